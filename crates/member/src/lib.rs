@@ -1,0 +1,1 @@
+//! Placeholder head; written with the crate.
