@@ -1,4 +1,6 @@
 //! The replicated state machine: what a committed batch of commands does to keys, revisions, leases and watchers.
+mod index;
+mod revlog;
 mod types;
 
 pub use types::{Compacted, Damaged, Event, EventKind, History, KeyRange, KvRef, Revision, ValueRef, Values};
