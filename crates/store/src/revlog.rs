@@ -106,7 +106,10 @@ impl RevisionLog {
         if self.len > 0 {
             let next_sub = Revision { main: self.last.main, sub: self.last.sub + 1 };
             let next_main = Revision { main: self.last.main + 1, sub: 0 };
-            assert!(revision == next_sub || revision == next_main, "revisions follow each other without a hole");
+            assert!(
+                revision == next_sub || revision == next_main,
+                "revisions follow each other without a hole"
+            );
         } else {
             assert!(revision.sub == 0, "a log starts with a whole revision");
             self.front = revision;
@@ -154,7 +157,8 @@ impl RevisionLog {
             return Entries { log: self, block: 0, at: self.skipped, revision: self.front };
         }
         // The last block that starts below `main` holds its first entry, or the block after it does at position 0.
-        let block = self.blocks.partition_point(|block| block.first < Revision { main, sub: 0 }).saturating_sub(1);
+        let block =
+            self.blocks.partition_point(|block| block.first < Revision { main, sub: 0 }).saturating_sub(1);
         let at = self.blocks[block].position_of(main);
         Entries { log: self, block, at, revision: Revision { main, sub: 0 } }
     }

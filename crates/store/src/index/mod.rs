@@ -15,6 +15,7 @@
 
 mod key;
 mod record;
+mod restore;
 mod slab;
 pub(crate) mod tree;
 
@@ -25,6 +26,7 @@ use std::ops::ControlFlow;
 
 pub(crate) use key::Key;
 pub(crate) use record::{Record, Version};
+pub(crate) use restore::Restoring;
 pub(crate) use slab::Slab;
 use tree::{Bounds, Keys, Tree};
 
@@ -54,7 +56,7 @@ pub(crate) struct Index {
 
 /// What one retained version is counted as beside its key and value: about what its record, its place in the log
 /// and its share of a checkpoint take. It makes a flood of tiny keys reach the quota too.
-pub(crate) const VERSION_OVERHEAD_BYTES: u64 = 64;
+pub const VERSION_OVERHEAD_BYTES: u64 = 64;
 
 /// What a write replaced.
 pub(crate) struct Written {
@@ -67,8 +69,8 @@ pub(crate) struct Written {
 }
 
 impl Index {
-    /// An index made of records that are already in the slab, with the tree and the log built over them.
-    pub(crate) fn from_parts(records: Records, tree: Tree, log: RevisionLog) -> Index {
+    /// An index made of its parts, which must agree.
+    fn from_parts(records: Records, tree: Tree, log: RevisionLog) -> Index {
         let mut index = Index { records, tree, log, versions: 0, referenced_bytes: 0 };
         let mut totals = (0, 0);
         for (slot, _) in index.tree.walk(&index.records, &Bounds::ALL) {
@@ -158,7 +160,13 @@ impl Index {
     /// Points the version of `key` at `revision` to another place, if it still has the value `old`.
     pub(crate) fn relocate(&mut self, key: &[u8], revision: Revision, old: &ValueRef, place: u64) -> bool {
         let Some(slot) = self.slot(key) else { return false };
-        self.records.get_mut(slot).relocate(revision, old, place)
+        match self.records.get_mut(slot).value_mut(revision) {
+            Some(value) if value == old => {
+                value.place = place;
+                true
+            }
+            _ => false,
+        }
     }
 
     /// Takes the oldest entry from the revision log, and drops what it supersedes, as if compacted at `at`.

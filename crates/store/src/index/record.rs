@@ -203,20 +203,15 @@ impl Record {
         }
     }
 
-    /// Points the version at `revision` to `place`, if its value is `old`.
-    pub(crate) fn relocate(&mut self, revision: Revision, old: &ValueRef, place: u64) -> bool {
-        let position = match self.versions_until(revision).checked_sub(1) {
-            Some(position) if self.version_at(position).revision == revision => position,
-            _ => return false,
-        };
-        let value = match &mut self.more {
-            Some(more) if position < more.older.len() => &mut more.older[position].value,
-            _ => &mut self.value,
-        };
-        if value != old {
-            return false;
+    /// The reference of the version made by exactly this change.
+    pub(crate) fn value_mut(&mut self, revision: Revision) -> Option<&mut ValueRef> {
+        let position = self.versions_until(revision).checked_sub(1)?;
+        if self.version_at(position).revision != revision {
+            return None;
         }
-        value.place = place;
-        true
+        match &mut self.more {
+            Some(more) if position < more.older.len() => Some(&mut more.older[position].value),
+            _ => Some(&mut self.value),
+        }
     }
 }

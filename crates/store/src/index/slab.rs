@@ -1,8 +1,8 @@
 //! Values by small integer, in chunks: growing never moves what is there, so it never stalls on a large copy.
 
-/// Items in a chunk. Large enough that the list of chunks stays in cache, small enough that a chunk is allocated in
-/// microseconds.
-const CHUNK_ITEMS: usize = 1024;
+/// Memory of a chunk, about. Large enough that the list of chunks stays in cache, small enough that a chunk is
+/// allocated in microseconds and wastes little in a small store.
+const CHUNK_BYTES: usize = 64 * 1024;
 
 /// See the module.
 pub(crate) struct Slab<T> {
@@ -17,19 +17,22 @@ impl<T> Default for Slab<T> {
 }
 
 impl<T: Default> Slab<T> {
+    /// A power of two, so that finding a chunk is a shift.
+    const CHUNK_ITEMS: usize = 1 << (CHUNK_BYTES / size_of::<T>()).ilog2();
+
     /// Puts `item` in a free place and returns its number.
     pub(crate) fn insert(&mut self, item: T) -> u32 {
         if let Some(number) = self.free.pop() {
             *self.get_mut(number) = item;
             return number;
         }
-        if self.chunks.last().is_none_or(|chunk| chunk.len() == CHUNK_ITEMS) {
-            self.chunks.push(Vec::with_capacity(CHUNK_ITEMS));
+        if self.chunks.last().is_none_or(|chunk| chunk.len() == Self::CHUNK_ITEMS) {
+            self.chunks.push(Vec::with_capacity(Self::CHUNK_ITEMS));
         }
         let chunks = self.chunks.len();
         let chunk = &mut self.chunks[chunks - 1];
         chunk.push(item);
-        let number = (chunks - 1) * CHUNK_ITEMS + chunk.len() - 1;
+        let number = (chunks - 1) * Self::CHUNK_ITEMS + chunk.len() - 1;
         assert!(number < u32::MAX as usize, "four thousand million items need terabytes of memory");
         number as u32
     }
@@ -37,13 +40,13 @@ impl<T: Default> Slab<T> {
     /// The item numbered `number`.
     #[inline]
     pub(crate) fn get(&self, number: u32) -> &T {
-        &self.chunks[number as usize / CHUNK_ITEMS][number as usize % CHUNK_ITEMS]
+        &self.chunks[number as usize / Self::CHUNK_ITEMS][number as usize % Self::CHUNK_ITEMS]
     }
 
     /// The item numbered `number`.
     #[inline]
     pub(crate) fn get_mut(&mut self, number: u32) -> &mut T {
-        &mut self.chunks[number as usize / CHUNK_ITEMS][number as usize % CHUNK_ITEMS]
+        &mut self.chunks[number as usize / Self::CHUNK_ITEMS][number as usize % Self::CHUNK_ITEMS]
     }
 
     /// Takes an item out; its number may be given to another.

@@ -3,7 +3,9 @@ use crate::types::Revision;
 
 /// A shuffled sequence of `0..len` without a source of randomness: a full-period walk of an odd stride.
 fn shuffled(len: u64) -> impl Iterator<Item = u64> {
-    (0..len).map(move |n| n.wrapping_mul(0x9E37_79B9_7F4A_7C15) % len.next_power_of_two()).filter(move |n| *n < len)
+    (0..len)
+        .map(move |n| n.wrapping_mul(0x9E37_79B9_7F4A_7C15) % len.next_power_of_two())
+        .filter(move |n| *n < len)
 }
 
 fn value(place: u64) -> ValueRef {

@@ -44,6 +44,7 @@ fn unknown_changes_leave_gaps() {
     let mut log = RevisionLog::default();
     log.push_after_gaps(Revision { main: 5, sub: 1 }, 1);
     log.push_after_gaps(Revision { main: 8, sub: 0 }, 2);
-    let got: Vec<_> = log.iter_from(0).map(|entry| (entry.revision.main, entry.revision.sub, entry.slot)).collect();
+    let got: Vec<_> =
+        log.iter_from(0).map(|entry| (entry.revision.main, entry.revision.sub, entry.slot)).collect();
     assert_eq!(got, [(5, 0, None), (5, 1, Some(1)), (6, 0, None), (7, 0, None), (8, 0, Some(2))]);
 }

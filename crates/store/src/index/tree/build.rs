@@ -20,8 +20,7 @@ impl Tree {
         if slots.is_empty() {
             return Tree::default();
         }
-        let mut tree =
-            Tree { leaves: Slab::default(), inners: Slab::default(), root: 0, height: 0, live: 0 };
+        let mut tree = Tree { leaves: Slab::default(), inners: Slab::default(), root: 0, height: 0, live: 0 };
         let mut level = tree.build_leaves(keys, slots);
         tree.live = level.iter().map(|built| built.live).sum();
         while level.len() > 1 {

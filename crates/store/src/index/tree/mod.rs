@@ -217,7 +217,21 @@ impl Tree {
     /// Bytes of memory taken by the nodes.
     #[cfg(test)]
     pub(crate) fn resident_bytes(&self) -> usize {
-        let per_child = size_of::<u32>() + size_of::<u64>() + size_of::<Key>();
-        self.leaves.resident_bytes() + self.inners.resident_bytes() * (1 + FANOUT * per_child / size_of::<Inner>())
+        let mut bytes = self.leaves.resident_bytes() + self.inners.resident_bytes();
+        let mut level = if self.height > 0 { vec![self.root] } else { Vec::new() };
+        for below in (0..self.height).rev() {
+            let inners = level.iter().map(|inner| self.inners.get(*inner));
+            bytes += inners
+                .clone()
+                .map(|inner| {
+                    inner.children.capacity() * size_of::<u32>()
+                        + inner.counts.capacity() * size_of::<u64>()
+                        + inner.separators.capacity() * size_of::<Key>()
+                })
+                .sum::<usize>();
+            let children = inners.flat_map(|inner| inner.children.clone()).collect();
+            level = if below > 0 { children } else { Vec::new() };
+        }
+        bytes
     }
 }
