@@ -1,5 +1,8 @@
 //! The writer's handle.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use api::Error;

@@ -199,7 +199,9 @@ impl KeysChunk {
             return ControlFlow::Continue(());
         }
         put_key(&mut self.body, self.before.as_slice(), record.key());
-        put_number(&mut self.body, count as u64);
+        // Purging drops from the oldest on. If it reached past the baseline, what is here is all there is of the key.
+        let whole = count == record.versions().filter(|version| version.revision <= self.until).count();
+        put_number(&mut self.body, (count as u64) << 1 | u64::from(whole));
         for version in record.versions().filter(wanted) {
             put_version(&mut self.body, &version);
         }

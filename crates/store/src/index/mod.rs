@@ -108,7 +108,7 @@ impl Index {
     /// Records of all keys in `bounds`, dead ones too, in key order (or from its end).
     pub(crate) fn walk<'a>(
         &'a self,
-        bounds: &Bounds<'a>,
+        bounds: &Bounds<'_>,
     ) -> impl DoubleEndedIterator<Item = (&'a Record, bool)> + use<'a> {
         self.tree.walk(&self.records, bounds).map(|(slot, live)| (self.records.get(slot), live))
     }
@@ -250,7 +250,7 @@ fn footprint(key: &[u8], version: &Version) -> u64 {
 /// as the start of the next. Keys that come or go in between are no concern of a walk pinned at a revision.
 pub(crate) fn walk_chunk<'a>(
     index: &'a Index,
-    bounds: &Bounds<'a>,
+    bounds: &Bounds<'_>,
     max_keys: usize,
     mut visit: impl FnMut(&'a Record, bool) -> ControlFlow<()>,
 ) -> Option<Key> {

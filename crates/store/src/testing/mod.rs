@@ -1,5 +1,8 @@
 //! Values in a map, and short ways to make requests, for the tests of this crate.
 
+pub(crate) mod model;
+pub(crate) mod script;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -29,6 +32,11 @@ impl MapValues {
     /// Stores a payload so that its slices can be read.
     pub(crate) fn store(&self, place: u64, payload: &Bytes) {
         self.inner.lock().bytes.insert(place, payload.clone());
+    }
+
+    /// Forgets all references, as a process that ends does.
+    pub(crate) fn forget_references(&self) {
+        self.inner.lock().references.clear();
     }
 
     /// Makes a place unreadable, or readable again.
