@@ -12,9 +12,6 @@ use crate::command::{DeleteReply, OpReply, PutReply, Reply, TxnReply};
 use crate::range::{ByValue, RangeReply};
 use crate::types::{Damaged, KvRef, ValueRef, Values};
 
-#[cfg(test)]
-mod tests;
-
 /// A response, its header holding the revision alone: cluster, member and term are the server's to fill in.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Response {
