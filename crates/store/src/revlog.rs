@@ -163,6 +163,20 @@ impl RevisionLog {
         Entries { log: self, block, at, revision: Revision { main, sub: 0 } }
     }
 
+    /// Entries from `revision` on, which must be one that an iterator of this log gave: walks go on here in one step,
+    /// however many changes the revision has.
+    pub(crate) fn iter_at(&self, revision: Revision) -> Entries<'_> {
+        let mut entries = self.iter_from(revision.main);
+        if entries.revision.main != revision.main || entries.revision >= revision {
+            return entries;
+        }
+        let ahead = (revision.sub - entries.revision.sub) as usize;
+        let position = entries.block * BLOCK_ENTRIES + entries.at + ahead;
+        (entries.block, entries.at) = (position / BLOCK_ENTRIES, position % BLOCK_ENTRIES);
+        entries.revision = revision;
+        entries
+    }
+
     /// How many entries have `main` or later.
     pub(crate) fn len_from(&self, main: i64) -> usize {
         if self.len == 0 || main > self.last.main {

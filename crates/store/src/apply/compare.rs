@@ -14,7 +14,7 @@ use super::{Batch, Prefetched};
 use crate::command::Command;
 use crate::index::{Index, Version};
 use crate::range::bounds;
-use crate::state::{Shared, read};
+use crate::state::Shared;
 use crate::types::{Damaged, ValueRef};
 
 /// Reads every value that a compare of `commands` may need and that is there now. Values that the batch itself writes
@@ -43,8 +43,8 @@ pub(super) fn prefetch(shared: &Shared, commands: &[Command]) -> Result<Prefetch
             });
         }
     }
-    let bytes = wanted.iter().map(|value| Ok((value.place, read(&*shared.values, value)?)));
-    bytes.collect()
+    let bytes = shared.values.read_many(&wanted)?;
+    Ok(wanted.iter().map(|value| value.place).zip(bytes).collect())
 }
 
 /// The compares of values in `request` and below, whichever branches will be taken.

@@ -60,8 +60,7 @@ impl Count {
 
     fn undo(&mut self, index: &Index, from: Revision, until: i64, max_steps: usize) {
         let bounds = Bounds { start: &self.start, end: self.end.as_deref() };
-        let entries = index.log().iter_from(from.main).skip_while(|entry| entry.revision < from);
-        for (steps, entry) in entries.enumerate() {
+        for (steps, entry) in index.log().iter_at(from).enumerate() {
             if entry.revision.main > until {
                 break;
             }

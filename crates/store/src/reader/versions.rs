@@ -128,8 +128,7 @@ impl VersionWalk {
 
     fn take_new(&mut self, max: usize, chunk: &mut Vec<Retained>) {
         let state = self.reader.shared.state.read();
-        let from = self.next;
-        let mut entries = state.index.log().iter_from(from.main).skip_while(|entry| entry.revision < from);
+        let mut entries = state.index.log().iter_at(self.next);
         self.next = Revision { main: self.until + 1, sub: 0 };
         for entry in entries.by_ref().take(max.max(1)) {
             if entry.revision.main > self.until {
