@@ -69,21 +69,6 @@ pub(crate) struct Written {
 }
 
 impl Index {
-    /// An index made of its parts, which must agree.
-    fn from_parts(records: Records, tree: Tree, log: RevisionLog) -> Index {
-        let mut index = Index { records, tree, log, versions: 0, referenced_bytes: 0 };
-        let mut totals = (0, 0);
-        for (slot, _) in index.tree.walk(&index.records, &Bounds::ALL) {
-            let record = index.records.get(slot);
-            for version in record.versions() {
-                totals.0 += u64::from(!version.is_tombstone());
-                totals.1 += footprint(record.key(), &version);
-            }
-        }
-        (index.versions, index.referenced_bytes) = totals;
-        index
-    }
-
     /// The slot of `key`, if any version of it is retained.
     pub(crate) fn slot(&self, key: &[u8]) -> Option<u32> {
         let path = self.tree.seek(&self.records, key);
@@ -186,7 +171,7 @@ impl Index {
         let key_bytes = record.key().len();
         let mut forget = |version: &Version| {
             *versions -= u64::from(!version.is_tombstone());
-            *bytes -= key_bytes as u64 + u64::from(version.value.len) + VERSION_OVERHEAD_BYTES;
+            *bytes -= footprint(key_bytes, version);
             dropped(version);
         };
         record.drop_before(revision, &mut forget);
@@ -203,7 +188,7 @@ impl Index {
     fn remove(&mut self, slot: u32) -> Key {
         let path = self.tree.seek(&self.records, self.records.get(slot).key());
         assert!(path.found, "a slot in use is in the tree");
-        self.tree.remove(&path);
+        self.tree.remove(&self.records, &path);
         self.records.remove(slot).into_key()
     }
 
@@ -240,8 +225,8 @@ impl Index {
 }
 
 /// What a version counts for in [`Index::referenced_bytes`].
-fn footprint(key: &[u8], version: &Version) -> u64 {
-    key.len() as u64 + u64::from(version.value.len) + VERSION_OVERHEAD_BYTES
+fn footprint(key_bytes: usize, version: &Version) -> u64 {
+    key_bytes as u64 + u64::from(version.value.len) + VERSION_OVERHEAD_BYTES
 }
 
 /// Walks the keys of `bounds` until `visit` breaks or `max_keys` were seen. Returns the key to go on from.
