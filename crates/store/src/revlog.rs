@@ -221,7 +221,7 @@ impl Iterator for Entries<'_> {
 
     fn next(&mut self) -> Option<Entry> {
         let mut block = self.log.blocks.get(self.block)?;
-        if self.at == block.slots.len() {
+        if self.at >= block.slots.len() {
             self.block += 1;
             self.at = 0;
             block = self.log.blocks.get(self.block)?;

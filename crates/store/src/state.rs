@@ -37,6 +37,8 @@ pub(crate) struct State {
     /// Sum over live keys, for the state hash.
     pub(crate) key_hash: u64,
     pub(crate) dirty: Dirty,
+    /// How often the whole state was replaced: slots from before mean nothing after.
+    pub(crate) installs: u64,
 }
 
 /// Index and term of an entry.
@@ -61,6 +63,7 @@ impl Default for State {
             applied: Position::default(),
             key_hash: 0,
             dirty: Dirty::default(),
+            installs: 0,
         }
     }
 }

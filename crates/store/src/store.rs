@@ -51,7 +51,8 @@ impl Store {
     }
 
     /// Replaces the whole state by that of a checkpoint, as [`Store::restore`] would make it, releasing all references
-    /// held before. Readers see it at once; reads in progress may miss keys that the new state no longer has.
+    /// held before. Readers see it at once; a read in progress goes on in the new state, and a checkpoint being written
+    /// ends without its end: it cannot be restored.
     ///
     /// # Errors
     /// [`RestoreError`]; the state is as it was.
@@ -59,10 +60,11 @@ impl Store {
         &mut self,
         chunks: impl IntoIterator<Item = C>,
     ) -> Result<(), RestoreError> {
-        let state = checkpoint::restore(chunks)?;
+        let mut state = checkpoint::restore(chunks)?;
         checkpoint::retain_all(&state, &*self.shared.values);
         let old = {
             let mut current = self.shared.state.write();
+            state.installs = current.installs + 1;
             let old = std::mem::replace(&mut *current, state);
             self.shared.publish(&current);
             old

@@ -79,6 +79,8 @@ pub struct Damaged {
 }
 
 /// Where values live. `member` implements it over the log; tests implement it over a map.
+///
+/// An empty value has no place: its reference is [`ValueRef::default`], and nothing here is called for it.
 pub trait Values: Send + Sync {
     /// Reads and checks one value.
     fn read(&self, value: &ValueRef) -> Result<Bytes, Damaged>;

@@ -38,6 +38,8 @@ pub struct CheckpointSource {
     moved: std::vec::IntoIter<(Key, Revision, u64)>,
     keys: KeysLeft,
     keys_written: u64,
+    /// The state's count when this began.
+    installs: u64,
     ended: bool,
     _pin: Pin,
 }
@@ -89,6 +91,7 @@ impl CheckpointSource {
             moved: changes.moved.into_iter(),
             keys,
             keys_written: 0,
+            installs: state.installs,
             ended: false,
             _pin: pin,
         }
@@ -121,6 +124,10 @@ impl CheckpointSource {
         let limits = self.shared.limits;
         while chunk.body.is_empty() {
             let state = self.shared.state.read();
+            if state.installs != self.installs {
+                self.ended = true;
+                return None;
+            }
             self.keys = match std::mem::replace(&mut self.keys, KeysLeft::None) {
                 KeysLeft::None => return None,
                 KeysLeft::From(start) => {

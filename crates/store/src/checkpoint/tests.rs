@@ -224,7 +224,11 @@ fn an_installed_checkpoint_replaces_the_state_and_its_references() {
     let chunks = base(&mut from);
     let mut bench = Bench::new();
     bench.put("old", "value");
+    let mut writing = bench.store.begin_checkpoint(CheckpointKind::Base);
+    let begun: Vec<Bytes> = writing.by_ref().take(1).collect();
     bench.store.install(&chunks).unwrap();
+    let rest = begun.into_iter().chain(writing);
+    assert_eq!(restore(rest).err(), Some(RestoreError::Truncated), "what it was a checkpoint of is gone");
     assert_eq!(bench.reader.state_hash(), from.reader.state_hash());
     assert_eq!(bench.values.references(), from.values.references());
     assert!(bench.store.install([b"nonsense"]).is_err());

@@ -11,6 +11,8 @@ mod stream;
 mod versions;
 
 #[cfg(test)]
+mod parallel_tests;
+#[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
