@@ -1,7 +1,7 @@
 //! What the log can tell the store to do, and what the store answers.
 //!
 //! A [`Reply`] holds references, not values: it is made under the write lock, and whoever has the client's connection
-//! turns it into a response with [`resolve`](crate::resolve) later, without any lock.
+//! turns it into a response with [`resolve`](crate::resolve()) later, without any lock.
 
 use api::Error;
 use api::etcdserverpb as pb;
@@ -24,6 +24,9 @@ pub struct BatchContext<'a> {
     pub payload: &'a Bytes,
     /// The place of the payload's first byte.
     pub payload_place: u64,
+    /// For each command, whether this member answers the client; what is missing counts as no. Ranges in transactions
+    /// that nobody here waits for are not carried out. It changes replies only, never the state.
+    pub answered: &'a [bool],
 }
 
 /// One command of a batch. Requests have passed `api::validate` before they were proposed; whatever gets here all the
@@ -146,7 +149,7 @@ pub struct TxnReply {
 /// The answer to one operation of a transaction.
 #[derive(Clone, Debug, PartialEq)]
 pub enum OpReply {
-    /// To a range.
+    /// To a range; without keys and count where [`BatchContext::answered`] says no.
     Range(RangeReply),
     /// To a put.
     Put(PutReply),

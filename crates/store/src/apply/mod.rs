@@ -39,13 +39,18 @@ pub(crate) fn batch(
         values: &*shared.values,
         ctx,
         prefetched: &prefetched,
+        answered: false,
         counts: Counts::default(),
         events: Vec::with_capacity(commands.len()),
         leases: Vec::new(),
         alarms_changed: false,
         cluster_changed: false,
     };
-    let outcomes: Vec<Outcome> = commands.iter().map(|command| batch.command(command)).collect();
+    let mut outcomes: Vec<Outcome> = Vec::with_capacity(commands.len());
+    for (nth, command) in commands.iter().enumerate() {
+        batch.answered = ctx.answered.get(nth).copied().unwrap_or(false);
+        outcomes.push(batch.command(command));
+    }
     let Batch { counts, events, leases, alarms_changed, cluster_changed, .. } = batch;
     state.applied = Position { index: ctx.index, term: ctx.term };
     shared.publish(&state);
@@ -80,6 +85,8 @@ struct Batch<'a> {
     values: &'a dyn Values,
     ctx: &'a BatchContext<'a>,
     prefetched: &'a Prefetched,
+    /// Whether somebody here waits for the reply to the present command.
+    answered: bool,
     counts: Counts,
     events: Vec<Event>,
     leases: Vec<LeaseChange>,

@@ -262,3 +262,17 @@ fn alarms_refuse_what_they_must() {
     assert!(bench.reader.alarms().is_empty());
     assert!(bench.outcome(put("b", "1")).is_ok());
 }
+
+#[test]
+fn ranges_that_nobody_waits_for_are_not_carried_out() {
+    let mut bench = Bench::new();
+    bench.put("a", "1");
+    bench.answers = false;
+    let ops =
+        vec![Request::RequestPut(put_request("b", "1")), Request::RequestRange(range_request("a", "\0"))];
+    let response = txn_response(bench.respond(Command::Txn(txn(vec![], ops, vec![]))));
+    assert_eq!(revision(&response.header), 3);
+    let Some(Op::ResponseRange(range)) = &response.responses[1].response else { panic!() };
+    assert_eq!((revision(&range.header), range.kvs.len()), (3, 0));
+    assert_eq!(bench.reader.counts().keys, 2, "what it writes is written");
+}

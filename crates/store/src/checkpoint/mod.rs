@@ -1,6 +1,6 @@
 //! Checkpoints: the whole state as bytes, or what changed since the one before.
 //!
-//! A *base* holds everything, a *delta* what changed since the checkpoint before it began. [`restore`] takes a base and
+//! A *base* holds everything, a *delta* what changed since the checkpoint before it began. [`restore()`] takes a base and
 //! any number of deltas. The format is described to the byte in `docs/internals/store-checkpoint.md`.
 //!
 //! A checkpoint is consistent at the applied point where it began although it is written while commands are applied:

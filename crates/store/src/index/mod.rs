@@ -6,7 +6,7 @@
 //!   there is a need, a box with older versions. The number of a record in the slab is its slot.
 //! - [`tree::Tree`] is a counted B+ tree of slots in key order. It knows which keys are live, so the number of live
 //!   keys in any range costs one descent for each end.
-//! - [`RevisionLog`](crate::revlog::RevisionLog) lists the slot of each change in revision order.
+//! - [`RevisionLog`] lists the slot of each change in revision order.
 //!
 //! A slot stays valid for as long as its key has any version, thus for as long as the revision log names it; nobody
 //! else may keep one across a release of the lock. What walks in steps remembers the *key* it stopped at.

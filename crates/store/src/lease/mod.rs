@@ -68,14 +68,14 @@ impl Lessor {
         Ok(lease.slots.into_iter().collect())
     }
 
-    /// Records remaining seconds; returns whether there is such a lease.
-    pub(crate) fn checkpoint(&mut self, id: i64, remaining: i64) -> bool {
-        let Some(lease) = self.leases.get_mut(&id) else { return false };
+    /// Records remaining seconds, at most the TTL; returns what was recorded, `None` when there is no such lease.
+    pub(crate) fn checkpoint(&mut self, id: i64, remaining: i64) -> Option<i64> {
+        let lease = self.leases.get_mut(&id)?;
         let before = part(&info(id, lease));
         lease.remaining = remaining.clamp(0, lease.ttl);
         let after = part(&info(id, lease));
         self.hash = self.hash.wrapping_sub(before).wrapping_add(after);
-        true
+        Some(lease.remaining)
     }
 
     /// Moves the key in `slot` from one lease to another; 0 is none. Leases that are gone are skipped.

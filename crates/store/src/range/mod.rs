@@ -8,7 +8,7 @@
 //! - With `keys_only`, leases are left out unless the target is VALUE.
 //!
 //! Sorting by value needs the values, which are not here: the reply says what is left to do, and
-//! [`resolve`](crate::resolve) does it.
+//! [`resolve`](crate::resolve()) does it.
 
 pub(crate) mod count;
 mod select;

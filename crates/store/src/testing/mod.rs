@@ -91,6 +91,8 @@ pub(crate) struct Bench {
     pub(crate) store: Store,
     pub(crate) reader: Reader,
     pub(crate) term: u64,
+    /// Whether clients wait for what is applied.
+    pub(crate) answers: bool,
 }
 
 /// Bytes between the payloads of two entries.
@@ -100,7 +102,7 @@ impl Bench {
     pub(crate) fn new() -> Bench {
         let values = Arc::new(MapValues::default());
         let (store, reader) = Store::new(values.clone(), small_limits());
-        Bench { values, store, reader, term: 1 }
+        Bench { values, store, reader, term: 1, answers: true }
     }
 
     /// Applies commands as one entry, after laying their values out in a payload as the log would.
@@ -123,7 +125,9 @@ impl Bench {
         }
         let payload_place = index * PAYLOAD_STEP;
         self.values.store(payload_place, &payload);
-        let ctx = BatchContext { index, term: self.term, clock_ms: 0, payload: &payload, payload_place };
+        let answered = vec![self.answers; commands.len()];
+        let (term, clock_ms, payload) = (self.term, 0, &payload);
+        let ctx = BatchContext { index, term, clock_ms, payload, payload_place, answered: &answered };
         self.store.apply_batch(&ctx, &commands)
     }
 

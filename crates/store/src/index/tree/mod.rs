@@ -7,7 +7,7 @@
 //! Nodes lie in slabs and name each other by number, which keeps the tree in safe Rust without a pointer to chase for
 //! ownership. The tree holds no keys except shortened separators; comparisons ask [`Keys`].
 //!
-//! Invariants, checked by [`check`](self::tests) in tests:
+//! Invariants, checked by `check` in the tests:
 //! - keys in a leaf ascend; separator `i` is above all keys under child `i`, and not above any under child `i + 1`;
 //! - the count kept for a child is the number of live bits under it;
 //! - all leaves have the same depth. A leaf may be empty only when it has no sibling to merge with.
