@@ -122,7 +122,7 @@ impl Store {
     }
 
     /// Starts a checkpoint of the state as it is now; see [`CheckpointSource`]. A delta holds what changed since the
-    /// last checkpoint began, of whichever kind. The source says which kind it is: after
+    /// last base or delta began. The source says which kind it is: after
     /// [`abandon_checkpoint`](Self::abandon_checkpoint), and before any base, there is no delta.
     pub fn begin_checkpoint(&mut self, kind: CheckpointKind) -> CheckpointSource {
         checkpoint::begin(&self.shared, kind)

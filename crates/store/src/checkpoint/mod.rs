@@ -30,13 +30,15 @@ use crate::types::Values;
 /// The format this version writes, and the only one it reads.
 pub(crate) const FORMAT_VERSION: u16 = 1;
 
-/// Base or delta.
+/// What a checkpoint holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CheckpointKind {
-    /// The whole state.
+    /// The whole state; deltas follow it.
     Base,
-    /// What changed since the last checkpoint began.
+    /// What changed since the last base or delta began.
     Delta,
+    /// The whole state, for somebody else: the chain of base and deltas goes on as if it had not been written.
+    Detached,
 }
 
 /// See [`Store::begin_checkpoint`](crate::Store::begin_checkpoint).

@@ -60,9 +60,15 @@ impl CheckpointSource {
         pin: Pin,
     ) -> CheckpointSource {
         let (position, revision) = (state.applied, state.revision);
-        let changed = state.dirty.rebase(Baseline { position, revision });
-        let changed = changed.filter(|_| kind == CheckpointKind::Delta);
-        let kind = if changed.is_some() { CheckpointKind::Delta } else { CheckpointKind::Base };
+        let rebased = match kind {
+            CheckpointKind::Detached => None,
+            _ => state.dirty.rebase(Baseline { position, revision }),
+        };
+        let changed = rebased.filter(|_| kind == CheckpointKind::Delta);
+        let kind = match kind {
+            CheckpointKind::Delta if changed.is_none() => CheckpointKind::Base,
+            kind => kind,
+        };
         let baseline = changed.as_ref().map(|(baseline, _)| *baseline);
         let head = vec![header(state, kind, baseline), frame(FrameKind::Small, &small(state))];
         let (changes, keys, leases) = match changed {
@@ -97,7 +103,7 @@ impl CheckpointSource {
         }
     }
 
-    /// Base or delta.
+    /// What it holds; a base where a delta was asked for but has nothing to follow.
     pub fn kind(&self) -> CheckpointKind {
         self.kind
     }

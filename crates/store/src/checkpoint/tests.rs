@@ -252,3 +252,14 @@ fn a_delta_takes_away_what_purging_took() {
     let at_compaction = pb::RangeRequest { revision: 4, ..range_request("k", "") };
     assert_eq!(reader.range(&at_compaction).unwrap().count, 0);
 }
+
+#[test]
+fn a_detached_checkpoint_leaves_the_chain_alone() {
+    let mut bench = rich();
+    let mut chain = base(&mut bench);
+    bench.put("between", "1");
+    let detached: Vec<Bytes> = bench.store.begin_checkpoint(CheckpointKind::Detached).collect();
+    assert_eq!(restore(&detached).unwrap().hash(), bench.reader.state_hash().1);
+    chain.extend(delta(&mut bench));
+    assert_eq!(restore(&chain).unwrap().hash(), bench.reader.state_hash().1);
+}
