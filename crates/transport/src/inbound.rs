@@ -1,7 +1,7 @@
 //! Incoming connections: the handshake from the acceptor's side, then a thread that reads.
 
 use std::io::Write;
-use std::net::{Shutdown, TcpStream};
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
@@ -50,11 +50,22 @@ pub(crate) fn accept(shared: &Arc<Shared>, tcp: TcpStream) -> Result<(), Error> 
 /// The life of the connection's thread.
 fn receive(shared: &Shared, tcp: TcpStream) {
     let address = tcp.peer_addr().map_or_else(|error| error.to_string(), |address| address.to_string());
-    let (mut stream, hello) = match welcome(shared, tcp) {
-        Ok(welcomed) => welcomed,
-        Err(Error::RefusedPeer(_)) => return,
-        Err(error) => return warn!(address, %error, "a peer connection failed in its handshake"),
+    let timeouts = &shared.config.timeouts;
+    let mut stream = match Stream::new(tcp, timeouts.stall) {
+        Ok(stream) => stream,
+        Err(error) => return warn!(address, %error, "cannot set up a peer connection"),
     };
+    match welcome(shared, &mut stream) {
+        Ok(hello) => attend(shared, &mut stream, &hello, &address),
+        // Told to the owner and the log already.
+        Err(Error::RefusedPeer(_)) => {}
+        Err(error) => warn!(address, %error, "a peer connection failed in its handshake"),
+    }
+    stream.shutdown();
+}
+
+/// Serves an admitted connection to its end.
+fn attend(shared: &Shared, stream: &mut Stream, hello: &Hello, address: &str) {
     let id = hello.from.member_id;
     let name = format!("{id:x}");
     let peer = match shared.peer_or_insert(id) {
@@ -62,9 +73,7 @@ fn receive(shared: &Shared, tcp: TcpStream) {
         Err(error) => return warn!(peer = name, %error, "cannot take a peer connection"),
     };
     debug!(peer = name, address, stream = ?hello.stream, "the peer connected");
-    let ended = read(shared, &peer, &mut stream, hello.stream);
-    stream.shutdown();
-    match ended {
+    match read(shared, &peer, stream, hello.stream) {
         Ok(()) => {}
         Err(error @ (Error::Closed | Error::Replaced | Error::Stopped)) => {
             info!(peer = name, address, stream = ?hello.stream, %error, "a connection of the peer ended");
@@ -77,10 +86,9 @@ fn receive(shared: &Shared, tcp: TcpStream) {
 }
 
 /// Reads the hello and answers it.
-fn welcome(shared: &Shared, tcp: TcpStream) -> Result<(Stream, Hello), Error> {
+fn welcome(shared: &Shared, stream: &mut Stream) -> Result<Hello, Error> {
     let timeouts = &shared.config.timeouts;
     let deadline = Instant::now() + timeouts.handshake;
-    let mut stream = Stream::new(tcp, timeouts.stall).map_err(Error::io("set up the socket"))?;
     stream.tcp().set_write_timeout(Some(timeouts.stall)).map_err(Error::io("set a timeout"))?;
     let mut bytes = [0; HELLO_BYTES];
     stream.read_exact_by(&mut bytes, deadline, timeouts.handshake)?;
@@ -89,10 +97,8 @@ fn welcome(shared: &Shared, tcp: TcpStream) -> Result<(Stream, Hello), Error> {
     let answer = Answer { from: shared.config.local, verdict };
     stream.write_all(&answer.encode()).map_err(Error::io("write the answer"))?;
     match answer.verdict {
-        Ok(_) => Ok((stream, hello)),
+        Ok(_) => Ok(hello),
         Err(refusal) => {
-            // The answer is on its way and nothing unread is left, so closing does not cut it short.
-            let _ = stream.tcp().shutdown(Shutdown::Write);
             shared.note_refusal(hello.from.member_id, Side::Local, &refusal);
             Err(Error::RefusedPeer(refusal))
         }
