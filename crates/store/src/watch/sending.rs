@@ -88,7 +88,7 @@ impl WatchStream {
         if self.ready.is_empty()
             && let Some(mark) = self.mark.take()
         {
-            self.answer_progress(mark);
+            worked |= self.answer_progress(mark);
         }
         worked || !self.ready.is_empty()
     }
@@ -144,6 +144,7 @@ impl WatchStream {
         // It may have been canceled, and its id taken anew, since the block was begun.
         if self.takes_live(id, sharing.first) {
             self.respond(id, &sharing.encoded, sharing.last);
+            self.newest_sent = self.newest_sent.max(sharing.last);
             self.advance(id, sharing.last + 1);
         }
         self.sharing = (!sharing.watchers.is_empty()).then_some(sharing);
@@ -167,7 +168,10 @@ impl WatchStream {
         };
         if !chunk.events.is_empty() {
             match encode::events(chunk.events.iter(), watcher.shape.prev_kv, &*self.shared.values) {
-                Ok(encoded) => self.respond(id, &encoded, chunk.published),
+                Ok(encoded) => {
+                    self.respond(id, &encoded, chunk.published);
+                    self.newest_sent = self.newest_sent.max(chunk.next_revision - 1);
+                }
                 Err(damaged) => {
                     self.behind.remove(&id);
                     self.stalled.insert(id);
@@ -199,17 +203,28 @@ impl WatchStream {
         self.queue(&Head { watch_id, canceled: true, compact_revision, ..Head::default() });
     }
 
-    fn answer_progress(&mut self, mark: Mark) {
+    /// Answers who waits for a mark. Returns whether another mark should be taken at once.
+    fn answer_progress(&mut self, mark: Mark) -> bool {
         let revision = mark.revision;
+        if self.newest_sent > revision {
+            // A watcher that caught up has overtaken the mark: take another one.
+            self.progress_owed |= mark.stream;
+            self.notify_owed.extend(mark.watchers);
+            return true;
+        }
         for watch_id in mark.watchers {
             let synced = |watcher: &super::watcher::Watcher| watcher.state == State::Synced;
             if self.watchers.get(&watch_id).is_some_and(|w| synced(w) && w.start_revision <= revision) {
                 self.queue(&Head { revision, watch_id, ..Head::default() });
             }
         }
-        if !mark.stream {
-            return;
+        if mark.stream {
+            self.answer_stream_progress(revision);
         }
+        false
+    }
+
+    fn answer_stream_progress(&mut self, revision: i64) {
         if !(self.behind.is_empty() && self.stalled.is_empty()) {
             self.progress_owed = true;
             return;

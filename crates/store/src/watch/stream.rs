@@ -46,6 +46,8 @@ pub struct WatchStream {
     pub(super) sharing: Option<Sharing>,
     /// Progress to be answered once all that was taken is worked off.
     pub(super) mark: Option<Mark>,
+    /// No event sent is above this revision.
+    pub(super) newest_sent: i64,
     /// The client asked for the progress of the stream.
     pub(super) progress_owed: bool,
     /// Watchers that the timer found due for progress.
@@ -78,6 +80,7 @@ impl WatchStream {
             taken: VecDeque::new(),
             sharing: None,
             mark: None,
+            newest_sent: 0,
             progress_owed: false,
             notify_owed: BTreeSet::new(),
             live_turn: true,

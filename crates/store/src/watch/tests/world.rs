@@ -117,7 +117,8 @@ impl State {
     }
 
     fn at(&self, revision: i64) -> impl Iterator<Item = &Event> {
-        self.events.iter().filter(move |event| event.kv.mod_revision.main == revision)
+        let from = self.events.partition_point(|event| event.kv.mod_revision.main < revision);
+        self.events[from..].iter().take_while(move |event| event.kv.mod_revision.main == revision)
     }
 }
 
