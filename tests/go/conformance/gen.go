@@ -31,6 +31,7 @@ func (g generator) op() op {
 		{200, func() op { return unary(g.put()) }},
 		{200, func() op { return unary(g.rangeRequest()) }},
 		{40, func() op { return rangeStream{g.streamRequest()} }},
+		{40, func() op { return unary(g.fill()) }},
 		{60, func() op { return unary(g.deleteRange()) }},
 		{140, func() op { return unary(g.txn(2)) }},
 		{20, func() op { return unary(g.compaction()) }},

@@ -11,6 +11,7 @@ import (
 var keys = []string{
 	"a", "a/", "a/1", "a/2", "a/b", "a/b/1", "a/b/2", "ab", "a\xff", "b", "b/1", "b\x00", "c", "z",
 	"\x00", "\x00\x00", "\x01", "\xff", "\xff\xff", "é", strings.Repeat("k", 300),
+	"n/0", "n/1", "n/2", "n/3", "n/4", "n/5", "n/6", "n/7", "n/8", "n/9",
 }
 
 // values repeat, so that sorts have ties and compares hit; the large ones add up to fragments and refusals.
@@ -42,12 +43,12 @@ func (g generator) interval() (key, end []byte) {
 func (g generator) intervalFrom(key []byte) (from, end []byte) {
 	none := func() []byte { return nil }
 	end = pick(g, []choice[[]byte]{
-		{30, none},
+		{25, none},
 		{25, func() []byte { return prefixEnd(key) }},
-		{12, func() []byte { return []byte{0} }},
+		{15, func() []byte { return []byte{0} }},
 		{20, func() []byte { return []byte(one(g, keys...)) }},
 		{3, func() []byte { return key }},
-		{10, func() []byte { key = []byte{0}; return []byte{0} }},
+		{20, func() []byte { key = []byte{0}; return []byte{0} }},
 	})
 	return key, end
 }
@@ -68,7 +69,7 @@ func prefixEnd(prefix []byte) []byte {
 func (g generator) revision() int64 {
 	return pick(g, []choice[int64]{
 		{50, func() int64 { return 0 }},
-		{30, func() int64 { return nearCurrent(-g.Int64N(25)) }},
+		{30, func() int64 { return nearCurrent(-g.Int64N(30)) }},
 		{8, func() int64 { return nearCompacted(g.Int64N(4) - 1) }},
 		{4, func() int64 { return nearCurrent(1 + g.Int64N(3)) }},
 		{2, func() int64 { return one(g, -1, 1, 2, int64(math.MaxInt64), int64(math.MinInt64)) }},
@@ -91,6 +92,16 @@ func (g generator) put() *pb.PutRequest {
 		if !g.chance(5) {
 			r.Lease = 0
 		}
+	}
+	return r
+}
+
+// fill puts many keys in one revision: it keeps the store rich, and makes ties for sorts by revision.
+func (g generator) fill() *pb.TxnRequest {
+	r := &pb.TxnRequest{}
+	for _, i := range g.Perm(len(keys))[:1+g.IntN(maxTxnOps)] {
+		put := &pb.PutRequest{Key: []byte(keys[i]), Value: []byte(one(g, values...))}
+		r.Success = append(r.Success, requestOp(put))
 	}
 	return r
 }
@@ -138,7 +149,7 @@ func (g generator) streamRequest() *pb.RangeRequest {
 
 func (g generator) deleteRange() *pb.DeleteRangeRequest {
 	key, end := g.interval()
-	if len(end) > 0 && !g.chance(4) {
+	if len(end) > 0 && !g.chance(6) {
 		// Wide deletes empty the store: mostly keep them small, so that states stay rich.
 		key, end = g.key(), nil
 	}

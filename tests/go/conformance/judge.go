@@ -17,6 +17,8 @@ type systems struct {
 	tested    string
 	// tamper falsifies the tested side's answers; only the judge's own tests set it.
 	tamper func(op, []answer) []answer
+	// tally, when not nil, counts what the reference answered.
+	tally tally
 }
 
 // judge runs ops against a fresh member of each system and keeps what it knows of their common history.
@@ -24,6 +26,7 @@ type judge struct {
 	reference *side
 	tested    *side
 	known     revisions
+	tally     tally
 }
 
 // difference is the first op that the two systems answered differently.
@@ -70,6 +73,7 @@ func newJudge(ctx context.Context, sys systems) (*judge, error) {
 	}
 	j.tested.tamper = sys.tamper
 	j.known.current = 1
+	j.tally = sys.tally
 	return &j, nil
 }
 
@@ -113,6 +117,9 @@ func (j *judge) compare(ctx context.Context, o op) *difference {
 		return &difference{op: o.String(), reference: left, tested: right, logs: j.deathNote()}
 	}
 	j.learn(o, left)
+	if j.tally != nil {
+		j.tally.count(o, left)
+	}
 	return nil
 }
 

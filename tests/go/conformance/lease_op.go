@@ -34,7 +34,7 @@ func (k keepAlive) run(ctx context.Context, s *side, _ revisions) []answer {
 type grantAndRevoke struct{ request *pb.LeaseGrantRequest }
 
 func (g grantAndRevoke) String() string {
-	return fmt.Sprintf("grant and revoke %v", answer{message: g.request})
+	return fmt.Sprintf("grant and revoke %v", describe(g.request))
 }
 
 func (g grantAndRevoke) needsBarrier() bool { return false }

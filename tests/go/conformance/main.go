@@ -52,7 +52,11 @@ func parse() (options, error) {
 	sut := flag.String("sut", "stele", "the system under test: stele, or etcd to check the judge itself")
 	stele := flag.String("sut-bin", cluster.StelePath(), "the stele binary")
 	etcd := flag.String("etcd-bin", cluster.EtcdPath(), "the etcd binary")
+	counts := flag.Bool("tally", false, "print at the end how often the reference gave each kind of answer")
 	flag.Parse()
+	if *counts {
+		o.sys.tally = tally{}
+	}
 	o.sys.reference = *etcd
 	switch *sut {
 	case "stele":
@@ -86,6 +90,7 @@ func run(ctx context.Context, o options) error {
 		fmt.Printf("seed %d: %d ops, no difference (%d ops in %s)\n",
 			seed, len(ops), sent, time.Since(start).Round(time.Second))
 		if time.Since(start) >= o.length {
+			fmt.Print(o.sys.tally)
 			return nil
 		}
 	}

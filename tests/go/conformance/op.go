@@ -30,7 +30,7 @@ type call struct {
 	response func() proto.Message
 }
 
-func (c call) String() string { return fmt.Sprintf("%s %v", c.method, answer{message: c.request}) }
+func (c call) String() string { return fmt.Sprintf("%s %v", c.method, describe(c.request)) }
 
 func (c call) needsBarrier() bool { return c.method == "KV/Compact" }
 
@@ -84,7 +84,7 @@ func unary(request proto.Message) call {
 type rangeStream struct{ request *pb.RangeRequest }
 
 func (r rangeStream) String() string {
-	return fmt.Sprintf("KV/RangeStream %v", answer{message: r.request})
+	return fmt.Sprintf("KV/RangeStream %v", describe(r.request))
 }
 
 func (r rangeStream) needsBarrier() bool { return false }

@@ -1,6 +1,10 @@
 package main
 
 import (
+	"fmt"
+	"regexp"
+	"strconv"
+
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
@@ -61,4 +65,25 @@ func resolved[M proto.Message](request M, known revisions, self uint64) M {
 		})
 	})
 	return request
+}
+
+var largeNumber = regexp.MustCompile(`\d{16,}`)
+
+// describe is a request as text, its symbols as words.
+func describe(request proto.Message) string {
+	return largeNumber.ReplaceAllStringFunc(answer{message: request}.String(), func(digits string) string {
+		n, err := strconv.ParseInt(digits, 10, 64)
+		switch {
+		case err != nil:
+			return digits
+		case near(n, currentSymbol):
+			return fmt.Sprintf("current%+d", n-currentSymbol)
+		case near(n, compactedSymbol):
+			return fmt.Sprintf("compacted%+d", n-compactedSymbol)
+		case uint64(n) == selfSymbol:
+			return "self"
+		default:
+			return digits
+		}
+	})
 }

@@ -22,7 +22,7 @@ type watchCreate struct {
 }
 
 func (w watchCreate) String() string {
-	return fmt.Sprintf("Watch create on stream %d %v", w.stream, answer{message: w.request})
+	return fmt.Sprintf("Watch create on stream %d %v", w.stream, describe(w.request))
 }
 
 func (w watchCreate) needsBarrier() bool { return false }
