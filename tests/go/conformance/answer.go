@@ -59,7 +59,25 @@ func (a answer) String() string {
 	if err != nil {
 		return err.Error()
 	}
-	return fmt.Sprintf("%s{%s}", a.message.ProtoReflect().Descriptor().Name(), text)
+	return fmt.Sprintf("%s{%s}", a.message.ProtoReflect().Descriptor().Name(), abbreviate(string(text)))
+}
+
+// longRun is the length from which a repeated character is only counted: large values are such runs.
+const longRun = 20
+
+func abbreviate(text string) string {
+	var out strings.Builder
+	for len(text) > 0 {
+		rest := strings.TrimLeft(text, text[:1])
+		run := text[:len(text)-len(rest)]
+		if len(run) > longRun {
+			fmt.Fprintf(&out, "%s*%d", run[:1], len(run))
+		} else {
+			out.WriteString(run)
+		}
+		text = rest
+	}
+	return out.String()
 }
 
 // same compares two answers field for field.

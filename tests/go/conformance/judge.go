@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc/codes"
 
@@ -27,7 +29,14 @@ type judge struct {
 	tested    *side
 	known     revisions
 	tally     tally
+	// selfCheck is set when both sides are the same server.
+	selfCheck bool
+	// referenceDied is the op that etcd itself did not survive: the sequence ends there.
+	referenceDied string
 }
+
+// deathTimeout is how long a process that closed its connections has to end.
+const deathTimeout = 5 * time.Second
 
 // difference is the first op that the two systems answered differently.
 type difference struct {
@@ -74,6 +83,7 @@ func newJudge(ctx context.Context, sys systems) (*judge, error) {
 	j.tested.tamper = sys.tamper
 	j.known.current = 1
 	j.tally = sys.tally
+	j.selfCheck = sys.reference == sys.tested
 	return &j, nil
 }
 
@@ -113,6 +123,9 @@ func (j *judge) compare(ctx context.Context, o op) *difference {
 	var left, right []answer
 	known := j.known
 	both(func() { left = j.reference.do(ctx, o, known) }, func() { right = j.tested.do(ctx, o, known) })
+	if died(ctx, j.reference, left) {
+		return j.survived(ctx, o, left, right)
+	}
 	if !sameAll(left, right) {
 		return &difference{op: o.String(), reference: left, tested: right, logs: j.deathNote()}
 	}
@@ -137,6 +150,26 @@ func (j *judge) learn(o op, answers []answer) {
 		start := j.known.resolve(o.request.StartRevision)
 		j.known.latestStart = max(j.known.latestStart, start)
 	}
+}
+
+// survived decides on an op that the reference died of. It has no answer to compare with then; but what is fatal
+// for etcd must not be for the tested system.
+func (j *judge) survived(ctx context.Context, o op, left, right []answer) *difference {
+	j.referenceDied = o.String()
+	if j.selfCheck || !died(ctx, j.tested, right) {
+		return nil
+	}
+	return &difference{op: o.String(), reference: left, tested: right, logs: "both died\n" + j.deathNote()}
+}
+
+// died says whether a side's process ended in an op. A refused connection may be seen before the end is.
+func died(ctx context.Context, s *side, answers []answer) bool {
+	if !slices.ContainsFunc(answers, func(a answer) bool { return a.code == codes.Unavailable }) {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, deathTimeout)
+	defer cancel()
+	return s.cluster.Members[0].Ended(ctx)
 }
 
 func (j *judge) deathNote() string {
@@ -171,6 +204,10 @@ func play(ctx context.Context, sys systems, ops []op) (*difference, error) {
 			}
 			d.index = i
 			return d, nil
+		}
+		if j.referenceDied != "" {
+			fmt.Printf("etcd itself did not survive op %d, the sequence ends: %s\n", i, j.referenceDied)
+			return nil, nil
 		}
 	}
 	return nil, nil
