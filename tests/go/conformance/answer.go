@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -68,12 +69,17 @@ const longRun = 20
 func abbreviate(text string) string {
 	var out strings.Builder
 	for len(text) > 0 {
-		rest := strings.TrimLeft(text, text[:1])
-		run := text[:len(text)-len(rest)]
-		if len(run) > longRun {
-			fmt.Fprintf(&out, "%s*%d", run[:1], len(run))
+		_, size := utf8.DecodeRuneInString(text)
+		first := text[:size]
+		rest := text[size:]
+		n := 1
+		for ; strings.HasPrefix(rest, first); n++ {
+			rest = rest[size:]
+		}
+		if n > longRun {
+			fmt.Fprintf(&out, "%s*%d", first, n)
 		} else {
-			out.WriteString(run)
+			out.WriteString(text[:n*size])
 		}
 		text = rest
 	}

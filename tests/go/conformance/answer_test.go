@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"google.golang.org/grpc/codes"
@@ -175,6 +176,18 @@ func TestTiesAreASet(t *testing.T) {
 		right := replied(oneSide(), byVersion, &pb.RangeResponse{Kvs: c.b, More: c.more}, nil)
 		if same(left, right) != c.equal {
 			t.Errorf("%s: equal should be %t", c.name, c.equal)
+		}
+	}
+}
+
+func TestLongRunsAreCounted(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "", "aab": "aab", "é\xffé": "é\xffé",
+		"x" + strings.Repeat("é", longRun+1) + "y": fmt.Sprintf("xé*%dy", longRun+1),
+		strings.Repeat("a", longRun):               strings.Repeat("a", longRun),
+	} {
+		if got := abbreviate(text); got != want {
+			t.Errorf("%q became %q", text, got)
 		}
 	}
 }
