@@ -2,6 +2,9 @@ package main
 
 import (
 	"math/rand/v2"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
 )
 
 // generator makes the ops of one sequence. It knows nothing of the systems: the same seed is always the same
@@ -22,8 +25,26 @@ func generate(seed uint64, length int) []op {
 	ops := make([]op, length)
 	for i := range ops {
 		ops[i] = g.op()
+		for nearSizeLimit(ops[i]) {
+			ops[i] = g.op()
+		}
 	}
 	return ops
+}
+
+// nearSizeLimit says whether it is open if a request is too large: etcd adds its own random request id, in as
+// many bytes as it takes, before it measures; and symbols are longer than what they stand for.
+func nearSizeLimit(o op) bool {
+	const below, above = 50, 300
+	switch o := o.(type) {
+	case call:
+		size := proto.Size(o.request)
+		return size > maxRequestBytes-below && size < maxRequestBytes+above
+	case burst:
+		return slices.ContainsFunc(o, nearSizeLimit)
+	default:
+		return false
+	}
 }
 
 func (g generator) op() op {
