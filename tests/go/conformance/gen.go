@@ -19,11 +19,12 @@ type choice[T any] struct {
 	make   func() T
 }
 
-// generate returns the sequence of a seed.
+// generate returns the sequence of a seed. It begins with keys in the store, so that nothing is read in vain.
 func generate(seed uint64, length int) []op {
 	g := generator{rand.New(rand.NewPCG(seed, seed))}
 	ops := make([]op, length)
-	for i := range ops {
+	ops[0] = unary(g.fill())
+	for i := 1; i < length; i++ {
 		ops[i] = g.op()
 		for nearSizeLimit(ops[i]) {
 			ops[i] = g.op()
@@ -50,9 +51,9 @@ func nearSizeLimit(o op) bool {
 func (g generator) op() op {
 	return pick(g, []choice[op]{
 		{200, func() op { return unary(g.put()) }},
-		{200, func() op { return unary(g.rangeRequest()) }},
+		{200, func() op { return ranged(g.rangeRequest()) }},
 		{40, func() op { return rangeStream{g.streamRequest()} }},
-		{40, func() op { return unary(g.fill()) }},
+		{60, func() op { return unary(g.fill()) }},
 		{60, func() op { return unary(g.deleteRange()) }},
 		{140, func() op { return unary(g.txn(2)) }},
 		{20, func() op { return unary(g.compaction()) }},
