@@ -12,9 +12,9 @@ use crate::Class;
 pub struct PeerStatistics {
     /// The peer.
     pub peer: u64,
-    /// Bytes given to its sockets, headers and handshakes of streams excluded for the latter.
+    /// Bytes its message sockets took, headers and pings included; snapshots are not counted.
     pub sent_bytes: u64,
-    /// Bytes of messages read from it, headers included.
+    /// Bytes of frames read from its message streams, headers included.
     pub received_bytes: u64,
     /// Frames that were dropped instead of sent or queued.
     pub send_failures: u64,
