@@ -19,6 +19,8 @@ pub(super) struct Walk {
     pub(super) hard_state: HardState,
     /// End of the log.
     pub(super) end: u64,
+    /// The entry before the first segment walked was replaced in it: what stood before that one is not known.
+    base_replaced: bool,
 }
 
 /// Walks the segments that must be replayed on top of a checkpoint of `checkpoint`.
@@ -41,6 +43,7 @@ pub(super) fn walk(
         index: EntryIndex::new(previous(&opened[start].opening)),
         hard_state: HardState::default(),
         end: 0,
+        base_replaced: false,
     };
     for at in start..opened.len() {
         let segment = &opened[at];
@@ -134,10 +137,15 @@ impl Walk {
             }
             Kind::Entry => {
                 let entry = entry_of(body).ok_or_else(|| malformed("an entry without its head"))?;
-                if entry.index <= self.index.base().index || entry.index > self.index.last().index + 1 {
+                if entry.index == 0 || entry.index > self.index.last().index + 1 {
                     return Err(malformed("an entry that does not follow the one before"));
                 }
-                self.index.cut_above(entry.index - 1);
+                if entry.index > self.index.base().index {
+                    self.index.cut_above(entry.index - 1);
+                } else {
+                    self.index = EntryIndex::new(LogId { index: entry.index - 1, term: 0 });
+                    self.base_replaced = true;
+                }
                 let place = place_at(segment.number, offset + PAYLOAD_OFFSET);
                 let id = LogId { index: entry.index, term: entry.term };
                 self.index.push(id, place, entry.payload.len() as u32);
@@ -162,6 +170,8 @@ impl Walk {
     fn settle(&mut self, checkpoint: LogId) {
         if self.index.term(checkpoint.index) != Some(checkpoint.term) {
             self.index = EntryIndex::new(checkpoint);
+        } else if self.base_replaced {
+            self.index.cut_below(checkpoint.index);
         }
         if self.hard_state.term < checkpoint.term {
             self.hard_state.term = checkpoint.term;

@@ -1,6 +1,6 @@
 //! A log on a disk in memory together with a model of what it must hold.
 
-#![allow(dead_code, reason = "each test file uses its part")]
+#![allow(dead_code, unreachable_pub, reason = "each test file is a crate of its own and uses its part")]
 
 use std::sync::Arc;
 use std::time::Duration;
