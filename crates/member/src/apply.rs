@@ -13,12 +13,13 @@ use api::membershippb;
 use bytes::Bytes;
 use consensus::{Entry, EntryKind};
 use prost::Message;
-use store::{BatchContext, Outcome};
+use store::{BatchContext, Outcome, Position, Store};
 
 use crate::batch::{self, Command, Kind};
 use crate::io::{Answer, Fatal, Notice, Now, Output};
 use crate::lease::Expiry;
 use crate::member::Member;
+use crate::publish::Publish;
 
 /// Committed entries that are not applied.
 #[derive(Debug, Default)]
@@ -72,7 +73,7 @@ impl Member {
                     }
                 }
                 EntryKind::ConfChange => self.apply_conf_change(&entry)?,
-                EntryKind::Empty => {}
+                EntryKind::Empty => self.store.apply_empty(position(&entry)),
             }
             self.entry_applied(now, &entry);
             any = true;
@@ -91,22 +92,17 @@ impl Member {
             self.take_up_leases(now);
             self.propose_cluster_version();
         }
-        self.upkeep.remember_hash(entry.index, self.store.state_hash());
+        self.upkeep.remember_hash(entry.index, self.reader.state_hash().1);
     }
 
     /// Applies one batch; false when it must wait for a value to be healed.
     fn apply_batch(&mut self, now: Now, entry: &Entry, out: &mut Output) -> Result<bool, Fatal> {
+        let place = self.log.place(entry.index).expect("a committed entry is in the log");
         let batch = batch::decode(&entry.payload)
             .map_err(|error| Fatal::Entry { index: entry.index, reason: error.to_string() })?;
-        let context = BatchContext {
-            index: entry.index,
-            term: entry.term,
-            clock_ms: batch.clock_ms,
-            payload: &entry.payload,
-            payload_place: self.log.place(entry.index).expect("a committed entry is in the log"),
-        };
-        let (decoded, steps) = decode_all(batch.commands, entry.term);
-        let applied = match self.store.apply_batch(&context, steps) {
+        let context = context(entry, place, batch.clock_ms);
+        let (decoded, steps) = decode_all(batch.commands);
+        let applied = match self.store.apply_batch(&context, &steps) {
             Ok(applied) => applied,
             Err(damaged) => {
                 self.backlog.blocked = true;
@@ -116,7 +112,7 @@ impl Member {
         };
         self.upkeep.applied(decoded.len() as u64);
         self.status.set_commands_applied(self.status.commands_applied() + decoded.len() as u64);
-        self.hub.publish(applied.revision, applied.events);
+        self.hub.publish(applied.revision, &applied.events.into());
         self.follow_leases(now, &applied.leases, out);
         if applied.alarms_changed {
             self.upkeep.alarms_changed();
@@ -151,12 +147,14 @@ impl Member {
     fn apply_conf_change(&mut self, entry: &Entry) -> Result<(), Fatal> {
         let change = consensus::ConfChange::decode(entry.payload.clone())
             .map_err(|error| Fatal::Entry { index: entry.index, reason: error.to_string() })?;
-        self.consensus.apply_conf_change(&change);
+        self.store.apply_empty(position(entry));
+        // One that does not fit has no effect, on any member alike.
+        let _ = self.consensus.apply_conf_change(&change);
         Ok(())
     }
 
     fn propose_cluster_version(&mut self) {
-        if self.store.cluster_version().is_none() {
+        if self.reader.cluster_version().is_none() {
             let body =
                 membershippb::ClusterVersionSetRequest { ver: api::version::CLUSTER_VERSION.to_owned() };
             self.propose_own(Kind::ClusterVersion, body.encode_to_vec().into());
@@ -164,19 +162,53 @@ impl Member {
     }
 }
 
+/// Applies an entry that was committed before this start: nobody waits for its answers and nobody watches.
+///
+/// # Errors
+/// What makes it impossible, with what to do about it.
+pub(crate) fn replay(store: &mut Store, entry: &Entry, place: u64) -> Result<(), String> {
+    match entry.kind {
+        EntryKind::Empty => store.apply_empty(position(entry)),
+        EntryKind::ConfChange => {
+            return Err("changes of membership are not known to this release".to_owned());
+        }
+        EntryKind::Batch => {
+            let batch = batch::decode(&entry.payload).map_err(|error| error.to_string())?;
+            let (_, steps) = decode_all(batch.commands);
+            let applied = store.apply_batch(&context(entry, place, batch.clock_ms), &steps);
+            applied.map_err(|damaged| format!("it compares a value that is damaged here: {damaged}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// An entry of the log as consensus has it; `None` when its kind is not known.
+pub(crate) fn from_log(entry: log::Entry) -> Option<Entry> {
+    let kind = EntryKind::from_u8(entry.kind)?;
+    Some(Entry { term: entry.term, index: entry.index, kind, payload: entry.payload })
+}
+
+fn position(entry: &Entry) -> Position {
+    Position { index: entry.index, term: entry.term }
+}
+
+fn context(entry: &Entry, payload_place: u64, clock_ms: u64) -> BatchContext<'_> {
+    BatchContext { index: entry.index, term: entry.term, clock_ms, payload: &entry.payload, payload_place }
+}
+
 /// Decodes the commands of a batch for the store. What does not decode becomes a command the store refuses.
-fn decode_all(commands: Vec<Command>, term: u64) -> (Vec<Decoded>, Vec<store::Command>) {
+fn decode_all(commands: Vec<Command>) -> (Vec<Decoded>, Vec<store::Command>) {
     let mut decoded = Vec::with_capacity(commands.len());
     let mut all = Vec::with_capacity(commands.len());
     for command in commands {
         let before = all.len();
-        decode_into(&mut all, &command, term);
+        decode_into(&mut all, &command);
         decoded.push(Decoded { steps: all.len() - before, command });
     }
     (decoded, all)
 }
 
-fn decode_into(all: &mut Vec<store::Command>, command: &Command, _term: u64) {
+fn decode_into(all: &mut Vec<store::Command>, command: &Command) {
     let body = command.body.clone();
     let step = match command.kind {
         Kind::Put => request(body, store::Command::Put),
@@ -208,4 +240,13 @@ fn decode_expiry(all: &mut Vec<store::Command>, body: &Bytes) {
             expiry_term: Some(expiry.term),
         })),
     }
+}
+
+fn decode_publish(body: &Bytes) -> store::Command {
+    Publish::decode(body).map_or(store::Command::Unknown, |publish| store::Command::Publish {
+        id: publish.member,
+        incarnation: publish.incarnation,
+        name: publish.name,
+        client_urls: publish.client_urls,
+    })
 }
