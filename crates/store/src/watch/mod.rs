@@ -22,10 +22,11 @@
 //!
 //! **Invariants**
 //! - `publish` is called after the history has the batch and before its replies leave, in revision order.
-//! - What was sent on a stream is never above the published revision: catching up stops there. So a progress answer,
-//!   taken with the hub locked, is never below an event that was sent before it.
+//! - A progress answer names a revision of which the stream was sent everything, and which is not below any event sent
+//!   before it: taken from the inbox with the hub locked, and taken anew if catching up has overtaken it meanwhile.
 //! - Events of one revision travel in one response, unless the watcher asked for fragments.
-//! - Memory: blocks live in the hub's tail alone, within [`MAX_TAIL_BYTES`]; an inbox is a bounded list of references.
+//! - Memory: blocks live in the hub's tail alone, within [`MAX_TAIL_BYTES`]; an inbox is a bounded list of references,
+//!   and a stream holds beside it one block and one chunk, those that it is sending.
 //!   A client that does not read costs the publisher one locked flag a batch.
 //! - Lock order: hub, then inbox. `History`, `Values` and no lock of a caller's are touched with either held.
 //!

@@ -10,7 +10,7 @@ use super::encode::{self, Encoded, Frame, Head};
 use super::groups::GroupId;
 use super::inbox::Delivery;
 use super::stream::{NO_WATCHER, WatchStream};
-use super::watcher::State;
+use super::watcher::{State, Watcher};
 use crate::Damaged;
 
 /// What [`WatchStream::next`] has for its task.
@@ -68,24 +68,24 @@ impl WatchStream {
         Ok(self.catch_up()? || self.deliver())
     }
 
-    /// Works off what was taken from the inbox, until there is a frame to send.
+    /// Works off a piece of what was taken from the inbox.
     fn deliver(&mut self) -> bool {
         if self.sharing.is_none() && self.taken.is_empty() {
             self.refill();
         }
         let mut worked = false;
-        while self.ready.is_empty() {
-            if self.share() {
-                continue;
-            }
-            let Some(delivery) = self.taken.pop_front() else { break };
+        if self.sharing.is_none()
+            && let Some(delivery) = self.taken.pop_front()
+        {
             worked = true;
             match delivery {
                 Delivery::Missed { from, through } => self.miss(from, through),
                 Delivery::Block { group, first, last, block } => self.begin(group, first, last, &block),
             }
         }
+        while self.ready.is_empty() && self.share() {}
         if self.ready.is_empty()
+            && self.taken.is_empty()
             && let Some(mark) = self.mark.take()
         {
             worked |= self.answer_progress(mark);
@@ -151,7 +151,7 @@ impl WatchStream {
         true
     }
 
-    /// Gives one watcher that is behind its turn to read on.
+    /// Gives one watcher that is behind its turn to read on, together with those that are at the same point.
     fn catch_up(&mut self) -> Result<bool, Damaged> {
         let later = (Bound::Excluded(self.last_turn), Bound::Unbounded);
         let Some(id) = self.behind.range(later).next().or(self.behind.first()).copied() else {
@@ -159,28 +159,36 @@ impl WatchStream {
         };
         self.last_turn = id;
         let watcher = &self.watchers[&id];
+        let alike = self.alike(watcher);
         let chunk = match catch_up::read(&self.shared, &watcher.shape, watcher.next_revision) {
             Ok(chunk) => chunk,
             Err(compacted) => {
-                self.end(id, compacted.at);
+                alike.into_iter().for_each(|id| self.end(id, compacted.at));
                 return Ok(true);
             }
         };
         if !chunk.events.is_empty() {
             match encode::events(chunk.events.iter(), watcher.shape.prev_kv, &*self.shared.values) {
-                Ok(encoded) => {
-                    self.respond(id, &encoded, chunk.published);
-                    self.newest_sent = self.newest_sent.max(chunk.next_revision - 1);
-                }
+                Ok(encoded) => alike.iter().for_each(|id| self.respond(*id, &encoded, chunk.published)),
                 Err(damaged) => {
-                    self.behind.remove(&id);
-                    self.stalled.insert(id);
+                    alike.iter().for_each(|id| {
+                        self.behind.remove(id);
+                    });
+                    self.stalled.extend(alike);
                     return Err(damaged);
                 }
             }
+            self.newest_sent = self.newest_sent.max(chunk.next_revision - 1);
         }
-        self.advance(id, chunk.next_revision);
+        alike.into_iter().for_each(|id| self.advance(id, chunk.next_revision));
         Ok(true)
+    }
+
+    /// The watchers that are behind and need the very same events next, in order.
+    fn alike(&self, watcher: &Watcher) -> Vec<i64> {
+        let same = |other: &Watcher| other.next_revision == watcher.next_revision;
+        let members = self.members[&watcher.group].iter().copied();
+        members.filter(|id| self.behind.contains(id) && same(&self.watchers[id])).collect()
     }
 
     /// Notes that a watcher has seen everything below `next_revision`.
@@ -213,7 +221,7 @@ impl WatchStream {
             return true;
         }
         for watch_id in mark.watchers {
-            let synced = |watcher: &super::watcher::Watcher| watcher.state == State::Synced;
+            let synced = |watcher: &Watcher| watcher.state == State::Synced;
             if self.watchers.get(&watch_id).is_some_and(|w| synced(w) && w.start_revision <= revision) {
                 self.queue(&Head { revision, watch_id, ..Head::default() });
             }

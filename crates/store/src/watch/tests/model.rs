@@ -279,8 +279,6 @@ impl Run {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
-
     #[test]
     fn every_watcher_gets_every_event_once(chunk in 1..6_usize, steps in prop::collection::vec(step(), 1..120)) {
         let mut run = Run::new(chunk);

@@ -164,7 +164,8 @@ impl History for World {
 
 /// The bytes of a value: its place, repeated to its length.
 fn value(value: &ValueRef) -> Bytes {
-    value.place.to_le_bytes().iter().copied().cycle().take(value.len as usize).collect()
+    let len = value.len as usize;
+    Bytes::from(value.place.to_le_bytes().repeat(len.div_ceil(8))).slice(..len)
 }
 
 impl Values for World {
