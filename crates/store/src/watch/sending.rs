@@ -68,29 +68,32 @@ impl WatchStream {
         Ok(self.catch_up()? || self.deliver())
     }
 
-    /// Works off a piece of what was taken from the inbox.
+    /// Works off a piece of what was taken from the inbox; takes more when nothing is left.
     fn deliver(&mut self) -> bool {
-        if self.sharing.is_none() && self.taken.is_empty() {
+        let refilled = self.is_worked_off() && self.mark.is_none();
+        if refilled {
             self.refill();
         }
-        let mut worked = false;
+        if self.is_worked_off() {
+            let Some(mark) = self.mark.take() else { return false };
+            let again = self.answer_progress(mark);
+            return again || !self.ready.is_empty() || !refilled;
+        }
         if self.sharing.is_none()
             && let Some(delivery) = self.taken.pop_front()
         {
-            worked = true;
             match delivery {
                 Delivery::Missed { from, through } => self.miss(from, through),
                 Delivery::Block { group, first, last, block } => self.begin(group, first, last, &block),
             }
         }
         while self.ready.is_empty() && self.share() {}
-        if self.ready.is_empty()
-            && self.taken.is_empty()
-            && let Some(mark) = self.mark.take()
-        {
-            worked |= self.answer_progress(mark);
-        }
-        worked || !self.ready.is_empty()
+        true
+    }
+
+    /// Whether nothing is left of what was taken from the inbox.
+    fn is_worked_off(&self) -> bool {
+        self.sharing.is_none() && self.taken.is_empty()
     }
 
     fn refill(&mut self) {

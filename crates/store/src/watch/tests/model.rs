@@ -264,6 +264,8 @@ impl Run {
         let events = self.world.all_events();
         for mut client in self.clients {
             client.stream.progress();
+            client.read(&self.world, 7);
+            client.stream.notify_progress_due();
             client.read(&self.world, usize::MAX);
             let now = self.world.current_revision();
             if !client.watched.is_empty() && client.watched.values().all(|watched| watched.start <= now) {
