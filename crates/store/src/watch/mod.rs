@@ -1,7 +1,7 @@
 //! The watch hub: from applied events to the bytes of watch responses.
 //!
 //! The applying thread *publishes* each batch of events once. Watchers are kept in *groups* of equal shape (key range,
-//! filters, `prev_kv`); a batch is matched against the groups, and each group that it touches gets one shared [`Block`]
+//! filters, `prev_kv`); a batch is matched against the groups, and each group that it touches gets one shared *block*
 //! of events. A *watch stream* owns the watchers of one RPC and an *inbox*, into which the publisher puts a weak
 //! reference to the block and then wakes the stream's task. Encoding happens on that task, once for each block: what
 //! differs between two watchers of a group is a head of some forty bytes.

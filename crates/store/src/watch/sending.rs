@@ -248,7 +248,7 @@ impl WatchStream {
 
     /// Queues a response without events.
     fn queue(&mut self, head: &Head) {
-        let head = head.encode(self.shared.identity, self.raft_term);
+        let head = head.encode(self.shared.identity, self.raft_term, &mut self.heads);
         self.ready.push_back(Frame { head, events: bytes::Bytes::new() });
     }
 
@@ -260,12 +260,12 @@ impl WatchStream {
         let count = events.len();
         self.shared.counters.events_sent.fetch_add(count as u64, Ordering::Relaxed);
         let mut head = Head { revision, watch_id, ..Head::default() };
-        let whole = head.encode(self.shared.identity, self.raft_term);
+        let whole = head.encode(self.shared.identity, self.raft_term, &mut self.heads);
         if !watcher.fragment || whole.len() + events.size(0, count) < self.max_fragment_bytes {
             return self.ready.push_back(Frame { head: whole, events: events.slice(0, count) });
         }
         head.fragment = true;
-        let partial = head.encode(self.shared.identity, self.raft_term);
+        let partial = head.encode(self.shared.identity, self.raft_term, &mut self.heads);
         let mut from = 0;
         while from < count {
             let fits = |to: &usize| partial.len() + events.size(from, *to) < self.max_fragment_bytes;
