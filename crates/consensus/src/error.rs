@@ -60,12 +60,6 @@ pub enum Rejected {
         /// Its receiver.
         to: u64,
     },
-    /// A response, or an answer to a round, from nobody in the configuration.
-    #[error("response from {from:x}, which is not in the configuration")]
-    NotAMember {
-        /// Its sender.
-        from: u64,
-    },
     /// A term of 0 or beyond [`crate::TERM_MAX`].
     #[error("term {term} is out of range")]
     Term {

@@ -59,7 +59,8 @@ pub(crate) fn check(
         return Err(Rejected::Term { term: message.term });
     }
     if is_response(&message.body) && raft.prs().get(from).is_none() {
-        return Err(Rejected::NotAMember { from });
+        // A late word of a member just removed.
+        return Ok(Verdict::Ignore);
     }
     let is_current = message.term >= raft.term;
     match &message.body {
@@ -109,8 +110,14 @@ pub(crate) fn check(
 /// Whether this node may start an election now without making the library abort (see the module's table).
 pub(crate) fn may_campaign(node: &RawNode<View>, log_under_way: bool) -> bool {
     let raft = &node.raft;
-    let is_alone = raft.prs().is_singleton();
-    raft.promotable() && !is_installing(node) && !(is_alone && (log_under_way || !is_all_persisted(node)))
+    raft.promotable()
+        && !is_installing(node)
+        && !(is_alone(node) && (log_under_way || !is_all_persisted(node)))
+}
+
+/// Whether our vote alone decides. (Not only as the sole voter: both halves of a joint configuration may be us.)
+pub(crate) fn is_alone(node: &RawNode<View>) -> bool {
+    node.raft.prs().has_quorum(&[node.raft.id].into_iter().collect())
 }
 
 /// Whether the log begins beyond what is applied: a snapshot is on its way to the disk.

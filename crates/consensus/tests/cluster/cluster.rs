@@ -32,6 +32,7 @@ pub(crate) struct Cluster {
     pub(crate) snapshots_installed: usize,
     pub(crate) fetches_served: usize,
     pub(crate) proposals: u64,
+    pub(crate) changes_members: bool,
 }
 
 impl Cluster {
@@ -50,6 +51,7 @@ impl Cluster {
             snapshots_installed: 0,
             fetches_served: 0,
             proposals: 0,
+            changes_members: false,
         };
         for id in 1..=voters {
             cluster.members.insert(id, Member::new(id, &Start::bootstrap(1..=voters), seed));

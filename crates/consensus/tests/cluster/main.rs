@@ -2,6 +2,7 @@
 
 mod chaos;
 mod cluster;
+mod hostile;
 mod member;
 mod rng;
 mod scenarios;

@@ -98,7 +98,9 @@ impl Hub {
         assert!(revision >= self.shared.published(), "batches are published in revision order");
         let newest = events.last().map_or(revision, |event| event.kv.mod_revision.main);
         assert!(newest <= revision, "a batch ends at the revision it is published with");
-        if !state.groups.is_empty() {
+        if state.groups.is_empty() {
+            state.tail = Tail::default();
+        } else {
             state.deliver(events);
         }
         self.shared.published.store(revision, Ordering::Release);

@@ -1,7 +1,7 @@
 //! The watch hub: from applied events to the bytes of watch responses.
 //!
 //! The applying thread *publishes* each batch of events once. Watchers are kept in *groups* of equal shape (key range,
-//! filters, `prev_kv`); a batch is matched against the groups, and each group that it touches gets one shared [`Block`]
+//! filters, `prev_kv`); a batch is matched against the groups, and each group that it touches gets one shared *block*
 //! of events. A *watch stream* owns the watchers of one RPC and an *inbox*, into which the publisher puts a weak
 //! reference to the block and then wakes the stream's task. Encoding happens on that task, once for each block: what
 //! differs between two watchers of a group is a head of some forty bytes.
@@ -22,10 +22,11 @@
 //!
 //! **Invariants**
 //! - `publish` is called after the history has the batch and before its replies leave, in revision order.
-//! - What was sent on a stream is never above the published revision: catching up stops there. So a progress answer,
-//!   taken with the hub locked, is never below an event that was sent before it.
+//! - A progress answer names a revision of which the stream was sent everything, and which is not below any event sent
+//!   before it: taken from the inbox with the hub locked, and taken anew if catching up has overtaken it meanwhile.
 //! - Events of one revision travel in one response, unless the watcher asked for fragments.
-//! - Memory: blocks live in the hub's tail alone, within [`MAX_TAIL_BYTES`]; an inbox is a bounded list of references.
+//! - Memory: blocks live in the hub's tail alone, within [`MAX_TAIL_BYTES`]; an inbox is a bounded list of references,
+//!   and a stream holds beside it one block and one chunk, those that it is sending.
 //!   A client that does not read costs the publisher one locked flag a batch.
 //! - Lock order: hub, then inbox. `History`, `Values` and no lock of a caller's are touched with either held.
 //!

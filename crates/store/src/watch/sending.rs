@@ -10,7 +10,7 @@ use super::encode::{self, Encoded, Frame, Head};
 use super::groups::GroupId;
 use super::inbox::Delivery;
 use super::stream::{NO_WATCHER, WatchStream};
-use super::watcher::State;
+use super::watcher::{State, Watcher};
 use crate::Damaged;
 
 /// What [`WatchStream::next`] has for its task.
@@ -68,29 +68,32 @@ impl WatchStream {
         Ok(self.catch_up()? || self.deliver())
     }
 
-    /// Works off what was taken from the inbox, until there is a frame to send.
+    /// Works off a piece of what was taken from the inbox; takes more when nothing is left.
     fn deliver(&mut self) -> bool {
-        if self.sharing.is_none() && self.taken.is_empty() {
+        let refilled = self.is_worked_off() && self.mark.is_none();
+        if refilled {
             self.refill();
         }
-        let mut worked = false;
-        while self.ready.is_empty() {
-            if self.share() {
-                continue;
-            }
-            let Some(delivery) = self.taken.pop_front() else { break };
-            worked = true;
+        if self.is_worked_off() {
+            let Some(mark) = self.mark.take() else { return false };
+            let again = self.answer_progress(mark);
+            return again || !self.ready.is_empty() || !refilled;
+        }
+        if self.sharing.is_none()
+            && let Some(delivery) = self.taken.pop_front()
+        {
             match delivery {
                 Delivery::Missed { from, through } => self.miss(from, through),
                 Delivery::Block { group, first, last, block } => self.begin(group, first, last, &block),
             }
         }
-        if self.ready.is_empty()
-            && let Some(mark) = self.mark.take()
-        {
-            worked |= self.answer_progress(mark);
-        }
-        worked || !self.ready.is_empty()
+        while self.ready.is_empty() && self.share() {}
+        true
+    }
+
+    /// Whether nothing is left of what was taken from the inbox.
+    fn is_worked_off(&self) -> bool {
+        self.sharing.is_none() && self.taken.is_empty()
     }
 
     fn refill(&mut self) {
@@ -151,7 +154,7 @@ impl WatchStream {
         true
     }
 
-    /// Gives one watcher that is behind its turn to read on.
+    /// Gives one watcher that is behind its turn to read on, together with those that are at the same point.
     fn catch_up(&mut self) -> Result<bool, Damaged> {
         let later = (Bound::Excluded(self.last_turn), Bound::Unbounded);
         let Some(id) = self.behind.range(later).next().or(self.behind.first()).copied() else {
@@ -159,28 +162,36 @@ impl WatchStream {
         };
         self.last_turn = id;
         let watcher = &self.watchers[&id];
+        let alike = self.alike(watcher);
         let chunk = match catch_up::read(&self.shared, &watcher.shape, watcher.next_revision) {
             Ok(chunk) => chunk,
             Err(compacted) => {
-                self.end(id, compacted.at);
+                alike.into_iter().for_each(|id| self.end(id, compacted.at));
                 return Ok(true);
             }
         };
         if !chunk.events.is_empty() {
             match encode::events(chunk.events.iter(), watcher.shape.prev_kv, &*self.shared.values) {
-                Ok(encoded) => {
-                    self.respond(id, &encoded, chunk.published);
-                    self.newest_sent = self.newest_sent.max(chunk.next_revision - 1);
-                }
+                Ok(encoded) => alike.iter().for_each(|id| self.respond(*id, &encoded, chunk.published)),
                 Err(damaged) => {
-                    self.behind.remove(&id);
-                    self.stalled.insert(id);
+                    alike.iter().for_each(|id| {
+                        self.behind.remove(id);
+                    });
+                    self.stalled.extend(alike);
                     return Err(damaged);
                 }
             }
+            self.newest_sent = self.newest_sent.max(chunk.next_revision - 1);
         }
-        self.advance(id, chunk.next_revision);
+        alike.into_iter().for_each(|id| self.advance(id, chunk.next_revision));
         Ok(true)
+    }
+
+    /// The watchers that are behind and need the very same events next, in order.
+    fn alike(&self, watcher: &Watcher) -> Vec<i64> {
+        let same = |other: &Watcher| other.next_revision == watcher.next_revision;
+        let members = self.members[&watcher.group].iter().copied();
+        members.filter(|id| self.behind.contains(id) && same(&self.watchers[id])).collect()
     }
 
     /// Notes that a watcher has seen everything below `next_revision`.
@@ -213,7 +224,7 @@ impl WatchStream {
             return true;
         }
         for watch_id in mark.watchers {
-            let synced = |watcher: &super::watcher::Watcher| watcher.state == State::Synced;
+            let synced = |watcher: &Watcher| watcher.state == State::Synced;
             if self.watchers.get(&watch_id).is_some_and(|w| synced(w) && w.start_revision <= revision) {
                 self.queue(&Head { revision, watch_id, ..Head::default() });
             }
@@ -237,7 +248,7 @@ impl WatchStream {
 
     /// Queues a response without events.
     fn queue(&mut self, head: &Head) {
-        let head = head.encode(self.shared.identity, self.raft_term);
+        let head = head.encode(self.shared.identity, self.raft_term, &mut self.heads);
         self.ready.push_back(Frame { head, events: bytes::Bytes::new() });
     }
 
@@ -249,12 +260,12 @@ impl WatchStream {
         let count = events.len();
         self.shared.counters.events_sent.fetch_add(count as u64, Ordering::Relaxed);
         let mut head = Head { revision, watch_id, ..Head::default() };
-        let whole = head.encode(self.shared.identity, self.raft_term);
+        let whole = head.encode(self.shared.identity, self.raft_term, &mut self.heads);
         if !watcher.fragment || whole.len() + events.size(0, count) < self.max_fragment_bytes {
             return self.ready.push_back(Frame { head: whole, events: events.slice(0, count) });
         }
         head.fragment = true;
-        let partial = head.encode(self.shared.identity, self.raft_term);
+        let partial = head.encode(self.shared.identity, self.raft_term, &mut self.heads);
         let mut from = 0;
         while from < count {
             let fits = |to: &usize| partial.len() + events.size(from, *to) < self.max_fragment_bytes;

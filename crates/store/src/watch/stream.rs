@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use api::etcdserverpb::WatchCreateRequest;
+use bytes::BytesMut;
 
 use super::MAX_CONTROL_RESPONSES;
 use super::encode::{Frame, Head};
@@ -38,6 +39,8 @@ pub struct WatchStream {
     pub(super) stalled: BTreeSet<i64>,
     /// What is to be sent before anything else: the fragments of a response may not be interleaved.
     pub(super) ready: VecDeque<Frame>,
+    /// Room for the next heads.
+    pub(super) heads: BytesMut,
     /// Answers to requests.
     pub(super) control: VecDeque<Head>,
     /// Taken from the inbox and not looked at yet.
@@ -76,6 +79,7 @@ impl WatchStream {
             last_turn: i64::MIN,
             stalled: BTreeSet::new(),
             ready: VecDeque::new(),
+            heads: BytesMut::new(),
             control: VecDeque::new(),
             taken: VecDeque::new(),
             sharing: None,

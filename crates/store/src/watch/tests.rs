@@ -2,6 +2,7 @@
 mod bounds;
 mod client;
 mod encoding;
+mod handover;
 mod matching;
 mod model;
 mod requests;

@@ -31,6 +31,21 @@ struct State {
 pub(super) struct World {
     state: Mutex<State>,
     pub(super) reads: AtomicUsize,
+    hook: Mutex<Option<Hook>>,
+}
+
+/// Something that happens at a moment that another thread could choose.
+pub(super) type Hook = Box<dyn FnMut(Moment) + Send>;
+
+/// Where a stream stands when the hook is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Moment {
+    /// About to read the history.
+    BeforeHistory,
+    /// Has read the history.
+    AfterHistory,
+    /// About to read a value.
+    BeforeValue,
 }
 
 /// A change of a transaction: a value's length to put, `None` to delete.
@@ -39,7 +54,7 @@ pub(super) type Change<'a> = (&'a str, Option<u32>);
 impl World {
     pub(super) fn new() -> Arc<Self> {
         let state = State { revision: 1, chunk: usize::MAX, ..State::default() };
-        Arc::new(Self { state: Mutex::new(state), reads: AtomicUsize::new(0) })
+        Arc::new(Self { state: Mutex::new(state), reads: AtomicUsize::new(0), hook: Mutex::new(None) })
     }
 
     pub(super) fn hub(self: &Arc<Self>) -> Hub {
@@ -89,6 +104,17 @@ impl World {
                 state.damaged.remove(&place)
             };
         }
+    }
+
+    pub(super) fn hook(&self, hook: impl FnMut(Moment) + Send + 'static) {
+        *self.hook.lock() = Some(Box::new(hook));
+    }
+
+    /// Calls the hook, unless what it does came here.
+    fn reach(&self, moment: Moment) {
+        let Some(mut hook) = self.hook.lock().take() else { return };
+        hook(moment);
+        *self.hook.lock() = Some(hook);
     }
 
     /// All events ever, compacted ones too.
@@ -146,16 +172,30 @@ impl History for World {
         max_events: usize,
         max_steps: usize,
     ) -> Result<(Vec<Event>, i64), Compacted> {
-        let state = self.state.lock();
-        if from < state.compacted {
-            return Err(Compacted { at: state.compacted });
+        self.reach(Moment::BeforeHistory);
+        let found = self.state.lock().read(range, from, max_events, max_steps);
+        self.reach(Moment::AfterHistory);
+        found
+    }
+}
+
+impl State {
+    fn read(
+        &self,
+        range: &KeyRange,
+        from: i64,
+        max_events: usize,
+        max_steps: usize,
+    ) -> Result<(Vec<Event>, i64), Compacted> {
+        if from < self.compacted {
+            return Err(Compacted { at: self.compacted });
         }
         let (mut found, mut next) = (Vec::new(), from);
-        while next <= state.revision && found.len() < max_events.min(state.chunk) {
+        while next <= self.revision && found.len() < max_events.min(self.chunk) {
             if next - from >= max_steps as i64 {
                 break;
             }
-            found.extend(state.at(next).filter(|event| contains(range, &event.kv.key)).cloned());
+            found.extend(self.at(next).filter(|event| contains(range, &event.kv.key)).cloned());
             next += 1;
         }
         Ok((found, next))
@@ -164,12 +204,14 @@ impl History for World {
 
 /// The bytes of a value: its place, repeated to its length.
 fn value(value: &ValueRef) -> Bytes {
-    value.place.to_le_bytes().iter().copied().cycle().take(value.len as usize).collect()
+    let len = value.len as usize;
+    Bytes::from(value.place.to_le_bytes().repeat(len.div_ceil(8))).slice(..len)
 }
 
 impl Values for World {
     fn read(&self, asked: &ValueRef) -> Result<Bytes, Damaged> {
         self.reads.fetch_add(1, Ordering::Relaxed);
+        self.reach(Moment::BeforeValue);
         if self.state.lock().damaged.contains(&asked.place) {
             return Err(Damaged { place: asked.place, len: asked.len, reason: "checksum mismatch".into() });
         }
