@@ -11,7 +11,7 @@ use consensus::{Message, Ready, Write};
 
 use crate::frame::{Class, Frame, LeaseAnswer};
 use crate::io::{Answer, Fatal, Notice, Now, Output};
-use crate::member::{Leadership, Member};
+use crate::member::{Leadership, Member, Transfer};
 use crate::reads::Reader;
 
 /// Writes of consensus under way: (its number, the log position that makes it durable), oldest first.
@@ -77,6 +77,7 @@ impl Member {
         }
         self.fetch_entries(ready.fetches, out);
         ready.snapshots_wanted.into_iter().for_each(|peer| self.prepare_snapshot(now, peer, out));
+        self.retry_dropped_reads(ready.reads_dropped, out);
         Ok(())
     }
 
@@ -170,47 +171,42 @@ impl Member {
     }
 
     pub(crate) fn on_move_leader(&mut self, now: Now, token: u64, to: u64, out: &mut Output) {
-        let failed = if !self.leadership.leading {
-            Some(api::Error::NotLeader)
-        } else if self.transfer.is_some() || !self.consensus.status().conf_state.voters.contains(&to) {
-            Some(api::Error::BadLeaderTransferee)
-        } else {
-            None
-        };
-        if let Some(error) = failed {
+        if let Err(error) = self.check_transfer(to) {
             out.answers.push((token, Answer::Failed(error)));
-            return;
-        }
-        if to == self.config.member_id {
+        } else if to == self.config.member_id {
             out.answers.push((token, Answer::LeaderMoved));
-            return;
-        }
-        self.waiting.insert(token, now.monotonic_ns + self.config.request_timeout_ns());
-        self.transfer = Some((token, to));
-        self.transfer_until_ns =
-            now.monotonic_ns + self.config.tick_ns * u64::from(self.config.election_ticks);
-        if self.consensus.transfer_leader(to).is_err() {
-            self.give_up_transfer(Now { monotonic_ns: u64::MAX, ..now }, out);
+        } else if self.consensus.transfer_leader(to).is_err() {
+            out.answers.push((token, Answer::Failed(api::Error::BadLeaderTransferee)));
+        } else {
+            let election_ns = self.config.tick_ns * u64::from(self.config.election_ticks);
+            self.waiting.insert(token, now.monotonic_ns + self.config.request_timeout_ns());
+            self.transfer = Some(Transfer { token, until_ns: now.monotonic_ns + election_ns });
         }
     }
 
-    /// A transfer ends when somebody else leads, or is given up after an election timeout.
-    pub(crate) fn finish_transfer(&mut self, out: &mut Output) {
+    fn check_transfer(&self, to: u64) -> Result<(), api::Error> {
+        if !self.leadership.leading {
+            return Err(api::Error::NotLeader);
+        }
+        let votes = self.consensus.status().conf_state.voters.contains(&to);
+        if votes && self.transfer.is_none() { Ok(()) } else { Err(api::Error::BadLeaderTransferee) }
+    }
+
+    /// A transfer ends when somebody else leads.
+    fn finish_transfer(&mut self, out: &mut Output) {
         let leader = self.leadership.leader;
         if leader == 0 || leader == self.config.member_id {
             return;
         }
-        if let Some((token, _)) = self.transfer.take() {
-            self.answer(token, Answer::LeaderMoved, out);
+        if let Some(transfer) = self.transfer.take() {
+            self.answer(transfer.token, Answer::LeaderMoved, out);
         }
     }
 
+    /// A transfer that nobody took is given up after an election timeout.
     pub(crate) fn give_up_transfer(&mut self, now: Now, out: &mut Output) {
-        if now.monotonic_ns < self.transfer_until_ns {
-            return;
-        }
-        if let Some((token, _)) = self.transfer.take() {
-            self.answer(token, Answer::Failed(api::Error::TimeoutLeaderTransfer), out);
+        if let Some(transfer) = self.transfer.take_if(|transfer| now.monotonic_ns >= transfer.until_ns) {
+            self.answer(transfer.token, Answer::Failed(api::Error::TimeoutLeaderTransfer), out);
         }
     }
 }

@@ -16,7 +16,7 @@ use prost::Message;
 use store::{BatchContext, Outcome, Position, Store};
 
 use crate::batch::{self, Command, Kind};
-use crate::io::{Answer, Fatal, Notice, Now, Output};
+use crate::io::{Answer, Fatal, Now, Output};
 use crate::lease::Expiry;
 use crate::member::Member;
 use crate::publish::Publish;
@@ -106,7 +106,7 @@ impl Member {
             Ok(applied) => applied,
             Err(damaged) => {
                 self.backlog.blocked = true;
-                self.heal_for_apply(damaged, out);
+                self.heal_for_apply(&damaged, out);
                 return Ok(false);
             }
         };

@@ -74,7 +74,7 @@ impl CheckpointJob {
     pub(crate) fn write(mut self) -> CheckpointDone {
         let mut chunks = VecDeque::from([self.head.clone()]);
         loop {
-            let Some(chunk) = chunks.pop_front().or_else(|| self.source.next_chunk()) else {
+            let Some(chunk) = chunks.pop_front().or_else(|| self.source.next()) else {
                 return self.writer.finish();
             };
             if let Err(error) = self.writer.write(&chunk) {

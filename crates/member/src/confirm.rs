@@ -80,6 +80,18 @@ impl Member {
         }
     }
 
+    /// Rounds that ended with a leadership: their readers were taken back when it changed; peers must hear of it.
+    pub(crate) fn retry_dropped_reads(&mut self, dropped: Vec<u64>, out: &mut Output) {
+        for token in dropped {
+            for reader in self.reads.dropped(token) {
+                match reader {
+                    Reader::Peer { peer, round } => self.send(peer, &Frame::ReadAnswer(round, None), out),
+                    other => self.reads.arrive(other),
+                }
+            }
+        }
+    }
+
     /// Begins a confirm round (leader) or asks the leader (follower) for those who wait.
     pub(crate) fn start_reads(&mut self, now: Now, out: &mut Output) {
         if self.leadership.leading {
@@ -179,7 +191,8 @@ impl Member {
     /// An entry of the own term is applied: from now on this leader speaks for leases.
     pub(crate) fn take_up_leases(&mut self, now: Now) {
         self.leases.active = true;
-        self.leases.clock.start(now.monotonic_ns, self.store.leases());
+        let leases = self.reader.leases(i64::MIN, usize::MAX);
+        self.leases.clock.start(now.monotonic_ns, leases.into_iter().map(|lease| (lease.id, lease.ttl, lease.remaining)));
     }
 
     /// Proposes what has run out, and records remainders of long leases now and then.

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use crate::batch::{Command, MAX_BYTES, MAX_COMMANDS};
+use crate::batch::{Command, MAX_BYTES, MAX_COMMANDS, Origin};
 
 /// Batches proposed and not yet committed. One being written while the next one collects keeps the disk busy; more would
 /// only make each smaller.
@@ -57,6 +57,16 @@ impl Inbox {
     /// Commands that wait.
     pub fn len(&self) -> usize {
         self.commands.len()
+    }
+
+    /// Takes out the commands of other members.
+    pub fn take_foreign(&mut self, own: Origin) -> VecDeque<Command> {
+        let all = std::mem::take(&mut self.commands);
+        let (foreign, ours): (VecDeque<_>, _) =
+            all.into_iter().partition(|command| command.origin.member != own.member);
+        self.commands = ours;
+        self.bytes -= foreign.iter().map(Command::encoded_len).sum::<usize>();
+        foreign
     }
 
     /// Takes the next batch: commands in order up to the limits of a batch, at least one.
@@ -119,7 +129,7 @@ impl Pace {
 mod tests {
     //! Limits, order and pacing.
     use super::*;
-    use crate::batch::{Kind, Origin};
+    use crate::batch::Kind;
     use bytes::Bytes;
 
     fn command(sequence: u64, body: usize) -> Command {

@@ -138,6 +138,11 @@ pub enum Notice {
         /// What happened and where.
         text: String,
     },
+    /// Something failed that will be tried again.
+    Trouble {
+        /// What failed, and why.
+        text: String,
+    },
     /// State hashes of two members differ at one index.
     Diverged {
         /// The peer.
@@ -148,7 +153,7 @@ pub enum Notice {
 }
 
 /// What the owner shall carry out, in the order given within each list.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Output {
     /// For the log thread, in order.
     pub writes: Vec<log::WriteJob>,

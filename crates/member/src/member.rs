@@ -14,7 +14,7 @@
 //! | `heal` | damaged values fetched from peers |
 //! | `snapshot` | state for peers that are too far behind, and from them |
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use consensus::Consensus;
@@ -27,10 +27,9 @@ use crate::batch::{Command, Kind};
 use crate::config::Config;
 use crate::confirm::LeaseDuty;
 use crate::frame::{Frame, LeaseAnswer};
-use crate::heal::Healing;
 use crate::inbox::{Inbox, Pace};
 use crate::io::{Answer, Fatal, Input, Notice, Now, Output};
-use crate::reads::Reads;
+use crate::reads::{LeaseReader, Reads};
 use crate::snapshot::Snapshots;
 use crate::status::Status;
 use crate::upkeep::Upkeep;
@@ -45,27 +44,40 @@ pub struct Member {
     pub(crate) log: log::Log,
     pub(crate) consensus: Consensus,
     pub(crate) store: Store,
+    pub(crate) reader: store::Reader,
     pub(crate) hub: Hub,
     pub(crate) status: Arc<Status>,
     pub(crate) waiting: Waiting,
     pub(crate) inbox: Inbox,
+    /// Commands sent to a leader, until they are answered or come back.
+    pub(crate) forwarded: BTreeMap<u64, Command>,
     pub(crate) pace: Pace,
     /// Indexes of the batches proposed here in this term and not yet committed.
     pub(crate) own_batches: VecDeque<u64>,
     pub(crate) writes: Writes,
     pub(crate) backlog: Backlog,
     pub(crate) reads: Reads,
+    /// Lease questions sent to a leader.
+    pub(crate) asked_leases: BTreeMap<u64, LeaseReader>,
     pub(crate) leases: LeaseDuty,
     pub(crate) upkeep: Upkeep,
-    pub(crate) healing: Healing,
     pub(crate) snapshots: Snapshots,
     /// Peers whose streams are up.
     pub(crate) up: BTreeSet<u64>,
     pub(crate) leadership: Leadership,
     pub(crate) next_tick_ns: u64,
     pub(crate) own_sequence: u64,
-    /// Who waits for a leadership transfer, and to whom it goes.
-    pub(crate) transfer: Option<(u64, u64)>,
+    /// A leadership transfer under way: commands wait for its end.
+    pub(crate) transfer: Option<Transfer>,
+}
+
+/// A leadership transfer that a client asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Transfer {
+    /// Who waits for it.
+    pub(crate) token: u64,
+    /// When it is given up.
+    pub(crate) until_ns: u64,
 }
 
 /// Term and leader as last seen.
@@ -88,11 +100,11 @@ impl Member {
             Input::Read { token } => self.on_read(now, token),
             Input::Lease { token, lease, renew } => self.on_lease(now, token, lease, renew),
             Input::MoveLeader { token, to } => self.on_move_leader(now, token, to, out),
-            Input::Heal { token, name } => self.on_heal(now, token, name, out),
-            Input::Defragment => self.upkeep.defragment(),
+            Input::Defragment => self.defragment(),
             Input::Frame { from, bytes } => self.on_frame(now, from, bytes, out),
             Input::PeerUp(peer) => {
                 self.up.insert(peer);
+                self.consensus.ping();
             }
             Input::PeerDown(peer) => {
                 self.up.remove(&peer);
@@ -157,6 +169,8 @@ impl Member {
         }
         self.reads.expire_question(now.monotonic_ns);
         while let Some((token, stage)) = self.waiting.take_expired(now.monotonic_ns) {
+            self.forwarded.remove(&token);
+            self.asked_leases.remove(&token);
             out.answers.push((token, Answer::Failed(self.timeout_error(now, stage))));
         }
     }
@@ -165,6 +179,7 @@ impl Member {
     fn tick_duties(&mut self, now: Now, out: &mut Output) {
         self.consensus.retry_round();
         self.give_up_transfer(now, out);
+        self.retry_space();
         self.send_state_hash(out);
         self.publish_self(now);
     }
@@ -244,6 +259,6 @@ impl Member {
         self.status.set_pending(self.waiting.len() as u64);
         self.status.set_applied_index(self.backlog.applied());
         self.status.set_committed_index(self.backlog.committed());
-        self.status.set_file_bytes(self.upkeep.file_bytes());
+        self.status.set_file_bytes(self.log.reader().file_bytes());
     }
 }

@@ -52,6 +52,13 @@ pub enum OpenError {
     #[error("the checkpoint cannot be loaded: {0}; restore the data directory from a copy, or remove this member and \
              add it again with an empty one")]
     Checkpoint(String),
+    /// An entry that must be replayed cannot be read.
+    #[error("the log cannot be replayed: {reason}; restore the data directory from a copy, or remove this member and \
+             add it again with an empty one")]
+    Read {
+        /// What was found, and where.
+        reason: String,
+    },
     /// An entry that must be replayed cannot be applied.
     #[error("entry {index} cannot be replayed: {reason}")]
     Replay {
@@ -154,7 +161,7 @@ fn load(log: &Log, recovered: &Recovered, values: &Arc<dyn Values>) -> Result<Lo
     let mut applied = checkpoint.id;
     let mut rest = Vec::new();
     for replayed in log.replay(applied.index + 1) {
-        let (entry, place) = replayed?;
+        let (entry, place) = replayed.map_err(|error| OpenError::Read { reason: error.to_string() })?;
         let (index, term) = (entry.index, entry.term);
         let broken = |reason: String| OpenError::Replay { index, reason };
         let entry =
@@ -287,6 +294,7 @@ fn assemble(
         next_tick_ns: 0,
         own_sequence: 0,
         transfer: None,
+        snapshots: Default::default(),
         config,
     };
     Opened { member, reader, values, hub, status, incarnation, warnings }

@@ -35,7 +35,7 @@ impl Member {
             return Err(api::Error::NoSpace);
         }
         let quota = self.config.quota_bytes;
-        if quota > 0 && self.store.referenced_bytes() >= quota {
+        if quota > 0 && self.reader.referenced_bytes() >= quota {
             self.raise_no_space();
             return Err(api::Error::NoSpace);
         }

@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 /// A follower asks again when the leader has not answered after this long, in nanoseconds.
-pub const RETRY_NS: u64 = 500_000_000;
+const RETRY_NS: u64 = 500_000_000;
 
 /// While this many readers or more share a round, the next one starts no sooner than [`crate::inbox::PACE_NS`] after it:
 /// below, latency matters more than the messages saved.
@@ -104,6 +104,11 @@ impl Reads {
         if let Some(readers) = self.confirming.remove(&token) {
             self.granted.push_back((index, readers));
         }
+    }
+
+    /// A confirm round was given up; its readers.
+    pub(crate) fn dropped(&mut self, token: u64) -> Vec<Reader> {
+        self.confirming.remove(&token).unwrap_or_default()
     }
 
     /// Begins a question to the leader with all local readers that arrived, unless one is under way.

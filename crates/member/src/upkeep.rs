@@ -295,6 +295,11 @@ impl Member {
         })
     }
 
+    /// Gives space back eagerly.
+    pub(crate) fn defragment(&mut self) {
+        self.upkeep.purging = true;
+    }
+
     /// Space may have come back.
     pub(crate) fn retry_space(&mut self) {
         if self.log.space() == Space::Low {

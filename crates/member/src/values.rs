@@ -1,4 +1,7 @@
 //! The log as the store's place of values.
+//!
+//! A read pins the log for its own duration. Whoever looks a reference up first must hold a pin from before the look-up, or
+//! the file could be given back in between.
 
 use std::sync::Arc;
 
@@ -7,13 +10,13 @@ use log::{ReadError, Reader, Stored};
 use store::{Damaged, ValueRef, Values};
 
 /// Reads values from the log and keeps its count of references.
-pub struct LogValues {
+pub(crate) struct LogValues {
     reader: Reader,
 }
 
 impl LogValues {
     /// Values of the log that `reader` reads.
-    pub fn new(reader: Reader) -> LogValues {
+    pub(crate) fn new(reader: Reader) -> LogValues {
         LogValues { reader }
     }
 }
@@ -28,13 +31,13 @@ fn damaged(value: &ValueRef, error: &ReadError) -> Damaged {
 
 impl Values for LogValues {
     fn read(&self, value: &ValueRef) -> Result<Bytes, Damaged> {
-        let read = self.reader.read(value.place, value.len, value.checksum);
+        let read = self.reader.pin().read(value.place, value.len, value.checksum);
         read.map_err(|error| damaged(value, &error))
     }
 
     fn read_many(&self, values: &[ValueRef]) -> Result<Vec<Bytes>, Damaged> {
         let wanted: Vec<Stored> = values.iter().map(stored).collect();
-        let read = self.reader.read_many(&wanted);
+        let read = self.reader.pin().read_many(&wanted);
         read.into_iter().zip(values).map(|(bytes, value)| bytes.map_err(|error| damaged(value, &error))).collect()
     }
 

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// How far a request got; it decides which error a caller gets when time runs out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub(crate) enum Stage {
     /// In this member's inbox: certainly not proposed.
     Queued,
     /// Handed to consensus here or to a leader elsewhere: its fate is open.
@@ -17,7 +17,7 @@ pub enum Stage {
 
 /// The tokens that wait.
 #[derive(Debug, Default)]
-pub struct Waiting {
+pub(crate) struct Waiting {
     stages: BTreeMap<u64, Stage>,
     // (deadline, token), deadlines never decreasing; tokens that were answered are skipped when they come up.
     deadlines: VecDeque<(u64, u64)>,
@@ -25,53 +25,53 @@ pub struct Waiting {
 
 impl Waiting {
     /// Registers a token until `deadline_ns`.
-    pub fn insert(&mut self, token: u64, deadline_ns: u64) {
+    pub(crate) fn insert(&mut self, token: u64, deadline_ns: u64) {
         let not_before = self.deadlines.back().map_or(0, |(deadline, _)| *deadline);
         self.deadlines.push_back((deadline_ns.max(not_before), token));
         self.stages.insert(token, Stage::Queued);
     }
 
     /// The token's request left this member's inbox.
-    pub fn underway(&mut self, token: u64) {
+    pub(crate) fn underway(&mut self, token: u64) {
         if let Some(stage) = self.stages.get_mut(&token) {
             *stage = Stage::Underway;
         }
     }
 
     /// The token's request came back to this member's inbox.
-    pub fn queued_again(&mut self, token: u64) {
+    pub(crate) fn queued_again(&mut self, token: u64) {
         if let Some(stage) = self.stages.get_mut(&token) {
             *stage = Stage::Queued;
         }
     }
 
     /// Whether the token still waits.
-    pub fn contains(&self, token: u64) -> bool {
+    pub(crate) fn contains(&self, token: u64) -> bool {
         self.stages.contains_key(&token)
     }
 
     /// The token is being answered; false when it had run out before.
-    pub fn remove(&mut self, token: u64) -> bool {
+    pub(crate) fn remove(&mut self, token: u64) -> bool {
         self.stages.remove(&token).is_some()
     }
 
     /// Tokens that wait.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.stages.len()
     }
 
     /// Whether nobody waits.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.stages.is_empty()
     }
 
     /// When the first deadline comes up; it may belong to a token that was answered.
-    pub fn next_deadline_ns(&self) -> Option<u64> {
+    pub(crate) fn next_deadline_ns(&self) -> Option<u64> {
         self.deadlines.front().map(|(deadline, _)| *deadline)
     }
 
     /// Takes a token whose time has run out.
-    pub fn take_expired(&mut self, now_ns: u64) -> Option<(u64, Stage)> {
+    pub(crate) fn take_expired(&mut self, now_ns: u64) -> Option<(u64, Stage)> {
         while let Some(&(deadline, token)) = self.deadlines.front() {
             if deadline > now_ns && self.stages.contains_key(&token) {
                 return None;

@@ -19,6 +19,11 @@ impl Failure {
         Failure { code, message: message.into() }
     }
 
+    /// An answer of another kind than the question: a mistake of ours, which the client hears of without a panic.
+    pub(crate) fn unexpected() -> Failure {
+        Failure::new(Code::Unknown, "the member answered with something that was not asked")
+    }
+
     /// A request whose bytes are not the message the method takes.
     pub(crate) fn undecodable(error: &prost::DecodeError) -> Failure {
         Failure::new(Code::InvalidArgument, format!("the request is not a valid protobuf message: {error}"))

@@ -19,7 +19,12 @@ pub(crate) use dispatch::Dispatch;
 pub(crate) use failure::Failure;
 pub(crate) use raw::Encoded;
 
+use std::time::Duration;
+
+use bytes::Bytes;
 use http::HeaderMap;
+
+use crate::node::Node;
 
 /// Metadata key by which a client asks to be refused while there is no leader.
 const HAS_LEADER: &str = "hasleader";
@@ -51,4 +56,32 @@ impl Call {
         };
         Ok(Call { require_leader, client_version })
     }
+}
+
+/// A stream that asked for a leader is ended when there was none at this many looks in a row; etcd's number.
+const LEADERLESS_LOOKS: u32 = 3;
+
+/// Time between two looks: about an election.
+const LEADER_LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Decodes a request.
+///
+/// # Errors
+/// When the bytes are not that message.
+fn decode<M: prost::Message + Default>(body: Bytes) -> Result<M, Failure> {
+    M::decode(body).map_err(|error| Failure::undecodable(&error))
+}
+
+/// Completes, with the error to end the stream with, when there has been no leader for a while and the call asked to be
+/// told.
+async fn leader_lost(node: &Node, call: &Call) -> Failure {
+    if !call.require_leader {
+        std::future::pending::<()>().await;
+    }
+    let mut without = 0;
+    while without < LEADERLESS_LOOKS {
+        tokio::time::sleep(LEADER_LOOK_INTERVAL).await;
+        without = if node.has_leader() { 0 } else { without + 1 };
+    }
+    api::Error::NoLeader.into()
 }
