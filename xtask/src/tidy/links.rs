@@ -26,7 +26,7 @@ fn check_file(file: &File, files: &[File]) -> Vec<Finding> {
         }
         let line = file.text[..range.start].matches('\n').count() + 1;
         if let Err(what) = resolve(file, &dest_url, files) {
-            findings.push(Finding::new(file, line, format!("link {dest_url:?}: {what}")));
+            findings.push(Finding::new(file, line, format!("link \"{dest_url}\": {what}")));
         }
     }
     findings

@@ -28,7 +28,7 @@ fn each_rule_sees_what_it_forbids() {
         ("docs/a.md", "no newline".to_owned(), "exactly one newline"),
         ("crates/log/src/a.rs", format!("//! {}\n", "x".repeat(107)), "line-chars 111"),
         ("crates/log/src/a.rs", "//! X.\n".repeat(501), "file-lines 501"),
-        ("crates/log/src/a.rs", format!("//! X.\n{}", "a.unwrap();\n".repeat(3)), "unwraps 3"),
+        ("crates/log/src/a.rs", format!("//! X.\n\n{}", "a.unwrap();\n".repeat(3)), "unwraps 3"),
     ];
     for (path, text, expected) in cases {
         let found = findings(path, &text);
@@ -43,7 +43,7 @@ fn what_cannot_be_helped_is_left_alone() {
     let long = "x".repeat(200);
     let cases = [
         ("crates/log/src/a/tests.rs", format!("//! X.\n{unwrap}")),
-        ("crates/log/src/a.rs", format!("//! X.\n#[cfg(test)]\n{unwrap}")),
+        ("crates/log/src/a.rs", format!("//! X.\n\n#[cfg(test)]\n{unwrap}")),
         ("crates/log/src/a.rs", format!("//! X.\n{}", "a.unwrap(); // checked above\n".repeat(3))),
         ("crates/log/src/a.rs", format!("//! X.\n//! | {long} |\n//! https://example.org/{long}\n")),
         ("crates/api/src/generated/kv.rs", format!("{long}\n")),
