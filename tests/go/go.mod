@@ -1,0 +1,3 @@
+module stele.test
+
+go 1.26
