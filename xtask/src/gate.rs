@@ -19,8 +19,8 @@ const STEPS: &[Step] = &[
     Step {
         name: "fmt",
         proves: "the code is formatted by rustfmt.toml",
-        run: || command::run(&mut cargo(&["fmt", "--all", "--check"])),
-        remedy: "run `cargo fmt --all`",
+        run: fmt,
+        remedy: "run `cargo fmt --all`, or the same with `--manifest-path` of the file above",
     },
     Step {
         name: "tidy",
@@ -110,6 +110,11 @@ fn run_step(step: &Step, number: usize, count: usize) -> Outcome {
             step.name, step.remedy
         )),
     }
+}
+
+fn fmt() -> Outcome {
+    command::run(&mut cargo(&["fmt", "--all", "--check"]))?;
+    command::run(&mut cargo(&["fmt", "--check", "--manifest-path", processes::RUST_TESTS]))
 }
 
 fn clippy() -> Outcome {

@@ -23,7 +23,7 @@ const GO_TESTS: &str = "tests/go";
 
 /// The package of the tests that use the `etcd-client` crate; outside of the workspace, since it needs
 /// `protoc`.
-const RUST_TESTS: &str = "tests/etcd-client/Cargo.toml";
+pub(crate) const RUST_TESTS: &str = "tests/etcd-client/Cargo.toml";
 
 #[derive(Deserialize)]
 struct GoProgram {
@@ -40,14 +40,20 @@ pub(crate) fn run() -> Outcome {
     go.current_dir(GO_TESTS).args(["test", "-count=1", "./..."]);
     command::run(go.env("STELE_BIN", &stele).env("ETCD_BIN", &etcd))?;
     let mut rust = cargo(&["test", "--locked", "--manifest-path", RUST_TESTS]);
-    command::run(rust.env("STELE_BIN", &stele).env("PROTOC", protoc()?))
+    // A package outside of the workspace would build into its own folder.
+    command::run(rust.env("STELE_BIN", &stele).env("PROTOC", protoc()?).env("CARGO_TARGET_DIR", target()?))
 }
 
 /// Builds the release binary and returns its path.
 pub(crate) fn build_stele() -> Result<PathBuf, String> {
     command::run(&mut cargo(&["build", "--release", "--locked", "--package", "stele"]))?;
+    Ok(target()?.join("release/stele"))
+}
+
+/// Where cargo builds.
+fn target() -> Result<PathBuf, String> {
     let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
-    absolute(&Path::new(&target).join("release/stele"))
+    absolute(Path::new(&target))
 }
 
 /// Builds the programs of [`BINARIES`] (etcd, its tools, its load generator) and returns the folder they are
