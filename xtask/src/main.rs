@@ -5,6 +5,7 @@
 
 mod arrows;
 mod command;
+mod compare;
 mod gate;
 mod licences;
 mod metadata;
@@ -35,6 +36,8 @@ enum Task {
         #[arg(long)]
         long: bool,
     },
+    /// Run Stele and a real etcd side by side on this machine and print one table.
+    Compare(compare::Options),
 }
 
 fn main() -> ExitCode {
@@ -51,5 +54,6 @@ fn run(task: Task) -> Outcome {
     command::enter_root()?;
     match task {
         Task::Ci { steps, long } => gate::run(&steps, long),
+        Task::Compare(options) => compare::run(&options),
     }
 }
