@@ -50,8 +50,8 @@ pub(crate) fn build_stele() -> Result<PathBuf, String> {
     Ok(target()?.join("release/stele"))
 }
 
-/// Where cargo builds.
-fn target() -> Result<PathBuf, String> {
+/// Where cargo builds: on a real disk, and ignored by git.
+pub(crate) fn target() -> Result<PathBuf, String> {
     let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
     absolute(Path::new(&target))
 }

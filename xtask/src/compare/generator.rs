@@ -38,6 +38,8 @@ pub(super) struct Load {
     pub(super) program: Program,
     /// Keys among them are any bytes.
     pub(super) arguments: Vec<OsString>,
+    /// Whether the generator sets the pace; then its throughput says nothing about the system.
+    pub(super) paced: bool,
 }
 
 impl Load {
@@ -60,10 +62,14 @@ impl Load {
             let last = said.lines().last().unwrap_or("").to_owned();
             return Err(format!("{} failed ({status}): {last}", named()));
         }
-        match self.program {
-            Program::Benchmark => read_benchmark(&text),
-            Program::Load => read_load(&text),
+        let mut figures = match self.program {
+            Program::Benchmark => read_benchmark(&text)?,
+            Program::Load => read_load(&text)?,
+        };
+        if self.paced {
+            figures.per_second = None;
         }
+        Ok(figures)
     }
 }
 

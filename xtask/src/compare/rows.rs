@@ -75,7 +75,7 @@ fn range(flags: &str) -> Load {
 }
 
 fn load(program: Program, line: &str) -> Load {
-    Load { program, arguments: line.split(' ').map(OsString::from).collect() }
+    Load { program, arguments: line.split(' ').map(OsString::from).collect(), paced: false }
 }
 
 struct Rows {
@@ -180,6 +180,7 @@ impl Rows {
     fn leases_and_watches(&self) -> Vec<Row> {
         let keep = format!("lease-keepalive --conns=100 --clients=1000 --total={}", self.scaled(200_000));
         let latency = format!("watch-latency --put-total={} --put-rate=200", self.scaled(2000));
+        let latency = Load { paced: true, ..benchmark(&latency) };
         let watchers = self.scaled(10_000);
         let spread = |keys: u64, puts: u64| {
             let puts = self.scaled(puts);
@@ -187,7 +188,7 @@ impl Rows {
         };
         vec![
             self.drive("lease-keepalive", "lease keep-alive, 1000 clients", 0, benchmark(&keep)),
-            self.drive("watch-latency", "put to event, 100 watchers", 0, benchmark(&latency)),
+            self.drive("watch-latency", "put to event, 100 watchers", 0, latency),
             self.drive("watch-100-keys", "events of 10,000 watchers on 100 keys", 0, spread(100, 500)),
             self.drive("watch-1-key", "events of 10,000 watchers on 1 key", 0, spread(1, 20)),
         ]

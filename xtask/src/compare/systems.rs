@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+use crate::processes;
+
 /// How long a member may take until it serves, with a million keys and on a slow disk.
 const READY_LIMIT: Duration = Duration::from_secs(120);
 
@@ -56,7 +58,8 @@ struct Member {
 impl Cluster {
     /// Starts `count` members on fresh data and waits until each serves.
     pub(super) fn start(system: &System, count: usize) -> Result<Self, String> {
-        let folder = TempDir::with_prefix("stele-compare-")
+        // Not the system's temporary folder: where that is memory, a sync costs nothing.
+        let folder = TempDir::with_prefix_in("compare-", processes::target()?)
             .map_err(|error| format!("cannot create a temporary folder: {error}"))?;
         let addresses = free_addresses(2 * count)?;
         let (clients, peers) = addresses.split_at(count);
