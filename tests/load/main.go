@@ -1,5 +1,6 @@
-// Command load puts load on a server where etcd's own benchmark has no words for it, and prints one JSON object with
-// what came of it. Any server that speaks etcd's v3 API will do: both systems of a comparison meet the same client.
+// Command load puts load on a server where etcd's own benchmark has no words for it, and prints one JSON
+// object with what came of it. Any server that speaks etcd's v3 API will do: both systems of a comparison
+// meet the same client.
 //
 //	load list  --endpoints URL,... --keys-only --limit 10000
 //	load watch --endpoints URL,... --watchers 10000 --keys 100

@@ -18,7 +18,8 @@ const catchingUp = 1000
 // compactPause is the time between two compactions, short enough that several fall into any measurement.
 const compactPause = time.Second
 
-// backgrounds are what may go on while keys are put. Each runs until its context ends, on a connection of its own.
+// backgrounds are what may go on while keys are put. Each runs until its context ends, on a connection of its
+// own.
 var backgrounds = map[string]func(context.Context, *clientv3.Client) error{
 	"list":     listAgain,
 	"catch-up": catchUpAgain,
@@ -72,7 +73,8 @@ func listAgain(ctx context.Context, client *clientv3.Client) error {
 	return nil
 }
 
-// catchUpAgain starts watchers from the first revision there is, waits until each has got something, and begins anew.
+// catchUpAgain starts watchers from the first revision there is, waits until each has got something, and
+// begins anew.
 func catchUpAgain(ctx context.Context, client *clientv3.Client) error {
 	for ctx.Err() == nil {
 		round, cancel := context.WithCancel(ctx)

@@ -10,9 +10,9 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// watch spreads watchers over keys and connections (the client gives all watchers of a connection one stream), puts to
-// these keys in turn, and records for every event how long after the
-// beginning of its put it arrived. The puts carry that time; it is the clock of this process at both ends.
+// watch spreads watchers over keys and connections (the client gives all watchers of a connection one
+// stream), puts to these keys in turn, and records for every event how long after the beginning of its put it
+// arrived. The puts carry that time; it is the clock of this process at both ends.
 func watch(ctx context.Context, s *session, o options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

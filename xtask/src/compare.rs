@@ -1,9 +1,9 @@
 //! `cargo xtask compare`: two systems that speak etcd's API, side by side on this machine, one table.
 //!
-//! Each row of the table is a workload ([`rows`]). In every round both systems run it in turn, on fresh data, with
-//! default flags, driven by the same clients; the processes are measured from outside ([`measure`]), so that neither
-//! system's own word is taken for anything. A run in which something else kept the machine busy is not valid, and
-//! says so. This module must not know either system: it gives both the same flags.
+//! Each row of the table is a workload ([`rows`]). In every round both systems run it in turn, on fresh data,
+//! with default flags, driven by the same clients; the processes are measured from outside ([`measure`]), so
+//! that neither system's own word is taken for anything. A run in which something else kept the machine busy
+//! is not valid, and says so. This module must not know either system: it gives both the same flags.
 
 mod chart;
 mod figures;

@@ -6,7 +6,7 @@
 use std::time::Instant;
 
 use crate::command::{self, cargo};
-use crate::{Outcome, arrows, licences, processes, tidy};
+use crate::{Outcome, arrows, codegen, licences, processes, tidy};
 
 struct Step {
     name: &'static str,
@@ -27,6 +27,12 @@ const STEPS: &[Step] = &[
         proves: "files follow the rules of STYLE.md that are about text",
         run: tidy::run,
         remedy: "each line above names the file, the line and the rule",
+    },
+    Step {
+        name: "codegen",
+        proves: "the committed wire types are those of proto/",
+        run: || codegen::run(true),
+        remedy: "run `cargo xtask codegen` and commit what it wrote",
     },
     Step {
         name: "arrows",

@@ -4,6 +4,7 @@
 //! product: it runs cargo, the Go toolchain and binaries, and reads files.
 
 mod arrows;
+mod codegen;
 mod command;
 mod compare;
 mod gate;
@@ -36,6 +37,12 @@ enum Task {
         #[arg(long)]
         long: bool,
     },
+    /// Generate the wire types of crates/api from proto/.
+    Codegen {
+        /// Only compare with what is committed.
+        #[arg(long)]
+        check: bool,
+    },
     /// Run Stele and a real etcd side by side on this machine and print one table.
     Compare(compare::Options),
 }
@@ -54,6 +61,7 @@ fn run(task: Task) -> Outcome {
     command::enter_root()?;
     match task {
         Task::Ci { steps, long } => gate::run(&steps, long),
+        Task::Codegen { check } => codegen::run(check),
         Task::Compare(options) => compare::run(&options),
     }
 }

@@ -5,6 +5,7 @@
 //! [`ratchet`]. Generated code (a folder named `generated`) is nobody's style and is checked for nothing but
 //! forbidden words.
 
+mod dependencies;
 mod links;
 mod ratchet;
 mod rules;
@@ -60,6 +61,7 @@ pub(crate) fn run() -> Outcome {
     let mut ratchet = Ratchet::read()?;
     let mut findings: Vec<Finding> = files.iter().flat_map(|file| check(file, &mut ratchet)).collect();
     findings.extend(links::check(&files));
+    findings.extend(dependencies::check(&files));
     findings.extend(ratchet.unused());
     findings.sort_by(|a, b| (&a.path, a.line).cmp(&(&b.path, b.line)));
     for finding in &findings {

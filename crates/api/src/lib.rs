@@ -1,1 +1,84 @@
-//! Placeholder head; written with the crate.
+//! etcd's v3 API as Rust types: what clients say, what they are answered, and when they are told
+//! that they asked wrongly.
+//!
+//! - [`etcdserverpb`], [`mvccpb`], [`authpb`], [`membershippb`], [`v3electionpb`], [`v3lockpb`]:
+//!   the messages, generated from `proto/` by `cargo xtask codegen` and committed. Names, numbers
+//!   and types are contract: `tests/contract/messages.tsv` lists them and `tests/messages.rs`
+//!   checks. With the feature `services` they also hold the tonic servers and clients.
+//! - [`methods`]: the path of every rpc.
+//! - [`Error`]: every error a client can meet, by gRPC code and exact text.
+//! - [`validate`]: the checks a request must pass before it is proposed or served.
+//! - [`version`]: the versions we claim to be.
+//!
+//! All `bytes` fields are [`bytes::Bytes`]. A message decoded from a `Bytes` shares its memory, so
+//! a value is copied neither on the way in nor on the way to the log:
+//!
+//! ```
+//! use prost::Message;
+//!
+//! let put = api::etcdserverpb::PutRequest { key: "k".into(), value: "v".into(), ..Default::default() };
+//! api::validate::put(&put)?;
+//! let wire = bytes::Bytes::from(put.encode_to_vec());
+//! assert_eq!(api::etcdserverpb::PutRequest::decode(wire).as_ref(), Ok(&put));
+//! # Ok::<(), api::Error>(())
+//! ```
+//!
+//! Enum fields are `i32`, as prost has them: a number this version does not know must survive, and
+//! what it means is decided where it is used.
+//!
+//! This crate knows nothing of storage, consensus, threads or servers. Without `services` it does
+//! not know tonic either, which is what lets the deterministic crates use it.
+
+mod error;
+pub mod validate;
+pub mod version;
+
+pub use error::{Code, Error};
+
+/// Declares the module of one protobuf package.
+macro_rules! package {
+    ($(#[$doc:meta])* $name:ident $(, $services:literal)?) => {
+        $(#[$doc])*
+        #[allow(missing_docs, unreachable_pub, clippy::all, rustdoc::all)]
+        pub mod $name {
+            include!(concat!("generated/", stringify!($name), ".rs"));
+            $(
+                #[cfg(feature = "services")]
+                include!($services);
+            )?
+        }
+    };
+}
+
+package!(
+    /// Users, roles and permissions.
+    authpb
+);
+package!(
+    /// Key-value pairs and events.
+    mvccpb
+);
+package!(
+    /// Members and versions of the cluster.
+    membershippb
+);
+package!(
+    /// The six services of the v3 API: KV, Watch, Lease, Cluster, Maintenance and Auth.
+    etcdserverpb,
+    "generated/services/etcdserverpb.rs"
+);
+package!(
+    /// The election service.
+    v3electionpb,
+    "generated/services/v3electionpb.rs"
+);
+package!(
+    /// The lock service.
+    v3lockpb,
+    "generated/services/v3lockpb.rs"
+);
+
+/// The path of every rpc, as HTTP/2 and metrics name it.
+pub mod methods {
+    include!("generated/methods.rs");
+}

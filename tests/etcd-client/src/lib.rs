@@ -1,7 +1,7 @@
 //! Runs a server for a test: one fresh member on free ports, gone when the test ends.
 //!
-//! The binary is the one that `STELE_BIN` names; anything that takes etcd's flags will do, so that a test can be
-//! proved against etcd itself.
+//! The binary is the one that `STELE_BIN` names; anything that takes etcd's flags will do, so that a test can
+//! be proved against etcd itself.
 
 use std::fs::{self, File};
 use std::net::TcpListener;

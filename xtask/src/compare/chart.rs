@@ -6,6 +6,9 @@ use super::figures::{COLUMNS, Column, RowName, Run};
 
 const SIZE: (u32, u32) = (460, 260);
 
+/// Space above the greatest value, for the legend.
+const HEADROOM: f64 = 1.4;
+
 const COLOURS: [RGBColor; 2] = [RGBColor(31, 119, 180), RGBColor(214, 39, 40)];
 
 /// Percentiles against milliseconds, both systems; nothing when the row has none.
@@ -58,7 +61,7 @@ fn draw(
             .margin(8)
             .x_label_area_size(24)
             .y_label_area_size(70)
-            .build_cartesian_2d(0.0..right, 0.0..greatest * 1.1)
+            .build_cartesian_2d(0.0..right, 0.0..greatest * HEADROOM)
             .map_err(|error| failed(&error))?;
         let label = |x: &f64| labels.get((x - 0.5).round() as usize).map_or("", |label| *label).to_owned();
         let centred = |x: &f64| if (x.fract() - 0.5).abs() < 0.01 { label(x) } else { String::new() };

@@ -14,7 +14,8 @@ use super::figures::Figures;
 /// A load that is not through by then has collapsed; what was measured until then is lost.
 const TIME_LIMIT: Duration = Duration::from_secs(600);
 
-/// How often a generator is asked whether it has ended. It reports its own times, so this adds nothing to them.
+/// How often a generator is asked whether it has ended. It reports its own times, so this adds nothing to
+/// them.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -115,7 +116,8 @@ pub(super) fn read_benchmark(text: &str) -> Result<Figures, String> {
     })
 }
 
-/// A line of the error distribution: `  [3]\tmessage`. Those of the histogram have a number before the bracket.
+/// A line of the error distribution: `  [3]\tmessage`. Those of the histogram have a number before the
+/// bracket.
 fn error_line(line: &str) -> Option<(u64, &str)> {
     let (count, message) = line.trim_start().strip_prefix('[')?.split_once("]\t")?;
     Some((count.parse().ok()?, message))

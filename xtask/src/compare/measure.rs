@@ -98,8 +98,8 @@ fn read(pid: u32, file: &str) -> Result<String, String> {
     fs::read_to_string(&path).map_err(|error| format!("cannot read {path}: {error}; has the process ended?"))
 }
 
-/// Two neighbouring times of a `stat` file, added; `index` counts the fields behind the name, whose blanks and
-/// brackets may be anything.
+/// Two neighbouring times of a `stat` file, added; `index` counts the fields behind the name, whose blanks
+/// and brackets may be anything.
 pub(super) fn times(stat: &str, index: usize) -> Result<Duration, String> {
     let fields: Vec<&str> =
         stat.rsplit_once(')').map_or("", |(_, fields)| fields).split_whitespace().collect();

@@ -1,7 +1,7 @@
 //! The rows: what is compared, as data.
 //!
-//! Keys have 8 bytes and values 256 unless a row says otherwise. Rows over a million keys stand together at the end
-//! and share a cluster, which is loaded once a round; all others get a cluster of their own.
+//! Keys have 8 bytes and values 256 unless a row says otherwise. Rows over a million keys stand together at
+//! the end and share a cluster, which is loaded once a round; all others get a cluster of their own.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -106,9 +106,8 @@ impl Rows {
         let put = |conns: u64, clients: u64, total: u64| {
             let total = self.scaled(total);
             let space = self.scaled(100_000);
-            format!(
-                "put --conns={conns} --clients={clients} --total={total} --key-space-size={space} --val-size=256"
-            )
+            let flags = format!("--total={total} --key-space-size={space} --val-size=256");
+            format!("put --conns={conns} --clients={clients} {flags}")
         };
         let one = put(1, 1, 10_000);
         let many = put(100, 1000, 200_000);

@@ -1,4 +1,5 @@
-//! The systems that are compared, and clusters of them: processes with etcd's flags, on free ports, in a fresh folder.
+//! The systems that are compared, and clusters of them: processes with etcd's flags, on free ports, in a
+//! fresh folder.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};

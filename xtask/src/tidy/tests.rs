@@ -90,3 +90,14 @@ fn links_name_files_and_headings_that_exist() {
         ]
     );
 }
+
+#[test]
+fn libraries_and_their_reasons_belong_together() {
+    let own = "log = { path = \"crates/log\" }";
+    let table =
+        format!("[workspace.dependencies]\n{own}\nbytes = \"1\"\nserde = \"1\"\n\n[profile]\nx = 1\n");
+    let reasons = "| crate | why |\n|---|---|\n| bytes, clap | good |\n";
+    let files = [file("Cargo.toml", &table), file("docs/dependencies.md", reasons)];
+    let found: Vec<String> = dependencies::check(&files).into_iter().map(|finding| finding.what).collect();
+    assert_eq!(found, ["serde has no line in docs/dependencies.md", "clap is not in Cargo.toml"]);
+}
