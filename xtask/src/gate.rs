@@ -3,6 +3,7 @@
 //! A step is a name, a sentence on what it proves, a function, and what to do when it fails. The first
 //! failure ends the run. Nothing that a change must pass lives outside this list.
 
+use std::process::Command;
 use std::time::Instant;
 
 use crate::command::{self, cargo};
@@ -18,9 +19,9 @@ struct Step {
 const STEPS: &[Step] = &[
     Step {
         name: "fmt",
-        proves: "the code is formatted by rustfmt.toml",
+        proves: "the code is formatted: Rust by rustfmt.toml, Go by gofmt",
         run: fmt,
-        remedy: "run `cargo fmt --all`, or the same with `--manifest-path` of the file above",
+        remedy: "run `cargo fmt --all`; for tests/etcd-client the same with its `--manifest-path`",
     },
     Step {
         name: "tidy",
@@ -120,7 +121,10 @@ fn run_step(step: &Step, number: usize, count: usize) -> Outcome {
 
 fn fmt() -> Outcome {
     command::run(&mut cargo(&["fmt", "--all", "--check"]))?;
-    command::run(&mut cargo(&["fmt", "--check", "--manifest-path", processes::RUST_TESTS]))
+    command::run(&mut cargo(&["fmt", "--check", "--manifest-path", processes::RUST_TESTS]))?;
+    let unformatted = command::output(Command::new("gofmt").args(["-l", "tests"]))?;
+    let files = unformatted.split_whitespace().collect::<Vec<_>>().join(" ");
+    if files.is_empty() { Ok(()) } else { Err(format!("run `gofmt -w {files}`")) }
 }
 
 fn clippy() -> Outcome {

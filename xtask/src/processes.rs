@@ -21,6 +21,9 @@ const BINARIES: &str = "tests/binaries.json";
 /// The module of the tests that use Go's client.
 const GO_TESTS: &str = "tests/go";
 
+/// Modules with Go code of ours.
+const GO_CODE: &[&str] = &[GO_TESTS, "tests/load"];
+
 /// The package of the tests that use the `etcd-client` crate; outside of the workspace, since it needs
 /// `protoc`.
 pub(crate) const RUST_TESTS: &str = "tests/etcd-client/Cargo.toml";
@@ -36,6 +39,9 @@ struct GoProgram {
 pub(crate) fn run() -> Outcome {
     let stele = build_stele()?;
     let etcd = build_etcd()?.join("etcd");
+    for module in GO_CODE {
+        command::run(Command::new("go").current_dir(module).args(["vet", "./..."]))?;
+    }
     let mut go = Command::new("go");
     go.current_dir(GO_TESTS).args(["test", "-count=1", "./..."]);
     command::run(go.env("STELE_BIN", &stele).env("ETCD_BIN", &etcd))?;

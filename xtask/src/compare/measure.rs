@@ -13,6 +13,12 @@ const OWN_TIMES: usize = 11;
 /// Where the times of its children that were waited for stand.
 const CHILDREN_TIMES: usize = 13;
 
+/// Where the id of its parent stands.
+const PARENT: usize = 1;
+
+/// The kernel thread that is the parent of all others.
+const KTHREADD: &str = "2";
+
 /// What processes have used so far, added up.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Usage {
@@ -67,30 +73,45 @@ pub(super) fn disk(folder: &Path) -> u64 {
 /// The whole machine's CPUs over a time.
 pub(super) struct Busy {
     begin: Instant,
-    busy: Duration,
+    used: Duration,
 }
 
 impl Busy {
     pub(super) fn start() -> Result<Self, String> {
-        Ok(Self { begin: Instant::now(), busy: machine_time()? })
+        Ok(Self { begin: Instant::now(), used: processes_time()? })
     }
 
-    /// The part of the machine that was kept busy since the start by others than those that used `ours`.
+    /// The part of the machine that was used since the start by other processes than those that used `ours`.
     pub(super) fn foreign(&self, ours: Duration, cpus: usize) -> Result<f64, String> {
-        let others = machine_time()?.saturating_sub(self.busy).saturating_sub(ours);
+        let others = processes_time()?.saturating_sub(self.used).saturating_sub(ours);
         let whole = self.begin.elapsed().as_secs_f64() * cpus as f64;
         Ok(if whole == 0.0 { 0.0 } else { others.as_secs_f64() / whole })
     }
 }
 
-/// Time that all CPUs were not idle: user, nice, system, interrupts, and what the hypervisor gave to others.
-fn machine_time() -> Result<Duration, String> {
+/// Time that all CPUs spent on processes, and time that the hypervisor gave to other machines.
+///
+/// Interrupts and the kernel's own threads are left out: they carry the packets and the writes of what is
+/// measured, and nothing tells on whose behalf.
+fn processes_time() -> Result<Duration, String> {
     let text =
         fs::read_to_string("/proc/stat").map_err(|error| format!("cannot read /proc/stat: {error}"))?;
     let first = text.lines().next().unwrap_or("");
     let ticks: Vec<u64> = first.split_whitespace().skip(1).filter_map(|word| word.parse().ok()).collect();
-    let at = |index: usize| ticks.get(index).copied().unwrap_or(0);
-    Ok(Duration::from_millis(TICK_MS * [0, 1, 2, 5, 6, 7].map(at).iter().sum::<u64>()))
+    let [user, nice, system, _idle, _iowait, _irq, _softirq, steal, ..] = ticks[..] else {
+        return Err(format!("not the first line of /proc/stat: {first:?}"));
+    };
+    Ok(Duration::from_millis(TICK_MS * (user + nice + system + steal)).saturating_sub(kernel_threads_time()?))
+}
+
+/// Time of the kernel's threads, which are the children of one of them.
+fn kernel_threads_time() -> Result<Duration, String> {
+    let entries = fs::read_dir("/proc").map_err(|error| format!("cannot list /proc: {error}"))?;
+    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    // A process that ends between the two steps is none of the kernel's: those stay.
+    let stats = pids.filter_map(|pid| read(pid, "stat").ok());
+    let threads = stats.filter(|stat| fields(stat).get(PARENT).is_some_and(|parent| *parent == KTHREADD));
+    threads.map(|stat| times(&stat, OWN_TIMES)).sum()
 }
 
 fn read(pid: u32, file: &str) -> Result<String, String> {
@@ -107,6 +128,11 @@ pub(super) fn times(stat: &str, index: usize) -> Result<Duration, String> {
     let both = ticks(index).zip(ticks(index + 1));
     let time = both.map(|(user, system)| Duration::from_millis(TICK_MS * (user + system)));
     time.ok_or_else(|| format!("not a stat file: {stat:?}"))
+}
+
+/// The fields of a `stat` file from behind the name on.
+fn fields(stat: &str) -> Vec<&str> {
+    stat.rsplit_once(')').map_or("", |(_, fields)| fields).split_whitespace().collect()
 }
 
 fn field(text: &str, name: &str) -> Result<u64, String> {

@@ -54,7 +54,7 @@ pub(super) fn all(
             // Whoever goes first finds another machine: take turns.
             let turn = if round % 2 == 1 { [0, 1] } else { [1, 0] };
             for system in turn.map(|index| &systems[index]) {
-                run_group(group, system, round, settings, bar, &mut samples)?;
+                run_group(group, system, round, settings, bar, &mut samples);
             }
         }
     }
@@ -73,7 +73,7 @@ pub(super) fn all(
     })
 }
 
-/// Runs neighbouring rows on one cluster.
+/// Runs neighbouring rows on one cluster. A row that fails is a result too: the others go on.
 fn run_group(
     rows: &[Row],
     system: &System,
@@ -81,23 +81,30 @@ fn run_group(
     settings: &Settings,
     bar: &ProgressBar,
     samples: &mut Vec<Sample>,
-) -> Result<(), String> {
-    let Some(first) = rows.first() else { return Ok(()) };
-    bar.set_message(format!("round {round}, {}: starting with {} keys", system.name, first.keys));
-    let mut cluster = Cluster::start(system, settings.members)?;
-    let loaded = prepare(&cluster, first.keys, settings)?;
+) {
+    let keys = rows.first().map_or(0, |row| row.keys);
+    bar.set_message(format!("round {round}, {}: starting with {keys} keys", system.name));
+    let mut started = Cluster::start(system, settings.members).and_then(|cluster| {
+        let loaded = prepare(&cluster, keys, settings)?;
+        Ok((cluster, loaded))
+    });
     for row in rows {
         let place = format!("round {round}, {}, {}", system.name, row.name);
         bar.set_message(place.clone());
-        let figures =
-            run_row(row, &mut cluster, &loaded, settings).map_err(|error| format!("{place}: {error}"))?;
-        if bar.is_hidden() {
-            eprintln!("{place}: {}", brief(&figures));
-        }
+        let outcome = match &mut started {
+            Ok((cluster, loaded)) => run_row(row, cluster, loaded, settings),
+            Err(error) => Err(error.clone()),
+        };
+        let figures = outcome.unwrap_or_else(failure);
+        bar.suspend(|| eprintln!("{place}: {}", brief(&figures)));
         samples.push(Sample { row: row.name.clone(), system: system.name, round, figures });
         bar.inc(1);
     }
-    Ok(())
+}
+
+/// The figures of a row that did not come to its end.
+fn failure(error: String) -> Figures {
+    Figures { errors: 1, first_error: Some(error), ..Figures::default() }
 }
 
 /// Puts the keys that the rows expect, and returns what that took.
@@ -204,6 +211,10 @@ fn doubts(settings: &Settings, samples: &[Sample]) -> Vec<String> {
         doubts.push(format!("made at scale {}", settings.scale));
     }
     for Sample { row, system, round, figures } in samples {
+        if figures.requests == 0 {
+            let reason = figures.first_error.as_deref().unwrap_or("no request succeeded");
+            doubts.push(format!("{row}, {system}, round {round}: {reason}"));
+        }
         if figures.foreign > FOREIGN_LIMIT {
             let percent = figures.foreign * 100.0;
             doubts.push(format!("{row}, {system}, round {round}: others used {percent:.0} % of the machine"));
@@ -216,5 +227,9 @@ fn brief(figures: &Figures) -> String {
     let tell = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.1}"));
     let rate = tell(figures.per_second);
     let (p50, p99, cpu) = (tell(figures.p50_ms), tell(figures.p99_ms), tell(figures.cpu_us));
-    format!("{rate}/s, p50 {p50} ms, p99 {p99} ms, CPU {cpu} us, {} errors", figures.errors)
+    let errors = match &figures.first_error {
+        Some(first) => format!("{} errors, first {first}", figures.errors),
+        None => format!("{} errors", figures.errors),
+    };
+    format!("{rate}/s, p50 {p50} ms, p99 {p99} ms, CPU {cpu} us, {errors}")
 }

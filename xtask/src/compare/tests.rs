@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use super::figures::Cell;
-use super::{generator, measure, rows, table};
+use super::figures::{Cell, Figures, RowName, Run, Sample, SystemName};
+use super::machine::Machine;
+use super::{generator, measure, page, rows, table};
 
 const BENCHMARK: &str = "
 Summary:
@@ -72,4 +73,51 @@ fn rows_have_names_of_their_own_and_shared_ones_stand_together() {
     let groups: Vec<bool> = rows.chunk_by(|a, b| a.shared == b.shared).map(|group| group[0].shared).collect();
     assert_eq!(groups, [false, true]);
     assert!(rows.iter().all(|row| !row.shared || row.keys == 10_000));
+}
+
+/// A run of one row on two systems, the first twice as fast.
+fn run() -> Run {
+    let system = |name| SystemName { name, version: format!("<{name}>") };
+    let sample = |system, round, per_second: f64| {
+        let latency = Some(1000.0 / per_second);
+        let figures = Figures {
+            requests: 1,
+            per_second: Some(per_second),
+            p50_ms: latency,
+            p99_ms: latency.map(|value| 2.0 * value),
+            ..Figures::default()
+        };
+        Sample { row: "put".to_owned(), system, round, figures }
+    };
+    Run {
+        machine: Machine::read(),
+        members: 3,
+        rounds: 1,
+        scale: 1.0,
+        systems: vec![system("a"), system("b")],
+        rows: vec![RowName { name: "put".to_owned(), title: "put & get".to_owned() }],
+        samples: vec![sample("a", 1, 200.0), sample("b", 1, 100.0)],
+        doubts: vec!["others".to_owned()],
+    }
+}
+
+#[test]
+fn the_table_gives_both_systems_and_their_ratio() {
+    let lines = table::lines(&run());
+    let column = |index: usize| lines.iter().map(|line| line[index].as_str()).collect::<Vec<_>>();
+    assert_eq!(column(0), ["put & get", "", ""]);
+    assert_eq!(column(1), ["a", "b", "a/b"]);
+    assert_eq!(column(2), ["200 ±0%", "100 ±0%", "2.00"]);
+    assert_eq!(column(3), ["5.00 ±0%", "10.0 ±0%", "0.50"]);
+    assert_eq!(column(5), ["", "", ""]);
+}
+
+#[test]
+fn the_page_holds_the_table_the_plots_and_the_doubts() {
+    let page = page::render(&run()).unwrap();
+    assert_eq!(page.matches("<svg").count(), 2);
+    for part in ["put &amp; get", "&lt;a&gt;", "not valid: others", "<td>200 ±0%</td>", "requests a second"]
+    {
+        assert!(page.contains(part), "{part}");
+    }
 }
