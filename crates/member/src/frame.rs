@@ -119,6 +119,14 @@ impl Frame {
         }
     }
 
+    /// The pieces of a frame around an encoded consensus message.
+    pub fn of_consensus(message: Vec<Bytes>) -> Vec<Bytes> {
+        let mut pieces = Vec::with_capacity(1 + message.len());
+        pieces.push(Bytes::from_static(&[1]));
+        pieces.extend(message);
+        pieces
+    }
+
     /// Encodes the frame into pieces that are sent one behind the other; large parts are not copied.
     pub fn encode(&self) -> Vec<Bytes> {
         let mut head = BytesMut::with_capacity(40);

@@ -105,6 +105,20 @@ func (m *Member) Running() bool {
 	return p != nil && !p.exited()
 }
 
+// Ended waits until the current run has ended by itself; it is false when the context ends first.
+func (m *Member) Ended(ctx context.Context) bool {
+	p := m.current()
+	if p == nil {
+		return true
+	}
+	select {
+	case <-p.done:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
 // LogTail is the last n lines of everything the member has printed in all its runs.
 func (m *Member) LogTail(n int) string {
 	data, err := os.ReadFile(m.logPath)
