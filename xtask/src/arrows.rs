@@ -80,8 +80,8 @@ const DOORS: &[Door] = &[
     },
     Door {
         libraries: &["rustix"],
-        only: &["stele-log", "stele-server"],
-        reason: "the system is called where the files and the processes are",
+        only: &["stele-log", "stele-server", "stele-transport"],
+        reason: "the system is called where the files, the processes and the peers' sockets are",
     },
 ];
 

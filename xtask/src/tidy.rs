@@ -86,6 +86,8 @@ fn check(file: &File, ratchet: &mut Ratchet) -> Vec<Finding> {
     }
     if file.is_rust() || file.path.ends_with(".go") {
         findings.extend(ratchet.apply(file, ratchet::FILE_LINES, rules::file_lines(file)));
+    }
+    if file.is_rust() {
         findings.extend(ratchet.apply(file, ratchet::LINE_CHARS, rules::longest_line(file)));
     }
     if file.is_rust() && file.path.starts_with("crates/") && !file.is_test() {
