@@ -66,6 +66,10 @@ fn ours(line: &str) -> Load {
     load(Program::Load, line)
 }
 
+fn leader(line: &str) -> Load {
+    benchmark(&format!("{line} --target-leader"))
+}
+
 /// A range over all keys but number 0, which no command line can name: it is made of NULs.
 fn range(flags: &str) -> Load {
     let mut load = benchmark(&format!("range {flags}"));
@@ -112,7 +116,6 @@ impl Rows {
         let one = put(1, 1, 10_000);
         let many = put(100, 1000, 200_000);
         let crowd = put(100, 16_000, 200_000);
-        let leader = |line: &str| benchmark(&format!("{line} --target-leader"));
         vec![
             self.drive("put-1-leader", "put, 1 client, to the leader", 0, leader(&one)),
             self.drive("put-1", "put, 1 client", 0, benchmark(&one)),
@@ -207,11 +210,18 @@ impl Rows {
             format!("put --conns={conns} --clients={clients} {flags}")
         };
         let range = |flags: &str| range(&format!("--total={} {flags}", self.scaled(50)));
+        let (one, many) = (put(1, 1, 10_000), put(100, 1000, 200_000));
         let limit = format!("--limit={}", self.scaled(10_000));
         let during = |what: &str| ours(&format!("{} --while={what}", put(10, 100, 50_000)));
         vec![
             row("1m-load", "load 1,000,000 keys", Work::Loaded),
-            drive("1m-put-1", "put into 1,000,000 keys, 1 client", benchmark(&put(1, 1, 10_000))),
+            drive("1m-put-1-leader", "put into 1,000,000 keys, 1 client, to the leader", leader(&one)),
+            drive(
+                "1m-put-1000-leader",
+                "put into 1,000,000 keys, 1000 clients, to the leader",
+                leader(&many),
+            ),
+            drive("1m-put-1", "put into 1,000,000 keys, 1 client", benchmark(&one)),
             drive(
                 "1m-put-1000",
                 "put into 1,000,000 keys, 1000 clients",
