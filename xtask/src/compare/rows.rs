@@ -222,11 +222,7 @@ impl Rows {
                 leader(&many),
             ),
             drive("1m-put-1", "put into 1,000,000 keys, 1 client", benchmark(&one)),
-            drive(
-                "1m-put-1000",
-                "put into 1,000,000 keys, 1000 clients",
-                benchmark(&put(100, 1000, 200_000)),
-            ),
+            drive("1m-put-1000", "put into 1,000,000 keys, 1000 clients", benchmark(&many)),
             drive("1m-list-10k", "list 10,000 keys of 1,000,000", range(&limit)),
             drive("1m-count", "count 1,000,000 keys", range("--count-only")),
             drive("1m-put-list", "put while all are listed", during("list")),
