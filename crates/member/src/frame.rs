@@ -204,10 +204,7 @@ impl Frame {
                 renew: decode_bool(&mut bytes)?,
             },
             7 => decode_lease_answer(&mut bytes)?,
-            8 => Frame::StateHash {
-                index: bytes.try_get_u64_le().ok()?,
-                hash: bytes.try_get_u64_le().ok()?,
-            },
+            8 => Frame::StateHash { index: bytes.try_get_u64_le().ok()?, hash: bytes.try_get_u64_le().ok()? },
             9 => {
                 let mut name = decode_name(&mut bytes)?;
                 name.key = bytes.split_to(bytes.len());
@@ -333,7 +330,10 @@ mod tests {
 
     #[test]
     fn the_bytes_are_what_the_table_says() {
-        assert_eq!(whole(&Frame::ReadAnswer(2, Some(3))), [&[5u8, 2][..], &[0; 7], &[1, 3], &[0; 7]].concat());
+        assert_eq!(
+            whole(&Frame::ReadAnswer(2, Some(3))),
+            [&[5u8, 2][..], &[0; 7], &[1, 3], &[0; 7]].concat()
+        );
     }
 
     proptest! {
