@@ -126,6 +126,9 @@ impl Member {
         let mut outcomes = outcomes.into_iter();
         for Decoded { command, steps } in decoded {
             let outcome = outcomes.by_ref().take(steps).last();
+            if matches!(outcome, Some(Ok(store::Reply::Compaction { .. }))) {
+                self.upkeep.compacted();
+            }
             if command.origin == origin
                 && let Some(outcome) = outcome
             {

@@ -171,6 +171,7 @@ impl Member {
         while let Some((token, stage)) = self.waiting.take_expired(now.monotonic_ns) {
             self.forwarded.remove(&token);
             self.asked_leases.remove(&token);
+            self.status.set_failed(self.status.failed() + 1);
             out.answers.push((token, Answer::Failed(self.timeout_error(now, stage))));
         }
     }

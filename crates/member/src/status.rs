@@ -40,8 +40,6 @@ numbers! {
     applied_index, set_applied_index;
     /// Commands applied since the process started.
     commands_applied, set_commands_applied;
-    /// Commands known committed since the process started.
-    commands_committed, set_commands_committed;
     /// Requests that wait for an answer.
     pending, set_pending;
     /// Requests that failed for lack of agreement since the process started.

@@ -45,11 +45,6 @@ impl Waiting {
         }
     }
 
-    /// Whether the token still waits.
-    pub(crate) fn contains(&self, token: u64) -> bool {
-        self.stages.contains_key(&token)
-    }
-
     /// The token is being answered; false when it had run out before.
     pub(crate) fn remove(&mut self, token: u64) -> bool {
         self.stages.remove(&token).is_some()
@@ -58,16 +53,6 @@ impl Waiting {
     /// Tokens that wait.
     pub(crate) fn len(&self) -> usize {
         self.stages.len()
-    }
-
-    /// Whether nobody waits.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.stages.is_empty()
-    }
-
-    /// When the first deadline comes up; it may belong to a token that was answered.
-    pub(crate) fn next_deadline_ns(&self) -> Option<u64> {
-        self.deadlines.front().map(|(deadline, _)| *deadline)
     }
 
     /// Takes a token whose time has run out.
@@ -103,6 +88,6 @@ mod tests {
         assert_eq!(waiting.take_expired(20), Some((3, Stage::Queued)));
         assert_eq!(waiting.take_expired(u64::MAX), None);
         assert!(!waiting.remove(2));
-        assert!(waiting.is_empty());
+        assert_eq!(waiting.len(), 0);
     }
 }
