@@ -1,0 +1,176 @@
+//! The fields of frames: LEB128 numbers, zigzag for those that may be negative, length-prefixed bytes.
+
+use super::RestoreError;
+use crate::index::Version;
+use crate::types::{Revision, ValueRef};
+
+const TOMBSTONE: u8 = 1;
+const LEASED: u8 = 2;
+/// The first version of its generation: created by the change itself.
+const FIRST: u8 = 4;
+/// Sub is not 0.
+const SUB: u8 = 8;
+
+/// Appends a number.
+pub(super) fn put_number(out: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+/// Appends a number that may be negative.
+pub(super) fn put_signed(out: &mut Vec<u8>, number: i64) {
+    put_number(out, (number << 1 ^ number >> 63) as u64);
+}
+
+/// Appends bytes with their length.
+pub(super) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    put_number(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
+/// Appends a key as what it shares with the one before and the rest.
+pub(super) fn put_key(out: &mut Vec<u8>, before: &[u8], key: &[u8]) {
+    let shared = before.iter().zip(key).take_while(|(a, b)| a == b).count();
+    put_number(out, shared as u64);
+    put_bytes(out, &key[shared..]);
+}
+
+/// Appends a version.
+pub(super) fn put_version(out: &mut Vec<u8>, version: &Version) {
+    let first = version.create == version.revision.main && version.version == 1;
+    let mut flags = 0;
+    for (flag, set) in [
+        (TOMBSTONE, version.is_tombstone()),
+        (LEASED, version.lease != 0),
+        (FIRST, first),
+        (SUB, version.revision.sub != 0),
+    ] {
+        flags |= if set { flag } else { 0 };
+    }
+    out.push(flags);
+    put_number(out, version.revision.main as u64);
+    if version.revision.sub != 0 {
+        put_number(out, u64::from(version.revision.sub));
+    }
+    if version.is_tombstone() {
+        return;
+    }
+    if !first {
+        put_number(out, (version.revision.main - version.create) as u64);
+        put_number(out, version.version as u64);
+    }
+    if version.lease != 0 {
+        put_signed(out, version.lease);
+    }
+    put_number(out, u64::from(version.value.len));
+    if version.value.len > 0 {
+        out.extend_from_slice(&version.value.place.to_le_bytes());
+        out.extend_from_slice(&version.value.checksum.to_le_bytes());
+    }
+}
+
+/// Reads fields off the front of a frame's body. The frame's checksum held, so what does not fit is a fault of the
+/// writer or a forgery: an error all the same.
+pub(super) struct Fields<'a>(pub(super) &'a [u8]);
+
+impl<'a> Fields<'a> {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn take(&mut self, len: usize) -> Result<&'a [u8], RestoreError> {
+        let (head, rest) =
+            self.0.split_at_checked(len).ok_or(RestoreError::Malformed("a field is cut off"))?;
+        self.0 = rest;
+        Ok(head)
+    }
+
+    pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N], RestoreError> {
+        Ok(self.take(N)?.try_into().expect("as many bytes as were taken"))
+    }
+
+    pub(super) fn byte(&mut self) -> Result<u8, RestoreError> {
+        self.array().map(|[byte]| byte)
+    }
+
+    pub(super) fn number(&mut self) -> Result<u64, RestoreError> {
+        let mut number = 0u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            let bits = u64::from(byte & 0x7F);
+            if shift == 63 && bits > 1 {
+                break;
+            }
+            number |= bits << shift;
+            if byte & 0x80 == 0 {
+                return Ok(number);
+            }
+        }
+        Err(RestoreError::Malformed("a number is too long"))
+    }
+
+    /// A number that must fit a smaller type.
+    pub(super) fn small<T: TryFrom<u64>>(&mut self) -> Result<T, RestoreError> {
+        T::try_from(self.number()?).map_err(|_| RestoreError::Malformed("a number is too large"))
+    }
+
+    pub(super) fn signed(&mut self) -> Result<i64, RestoreError> {
+        let number = self.number()?;
+        Ok((number >> 1) as i64 ^ -((number & 1) as i64))
+    }
+
+    pub(super) fn bytes(&mut self) -> Result<&'a [u8], RestoreError> {
+        let len = self.small()?;
+        self.take(len)
+    }
+
+    pub(super) fn string(&mut self) -> Result<String, RestoreError> {
+        let bytes = self.bytes()?.to_vec();
+        String::from_utf8(bytes).map_err(|_| RestoreError::Malformed("a text is not UTF-8"))
+    }
+
+    /// Replaces the key before by the next one.
+    pub(super) fn key(&mut self, key: &mut Vec<u8>) -> Result<(), RestoreError> {
+        let shared: usize = self.small()?;
+        if shared > key.len() {
+            return Err(RestoreError::Malformed("a key shares more than there is"));
+        }
+        key.truncate(shared);
+        key.extend_from_slice(self.bytes()?);
+        Ok(())
+    }
+
+    pub(super) fn revision(&mut self) -> Result<Revision, RestoreError> {
+        Ok(Revision { main: self.small()?, sub: self.small()? })
+    }
+
+    pub(super) fn version(&mut self) -> Result<Version, RestoreError> {
+        let flags = self.byte()?;
+        let has = |flag| flags & flag != 0;
+        let main: i64 = self.small()?;
+        let sub = if has(SUB) { self.small()? } else { 0 };
+        let revision = Revision { main, sub };
+        if has(TOMBSTONE) {
+            return Ok(Version::tombstone(revision));
+        }
+        let (mut create, mut version) = (main, 1);
+        if !has(FIRST) {
+            create = main.checked_sub(self.small()?).unwrap_or(0);
+            version = self.small()?;
+        }
+        if create <= 0 || version <= 0 {
+            return Err(RestoreError::Malformed("a version was created before the first revision"));
+        }
+        let lease = if has(LEASED) { self.signed()? } else { 0 };
+        let len = self.small()?;
+        let mut value = ValueRef::default();
+        if len > 0 {
+            let place = u64::from_le_bytes(self.array()?);
+            value = ValueRef { place, len, checksum: u32::from_le_bytes(self.array()?) };
+        }
+        Ok(Version { revision, create, version, lease, value })
+    }
+}

@@ -1,0 +1,102 @@
+//! Frames: the units a checkpoint is written and checked in.
+//!
+//! `length u32 | kind u8 | CRC-32C u32 | body`, little-endian, the checksum over kind and body.
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+use super::RestoreError;
+
+const HEADER_BYTES: usize = 9;
+
+/// No frame is longer: chunks are cut near 64 KiB, and only a key with a very long history makes a larger one.
+const BODY_BYTES_MAX: usize = 1 << 30;
+
+/// What a frame holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum FrameKind {
+    Header = 1,
+    Small = 2,
+    Leases = 3,
+    Removed = 4,
+    Moved = 5,
+    Keys = 6,
+    End = 7,
+}
+
+impl FrameKind {
+    fn of(number: u8) -> Result<FrameKind, RestoreError> {
+        use FrameKind::*;
+        let kinds = [Header, Small, Leases, Removed, Moved, Keys, End];
+        kinds
+            .into_iter()
+            .find(|kind| *kind as u8 == number)
+            .ok_or(RestoreError::Malformed("unknown kind of frame"))
+    }
+}
+
+/// A frame of `body`.
+pub(super) fn frame(kind: FrameKind, body: &[u8]) -> Bytes {
+    assert!(body.len() <= BODY_BYTES_MAX, "one key's history fits a frame");
+    let mut out = BytesMut::with_capacity(HEADER_BYTES + body.len());
+    out.put_u32_le(body.len() as u32);
+    out.put_u8(kind as u8);
+    out.put_u32_le(checksum(kind as u8, body));
+    out.put_slice(body);
+    out.freeze()
+}
+
+fn checksum(kind: u8, body: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(&[kind]), body)
+}
+
+/// Puts frames together from chunks, however they are cut.
+#[derive(Default)]
+pub(super) struct Frames {
+    rest: Vec<u8>,
+}
+
+impl Frames {
+    /// Takes the next bytes and gives every frame that is complete to `visit`.
+    pub(super) fn push(
+        &mut self,
+        chunk: &[u8],
+        mut visit: impl FnMut(FrameKind, &[u8]) -> Result<(), RestoreError>,
+    ) -> Result<(), RestoreError> {
+        if self.rest.is_empty() {
+            let used = take_frames(chunk, &mut visit)?;
+            self.rest.extend_from_slice(&chunk[used..]);
+        } else {
+            self.rest.extend_from_slice(chunk);
+            let used = take_frames(&self.rest, &mut visit)?;
+            self.rest.drain(..used);
+        }
+        Ok(())
+    }
+
+    /// Checks that nothing is left over.
+    pub(super) fn finish(&self) -> Result<(), RestoreError> {
+        if self.rest.is_empty() { Ok(()) } else { Err(RestoreError::Truncated) }
+    }
+}
+
+fn take_frames(
+    bytes: &[u8],
+    visit: &mut impl FnMut(FrameKind, &[u8]) -> Result<(), RestoreError>,
+) -> Result<usize, RestoreError> {
+    let mut used = 0;
+    while let Some((header, rest)) = bytes[used..].split_first_chunk::<HEADER_BYTES>() {
+        let [l0, l1, l2, l3, kind, c0, c1, c2, c3] = *header;
+        let len = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
+        if len > BODY_BYTES_MAX {
+            return Err(RestoreError::Damaged);
+        }
+        let Some(body) = rest.get(..len) else { break };
+        if checksum(kind, body) != u32::from_le_bytes([c0, c1, c2, c3]) {
+            return Err(RestoreError::Damaged);
+        }
+        visit(FrameKind::of(kind)?, body)?;
+        used += HEADER_BYTES + len;
+    }
+    Ok(used)
+}

@@ -1,0 +1,63 @@
+//! Checkpoints: the whole state as bytes, or what changed since the one before.
+//!
+//! A *base* holds everything, a *delta* what changed since the checkpoint before it began. [`restore`] takes a base and
+//! any number of deltas. The format is described to the byte in `docs/internals/store-checkpoint.md`.
+//!
+//! A checkpoint is consistent at the applied point where it began although it is written while commands are applied:
+//! the versions of a key that existed then can be told by their revisions, and nothing is purged meanwhile. Only
+//! small things are copied at the beginning: lists of what changed, members, alarms, and for a base the leases.
+
+mod codec;
+mod dirty;
+mod frame;
+mod restore;
+mod source;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+pub(crate) use dirty::Dirty;
+pub use restore::RestoreError;
+pub(crate) use restore::restore;
+pub use source::CheckpointSource;
+
+use crate::index::tree::Bounds;
+use crate::state::{Shared, State, release, retain};
+use crate::types::Values;
+
+/// The format this version writes, and the only one it reads.
+pub(crate) const FORMAT_VERSION: u16 = 1;
+
+/// Base or delta.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CheckpointKind {
+    /// The whole state.
+    Base,
+    /// What changed since the last checkpoint began.
+    Delta,
+}
+
+/// See [`Store::begin_checkpoint`](crate::Store::begin_checkpoint).
+pub(crate) fn begin(shared: &Arc<Shared>, kind: CheckpointKind) -> CheckpointSource {
+    let mut state = shared.state.write();
+    let pin = shared.pin(state.purged);
+    CheckpointSource::new(Arc::clone(shared), &mut state, kind, pin)
+}
+
+/// Takes all references of a restored state.
+pub(crate) fn retain_all(state: &State, values: &dyn Values) {
+    for_each_value(state, |value| retain(values, value));
+}
+
+/// Drops all references of a state that is given up.
+pub(crate) fn release_all(state: &State, values: &dyn Values) {
+    for_each_value(state, |value| release(values, value));
+}
+
+fn for_each_value(state: &State, mut visit: impl FnMut(&crate::ValueRef)) {
+    for (record, _) in state.index.walk(&Bounds::ALL) {
+        record.versions().for_each(|version| visit(&version.value));
+    }
+}

@@ -1,0 +1,53 @@
+//! Going down: to a key, and counting on the way.
+
+use super::{Bounds, HEIGHT_MAX, Inner, Keys, Path, Step, Tree};
+
+impl Inner {
+    /// The child under which `key` belongs.
+    fn child_of(&self, key: &[u8]) -> usize {
+        self.separators.partition_point(|separator| separator.as_slice() <= key)
+    }
+}
+
+impl Tree {
+    /// The place of `key`, or where it would be inserted.
+    pub(crate) fn seek(&self, keys: &impl Keys, key: &[u8]) -> Path {
+        let mut steps = [Step::default(); HEIGHT_MAX];
+        let mut node = self.root;
+        for step in &mut steps[..self.height] {
+            let inner = self.inners.get(node);
+            let child = inner.child_of(key);
+            *step = Step { inner: node, child };
+            node = inner.children[child];
+        }
+        let (at, found) = match self.search_leaf(keys, node, key) {
+            Ok(at) => (at, true),
+            Err(at) => (at, false),
+        };
+        Path { found, steps, leaf: node, at }
+    }
+
+    fn search_leaf(&self, keys: &impl Keys, leaf: u32, key: &[u8]) -> Result<usize, usize> {
+        self.leaves.get(leaf).slots().binary_search_by(|slot| keys.key(*slot).cmp(key))
+    }
+
+    /// Live keys below `key`.
+    pub(crate) fn rank(&self, keys: &impl Keys, key: &[u8]) -> u64 {
+        let mut below = 0;
+        let mut node = self.root;
+        for _ in 0..self.height {
+            let inner = self.inners.get(node);
+            let child = inner.child_of(key);
+            below += inner.counts[..child].iter().sum::<u64>();
+            node = inner.children[child];
+        }
+        let at = self.search_leaf(keys, node, key).unwrap_or_else(|at| at);
+        below + self.leaves.get(node).live_before(at)
+    }
+
+    /// Live keys in `bounds`; none when they are inverted.
+    pub(crate) fn count(&self, keys: &impl Keys, bounds: &Bounds<'_>) -> u64 {
+        let end = bounds.end.map_or(self.live, |end| self.rank(keys, end));
+        end.saturating_sub(self.rank(keys, bounds.start))
+    }
+}

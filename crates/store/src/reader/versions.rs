@@ -1,0 +1,151 @@
+//! Walking all retained versions in the order of revisions, as HashKV, export and backup need them.
+//!
+//! Those at the compact revision or below come from the index: one pass notes their revisions and keys (this is the
+//! one read whose memory grows with the number of keys, by about 40 bytes each), which are then sorted. Those above
+//! come from the revision log. The walk pins the compact revision it started with, so nothing of it goes away.
+
+use std::ops::ControlFlow;
+
+use bytes::Bytes;
+
+use super::Reader;
+use crate::index::tree::Bounds;
+use crate::index::{Key, Version, walk_chunk};
+use crate::range::kv_ref;
+use crate::state::Pin;
+use crate::types::{KvRef, Revision};
+
+/// A retained version of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Retained {
+    /// The version; for a tombstone the key and mod revision alone.
+    pub kv: KvRef,
+    /// Whether it is the end of a generation.
+    pub tombstone: bool,
+}
+
+/// Which versions at or below the compact revision a walk has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Old {
+    /// What a read at the compact revision sees, and the tombstones of that very revision.
+    All,
+    /// What a read at the compact revision sees.
+    Live,
+    /// What a read at this later revision sees.
+    LiveAt(i64),
+}
+
+/// See the module.
+pub struct VersionWalk {
+    reader: Reader,
+    compacted: i64,
+    until: i64,
+    /// Sorted, the oldest last.
+    old: Vec<(Revision, Key)>,
+    next: Revision,
+    _pin: Pin,
+}
+
+impl Reader {
+    /// Walks all retained versions, from the oldest up to the present.
+    pub fn versions(&self) -> VersionWalk {
+        let state = self.shared.state.read();
+        let (compacted, until) = (state.compacted, state.revision);
+        let pin = self.shared.pin(compacted);
+        drop(state);
+        VersionWalk::new(self, compacted, until, Old::All, pin)
+    }
+}
+
+impl VersionWalk {
+    /// Walks up to revision `until`. `pin` pins `compacted`.
+    pub(super) fn new(reader: &Reader, compacted: i64, until: i64, old: Old, pin: Pin) -> VersionWalk {
+        let next = Revision { main: compacted + 1, sub: 0 };
+        let mut walk =
+            VersionWalk { reader: reader.clone(), compacted, until, old: Vec::new(), next, _pin: pin };
+        if compacted > 0 {
+            walk.collect(old);
+        }
+        walk
+    }
+
+    /// The revision the walk ends at.
+    pub fn until(&self) -> i64 {
+        self.until
+    }
+
+    /// The next versions, at most `max`; empty at the end.
+    pub fn next_chunk(&mut self, max: usize) -> Vec<Retained> {
+        let mut chunk = Vec::new();
+        while chunk.is_empty() && !self.old.is_empty() {
+            self.take_old(max, &mut chunk);
+        }
+        while chunk.is_empty() && self.next.main <= self.until {
+            self.take_new(max, &mut chunk);
+        }
+        chunk
+    }
+
+    fn collect(&mut self, old: Old) {
+        let at = match old {
+            Old::LiveAt(revision) => revision,
+            Old::All | Old::Live => self.compacted,
+        };
+        let at = Revision { main: at, sub: u32::MAX };
+        let compacted = self.compacted;
+        let wanted = |version: &Version| {
+            let kept_tombstone = old == Old::All && version.revision.main == compacted;
+            version.revision.main <= compacted && (!version.is_tombstone() || kept_tombstone)
+        };
+        let mut start = Key::default();
+        loop {
+            let state = self.reader.shared.state.read();
+            let bounds = Bounds { start: start.as_slice(), end: None };
+            let max_keys = self.reader.shared.limits.chunk_keys;
+            let rest = walk_chunk(&state.index, &bounds, max_keys, |record, _| {
+                if let Some(version) = record.version_until(at).filter(wanted) {
+                    self.old.push((version.revision, Key::new(record.key())));
+                }
+                ControlFlow::Continue(())
+            });
+            match rest {
+                Some(key) => start = key,
+                None => break,
+            }
+        }
+        self.old.sort_unstable_by_key(|(revision, _)| std::cmp::Reverse(*revision));
+    }
+
+    fn take_old(&mut self, max: usize, chunk: &mut Vec<Retained>) {
+        let state = self.reader.shared.state.read();
+        let from = self.old.len().saturating_sub(max.max(1));
+        for (revision, key) in self.old.drain(from..).rev() {
+            let record = state.index.record(key.as_slice());
+            let version = record.and_then(|record| record.version_exactly(revision));
+            chunk.extend(version.map(|(version, _)| retained(key.as_slice(), &version)));
+        }
+    }
+
+    fn take_new(&mut self, max: usize, chunk: &mut Vec<Retained>) {
+        let state = self.reader.shared.state.read();
+        let from = self.next;
+        let mut entries = state.index.log().iter_from(from.main).skip_while(|entry| entry.revision < from);
+        self.next = Revision { main: self.until + 1, sub: 0 };
+        for entry in entries.by_ref().take(max.max(1)) {
+            if entry.revision.main > self.until {
+                return;
+            }
+            let Some(slot) = entry.slot else { continue };
+            let record = state.index.at_slot(slot);
+            let version = record.version_exactly(entry.revision);
+            chunk.extend(version.map(|(version, _)| retained(record.key(), &version)));
+        }
+        if let Some(entry) = entries.next() {
+            self.next = entry.revision;
+        }
+    }
+}
+
+fn retained(key: &[u8], version: &Version) -> Retained {
+    Retained { kv: kv_ref(Bytes::copy_from_slice(key), version), tombstone: version.is_tombstone() }
+}

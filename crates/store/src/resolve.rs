@@ -1,0 +1,159 @@
+//! Turning replies into responses: reading the values that a reply refers to.
+//!
+//! Runs on the RPC worker, after apply, without any lock. Whoever calls holds the log's pin from before the reply was
+//! made, so the references are good until the response is built.
+
+use api::etcdserverpb as pb;
+use api::etcdserverpb::response_op::Response as Op;
+use api::mvccpb;
+use bytes::Bytes;
+
+use crate::command::{DeleteReply, OpReply, PutReply, Reply, TxnReply};
+use crate::range::{ByValue, RangeReply};
+use crate::types::{Damaged, KvRef, ValueRef, Values};
+
+#[cfg(test)]
+mod tests;
+
+/// A response, its header holding the revision alone: cluster, member and term are the server's to fill in.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Response {
+    /// To a put.
+    Put(pb::PutResponse),
+    /// To a deletion.
+    DeleteRange(pb::DeleteRangeResponse),
+    /// To a transaction.
+    Txn(pb::TxnResponse),
+    /// To a compaction.
+    Compaction(pb::CompactionResponse),
+    /// To a grant.
+    LeaseGrant(pb::LeaseGrantResponse),
+    /// To a revocation.
+    LeaseRevoke(pb::LeaseRevokeResponse),
+    /// To a checkpoint of leases.
+    LeaseCheckpoint(pb::LeaseCheckpointResponse),
+    /// To an alarm request.
+    Alarm(pb::AlarmResponse),
+    /// To a command nobody waits for.
+    Done,
+}
+
+/// Turns a reply into the response.
+///
+/// # Errors
+/// [`Damaged`] when a value cannot be read; heal it and call again.
+pub fn resolve(reply: &Reply, values: &dyn Values) -> Result<Response, Damaged> {
+    Ok(match reply {
+        Reply::Put(reply) => Response::Put(put(reply, values)?),
+        Reply::DeleteRange(reply) => Response::DeleteRange(delete_range(reply, values)?),
+        Reply::Txn(reply) => Response::Txn(txn(reply, values)?),
+        Reply::Compaction { revision, .. } => {
+            Response::Compaction(pb::CompactionResponse { header: header(*revision) })
+        }
+        Reply::LeaseGrant { id, ttl, revision } => Response::LeaseGrant(pb::LeaseGrantResponse {
+            header: header(*revision),
+            id: *id,
+            ttl: *ttl,
+            error: String::new(),
+        }),
+        Reply::LeaseRevoke { revision } => {
+            Response::LeaseRevoke(pb::LeaseRevokeResponse { header: header(*revision) })
+        }
+        Reply::LeaseCheckpoint { revision } => {
+            Response::LeaseCheckpoint(pb::LeaseCheckpointResponse { header: header(*revision) })
+        }
+        Reply::Alarm { revision, alarms } => {
+            Response::Alarm(pb::AlarmResponse { header: header(*revision), alarms: alarms.clone() })
+        }
+        Reply::Done => Response::Done,
+    })
+}
+
+/// Turns the answer to a range into the response.
+///
+/// # Errors
+/// [`Damaged`] when a value cannot be read; heal it and call again.
+pub fn resolve_range(reply: &RangeReply, values: &dyn Values) -> Result<pb::RangeResponse, Damaged> {
+    let mut kvs = if reply.keys_only && reply.by_value.is_none() {
+        reply.kvs.iter().map(|kv| key_value(kv, Bytes::new())).collect()
+    } else {
+        with_values(&reply.kvs, values)?
+    };
+    if let Some(by_value) = reply.by_value {
+        sort_by_value(&mut kvs, by_value, reply.keys_only);
+    }
+    Ok(pb::RangeResponse { header: header(reply.revision), kvs, more: reply.more, count: reply.count })
+}
+
+/// Reads the value of one version.
+///
+/// # Errors
+/// [`Damaged`] when it cannot be read.
+pub fn resolve_kv(kv: &KvRef, values: &dyn Values) -> Result<mvccpb::KeyValue, Damaged> {
+    Ok(key_value(kv, crate::state::read(values, &kv.value)?))
+}
+
+fn sort_by_value(kvs: &mut Vec<mvccpb::KeyValue>, by_value: ByValue, keys_only: bool) {
+    kvs.sort_by(|a, b| {
+        let order = a.value.cmp(&b.value);
+        if by_value.descending { order.reverse() } else { order }
+    });
+    if by_value.limit > 0 {
+        kvs.truncate(by_value.limit);
+    }
+    if keys_only {
+        kvs.iter_mut().for_each(|kv| kv.value = Bytes::new());
+    }
+}
+
+fn header(revision: i64) -> Option<pb::ResponseHeader> {
+    Some(pb::ResponseHeader { revision, ..Default::default() })
+}
+
+fn key_value(kv: &KvRef, value: Bytes) -> mvccpb::KeyValue {
+    mvccpb::KeyValue {
+        key: kv.key.clone(),
+        create_revision: kv.create_revision,
+        mod_revision: kv.mod_revision.main,
+        version: kv.version,
+        value,
+        lease: kv.lease,
+    }
+}
+
+/// Reads all values in one go; empty ones are not asked for.
+fn with_values(kvs: &[KvRef], values: &dyn Values) -> Result<Vec<mvccpb::KeyValue>, Damaged> {
+    let wanted: Vec<ValueRef> = kvs.iter().map(|kv| kv.value).filter(|value| value.len > 0).collect();
+    let mut read = values.read_many(&wanted)?.into_iter();
+    let value_of = |kv: &KvRef| {
+        let bytes = if kv.value.len > 0 { read.next() } else { Some(Bytes::new()) };
+        key_value(kv, bytes.expect("as many values as were asked for"))
+    };
+    Ok(kvs.iter().map(value_of).collect())
+}
+
+fn put(reply: &PutReply, values: &dyn Values) -> Result<pb::PutResponse, Damaged> {
+    let prev_kv = reply.previous.as_ref().map(|kv| resolve_kv(kv, values)).transpose()?;
+    Ok(pb::PutResponse { header: header(reply.revision), prev_kv })
+}
+
+fn delete_range(reply: &DeleteReply, values: &dyn Values) -> Result<pb::DeleteRangeResponse, Damaged> {
+    let prev_kvs = with_values(&reply.previous, values)?;
+    Ok(pb::DeleteRangeResponse { header: header(reply.revision), deleted: reply.deleted, prev_kvs })
+}
+
+fn txn(reply: &TxnReply, values: &dyn Values) -> Result<pb::TxnResponse, Damaged> {
+    let responses = reply.replies.iter().map(|reply| op(reply, values)).collect::<Result<_, _>>()?;
+    Ok(pb::TxnResponse { header: header(reply.revision), succeeded: reply.succeeded, responses })
+}
+
+fn op(reply: &OpReply, values: &dyn Values) -> Result<pb::ResponseOp, Damaged> {
+    let response = match reply {
+        OpReply::Range(reply) => Some(Op::ResponseRange(resolve_range(reply, values)?)),
+        OpReply::Put(reply) => Some(Op::ResponsePut(put(reply, values)?)),
+        OpReply::DeleteRange(reply) => Some(Op::ResponseDeleteRange(delete_range(reply, values)?)),
+        OpReply::Txn(reply) => Some(Op::ResponseTxn(txn(reply, values)?)),
+        OpReply::Nothing => None,
+    };
+    Ok(pb::ResponseOp { response })
+}

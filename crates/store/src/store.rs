@@ -1,0 +1,135 @@
+//! The writer's handle.
+
+use std::sync::Arc;
+
+use api::Error;
+
+use crate::apply;
+use crate::checkpoint::{self, CheckpointKind, CheckpointSource, RestoreError};
+use crate::command::{Applied, BatchContext, Command};
+use crate::members::MemberChange;
+use crate::purge;
+use crate::reader::Reader;
+use crate::state::{Limits, Position, Shared, release, retain};
+use crate::types::{Damaged, Revision, ValueRef, Values};
+
+/// The single writer of the replicated state.
+pub struct Store {
+    shared: Arc<Shared>,
+}
+
+impl Store {
+    /// An empty store, at revision 1.
+    pub fn new(values: Arc<dyn Values>, limits: Limits) -> (Store, Reader) {
+        Store::over(Shared::new(values, limits))
+    }
+
+    fn over(shared: Arc<Shared>) -> (Store, Reader) {
+        let reader = Reader::new(Arc::clone(&shared));
+        (Store { shared }, reader)
+    }
+
+    /// Rebuilds the state from a base checkpoint and the deltas after it, oldest first, each as the chunks that
+    /// [`CheckpointSource`] gave. Takes every reference anew with [`Values::retain`].
+    ///
+    /// # Errors
+    /// [`RestoreError`] when a chunk is damaged, out of order or of a version this one does not know.
+    pub fn restore<C: AsRef<[u8]>>(
+        values: Arc<dyn Values>,
+        limits: Limits,
+        chunks: impl IntoIterator<Item = C>,
+    ) -> Result<(Store, Reader), RestoreError> {
+        let state = checkpoint::restore(chunks)?;
+        let shared = Shared::new(values, limits);
+        checkpoint::retain_all(&state, &*shared.values);
+        shared.publish(&state);
+        *shared.state.write() = state;
+        Ok(Store::over(shared))
+    }
+
+    /// Replaces the whole state by that of a checkpoint, as [`Store::restore`] would make it, releasing all references
+    /// held before. Readers see it at once; reads in progress may miss keys that the new state no longer has.
+    ///
+    /// # Errors
+    /// [`RestoreError`]; the state is as it was.
+    pub fn install<C: AsRef<[u8]>>(
+        &mut self,
+        chunks: impl IntoIterator<Item = C>,
+    ) -> Result<(), RestoreError> {
+        let state = checkpoint::restore(chunks)?;
+        checkpoint::retain_all(&state, &*self.shared.values);
+        let old = {
+            let mut current = self.shared.state.write();
+            let old = std::mem::replace(&mut *current, state);
+            self.shared.publish(&current);
+            old
+        };
+        checkpoint::release_all(&old, &*self.shared.values);
+        Ok(())
+    }
+
+    /// Applies the commands of one entry, in one write section.
+    ///
+    /// # Errors
+    /// [`Damaged`]: a value that a transaction compares cannot be read on this member. *Nothing* has changed; fetch
+    /// the value from a peer, then call again with the same batch.
+    ///
+    /// # Panics
+    /// When the entry's index is not above the last applied one, or a value is no slice of the payload.
+    pub fn apply_batch(&mut self, ctx: &BatchContext<'_>, commands: &[Command]) -> Result<Applied, Damaged> {
+        apply::batch(&self.shared, ctx, commands)
+    }
+
+    /// Notes that an entry without commands was applied: a new leader's, or a conf change that failed.
+    pub fn apply_empty(&mut self, position: Position) {
+        let mut state = self.shared.state.write();
+        assert!(position.index > state.applied.index, "entries are applied once, in order");
+        state.applied = position;
+    }
+
+    /// Applies a conf change to the list of members.
+    ///
+    /// # Errors
+    /// What the change cannot be: see [`MemberChange`]. The entry counts as applied all the same.
+    pub fn apply_member_change(&mut self, position: Position, change: MemberChange) -> Result<(), Error> {
+        self.apply_empty(position);
+        self.shared.state.write().members.apply(change)
+    }
+
+    /// Drops up to `max_steps` changes' worth of history below the compact revision, or below the oldest revision
+    /// somebody still reads at. Returns whether nothing is left to do now.
+    pub fn purge_step(&mut self, max_steps: usize) -> bool {
+        purge::step(&self.shared, max_steps)
+    }
+
+    /// Points the version of `key` written at `revision` to the same value at another place. Returns false, and
+    /// changes nothing, when that version is gone or its value is no longer at `old`.
+    pub fn relocate(&mut self, key: &[u8], revision: Revision, old: &ValueRef, place: u64) -> bool {
+        let mut state = self.shared.state.write();
+        if !state.index.relocate(key, revision, old, place) {
+            return false;
+        }
+        state.dirty.moved(key, revision, place);
+        drop(state);
+        retain(&*self.shared.values, &ValueRef { place, ..*old });
+        release(&*self.shared.values, old);
+        true
+    }
+
+    /// Starts a checkpoint of the state as it is now; see [`CheckpointSource`]. A delta holds what changed since the
+    /// last checkpoint began, of whichever kind. The source says which kind it is: after
+    /// [`abandon_checkpoint`](Self::abandon_checkpoint), and before any base, there is no delta.
+    pub fn begin_checkpoint(&mut self, kind: CheckpointKind) -> CheckpointSource {
+        checkpoint::begin(&self.shared, kind)
+    }
+
+    /// The checkpoint last begun was not written: what it held must be in the next one, which thus is a base.
+    pub fn abandon_checkpoint(&mut self) {
+        self.shared.state.write().dirty.forget_baseline();
+    }
+
+    /// A handle for reading.
+    pub fn reader(&self) -> Reader {
+        Reader::new(Arc::clone(&self.shared))
+    }
+}

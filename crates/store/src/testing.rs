@@ -1,0 +1,209 @@
+//! Values in a map, and short ways to make requests, for the tests of this crate.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use api::etcdserverpb as pb;
+use bytes::Bytes;
+use parking_lot::Mutex;
+
+use crate::{
+    Applied, BatchContext, Command, Damaged, Limits, Outcome, Reader, Response, Store, ValueRef, Values,
+    resolve,
+};
+
+/// Values by place, counting references; places can be damaged.
+#[derive(Default)]
+pub(crate) struct MapValues {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    bytes: BTreeMap<u64, Bytes>,
+    references: BTreeMap<u64, i64>,
+    damaged: BTreeSet<u64>,
+}
+
+impl MapValues {
+    /// Stores a payload so that its slices can be read.
+    pub(crate) fn store(&self, place: u64, payload: &Bytes) {
+        self.inner.lock().bytes.insert(place, payload.clone());
+    }
+
+    /// Makes a place unreadable, or readable again.
+    pub(crate) fn damage(&self, place: u64, damaged: bool) {
+        let mut inner = self.inner.lock();
+        if damaged {
+            inner.damaged.insert(place)
+        } else {
+            inner.damaged.remove(&place)
+        };
+    }
+
+    /// References held, by place.
+    pub(crate) fn references(&self) -> BTreeMap<u64, i64> {
+        self.inner.lock().references.clone()
+    }
+}
+
+impl Values for MapValues {
+    fn read(&self, value: &ValueRef) -> Result<Bytes, Damaged> {
+        let inner = self.inner.lock();
+        let damaged = |reason: &str| Damaged { place: value.place, len: value.len, reason: reason.into() };
+        if inner.damaged.contains(&value.place) {
+            return Err(damaged("the test says so"));
+        }
+        let (place, payload) =
+            inner.bytes.range(..=value.place).next_back().ok_or_else(|| damaged("nothing"))?;
+        let start = (value.place - place) as usize;
+        let bytes = payload.slice(start..start + value.len as usize);
+        assert_eq!(crc32c::crc32c(&bytes), value.checksum);
+        Ok(bytes)
+    }
+
+    fn retain(&self, value: &ValueRef) {
+        assert!(value.len > 0);
+        *self.inner.lock().references.entry(value.place).or_default() += 1;
+    }
+
+    fn release(&self, value: &ValueRef) {
+        let mut inner = self.inner.lock();
+        let count = inner.references.get_mut(&value.place).expect("released what was retained");
+        *count -= 1;
+        if *count == 0 {
+            inner.references.remove(&value.place);
+        }
+    }
+}
+
+/// A store with its log: each call of [`apply`](Self::apply) is one entry.
+pub(crate) struct Bench {
+    pub(crate) values: Arc<MapValues>,
+    pub(crate) store: Store,
+    pub(crate) reader: Reader,
+    pub(crate) term: u64,
+}
+
+/// Bytes between the payloads of two entries.
+const PAYLOAD_STEP: u64 = 1 << 20;
+
+impl Bench {
+    pub(crate) fn new() -> Bench {
+        let values = Arc::new(MapValues::default());
+        let (store, reader) = Store::new(values.clone(), small_limits());
+        Bench { values, store, reader, term: 1 }
+    }
+
+    /// Applies commands as one entry, after laying their values out in a payload as the log would.
+    pub(crate) fn apply(&mut self, commands: Vec<Command>) -> Applied {
+        self.try_apply(commands).expect("no value is damaged")
+    }
+
+    pub(crate) fn try_apply(&mut self, mut commands: Vec<Command>) -> Result<Applied, Damaged> {
+        let index = self.reader.applied().index + 1;
+        let mut payload = b"head".to_vec();
+        let mut puts: Vec<&mut pb::PutRequest> = commands.iter_mut().flat_map(puts_of).collect();
+        let mut at = Vec::new();
+        for put in &puts {
+            at.push(payload.len()..payload.len() + put.value.len());
+            payload.extend_from_slice(&put.value);
+        }
+        let payload = Bytes::from(payload);
+        for (put, at) in puts.iter_mut().zip(at) {
+            put.value = payload.slice(at);
+        }
+        let payload_place = index * PAYLOAD_STEP;
+        self.values.store(payload_place, &payload);
+        let ctx = BatchContext { index, term: self.term, clock_ms: 0, payload: &payload, payload_place };
+        self.store.apply_batch(&ctx, &commands)
+    }
+
+    /// Applies one command and returns what came of it.
+    pub(crate) fn outcome(&mut self, command: Command) -> Outcome {
+        self.apply(vec![command]).outcomes.remove(0)
+    }
+
+    /// Applies one command that succeeds and returns the client's response.
+    pub(crate) fn respond(&mut self, command: Command) -> Response {
+        let reply = self.outcome(command).expect("the command is valid");
+        resolve(&reply, &*self.values).expect("no value is damaged")
+    }
+
+    pub(crate) fn put(&mut self, key: &str, value: &str) -> i64 {
+        self.apply(vec![put(key, value)]).revision
+    }
+
+    pub(crate) fn delete(&mut self, key: &str, end: &str) -> i64 {
+        self.apply(vec![delete(key, end)]).revision
+    }
+
+    pub(crate) fn compact(&mut self, revision: i64) -> Outcome {
+        self.outcome(Command::Compaction(pb::CompactionRequest { revision, physical: true }))
+    }
+}
+
+/// Limits so small that every walk is cut.
+pub(crate) fn small_limits() -> Limits {
+    Limits { chunk_keys: 3, count_steps: 4, checkpoint_chunk_bytes: 64 }
+}
+
+fn puts_of(command: &mut Command) -> Vec<&mut pb::PutRequest> {
+    match command {
+        Command::Put(put) => vec![put],
+        Command::Txn(txn) => puts_of_txn(txn),
+        _ => Vec::new(),
+    }
+}
+
+fn puts_of_txn(txn: &mut pb::TxnRequest) -> Vec<&mut pb::PutRequest> {
+    use pb::request_op::Request;
+    let ops = txn.success.iter_mut().chain(&mut txn.failure);
+    ops.flat_map(|op| match &mut op.request {
+        Some(Request::RequestPut(put)) => vec![put],
+        Some(Request::RequestTxn(txn)) => puts_of_txn(txn),
+        _ => Vec::new(),
+    })
+    .collect()
+}
+
+pub(crate) fn put(key: &str, value: &str) -> Command {
+    Command::Put(put_request(key, value))
+}
+
+pub(crate) fn put_request(key: &str, value: &str) -> pb::PutRequest {
+    pb::PutRequest {
+        key: Bytes::copy_from_slice(key.as_bytes()),
+        value: Bytes::copy_from_slice(value.as_bytes()),
+        ..Default::default()
+    }
+}
+
+pub(crate) fn delete(key: &str, end: &str) -> Command {
+    Command::DeleteRange(delete_request(key, end))
+}
+
+pub(crate) fn delete_request(key: &str, end: &str) -> pb::DeleteRangeRequest {
+    pb::DeleteRangeRequest {
+        key: Bytes::copy_from_slice(key.as_bytes()),
+        range_end: Bytes::copy_from_slice(end.as_bytes()),
+        prev_kv: true,
+    }
+}
+
+pub(crate) fn range_request(key: &str, end: &str) -> pb::RangeRequest {
+    pb::RangeRequest {
+        key: Bytes::copy_from_slice(key.as_bytes()),
+        range_end: Bytes::copy_from_slice(end.as_bytes()),
+        ..Default::default()
+    }
+}
+
+pub(crate) fn grant(id: i64, ttl: i64) -> Command {
+    Command::LeaseGrant(pb::LeaseGrantRequest { id, ttl })
+}
+
+/// One operation of a transaction.
+pub(crate) fn op(request: pb::request_op::Request) -> pb::RequestOp {
+    pb::RequestOp { request: Some(request) }
+}
