@@ -80,10 +80,17 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// Encodes onto the end of `chunk` and splits it off. Heads are small and many, so they share allocations.
-    pub(super) fn encode(&self, identity: Identity, raft_term: u64, chunk: &mut BytesMut) -> Bytes {
-        /// Some hundred heads without a reason.
-        const CHUNK_BYTES: usize = 4096;
+    /// Encodes onto the end of `chunk` and splits it off. Heads are small and many, so those of a stream share
+    /// allocations; `expected` says how many are likely to follow.
+    pub(super) fn encode(
+        &self,
+        identity: Identity,
+        raft_term: u64,
+        chunk: &mut BytesMut,
+        expected: usize,
+    ) -> Bytes {
+        /// Heads for which room is made at a time: enough to forget the cost, little for a stream to hold on to.
+        const MAX_EXPECTED: usize = 40;
         /// All numbers at their longest, tags and lengths.
         const NUMBERS: usize = 96;
         let header =
@@ -91,7 +98,7 @@ impl Head {
         let header_len = header.iter().map(|(field, number)| number_len(*field, *number)).sum::<usize>();
         let longest = NUMBERS + self.cancel_reason.len();
         if chunk.capacity() < longest {
-            *chunk = BytesMut::with_capacity(CHUNK_BYTES.max(longest));
+            *chunk = BytesMut::with_capacity(longest * expected.clamp(1, MAX_EXPECTED));
         }
         put_prefix(chunk, 1, header_len);
         header.iter().for_each(|(field, number)| put_number(chunk, *field, *number));

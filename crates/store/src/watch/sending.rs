@@ -4,6 +4,8 @@ use std::ops::Bound;
 use std::sync::Weak;
 use std::sync::atomic::Ordering;
 
+use bytes::Bytes;
+
 use super::block::Block;
 use super::catch_up;
 use super::encode::{self, Encoded, Frame, Head};
@@ -246,10 +248,14 @@ impl WatchStream {
         }
     }
 
+    fn encode(&mut self, head: &Head) -> Bytes {
+        head.encode(self.shared.identity, self.raft_term, &mut self.heads, self.watchers.len())
+    }
+
     /// Queues a response without events.
     fn queue(&mut self, head: &Head) {
-        let head = head.encode(self.shared.identity, self.raft_term, &mut self.heads);
-        self.ready.push_back(Frame { head, events: bytes::Bytes::new() });
+        let head = self.encode(head);
+        self.ready.push_back(Frame { head, events: Bytes::new() });
     }
 
     /// Queues a response with events, in fragments if the watcher wants them and its size asks for them: all but the
@@ -257,15 +263,16 @@ impl WatchStream {
     fn respond(&mut self, watch_id: i64, events: &Encoded, revision: i64) {
         let Some(watcher) = self.watchers.get_mut(&watch_id) else { return };
         watcher.progress_due = watcher.progress_due.map(|_| false);
+        let fragment = watcher.fragment;
         let count = events.len();
         self.shared.counters.events_sent.fetch_add(count as u64, Ordering::Relaxed);
         let mut head = Head { revision, watch_id, ..Head::default() };
-        let whole = head.encode(self.shared.identity, self.raft_term, &mut self.heads);
-        if !watcher.fragment || whole.len() + events.size(0, count) < self.max_fragment_bytes {
+        let whole = self.encode(&head);
+        if !fragment || whole.len() + events.size(0, count) < self.max_fragment_bytes {
             return self.ready.push_back(Frame { head: whole, events: events.slice(0, count) });
         }
         head.fragment = true;
-        let partial = head.encode(self.shared.identity, self.raft_term, &mut self.heads);
+        let partial = self.encode(&head);
         let mut from = 0;
         while from < count {
             let fits = |to: &usize| partial.len() + events.size(from, *to) < self.max_fragment_bytes;

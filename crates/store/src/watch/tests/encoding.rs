@@ -59,7 +59,7 @@ proptest! {
         let world = World::new();
         let encoded = encode::events(events.iter(), prev_kv, &*world).expect("nothing is damaged");
         let [cluster_id, member_id, raft_term] = ids;
-        let front = head.encode(Identity { cluster_id, member_id }, raft_term, &mut BytesMut::new());
+        let front = head.encode(Identity { cluster_id, member_id }, raft_term, &mut BytesMut::new(), 1);
         let ours = [front, encoded.slice(0, events.len())].concat();
         let theirs = WatchResponse {
             header: Some(ResponseHeader { cluster_id, member_id, revision: head.revision, raft_term }),
