@@ -75,7 +75,10 @@ proptest! {
     }
 
     #[test]
-    fn cuts_between_revisions_only(mains in prop::collection::vec((1..4_i64, 0..50_u32), 1..40), max in 1..400_usize) {
+    fn cuts_between_revisions_only(
+        mains in prop::collection::vec((1..4_i64, 0..50_u32), 1..40),
+        max in 1..400_usize,
+    ) {
         let mut main = 0;
         let events: Arc<[Event]> = mains.iter().map(|(step, len)| {
             main += step / 2;
