@@ -24,8 +24,8 @@ pub(super) fn read(shared: &Shared, shape: &Shape, from: i64) -> Result<Chunk, C
         shared.history.events(&shape.range, from, MAX_CATCH_UP_EVENTS, MAX_CATCH_UP_STEPS)?;
     assert!(next > from, "history moves on from {from}, not to {next}");
 
-    // The history may be ahead of what is published. What lies beyond will be delivered; to send it now would let
-    // this stream see a revision above the one its progress answers name.
+    // The history may be ahead of what is published. What lies beyond will be delivered; to send it now would
+    // let this stream see a revision above the one its progress answers name.
     let published = shared.published();
     let mut next_revision = next.min(published + 1);
     events.retain(|event| event.kv.mod_revision.main <= published && shape.admits(&event.kind));

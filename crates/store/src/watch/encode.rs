@@ -1,8 +1,8 @@
 //! `WatchResponse` on the wire, in two pieces: a head of each watcher's own and events that many share.
 //!
-//! In `WatchResponse` the events are the repeated field with the highest number, so a response is the concatenation of
-//! its other fields and of one length-delimited record an event. Written by hand because a message type cannot share
-//! its encoded parts; the tests hold it equal to the generated types byte for byte.
+//! In `WatchResponse` the events are the repeated field with the highest number, so a response is the
+//! concatenation of its other fields and of one length-delimited record an event. Written by hand because a
+//! message type cannot share its encoded parts; the tests hold it equal to the generated types byte for byte.
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -80,10 +80,18 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// Encodes onto the end of `chunk` and splits it off. Heads are small and many, so they share allocations.
-    pub(super) fn encode(&self, identity: Identity, raft_term: u64, chunk: &mut BytesMut) -> Bytes {
-        /// Some hundred heads without a reason.
-        const CHUNK_BYTES: usize = 4096;
+    /// Encodes onto the end of `chunk` and splits it off. Heads are small and many, so those of a stream
+    /// share allocations; `expected` says how many are likely to follow.
+    pub(super) fn encode(
+        &self,
+        identity: Identity,
+        raft_term: u64,
+        chunk: &mut BytesMut,
+        expected: usize,
+    ) -> Bytes {
+        /// Heads for which room is made at a time: enough to forget the cost, little for a stream to hold on
+        /// to.
+        const MAX_EXPECTED: usize = 40;
         /// All numbers at their longest, tags and lengths.
         const NUMBERS: usize = 96;
         let header =
@@ -91,7 +99,7 @@ impl Head {
         let header_len = header.iter().map(|(field, number)| number_len(*field, *number)).sum::<usize>();
         let longest = NUMBERS + self.cancel_reason.len();
         if chunk.capacity() < longest {
-            *chunk = BytesMut::with_capacity(CHUNK_BYTES.max(longest));
+            *chunk = BytesMut::with_capacity(longest * expected.clamp(1, MAX_EXPECTED));
         }
         put_prefix(chunk, 1, header_len);
         header.iter().for_each(|(field, number)| put_number(chunk, *field, *number));
@@ -105,7 +113,8 @@ impl Head {
     }
 }
 
-/// How many events from the front make a response of about `max_bytes`: at least one revision, and whole ones only.
+/// How many events from the front make a response of about `max_bytes`: at least one revision, and whole ones
+/// only.
 pub(super) fn fitting<'e>(events: impl Iterator<Item = &'e Event>, prev_kv: bool, max_bytes: usize) -> usize {
     let (mut bytes, mut seen, mut whole, mut revision) = (0, 0, 0, None);
     for event in events {

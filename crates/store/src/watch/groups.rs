@@ -8,7 +8,8 @@ use super::inbox::Inbox;
 use super::intervals::{End, Intervals};
 use crate::{Event, EventKind, KeyRange};
 
-/// Names a group; never used again after the group is gone, so what still lies in an inbox cannot reach another group.
+/// Names a group; never used again after the group is gone, so what still lies in an inbox cannot reach
+/// another group.
 pub(super) type GroupId = u64;
 
 /// Names a stream for as long as the hub lives.
@@ -82,7 +83,8 @@ impl Groups {
         }
     }
 
-    /// Matches a batch: calls `visit` once for each group with matching events, with their positions in the batch.
+    /// Matches a batch: calls `visit` once for each group with matching events, with their positions in the
+    /// batch.
     pub(super) fn matching(&mut self, batch: &[Event], mut visit: impl FnMut(GroupId, &Group, &[u32])) {
         let mut touched = Vec::new();
         for (position, event) in batch.iter().enumerate() {

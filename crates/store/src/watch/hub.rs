@@ -67,7 +67,8 @@ struct Tail {
 }
 
 impl Tail {
-    /// Keeps the blocks of a batch; older batches leave until the tail fits its limit, or is this batch alone.
+    /// Keeps the blocks of a batch; older batches leave until the tail fits its limit, or is this batch
+    /// alone.
     fn push(&mut self, bytes: usize, blocks: Vec<Arc<Block>>) {
         self.bytes += bytes;
         self.batches.push_back((bytes, blocks));
@@ -90,9 +91,9 @@ impl Hub {
         }
     }
 
-    /// Hands an applied batch to the watchers: `events` in revision order (any number of transactions, possibly none),
-    /// `revision` the newest revision after it. To be called once the history shows the batch, before its replies
-    /// leave. Wakes the streams that have something to send.
+    /// Hands an applied batch to the watchers: `events` in revision order (any number of transactions,
+    /// possibly none), `revision` the newest revision after it. To be called once the history shows the
+    /// batch, before its replies leave. Wakes the streams that have something to send.
     pub fn publish(&self, revision: i64, events: &Arc<[Event]>) {
         let mut state = self.shared.state.lock();
         assert!(revision >= self.shared.published(), "batches are published in revision order");
@@ -106,9 +107,10 @@ impl Hub {
         self.shared.published.store(revision, Ordering::Release);
     }
 
-    /// Opens a watch stream. `wake` is called when [`WatchStream::next`] has something new to look at, from the
-    /// publishing thread and with the hub locked, so it may only set a flag or wake a task. A watcher that asked for
-    /// fragments gets responses below `max_fragment_bytes` (etcd: the request limit and 512 KiB), events permitting.
+    /// Opens a watch stream. `wake` is called when [`WatchStream::next`] has something new to look at, from
+    /// the publishing thread and with the hub locked, so it may only set a flag or wake a task. A watcher
+    /// that asked for fragments gets responses below `max_fragment_bytes` (etcd: the request limit and 512
+    /// KiB), events permitting.
     pub fn open(&self, wake: Wake, max_fragment_bytes: usize) -> WatchStream {
         let inbox = Arc::new(Inbox::new(wake));
         let mut state = self.shared.state.lock();
@@ -119,8 +121,8 @@ impl Hub {
         WatchStream::new(self.shared.clone(), id, inbox, max_fragment_bytes)
     }
 
-    /// The store was replaced by a snapshot at `revision`, whose history is readable from now on: watchers catch up
-    /// over the gap, or end where it was compacted.
+    /// The store was replaced by a snapshot at `revision`, whose history is readable from now on: watchers
+    /// catch up over the gap, or end where it was compacted.
     pub fn snapshot_installed(&self, revision: i64) {
         let state = self.shared.state.lock();
         let from = self.shared.published() + 1;
@@ -174,7 +176,8 @@ impl Shared {
         self.published.load(Ordering::Acquire)
     }
 
-    /// Subscribes a stream and returns the published revision at that moment: all later events will be delivered.
+    /// Subscribes a stream and returns the published revision at that moment: all later events will be
+    /// delivered.
     pub(super) fn subscribe(&self, shape: &Shape, stream: StreamId, inbox: &Arc<Inbox>) -> (GroupId, i64) {
         let mut state = self.state.lock();
         let group = state.groups.subscribe(shape, stream, inbox);
@@ -185,8 +188,8 @@ impl Shared {
         self.state.lock().groups.unsubscribe(group, stream);
     }
 
-    /// Takes an inbox at a moment between two batches and returns the published revision of that moment: what was
-    /// taken is exactly what belongs there up to it.
+    /// Takes an inbox at a moment between two batches and returns the published revision of that moment: what
+    /// was taken is exactly what belongs there up to it.
     pub(super) fn take_between_batches(&self, inbox: &Inbox, taken: &mut VecDeque<Delivery>) -> i64 {
         let _state: MutexGuard<'_, State> = self.state.lock();
         inbox.take(taken);

@@ -8,8 +8,8 @@ use super::MAX_INBOX_BLOCKS;
 use super::block::Block;
 use super::groups::GroupId;
 
-/// Tells the task of a stream to call [`WatchStream::next`](super::WatchStream::next). Called with the hub locked: it
-/// must not block or call the hub.
+/// Tells the task of a stream to call [`WatchStream::next`](super::WatchStream::next). Called with the hub
+/// locked: it must not block or call the hub.
 pub type Wake = Arc<dyn Fn() + Send + Sync>;
 
 /// What a stream has to look at, in revision order.
@@ -49,7 +49,8 @@ impl Inbox {
         Self { wake, state: Mutex::default() }
     }
 
-    /// Adds a block for the watchers of `group`, or notes that its revisions were missed when the inbox is full.
+    /// Adds a block for the watchers of `group`, or notes that its revisions were missed when the inbox is
+    /// full.
     pub(super) fn push(&self, group: GroupId, block: &Arc<Block>) {
         let mut state = self.state.lock();
         let (first, last) = (block.first_revision(), block.last_revision());

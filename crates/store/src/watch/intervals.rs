@@ -1,7 +1,8 @@
 //! Key ranges that can be asked "who contains this key?" in O(log ranges + answers).
 //!
-//! A treap ordered by (start, end) in which each node knows the greatest end of its subtree. Priorities come from a
-//! counter through a mixing function: no entropy, and no order of insertion by clients that could unbalance it cheaply.
+//! A treap ordered by (start, end) in which each node knows the greatest end of its subtree. Priorities come
+//! from a counter through a mixing function: no entropy, and no order of insertion by clients that could
+//! unbalance it cheaply.
 use std::cmp::Ordering;
 
 use bytes::Bytes;

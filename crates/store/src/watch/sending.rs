@@ -4,6 +4,8 @@ use std::ops::Bound;
 use std::sync::Weak;
 use std::sync::atomic::Ordering;
 
+use bytes::Bytes;
+
 use super::block::Block;
 use super::catch_up;
 use super::encode::{self, Encoded, Frame, Head};
@@ -40,11 +42,12 @@ pub(super) struct Mark {
 }
 
 impl WatchStream {
-    /// The next frame to send, if there is one; `raft_term` goes into its header. Does a bounded amount of work.
+    /// The next frame to send, if there is one; `raft_term` goes into its header. Does a bounded amount of
+    /// work.
     ///
     /// # Errors
-    /// A watcher needs a value that is damaged, or that moved while it was read. The watcher waits, losing nothing,
-    /// until [`retry_damaged`](Self::retry_damaged); the others go on with the next call.
+    /// A watcher needs a value that is damaged, or that moved while it was read. The watcher waits, losing
+    /// nothing, until [`retry_damaged`](Self::retry_damaged); the others go on with the next call.
     pub fn next(&mut self, raft_term: u64) -> Result<Next, Damaged> {
         self.raft_term = raft_term;
         if let Some(frame) = self.ready.pop_front() {
@@ -58,8 +61,8 @@ impl WatchStream {
         Ok(self.ready.pop_front().map_or(Next::Busy, Next::Frame))
     }
 
-    /// Gives live events and catching up their turns, so that neither can hold up the other. Returns whether there was
-    /// anything to do.
+    /// Gives live events and catching up their turns, so that neither can hold up the other. Returns whether
+    /// there was anything to do.
     fn work(&mut self) -> Result<bool, Damaged> {
         self.live_turn = !self.live_turn;
         if self.live_turn {
@@ -117,8 +120,8 @@ impl WatchStream {
         }
     }
 
-    /// Starts to send a block to the watchers that are in step with it. One that starts in its middle, and all when
-    /// its events cannot be had any more, get them from the history.
+    /// Starts to send a block to the watchers that are in step with it. One that starts in its middle, and
+    /// all when its events cannot be had any more, get them from the history.
     fn begin(&mut self, group: GroupId, first: i64, last: i64, block: &Weak<Block>) {
         let Some(members) = self.members.get(&group) else { return };
         let members = members.iter().copied();
@@ -207,8 +210,8 @@ impl WatchStream {
         }
     }
 
-    /// Ends a watcher whose next revision was compacted. etcd gives the compact revision here, and neither a reason
-    /// nor a header revision.
+    /// Ends a watcher whose next revision was compacted. etcd gives the compact revision here, and neither a
+    /// reason nor a header revision.
     fn end(&mut self, watch_id: i64, compact_revision: i64) {
         self.unlink(watch_id);
         self.queue(&Head { watch_id, canceled: true, compact_revision, ..Head::default() });
@@ -246,26 +249,31 @@ impl WatchStream {
         }
     }
 
-    /// Queues a response without events.
-    fn queue(&mut self, head: &Head) {
-        let head = head.encode(self.shared.identity, self.raft_term, &mut self.heads);
-        self.ready.push_back(Frame { head, events: bytes::Bytes::new() });
+    fn encode(&mut self, head: &Head) -> Bytes {
+        head.encode(self.shared.identity, self.raft_term, &mut self.heads, self.watchers.len())
     }
 
-    /// Queues a response with events, in fragments if the watcher wants them and its size asks for them: all but the
-    /// last marked, each below the limit unless a single event is above it (etcd's rule).
+    /// Queues a response without events.
+    fn queue(&mut self, head: &Head) {
+        let head = self.encode(head);
+        self.ready.push_back(Frame { head, events: Bytes::new() });
+    }
+
+    /// Queues a response with events, in fragments if the watcher wants them and its size asks for them: all
+    /// but the last marked, each below the limit unless a single event is above it (etcd's rule).
     fn respond(&mut self, watch_id: i64, events: &Encoded, revision: i64) {
         let Some(watcher) = self.watchers.get_mut(&watch_id) else { return };
         watcher.progress_due = watcher.progress_due.map(|_| false);
+        let fragment = watcher.fragment;
         let count = events.len();
         self.shared.counters.events_sent.fetch_add(count as u64, Ordering::Relaxed);
         let mut head = Head { revision, watch_id, ..Head::default() };
-        let whole = head.encode(self.shared.identity, self.raft_term, &mut self.heads);
-        if !watcher.fragment || whole.len() + events.size(0, count) < self.max_fragment_bytes {
+        let whole = self.encode(&head);
+        if !fragment || whole.len() + events.size(0, count) < self.max_fragment_bytes {
             return self.ready.push_back(Frame { head: whole, events: events.slice(0, count) });
         }
         head.fragment = true;
-        let partial = head.encode(self.shared.identity, self.raft_term, &mut self.heads);
+        let partial = self.encode(&head);
         let mut from = 0;
         while from < count {
             let fits = |to: &usize| partial.len() + events.size(from, *to) < self.max_fragment_bytes;

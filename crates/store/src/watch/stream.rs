@@ -107,8 +107,8 @@ impl WatchStream {
         self.control.push_back(answer);
     }
 
-    /// Cancels a watcher. As with etcd, an unknown id is not answered, and one whose watcher was ended by a compaction
-    /// is answered once more.
+    /// Cancels a watcher. As with etcd, an unknown id is not answered, and one whose watcher was ended by a
+    /// compaction is answered once more.
     pub fn cancel(&mut self, watch_id: i64) {
         if self.watchers.contains_key(&watch_id) {
             self.unlink(watch_id);
@@ -119,15 +119,15 @@ impl WatchStream {
         }
     }
 
-    /// Asks for the progress of the stream. The answer comes when all watchers are synced and have what was published
-    /// before it; requests that wait together get one answer. A stream without watchers, or with one that starts in
-    /// the future, gives none (etcd's rule).
+    /// Asks for the progress of the stream. The answer comes when all watchers are synced and have what was
+    /// published before it; requests that wait together get one answer. A stream without watchers, or with
+    /// one that starts in the future, gives none (etcd's rule).
     pub fn progress(&mut self) {
         self.progress_owed = true;
     }
 
-    /// The progress timer fired: each watcher that asked for notifications and was sent nothing since the last time
-    /// gets one, if it is synced.
+    /// The progress timer fired: each watcher that asked for notifications and was sent nothing since the
+    /// last time gets one, if it is synced.
     pub fn notify_progress_due(&mut self) {
         for (id, watcher) in &mut self.watchers {
             if let Some(due) = &mut watcher.progress_due

@@ -29,21 +29,22 @@ pub(super) enum State {
     Synced,
     /// From the history, until it has seen `through`.
     CatchingUp { through: i64 },
-    /// From nowhere: what it needs next was compacted. Its id stays taken until the client cancels it, as with etcd.
+    /// From nowhere: what it needs next was compacted. Its id stays taken until the client cancels it, as
+    /// with etcd.
     Ended,
 }
 
 impl Watcher {
-    /// Notes that events `from..=through` may not come through the inbox. Returns whether the watcher was synced and
-    /// has to catch up now.
+    /// Notes that events `from..=through` may not come through the inbox. Returns whether the watcher was
+    /// synced and has to catch up now.
     pub(super) fn fall_behind(&mut self, from: i64, through: i64) -> bool {
         if self.next_revision > through {
             return false;
         }
         match &mut self.state {
             State::Synced => {
-                // All before `from` that concerns it was delivered, so a long idle watcher does not reach back
-                // into what was compacted meanwhile.
+                // All before `from` that concerns it was delivered, so a long idle watcher does not reach
+                // back into what was compacted meanwhile.
                 self.next_revision = self.next_revision.max(from);
                 self.state = State::CatchingUp { through };
                 true

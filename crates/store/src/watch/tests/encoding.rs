@@ -59,7 +59,7 @@ proptest! {
         let world = World::new();
         let encoded = encode::events(events.iter(), prev_kv, &*world).expect("nothing is damaged");
         let [cluster_id, member_id, raft_term] = ids;
-        let front = head.encode(Identity { cluster_id, member_id }, raft_term, &mut BytesMut::new());
+        let front = head.encode(Identity { cluster_id, member_id }, raft_term, &mut BytesMut::new(), 1);
         let ours = [front, encoded.slice(0, events.len())].concat();
         let theirs = WatchResponse {
             header: Some(ResponseHeader { cluster_id, member_id, revision: head.revision, raft_term }),
@@ -75,7 +75,10 @@ proptest! {
     }
 
     #[test]
-    fn cuts_between_revisions_only(mains in prop::collection::vec((1..4_i64, 0..50_u32), 1..40), max in 1..400_usize) {
+    fn cuts_between_revisions_only(
+        mains in prop::collection::vec((1..4_i64, 0..50_u32), 1..40),
+        max in 1..400_usize,
+    ) {
         let mut main = 0;
         let events: Arc<[Event]> = mains.iter().map(|(step, len)| {
             main += step / 2;

@@ -1,4 +1,5 @@
-//! From catching up to live events: publishing at every moment at which another thread could, and really in parallel.
+//! From catching up to live events: publishing at every moment at which another thread could, and really in
+//! parallel.
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -12,7 +13,8 @@ use crate::{Event, History};
 const PAST: i64 = 5;
 const MORE: i64 = 20;
 
-/// A watcher catches up while `publish` runs at each of the moments, a put at a time; then it must have seen all.
+/// A watcher catches up while `publish` runs at each of the moments, a put at a time; then it must have seen
+/// all.
 fn catch_up_against(moments: &[Moment], between_apply_and_publish: bool) {
     let world = World::new();
     let hub = world.hub();
@@ -67,7 +69,8 @@ fn publishing_at_any_moment_of_catching_up_loses_and_doubles_nothing() {
     }
 }
 
-/// The first wake-up comes in the middle of `publish`: a stream may run before the rest of the batch is delivered.
+/// The first wake-up comes in the middle of `publish`: a stream may run before the rest of the batch is
+/// delivered.
 #[test]
 fn a_stream_may_run_in_the_middle_of_a_publish() {
     let world = World::new();

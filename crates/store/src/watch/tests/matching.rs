@@ -73,7 +73,9 @@ proptest! {
                     let batch: Vec<Event> = keys.into_iter().map(event).collect();
                     let mut expected: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
                     for (shape, _, group) in &subscribed {
-                        let hit = |event: &Event| shape.admits(&event.kind) && contains(&shape.range, &event.kv.key);
+                        let hit = |event: &Event| {
+                            shape.admits(&event.kind) && contains(&shape.range, &event.kv.key)
+                        };
                         let hits = (0..batch.len() as u32).filter(|at| hit(&batch[*at as usize]));
                         expected.insert(*group, hits.collect());
                     }

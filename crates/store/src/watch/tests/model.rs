@@ -1,7 +1,9 @@
-//! Random histories and random watchers, some on streams that nobody reads for long, against the plain list of events.
+//! Random histories and random watchers, some on streams that nobody reads for long, against the plain list
+//! of events.
 //!
-//! Each stream has a client that knows for each of its watchers which event must come next. So every response is
-//! checked as it arrives: no gap, no double, no foreign event, no split transaction, no progress ahead of events.
+//! Each stream has a client that knows for each of its watchers which event must come next. So every response
+//! is checked as it arrives: no gap, no double, no foreign event, no split transaction, no progress ahead of
+//! events.
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -301,7 +303,10 @@ impl Run {
 
 proptest! {
     #[test]
-    fn every_watcher_gets_every_event_once(chunk in 1..6_usize, steps in prop::collection::vec(step(), 1..120)) {
+    fn every_watcher_gets_every_event_once(
+        chunk in 1..6_usize,
+        steps in prop::collection::vec(step(), 1..120),
+    ) {
         let mut run = Run::new(chunk);
         steps.into_iter().for_each(|step| run.step(step));
         run.finish();
