@@ -6,15 +6,18 @@ import (
 	"testing"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+
 	"stele.test/cluster"
 )
 
 var (
 	bin   = flag.String("bin", cluster.StelePath(), "the server to test")
-	seeds = flag.Int("seeds", 20, "how many seeds to play")
+	seeds = flag.Int("seeds", gateSeeds, "how many seeds to play")
 )
 
 const (
+	gateSeeds  = 20
 	gateOps    = 400
 	gateShrink = 2 * time.Minute
 )
@@ -67,9 +70,41 @@ func TestSystemsAgree(t *testing.T) {
 		shorter, last := shrink(t.Context(), sys, ops, d, gateShrink)
 		t.Fatalf("%d ops are enough:\n%s\n%s", len(shorter), lines(shorter), last)
 	}
+	if *seeds < gateSeeds {
+		return
+	}
 	for _, outcome := range mustReach {
 		if sys.tally[outcome] == 0 {
 			t.Errorf("no op came to %q", outcome)
+		}
+	}
+}
+
+// TestWhatKillsEtcdIsSurvived sends the transactions that etcd panics of. What the right answer is nobody can
+// say; but it must be one, and the next request must be served.
+func TestWhatKillsEtcdIsSurvived(t *testing.T) {
+	if sameFile(*bin, cluster.EtcdPath()) {
+		t.Skip("this is etcd")
+	}
+	s, err := newSide(t.Context(), "tested", *bin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	deleteAll := requestOp(&pb.DeleteRangeRequest{Key: []byte{0}, RangeEnd: []byte{0}})
+	for _, put := range []*pb.PutRequest{
+		{Key: []byte("k"), IgnoreValue: true}, {Key: []byte("k"), Value: []byte("v"), IgnoreLease: true},
+	} {
+		first := unary(&pb.PutRequest{Key: []byte("k"), Value: []byte("v")})
+		if a := s.do(t.Context(), first, revisions{})[0]; a.message == nil {
+			t.Fatalf("put: %v", a)
+		}
+		txn := unary(&pb.TxnRequest{Success: []*pb.RequestOp{deleteAll, requestOp(put)}})
+		if died(t.Context(), s, s.do(t.Context(), txn, revisions{})) {
+			t.Fatalf("did not survive %v\n%s", txn, s.cluster.LogTails())
+		}
+		if a := s.do(t.Context(), unary(&pb.StatusRequest{}), revisions{})[0]; a.message == nil {
+			t.Fatalf("after %v: %v", txn, a)
 		}
 	}
 }

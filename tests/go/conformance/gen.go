@@ -1,10 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"math/rand/v2"
 	"slices"
 
 	"google.golang.org/protobuf/proto"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
 
 // generator makes the ops of one sequence. It knows nothing of the systems: the same seed is always the same
@@ -23,11 +26,14 @@ type choice[T any] struct {
 func generate(seed uint64, length int) []op {
 	g := generator{rand.New(rand.NewPCG(seed, seed))}
 	ops := make([]op, length)
-	ops[0] = unary(g.fill())
-	for i := 1; i < length; i++ {
-		ops[i] = g.op()
-		for nearSizeLimit(ops[i]) {
-			ops[i] = g.op()
+	for i := range ops {
+		next := g.op
+		if i == 0 {
+			next = func() op { return unary(g.fill()) }
+		}
+		ops[i] = next()
+		for nearSizeLimit(ops[i]) || mayKillEtcd(ops[i]) {
+			ops[i] = next()
 		}
 	}
 	return ops
@@ -56,11 +62,33 @@ func (g generator) op() op {
 		{60, func() op { return unary(g.fill()) }},
 		{60, func() op { return unary(g.deleteRange()) }},
 		{140, func() op { return unary(g.txn(2)) }},
-		{20, func() op { return unary(g.compaction()) }},
+		{20, func() op { return compaction{g.compaction()} }},
 		{120, g.leaseOp},
 		{130, g.watchOp},
 		{60, g.maintenanceOp},
 	})
+}
+
+// mayKillEtcd avoids transactions that delete up to the end and put with an ignore option: etcd does not see
+// when they overlap, and panics. TestWhatKillsEtcdIsSurvived sends one.
+func mayKillEtcd(o op) bool {
+	switch o := o.(type) {
+	case call:
+		var deletes, ignores bool
+		eachMessage(o.request.ProtoReflect(), func(m proto.Message) {
+			switch m := m.(type) {
+			case *pb.DeleteRangeRequest:
+				deletes = deletes || bytes.Equal(m.RangeEnd, []byte{0})
+			case *pb.PutRequest:
+				ignores = ignores || m.IgnoreValue || m.IgnoreLease
+			}
+		})
+		return deletes && ignores
+	case burst:
+		return slices.ContainsFunc(o, mayKillEtcd)
+	default:
+		return false
+	}
 }
 
 // pick takes one choice by weight.

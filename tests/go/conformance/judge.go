@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -83,8 +84,17 @@ func newJudge(ctx context.Context, sys systems) (*judge, error) {
 	j.tested.tamper = sys.tamper
 	j.known.current = 1
 	j.tally = sys.tally
-	j.selfCheck = sys.reference == sys.tested
+	j.selfCheck = sameFile(sys.reference, sys.tested)
 	return &j, nil
+}
+
+func sameFile(a, b string) bool {
+	left, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	right, err := os.Stat(b)
+	return err == nil && os.SameFile(left, right)
 }
 
 func (j *judge) close() {
@@ -142,9 +152,9 @@ func (j *judge) learn(o op, answers []answer) {
 		j.known.current = max(j.known.current, a.revision())
 	}
 	switch o := o.(type) {
-	case call:
-		if request, ok := o.request.(*pb.CompactionRequest); ok && answers[0].code == codes.OK {
-			j.known.compacted = j.known.resolve(request.Revision)
+	case compaction:
+		if answers[0].code == codes.OK {
+			j.known.compacted = j.known.resolve(o.request.Revision)
 		}
 	case watchCreate:
 		start := j.known.resolve(o.request.StartRevision)

@@ -33,7 +33,26 @@ func (w watchCreate) run(ctx context.Context, s *side, known revisions) []answer
 		return []answer{failed(err)}
 	}
 	request := resolved(w.request, known, s.memberID)
-	return stream.control1(ctx, s, createRequest(request))
+	endedBefore := stream.ended
+	answers := stream.control1(ctx, s, createRequest(request))
+	created, ok := answers[len(answers)-1].message.(*pb.WatchResponse)
+	if ok && !created.Canceled && request.StartRevision > 0 && request.StartRevision < known.compacted {
+		// The end of this watcher frees its id: without the wait, which id is given next would be left to chance.
+		if err := stream.awaitEnded(ctx, endedBefore+1); err != nil {
+			answers = append(answers, finding("watcher %d below the compaction goes on: %v", created.WatchId, err))
+		}
+	}
+	return answers
+}
+
+// awaitEnded reads until compactions have ended that many watchers, which also makes the judge cancel them.
+func (w *watchStream) awaitEnded(ctx context.Context, watchers int) error {
+	for w.ended < watchers {
+		if err := w.receive(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // stream returns an open stream with its sentinel watcher in place.

@@ -38,6 +38,8 @@ type watchStream struct {
 	progress int64
 	// compacted are the watchers that a compaction ended and that were cancelled by the judge since.
 	compacted map[int64]bool
+	// ended is how many watchers compactions have ended since the stream was opened.
+	ended int
 }
 
 type received struct {
@@ -103,6 +105,7 @@ func (w *watchStream) file(r *pb.WatchResponse) {
 	case r.Canceled && r.CompactRevision != 0:
 		w.log(r.WatchId).endByCompaction(r)
 		w.compacted[r.WatchId] = true
+		w.ended++
 		// etcd answers no progress request on a stream while such a watcher is not cancelled.
 		_ = w.client.Send(cancelRequest(r.WatchId))
 	case r.Canceled && !r.Created && w.compacted[r.WatchId]:
