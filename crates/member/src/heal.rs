@@ -12,6 +12,10 @@ impl Member {
         out.notices.push(Notice::Damage { text: damaged.to_string() });
     }
 
+    pub(crate) fn on_heal(&mut self, now: Now, token: u64, _place: u64) {
+        self.waiting.insert(token, now.monotonic_ns + self.config.request_timeout_ns());
+    }
+
     pub(crate) fn on_value_ask(&mut self, from: u64, name: ValueName, out: &mut Output) {
         self.send(from, &Frame::ValueAnswer(name, None), out);
     }

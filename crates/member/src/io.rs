@@ -44,6 +44,13 @@ pub enum Input {
         /// The member that shall lead.
         to: u64,
     },
+    /// A value turned out damaged when it was read.
+    Heal {
+        /// Answered under this.
+        token: u64,
+        /// The place of the reference.
+        place: u64,
+    },
     /// Give space back eagerly (the API's defragment).
     Defragment,
     /// A frame from a peer.
@@ -87,6 +94,8 @@ pub enum Answer {
     Lease(LeaseAnswer),
     /// Leadership moved.
     LeaderMoved,
+    /// The value is intact again, or its reference points elsewhere now: read again.
+    Healed,
     /// It could not be done, or it is not known whether it was.
     Failed(api::Error),
 }
@@ -177,6 +186,12 @@ pub enum Fatal {
     /// A write or sync into a log file failed.
     #[error("the log can no longer be trusted, stopping: {0}")]
     Log(#[from] log::Fatal),
+    /// The system refuses a thread.
+    #[error("cannot start a thread: {source}")]
+    Threads {
+        /// Its answer.
+        source: std::io::Error,
+    },
     /// A committed entry cannot be applied by this release.
     #[error("entry {index} cannot be applied: {reason}")]
     Entry {

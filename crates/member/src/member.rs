@@ -100,6 +100,7 @@ impl Member {
             Input::Read { token } => self.on_read(now, token),
             Input::Lease { token, lease, renew } => self.on_lease(now, token, lease, renew),
             Input::MoveLeader { token, to } => self.on_move_leader(now, token, to, out),
+            Input::Heal { token, place } => self.on_heal(now, token, place),
             Input::Defragment => self.defragment(),
             Input::Frame { from, bytes } => self.on_frame(now, from, bytes, out),
             Input::PeerUp(peer) => {

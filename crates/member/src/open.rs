@@ -29,6 +29,8 @@ pub struct Opened {
     pub reader: Reader,
     /// Reads values.
     pub values: Arc<dyn Values>,
+    /// Reads the log; pins its files.
+    pub log: log::Reader,
     /// Opens watch streams.
     pub hub: Hub,
     /// The numbers others may look at.
@@ -265,6 +267,7 @@ fn assemble(
     warnings: Vec<String>,
 ) -> Opened {
     let Loaded { store, reader, applied, .. } = loaded;
+    let log_reader = log.reader();
     let hub = Hub::new(Arc::new(reader.clone()), values.clone(), config.cluster_id, config.member_id);
     let status = Arc::new(Status::default());
     let incarnation = config.incarnation;
@@ -297,5 +300,5 @@ fn assemble(
         snapshots: Default::default(),
         config,
     };
-    Opened { member, reader, values, hub, status, incarnation, warnings }
+    Opened { member, reader, values, log: log_reader, hub, status, incarnation, warnings }
 }

@@ -12,7 +12,7 @@ use member::batch::Kind;
 use member::frame::LeaseAnswer;
 use member::{Answer, Input, Proposal, Status};
 use store::watch::Hub;
-use store::{Outcome, Reader, Values};
+use store::{Damaged, Outcome, Reader, Values};
 use tokio::sync::oneshot;
 
 use crate::driver::Mailbox;
@@ -41,6 +41,7 @@ pub(crate) struct Node {
     pub(crate) member_id: u64,
     pub(crate) reader: Reader,
     pub(crate) values: Arc<dyn Values>,
+    pub(crate) log: log::Reader,
     pub(crate) hub: Hub,
     pub(crate) status: Arc<Status>,
     pub(crate) metrics: Arc<Metrics>,
@@ -69,6 +70,29 @@ impl Node {
     /// Whether a leader is known.
     pub(crate) fn has_leader(&self) -> bool {
         self.status.leader() != 0
+    }
+
+    /// Keeps the files that references found from now on point into.
+    pub(crate) fn pin(&self) -> log::Pin {
+        self.log.pin()
+    }
+
+    /// Whether this member has no vote.
+    pub(crate) fn is_learner(&self) -> bool {
+        self.reader.members().iter().any(|member| member.id == self.member_id && member.learner)
+    }
+
+    /// Waits until a damaged value has been fetched from a peer.
+    ///
+    /// # Errors
+    /// When no peer had it in time.
+    pub(crate) async fn heal(&self, damaged: &Damaged) -> Result<(), api::Error> {
+        tracing::error!(error = %damaged, "found damaged data");
+        let place = damaged.place;
+        match self.ask(|token| Input::Heal { token, place }).await? {
+            Answer::Healed => Ok(()),
+            other => Err(unexpected(&other)),
+        }
     }
 
     /// Replicates a command and waits until it is applied here.

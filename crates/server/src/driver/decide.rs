@@ -9,6 +9,7 @@ use member::{Fatal, Member, Notice, Output};
 use super::mailbox::Letter;
 use super::workers::Workers;
 use super::{Clock, Mailbox, Reply};
+use crate::metrics::Metrics;
 
 /// The longest sleep when nothing is due: a bound in case a deadline was forgotten, not a period anything relies on.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
@@ -29,6 +30,7 @@ pub(crate) struct Decider<E> {
     pub(crate) mailbox: Arc<Mailbox>,
     pub(crate) clock: Clock,
     pub(crate) edge: E,
+    pub(crate) metrics: Arc<Metrics>,
 }
 
 impl<E: Edge> Decider<E> {
@@ -37,7 +39,7 @@ impl<E: Edge> Decider<E> {
     /// # Errors
     /// What makes it impossible to go on; the caller ends the process.
     pub(crate) fn run(mut self) -> Result<(), Fatal> {
-        let (workers, threads) = super::workers::start(&self.mailbox).map_err(Fatal::Threads)?;
+        let (workers, threads) = super::workers::start(&self.mailbox, self.metrics.clone()).map_err(|source| Fatal::Threads { source })?;
         let mut replies: HashMap<u64, Reply> = HashMap::new();
         let mut letters = Vec::new();
         let mut output = Output::default();
@@ -47,7 +49,7 @@ impl<E: Edge> Decider<E> {
             let now = self.clock.now();
             for Letter { input, reply } in letters.drain(..) {
                 replies.extend(reply);
-                self.member.handle(now, input, &mut output);
+                self.member.handle(now, input, &mut output)?;
             }
             self.member.drive(now, &mut output)?;
             self.carry_out(&mut output, &workers, &mut replies);

@@ -5,12 +5,14 @@
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 use log::WriteJob;
 use member::Input;
 use member::background::Job;
 
 use super::Mailbox;
+use crate::metrics::Metrics;
 
 /// The queues of both threads; dropping it lets them finish and end.
 pub(crate) struct Workers {
@@ -22,11 +24,11 @@ pub(crate) struct Workers {
 ///
 /// # Errors
 /// When the system refuses a thread.
-pub(crate) fn start(mailbox: &Arc<Mailbox>) -> std::io::Result<(Workers, Vec<JoinHandle<()>>)> {
+pub(crate) fn start(mailbox: &Arc<Mailbox>, metrics: Arc<Metrics>) -> std::io::Result<(Workers, Vec<JoinHandle<()>>)> {
     let (writes, write_queue) = channel();
     let (jobs, job_queue) = channel();
     let threads = vec![
-        spawn("stele-log", mailbox, move |mailbox| write_log(&write_queue, mailbox))?,
+        spawn("stele-log", mailbox, move |mailbox| write_log(&write_queue, mailbox, &metrics))?,
         spawn("stele-background", mailbox, move |mailbox| run_jobs(&job_queue, mailbox))?,
     ];
     Ok((Workers { writes, jobs }, threads))
@@ -41,12 +43,15 @@ fn spawn(
     std::thread::Builder::new().name(name.to_owned()).spawn(move || body(&mailbox))
 }
 
-fn write_log(queue: &Receiver<WriteJob>, mailbox: &Mailbox) {
+fn write_log(queue: &Receiver<WriteJob>, mailbox: &Mailbox, metrics: &Metrics) {
+    let start = Instant::now();
     while let Ok(first) = queue.recv() {
         let jobs = std::iter::once(first).chain(queue.try_iter()).collect();
-        for done in WriteJob::run_all(jobs) {
-            mailbox.send(Input::Written(done));
+        let done = WriteJob::run_all(jobs, &|| start.elapsed());
+        for took in &done.sync_times {
+            metrics.wal_fsync(*took);
         }
+        mailbox.send(Input::Written(done));
     }
 }
 

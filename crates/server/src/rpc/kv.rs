@@ -9,16 +9,14 @@ use api::etcdserverpb as pb;
 use api::validate;
 use bytes::Bytes;
 use member::batch::Kind;
-use pb::request_op::Request;
-use prost::Message;
 use store::{Reply, Response};
 
 use super::stream::{Gone, Requests, Responses, Sink, responses};
 use super::{Call, Encoded, Failure, decode};
 use crate::node::Node;
 
-/// Keys of the first piece of a streamed range; later pieces grow or shrink towards the request limit.
-const FIRST_PIECE_KEYS: usize = 10;
+/// Keys of a piece of a streamed range at most; its bytes are limited by the request limit.
+const PIECE_KEYS: usize = 10_000;
 
 pub(super) async fn put(node: &Node, body: Bytes) -> Result<Encoded, Failure> {
     let request: pb::PutRequest = decode(body.clone())?;
@@ -43,14 +41,7 @@ pub(super) async fn delete_range(node: &Node, body: Bytes) -> Result<Encoded, Fa
 pub(super) async fn txn(node: &Node, body: Bytes) -> Result<Encoded, Failure> {
     let request: pb::TxnRequest = decode(body.clone())?;
     validate::txn(&request, node.limits.max_txn_ops)?;
-    let reply = if only_reads(&request) {
-        if !only_serializable(&request) {
-            node.linearize().await?;
-        }
-        read_txn(node, &request).await?
-    } else {
-        write(node, Kind::Txn, body).await?
-    };
+    let reply = write(node, Kind::Txn, body).await?;
     let Response::Txn(mut response) = resolve(node, &reply).await? else { return Err(Failure::unexpected()) };
     fill(node, &mut response.header);
     Ok(Encoded::message(&response))
@@ -112,19 +103,15 @@ pub(super) async fn range_stream(
 async fn send_pieces(node: &Node, request: &pb::RangeRequest, sink: &Sink) -> Result<(), Failure> {
     let _pin = node.pin();
     let mut pieces = node.reader.range_stream(request)?;
-    let mut keys = FIRST_PIECE_KEYS;
-    while let Some(piece) = pieces.next_chunk(keys) {
+    while let Some(piece) = pieces.next_chunk(PIECE_KEYS, node.limits.max_request_bytes) {
         let mut response = loop {
-            match store::resolve_range(&piece, node.values.as_ref()) {
+            match store::resolve_range(&piece.reply, node.values.as_ref()) {
                 Ok(response) => break response,
                 Err(damaged) => node.heal(&damaged).await?,
             }
         };
-        if let Some(header) = &mut response.header {
-            *header = node.header(header.revision);
-        }
+        response.header = piece.last.then(|| node.header(piece.reply.revision));
         let encoded = Encoded::message(&pb::RangeStreamResponse { range_response: Some(response) });
-        keys = next_piece_keys(keys, encoded.len(), node.limits.max_request_bytes);
         if let Err(Gone) = sink.send(encoded).await {
             break;
         }
@@ -132,31 +119,9 @@ async fn send_pieces(node: &Node, request: &pb::RangeRequest, sink: &Sink) -> Re
     Ok(())
 }
 
-/// Doubles or halves when the last piece was far from the target; staying near it avoids swinging.
-fn next_piece_keys(keys: usize, bytes: usize, target: usize) -> usize {
-    if bytes < target / 2 {
-        keys * 2
-    } else if bytes > target * 2 {
-        (keys / 2).max(1)
-    } else {
-        keys
-    }
-}
-
 async fn write(node: &Node, kind: Kind, body: Bytes) -> Result<Reply, Failure> {
     validate::size(body.len(), node.limits.max_request_bytes)?;
     Ok(node.propose(kind, body).await?)
-}
-
-/// A transaction without writes needs no entry: it is evaluated against the local state, at one revision.
-async fn read_txn(node: &Node, request: &pb::TxnRequest) -> Result<Reply, Failure> {
-    loop {
-        let _pin = node.pin();
-        match node.reader.txn(request) {
-            Ok(reply) => return Ok(reply?),
-            Err(damaged) => node.heal(&damaged).await?,
-        }
-    }
 }
 
 /// Reads the values a reply names, waiting for damaged ones to be healed.
@@ -173,52 +138,4 @@ async fn resolve(node: &Node, reply: &Reply) -> Result<Response, Failure> {
 fn fill(node: &Node, header: &mut Option<pb::ResponseHeader>) {
     let revision = header.as_ref().map_or(0, |header| header.revision);
     *header = Some(node.header(revision));
-}
-
-fn all_operations(request: &pb::TxnRequest, test: &impl Fn(&Request) -> bool) -> bool {
-    request.success.iter().chain(&request.failure).all(|op| match &op.request {
-        Some(Request::RequestTxn(nested)) => all_operations(nested, test),
-        Some(operation) => test(operation),
-        None => true,
-    })
-}
-
-fn only_reads(request: &pb::TxnRequest) -> bool {
-    all_operations(request, &|operation| matches!(operation, Request::RequestRange(_)))
-}
-
-fn only_serializable(request: &pb::TxnRequest) -> bool {
-    all_operations(request, &|operation| matches!(operation, Request::RequestRange(range) if range.serializable))
-}
-
-#[cfg(test)]
-mod tests {
-    //! Which transactions read only, and how piece sizes move.
-    use super::*;
-
-    fn op(request: Request) -> pb::RequestOp {
-        pb::RequestOp { request: Some(request) }
-    }
-
-    #[test]
-    fn a_write_anywhere_makes_a_transaction_a_write() {
-        let read = op(Request::RequestRange(pb::RangeRequest { serializable: true, ..Default::default() }));
-        let write = op(Request::RequestPut(pb::PutRequest::default()));
-        let reads = pb::TxnRequest { success: vec![read.clone()], ..Default::default() };
-        assert!(only_reads(&reads) && only_serializable(&reads));
-        let nested = pb::TxnRequest { failure: vec![write], ..Default::default() };
-        let mixed = pb::TxnRequest {
-            success: vec![read, op(Request::RequestTxn(nested))],
-            ..Default::default()
-        };
-        assert!(!only_reads(&mixed));
-    }
-
-    #[test]
-    fn pieces_grow_to_the_target_and_shrink_back() {
-        assert_eq!(next_piece_keys(10, 100, 1000), 20);
-        assert_eq!(next_piece_keys(10, 900, 1000), 10);
-        assert_eq!(next_piece_keys(10, 2100, 1000), 5);
-        assert_eq!(next_piece_keys(1, 9000, 1000), 1);
-    }
 }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use member::Input;
 use member::batch::Kind;
 use pb::alarm_request::AlarmAction;
-use store::Reply;
+use store::{HashKvStep, Reply};
 
 use super::{Encoded, Failure, decode};
 use crate::node::Node;
@@ -77,18 +77,14 @@ pub(super) async fn hash(node: &Node, body: Bytes) -> Result<Encoded, Failure> {
 
 pub(super) async fn hash_kv(node: &Node, body: Bytes) -> Result<Encoded, Failure> {
     let request: pb::HashKvRequest = decode(body)?;
+    let _pin = node.pin();
+    let mut hashing = node.reader.hash_kv(request.revision)?;
     loop {
-        let _pin = node.pin();
-        let mut walk = node.reader.hash_kv(request.revision)?;
-        match walk.run(node.values.as_ref()) {
-            Ok(hashed) => {
-                let response = pb::HashKvResponse {
-                    header: Some(node.header(hashed.current_revision)),
-                    hash: hashed.hash,
-                    compact_revision: hashed.compact_revision,
-                    hash_revision: hashed.hash_revision,
-                };
-                return Ok(Encoded::message(&response));
+        match hashing.step() {
+            Ok(HashKvStep::More) => tokio::task::yield_now().await,
+            Ok(HashKvStep::Done { hash, hash_revision, compact_revision, revision }) => {
+                let header = Some(node.header(revision));
+                return Ok(Encoded::message(&pb::HashKvResponse { header, hash, compact_revision, hash_revision }));
             }
             Err(damaged) => node.heal(&damaged).await?,
         }

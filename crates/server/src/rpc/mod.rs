@@ -7,7 +7,6 @@
 mod cluster;
 mod dispatch;
 mod failure;
-mod header;
 mod kv;
 mod lease;
 mod maintenance;

@@ -79,7 +79,10 @@ async fn send_all(node: &Node, watchers: &mut WatchStream, sink: &Sink) -> Resul
             Ok(Next::Busy) => tokio::task::yield_now().await,
             Ok(Next::Idle) => return Ok(()),
             Err(damaged) => {
-                node.heal(&damaged).await;
+                // A moved reference looks damaged too; either way the next try reads history again.
+                if node.heal(&damaged).await.is_err() {
+                    tracing::warn!(error = %damaged, "watchers wait for a value that no peer has");
+                }
                 watchers.retry_damaged();
             }
         }
