@@ -212,6 +212,10 @@ impl Consensus {
             self.node.tick();
         }
         self.inflight.reconcile(&mut self.node);
+        if self.node.store().has_chunks() {
+            let peers_at: Vec<u64> = self.peers().iter().map(|peer| peer.next).collect();
+            self.node.mut_store().keep_chunks_for(&peers_at);
+        }
         self.watch_disk();
         self.settle();
     }
@@ -334,7 +338,7 @@ impl Consensus {
     pub fn transfer_leader(&mut self, to: u64) -> Result<(), ProposeError> {
         self.check_leader()?;
         if !self.conf_state().voters.contains(&to) {
-            return Err(ProposeError::ConfChange(format!("{to:x} is not a voter")));
+            return Err(ProposeError::NotAVoter { id: to });
         }
         self.node.transfer_leader(to);
         self.settle();

@@ -64,17 +64,26 @@ fn event(cluster: &mut Cluster) {
     }
 }
 
-/// Proposes to make some of the members 2 to 5 voters or learners, joining new ones first.
+/// Members there may ever be; ids are never used again.
+const MEMBERS_EVER: usize = 9;
+
+/// Proposes to add new members, and to promote, demote or remove old ones.
 fn change_members(cluster: &mut Cluster) {
     let Some(leader) = cluster.leader() else { return };
+    let conf = cluster.members[&leader].conf_state.clone();
+    let present: Vec<u64> = cluster.members.keys().copied().filter(|id| conf.contains(*id)).collect();
     let mut change = ConfChange::default();
     for _ in 0..1 + cluster.rng.below(3) {
-        let other = 2 + cluster.rng.below(4) as u64;
-        if !cluster.members.contains_key(&other) {
-            cluster.join(other);
-        }
-        let kinds = [Change::AddVoter(other), Change::AddLearner(other)];
-        change.changes.push(kinds[cluster.rng.below(2)]);
+        let is_new = cluster.members.len() < MEMBERS_EVER && cluster.rng.chance(40);
+        let id = if is_new {
+            let id = cluster.members.len() as u64 + 1;
+            cluster.join(id);
+            id
+        } else {
+            present[cluster.rng.below(present.len())]
+        };
+        let kinds = [Change::AddVoter(id), Change::AddLearner(id), Change::Remove(id)];
+        change.changes.push(kinds[cluster.rng.below(if is_new { 2 } else { 3 })]);
     }
     let _ = cluster.propose_conf_change(leader, &change);
 }
@@ -152,7 +161,7 @@ fn changing_members_survive_anything() {
         let cluster = chaos(seed, 3, 4000, true);
         changes += cluster.committed.values().filter(|entry| entry.kind == EntryKind::ConfChange).count();
     }
-    assert!(changes > 300, "{changes} conf changes");
+    assert!(changes > 100, "{changes} conf changes");
 }
 
 #[test]

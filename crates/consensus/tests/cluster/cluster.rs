@@ -162,6 +162,10 @@ impl Cluster {
         true
     }
 
+    pub(crate) fn bytes_under_way(&self, from: u64, to: u64) -> usize {
+        self.links.get(&(from, to, true)).into_iter().flatten().map(Bytes::len).sum()
+    }
+
     pub(crate) fn waiting_links(&self) -> Vec<Link> {
         self.links.iter().filter(|(_, queue)| !queue.is_empty()).map(|(link, _)| *link).collect()
     }

@@ -136,7 +136,7 @@ fn harass(seed: u64, start: Start) -> (usize, usize) {
         id: ME,
         election_tick: 5,
         heartbeat_tick: 1,
-        pre_vote: seed % 2 == 0,
+        pre_vote: seed.is_multiple_of(2),
         check_quorum: true,
         seed,
     };
