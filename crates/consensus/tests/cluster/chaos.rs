@@ -29,7 +29,15 @@ fn event(cluster: &mut Cluster) {
                 let _ = cluster.propose(target, size);
             }
         }
-        900..940 if is_up => cluster.read(id),
+        900..940 => {
+            let leaders = cluster.leaders_running();
+            if !leaders.is_empty() {
+                let leader = leaders[cluster.rng.below(leaders.len())];
+                cluster.read(leader);
+                cluster.node(leader).start_round();
+                cluster.work(leader);
+            }
+        }
         940..950 if is_up => {
             cluster.members.get_mut(&id).unwrap().checkpoint();
             if cluster.rng.chance(50) {
@@ -45,7 +53,11 @@ fn event(cluster: &mut Cluster) {
                 }
             }
         }
-        960..975 => cluster.cut.clear(),
+        960..963 => ids.iter().filter(|other| **other != id).for_each(|other| {
+            cluster.disconnect(id, *other);
+            cluster.cut.extend([(id, *other), (*other, id)]);
+        }),
+        963..965 => cluster.cut.clear(),
         975..980 if is_up => cluster.crash(id),
         980..990 if !is_up => cluster.restart(id),
         990..993 if is_up => {

@@ -259,6 +259,52 @@ fn a_sole_voter_says_nothing_in_a_term_that_is_not_on_its_disk() {
 }
 
 #[test]
+fn a_leader_that_was_deposed_unawares_answers_no_read() {
+    let mut cluster = Cluster::new(16, 3);
+    let old = cluster.elect();
+    cluster.run(5);
+    let others: Vec<u64> = cluster.running().into_iter().filter(|id| *id != old).collect();
+    // A round is under way to the others while they elect another leader, who commits.
+    cluster.read(old);
+    assert!(cluster.node(old).start_round());
+    cluster.work(old);
+    cluster.run_among(&others, 4 * ELECTION_TICK);
+    let new = cluster.leader().unwrap();
+    assert_ne!(new, old);
+    cluster.propose(new, 8).unwrap();
+    cluster.run_among(&others, 3);
+    assert!(cluster.node(old).is_leader(), "it does not know");
+    // One more read, which would be stale; both rounds now reach the others and are not answered.
+    cluster.read(old);
+    for link in cluster.waiting_links().into_iter().filter(|link| link.0 == old) {
+        while cluster.deliver(link) {}
+    }
+    cluster.node(old).retry_round();
+    cluster.work(old);
+    assert!(cluster.node(old).is_leader());
+    assert_eq!(cluster.reads_served, 0);
+    cluster.run(5);
+    assert_eq!((cluster.reads_served, cluster.leader()), (0, Some(new)), "both were dropped");
+}
+
+#[test]
+fn a_read_waits_for_a_round_that_begins_after_it() {
+    let mut cluster = Cluster::new(17, 3);
+    let leader = cluster.elect();
+    cluster.run(5);
+    cluster.read(leader);
+    assert!(cluster.node(leader).start_round());
+    cluster.read(leader);
+    assert!(!cluster.node(leader).start_round(), "one round in flight");
+    cluster.flush();
+    assert_eq!(cluster.reads_served, 1);
+    assert!(cluster.node(leader).start_round());
+    cluster.work(leader);
+    cluster.flush();
+    assert_eq!(cluster.reads_served, 2);
+}
+
+#[test]
 fn reads_end_with_the_leadership() {
     let mut cluster = Cluster::new(14, 3);
     let leader = cluster.elect();
