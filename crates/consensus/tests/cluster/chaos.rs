@@ -154,14 +154,14 @@ fn seeds(first: u64, count: u64) -> std::ops::Range<u64> {
 #[test]
 fn three_members_survive_anything() {
     let (mut reads, mut snapshots, mut fetches) = (0, 0, 0);
-    for seed in seeds(0, 100) {
+    for seed in seeds(0, 60) {
         let cluster = chaos(seed, 3, 3000, false);
         reads += cluster.reads_served;
         snapshots += cluster.snapshots_installed;
         fetches += cluster.fetches_served;
     }
     assert!(
-        reads > 500 && snapshots > 50 && fetches > 10,
+        reads > 300 && snapshots > 20 && fetches > 5,
         "{reads} reads, {snapshots} snapshots, {fetches} fetches"
     );
 }
@@ -169,11 +169,11 @@ fn three_members_survive_anything() {
 #[test]
 fn changing_members_survive_anything() {
     let mut changes = 0;
-    for seed in seeds(1_000_000, 60) {
+    for seed in seeds(1_000_000, 40) {
         let cluster = chaos(seed, 3, 4000, true);
         changes += cluster.committed.values().filter(|entry| entry.kind == EntryKind::ConfChange).count();
     }
-    assert!(changes > 100, "{changes} conf changes");
+    assert!(changes > 60, "{changes} conf changes");
 }
 
 #[test]
