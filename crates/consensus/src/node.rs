@@ -94,7 +94,12 @@ impl Consensus {
     /// A tick of the clock passed.
     pub fn tick(&mut self) {
         self.ticks += 1;
-        if self.is_leader() || guard::may_campaign(&self.node, self.writes.log_under_way()) {
+        let would_abort =
+            self.node.raft.promotable() && !guard::may_campaign(&self.node, self.writes.log_under_way());
+        if !self.is_leader() && would_abort {
+            // Time passes all the same: a leader that fell silent must not keep our vote from others.
+            self.node.raft.election_elapsed += 1;
+        } else {
             self.node.tick();
         }
         self.inflight.reconcile(&mut self.node);

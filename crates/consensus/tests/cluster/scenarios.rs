@@ -171,6 +171,33 @@ fn an_explicit_joint_change_stays_until_it_is_left() {
 }
 
 #[test]
+fn a_voter_that_knows_nothing_yet_votes_when_its_leader_is_gone() {
+    let mut cluster = Cluster::new(18, 2);
+    let leader = cluster.elect();
+    cluster.run(3);
+    let other = follower(&cluster, leader);
+    cluster.join(3);
+    cluster.propose_conf_change(leader, &change(Transition::Auto, &[Change::AddVoter(3)])).unwrap();
+    // It hears heartbeats, but neither entries nor a snapshot reach it.
+    for _ in 0..ELECTION_TICK {
+        for id in cluster.running() {
+            cluster.tick(id);
+            while cluster.complete_write(id) {}
+        }
+        for link in cluster.waiting_links() {
+            while (link.1, link.2) != (3, true) && cluster.deliver(link) {}
+        }
+    }
+    assert_eq!((cluster.node(3).status().leader, cluster.node(3).status().last_index), (leader, 0));
+    assert_eq!(cluster.node(other).conf_state().voters, [1, 2, 3]);
+    cluster.crash(leader);
+    assert_eq!(cluster.elect(), other);
+    cluster.propose(other, 8).unwrap();
+    cluster.run(10);
+    assert_eq!(cluster.members[&3].applied, cluster.members[&other].applied);
+}
+
+#[test]
 fn a_removed_leader_steps_down() {
     let mut cluster = Cluster::new(10, 3);
     let leader = cluster.elect();
