@@ -3,6 +3,7 @@
 use consensus::{Change, ConfChange, EntryKind};
 
 use crate::cluster::Cluster;
+use crate::rng::seeds;
 
 fn event(cluster: &mut Cluster) {
     let ids: Vec<u64> = cluster.members.keys().copied().collect();
@@ -143,12 +144,6 @@ fn chaos(seed: u64, voters: u64, events: usize, changes_members: bool) -> Cluste
     }
     settle_and_check(&mut cluster);
     cluster
-}
-
-/// Some seeds from `first` on: `count` of them, or as many as `CHAOS_SEEDS` says for a longer hunt.
-fn seeds(first: u64, count: u64) -> std::ops::Range<u64> {
-    let count = std::env::var("CHAOS_SEEDS").ok().and_then(|count| count.parse().ok()).unwrap_or(count);
-    first..first + count
 }
 
 #[test]
