@@ -41,6 +41,12 @@ pub enum ProposeError {
         /// Its size.
         bytes: usize,
     },
+    /// Only a voter can be handed the leadership.
+    #[error("{id:x} is not a voter")]
+    NotAVoter {
+        /// Who was named.
+        id: u64,
+    },
     /// One conf change at a time: another may be on its way.
     #[error("another conf change is not applied yet")]
     ConfChangePending,

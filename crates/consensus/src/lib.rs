@@ -23,7 +23,7 @@
 //! assert_eq!(applied.last().map(|entry| (entry.index, entry.term)), Some((index, term)));
 //! ```
 //!
-//! What to read: `node` (input), `ready` (output and completions), `writes` (which message waits for the disk),
+//! What to read: `start`, `node`, `propose` and `reads` (input), `ready` (output and completions), `writes` (which message waits for the disk),
 //! `guard` (what is checked before a message is stepped), `confirm` (linearizable reads), `view` (the log in memory),
 //! `hung_disk`, `inflight`, `timeout`, and `codec` with docs/internals/peer-messages.md for the bytes.
 
@@ -38,9 +38,11 @@ mod hung_disk;
 mod inflight;
 mod message;
 mod node;
+mod propose;
 mod reads;
 mod ready;
 mod replay;
+mod start;
 mod status;
 mod terms;
 mod timeout;
@@ -56,9 +58,9 @@ pub use guard::TERM_MAX;
 pub use hung_disk::StalledWrite;
 pub use inflight::{INFLIGHT_BYTES_MAX, INFLIGHT_MESSAGES_MAX};
 pub use message::{Body, Class, Message, SnapshotMeta};
-pub use node::{
-    APPEND_BYTES_MAX, COMMITTED_BYTES_MAX, Config, Consensus, ENTRY_BYTES_MAX, Start, UNCOMMITTED_BYTES_MAX,
-};
+pub use node::Consensus;
+pub use propose::ENTRY_BYTES_MAX;
 pub use ready::{Fetch, Leadership, ReadReady, Ready, Write};
+pub use start::{APPEND_BYTES_MAX, COMMITTED_BYTES_MAX, Config, Start, UNCOMMITTED_BYTES_MAX};
 pub use status::{PeerState, PeerStatus, Role, Status};
 pub use view::{FETCH_BYTES_MAX, RECENT_BYTES_MAX};

@@ -5,17 +5,17 @@
 //! that write `n` is synced, send what [`Consensus::persisted`]`(n)` returns. That order (written, the library told,
 //! then sent) is kept here, in one place; see `writes` for which message waits.
 
-use raft::RawNode;
+use raft::ProgressState;
 
-use crate::view::{View, ours};
-use crate::{Body, Consensus, Entry, HardState, Message, Role, SnapshotMeta, convert};
+use crate::view::ours;
+use crate::{Consensus, Entry, HardState, Message, Role, SnapshotMeta, convert};
 
 /// What to do now. Each part may be empty.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Ready {
     /// To be written, in the order of the readies, without waiting for earlier ones.
     pub write: Option<Write>,
-    /// To be sent now. [`Body::Snapshot`] means: stream the snapshot that was offered, then report how it ended.
+    /// To be sent now. [`crate::Body::Snapshot`] means: stream the snapshot that was offered, then report how it ended.
     pub messages: Vec<Message>,
     /// To be applied, in order. They are on our disk. Nothing after a conf change is applied before
     /// [`Consensus::apply_conf_change`].
@@ -28,7 +28,8 @@ pub struct Ready {
     pub reads_dropped: Vec<u64>,
     /// Entries to be read from the log, for [`Consensus::entries_fetched`] or [`Consensus::fetch_failed`].
     pub fetches: Vec<Fetch>,
-    /// Peers that need a snapshot: prepare one, then [`Consensus::offer_snapshot`].
+    /// Peers that need a snapshot: prepare one, then [`Consensus::offer_snapshot`]. A peer is named again while it
+    /// waits.
     pub snapshots_wanted: Vec<u64>,
 }
 
@@ -133,7 +134,11 @@ impl Consensus {
             self.begin_write(&write);
             ready.write = Some(write);
         }
-        messages.into_iter().map(convert::message_from_raft).inspect(|m| note_sent(self, m)).collect()
+        let messages: Vec<_> = messages.into_iter().map(convert::message_from_raft).collect();
+        for message in &messages {
+            self.inflight.sent(&mut self.node, message);
+        }
+        messages
     }
 
     fn begin_write(&mut self, write: &Write) {
@@ -209,28 +214,29 @@ impl Consensus {
         }
     }
 
-    /// A snapshot for `peer` is ready to be streamed. The log must be kept from its index on until its end is
-    /// reported. It leaves as a [`Body::Snapshot`] message if the peer still needs it. False if it is of no use: we do
-    /// not lead, or it ends before our log begins, or is not applied here.
+    /// A snapshot for `peer` is ready to be streamed. True if it leaves, as a [`crate::Body::Snapshot`] message in the next
+    /// ready: then keep the log from its index on until [`Consensus::report_snapshot`]. False if it is of no use, and may
+    /// be dropped: we do not lead, the peer is silent or caught up meanwhile or is already being sent one, or the
+    /// snapshot ends before our log begins or is not applied here. A peer that still needs one is named again.
     pub fn offer_snapshot(&mut self, peer: u64, snapshot: &SnapshotMeta) -> bool {
         let log = &self.node.raft.raft_log;
         let is_useful = self.is_leader()
             && self.node.raft.prs().get(peer).is_some()
+            && !self.awaits_snapshot(peer)
             && (log.first_index() - 1..=log.applied).contains(&snapshot.index)
             && log.match_term(snapshot.index, snapshot.term);
-        if is_useful {
-            self.node.mut_store().offer(peer, snapshot);
-            self.node.raft.send_append(peer);
-            self.settle();
+        if !is_useful {
+            return false;
         }
-        is_useful
+        self.node.mut_store().offer(peer, snapshot);
+        self.node.raft.send_append(peer);
+        self.node.mut_store().withdraw_offer(peer);
+        self.settle();
+        self.awaits_snapshot(peer)
     }
-}
 
-fn note_sent(consensus: &mut Consensus, message: &Message) {
-    let node: &mut RawNode<View> = &mut consensus.node;
-    match message.body {
-        Body::Snapshot(_) => node.mut_store().withdraw_offer(message.to),
-        _ => consensus.inflight.sent(node, message),
+    fn awaits_snapshot(&self, peer: u64) -> bool {
+        let progress = self.node.raft.prs().get(peer);
+        progress.is_some_and(|progress| progress.state == ProgressState::Snapshot)
     }
 }

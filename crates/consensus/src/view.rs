@@ -171,6 +171,18 @@ impl View {
         self.chunks.iter().find(|chunk| chunk[0].index == from).map(|chunk| from + chunk.len() as u64)
     }
 
+    /// Drops the chunks that nobody reads: no peer is at one of their entries.
+    pub(crate) fn keep_chunks_for(&mut self, peers_at: &[u64]) {
+        self.chunks.retain(|chunk| {
+            let range = chunk[0].index..chunk[0].index + chunk.len() as u64;
+            peers_at.iter().any(|next| range.contains(next))
+        });
+    }
+
+    pub(crate) fn has_chunks(&self) -> bool {
+        !self.chunks.is_empty()
+    }
+
     /// The snapshot to send `peer` when the library asks next.
     pub(crate) fn offer(&mut self, peer: u64, snapshot: &SnapshotMeta) {
         self.offers.insert(peer, snapshot_to_raft(snapshot));

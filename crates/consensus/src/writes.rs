@@ -103,3 +103,48 @@ impl Writes {
             .map(|write| (write.number, write.entries.map(|(_, last)| last), write.since_tick))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Body, Entry, EntryKind};
+
+    fn write(number: u64, indexes: std::ops::Range<u64>) -> Write {
+        let entry =
+            |index| Entry { term: number, index, kind: EntryKind::Empty, payload: Default::default() };
+        let entries = indexes.map(entry).collect();
+        Write { number, hard_state: None, snapshot: None, entries, must_sync: true }
+    }
+
+    fn message(body: Body) -> Message {
+        Message { from: 1, to: 2, term: 1, body }
+    }
+
+    #[test]
+    fn promises_wait_for_the_disk_and_the_rest_does_not() {
+        let mut writes = Writes::default();
+        let heartbeat = message(Body::Heartbeat { commit: 1 });
+        let accepted = message(Body::AppendAccepted { index: 1, commit: 1 });
+        let both = || vec![accepted.clone(), heartbeat.clone()];
+        assert_eq!(writes.hold_back(both()), both(), "nothing is under way");
+        writes.begin(&write(1, 1..2), false, 0);
+        assert_eq!(writes.hold_back(both()), vec![heartbeat.clone()]);
+        writes.begin(&write(2, 2..3), true, 0);
+        assert!(writes.hold_back(both()).is_empty(), "a vote is at stake");
+        assert_eq!(writes.complete(1).released, vec![accepted.clone()]);
+        assert_eq!(writes.complete(2).released, both());
+    }
+
+    #[test]
+    fn a_write_that_is_being_replaced_is_not_told() {
+        let mut writes = Writes::default();
+        writes.begin(&write(1, 5..8), false, 0);
+        writes.begin(&write(2, 6..7), false, 0);
+        writes.begin(&write(3, 7..8), false, 0);
+        assert_eq!(writes.complete(1).tell, None);
+        assert!(writes.log_under_way());
+        assert_eq!(writes.complete(2).tell, None, "the first write's last entry is still being replaced");
+        assert_eq!(writes.complete(3).tell, Some(3));
+        assert!(!writes.log_under_way());
+    }
+}

@@ -3,6 +3,7 @@
 use consensus::{Change, ConfChange, EntryKind};
 
 use crate::cluster::Cluster;
+use crate::rng::seeds;
 
 fn event(cluster: &mut Cluster) {
     let ids: Vec<u64> = cluster.members.keys().copied().collect();
@@ -29,7 +30,15 @@ fn event(cluster: &mut Cluster) {
                 let _ = cluster.propose(target, size);
             }
         }
-        900..940 if is_up => cluster.read(id),
+        900..940 => {
+            let leaders = cluster.leaders_running();
+            if !leaders.is_empty() {
+                let leader = leaders[cluster.rng.below(leaders.len())];
+                cluster.read(leader);
+                cluster.node(leader).start_round();
+                cluster.work(leader);
+            }
+        }
         940..950 if is_up => {
             cluster.members.get_mut(&id).unwrap().checkpoint();
             if cluster.rng.chance(50) {
@@ -45,7 +54,11 @@ fn event(cluster: &mut Cluster) {
                 }
             }
         }
-        960..975 => cluster.cut.clear(),
+        960..963 => ids.iter().filter(|other| **other != id).for_each(|other| {
+            cluster.disconnect(id, *other);
+            cluster.cut.extend([(id, *other), (*other, id)]);
+        }),
+        963..965 => cluster.cut.clear(),
         975..980 if is_up => cluster.crash(id),
         980..990 if !is_up => cluster.restart(id),
         990..993 if is_up => {
@@ -64,17 +77,26 @@ fn event(cluster: &mut Cluster) {
     }
 }
 
-/// Proposes to make some of the members 2 to 5 voters or learners, joining new ones first.
+/// Members there may ever be; ids are never used again.
+const MEMBERS_EVER: usize = 9;
+
+/// Proposes to add new members, and to promote, demote or remove old ones.
 fn change_members(cluster: &mut Cluster) {
     let Some(leader) = cluster.leader() else { return };
+    let conf = cluster.members[&leader].conf_state.clone();
+    let present: Vec<u64> = cluster.members.keys().copied().filter(|id| conf.contains(*id)).collect();
     let mut change = ConfChange::default();
     for _ in 0..1 + cluster.rng.below(3) {
-        let other = 2 + cluster.rng.below(4) as u64;
-        if !cluster.members.contains_key(&other) {
-            cluster.join(other);
-        }
-        let kinds = [Change::AddVoter(other), Change::AddLearner(other)];
-        change.changes.push(kinds[cluster.rng.below(2)]);
+        let is_new = cluster.members.len() < MEMBERS_EVER && cluster.rng.chance(40);
+        let id = if is_new {
+            let id = cluster.members.len() as u64 + 1;
+            cluster.join(id);
+            id
+        } else {
+            present[cluster.rng.below(present.len())]
+        };
+        let kinds = [Change::AddVoter(id), Change::AddLearner(id), Change::Remove(id)];
+        change.changes.push(kinds[cluster.rng.below(if is_new { 2 } else { 3 })]);
     }
     let _ = cluster.propose_conf_change(leader, &change);
 }
@@ -124,23 +146,17 @@ fn chaos(seed: u64, voters: u64, events: usize, changes_members: bool) -> Cluste
     cluster
 }
 
-/// Some seeds from `first` on: `count` of them, or as many as `CHAOS_SEEDS` says for a longer hunt.
-fn seeds(first: u64, count: u64) -> std::ops::Range<u64> {
-    let count = std::env::var("CHAOS_SEEDS").ok().and_then(|count| count.parse().ok()).unwrap_or(count);
-    first..first + count
-}
-
 #[test]
 fn three_members_survive_anything() {
     let (mut reads, mut snapshots, mut fetches) = (0, 0, 0);
-    for seed in seeds(0, 100) {
+    for seed in seeds(0, 60) {
         let cluster = chaos(seed, 3, 3000, false);
         reads += cluster.reads_served;
         snapshots += cluster.snapshots_installed;
         fetches += cluster.fetches_served;
     }
     assert!(
-        reads > 500 && snapshots > 50 && fetches > 10,
+        reads > 300 && snapshots > 20 && fetches > 5,
         "{reads} reads, {snapshots} snapshots, {fetches} fetches"
     );
 }
@@ -148,11 +164,11 @@ fn three_members_survive_anything() {
 #[test]
 fn changing_members_survive_anything() {
     let mut changes = 0;
-    for seed in seeds(1_000_000, 60) {
+    for seed in seeds(1_000_000, 40) {
         let cluster = chaos(seed, 3, 4000, true);
         changes += cluster.committed.values().filter(|entry| entry.kind == EntryKind::ConfChange).count();
     }
-    assert!(changes > 300, "{changes} conf changes");
+    assert!(changes > 60, "{changes} conf changes");
 }
 
 #[test]

@@ -72,6 +72,12 @@ impl Cluster {
         self.members.values().filter(|member| member.node.is_some()).map(|member| member.id).collect()
     }
 
+    /// All who believe that they lead.
+    pub(crate) fn leaders_running(&self) -> Vec<u64> {
+        let leads = |member: &&Member| member.node.as_ref().is_some_and(Consensus::is_leader);
+        self.members.values().filter(leads).map(|member| member.id).collect()
+    }
+
     /// The leader of the newest term among those that run.
     pub(crate) fn leader(&self) -> Option<u64> {
         let nodes = self.members.values().filter_map(|member| Some((member.id, member.node.as_ref()?)));
@@ -160,6 +166,10 @@ impl Cluster {
             self.work(from);
         }
         true
+    }
+
+    pub(crate) fn bytes_under_way(&self, from: u64, to: u64) -> usize {
+        self.links.get(&(from, to, true)).into_iter().flatten().map(Bytes::len).sum()
     }
 
     pub(crate) fn waiting_links(&self) -> Vec<Link> {
@@ -321,23 +331,34 @@ impl Cluster {
 
     /// Lets everything run without faults for some rounds: every message, every write, a tick each.
     pub(crate) fn run(&mut self, rounds: usize) {
+        let running = self.running();
+        self.run_among(&running, rounds);
+    }
+
+    /// The same, but only these members and what they say to each other; the rest stands still.
+    pub(crate) fn run_among(&mut self, ids: &[u64], rounds: usize) {
         for _ in 0..rounds {
-            for id in self.running() {
-                self.tick(id);
+            for id in ids {
+                self.tick(*id);
             }
-            self.flush();
+            self.flush_among(ids);
         }
     }
 
     /// Delivers and writes until nothing is under way.
     pub(crate) fn flush(&mut self) {
+        let all: Vec<u64> = self.members.keys().copied().collect();
+        self.flush_among(&all);
+    }
+
+    fn flush_among(&mut self, ids: &[u64]) {
         loop {
             let mut busy = false;
             for link in self.waiting_links() {
-                busy |= self.deliver(link);
+                busy |= ids.contains(&link.0) && ids.contains(&link.1) && self.deliver(link);
             }
             for id in self.running() {
-                busy |= self.complete_write(id);
+                busy |= ids.contains(&id) && self.complete_write(id);
             }
             if !busy {
                 return;

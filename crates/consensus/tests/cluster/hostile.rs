@@ -5,7 +5,7 @@ use consensus::{
     Body, Change, ConfChange, ConfState, Config, Consensus, Entry, EntryKind, Message, SnapshotMeta, Start,
 };
 
-use crate::rng::Rng;
+use crate::rng::{Rng, seeds};
 
 const ME: u64 = 1;
 
@@ -136,7 +136,7 @@ fn harass(seed: u64, start: Start) -> (usize, usize) {
         id: ME,
         election_tick: 5,
         heartbeat_tick: 1,
-        pre_vote: seed % 2 == 0,
+        pre_vote: seed.is_multiple_of(2),
         check_quorum: true,
         seed,
     };
@@ -175,7 +175,7 @@ fn harass(seed: u64, start: Start) -> (usize, usize) {
 #[test]
 fn no_message_makes_a_node_abort() {
     let (mut taken, mut rejected) = (0, 0);
-    for seed in 0..1500 {
+    for seed in seeds(0, 1500) {
         let start = match seed % 4 {
             0 => Start::joining(),
             1 => Start::bootstrap([1]),

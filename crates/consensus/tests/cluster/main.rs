@@ -4,5 +4,6 @@ mod chaos;
 mod cluster;
 mod hostile;
 mod member;
+mod rejections;
 mod rng;
 mod scenarios;

@@ -59,7 +59,7 @@ impl Disk {
 
     /// What the next run starts from: replays to the newest applied index, keeping few entries in memory.
     fn start(&self) -> Start {
-        let applied = self.hard_state.commit.max(self.checkpoint.index).min(self.last());
+        let applied = self.hard_state.commit.max(self.checkpoint.index);
         let mut conf_state = self.checkpoint.conf_state.clone();
         for index in self.checkpoint.index + 1..=applied {
             let entry = self.entry(index).expect("the log reaches back to the checkpoint");

@@ -25,3 +25,9 @@ impl Rng {
         self.below(100) < percent
     }
 }
+
+/// Some seeds from `first` on: `count` of them, or as many as `CHAOS_SEEDS` says for a longer hunt.
+pub(crate) fn seeds(first: u64, count: u64) -> std::ops::Range<u64> {
+    let count = std::env::var("CHAOS_SEEDS").ok().and_then(|count| count.parse().ok()).unwrap_or(count);
+    first..first + count
+}

@@ -1,6 +1,7 @@
 //! One story a test.
 
 use bytes::Bytes;
+use consensus::INFLIGHT_BYTES_MAX;
 use consensus::{
     Change, ConfChange, Config, Consensus, PeerState, ProposeError, Ready, Role, Start, Transition,
 };
@@ -52,7 +53,7 @@ fn leadership_is_handed_over_and_proposals_wait() {
     assert_eq!(cluster.leader(), Some(heir));
     cluster.propose(heir, 8).unwrap();
     cluster.run(2);
-    assert!(cluster.node(heir).transfer_leader(99).is_err());
+    assert_eq!(cluster.node(heir).transfer_leader(99), Err(ProposeError::NotAVoter { id: 99 }));
 }
 
 #[test]
@@ -170,6 +171,33 @@ fn an_explicit_joint_change_stays_until_it_is_left() {
 }
 
 #[test]
+fn a_voter_that_knows_nothing_yet_votes_when_its_leader_is_gone() {
+    let mut cluster = Cluster::new(18, 2);
+    let leader = cluster.elect();
+    cluster.run(3);
+    let other = follower(&cluster, leader);
+    cluster.join(3);
+    cluster.propose_conf_change(leader, &change(Transition::Auto, &[Change::AddVoter(3)])).unwrap();
+    // It hears heartbeats, but neither entries nor a snapshot reach it.
+    for _ in 0..ELECTION_TICK {
+        for id in cluster.running() {
+            cluster.tick(id);
+            while cluster.complete_write(id) {}
+        }
+        for link in cluster.waiting_links() {
+            while (link.1, link.2) != (3, true) && cluster.deliver(link) {}
+        }
+    }
+    assert_eq!((cluster.node(3).status().leader, cluster.node(3).status().last_index), (leader, 0));
+    assert_eq!(cluster.node(other).conf_state().voters, [1, 2, 3]);
+    cluster.crash(leader);
+    assert_eq!(cluster.elect(), other);
+    cluster.propose(other, 8).unwrap();
+    cluster.run(10);
+    assert_eq!(cluster.members[&3].applied, cluster.members[&other].applied);
+}
+
+#[test]
 fn a_removed_leader_steps_down() {
     let mut cluster = Cluster::new(10, 3);
     let leader = cluster.elect();
@@ -204,6 +232,28 @@ fn a_follower_far_behind_is_fed_from_disk() {
 }
 
 #[test]
+fn a_peer_that_does_not_answer_gets_no_more_than_its_window() {
+    let mut cluster = Cluster::new(15, 3);
+    let leader = cluster.elect();
+    cluster.run(3);
+    let silent = follower(&cluster, leader);
+    for _ in 0..30 {
+        cluster.propose(leader, 700_000).unwrap();
+        for link in cluster.waiting_links() {
+            if link.0 != silent && link.1 != silent {
+                cluster.deliver(link);
+            }
+        }
+        while cluster.complete_write(leader) {}
+    }
+    let bytes = cluster.bytes_under_way(leader, silent);
+    assert!((INFLIGHT_BYTES_MAX..INFLIGHT_BYTES_MAX + 800_000).contains(&bytes), "{bytes} bytes in flight");
+    cluster.run(10);
+    assert_eq!(cluster.members[&silent].applied, cluster.members[&leader].applied);
+    assert_eq!(cluster.bytes_under_way(leader, silent), 0);
+}
+
+#[test]
 fn a_sole_voter_leads_at_once_and_confirms_itself() {
     let mut cluster = Cluster::new(12, 1);
     cluster.work(1);
@@ -233,6 +283,52 @@ fn a_sole_voter_says_nothing_in_a_term_that_is_not_on_its_disk() {
     cluster.members.get_mut(&1).unwrap().is_disk_hung = false;
     cluster.run(5);
     assert_eq!(cluster.members[&2].applied, cluster.members[&1].applied);
+}
+
+#[test]
+fn a_leader_that_was_deposed_unawares_answers_no_read() {
+    let mut cluster = Cluster::new(16, 3);
+    let old = cluster.elect();
+    cluster.run(5);
+    let others: Vec<u64> = cluster.running().into_iter().filter(|id| *id != old).collect();
+    // A round is under way to the others while they elect another leader, who commits.
+    cluster.read(old);
+    assert!(cluster.node(old).start_round());
+    cluster.work(old);
+    cluster.run_among(&others, 4 * ELECTION_TICK);
+    let new = cluster.leader().unwrap();
+    assert_ne!(new, old);
+    cluster.propose(new, 8).unwrap();
+    cluster.run_among(&others, 3);
+    assert!(cluster.node(old).is_leader(), "it does not know");
+    // One more read, which would be stale; both rounds now reach the others and are not answered.
+    cluster.read(old);
+    for link in cluster.waiting_links().into_iter().filter(|link| link.0 == old) {
+        while cluster.deliver(link) {}
+    }
+    cluster.node(old).retry_round();
+    cluster.work(old);
+    assert!(cluster.node(old).is_leader());
+    assert_eq!(cluster.reads_served, 0);
+    cluster.run(5);
+    assert_eq!((cluster.reads_served, cluster.leader()), (0, Some(new)), "both were dropped");
+}
+
+#[test]
+fn a_read_waits_for_a_round_that_begins_after_it() {
+    let mut cluster = Cluster::new(17, 3);
+    let leader = cluster.elect();
+    cluster.run(5);
+    cluster.read(leader);
+    assert!(cluster.node(leader).start_round());
+    cluster.read(leader);
+    assert!(!cluster.node(leader).start_round(), "one round in flight");
+    cluster.flush();
+    assert_eq!(cluster.reads_served, 1);
+    assert!(cluster.node(leader).start_round());
+    cluster.work(leader);
+    cluster.flush();
+    assert_eq!(cluster.reads_served, 2);
 }
 
 #[test]
