@@ -89,8 +89,9 @@ impl ValueFile {
         self.damaged.lock().insert(offset, len);
     }
 
-    pub(crate) fn clear_damaged(&self, offset: u32) {
-        self.damaged.lock().remove(&offset);
+    /// Forgets damage that begins within a range.
+    pub(crate) fn clear_damaged(&self, offset: u64, len: u64) {
+        self.damaged.lock().retain(|start, _| !(offset..offset + len).contains(&u64::from(*start)));
     }
 
     pub(crate) fn damaged(&self) -> Vec<(u32, u32)> {
