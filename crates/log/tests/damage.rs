@@ -129,12 +129,13 @@ fn damage_below_the_checkpoint_is_found_when_it_is_read() {
 fn a_missing_segment_is_named() {
     let rig = three_segments(true);
     let names = segments(&rig.disk);
-    for (at, name) in names.iter().enumerate().take(names.len() - 1) {
+    // The first one is empty, the last is where the log ends.
+    for name in &names[1..names.len() - 1] {
         let disk = rig.disk.fork();
         disk.remove(&Path::new(WAL).join(name)).expect("the file is there");
         let number = u32::from_str_radix(&name[..8], 16).expect("a number");
         match refusal(&disk) {
-            OpenError::MissingSegment { number: found, .. } => assert_eq!(found, number, "{at}"),
+            OpenError::MissingSegment { number: found, .. } => assert_eq!(found, number),
             other => panic!("{other}"),
         }
     }
