@@ -86,10 +86,10 @@ impl Iterator for Chunks {
 impl Chunks {
     fn advance(&mut self) -> Result<Option<Chunk>, OpenError> {
         loop {
-            if let Some(frames) = &mut self.current {
-                if let Some(bytes) = frames.next()? {
-                    return Ok(Some(Chunk { kind: frames.link.kind, id: frames.link.id, bytes }));
-                }
+            if let Some(frames) = &mut self.current
+                && let Some(bytes) = frames.next()?
+            {
+                return Ok(Some(Chunk { kind: frames.link.kind, id: frames.link.id, bytes }));
             }
             let Some(link) = self.rest.next() else { return Ok(None) };
             self.current = Some(Frames::open(self.disk.as_ref(), &self.layout, &self.identity, link)?);
