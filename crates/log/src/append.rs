@@ -7,7 +7,9 @@ use bytes::{BufMut, Bytes, BytesMut};
 use crate::files::ValueFile;
 use crate::header::HEADER_BYTES;
 use crate::log::{Active, Log, Segment};
-use crate::record::{self, ENTRY_HEAD_BYTES, HARD_STATE_BYTES, HEAD_BYTES, Head, Kind, Opening, PAYLOAD_OFFSET};
+use crate::record::{
+    self, ENTRY_HEAD_BYTES, HARD_STATE_BYTES, HEAD_BYTES, Head, Kind, Opening, PAYLOAD_OFFSET,
+};
 use crate::types::{Entry, HardState, LogId, PAYLOAD_BYTES_MAX, place_at};
 use crate::writer::{Part, WriteJob};
 
@@ -100,8 +102,10 @@ impl Log {
 
     /// Where a record of this span goes: in the active segment, or in a new one.
     fn room(&mut self, plan: &mut Plan, span: u64) -> u64 {
-        let fits =
-            self.active.as_ref().is_some_and(|active| active.offset + span + SEAL_ROOM_BYTES <= active.capacity);
+        let fits = self
+            .active
+            .as_ref()
+            .is_some_and(|active| active.offset + span + SEAL_ROOM_BYTES <= active.capacity);
         if !fits {
             self.roll(plan, span);
         }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::disk::{Disk, File};
 use crate::error::is_full;
 use crate::files::ValueFile;
-use crate::log::{Log, Retired};
+use crate::log::{Log, Retired, Segment};
 use crate::mover::{Move, Moved};
 use crate::prepare::{Prepared, Workshop};
 use crate::spares::Spare;
@@ -77,6 +77,7 @@ impl BackgroundJob {
 impl Log {
     /// The next thing to do in the background, if any. `idle` says that hardly anything else uses the disk.
     pub fn next_job(&mut self, idle: bool) -> Option<BackgroundJob> {
+        self.retire_unreferenced();
         self.release_retired();
         let work = self
             .prepare_job()
@@ -149,7 +150,7 @@ impl Log {
     }
 
     fn remove_job(&mut self) -> Option<Work> {
-        let path = self.checkpoints.superseded.pop().or_else(|| self.spares.take_surplus())?;
+        let path = self.removable.pop().or_else(|| self.spares.take_surplus())?;
         Some(Work::Remove { disk: self.workshop.disk.clone(), path })
     }
 
@@ -163,7 +164,10 @@ impl Log {
 
     /// Retires every file that no checkpoint, no reference and no replay needs.
     pub(crate) fn retire_unreferenced(&mut self) {
-        let needed = self.needed_segments();
+        if self.unreferenced.is_empty() {
+            return;
+        }
+        let needed = self.needed_segments(u64::MAX);
         let candidates: Vec<u32> = self.unreferenced.difference(&needed).copied().collect();
         for number in candidates {
             let Some(file) = self.shelf.files.get(number) else {
@@ -189,15 +193,14 @@ impl Log {
     }
 
     /// Segments that recovery would replay, that raft may ask for, or that alone carry the hard state.
-    fn needed_segments(&self) -> BTreeSet<u32> {
+    /// `watermark_index` asks for more than that to be kept.
+    pub(crate) fn needed_segments(&self, watermark_index: u64) -> BTreeSet<u32> {
         let checkpoint = self.checkpoints.chain.last().map_or(0, |link| link.id.index);
-        let settled = checkpoint.min(self.index.base().index);
-        let followers = self.segments.iter().skip(1).map(Some).chain([None]);
-        let unneeded = |next: Option<&crate::log::Segment>| {
-            next.is_some_and(|next| next.previous_index <= settled && next.opened_at <= self.durable)
-        };
-        let pairs = self.segments.iter().zip(followers);
-        pairs.filter(|(_, next)| !unneeded(*next)).map(|(segment, _)| segment.number).collect()
+        let settled = checkpoint.min(self.index.base().index).min(watermark_index);
+        let covers =
+            |segment: &Segment| segment.previous_index <= settled && segment.opened_at <= self.durable;
+        let start = self.segments.iter().rposition(covers).unwrap_or(0);
+        self.segments.iter().skip(start).map(|segment| segment.number).collect()
     }
 
     /// Recycles or removes retired files whose readers are gone.
@@ -214,7 +217,7 @@ impl Log {
             }
             match recyclable && self.spares.wants_old() {
                 true => self.spares.add_old(path),
-                false => self.checkpoints.superseded.push(path),
+                false => self.removable.push(path),
             }
         }
     }

@@ -40,6 +40,11 @@ impl Cursor {
         if let Some(entry) = self.shelf.tail.read().entry(wanted.place) {
             return Ok(entry.clone());
         }
+        self.read_back(wanted)
+    }
+
+    /// The entry from its file.
+    pub(crate) fn read_back(&mut self, wanted: EntryRef) -> Result<Entry, ReadError> {
         let start = wanted.place - PAYLOAD_OFFSET;
         let len = PAYLOAD_OFFSET + u64::from(wanted.len);
         let bytes = self.bytes(start, len)?;

@@ -134,8 +134,7 @@ pub enum OpenError {
     },
 }
 
-const ADVICE: &str =
-    "check the device, then restore the data directory from a copy, or remove this member and add it again with \
+const ADVICE: &str = "check the device, then restore the data directory from a copy, or remove this member and add it again with \
      an empty one";
 
 impl OpenError {
@@ -230,8 +229,11 @@ pub enum JobError {
     /// What should be copied cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
+    /// Not now; try again later.
+    #[error("not now: {0}")]
+    Busy(&'static str),
     /// Bytes handed in do not check to what they should be.
-    #[error("the bytes handed in for {0} do not match its checksum")]
+    #[error("what was handed in for {0} is not what was written")]
     Mismatch(String),
 }
 

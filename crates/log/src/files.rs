@@ -89,8 +89,9 @@ impl ValueFile {
         self.damaged.lock().insert(offset, len);
     }
 
-    pub(crate) fn clear_damaged(&self, offset: u32) {
-        self.damaged.lock().remove(&offset);
+    /// Forgets damage that begins within a range.
+    pub(crate) fn clear_damaged(&self, offset: u64, len: u64) {
+        self.damaged.lock().retain(|start, _| !(offset..offset + len).contains(&u64::from(*start)));
     }
 
     pub(crate) fn damaged(&self) -> Vec<(u32, u32)> {
@@ -150,7 +151,11 @@ impl Files {
         self.live.load(Ordering::Acquire)
     }
 
+    /// An empty value needs no file, neither here nor when it is read.
     pub(crate) fn retain(&self, place: u64, len: u32) {
+        if len == 0 {
+            return;
+        }
         let number = file_of(place);
         let file = self.get(number).unwrap_or_else(|| {
             let mut files = self.files.write();
@@ -162,6 +167,9 @@ impl Files {
     }
 
     pub(crate) fn release(&self, place: u64, len: u32) {
+        if len == 0 {
+            return;
+        }
         let file = self.get(file_of(place)).expect("what is released was retained, so its file is known");
         let before = file.live.fetch_sub(u64::from(len), Ordering::AcqRel);
         assert!(before >= u64::from(len), "more was released in file {:08x} than retained", file.number);

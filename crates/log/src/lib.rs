@@ -31,11 +31,14 @@ mod append;
 mod background;
 mod checkpoint;
 mod cursor;
+mod data_segment;
 mod disk;
 mod error;
 mod files;
 mod header;
+mod heal;
 mod index;
+mod install;
 mod layout;
 mod log;
 mod mover;
@@ -44,6 +47,7 @@ mod prepare;
 mod reader;
 mod record;
 mod recovery;
+mod relocate;
 mod spares;
 mod tail;
 mod types;
@@ -57,9 +61,12 @@ pub use checkpoint::{
 pub use cursor::{ReadJob, Replay};
 pub use disk::{Disk, Fault, File, LockError, LockGuard, MemDisk, Operation, RealDisk};
 pub use error::{Fatal, JobError, OpenError, ReadError};
+pub use heal::HealJob;
+pub use install::{InstallDone, SnapshotInstaller};
 pub use log::{Completed, Log, SEAL_AFTER, Space};
 pub use reader::{Damage, Pin, Reader};
 pub use recovery::{Opened, Recovered, Warning};
+pub use relocate::{Candidate, Relocated, Relocation, RelocationDone};
 pub use types::{
     Entry, HardState, Identity, LogId, OPEN_FILES, Options, PAYLOAD_BYTES_MAX, RESERVE_SEGMENTS,
     SEGMENT_BYTES, Stored, TAIL_BYTES, WAL_DIR_BYTES, entry_checksum, file_of, offset_of,

@@ -4,6 +4,7 @@
 //! told what became of them. What it plans becomes true in memory at once (index, places, tail); `durable` follows.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,7 +43,7 @@ pub(crate) struct Segment {
 /// A retired file, waiting for its readers.
 pub(crate) struct Retired {
     pub(crate) file: Arc<ValueFile>,
-    pub(crate) path: std::path::PathBuf,
+    pub(crate) path: PathBuf,
     pub(crate) era: u64,
     /// The file may be made into a spare segment.
     pub(crate) recyclable: bool,
@@ -73,7 +74,11 @@ pub struct Log {
     pub(crate) unreferenced: BTreeSet<u32>,
     /// Data segments whose values are not referenced yet.
     pub(crate) young: BTreeSet<u32>,
+    /// Data segments of an installed snapshot that is not loaded yet.
+    pub(crate) installed: Vec<u32>,
     pub(crate) retired: Vec<Retired>,
+    /// Files that nobody needs any more.
+    pub(crate) removable: Vec<PathBuf>,
     pub(crate) moving: Option<u32>,
     pub(crate) wal_dir_bytes: u64,
     pub(crate) _lock: Box<dyn LockGuard>,

@@ -4,7 +4,7 @@
 //! header. A recycled file keeps its blocks and its old records; their number gives them away.
 
 use std::io::{self, IoSlice};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::disk::{Disk, File};
@@ -41,7 +41,7 @@ impl Workshop {
         made
     }
 
-    fn fill(&self, number: u32, old: Option<&PathBuf>, unfinished: &PathBuf) -> io::Result<Prepared> {
+    fn fill(&self, number: u32, old: Option<&PathBuf>, unfinished: &Path) -> io::Result<Prepared> {
         let mut zeroed = HEADER_BYTES;
         let handle = match old {
             Some(old) => {

@@ -137,7 +137,8 @@ impl Shelf {
         {
             let tail = self.tail.read();
             for (at, value) in values.iter().enumerate() {
-                match tail.value(value.place, value.len) {
+                let empty = (value.len == 0).then(Bytes::new);
+                match empty.or_else(|| tail.value(value.place, value.len)) {
                     Some(bytes) => answers[at] = Some(Ok(bytes)),
                     None => rest.push(at),
                 }

@@ -10,13 +10,20 @@ use rig::{Rig, open, options};
 #[derive(Debug, Clone)]
 enum Step {
     /// Entries of these payload lengths, going back this many indices first.
-    Append { back: u64, lens: Vec<usize> },
-    HardState { vote: u64 },
+    Append {
+        back: u64,
+        lens: Vec<usize>,
+    },
+    HardState {
+        vote: u64,
+    },
     Sync,
     Seal,
     Checkpoint(CheckpointKind),
     Truncate,
-    Background { idle: bool },
+    Background {
+        idle: bool,
+    },
 }
 
 fn step() -> impl Strategy<Value = Step> {

@@ -75,10 +75,8 @@ impl Manifest {
         }
         let chain: Option<Vec<Link>> = links.chunks_exact(LINK_BYTES).map(decode_link).collect();
         let chain = chain.ok_or_else(|| corrupt("it names a checkpoint of an unknown kind"))?;
-        let well_formed = chain
-            .iter()
-            .enumerate()
-            .all(|(at, link)| (at == 0) == (link.kind == CheckpointKind::Base));
+        let well_formed =
+            chain.iter().enumerate().all(|(at, link)| (at == 0) == (link.kind == CheckpointKind::Base));
         match well_formed {
             true => Ok(Manifest { identity, next_number: read_u32(body, 0), chain }),
             false => Err(corrupt("its checkpoints are not one base and the deltas after it")),

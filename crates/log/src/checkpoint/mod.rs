@@ -20,6 +20,7 @@ pub use writer::{CheckpointDone, CheckpointWriter};
 
 use crate::error::JobError;
 use crate::log::Log;
+use crate::prepare::Workshop;
 use crate::types::LogId;
 
 /// Largest chunk, so that a reader knows what it may have to allocate.
@@ -60,19 +61,24 @@ pub(crate) struct Checkpoints {
     pub(crate) chain: Vec<Link>,
     /// Files without a reference when each running checkpoint was begun.
     begun: BTreeMap<u32, Vec<u32>>,
-    /// Superseded files, to be removed.
-    pub(crate) superseded: Vec<PathBuf>,
 }
 
 impl Checkpoints {
     pub(crate) fn new(manifest: Manifest) -> Checkpoints {
         let chain = manifest.chain.clone();
-        Checkpoints {
-            manifest: Arc::new(Mutex::new(manifest)),
-            chain,
-            begun: BTreeMap::new(),
-            superseded: Vec::new(),
-        }
+        Checkpoints { manifest: Arc::new(Mutex::new(manifest)), chain, begun: BTreeMap::new() }
+    }
+
+    /// Where to read the newest checkpoint, if there is one.
+    pub(crate) fn source(&self, workshop: &Workshop) -> Option<Checkpoint> {
+        let newest = self.chain.last()?;
+        Some(Checkpoint {
+            id: newest.id,
+            disk: workshop.disk.clone(),
+            layout: workshop.layout.clone(),
+            identity: workshop.identity,
+            links: self.chain.clone(),
+        })
     }
 }
 
@@ -90,13 +96,19 @@ impl Log {
 
     /// Takes in what became of a checkpoint. If it failed, the one before is still good.
     pub fn checkpoint_done(&mut self, done: CheckpointDone) -> Result<(), JobError> {
-        let unreferenced = self.checkpoints.begun.remove(&done.number).unwrap_or_default();
-        self.checkpoints.superseded.extend(done.leftover);
-        let chain = done.result?;
-        self.adopt_chain(chain);
+        let unreferenced = self.take_checkpoint(done)?;
         self.unreferenced.extend(unreferenced);
         self.retire_unreferenced();
         Ok(())
+    }
+
+    /// Adopts a durable checkpoint and returns the files that were without a reference when it was begun.
+    pub(crate) fn take_checkpoint(&mut self, done: CheckpointDone) -> Result<Vec<u32>, JobError> {
+        let unreferenced = self.checkpoints.begun.remove(&done.number).unwrap_or_default();
+        self.removable.extend(done.leftover);
+        let chain = done.result?;
+        self.adopt_chain(chain);
+        Ok(unreferenced)
     }
 
     /// Index and term of the newest durable checkpoint.
@@ -118,9 +130,10 @@ impl Log {
 
     pub(crate) fn adopt_chain(&mut self, chain: Vec<Link>) {
         let layout = &self.workshop.layout;
-        let gone = self.checkpoints.chain.iter().filter(|old| !chain.iter().any(|new| new.number == old.number));
+        let gone =
+            self.checkpoints.chain.iter().filter(|old| !chain.iter().any(|new| new.number == old.number));
         let paths: Vec<PathBuf> = gone.map(|link| link.path(layout)).collect();
-        self.checkpoints.superseded.extend(paths);
+        self.removable.extend(paths);
         self.checkpoints.chain = chain;
     }
 }

@@ -86,10 +86,10 @@ impl Iterator for Chunks {
 impl Chunks {
     fn advance(&mut self) -> Result<Option<Chunk>, OpenError> {
         loop {
-            if let Some(frames) = &mut self.current {
-                if let Some(bytes) = frames.next()? {
-                    return Ok(Some(Chunk { kind: frames.link.kind, id: frames.link.id, bytes }));
-                }
+            if let Some(frames) = &mut self.current
+                && let Some(bytes) = frames.next()?
+            {
+                return Ok(Some(Chunk { kind: frames.link.kind, id: frames.link.id, bytes }));
             }
             let Some(link) = self.rest.next() else { return Ok(None) };
             self.current = Some(Frames::open(self.disk.as_ref(), &self.layout, &self.identity, link)?);
@@ -120,11 +120,18 @@ impl Frames {
         let window = Bytes::new();
         let mut frames = Frames { link, path, file, offset: 0, window, window_start: 0, ordinal: 0 };
         let header = frames.bytes(HEADER_BYTES)?;
-        Header::decode(&header, FileType::Checkpoint, &frames.path)?
-            .check(identity, link.number, &frames.path)?;
+        Header::decode(&header, FileType::Checkpoint, &frames.path)?.check(
+            identity,
+            link.number,
+            &frames.path,
+        )?;
         match frames.next()? {
             Some(found) if found == description(link.kind, link.id)[..] => Ok(frames),
-            _ => Err(OpenError::corrupt(&frames.path, HEADER_BYTES, "it is not the checkpoint of the manifest")),
+            _ => Err(OpenError::corrupt(
+                &frames.path,
+                HEADER_BYTES,
+                "it is not the checkpoint of the manifest",
+            )),
         }
     }
 
@@ -160,7 +167,8 @@ impl Frames {
         if end > self.window_start + self.window.len() as u64 {
             let ahead = (self.link.length - self.offset).min(WINDOW_BYTES).max(length);
             let mut window = vec![0; ahead as usize];
-            let count = self.file.read_at(&mut window, self.offset).map_err(OpenError::io("read", &self.path))?;
+            let count =
+                self.file.read_at(&mut window, self.offset).map_err(OpenError::io("read", &self.path))?;
             if (count as u64) < length {
                 return Err(OpenError::corrupt(&self.path, self.offset, "the file is shorter than it was"));
             }

@@ -57,6 +57,13 @@ pub(super) fn description(kind: CheckpointKind, id: LogId) -> [u8; 17] {
     bytes
 }
 
+impl CheckpointDone {
+    /// It failed, and the manifest on disk certainly does not name it.
+    pub(crate) fn is_certainly_void(&self) -> bool {
+        self.leftover.is_some()
+    }
+}
+
 impl CheckpointWriter {
     pub(crate) fn new(
         workshop: &Workshop,

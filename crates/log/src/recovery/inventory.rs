@@ -1,6 +1,7 @@
 //! What lies in the directories when the log is opened: swept of what is unfinished, and sorted out.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -167,10 +168,11 @@ fn segments(disk: &dyn Disk, layout: &Layout) -> Result<BTreeMap<u32, PathBuf>, 
     for name in list(disk, &layout.wal)? {
         let Some((number, SEGMENT_SUFFIX)) = parse_name(&name) else { continue };
         let path = layout.segment(number);
-        if found.contains_key(&number) {
-            disk.remove(&path).map_err(OpenError::io("remove", &path))?;
-        } else {
-            found.insert(number, path);
+        match found.entry(number) {
+            Entry::Vacant(place) => {
+                place.insert(path);
+            }
+            Entry::Occupied(_) => disk.remove(&path).map_err(OpenError::io("remove", &path))?,
         }
     }
     Ok(found)

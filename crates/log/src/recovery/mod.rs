@@ -220,38 +220,39 @@ struct Found {
 }
 
 impl Found {
-    fn assemble(self, disk: &Arc<dyn Disk>, options: &Options, salt: u32, lock: Box<dyn LockGuard>) -> Opened {
+    fn assemble(
+        self,
+        disk: &Arc<dyn Disk>,
+        options: &Options,
+        salt: u32,
+        lock: Box<dyn LockGuard>,
+    ) -> Opened {
         let shelf = Arc::new(Shelf {
             files: Files::new(disk.clone(), options.open_files),
             tail: RwLock::new(Tail::new(options.tail_bytes)),
             pins: Pins::default(),
         });
         self.shelve(&shelf);
-        let checkpoint = self.manifest.chain.last().map(|link| Checkpoint {
-            id: link.id,
+        let workshop = Workshop {
             disk: disk.clone(),
-            layout: self.layout.clone(),
+            layout: self.layout,
             identity: self.manifest.identity,
-            links: self.manifest.chain.clone(),
-        });
+            segment_bytes: options.segment_bytes,
+        };
+        let checkpoints = Checkpoints::new(self.manifest);
         let recovered = Recovered {
-            identity: self.manifest.identity,
+            identity: workshop.identity,
             hard_state: self.walk.hard_state,
-            checkpoint,
+            checkpoint: checkpoints.source(&workshop),
             first_index: self.walk.index.first(),
             last_index: self.walk.index.last().index,
             warnings: self.inventory.warnings.clone(),
         };
-        let (_, old) = partition_moved(&self.layout, self.old);
+        let (_, old) = partition_moved(&workshop.layout, self.old);
         let end = self.walk.end;
         let log = Log {
             shelf: shelf.clone(),
-            workshop: Workshop {
-                disk: disk.clone(),
-                layout: self.layout,
-                identity: self.manifest.identity,
-                segment_bytes: options.segment_bytes,
-            },
+            workshop,
             numbers: Numbers::after(self.inventory.highest_number),
             salt,
             index: self.walk.index,
@@ -264,10 +265,12 @@ impl Found {
             stamped: end,
             content_end: end,
             failed: false,
-            checkpoints: Checkpoints::new(self.manifest),
+            checkpoints,
             unreferenced: Default::default(),
             young: Default::default(),
+            installed: Vec::new(),
             retired: Vec::new(),
+            removable: Vec::new(),
             moving: None,
             wal_dir_bytes: options.wal_dir_bytes,
             _lock: lock,

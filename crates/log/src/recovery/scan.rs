@@ -75,10 +75,9 @@ impl<'a> Scan<'a> {
             let window = self.bytes(at, length)?;
             let mut within = 0;
             while within + HEAD_BYTES as usize <= window.len() {
-                if let Ok(head) = Head::decode(&window[within..], self.number, self.salt) {
-                    if head.synced > position {
-                        return Ok(true);
-                    }
+                let head = Head::decode(&window[within..], self.number, self.salt);
+                if head.is_ok_and(|head| head.synced > position) {
+                    return Ok(true);
                 }
                 within += ALIGNMENT as usize;
             }

@@ -73,7 +73,9 @@ fn check_chain(segment: &Opened, next: &Opened, unopened: &[Unopened]) -> Result
         return Ok(());
     }
     match unopened.iter().find(|other| other.number == number) {
-        Some(broken) => Err(OpenError::corrupt(&broken.path, HEADER_BYTES, "its first record does not check")),
+        Some(broken) => {
+            Err(OpenError::corrupt(&broken.path, HEADER_BYTES, "its first record does not check"))
+        }
         None => Err(OpenError::MissingSegment { number, path: next.path.clone() }),
     }
 }
@@ -128,7 +130,8 @@ impl Walk {
         let malformed = |what: &str| OpenError::corrupt(&segment.path, offset, what);
         match kind {
             Kind::Opening => {
-                let opening = Opening::decode(body).ok_or_else(|| malformed("an opening of the wrong length"))?;
+                let opening =
+                    Opening::decode(body).ok_or_else(|| malformed("an opening of the wrong length"))?;
                 self.open(&opening);
             }
             Kind::HardState => {
@@ -177,8 +180,7 @@ impl Walk {
             self.hard_state.term = checkpoint.term;
             self.hard_state.vote = 0;
         }
-        self.hard_state.commit =
-            self.hard_state.commit.min(self.index.last().index).max(checkpoint.index);
+        self.hard_state.commit = self.hard_state.commit.min(self.index.last().index).max(checkpoint.index);
     }
 }
 

@@ -5,6 +5,8 @@
 //! may be there, be missing or be torn; of the pending name changes of a directory a prefix is there (as journaling
 //! file systems keep them). Faults are set beforehand by operation and count, so a run is repeatable to the byte.
 
+mod inode;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
@@ -13,10 +15,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::{Disk, File, LockError, LockGuard};
-
-const PAGE_BYTES: u64 = 4096;
-type Page = [u8; PAGE_BYTES as usize];
-static ZERO_PAGE: Page = [0; PAGE_BYTES as usize];
+use inode::Inode;
 
 /// What an injected fault strikes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,23 +63,6 @@ struct State {
     next_inode: u64,
 }
 
-#[derive(Clone, Default)]
-struct Inode {
-    pages: BTreeMap<u64, Arc<Page>>,
-    length: u64,
-    pending: Vec<Pending>,
-}
-
-/// One unsynced change of a file with what it replaced, so that a crash can undo it.
-#[derive(Clone)]
-struct Pending {
-    offset: u64,
-    old: Vec<u8>,
-    new: Vec<u8>,
-    old_length: u64,
-    new_length: u64,
-}
-
 #[derive(Clone)]
 enum NameChange {
     Created { path: PathBuf },
@@ -91,6 +73,21 @@ enum NameChange {
 struct MemFile {
     state: Arc<Mutex<State>>,
     inode: u64,
+}
+
+impl MemFile {
+    fn open(disk: &MemDisk, state: &mut State, inode: u64) -> Arc<dyn File> {
+        state.inode(inode).handles += 1;
+        Arc::new(MemFile { state: disk.state.clone(), inode })
+    }
+}
+
+impl Drop for MemFile {
+    fn drop(&mut self) {
+        let mut state = self.state.lock();
+        state.inode(self.inode).handles -= 1;
+        state.forget(self.inode);
+    }
 }
 
 struct MemLock {
@@ -116,8 +113,10 @@ impl MemDisk {
     /// are gone. Pending writes stay pending.
     pub fn fork(&self) -> MemDisk {
         let state = self.state.lock();
+        let mut inodes = state.inodes.clone();
+        inodes.values_mut().for_each(|inode| inode.handles = 0);
         let fork = State {
-            inodes: state.inodes.clone(),
+            inodes,
             names: state.names.clone(),
             directories: state.directories.clone(),
             unsynced_names: state.unsynced_names.clone(),
@@ -234,85 +233,21 @@ impl State {
         }
     }
 
+    /// Drops the contents of a file that has neither a name nor a handle, and cannot get its name back.
+    fn forget(&mut self, inode: u64) {
+        let named = self.names.values().any(|named| *named == inode);
+        let may_return = self.unsynced_names.values().flatten().any(|change| match change {
+            NameChange::Removed { inode: gone, .. } => *gone == inode,
+            NameChange::Renamed { replaced, .. } => *replaced == Some(inode),
+            NameChange::Created { .. } => false,
+        });
+        if !named && !may_return && self.inodes.get(&inode).is_some_and(|inode| inode.handles == 0) {
+            self.inodes.remove(&inode);
+        }
+    }
+
     fn inode(&mut self, number: u64) -> &mut Inode {
         self.inodes.get_mut(&number).expect("an open file has its inode")
-    }
-}
-
-impl Inode {
-    fn read(&self, buffer: &mut [u8], offset: u64) -> usize {
-        let end = self.length.min(offset + buffer.len() as u64);
-        let mut at = offset;
-        while at < end {
-            let within = (at % PAGE_BYTES) as usize;
-            let count = (PAGE_BYTES - within as u64).min(end - at) as usize;
-            let page = self.pages.get(&(at / PAGE_BYTES)).map_or(&ZERO_PAGE, |page| page.as_ref());
-            let start = (at - offset) as usize;
-            buffer[start..start + count].copy_from_slice(&page[within..within + count]);
-            at += count as u64;
-        }
-        end.saturating_sub(offset) as usize
-    }
-
-    /// Writes without remembering.
-    fn put(&mut self, offset: u64, bytes: &[u8]) {
-        let mut done = 0;
-        while done < bytes.len() {
-            let at = offset + done as u64;
-            let within = (at % PAGE_BYTES) as usize;
-            let count = (PAGE_BYTES as usize - within).min(bytes.len() - done);
-            let page = self.pages.entry(at / PAGE_BYTES).or_insert_with(|| Arc::new(ZERO_PAGE));
-            Arc::make_mut(page)[within..within + count].copy_from_slice(&bytes[done..done + count]);
-            done += count;
-        }
-        self.length = self.length.max(offset + bytes.len() as u64);
-    }
-
-    fn write(&mut self, offset: u64, new: Vec<u8>) {
-        let mut old = vec![0; new.len()];
-        self.read(&mut old, offset);
-        let old_length = self.length;
-        self.put(offset, &new);
-        self.pending.push(Pending { offset, old, new, old_length, new_length: self.length });
-    }
-
-    fn resize(&mut self, length: u64) {
-        let old_length = self.length;
-        let kept = length.min(old_length);
-        let mut old = vec![0; (old_length - kept) as usize];
-        self.read(&mut old, kept);
-        self.cut(length);
-        self.pending.push(Pending { offset: kept, old, new: Vec::new(), old_length, new_length: length });
-    }
-
-    fn cut(&mut self, length: u64) {
-        let first_gone = length.div_ceil(PAGE_BYTES);
-        self.pages.retain(|number, _| *number < first_gone);
-        let within = (length % PAGE_BYTES) as usize;
-        if let Some(page) = self.pages.get_mut(&(length / PAGE_BYTES)) {
-            Arc::make_mut(page)[within..].fill(0);
-        }
-        self.length = length;
-    }
-
-    fn crash(&mut self, choose: &mut dyn FnMut(u64) -> u64) {
-        let pending = std::mem::take(&mut self.pending);
-        for change in pending.iter().rev() {
-            self.put(change.offset, &change.old);
-            self.cut(change.old_length);
-        }
-        for change in &pending {
-            let resized = change.new.is_empty();
-            match choose(3) {
-                0 if resized => self.cut(change.new_length),
-                0 => self.put(change.offset, &change.new),
-                2 if !resized => {
-                    let torn = choose(change.new.len() as u64 + 1) as usize;
-                    self.put(change.offset, &change.new[..torn]);
-                }
-                _ => {}
-            }
-        }
     }
 }
 
@@ -325,7 +260,7 @@ impl Disk for MemDisk {
         let mut state = self.state.lock();
         state.strike(Operation::Read)?;
         let inode = *state.names.get(path).ok_or(io::ErrorKind::NotFound)?;
-        Ok(Arc::new(MemFile { state: self.state.clone(), inode }))
+        Ok(MemFile::open(self, &mut state, inode))
     }
 
     fn create_new(&self, path: &Path) -> io::Result<Arc<dyn File>> {
@@ -342,7 +277,7 @@ impl Disk for MemDisk {
         state.inodes.insert(inode, Inode::default());
         state.names.insert(path.to_owned(), inode);
         state.change_name(NameChange::Created { path: path.to_owned() }, parent(path));
-        Ok(Arc::new(MemFile { state: self.state.clone(), inode }))
+        Ok(MemFile::open(self, &mut state, inode))
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
@@ -389,7 +324,14 @@ impl Disk for MemDisk {
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         let mut state = self.state.lock();
         state.strike(Operation::Sync)?;
-        state.unsynced_names.remove(dir);
+        let changes = state.unsynced_names.remove(dir).unwrap_or_default();
+        for change in changes {
+            match change {
+                NameChange::Removed { inode, .. } => state.forget(inode),
+                NameChange::Renamed { replaced: Some(inode), .. } => state.forget(inode),
+                NameChange::Renamed { replaced: None, .. } | NameChange::Created { .. } => {}
+            }
+        }
         Ok(())
     }
 
