@@ -1,34 +1,67 @@
-//! Entry point.
+//! The tasks of this repository, each one command: `cargo xtask ci` is the whole gate.
+//!
+//! A task prints what it does, fails fast and says what to do about it. It must not know the inside of the
+//! product: it runs cargo, the Go toolchain and binaries, and reads files.
 
+mod arrows;
 mod codegen;
+mod command;
+mod compare;
+mod gate;
+mod licences;
+mod metadata;
+mod processes;
+mod tidy;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+/// What every task returns: nothing, or what was wrong and what to do.
+pub(crate) type Outcome = Result<(), String>;
+
 #[derive(Parser)]
+#[command(name = "cargo xtask", about = "The gate and the comparison: one command each")]
 struct Arguments {
     #[command(subcommand)]
-    command: Command,
+    task: Task,
 }
 
 #[derive(Subcommand)]
-enum Command {
-    /// Generate the wire types of crates/api from proto/
+enum Task {
+    /// Run the whole gate, or only the steps named.
+    Ci {
+        /// Steps to run; all when none is named.
+        steps: Vec<String>,
+        /// Also run what needs tools or time that a change does not: cargo-deny's advisories.
+        #[arg(long)]
+        long: bool,
+    },
+    /// Generate the wire types of crates/api from proto/.
     Codegen {
-        /// Only compare with what is committed
+        /// Only compare with what is committed.
         #[arg(long)]
         check: bool,
     },
+    /// Run Stele and a real etcd side by side on this machine and print one table.
+    Compare(compare::Options),
 }
 
 fn main() -> ExitCode {
-    let result = match Arguments::parse().command {
-        Command::Codegen { check } => codegen::run(check),
-    };
-    if let Err(reason) = result {
-        eprintln!("xtask: {reason}");
-        return ExitCode::FAILURE;
+    match run(Arguments::parse().task) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("error: {message}");
+            ExitCode::FAILURE
+        }
     }
-    ExitCode::SUCCESS
+}
+
+fn run(task: Task) -> Outcome {
+    command::enter_root()?;
+    match task {
+        Task::Ci { steps, long } => gate::run(&steps, long),
+        Task::Codegen { check } => codegen::run(check),
+        Task::Compare(options) => compare::run(&options),
+    }
 }

@@ -11,6 +11,9 @@
 //! arrive as `Unknown`. The table says `ResourceExhausted` and `FailedPrecondition`, and so do we.
 //! Clients that match on text see no difference.
 //!
+//! The lock and election services of etcd are clients of the other services, and what those answer
+//! leaves them as a plain Go error: same text, code `Unknown`.
+//!
 //! The messages say "etcdserver" because clients look for it.
 
 use std::fmt;

@@ -39,7 +39,7 @@ pub use error::{Code, Error};
 macro_rules! package {
     ($(#[$doc:meta])* $name:ident $(, $services:literal)?) => {
         $(#[$doc])*
-        #[allow(missing_docs, unreachable_pub, clippy::all, rustdoc::all)]
+        #[allow(missing_docs, unreachable_pub, clippy::all, clippy::too_many_lines, rustdoc::all)]
         pub mod $name {
             include!(concat!("generated/", stringify!($name), ".rs"));
             $(

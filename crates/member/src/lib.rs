@@ -1,1 +1,48 @@
-//! Placeholder head; written with the crate.
+//! One member as a state machine: [`Input`] in, [`Output`] out.
+//!
+//! A [`Member`] ties `log`, `store` and `consensus` together and decides everything a member decides: what to write, what
+//! to send, whom to answer, when to campaign, when a lease has run out, when to write a checkpoint. It does none of it:
+//! jobs, frames and answers come out as data, and what became of them comes in again. Time is an argument. So the same
+//! code runs on threads and sockets in `server` and, thousands of times faster, in the simulator.
+//!
+//! ```text
+//! loop {
+//!     inputs.for_each(|input| member.handle(now, input, &mut out)?);
+//!     member.drive(now, &mut out)?;
+//!     // run out.writes in order on one thread, out.background on another,
+//!     // send out.frames, deliver out.answers; sleep until member.next_due_ns() or an input
+//! }
+//! ```
+//!
+//! It knows no threads, sockets or clocks, and no file system but the one handed in.
+
+mod agree;
+mod apply;
+pub mod background;
+pub mod batch;
+mod config;
+mod confirm;
+pub mod frame;
+mod head;
+mod heal;
+pub mod identity;
+pub mod inbox;
+mod io;
+pub mod lease;
+mod member;
+mod open;
+mod propose;
+pub mod publish;
+mod reads;
+mod snapshot;
+mod status;
+mod upkeep;
+mod values;
+mod waiting;
+
+pub use config::{Config, DEFAULT_CHECKPOINT_COMMANDS, InitialMember};
+pub use frame::Class;
+pub use io::{Answer, Fatal, Input, Notice, Now, Output, Proposal};
+pub use member::Member;
+pub use open::{OpenError, Opened, open};
+pub use status::Status;

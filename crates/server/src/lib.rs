@@ -1,1 +1,18 @@
-//! Placeholder head; written with the crate.
+//! One member as a process: flags, threads, gRPC and HTTP, metrics, shutdown.
+//!
+//! `main` is a table of contents: parse the flags, open the member, connect its peers, listen, decide until a signal, drain.
+//! What a member *decides* is in the crate `member`; here it is given time, threads, sockets and a disk.
+
+pub mod auto_compaction;
+pub mod config;
+mod driver;
+mod http;
+pub mod logging;
+mod metrics;
+mod node;
+mod peers;
+mod rpc;
+mod run;
+mod serve;
+
+pub use run::main;

@@ -78,7 +78,7 @@ fn changes_data(command: &Command) -> bool {
         Command::LeaseCheckpoint(_)
         | Command::Alarm(_)
         | Command::ClusterVersionSet(_)
-        | Command::ClusterMemberAttrSet(_)
+        | Command::Publish { .. }
         | Command::Unknown => false,
     }
 }

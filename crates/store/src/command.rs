@@ -57,8 +57,17 @@ pub enum Command {
     Alarm(pb::AlarmRequest),
     /// Set the version the whole cluster speaks.
     ClusterVersionSet(membershippb::ClusterVersionSetRequest),
-    /// A member tells its name and client URLs.
-    ClusterMemberAttrSet(membershippb::ClusterMemberAttrSetRequest),
+    /// A member tells its name and client URLs, and which data directory it speaks from.
+    Publish {
+        /// Who speaks.
+        id: u64,
+        /// The random number of its data directory. The first one published is bound to the id.
+        incarnation: u64,
+        /// Its name.
+        name: String,
+        /// Where clients reach it.
+        client_urls: Vec<String>,
+    },
     /// A command this version does not know. It is refused, and nothing changes.
     Unknown,
 }

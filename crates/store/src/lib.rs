@@ -37,6 +37,7 @@ mod revlog;
 mod state;
 mod store;
 mod types;
+pub mod watch;
 
 #[cfg(test)]
 mod testing;

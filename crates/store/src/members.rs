@@ -17,6 +17,8 @@ pub struct Member {
     pub client_urls: Vec<String>,
     /// Whether it has no vote.
     pub learner: bool,
+    /// The random number of its data directory, 0 until it published one; bound to the id from then on.
+    pub incarnation: u64,
 }
 
 /// What a conf change does to the list of members.
@@ -101,9 +103,14 @@ impl Members {
         self.members.get_mut(&id).ok_or(Error::MemberNotFound)
     }
 
-    /// Sets what a member published about itself; one that is not (any more) a member is ignored.
-    pub(crate) fn set_attributes(&mut self, id: u64, name: &str, client_urls: &[String]) -> bool {
+    /// Sets what a member published about itself. Ignored when it is not (any more) a member, or speaks from another data
+    /// directory than the first one: a wiped member may have forgotten a vote.
+    pub(crate) fn publish(&mut self, id: u64, incarnation: u64, name: &str, client_urls: &[String]) -> bool {
         let Some(member) = self.members.get_mut(&id) else { return false };
+        if member.incarnation != 0 && member.incarnation != incarnation {
+            return false;
+        }
+        member.incarnation = incarnation;
         member.name = name.to_owned();
         member.client_urls = client_urls.to_vec();
         true

@@ -82,7 +82,7 @@ impl State {
             for url in member.peer_urls.iter().chain(&member.client_urls) {
                 part = part.bytes(url.as_bytes());
             }
-            add(part.number(member.peer_urls.len() as u64));
+            add(part.number(member.peer_urls.len() as u64).number(member.incarnation));
         }
         for id in &self.members.removed {
             add(PartHash::new(Part::Removed).number(*id));

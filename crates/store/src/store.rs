@@ -10,7 +10,7 @@ use api::Error;
 use crate::apply;
 use crate::checkpoint::{self, CheckpointKind, CheckpointSource, RestoreError};
 use crate::command::{Applied, BatchContext, Command};
-use crate::members::MemberChange;
+use crate::members::{Member, MemberChange};
 use crate::purge;
 use crate::reader::Reader;
 use crate::state::{Limits, Position, Shared, release, retain};
@@ -83,6 +83,17 @@ impl Store {
     /// When the entry's index is not above the last applied one, or a value is no slice of the payload.
     pub fn apply_batch(&mut self, ctx: &BatchContext<'_>, commands: &[Command]) -> Result<Applied, Damaged> {
         apply::batch(&self.shared, ctx, commands)
+    }
+
+    /// Begins a new cluster's state at an entry nobody wrote, with the members it starts with.
+    ///
+    /// # Panics
+    /// When anything was applied before.
+    pub fn bootstrap(&mut self, position: Position, members: impl IntoIterator<Item = Member>) {
+        self.apply_empty(position);
+        let mut state = self.shared.state.write();
+        assert!(state.members.members.is_empty(), "a cluster begins once");
+        state.members.members = members.into_iter().map(|member| (member.id, member)).collect();
     }
 
     /// Notes that an entry without commands was applied: a new leader's, or a conf change that failed.

@@ -137,12 +137,8 @@ impl Batch<'_> {
                 self.cluster_changed = true;
                 Ok(Reply::Done)
             }
-            Command::ClusterMemberAttrSet(request) => {
-                if let Some(attributes) = &request.member_attributes {
-                    let id = request.member_id;
-                    self.cluster_changed |=
-                        self.state.members.set_attributes(id, &attributes.name, &attributes.client_urls);
-                }
+            Command::Publish { id, incarnation, name, client_urls } => {
+                self.cluster_changed |= self.state.members.publish(*id, *incarnation, name, client_urls);
                 Ok(Reply::Done)
             }
             Command::Unknown => Err(Error::NotCapable),

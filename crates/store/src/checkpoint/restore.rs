@@ -240,5 +240,6 @@ fn member(fields: &mut Fields<'_>) -> Result<Member, RestoreError> {
     let learner = fields.byte()? != 0;
     let name = fields.string()?;
     let mut urls = || (0..fields.number()?).map(|_| fields.string()).collect::<Result<Vec<_>, _>>();
-    Ok(Member { id, name, peer_urls: urls()?, client_urls: urls()?, learner })
+    let (peer_urls, client_urls) = (urls()?, urls()?);
+    Ok(Member { id, name, peer_urls, client_urls, learner, incarnation: fields.number()? })
 }

@@ -267,6 +267,7 @@ fn put_member(out: &mut Vec<u8>, member: &Member) {
         put_number(out, urls.len() as u64);
         urls.iter().for_each(|url| put_bytes(out, url.as_bytes()));
     }
+    put_number(out, member.incarnation);
 }
 
 /// The body of a frame with the next entries of a list; `None` at its end.

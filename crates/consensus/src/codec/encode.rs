@@ -1,0 +1,105 @@
+//! From a message to the pieces of a frame.
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+use super::{ENTRY_ROW_BYTES, HEADER_BYTES, MESSAGE_VERSION, flag, kind};
+use crate::conf::{ConfState, MEMBERS_MAX};
+use crate::{Body, Entry, Message};
+
+/// Room for the fixed fields of the longest body, so that the header is one allocation.
+const BODY_BYTES: usize = 40;
+
+impl Message {
+    /// The bytes of this message, in pieces to be written one after another: first the header, then the payloads of
+    /// an append's entries, each sharing the entry's own buffer.
+    pub fn encode(&self) -> Vec<Bytes> {
+        let rows = match &self.body {
+            Body::Append { entries, .. } => entries.len() * ENTRY_ROW_BYTES,
+            _ => 0,
+        };
+        let mut head = BytesMut::with_capacity(HEADER_BYTES + BODY_BYTES + rows);
+        head.put_u8(MESSAGE_VERSION);
+        head.put_u8(kind_of(&self.body));
+        head.put_u8(flags_of(&self.body));
+        head.put_u8(0);
+        head.put_u64_le(self.from);
+        head.put_u64_le(self.to);
+        head.put_u64_le(self.term);
+        put_body(&mut head, &self.body);
+        let mut pieces = vec![head.freeze()];
+        if let Body::Append { entries, .. } = &self.body {
+            let payloads = entries.iter().map(|entry| &entry.payload);
+            pieces.extend(payloads.filter(|payload| !payload.is_empty()).cloned());
+        }
+        pieces
+    }
+}
+
+fn kind_of(body: &Body) -> u8 {
+    match body {
+        Body::Append { .. } => kind::APPEND,
+        Body::AppendAccepted { .. } => kind::APPEND_ACCEPTED,
+        Body::AppendRejected { .. } => kind::APPEND_REJECTED,
+        Body::Vote { .. } => kind::VOTE,
+        Body::VoteResponse { .. } => kind::VOTE_RESPONSE,
+        Body::Heartbeat { .. } => kind::HEARTBEAT,
+        Body::HeartbeatResponse { .. } => kind::HEARTBEAT_RESPONSE,
+        Body::TimeoutNow => kind::TIMEOUT_NOW,
+        Body::Snapshot(_) => kind::SNAPSHOT,
+        Body::Confirm { .. } => kind::CONFIRM,
+        Body::ConfirmResponse { .. } => kind::CONFIRM_RESPONSE,
+    }
+}
+
+fn flags_of(body: &Body) -> u8 {
+    let bit = |set: bool, bit: u8| if set { bit } else { 0 };
+    match *body {
+        Body::Vote { pre, transfer, .. } => bit(pre, flag::PRE) | bit(transfer, flag::TRANSFER),
+        Body::VoteResponse { pre, granted, .. } => bit(pre, flag::PRE) | bit(granted, flag::GRANTED),
+        _ => 0,
+    }
+}
+
+fn put_body(buf: &mut BytesMut, body: &Body) {
+    let mut put = |fields: &[u64]| fields.iter().for_each(|field| buf.put_u64_le(*field));
+    match body {
+        Body::Append { previous_index, previous_term, commit, entries } => {
+            put(&[*previous_index, *previous_term, *commit]);
+            put_entry_rows(buf, entries);
+        }
+        Body::AppendAccepted { index, commit } => put(&[*index, *commit]),
+        Body::AppendRejected { index, hint_index, hint_term, commit } => {
+            put(&[*index, *hint_index, *hint_term, *commit]);
+        }
+        Body::Vote { last_index, last_term, commit, commit_term, .. } => {
+            put(&[*last_index, *last_term, *commit, *commit_term]);
+        }
+        Body::VoteResponse { commit, commit_term, .. } => put(&[*commit, *commit_term]),
+        Body::Heartbeat { commit } | Body::HeartbeatResponse { commit } => put(&[*commit]),
+        Body::TimeoutNow => {}
+        Body::Snapshot(meta) => {
+            put(&[meta.index, meta.term]);
+            put_conf_state(buf, &meta.conf_state);
+        }
+        Body::Confirm { round } | Body::ConfirmResponse { round } => put(&[*round]),
+    }
+}
+
+fn put_entry_rows(buf: &mut BytesMut, entries: &[Entry]) {
+    buf.put_u32_le(u32::try_from(entries.len()).expect("an append holds fewer than 2^32 entries"));
+    for entry in entries {
+        buf.put_u64_le(entry.term);
+        buf.put_u8(entry.kind as u8);
+        buf.put_u32_le(u32::try_from(entry.payload.len()).expect("a payload is shorter than 4 GiB"));
+        buf.put_u32_le(entry.checksum());
+    }
+}
+
+fn put_conf_state(buf: &mut BytesMut, conf: &ConfState) {
+    buf.put_u8(u8::from(conf.auto_leave));
+    for list in [&conf.voters, &conf.voters_outgoing, &conf.learners, &conf.learners_next] {
+        assert!(list.len() <= MEMBERS_MAX, "a configuration names at most {MEMBERS_MAX} members a list");
+        buf.put_u16_le(list.len() as u16);
+        list.iter().for_each(|id| buf.put_u64_le(*id));
+    }
+}

@@ -1,0 +1,105 @@
+//! What can go wrong, and whose fault it is.
+
+/// The node cannot start from what it was given: the files disagree with each other.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StartError {
+    /// A setting that cannot work.
+    #[error("consensus setting: {0}")]
+    Config(&'static str),
+    /// A stored configuration that cannot be in force.
+    #[error("stored configuration: {0}")]
+    ConfState(&'static str),
+    /// Log, hard state and checkpoint do not fit together.
+    #[error("stored log: {0}")]
+    Log(&'static str),
+}
+
+/// A proposal (or a read) was not taken. Nothing of it will ever be in the log.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ProposeError {
+    /// Ask the leader; 0 if none is known.
+    #[error("not the leader (the leader is {leader:x})")]
+    NotLeader {
+        /// Who leads, 0 if nobody known.
+        leader: u64,
+    },
+    /// Leadership is being handed over: wait for the next leader.
+    #[error("leadership is being transferred to {to:x}")]
+    Transferring {
+        /// To whom.
+        to: u64,
+    },
+    /// Too much is proposed and not committed, or too many reads wait.
+    #[error("too much is under way")]
+    Overloaded,
+    /// A batch is never empty.
+    #[error("empty payload")]
+    Empty,
+    /// More than [`crate::ENTRY_BYTES_MAX`].
+    #[error("payload of {bytes} bytes, at most {} are allowed", crate::ENTRY_BYTES_MAX)]
+    TooLarge {
+        /// Its size.
+        bytes: usize,
+    },
+    /// Only a voter can be handed the leadership.
+    #[error("{id:x} is not a voter")]
+    NotAVoter {
+        /// Who was named.
+        id: u64,
+    },
+    /// One conf change at a time: another may be on its way.
+    #[error("another conf change is not applied yet")]
+    ConfChangePending,
+    /// The change does not fit the configuration in force.
+    #[error("conf change: {0}")]
+    ConfChange(String),
+}
+
+/// A message that no sound member of this cluster sends. It was not stepped: count it and disconnect the sender.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Rejected {
+    /// Its `from` or `to` is not what the connection says.
+    #[error("message from {from:x} to {to:x}, not between the connected members")]
+    Misaddressed {
+        /// Its sender.
+        from: u64,
+        /// Its receiver.
+        to: u64,
+    },
+    /// A term of 0 or beyond [`crate::TERM_MAX`].
+    #[error("term {term} is out of range")]
+    Term {
+        /// The term.
+        term: u64,
+    },
+    /// Two leaders in one term.
+    #[error("{from:x} leads term {term}, which {leader:x} leads")]
+    TwoLeaders {
+        /// Who claims it.
+        from: u64,
+        /// Whom we know.
+        leader: u64,
+        /// The term.
+        term: u64,
+    },
+    /// Its entries or positions cannot be.
+    #[error("malformed: {0}")]
+    Malformed(&'static str),
+    /// It contradicts a committed entry: one of the two logs is damaged.
+    #[error("contradicts the committed entry {index}")]
+    Conflict {
+        /// The entry.
+        index: u64,
+    },
+    /// It speaks of an entry beyond the end of our log.
+    #[error("speaks of index {index}, our log ends at {last}")]
+    BeyondLog {
+        /// The index.
+        index: u64,
+        /// Our last one.
+        last: u64,
+    },
+    /// A vote before we asked for it.
+    #[error("a vote nobody asked for")]
+    VoteNotAsked,
+}

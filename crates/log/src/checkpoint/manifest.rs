@@ -1,0 +1,117 @@
+//! The manifest: whose directory this is, and the chain of checkpoints. The root of everything.
+
+use std::io::{self, IoSlice};
+use std::path::{Path, PathBuf};
+
+use super::CheckpointKind;
+use crate::disk::Disk;
+use crate::error::OpenError;
+use crate::header::{FileType, HEADER_BYTES, Header};
+use crate::layout::{Layout, UNFINISHED_SUFFIX, file_name};
+use crate::record::{read_u32, read_u64};
+use crate::types::{Identity, LogId};
+
+const LINK_BYTES: usize = 32;
+/// Next number, count.
+const HEAD_BYTES: usize = 8;
+
+/// One checkpoint of the chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Link {
+    pub(crate) number: u32,
+    pub(crate) kind: CheckpointKind,
+    pub(crate) id: LogId,
+    /// Bytes of the file.
+    pub(crate) length: u64,
+}
+
+impl Link {
+    pub(crate) fn path(&self, layout: &Layout) -> PathBuf {
+        layout.checkpoint.join(file_name(self.number, self.kind.suffix()))
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Manifest {
+    pub(crate) identity: Identity,
+    /// No file of a number below this will be made again.
+    pub(crate) next_number: u32,
+    /// A base and the deltas after it, or nothing.
+    pub(crate) chain: Vec<Link>,
+}
+
+impl Manifest {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let header = Header { file_type: FileType::Manifest, number: 0, identity: self.identity };
+        let mut bytes = header.encode().to_vec();
+        bytes.extend(self.next_number.to_le_bytes());
+        bytes.extend((self.chain.len() as u32).to_le_bytes());
+        for link in &self.chain {
+            bytes.extend(link.number.to_le_bytes());
+            bytes.extend([link.kind as u8, 0, 0, 0]);
+            bytes.extend(link.id.index.to_le_bytes());
+            bytes.extend(link.id.term.to_le_bytes());
+            bytes.extend(link.length.to_le_bytes());
+        }
+        let crc = crc32c::crc32c(&bytes[HEADER_BYTES as usize..]);
+        bytes.extend(crc.to_le_bytes());
+        bytes
+    }
+
+    pub(crate) fn decode(bytes: &[u8], path: &Path) -> Result<Manifest, OpenError> {
+        let identity = Header::decode(bytes, FileType::Manifest, path)?.identity;
+        let corrupt = |what: &str| OpenError::corrupt(path, HEADER_BYTES, what);
+        let body = &bytes[HEADER_BYTES as usize..];
+        if body.len() < HEAD_BYTES + 4 {
+            return Err(corrupt("it is cut short"));
+        }
+        let (body, crc) = body.split_at(body.len() - 4);
+        if crc32c::crc32c(body) != read_u32(crc, 0) {
+            return Err(corrupt("its checksum does not match"));
+        }
+        let links = &body[HEAD_BYTES..];
+        if read_u32(body, 4) as usize * LINK_BYTES != links.len() {
+            return Err(corrupt("its count of checkpoints does not match its length"));
+        }
+        let chain: Option<Vec<Link>> = links.chunks_exact(LINK_BYTES).map(decode_link).collect();
+        let chain = chain.ok_or_else(|| corrupt("it names a checkpoint of an unknown kind"))?;
+        let well_formed =
+            chain.iter().enumerate().all(|(at, link)| (at == 0) == (link.kind == CheckpointKind::Base));
+        match well_formed {
+            true => Ok(Manifest { identity, next_number: read_u32(body, 0), chain }),
+            false => Err(corrupt("its checkpoints are not one base and the deltas after it")),
+        }
+    }
+
+    pub(crate) fn read(disk: &dyn Disk, path: &Path) -> Result<Manifest, OpenError> {
+        let file = disk.open(path).map_err(OpenError::io("open", path))?;
+        let length = file.length().map_err(OpenError::io("measure", path))?;
+        // A chain is a handful of links; whatever is far longer is not a manifest.
+        let mut bytes = vec![0; length.min(1 << 20) as usize];
+        let count = file.read_at(&mut bytes, 0).map_err(OpenError::io("read", path))?;
+        Manifest::decode(&bytes[..count], path)
+    }
+
+    /// Replaces the manifest on disk. When this returns, it is durable; when it fails, either may be found.
+    pub(crate) fn replace(&self, disk: &dyn Disk, layout: &Layout) -> io::Result<()> {
+        let path = layout.manifest();
+        let unfinished = path.with_extension(UNFINISHED_SUFFIX);
+        if disk.exists(&unfinished)? {
+            disk.remove(&unfinished)?;
+        }
+        let file = disk.create_new(&unfinished)?;
+        file.write_at(&[IoSlice::new(&self.encode())], 0)?;
+        file.sync_data()?;
+        disk.rename(&unfinished, &path)?;
+        disk.sync_dir(&layout.checkpoint)
+    }
+}
+
+fn decode_link(bytes: &[u8]) -> Option<Link> {
+    Some(Link {
+        number: read_u32(bytes, 0),
+        kind: CheckpointKind::from_byte(bytes[4])?,
+        id: LogId { index: read_u64(bytes, 8), term: read_u64(bytes, 16) },
+        length: read_u64(bytes, 24),
+    })
+}

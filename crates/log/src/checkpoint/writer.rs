@@ -1,0 +1,183 @@
+//! Writing a checkpoint, off the owner's thread.
+
+use std::io::IoSlice;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::manifest::{Link, Manifest};
+use super::{CHUNK_BYTES_MAX, CheckpointKind};
+use crate::disk::File;
+use crate::error::JobError;
+use crate::header::{FileType, Header};
+use crate::layout::file_name;
+use crate::prepare::Workshop;
+use crate::types::LogId;
+
+/// Bytes gathered before a write.
+const WRITE_BYTES: usize = 1 << 20;
+/// The length that marks the last frame.
+pub(super) const END_MARK: u32 = u32::MAX;
+
+/// Writes one checkpoint, chunk by chunk. Nothing counts until [`CheckpointWriter::finish`] committed it.
+pub struct CheckpointWriter {
+    workshop: Workshop,
+    manifest: Arc<Mutex<Manifest>>,
+    link: Link,
+    parent: Option<u32>,
+    path: PathBuf,
+    file: Option<Arc<dyn File>>,
+    buffer: Vec<u8>,
+    written: u64,
+    frames: u64,
+}
+
+/// What became of a checkpoint. Goes back to [`crate::Log::checkpoint_done`].
+#[derive(Debug)]
+#[must_use = "the owner has to learn what became of its checkpoint"]
+pub struct CheckpointDone {
+    pub(crate) number: u32,
+    /// The file, when it failed and certainly is not named by the manifest.
+    pub(crate) leftover: Option<PathBuf>,
+    pub(crate) result: Result<Vec<Link>, JobError>,
+}
+
+/// The checksum of a frame: its ordinal and its bytes, so that a frame cannot be lost or swapped unseen.
+pub(super) fn frame_checksum(ordinal: u64, data: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(&ordinal.to_le_bytes()), data)
+}
+
+/// What the first frame says, so that a file can be judged without its manifest.
+pub(super) fn description(kind: CheckpointKind, id: LogId) -> [u8; 17] {
+    let mut bytes = [0; 17];
+    bytes[0] = kind as u8;
+    bytes[1..9].copy_from_slice(&id.index.to_le_bytes());
+    bytes[9..].copy_from_slice(&id.term.to_le_bytes());
+    bytes
+}
+
+impl CheckpointDone {
+    /// It failed, and the manifest on disk certainly does not name it.
+    pub(crate) fn is_certainly_void(&self) -> bool {
+        self.leftover.is_some()
+    }
+}
+
+impl CheckpointWriter {
+    pub(crate) fn new(
+        workshop: &Workshop,
+        manifest: &Arc<Mutex<Manifest>>,
+        number: u32,
+        kind: CheckpointKind,
+        id: LogId,
+        parent: Option<u32>,
+    ) -> CheckpointWriter {
+        let header = Header { file_type: FileType::Checkpoint, number, identity: workshop.identity };
+        let mut writer = CheckpointWriter {
+            path: workshop.layout.checkpoint.join(file_name(number, kind.suffix())),
+            workshop: workshop.clone(),
+            manifest: manifest.clone(),
+            link: Link { number, kind, id, length: 0 },
+            parent,
+            file: None,
+            buffer: header.encode().to_vec(),
+            written: 0,
+            frames: 0,
+        };
+        writer.frame(&description(kind, id));
+        writer
+    }
+
+    /// Adds a chunk of at most [`CHUNK_BYTES_MAX`]. After an error give the writer to
+    /// [`CheckpointWriter::abandon`].
+    pub fn write(&mut self, chunk: &[u8]) -> Result<(), JobError> {
+        assert!(chunk.len() <= CHUNK_BYTES_MAX, "a chunk has {} bytes", chunk.len());
+        self.frame(chunk);
+        if self.buffer.len() >= WRITE_BYTES { self.flush() } else { Ok(()) }
+    }
+
+    /// Bytes written so far.
+    pub fn bytes(&self) -> u64 {
+        self.written + self.buffer.len() as u64
+    }
+
+    /// Makes the checkpoint durable and commits it.
+    pub fn finish(mut self) -> CheckpointDone {
+        let written = self.make_durable();
+        let is_written = written.is_ok();
+        let result = written.and_then(|()| self.commit());
+        // When replacing the manifest fails, either one may be found: then the file stays until the next open.
+        let certain = !is_written || matches!(result, Err(JobError::Superseded));
+        CheckpointDone { number: self.link.number, leftover: certain.then_some(self.path), result }
+    }
+
+    /// Gives it up.
+    pub fn abandon(self, cause: JobError) -> CheckpointDone {
+        CheckpointDone { number: self.link.number, leftover: Some(self.path), result: Err(cause) }
+    }
+
+    fn frame(&mut self, data: &[u8]) {
+        self.buffer.extend((data.len() as u32).to_le_bytes());
+        self.buffer.extend(frame_checksum(self.frames, data).to_le_bytes());
+        self.buffer.extend(data);
+        self.frames += 1;
+    }
+
+    fn flush(&mut self) -> Result<(), JobError> {
+        let disk = &self.workshop.disk;
+        let file = match &self.file {
+            Some(file) => file.clone(),
+            None => disk.create_new(&self.path).map_err(JobError::io("create", &self.path))?,
+        };
+        file.write_at(&[IoSlice::new(&self.buffer)], self.written)
+            .map_err(JobError::io("write", &self.path))?;
+        self.file = Some(file);
+        self.written += self.buffer.len() as u64;
+        self.buffer.clear();
+        Ok(())
+    }
+
+    fn make_durable(&mut self) -> Result<(), JobError> {
+        let count = self.frames.to_le_bytes();
+        self.buffer.extend(END_MARK.to_le_bytes());
+        self.buffer.extend(frame_checksum(self.frames, &count).to_le_bytes());
+        self.buffer.extend(count);
+        self.flush()?;
+        let file = self.file.as_ref().expect("a flush opens the file");
+        file.sync_data().map_err(JobError::io("sync", &self.path))?;
+        self.link.length = self.written;
+        let dir = &self.workshop.layout.checkpoint;
+        self.workshop.disk.sync_dir(dir).map_err(JobError::io("sync", dir))
+    }
+
+    fn commit(&mut self) -> Result<Vec<Link>, JobError> {
+        let disk = self.workshop.disk.as_ref();
+        let layout = &self.workshop.layout;
+        let mut manifest = self.manifest.lock();
+        let next = self.successor(&manifest)?;
+        let path = layout.manifest();
+        next.replace(disk, layout).map_err(JobError::io("replace", &path))?;
+        *manifest = next;
+        Ok(manifest.chain.clone())
+    }
+
+    /// The manifest after this checkpoint, unless the one it builds upon is gone.
+    fn successor(&self, current: &Manifest) -> Result<Manifest, JobError> {
+        let last = current.chain.last();
+        let fits = match self.link.kind {
+            CheckpointKind::Base => last.is_none_or(|last| last.id.index <= self.link.id.index),
+            CheckpointKind::Delta => last.map(|last| last.number) == self.parent,
+        };
+        if !fits {
+            return Err(JobError::Superseded);
+        }
+        let mut chain = match self.link.kind {
+            CheckpointKind::Base => Vec::new(),
+            CheckpointKind::Delta => current.chain.clone(),
+        };
+        chain.push(self.link);
+        let next_number = current.next_number.max(self.link.number + 1);
+        Ok(Manifest { identity: current.identity, next_number, chain })
+    }
+}

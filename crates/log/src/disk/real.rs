@@ -1,0 +1,178 @@
+//! The real disk: `pread`, `pwritev`, `fdatasync`, `fallocate` and `flock` through rustix.
+
+use std::fs;
+use std::io::{self, IoSlice};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::fs::{FallocateFlags, FlockOperation};
+
+use super::{Disk, File, LockError, LockGuard};
+
+/// Buffers handed to one `pwritev`; Linux takes at most 1,024 (`IOV_MAX`).
+const BUFFERS_PER_WRITE: usize = 1024;
+/// Zeros written at once; large enough to be cheap, small enough not to matter in memory.
+const ZERO_CHUNK_BYTES: usize = 256 << 10;
+static ZEROS: [u8; ZERO_CHUNK_BYTES] = [0; ZERO_CHUNK_BYTES];
+
+/// The operating system's file system.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct RealDisk;
+
+struct RealFile(fs::File);
+
+struct RealLock {
+    /// Closing the file gives the lock up.
+    _file: fs::File,
+}
+
+impl LockGuard for RealLock {}
+
+impl Disk for RealDisk {
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        let file = fs::OpenOptions::new().read(true).write(true).open(path)?;
+        Ok(Arc::new(RealFile(file)))
+    }
+
+    fn create_new(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        let file = fs::OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
+        Ok(Arc::new(RealFile(file)))
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for item in fs::read_dir(dir)? {
+            let item = item?;
+            if !item.file_type()?.is_dir() {
+                names.push(item.file_name().to_string_lossy().into_owned());
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        path.try_exists()
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        if dir.is_dir() {
+            return Ok(());
+        }
+        let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty());
+        if let Some(parent) = parent {
+            self.create_dir_all(parent)?;
+        }
+        match fs::create_dir(dir) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+        self.sync_dir(parent.unwrap_or(Path::new(".")))
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        fs::File::open(dir)?.sync_all()
+    }
+
+    fn lock(&self, path: &Path) -> Result<Box<dyn LockGuard>, LockError> {
+        let file = fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => return Err(LockError::Held(holder(&file))),
+            Err(error) => return Err(LockError::Io(error.into())),
+        }
+        file.set_len(0)?;
+        file.write_all_at(format!("{}\n", std::process::id()).as_bytes(), 0)?;
+        Ok(Box::new(RealLock { _file: file }))
+    }
+
+    fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
+        let stat = rustix::fs::statvfs(dir)?;
+        Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+    }
+}
+
+/// What the lock file says about its holder: the process id it wrote.
+fn holder(file: &fs::File) -> String {
+    let mut text = [0; 32];
+    let count = file.read_at(&mut text, 0).unwrap_or(0);
+    match std::str::from_utf8(&text[..count]).ok().and_then(|text| text.trim().parse::<u32>().ok()) {
+        Some(process) => format!("process {process}"),
+        None => "another process".to_owned(),
+    }
+}
+
+impl File for RealFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut done = 0;
+        while done < buffer.len() {
+            match self.0.read_at(&mut buffer[done..], offset + done as u64) {
+                Ok(0) => break,
+                Ok(count) => done += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(done)
+    }
+
+    fn write_at(&self, buffers: &[IoSlice<'_>], mut offset: u64) -> io::Result<()> {
+        for group in buffers.chunks(BUFFERS_PER_WRITE) {
+            let mut group: Vec<IoSlice<'_>> = group.to_vec();
+            let mut rest = group.as_mut_slice();
+            IoSlice::advance_slices(&mut rest, 0);
+            while !rest.is_empty() {
+                match rustix::io::pwritev(&self.0, rest, offset) {
+                    Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                    Ok(count) => {
+                        offset += count as u64;
+                        IoSlice::advance_slices(&mut rest, count);
+                    }
+                    Err(rustix::io::Errno::INTR) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn allocate(&self, length: u64) -> io::Result<()> {
+        match rustix::fs::fallocate(&self.0, FallocateFlags::empty(), 0, length) {
+            // A file system without fallocate: a longer file is all that can be had.
+            Err(rustix::io::Errno::OPNOTSUPP) if self.length()? < length => self.0.set_len(length),
+            Err(rustix::io::Errno::OPNOTSUPP) => Ok(()),
+            other => Ok(other?),
+        }
+    }
+
+    fn zero(&self, mut offset: u64, length: u64) -> io::Result<()> {
+        let end = offset + length;
+        while offset < end {
+            let count = (end - offset).min(ZERO_CHUNK_BYTES as u64);
+            self.0.write_all_at(&ZEROS[..count as usize], offset)?;
+            offset += count;
+        }
+        Ok(())
+    }
+
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    fn set_length(&self, length: u64) -> io::Result<()> {
+        self.0.set_len(length)
+    }
+}

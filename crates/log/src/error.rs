@@ -1,0 +1,254 @@
+//! What can go wrong, and what whoever reads it can do.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Why a log could not be created or opened. Nothing was changed, except that unfinished files may be gone.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The operating system said no.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// With what.
+        path: PathBuf,
+        /// Its answer.
+        source: io::Error,
+    },
+    /// Another process works in this directory.
+    #[error("{} is in use by {holder}; stop it, or choose another data directory", path.display())]
+    Locked {
+        /// The lock file.
+        path: PathBuf,
+        /// Whoever holds it.
+        holder: String,
+    },
+    /// The directory belongs to etcd.
+    #[error("{} holds the data of an etcd server, whose format is another; choose an empty data directory and \
+             copy the keys over through the API", path.display())]
+    Etcd {
+        /// The file that says so.
+        path: PathBuf,
+    },
+    /// There is no log here yet.
+    #[error("{} holds no log", path.display())]
+    Absent {
+        /// The data directory.
+        path: PathBuf,
+    },
+    /// There is a log here already.
+    #[error("{} already holds a log", path.display())]
+    Present {
+        /// The data directory.
+        path: PathBuf,
+    },
+    /// Segments without a manifest.
+    #[error("{} is missing although {} exists; restore the whole data directory from a copy, or remove the member \
+             and add it again with an empty one", manifest.display(), segment.display())]
+    NoManifest {
+        /// What should be there.
+        manifest: PathBuf,
+        /// What shows that it was.
+        segment: PathBuf,
+    },
+    /// A file too short to be ours.
+    #[error("{} has {length} bytes, too few for the header of {what}; {ADVICE}", path.display())]
+    TooShort {
+        /// The file.
+        path: PathBuf,
+        /// Its length.
+        length: u64,
+        /// What it should be.
+        what: &'static str,
+    },
+    /// The first bytes are not those of our files.
+    #[error("{} is not {what}: its first bytes are {found:02x?}; {ADVICE}", path.display())]
+    BadMagic {
+        /// The file.
+        path: PathBuf,
+        /// What it should be.
+        what: &'static str,
+        /// What it begins with.
+        found: [u8; 8],
+    },
+    /// A file of a newer (or unknown) format.
+    #[error("{} has format version {found}, this release reads version {known}; use the release that wrote it",
+            path.display())]
+    UnknownVersion {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: u32,
+        /// Ours.
+        known: u32,
+    },
+    /// A file of another cluster, member or data directory.
+    #[error("{} belongs to {what} {found:016x}, this data directory is of {expected:016x}; take it out, and put \
+             back the one that belongs here", path.display())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// Which of the three differs.
+        what: &'static str,
+        /// As the file has it.
+        found: u64,
+        /// As the manifest has it.
+        expected: u64,
+    },
+    /// A file whose header names another number than its name does.
+    #[error("{} says it is file {found:08x}; it was renamed or copied: put back the original", path.display())]
+    Misnamed {
+        /// The file.
+        path: PathBuf,
+        /// The number in its header.
+        found: u32,
+    },
+    /// The chain of segments has a hole.
+    #[error("segment {number:08x} is missing: {} continues it; put it back, or {ADVICE}", path.display())]
+    MissingSegment {
+        /// Which.
+        number: u32,
+        /// The segment after it.
+        path: PathBuf,
+    },
+    /// Values are referenced in files that are not there.
+    #[error("files {numbers:08x?} of {} are missing, but hold live values; put them back, or {ADVICE}",
+            path.display())]
+    MissingFiles {
+        /// Which.
+        numbers: Vec<u32>,
+        /// The data directory.
+        path: PathBuf,
+    },
+    /// Bytes that were durable are no longer what was written.
+    #[error("{} is corrupt at offset {offset}: {what}; {ADVICE}", path.display())]
+    Corrupt {
+        /// The file.
+        path: PathBuf,
+        /// Where the damage begins.
+        offset: u64,
+        /// What does not hold.
+        what: String,
+    },
+}
+
+const ADVICE: &str = "check the device, then restore the data directory from a copy, or remove this member and add it again with \
+     an empty one";
+
+impl OpenError {
+    pub(crate) fn io<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> OpenError + 'a {
+        move |source| OpenError::Io { action, path: path.to_owned(), source }
+    }
+
+    pub(crate) fn corrupt(path: &Path, offset: u64, what: impl Into<String>) -> OpenError {
+        OpenError::Corrupt { path: path.to_owned(), offset, what: what.into() }
+    }
+}
+
+/// Why bytes could not be read. The caller fetches them from a peer (`Damaged`), or asks differently.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum ReadError {
+    /// The bytes are not those that were written.
+    #[error("{} is damaged at offset {offset} ({len} bytes)", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Where the value or record begins.
+        offset: u64,
+        /// Its length.
+        len: u64,
+    },
+    /// The operating system could not read.
+    #[error("cannot read {} at offset {offset}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Where.
+        offset: u64,
+        /// Its answer.
+        source: Arc<io::Error>,
+    },
+    /// No such file: it is gone, or the place was never valid.
+    #[error("no file {file:08x} in this log (place {place:016x})")]
+    NoFile {
+        /// The file number.
+        file: u32,
+        /// The whole place.
+        place: u64,
+    },
+    /// The log does not hold this entry.
+    #[error("entry {index} is not in the log, which holds {first} to {last}")]
+    NoEntry {
+        /// The one asked for.
+        index: u64,
+        /// First one there.
+        first: u64,
+        /// Last one there.
+        last: u64,
+    },
+}
+
+/// A write or sync into a log file failed: nothing in memory can be trusted to be on disk. Stop the process;
+/// recovery is the way back.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("cannot {action} {}: {source}; the log stops here, a restart recovers what is durable", path.display())]
+pub struct Fatal {
+    /// What failed.
+    pub action: &'static str,
+    /// The file.
+    pub path: PathBuf,
+    /// The operating system's answer.
+    pub source: Arc<io::Error>,
+}
+
+impl Fatal {
+    pub(crate) fn io<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> Fatal + 'a {
+        move |source| Fatal { action, path: path.to_owned(), source: Arc::new(source) }
+    }
+}
+
+/// Work off the hot path (checkpoint, install, relocation, healing) that came to nothing. The log is as before; the
+/// work can be begun again.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum JobError {
+    /// The operating system said no, for example because the disk is full.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// With what.
+        path: PathBuf,
+        /// Its answer.
+        source: Arc<io::Error>,
+    },
+    /// What was to be extended or replaced has been replaced meanwhile.
+    #[error("another checkpoint took its place meanwhile")]
+    Superseded,
+    /// What should be copied cannot be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// Not now; try again later.
+    #[error("not now: {0}")]
+    Busy(&'static str),
+    /// Bytes handed in do not check to what they should be.
+    #[error("what was handed in for {0} is not what was written")]
+    Mismatch(String),
+}
+
+impl JobError {
+    pub(crate) fn io<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> JobError + 'a {
+        move |source| JobError::Io { action, path: path.to_owned(), source: Arc::new(source) }
+    }
+
+    /// Whether it failed for want of space.
+    pub fn is_full(&self) -> bool {
+        matches!(self, JobError::Io { source, .. } if is_full(source))
+    }
+}
+
+/// Whether an error means that the disk or the quota of its user is full.
+pub(crate) fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}

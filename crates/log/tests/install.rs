@@ -1,0 +1,128 @@
+//! A snapshot is installed whole or not at all, whatever operation a crash strikes.
+
+mod rig;
+
+use std::path::Path;
+
+use log::{Disk, HardState, Log, LogId, MemDisk, Opened, Reader, WriteJob};
+use rig::{Rig, no_clock, open, options};
+
+const SNAPSHOT: LogId = LogId { index: 50, term: 7 };
+const HARD_STATE: HardState = HardState { term: 8, vote: 3, commit: 50 };
+
+fn values() -> Vec<Vec<u8>> {
+    (0..6).map(|at| vec![at as u8 + 1; 1500]).collect()
+}
+
+/// Installs the snapshot; its chunk is the list of places. `None` once the disk has failed.
+fn install(log: &mut Log, reader: &Reader) -> Option<()> {
+    let mut installer = log.begin_install(SNAPSHOT);
+    let mut chunk = Vec::new();
+    for value in values() {
+        match installer.write_value(&value, crc32c::crc32c(&value)) {
+            Ok(place) => chunk.extend(place.to_le_bytes()),
+            Err(error) => {
+                let _ = log.install_done(installer.abandon(error), HARD_STATE);
+                return None;
+            }
+        }
+    }
+    installer.write_chunk(&chunk).expect("small chunks wait in memory");
+    let append = log.install_done(installer.finish(), HARD_STATE).ok()?;
+    for place in places(&chunk) {
+        reader.retain(place, 1500);
+    }
+    log.install_switched();
+    log.complete(WriteJob::run_all(vec![append.job], &no_clock)).ok()?;
+    Some(())
+}
+
+fn places(chunk: &[u8]) -> Vec<u64> {
+    chunk.chunks(8).map(|bytes| u64::from_le_bytes(bytes.try_into().expect("eight bytes"))).collect()
+}
+
+/// A log of entries that the snapshot supersedes.
+fn lagging() -> Rig {
+    let mut rig = Rig::new();
+    for index in 1..=12 {
+        let entry = rig.entry(index, 2, 700);
+        rig.append(Some(HardState { term: 2, vote: 1, commit: index - 1 }), vec![entry]);
+    }
+    assert!(rig.sync());
+    rig
+}
+
+fn check_installed(opened: &mut Opened) {
+    let checkpoint = opened.recovered.checkpoint.as_ref().expect("the snapshot's");
+    assert_eq!(checkpoint.id, SNAPSHOT);
+    assert_eq!((opened.recovered.first_index, opened.recovered.last_index), (51, 50));
+    assert_eq!(opened.log.term(50), Some(7));
+    assert!(opened.recovered.hard_state.commit == 50 && opened.recovered.hard_state.term >= 7);
+    let chunk = checkpoint.chunks().next().expect("a chunk").expect("an intact chunk");
+    for (place, value) in places(&chunk.bytes).into_iter().zip(values()) {
+        opened.reader.retain(place, 1500);
+        let read = opened.reader.pin().read(place, 1500, crc32c::crc32c(&value));
+        assert_eq!(read.expect("a value of the snapshot"), value);
+    }
+    opened.log.loaded().expect("all values are there");
+}
+
+fn check_before(rig: &Rig, opened: &Opened) {
+    assert!(opened.recovered.checkpoint.is_none());
+    assert_eq!(opened.recovered.last_index, 12);
+    assert_eq!(opened.recovered.hard_state, rig.state().hard_state);
+}
+
+#[test]
+fn a_crash_at_any_operation_leaves_before_or_after() {
+    let mut whole = lagging();
+    let before = whole.disk.changes();
+    install(&mut whole.log, &whole.reader).expect("the disk is well");
+    let changes = whole.disk.changes() - before;
+    let (mut installed, mut not) = (0, 0);
+    for stop in 0..=changes {
+        for choice in 0..3 {
+            let mut rig = lagging();
+            rig.disk.stop_after(stop);
+            let done = install(&mut rig.log, &rig.reader);
+            let disk = rig.disk.crash(&mut |below| choice % below);
+            let mut opened = open(&disk, &options()).expect("a crash is not corruption");
+            if opened.recovered.checkpoint.is_some() {
+                check_installed(&mut opened);
+                installed += 1;
+            } else {
+                assert!(done.is_none(), "an installation that was reported is lost");
+                check_before(&rig, &opened);
+                not += 1;
+            }
+        }
+    }
+    assert!(installed > 3 && not > 3);
+}
+
+#[test]
+fn the_log_goes_on_behind_a_snapshot_and_the_old_files_go() {
+    let mut rig = lagging();
+    let old: Vec<String> = rig.disk.list(Path::new("/data/member/wal")).expect("the directory is there");
+    install(&mut rig.log, &rig.reader).expect("the disk is well");
+    rig.background(false);
+    let names = rig.disk.list(Path::new("/data/member/wal")).expect("the directory is there");
+    assert!(names.iter().all(|name| !old.contains(name)), "{names:?}");
+    let entry = rig.entry(51, 8, 100);
+    let append = rig.log.append(None, vec![entry.clone()]);
+    rig.log.complete(WriteJob::run_all(vec![append.job], &no_clock)).expect("the disk is well");
+    let disk: MemDisk = rig.disk.crash(&mut |_| 1);
+    let opened = open(&disk, &options()).expect("a crash is not corruption");
+    assert_eq!(opened.recovered.hard_state, HARD_STATE);
+    let entries: Vec<_> = opened.log.replay(51).map(|item| item.expect("intact").0).collect();
+    assert_eq!(entries, [entry]);
+}
+
+#[test]
+fn a_value_that_does_not_check_is_refused() {
+    let mut rig = lagging();
+    let mut installer = rig.log.begin_install(SNAPSHOT);
+    let error = installer.write_value(b"value", 1).expect_err("it does not check");
+    assert!(rig.log.install_done(installer.abandon(error), HARD_STATE).is_err());
+    assert_eq!(rig.log.last_index(), 12);
+}

@@ -1,0 +1,317 @@
+//! A small store lives on a log through crashes, checkpoints, relocation and freeing. Whatever happens, every value it
+//! references can be read, and a pin keeps what it saw.
+
+mod rig;
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use log::{
+    CheckpointKind, Entry, Fault, HardState, Log, LogId, MemDisk, Opened, Operation, Options, Pin, Reader,
+    Stored, WriteJob, file_of,
+};
+use proptest::prelude::*;
+use proptest::test_runner::Config;
+use rig::{create, no_clock, open, options};
+
+type Values = BTreeMap<u8, Stored>;
+type Contents = BTreeMap<u8, Bytes>;
+
+#[derive(Debug, Clone)]
+enum Step {
+    /// Sets a key to a value of this length.
+    Put {
+        key: u8,
+        len: usize,
+    },
+    Delete {
+        key: u8,
+    },
+    Sync,
+    Seal,
+    Checkpoint(CheckpointKind),
+    Relocate,
+    Background {
+        idle: bool,
+    },
+    Pin,
+    Unpin,
+    /// A read fault: the bytes are fine, the call is not.
+    ReadFails,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let kind = prop_oneof![Just(CheckpointKind::Base), Just(CheckpointKind::Delta)];
+    prop_oneof![
+        12 => (0..6_u8, 0..1200_usize).prop_map(|(key, len)| Step::Put { key, len }),
+        3 => (0..6_u8).prop_map(|key| Step::Delete { key }),
+        6 => Just(Step::Sync),
+        1 => Just(Step::Seal),
+        4 => kind.prop_map(Step::Checkpoint),
+        3 => Just(Step::Relocate),
+        5 => any::<bool>().prop_map(|idle| Step::Background { idle }),
+        1 => Just(Step::Pin),
+        1 => Just(Step::Unpin),
+        1 => Just(Step::ReadFails),
+    ]
+}
+
+/// What a key holds after each index: the truth that survives every crash.
+#[derive(Default)]
+struct Model {
+    entries: Vec<Entry>,
+}
+
+impl Model {
+    /// A payload is a key, and a value unless it deletes.
+    fn contents(&self, index: u64) -> Contents {
+        let mut contents = Contents::new();
+        for entry in &self.entries[..index as usize] {
+            match entry.kind {
+                0 => contents.insert(entry.payload[0], entry.payload.slice(1..)),
+                _ => contents.remove(&entry.payload[0]),
+            };
+        }
+        contents
+    }
+}
+
+struct Store {
+    disk: MemDisk,
+    log: Log,
+    reader: Reader,
+    values: Values,
+    applied: u64,
+    /// Keys changed since the last checkpoint.
+    changed: Vec<u8>,
+    unwritten: Vec<WriteJob>,
+    unapplied: Vec<(Entry, u64)>,
+    pinned: Option<(Pin, Values, u64)>,
+}
+
+fn settings(separate_wal: bool) -> Options {
+    let wal_dir = separate_wal.then(|| "/wal".into());
+    Options { wal_dir, wal_dir_bytes: 8000, ..options() }
+}
+
+fn stored(entry: &Entry, place: u64) -> Stored {
+    let value = &entry.payload[1..];
+    Stored { place: place + 1, len: value.len() as u32, checksum: crc32c::crc32c(value) }
+}
+
+impl Store {
+    fn start(disk: MemDisk, options: &Options, model: &mut Model) -> Store {
+        let Opened { log, reader, recovered } = open(&disk, options).expect("a crash is not corruption");
+        assert!(recovered.warnings.len() < 3);
+        let mut store = Store {
+            disk,
+            log,
+            reader,
+            values: Values::new(),
+            applied: 0,
+            changed: Vec::new(),
+            unwritten: Vec::new(),
+            unapplied: Vec::new(),
+            pinned: None,
+        };
+        if let Some(checkpoint) = &recovered.checkpoint {
+            for chunk in checkpoint.chunks() {
+                store.load(&chunk.expect("an intact checkpoint").bytes);
+            }
+            store.applied = checkpoint.id.index;
+        }
+        for item in store.log.replay(store.applied + 1) {
+            let (entry, place) = item.expect("an intact entry");
+            store.apply(&entry, place);
+        }
+        store.log.loaded().expect("every file is there");
+        model.entries.truncate(recovered.last_index as usize);
+        store.check(model);
+        store
+    }
+
+    fn set(&mut self, key: u8, value: Option<Stored>) {
+        if let Some(value) = value {
+            self.reader.retain(value.place, value.len);
+        }
+        let before = match value {
+            Some(value) => self.values.insert(key, value),
+            None => self.values.remove(&key),
+        };
+        if let Some(before) = before {
+            self.reader.release(before.place, before.len);
+        }
+    }
+
+    fn apply(&mut self, entry: &Entry, place: u64) {
+        assert_eq!(entry.index, self.applied + 1);
+        let key = entry.payload[0];
+        self.set(key, (entry.kind == 0).then(|| stored(entry, place)));
+        self.changed.push(key);
+        self.applied = entry.index;
+    }
+
+    fn load(&mut self, chunk: &[u8]) {
+        for item in chunk.chunks(17) {
+            let word = |at: usize| u32::from_le_bytes(item[at..at + 4].try_into().expect("four bytes"));
+            let place = u64::from(word(1)) | u64::from(word(5)) << 32;
+            let value = (place > 0).then(|| Stored { place, len: word(9), checksum: word(13) });
+            self.set(item[0], value);
+        }
+    }
+
+    fn chunk(&self, keys: impl Iterator<Item = u8>) -> Vec<u8> {
+        let mut chunk = Vec::new();
+        for key in keys {
+            let value = self.values.get(&key).copied().unwrap_or(Stored { place: 0, len: 0, checksum: 0 });
+            chunk.push(key);
+            chunk.extend(value.place.to_le_bytes());
+            chunk.extend(value.len.to_le_bytes());
+            chunk.extend(value.checksum.to_le_bytes());
+        }
+        chunk
+    }
+
+    fn append(&mut self, model: &mut Model, kind: u8, payload: Vec<u8>) {
+        let index = model.entries.len() as u64 + 1;
+        let entry = Entry { term: 1, index, kind, payload: payload.into() };
+        model.entries.push(entry.clone());
+        let state = HardState { term: 1, vote: 1, commit: self.applied };
+        let append = self.log.append(Some(state), vec![entry.clone()]);
+        self.unwritten.push(append.job);
+        self.unapplied.push((entry, append.places[0]));
+    }
+
+    fn sync(&mut self) -> bool {
+        let jobs = std::mem::take(&mut self.unwritten);
+        if self.log.complete(WriteJob::run_all(jobs, &no_clock)).is_err() {
+            return false;
+        }
+        for (entry, place) in std::mem::take(&mut self.unapplied) {
+            self.apply(&entry, place);
+        }
+        true
+    }
+
+    fn checkpoint(&mut self, kind: CheckpointKind) {
+        let newest = self.log.checkpoint_id();
+        let kind = if newest.is_none() { CheckpointKind::Base } else { kind };
+        if self.applied == 0 {
+            return;
+        }
+        let chunk = match kind {
+            CheckpointKind::Base => self.chunk(0..6),
+            CheckpointKind::Delta => self.chunk(self.changed.iter().copied()),
+        };
+        let mut writer = self.log.begin_checkpoint(kind, LogId { index: self.applied, term: 1 });
+        writer.write(&chunk).expect("small chunks wait in memory");
+        if self.log.checkpoint_done(writer.finish()).is_ok() {
+            self.changed.clear();
+            self.log.truncate_to(self.applied);
+        }
+    }
+
+    fn relocate(&mut self) {
+        for candidate in self.log.relocation_candidates(u64::MAX, true).into_iter().take(2) {
+            let inside = self.values.iter().filter(|(_, value)| file_of(value.place) == candidate.file);
+            let (keys, values): (Vec<u8>, Vec<Stored>) = inside.filter(|(_, value)| value.len > 0).unzip();
+            let done = self.log.relocate(values.clone()).run();
+            let Ok(moved) = self.log.relocated(done) else { continue };
+            for ((key, value), place) in keys.into_iter().zip(values).zip(moved.places) {
+                if let Ok(place) = place {
+                    self.set(key, Some(Stored { place, ..value }));
+                    self.changed.push(key);
+                }
+            }
+            if let Some(file) = moved.file {
+                self.log.relocation_switched(file);
+            }
+        }
+    }
+
+    /// Runs a step; false once the disk has failed for good.
+    fn run(&mut self, model: &mut Model, step: &Step) -> bool {
+        match step {
+            Step::Put { key, len } => {
+                let mut payload = vec![(len % 251) as u8 ^ model.entries.len() as u8; len + 1];
+                payload[0] = *key;
+                self.append(model, 0, payload);
+            }
+            Step::Delete { key } => self.append(model, 1, vec![*key]),
+            Step::Sync => return self.sync(),
+            Step::Seal => self.unwritten.extend(self.log.seal()),
+            Step::Checkpoint(kind) => self.checkpoint(*kind),
+            Step::Relocate => self.relocate(),
+            Step::Background { idle } => {
+                for _ in 0..50 {
+                    let Some(job) = self.log.next_job(*idle) else { break };
+                    let _ = self.log.background_done(job.run());
+                }
+            }
+            Step::Pin => self.pinned = Some((self.reader.pin(), self.values.clone(), self.applied)),
+            Step::Unpin => {
+                if let Some((pin, values, applied)) = self.pinned.take() {
+                    check_values(&pin, &values, &model.contents(applied));
+                }
+            }
+            Step::ReadFails => {
+                let kind = std::io::ErrorKind::Other;
+                self.disk.inject(Fault { operation: Operation::Read, after: 0, kind });
+            }
+        }
+        true
+    }
+
+    fn check(&self, model: &Model) {
+        check_values(&self.reader.pin(), &self.values, &model.contents(self.applied));
+        let live: u64 = self.values.values().map(|value| u64::from(value.len)).sum();
+        assert_eq!(self.reader.live_bytes(), live);
+    }
+}
+
+fn check_values(pin: &Pin, values: &Values, contents: &Contents) {
+    assert!(values.keys().eq(contents.keys()));
+    let references: Vec<Stored> = values.values().copied().collect();
+    for (read, value) in pin.read_many(&references).into_iter().zip(contents.values()) {
+        match read {
+            // An injected fault may strike a lone read of a run that was tried again.
+            Err(log::ReadError::Io { .. }) => {}
+            read => assert_eq!(read.expect("a live value"), value),
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(Config { cases: 96, max_shrink_iters: 500, ..Config::default() })]
+
+    #[test]
+    fn live_values_survive_many_lives(
+        lives in prop::collection::vec((prop::collection::vec(step(), 1..60), 0..120_u64), 1..5),
+        separate_wal in any::<bool>(),
+        seed in any::<u64>(),
+    ) {
+        let options = settings(separate_wal);
+        let mut disk = MemDisk::new();
+        create(&disk, &options).expect("an empty disk takes a log");
+        let mut model = Model::default();
+        let mut random = seed | 1;
+        for (steps, stop) in lives {
+            let mut store = Store::start(disk, &options, &mut model);
+            store.disk.stop_after(stop);
+            for step in &steps {
+                if !store.run(&mut model, step) {
+                    break;
+                }
+            }
+            let applied = store.applied;
+            disk = store.disk.crash(&mut |below| {
+                random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                (random >> 33) % below
+            });
+            let mut after = Model { entries: model.entries.clone() };
+            let again = Store::start(disk.clone(), &options, &mut after);
+            prop_assert!(again.applied >= applied, "an acknowledged entry is lost");
+            drop(again);
+        }
+    }
+}

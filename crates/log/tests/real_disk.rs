@@ -1,0 +1,66 @@
+//! The same on the file system of this machine: nothing here may depend on the disk in memory.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use log::{
+    CheckpointKind, Disk, Entry, HardState, Identity, Log, LogId, OpenError, Opened, Options, RealDisk,
+    Stored, WriteJob,
+};
+
+const IDENTITY: Identity = Identity { cluster_id: 1, member_id: 2, incarnation: 3 };
+const HARD_STATE: HardState = HardState { term: 1, vote: 2, commit: 0 };
+
+fn entry(index: u64) -> Entry {
+    Entry { term: 1, index, kind: 0, payload: vec![index as u8; 3000].into() }
+}
+
+#[test]
+fn a_log_on_a_real_disk_is_written_locked_recycled_and_opened_again() {
+    let dir = tempfile::tempdir().expect("a directory for tests");
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+    let options = Options { segment_bytes: 64 << 10, tail_bytes: 0, ..Options::new(dir.path().join("data")) };
+    Log::create(&disk, &options, IDENTITY).expect("an empty directory takes a log");
+    let Opened { mut log, reader, .. } = Log::open(&disk, &options).expect("a new log");
+    match Log::open(&disk, &options).map(|_| ()) {
+        Err(OpenError::Locked { holder, .. }) => {
+            assert_eq!(holder, format!("process {}", std::process::id()));
+        }
+        other => panic!("{other:?}"),
+    }
+
+    let start = Instant::now();
+    let mut values = Vec::new();
+    for index in 1..=100 {
+        let entry = entry(index);
+        let checksum = crc32c::crc32c(&entry.payload);
+        let hard_state = (index == 1).then_some(HARD_STATE);
+        let append = log.append(hard_state, vec![entry]);
+        values.push(Stored { place: append.places[0], len: 3000, checksum });
+        let done = WriteJob::run_all(vec![append.job], &|| start.elapsed());
+        assert!(done.sync_times.iter().all(|time| *time > Duration::ZERO));
+        log.complete(done).expect("the disk is well");
+        while let Some(job) = log.next_job(true) {
+            log.background_done(job.run()).expect("the disk is well");
+        }
+        if index % 40 == 0 {
+            let mut writer = log.begin_checkpoint(CheckpointKind::Base, LogId { index, term: 1 });
+            writer.write(&index.to_le_bytes()).expect("the disk is well");
+            log.checkpoint_done(writer.finish()).expect("the disk is well");
+            log.truncate_to(index);
+        }
+    }
+    for (read, index) in reader.pin().read_many(&values[80..]).into_iter().zip(81..) {
+        assert_eq!(read.expect("an intact value"), entry(index).payload);
+    }
+    drop((log, reader));
+
+    let Opened { log, recovered, .. } = Log::open(&disk, &options).expect("an intact log");
+    assert_eq!(recovered.identity, IDENTITY);
+    assert_eq!(recovered.hard_state, HardState { commit: 80, ..HARD_STATE });
+    let checkpoint = recovered.checkpoint.expect("there is one");
+    let chunks: Vec<_> = checkpoint.chunks().map(|chunk| chunk.expect("an intact chunk").bytes).collect();
+    assert_eq!((checkpoint.id.index, chunks), (80, vec![80_u64.to_le_bytes().to_vec().into()]));
+    let entries: Vec<_> = log.replay(81).map(|item| item.expect("an intact entry").0).collect();
+    assert_eq!(entries, (81..=100).map(entry).collect::<Vec<_>>());
+}

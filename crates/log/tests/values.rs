@@ -1,0 +1,242 @@
+//! Values: read by place, counted by file, relocated, and freed when nobody can come asking any more.
+
+mod rig;
+
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use log::{CheckpointKind, Disk, Fault, LogId, Operation, Options, ReadError, Space, Stored, file_of};
+use rig::{Rig, open, options};
+
+/// Appends and syncs entries of 500 bytes until they lie in `files` files; returns their values.
+fn fill(rig: &mut Rig, files: usize) -> Vec<Stored> {
+    let mut values: Vec<Stored> = Vec::new();
+    while values.iter().map(|value| file_of(value.place)).collect::<std::collections::BTreeSet<_>>().len()
+        <= files
+    {
+        let entry = rig.entry(rig.state().entries.len() as u64 + 1, 1, 500);
+        let checksum = crc32c::crc32c(&entry.payload);
+        let place = rig.append(None, vec![entry])[0];
+        rig.reader.retain(place, 500);
+        values.push(Stored { place, len: 500, checksum });
+    }
+    assert!(rig.sync());
+    values
+}
+
+fn value(rig: &Rig, at: usize) -> Bytes {
+    rig.state().entries[at].payload.clone()
+}
+
+fn last(rig: &Rig) -> LogId {
+    let entry = rig.state().entries.last().expect("there are entries");
+    LogId { index: entry.index, term: entry.term }
+}
+
+fn truncate(rig: &mut Rig) {
+    let last = last(rig);
+    rig.log.truncate_to(last.index);
+}
+
+fn wal_files(rig: &Rig) -> Vec<String> {
+    rig.disk.list(Path::new("/data/member/wal")).expect("the directory is there")
+}
+
+#[test]
+fn values_are_read_from_memory_and_from_disk_in_the_order_asked() {
+    let mut rig = Rig::new();
+    let values = fill(&mut rig, 3);
+    let pin = rig.reader.pin();
+    let backwards: Vec<Stored> = values.iter().rev().copied().collect();
+    for (at, read) in pin.read_many(&backwards).into_iter().enumerate() {
+        assert_eq!(read.expect("an intact value"), value(&rig, values.len() - 1 - at));
+    }
+    for (at, stored) in values.iter().enumerate() {
+        let part = pin.read(stored.place + 10, 5, crc32c::crc32c(&value(&rig, at)[10..15]));
+        assert_eq!(part.expect("a part of a payload"), value(&rig, at).slice(10..15));
+    }
+    assert_eq!(rig.reader.live_bytes(), 500 * values.len() as u64);
+    assert!(rig.reader.file_bytes() > rig.reader.live_bytes());
+}
+
+#[test]
+fn a_value_that_does_not_check_is_an_error_that_names_the_file_and_is_remembered() {
+    let mut rig = Rig::new();
+    let values = fill(&mut rig, 3);
+    let bad = values[1];
+    let path = PathBuf::from(format!("/data/member/wal/{:08x}.seg", file_of(bad.place)));
+    rig.disk.flip_bit(&path, u64::from(bad.place as u32) + 7, 3).expect("the file is there");
+    let reads = rig.reader.pin().read_many(&values[..3]);
+    assert!(reads[0].is_ok() && reads[2].is_ok());
+    match &reads[1] {
+        Err(ReadError::Damaged { path: found, offset, len }) => {
+            assert_eq!((found, *offset, *len), (&path, u64::from(bad.place as u32), 500));
+        }
+        other => panic!("{other:?}"),
+    }
+    let damaged = rig.reader.damaged();
+    assert_eq!((damaged.len(), damaged[0].place), (1, bad.place));
+
+    let done = rig.log.heal_values(vec![(value(&rig, 1), bad.checksum)]).run();
+    let healed = rig.log.relocated(done).expect("the disk is well");
+    let place = *healed.places[0].as_ref().expect("the value was written");
+    let read = rig.reader.pin().read(place, bad.len, bad.checksum);
+    assert_eq!(read.expect("the healed value"), value(&rig, 1));
+}
+
+#[test]
+fn a_damaged_entry_is_healed_in_place() {
+    let mut rig = Rig::new();
+    let values = fill(&mut rig, 3);
+    let bad = values[0];
+    let path = PathBuf::from(format!("/data/member/wal/{:08x}.seg", file_of(bad.place)));
+    rig.disk.flip_bit(&path, u64::from(bad.place as u32), 0).expect("the file is there");
+    let read = |rig: &Rig| rig.log.read_entries(1, 3, u64::MAX).expect("in range").run();
+    assert!(matches!(read(&rig), Err(ReadError::Damaged { .. })));
+    let entry = rig.state().entries[0].clone();
+    let wrong = log::Entry { term: 9, ..entry.clone() };
+    assert!(rig.log.heal_entry(wrong).is_err());
+    rig.log.heal_entry(entry).expect("the entry of the log").run().expect("the disk is well");
+    assert_eq!(read(&rig).expect("healed"), rig.state().entries[..2]);
+    assert!(rig.reader.damaged().is_empty());
+}
+
+#[test]
+fn laggards_read_entries_within_a_limit_of_bytes() {
+    let mut rig = Rig::new();
+    fill(&mut rig, 2);
+    let read = |from, to, max| rig.log.read_entries(from, to, max).map(|job| job.run().expect("intact"));
+    assert_eq!(read(2, 5, 1200).expect("in range"), rig.state().entries[1..3]);
+    assert_eq!(read(2, 5, 1).expect("in range"), rig.state().entries[1..2], "at least one");
+    assert!(matches!(read(0, 5, 1), Err(ReadError::NoEntry { index: 0, first: 1, .. })));
+    assert!(read(u64::MAX, u64::MAX, 1).is_err());
+}
+
+#[test]
+fn a_file_is_freed_after_switch_checkpoint_and_the_last_old_pin() {
+    let mut rig = Rig::new();
+    let values = fill(&mut rig, 4);
+    let first_file = file_of(values[0].place);
+    let in_first = values.iter().filter(|value| file_of(value.place) == first_file).count();
+    for dead in &values[1..in_first] {
+        rig.reader.release(dead.place, dead.len);
+    }
+    assert!(
+        rig.log.relocation_candidates(u64::MAX, false).is_empty(),
+        "raft and replay still need the files"
+    );
+    assert!(rig.checkpoint(CheckpointKind::Base));
+    truncate(&mut rig);
+    let candidates = rig.log.relocation_candidates(u64::MAX, false);
+    assert_eq!(candidates.iter().map(|file| file.file).collect::<Vec<_>>(), [first_file]);
+    assert!(rig.log.relocation_candidates(0, false).is_empty(), "nothing lies below the watermark");
+
+    let old_pin = rig.reader.pin();
+    let done = rig.log.relocate(vec![values[0]]).run();
+    let moved = rig.log.relocated(done).expect("the disk is well");
+    let place = *moved.places[0].as_ref().expect("an intact value");
+    assert!(rig.checkpoint(CheckpointKind::Delta), "before the switch");
+    rig.reader.retain(place, 500);
+    rig.reader.release(values[0].place, 500);
+    rig.log.relocation_switched(moved.file.expect("a value was copied"));
+    rig.background(false);
+    let name = format!("{first_file:08x}.seg");
+    assert!(wal_files(&rig).contains(&name), "the durable checkpoint still references it");
+
+    assert!(rig.checkpoint(CheckpointKind::Delta));
+    rig.background(false);
+    assert!(wal_files(&rig).contains(&name), "a pin is older than the switch");
+    let read = old_pin.read(values[0].place, 500, values[0].checksum);
+    assert_eq!(read.expect("pinned files stay"), value(&rig, 0));
+    drop(old_pin);
+    rig.background(false);
+    assert!(!wal_files(&rig).contains(&name));
+    let read = rig.reader.pin().read(place, 500, values[0].checksum);
+    assert_eq!(read.expect("the relocated value"), value(&rig, 0));
+}
+
+#[test]
+fn relocated_values_survive_a_crash_and_orphans_go() {
+    let mut rig = Rig::new();
+    let values = fill(&mut rig, 3);
+    let done = rig.log.relocate(values[..2].to_vec()).run();
+    let moved = rig.log.relocated(done).expect("the disk is well");
+    let place = *moved.places[1].as_ref().expect("an intact value");
+    drop(rig.log);
+    let disk = rig.disk.crash(&mut |_| 0);
+    let mut opened = open(&disk, &options()).expect("a crash is not corruption");
+    opened.reader.retain(place, 500);
+    opened.log.loaded().expect("the data segment is durable");
+    let read = opened.reader.pin().read(place, 500, values[1].checksum);
+    assert_eq!(read.expect("the relocated value"), rig.states.last().expect("a state").entries[1].payload);
+    drop(opened);
+
+    let mut opened = open(&disk, &options()).expect("nothing changed");
+    opened.log.loaded().expect("nothing is referenced");
+    while let Some(job) = opened.log.next_job(false) {
+        opened.log.background_done(job.run()).expect("the disk is well");
+    }
+    let data = disk.list(Path::new("/data/member/data")).expect("the directory is there");
+    assert!(data.is_empty(), "{data:?}");
+}
+
+#[test]
+fn a_missing_file_of_live_values_is_named() {
+    let mut rig = Rig::new();
+    fill(&mut rig, 1);
+    drop(rig.log);
+    let mut opened = open(&rig.disk.fork(), &options()).expect("an intact log");
+    opened.reader.retain(0x77 << 32 | 100, 10);
+    let error = opened.log.loaded().expect_err("there is no such file").to_string();
+    assert!(error.contains("00000077"), "{error}");
+}
+
+#[test]
+fn sealed_segments_move_out_of_a_separate_wal_directory() {
+    let options =
+        Options { wal_dir: Some("/wal".into()), wal_dir_bytes: 6000, reserve_segments: 0, ..options() };
+    let mut rig = Rig::with(&options);
+    let values = fill(&mut rig, 4);
+    let pin = rig.reader.pin();
+    rig.background(false);
+    let moved = rig.disk.list(Path::new("/data/member/data")).expect("the directory is there");
+    assert!(!moved.is_empty());
+    drop(pin);
+    rig.background(false);
+    let left = rig.disk.list(Path::new("/wal")).expect("the directory is there");
+    assert!(moved.iter().all(|name| !left.contains(name)), "{moved:?} {left:?}");
+    for (at, read) in rig.reader.pin().read_many(&values).into_iter().enumerate() {
+        assert_eq!(read.expect("an intact value"), value(&rig, at));
+    }
+    rig.check(open(&rig.disk.fork(), &options).expect("a log in two directories"));
+}
+
+#[test]
+fn a_full_disk_is_low_space_while_the_reserve_lasts() {
+    let mut rig = Rig::new();
+    rig.background(false);
+    assert_eq!(rig.log.space(), Space::Ok);
+    rig.disk.set_capacity(Some(0));
+    fill(&mut rig, 0);
+    rig.background(false);
+    assert_eq!(rig.log.space(), Space::Low);
+    fill(&mut rig, 1);
+    rig.disk.set_capacity(None);
+    rig.log.retry_space();
+    rig.background(false);
+    assert_eq!(rig.log.space(), Space::Ok);
+}
+
+#[test]
+fn a_failed_sync_is_fatal_and_a_failed_checkpoint_is_not() {
+    let mut rig = Rig::new();
+    fill(&mut rig, 1);
+    rig.disk.inject(Fault { operation: Operation::Sync, after: 0, kind: std::io::ErrorKind::Other });
+    assert!(!rig.checkpoint(CheckpointKind::Base));
+    assert!(rig.checkpoint(CheckpointKind::Base));
+    let entry = rig.entry(last(&rig).index + 1, 1, 10);
+    rig.append(None, vec![entry]);
+    rig.disk.inject(Fault { operation: Operation::Sync, after: 0, kind: std::io::ErrorKind::Other });
+    assert!(!rig.sync());
+    rig.check(open(&rig.disk.crash(&mut |_| 1), &options()).expect("recovery is the way back"));
+}

@@ -1,0 +1,65 @@
+//! What a member is told at its start. Plain data with working defaults; `server` fills it from the flags.
+
+use crate::batch::Origin;
+
+/// A member named by `--initial-cluster`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InitialMember {
+    /// Its id; see [`crate::identity`].
+    pub id: u64,
+    /// Its name.
+    pub name: String,
+    /// Its peer URLs.
+    pub peer_urls: Vec<String>,
+}
+
+/// The configuration of one member. What must be equal on all members is marked so.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Equal on all members.
+    pub cluster_id: u64,
+    /// This member.
+    pub member_id: u64,
+    /// Drawn at random when the data directory is made.
+    pub incarnation: u64,
+    /// Drawn at random at every start; tells this run's commands from those of earlier ones.
+    pub start: u64,
+    /// Seeds election timeouts.
+    pub seed: u64,
+    /// `--name`.
+    pub name: String,
+    /// `--advertise-client-urls`.
+    pub client_urls: Vec<String>,
+    /// The members a new cluster starts with. Equal on all members.
+    pub initial_cluster: Vec<InitialMember>,
+    /// `--heartbeat-interval`, one tick.
+    pub tick_ns: u64,
+    /// `--election-timeout` in ticks.
+    pub election_ticks: u32,
+    /// `--pre-vote`.
+    pub pre_vote: bool,
+    /// Commands applied before a checkpoint is written and the log before it may go.
+    pub checkpoint_commands: u64,
+    /// Referenced bytes past which commands that grow the store are refused; 0 for no such limit.
+    pub quota_bytes: u64,
+    /// Applying a batch for longer than this is worth a notice, in nanoseconds.
+    pub slow_apply_ns: u64,
+}
+
+/// Commands between checkpoints unless `--snapshot-count` was given: about 100 ms of replay.
+pub const DEFAULT_CHECKPOINT_COMMANDS: u64 = 100_000;
+
+/// Time a request has for agreement, beside two election timeouts; etcd's.
+const AGREEMENT_NS: u64 = 5_000_000_000;
+
+impl Config {
+    /// How long a request may wait for its answer.
+    pub fn request_timeout_ns(&self) -> u64 {
+        AGREEMENT_NS + 2 * self.tick_ns * u64::from(self.election_ticks)
+    }
+
+    /// Where this run's commands come from.
+    pub fn origin(&self) -> Origin {
+        Origin { member: self.member_id, start: self.start }
+    }
+}

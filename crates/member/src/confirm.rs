@@ -1,0 +1,223 @@
+//! Linearizable reads and leases: what waits for a confirm round, and what happens when it is won.
+
+use std::collections::BTreeMap;
+
+use crate::batch::Kind;
+use crate::frame::{Frame, LeaseAnswer};
+use crate::io::{Answer, Now, Output};
+use crate::lease::{Expiry, KeepAlive, LeaseClock, MAX_RECORDED_PER_COMMAND};
+use crate::member::Member;
+use crate::reads::{LeaseReader, Reader};
+
+/// The leader's duty towards leases.
+#[derive(Debug, Default)]
+pub(crate) struct LeaseDuty {
+    pub(crate) clock: LeaseClock,
+    /// Whether an entry of the own term is applied: before that nothing is said about leases.
+    pub(crate) active: bool,
+    /// Renewals that wait for a command about their lease to be applied.
+    held: BTreeMap<i64, Vec<LeaseReader>>,
+}
+
+impl LeaseDuty {
+    /// Leadership is gone.
+    pub(crate) fn stop(&mut self) {
+        self.clock.clear();
+        self.active = false;
+    }
+
+    /// Renewals that waited here.
+    pub(crate) fn take_held(&mut self) -> Vec<Reader> {
+        std::mem::take(&mut self.held).into_values().flatten().map(Reader::Lease).collect()
+    }
+
+    pub(crate) fn next_due_ns(&self) -> Option<u64> {
+        self.active.then(|| self.clock.next_due_ns()).flatten()
+    }
+}
+
+impl Member {
+    pub(crate) fn on_read(&mut self, now: Now, token: u64) {
+        self.waiting.insert(token, now.monotonic_ns + self.config.request_timeout_ns());
+        self.reads.arrive(Reader::Local(token));
+    }
+
+    pub(crate) fn on_lease(&mut self, now: Now, token: u64, lease: i64, renew: bool) {
+        self.waiting.insert(token, now.monotonic_ns + self.config.request_timeout_ns());
+        self.reads.arrive(Reader::Lease(LeaseReader { peer: None, sequence: token, lease, renew }));
+    }
+
+    pub(crate) fn on_read_ask(&mut self, from: u64, round: u64, out: &mut Output) {
+        if self.leadership.leading {
+            self.reads.arrive(Reader::Peer { peer: from, round });
+        } else {
+            self.send(from, &Frame::ReadAnswer(round, None), out);
+        }
+    }
+
+    pub(crate) fn on_lease_ask(
+        &mut self,
+        from: u64,
+        sequence: u64,
+        lease: i64,
+        renew: bool,
+        out: &mut Output,
+    ) {
+        if self.leadership.leading {
+            self.reads.arrive(Reader::Lease(LeaseReader { peer: Some(from), sequence, lease, renew }));
+        } else {
+            self.send(from, &Frame::LeaseAnswer(sequence, LeaseAnswer::NotLeader), out);
+        }
+    }
+
+    /// The leader spoke about a lease of a client of ours. A former leader's "not me" sends the question on.
+    pub(crate) fn on_lease_answer(&mut self, sequence: u64, answer: LeaseAnswer, out: &mut Output) {
+        let Some(question) = self.asked_leases.remove(&sequence) else { return };
+        if answer == LeaseAnswer::NotLeader {
+            self.reads.arrive(Reader::Lease(question));
+        } else {
+            self.answer(sequence, Answer::Lease(answer), out);
+        }
+    }
+
+    /// Rounds that ended with a leadership: their readers were taken back when it changed; peers must hear of it.
+    pub(crate) fn retry_dropped_reads(&mut self, dropped: Vec<u64>, out: &mut Output) {
+        for token in dropped {
+            for reader in self.reads.dropped(token) {
+                match reader {
+                    Reader::Peer { peer, round } => self.send(peer, &Frame::ReadAnswer(round, None), out),
+                    other => self.reads.arrive(other),
+                }
+            }
+        }
+    }
+
+    /// Begins a confirm round (leader) or asks the leader (follower) for those who wait.
+    pub(crate) fn start_reads(&mut self, now: Now, out: &mut Output) {
+        if self.leadership.leading {
+            if self.leases.active && self.reads.may_confirm(now.monotonic_ns) {
+                let token = self.reads.confirm(now.monotonic_ns);
+                if self.consensus.read(token).is_ok() {
+                    self.consensus.start_round();
+                }
+            }
+        } else if self.up.contains(&self.leadership.leader) {
+            let leader = self.leadership.leader;
+            for question in self.reads.take_local_leases() {
+                let LeaseReader { sequence, lease, renew, .. } = question;
+                self.send(leader, &Frame::LeaseAsk { sequence, lease, renew }, out);
+                self.asked_leases.insert(sequence, question);
+            }
+            if let Some(round) = self.reads.ask(now.monotonic_ns) {
+                self.send(leader, &Frame::ReadAsk(round), out);
+            }
+        }
+    }
+
+    /// Answers those whose index is applied.
+    pub(crate) fn release_reads(&mut self, now: Now, out: &mut Output) {
+        for reader in self.reads.take_released(self.backlog.applied()) {
+            match reader {
+                Reader::Local(token) => self.answer(token, Answer::ReadNow, out),
+                Reader::Peer { peer, round } => {
+                    let index = self.backlog.applied();
+                    self.send(peer, &Frame::ReadAnswer(round, Some(index)), out);
+                }
+                Reader::Lease(question) => self.decide_lease(now, question, out),
+            }
+        }
+    }
+
+    fn decide_lease(&mut self, now: Now, question: LeaseReader, out: &mut Output) {
+        let LeaseReader { peer, sequence, lease, renew } = question;
+        if !self.leases.active {
+            return match peer {
+                Some(_) => self.answer_lease(peer, sequence, LeaseAnswer::NotLeader, out),
+                None => self.reads.arrive(Reader::Lease(question)),
+            };
+        }
+        let verdict = if renew { self.leases.clock.keep_alive(now.monotonic_ns, lease) } else { KeepAlive::Renewed(0) };
+        match verdict {
+            KeepAlive::NotFound => self.answer_lease(peer, sequence, LeaseAnswer::NotFound, out),
+            KeepAlive::Renewed(_) => {
+                let remaining = self.leases.clock.remaining_s(now.monotonic_ns, lease);
+                let answer = remaining.map_or(LeaseAnswer::NotFound, |(remaining_s, granted_s)| {
+                    LeaseAnswer::Alive { remaining_s, granted_s }
+                });
+                self.answer_lease(peer, sequence, answer, out);
+            }
+            KeepAlive::Expiring => self.leases.held.entry(lease).or_default().push(question),
+            KeepAlive::RemoveRecordFirst => {
+                let waiting = self.leases.held.entry(lease).or_default();
+                let first = waiting.is_empty();
+                waiting.push(question);
+                if first {
+                    self.record_remainders(&[(lease, 0)]);
+                }
+            }
+        }
+    }
+
+    /// A command about these leases was applied: the clock follows, and renewals that waited for it are decided.
+    pub(crate) fn follow_leases(&mut self, now: Now, changes: &[store::LeaseChange], out: &mut Output) {
+        if !self.leases.active {
+            return;
+        }
+        for change in changes {
+            let id = match *change {
+                store::LeaseChange::Granted { id, ttl } => {
+                    self.leases.clock.granted(now.monotonic_ns, id, ttl);
+                    id
+                }
+                store::LeaseChange::Revoked { id } => {
+                    self.leases.clock.revoked(id);
+                    id
+                }
+                store::LeaseChange::Checkpointed { id, remaining } => {
+                    self.leases.clock.recorded(id, remaining);
+                    id
+                }
+                store::LeaseChange::ExpiryIgnored { id } => {
+                    self.leases.clock.not_proposed(&[id]);
+                    id
+                }
+            };
+            for question in self.leases.held.remove(&id).unwrap_or_default() {
+                self.decide_lease(now, question, out);
+            }
+        }
+    }
+
+    /// An entry of the own term is applied: from now on this leader speaks for leases.
+    pub(crate) fn take_up_leases(&mut self, now: Now) {
+        self.leases.active = true;
+        let leases = self.reader.leases(i64::MIN, usize::MAX);
+        self.leases.clock.start(now.monotonic_ns, leases.into_iter().map(|lease| (lease.id, lease.ttl, lease.remaining)));
+    }
+
+    /// Proposes what has run out, and records remainders of long leases now and then.
+    pub(crate) fn watch_leases(&mut self, now: Now) {
+        if !self.leases.active || self.transfer.is_some() {
+            return;
+        }
+        loop {
+            let leases = self.leases.clock.take_expired(now.monotonic_ns);
+            if leases.is_empty() {
+                break;
+            }
+            let expiry = Expiry { term: self.leadership.term, leases };
+            self.propose_own(Kind::LeaseExpire, expiry.encode());
+        }
+        let remainders = self.leases.clock.take_remainders(now.monotonic_ns);
+        remainders.chunks(MAX_RECORDED_PER_COMMAND).for_each(|chunk| self.record_remainders(chunk));
+    }
+
+    fn record_remainders(&mut self, remainders: &[(i64, i64)]) {
+        let checkpoints = remainders
+            .iter()
+            .map(|&(id, remaining_ttl)| api::etcdserverpb::LeaseCheckpoint { id, remaining_ttl })
+            .collect();
+        let body = api::etcdserverpb::LeaseCheckpointRequest { checkpoints };
+        self.propose_own(Kind::LeaseCheckpoint, prost::Message::encode_to_vec(&body).into());
+    }
+}

@@ -1,0 +1,347 @@
+//! What members say to each other, inside the frames of the peer streams.
+//!
+//! ```text
+//! offset size  field
+//!      0    1  kind
+//!      1    -  by kind, little-endian:
+//!   1 consensus     a message of the consensus crate
+//!   2 forward       a batch (see `batch`) of commands for the leader's inbox
+//!   3 refused       reason u8 | sequence u64 each: forwarded commands that were not and will not be proposed
+//!   4 read ask      round u64
+//!   5 read answer   round u64 | granted u8 | read index u64
+//!   6 lease ask     sequence u64 | lease i64 | renew u8
+//!   7 lease answer  sequence u64 | status u8 | remaining seconds i64 | granted seconds i64
+//!   8 state hash    applied index u64 | hash u64
+//!   9 value ask     main i64 | sub u32 | length u32 | checksum u32 | key
+//!  10 value answer  main i64 | sub u32 | checksum u32 | found u8 | value
+//! ```
+//!
+//! Forwarding is ours, not the consensus library's, so that a command is proposed at most once: a forwarded command whose
+//! fate is unknown is never sent again; one that was refused is known not to have been proposed.
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+
+/// Which of the two streams of a peer a frame takes: megabytes must never sit before a heartbeat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// Small and urgent.
+    Control,
+    /// Everything that can be large.
+    Bulk,
+}
+
+/// Why forwarded commands came back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Reason {
+    /// The receiver does not lead; the sender may try the next leader.
+    NotLeader = 1,
+    /// The leader's inbox is full.
+    TooManyRequests = 2,
+    /// The quota is used up or the disk is nearly full.
+    NoSpace = 3,
+}
+
+/// The leader's answer about a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeaseAnswer {
+    /// It lives; seconds left and seconds granted.
+    Alive {
+        /// Seconds until it runs out, as the leader's clock has it.
+        remaining_s: i64,
+        /// The TTL it was granted.
+        granted_s: i64,
+    },
+    /// There is no such lease.
+    NotFound,
+    /// The receiver does not lead (any more).
+    NotLeader,
+}
+
+/// One frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Frame {
+    /// A consensus message, still encoded.
+    Consensus(Bytes),
+    /// Commands for the leader, an encoded batch.
+    Forward(Bytes),
+    /// Commands that were not proposed.
+    Refused(Reason, Vec<u64>),
+    /// A follower asks for a read index.
+    ReadAsk(u64),
+    /// The read index of a round; `None` when the receiver does not lead.
+    ReadAnswer(u64, Option<u64>),
+    /// A follower asks the leader to renew a lease or to say what is left of it.
+    LeaseAsk {
+        /// The asker's sequence number.
+        sequence: u64,
+        /// Lease id.
+        lease: i64,
+        /// Renew, or only look.
+        renew: bool,
+    },
+    /// The answer to a lease ask.
+    LeaseAnswer(u64, LeaseAnswer),
+    /// The state hash at an applied index, to be compared.
+    StateHash {
+        /// Applied index.
+        index: u64,
+        /// The store's hash there.
+        hash: u64,
+    },
+    /// A member's copy of a value is damaged.
+    ValueAsk(ValueName),
+    /// The value, if the peer has it intact.
+    ValueAnswer(ValueName, Option<Bytes>),
+}
+
+/// Names a value across members.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ValueName {
+    /// `main` of the version's revision.
+    pub main: i64,
+    /// `sub` of the version's revision.
+    pub sub: u32,
+    /// Length in bytes.
+    pub len: u32,
+    /// CRC-32C of the value.
+    pub checksum: u32,
+    /// The key.
+    pub key: Bytes,
+}
+
+impl Frame {
+    /// The stream the frame belongs on; consensus messages say so themselves.
+    pub fn class(&self) -> Class {
+        match self {
+            Frame::Forward(_) | Frame::ValueAnswer(..) | Frame::Consensus(_) => Class::Bulk,
+            _ => Class::Control,
+        }
+    }
+
+    /// The pieces of a frame around an encoded consensus message.
+    pub fn of_consensus(message: Vec<Bytes>) -> Vec<Bytes> {
+        let mut pieces = Vec::with_capacity(1 + message.len());
+        pieces.push(Bytes::from_static(&[1]));
+        pieces.extend(message);
+        pieces
+    }
+
+    /// Encodes the frame into pieces that are sent one behind the other; large parts are not copied.
+    pub fn encode(&self) -> Vec<Bytes> {
+        let mut head = BytesMut::with_capacity(40);
+        let mut tail = None;
+        match self {
+            Frame::Consensus(message) => {
+                head.put_u8(1);
+                tail = Some(message.clone());
+            }
+            Frame::Forward(batch) => {
+                head.put_u8(2);
+                tail = Some(batch.clone());
+            }
+            Frame::Refused(reason, sequences) => {
+                head.put_u8(3);
+                head.put_u8(*reason as u8);
+                sequences.iter().for_each(|sequence| head.put_u64_le(*sequence));
+            }
+            Frame::ReadAsk(round) => {
+                head.put_u8(4);
+                head.put_u64_le(*round);
+            }
+            Frame::ReadAnswer(round, index) => {
+                head.put_u8(5);
+                head.put_u64_le(*round);
+                head.put_u8(u8::from(index.is_some()));
+                head.put_u64_le(index.unwrap_or(0));
+            }
+            Frame::LeaseAsk { sequence, lease, renew } => {
+                head.put_u8(6);
+                head.put_u64_le(*sequence);
+                head.put_i64_le(*lease);
+                head.put_u8(u8::from(*renew));
+            }
+            Frame::LeaseAnswer(sequence, answer) => encode_lease_answer(&mut head, *sequence, *answer),
+            Frame::StateHash { index, hash } => {
+                head.put_u8(8);
+                head.put_u64_le(*index);
+                head.put_u64_le(*hash);
+            }
+            Frame::ValueAsk(name) => {
+                head.put_u8(9);
+                encode_name(&mut head, name);
+                tail = Some(name.key.clone());
+            }
+            Frame::ValueAnswer(name, value) => {
+                head.put_u8(10);
+                encode_name(&mut head, name);
+                head.put_u32_le(name.key.len() as u32);
+                head.put_slice(&name.key);
+                head.put_u8(u8::from(value.is_some()));
+                tail.clone_from(value);
+            }
+        }
+        std::iter::once(head.freeze()).chain(tail).collect()
+    }
+
+    /// Decodes a frame that a peer sent; `None` for anything [`Frame::encode`] does not write.
+    pub fn decode(mut bytes: Bytes) -> Option<Frame> {
+        let kind = bytes.try_get_u8().ok()?;
+        let frame = match kind {
+            1 => return Some(Frame::Consensus(bytes)),
+            2 => return Some(Frame::Forward(bytes)),
+            3 => decode_refused(&mut bytes)?,
+            4 => Frame::ReadAsk(bytes.try_get_u64_le().ok()?),
+            5 => {
+                let round = bytes.try_get_u64_le().ok()?;
+                let granted = decode_bool(&mut bytes)?;
+                let index = bytes.try_get_u64_le().ok()?;
+                Frame::ReadAnswer(round, granted.then_some(index))
+            }
+            6 => Frame::LeaseAsk {
+                sequence: bytes.try_get_u64_le().ok()?,
+                lease: bytes.try_get_i64_le().ok()?,
+                renew: decode_bool(&mut bytes)?,
+            },
+            7 => decode_lease_answer(&mut bytes)?,
+            8 => Frame::StateHash { index: bytes.try_get_u64_le().ok()?, hash: bytes.try_get_u64_le().ok()? },
+            9 => {
+                let mut name = decode_name(&mut bytes)?;
+                name.key = bytes.split_to(bytes.len());
+                Frame::ValueAsk(name)
+            }
+            10 => decode_value_answer(&mut bytes)?,
+            _ => return None,
+        };
+        (!bytes.has_remaining()).then_some(frame)
+    }
+}
+
+fn decode_bool(bytes: &mut Bytes) -> Option<bool> {
+    match bytes.try_get_u8().ok()? {
+        0 => Some(false),
+        1 => Some(true),
+        _ => None,
+    }
+}
+
+fn decode_refused(bytes: &mut Bytes) -> Option<Frame> {
+    let reason = match bytes.try_get_u8().ok()? {
+        1 => Reason::NotLeader,
+        2 => Reason::TooManyRequests,
+        3 => Reason::NoSpace,
+        _ => return None,
+    };
+    let mut sequences = Vec::with_capacity(bytes.len() / 8);
+    while bytes.has_remaining() {
+        sequences.push(bytes.try_get_u64_le().ok()?);
+    }
+    Some(Frame::Refused(reason, sequences))
+}
+
+fn encode_lease_answer(head: &mut BytesMut, sequence: u64, answer: LeaseAnswer) {
+    let (status, remaining_s, granted_s) = match answer {
+        LeaseAnswer::Alive { remaining_s, granted_s } => (0, remaining_s, granted_s),
+        LeaseAnswer::NotFound => (1, 0, 0),
+        LeaseAnswer::NotLeader => (2, 0, 0),
+    };
+    head.put_u8(7);
+    head.put_u64_le(sequence);
+    head.put_u8(status);
+    head.put_i64_le(remaining_s);
+    head.put_i64_le(granted_s);
+}
+
+fn decode_lease_answer(bytes: &mut Bytes) -> Option<Frame> {
+    let sequence = bytes.try_get_u64_le().ok()?;
+    let status = bytes.try_get_u8().ok()?;
+    let remaining_s = bytes.try_get_i64_le().ok()?;
+    let granted_s = bytes.try_get_i64_le().ok()?;
+    let answer = match status {
+        0 => LeaseAnswer::Alive { remaining_s, granted_s },
+        1 => LeaseAnswer::NotFound,
+        2 => LeaseAnswer::NotLeader,
+        _ => return None,
+    };
+    Some(Frame::LeaseAnswer(sequence, answer))
+}
+
+fn encode_name(head: &mut BytesMut, name: &ValueName) {
+    head.put_i64_le(name.main);
+    head.put_u32_le(name.sub);
+    head.put_u32_le(name.len);
+    head.put_u32_le(name.checksum);
+}
+
+fn decode_name(bytes: &mut Bytes) -> Option<ValueName> {
+    Some(ValueName {
+        main: bytes.try_get_i64_le().ok()?,
+        sub: bytes.try_get_u32_le().ok()?,
+        len: bytes.try_get_u32_le().ok()?,
+        checksum: bytes.try_get_u32_le().ok()?,
+        key: Bytes::new(),
+    })
+}
+
+fn decode_value_answer(bytes: &mut Bytes) -> Option<Frame> {
+    let mut name = decode_name(bytes)?;
+    let key = bytes.try_get_u32_le().ok()? as usize;
+    if bytes.len() < key {
+        return None;
+    }
+    name.key = bytes.split_to(key);
+    let found = decode_bool(bytes)?;
+    let value = bytes.split_to(bytes.len());
+    Some(Frame::ValueAnswer(name, found.then_some(value)))
+}
+
+#[cfg(test)]
+mod tests {
+    //! Every frame survives its encoding; every prefix of one, and any garbage, is refused or a frame, never a panic.
+    use super::*;
+    use proptest::prelude::*;
+
+    fn whole(frame: &Frame) -> Bytes {
+        frame.encode().concat().into()
+    }
+
+    #[test]
+    fn frames_survive_their_encoding() {
+        let name = ValueName { main: 5, sub: 1, len: 2, checksum: 9, key: Bytes::from_static(b"k") };
+        let frames = [
+            Frame::Consensus(Bytes::from_static(b"m")),
+            Frame::Forward(Bytes::from_static(b"b")),
+            Frame::Refused(Reason::NoSpace, vec![1, 2]),
+            Frame::ReadAsk(3),
+            Frame::ReadAnswer(3, Some(8)),
+            Frame::ReadAnswer(3, None),
+            Frame::LeaseAsk { sequence: 1, lease: -2, renew: true },
+            Frame::LeaseAnswer(1, LeaseAnswer::Alive { remaining_s: 3, granted_s: 4 }),
+            Frame::LeaseAnswer(1, LeaseAnswer::NotFound),
+            Frame::StateHash { index: 1, hash: 2 },
+            Frame::ValueAsk(name.clone()),
+            Frame::ValueAnswer(name.clone(), Some(Bytes::from_static(b"vv"))),
+            Frame::ValueAnswer(name, None),
+        ];
+        for frame in frames {
+            assert_eq!(Frame::decode(whole(&frame)), Some(frame));
+        }
+    }
+
+    #[test]
+    fn the_bytes_are_what_the_table_says() {
+        assert_eq!(
+            whole(&Frame::ReadAnswer(2, Some(3))),
+            [&[5u8, 2][..], &[0; 7], &[1, 3], &[0; 7]].concat()
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn garbage_never_panics(bytes in any::<Vec<u8>>()) {
+            if let Some(frame) = Frame::decode(bytes.clone().into()) {
+                prop_assert_eq!(Frame::decode(whole(&frame)), Some(frame));
+            }
+        }
+    }
+}

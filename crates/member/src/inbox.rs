@@ -1,0 +1,186 @@
+//! The leader's inbox: commands that wait to be proposed, their limits and how they are drained into batches.
+//!
+//! One entry is proposed per drained batch. With nothing in flight a command leaves at once; otherwise at most
+//! [`MAX_IN_FLIGHT`] batches are under way, and the second starts no sooner than [`PACE_NS`] after the first: at high
+//! rates an unpaced log would flush a handful of commands at a time and pay a sync for each handful.
+
+use std::collections::VecDeque;
+
+use crate::batch::{Command, MAX_BYTES, MAX_COMMANDS, Origin};
+
+/// Batches proposed and not yet committed. One being written while the next one collects keeps the disk busy; more would
+/// only make each smaller.
+pub const MAX_IN_FLIGHT: usize = 2;
+
+/// Least time between two flushes while others are in flight, in nanoseconds: about three syncs of a prepared file.
+pub const PACE_NS: u64 = 300_000;
+
+/// Commands that may wait: six times the clients of our largest benchmark; beyond it the answer is "too many requests".
+pub const MAX_WAITING_COMMANDS: usize = 100_000;
+
+/// Bytes that may wait: what a leader may be asked to hold for clients that send large values all at once.
+pub const MAX_WAITING_BYTES: usize = 512 << 20;
+
+/// Commands on their way to consensus (or, on a follower, to the leader).
+#[derive(Debug, Default)]
+pub struct Inbox {
+    commands: VecDeque<Command>,
+    bytes: usize,
+}
+
+impl Inbox {
+    /// Queues a command.
+    ///
+    /// # Errors
+    /// Gives the command back when a limit is reached.
+    pub fn push(&mut self, command: Command) -> Result<(), Command> {
+        let len = command.encoded_len();
+        if self.commands.len() >= MAX_WAITING_COMMANDS || self.bytes + len > MAX_WAITING_BYTES {
+            return Err(command);
+        }
+        self.bytes += len;
+        self.commands.push_back(command);
+        Ok(())
+    }
+
+    /// Queues a command before all others, past the limits: what came back, or what keeps the cluster running.
+    pub fn push_front(&mut self, command: Command) {
+        self.bytes += command.encoded_len();
+        self.commands.push_front(command);
+    }
+
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.commands.is_empty()
+    }
+
+    /// Commands that wait.
+    pub fn len(&self) -> usize {
+        self.commands.len()
+    }
+
+    /// Takes out the commands of other members.
+    pub fn take_foreign(&mut self, own: Origin) -> VecDeque<Command> {
+        let all = std::mem::take(&mut self.commands);
+        let (foreign, ours): (VecDeque<_>, _) =
+            all.into_iter().partition(|command| command.origin.member != own.member);
+        self.commands = ours;
+        self.bytes -= foreign.iter().map(Command::encoded_len).sum::<usize>();
+        foreign
+    }
+
+    /// Takes the next batch: commands in order up to the limits of a batch, at least one.
+    pub fn take_batch(&mut self) -> Vec<Command> {
+        let mut batch = Vec::new();
+        let mut bytes = 0;
+        while let Some(next) = self.commands.front() {
+            let len = next.encoded_len();
+            if batch.len() == MAX_COMMANDS || (!batch.is_empty() && bytes + len > MAX_BYTES) {
+                break;
+            }
+            bytes += len;
+            batch.extend(self.commands.pop_front());
+        }
+        self.bytes -= bytes;
+        batch
+    }
+}
+
+/// Decides when the next batch may leave.
+#[derive(Debug, Default)]
+pub struct Pace {
+    in_flight: usize,
+    last_ns: u64,
+}
+
+impl Pace {
+    /// Whether a batch may leave now.
+    pub fn ready(&self, now_ns: u64) -> bool {
+        match self.in_flight {
+            0 => true,
+            n if n >= MAX_IN_FLIGHT => false,
+            _ => now_ns >= self.last_ns + PACE_NS,
+        }
+    }
+
+    /// When a batch may leave, if time alone decides it.
+    pub fn ready_at_ns(&self) -> Option<u64> {
+        (self.in_flight < MAX_IN_FLIGHT).then(|| if self.in_flight == 0 { 0 } else { self.last_ns + PACE_NS })
+    }
+
+    /// A batch left.
+    pub fn started(&mut self, now_ns: u64) {
+        self.in_flight += 1;
+        self.last_ns = now_ns;
+    }
+
+    /// A batch that left from here was committed.
+    pub fn finished(&mut self) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+    }
+
+    /// The leader changed: what was in flight is no longer ours to wait for.
+    pub fn reset(&mut self) {
+        *self = Pace::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Limits, order and pacing.
+    use super::*;
+    use crate::batch::Kind;
+    use bytes::Bytes;
+
+    fn command(sequence: u64, body: usize) -> Command {
+        Command {
+            origin: Origin { member: 1, start: 1 },
+            sequence,
+            kind: Kind::Put,
+            auth: Bytes::new(),
+            body: vec![0; body].into(),
+        }
+    }
+
+    #[test]
+    fn a_batch_is_closed_by_count_or_bytes_and_a_giant_travels_alone() {
+        let mut inbox = Inbox::default();
+        for sequence in 0..1500 {
+            inbox.push(command(sequence, 8)).expect("room");
+        }
+        assert_eq!(inbox.take_batch().len(), MAX_COMMANDS);
+        inbox.push(command(1500, 2 * MAX_BYTES)).expect("room");
+        inbox.push(command(1501, 8)).expect("room");
+        assert_eq!(inbox.take_batch().len(), 500);
+        let giant = inbox.take_batch();
+        assert_eq!((giant.len(), giant[0].sequence), (1, 1500));
+        inbox.push_front(command(7, 8));
+        assert_eq!(inbox.take_batch().iter().map(|c| c.sequence).collect::<Vec<_>>(), [7, 1501]);
+        assert!(inbox.is_empty() && inbox.bytes == 0);
+    }
+
+    #[test]
+    fn a_full_inbox_gives_the_command_back() {
+        let mut inbox = Inbox::default();
+        for sequence in 0..MAX_WAITING_COMMANDS as u64 {
+            inbox.push(command(sequence, 0)).expect("room");
+        }
+        assert_eq!(inbox.push(command(0, 0)).expect_err("full").sequence, 0);
+    }
+
+    #[test]
+    fn a_lone_batch_leaves_at_once_the_second_waits_its_time_the_third_for_a_commit() {
+        let mut pace = Pace::default();
+        assert!(pace.ready(5));
+        pace.started(5);
+        assert!(!pace.ready(5 + PACE_NS - 1));
+        assert_eq!(pace.ready_at_ns(), Some(5 + PACE_NS));
+        assert!(pace.ready(5 + PACE_NS));
+        pace.started(5 + PACE_NS);
+        assert!(!pace.ready(u64::MAX));
+        assert_eq!(pace.ready_at_ns(), None);
+        pace.finished();
+        pace.finished();
+        assert!(pace.ready(0));
+    }
+}

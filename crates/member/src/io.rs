@@ -1,0 +1,203 @@
+//! What goes into a member and what comes out of it.
+//!
+//! Inputs are facts: a request arrived, a frame came in, a job is done, time has passed. Outputs are wishes: write this, send
+//! that, answer him. The member never carries out anything itself, so a simulator can deliver inputs in any order a real
+//! machine could, and a test can read what would have happened.
+
+use bytes::Bytes;
+
+use crate::batch::Kind;
+use crate::frame::{Class, LeaseAnswer};
+
+/// The two clocks, read by the caller.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Now {
+    /// Nanoseconds of a clock that never goes back; decides every timeout.
+    pub monotonic_ns: u64,
+    /// Milliseconds since 1970; only written down, never decided by.
+    pub wall_ms: u64,
+}
+
+/// A request or an event.
+#[derive(Debug)]
+pub enum Input {
+    /// A command to replicate. Its token is unique within this run of the process.
+    Propose(Proposal),
+    /// A linearizable read: answered with [`Answer::ReadNow`] once the local state is fresh enough.
+    Read {
+        /// Answered under this.
+        token: u64,
+    },
+    /// Renew a lease, or ask what is left of it.
+    Lease {
+        /// Answered under this.
+        token: u64,
+        /// Lease id.
+        lease: i64,
+        /// Renew, or only look.
+        renew: bool,
+    },
+    /// Hand leadership to a member.
+    MoveLeader {
+        /// Answered under this.
+        token: u64,
+        /// The member that shall lead.
+        to: u64,
+    },
+    /// A value turned out damaged when it was read.
+    Heal {
+        /// Answered under this.
+        token: u64,
+        /// The place of the reference.
+        place: u64,
+    },
+    /// Give space back eagerly (the API's defragment).
+    Defragment,
+    /// A frame from a peer.
+    Frame {
+        /// The peer.
+        from: u64,
+        /// Its bytes.
+        bytes: Bytes,
+    },
+    /// Both streams to a peer are up.
+    PeerUp(u64),
+    /// A stream to a peer broke.
+    PeerDown(u64),
+    /// A write job of the log thread is done.
+    Written(log::WriteDone),
+    /// A background job is done.
+    Background(Box<crate::background::Done>),
+    /// Write a last checkpoint and stop; [`Output::stopped`] follows.
+    Stop,
+}
+
+/// A command of this member's clients.
+#[derive(Clone, Debug)]
+pub struct Proposal {
+    /// Answered under this; also the command's sequence number in the log.
+    pub token: u64,
+    /// What is asked.
+    pub kind: Kind,
+    /// The request's protobuf bytes.
+    pub body: Bytes,
+}
+
+/// What a caller is told.
+#[derive(Debug)]
+pub enum Answer {
+    /// The command was applied; the store says how it went.
+    Applied(store::Outcome),
+    /// The local state contains everything acknowledged before the read arrived.
+    ReadNow,
+    /// What the leader said of a lease.
+    Lease(LeaseAnswer),
+    /// Leadership moved.
+    LeaderMoved,
+    /// The value is intact again, or its reference points elsewhere now: read again.
+    Healed,
+    /// It could not be done, or it is not known whether it was.
+    Failed(api::Error),
+}
+
+/// Something an operator wants to read about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// Role, term or leader changed.
+    Leadership {
+        /// The term.
+        term: u64,
+        /// The leader, 0 for none.
+        leader: u64,
+        /// Whether this member leads.
+        leading: bool,
+    },
+    /// A heartbeat tick came late by this many nanoseconds: the machine or its disk is overloaded.
+    TickLate(u64),
+    /// A batch took long to apply.
+    SlowApply {
+        /// Its index.
+        index: u64,
+        /// Commands in it.
+        commands: usize,
+        /// Nanoseconds it took.
+        took_ns: u64,
+    },
+    /// A frame could not be understood or was impossible; the peer is disconnected.
+    BadFrame {
+        /// The sender.
+        from: u64,
+        /// What was wrong.
+        reason: String,
+    },
+    /// A checkpoint became durable.
+    Checkpoint {
+        /// Applied index it holds.
+        index: u64,
+    },
+    /// A snapshot is being sent, or was sent.
+    Snapshot {
+        /// The peer.
+        peer: u64,
+        /// What happened.
+        event: &'static str,
+    },
+    /// A damaged value was found, or mended.
+    Damage {
+        /// What happened and where.
+        text: String,
+    },
+    /// Something failed that will be tried again.
+    Trouble {
+        /// What failed, and why.
+        text: String,
+    },
+    /// State hashes of two members differ at one index.
+    Diverged {
+        /// The peer.
+        peer: u64,
+        /// Applied index.
+        index: u64,
+    },
+}
+
+/// What the owner shall carry out, in the order given within each list.
+#[derive(Default)]
+pub struct Output {
+    /// For the log thread, in order.
+    pub writes: Vec<log::WriteJob>,
+    /// For the background thread.
+    pub background: Vec<crate::background::Job>,
+    /// For peers: id, stream, pieces of the frame.
+    pub frames: Vec<(u64, Class, Vec<Bytes>)>,
+    /// For callers, by token.
+    pub answers: Vec<(u64, Answer)>,
+    /// For operators.
+    pub notices: Vec<Notice>,
+    /// Peers whose connections shall be closed because they sent something impossible.
+    pub disconnect: Vec<u64>,
+    /// The member has stopped in good order.
+    pub stopped: bool,
+}
+
+/// The member cannot go on; recovery at the next start is the way back.
+#[derive(Debug, thiserror::Error)]
+pub enum Fatal {
+    /// A write or sync into a log file failed.
+    #[error("the log can no longer be trusted, stopping: {0}")]
+    Log(#[from] log::Fatal),
+    /// The system refuses a thread.
+    #[error("cannot start a thread: {source}")]
+    Threads {
+        /// Its answer.
+        source: std::io::Error,
+    },
+    /// A committed entry cannot be applied by this release.
+    #[error("entry {index} cannot be applied: {reason}")]
+    Entry {
+        /// Its index.
+        index: u64,
+        /// Why, and what to do.
+        reason: String,
+    },
+}

@@ -1,0 +1,224 @@
+//! The leader's clock over leases: who runs out when, and what is recorded of it in the log.
+//!
+//! The store replicates which leases exist; only the leader watches time, and only from the moment it has applied an
+//! entry of its own term. It then gives every lease its full TTL again, except those whose remainder is recorded in the
+//! log. A keep-alive moves a deadline without touching the log, so it is acknowledged only after a confirm round: a
+//! deposed leader cannot acknowledge one that its successor does not honour.
+//!
+//! A lease that ran out is proposed for expiry together with the leader's term ([`Expiry`]); apply ignores it in an entry
+//! of another term. Until its outcome is applied, keep-alives on it wait.
+//!
+//! Cost: a keep-alive is one map update; a deadline is looked at only when it comes up, and put back when it had moved.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+
+/// Expiries proposed in one command: bounds the deletes of one apply step.
+pub const MAX_EXPIRED_PER_COMMAND: usize = 1000;
+
+/// Remainders are recorded this often, in nanoseconds; a leader change gives back at most this much of a long TTL.
+pub const RECORD_INTERVAL_NS: u64 = 60 * 1_000_000_000;
+
+/// Remainders recorded in one command: bounds the size of the entry.
+pub const MAX_RECORDED_PER_COMMAND: usize = 1000;
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// What the clock says of one lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Deadline {
+    at_ns: u64,
+    granted_ttl_s: i64,
+    /// Whether the log holds a remainder that a keep-alive must remove first.
+    recorded: bool,
+    /// Whether its expiry is proposed and the outcome open.
+    expiring: bool,
+}
+
+/// Answer to a keep-alive that may go ahead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeepAlive {
+    /// Renewed; the TTL in seconds.
+    Renewed(i64),
+    /// A remainder stands in the log: propose its removal, then ask again.
+    RemoveRecordFirst,
+    /// Its expiry is proposed: ask again when that is applied.
+    Expiring,
+    /// No such lease.
+    NotFound,
+}
+
+/// The deadlines of all leases, kept while this member leads.
+#[derive(Debug, Default)]
+pub struct LeaseClock {
+    deadlines: BTreeMap<i64, Deadline>,
+    // May name old deadlines; the map decides.
+    due: BinaryHeap<Reverse<(u64, i64)>>,
+    record_at_ns: u64,
+}
+
+impl LeaseClock {
+    /// Forgets everything: this member does not lead.
+    pub fn clear(&mut self) {
+        *self = LeaseClock::default();
+    }
+
+    /// Starts the clock of a new leader: `leases` are (id, granted TTL, recorded remainder or 0) in seconds.
+    pub fn start(&mut self, now_ns: u64, leases: impl IntoIterator<Item = (i64, i64, i64)>) {
+        self.clear();
+        self.record_at_ns = now_ns + RECORD_INTERVAL_NS;
+        for (id, ttl_s, remaining_s) in leases {
+            let left_s = if remaining_s > 0 { remaining_s } else { ttl_s };
+            self.set(id, after(now_ns, left_s), ttl_s, remaining_s > 0);
+        }
+    }
+
+    /// A lease was granted.
+    pub fn granted(&mut self, now_ns: u64, id: i64, ttl_s: i64) {
+        self.set(id, after(now_ns, ttl_s), ttl_s, false);
+    }
+
+    /// A lease is gone.
+    pub fn revoked(&mut self, id: i64) {
+        self.deadlines.remove(&id);
+    }
+
+    /// A remainder was recorded (or, 0, removed) through the log.
+    pub fn recorded(&mut self, id: i64, remaining_s: i64) {
+        if let Some(deadline) = self.deadlines.get_mut(&id) {
+            deadline.recorded = remaining_s > 0;
+        }
+    }
+
+    /// Renews a lease, after the confirm round that makes it safe.
+    pub fn keep_alive(&mut self, now_ns: u64, id: i64) -> KeepAlive {
+        match self.deadlines.get_mut(&id) {
+            None => KeepAlive::NotFound,
+            Some(deadline) if deadline.expiring => KeepAlive::Expiring,
+            Some(deadline) if deadline.recorded => KeepAlive::RemoveRecordFirst,
+            Some(deadline) => {
+                deadline.at_ns = after(now_ns, deadline.granted_ttl_s);
+                KeepAlive::Renewed(deadline.granted_ttl_s)
+            }
+        }
+    }
+
+    /// Remaining and granted seconds of a lease. A lease past its deadline whose expiry is not applied has 0 left.
+    pub fn remaining_s(&self, now_ns: u64, id: i64) -> Option<(i64, i64)> {
+        let deadline = self.deadlines.get(&id)?;
+        Some(((deadline.at_ns.saturating_sub(now_ns) / SECOND_NS) as i64, deadline.granted_ttl_s))
+    }
+
+    /// When something comes due next: an expiry or the recording of remainders.
+    pub fn next_due_ns(&self) -> Option<u64> {
+        if self.deadlines.is_empty() {
+            return None;
+        }
+        let first = self.due.peek().map_or(u64::MAX, |Reverse((at, _))| *at);
+        Some(first.min(self.record_at_ns))
+    }
+
+    /// Takes up to [`MAX_EXPIRED_PER_COMMAND`] leases whose TTL has passed; they count as expiring from now on.
+    pub fn take_expired(&mut self, now_ns: u64) -> Vec<i64> {
+        let mut expired = Vec::new();
+        while expired.len() < MAX_EXPIRED_PER_COMMAND {
+            let Some(&Reverse((at, id))) = self.due.peek() else { break };
+            if at > now_ns {
+                break;
+            }
+            self.due.pop();
+            match self.deadlines.get_mut(&id) {
+                Some(deadline) if deadline.expiring => {}
+                Some(deadline) if deadline.at_ns > now_ns => self.due.push(Reverse((deadline.at_ns, id))),
+                Some(deadline) => {
+                    deadline.expiring = true;
+                    expired.push(id);
+                }
+                None => {}
+            }
+        }
+        expired
+    }
+
+    /// Expiries that could not be proposed: they come up again.
+    pub fn not_proposed(&mut self, ids: &[i64]) {
+        for id in ids {
+            if let Some(deadline) = self.deadlines.get_mut(id) {
+                deadline.expiring = false;
+                self.due.push(Reverse((deadline.at_ns, *id)));
+            }
+        }
+    }
+
+    /// Remainders to record, (id, seconds), when the interval has passed: of leases that live longer than the interval
+    /// and are past their first one. Empty most of the time.
+    pub fn take_remainders(&mut self, now_ns: u64) -> Vec<(i64, i64)> {
+        if now_ns < self.record_at_ns {
+            return Vec::new();
+        }
+        self.record_at_ns = now_ns + RECORD_INTERVAL_NS;
+        let interval_s = (RECORD_INTERVAL_NS / SECOND_NS) as i64;
+        self.deadlines
+            .iter()
+            .filter(|(_, deadline)| !deadline.expiring && deadline.granted_ttl_s > interval_s)
+            .map(|(id, deadline)| {
+                // Rounded up: a recorded remainder may only ever give more time than was left.
+                let left_s = deadline.at_ns.saturating_sub(now_ns).div_ceil(SECOND_NS) as i64;
+                (*id, left_s, deadline.granted_ttl_s)
+            })
+            .filter(|(_, left_s, ttl_s)| *left_s > 0 && ttl_s - left_s >= interval_s)
+            .map(|(id, left_s, _)| (id, left_s))
+            .collect()
+    }
+
+    fn set(&mut self, id: i64, at_ns: u64, granted_ttl_s: i64, recorded: bool) {
+        self.deadlines.insert(id, Deadline { at_ns, granted_ttl_s, recorded, expiring: false });
+        self.due.push(Reverse((at_ns, id)));
+    }
+}
+
+fn after(now_ns: u64, seconds: i64) -> u64 {
+    let seconds = u64::try_from(seconds).unwrap_or(0);
+    now_ns.saturating_add(seconds.saturating_mul(SECOND_NS))
+}
+
+/// The body of a `LeaseExpire` command: the leader's term and the leases it saw run out.
+///
+/// ```text
+/// term u64 | then each: lease id i64
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expiry {
+    /// The term in which the leader's clock ran. An entry of another term does not expire anything.
+    pub term: u64,
+    /// Lease ids.
+    pub leases: Vec<i64>,
+}
+
+impl Expiry {
+    /// Encodes the body.
+    pub fn encode(&self) -> Bytes {
+        let mut out = BytesMut::with_capacity(8 + 8 * self.leases.len());
+        out.put_u64_le(self.term);
+        for id in &self.leases {
+            out.put_i64_le(*id);
+        }
+        out.freeze()
+    }
+
+    /// Decodes a body; `None` for anything [`Expiry::encode`] does not write.
+    pub fn decode(body: &Bytes) -> Option<Expiry> {
+        let mut rest = body.clone();
+        let term = rest.try_get_u64_le().ok()?;
+        if rest.len() % 8 != 0 {
+            return None;
+        }
+        let leases = (0..rest.len() / 8).map(|_| rest.get_i64_le()).collect();
+        Some(Expiry { term, leases })
+    }
+}
+
+#[cfg(test)]
+mod tests;

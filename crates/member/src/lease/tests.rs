@@ -1,0 +1,67 @@
+//! The lease clock against its promises: never early, renewed from the keep-alive on, remainders only ever generous.
+
+use super::*;
+
+const S: u64 = SECOND_NS;
+
+fn clock(leases: &[(i64, i64, i64)]) -> LeaseClock {
+    let mut clock = LeaseClock::default();
+    clock.start(0, leases.iter().copied());
+    clock
+}
+
+#[test]
+fn a_lease_runs_out_when_its_ttl_has_passed_and_not_before() {
+    let mut clock = clock(&[(1, 10, 0), (2, 5, 0)]);
+    assert!(clock.take_expired(5 * S - 1).is_empty());
+    assert_eq!(clock.take_expired(5 * S), [2]);
+    assert!(clock.take_expired(9 * S).is_empty());
+    assert_eq!(clock.take_expired(10 * S), [1]);
+    assert!(clock.take_expired(100 * S).is_empty(), "an expiry is proposed once");
+}
+
+#[test]
+fn a_keep_alive_moves_the_deadline_and_old_ones_are_forgotten() {
+    let mut clock = clock(&[(1, 10, 0)]);
+    assert_eq!(clock.keep_alive(9 * S, 1), KeepAlive::Renewed(10));
+    assert!(clock.take_expired(18 * S).is_empty());
+    assert_eq!(clock.remaining_s(18 * S, 1), Some((1, 10)));
+    assert_eq!(clock.take_expired(19 * S), [1]);
+    assert_eq!(clock.keep_alive(19 * S, 1), KeepAlive::Expiring);
+    clock.not_proposed(&[1]);
+    assert_eq!(clock.keep_alive(19 * S, 1), KeepAlive::Renewed(10));
+    assert_eq!(clock.keep_alive(0, 7), KeepAlive::NotFound);
+}
+
+#[test]
+fn a_recorded_remainder_counts_until_a_keep_alive_removes_it() {
+    let mut clock = clock(&[(1, 1000, 30)]);
+    assert_eq!(clock.keep_alive(S, 1), KeepAlive::RemoveRecordFirst);
+    clock.recorded(1, 0);
+    assert_eq!(clock.keep_alive(S, 1), KeepAlive::Renewed(1000));
+    assert!(clock.take_expired(30 * S).is_empty());
+}
+
+#[test]
+fn remainders_are_recorded_for_long_leases_that_have_aged() {
+    let mut clock = clock(&[(1, 30, 0), (2, 600, 0), (3, 600, 0)]);
+    assert!(clock.take_remainders(RECORD_INTERVAL_NS - 1).is_empty());
+    clock.keep_alive(RECORD_INTERVAL_NS - S, 3);
+    clock.take_expired(RECORD_INTERVAL_NS);
+    assert_eq!(clock.take_remainders(RECORD_INTERVAL_NS + 1), [(2, 540)]);
+    assert!(clock.take_remainders(RECORD_INTERVAL_NS + 2).is_empty(), "once an interval");
+}
+
+#[test]
+fn hostile_ttls_do_not_overflow() {
+    let mut clock = clock(&[(1, i64::MAX, 0), (2, -5, 0)]);
+    assert_eq!(clock.take_expired(0), [2]);
+    assert_eq!(clock.keep_alive(u64::MAX - 1, 1), KeepAlive::Renewed(i64::MAX));
+}
+
+#[test]
+fn an_expiry_survives_its_encoding() {
+    let expiry = Expiry { term: 4, leases: vec![1, -2, i64::MAX] };
+    assert_eq!(Expiry::decode(&expiry.encode()), Some(expiry.clone()));
+    assert_eq!(Expiry::decode(&expiry.encode().slice(..20)), None);
+}

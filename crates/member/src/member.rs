@@ -1,0 +1,266 @@
+//! The member: one loop, one order.
+//!
+//! [`Member::handle`] takes in what happened; [`Member::drive`] then decides everything that follows from it, in this
+//! order: time, commands and reads that may start, what consensus made of it (persist, send, apply), upkeep. Each duty has
+//! a file of its own, as an `impl Member` over the state it needs:
+//!
+//! | file | duty |
+//! |---|---|
+//! | `propose` | commands from clients and followers into batches, forwarding, back-pressure |
+//! | `agree` | the ready loop: persist before send, what leadership changes mean |
+//! | `apply` | committed batches into the store, answers, watch events |
+//! | `confirm` | linearizable reads and the lease clock's use of them |
+//! | `upkeep` | checkpoints, truncation, purging, relocation, seals, state hashes |
+//! | `heal` | damaged values fetched from peers |
+//! | `snapshot` | state for peers that are too far behind, and from them |
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use consensus::Consensus;
+use store::Store;
+use store::watch::Hub;
+
+use crate::agree::Writes;
+use crate::apply::Backlog;
+use crate::batch::{Command, Kind};
+use crate::config::Config;
+use crate::confirm::LeaseDuty;
+use crate::frame::{Frame, LeaseAnswer};
+use crate::inbox::{Inbox, Pace};
+use crate::io::{Answer, Fatal, Input, Notice, Now, Output};
+use crate::reads::{LeaseReader, Reads};
+use crate::snapshot::Snapshots;
+use crate::status::Status;
+use crate::upkeep::Upkeep;
+use crate::waiting::{Stage, Waiting};
+
+/// Sequence numbers of the member's own commands have this bit; tokens of callers do not.
+const OWN_COMMAND: u64 = 1 << 63;
+
+/// One member. See the module.
+pub struct Member {
+    pub(crate) config: Config,
+    pub(crate) log: log::Log,
+    pub(crate) consensus: Consensus,
+    pub(crate) store: Store,
+    pub(crate) reader: store::Reader,
+    pub(crate) hub: Hub,
+    pub(crate) status: Arc<Status>,
+    pub(crate) waiting: Waiting,
+    pub(crate) inbox: Inbox,
+    /// Commands sent to a leader, until they are answered or come back.
+    pub(crate) forwarded: BTreeMap<u64, Command>,
+    pub(crate) pace: Pace,
+    /// Indexes of the batches proposed here in this term and not yet committed.
+    pub(crate) own_batches: VecDeque<u64>,
+    pub(crate) writes: Writes,
+    pub(crate) backlog: Backlog,
+    pub(crate) reads: Reads,
+    /// Lease questions sent to a leader.
+    pub(crate) asked_leases: BTreeMap<u64, LeaseReader>,
+    pub(crate) leases: LeaseDuty,
+    pub(crate) upkeep: Upkeep,
+    pub(crate) snapshots: Snapshots,
+    /// Peers whose streams are up.
+    pub(crate) up: BTreeSet<u64>,
+    pub(crate) leadership: Leadership,
+    pub(crate) next_tick_ns: u64,
+    pub(crate) own_sequence: u64,
+    /// A leadership transfer under way: commands wait for its end.
+    pub(crate) transfer: Option<Transfer>,
+}
+
+/// A leadership transfer that a client asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Transfer {
+    /// Who waits for it.
+    pub(crate) token: u64,
+    /// When it is given up.
+    pub(crate) until_ns: u64,
+}
+
+/// Term and leader as last seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Leadership {
+    pub(crate) term: u64,
+    pub(crate) leader: u64,
+    pub(crate) leading: bool,
+    pub(crate) since_ns: u64,
+}
+
+impl Member {
+    /// Takes in one input. What follows from it is decided by the next [`Member::drive`].
+    ///
+    /// # Errors
+    /// [`Fatal`] when the process must stop.
+    pub fn handle(&mut self, now: Now, input: Input, out: &mut Output) -> Result<(), Fatal> {
+        match input {
+            Input::Propose(proposal) => self.on_propose(now, proposal, out),
+            Input::Read { token } => self.on_read(now, token),
+            Input::Lease { token, lease, renew } => self.on_lease(now, token, lease, renew),
+            Input::MoveLeader { token, to } => self.on_move_leader(now, token, to, out),
+            Input::Heal { token, place } => self.on_heal(now, token, place),
+            Input::Defragment => self.defragment(),
+            Input::Frame { from, bytes } => self.on_frame(now, from, bytes, out),
+            Input::PeerUp(peer) => {
+                self.up.insert(peer);
+                self.consensus.ping();
+            }
+            Input::PeerDown(peer) => {
+                self.up.remove(&peer);
+                self.consensus.report_unreachable(peer);
+            }
+            Input::Written(done) => self.on_written(done)?,
+            Input::Background(done) => self.on_background(now, *done, out)?,
+            Input::Stop => self.on_stop(out),
+        }
+        Ok(())
+    }
+
+    /// Decides all that follows from the inputs so far.
+    ///
+    /// # Errors
+    /// [`Fatal`] when the process must stop.
+    pub fn drive(&mut self, now: Now, out: &mut Output) -> Result<(), Fatal> {
+        self.advance_clock(now, out);
+        loop {
+            self.start_commands(now, out);
+            self.start_reads(now, out);
+            let moved = self.take_ready(now, out)?;
+            let applied = self.apply_committed(now, out)?;
+            self.release_reads(now, out);
+            if !moved && !applied {
+                break;
+            }
+        }
+        self.watch_leases(now);
+        self.keep_up(now, out);
+        self.show_status();
+        Ok(())
+    }
+
+    /// When [`Member::drive`] must run next although nothing happens.
+    pub fn next_due_ns(&self) -> Option<u64> {
+        let pace = if self.inbox.is_empty() { None } else { self.pace.ready_at_ns() };
+        let lease = self.leases.next_due_ns();
+        [Some(self.next_tick_ns), pace, self.reads.next_due_ns(), lease, self.upkeep.next_due_ns()]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// The numbers others may look at.
+    pub fn status(&self) -> Arc<Status> {
+        self.status.clone()
+    }
+
+    fn advance_clock(&mut self, now: Now, out: &mut Output) {
+        if now.monotonic_ns >= self.next_tick_ns {
+            let late_ns = now.monotonic_ns - self.next_tick_ns;
+            // After a pause of the process one tick is enough: time that nobody lived through elects nobody.
+            if late_ns > self.config.tick_ns {
+                out.notices.push(Notice::TickLate(late_ns));
+                self.next_tick_ns = now.monotonic_ns + self.config.tick_ns;
+            } else {
+                self.next_tick_ns += self.config.tick_ns;
+            }
+            self.consensus.tick();
+            self.tick_duties(now, out);
+        }
+        self.reads.expire_question(now.monotonic_ns);
+        while let Some((token, stage)) = self.waiting.take_expired(now.monotonic_ns) {
+            self.forwarded.remove(&token);
+            self.asked_leases.remove(&token);
+            self.status.set_failed(self.status.failed() + 1);
+            out.answers.push((token, Answer::Failed(self.timeout_error(now, stage))));
+        }
+    }
+
+    /// What is looked at once a tick.
+    fn tick_duties(&mut self, now: Now, out: &mut Output) {
+        self.consensus.retry_round();
+        self.give_up_transfer(now, out);
+        self.retry_space();
+        self.send_state_hash(out);
+        self.publish_self(now);
+    }
+
+    /// The error that tells a caller best why no agreement was reached in time; etcd's choice among its texts.
+    fn timeout_error(&self, now: Now, stage: Stage) -> api::Error {
+        let waited_since = now.monotonic_ns.saturating_sub(self.config.request_timeout_ns());
+        let link_lost = !self.leadership.leading && !self.up.contains(&self.leadership.leader);
+        match stage {
+            Stage::Underway if self.leadership.since_ns >= waited_since => api::Error::TimeoutLeaderFailed,
+            _ if self.leadership.leader != 0 && link_lost => api::Error::TimeoutConnectionLost,
+            _ => api::Error::Timeout,
+        }
+    }
+
+    fn on_frame(&mut self, now: Now, from: u64, bytes: bytes::Bytes, out: &mut Output) {
+        let Some(frame) = Frame::decode(bytes) else {
+            return self.bad_frame(from, "it does not decode", out);
+        };
+        match frame {
+            Frame::Consensus(bytes) => self.on_consensus_message(from, bytes, out),
+            Frame::Forward(batch) => self.on_forward(from, &batch, out),
+            Frame::Refused(reason, sequences) => self.on_refused(reason, &sequences, out),
+            Frame::ReadAsk(round) => self.on_read_ask(from, round, out),
+            Frame::ReadAnswer(round, index) => self.reads.answered(round, index),
+            Frame::LeaseAsk { sequence, lease, renew } => {
+                self.on_lease_ask(from, sequence, lease, renew, out);
+            }
+            Frame::LeaseAnswer(sequence, answer) => self.on_lease_answer(sequence, answer, out),
+            Frame::StateHash { index, hash } => self.on_state_hash(from, index, hash, out),
+            Frame::ValueAsk(name) => self.on_value_ask(from, name, out),
+            Frame::ValueAnswer(name, value) => self.on_value_answer(now, name, value, out),
+        }
+    }
+
+    pub(crate) fn bad_frame(&mut self, from: u64, reason: impl ToString, out: &mut Output) {
+        out.notices.push(Notice::BadFrame { from, reason: reason.to_string() });
+        out.disconnect.push(from);
+    }
+
+    pub(crate) fn send(&self, to: u64, frame: &Frame, out: &mut Output) {
+        out.frames.push((to, frame.class(), frame.encode()));
+    }
+
+    pub(crate) fn answer(&mut self, token: u64, answer: Answer, out: &mut Output) {
+        if self.waiting.remove(token) {
+            out.answers.push((token, answer));
+        }
+    }
+
+    pub(crate) fn answer_lease(
+        &mut self,
+        peer: Option<u64>,
+        sequence: u64,
+        answer: LeaseAnswer,
+        out: &mut Output,
+    ) {
+        match peer {
+            Some(peer) => self.send(peer, &Frame::LeaseAnswer(sequence, answer), out),
+            None => self.answer(sequence, Answer::Lease(answer), out),
+        }
+    }
+
+    /// Queues a command of the member's own, before those of clients; nobody waits for its answer.
+    pub(crate) fn propose_own(&mut self, kind: Kind, body: bytes::Bytes) {
+        self.own_sequence += 1;
+        self.inbox.push_front(Command {
+            origin: self.config.origin(),
+            sequence: OWN_COMMAND | self.own_sequence,
+            kind,
+            auth: bytes::Bytes::new(),
+            body,
+        });
+    }
+
+    fn show_status(&self) {
+        self.status.set_pending(self.waiting.len() as u64);
+        self.status.set_applied_index(self.backlog.applied());
+        self.status.set_committed_index(self.backlog.committed());
+        self.status.set_file_bytes(self.log.reader().file_bytes());
+    }
+}

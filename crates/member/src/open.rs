@@ -1,0 +1,304 @@
+//! From a data directory to a running member: create it if it is new, load the checkpoint, replay what is committed.
+//!
+//! A new cluster begins at one entry that nobody wrote, [`Start::BOOTSTRAP`]: a checkpoint at that index, equal on all
+//! members, holds the members that `--initial-cluster` names. So every start after the first is the same: checkpoint, then
+//! the committed entries behind it, then consensus over the rest.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use consensus::{ConfState, Consensus, Start};
+use log::{CheckpointKind, Disk, HardState, Identity, Log, LogId, Options, Recovered};
+use store::watch::Hub;
+use store::{Limits, Position, Reader, Store, Values};
+
+use crate::apply::Backlog;
+use crate::background::CheckpointJob;
+use crate::config::Config;
+use crate::member::{Leadership, Member};
+use crate::status::Status;
+use crate::upkeep::Upkeep;
+use crate::values::LogValues;
+use crate::head;
+
+/// A member and what others use of it.
+pub struct Opened {
+    /// The member.
+    pub member: Member,
+    /// Reads the store.
+    pub reader: Reader,
+    /// Reads values.
+    pub values: Arc<dyn Values>,
+    /// Reads the log; pins its files.
+    pub log: log::Reader,
+    /// Opens watch streams.
+    pub hub: Hub,
+    /// The numbers others may look at.
+    pub status: Arc<Status>,
+    /// The incarnation of the data directory.
+    pub incarnation: u64,
+    /// What the operator should read.
+    pub warnings: Vec<String>,
+}
+
+/// The data directory cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The log says why.
+    #[error(transparent)]
+    Log(#[from] log::OpenError),
+    /// A first checkpoint could not be written.
+    #[error("the first checkpoint could not be written: {0}")]
+    Create(#[from] log::JobError),
+    /// The checkpoint's content is not what this release writes.
+    #[error("the checkpoint cannot be loaded: {0}; restore the data directory from a copy, or remove this member and \
+             add it again with an empty one")]
+    Checkpoint(String),
+    /// An entry that must be replayed cannot be read.
+    #[error("the log cannot be replayed: {reason}; restore the data directory from a copy, or remove this member and \
+             add it again with an empty one")]
+    Read {
+        /// What was found, and where.
+        reason: String,
+    },
+    /// An entry that must be replayed cannot be applied.
+    #[error("entry {index} cannot be replayed: {reason}")]
+    Replay {
+        /// Its index.
+        index: u64,
+        /// Why.
+        reason: String,
+    },
+    /// The directory is another member's.
+    #[error("the data directory belongs to member {found:x} of cluster {cluster:x}, but the flags describe member \
+             {expected:x} of cluster {expected_cluster:x}; check --name, --initial-cluster and --initial-cluster-token, \
+             or choose another --data-dir")]
+    Foreign {
+        /// Member id in the directory.
+        found: u64,
+        /// Cluster id in the directory.
+        cluster: u64,
+        /// Member id of the flags.
+        expected: u64,
+        /// Cluster id of the flags.
+        expected_cluster: u64,
+    },
+    /// Files that do not fit together.
+    #[error("the data directory is inconsistent: {0}")]
+    Consensus(#[from] consensus::StartError),
+}
+
+/// The store's state as the checkpoint and the committed entries give it.
+struct Loaded {
+    store: Store,
+    reader: Reader,
+    conf_state: ConfState,
+    applied: LogId,
+    /// Entries behind the applied one.
+    rest: Vec<consensus::Entry>,
+}
+
+/// Opens (or creates) the member that `config` describes.
+///
+/// # Errors
+/// [`OpenError`], each with what to do.
+pub fn open(disk: &Arc<dyn Disk>, options: &Options, mut config: Config) -> Result<Opened, OpenError> {
+    if !Log::exists(disk.as_ref(), options)? {
+        let Config { cluster_id, member_id, incarnation, .. } = config;
+        Log::create(disk, options, Identity { cluster_id, member_id, incarnation })?;
+    }
+    let mut opened = Log::open(disk, options)?;
+    check_identity(&opened.recovered, &config)?;
+    if opened.recovered.checkpoint.is_none() {
+        bootstrap(opened, &config)?;
+        opened = Log::open(disk, options)?;
+    }
+    let log::Opened { mut log, reader: log_reader, recovered } = opened;
+    config.incarnation = recovered.identity.incarnation;
+    let values: Arc<dyn Values> = Arc::new(LogValues::new(log_reader));
+    let loaded = load(&log, &recovered, &values)?;
+    log.loaded()?;
+    let consensus = start_consensus(&log, &recovered.hard_state, &loaded, &config)?;
+    let warnings = recovered.warnings.iter().map(ToString::to_string).collect();
+    Ok(assemble(log, consensus, loaded, values, config, warnings))
+}
+
+fn check_identity(recovered: &Recovered, config: &Config) -> Result<(), OpenError> {
+    let Identity { cluster_id, member_id, .. } = recovered.identity;
+    if (cluster_id, member_id) == (config.cluster_id, config.member_id) {
+        return Ok(());
+    }
+    Err(OpenError::Foreign {
+        found: member_id,
+        cluster: cluster_id,
+        expected: config.member_id,
+        expected_cluster: config.cluster_id,
+    })
+}
+
+/// Writes the checkpoint a new cluster begins with.
+fn bootstrap(opened: log::Opened, config: &Config) -> Result<(), OpenError> {
+    let (index, term) = Start::BOOTSTRAP;
+    let log::Opened { mut log, reader, .. } = opened;
+    let (mut store, _) = Store::new(Arc::new(LogValues::new(reader)), Limits::default());
+    let members = config.initial_cluster.iter().map(|member| store::Member {
+        id: member.id,
+        peer_urls: member.peer_urls.clone(),
+        ..store::Member::default()
+    });
+    store.bootstrap(Position { index, term }, members);
+    let voters = ConfState::of_voters(config.initial_cluster.iter().map(|member| member.id));
+    let id = LogId { index, term };
+    let writer = log.begin_checkpoint(CheckpointKind::Base, id);
+    let source = store.begin_checkpoint(store::CheckpointKind::Base);
+    let job = CheckpointJob { id, writer, head: head::encode(&voters), source };
+    log.checkpoint_done(job.write())?;
+    Ok(())
+}
+
+fn load(log: &Log, recovered: &Recovered, values: &Arc<dyn Values>) -> Result<Loaded, OpenError> {
+    let checkpoint = recovered.checkpoint.as_ref().ok_or_else(|| no_checkpoint("there is none"))?;
+    let (mut store, reader, conf_state) = restore(checkpoint, values)?;
+    let commit = recovered.hard_state.commit.max(checkpoint.id.index);
+    let mut applied = checkpoint.id;
+    let mut rest = Vec::new();
+    for replayed in log.replay(applied.index + 1) {
+        let (entry, place) = replayed.map_err(|error| OpenError::Read { reason: error.to_string() })?;
+        let (index, term) = (entry.index, entry.term);
+        let broken = |reason: String| OpenError::Replay { index, reason };
+        let entry =
+            crate::apply::from_log(entry).ok_or_else(|| broken("its kind is not known here".to_owned()))?;
+        if index > commit {
+            rest.push(entry);
+            continue;
+        }
+        crate::apply::replay(&mut store, &entry, place).map_err(broken)?;
+        applied = LogId { index, term };
+    }
+    Ok(Loaded { store, reader, conf_state, applied, rest })
+}
+
+fn no_checkpoint(why: &str) -> OpenError {
+    OpenError::Checkpoint(why.to_owned())
+}
+
+/// Loads a checkpoint: in each of its files the first chunk is the member's own, the others are the store's.
+fn restore(
+    checkpoint: &log::Checkpoint,
+    values: &Arc<dyn Values>,
+) -> Result<(Store, Reader, ConfState), OpenError> {
+    let mut file = None;
+    let mut conf_state = None;
+    let mut failed = None;
+    let chunks = checkpoint.chunks().map_while(|chunk| match chunk {
+        Ok(chunk) => Some(chunk),
+        Err(error) => {
+            failed = Some(error);
+            None
+        }
+    });
+    let chunks = chunks.filter_map(|chunk| {
+        if file.replace((chunk.kind, chunk.id)) == Some((chunk.kind, chunk.id)) {
+            return Some(chunk.bytes);
+        }
+        conf_state = head::decode(&chunk.bytes);
+        None
+    });
+    let restored = Store::restore(values.clone(), Limits::default(), chunks);
+    if let Some(error) = failed {
+        return Err(error.into());
+    }
+    let (store, reader) = restored.map_err(|error| OpenError::Checkpoint(error.to_string()))?;
+    let conf_state = conf_state.ok_or_else(|| no_checkpoint("its head is not one this release knows"))?;
+    Ok((store, reader, conf_state))
+}
+
+fn start_consensus(
+    log: &Log,
+    hard_state: &HardState,
+    loaded: &Loaded,
+    config: &Config,
+) -> Result<Consensus, OpenError> {
+    let first = log.first_index();
+    let previous_term = log.term(first - 1).unwrap_or(loaded.applied.term);
+    let settings = consensus::Config {
+        id: config.member_id,
+        election_tick: config.election_ticks as usize,
+        heartbeat_tick: 1,
+        pre_vote: config.pre_vote,
+        check_quorum: true,
+        seed: config.seed,
+    };
+    let start = Start {
+        hard_state: consensus::HardState {
+            // A vote is only as old as its term; a bootstrapped member has seen the first.
+            term: hard_state.term.max(loaded.applied.term),
+            vote: hard_state.vote,
+            commit: hard_state.commit.min(loaded.applied.index),
+        },
+        conf_state: loaded.conf_state.clone(),
+        applied: loaded.applied.index,
+        previous: (first - 1, previous_term),
+        terms: term_runs(log),
+        recent: loaded.rest.clone(),
+    };
+    Ok(Consensus::new(&settings, start)?)
+}
+
+/// The terms of the log's entries as (last index, term) of each run of equal terms.
+fn term_runs(log: &Log) -> Vec<(u64, u64)> {
+    let mut runs: Vec<(u64, u64)> = Vec::new();
+    for index in log.first_index()..=log.last_index() {
+        let Some(term) = log.term(index) else { continue };
+        match runs.last_mut() {
+            Some(run) if run.1 == term => run.0 = index,
+            _ => runs.push((index, term)),
+        }
+    }
+    runs
+}
+
+fn assemble(
+    log: Log,
+    consensus: Consensus,
+    loaded: Loaded,
+    values: Arc<dyn Values>,
+    config: Config,
+    warnings: Vec<String>,
+) -> Opened {
+    let Loaded { store, reader, applied, .. } = loaded;
+    let log_reader = log.reader();
+    let hub = Hub::new(Arc::new(reader.clone()), values.clone(), config.cluster_id, config.member_id);
+    let status = Arc::new(Status::default());
+    let incarnation = config.incarnation;
+    let leadership = Leadership { term: consensus.status().term, ..Leadership::default() };
+    status.set_term(leadership.term);
+    status.set_applied_index(applied.index);
+    let member = Member {
+        log,
+        consensus,
+        store,
+        reader: reader.clone(),
+        hub: hub.clone(),
+        status: status.clone(),
+        waiting: Default::default(),
+        inbox: Default::default(),
+        forwarded: Default::default(),
+        pace: Default::default(),
+        own_batches: Default::default(),
+        writes: Default::default(),
+        backlog: Backlog::at(applied.index, applied.term),
+        reads: Default::default(),
+        asked_leases: Default::default(),
+        leases: Default::default(),
+        upkeep: Upkeep::default(),
+        up: BTreeSet::new(),
+        leadership,
+        next_tick_ns: 0,
+        own_sequence: 0,
+        transfer: None,
+        snapshots: Default::default(),
+        config,
+    };
+    Opened { member, reader, values, log: log_reader, hub, status, incarnation, warnings }
+}

@@ -1,0 +1,62 @@
+//! What others may look at while the member decides: a handful of numbers, each true on its own.
+//!
+//! Readers on other threads see each number at some recent moment, not all at the same one. What must be consistent goes
+//! through the member.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+macro_rules! numbers {
+    ($($(#[$doc:meta])* $name:ident, $set:ident;)*) => {
+        /// The shared numbers; see the module.
+        #[derive(Debug, Default)]
+        pub struct Status {
+            $($name: AtomicU64,)*
+            stopping: AtomicBool,
+        }
+
+        impl Status {
+            $(
+                $(#[$doc])*
+                pub fn $name(&self) -> u64 {
+                    self.$name.load(Ordering::Relaxed)
+                }
+
+                pub(crate) fn $set(&self, value: u64) {
+                    self.$name.store(value, Ordering::Relaxed);
+                }
+            )*
+        }
+    };
+}
+
+numbers! {
+    /// The member's term.
+    term, set_term;
+    /// The leader's id, 0 for none.
+    leader, set_leader;
+    /// Highest committed entry known here.
+    committed_index, set_committed_index;
+    /// Highest entry applied here.
+    applied_index, set_applied_index;
+    /// Commands applied since the process started.
+    commands_applied, set_commands_applied;
+    /// Requests that wait for an answer.
+    pending, set_pending;
+    /// Requests that failed for lack of agreement since the process started.
+    failed, set_failed;
+    /// Leader changes seen since the process started.
+    leader_changes, set_leader_changes;
+    /// Record bytes in live files.
+    file_bytes, set_file_bytes;
+}
+
+impl Status {
+    /// Whether the member is shutting down.
+    pub fn stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_stopping(&self) {
+        self.stopping.store(true, Ordering::Relaxed);
+    }
+}

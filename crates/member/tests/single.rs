@@ -1,0 +1,175 @@
+//! One member over a disk in memory: it elects itself, replicates, survives a restart.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::etcdserverpb as pb;
+use log::{Disk, MemDisk, Options, WriteJob};
+use member::batch::Kind;
+use member::{Answer, Config, DEFAULT_CHECKPOINT_COMMANDS, InitialMember, Input, Now, Opened, Output, Proposal};
+use prost::Message;
+use store::{Reply, Response};
+
+const TICK_NS: u64 = 100_000_000;
+
+struct Alone {
+    opened: Opened,
+    now_ns: u64,
+    next_token: u64,
+    output: Output,
+}
+
+fn config(start: u64) -> Config {
+    Config {
+        cluster_id: 7,
+        member_id: 1,
+        incarnation: 99,
+        start,
+        seed: 1,
+        name: "m1".into(),
+        client_urls: vec!["http://127.0.0.1:2379".into()],
+        initial_cluster: vec![InitialMember {
+            id: 1,
+            name: "m1".into(),
+            peer_urls: vec!["http://127.0.0.1:2380".into()],
+        }],
+        tick_ns: TICK_NS,
+        election_ticks: 10,
+        pre_vote: true,
+        checkpoint_commands: DEFAULT_CHECKPOINT_COMMANDS,
+        quota_bytes: 0,
+        slow_apply_ns: TICK_NS,
+    }
+}
+
+impl Alone {
+    fn start(disk: &Arc<dyn Disk>, start: u64) -> Alone {
+        let options = Options { segment_bytes: 1 << 20, ..Options::new(PathBuf::from("/data")) };
+        let opened = member::open(disk, &options, config(start)).expect("opens");
+        Alone { opened, now_ns: 0, next_token: 1, output: Output::default() }
+    }
+
+    fn step(&mut self, inputs: Vec<Input>) -> Vec<(u64, Answer)> {
+        self.now_ns += 1_000_000;
+        let now = Now { monotonic_ns: self.now_ns, wall_ms: self.now_ns / 1_000_000 };
+        let member = &mut self.opened.member;
+        for input in inputs {
+            member.handle(now, input, &mut self.output).expect("handles");
+        }
+        member.drive(now, &mut self.output).expect("drives");
+        let mut done = Vec::new();
+        let writes = std::mem::take(&mut self.output.writes);
+        if !writes.is_empty() {
+            done.push(Input::Written(WriteJob::run_all(writes, &|| Duration::ZERO)));
+        }
+        let jobs = std::mem::take(&mut self.output.background);
+        done.extend(jobs.into_iter().map(|job| Input::Background(Box::new(job.run()))));
+        let mut answers = std::mem::take(&mut self.output.answers);
+        if !done.is_empty() {
+            answers.extend(self.step(done));
+        }
+        answers
+    }
+
+    fn ask(&mut self, input: impl FnOnce(u64) -> Input) -> Answer {
+        let token = self.next_token;
+        self.next_token += 1;
+        let mut answers = self.step(vec![input(token)]);
+        for _ in 0..100 {
+            if let Some(at) = answers.iter().position(|(answered, _)| *answered == token) {
+                return answers.swap_remove(at).1;
+            }
+            answers.extend(self.step(Vec::new()));
+        }
+        panic!("no answer");
+    }
+
+    fn propose(&mut self, kind: Kind, body: &impl Message) -> Response {
+        let body = body.encode_to_vec().into();
+        let answer = self.ask(|token| Input::Propose(Proposal { token, kind, body }));
+        let Answer::Applied(Ok(reply)) = answer else { panic!("refused: {answer:?}") };
+        store::resolve(&reply, self.opened.values.as_ref()).expect("values are intact")
+    }
+
+    fn put(&mut self, key: &str, value: &str) -> i64 {
+        let put = pb::PutRequest { key: key.to_owned().into(), value: value.to_owned().into(), ..Default::default() };
+        let Response::Put(response) = self.propose(Kind::Put, &put) else { panic!("another answer") };
+        response.header.expect("header").revision
+    }
+
+    fn get(&mut self, key: &str) -> Vec<(String, i64)> {
+        assert!(matches!(self.ask(|token| Input::Read { token }), Answer::ReadNow));
+        let range = pb::RangeRequest { key: key.to_owned().into(), ..Default::default() };
+        let reply = self.opened.reader.range(&range).expect("in range");
+        let response = store::resolve_range(&reply, self.opened.values.as_ref()).expect("values are intact");
+        let text = |kv: api::mvccpb::KeyValue| String::from_utf8(kv.value.to_vec()).expect("text");
+        response.kvs.into_iter().map(|kv| (text(kv.clone()), kv.mod_revision)).collect()
+    }
+}
+
+#[test]
+fn what_was_put_is_there_after_a_restart() {
+    let disk: Arc<dyn Disk> = Arc::new(MemDisk::default());
+    let mut alone = Alone::start(&disk, 1);
+    assert_eq!(alone.put("a", "1"), 2);
+    assert_eq!(alone.put("b", "2"), 3);
+    assert_eq!(alone.put("a", "3"), 4);
+    assert_eq!(alone.get("a"), [("3".to_owned(), 4)]);
+    let hash = alone.opened.reader.state_hash();
+    drop(alone);
+
+    let mut again = Alone::start(&disk, 2);
+    assert_eq!(again.get("a"), [("3".to_owned(), 4)]);
+    assert_eq!(again.get("b"), [("2".to_owned(), 3)]);
+    assert_eq!(again.put("c", "4"), 5);
+    assert_ne!(again.opened.reader.state_hash(), hash);
+}
+
+#[test]
+fn a_graceful_stop_writes_a_checkpoint() {
+    let disk: Arc<dyn Disk> = Arc::new(MemDisk::default());
+    let mut alone = Alone::start(&disk, 1);
+    for number in 0..100 {
+        alone.put(&format!("key{number}"), "value");
+    }
+    alone.step(vec![Input::Stop]);
+    for _ in 0..10 {
+        alone.step(Vec::new());
+    }
+    assert!(alone.output.stopped);
+    drop(alone);
+    let mut again = Alone::start(&disk, 2);
+    assert_eq!(again.get("key99"), [("value".to_owned(), 101)]);
+}
+
+#[test]
+fn a_lease_runs_out_and_takes_its_keys_along() {
+    let disk: Arc<dyn Disk> = Arc::new(MemDisk::default());
+    let mut alone = Alone::start(&disk, 1);
+    alone.propose(Kind::LeaseGrant, &pb::LeaseGrantRequest { ttl: 5, id: 77 });
+    let put = pb::PutRequest { key: "k".into(), value: "v".into(), lease: 77, ..Default::default() };
+    alone.propose(Kind::Put, &put);
+    alone.now_ns += 4_000_000_000;
+    let renewed = alone.ask(|token| Input::Lease { token, lease: 77, renew: true });
+    assert!(matches!(renewed, Answer::Lease(member::frame::LeaseAnswer::Alive { granted_s: 5, .. })));
+    alone.now_ns += 4_500_000_000;
+    assert_eq!(alone.get("k").len(), 1, "renewed");
+    alone.now_ns += 1_000_000_000;
+    alone.step(Vec::new());
+    assert_eq!(alone.get("k"), []);
+}
+
+#[test]
+fn refusals_reach_the_caller() {
+    let disk: Arc<dyn Disk> = Arc::new(MemDisk::default());
+    let mut alone = Alone::start(&disk, 1);
+    let body = pb::LeaseRevokeRequest { id: 5 }.encode_to_vec().into();
+    let answer = alone.ask(|token| Input::Propose(Proposal { token, kind: Kind::LeaseRevoke, body }));
+    assert!(matches!(answer, Answer::Applied(Err(api::Error::LeaseNotFound))));
+    let compacted = alone.ask(|token| {
+        let body = pb::CompactionRequest { revision: 1, physical: true }.encode_to_vec().into();
+        Input::Propose(Proposal { token, kind: Kind::Compaction, body })
+    });
+    assert!(matches!(compacted, Answer::Applied(Ok(Reply::Compaction { .. }))), "{compacted:?}");
+}

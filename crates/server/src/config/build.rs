@@ -1,0 +1,225 @@
+//! From checked texts to [`Config`]: defaults that depend on other flags, and what is refused.
+
+use std::time::Duration;
+
+use super::gates::FeatureGates;
+use super::table::{Effect, flag};
+use super::values::Values;
+use super::*;
+
+const DEFAULT_NAME: &str = "default";
+
+/// bcrypt knows no costs outside these.
+const BCRYPT_COSTS: std::ops::RangeInclusive<u64> = 4..=31;
+const DEFAULT_BCRYPT_COST: u32 = 10;
+
+/// Makes a valid configuration. `from_file`: an advertised URL keeps its default even when the listening one is set.
+pub(super) fn config(values: &Values, mut notes: Vec<Note>, from_file: bool) -> Result<Config, UsageError> {
+    check_bootstrap_flags(values)?;
+    let name = values.text("name").to_owned();
+    let urls = member_urls(values, from_file);
+    let cluster = cluster(values, &name, &urls)?;
+    let config = Config {
+        data_dir: data_dir(values, &name),
+        wal_dir: Some(values.text("wal-dir")).filter(|dir| !dir.is_empty()).map(PathBuf::from),
+        urls,
+        cluster,
+        limits: limits(values),
+        grpc_keepalive: Keepalive {
+            min_time: values.duration("grpc-keepalive-min-time"),
+            interval: values.duration("grpc-keepalive-interval"),
+            timeout: values.duration("grpc-keepalive-timeout"),
+        },
+        storage: storage(values)?,
+        auto_compaction: Policy::parse(
+            values.text("auto-compaction-mode"),
+            values.text("auto-compaction-retention"),
+        )
+        .map_err(UsageError::config)?,
+        checks: Checks {
+            corrupt_check_time: values.duration("corrupt-check-time"),
+            compact_hash_check_time: values.duration("compact-hash-check-time"),
+        },
+        auth: auth(values, &mut notes),
+        access: Access { cors: values.list("cors"), host_whitelist: values.list("host-whitelist") },
+        sockets: Sockets { reuse_port: values.bool("socket-reuse-port") },
+        observing: observing(values, &mut notes)?,
+        watch_progress_notify_interval: values.duration("watch-progress-notify-interval"),
+        grpc_gateway: values.bool("enable-grpc-gateway"),
+        feature_gates: FeatureGates::parse(values.text("feature-gates")).map_err(|why| {
+            UsageError::config(format!(
+                "invalid value {:?} for --feature-gates: {why}",
+                values.text("feature-gates")
+            ))
+        })?,
+        notes,
+        name,
+    };
+    config.validate()?;
+    refuse_unsupported(values)?;
+    Ok(config.with_notes(values))
+}
+
+fn data_dir(values: &Values, name: &str) -> PathBuf {
+    match values.text("data-dir") {
+        "" => format!("{name}.etcd").into(),
+        default if Some(default) == flag("data-dir").map(|flag| flag.default) => {
+            format!("{name}.etcd").into()
+        }
+        chosen => chosen.into(),
+    }
+}
+
+fn member_urls(values: &Values, from_file: bool) -> MemberUrls {
+    let must_advertise =
+        !from_file && values.is_set("listen-client-urls") && !values.is_set("advertise-client-urls");
+    MemberUrls {
+        listen_client: values.urls("listen-client-urls"),
+        listen_client_http: values.urls("listen-client-http-urls"),
+        listen_peer: values.urls("listen-peer-urls"),
+        listen_metrics: values.urls("listen-metrics-urls"),
+        advertise_client: if must_advertise { Vec::new() } else { values.urls("advertise-client-urls") },
+        initial_advertise_peer: values.urls("initial-advertise-peer-urls"),
+    }
+}
+
+/// `--initial-cluster` and both kinds of discovery exclude each other.
+fn check_bootstrap_flags(values: &Values) -> Result<(), UsageError> {
+    let given = |name| values.is_set(name) && !values.text(name).is_empty();
+    let ways = ["initial-cluster", "discovery-srv", "discovery-endpoints"];
+    if ways.into_iter().filter(|name| given(name)).count() > 1 {
+        let message = "multiple discovery or bootstrap flags are set. Choose one of \"initial-cluster\", \
+                       \"discovery-endpoints\" or \"discovery-srv\"";
+        return Err(UsageError::config(message.to_owned()));
+    }
+    if given("discovery-token") != given("discovery-endpoints") {
+        let message = "both --discovery-token and --discovery-endpoints must be set";
+        return Err(UsageError::config(message.to_owned()));
+    }
+    if values.text("discovery-fallback") != "exit" {
+        let message = "v2 proxy is deprecated, and --discovery-fallback can only be configured as \"exit\"";
+        return Err(UsageError::config(message.to_owned()));
+    }
+    Ok(())
+}
+
+fn cluster(values: &Values, name: &str, urls: &MemberUrls) -> Result<Cluster, UsageError> {
+    let given = values.text("initial-cluster");
+    let is_default = Some(given) == flag("initial-cluster").map(|flag| flag.default);
+    let initial = if name != DEFAULT_NAME && is_default {
+        vec![(name.to_owned(), urls.initial_advertise_peer.clone())]
+    } else {
+        bootstrap::parse_initial_cluster(given).map_err(|why| {
+            UsageError::config(format!("invalid value {given:?} for --initial-cluster: {why}"))
+        })?
+    };
+    let state = match values.text("initial-cluster-state") {
+        "new" | "" => ClusterState::New,
+        "existing" => ClusterState::Existing,
+        other => {
+            return Err(UsageError::usage(format!(
+                "invalid value {other:?} for flag -initial-cluster-state: expected new or existing"
+            )));
+        }
+    };
+    Ok(Cluster {
+        initial,
+        token: values.text("initial-cluster-token").to_owned(),
+        state,
+        heartbeat_interval: Duration::from_millis(values.count("heartbeat-interval")),
+        election_timeout: Duration::from_millis(values.count("election-timeout")),
+        pre_vote: values.bool("pre-vote"),
+        strict_reconfig_check: values.bool("strict-reconfig-check"),
+        max_learners: usize::try_from(values.integer("max-learners"))
+            .map_err(|_| UsageError::config("--max-learners must not be negative".to_owned()))?,
+    })
+}
+
+fn limits(values: &Values) -> Limits {
+    Limits {
+        quota_backend_bytes: values.integer("quota-backend-bytes"),
+        max_txn_ops: values.count("max-txn-ops"),
+        max_request_bytes: values.count("max-request-bytes"),
+        // The table has it checked to fit.
+        max_concurrent_streams: u32::try_from(values.count("max-concurrent-streams")).unwrap_or(u32::MAX),
+    }
+}
+
+fn storage(values: &Values) -> Result<Storage, UsageError> {
+    let batch = usize::try_from(values.integer("compaction-batch-limit")).ok().filter(|&batch| batch > 0);
+    Ok(Storage {
+        snapshot_count: values.count("snapshot-count"),
+        snapshot_count_is_explicit: values.is_set("snapshot-count"),
+        compaction_batch_limit: batch
+            .ok_or_else(|| UsageError::config("--compaction-batch-limit must be >0".to_owned()))?,
+        compaction_sleep_interval: values.duration("compaction-sleep-interval"),
+        unsafe_no_fsync: values.bool("unsafe-no-fsync"),
+    })
+}
+
+fn auth(values: &Values, notes: &mut Vec<Note>) -> Auth {
+    let cost = values.count("bcrypt-cost");
+    let bcrypt_cost = if BCRYPT_COSTS.contains(&cost) {
+        cost as u32
+    } else {
+        let message = "use default bcrypt cost instead of the invalid given cost";
+        let (default, given) = (DEFAULT_BCRYPT_COST.to_string(), cost.to_string());
+        notes.push(Note::warning(
+            message,
+            [("default-cost", default.as_str()), ("given-cost", given.as_str())],
+        ));
+        DEFAULT_BCRYPT_COST
+    };
+    Auth { bcrypt_cost, token_ttl: Duration::from_secs(values.count("auth-token-ttl")) }
+}
+
+fn observing(values: &Values, notes: &mut Vec<Note>) -> Result<Observing, UsageError> {
+    let logger = values.text("logger");
+    if logger != "zap" {
+        return Err(UsageError::config(format!("unknown logger option {logger:?}, supported is zap")));
+    }
+    let metrics = values.text("metrics");
+    if !["basic", "extensive"].contains(&metrics) {
+        notes.push(Note::warning("unknown value of --metrics is taken as 'basic'", [("metrics", metrics)]));
+    }
+    Ok(Observing {
+        log_level: Level::parse(values.text("log-level")).map_err(UsageError::config)?,
+        log_format: Format::parse(values.text("log-format")).map_err(UsageError::config)?,
+        log_outputs: Output::parse_list(&values.list("log-outputs")).map_err(UsageError::config)?,
+        extensive_metrics: metrics == "extensive",
+        warning_apply_duration: values.duration("warning-apply-duration"),
+        warning_unary_request_duration: values.duration("warning-unary-request-duration"),
+    })
+}
+
+fn refuse_unsupported(values: &Values) -> Result<(), UsageError> {
+    for (flag, _) in values.changed() {
+        if let Effect::Refused(missing) = flag.effect {
+            return Err(UsageError::config(format!(
+                "--{} is not supported yet: {missing} is missing in this release",
+                flag.name
+            )));
+        }
+    }
+    Ok(())
+}
+
+impl Config {
+    fn with_notes(mut self, values: &Values) -> Config {
+        let ignored: Vec<_> = values
+            .changed()
+            .filter_map(|(flag, _)| match flag.effect {
+                Effect::None(why) => Some(format!("--{} ({why})", flag.name)),
+                _ => None,
+            })
+            .collect();
+        if !ignored.is_empty() {
+            self.notes.push(Note::info("flags without effect", [("flags", ignored.join(", ").as_str())]));
+        }
+        if self.name == DEFAULT_NAME {
+            let message = "it isn't recommended to use default name, please set a value for --name";
+            self.notes.push(Note::warning(message, [("name", self.name.as_str())]));
+        }
+        self
+    }
+}

@@ -1,0 +1,95 @@
+//! Section "Clustering".
+
+use super::{Flag, Section, duration, list, switch, text, urls};
+
+const DISCOVERY: &str = "discovery";
+const ONLY_DISCOVERY: &str = "it only matters with discovery, which is not supported yet";
+
+const fn here(flag: Flag) -> Flag {
+    flag.section(Section::Clustering)
+}
+
+/// A detail of discovery: means nothing unless discovery itself is asked for, which is refused.
+const fn detail(flag: Flag) -> Flag {
+    here(flag).no_effect(ONLY_DISCOVERY)
+}
+
+pub(super) const FLAGS: &[Flag] = &[
+    here(urls(
+        "initial-advertise-peer-urls",
+        "http://localhost:2380",
+        "Peer URLs of this member as the other members shall use them.",
+    )),
+    here(text(
+        "initial-cluster",
+        "default=http://localhost:2380",
+        "All members at the start: name=URL, comma-separated.",
+    )),
+    here(text(
+        "initial-cluster-state",
+        "new",
+        "'new' to start a cluster, 'existing' to join one; ignored on restart.",
+    )),
+    here(text(
+        "initial-cluster-token",
+        "etcd-cluster",
+        "Keeps clusters apart that start from the same URLs: part of what the cluster's id is computed from.",
+    )),
+    here(urls(
+        "advertise-client-urls",
+        "http://localhost:2379",
+        "Client URLs of this member as clients shall use them.",
+    )),
+    here(text("discovery", "", "URL of a v2 discovery service.")).refused(DISCOVERY),
+    here(text("discovery-token", "", "Token of the cluster in a v3 discovery service.")).refused(DISCOVERY),
+    here(list("discovery-endpoints", "", "Endpoints of a v3 discovery service.")).refused(DISCOVERY),
+    detail(duration(
+        "discovery-dial-timeout",
+        "2s",
+        "How long to wait for a connection to the discovery service.",
+    )),
+    detail(duration(
+        "discovery-request-timeout",
+        "5s",
+        "How long to wait for an answer of the discovery service.",
+    )),
+    detail(duration("discovery-keepalive-time", "2s", "How often to ping the discovery service.")),
+    detail(duration(
+        "discovery-keepalive-timeout",
+        "6s",
+        "How long the discovery service may leave a ping unanswered.",
+    )),
+    detail(switch("discovery-insecure-transport", "true", "Talk to the discovery service without TLS.")),
+    detail(switch(
+        "discovery-insecure-skip-tls-verify",
+        "false",
+        "Do not verify the discovery service's certificate.",
+    )),
+    detail(text("discovery-cert", "", "Certificate to show the discovery service.")),
+    detail(text("discovery-key", "", "Key of that certificate.")),
+    detail(text("discovery-cacert", "", "CA bundle for the discovery service's certificate.")),
+    detail(text("discovery-user", "", "User name, or name:password, at the discovery service.")),
+    detail(text("discovery-password", "", "Password at the discovery service.")),
+    detail(text("discovery-fallback", "exit", "What to do when discovery fails; only 'exit' is left.")),
+    detail(text("discovery-proxy", "", "HTTP proxy on the way to a v2 discovery service.")),
+    here(text("discovery-srv", "", "DNS domain whose SRV records name the members.")).refused(DISCOVERY),
+    detail(text("discovery-srv-name", "", "Suffix of the name that is looked up in DNS.")),
+    here(switch("strict-reconfig-check", "true", "Refuse changes of membership that would cost the quorum.")),
+    here(switch(
+        "pre-vote",
+        "true",
+        "Ask for votes before campaigning, so that a returning member disturbs nobody.",
+    )),
+    here(text(
+        "auto-compaction-retention",
+        "0",
+        "How much history to keep: a duration or a number of revisions; 0 keeps all.",
+    )),
+    here(text(
+        "auto-compaction-mode",
+        "periodic",
+        "'periodic': retention is a duration, hours when bare; 'revision': a count.",
+    )),
+    here(text("v2-deprecation", "write-only", "Stage of the v2 store's removal."))
+        .no_effect("there is no v2 store"),
+];

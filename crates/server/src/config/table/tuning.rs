@@ -1,0 +1,68 @@
+//! Sections "Distributed tracing", "Features" and "Unsafe feature".
+
+use super::{Flag, Section, count, duration, integer, switch, text};
+
+const NO_SPANS: &str = "spans are not exported yet";
+
+const fn tracing(flag: Flag) -> Flag {
+    flag.section(Section::Tracing).no_effect(NO_SPANS)
+}
+
+const fn feature(flag: Flag) -> Flag {
+    flag.section(Section::Features)
+}
+
+pub(super) const TRACING: &[Flag] = &[
+    tracing(switch("enable-distributed-tracing", "false", "Export spans by OpenTelemetry.")),
+    tracing(text("distributed-tracing-address", "localhost:4317", "Address of the collector.")),
+    tracing(text("distributed-tracing-service-name", "etcd", "Name of the service in spans.")),
+    tracing(text("distributed-tracing-instance-id", "", "Name of this member in spans.")),
+    tracing(integer("distributed-tracing-sampling-rate", "0", "How many spans of a million to export.")),
+];
+
+pub(super) const FEATURES: &[Flag] = &[
+    feature(duration(
+        "corrupt-check-time",
+        "0s",
+        "How often to compare the members' data; 0 turns that off.",
+    )),
+    feature(duration(
+        "compact-hash-check-time",
+        "1m",
+        "How often to compare the hashes members computed at compactions.",
+    )),
+    feature(integer("compaction-batch-limit", "1000", "Most revisions removed in one step of a compaction.")),
+    feature(switch(
+        "peer-skip-client-san-verification",
+        "false",
+        "Accept member certificates for other hosts.",
+    ))
+    .no_effect("it only matters with TLS, which is not supported yet"),
+    feature(duration(
+        "watch-progress-notify-interval",
+        "10m",
+        "How often an idle watch is told the current revision.",
+    )),
+    feature(duration(
+        "warning-apply-duration",
+        "100ms",
+        "Applying that takes longer is logged as a warning.",
+    )),
+    feature(count(
+        "bootstrap-defrag-threshold-megabytes",
+        "0",
+        "Defragment at the start when this much would be freed.",
+    ))
+    .no_effect("space is returned without defragmenting"),
+    feature(integer("max-learners", "1", "Most learners in the cluster at a time.")),
+    feature(duration("compaction-sleep-interval", "10ms", "Pause between two steps of a compaction.")),
+    feature(duration("downgrade-check-time", "5s", "How often to look whether a downgrade was asked for."))
+        .no_effect("a downgrade is part of the replicated state"),
+    feature(count("snapshot-catchup-entries", "5000", "Log entries kept in memory for slow followers."))
+        .no_effect("the log is kept in memory by bytes and on disk for as long as its segments are"),
+    switch("force-new-cluster", "false", "Start a one-member cluster from this member's data.")
+        .section(Section::Unsafe)
+        .refused("forcing a new cluster"),
+    switch("unsafe-no-fsync", "false", "Do not wait for the disk: a crash may lose acknowledged writes.")
+        .section(Section::Unsafe),
+];

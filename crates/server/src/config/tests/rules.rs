@@ -1,0 +1,120 @@
+//! The rules among flags, in etcd's words.
+
+use super::*;
+
+#[test]
+fn rules_are_told_in_etcds_words() {
+    let cases = [
+        (
+            "--listen-client-urls=http://0.0.0.0:2379",
+            "--advertise-client-urls is required when --listen-client-urls is set explicitly",
+        ),
+        ("--heartbeat-interval=0", "--heartbeat-interval must be >0 (set to 0ms)"),
+        ("--election-timeout=0", "--election-timeout must be >0 (set to 0ms)"),
+        (
+            "--heartbeat-interval=300",
+            "--election-timeout[1000ms] should be at least as 5 times as --heartbeat-interval[300ms]",
+        ),
+        (
+            "--election-timeout=50001",
+            "--election-timeout[50001ms] is too long, and should be set less than 50000ms",
+        ),
+        (
+            "--listen-peer-urls=http://example.com:2380",
+            "expected IP in URL for binding (http://example.com:2380)",
+        ),
+        ("--listen-metrics-urls=http://:1", "expected IP in URL for binding (http://:1)"),
+        (
+            "--initial-advertise-peer-urls=http://:2380",
+            "--initial-advertise-peer-urls \"http://:2380\" must be \"host:port\" (unexpected empty host (http://:2380))",
+        ),
+        (
+            "--discovery-srv=example.com --initial-cluster=default=http://a:1",
+            "multiple discovery or bootstrap flags are set. Choose one of \"initial-cluster\", \
+             \"discovery-endpoints\" or \"discovery-srv\"",
+        ),
+        ("--discovery-token=x", "both --discovery-token and --discovery-endpoints must be set"),
+        ("--auto-compaction-mode=weekly", "unknown auto-compaction-mode \"weekly\""),
+        ("--compact-hash-check-time=0s", "--compact-hash-check-time must be >0 (set to 0s)"),
+        (
+            "--feature-gates=LeaseCheckpointPersist=true",
+            "enabling feature gate LeaseCheckpointPersist requires enabling feature gate LeaseCheckpoint",
+        ),
+        (
+            "--feature-gates=X=true",
+            "invalid value \"X=true\" for --feature-gates: unrecognized feature gate: X",
+        ),
+        ("--log-outputs=default,stdout", "multi logoutput for \"default\" is not supported yet"),
+        ("--log-format=xml", "unknown log format: xml, supported values json, console"),
+        (
+            "--auth-token=jwt,pub-key=x",
+            "--auth-token is not supported yet: JWT tokens is missing in this release",
+        ),
+        (
+            "--force-new-cluster",
+            "--force-new-cluster is not supported yet: forcing a new cluster is missing in this release",
+        ),
+        (
+            "--listen-peer-urls=https://127.0.0.1:2380",
+            "TLS is not supported yet, so https://127.0.0.1:2380 cannot be used; use http or unix",
+        ),
+        (
+            "--initial-cluster=m1",
+            "invalid value \"m1\" for --initial-cluster: URL scheme must be http, https, unix, or unixs: ",
+        ),
+    ];
+    for (flags, message) in cases {
+        assert_eq!(error(&format!("stele {flags}")), (message.to_owned(), 1), "{flags}");
+    }
+}
+
+#[test]
+fn naming_a_member_names_it_in_the_initial_cluster() {
+    let cluster = run("stele --name m1 --initial-advertise-peer-urls http://b:1,http://a:1").cluster;
+    assert_eq!(format!("{:?}", cluster.initial), "[(\"m1\", [http://a:1, http://b:1])]");
+}
+
+#[test]
+fn the_initial_cluster_is_sorted_and_merged() {
+    let cluster = run("stele --name b --initial-cluster b=http://b:2,a=http://a:1,b=http://b:1").cluster;
+    assert_eq!(
+        format!("{:?}", cluster.initial),
+        "[(\"a\", [http://a:1]), (\"b\", [http://b:1, http://b:2])]"
+    );
+}
+
+#[test]
+fn a_new_member_must_fit_into_its_cluster() {
+    let check =
+        |flags: &str| run(&format!("stele --name m {flags}")).validate_bootstrap().map_err(|e| e.to_string());
+    assert_eq!(check(""), Ok(()));
+    assert_eq!(
+        check("--initial-cluster=m=http://127.0.0.1:2380,n=http://127.0.0.1:9"),
+        Ok(()),
+        "the same when resolved"
+    );
+    let cases = [
+        (
+            "--initial-cluster=n=http://127.0.0.1:1",
+            "couldn't find local name \"m\" in the initial cluster configuration",
+        ),
+        (
+            "--initial-cluster=m=http://127.0.0.1:1 --initial-advertise-peer-urls=http://127.0.0.1:2",
+            "--initial-cluster has m=http://127.0.0.1:1 but missing from --initial-advertise-peer-urls=http://127.0.0.1:2",
+        ),
+        (
+            "--initial-cluster=m=http://127.0.0.1:1 --initial-advertise-peer-urls=http://127.0.0.1:1,http://127.0.0.1:2",
+            "--initial-advertise-peer-urls has http://127.0.0.1:2 but missing from --initial-cluster=m=http://127.0.0.1:1",
+        ),
+        (
+            "--initial-cluster=m=http://localhost:2380,n=http://localhost:2380",
+            "initial cluster m=http://localhost:2380,n=http://localhost:2380 has duplicate url",
+        ),
+        ("--initial-cluster=", "initial cluster unset and no discovery endpoints found"),
+    ];
+    for (flags, message) in cases {
+        assert_eq!(check(flags), Err(message.to_owned()), "{flags}");
+    }
+    let joining = "--initial-cluster-state=existing --initial-cluster=m=http://127.0.0.1:1";
+    assert_eq!(check(joining), Ok(()), "a joining member was announced before");
+}

@@ -1,0 +1,119 @@
+//! The rules a configuration must keep by itself, in etcd's words where users know them.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use super::url::{self, Url};
+use super::{Config, UsageError};
+
+/// Longest election timeout: beyond it a cluster is without a leader for too long.
+const MAX_ELECTION_TIMEOUT: Duration = Duration::from_secs(50);
+
+/// An election timeout must span several heartbeats, or one lost packet starts an election.
+const HEARTBEATS_PER_ELECTION: u32 = 5;
+
+impl Config {
+    /// Checks everything that can be told without looking outside.
+    ///
+    /// # Errors
+    /// The first rule that is broken.
+    pub fn validate(&self) -> Result<(), UsageError> {
+        self.check_urls()
+            .and_then(|()| self.check_timing())
+            .and_then(|()| self.check_rest())
+            .map_err(UsageError::config)
+    }
+
+    fn check_urls(&self) -> Result<(), String> {
+        let urls = &self.urls;
+        for listen in [&urls.listen_peer, &urls.listen_client, &urls.listen_client_http, &urls.listen_metrics]
+        {
+            listen.iter().try_for_each(check_bindable)?;
+        }
+        let peers = &urls.initial_advertise_peer;
+        check_hosts(peers).map_err(|why| {
+            format!("--initial-advertise-peer-urls {:?} must be \"host:port\" ({why})", url::join(peers))
+        })?;
+        let clients = &urls.advertise_client;
+        check_hosts(clients).map_err(|why| {
+            format!(
+                "--advertise-client-urls {:?} must be in the format \"host:port\", \"unix:/path/to/socket\" or \
+                 \"unixs:/path/to/socket\" ({why})",
+                url::join(clients)
+            )
+        })?;
+        let of_cluster = self.cluster.initial.iter().flat_map(|(_, urls)| urls);
+        let listening =
+            [&urls.listen_peer, &urls.listen_client, &urls.listen_client_http, &urls.listen_metrics];
+        let secure = of_cluster.chain(listening.into_iter().flatten()).find(|url| url.scheme().is_secure());
+        match secure {
+            Some(url) => Err(format!("TLS is not supported yet, so {url} cannot be used; use http or unix")),
+            None => Ok(()),
+        }
+    }
+
+    fn check_timing(&self) -> Result<(), String> {
+        let (heartbeat, election) = (self.cluster.heartbeat_interval, self.cluster.election_timeout);
+        let (heartbeat_ms, election_ms) = (heartbeat.as_millis(), election.as_millis());
+        if heartbeat.is_zero() {
+            return Err(format!("--heartbeat-interval must be >0 (set to {heartbeat_ms}ms)"));
+        }
+        if election.is_zero() {
+            return Err(format!("--election-timeout must be >0 (set to {election_ms}ms)"));
+        }
+        if heartbeat.saturating_mul(HEARTBEATS_PER_ELECTION) > election {
+            return Err(format!(
+                "--election-timeout[{election_ms}ms] should be at least as {HEARTBEATS_PER_ELECTION} times as \
+                 --heartbeat-interval[{heartbeat_ms}ms]"
+            ));
+        }
+        if election > MAX_ELECTION_TIMEOUT {
+            return Err(format!(
+                "--election-timeout[{election_ms}ms] is too long, and should be set less than {}ms",
+                MAX_ELECTION_TIMEOUT.as_millis()
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_rest(&self) -> Result<(), String> {
+        if !self.urls.listen_client.is_empty() && self.urls.advertise_client.is_empty() {
+            return Err(
+                "--advertise-client-urls is required when --listen-client-urls is set explicitly".to_owned()
+            );
+        }
+        let gates = &self.feature_gates;
+        if gates.enabled("LeaseCheckpointPersist") && !gates.enabled("LeaseCheckpoint") {
+            return Err(
+                "enabling feature gate LeaseCheckpointPersist requires enabling feature gate LeaseCheckpoint"
+                    .to_owned(),
+            );
+        }
+        if self.checks.compact_hash_check_time.is_zero() {
+            return Err("--compact-hash-check-time must be >0 (set to 0s)".to_owned());
+        }
+        if self.limits.max_request_bytes == 0 || self.limits.max_txn_ops == 0 {
+            return Err("--max-request-bytes and --max-txn-ops must be >0".to_owned());
+        }
+        if self.name.is_empty() {
+            return Err("--name must not be empty".to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// A listener needs an address of this machine, not a name that may resolve to anything.
+fn check_bindable(url: &Url) -> Result<(), String> {
+    let host = url.host();
+    if url.scheme().is_unix() || host == "localhost" || host.parse::<IpAddr>().is_ok() {
+        return Ok(());
+    }
+    Err(format!("expected IP in URL for binding ({url})"))
+}
+
+fn check_hosts(urls: &[Url]) -> Result<(), String> {
+    match urls.iter().find(|url| !url.scheme().is_unix() && url.host().is_empty()) {
+        Some(url) => Err(format!("unexpected empty host ({url})")),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,172 @@
+//! What the services share: this process's view of its member, and the way to ask it for something.
+//!
+//! A handler never touches the member. It reads the store through its reader, opens streams on the watch hub, and sends
+//! everything else to the deciding thread, waiting for the answer on a channel of its own.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use api::etcdserverpb::ResponseHeader;
+use bytes::Bytes;
+use member::batch::Kind;
+use member::frame::LeaseAnswer;
+use member::{Answer, Input, Proposal, Status};
+use store::watch::Hub;
+use store::{Damaged, Outcome, Reader, Values};
+use tokio::sync::oneshot;
+
+use crate::driver::Mailbox;
+use crate::metrics::Metrics;
+
+/// Limits that handlers enforce.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// `--max-request-bytes`.
+    pub(crate) max_request_bytes: usize,
+    /// `--max-txn-ops`.
+    pub(crate) max_txn_ops: usize,
+    /// Leases shorter than this, in seconds, are granted this: a shorter one could run out during an election.
+    pub(crate) min_lease_ttl: i64,
+    /// `--quota-backend-bytes`, as Status reports it.
+    pub(crate) quota_bytes: u64,
+    /// `--watch-progress-notify-interval`.
+    pub(crate) progress_interval: std::time::Duration,
+    /// `--warning-unary-request-duration`.
+    pub(crate) slow_request: std::time::Duration,
+}
+
+/// The member as the services see it.
+pub(crate) struct Node {
+    pub(crate) cluster_id: u64,
+    pub(crate) member_id: u64,
+    pub(crate) reader: Reader,
+    pub(crate) values: Arc<dyn Values>,
+    pub(crate) log: log::Reader,
+    pub(crate) hub: Hub,
+    pub(crate) status: Arc<Status>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) limits: Limits,
+    pub(crate) mailbox: Arc<Mailbox>,
+    pub(crate) tokens: AtomicU64,
+    pub(crate) lease_ids: LeaseIds,
+}
+
+impl Node {
+    /// The header of a response at `revision`.
+    pub(crate) fn header(&self, revision: i64) -> ResponseHeader {
+        ResponseHeader {
+            cluster_id: self.cluster_id,
+            member_id: self.member_id,
+            revision,
+            raft_term: self.status.term(),
+        }
+    }
+
+    /// The header of a response about now.
+    pub(crate) fn header_now(&self) -> ResponseHeader {
+        self.header(self.reader.current_revision())
+    }
+
+    /// Whether a leader is known.
+    pub(crate) fn has_leader(&self) -> bool {
+        self.status.leader() != 0
+    }
+
+    /// Keeps the files that references found from now on point into.
+    pub(crate) fn pin(&self) -> log::Pin {
+        self.log.pin()
+    }
+
+    /// Whether this member has no vote.
+    pub(crate) fn is_learner(&self) -> bool {
+        self.reader.members().iter().any(|member| member.id == self.member_id && member.learner)
+    }
+
+    /// Waits until a damaged value has been fetched from a peer.
+    ///
+    /// # Errors
+    /// When no peer had it in time.
+    pub(crate) async fn heal(&self, damaged: &Damaged) -> Result<(), api::Error> {
+        tracing::error!(error = %damaged, "found damaged data");
+        let place = damaged.place;
+        match self.ask(|token| Input::Heal { token, place }).await? {
+            Answer::Healed => Ok(()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Replicates a command and waits until it is applied here.
+    ///
+    /// # Errors
+    /// That of the store, or why there was no agreement.
+    pub(crate) async fn propose(&self, kind: Kind, body: Bytes) -> Outcome {
+        let answer = self.ask(|token| Input::Propose(Proposal { token, kind, body })).await?;
+        match answer {
+            Answer::Applied(outcome) => outcome,
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Waits until the local state has everything that was acknowledged anywhere before this call.
+    pub(crate) async fn linearize(&self) -> Result<(), api::Error> {
+        match self.ask(|token| Input::Read { token }).await? {
+            Answer::ReadNow => Ok(()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Renews a lease, or asks the leader what is left of it.
+    pub(crate) async fn lease(&self, lease: i64, renew: bool) -> Result<LeaseAnswer, api::Error> {
+        match self.ask(|token| Input::Lease { token, lease, renew }).await? {
+            Answer::Lease(answer) => Ok(answer),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Hands leadership to a member.
+    pub(crate) async fn move_leader(&self, to: u64) -> Result<(), api::Error> {
+        match self.ask(|token| Input::MoveLeader { token, to }).await? {
+            Answer::LeaderMoved => Ok(()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Asks the deciding thread and waits for its answer; a failure among the answers becomes the error.
+    pub(crate) async fn ask(&self, input: impl FnOnce(u64) -> Input) -> Result<Answer, api::Error> {
+        let token = self.tokens.fetch_add(1, Ordering::Relaxed);
+        let (reply, answer) = oneshot::channel();
+        self.mailbox.ask(token, input(token), reply);
+        match answer.await {
+            Ok(Answer::Failed(error)) => Err(error),
+            Ok(answer) => Ok(answer),
+            // The deciding thread is gone.
+            Err(_) => Err(api::Error::Stopped),
+        }
+    }
+}
+
+/// An answer of another kind than was asked for would be a mistake of ours; the client gets an error, not a panic.
+fn unexpected(answer: &Answer) -> api::Error {
+    tracing::error!(?answer, "the member answered something that was not asked");
+    api::Error::Unhealthy
+}
+
+/// Lease ids for clients that do not choose one: positive, and unlikely to meet those of other members.
+pub(crate) struct LeaseIds {
+    member_id: u64,
+    counter: AtomicU64,
+}
+
+impl LeaseIds {
+    /// Ids that begin at a random number.
+    pub(crate) fn starting_at(member_id: u64, random: u64) -> LeaseIds {
+        LeaseIds { member_id, counter: AtomicU64::new(random) }
+    }
+
+    /// The next id: two bytes of the member's id, then a counter, as etcd builds its request ids.
+    pub(crate) fn next(&self) -> i64 {
+        let low = self.counter.fetch_add(1, Ordering::Relaxed) & 0x0000_ffff_ffff_ffff;
+        let id = ((self.member_id << 48) | low) & (i64::MAX as u64);
+        id as i64
+    }
+}

@@ -1,0 +1,178 @@
+//! The member's peers: who is let in, where their frames go, and what operators hear of it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use member::{Input, Notice};
+use parking_lot::Mutex;
+use store::Reader;
+use transport::{Class, Error, Gate, Identity, Inbound, Peers, Reason, Refusal, Side};
+
+use crate::driver::{Edge, Mailbox};
+
+/// Lets in members of the cluster that speak from the data directory they first published.
+pub(crate) struct Membership {
+    reader: Reader,
+}
+
+impl Membership {
+    /// The members as `reader`'s store knows them.
+    pub(crate) fn new(reader: Reader) -> Membership {
+        Membership { reader }
+    }
+}
+
+impl Gate for Membership {
+    fn admit(&self, peer: &Identity) -> Result<(), Refusal> {
+        let id = peer.member_id;
+        if self.reader.was_removed(id) {
+            let text = format!("member {id:x} was removed from the cluster; its id is never used again");
+            return Err(Refusal::new(Reason::RemovedMember, text));
+        }
+        let Some(member) = self.reader.members().into_iter().find(|member| member.id == id) else {
+            let text = format!("member {id:x} is not in the cluster; add it first, or check --initial-cluster");
+            return Err(Refusal::new(Reason::UnknownMember, text));
+        };
+        if member.incarnation != 0 && member.incarnation != peer.incarnation {
+            let text = format!(
+                "member {id:x} comes with another data directory than the one the cluster knows: if its data was \
+                 lost, remove the member and add it again"
+            );
+            return Err(Refusal::new(Reason::WrongIncarnation, text));
+        }
+        Ok(())
+    }
+}
+
+/// Passes what arrives to the deciding thread.
+pub(crate) struct Arrivals {
+    mailbox: Arc<Mailbox>,
+    /// Which of a peer's two streams are up: (control, bulk).
+    up: Mutex<BTreeMap<u64, (bool, bool)>>,
+    wiped: Box<dyn Fn(&Refusal) + Send + Sync>,
+}
+
+impl Arrivals {
+    /// `wiped` is called when a peer says that this member's data directory is not the one the cluster knows.
+    pub(crate) fn new(
+        mailbox: Arc<Mailbox>,
+        wiped: impl Fn(&Refusal) + Send + Sync + 'static,
+    ) -> Arrivals {
+        Arrivals { mailbox, up: Mutex::default(), wiped: Box::new(wiped) }
+    }
+
+    /// Records one stream; true when that changed whether both are up.
+    fn set(&self, peer: u64, class: Class, is_up: bool) -> bool {
+        let mut up = self.up.lock();
+        let streams = up.entry(peer).or_default();
+        let before = *streams == (true, true);
+        match class {
+            Class::Control => streams.0 = is_up,
+            Class::Bulk => streams.1 = is_up,
+        }
+        before != (*streams == (true, true))
+    }
+}
+
+impl Inbound for Arrivals {
+    fn frame(&self, from: u64, _class: Class, bytes: Bytes) {
+        self.mailbox.send(Input::Frame { from, bytes });
+    }
+
+    fn up(&self, peer: u64, class: Class) {
+        if self.set(peer, class, true) {
+            tracing::info!(remote_peer_id = format!("{peer:x}"), "peer became active");
+            self.mailbox.send(Input::PeerUp(peer));
+        }
+    }
+
+    fn down(&self, peer: u64, class: Class, why: &Error) {
+        if self.set(peer, class, false) {
+            tracing::warn!(remote_peer_id = format!("{peer:x}"), error = %why, "peer became inactive");
+            self.mailbox.send(Input::PeerDown(peer));
+        }
+    }
+
+    fn refused(&self, _peer: u64, by: Side, refusal: &Refusal) {
+        let fatal = [Reason::WrongIncarnation, Reason::RemovedMember];
+        if by == Side::Remote && fatal.contains(&refusal.reason) {
+            (self.wiped)(refusal);
+        }
+    }
+}
+
+/// What the deciding thread carries out through the transport and the log of events.
+pub(crate) struct PeerEdge {
+    pub(crate) peers: Arc<Peers>,
+    pub(crate) member_id: u64,
+}
+
+impl Edge for PeerEdge {
+    fn send(&self, peer: u64, class: member::Class, pieces: &[Bytes]) {
+        let class = match class {
+            member::Class::Control => Class::Control,
+            member::Class::Bulk => Class::Bulk,
+        };
+        // What is dropped is sent again by whoever needs it: consensus, or the one who asked.
+        let _ = self.peers.send(peer, class, pieces);
+    }
+
+    fn disconnect(&self, peer: u64) {
+        tracing::warn!(remote_peer_id = format!("{peer:x}"), "peer sent what no sound member sends");
+    }
+
+    fn notice(&self, notice: &Notice) {
+        report(self.member_id, notice);
+    }
+}
+
+/// Writes a notice where operators of etcd look for it, in its words.
+fn report(member_id: u64, notice: &Notice) {
+    let local = format!("{member_id:x}");
+    match notice {
+        Notice::Leadership { term, leader: 0, .. } => {
+            tracing::info!(local_member_id = local, term, "lost leader");
+        }
+        Notice::Leadership { term, leader, leading: true } => {
+            tracing::info!(local_member_id = local, leader = format!("{leader:x}"), term, "became leader");
+        }
+        Notice::Leadership { term, leader, leading: false } => {
+            tracing::info!(local_member_id = local, leader = format!("{leader:x}"), term, "elected leader");
+        }
+        Notice::TickLate(late_ns) => tracing::warn!(
+            local_member_id = local,
+            exceeded_duration = format!("{}ms", late_ns / 1_000_000),
+            "leader failed to send out heartbeat on time; took too long, leader is overloaded likely from slow disk"
+        ),
+        Notice::SlowApply { index, commands, took_ns } => tracing::warn!(
+            index,
+            commands,
+            took = format!("{}ms", took_ns / 1_000_000),
+            "apply request took too long"
+        ),
+        Notice::BadFrame { from, reason } => {
+            tracing::warn!(remote_peer_id = format!("{from:x}"), reason, "dropped a frame that cannot be right");
+        }
+        Notice::Checkpoint { index } => tracing::info!(snapshot_index = index, "saved snapshot"),
+        Notice::Snapshot { peer, event } => {
+            tracing::info!(remote_peer_id = format!("{peer:x}"), "{event}");
+        }
+        Notice::Damage { text } => tracing::error!(damage = text, "found damaged data"),
+        Notice::Trouble { text } => tracing::warn!(reason = text, "will try again"),
+        Notice::Diverged { peer, index } => tracing::error!(
+            remote_peer_id = format!("{peer:x}"),
+            index,
+            "found data inconsistency with peer"
+        ),
+    }
+}
+
+/// Refuses snapshots.
+pub(crate) struct NoSnapshots;
+
+impl transport::SnapshotSink for NoSnapshots {
+    fn begin(&self, _: u64, _: Bytes) -> Result<(u64, Box<dyn transport::SnapshotReceiver>), String> {
+        Err("not ready".to_owned())
+    }
+}

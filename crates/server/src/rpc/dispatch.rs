@@ -1,0 +1,148 @@
+//! From a path to a handler: the one table of the methods that are served.
+//!
+//! A path that is not in the table is answered `Unimplemented` with the method's name, as gRPC servers do.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use api::{Code, methods};
+use bytes::Bytes;
+use http::{Request, Response};
+use tonic::Status;
+use tonic::body::Body;
+use tonic::server::Grpc;
+
+use super::raw::{Encoded, Raw};
+use super::stream::{Requests, Responses};
+use super::{Call, Failure, cluster, kv, lease, maintenance, watch};
+use crate::node::Node;
+
+/// Bytes a message may have beyond the request limit: the envelope of a request that is just small enough.
+const MESSAGE_OVERHEAD_BYTES: usize = 512 * 1024;
+
+type HttpResponse = Response<Body>;
+
+/// The gRPC side of the client port, as a tower service.
+#[derive(Clone)]
+pub(crate) struct Dispatch {
+    node: Arc<Node>,
+}
+
+impl Dispatch {
+    /// Serves the methods over `node`.
+    pub(crate) fn new(node: Arc<Node>) -> Dispatch {
+        Dispatch { node }
+    }
+}
+
+impl<B> tower::Service<Request<B>> for Dispatch
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
+{
+    type Response = HttpResponse;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<HttpResponse, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let node = self.node.clone();
+        Box::pin(async move { Ok(serve(node, request).await) })
+    }
+}
+
+async fn serve<B>(node: Arc<Node>, request: Request<B>) -> HttpResponse
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
+{
+    let call = match Call::from_headers(request.headers()).and_then(|call| admit(&node, call)) {
+        Ok(call) => call,
+        Err(failure) => return Status::from(failure).into_http(),
+    };
+    macro_rules! unary {
+        ($handler:path) => {
+            unary(node, request, |node, body| async move { $handler(&node, body).await }).await
+        };
+    }
+    macro_rules! streaming {
+        ($handler:path) => {
+            streaming(node.clone(), request, move |requests| $handler(node, call, requests)).await
+        };
+    }
+    match request.uri().path() {
+        methods::KV_PUT => unary!(kv::put),
+        methods::KV_RANGE => unary!(kv::range),
+        methods::KV_TXN => unary!(kv::txn),
+        methods::KV_DELETE_RANGE => unary!(kv::delete_range),
+        methods::KV_COMPACT => unary!(kv::compact),
+        methods::KV_RANGE_STREAM => streaming!(kv::range_stream),
+        methods::WATCH_WATCH => streaming!(watch::watch),
+        methods::LEASE_GRANT => unary!(lease::grant),
+        methods::LEASE_REVOKE => unary!(lease::revoke),
+        methods::LEASE_KEEP_ALIVE => streaming!(lease::keep_alive),
+        methods::LEASE_TIME_TO_LIVE => unary!(lease::time_to_live),
+        methods::LEASE_LEASES => unary!(lease::leases),
+        methods::CLUSTER_MEMBER_LIST => unary!(cluster::member_list),
+        methods::MAINTENANCE_ALARM => unary!(maintenance::alarm),
+        methods::MAINTENANCE_STATUS => unary!(maintenance::status),
+        methods::MAINTENANCE_DEFRAGMENT => unary!(maintenance::defragment),
+        methods::MAINTENANCE_HASH => unary!(maintenance::hash),
+        methods::MAINTENANCE_HASH_KV => unary!(maintenance::hash_kv),
+        methods::MAINTENANCE_MOVE_LEADER => unary!(maintenance::move_leader),
+        path => unknown(path),
+    }
+}
+
+/// Refuses a call that asked for a leader while there is none, and counts the others.
+fn admit(node: &Node, call: Call) -> Result<Call, Failure> {
+    node.metrics.client_request(&call.client_version);
+    if call.require_leader && !node.has_leader() { Err(api::Error::NoLeader.into()) } else { Ok(call) }
+}
+
+fn unknown(path: &str) -> HttpResponse {
+    let (service, method) = path.trim_start_matches('/').split_once('/').unwrap_or((path, ""));
+    let message = format!("unknown method {method} for service {service}");
+    Status::from(Failure::new(Code::Unimplemented, message)).into_http()
+}
+
+fn grpc(node: &Node) -> Grpc<Raw> {
+    let largest = node.limits.max_request_bytes.saturating_add(MESSAGE_OVERHEAD_BYTES);
+    Grpc::new(Raw).apply_max_message_size_config(Some(largest), None)
+}
+
+async fn unary<B, F, H>(node: Arc<Node>, request: Request<B>, handler: H) -> HttpResponse
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
+    H: Fn(Arc<Node>, Bytes) -> F + Clone + Send + Sync + 'static,
+    F: Future<Output = Result<Encoded, Failure>> + Send + 'static,
+{
+    let mut grpc = grpc(&node);
+    let service = tower::service_fn(move |request: tonic::Request<Bytes>| {
+        let answer = handler(node.clone(), request.into_inner());
+        async move { Ok::<_, Status>(tonic::Response::new(answer.await?)) }
+    });
+    grpc.unary(service, request).await
+}
+
+async fn streaming<B, F, H>(node: Arc<Node>, request: Request<B>, handler: H) -> HttpResponse
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
+    H: FnOnce(Requests) -> F + Clone + Send + Sync + 'static,
+    F: Future<Output = Result<Responses, Failure>> + Send + 'static,
+{
+    let mut grpc = grpc(&node);
+    let service = tower::service_fn(move |request: tonic::Request<tonic::Streaming<Bytes>>| {
+        let answer = (handler.clone())(Requests::new(request.into_inner()));
+        async move { Ok::<_, Status>(tonic::Response::new(answer.await?)) }
+    });
+    grpc.streaming(service, request).await
+}

@@ -1,0 +1,43 @@
+//! What a handler answers when it cannot answer: a gRPC code and a text.
+
+use std::borrow::Cow;
+
+use api::Code;
+
+/// A refused or failed call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    /// The gRPC status code.
+    pub(crate) code: Code,
+    /// The text; for errors of the published table, exactly the table's.
+    pub(crate) message: Cow<'static, str>,
+}
+
+impl Failure {
+    /// A failure outside the published table.
+    pub(crate) fn new(code: Code, message: impl Into<Cow<'static, str>>) -> Failure {
+        Failure { code, message: message.into() }
+    }
+
+    /// An answer of another kind than the question: a mistake of ours, which the client hears of without a panic.
+    pub(crate) fn unexpected() -> Failure {
+        Failure::new(Code::Unknown, "the member answered with something that was not asked")
+    }
+
+    /// A request whose bytes are not the message the method takes.
+    pub(crate) fn undecodable(error: &prost::DecodeError) -> Failure {
+        Failure::new(Code::InvalidArgument, format!("the request is not a valid protobuf message: {error}"))
+    }
+}
+
+impl From<api::Error> for Failure {
+    fn from(error: api::Error) -> Failure {
+        Failure { code: error.code(), message: Cow::Borrowed(error.message()) }
+    }
+}
+
+impl From<Failure> for tonic::Status {
+    fn from(failure: Failure) -> tonic::Status {
+        tonic::Status::new(tonic::Code::from(failure.code.number()), failure.message)
+    }
+}

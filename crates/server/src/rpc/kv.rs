@@ -1,0 +1,141 @@
+//! The KV service.
+//!
+//! Reads are served right here, on the worker that took them, once the local state is fresh enough. Writes are proposed as
+//! they came: the request's own bytes are what the log keeps.
+
+use std::sync::Arc;
+
+use api::etcdserverpb as pb;
+use api::validate;
+use bytes::Bytes;
+use member::batch::Kind;
+use store::{Reply, Response};
+
+use super::stream::{Gone, Requests, Responses, Sink, responses};
+use super::{Call, Encoded, Failure, decode};
+use crate::node::Node;
+
+/// Keys of a piece of a streamed range at most; its bytes are limited by the request limit.
+const PIECE_KEYS: usize = 10_000;
+
+pub(super) async fn put(node: &Node, body: Bytes) -> Result<Encoded, Failure> {
+    let request: pb::PutRequest = decode(body.clone())?;
+    validate::put(&request)?;
+    let reply = write(node, Kind::Put, body).await?;
+    let Response::Put(mut response) = resolve(node, &reply).await? else { return Err(Failure::unexpected()) };
+    fill(node, &mut response.header);
+    Ok(Encoded::message(&response))
+}
+
+pub(super) async fn delete_range(node: &Node, body: Bytes) -> Result<Encoded, Failure> {
+    let request: pb::DeleteRangeRequest = decode(body.clone())?;
+    validate::delete_range(&request)?;
+    let reply = write(node, Kind::DeleteRange, body).await?;
+    let Response::DeleteRange(mut response) = resolve(node, &reply).await? else {
+        return Err(Failure::unexpected());
+    };
+    fill(node, &mut response.header);
+    Ok(Encoded::message(&response))
+}
+
+pub(super) async fn txn(node: &Node, body: Bytes) -> Result<Encoded, Failure> {
+    let request: pb::TxnRequest = decode(body.clone())?;
+    validate::txn(&request, node.limits.max_txn_ops)?;
+    let reply = write(node, Kind::Txn, body).await?;
+    let Response::Txn(mut response) = resolve(node, &reply).await? else { return Err(Failure::unexpected()) };
+    fill(node, &mut response.header);
+    Ok(Encoded::message(&response))
+}
+
+pub(super) async fn compact(node: &Node, body: Bytes) -> Result<Encoded, Failure> {
+    decode::<pb::CompactionRequest>(body.clone())?;
+    write(node, Kind::Compaction, body).await?;
+    Ok(Encoded::message(&pb::CompactionResponse { header: Some(node.header_now()) }))
+}
+
+pub(super) async fn range(node: &Node, body: Bytes) -> Result<Encoded, Failure> {
+    let request: pb::RangeRequest = decode(body)?;
+    validate::range(&request)?;
+    if !request.serializable {
+        node.linearize().await?;
+    }
+    loop {
+        let _pin = node.pin();
+        let reply = node.reader.range(&request)?;
+        match store::resolve_range(&reply, node.values.as_ref()) {
+            Ok(mut response) => {
+                fill(node, &mut response.header);
+                return Ok(Encoded::message(&response));
+            }
+            Err(damaged) => node.heal(&damaged).await?,
+        }
+    }
+}
+
+pub(super) async fn range_stream(
+    node: Arc<Node>,
+    call: Call,
+    mut requests: Requests,
+) -> Result<Responses, Failure> {
+    let request: pb::RangeRequest = match requests.next().await {
+        Some(body) => decode(body)?,
+        None => return Err(Failure::new(api::Code::InvalidArgument, "the request is missing")),
+    };
+    validate::range_stream(&request)?;
+    if !request.serializable {
+        node.linearize().await?;
+    }
+    let (sink, stream) = responses();
+    tokio::spawn(async move {
+        tokio::select! {
+            ended = send_pieces(&node, &request, &sink) => {
+                if let Err(failure) = ended {
+                    sink.fail(failure).await;
+                }
+            }
+            failure = super::leader_lost(&node, &call) => sink.fail(failure).await,
+        }
+    });
+    Ok(stream)
+}
+
+/// Sends a range piece by piece at one pinned revision, each piece near the size of the request limit.
+async fn send_pieces(node: &Node, request: &pb::RangeRequest, sink: &Sink) -> Result<(), Failure> {
+    let _pin = node.pin();
+    let mut pieces = node.reader.range_stream(request)?;
+    while let Some(piece) = pieces.next_chunk(PIECE_KEYS, node.limits.max_request_bytes) {
+        let mut response = loop {
+            match store::resolve_range(&piece.reply, node.values.as_ref()) {
+                Ok(response) => break response,
+                Err(damaged) => node.heal(&damaged).await?,
+            }
+        };
+        response.header = piece.last.then(|| node.header(piece.reply.revision));
+        let encoded = Encoded::message(&pb::RangeStreamResponse { range_response: Some(response) });
+        if let Err(Gone) = sink.send(encoded).await {
+            break;
+        }
+    }
+    Ok(())
+}
+
+async fn write(node: &Node, kind: Kind, body: Bytes) -> Result<Reply, Failure> {
+    validate::size(body.len(), node.limits.max_request_bytes)?;
+    Ok(node.propose(kind, body).await?)
+}
+
+/// Reads the values a reply names, waiting for damaged ones to be healed.
+async fn resolve(node: &Node, reply: &Reply) -> Result<Response, Failure> {
+    loop {
+        match store::resolve(reply, node.values.as_ref()) {
+            Ok(response) => return Ok(response),
+            Err(damaged) => node.heal(&damaged).await?,
+        }
+    }
+}
+
+/// Completes the header of which the store knows only the revision.
+fn fill(node: &Node, header: &mut Option<pb::ResponseHeader>) {
+    let revision = header.as_ref().map_or(0, |header| header.revision);
+    *header = Some(node.header(revision));
+}

@@ -1,0 +1,98 @@
+//! The Maintenance service.
+
+use api::etcdserverpb as pb;
+use api::version;
+use bytes::Bytes;
+use member::Input;
+use member::batch::Kind;
+use pb::alarm_request::AlarmAction;
+use store::{HashKvStep, Reply};
+
+use super::{Encoded, Failure, decode};
+use crate::node::Node;
+
+/// etcd's default quota, which clients see when none was set.
+const REPORTED_QUOTA_BYTES: i64 = 2 * 1024 * 1024 * 1024;
+
+pub(super) async fn alarm(node: &Node, body: Bytes) -> Result<Encoded, Failure> {
+    let request: pb::AlarmRequest = decode(body.clone())?;
+    let alarms = if request.action == AlarmAction::Get as i32 {
+        let all = request.alarm == pb::AlarmType::None as i32;
+        node.reader.alarms().into_iter().filter(|alarm| all || alarm.alarm == request.alarm).collect()
+    } else {
+        match node.propose(Kind::Alarm, body).await? {
+            Reply::Alarm { alarms, .. } => alarms,
+            _ => return Err(Failure::unexpected()),
+        }
+    };
+    Ok(Encoded::message(&pb::AlarmResponse { header: Some(node.header_now()), alarms }))
+}
+
+pub(super) async fn status(node: &Node, body: Bytes) -> Result<Encoded, Failure> {
+    decode::<pb::StatusRequest>(body)?;
+    let leader = node.status.leader();
+    let mut errors = Vec::new();
+    if leader == 0 {
+        errors.push("etcdserver: no leader".to_owned());
+    }
+    errors.extend(node.reader.alarms().iter().map(alarm_text));
+    let quota = node.limits.quota_bytes;
+    let response = pb::StatusResponse {
+        header: Some(node.header_now()),
+        version: version::ETCD_VERSION.to_owned(),
+        db_size: node.status.file_bytes() as i64,
+        leader,
+        raft_index: node.status.committed_index(),
+        raft_term: node.status.term(),
+        raft_applied_index: node.status.applied_index(),
+        errors,
+        db_size_in_use: node.reader.referenced_bytes() as i64,
+        is_learner: node.is_learner(),
+        storage_version: version::STORAGE_VERSION.to_owned(),
+        db_size_quota: if quota == 0 { REPORTED_QUOTA_BYTES } else { quota as i64 },
+        downgrade_info: Some(pb::DowngradeInfo::default()),
+    };
+    Ok(Encoded::message(&response))
+}
+
+/// As Go prints an alarm: fields that are zero are left out.
+fn alarm_text(alarm: &pb::AlarmMember) -> String {
+    let kind = pb::AlarmType::try_from(alarm.alarm).unwrap_or(pb::AlarmType::None);
+    format!("memberID:{} alarm:{} ", alarm.member_id, kind.as_str_name())
+}
+
+/// Answers at once: space is given back in the background, eagerly from now on.
+pub(super) async fn defragment(node: &Node, body: Bytes) -> Result<Encoded, Failure> {
+    decode::<pb::DefragmentRequest>(body)?;
+    node.mailbox.send(Input::Defragment);
+    Ok(Encoded::message(&pb::DefragmentResponse { header: None }))
+}
+
+/// A hash of this member's state: comparable between members, not with etcd's hash of its file.
+pub(super) async fn hash(node: &Node, body: Bytes) -> Result<Encoded, Failure> {
+    decode::<pb::HashRequest>(body)?;
+    let (_, hash) = node.reader.state_hash();
+    Ok(Encoded::message(&pb::HashResponse { header: Some(node.header_now()), hash: (hash ^ (hash >> 32)) as u32 }))
+}
+
+pub(super) async fn hash_kv(node: &Node, body: Bytes) -> Result<Encoded, Failure> {
+    let request: pb::HashKvRequest = decode(body)?;
+    let _pin = node.pin();
+    let mut hashing = node.reader.hash_kv(request.revision)?;
+    loop {
+        match hashing.step() {
+            Ok(HashKvStep::More) => tokio::task::yield_now().await,
+            Ok(HashKvStep::Done { hash, hash_revision, compact_revision, revision }) => {
+                let header = Some(node.header(revision));
+                return Ok(Encoded::message(&pb::HashKvResponse { header, hash, compact_revision, hash_revision }));
+            }
+            Err(damaged) => node.heal(&damaged).await?,
+        }
+    }
+}
+
+pub(super) async fn move_leader(node: &Node, body: Bytes) -> Result<Encoded, Failure> {
+    let request: pb::MoveLeaderRequest = decode(body)?;
+    node.move_leader(request.target_id).await?;
+    Ok(Encoded::message(&pb::MoveLeaderResponse { header: None }))
+}

@@ -1,0 +1,190 @@
+//! Connections: gRPC and HTTP/1 on the client port, peer streams and HTTP/1 on the peer port.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use http::{Request, header};
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::CancellationToken;
+use tonic::body::Body;
+use tower::Service;
+use transport::{PREFACE, Peers};
+
+use crate::config::Keepalive;
+use crate::rpc::Dispatch;
+
+/// Received bytes that may wait in one HTTP/2 stream, and in one connection: enough that a large request flows without
+/// waiting for the window, small enough that a thousand connections cannot fill the memory.
+const STREAM_WINDOW_BYTES: u32 = 1 << 20;
+const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
+
+/// How client connections behave.
+#[derive(Clone)]
+pub(crate) struct Settings {
+    pub(crate) max_concurrent_streams: u32,
+    pub(crate) keepalive: Keepalive,
+}
+
+/// Both protocols of the client port behind one service: what says it is gRPC goes there, all else is HTTP.
+#[derive(Clone)]
+pub(crate) struct ClientPort {
+    pub(crate) grpc: Dispatch,
+    pub(crate) http: axum::Router,
+}
+
+impl hyper::service::Service<Request<Incoming>> for ClientPort {
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
+        if is_grpc(&request) {
+            return self.grpc.clone().call(request);
+        }
+        let mut http = self.http.clone();
+        Box::pin(async move { Ok(http.call(request).await?.map(Body::new)) })
+    }
+}
+
+fn is_grpc<B>(request: &Request<B>) -> bool {
+    let content_type = request.headers().get(header::CONTENT_TYPE).map(http::HeaderValue::as_bytes);
+    content_type.is_some_and(|value| value.starts_with(b"application/grpc"))
+}
+
+/// Accepts client connections until `stop`.
+pub(crate) async fn clients(
+    listener: TcpListener,
+    port: ClientPort,
+    settings: Settings,
+    stop: CancellationToken,
+) {
+    accept(listener, stop, move |stream, stop| {
+        let (port, settings) = (port.clone(), settings.clone());
+        async move { serve(stream, port, &settings, stop).await }
+    })
+    .await;
+}
+
+/// Accepts connections of peers: their streams go to the transport, anything else is HTTP.
+pub(crate) async fn peers(
+    listener: TcpListener,
+    peers: Arc<Peers>,
+    http: axum::Router,
+    settings: Settings,
+    stop: CancellationToken,
+) {
+    accept(listener, stop, move |stream, stop| {
+        let (peers, http, settings) = (peers.clone(), http.clone(), settings.clone());
+        async move {
+            if speaks_preface(&stream).await {
+                hand_over(&peers, stream);
+            } else {
+                let service = hyper_util::service::TowerToHyperService::new(http);
+                serve(stream, service, &settings, stop).await;
+            }
+        }
+    })
+    .await;
+}
+
+/// Serves HTTP alone, for metrics and health.
+pub(crate) async fn http(
+    listener: TcpListener,
+    router: axum::Router,
+    settings: Settings,
+    stop: CancellationToken,
+) {
+    accept(listener, stop, move |stream, stop| {
+        let (service, settings) =
+            (hyper_util::service::TowerToHyperService::new(router.clone()), settings.clone());
+        async move { serve(stream, service, &settings, stop).await }
+    })
+    .await;
+}
+
+async fn accept<F, C>(listener: TcpListener, stop: CancellationToken, connection: C)
+where
+    C: Fn(TcpStream, CancellationToken) -> F,
+    F: Future<Output = ()> + Send + 'static,
+{
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => {
+                    // Without it small answers would wait for acknowledgements.
+                    let _ = stream.set_nodelay(true);
+                    tokio::spawn(connection(stream, stop.clone()));
+                }
+                // Out of descriptors, as a rule: give others time to close theirs.
+                Err(error) => {
+                    tracing::warn!(%error, "cannot accept a connection");
+                    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+                }
+            },
+            () = stop.cancelled() => return,
+        }
+    }
+}
+
+async fn serve<S, B>(stream: TcpStream, service: S, settings: &Settings, stop: CancellationToken)
+where
+    S: hyper::service::Service<Request<Incoming>, Response = http::Response<B>, Error = Infallible>
+        + Send
+        + 'static,
+    S::Future: Send + 'static,
+    B: http_body::Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let builder = http_builder(settings);
+    let connection = builder.serve_connection(TokioIo::new(stream), service);
+    tokio::pin!(connection);
+    tokio::select! {
+        // A connection that breaks is its client's business.
+        _ = connection.as_mut() => {}
+        () = stop.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            let _ = connection.await;
+        }
+    }
+}
+
+fn http_builder(settings: &Settings) -> auto::Builder<TokioExecutor> {
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    let Keepalive { interval, timeout, .. } = settings.keepalive;
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .max_concurrent_streams(settings.max_concurrent_streams)
+        .keep_alive_interval((!interval.is_zero()).then_some(interval))
+        .keep_alive_timeout(timeout);
+    builder
+}
+
+/// Whether the connection begins like a peer stream. The first byte decides: no other protocol begins with it.
+async fn speaks_preface(stream: &TcpStream) -> bool {
+    let mut first = [0; 1];
+    matches!(stream.peek(&mut first).await, Ok(1)) && first[0] == PREFACE[0]
+}
+
+fn hand_over(peers: &Peers, stream: TcpStream) {
+    let handed = stream.into_std().and_then(|stream| {
+        stream.set_nonblocking(false)?;
+        Ok(stream)
+    });
+    match handed {
+        Ok(stream) => {
+            if let Err(error) = peers.accept(stream) {
+                tracing::warn!(%error, "cannot take a peer's connection");
+            }
+        }
+        Err(error) => tracing::warn!(%error, "cannot take a peer's connection"),
+    }
+}

@@ -1,0 +1,167 @@
+//! What is shared, what is bounded, and what damage does.
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use api::etcdserverpb::WatchCreateRequest;
+
+use super::client::{drain, respond, revisions, watch, watch_all};
+use super::world::{TERM, World, open};
+use crate::watch::{MAX_INBOX_BLOCKS, MAX_RESPONSE_BYTES, MAX_TAIL_BYTES, Next};
+use crate::{Event, History};
+
+#[test]
+fn watchers_of_one_shape_share_the_encoded_bytes() {
+    let world = World::new();
+    let hub = world.hub();
+    let mut streams: Vec<_> = (0..4).map(|_| open(&hub).0).collect();
+    for stream in &mut streams {
+        stream.create(&watch("k", 0));
+        stream.create(&watch("k", 0));
+        drain(stream);
+    }
+    world.put(&hub, "k");
+    let mut places = Vec::new();
+    for stream in &mut streams {
+        while let Next::Frame(frame) = stream.next(TERM).expect("no value is damaged") {
+            places.push(frame.events.as_ptr());
+        }
+    }
+    assert_eq!(places.len(), 8);
+    assert!(places.iter().all(|place| *place == places[0]));
+    assert_eq!(world.reads.load(Ordering::Relaxed), 1, "the value was read once");
+}
+
+#[test]
+fn a_stream_that_nobody_reads_is_bounded_and_then_catches_up() {
+    let world = World::new();
+    let hub = world.hub();
+    let (mut stream, woken) = open(&hub);
+    stream.create(&watch("k", 0));
+    drain(&mut stream);
+    let written = 3 * MAX_INBOX_BLOCKS as i64;
+    for _ in 0..written {
+        world.put(&hub, "k");
+    }
+    assert_eq!(hub.stats().pending_events, MAX_INBOX_BLOCKS);
+    assert_eq!(woken.load(Ordering::Relaxed), 1);
+    let seen: Vec<i64> = drain(&mut stream).iter().flat_map(revisions).collect();
+    assert_eq!(seen, (2..written + 2).collect::<Vec<_>>());
+    assert_eq!((hub.stats().slow_watchers, hub.stats().pending_events), (0, 0));
+}
+
+#[test]
+fn the_tail_lets_go_of_what_streams_did_not_take() {
+    let world = World::new();
+    let hub = world.hub();
+    let (mut stream, _) = open(&hub);
+    stream.create(&watch("k", 0));
+    drain(&mut stream);
+    let mut batches = Vec::new();
+    let count = 2 * MAX_TAIL_BYTES / MAX_RESPONSE_BYTES;
+    for _ in 0..count {
+        let batch: Arc<[Event]> = world.apply(&[("k", Some(MAX_RESPONSE_BYTES as u32))]).into();
+        hub.publish(world.current_revision(), &batch);
+        batches.push(Arc::downgrade(&batch));
+    }
+    let alive = batches.iter().filter(|batch| batch.upgrade().is_some()).count();
+    assert!(alive > 0 && alive * MAX_RESPONSE_BYTES <= MAX_TAIL_BYTES, "{alive} batches are alive");
+    assert_eq!(drain(&mut stream).iter().flat_map(revisions).count(), count);
+}
+
+#[test]
+fn an_idle_watcher_that_falls_behind_is_not_ended_by_a_compaction_it_did_not_need() {
+    let world = World::new();
+    let hub = world.hub();
+    let (mut stream, _) = open(&hub);
+    stream.create(&watch("idle", 0));
+    drain(&mut stream);
+    for _ in 0..50 {
+        world.put(&hub, "busy");
+    }
+    world.compact(45);
+    for _ in 0..MAX_INBOX_BLOCKS + 10 {
+        world.put(&hub, "idle");
+    }
+    let answers = drain(&mut stream);
+    assert!(answers.iter().all(|answer| !answer.canceled));
+    assert_eq!(answers.iter().flat_map(revisions).count(), MAX_INBOX_BLOCKS + 10);
+}
+
+#[test]
+fn a_batch_of_transactions_is_cut_by_size_between_them() {
+    let world = World::new();
+    let hub = world.hub();
+    let (mut stream, _) = open(&hub);
+    stream.create(&watch_all(0));
+    drain(&mut stream);
+    let len = Some(MAX_RESPONSE_BYTES as u32 / 3);
+    let mut batch = Vec::new();
+    for _ in 0..3 {
+        batch.extend(world.apply(&[("a", len), ("b", len)]));
+    }
+    batch.extend(world.apply(&[("a", len), ("b", len), ("c", len), ("d", len)]));
+    hub.publish(world.current_revision(), &batch.into());
+    let live: Vec<_> = drain(&mut stream).iter().map(revisions).collect();
+    assert_eq!(live, [vec![2, 2], vec![3, 3], vec![4, 4], vec![5, 5, 5, 5]]);
+    stream.create(&watch_all(2));
+    let past: Vec<_> = drain(&mut stream)[1..].iter().map(revisions).collect();
+    assert_eq!(past, live);
+}
+
+#[test]
+fn a_damaged_value_is_waited_for_and_holds_up_nobody_else() {
+    let world = World::new();
+    let hub = world.hub();
+    let (mut stream, _) = open(&hub);
+    stream.create(&watch("k", 0));
+    stream.create(&WatchCreateRequest { filters: vec![0], ..watch_all(0) });
+    stream.create(&watch("other", 0));
+    drain(&mut stream);
+    let bad = world.put(&hub, "k");
+    world.set_damaged(bad, true);
+    world.put(&hub, "other");
+    world.put(&hub, "k");
+
+    let mut damaged = 0;
+    let mut seen = Vec::new();
+    loop {
+        match stream.next(TERM) {
+            Ok(Next::Frame(frame)) => seen.push(frame),
+            Ok(Next::Busy) => {}
+            Ok(Next::Idle) => break,
+            Err(_) => damaged += 1,
+        }
+    }
+    assert_eq!((damaged, seen.len()), (1, 1), "told once; the other watcher was served");
+    stream.progress();
+    assert_eq!(drain(&mut stream), [], "the stream has no progress to report");
+    stream.retry_damaged();
+    assert!(stream.next(TERM).and_then(|_| stream.next(TERM)).is_err(), "still damaged");
+
+    world.set_damaged(bad, false);
+    stream.retry_damaged();
+    let answers = drain(&mut stream);
+    assert_eq!(answers.iter().flat_map(revisions).collect::<Vec<_>>(), [2, 4]);
+    assert_eq!(answers.last().map(|answer| answer.watch_id), Some(-1), "the owed progress follows");
+}
+
+#[test]
+fn a_snapshot_makes_watchers_catch_up_or_end() {
+    let world = World::new();
+    let hub = world.hub();
+    let (mut stream, _) = open(&hub);
+    stream.create(&watch("k", 0));
+    drain(&mut stream);
+    world.apply(&[("k", Some(1))]);
+    world.apply(&[("k", Some(1))]);
+    hub.snapshot_installed(world.current_revision());
+    assert_eq!(drain(&mut stream).iter().flat_map(revisions).collect::<Vec<_>>(), [2, 3]);
+
+    for _ in 0..5 {
+        world.apply(&[("k", Some(1))]);
+    }
+    world.compact(6);
+    hub.snapshot_installed(world.current_revision());
+    let end = respond(&mut stream).expect("the watcher ends");
+    assert!(end.canceled && end.compact_revision == 6);
+}

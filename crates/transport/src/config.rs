@@ -1,0 +1,122 @@
+//! Who we are, how much we hold, how long we wait. Plain data with working defaults.
+
+use std::time::Duration;
+
+use crate::{Class, Identity};
+
+/// Everything [`crate::Peers::start`] needs to be told.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// What we present in handshakes.
+    pub local: Identity,
+    /// How much may be held in memory.
+    pub limits: Limits,
+    /// How long is waited for what.
+    pub timeouts: Timeouts,
+}
+
+impl Config {
+    /// The defaults for a member of this identity.
+    pub fn new(local: Identity) -> Config {
+        Config { local, limits: Limits::default(), timeouts: Timeouts::default() }
+    }
+}
+
+/// Bounds on memory and connections.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// The longest body of a frame that is sent or accepted. Must be equal on all members.
+    pub max_frame_bytes: u32,
+    /// Bytes that may wait for the control socket of one peer.
+    pub control_queue_bytes: usize,
+    /// Bytes that may wait for the bulk socket of one peer.
+    pub bulk_queue_bytes: usize,
+    /// Incoming connections (each is a thread), handshakes in progress included.
+    pub max_inbound_connections: usize,
+}
+
+/// Room for the largest request an operator is likely to allow (`--max-request-bytes`), many times the
+/// megabyte at which batches are closed.
+const MAX_FRAME_BYTES: u32 = 64 << 20;
+/// Control frames are tens of bytes: a queue of a megabyte is thousands of heartbeats nobody read.
+const CONTROL_QUEUE_BYTES: usize = 1 << 20;
+/// The window of appends on its way to one peer; the sender of appends limits itself long before.
+const BULK_QUEUE_BYTES: usize = 64 << 20;
+/// Seven members need eighteen; the rest is for connections that are being replaced.
+const MAX_INBOUND_CONNECTIONS: usize = 256;
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            max_frame_bytes: MAX_FRAME_BYTES,
+            control_queue_bytes: CONTROL_QUEUE_BYTES,
+            bulk_queue_bytes: BULK_QUEUE_BYTES,
+            max_inbound_connections: MAX_INBOUND_CONNECTIONS,
+        }
+    }
+}
+
+impl Limits {
+    pub(crate) fn queue_bytes(&self, class: Class) -> usize {
+        match class {
+            Class::Control => self.control_queue_bytes,
+            Class::Bulk => self.bulk_queue_bytes,
+        }
+    }
+}
+
+/// How long each wait may take.
+#[derive(Debug, Clone)]
+pub struct Timeouts {
+    /// For TCP to connect to one address.
+    pub dial: Duration,
+    /// For a whole handshake, on both sides.
+    pub handshake: Duration,
+    /// A socket that takes no byte of a waiting frame for this long is dead, and so is one whose data the
+    /// peer's kernel does not acknowledge.
+    pub stall: Duration,
+    /// From one ping on the control stream to the next.
+    pub ping_interval: Duration,
+    /// A control stream whose ping is not answered for this long is dead.
+    pub pong: Duration,
+    /// The rest before the first redial; it doubles with each failure.
+    pub redial_min: Duration,
+    /// The longest rest between two dials of a peer that does not answer.
+    pub redial_max: Duration,
+    /// The rest after a refusal, which seldom changes by itself.
+    pub refused: Duration,
+    /// A snapshot whose receiver takes or answers nothing for this long has failed.
+    pub snapshot: Duration,
+}
+
+/// A loopback or data-centre connect takes a millisecond; a lost SYN is sent again after one second.
+const DIAL: Duration = Duration::from_millis(1500);
+const HANDSHAKE: Duration = Duration::from_secs(2);
+/// Longer than any pause of a healthy member, shorter than what an operator would wait for.
+const STALL: Duration = Duration::from_secs(10);
+const PING_INTERVAL: Duration = Duration::from_secs(1);
+/// Five election timeouts: by then the cluster has long moved on.
+const PONG: Duration = Duration::from_secs(5);
+/// A restarted peer should be heartbeated again well within one heartbeat interval (100 ms).
+const REDIAL_MIN: Duration = Duration::from_millis(10);
+/// A quarter of the shortest usual election timeout; four dials a second cost nothing.
+const REDIAL_MAX: Duration = Duration::from_millis(250);
+const REFUSED: Duration = Duration::from_secs(1);
+/// Includes a slow disk's sync of what was received.
+const SNAPSHOT: Duration = Duration::from_secs(60);
+
+impl Default for Timeouts {
+    fn default() -> Timeouts {
+        Timeouts {
+            dial: DIAL,
+            handshake: HANDSHAKE,
+            stall: STALL,
+            ping_interval: PING_INTERVAL,
+            pong: PONG,
+            redial_min: REDIAL_MIN,
+            redial_max: REDIAL_MAX,
+            refused: REFUSED,
+            snapshot: SNAPSHOT,
+        }
+    }
+}

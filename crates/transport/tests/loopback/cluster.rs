@@ -1,0 +1,250 @@
+//! Members on loopback sockets that write down what reaches them. Tests wait for conditions, never for time.
+
+use std::collections::BTreeMap;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use transport::{
+    Class, Config, Error, Gate, Identity, Inbound, Peers, Reason, Refusal, Sent, Side, SnapshotReceiver,
+    SnapshotSink,
+};
+
+/// Long enough for any loaded machine: reached only by a test that fails.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const CLUSTER: u64 = 0xc1;
+
+pub(crate) fn identity(member_id: u64) -> Identity {
+    Identity { cluster_id: CLUSTER, member_id, incarnation: member_id * 100 }
+}
+
+/// What a member has seen.
+#[derive(Default)]
+pub(crate) struct Seen {
+    pub(crate) frames: Vec<(u64, Class, Bytes)>,
+    pub(crate) ups: BTreeMap<(u64, Class), usize>,
+    pub(crate) downs: Vec<(u64, Class, String)>,
+    pub(crate) refusals: Vec<(u64, Side, Refusal)>,
+    pub(crate) round_trips: usize,
+    /// While set, the sink blocks on bulk frames.
+    pub(crate) bulk_blocked: bool,
+    /// Members that are turned away.
+    pub(crate) barred: BTreeMap<u64, Refusal>,
+    pub(crate) snapshots: Snapshots,
+}
+
+/// Where the snapshots of a member go.
+#[derive(Default)]
+pub(crate) struct Snapshots {
+    /// Survives broken streams, as a file would.
+    pub(crate) kept: Vec<u8>,
+    pub(crate) begun: Vec<(u64, Bytes)>,
+    pub(crate) ended: Vec<u64>,
+    pub(crate) dropped: usize,
+    /// The chunk at or after this offset fails.
+    pub(crate) fail_at: Option<u64>,
+    pub(crate) refuse: Option<String>,
+}
+
+impl Seen {
+    pub(crate) fn bodies(&self, class: Class) -> Vec<Bytes> {
+        let of_class = self.frames.iter().filter(|(_, found, _)| *found == class);
+        of_class.map(|(_, _, body)| body.clone()).collect()
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Journal {
+    seen: Mutex<Seen>,
+    changed: Condvar,
+}
+
+impl Journal {
+    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut Seen) -> T) -> T {
+        let result = change(&mut self.seen.lock());
+        self.changed.notify_all();
+        result
+    }
+
+    /// Waits until `condition` holds.
+    pub(crate) fn wait_for(&self, what: &str, condition: impl Fn(&Seen) -> bool) -> MutexGuard<'_, Seen> {
+        let deadline = Instant::now() + PATIENCE;
+        let mut seen = self.seen.lock();
+        while !condition(&seen) {
+            assert!(!self.changed.wait_until(&mut seen, deadline).timed_out(), "waited in vain: {what}");
+        }
+        seen
+    }
+
+    pub(crate) fn wait_up(&self, peer: u64, times: usize) {
+        for class in Class::ALL {
+            drop(self.wait_for("streams to stand", |seen| {
+                seen.ups.get(&(peer, class)).is_some_and(|ups| *ups >= times)
+            }));
+        }
+    }
+}
+
+impl Gate for Journal {
+    fn admit(&self, peer: &Identity) -> Result<(), Refusal> {
+        if peer.incarnation != identity(peer.member_id).incarnation {
+            return Err(Refusal::new(Reason::WrongIncarnation, "the member was wiped"));
+        }
+        self.seen.lock().barred.get(&peer.member_id).map_or(Ok(()), |refusal| Err(refusal.clone()))
+    }
+}
+
+impl Inbound for Journal {
+    fn frame(&self, from: u64, class: Class, frame: Bytes) {
+        if class == Class::Bulk {
+            drop(self.wait_for("bulk to be released", |seen| !seen.bulk_blocked));
+        }
+        self.change(|seen| seen.frames.push((from, class, frame)));
+    }
+
+    fn up(&self, peer: u64, class: Class) {
+        self.change(|seen| *seen.ups.entry((peer, class)).or_default() += 1);
+    }
+
+    fn down(&self, peer: u64, class: Class, why: &Error) {
+        self.change(|seen| seen.downs.push((peer, class, why.to_string())));
+    }
+
+    fn refused(&self, peer: u64, by: Side, refusal: &Refusal) {
+        self.change(|seen| seen.refusals.push((peer, by, refusal.clone())));
+    }
+
+    fn round_trip(&self, _peer: u64, _time: Duration) {
+        self.change(|seen| seen.round_trips += 1);
+    }
+}
+
+/// The snapshot end of a journal.
+pub(crate) struct Shelf(pub Arc<Journal>);
+
+impl SnapshotSink for Shelf {
+    fn begin(&self, from: u64, header: Bytes) -> Result<(u64, Box<dyn SnapshotReceiver>), String> {
+        let journal = self.0.clone();
+        self.0.change(|seen| match seen.snapshots.refuse.clone() {
+            Some(reason) => Err(reason),
+            None => {
+                seen.snapshots.begun.push((from, header));
+                Ok((seen.snapshots.kept.len() as u64, Box::new(Taking(journal)) as _))
+            }
+        })
+    }
+}
+
+struct Taking(Arc<Journal>);
+
+impl SnapshotReceiver for Taking {
+    fn chunk(&mut self, offset: u64, bytes: Bytes) -> Result<(), String> {
+        self.0.change(|seen| {
+            let shelf = &mut seen.snapshots;
+            if shelf.fail_at.is_some_and(|fail_at| offset >= fail_at) {
+                return Err("no space left on device".into());
+            }
+            assert_eq!(offset, shelf.kept.len() as u64);
+            shelf.kept.extend_from_slice(&bytes);
+            Ok(())
+        })
+    }
+
+    fn end(self: Box<Self>, length: u64) -> Result<(), String> {
+        self.0.change(|seen| seen.snapshots.ended.push(length));
+        Ok(())
+    }
+}
+
+impl Drop for Taking {
+    fn drop(&mut self) {
+        self.0.change(|seen| seen.snapshots.dropped += 1);
+    }
+}
+
+/// A member: a listener whose connections all go to its peers.
+pub(crate) struct Member {
+    pub(crate) id: u64,
+    pub(crate) peers: Arc<Peers>,
+    pub(crate) journal: Arc<Journal>,
+    pub(crate) address: SocketAddr,
+    /// Clones of the sockets it accepted, so that a test can cut them.
+    pub(crate) accepted: Arc<Mutex<Vec<TcpStream>>>,
+    stop: Arc<Mutex<bool>>,
+    acceptor: Option<JoinHandle<()>>,
+}
+
+impl Member {
+    pub(crate) fn start(id: u64) -> Member {
+        Member::configured(Config::new(identity(id)))
+    }
+
+    pub(crate) fn configured(config: Config) -> Member {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Member::listening(config, listener)
+    }
+
+    pub(crate) fn listening(config: Config, listener: TcpListener) -> Member {
+        let id = config.local.member_id;
+        let journal = Arc::new(Journal::default());
+        let shelf = Arc::new(Shelf(journal.clone()));
+        let peers = Arc::new(Peers::start(config, journal.clone(), journal.clone(), shelf));
+        let address = listener.local_addr().unwrap();
+        let accepted = Arc::new(Mutex::new(Vec::new()));
+        let stop = Arc::new(Mutex::new(false));
+        let acceptor = {
+            let (peers, accepted, stop) = (peers.clone(), accepted.clone(), stop.clone());
+            std::thread::spawn(move || {
+                for connection in listener.incoming() {
+                    if *stop.lock() {
+                        return;
+                    }
+                    let connection = connection.unwrap();
+                    accepted.lock().push(connection.try_clone().unwrap());
+                    let _ = peers.accept(connection);
+                }
+            })
+        };
+        Member { id, peers, journal, address, accepted, stop, acceptor: Some(acceptor) }
+    }
+
+    pub(crate) fn url(&self) -> Vec<String> {
+        vec![format!("http://{}", self.address)]
+    }
+
+    /// Breaks all connections that were accepted so far.
+    pub(crate) fn cut(&self) {
+        for connection in self.accepted.lock().drain(..) {
+            let _ = connection.shutdown(std::net::Shutdown::Both);
+        }
+    }
+
+    /// Sends a frame, which must be taken.
+    pub(crate) fn send(&self, to: u64, class: Class, body: impl Into<Bytes>) {
+        assert_eq!(self.peers.send(to, class, &[body.into()]), Sent::Queued);
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        *self.stop.lock() = true;
+        self.journal.change(|seen| seen.bulk_blocked = false);
+        let _ = TcpStream::connect(self.address);
+        if let Some(acceptor) = self.acceptor.take() {
+            let _ = acceptor.join();
+        }
+    }
+}
+
+/// Two members that know each other, with all streams standing.
+pub(crate) fn pair(first: Config, second: Config) -> (Member, Member) {
+    let (first, second) = (Member::configured(first), Member::configured(second));
+    first.peers.set(second.id, &second.url()).unwrap();
+    second.peers.set(first.id, &first.url()).unwrap();
+    first.journal.wait_up(second.id, 1);
+    second.journal.wait_up(first.id, 1);
+    (first, second)
+}

@@ -1,0 +1,7 @@
+//! The whole crate over real sockets: members on loopback, and others that break the rules.
+
+mod cluster;
+mod hostile;
+mod refusals;
+mod snapshots;
+mod streams;

@@ -1,0 +1,152 @@
+// Package cluster starts real server processes, one member or several, and lets a test hurt them.
+//
+// Any server that takes etcd's flags will do; the package does not know which one it runs:
+//
+//	c := cluster.ForTest(t, cluster.Config{Binary: cluster.StelePath(), Size: 3})
+//	c.Members[0].Kill()
+//	c.Members[0].Restart(ctx)
+//
+// Everything is on loopback and in a temporary directory, and is gone after Close, also when the test process
+// dies. Nothing here sleeps for a fixed time: readiness is asked for until it is there or the context ends.
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// StartTimeout bounds a start of a whole cluster or a restart of a member; generous, as two cores may be shared.
+const StartTimeout = 60 * time.Second
+
+// tailLines is how much of each member's log a failed test prints.
+const tailLines = 40
+
+// Config says what to start.
+type Config struct {
+	// Binary is the server to run.
+	Binary string
+	// Size is the number of members; 0 means 1.
+	Size int
+	// Args are added to every member's command line, after the flags the package sets itself.
+	Args []string
+}
+
+// Cluster is a set of running (or killed) members.
+type Cluster struct {
+	Members []*Member
+	dir     string
+}
+
+// Start starts all members and waits until each of them serves.
+func Start(ctx context.Context, config Config) (*Cluster, error) {
+	if err := checkBinary(config.Binary); err != nil {
+		return nil, err
+	}
+	c, err := layOut(config)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, StartTimeout)
+	defer cancel()
+	if err := c.startAll(ctx); err != nil {
+		err = fmt.Errorf("%w\n%s", err, c.LogTails())
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+// ForTest starts a cluster that ends with the test; a failed test prints the end of every member's log.
+func ForTest(t testing.TB, config Config) *Cluster {
+	t.Helper()
+	c, err := Start(t.Context(), config)
+	if err != nil {
+		t.Fatalf("start cluster: %v", err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(c.LogTails())
+		}
+		if err := c.Close(); err != nil {
+			t.Errorf("close cluster: %v", err)
+		}
+	})
+	return c
+}
+
+// Endpoints are the client URLs of all members, running or not.
+func (c *Cluster) Endpoints() []string {
+	endpoints := make([]string, len(c.Members))
+	for i, m := range c.Members {
+		endpoints[i] = m.ClientURL
+	}
+	return endpoints
+}
+
+// LogTails is the end of every member's log, under its name.
+func (c *Cluster) LogTails() string {
+	var out strings.Builder
+	for _, m := range c.Members {
+		fmt.Fprintf(&out, "--- last %d log lines of %s\n%s\n", tailLines, m.Name, m.LogTail(tailLines))
+	}
+	return out.String()
+}
+
+// Close kills what still runs and removes everything from disk.
+func (c *Cluster) Close() error {
+	for _, m := range c.Members {
+		m.Kill()
+	}
+	return os.RemoveAll(c.dir)
+}
+
+// layOut decides names, ports and directories, and starts nothing.
+func layOut(config Config) (*Cluster, error) {
+	size := max(config.Size, 1)
+	ports, err := freePorts(2 * size)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "stele-cluster-")
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{dir: dir}
+	peers := make([]string, size)
+	for i := range size {
+		m := &Member{
+			Name:      fmt.Sprintf("m%d", i+1),
+			ClientURL: fmt.Sprintf("http://127.0.0.1:%d", ports[2*i]),
+			PeerURL:   fmt.Sprintf("http://127.0.0.1:%d", ports[2*i+1]),
+			binary:    config.Binary,
+		}
+		m.DataDir = filepath.Join(dir, m.Name)
+		m.logPath = filepath.Join(dir, m.Name+".log")
+		peers[i] = m.Name + "=" + m.PeerURL
+		c.Members = append(c.Members, m)
+	}
+	for _, m := range c.Members {
+		m.args = append(m.flags(strings.Join(peers, ","), filepath.Base(dir)), config.Args...)
+	}
+	return c, nil
+}
+
+// startAll starts every member before it waits for any: none can be ready before a quorum runs.
+func (c *Cluster) startAll(ctx context.Context) error {
+	for _, m := range c.Members {
+		if err := m.Start(); err != nil {
+			return err
+		}
+	}
+	for _, m := range c.Members {
+		if err := m.WaitReady(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,114 @@
+// Command load puts load on a server where etcd's own benchmark has no words for it, and prints one JSON
+// object with what came of it. Any server that speaks etcd's v3 API will do: both systems of a comparison
+// meet the same client.
+//
+//	load list  --endpoints URL,... --keys-only --limit 10000
+//	load watch --endpoints URL,... --watchers 10000 --keys 100
+//	load put   --endpoints URL,... --while list
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"sort"
+	"strings"
+)
+
+// options are the flags of all kinds of load; each kind reads those that concern it.
+type options struct {
+	endpoints []string
+	conns     int
+	clients   int
+	total     int
+	keySpace  int
+	valueSize int
+
+	// list
+	keysOnly bool
+	stream   bool
+	limit    int64
+
+	// watch
+	watchers int
+	keys     int
+
+	// put
+	while string
+}
+
+// kinds are the loads, by the name they are asked for.
+var kinds = map[string]func(context.Context, *session, options) error{
+	"list":  list,
+	"watch": watch,
+	"put":   put,
+}
+
+func main() {
+	if err := run(context.Background(), os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	if len(args) == 0 || kinds[args[0]] == nil {
+		return fmt.Errorf("say which load: %s", names())
+	}
+	opts, err := parse(args[0], args[1:])
+	if err != nil {
+		return err
+	}
+	s, err := connect(opts)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	if err := kinds[args[0]](ctx, s, opts); err != nil {
+		return err
+	}
+	return json.NewEncoder(os.Stdout).Encode(s.record.summary())
+}
+
+func names() string {
+	all := make([]string, 0, len(kinds))
+	for name := range kinds {
+		all = append(all, name)
+	}
+	sort.Strings(all)
+	return strings.Join(all, ", ")
+}
+
+func parse(kind string, args []string) (options, error) {
+	var o options
+	var endpoints string
+	flags := flag.NewFlagSet(kind, flag.ContinueOnError)
+	flags.StringVar(&endpoints, "endpoints", "127.0.0.1:2379", "the servers, separated by commas")
+	flags.IntVar(&o.conns, "conns", 1, "connections, spread over the servers")
+	flags.IntVar(&o.clients, "clients", 1, "requests in flight, spread over the connections")
+	flags.IntVar(&o.total, "total", 1000, "requests to make; puts to make while watching")
+	flags.IntVar(&o.keySpace, "key-space-size", 1000, "number of different keys to put")
+	flags.IntVar(&o.valueSize, "val-size", 256, "bytes of a value")
+	flags.BoolVar(&o.keysOnly, "keys-only", false, "list: leave the values out")
+	flags.BoolVar(&o.stream, "stream", false, "list: ask with RangeStream")
+	flags.Int64Var(&o.limit, "limit", 0, "list: at most so many keys; 0 is no limit")
+	flags.IntVar(&o.watchers, "watchers", 1000, "watch: number of watchers")
+	flags.IntVar(&o.keys, "keys", 1, "watch: number of keys they are spread over")
+	flags.StringVar(&o.while, "while", "", "put: what goes on meanwhile: "+backgroundNames())
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	o.endpoints = strings.Split(endpoints, ",")
+	counts := map[string]int{
+		"conns": o.conns, "clients": o.clients, "total": o.total,
+		"key-space-size": o.keySpace, "watchers": o.watchers, "keys": o.keys,
+	}
+	for name, value := range counts {
+		if value < 1 {
+			return o, fmt.Errorf("--%s must be at least 1, not %d", name, value)
+		}
+	}
+	return o, nil
+}

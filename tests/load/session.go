@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"encoding/binary"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+)
+
+// dialTimeout bounds the first connection to a server that is said to be ready.
+const dialTimeout = 10 * time.Second
+
+// maxMessage lets a client take lists of a million keys.
+const maxMessage = 1 << 30
+
+// session is the connections of one load and the record of its requests.
+type session struct {
+	conns  []*clientv3.Client
+	record record
+}
+
+func connect(o options) (*session, error) {
+	s := &session{}
+	for i := range o.conns {
+		client, err := clientv3.New(clientv3.Config{
+			Endpoints:          []string{o.endpoints[i%len(o.endpoints)]},
+			DialTimeout:        dialTimeout,
+			MaxCallRecvMsgSize: maxMessage,
+			Logger:             zap.NewNop(),
+		})
+		if err != nil {
+			s.close()
+			return nil, err
+		}
+		s.conns = append(s.conns, client)
+	}
+	return s, nil
+}
+
+func (s *session) close() {
+	for _, client := range s.conns {
+		// The load is over: how a connection ends makes no difference to it.
+		_ = client.Close()
+	}
+}
+
+// drive makes o.total requests, o.clients at a time, and records each.
+func (s *session) drive(o options, request func(client *clientv3.Client, number int) error) {
+	var next atomic.Int64
+	var done sync.WaitGroup
+	s.record.start()
+	for worker := range o.clients {
+		client := s.conns[worker%len(s.conns)]
+		done.Go(func() {
+			for number := int(next.Add(1)) - 1; number < o.total; number = int(next.Add(1)) - 1 {
+				begin := time.Now()
+				err := request(client, number)
+				s.record.add(time.Since(begin), err)
+			}
+		})
+	}
+	done.Wait()
+	s.record.stop()
+}
+
+// key is the number in the eight bytes that etcd's benchmark makes of it, so that both write the same keys.
+func key(number int) string {
+	bytes := make([]byte, 8)
+	binary.PutVarint(bytes, int64(number))
+	return string(bytes)
+}
+
+// everything is the range of all keys.
+func everything(opts ...clientv3.OpOption) (string, []clientv3.OpOption) {
+	return "\x00", append(opts, clientv3.WithFromKey())
+}
+
+// sleep waits, unless the context ends first.
+func sleep(ctx context.Context, pause time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(pause):
+	}
+}

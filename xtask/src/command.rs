@@ -1,0 +1,54 @@
+//! Running other programs: where they run, and errors that name the command to repeat by hand.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::Outcome;
+
+/// The root of the repository: the folder above this package's manifest.
+pub(crate) fn root() -> PathBuf {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    manifest.parent().map_or_else(|| manifest.to_path_buf(), Path::to_path_buf)
+}
+
+/// Makes the root the current directory, so that every task may name files from there.
+pub(crate) fn enter_root() -> Outcome {
+    std::env::set_current_dir(root()).map_err(|error| format!("cannot enter the repository: {error}"))
+}
+
+/// The cargo that runs this task.
+pub(crate) fn cargo(arguments: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(arguments);
+    command
+}
+
+/// Runs `command` with its output passed on.
+pub(crate) fn run(command: &mut Command) -> Outcome {
+    let line = describe(command);
+    let status = command.status().map_err(|error| format!("cannot run `{line}`: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("`{line}` failed ({status})")) }
+}
+
+/// Runs `command` and returns what it wrote to its standard output.
+pub(crate) fn output(command: &mut Command) -> Result<String, String> {
+    let line = describe(command);
+    let output = command.output().map_err(|error| format!("cannot run `{line}`: {error}"))?;
+    if !output.status.success() {
+        let reason = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("`{line}` failed ({}): {}", output.status, reason.trim()));
+    }
+    String::from_utf8(output.stdout).map_err(|_| format!("`{line}` wrote something that is not UTF-8"))
+}
+
+/// Whether `program` answers `--version`.
+pub(crate) fn is_installed(program: &str) -> bool {
+    Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
+}
+
+fn describe(command: &Command) -> String {
+    let program = Path::new(command.get_program());
+    let name = program.file_name().unwrap_or(command.get_program());
+    let words = std::iter::once(name).chain(command.get_args()).map(|word| word.to_string_lossy());
+    words.collect::<Vec<_>>().join(" ")
+}

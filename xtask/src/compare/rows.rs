@@ -1,0 +1,235 @@
+//! The rows: what is compared, as data.
+//!
+//! Keys have 8 bytes and values 256 unless a row says otherwise. Rows over a million keys stand together at
+//! the end and share a cluster, which is loaded once a round; all others get a cluster of their own.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::time::Duration;
+
+use super::generator::{Load, Program};
+
+/// From how many keys on a cluster is shared by neighbouring rows: loading it takes longer than they do.
+const SHARED_FROM: u64 = 100_000;
+
+/// How long an idle cluster is watched.
+const IDLE: Duration = Duration::from_secs(10);
+
+/// A line of the table.
+#[derive(Clone, Debug)]
+pub(super) struct Row {
+    pub(super) name: String,
+    pub(super) title: String,
+    /// Keys that are there before the row begins.
+    pub(super) keys: u64,
+    /// Whether `keys` were multiplied into the range where clusters are shared.
+    pub(super) shared: bool,
+    pub(super) work: Work,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Work {
+    Drive(Load),
+    /// What loading the keys took; its figures are those of the load itself.
+    Loaded,
+    RestartMember,
+    RestartCluster,
+    /// Nothing, for so long. A "request" is a second.
+    Idle(Duration),
+}
+
+/// All rows, with their requests and keys multiplied by `scale`.
+pub(super) fn all(scale: f64) -> Vec<Row> {
+    let rows = Rows { scale };
+    let mut all = rows.puts();
+    all.extend(rows.gets());
+    all.extend(rows.txns());
+    all.extend(rows.lists());
+    all.extend(rows.large_values());
+    all.extend(rows.leases_and_watches());
+    all.extend(rows.idle());
+    all.extend(rows.million());
+    all
+}
+
+/// The load that puts keys 0 to `count`, each once.
+pub(super) fn fill(count: u64) -> Load {
+    let keys = format!("put --sequential-keys --key-space-size={count} --total={count} --val-size=256");
+    benchmark(&format!("{keys} --conns=100 --clients=1000"))
+}
+
+fn benchmark(line: &str) -> Load {
+    load(Program::Benchmark, &format!("{line} --precise"))
+}
+
+fn ours(line: &str) -> Load {
+    load(Program::Load, line)
+}
+
+fn leader(line: &str) -> Load {
+    benchmark(&format!("{line} --target-leader"))
+}
+
+/// A range over all keys but number 0, which no command line can name: it is made of NULs.
+fn range(flags: &str) -> Load {
+    let mut load = benchmark(&format!("range {flags}"));
+    let ends = [vec![0x01], vec![0xff; 9]].map(OsString::from_vec);
+    load.arguments.splice(1..1, ends);
+    load
+}
+
+fn load(program: Program, line: &str) -> Load {
+    Load { program, arguments: line.split(' ').map(OsString::from).collect(), paced: false }
+}
+
+struct Rows {
+    scale: f64,
+}
+
+impl Rows {
+    /// `count` at this scale, but at least one.
+    fn scaled(&self, count: u64) -> u64 {
+        ((count as f64 * self.scale).round() as u64).max(1)
+    }
+
+    fn row(&self, name: &str, title: &str, keys: u64, work: Work) -> Row {
+        let shared = keys >= SHARED_FROM;
+        Row { name: name.to_owned(), title: title.to_owned(), keys: self.scaled_keys(keys), shared, work }
+    }
+
+    /// A single key stays one, whatever the scale.
+    fn scaled_keys(&self, keys: u64) -> u64 {
+        if keys <= 1 { keys } else { self.scaled(keys) }
+    }
+
+    fn drive(&self, name: &str, title: &str, keys: u64, load: Load) -> Row {
+        self.row(name, title, keys, Work::Drive(load))
+    }
+
+    fn puts(&self) -> Vec<Row> {
+        let put = |conns: u64, clients: u64, total: u64| {
+            let total = self.scaled(total);
+            let space = self.scaled(100_000);
+            let flags = format!("--total={total} --key-space-size={space} --val-size=256");
+            format!("put --conns={conns} --clients={clients} {flags}")
+        };
+        let one = put(1, 1, 10_000);
+        let many = put(100, 1000, 200_000);
+        let crowd = put(100, 16_000, 200_000);
+        vec![
+            self.drive("put-1-leader", "put, 1 client, to the leader", 0, leader(&one)),
+            self.drive("put-1", "put, 1 client", 0, benchmark(&one)),
+            self.drive("put-1000-leader", "put, 1000 clients, to the leader", 0, leader(&many)),
+            self.drive("put-1000", "put, 1000 clients, to all members", 0, benchmark(&many)),
+            self.drive("put-16000", "put, 16,000 clients, to all members", 0, benchmark(&crowd)),
+        ]
+    }
+
+    fn gets(&self) -> Vec<Row> {
+        let mut rows = Vec::new();
+        for (short, word) in [("l", "linearizable"), ("s", "serializable")] {
+            for (conns, clients, total) in [(1, 1, 20_000), (100, 1000, 300_000)] {
+                let total = self.scaled(total);
+                let flags =
+                    format!("--consistency={short} --conns={conns} --clients={clients} --total={total}");
+                let title = format!("get, {word}, {clients} clients");
+                let name = format!("get-{word}-{clients}");
+                rows.push(self.drive(&name, &title, 1, benchmark(&format!("range single {flags}"))));
+            }
+        }
+        rows
+    }
+
+    fn txns(&self) -> Vec<Row> {
+        let txn = |puts: u64, total: u64| {
+            let (total, space) = (self.scaled(total), self.scaled(100_000).max(puts));
+            let flags = format!("--txn-ops={puts} --total={total} --key-space-size={space} --val-size=256");
+            let load = benchmark(&format!("txn-put {flags} --conns=100 --clients=1000"));
+            self.drive(&format!("txn-{puts}"), &format!("transaction of {puts} puts, 1000 clients"), 0, load)
+        };
+        vec![txn(1, 100_000), txn(4, 50_000)]
+    }
+
+    fn lists(&self) -> Vec<Row> {
+        let total = self.scaled(200);
+        let all = range(&format!("--total={total}"));
+        let keys = ours(&format!("list --keys-only --total={total}"));
+        let stream = ours(&format!("list --stream --total={total}"));
+        vec![
+            self.drive("list-10k", "list 10,000 keys of 10,000", 10_000, all),
+            self.drive("keys-10k", "list 10,000 keys without values", 10_000, keys),
+            self.drive("stream-10k", "RangeStream of 10,000 keys", 10_000, stream),
+        ]
+    }
+
+    fn large_values(&self) -> Vec<Row> {
+        let mut rows = Vec::new();
+        for (size, word, totals) in
+            [(102_400, "100k", [2000, 5000, 5000, 2000]), (1_048_576, "1m", [200, 500, 500, 1000])]
+        {
+            for (clients, total) in [1_u64, 10, 100, 1000].into_iter().zip(totals) {
+                let total = self.scaled(total);
+                let flags = format!("--val-size={size} --total={total} --key-space-size=100");
+                let conns = clients.min(100);
+                let load = benchmark(&format!("put {flags} --conns={conns} --clients={clients}"));
+                let title = format!("put of {} bytes, {clients} clients", size);
+                rows.push(self.drive(&format!("value-{word}-{clients}"), &title, 0, load));
+            }
+        }
+        rows
+    }
+
+    fn leases_and_watches(&self) -> Vec<Row> {
+        let keep = format!("lease-keepalive --conns=100 --clients=1000 --total={}", self.scaled(200_000));
+        let latency = format!("watch-latency --put-total={} --put-rate=200", self.scaled(2000));
+        let latency = Load { paced: true, ..benchmark(&latency) };
+        let watchers = self.scaled(10_000);
+        let spread = |keys: u64, puts: u64| {
+            let puts = self.scaled(puts);
+            ours(&format!("watch --conns=100 --watchers={watchers} --keys={keys} --total={puts}"))
+        };
+        vec![
+            self.drive("lease-keepalive", "lease keep-alive, 1000 clients", 0, benchmark(&keep)),
+            self.drive("watch-latency", "put to event, 100 watchers", 0, latency),
+            self.drive("watch-100-keys", "events of 10,000 watchers on 100 keys", 0, spread(100, 500)),
+            self.drive("watch-1-key", "events of 10,000 watchers on 1 key", 0, spread(1, 20)),
+        ]
+    }
+
+    fn idle(&self) -> Vec<Row> {
+        vec![self.row("idle", "idle, a second", 0, Work::Idle(IDLE.mul_f64(self.scale)))]
+    }
+
+    fn million(&self) -> Vec<Row> {
+        const KEYS: u64 = 1_000_000;
+        let space = self.scaled(KEYS);
+        let row = |name: &str, title: &str, work: Work| self.row(name, title, KEYS, work);
+        let drive = |name: &str, title: &str, load: Load| self.drive(name, title, KEYS, load);
+        let put = |conns: u64, clients: u64, total: u64| {
+            let flags = format!("--key-space-size={space} --val-size=256 --total={}", self.scaled(total));
+            format!("put --conns={conns} --clients={clients} {flags}")
+        };
+        let range = |flags: &str| range(&format!("--total={} {flags}", self.scaled(50)));
+        let (one, many) = (put(1, 1, 10_000), put(100, 1000, 200_000));
+        let limit = format!("--limit={}", self.scaled(10_000));
+        let during = |what: &str| ours(&format!("{} --while={what}", put(10, 100, 50_000)));
+        vec![
+            row("1m-load", "load 1,000,000 keys", Work::Loaded),
+            drive("1m-put-1-leader", "put into 1,000,000 keys, 1 client, to the leader", leader(&one)),
+            drive(
+                "1m-put-1000-leader",
+                "put into 1,000,000 keys, 1000 clients, to the leader",
+                leader(&many),
+            ),
+            drive("1m-put-1", "put into 1,000,000 keys, 1 client", benchmark(&one)),
+            drive("1m-put-1000", "put into 1,000,000 keys, 1000 clients", benchmark(&many)),
+            drive("1m-list-10k", "list 10,000 keys of 1,000,000", range(&limit)),
+            drive("1m-count", "count 1,000,000 keys", range("--count-only")),
+            drive("1m-put-list", "put while all are listed", during("list")),
+            drive("1m-put-catch-up", "put while 1,000 watchers catch up", during("catch-up")),
+            drive("1m-put-compact", "put while compacted, defragmented", during("compact")),
+            row("1m-restart-member", "restart of a killed member", Work::RestartMember),
+            row("1m-restart-cluster", "restart of the killed cluster", Work::RestartCluster),
+        ]
+    }
+}

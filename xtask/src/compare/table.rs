@@ -1,0 +1,73 @@
+//! The table that a terminal shows.
+
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+
+use super::figures::{COLUMNS, Cell, Run};
+
+/// Two lines for each row, one for each system, and one with the ratios of the first to the second.
+pub(super) fn render(run: &Run) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_BORDERS_ONLY).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(header());
+    for line in lines(run) {
+        table.add_row(line);
+    }
+    for column in table.column_iter_mut().skip(2) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    let names = run.systems.iter().map(|system| format!("{}: {}", system.name, system.version));
+    let rounds = format!("{} members, {} rounds, medians ± half the spread", run.members, run.rounds);
+    format!(
+        "{}\n{rounds}; CPU and bytes are of all members, a request\n{table}",
+        names.collect::<Vec<_>>().join("\n")
+    )
+}
+
+/// The titles of the columns.
+pub(super) fn header() -> Vec<String> {
+    let columns = COLUMNS.iter().map(|column| column.title);
+    ["row", "system"].into_iter().chain(columns).map(str::to_owned).collect()
+}
+
+/// The lines below the header.
+pub(super) fn lines(run: &Run) -> Vec<Vec<String>> {
+    let mut lines = Vec::new();
+    for row in &run.rows {
+        let cells = |index: usize| -> Vec<Option<Cell>> {
+            COLUMNS.iter().map(|column| run.cell(row, &run.systems[index], column)).collect()
+        };
+        let (first, second) = (cells(0), cells(1));
+        let title = |name: &str, system: &str| vec![name.to_owned(), system.to_owned()];
+        let mut line = title(&row.title, run.systems[0].name);
+        line.extend(first.iter().map(|cell| text(*cell)));
+        lines.push(line);
+        let mut line = title("", run.systems[1].name);
+        line.extend(second.iter().map(|cell| text(*cell)));
+        lines.push(line);
+        let mut line = title("", "a/b");
+        line.extend(first.iter().zip(&second).map(|(first, second)| ratio(*first, *second)));
+        lines.push(line);
+    }
+    lines
+}
+
+fn text(cell: Option<Cell>) -> String {
+    let Some(Cell { median, spread }) = cell else { return String::new() };
+    format!("{} ±{:.0}%", number(median), spread * 100.0)
+}
+
+fn ratio(first: Option<Cell>, second: Option<Cell>) -> String {
+    let parts = first.zip(second).filter(|(_, second)| second.median != 0.0);
+    parts.map_or_else(String::new, |(first, second)| format!("{:.2}", first.median / second.median))
+}
+
+/// Three digits that count, and no exponents.
+pub(super) fn number(value: f64) -> String {
+    let digits = match value.abs() {
+        size if size >= 100.0 => 0,
+        size if size >= 10.0 => 1,
+        size if size >= 1.0 => 2,
+        _ => 3,
+    };
+    format!("{value:.digits$}")
+}

@@ -1,0 +1,46 @@
+//! The part of `cargo metadata` that the checks read.
+
+use serde::Deserialize;
+
+use crate::command::{self, cargo};
+
+#[derive(Deserialize)]
+pub(crate) struct Metadata {
+    pub(crate) packages: Vec<Package>,
+    /// Ids of the packages of this repository.
+    pub(crate) workspace_members: Vec<String>,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Package {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) version: String,
+    /// An SPDX expression, when the package declares one.
+    pub(crate) license: Option<String>,
+    /// Where it comes from; `None` for the packages of this repository.
+    pub(crate) source: Option<String>,
+    pub(crate) dependencies: Vec<Dependency>,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Dependency {
+    pub(crate) name: String,
+    /// `None` for an ordinary dependency, else `dev` or `build`.
+    pub(crate) kind: Option<String>,
+}
+
+impl Metadata {
+    /// The packages of this repository.
+    pub(crate) fn ours(&self) -> impl Iterator<Item = &Package> {
+        self.packages.iter().filter(|package| self.workspace_members.contains(&package.id))
+    }
+}
+
+/// Asks cargo about the workspace, with the features and the platform of Linux, which is what we build for.
+pub(crate) fn read() -> Result<Metadata, String> {
+    let platform = "x86_64-unknown-linux-gnu";
+    let arguments = ["metadata", "--format-version", "1", "--locked", "--filter-platform", platform];
+    let text = command::output(&mut cargo(&arguments))?;
+    serde_json::from_str(&text).map_err(|error| format!("cannot read the output of cargo metadata: {error}"))
+}
