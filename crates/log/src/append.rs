@@ -49,18 +49,19 @@ impl Log {
             let offset = self.room(&mut plan, record::span(HARD_STATE_BYTES));
             self.write_record(&mut plan, offset, Kind::HardState, &record::encode_hard_state(&state));
         }
-        let shelf = self.shelf.clone();
-        let mut tail = shelf.tail.write();
         let mut places = Vec::with_capacity(entries.len());
-        for entry in entries {
-            let place = self.write_entry(&mut plan, &entry);
+        for entry in &entries {
+            let place = self.write_entry(&mut plan, entry);
             self.index.push(
                 LogId { index: entry.index, term: entry.term },
                 place,
                 u32::try_from(entry.payload.len()).expect("payloads are limited"),
             );
             places.push(place);
-            tail.push(place, entry);
+        }
+        let mut tail = self.shelf.tail.write();
+        for (place, entry) in places.iter().zip(entries) {
+            tail.push(*place, entry);
         }
         tail.shrink(self.durable);
         drop(tail);

@@ -5,6 +5,9 @@ use std::collections::VecDeque;
 
 use crate::types::LogId;
 
+#[cfg(test)]
+mod tests;
+
 /// The entries after `base`, without holes.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct EntryIndex {

@@ -97,7 +97,7 @@ impl Log {
         for file in std::mem::take(&mut self.installed) {
             self.young.remove(&file);
         }
-        self.unreferenced.extend(self.without_references());
+        self.unreferenced.extend(self.without_references(self.index.base().index));
         self.retire_unreferenced();
     }
 }

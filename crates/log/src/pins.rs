@@ -8,6 +8,9 @@ use std::collections::VecDeque;
 
 use parking_lot::Mutex;
 
+#[cfg(test)]
+mod tests;
+
 #[derive(Debug, Default)]
 pub(crate) struct Pins {
     eras: Mutex<Eras>,

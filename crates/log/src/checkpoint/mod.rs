@@ -89,7 +89,7 @@ impl Log {
         let parent = self.checkpoints.chain.last().map(|link| link.number);
         assert!(kind == CheckpointKind::Base || parent.is_some(), "a delta needs a checkpoint before it");
         let number = self.numbers.next();
-        self.checkpoints.begun.insert(number, self.without_references());
+        self.checkpoints.begun.insert(number, self.without_references(id.index));
         let parent = if kind == CheckpointKind::Delta { parent } else { None };
         CheckpointWriter::new(&self.workshop, &self.checkpoints.manifest, number, kind, id, parent)
     }

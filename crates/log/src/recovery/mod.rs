@@ -150,10 +150,11 @@ impl Log {
     /// replayed: files that nothing ever referenced are freed, and files that are referenced but missing are an error.
     pub fn loaded(&mut self) -> Result<(), OpenError> {
         let mut missing = Vec::new();
+        let needed = self.needed_segments(u64::MAX);
         for file in self.shelf.files.all() {
             if file.is_absent() && file.live() > 0 {
                 missing.push(file.number);
-            } else if file.live() == 0 && !file.was_referenced() {
+            } else if !file.was_referenced() && !needed.contains(&file.number) {
                 self.unreferenced.insert(file.number);
             }
         }
