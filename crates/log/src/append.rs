@@ -11,7 +11,7 @@ use crate::record::{
     self, ENTRY_HEAD_BYTES, HARD_STATE_BYTES, HEAD_BYTES, Head, Kind, Opening, PAYLOAD_OFFSET,
 };
 use crate::types::{Entry, HardState, LogId, PAYLOAD_BYTES_MAX, place_at};
-use crate::writer::{Part, WriteJob};
+use crate::writer::{Creation, Part, WriteJob};
 
 static PADDING: [u8; record::ALIGNMENT as usize] = [0; record::ALIGNMENT as usize];
 /// Room kept at the end of a segment, so that a seal never needs another one.
@@ -123,7 +123,9 @@ impl Log {
             None => {
                 let number = self.numbers.next();
                 let path = self.workshop.layout.segment(number);
-                (Arc::new(ValueFile::new(number, Some(path))), Some(self.workshop.clone()))
+                // An old file needs no new blocks: on a full disk it may be all there is.
+                let creation = Creation { workshop: self.workshop.clone(), old: self.spares.take_old() };
+                (Arc::new(ValueFile::new(number, Some(path))), Some(creation))
             }
         };
         self.shelf.files.add(file.clone());

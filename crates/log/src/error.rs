@@ -229,6 +229,9 @@ pub enum JobError {
     /// What should be copied cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
+    /// A write into a file of the log failed: stop the process, as after a failed append.
+    #[error(transparent)]
+    Fatal(#[from] Fatal),
     /// Not now; try again later.
     #[error("not now: {0}")]
     Busy(&'static str),
