@@ -38,7 +38,8 @@ impl Bench {
         self.opened.log.complete(done).expect("the disk is well");
     }
 
-    /// Keeps the disk from filling up: nothing is referenced, so a checkpoint frees all but the newest segments.
+    /// Keeps the disk from filling up: nothing is referenced, so a checkpoint frees all but the newest
+    /// segments.
     fn tidy(&mut self) {
         let log = &mut self.opened.log;
         let index = log.last_index();

@@ -34,9 +34,9 @@ struct Plan {
 }
 
 impl Log {
-    /// Plans a new hard state and entries. The entries must be without holes and begin right after the last entry or
-    /// before it: then the entries from there on are replaced. What truncation or an install settled cannot be
-    /// replaced.
+    /// Plans a new hard state and entries. The entries must be without holes and begin right after the last
+    /// entry or before it: then the entries from there on are replaced. What truncation or an install settled
+    /// cannot be replaced.
     pub fn append(&mut self, hard_state: Option<HardState>, entries: Vec<Entry>) -> Append {
         let mut plan = Plan::new(entries.len());
         if let Some(first) = entries.first() {

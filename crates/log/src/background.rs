@@ -38,7 +38,8 @@ enum Outcome {
     Moved(Moved),
 }
 
-/// A background job failed. The log works on; it will be tried again or cleaned up when the log is next opened.
+/// A background job failed. The log works on; it will be tried again or cleaned up when the log is next
+/// opened.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {action} {}: {source}", path.display())]
 pub struct BackgroundError {
@@ -105,8 +106,8 @@ impl Log {
         }
     }
 
-    /// Tries again to allocate the next segment and the reserve: space may have come back. To be called now and
-    /// then while [`Log::space`] says `Low`.
+    /// Tries again to allocate the next segment and the reserve: space may have come back. To be called now
+    /// and then while [`Log::space`] says `Low`.
     pub fn retry_space(&mut self) {
         self.spares.full = false;
     }
@@ -154,7 +155,8 @@ impl Log {
         Some(Work::Remove { disk: self.workshop.disk.clone(), path })
     }
 
-    /// Files in which nothing is referenced now and nothing can be any more, since every entry in them is applied.
+    /// Files in which nothing is referenced now and nothing can be any more, since every entry in them is
+    /// applied.
     pub(crate) fn without_references(&self, applied: u64) -> Vec<u32> {
         let unapplied = self.segments_from(|segment| segment.previous_index <= applied);
         let settled = |number: u32| !unapplied.contains(&number) && !self.young.contains(&number);

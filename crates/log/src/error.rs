@@ -209,8 +209,8 @@ impl Fatal {
     }
 }
 
-/// Work off the hot path (checkpoint, install, relocation, healing) that came to nothing. The log is as before; the
-/// work can be begun again.
+/// Work off the hot path (checkpoint, install, relocation, healing) that came to nothing. The log is as
+/// before; the work can be begun again.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum JobError {
     /// The operating system said no, for example because the disk is full.

@@ -1,8 +1,8 @@
 //! The files that hold values: log segments and data segments, by number.
 //!
-//! Shared by the owner, the jobs and all readers. Every file counts the bytes referenced in it; the owner frees it when
-//! none are left and nobody can come asking. A number may be referenced before its file is known (while a checkpoint
-//! is loaded): such an entry is *absent*, and an error if it stays so.
+//! Shared by the owner, the jobs and all readers. Every file counts the bytes referenced in it; the owner
+//! frees it when none are left and nobody can come asking. A number may be referenced before its file is
+//! known (while a checkpoint is loaded): such an entry is *absent*, and an error if it stays so.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -176,8 +176,8 @@ impl Files {
         self.live.fetch_sub(u64::from(len), Ordering::AcqRel);
     }
 
-    /// The handle of a file, opening it if need be and closing the one opened longest ago past the limit. No lock is
-    /// held meanwhile: the owner asks for paths, and must not wait for a disk.
+    /// The handle of a file, opening it if need be and closing the one opened longest ago past the limit. No
+    /// lock is held meanwhile: the owner asks for paths, and must not wait for a disk.
     pub(crate) fn open(&self, file: &ValueFile) -> io::Result<Arc<dyn File>> {
         if let Some(handle) = file.handle() {
             return Ok(handle);

@@ -24,8 +24,8 @@ pub struct HealJob {
 }
 
 impl Log {
-    /// Plans to write an entry again over its damaged record. The entry must be the one that stood there: same index,
-    /// term and length.
+    /// Plans to write an entry again over its damaged record. The entry must be the one that stood there:
+    /// same index, term and length.
     pub fn heal_entry(&self, entry: Entry) -> Result<HealJob, JobError> {
         let known = self.index.place(entry.index);
         let fits = known.is_some_and(|(_, len)| len as usize == entry.payload.len())

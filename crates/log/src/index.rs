@@ -1,5 +1,5 @@
-//! Index -> term and place, for every entry raft may still ask for. Twelve bytes an entry and sixteen a change of
-//! term, in memory.
+//! Index -> term and place, for every entry raft may still ask for. Twelve bytes an entry and sixteen a
+//! change of term, in memory.
 
 use std::collections::VecDeque;
 

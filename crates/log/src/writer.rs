@@ -60,9 +60,9 @@ impl WriteJob {
         self.end
     }
 
-    /// Writes everything, then syncs once. A group that goes on in another segment syncs the first before it writes
-    /// into the next: a segment that has been begun proves that the ones before it are durable. `clock` tells the
-    /// time since any fixed moment.
+    /// Writes everything, then syncs once. A group that goes on in another segment syncs the first before it
+    /// writes into the next: a segment that has been begun proves that the ones before it are durable.
+    /// `clock` tells the time since any fixed moment.
     pub fn run_all(jobs: Vec<WriteJob>, clock: &dyn Fn() -> Duration) -> WriteDone {
         let end = jobs.iter().map(|job| job.end).max().unwrap_or(0);
         let mut sync_times = Vec::new();

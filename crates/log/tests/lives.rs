@@ -1,5 +1,5 @@
-//! A small store lives on a log through crashes, checkpoints, relocation and freeing. Whatever happens, every value it
-//! references can be read, and a pin keeps what it saw.
+//! A small store lives on a log through crashes, checkpoints, relocation and freeing. Whatever happens, every
+//! value it references can be read, and a pin keeps what it saw.
 
 mod rig;
 
