@@ -17,6 +17,7 @@ fn rich() -> Bench {
         peer_urls: vec!["http://10.0.0.1:2380".into()],
         client_urls: vec!["http://10.0.0.1:2379".into()],
         learner: false,
+        incarnation: 0x1CAFE,
     };
     let next = |bench: &Bench| Position { index: bench.reader.applied().index + 1, term: 1 };
     let at = next(&bench);
