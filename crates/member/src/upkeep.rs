@@ -147,7 +147,7 @@ impl Member {
         let wanted = if base == 0 || deltas >= base { CheckpointKind::Base } else { CheckpointKind::Delta };
         let source = self.store.begin_checkpoint(wanted);
         let kind = match source.kind() {
-            CheckpointKind::Base => log::CheckpointKind::Base,
+            CheckpointKind::Base | CheckpointKind::Detached => log::CheckpointKind::Base,
             CheckpointKind::Delta => log::CheckpointKind::Delta,
         };
         let id = LogId { index: self.backlog.applied(), term: self.backlog.applied_term() };
@@ -180,7 +180,8 @@ impl Member {
             }
             Err(error) => {
                 self.store.abandon_checkpoint();
-                out.notices.push(Notice::Trouble { text: format!("the checkpoint was not written: {error}") });
+                out.notices
+                    .push(Notice::Trouble { text: format!("the checkpoint was not written: {error}") });
             }
         }
         out.stopped |= self.upkeep.stopping;
@@ -205,7 +206,12 @@ impl Member {
         }
     }
 
-    fn entries_read(&mut self, from: u64, entries: Result<Vec<log::Entry>, log::ReadError>, out: &mut Output) {
+    fn entries_read(
+        &mut self,
+        from: u64,
+        entries: Result<Vec<log::Entry>, log::ReadError>,
+        out: &mut Output,
+    ) {
         match entries {
             Ok(entries) => {
                 let entries = entries.into_iter().filter_map(crate::apply::from_log).collect();

@@ -39,7 +39,8 @@ impl<E: Edge> Decider<E> {
     /// # Errors
     /// What makes it impossible to go on; the caller ends the process.
     pub(crate) fn run(mut self) -> Result<(), Fatal> {
-        let (workers, threads) = super::workers::start(&self.mailbox, self.metrics.clone()).map_err(|source| Fatal::Threads { source })?;
+        let (workers, threads) = super::workers::start(&self.mailbox, self.metrics.clone())
+            .map_err(|source| Fatal::Threads { source })?;
         let mut replies: HashMap<u64, Reply> = HashMap::new();
         let mut letters = Vec::new();
         let mut output = Output::default();

@@ -24,7 +24,10 @@ pub(crate) struct Workers {
 ///
 /// # Errors
 /// When the system refuses a thread.
-pub(crate) fn start(mailbox: &Arc<Mailbox>, metrics: Arc<Metrics>) -> std::io::Result<(Workers, Vec<JoinHandle<()>>)> {
+pub(crate) fn start(
+    mailbox: &Arc<Mailbox>,
+    metrics: Arc<Metrics>,
+) -> std::io::Result<(Workers, Vec<JoinHandle<()>>)> {
     let (writes, write_queue) = channel();
     let (jobs, job_queue) = channel();
     let threads = vec![

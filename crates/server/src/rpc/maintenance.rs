@@ -72,7 +72,10 @@ pub(super) async fn defragment(node: &Node, body: Bytes) -> Result<Encoded, Fail
 pub(super) async fn hash(node: &Node, body: Bytes) -> Result<Encoded, Failure> {
     decode::<pb::HashRequest>(body)?;
     let (_, hash) = node.reader.state_hash();
-    Ok(Encoded::message(&pb::HashResponse { header: Some(node.header_now()), hash: (hash ^ (hash >> 32)) as u32 }))
+    Ok(Encoded::message(&pb::HashResponse {
+        header: Some(node.header_now()),
+        hash: (hash ^ (hash >> 32)) as u32,
+    }))
 }
 
 pub(super) async fn hash_kv(node: &Node, body: Bytes) -> Result<Encoded, Failure> {
@@ -84,7 +87,12 @@ pub(super) async fn hash_kv(node: &Node, body: Bytes) -> Result<Encoded, Failure
             Ok(HashKvStep::More) => tokio::task::yield_now().await,
             Ok(HashKvStep::Done { hash, hash_revision, compact_revision, revision }) => {
                 let header = Some(node.header(revision));
-                return Ok(Encoded::message(&pb::HashKvResponse { header, hash, compact_revision, hash_revision }));
+                return Ok(Encoded::message(&pb::HashKvResponse {
+                    header,
+                    hash,
+                    compact_revision,
+                    hash_revision,
+                }));
             }
             Err(damaged) => node.heal(&damaged).await?,
         }

@@ -74,7 +74,10 @@ async fn send_all(node: &Node, watchers: &mut WatchStream, sink: &Sink) -> Resul
     loop {
         match watchers.next(node.status.term()) {
             Ok(Next::Frame(frame)) => {
-                sink.send(Encoded([frame.head, frame.events].into_iter().filter(|p| !p.is_empty()).collect())).await?;
+                sink.send(Encoded(
+                    [frame.head, frame.events].into_iter().filter(|p| !p.is_empty()).collect(),
+                ))
+                .await?;
             }
             Ok(Next::Busy) => tokio::task::yield_now().await,
             Ok(Next::Idle) => return Ok(()),
