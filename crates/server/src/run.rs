@@ -7,15 +7,17 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use member::identity::{cluster_id, member_id};
-use member::{Input, InitialMember, Opened};
+use member::{InitialMember, Input, Opened};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use transport::{Identity, Peers};
 
 use crate::config::{Config, Note, Parsed, Url};
 use crate::driver::{Clock, Decider, Mailbox};
+use crate::http;
 use crate::metrics::Metrics;
 use crate::node::{LeaseIds, Limits, Node};
+use crate::observed::Observed;
 use crate::peers::{Arrivals, Membership, NoSnapshots, PeerEdge};
 use crate::rpc::Dispatch;
 use crate::serve::{self, ClientPort, Settings};
@@ -89,7 +91,7 @@ async fn serve_member(config: Config) -> Result<(), Failed> {
     opened.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
 
     let mailbox = Arc::new(Mailbox::default());
-    let metrics = Arc::new(Metrics::default());
+    let metrics = Arc::new(Metrics::new(&config.feature_gates, config.observing.extensive_metrics)?);
     let stop = CancellationToken::new();
     let node = Arc::new(node(&config, &opened, &mailbox, &metrics, cluster, id, start));
     let peers = Arc::new(connect(&opened, &initial, &mailbox, cluster, id)?);
@@ -153,10 +155,15 @@ async fn signalled() {
 
 /// A leader that stops hands over, so that the others need not wait for an election.
 async fn hand_over(node: &Node) {
-    let heir = node.reader.members().into_iter().find(|member| member.id != node.member_id && !member.learner);
+    let heir =
+        node.reader.members().into_iter().find(|member| member.id != node.member_id && !member.learner);
     if let Some(heir) = heir.filter(|_| node.status.leader() == node.member_id) {
         let moved = tokio::time::timeout(HAND_OVER, node.move_leader(heir.id)).await;
-        tracing::info!(ok = matches!(moved, Ok(Ok(()))), to = format!("{:x}", heir.id), "handed leadership over");
+        tracing::info!(
+            ok = matches!(moved, Ok(Ok(()))),
+            to = format!("{:x}", heir.id),
+            "handed leadership over"
+        );
     }
 }
 
@@ -174,7 +181,9 @@ fn describe_member(config: &Config) -> Result<member::Config, Failed> {
         .collect();
     let ids: Vec<u64> = initial_cluster.iter().map(|member| member.id).collect();
     let own = initial_cluster.iter().find(|member| member.name == config.name);
-    let own = own.ok_or_else(|| format!("couldn't find local name {:?} in the initial cluster configuration", config.name))?;
+    let own = own.ok_or_else(|| {
+        format!("couldn't find local name {:?} in the initial cluster configuration", config.name)
+    })?;
     let tick = config.cluster.heartbeat_interval;
     let storage = &config.storage;
     let checkpoint_commands = if storage.snapshot_count_is_explicit {
@@ -279,7 +288,9 @@ async fn listen(
         max_concurrent_streams: config.limits.max_concurrent_streams,
         keepalive: config.grpc_keepalive.clone(),
     };
-    let port = ClientPort { grpc: Dispatch::new(node.clone()), http: crate::http::client_router(node.clone()) };
+    let endpoints = Observed::endpoints(node, peers);
+    let http = http::guard(http::client_router(endpoints.clone()), config.access.clone());
+    let port = ClientPort { grpc: Dispatch::new(node.clone()), http };
     let mut tasks = Vec::new();
     for url in &config.urls.listen_client {
         let listener = tokio::net::TcpListener::bind(url.address()).await?;
@@ -289,7 +300,7 @@ async fn listen(
     for url in &config.urls.listen_peer {
         let listener = tokio::net::TcpListener::bind(url.address()).await?;
         tracing::info!(address = url.as_str(), "listening for peers");
-        let http = crate::http::peer_router(node.clone());
+        let http = http::peer_router(endpoints.clone());
         let serving = serve::peers(listener, peers.clone(), http, settings.clone(), stop.clone());
         tasks.push(tokio::spawn(serving));
     }
