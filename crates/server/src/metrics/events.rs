@@ -1,7 +1,7 @@
 //! Counters and histograms of what happens.
 
 use parking_lot::RwLock;
-use prometheus::{Histogram, HistogramVec, IntCounter, IntCounterVec, Result};
+use prometheus::{GaugeVec, Histogram, HistogramVec, IntCounter, IntCounterVec, Result};
 
 use super::register::{Buckets, Register};
 
@@ -98,6 +98,7 @@ pub struct Events {
     range_durations: HistogramVec,
     round_trips: HistogramVec,
     health_checks: IntCounterVec,
+    health_results: GaugeVec,
     client_requests: IntCounterVec,
     client_versions: RwLock<Vec<ClientVersion>>,
 }
@@ -132,6 +133,7 @@ impl Events {
             range_durations: r.histograms("etcd_server_range_duration_seconds", "Time of ranges inside the server", &["success"], FROM_100_US)?,
             round_trips: r.histograms("etcd_network_peer_round_trip_time_seconds", "Round trips between members", &["To"], ROUND_TRIP)?,
             health_checks: r.counters("etcd_server_healthchecks_total", "Checks of /livez and /readyz", &["type", "name", "status"])?,
+            health_results: r.gauges("etcd_server_healthcheck", "Whether a check of /livez or /readyz passed when last asked for", &["type", "name"])?,
             client_requests: r.counters("etcd_server_client_requests_total", "Requests by version of the client", &["type", "client_api_version"])?,
             client_versions: RwLock::new(Vec::new()),
         })
@@ -161,6 +163,7 @@ impl Events {
     pub fn health_check(&self, kind: &str, name: &str, passed: bool) {
         let status = if passed { "success" } else { "error" };
         self.health_checks.with_label_values(&[kind, name, status]).inc();
+        self.health_results.with_label_values(&[kind, name]).set(f64::from(u8::from(passed)));
     }
 
     /// Counts a request of a client that claims this version.
