@@ -35,8 +35,9 @@ fn all_urls_are_bound_and_accept() {
 fn a_used_port_is_told_with_flag_and_url() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("bound");
     let url = format!("http://{}", taken.local_addr().expect("address"));
-    let error =
-        bind("listen-peer-urls", &urls(&[url.clone()]), Sockets::default()).expect_err("taken").to_string();
+    let error = bind("listen-peer-urls", &urls(std::slice::from_ref(&url)), Sockets::default())
+        .expect_err("taken")
+        .to_string();
     assert!(error.starts_with(&format!("cannot listen on {url} (--listen-peer-urls): ")), "{error}");
     assert!(error.ends_with("; another process uses it: stop that or choose another port"), "{error}");
 }
