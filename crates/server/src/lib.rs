@@ -6,10 +6,12 @@
 pub mod auto_compaction;
 pub mod config;
 mod driver;
-mod http;
+pub mod http;
+pub mod listen;
 pub mod logging;
-mod metrics;
+pub mod metrics;
 mod node;
+mod observed;
 mod peers;
 mod rpc;
 mod run;

@@ -14,8 +14,10 @@ use transport::{Identity, Peers};
 
 use crate::config::{Config, Note, Parsed, Url};
 use crate::driver::{Clock, Decider, Mailbox};
+use crate::http;
 use crate::metrics::Metrics;
 use crate::node::{LeaseIds, Limits, Node};
+use crate::observed::Observed;
 use crate::peers::{Arrivals, Membership, NoSnapshots, PeerEdge};
 use crate::rpc::Dispatch;
 use crate::serve::{self, ClientPort, Settings};
@@ -89,7 +91,7 @@ async fn serve_member(config: Config) -> Result<(), Failed> {
     opened.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
 
     let mailbox = Arc::new(Mailbox::default());
-    let metrics = Arc::new(Metrics::default());
+    let metrics = Arc::new(Metrics::new(&config.feature_gates, config.observing.extensive_metrics)?);
     let stop = CancellationToken::new();
     let node = Arc::new(node(&config, &opened, &mailbox, &metrics, cluster, id, start));
     let peers = Arc::new(connect(&opened, &initial, &mailbox, cluster, id)?);
@@ -286,8 +288,9 @@ async fn listen(
         max_concurrent_streams: config.limits.max_concurrent_streams,
         keepalive: config.grpc_keepalive.clone(),
     };
-    let port =
-        ClientPort { grpc: Dispatch::new(node.clone()), http: crate::http::client_router(node.clone()) };
+    let endpoints = Observed::endpoints(node, peers);
+    let http = http::guard(http::client_router(endpoints.clone()), config.access.clone());
+    let port = ClientPort { grpc: Dispatch::new(node.clone()), http };
     let mut tasks = Vec::new();
     for url in &config.urls.listen_client {
         let listener = tokio::net::TcpListener::bind(url.address()).await?;
@@ -297,7 +300,7 @@ async fn listen(
     for url in &config.urls.listen_peer {
         let listener = tokio::net::TcpListener::bind(url.address()).await?;
         tracing::info!(address = url.as_str(), "listening for peers");
-        let http = crate::http::peer_router(node.clone());
+        let http = http::peer_router(endpoints.clone());
         let serving = serve::peers(listener, peers.clone(), http, settings.clone(), stop.clone());
         tasks.push(tokio::spawn(serving));
     }

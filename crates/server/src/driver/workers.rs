@@ -52,7 +52,7 @@ fn write_log(queue: &Receiver<WriteJob>, mailbox: &Mailbox, metrics: &Metrics) {
         let jobs = std::iter::once(first).chain(queue.try_iter()).collect();
         let done = WriteJob::run_all(jobs, &|| start.elapsed());
         for took in &done.sync_times {
-            metrics.wal_fsync(*took);
+            metrics.events.wal_fsync.observe(took.as_secs_f64());
         }
         mailbox.send(Input::Written(done));
     }

@@ -102,7 +102,7 @@ where
 
 /// Refuses a call that asked for a leader while there is none, and counts the others.
 fn admit(node: &Node, call: Call) -> Result<Call, Failure> {
-    node.metrics.client_request(&call.client_version);
+    node.metrics.events.client_request(false, &call.client_version);
     if call.require_leader && !node.has_leader() { Err(api::Error::NoLeader.into()) } else { Ok(call) }
 }
 
