@@ -41,7 +41,6 @@ fn config(start: u64) -> Config {
         pre_vote: true,
         checkpoint_commands: DEFAULT_CHECKPOINT_COMMANDS,
         quota_bytes: 0,
-        slow_apply_ns: TICK_NS,
     }
 }
 

@@ -4,7 +4,9 @@
 //! What a member *decides* is in the crate `member`; here it is given time, threads, sockets and a disk.
 
 pub mod auto_compaction;
+mod compactor;
 pub mod config;
+mod describe;
 mod driver;
 pub mod http;
 pub mod listen;

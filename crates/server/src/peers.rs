@@ -143,12 +143,6 @@ fn report(member_id: u64, notice: &Notice) {
             exceeded_duration = format!("{}ms", late_ns / 1_000_000),
             "leader failed to send out heartbeat on time; took too long, leader is overloaded likely from slow disk"
         ),
-        Notice::SlowApply { index, commands, took_ns } => tracing::warn!(
-            index,
-            commands,
-            took = format!("{}ms", took_ns / 1_000_000),
-            "apply request took too long"
-        ),
         Notice::BadFrame { from, reason } => {
             tracing::warn!(
                 remote_peer_id = format!("{from:x}"),

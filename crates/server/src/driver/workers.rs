@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use log::WriteJob;
 use member::Input;
@@ -13,6 +13,9 @@ use member::background::Job;
 
 use super::Mailbox;
 use crate::metrics::Metrics;
+
+/// A sync that takes longer is worth a warning; etcd's limit.
+const SLOW_SYNC: Duration = Duration::from_secs(1);
 
 /// The queues of both threads; dropping it lets them finish and end.
 pub(crate) struct Workers {
@@ -53,6 +56,13 @@ fn write_log(queue: &Receiver<WriteJob>, mailbox: &Mailbox, metrics: &Metrics) {
         let done = WriteJob::run_all(jobs, &|| start.elapsed());
         for took in &done.sync_times {
             metrics.events.wal_fsync.observe(took.as_secs_f64());
+            if *took > SLOW_SYNC {
+                tracing::warn!(
+                    took = format!("{took:?}"),
+                    expected_duration = format!("{SLOW_SYNC:?}"),
+                    "slow fdatasync"
+                );
+            }
         }
         mailbox.send(Input::Written(done));
     }

@@ -2,6 +2,7 @@
 //!
 //! A path that is not in the table is answered `Unimplemented` with the method's name, as gRPC servers do.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
@@ -15,6 +16,7 @@ use tonic::Status;
 use tonic::body::Body;
 use tonic::server::Grpc;
 
+use super::counted::{self, Counted};
 use super::raw::{Encoded, Raw};
 use super::stream::{Requests, Responses};
 use super::{Call, Failure, cluster, kv, lease, maintenance, watch};
@@ -29,12 +31,14 @@ type HttpResponse = Response<Body>;
 #[derive(Clone)]
 pub(crate) struct Dispatch {
     node: Arc<Node>,
+    counted: Arc<BTreeMap<&'static str, Counted>>,
 }
 
 impl Dispatch {
     /// Serves the methods over `node`.
     pub(crate) fn new(node: Arc<Node>) -> Dispatch {
-        Dispatch { node }
+        let counted = Arc::new(counted::table(&node.metrics, node.limits.slow_request));
+        Dispatch { node, counted }
     }
 }
 
@@ -53,11 +57,17 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let node = self.node.clone();
-        Box::pin(async move { Ok(serve(node, request).await) })
+        let counted = self.counted.get(request.uri().path()).cloned();
+        Box::pin(async move {
+            Ok(match counted {
+                Some(counted) => serve(node, counted, request).await,
+                None => unknown(request.uri().path()),
+            })
+        })
     }
 }
 
-async fn serve<B>(node: Arc<Node>, request: Request<B>) -> HttpResponse
+async fn serve<B>(node: Arc<Node>, counted: Counted, request: Request<B>) -> HttpResponse
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
@@ -68,12 +78,12 @@ where
     };
     macro_rules! unary {
         ($handler:path) => {
-            unary(node, request, |node, body| async move { $handler(&node, body).await }).await
+            unary(node, counted, request, |node, body| async move { $handler(&node, body).await }).await
         };
     }
     macro_rules! streaming {
         ($handler:path) => {
-            streaming(node.clone(), request, move |requests| $handler(node, call, requests)).await
+            streaming(node.clone(), counted, request, move |requests| $handler(node, call, requests)).await
         };
     }
     match request.uri().path() {
@@ -117,7 +127,7 @@ fn grpc(node: &Node) -> Grpc<Raw> {
     Grpc::new(Raw).apply_max_message_size_config(Some(largest), None)
 }
 
-async fn unary<B, F, H>(node: Arc<Node>, request: Request<B>, handler: H) -> HttpResponse
+async fn unary<B, F, H>(node: Arc<Node>, counted: Counted, request: Request<B>, handler: H) -> HttpResponse
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
@@ -126,13 +136,24 @@ where
 {
     let mut grpc = grpc(&node);
     let service = tower::service_fn(move |request: tonic::Request<Bytes>| {
+        let mut underway = counted.begin(false);
+        underway.received();
         let answer = handler(node.clone(), request.into_inner());
-        async move { Ok::<_, Status>(tonic::Response::new(answer.await?)) }
+        async move {
+            let answer = answer.await;
+            underway.ended(answer.as_ref().map(|_| underway.sent()));
+            Ok::<_, Status>(tonic::Response::new(answer?))
+        }
     });
     grpc.unary(service, request).await
 }
 
-async fn streaming<B, F, H>(node: Arc<Node>, request: Request<B>, handler: H) -> HttpResponse
+async fn streaming<B, F, H>(
+    node: Arc<Node>,
+    counted: Counted,
+    request: Request<B>,
+    handler: H,
+) -> HttpResponse
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
@@ -141,8 +162,9 @@ where
 {
     let mut grpc = grpc(&node);
     let service = tower::service_fn(move |request: tonic::Request<tonic::Streaming<Bytes>>| {
+        let underway = counted.begin(true);
         let answer = (handler.clone())(Requests::new(request.into_inner()));
-        async move { Ok::<_, Status>(tonic::Response::new(answer.await?)) }
+        async move { Ok::<_, Status>(tonic::Response::new(answer.await?.counted_by(underway))) }
     });
     grpc.streaming(service, request).await
 }
