@@ -114,6 +114,7 @@ impl Source for Observed {
             deletes: counts.deletes,
             txns: counts.txns,
             watch_events: watches.events_sent,
+            // The member counts commands when it applies them; between commit and apply lies one batch at most.
             proposals_committed: applied,
             proposals_applied: applied,
             proposals_pending: status.pending(),
