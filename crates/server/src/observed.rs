@@ -82,8 +82,7 @@ impl Health for Observed {
     fn hash_kv(&self, revision: i64) -> BoxFuture<'_, Result<HashKv, String>> {
         Box::pin(async move {
             let _pin = self.node.pin();
-            let mut hashing =
-                self.node.reader.hash_kv(revision).map_err(|e| api::Error::from(e).to_string())?;
+            let mut hashing = self.node.reader.hash_kv(revision).map_err(|e| e.to_string())?;
             loop {
                 match hashing.step() {
                     Ok(HashKvStep::More) => tokio::task::yield_now().await,
@@ -114,6 +113,7 @@ impl Source for Observed {
             deletes: counts.deletes,
             txns: counts.txns,
             watch_events: watches.events_sent,
+            // The member counts commands when it applies them; between commit and apply lies one batch at most.
             proposals_committed: applied,
             proposals_applied: applied,
             proposals_pending: status.pending(),
