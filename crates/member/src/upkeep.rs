@@ -155,7 +155,7 @@ impl Member {
         let head = crate::head::encode(&self.consensus.status().conf_state);
         self.upkeep.checkpoint_running = true;
         self.upkeep.commands_since_checkpoint = 0;
-        out.background.push(Job::Checkpoint(CheckpointJob { id, writer, head, source }));
+        out.background.push(Job::Checkpoint(Box::new(CheckpointJob { id, writer, head, source })));
     }
 
     pub(crate) fn on_background(&mut self, _now: Now, done: Done, out: &mut Output) -> Result<(), Fatal> {

@@ -87,7 +87,7 @@ async fn serve_member(config: Config) -> Result<(), Failed> {
     );
     let options =
         log::Options { wal_dir: config.wal_dir.clone(), ..log::Options::new(config.data_dir.clone()) };
-    let disk: Arc<dyn log::Disk> = Arc::new(log::RealDisk::default());
+    let disk: Arc<dyn log::Disk> = Arc::new(log::RealDisk);
     let opened = tokio::task::spawn_blocking(move || member::open(&disk, &options, member_config)).await??;
     opened.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
 
@@ -111,7 +111,7 @@ async fn serve_member(config: Config) -> Result<(), Failed> {
         let _ = ended.send(Some(decider.run().map_err(|fatal| fatal.to_string())));
     })?;
     tokio::spawn(announce_ready(node.clone(), config.clone()));
-    if let Some(policy) = config.auto_compaction.clone() {
+    if let Some(policy) = config.auto_compaction {
         tokio::spawn(compactor::run(node.clone(), policy));
     }
 

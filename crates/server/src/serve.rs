@@ -123,14 +123,16 @@ enum Connection {
 /// A listener as the runtime knows it; the socket's path is kept until the end.
 enum Accepting {
     Tcp(TcpListener),
-    Unix(UnixListener, SocketPath),
+    Unix { listener: UnixListener, _path: SocketPath },
 }
 
 impl Accepting {
     fn new(listener: Listener) -> io::Result<Accepting> {
         Ok(match listener {
             Listener::Tcp(listener) => Accepting::Tcp(TcpListener::from_std(listener)?),
-            Listener::Unix(listener, path) => Accepting::Unix(UnixListener::from_std(listener)?, path),
+            Listener::Unix(listener, path) => {
+                Accepting::Unix { listener: UnixListener::from_std(listener)?, _path: path }
+            }
         })
     }
 
@@ -142,7 +144,7 @@ impl Accepting {
                 let _ = stream.set_nodelay(true);
                 Ok(Connection::Tcp(stream))
             }
-            Accepting::Unix(listener, _) => Ok(Connection::Unix(listener.accept().await?.0)),
+            Accepting::Unix { listener, .. } => Ok(Connection::Unix(listener.accept().await?.0)),
         }
     }
 }

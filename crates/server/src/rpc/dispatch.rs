@@ -72,7 +72,7 @@ where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
 {
-    let call = match Call::from_headers(request.headers()).and_then(|call| admit(&node, call)) {
+    let call = match Call::from_headers(request.headers()).and_then(|call| admit(&node, &counted, call)) {
         Ok(call) => call,
         Err(failure) => return Status::from(failure).into_http(),
     };
@@ -110,9 +110,9 @@ where
     }
 }
 
-/// Refuses a call that asked for a leader while there is none, and counts the others.
-fn admit(node: &Node, call: Call) -> Result<Call, Failure> {
-    node.metrics.events.client_request(false, &call.client_version);
+/// Refuses a call that asked for a leader while there is none; all are counted by the client's version.
+fn admit(node: &Node, counted: &Counted, call: Call) -> Result<Call, Failure> {
+    node.metrics.events.client_request(counted.is_stream(), &call.client_version);
     if call.require_leader && !node.has_leader() { Err(api::Error::NoLeader.into()) } else { Ok(call) }
 }
 
@@ -136,7 +136,7 @@ where
 {
     let mut grpc = grpc(&node);
     let service = tower::service_fn(move |request: tonic::Request<Bytes>| {
-        let mut underway = counted.begin(false);
+        let mut underway = counted.begin();
         underway.received();
         let answer = handler(node.clone(), request.into_inner());
         async move {
@@ -162,7 +162,7 @@ where
 {
     let mut grpc = grpc(&node);
     let service = tower::service_fn(move |request: tonic::Request<tonic::Streaming<Bytes>>| {
-        let underway = counted.begin(true);
+        let underway = counted.begin();
         let answer = (handler.clone())(Requests::new(request.into_inner()));
         async move { Ok::<_, Status>(tonic::Response::new(answer.await?.counted_by(underway))) }
     });
