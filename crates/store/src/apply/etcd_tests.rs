@@ -1,8 +1,8 @@
 //! The same requests, answered by etcd 3.7.3.
 //!
-//! `testdata/etcd_answers.txt` has a random request a line, as `kind hex = hex`: the request's protobuf bytes and those
-//! of the response that etcd's `server/etcdserver/txn`, `mvcc` and `lease` packages gave to it in this order, or the error
-//! they gave as `! text`.
+//! `testdata/etcd_answers.txt` has a random request a line, as `kind hex = hex`: the request's protobuf bytes
+//! and those of the response that etcd's `server/etcdserver/txn`, `mvcc` and `lease` packages gave to it in
+//! this order, or the error they gave as `! text`.
 
 use api::Error;
 use api::etcdserverpb as pb;

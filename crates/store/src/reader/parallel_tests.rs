@@ -38,6 +38,7 @@ fn read_until(reader: &Reader, done: &AtomicBool) {
 }
 
 #[test]
+#[allow(clippy::disallowed_methods, reason = "real threads are what is tested")]
 fn readers_see_whole_revisions_while_all_else_goes_on() {
     let mut bench = Bench::new();
     bench.apply(vec![write_all(0)]);
