@@ -11,8 +11,6 @@ mod lease;
 mod txn;
 
 #[cfg(test)]
-mod etcd_tests;
-#[cfg(test)]
 mod tests;
 
 use std::collections::HashMap;

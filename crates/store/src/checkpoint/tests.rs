@@ -1,3 +1,5 @@
+//! Checkpoints: the bytes, damage, chains.
+
 use std::sync::Arc;
 
 use api::etcdserverpb as pb;

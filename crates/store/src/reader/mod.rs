@@ -11,8 +11,6 @@ mod stream;
 mod versions;
 
 #[cfg(test)]
-mod parallel_tests;
-#[cfg(test)]
 mod tests;
 
 use std::sync::Arc;

@@ -6,7 +6,7 @@ use std::thread;
 use api::etcdserverpb as pb;
 use api::etcdserverpb::request_op::Request;
 
-use super::*;
+use crate::reader::*;
 use crate::testing::{Bench, op, put_request, range_request};
 use crate::{CheckpointKind, CheckpointSource, Command, History, KeyRange, Store};
 
