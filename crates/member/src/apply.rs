@@ -101,7 +101,7 @@ impl Member {
         let batch = batch::decode(&entry.payload)
             .map_err(|error| Fatal::Entry { index: entry.index, reason: error.to_string() })?;
         let (decoded, steps) = decode_all(batch.commands);
-        let answered = self.answered(&decoded, steps.len());
+        let answered = self.answered(&decoded);
         let context = context(entry, place, batch.clock_ms, &answered);
         let applied = match self.store.apply_batch(&context, &steps) {
             Ok(applied) => applied,
@@ -122,14 +122,11 @@ impl Member {
         Ok(true)
     }
 
-    /// Which of the store's steps answer a client of this very process.
-    fn answered(&self, decoded: &[Decoded], steps: usize) -> Vec<bool> {
+    /// For each step, whether its client is waiting here.
+    fn answered(&self, decoded: &[Decoded]) -> Vec<bool> {
         let origin = self.config.origin();
-        let mut answered = Vec::with_capacity(steps);
-        for Decoded { command, steps } in decoded {
-            answered.resize(answered.len() + steps, command.origin == origin);
-        }
-        answered
+        let own = decoded.iter().map(|one| (one.command.origin == origin, one.steps));
+        own.flat_map(|(own, steps)| std::iter::repeat_n(own, steps)).collect()
     }
 
     fn answer_callers(&mut self, decoded: Vec<Decoded>, outcomes: Vec<Outcome>, out: &mut Output) {

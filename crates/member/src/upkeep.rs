@@ -147,7 +147,7 @@ impl Member {
         let wanted = if base == 0 || deltas >= base { CheckpointKind::Base } else { CheckpointKind::Delta };
         let source = self.store.begin_checkpoint(wanted);
         let kind = match source.kind() {
-            CheckpointKind::Base | CheckpointKind::Detached => log::CheckpointKind::Base,
+            CheckpointKind::Base => log::CheckpointKind::Base,
             CheckpointKind::Delta => log::CheckpointKind::Delta,
         };
         let id = LogId { index: self.backlog.applied(), term: self.backlog.applied_term() };

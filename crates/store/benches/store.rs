@@ -1,6 +1,7 @@
 //! What the store costs at a million keys.
 //!
-//! `cargo bench -p stele-store`. The first lines printed are one-time costs: filling, checkpoint, restore, memory.
+//! `cargo bench -p stele-store`. The first lines printed are one-time costs: filling, checkpoint, restore,
+//! memory.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -63,6 +64,7 @@ fn resident_bytes() -> u64 {
     status.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * 4096
 }
 
+#[allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 fn filled() -> (Store, Reader) {
     let before = resident_bytes();
     let (mut store, reader) = Store::new(Arc::new(NoValues), Limits::default());

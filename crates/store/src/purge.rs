@@ -1,9 +1,10 @@
 //! Purging: dropping, in small steps, what compaction has put out of reach.
 //!
-//! The revision log drives it. Its entries up to the target are taken in order; an entry hides all older versions of
-//! its key from whoever reads at the target or later, so they go; a tombstone below the target goes too, and with the
-//! last version the key. Entries *at* the compact revision stay with their versions, tombstones included: a watch may
-//! start there. The cost is one step for each change ever made, not one for each key there is.
+//! The revision log drives it. Its entries up to the target are taken in order; an entry hides all older
+//! versions of its key from whoever reads at the target or later, so they go; a tombstone below the target
+//! goes too, and with the last version the key. Entries *at* the compact revision stay with their versions,
+//! tombstones included: a watch may start there. The cost is one step for each change ever made, not one for
+//! each key there is.
 
 use crate::state::{Shared, State, release};
 use crate::types::{Revision, ValueRef, Values};

@@ -1,7 +1,7 @@
 //! Turning replies into responses: reading the values that a reply refers to.
 //!
-//! Runs on the RPC worker, after apply, without any lock. Whoever calls holds the log's pin from before the reply was
-//! made, so the references are good until the response is built.
+//! Runs on the RPC worker, after apply, without any lock. Whoever calls holds the log's pin from before the
+//! reply was made, so the references are good until the response is built.
 
 use api::etcdserverpb as pb;
 use api::etcdserverpb::response_op::Response as Op;

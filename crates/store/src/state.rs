@@ -102,8 +102,8 @@ pub(crate) struct Shared {
     /// Copies of the state's, to be read without the lock.
     pub(crate) revision: AtomicI64,
     pub(crate) compacted: AtomicI64,
-    /// Revisions in use, with how many use each. Locked only under a state lock, so that a revision cannot be purged
-    /// between being looked at and being pinned.
+    /// Revisions in use, with how many use each. Locked only under a state lock, so that a revision cannot be
+    /// purged between being looked at and being pinned.
     pub(crate) pins: Mutex<BTreeMap<i64, usize>>,
     pub(crate) counters: Counters,
 }
@@ -156,7 +156,8 @@ impl Drop for Pin {
     }
 }
 
-/// How much is done in one hold of a lock. Each is small enough that the other side waits a fraction of a millisecond.
+/// How much is done in one hold of a lock. Each is small enough that the other side waits a fraction of a
+/// millisecond.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Keys a reader looks at before it lets the writer in.

@@ -1,7 +1,7 @@
 //! Compares of transactions.
 //!
-//! All but compares of values are answered by the index. For values, length and checksum often decide alone that two
-//! are not equal; else the bytes are needed, and [`prefetch`] has read them.
+//! All but compares of values are answered by the index. For values, length and checksum often decide alone
+//! that two are not equal; else the bytes are needed, and [`prefetch`] has read them.
 
 use std::cmp::Ordering;
 
@@ -17,8 +17,8 @@ use crate::range::bounds;
 use crate::state::Shared;
 use crate::types::{Damaged, ValueRef};
 
-/// Reads every value that a compare of `commands` may need and that is there now. Values that the batch itself writes
-/// need no reading: they lie in its payload.
+/// Reads every value that a compare of `commands` may need and that is there now. Values that the batch
+/// itself writes need no reading: they lie in its payload.
 ///
 /// It may read more than turns out to be needed, since the batch's own writes can make a compare moot.
 pub(super) fn prefetch(shared: &Shared, commands: &[Command]) -> Result<Prefetched, Damaged> {
@@ -82,7 +82,8 @@ fn wanted_value(compare: &pb::Compare) -> &[u8] {
     }
 }
 
-/// The outcome, where it takes no bytes: values of another length or checksum are not equal, empty ones are at hand.
+/// The outcome, where it takes no bytes: values of another length or checksum are not equal, empty ones are
+/// at hand.
 fn decided_by_checksum(compare: &pb::Compare, value: &ValueRef) -> Option<bool> {
     let wanted = wanted_value(compare);
     if value.len == 0 {
@@ -109,7 +110,8 @@ fn passes(compare: &pb::Compare, ordering: Ordering) -> bool {
 }
 
 impl Batch<'_> {
-    /// Whether a compare holds for all keys it names. Where there is none, all numbers are 0, and no value compares.
+    /// Whether a compare holds for all keys it names. Where there is none, all numbers are 0, and no value
+    /// compares.
     pub(super) fn holds(&self, compare: &pb::Compare) -> bool {
         let (mut any, mut all) = (false, true);
         for_each_live(&self.state.index, compare, |version| {

@@ -1,17 +1,15 @@
 //! Applying a batch: one write section, in which every command has its defined outcome.
 //!
-//! Apply is a function of the state and the batch. The one thing it needs from outside are the bytes of values that a
-//! transaction compares, and those can be damaged on this member alone. So they are read *first*, by
-//! [`compare::prefetch`], while nothing has changed; if one is damaged the caller hears which, heals it and calls
-//! again. From then on nothing can fail.
+//! Apply is a function of the state and the batch. The one thing it needs from outside are the bytes of
+//! values that a transaction compares, and those can be damaged on this member alone. So they are read
+//! *first*, by [`compare::prefetch`], while nothing has changed; if one is damaged the caller hears which,
+//! heals it and calls again. From then on nothing can fail.
 
 mod compare;
 mod kv;
 mod lease;
 mod txn;
 
-#[cfg(test)]
-mod etcd_tests;
 #[cfg(test)]
 mod tests;
 

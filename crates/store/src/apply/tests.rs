@@ -1,3 +1,7 @@
+//! Applying commands, one rule of etcd's a test.
+
+mod etcd;
+
 use api::Error;
 use api::etcdserverpb as pb;
 use api::etcdserverpb::compare::{CompareResult, CompareTarget, TargetUnion};

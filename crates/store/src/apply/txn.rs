@@ -1,5 +1,5 @@
-//! Transactions, in three passes as etcd has them: compare (all nested transactions too, before anything is written),
-//! check, execute. What passed the check cannot fail.
+//! Transactions, in three passes as etcd has them: compare (all nested transactions too, before anything is
+//! written), check, execute. What passed the check cannot fail.
 
 use api::Error;
 use api::etcdserverpb as pb;
@@ -62,8 +62,8 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Unlike outside of a transaction, a negative revision is one that has been compacted, save that -1 is allowed
-    /// where nothing has been: etcd compares it with its mark for "never".
+    /// Unlike outside of a transaction, a negative revision is one that has been compacted, save that -1 is
+    /// allowed where nothing has been: etcd compares it with its mark for "never".
     fn check_range(&self, revision: i64) -> Result<(), Error> {
         if revision > self.state.revision {
             return Err(Error::FutureRevision);

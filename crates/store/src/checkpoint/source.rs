@@ -22,8 +22,8 @@ pub(super) const MAGIC: [u8; 4] = *b"STLC";
 /// Entries of lists in one frame; a few dozen bytes each.
 const LIST_CHUNK: usize = 2_000;
 
-/// A checkpoint being written: an iterator over its chunks. It may be moved to another thread. While it lives nothing
-/// is purged.
+/// A checkpoint being written: an iterator over its chunks. It may be moved to another thread. While it lives
+/// nothing is purged.
 pub struct CheckpointSource {
     shared: Arc<Shared>,
     kind: CheckpointKind,
@@ -53,22 +53,15 @@ enum KeysLeft {
 }
 
 impl CheckpointSource {
+    /// A delta of what `changed` since its baseline, or a base.
     pub(super) fn new(
         shared: Arc<Shared>,
-        state: &mut State,
-        kind: CheckpointKind,
+        state: &State,
+        changed: Option<(Baseline, DirtyChanges)>,
         pin: Pin,
     ) -> CheckpointSource {
         let (position, revision) = (state.applied, state.revision);
-        let rebased = match kind {
-            CheckpointKind::Detached => None,
-            _ => state.dirty.rebase(Baseline { position, revision }),
-        };
-        let changed = rebased.filter(|_| kind == CheckpointKind::Delta);
-        let kind = match kind {
-            CheckpointKind::Delta if changed.is_none() => CheckpointKind::Base,
-            kind => kind,
-        };
+        let kind = if changed.is_some() { CheckpointKind::Delta } else { CheckpointKind::Base };
         let baseline = changed.as_ref().map(|(baseline, _)| *baseline);
         let head = vec![header(state, kind, baseline), frame(FrameKind::Small, &small(state))];
         let (changes, keys, leases) = match changed {
@@ -199,7 +192,8 @@ impl KeysChunk {
         self.body.len() >= self.max_bytes
     }
 
-    /// Adds the record's versions of this checkpoint, unless the chunk is full: then the walk comes back to it.
+    /// Adds the record's versions of this checkpoint, unless the chunk is full: then the walk comes back to
+    /// it.
     fn add(&mut self, record: &Record) -> ControlFlow<()> {
         if self.is_full() {
             return ControlFlow::Break(());
@@ -212,7 +206,8 @@ impl KeysChunk {
             return ControlFlow::Continue(());
         }
         put_key(&mut self.body, self.before.as_slice(), record.key());
-        // Purging drops from the oldest on. If it reached past the baseline, what is here is all there is of the key.
+        // Purging drops from the oldest on. If it reached past the baseline, what is here is all there is of
+        // the key.
         let whole = count == record.versions().filter(|version| version.revision <= self.until).count();
         put_number(&mut self.body, (count as u64) << 1 | u64::from(whole));
         for version in record.versions().filter(wanted) {

@@ -1,3 +1,5 @@
+//! Checkpoints: the bytes, damage, chains.
+
 use std::sync::Arc;
 
 use api::etcdserverpb as pb;
@@ -17,7 +19,7 @@ fn rich() -> Bench {
         peer_urls: vec!["http://10.0.0.1:2380".into()],
         client_urls: vec!["http://10.0.0.1:2379".into()],
         learner: false,
-        incarnation: 0x1CAFE,
+        incarnation: 0x77,
     };
     let next = |bench: &Bench| Position { index: bench.reader.applied().index + 1, term: 1 };
     let at = next(&bench);
@@ -255,12 +257,12 @@ fn a_delta_takes_away_what_purging_took() {
 }
 
 #[test]
-fn a_detached_checkpoint_leaves_the_chain_alone() {
+fn a_snapshot_leaves_the_chain_alone() {
     let mut bench = rich();
     let mut chain = base(&mut bench);
     bench.put("between", "1");
-    let detached: Vec<Bytes> = bench.store.begin_checkpoint(CheckpointKind::Detached).collect();
-    assert_eq!(restore(&detached).unwrap().hash(), bench.reader.state_hash().1);
+    let snapshot: Vec<Bytes> = bench.store.begin_snapshot().collect();
+    assert_eq!(restore(&snapshot).unwrap().hash(), bench.reader.state_hash().1);
     chain.extend(delta(&mut bench));
     assert_eq!(restore(&chain).unwrap().hash(), bench.reader.state_hash().1);
 }

@@ -2,14 +2,15 @@
 //!
 //! Three parts share small integers called *slots*:
 //!
-//! - [`Records`] is a slab of 64-byte [`Record`]s, one for each key: the key, its newest version inline and, only when
-//!   there is a need, a box with older versions. The number of a record in the slab is its slot.
-//! - [`tree::Tree`] is a counted B+ tree of slots in key order. It knows which keys are live, so the number of live
-//!   keys in any range costs one descent for each end.
+//! - [`Records`] is a slab of 64-byte [`Record`]s, one for each key: the key, its newest version inline and,
+//!   only when there is a need, a box with older versions. The number of a record in the slab is its slot.
+//! - [`tree::Tree`] is a counted B+ tree of slots in key order. It knows which keys are live, so the number
+//!   of live keys in any range costs one descent for each end.
 //! - [`RevisionLog`] lists the slot of each change in revision order.
 //!
-//! A slot stays valid for as long as its key has any version, thus for as long as the revision log names it; nobody
-//! else may keep one across a release of the lock. What walks in steps remembers the *key* it stopped at.
+//! A slot stays valid for as long as its key has any version, thus for as long as the revision log names it;
+//! nobody else may keep one across a release of the lock. What walks in steps remembers the *key* it stopped
+//! at.
 //!
 //! The index does not know leases, requests or values: only references to values pass through it.
 
@@ -54,8 +55,8 @@ pub(crate) struct Index {
     referenced_bytes: u64,
 }
 
-/// What one retained version is counted as beside its key and value: about what its record, its place in the log
-/// and its share of a checkpoint take. It makes a flood of tiny keys reach the quota too.
+/// What one retained version is counted as beside its key and value: about what its record, its place in the
+/// log and its share of a checkpoint take. It makes a flood of tiny keys reach the quota too.
 pub const VERSION_OVERHEAD_BYTES: u64 = 64;
 
 /// What a write replaced.
@@ -156,9 +157,10 @@ impl Index {
 
     /// Takes the oldest entry from the revision log, and drops what it supersedes, as if compacted at `at`.
     ///
-    /// All versions of the entry's key that are older than the entry are dropped (the entry hides them from anyone
-    /// who reads at `at` or later), and so is the entry's own version when it is a tombstone below `at`. Each dropped
-    /// version goes to `dropped`; a key that has no version left is returned. Entries *at* `at` stay in the log.
+    /// All versions of the entry's key that are older than the entry are dropped (the entry hides them from
+    /// anyone who reads at `at` or later), and so is the entry's own version when it is a tombstone below
+    /// `at`. Each dropped version goes to `dropped`; a key that has no version left is returned. Entries *at*
+    /// `at` stay in the log.
     pub(crate) fn purge_entry(
         &mut self,
         revision: Revision,
@@ -231,8 +233,9 @@ fn footprint(key_bytes: usize, version: &Version) -> u64 {
 
 /// Walks the keys of `bounds` until `visit` breaks or `max_keys` were seen. Returns the key to go on from.
 ///
-/// This is how every long walk is cut: the caller holds the read lock for one call, and hands the returned key in
-/// as the start of the next. Keys that come or go in between are no concern of a walk pinned at a revision.
+/// This is how every long walk is cut: the caller holds the read lock for one call, and hands the returned
+/// key in as the start of the next. Keys that come or go in between are no concern of a walk pinned at a
+/// revision.
 pub(crate) fn walk_chunk<'a>(
     index: &'a Index,
     bounds: &Bounds<'_>,

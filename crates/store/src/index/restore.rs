@@ -5,8 +5,8 @@ use super::{Index, Key, Record, Records, Version, footprint};
 use crate::revlog::RevisionLog;
 use crate::types::Revision;
 
-/// Changes that may be missing from the history of a checkpoint, because they were purged while it was written. Far
-/// more than can be, and still little memory.
+/// Changes that may be missing from the history of a checkpoint, because they were purged while it was
+/// written. Far more than can be, and still little memory.
 const GAPS_MAX: u64 = 1 << 28;
 
 /// An index being restored.
@@ -19,8 +19,8 @@ pub(crate) struct Restoring {
 }
 
 impl Restoring {
-    /// Adds a version. In a base, keys must ascend; each key's versions must ascend, and come after those it has.
-    /// Returns false where they do not.
+    /// Adds a version. In a base, keys must ascend; each key's versions must ascend, and come after those it
+    /// has. Returns false where they do not.
     pub(crate) fn push(&mut self, key: &[u8], version: Version) -> bool {
         if self.tree.is_some() { self.push_delta(key, version) } else { self.push_base(key, version) }
     }
@@ -99,8 +99,8 @@ impl Restoring {
         }
     }
 
-    /// The index, with its revision log from `floor` to `revision`; `None` when the versions do not make one. Calls
-    /// `visit` for each record.
+    /// The index, with its revision log from `floor` to `revision`; `None` when the versions do not make one.
+    /// Calls `visit` for each record.
     pub(crate) fn finish(
         mut self,
         floor: i64,

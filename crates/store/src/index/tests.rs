@@ -1,3 +1,5 @@
+//! What the index takes in memory.
+
 use super::*;
 use crate::types::Revision;
 

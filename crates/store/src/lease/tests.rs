@@ -1,3 +1,5 @@
+//! Leases and their keys.
+
 use super::*;
 
 #[test]

@@ -1,8 +1,8 @@
 //! Counting keys, now and at older revisions.
 //!
-//! The tree counts live keys of any range in one descent. For an older revision that count is corrected by what the
-//! revision log says happened since: births taken off, deaths put back. When more happened than there are keys in the
-//! range, walking the range is cheaper.
+//! The tree counts live keys of any range in one descent. For an older revision that count is corrected by
+//! what the revision log says happened since: births taken off, deaths put back. When more happened than
+//! there are keys in the range, walking the range is cheaper.
 
 use crate::index::tree::Bounds;
 use crate::index::{Index, walk_chunk};
@@ -47,7 +47,8 @@ impl Count {
         Count { start: bounds.start.to_vec(), end: bounds.end.map(<[u8]>::to_vec), at, way, total }
     }
 
-    /// The count, if at most `max_steps` more keys or changes give it; else `None`, and it is to be called again.
+    /// The count, if at most `max_steps` more keys or changes give it; else `None`, and it is to be called
+    /// again.
     pub(crate) fn advance(&mut self, index: &Index, max_steps: usize) -> Option<u64> {
         match self.way {
             Way::Undo { from, until } => self.undo(index, from, until, max_steps),

@@ -1,3 +1,5 @@
+//! Ranges: ends, orders, limits, counts of the past.
+
 use api::etcdserverpb as pb;
 use api::etcdserverpb::range_request::{SortOrder, SortTarget};
 use bytes::Bytes;

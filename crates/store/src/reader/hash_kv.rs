@@ -1,9 +1,10 @@
-//! HashKV: etcd's own checksum over all versions, so that members, real etcd and exported files can be compared.
+//! HashKV: etcd's own checksum over all versions, so that members, real etcd and exported files can be
+//! compared.
 //!
-//! CRC-32C over the bucket's name "key", then over each version's 17-byte revision (`main`, `_`, `sub`; with a `t`
-//! behind it for a tombstone) and its encoded `KeyValue`, in the order of revisions. Of what lies at or below the compact
-//! revision, only versions that are still the newest at the asked revision count, unless no key lives then; tombstones
-//! of the compact revision never count.
+//! CRC-32C over the bucket's name "key", then over each version's 17-byte revision (`main`, `_`, `sub`; with
+//! a `t` behind it for a tombstone) and its encoded `KeyValue`, in the order of revisions. Of what lies at or
+//! below the compact revision, only versions that are still the newest at the asked revision count, unless no
+//! key lives then; tombstones of the compact revision never count.
 
 use api::Error;
 use api::mvccpb::KeyValue;

@@ -1,8 +1,8 @@
 //! Reading, from any thread.
 //!
-//! Every read takes the index lock for a bounded number of keys. What needs more pins its revision, lets the writer in
-//! and goes on: a pinned revision is not purged, so the pieces fit together. Reads of the latest revision that fit
-//! one piece, nearly all, pay for no pin.
+//! Every read takes the index lock for a bounded number of keys. What needs more pins its revision, lets the
+//! writer in and goes on: a pinned revision is not purged, so the pieces fit together. Reads of the latest
+//! revision that fit one piece, nearly all, pay for no pin.
 
 mod hash_kv;
 mod history;
@@ -10,8 +10,6 @@ mod references;
 mod stream;
 mod versions;
 
-#[cfg(test)]
-mod parallel_tests;
 #[cfg(test)]
 mod tests;
 
@@ -121,7 +119,8 @@ impl Reader {
         self.shared.compacted.load(Ordering::Acquire)
     }
 
-    /// The revision purging has reached; -1 when there was no purge. A `physical` compaction at C is done at C.
+    /// The revision purging has reached; -1 when there was no purge. A `physical` compaction at C is done at
+    /// C.
     pub fn purged(&self) -> i64 {
         self.shared.state.read().purged
     }
@@ -131,7 +130,8 @@ impl Reader {
         self.shared.state.read().applied
     }
 
-    /// The last applied entry and the hash of the state after it, independent of compaction: equal on all members.
+    /// The last applied entry and the hash of the state after it, independent of compaction: equal on all
+    /// members.
     pub fn state_hash(&self) -> (Position, u64) {
         let state = self.shared.state.read();
         (state.applied, state.hash())

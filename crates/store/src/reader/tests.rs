@@ -1,3 +1,7 @@
+//! Reading: HashKV against etcd, streams, history, walks.
+
+mod parallel;
+
 use api::etcdserverpb as pb;
 use bytes::Bytes;
 

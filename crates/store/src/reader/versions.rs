@@ -1,8 +1,9 @@
 //! Walking all retained versions in the order of revisions, as HashKV, export and backup need them.
 //!
-//! Those at the compact revision or below come from the index: one pass notes their revisions and keys (this is the
-//! one read whose memory grows with the number of keys, by about 40 bytes each), which are then sorted. Those above
-//! come from the revision log. The walk pins the compact revision it started with, so nothing of it goes away.
+//! Those at the compact revision or below come from the index: one pass notes their revisions and keys (this
+//! is the one read whose memory grows with the number of keys, by about 40 bytes each), which are then
+//! sorted. Those above come from the revision log. The walk pins the compact revision it started with, so
+//! nothing of it goes away.
 
 use std::ops::ControlFlow;
 

@@ -1,3 +1,5 @@
+//! The revision log against a list.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -1,4 +1,5 @@
-//! A naive model of the store: all versions of all keys, every answer computed the long way round, as etcd describes it.
+//! A naive model of the store: all versions of all keys, every answer computed the long way round, as etcd
+//! describes it.
 
 use std::collections::BTreeMap;
 

@@ -15,7 +15,8 @@ struct Built {
 }
 
 impl Tree {
-    /// A tree of `slots`, which must be in strictly ascending order of their keys; each with whether it is live.
+    /// A tree of `slots`, which must be in strictly ascending order of their keys; each with whether it is
+    /// live.
     pub(crate) fn from_sorted(keys: &impl Keys, slots: &[(u32, bool)]) -> Tree {
         if slots.is_empty() {
             return Tree::default();

@@ -30,8 +30,8 @@ impl Tree {
         self.grow(sprout);
     }
 
-    /// Splits a full leaf and inserts `slot`. At the right edge of the tree the old leaf stays full: keys that
-    /// arrive in order then fill the tree instead of leaving it half empty.
+    /// Splits a full leaf and inserts `slot`. At the right edge of the tree the old leaf stays full: keys
+    /// that arrive in order then fill the tree instead of leaving it half empty.
     fn split_leaf(&mut self, keys: &impl Keys, path: &Path, slot: u32) -> Sprout {
         let at_right_edge = path.at == FANOUT
             && path.steps[..self.height]

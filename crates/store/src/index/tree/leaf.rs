@@ -1,8 +1,8 @@
 //! Leaves: slots in key order, searched by hints.
 //!
-//! A key lies in its record, which is a cache miss away, and a binary search would look at six of them. So a leaf keeps
-//! of each key the four bytes behind the prefix that all its keys share. Hints order keys as the keys do, except that
-//! equal hints say nothing: only then records are looked at.
+//! A key lies in its record, which is a cache miss away, and a binary search would look at six of them. So a
+//! leaf keeps of each key the four bytes behind the prefix that all its keys share. Hints order keys as the
+//! keys do, except that equal hints say nothing: only then records are looked at.
 
 use std::ops::Range;
 

@@ -1,14 +1,16 @@
 //! A counted B+ tree of slots, in the order of the keys that the slots stand for.
 //!
-//! Leaves hold slots of 4 bytes, with 4 bytes of each key for a [hint](leaf) and one bit that says whether the key is
-//! live; inner nodes hold for each child how many live keys lie under it. So "how many live keys are below K" is one descent: the sum of the counts
-//! to the left on the way down, and one population count in the leaf.
+//! Leaves hold slots of 4 bytes, with 4 bytes of each key for a [hint](leaf) and one bit that says whether
+//! the key is live; inner nodes hold for each child how many live keys lie under it. So "how many live keys
+//! are below K" is one descent: the sum of the counts to the left on the way down, and one population count
+//! in the leaf.
 //!
-//! Nodes lie in slabs and name each other by number, which keeps the tree in safe Rust without a pointer to chase for
-//! ownership. The tree holds no keys except shortened separators; comparisons ask [`Keys`].
+//! Nodes lie in slabs and name each other by number, which keeps the tree in safe Rust without a pointer to
+//! chase for ownership. The tree holds no keys except shortened separators; comparisons ask [`Keys`].
 //!
 //! Invariants, checked by `check` in the tests:
-//! - keys in a leaf ascend; separator `i` is above all keys under child `i`, and not above any under child `i + 1`;
+//! - keys in a leaf ascend; separator `i` is above all keys under child `i`, and not above any under child `i
+//!   + 1`;
 //! - the count kept for a child is the number of live bits under it;
 //! - all leaves have the same depth. A leaf may be empty only when it has no sibling to merge with.
 
@@ -31,7 +33,8 @@ pub(crate) const FANOUT: usize = 64;
 /// Nodes emptier than this look for a sibling to merge with.
 const MERGE_BELOW: usize = FANOUT / 4;
 
-/// Two siblings merge only when this is enough for both: a merged node must not be split by the next insertion.
+/// Two siblings merge only when this is enough for both: a merged node must not be split by the next
+/// insertion.
 const MERGED_MAX: usize = FANOUT * 3 / 4;
 
 /// More levels than four thousand million keys can make, given that splits leave halves.

@@ -1,3 +1,5 @@
+//! The tree against a sorted map.
+
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;

@@ -1,8 +1,8 @@
 //! The same requests, answered by etcd 3.7.3.
 //!
-//! `testdata/etcd_answers.txt` has a random request a line, as `kind hex = hex`: the request's protobuf bytes and those
-//! of the response that etcd's `server/etcdserver/txn`, `mvcc` and `lease` packages gave to it in this order, or the error
-//! they gave as `! text`.
+//! `testdata/etcd_answers.txt` has a random request a line, as `kind hex = hex`: the request's protobuf bytes
+//! and those of the response that etcd's `server/etcdserver/txn`, `mvcc` and `lease` packages gave to it in
+//! this order, or the error they gave as `! text`.
 
 use api::Error;
 use api::etcdserverpb as pb;
@@ -71,7 +71,7 @@ fn decoded(kind: &str, bytes: &[u8]) -> String {
 #[test]
 fn answers_are_those_of_etcd() {
     let mut bench = Bench::new();
-    for (number, line) in include_str!("../../testdata/etcd_answers.txt").lines().enumerate() {
+    for (number, line) in include_str!("../../../testdata/etcd_answers.txt").lines().enumerate() {
         let (question, expected) = line.split_once(" =").expect("a line has an answer");
         let (kind, hex) = question.split_once(' ').unwrap_or((question, ""));
         let answer = answer(&mut bench, kind, hex).map(|bytes| decoded(kind, &bytes));

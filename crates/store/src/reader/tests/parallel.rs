@@ -6,7 +6,7 @@ use std::thread;
 use api::etcdserverpb as pb;
 use api::etcdserverpb::request_op::Request;
 
-use super::*;
+use crate::reader::*;
 use crate::testing::{Bench, op, put_request, range_request};
 use crate::{CheckpointKind, CheckpointSource, Command, History, KeyRange, Store};
 
@@ -38,6 +38,7 @@ fn read_until(reader: &Reader, done: &AtomicBool) {
 }
 
 #[test]
+#[allow(clippy::disallowed_methods, reason = "real threads are what is tested")]
 fn readers_see_whole_revisions_while_all_else_goes_on() {
     let mut bench = Bench::new();
     bench.apply(vec![write_all(0)]);
