@@ -37,6 +37,7 @@ mod revlog;
 mod state;
 mod store;
 mod types;
+mod version_hash;
 pub mod watch;
 
 #[cfg(test)]

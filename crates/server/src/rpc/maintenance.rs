@@ -55,10 +55,18 @@ pub(super) async fn status(node: &Node, body: Bytes) -> Result<Encoded, Failure>
     Ok(Encoded::message(&response))
 }
 
-/// As Go prints an alarm: fields that are zero are left out.
+/// As Go prints an alarm: fields that are zero are left out. (It puts one or two spaces between them, by the build.)
 fn alarm_text(alarm: &pb::AlarmMember) -> String {
-    let kind = pb::AlarmType::try_from(alarm.alarm).unwrap_or(pb::AlarmType::None);
-    format!("memberID:{} alarm:{} ", alarm.member_id, kind.as_str_name())
+    let mut fields = Vec::new();
+    if alarm.member_id != 0 {
+        fields.push(format!("memberID:{}", alarm.member_id));
+    }
+    match pb::AlarmType::try_from(alarm.alarm) {
+        Ok(pb::AlarmType::None) => {}
+        Ok(kind) => fields.push(format!("alarm:{}", kind.as_str_name())),
+        Err(_) => fields.push(format!("alarm:{}", alarm.alarm)),
+    }
+    fields.join(" ")
 }
 
 /// Answers at once: space is given back in the background, eagerly from now on.
@@ -77,16 +85,14 @@ pub(super) async fn hash(node: &Node, body: Bytes) -> Result<Encoded, Failure> {
 
 pub(super) async fn hash_kv(node: &Node, body: Bytes) -> Result<Encoded, Failure> {
     let request: pb::HashKvRequest = decode(body)?;
-    let _pin = node.pin();
     let mut hashing = node.reader.hash_kv(request.revision)?;
     loop {
         match hashing.step() {
-            Ok(HashKvStep::More) => tokio::task::yield_now().await,
-            Ok(HashKvStep::Done { hash, hash_revision, compact_revision, revision }) => {
+            HashKvStep::More => tokio::task::yield_now().await,
+            HashKvStep::Done { hash, hash_revision, compact_revision, revision } => {
                 let header = Some(node.header(revision));
                 return Ok(Encoded::message(&pb::HashKvResponse { header, hash, compact_revision, hash_revision }));
             }
-            Err(damaged) => node.heal(&damaged).await?,
         }
     }
 }

@@ -1,1 +1,1 @@
-
+mod hash_kv;
