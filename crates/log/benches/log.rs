@@ -38,7 +38,8 @@ impl Bench {
         self.opened.log.complete(done).expect("the disk is well");
     }
 
-    /// Keeps the disk from filling up: nothing is referenced, so a checkpoint frees all but the newest segments.
+    /// Keeps the disk from filling up: nothing is referenced, so a checkpoint frees all but the newest
+    /// segments.
     fn tidy(&mut self) {
         let log = &mut self.opened.log;
         let index = log.last_index();
@@ -53,7 +54,6 @@ impl Bench {
 
 fn appends(c: &mut Criterion) {
     let mut group = c.benchmark_group("append and commit");
-    group.throughput(Throughput::Bytes(PAYLOAD_BYTES as u64));
     let directory = tempfile::tempdir().expect("a directory");
     let disks: [(&str, Arc<dyn Disk>, Options); 2] = [
         ("memory", Arc::new(MemDisk::new()), Options { segment_bytes: 4 << 20, ..Options::new("/data") }),
@@ -62,6 +62,7 @@ fn appends(c: &mut Criterion) {
     for (name, disk, options) in disks {
         let mut bench = Bench::new(disk, &options);
         for jobs in [1, 16] {
+            group.throughput(Throughput::Bytes((jobs * PAYLOAD_BYTES) as u64));
             let mut count = 0;
             group.bench_function(format!("{name}, {jobs} in a group"), |b| {
                 b.iter(|| {

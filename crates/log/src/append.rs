@@ -11,7 +11,7 @@ use crate::record::{
     self, ENTRY_HEAD_BYTES, HARD_STATE_BYTES, HEAD_BYTES, Head, Kind, Opening, PAYLOAD_OFFSET,
 };
 use crate::types::{Entry, HardState, LogId, PAYLOAD_BYTES_MAX, place_at};
-use crate::writer::{Part, WriteJob};
+use crate::writer::{Creation, Part, WriteJob};
 
 static PADDING: [u8; record::ALIGNMENT as usize] = [0; record::ALIGNMENT as usize];
 /// Room kept at the end of a segment, so that a seal never needs another one.
@@ -34,9 +34,9 @@ struct Plan {
 }
 
 impl Log {
-    /// Plans a new hard state and entries. The entries must be without holes and begin right after the last entry or
-    /// before it: then the entries from there on are replaced. What truncation or an install settled cannot be
-    /// replaced.
+    /// Plans a new hard state and entries. The entries must be without holes and begin right after the last
+    /// entry or before it: then the entries from there on are replaced. What truncation or an install settled
+    /// cannot be replaced.
     pub fn append(&mut self, hard_state: Option<HardState>, entries: Vec<Entry>) -> Append {
         let mut plan = Plan::new(entries.len());
         if let Some(first) = entries.first() {
@@ -49,18 +49,19 @@ impl Log {
             let offset = self.room(&mut plan, record::span(HARD_STATE_BYTES));
             self.write_record(&mut plan, offset, Kind::HardState, &record::encode_hard_state(&state));
         }
-        let shelf = self.shelf.clone();
-        let mut tail = shelf.tail.write();
         let mut places = Vec::with_capacity(entries.len());
-        for entry in entries {
-            let place = self.write_entry(&mut plan, &entry);
+        for entry in &entries {
+            let place = self.write_entry(&mut plan, entry);
             self.index.push(
                 LogId { index: entry.index, term: entry.term },
                 place,
                 u32::try_from(entry.payload.len()).expect("payloads are limited"),
             );
             places.push(place);
-            tail.push(place, entry);
+        }
+        let mut tail = self.shelf.tail.write();
+        for (place, entry) in places.iter().zip(entries) {
+            tail.push(*place, entry);
         }
         tail.shrink(self.durable);
         drop(tail);
@@ -122,7 +123,9 @@ impl Log {
             None => {
                 let number = self.numbers.next();
                 let path = self.workshop.layout.segment(number);
-                (Arc::new(ValueFile::new(number, Some(path))), Some(self.workshop.clone()))
+                // An old file needs no new blocks: on a full disk it may be all there is.
+                let creation = Creation { workshop: self.workshop.clone(), old: self.spares.take_old() };
+                (Arc::new(ValueFile::new(number, Some(path))), Some(creation))
             }
         };
         self.shelf.files.add(file.clone());

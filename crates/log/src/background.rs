@@ -38,7 +38,8 @@ enum Outcome {
     Moved(Moved),
 }
 
-/// A background job failed. The log works on; it will be tried again or cleaned up when the log is next opened.
+/// A background job failed. The log works on; it will be tried again or cleaned up when the log is next
+/// opened.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {action} {}: {source}", path.display())]
 pub struct BackgroundError {
@@ -105,8 +106,8 @@ impl Log {
         }
     }
 
-    /// Tries again to allocate the next segment and the reserve: space may have come back. To be called now and
-    /// then while [`Log::space`] says `Low`.
+    /// Tries again to allocate the next segment and the reserve: space may have come back. To be called now
+    /// and then while [`Log::space`] says `Low`.
     pub fn retry_space(&mut self) {
         self.spares.full = false;
     }
@@ -154,10 +155,11 @@ impl Log {
         Some(Work::Remove { disk: self.workshop.disk.clone(), path })
     }
 
-    /// Files in which nothing is referenced now and nothing can be any more.
-    pub(crate) fn without_references(&self) -> Vec<u32> {
-        let active = self.active.as_ref().map(|active| active.file.number);
-        let settled = |number: u32| Some(number) != active && !self.young.contains(&number);
+    /// Files in which nothing is referenced now and nothing can be any more, since every entry in them is
+    /// applied.
+    pub(crate) fn without_references(&self, applied: u64) -> Vec<u32> {
+        let unapplied = self.segments_from(|segment| segment.previous_index <= applied);
+        let settled = |number: u32| !unapplied.contains(&number) && !self.young.contains(&number);
         let files = self.shelf.files.all();
         files.iter().filter(|file| file.live() == 0 && settled(file.number)).map(|file| file.number).collect()
     }
@@ -174,10 +176,14 @@ impl Log {
                 self.unreferenced.remove(&number);
                 continue;
             };
-            if file.live() > 0 || self.moving == Some(number) {
+            if self.moving == Some(number) {
                 continue;
             }
             self.unreferenced.remove(&number);
+            assert!(
+                file.live() == 0,
+                "file {number:08x} was referenced again after its entries were applied"
+            );
             self.segments.retain(|segment| segment.number != number);
             if let Some(path) = file.path() {
                 self.retire(file, path);
@@ -197,8 +203,11 @@ impl Log {
     pub(crate) fn needed_segments(&self, watermark_index: u64) -> BTreeSet<u32> {
         let checkpoint = self.checkpoints.chain.last().map_or(0, |link| link.id.index);
         let settled = checkpoint.min(self.index.base().index).min(watermark_index);
-        let covers =
-            |segment: &Segment| segment.previous_index <= settled && segment.opened_at <= self.durable;
+        self.segments_from(|segment| segment.previous_index <= settled && segment.opened_at <= self.durable)
+    }
+
+    /// The last segment that covers something, and all behind it; all segments if none does.
+    fn segments_from(&self, covers: impl Fn(&Segment) -> bool) -> BTreeSet<u32> {
         let start = self.segments.iter().rposition(covers).unwrap_or(0);
         self.segments.iter().skip(start).map(|segment| segment.number).collect()
     }

@@ -1,7 +1,7 @@
 //! Data segments: values that no longer lie in their entries, one behind the other, without frames.
 //!
-//! Their references know where they begin, how long they are and what they check to. A data segment gets its name when
-//! it is whole and durable, and is never changed afterwards.
+//! Their references know where they begin, how long they are and what they check to. A data segment gets its
+//! name when it is whole and durable, and is never changed afterwards.
 
 use std::io::IoSlice;
 use std::path::PathBuf;

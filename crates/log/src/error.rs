@@ -209,8 +209,8 @@ impl Fatal {
     }
 }
 
-/// Work off the hot path (checkpoint, install, relocation, healing) that came to nothing. The log is as before; the
-/// work can be begun again.
+/// Work off the hot path (checkpoint, install, relocation, healing) that came to nothing. The log is as
+/// before; the work can be begun again.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum JobError {
     /// The operating system said no, for example because the disk is full.
@@ -229,6 +229,9 @@ pub enum JobError {
     /// What should be copied cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
+    /// A write into a file of the log failed: stop the process, as after a failed append.
+    #[error(transparent)]
+    Fatal(#[from] Fatal),
     /// Not now; try again later.
     #[error("not now: {0}")]
     Busy(&'static str),

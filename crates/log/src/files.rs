@@ -1,8 +1,8 @@
 //! The files that hold values: log segments and data segments, by number.
 //!
-//! Shared by the owner, the jobs and all readers. Every file counts the bytes referenced in it; the owner frees it when
-//! none are left and nobody can come asking. A number may be referenced before its file is known (while a checkpoint
-//! is loaded): such an entry is *absent*, and an error if it stays so.
+//! Shared by the owner, the jobs and all readers. Every file counts the bytes referenced in it; the owner
+//! frees it when none are left and nobody can come asking. A number may be referenced before its file is
+//! known (while a checkpoint is loaded): such an entry is *absent*, and an error if it stays so.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -176,20 +176,21 @@ impl Files {
         self.live.fetch_sub(u64::from(len), Ordering::AcqRel);
     }
 
-    /// The handle of a file, opening it if need be and closing the one opened longest ago past the limit.
+    /// The handle of a file, opening it if need be and closing the one opened longest ago past the limit. No
+    /// lock is held meanwhile: the owner asks for paths, and must not wait for a disk.
     pub(crate) fn open(&self, file: &ValueFile) -> io::Result<Arc<dyn File>> {
         if let Some(handle) = file.handle() {
             return Ok(handle);
         }
+        let path = file.path().ok_or(io::ErrorKind::NotFound)?;
+        let handle = self.disk.open(&path)?;
         let mut location = file.location.write();
-        if let Some(handle) = &location.handle {
-            return Ok(handle.clone());
+        // It may have moved meanwhile; what was opened stays readable for this once.
+        if location.path.as_ref() == Some(&path) && location.handle.is_none() {
+            location.handle = Some(handle.clone());
+            drop(location);
+            self.note_opened(file.number);
         }
-        let path = location.path.as_ref().ok_or(io::ErrorKind::NotFound)?;
-        let handle = self.disk.open(path)?;
-        location.handle = Some(handle.clone());
-        drop(location);
-        self.note_opened(file.number);
         Ok(handle)
     }
 
@@ -200,7 +201,8 @@ impl Files {
         let oldest = if opened.len() > self.open_limit { opened.pop_front() } else { None };
         drop(opened);
         if let Some(file) = oldest.and_then(|oldest| self.get(oldest)) {
-            file.location.write().handle = None;
+            let closed = file.location.write().handle.take();
+            drop(closed);
         }
     }
 }

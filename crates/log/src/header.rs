@@ -62,8 +62,8 @@ impl Header {
         bytes
     }
 
-    /// Reads the header of a file of this type. The version is looked at before the checksum: a later format may
-    /// have another header, and should be told apart from damage.
+    /// Reads the header of a file of this type. The version is looked at before the checksum: a later format
+    /// may have another header, and should be told apart from damage.
     pub(crate) fn decode(bytes: &[u8], file_type: FileType, path: &Path) -> Result<Header, OpenError> {
         if (bytes.len() as u64) < HEADER_BYTES {
             let (length, what) = (bytes.len() as u64, file_type.name());

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::BytesMut;
 
 use crate::cursor::{Cursor, EntryRef};
-use crate::error::JobError;
+use crate::error::{Fatal, JobError};
 use crate::log::Log;
 use crate::reader::{Pin, Shelf};
 use crate::record::{self, ENTRY_HEAD_BYTES, Head, Kind, PAYLOAD_OFFSET};
@@ -24,8 +24,8 @@ pub struct HealJob {
 }
 
 impl Log {
-    /// Plans to write an entry again over its damaged record. The entry must be the one that stood there: same index,
-    /// term and length.
+    /// Plans to write an entry again over its damaged record. The entry must be the one that stood there:
+    /// same index, term and length.
     pub fn heal_entry(&self, entry: Entry) -> Result<HealJob, JobError> {
         let known = self.index.place(entry.index);
         let fits = known.is_some_and(|(_, len)| len as usize == entry.payload.len())
@@ -44,17 +44,15 @@ impl Log {
 }
 
 impl HealJob {
-    /// Writes, syncs and reads it back.
+    /// Writes, syncs and reads it back. After [`JobError::Fatal`] the process must stop.
     pub fn run(self) -> Result<(), JobError> {
         let number = file_of(self.place);
         let file = self.shelf.files.get(number).ok_or(JobError::Superseded)?;
         let path = file.shown_path();
         let handle = self.shelf.files.open(&file).map_err(JobError::io("open", &path))?;
         let offset = u64::from(offset_of(self.place)) - PAYLOAD_OFFSET;
-        handle
-            .write_at(&[IoSlice::new(&self.encode(number))], offset)
-            .map_err(JobError::io("write", &path))?;
-        handle.sync_data().map_err(JobError::io("sync", &path))?;
+        handle.write_at(&[IoSlice::new(&self.encode(number))], offset).map_err(Fatal::io("write", &path))?;
+        handle.sync_data().map_err(Fatal::io("sync", &path))?;
         let id = LogId { index: self.entry.index, term: self.entry.term };
         let len = self.entry.payload.len() as u32;
         let limit = self.place + u64::from(len);

@@ -1,9 +1,12 @@
-//! Index -> term and place, for every entry raft may still ask for. Twelve bytes an entry and sixteen a change of
-//! term, in memory.
+//! Index -> term and place, for every entry raft may still ask for. Twelve bytes an entry and sixteen a
+//! change of term, in memory.
 
 use std::collections::VecDeque;
 
 use crate::types::LogId;
+
+#[cfg(test)]
+mod tests;
 
 /// The entries after `base`, without holes.
 #[derive(Debug, Clone, Default)]

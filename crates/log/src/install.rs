@@ -1,8 +1,9 @@
 //! Installing a snapshot that a peer sent: values into data segments, the state into a base checkpoint.
 //!
-//! Data segments are durable before the checkpoint that references them; replacing the manifest is the commit point.
-//! A crash before it leaves files that nothing references, which the next open frees; after it, recovery finds the
-//! checkpoint and discards a log that lacks its entry. Then a new segment carries the hard state.
+//! Data segments are durable before the checkpoint that references them; replacing the manifest is the commit
+//! point. A crash before it leaves files that nothing references, which the next open frees; after it,
+//! recovery finds the checkpoint and discards a log that lacks its entry. Then a new segment carries the hard
+//! state.
 
 use crate::append::Append;
 use crate::checkpoint::{CheckpointDone, CheckpointKind, CheckpointWriter};
@@ -69,8 +70,9 @@ impl Log {
         SnapshotInstaller { id, values, checkpoint: self.begin_checkpoint(CheckpointKind::Base, id) }
     }
 
-    /// Takes in an installation: the log is empty behind the snapshot's entry, and a new segment with this hard state
-    /// is planned. Its job must be written like any other. If the installation failed, all is as before.
+    /// Takes in an installation: the log is empty behind the snapshot's entry, and a new segment with this
+    /// hard state is planned. Its job must be written like any other. If the installation failed, all is as
+    /// before.
     ///
     /// The owner then loads the checkpoint, retains its references, releases the old ones and calls
     /// [`Log::install_switched`].
@@ -91,13 +93,13 @@ impl Log {
         self.checkpoints.source(&self.workshop)
     }
 
-    /// Says that the references of the installed snapshot are retained and the old ones released: files without a
-    /// reference are freed.
+    /// Says that the references of the installed snapshot are retained and the old ones released: files
+    /// without a reference are freed.
     pub fn install_switched(&mut self) {
         for file in std::mem::take(&mut self.installed) {
             self.young.remove(&file);
         }
-        self.unreferenced.extend(self.without_references());
+        self.unreferenced.extend(self.without_references(self.index.base().index));
         self.retire_unreferenced();
     }
 }

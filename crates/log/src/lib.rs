@@ -1,12 +1,13 @@
 //! The replicated log on disk: segments of records, recovery, checkpoint files, value reads and relocation.
 //!
-//! The log is the database: a value is written once, in the entry that brought it, and stays there. This crate keeps
-//! the files. It does not know what an entry means, which key a value belongs to, who leads, or what time it is; those
-//! who do hand it bytes, and get *places* back.
+//! The log is the database: a value is written once, in the entry that brought it, and stays there. This
+//! crate keeps the files. It does not know what an entry means, which key a value belongs to, who leads, or
+//! what time it is; those who do hand it bytes, and get *places* back.
 //!
 //! Three parties work with it:
 //! - the *owner*, one thread that must never wait for a disk, plans with [`Log`] and gets jobs;
-//! - whoever *runs jobs*: [`WriteJob::run_all`] on one thread in order, [`BackgroundJob`] and the others elsewhere;
+//! - whoever *runs jobs*: [`WriteJob::run_all`] on one thread in order, [`BackgroundJob`] and the others
+//!   elsewhere;
 //! - *readers*, any number, with a [`Pin`] from a [`Reader`].
 //!
 //! ```

@@ -1,7 +1,8 @@
 //! The owner's side of the log: one thread plans, others write.
 //!
-//! [`Log`] does no I/O of its own after it was opened, so its owner never waits for a disk. It hands out jobs and is
-//! told what became of them. What it plans becomes true in memory at once (index, places, tail); `durable` follows.
+//! [`Log`] does no I/O of its own after it was opened, so its owner never waits for a disk. It hands out jobs
+//! and is told what became of them. What it plans becomes true in memory at once (index, places, tail);
+//! `durable` follows.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::path::PathBuf;
@@ -89,7 +90,8 @@ pub struct Log {
 pub enum Space {
     /// The next segment and the reserve are allocated, or will be.
     Ok,
-    /// They cannot be allocated. Client writes must get NOSPACE; raft, deletes and compaction may use the reserve.
+    /// They cannot be allocated. Client writes must get NOSPACE; raft, deletes and compaction may use the
+    /// reserve.
     Low,
 }
 
@@ -163,8 +165,8 @@ impl Log {
         if self.spares.is_low() { Space::Low } else { Space::Ok }
     }
 
-    /// Reads entries `from..to`, at most `max_bytes` of payload but at least one. Run the job off the owner's thread
-    /// unless the entries are recent.
+    /// Reads entries `from..to`, at most `max_bytes` of payload but at least one. Run the job off the owner's
+    /// thread unless the entries are recent.
     pub fn read_entries(&self, from: u64, to: u64, max_bytes: u64) -> Result<ReadJob, ReadError> {
         let (first, last) = (self.index.first(), self.index.last().index);
         if from < first || from > last {
@@ -190,8 +192,8 @@ impl Log {
         Replay { cursor: self.cursor(), entries: entries.into_iter() }
     }
 
-    /// Forgets the entries up to an index: raft will not ask for them again. Their files are freed once no value in
-    /// them is referenced and a checkpoint makes them unnecessary.
+    /// Forgets the entries up to an index: raft will not ask for them again. Their files are freed once no
+    /// value in them is referenced and a checkpoint makes them unnecessary.
     pub fn truncate_to(&mut self, index: u64) {
         self.index.cut_below(index);
         self.retire_unreferenced();

@@ -1,7 +1,7 @@
 //! Moving sealed segments out of a separate WAL directory, so that it stays small.
 //!
-//! A segment keeps its number and bytes; only its directory changes. The copy gets its name when it is durable and was
-//! read back, so wherever a crash strikes, one whole file of that number is found.
+//! A segment keeps its number and bytes; only its directory changes. The copy gets its name when it is
+//! durable and was read back, so wherever a crash strikes, one whole file of that number is found.
 
 use std::io::{self, IoSlice};
 use std::path::PathBuf;

@@ -1,12 +1,15 @@
 //! Pins: which readers may still hold references that the index no longer has.
 //!
-//! Time is cut into *eras*. A reader pins the current era before it looks at the index. When a file has lost its last
-//! reference it is retired and the era ends; whoever pinned later cannot have seen a reference to it. The file may go
-//! once no pin of that era or an earlier one is left.
+//! Time is cut into *eras*. A reader pins the current era before it looks at the index. When a file has lost
+//! its last reference it is retired and the era ends; whoever pinned later cannot have seen a reference to
+//! it. The file may go once no pin of that era or an earlier one is left.
 
 use std::collections::VecDeque;
 
 use parking_lot::Mutex;
+
+#[cfg(test)]
+mod tests;
 
 #[derive(Debug, Default)]
 pub(crate) struct Pins {

@@ -1,7 +1,7 @@
 //! Making a segment file ready: named, headed, allocated and durable, so that a write into it needs one sync.
 //!
-//! A file is made under an unfinished name and renamed when it is durable, so a segment that exists has a whole
-//! header. A recycled file keeps its blocks and its old records; their number gives them away.
+//! A file is made under an unfinished name and renamed when it is durable, so a segment that exists has a
+//! whole header. A recycled file keeps its blocks and its old records; their number gives them away.
 
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! Reading values by reference, from any thread.
 //!
-//! A reader takes a [`Pin`] first, then looks at its index, then reads through the pin. What the index showed stays
-//! readable for as long as the pin lives. Every value is checked before it is handed out.
+//! A reader takes a [`Pin`] first, then looks at its index, then reads through the pin. What the index showed
+//! stays readable for as long as the pin lives. Every value is checked before it is handed out.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -70,7 +70,8 @@ impl Reader {
         self.shelf.files.all().iter().map(|file| file.recorded()).sum()
     }
 
-    /// Notes that a value does not check, so that it is neither served nor copied. Reads that fail do so themselves.
+    /// Notes that a value does not check, so that it is neither served nor copied. Reads that fail do so
+    /// themselves.
     pub fn mark_damaged(&self, place: u64, len: u32) {
         if let Some(file) = self.shelf.files.get(file_of(place)) {
             file.mark_damaged(offset_of(place), len);

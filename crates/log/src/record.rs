@@ -1,8 +1,8 @@
 //! Records: the local frames of a segment. `docs/internals/log.md` has the table to the byte.
 //!
-//! A record is a 28-byte head and a body, padded with zeros to 8 bytes. The head's checksum covers the head, and with
-//! it the body's checksum; it is salted with the directory's incarnation, so that no client can smuggle something
-//! that passes for a record into the log by writing it as a value.
+//! A record is a 28-byte head and a body, padded with zeros to 8 bytes. The head's checksum covers the head,
+//! and with it the body's checksum; it is salted with the directory's incarnation, so that no client can
+//! smuggle something that passes for a record into the log by writing it as a value.
 
 use bytes::{BufMut, BytesMut};
 

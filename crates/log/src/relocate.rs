@@ -1,8 +1,8 @@
 //! Giving space back without a pause: live values leave files that hold little else.
 //!
-//! The order is what makes it safe: values are copied (and checked) into a data segment, which is durable before
-//! anybody hears of it; the owner switches the references; a checkpoint begun after that is made durable; whoever may
-//! still hold an old reference lets go of its pin; then the old file is freed.
+//! The order is what makes it safe: values are copied (and checked) into a data segment, which is durable
+//! before anybody hears of it; the owner switches the references; a checkpoint begun after that is made
+//! durable; whoever may still hold an old reference lets go of its pin; then the old file is freed.
 
 use std::sync::Arc;
 
@@ -15,10 +15,11 @@ use crate::prepare::Workshop;
 use crate::reader::{Pin, Shelf};
 use crate::types::Stored;
 
-/// A file is worth relocating when at most this share (percent) of what it holds is referenced: three quarters of it
-/// come back for a quarter of its bytes written again.
+/// A file is worth relocating when at most this share (percent) of what it holds is referenced: three
+/// quarters of it come back for a quarter of its bytes written again.
 const LIVE_PERCENT: u64 = 25;
-/// The same after `Defragment` asked for all space that can be had; the rest is not worth a copy of everything.
+/// The same after `Defragment` asked for all space that can be had; the rest is not worth a copy of
+/// everything.
 const LIVE_PERCENT_EAGER: u64 = 90;
 /// Values read at once.
 const BATCH_VALUES: usize = 256;
@@ -65,14 +66,15 @@ struct Copied {
 pub struct Relocated {
     /// The new data segment; none if no value could be copied. Name it to [`Log::relocation_switched`].
     pub file: Option<u32>,
-    /// The new place of each value in the order they were given, or why it could not be copied: a damaged value
-    /// stays where it is, to be healed.
+    /// The new place of each value in the order they were given, or why it could not be copied: a damaged
+    /// value stays where it is, to be healed.
     pub places: Vec<Result<u64, ReadError>>,
 }
 
 impl Log {
-    /// Files whose live values should move, the emptiest first. Only what lies wholly below the compaction watermark,
-    /// the raft log's needs and the newest checkpoint is offered. With `eager`, nearly every file that would shrink.
+    /// Files whose live values should move, the emptiest first. Only what lies wholly below the compaction
+    /// watermark, the raft log's needs and the newest checkpoint is offered. With `eager`, nearly every file
+    /// that would shrink.
     pub fn relocation_candidates(&self, watermark_index: u64, eager: bool) -> Vec<Candidate> {
         let percent = if eager { LIVE_PERCENT_EAGER } else { LIVE_PERCENT };
         let needed = self.needed_segments(watermark_index);
@@ -86,8 +88,9 @@ impl Log {
         candidates
     }
 
-    /// Plans to copy values into a new data segment, in the order given: key order makes lists read neighbours.
-    /// They should not be more than [`crate::SEGMENT_BYTES`] together, and must stay well below 4 GiB.
+    /// Plans to copy values into a new data segment, in the order given: key order makes lists read
+    /// neighbours. They should not be more than [`crate::SEGMENT_BYTES`] together, and must stay well below 4
+    /// GiB.
     pub fn relocate(&mut self, values: Vec<Stored>) -> Relocation {
         self.relocation(Source::Stored(values))
     }

@@ -1,7 +1,8 @@
 //! Spare segments: prepared ahead, off the hot path, out of recycled files when there are any.
 //!
-//! One spare is the next segment; the others are the reserve that lets raft, deletes and compaction go on when the
-//! disk is full. Numbers only grow along the log, so a spare that was overtaken is recycled under a new number.
+//! One spare is the next segment; the others are the reserve that lets raft, deletes and compaction go on
+//! when the disk is full. Numbers only grow along the log, so a spare that was overtaken is recycled under a
+//! new number.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;

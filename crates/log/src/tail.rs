@@ -1,7 +1,7 @@
 //! The tail: the most recent entries in memory, by place.
 //!
-//! Whatever was just written is what followers, watchers and replies ask for. Entries that are not durable yet stay
-//! here whatever the limit says: the file may not hold them.
+//! Whatever was just written is what followers, watchers and replies ask for. Entries that are not durable
+//! yet stay here whatever the limit says: the file may not hold them.
 
 use std::collections::VecDeque;
 

@@ -89,16 +89,18 @@ pub(crate) fn place_at(file: u32, offset: u64) -> u64 {
     u64::from(file) << 32 | u64::from(offset)
 }
 
-/// Bytes of a log segment. Large enough that rolling over (a directory sync) is rare at any rate of writes, small
-/// enough that relocation and recycling deal in small steps.
+/// Bytes of a log segment. Large enough that rolling over (a directory sync) is rare at any rate of writes,
+/// small enough that relocation and recycling deal in small steps.
 pub const SEGMENT_BYTES: u64 = 64 << 20;
 /// Bytes of recent payloads kept in memory: what followers and watchers ask for again is nearly always here.
 pub const TAIL_BYTES: u64 = 16 << 20;
-/// Segments kept prepared beyond the next one, so that raft, deletes and compaction can go on when the disk is full.
+/// Segments kept prepared beyond the next one, so that raft, deletes and compaction can go on when the disk
+/// is full.
 pub const RESERVE_SEGMENTS: usize = 1;
 /// Files kept open for reading; well below the usual limit of 1,024 descriptors, sockets included.
 pub const OPEN_FILES: usize = 256;
-/// Bytes which a separate WAL directory may hold in sealed segments before the oldest moves to the data directory.
+/// Bytes which a separate WAL directory may hold in sealed segments before the oldest moves to the data
+/// directory.
 pub const WAL_DIR_BYTES: u64 = 256 << 20;
 /// Largest payload of one entry; offsets in a file are 32 bits.
 pub const PAYLOAD_BYTES_MAX: u64 = 1 << 30;

@@ -1,6 +1,7 @@
 //! Write jobs: what the log thread runs. Group commit is running many at once.
 
 use std::io::IoSlice;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,11 +26,17 @@ pub struct WriteJob {
 pub(crate) struct Part {
     pub(crate) file: Arc<ValueFile>,
     /// The file was not prepared in time and is made first.
-    pub(crate) create: Option<Workshop>,
+    pub(crate) create: Option<Creation>,
     /// A first record larger than a segment: the file is lengthened first.
     pub(crate) grow_to: Option<u64>,
     pub(crate) offset: u64,
     pub(crate) buffers: Vec<Bytes>,
+}
+
+/// How to make a segment: anew, or out of an old file.
+pub(crate) struct Creation {
+    pub(crate) workshop: Workshop,
+    pub(crate) old: Option<PathBuf>,
 }
 
 /// What became of a group of write jobs. Goes back to [`crate::Log::complete`].
@@ -53,9 +60,9 @@ impl WriteJob {
         self.end
     }
 
-    /// Writes everything, then syncs once. A group that goes on in another segment syncs the first before it writes
-    /// into the next: a segment that has been begun proves that the ones before it are durable. `clock` tells the
-    /// time since any fixed moment.
+    /// Writes everything, then syncs once. A group that goes on in another segment syncs the first before it
+    /// writes into the next: a segment that has been begun proves that the ones before it are durable.
+    /// `clock` tells the time since any fixed moment.
     pub fn run_all(jobs: Vec<WriteJob>, clock: &dyn Fn() -> Duration) -> WriteDone {
         let end = jobs.iter().map(|job| job.end).max().unwrap_or(0);
         let mut sync_times = Vec::new();
@@ -84,9 +91,10 @@ fn run(jobs: &[WriteJob], clock: &dyn Fn() -> Duration, times: &mut Vec<Duration
 /// The handle of the file of a group, which is made or lengthened if a part says so.
 fn open(shelf: &Shelf, group: &[&Part]) -> Result<Arc<dyn File>, Fatal> {
     let file = &group[0].file;
-    if let Some(workshop) = group.iter().find_map(|part| part.create.as_ref()) {
+    if let Some(Creation { workshop, old }) = group.iter().find_map(|part| part.create.as_ref()) {
         let path = workshop.layout.segment(file.number);
-        let prepared = workshop.segment(file.number, None).map_err(Fatal::io("create segment", &path))?;
+        let prepared =
+            workshop.segment(file.number, old.as_ref()).map_err(Fatal::io("create segment", &path))?;
         file.place_at(&prepared.path, Some(prepared.handle));
     }
     let path = file.shown_path();

@@ -228,6 +228,18 @@ fn a_full_disk_is_low_space_while_the_reserve_lasts() {
 }
 
 #[test]
+fn a_restart_on_a_full_disk_begins_in_a_segment_prepared_before() {
+    let mut rig = Rig::new();
+    rig.background(false);
+    let disk = rig.disk.crash(&mut |_| 0);
+    disk.set_capacity(Some(0));
+    let mut opened = open(&disk, &options()).expect("opening needs no space");
+    let append = opened.log.append(None, vec![rig.entry(1, 1, 500)]);
+    let done = log::WriteJob::run_all(vec![append.job], &rig::no_clock);
+    opened.log.complete(done).expect("the blocks are there");
+}
+
+#[test]
 fn a_failed_sync_is_fatal_and_a_failed_checkpoint_is_not() {
     let mut rig = Rig::new();
     fill(&mut rig, 1);

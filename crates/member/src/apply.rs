@@ -100,8 +100,9 @@ impl Member {
         let place = self.log.place(entry.index).expect("a committed entry is in the log");
         let batch = batch::decode(&entry.payload)
             .map_err(|error| Fatal::Entry { index: entry.index, reason: error.to_string() })?;
-        let context = context(entry, place, batch.clock_ms);
         let (decoded, steps) = decode_all(batch.commands);
+        let answered = self.answered(&decoded);
+        let context = context(entry, place, batch.clock_ms, &answered);
         let applied = match self.store.apply_batch(&context, &steps) {
             Ok(applied) => applied,
             Err(damaged) => {
@@ -119,6 +120,13 @@ impl Member {
         }
         self.answer_callers(decoded, applied.outcomes, out);
         Ok(true)
+    }
+
+    /// For each step, whether its client is waiting here.
+    fn answered(&self, decoded: &[Decoded]) -> Vec<bool> {
+        let origin = self.config.origin();
+        let own = decoded.iter().map(|one| (one.command.origin == origin, one.steps));
+        own.flat_map(|(own, steps)| std::iter::repeat_n(own, steps)).collect()
     }
 
     fn answer_callers(&mut self, decoded: Vec<Decoded>, outcomes: Vec<Outcome>, out: &mut Output) {
@@ -178,7 +186,7 @@ pub(crate) fn replay(store: &mut Store, entry: &Entry, place: u64) -> Result<(),
         EntryKind::Batch => {
             let batch = batch::decode(&entry.payload).map_err(|error| error.to_string())?;
             let (_, steps) = decode_all(batch.commands);
-            let applied = store.apply_batch(&context(entry, place, batch.clock_ms), &steps);
+            let applied = store.apply_batch(&context(entry, place, batch.clock_ms, &[]), &steps);
             applied.map_err(|damaged| format!("it compares a value that is damaged here: {damaged}"))?;
         }
     }
@@ -195,8 +203,14 @@ fn position(entry: &Entry) -> Position {
     Position { index: entry.index, term: entry.term }
 }
 
-fn context(entry: &Entry, payload_place: u64, clock_ms: u64) -> BatchContext<'_> {
-    BatchContext { index: entry.index, term: entry.term, clock_ms, payload: &entry.payload, payload_place }
+fn context<'a>(
+    entry: &'a Entry,
+    payload_place: u64,
+    clock_ms: u64,
+    answered: &'a [bool],
+) -> BatchContext<'a> {
+    let Entry { index, term, payload, .. } = entry;
+    BatchContext { index: *index, term: *term, clock_ms, payload, payload_place, answered }
 }
 
 /// Decodes the commands of a batch for the store. What does not decode becomes a command the store refuses.

@@ -11,7 +11,7 @@ pub enum Job {
     /// Files of the log: prepare, zero, move, remove.
     Log(BackgroundJob),
     /// Write a checkpoint.
-    Checkpoint(CheckpointJob),
+    Checkpoint(Box<CheckpointJob>),
     /// Read entries for a peer that lags behind memory.
     ReadEntries {
         /// The first index asked for.

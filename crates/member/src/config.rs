@@ -42,8 +42,6 @@ pub struct Config {
     pub checkpoint_commands: u64,
     /// Referenced bytes past which commands that grow the store are refused; 0 for no such limit.
     pub quota_bytes: u64,
-    /// Applying a batch for longer than this is worth a notice, in nanoseconds.
-    pub slow_apply_ns: u64,
 }
 
 /// Commands between checkpoints unless `--snapshot-count` was given: about 100 ms of replay.

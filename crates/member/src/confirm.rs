@@ -136,7 +136,8 @@ impl Member {
                 None => self.reads.arrive(Reader::Lease(question)),
             };
         }
-        let verdict = if renew { self.leases.clock.keep_alive(now.monotonic_ns, lease) } else { KeepAlive::Renewed(0) };
+        let verdict =
+            if renew { self.leases.clock.keep_alive(now.monotonic_ns, lease) } else { KeepAlive::Renewed(0) };
         match verdict {
             KeepAlive::NotFound => self.answer_lease(peer, sequence, LeaseAnswer::NotFound, out),
             KeepAlive::Renewed(_) => {
@@ -192,7 +193,9 @@ impl Member {
     pub(crate) fn take_up_leases(&mut self, now: Now) {
         self.leases.active = true;
         let leases = self.reader.leases(i64::MIN, usize::MAX);
-        self.leases.clock.start(now.monotonic_ns, leases.into_iter().map(|lease| (lease.id, lease.ttl, lease.remaining)));
+        self.leases
+            .clock
+            .start(now.monotonic_ns, leases.into_iter().map(|lease| (lease.id, lease.ttl, lease.remaining)));
     }
 
     /// Proposes what has run out, and records remainders of long leases now and then.

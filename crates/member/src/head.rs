@@ -36,7 +36,13 @@ pub(crate) fn decode(bytes: &Bytes) -> Option<ConfState> {
         (0..count).map(|_| rest.try_get_u64_le().ok()).collect()
     };
     let (voters, voters_outgoing, learners, learners_next) = (list()?, list()?, list()?, list()?);
-    (!rest.has_remaining()).then_some(ConfState { voters, voters_outgoing, learners, learners_next, auto_leave })
+    (!rest.has_remaining()).then_some(ConfState {
+        voters,
+        voters_outgoing,
+        learners,
+        learners_next,
+        auto_leave,
+    })
 }
 
 #[cfg(test)]

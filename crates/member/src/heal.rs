@@ -20,5 +20,12 @@ impl Member {
         self.send(from, &Frame::ValueAnswer(name, None), out);
     }
 
-    pub(crate) fn on_value_answer(&mut self, _now: Now, _name: ValueName, _value: Option<Bytes>, _out: &mut Output) {}
+    pub(crate) fn on_value_answer(
+        &mut self,
+        _now: Now,
+        _name: ValueName,
+        _value: Option<Bytes>,
+        _out: &mut Output,
+    ) {
+    }
 }

@@ -114,15 +114,6 @@ pub enum Notice {
     },
     /// A heartbeat tick came late by this many nanoseconds: the machine or its disk is overloaded.
     TickLate(u64),
-    /// A batch took long to apply.
-    SlowApply {
-        /// Its index.
-        index: u64,
-        /// Commands in it.
-        commands: usize,
-        /// Nanoseconds it took.
-        took_ns: u64,
-    },
     /// A frame could not be understood or was impossible; the peer is disconnected.
     BadFrame {
         /// The sender.

@@ -212,7 +212,7 @@ impl Expiry {
     pub fn decode(body: &Bytes) -> Option<Expiry> {
         let mut rest = body.clone();
         let term = rest.try_get_u64_le().ok()?;
-        if rest.len() % 8 != 0 {
+        if !rest.len().is_multiple_of(8) {
             return None;
         }
         let leases = (0..rest.len() / 8).map(|_| rest.get_i64_le()).collect();

@@ -15,11 +15,11 @@ use store::{Limits, Position, Reader, Store, Values};
 use crate::apply::Backlog;
 use crate::background::CheckpointJob;
 use crate::config::Config;
+use crate::head;
 use crate::member::{Leadership, Member};
 use crate::status::Status;
 use crate::upkeep::Upkeep;
 use crate::values::LogValues;
-use crate::head;
 
 /// A member and what others use of it.
 pub struct Opened {
@@ -51,12 +51,16 @@ pub enum OpenError {
     #[error("the first checkpoint could not be written: {0}")]
     Create(#[from] log::JobError),
     /// The checkpoint's content is not what this release writes.
-    #[error("the checkpoint cannot be loaded: {0}; restore the data directory from a copy, or remove this member and \
-             add it again with an empty one")]
+    #[error(
+        "the checkpoint cannot be loaded: {0}; restore the data directory from a copy, or remove this member and \
+             add it again with an empty one"
+    )]
     Checkpoint(String),
     /// An entry that must be replayed cannot be read.
-    #[error("the log cannot be replayed: {reason}; restore the data directory from a copy, or remove this member and \
-             add it again with an empty one")]
+    #[error(
+        "the log cannot be replayed: {reason}; restore the data directory from a copy, or remove this member and \
+             add it again with an empty one"
+    )]
     Read {
         /// What was found, and where.
         reason: String,
@@ -70,9 +74,11 @@ pub enum OpenError {
         reason: String,
     },
     /// The directory is another member's.
-    #[error("the data directory belongs to member {found:x} of cluster {cluster:x}, but the flags describe member \
+    #[error(
+        "the data directory belongs to member {found:x} of cluster {cluster:x}, but the flags describe member \
              {expected:x} of cluster {expected_cluster:x}; check --name, --initial-cluster and --initial-cluster-token, \
-             or choose another --data-dir")]
+             or choose another --data-dir"
+    )]
     Foreign {
         /// Member id in the directory.
         found: u64,

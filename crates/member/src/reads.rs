@@ -23,10 +23,7 @@ pub(crate) enum Reader {
     /// A client of this member.
     Local(u64),
     /// A follower's question; all its readers are behind one number.
-    Peer {
-        peer: u64,
-        round: u64,
-    },
+    Peer { peer: u64, round: u64 },
     /// A lease to renew or to look at.
     Lease(LeaseReader),
 }

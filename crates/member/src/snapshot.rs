@@ -20,7 +20,14 @@ impl Snapshots {
 impl Member {
     pub(crate) fn prepare_snapshot(&mut self, _now: Now, _peer: u64, _out: &mut Output) {}
 
-    pub(crate) fn stream_snapshot(&mut self, _to: u64, _meta: SnapshotMeta, _message: Vec<Bytes>, _out: &mut Output) {}
+    pub(crate) fn stream_snapshot(
+        &mut self,
+        _to: u64,
+        _meta: SnapshotMeta,
+        _message: Vec<Bytes>,
+        _out: &mut Output,
+    ) {
+    }
 
     pub(crate) fn install_snapshot(
         &mut self,

@@ -155,7 +155,7 @@ impl Member {
         let head = crate::head::encode(&self.consensus.status().conf_state);
         self.upkeep.checkpoint_running = true;
         self.upkeep.commands_since_checkpoint = 0;
-        out.background.push(Job::Checkpoint(CheckpointJob { id, writer, head, source }));
+        out.background.push(Job::Checkpoint(Box::new(CheckpointJob { id, writer, head, source })));
     }
 
     pub(crate) fn on_background(&mut self, _now: Now, done: Done, out: &mut Output) -> Result<(), Fatal> {
@@ -180,7 +180,8 @@ impl Member {
             }
             Err(error) => {
                 self.store.abandon_checkpoint();
-                out.notices.push(Notice::Trouble { text: format!("the checkpoint was not written: {error}") });
+                out.notices
+                    .push(Notice::Trouble { text: format!("the checkpoint was not written: {error}") });
             }
         }
         out.stopped |= self.upkeep.stopping;
@@ -205,7 +206,12 @@ impl Member {
         }
     }
 
-    fn entries_read(&mut self, from: u64, entries: Result<Vec<log::Entry>, log::ReadError>, out: &mut Output) {
+    fn entries_read(
+        &mut self,
+        from: u64,
+        entries: Result<Vec<log::Entry>, log::ReadError>,
+        out: &mut Output,
+    ) {
         match entries {
             Ok(entries) => {
                 let entries = entries.into_iter().filter_map(crate::apply::from_log).collect();

@@ -38,7 +38,10 @@ impl Values for LogValues {
     fn read_many(&self, values: &[ValueRef]) -> Result<Vec<Bytes>, Damaged> {
         let wanted: Vec<Stored> = values.iter().map(stored).collect();
         let read = self.reader.pin().read_many(&wanted);
-        read.into_iter().zip(values).map(|(bytes, value)| bytes.map_err(|error| damaged(value, &error))).collect()
+        read.into_iter()
+            .zip(values)
+            .map(|(bytes, value)| bytes.map_err(|error| damaged(value, &error)))
+            .collect()
     }
 
     fn retain(&self, value: &ValueRef) {

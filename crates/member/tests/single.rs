@@ -7,7 +7,9 @@ use std::time::Duration;
 use api::etcdserverpb as pb;
 use log::{Disk, MemDisk, Options, WriteJob};
 use member::batch::Kind;
-use member::{Answer, Config, DEFAULT_CHECKPOINT_COMMANDS, InitialMember, Input, Now, Opened, Output, Proposal};
+use member::{
+    Answer, Config, DEFAULT_CHECKPOINT_COMMANDS, InitialMember, Input, Now, Opened, Output, Proposal,
+};
 use prost::Message;
 use store::{Reply, Response};
 
@@ -39,7 +41,6 @@ fn config(start: u64) -> Config {
         pre_vote: true,
         checkpoint_commands: DEFAULT_CHECKPOINT_COMMANDS,
         quota_bytes: 0,
-        slow_apply_ns: TICK_NS,
     }
 }
 
@@ -93,7 +94,11 @@ impl Alone {
     }
 
     fn put(&mut self, key: &str, value: &str) -> i64 {
-        let put = pb::PutRequest { key: key.to_owned().into(), value: value.to_owned().into(), ..Default::default() };
+        let put = pb::PutRequest {
+            key: key.to_owned().into(),
+            value: value.to_owned().into(),
+            ..Default::default()
+        };
         let Response::Put(response) = self.propose(Kind::Put, &put) else { panic!("another answer") };
         response.header.expect("header").revision
     }

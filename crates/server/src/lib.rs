@@ -4,12 +4,16 @@
 //! What a member *decides* is in the crate `member`; here it is given time, threads, sockets and a disk.
 
 pub mod auto_compaction;
+mod compactor;
 pub mod config;
+mod describe;
 mod driver;
-mod http;
+pub mod http;
+pub mod listen;
 pub mod logging;
-mod metrics;
+pub mod metrics;
 mod node;
+mod observed;
 mod peers;
 mod rpc;
 mod run;

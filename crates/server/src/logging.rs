@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! {"level":"info","ts":"2026-11-20T11:50:12.417843Z","caller":"src/node.rs:42","msg":"ready to serve client requests"}
-//! 2026-11-20T11:50:12.417843Z	info	src/node.rs:42	ready to serve client requests	{"member":"a1"}
+//! 2026-11-20T11:50:12.417843Z  info  src/node.rs:42  ready to serve client requests  {"member":"a1"}
 //! ```
 //!
 //! A line is handed to each output in one write, so lines of several threads never mix. An output that cannot be written

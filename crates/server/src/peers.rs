@@ -31,7 +31,8 @@ impl Gate for Membership {
             return Err(Refusal::new(Reason::RemovedMember, text));
         }
         let Some(member) = self.reader.members().into_iter().find(|member| member.id == id) else {
-            let text = format!("member {id:x} is not in the cluster; add it first, or check --initial-cluster");
+            let text =
+                format!("member {id:x} is not in the cluster; add it first, or check --initial-cluster");
             return Err(Refusal::new(Reason::UnknownMember, text));
         };
         if member.incarnation != 0 && member.incarnation != peer.incarnation {
@@ -55,10 +56,7 @@ pub(crate) struct Arrivals {
 
 impl Arrivals {
     /// `wiped` is called when a peer says that this member's data directory is not the one the cluster knows.
-    pub(crate) fn new(
-        mailbox: Arc<Mailbox>,
-        wiped: impl Fn(&Refusal) + Send + Sync + 'static,
-    ) -> Arrivals {
+    pub(crate) fn new(mailbox: Arc<Mailbox>, wiped: impl Fn(&Refusal) + Send + Sync + 'static) -> Arrivals {
         Arrivals { mailbox, up: Mutex::default(), wiped: Box::new(wiped) }
     }
 
@@ -145,14 +143,12 @@ fn report(member_id: u64, notice: &Notice) {
             exceeded_duration = format!("{}ms", late_ns / 1_000_000),
             "leader failed to send out heartbeat on time; took too long, leader is overloaded likely from slow disk"
         ),
-        Notice::SlowApply { index, commands, took_ns } => tracing::warn!(
-            index,
-            commands,
-            took = format!("{}ms", took_ns / 1_000_000),
-            "apply request took too long"
-        ),
         Notice::BadFrame { from, reason } => {
-            tracing::warn!(remote_peer_id = format!("{from:x}"), reason, "dropped a frame that cannot be right");
+            tracing::warn!(
+                remote_peer_id = format!("{from:x}"),
+                reason,
+                "dropped a frame that cannot be right"
+            );
         }
         Notice::Checkpoint { index } => tracing::info!(snapshot_index = index, "saved snapshot"),
         Notice::Snapshot { peer, event } => {
@@ -160,11 +156,9 @@ fn report(member_id: u64, notice: &Notice) {
         }
         Notice::Damage { text } => tracing::error!(damage = text, "found damaged data"),
         Notice::Trouble { text } => tracing::warn!(reason = text, "will try again"),
-        Notice::Diverged { peer, index } => tracing::error!(
-            remote_peer_id = format!("{peer:x}"),
-            index,
-            "found data inconsistency with peer"
-        ),
+        Notice::Diverged { peer, index } => {
+            tracing::error!(remote_peer_id = format!("{peer:x}"), index, "found data inconsistency with peer")
+        }
     }
 }
 

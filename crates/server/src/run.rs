@@ -3,19 +3,22 @@
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use member::identity::{cluster_id, member_id};
-use member::{Input, InitialMember, Opened};
+use member::{InitialMember, Input, Opened};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use transport::{Identity, Peers};
 
+use crate::compactor;
 use crate::config::{Config, Note, Parsed, Url};
+use crate::describe::{self, texts};
 use crate::driver::{Clock, Decider, Mailbox};
+use crate::http;
+use crate::listen::{self, Listener};
 use crate::metrics::Metrics;
-use crate::node::{LeaseIds, Limits, Node};
+use crate::node::Node;
+use crate::observed::Observed;
 use crate::peers::{Arrivals, Membership, NoSnapshots, PeerEdge};
 use crate::rpc::Dispatch;
 use crate::serve::{self, ClientPort, Settings};
@@ -73,7 +76,7 @@ fn tell(note: &Note) {
 }
 
 async fn serve_member(config: Config) -> Result<(), Failed> {
-    let member_config = describe_member(&config)?;
+    let member_config = describe::member_config(&config)?;
     let initial = member_config.initial_cluster.clone();
     let (cluster, id, start) = (member_config.cluster_id, member_config.member_id, member_config.start);
     tracing::info!(
@@ -84,16 +87,16 @@ async fn serve_member(config: Config) -> Result<(), Failed> {
     );
     let options =
         log::Options { wal_dir: config.wal_dir.clone(), ..log::Options::new(config.data_dir.clone()) };
-    let disk: Arc<dyn log::Disk> = Arc::new(log::RealDisk::default());
+    let disk: Arc<dyn log::Disk> = Arc::new(log::RealDisk);
     let opened = tokio::task::spawn_blocking(move || member::open(&disk, &options, member_config)).await??;
     opened.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
 
     let mailbox = Arc::new(Mailbox::default());
-    let metrics = Arc::new(Metrics::default());
+    let metrics = Arc::new(Metrics::new(&config.feature_gates, config.observing.extensive_metrics)?);
     let stop = CancellationToken::new();
-    let node = Arc::new(node(&config, &opened, &mailbox, &metrics, cluster, id, start));
+    let node = Arc::new(describe::node(&config, &opened, &mailbox, &metrics, cluster, id, start));
     let peers = Arc::new(connect(&opened, &initial, &mailbox, cluster, id)?);
-    let listening = listen(&config, &node, &peers, &stop).await?;
+    let listening = open_ports(&config, &node, &peers, &stop)?;
 
     let decider = Decider {
         member: opened.member,
@@ -101,12 +104,16 @@ async fn serve_member(config: Config) -> Result<(), Failed> {
         clock: Clock::start(),
         edge: PeerEdge { peers, member_id: id },
         metrics,
+        slow_apply: config.observing.warning_apply_duration,
     };
     let (ended, mut end) = watch::channel(None);
     std::thread::Builder::new().name("stele-decide".to_owned()).spawn(move || {
         let _ = ended.send(Some(decider.run().map_err(|fatal| fatal.to_string())));
     })?;
     tokio::spawn(announce_ready(node.clone(), config.clone()));
+    if let Some(policy) = config.auto_compaction {
+        tokio::spawn(compactor::run(node.clone(), policy));
+    }
 
     let result = tokio::select! {
         () = signalled() => {
@@ -118,7 +125,7 @@ async fn serve_member(config: Config) -> Result<(), Failed> {
         }
         result = wait_end(&mut end) => result,
     };
-    let _ = tokio::time::timeout(DRAIN, futures_all(listening)).await;
+    let _ = tokio::time::timeout(DRAIN, join_all(listening)).await;
     tracing::info!("stopped");
     result
 }
@@ -132,7 +139,7 @@ async fn wait_end(end: &mut watch::Receiver<Option<Result<(), String>>>) -> Resu
     }
 }
 
-async fn futures_all(tasks: Vec<tokio::task::JoinHandle<()>>) {
+async fn join_all(tasks: Vec<tokio::task::JoinHandle<()>>) {
     for task in tasks {
         let _ = task.await;
     }
@@ -153,95 +160,15 @@ async fn signalled() {
 
 /// A leader that stops hands over, so that the others need not wait for an election.
 async fn hand_over(node: &Node) {
-    let heir = node.reader.members().into_iter().find(|member| member.id != node.member_id && !member.learner);
+    let heir =
+        node.reader.members().into_iter().find(|member| member.id != node.member_id && !member.learner);
     if let Some(heir) = heir.filter(|_| node.status.leader() == node.member_id) {
         let moved = tokio::time::timeout(HAND_OVER, node.move_leader(heir.id)).await;
-        tracing::info!(ok = matches!(moved, Ok(Ok(()))), to = format!("{:x}", heir.id), "handed leadership over");
-    }
-}
-
-/// The member that the flags describe.
-fn describe_member(config: &Config) -> Result<member::Config, Failed> {
-    let token = &config.cluster.token;
-    let initial_cluster: Vec<InitialMember> = config
-        .cluster
-        .initial
-        .iter()
-        .map(|(name, urls)| {
-            let peer_urls = texts(urls);
-            InitialMember { id: member_id(&peer_urls, token, None), name: name.clone(), peer_urls }
-        })
-        .collect();
-    let ids: Vec<u64> = initial_cluster.iter().map(|member| member.id).collect();
-    let own = initial_cluster.iter().find(|member| member.name == config.name);
-    let own = own.ok_or_else(|| format!("couldn't find local name {:?} in the initial cluster configuration", config.name))?;
-    let tick = config.cluster.heartbeat_interval;
-    let storage = &config.storage;
-    let checkpoint_commands = if storage.snapshot_count_is_explicit {
-        storage.snapshot_count
-    } else {
-        member::DEFAULT_CHECKPOINT_COMMANDS
-    };
-    Ok(member::Config {
-        cluster_id: cluster_id(&ids),
-        member_id: own.id,
-        incarnation: random(),
-        start: random(),
-        seed: random(),
-        name: config.name.clone(),
-        client_urls: texts(&config.urls.advertise_client),
-        initial_cluster,
-        tick_ns: tick.as_nanos() as u64,
-        election_ticks: (config.cluster.election_timeout.as_millis() / tick.as_millis().max(1)) as u32,
-        pre_vote: config.cluster.pre_vote,
-        checkpoint_commands,
-        quota_bytes: u64::try_from(config.limits.quota_backend_bytes).unwrap_or(0),
-        slow_apply_ns: config.observing.warning_apply_duration.as_nanos() as u64,
-    })
-}
-
-fn texts(urls: &[Url]) -> Vec<String> {
-    urls.iter().map(|url| url.as_str().to_owned()).collect()
-}
-
-/// A random number other than 0.
-fn random() -> u64 {
-    use std::hash::{BuildHasher, Hasher};
-    // The standard library seeds each of these from the system's entropy.
-    std::hash::RandomState::new().build_hasher().finish().max(1)
-}
-
-fn node(
-    config: &Config,
-    opened: &Opened,
-    mailbox: &Arc<Mailbox>,
-    metrics: &Arc<Metrics>,
-    cluster_id: u64,
-    member_id: u64,
-    start: u64,
-) -> Node {
-    let election_ms = config.cluster.election_timeout.as_millis() as i64;
-    Node {
-        cluster_id,
-        member_id,
-        reader: opened.reader.clone(),
-        values: opened.values.clone(),
-        log: opened.log.clone(),
-        hub: opened.hub.clone(),
-        status: opened.status.clone(),
-        metrics: metrics.clone(),
-        limits: Limits {
-            max_request_bytes: config.limits.max_request_bytes as usize,
-            max_txn_ops: config.limits.max_txn_ops as usize,
-            // etcd's rule: one and a half elections, rounded up to seconds.
-            min_lease_ttl: (3 * election_ms / 2 + 999) / 1000,
-            quota_bytes: u64::try_from(config.limits.quota_backend_bytes).unwrap_or(0),
-            progress_interval: config.watch_progress_notify_interval,
-            slow_request: config.observing.warning_unary_request_duration,
-        },
-        mailbox: mailbox.clone(),
-        tokens: AtomicU64::new(1),
-        lease_ids: LeaseIds::starting_at(member_id, start),
+        tracing::info!(
+            ok = matches!(moved, Ok(Ok(()))),
+            to = format!("{:x}", heir.id),
+            "handed leadership over"
+        );
     }
 }
 
@@ -269,7 +196,7 @@ fn connect(
     Ok(peers)
 }
 
-async fn listen(
+fn open_ports(
     config: &Config,
     node: &Arc<Node>,
     peers: &Arc<Peers>,
@@ -279,21 +206,34 @@ async fn listen(
         max_concurrent_streams: config.limits.max_concurrent_streams,
         keepalive: config.grpc_keepalive.clone(),
     };
-    let port = ClientPort { grpc: Dispatch::new(node.clone()), http: crate::http::client_router(node.clone()) };
+    let endpoints = Observed::endpoints(node, peers);
+    let http = http::guard(http::client_router(endpoints.clone()), config.access.clone());
+    let port = ClientPort { grpc: Dispatch::new(node.clone()), http };
     let mut tasks = Vec::new();
-    for url in &config.urls.listen_client {
-        let listener = tokio::net::TcpListener::bind(url.address()).await?;
-        tracing::info!(address = url.as_str(), "listening for clients");
+    for listener in bind("listen-client-urls", &config.urls.listen_client, config)? {
         tasks.push(tokio::spawn(serve::clients(listener, port.clone(), settings.clone(), stop.clone())));
     }
-    for url in &config.urls.listen_peer {
-        let listener = tokio::net::TcpListener::bind(url.address()).await?;
-        tracing::info!(address = url.as_str(), "listening for peers");
-        let http = crate::http::peer_router(node.clone());
+    for listener in bind("listen-peer-urls", &config.urls.listen_peer, config)? {
+        let http = http::peer_router(endpoints.clone());
         let serving = serve::peers(listener, peers.clone(), http, settings.clone(), stop.clone());
         tasks.push(tokio::spawn(serving));
     }
+    let http_only = [
+        ("listen-metrics-urls", &config.urls.listen_metrics, http::metrics_router(endpoints.clone())),
+        ("listen-client-http-urls", &config.urls.listen_client_http, port.http.clone()),
+    ];
+    for (flag, urls, router) in http_only {
+        for listener in bind(flag, urls, config)? {
+            tasks.push(tokio::spawn(serve::http(listener, router.clone(), settings.clone(), stop.clone())));
+        }
+    }
     Ok(tasks)
+}
+
+fn bind(flag: &'static str, urls: &[Url], config: &Config) -> Result<Vec<Listener>, Failed> {
+    let listeners = listen::bind(flag, urls, config.sockets)?;
+    urls.iter().for_each(|url| tracing::info!(flag, address = url.as_str(), "listening"));
+    Ok(listeners)
 }
 
 /// Says so when clients are served: the cluster knows this member as it is now.

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::future::Future;
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -9,19 +10,24 @@ use http::{Request, header};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio_util::sync::CancellationToken;
 use tonic::body::Body;
 use tower::Service;
 use transport::{PREFACE, Peers};
 
 use crate::config::Keepalive;
+use crate::listen::{Listener, SocketPath};
 use crate::rpc::Dispatch;
 
 /// Received bytes that may wait in one HTTP/2 stream, and in one connection: enough that a large request flows without
 /// waiting for the window, small enough that a thousand connections cannot fill the memory.
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
+
+/// The rest after a failed accept, which would only fail again at once.
+const ACCEPT_PAUSE: std::time::Duration = std::time::Duration::from_millis(100);
 
 /// How client connections behave.
 #[derive(Clone)]
@@ -58,7 +64,7 @@ fn is_grpc<B>(request: &Request<B>) -> bool {
 
 /// Accepts client connections until `stop`.
 pub(crate) async fn clients(
-    listener: TcpListener,
+    listener: Listener,
     port: ClientPort,
     settings: Settings,
     stop: CancellationToken,
@@ -72,7 +78,7 @@ pub(crate) async fn clients(
 
 /// Accepts connections of peers: their streams go to the transport, anything else is HTTP.
 pub(crate) async fn peers(
-    listener: TcpListener,
+    listener: Listener,
     peers: Arc<Peers>,
     http: axum::Router,
     settings: Settings,
@@ -81,11 +87,12 @@ pub(crate) async fn peers(
     accept(listener, stop, move |stream, stop| {
         let (peers, http, settings) = (peers.clone(), http.clone(), settings.clone());
         async move {
-            if speaks_preface(&stream).await {
-                hand_over(&peers, stream);
-            } else {
-                let service = hyper_util::service::TowerToHyperService::new(http);
-                serve(stream, service, &settings, stop).await;
+            match stream {
+                Connection::Tcp(stream) if speaks_preface(&stream).await => hand_over(&peers, stream),
+                other => {
+                    let service = hyper_util::service::TowerToHyperService::new(http);
+                    serve(other, service, &settings, stop).await;
+                }
             }
         }
     })
@@ -94,7 +101,7 @@ pub(crate) async fn peers(
 
 /// Serves HTTP alone, for metrics and health.
 pub(crate) async fn http(
-    listener: TcpListener,
+    listener: Listener,
     router: axum::Router,
     settings: Settings,
     stop: CancellationToken,
@@ -107,23 +114,60 @@ pub(crate) async fn http(
     .await;
 }
 
-async fn accept<F, C>(listener: TcpListener, stop: CancellationToken, connection: C)
+/// A connection, of either kind.
+enum Connection {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+/// A listener as the runtime knows it; the socket's path is kept until the end.
+enum Accepting {
+    Tcp(TcpListener),
+    Unix { listener: UnixListener, _path: SocketPath },
+}
+
+impl Accepting {
+    fn new(listener: Listener) -> io::Result<Accepting> {
+        Ok(match listener {
+            Listener::Tcp(listener) => Accepting::Tcp(TcpListener::from_std(listener)?),
+            Listener::Unix(listener, path) => {
+                Accepting::Unix { listener: UnixListener::from_std(listener)?, _path: path }
+            }
+        })
+    }
+
+    async fn next(&self) -> io::Result<Connection> {
+        match self {
+            Accepting::Tcp(listener) => {
+                let (stream, _) = listener.accept().await?;
+                // Without it small answers would wait for acknowledgements.
+                let _ = stream.set_nodelay(true);
+                Ok(Connection::Tcp(stream))
+            }
+            Accepting::Unix { listener, .. } => Ok(Connection::Unix(listener.accept().await?.0)),
+        }
+    }
+}
+
+async fn accept<F, C>(listener: Listener, stop: CancellationToken, serve: C)
 where
-    C: Fn(TcpStream, CancellationToken) -> F,
+    C: Fn(Connection, CancellationToken) -> F,
     F: Future<Output = ()> + Send + 'static,
 {
+    let accepting = match Accepting::new(listener) {
+        Ok(accepting) => accepting,
+        Err(error) => return tracing::error!(%error, "cannot accept connections"),
+    };
     loop {
         tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => {
-                    // Without it small answers would wait for acknowledgements.
-                    let _ = stream.set_nodelay(true);
-                    tokio::spawn(connection(stream, stop.clone()));
+            accepted = accepting.next() => match accepted {
+                Ok(connection) => {
+                    tokio::spawn(serve(connection, stop.clone()));
                 }
                 // Out of descriptors, as a rule: give others time to close theirs.
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept a connection");
-                    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
             },
             () = stop.cancelled() => return,
@@ -131,8 +175,25 @@ where
     }
 }
 
-async fn serve<S, B>(stream: TcpStream, service: S, settings: &Settings, stop: CancellationToken)
+async fn serve<S, B>(connection: Connection, service: S, settings: &Settings, stop: CancellationToken)
 where
+    S: hyper::service::Service<Request<Incoming>, Response = http::Response<B>, Error = Infallible>
+        + Send
+        + 'static,
+    S::Future: Send + 'static,
+    B: http_body::Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    match connection {
+        Connection::Tcp(stream) => serve_stream(stream, service, settings, stop).await,
+        Connection::Unix(stream) => serve_stream(stream, service, settings, stop).await,
+    }
+}
+
+async fn serve_stream<I, S, B>(stream: I, service: S, settings: &Settings, stop: CancellationToken)
+where
+    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     S: hyper::service::Service<Request<Incoming>, Response = http::Response<B>, Error = Infallible>
         + Send
         + 'static,

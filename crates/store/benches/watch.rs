@@ -1,4 +1,6 @@
 //! What one put costs with many watchers: the publisher's part, and everything up to the frames.
+
+#![expect(clippy::disallowed_methods, reason = "a bench measures real time")]
 use std::hint::black_box;
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Alarms: per member and type, raised and disarmed through the log.
 //!
-//! While one is raised, commands are refused: with NOSPACE whatever adds data, with CORRUPT whatever changes keys or
-//! leases, history included. Disarming, deleting (under NOSPACE) and alarms themselves go on.
+//! While one is raised, commands are refused: with NOSPACE whatever adds data, with CORRUPT whatever changes
+//! keys or leases, history included. Disarming, deleting (under NOSPACE) and alarms themselves go on.
 
 use std::collections::BTreeSet;
 
@@ -20,8 +20,8 @@ pub(crate) struct Alarms {
 }
 
 impl Alarms {
-    /// Carries out a request; returns the alarms to answer with and whether anything changed. Raising what is raised
-    /// answers with it, disarming what is not answers with nothing.
+    /// Carries out a request; returns the alarms to answer with and whether anything changed. Raising what is
+    /// raised answers with it, disarming what is not answers with nothing.
     pub(crate) fn apply(&mut self, request: &pb::AlarmRequest) -> (Vec<pb::AlarmMember>, bool) {
         let alarm = (request.alarm, request.member_id);
         match AlarmAction::try_from(request.action) {

@@ -1,7 +1,7 @@
 //! What the log can tell the store to do, and what the store answers.
 //!
-//! A [`Reply`] holds references, not values: it is made under the write lock, and whoever has the client's connection
-//! turns it into a response with [`resolve`](crate::resolve) later, without any lock.
+//! A [`Reply`] holds references, not values: it is made under the write lock, and whoever has the client's
+//! connection turns it into a response with [`resolve`](crate::resolve()) later, without any lock.
 
 use api::Error;
 use api::etcdserverpb as pb;
@@ -24,10 +24,13 @@ pub struct BatchContext<'a> {
     pub payload: &'a Bytes,
     /// The place of the payload's first byte.
     pub payload_place: u64,
+    /// For each command, whether this member answers the client; what is missing counts as no. Ranges in
+    /// transactions that nobody here waits for are not carried out. It changes replies only, never the state.
+    pub answered: &'a [bool],
 }
 
-/// One command of a batch. Requests have passed `api::validate` before they were proposed; whatever gets here all the
-/// same has a defined outcome.
+/// One command of a batch. Requests have passed `api::validate` before they were proposed; whatever gets here
+/// all the same has a defined outcome.
 #[derive(Clone, Debug)]
 pub enum Command {
     /// Write one key.
@@ -44,8 +47,8 @@ pub enum Command {
     LeaseRevoke {
         /// The client's request, or one made for an expired lease.
         request: pb::LeaseRevokeRequest,
-        /// For an expiry: the term of the leader that saw it. In an entry of another term it does nothing, since
-        /// another leader has granted the full time again.
+        /// For an expiry: the term of the leader that saw it. In an entry of another term it does nothing,
+        /// since another leader has granted the full time again.
         expiry_term: Option<u64>,
     },
     /// Record what time leases have left, or (0) that they have all of it again.
@@ -81,8 +84,8 @@ pub enum Reply {
     DeleteRange(DeleteReply),
     /// To a transaction.
     Txn(TxnReply),
-    /// To a compaction. For a `physical` one the answer waits until [`Store::purge_step`](crate::Store::purge_step)
-    /// has reached the revision.
+    /// To a compaction. For a `physical` one the answer waits until
+    /// [`Store::purge_step`](crate::Store::purge_step) has reached the revision.
     Compaction {
         /// Current revision.
         revision: i64,
@@ -155,7 +158,7 @@ pub struct TxnReply {
 /// The answer to one operation of a transaction.
 #[derive(Clone, Debug, PartialEq)]
 pub enum OpReply {
-    /// To a range.
+    /// To a range; without keys and count where [`BatchContext::answered`] says no.
     Range(RangeReply),
     /// To a put.
     Put(PutReply),

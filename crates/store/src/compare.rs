@@ -1,7 +1,7 @@
 //! What a compare of a transaction says of one version of a key.
 //!
-//! All but compares of values are answered by the index. For values, length and checksum often decide alone that two
-//! are not equal; else the bytes are needed, and whoever asks hands in how to get them.
+//! All but compares of values are answered by the index. For values, length and checksum often decide alone
+//! that two are not equal; else the bytes are needed, and whoever asks hands in how to get them.
 
 use std::cmp::Ordering;
 
@@ -12,7 +12,8 @@ use bytes::Bytes;
 use crate::index::Version;
 use crate::types::ValueRef;
 
-/// Whether a compare holds for a version. `read` gives the bytes of its value, and is only asked when it takes them.
+/// Whether a compare holds for a version. `read` gives the bytes of its value, and is only asked when it
+/// takes them.
 pub(crate) fn holds_for<E>(
     compare: &Compare,
     version: &Version,
@@ -52,7 +53,8 @@ fn wanted_value(compare: &Compare) -> &[u8] {
     }
 }
 
-/// The outcome, where it takes no bytes: values of another length or checksum are not equal, empty ones are at hand.
+/// The outcome, where it takes no bytes: values of another length or checksum are not equal, empty ones are
+/// at hand.
 pub(crate) fn decided_by_checksum(compare: &Compare, value: &ValueRef) -> Option<bool> {
     let wanted = wanted_value(compare);
     if value.len == 0 {

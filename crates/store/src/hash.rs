@@ -1,12 +1,13 @@
 //! The state hash: one number for the newest version of every live key and the small state.
 //!
-//! It is a sum of the hashes of its parts, so their order does not matter, a change costs one subtraction and one
-//! addition, and history (thus compaction and purging) is not in it. Members with the same applied index must have
-//! the same number. It finds divergence, it does not withstand someone who builds collisions.
+//! It is a sum of the hashes of its parts, so their order does not matter, a change costs one subtraction and
+//! one addition, and history (thus compaction and purging) is not in it. Members with the same applied index
+//! must have the same number. It finds divergence, it does not withstand someone who builds collisions.
 
 use crate::index::Version;
 
-/// Odd constants with well-spread bits, from the fraction of the golden ratio and of the square roots of 3 and 5.
+/// Odd constants with well-spread bits, from the fraction of the golden ratio and of the square roots of 3
+/// and 5.
 const MULTIPLIERS: [u64; 3] = [0x9E37_79B9_7F4A_7C15, 0xBB67_AE85_84CA_A73B, 0x3C6E_F372_FE94_F82B];
 
 /// What the parts are, so that equal bytes of different kinds differ.

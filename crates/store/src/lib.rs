@@ -1,7 +1,9 @@
-//! The replicated state machine: what a committed batch of commands does to keys, revisions, leases and watchers.
+//! The replicated state machine: what a committed batch of commands does to keys, revisions, leases and
+//! watchers.
 //!
-//! One [`Store`] writes, any number of [`Reader`]s read; they share an index behind one read-write lock. Values are not
-//! here: the store holds references to them and asks [`Values`] for the bytes, never under its lock.
+//! One [`Store`] writes, any number of [`Reader`]s read; they share an index behind one read-write lock.
+//! Values are not here: the store holds references to them and asks [`Values`] for the bytes, never under its
+//! lock.
 //!
 //! ```text
 //! Store::apply_batch(commands) -> Applied { outcomes, events, leases }     the log's only way in
@@ -12,8 +14,8 @@
 //!
 //! # Invariants
 //!
-//! - The state after a batch is a function of the state before it and the batch. Nothing local (the clock, memory,
-//!   a damaged value, how far purging came) decides an outcome.
+//! - The state after a batch is a function of the state before it and the batch. Nothing local (the clock,
+//!   memory, a damaged value, how far purging came) decides an outcome.
 //! - Every version that a read at the compact revision or later can see is retained; so is what pins see.
 //! - The index retains each value reference it holds exactly once with [`Values`].
 //!
@@ -53,7 +55,7 @@ pub use lease::{LEASE_TTL_MAX, LeaseInfo};
 pub use members::{Member, MemberChange};
 pub use range::{ByValue, RangeReply};
 pub use reader::{
-    Counts, HashKv, HashKvStep, RangeStream, ReadTxn, Reader, Reference, Retained, StreamChunk, VersionWalk,
+    Counts, HashKv, HashKvReply, RangeStream, ReadTxn, Reader, Reference, Retained, StreamChunk, VersionWalk,
 };
 pub use resolve::{Response, resolve, resolve_kv, resolve_range, resolve_txn};
 pub use state::{Limits, Position};

@@ -103,8 +103,8 @@ impl Members {
         self.members.get_mut(&id).ok_or(Error::MemberNotFound)
     }
 
-    /// Sets what a member published about itself. Ignored when it is not (any more) a member, or speaks from another data
-    /// directory than the first one: a wiped member may have forgotten a vote.
+    /// Sets what a member published about itself. Ignored when it is not (any more) a member, or speaks from
+    /// another data directory than the first one: a wiped member may have forgotten a vote.
     pub(crate) fn publish(&mut self, id: u64, incarnation: u64, name: &str, client_urls: &[String]) -> bool {
         let Some(member) = self.members.get_mut(&id) else { return false };
         if member.incarnation != 0 && member.incarnation != incarnation {

@@ -1,9 +1,10 @@
 //! Purging: dropping, in small steps, what compaction has put out of reach.
 //!
-//! The revision log drives it. Its entries up to the target are taken in order; an entry hides all older versions of
-//! its key from whoever reads at the target or later, so they go; a tombstone below the target goes too, and with the
-//! last version the key. Entries *at* the compact revision stay with their versions, tombstones included: a watch may
-//! start there. The cost is one step for each change ever made, not one for each key there is.
+//! The revision log drives it. Its entries up to the target are taken in order; an entry hides all older
+//! versions of its key from whoever reads at the target or later, so they go; a tombstone below the target
+//! goes too, and with the last version the key. Entries *at* the compact revision stay with their versions,
+//! tombstones included: a watch may start there. The cost is one step for each change ever made, not one for
+//! each key there is.
 //!
 //! On its way it notes the hash of what it walks over, which HashKV needs later: [`CompactionHash`].
 
@@ -26,14 +27,16 @@ pub(crate) struct CompactionHash {
 }
 
 impl CompactionHash {
-    /// Begins the hash of a compaction at `until`. As in etcd there is none if the one before is still being carried out.
+    /// Begins the hash of a compaction at `until`. As in etcd there is none if the one before is still being
+    /// carried out.
     pub(crate) fn begin(state: &State, until: i64) -> Option<CompactionHash> {
         let after = state.compacted;
         (state.purged == after).then_some(CompactionHash { after, until, hash: VersionHash::default() })
     }
 }
 
-/// Adds the change to the hash of its compaction. Without its version, which a restored log may miss, there is no hash.
+/// Adds the change to the hash of its compaction. Without its version, which a restored log may miss, there
+/// is no hash.
 fn note(state: &mut State, revision: Revision, slot: Option<u32>) {
     // Entries at the revision that purging reached stay in the log, and come by again.
     if revision.main <= state.purged {

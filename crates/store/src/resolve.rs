@@ -1,7 +1,7 @@
 //! Turning replies into responses: reading the values that a reply refers to.
 //!
-//! Runs on the RPC worker, after apply, without any lock. Whoever calls holds the log's pin from before the reply was
-//! made, so the references are good until the response is built.
+//! Runs on the RPC worker, after apply, without any lock. Whoever calls holds the log's pin from before the
+//! reply was made, so the references are good until the response is built.
 
 use api::etcdserverpb as pb;
 use api::etcdserverpb::response_op::Response as Op;
@@ -11,9 +11,6 @@ use bytes::Bytes;
 use crate::command::{DeleteReply, OpReply, PutReply, Reply, TxnReply};
 use crate::range::{ByValue, RangeReply};
 use crate::types::{Damaged, KvRef, ValueRef, Values};
-
-#[cfg(test)]
-mod tests;
 
 /// A response, its header holding the revision alone: cluster, member and term are the server's to fill in.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,11 +1,13 @@
 //! The revision log: which key each change changed, in the order of revisions.
 //!
-//! It reaches from its *floor*, the oldest revision that has not been purged, to now, without a hole: every revision
-//! has at least one entry and subs count from 0. So an entry is only a slot of the index (4 bytes) and one bit that
-//! says where a revision starts; `(main, sub)` follows from the position. Where a restored checkpoint knows that a
-//! change happened but not to which key (its version has been purged since), there is a [gap](Entry::slot).
+//! It reaches from its *floor*, the oldest revision that has not been purged, to now, without a hole: every
+//! revision has at least one entry and subs count from 0. So an entry is only a slot of the index (4 bytes)
+//! and one bit that says where a revision starts; `(main, sub)` follows from the position. Where a restored
+//! checkpoint knows that a change happened but not to which key (its version has been purged since), there is
+//! a [gap](Entry::slot).
 //!
-//! Watchers catch up from it, counts at older revisions correct the present count with it, purging is driven by it.
+//! Watchers catch up from it, counts at older revisions correct the present count with it, purging is driven
+//! by it.
 
 use std::collections::VecDeque;
 
@@ -52,8 +54,8 @@ impl Block {
         if main <= self.first.main {
             return 0;
         }
-        // Entry 0 belongs to `first.main` whether its own bit is set or not, so the wanted start is this many starts
-        // after position 0.
+        // Entry 0 belongs to `first.main` whether its own bit is set or not, so the wanted start is this many
+        // starts after position 0.
         let mut wanted = (main - self.first.main) as u64;
         for (word, bits) in self.starts.iter().enumerate() {
             let mut bits = if word == 0 { bits & !1 } else { *bits };
@@ -156,11 +158,26 @@ impl RevisionLog {
         if main <= self.front.main {
             return Entries { log: self, block: 0, at: self.skipped, revision: self.front };
         }
-        // The last block that starts below `main` holds its first entry, or the block after it does at position 0.
+        // The last block that starts below `main` holds its first entry, or the block after it does at
+        // position 0.
         let block =
             self.blocks.partition_point(|block| block.first < Revision { main, sub: 0 }).saturating_sub(1);
         let at = self.blocks[block].position_of(main);
         Entries { log: self, block, at, revision: Revision { main, sub: 0 } }
+    }
+
+    /// Entries from `revision` on, which must be one that an iterator of this log gave: walks go on here in
+    /// one step, however many changes the revision has.
+    pub(crate) fn iter_at(&self, revision: Revision) -> Entries<'_> {
+        let mut entries = self.iter_from(revision.main);
+        if entries.revision.main != revision.main || entries.revision >= revision {
+            return entries;
+        }
+        let ahead = (revision.sub - entries.revision.sub) as usize;
+        let position = entries.block * BLOCK_ENTRIES + entries.at + ahead;
+        (entries.block, entries.at) = (position / BLOCK_ENTRIES, position % BLOCK_ENTRIES);
+        entries.revision = revision;
+        entries
     }
 
     /// How many entries have `main` or later.
@@ -207,7 +224,7 @@ impl Iterator for Entries<'_> {
 
     fn next(&mut self) -> Option<Entry> {
         let mut block = self.log.blocks.get(self.block)?;
-        if self.at == block.slots.len() {
+        if self.at >= block.slots.len() {
             self.block += 1;
             self.at = 0;
             block = self.log.blocks.get(self.block)?;

@@ -40,6 +40,8 @@ pub(crate) struct State {
     /// Sum over live keys, for the state hash.
     pub(crate) key_hash: u64,
     pub(crate) dirty: Dirty,
+    /// How often the whole state was replaced: slots from before mean nothing after.
+    pub(crate) installs: u64,
 }
 
 /// Index and term of an entry.
@@ -65,6 +67,7 @@ impl Default for State {
             applied: Position::default(),
             key_hash: 0,
             dirty: Dirty::default(),
+            installs: 0,
         }
     }
 }
@@ -103,8 +106,8 @@ pub(crate) struct Shared {
     /// Copies of the state's, to be read without the lock.
     pub(crate) revision: AtomicI64,
     pub(crate) compacted: AtomicI64,
-    /// Revisions in use, with how many use each. Locked only under a state lock, so that a revision cannot be purged
-    /// between being looked at and being pinned.
+    /// Revisions in use, with how many use each. Locked only under a state lock, so that a revision cannot be
+    /// purged between being looked at and being pinned.
     pub(crate) pins: Mutex<BTreeMap<i64, usize>>,
     pub(crate) counters: Counters,
 }
@@ -157,7 +160,8 @@ impl Drop for Pin {
     }
 }
 
-/// How much is done in one hold of a lock. Each is small enough that the other side waits a fraction of a millisecond.
+/// How much is done in one hold of a lock. Each is small enough that the other side waits a fraction of a
+/// millisecond.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Keys a reader looks at before it lets the writer in.

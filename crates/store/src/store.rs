@@ -1,5 +1,8 @@
 //! The writer's handle.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use api::Error;
@@ -29,8 +32,8 @@ impl Store {
         (Store { shared }, reader)
     }
 
-    /// Rebuilds the state from a base checkpoint and the deltas after it, oldest first, each as the chunks that
-    /// [`CheckpointSource`] gave. Takes every reference anew with [`Values::retain`].
+    /// Rebuilds the state from a base checkpoint and the deltas after it, oldest first, each as the chunks
+    /// that [`CheckpointSource`] gave. Takes every reference anew with [`Values::retain`].
     ///
     /// # Errors
     /// [`RestoreError`] when a chunk is damaged, out of order or of a version this one does not know.
@@ -47,8 +50,9 @@ impl Store {
         Ok(Store::over(shared))
     }
 
-    /// Replaces the whole state by that of a checkpoint, as [`Store::restore`] would make it, releasing all references
-    /// held before. Readers see it at once; reads in progress may miss keys that the new state no longer has.
+    /// Replaces the whole state by that of a checkpoint, as [`Store::restore`] would make it, releasing all
+    /// references held before. Readers see it at once; a read in progress goes on in the new state, and a
+    /// checkpoint being written ends without its end: it cannot be restored.
     ///
     /// # Errors
     /// [`RestoreError`]; the state is as it was.
@@ -56,10 +60,11 @@ impl Store {
         &mut self,
         chunks: impl IntoIterator<Item = C>,
     ) -> Result<(), RestoreError> {
-        let state = checkpoint::restore(chunks)?;
+        let mut state = checkpoint::restore(chunks)?;
         checkpoint::retain_all(&state, &*self.shared.values);
         let old = {
             let mut current = self.shared.state.write();
+            state.installs = current.installs + 1;
             let old = std::mem::replace(&mut *current, state);
             self.shared.publish(&current);
             old
@@ -71,8 +76,8 @@ impl Store {
     /// Applies the commands of one entry, in one write section.
     ///
     /// # Errors
-    /// [`Damaged`]: a value that a transaction compares cannot be read on this member. *Nothing* has changed; fetch
-    /// the value from a peer, then call again with the same batch.
+    /// [`Damaged`]: a value that a transaction compares cannot be read on this member. *Nothing* has changed;
+    /// fetch the value from a peer, then call again with the same batch.
     ///
     /// # Panics
     /// When the entry's index is not above the last applied one, or a value is no slice of the payload.
@@ -107,14 +112,14 @@ impl Store {
         self.shared.state.write().members.apply(change)
     }
 
-    /// Drops up to `max_steps` changes' worth of history below the compact revision, or below the oldest revision
-    /// somebody still reads at. Returns whether nothing is left to do now.
+    /// Drops up to `max_steps` changes' worth of history below the compact revision, or below the oldest
+    /// revision somebody still reads at. Returns whether nothing is left to do now.
     pub fn purge_step(&mut self, max_steps: usize) -> bool {
         purge::step(&self.shared, max_steps)
     }
 
-    /// Points the version of `key` written at `revision` to the same value at another place. Returns false, and
-    /// changes nothing, when that version is gone or its value is no longer at `old`.
+    /// Points the version of `key` written at `revision` to the same value at another place. Returns false,
+    /// and changes nothing, when that version is gone or its value is no longer at `old`.
     pub fn relocate(&mut self, key: &[u8], revision: Revision, old: &ValueRef, place: u64) -> bool {
         let mut state = self.shared.state.write();
         if !state.index.relocate(key, revision, old, place) {
@@ -127,11 +132,17 @@ impl Store {
         true
     }
 
-    /// Starts a checkpoint of the state as it is now; see [`CheckpointSource`]. A delta holds what changed since the
-    /// last checkpoint began, of whichever kind. The source says which kind it is: after
+    /// Starts a checkpoint of the state as it is now; see [`CheckpointSource`]. A delta holds what changed
+    /// since the last checkpoint began, of whichever kind. The source says which kind it is: after
     /// [`abandon_checkpoint`](Self::abandon_checkpoint), and before any base, there is no delta.
     pub fn begin_checkpoint(&mut self, kind: CheckpointKind) -> CheckpointSource {
         checkpoint::begin(&self.shared, kind)
+    }
+
+    /// Starts a base for somebody else, as a snapshot for a peer: the chain of base and deltas that is kept
+    /// here goes on as if it had not been.
+    pub fn begin_snapshot(&self) -> CheckpointSource {
+        checkpoint::begin_detached(&self.shared)
     }
 
     /// The checkpoint last begun was not written: what it held must be in the next one, which thus is a base.

@@ -79,6 +79,8 @@ pub struct Damaged {
 }
 
 /// Where values live. `member` implements it over the log; tests implement it over a map.
+///
+/// An empty value has no place: its reference is [`ValueRef::default`], and nothing here is called for it.
 pub trait Values: Send + Sync {
     /// Reads and checks one value.
     fn read(&self, value: &ValueRef) -> Result<Bytes, Damaged>;
@@ -95,7 +97,8 @@ pub trait Values: Send + Sync {
     fn release(&self, value: &ValueRef);
 }
 
-/// A half-open range of keys, as requests name it: `end` empty = the one key, `end` = `\0` = all keys from `start`.
+/// A half-open range of keys, as requests name it: `end` empty = the one key, `end` = `\0` = all keys from
+/// `start`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct KeyRange {
     /// First key.
@@ -104,7 +107,8 @@ pub struct KeyRange {
     pub end: Bytes,
 }
 
-/// Reading the past: what a watcher that starts or falls behind catches up from. The MVCC reader implements it.
+/// Reading the past: what a watcher that starts or falls behind catches up from. The MVCC reader implements
+/// it.
 pub trait History: Send + Sync {
     /// The newest applied revision.
     fn current_revision(&self) -> i64;
@@ -113,8 +117,8 @@ pub trait History: Send + Sync {
     fn compact_revision(&self) -> i64;
 
     /// Events in `range` with `from <= main`, in (main, sub) order, whole transactions only, until about
-    /// `max_events` were collected (at least one transaction's worth when there is any) or `max_steps` revisions were
-    /// looked at. Returns the events and the first main revision that was *not* looked at.
+    /// `max_events` were collected (at least one transaction's worth when there is any) or `max_steps`
+    /// revisions were looked at. Returns the events and the first main revision that was *not* looked at.
     ///
     /// # Errors
     /// [`Compacted`] when `from` is below the compact revision.

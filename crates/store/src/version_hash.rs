@@ -1,8 +1,9 @@
-//! The hash of versions that HashKV is made of, from what the index holds: a value enters by its length and checksum.
+//! The hash of versions that HashKV is made of, from what the index holds: a value enters by its length and
+//! checksum.
 //!
-//! Each version is hashed as etcd's database has it: 17 bytes of revision (`main`, `_`, `sub`; with a `t` behind it for a
-//! tombstone), then the encoded `KeyValue`. A value's checksum is the same CRC-32C, and the CRC of a whole follows from
-//! those of its parts, so nothing is read.
+//! Each version is hashed as etcd's database has it: 17 bytes of revision (`main`, `_`, `sub`; with a `t`
+//! behind it for a tombstone), then the encoded `KeyValue`. A value's checksum is the same CRC-32C, and the
+//! CRC of a whole follows from those of its parts, so nothing is read.
 
 use crate::index::Version;
 
@@ -12,7 +13,8 @@ const POLYNOMIAL: u32 = 0x82F6_3B78;
 /// `x` to the power 0, bits reflected.
 const ONE: u32 = 1 << 31;
 
-/// `x` to the powers 2^0, 2^1, ... up to that of a length of 64 bits, of which each counts for 8 bits of message.
+/// `x` to the powers 2^0, 2^1, ... up to that of a length of 64 bits, of which each counts for 8 bits of
+/// message.
 const POWERS: [u32; 67] = {
     let mut powers = [ONE >> 1; 67];
     let mut n = 1;
@@ -77,8 +79,8 @@ impl VersionHash {
     }
 }
 
-/// What is hashed of a version, before its value and behind it: fields in the order of their numbers, defaults left out.
-/// A tombstone is encoded with its key alone.
+/// What is hashed of a version, before its value and behind it: fields in the order of their numbers,
+/// defaults left out. A tombstone is encoded with its key alone.
 fn around_value(key: &[u8], version: &Version) -> (Vec<u8>, Vec<u8>) {
     let mut before = Vec::with_capacity(key.len() + 64);
     before.extend(version.revision.main.to_be_bytes());

@@ -23,7 +23,7 @@ pub(super) const FILE_LINES: Rule =
     Rule { name: "file-lines", limit: 500, remedy: "split the file by what its parts are" };
 
 /// What rustfmt.toml asks of code holds for comments too.
-pub(super) const LINE_CHARS: Rule = Rule { name: "line-chars", limit: 110, remedy: "break the line" };
+pub(super) const LINE_CHARS: Rule = Rule { name: "line-chars", limit: 120, remedy: "break the line" };
 
 /// Two unexplained calls that may panic are an oversight to be seen at a glance; more are a habit.
 pub(super) const UNWRAPS: Rule =

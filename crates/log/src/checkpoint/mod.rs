@@ -1,8 +1,9 @@
 //! Checkpoints: the state machine's small state at an applied index, in files of opaque chunks.
 //!
-//! A *base* is whole; a *delta* holds what changed since the checkpoint before it. The manifest names one base and the
-//! deltas after it, and nothing else counts: replacing the manifest is the commit point, a file it does not name is
-//! unfinished or superseded and goes away. `docs/internals/checkpoint.md` has the formats to the byte.
+//! A *base* is whole; a *delta* holds what changed since the checkpoint before it. The manifest names one
+//! base and the deltas after it, and nothing else counts: replacing the manifest is the commit point, a file
+//! it does not name is unfinished or superseded and goes away. `docs/internals/checkpoint.md` has the formats
+//! to the byte.
 
 mod manifest;
 mod source;
@@ -83,13 +84,14 @@ impl Checkpoints {
 }
 
 impl Log {
-    /// Begins a checkpoint of the state after applying `id`, without I/O. The references it will hold must be those
-    /// that are retained now, or newer ones: files that nobody references now are freed when it is done.
+    /// Begins a checkpoint of the state after applying `id`, without I/O. The references it will hold must be
+    /// those that are retained now, or newer ones: files that nobody references now are freed when it is
+    /// done.
     pub fn begin_checkpoint(&mut self, kind: CheckpointKind, id: LogId) -> CheckpointWriter {
         let parent = self.checkpoints.chain.last().map(|link| link.number);
         assert!(kind == CheckpointKind::Base || parent.is_some(), "a delta needs a checkpoint before it");
         let number = self.numbers.next();
-        self.checkpoints.begun.insert(number, self.without_references());
+        self.checkpoints.begun.insert(number, self.without_references(id.index));
         let parent = if kind == CheckpointKind::Delta { parent } else { None };
         CheckpointWriter::new(&self.workshop, &self.checkpoints.manifest, number, kind, id, parent)
     }

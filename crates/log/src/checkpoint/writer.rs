@@ -107,7 +107,8 @@ impl CheckpointWriter {
         let written = self.make_durable();
         let is_written = written.is_ok();
         let result = written.and_then(|()| self.commit());
-        // When replacing the manifest fails, either one may be found: then the file stays until the next open.
+        // When replacing the manifest fails, either one may be found: then the file stays until the next
+        // open.
         let certain = !is_written || matches!(result, Err(JobError::Superseded));
         CheckpointDone { number: self.link.number, leftover: certain.then_some(self.path), result }
     }

@@ -1,7 +1,7 @@
 //! The disk as the log sees it: a handful of synchronous file operations behind two traits.
 //!
-//! Whoever runs the log hands a [`Disk`] in. The product hands in [`RealDisk`]; tests and the simulator hand in
-//! [`MemDisk`], which remembers what was synced and what was not, and can tear, lose, flip and fill.
+//! Whoever runs the log hands a [`Disk`] in. The product hands in [`RealDisk`]; tests and the simulator hand
+//! in [`MemDisk`], which remembers what was synced and what was not, and can tear, lose, flip and fill.
 //!
 //! What an implementation owes:
 //! - a write is durable only after `sync_data` of its file returned;

@@ -156,8 +156,8 @@ fn read_header(file: &Arc<dyn File>, file_type: FileType, path: &Path) -> Result
     Header::decode(&bytes[..count], file_type, path)
 }
 
-/// All segments by number. One that was being moved lies in both directories; the copy is whole, since it only got
-/// its name when it was durable, so the original goes.
+/// All segments by number. One that was being moved lies in both directories; the copy is whole, since it
+/// only got its name when it was durable, so the original goes.
 fn segments(disk: &dyn Disk, layout: &Layout) -> Result<BTreeMap<u32, PathBuf>, OpenError> {
     let mut found = BTreeMap::new();
     for name in list(disk, &layout.data)? {

@@ -1,9 +1,9 @@
 //! Creating a log, and opening one after whatever happened to it.
 //!
-//! What is durable comes back whole; of what was not acknowledged a prefix may. Damage is never taken for a torn
-//! write when anything proves that the bytes were durable: it refuses to start if they must be replayed, else it is a
-//! warning. A log is never continued in the segment where it ended: what a crash left behind there cannot come back
-//! to life.
+//! What is durable comes back whole; of what was not acknowledged a prefix may. Damage is never taken for a
+//! torn write when anything proves that the bytes were durable: it refuses to start if they must be replayed,
+//! else it is a warning. A log is never continued in the segment where it ended: what a crash left behind
+//! there cannot come back to life.
 
 mod inventory;
 mod scan;
@@ -83,8 +83,8 @@ pub struct Opened {
     pub recovered: Recovered,
 }
 
-/// What a log held when it was opened. Load the checkpoint, retain what it references, replay the entries behind it,
-/// then call [`Log::loaded`].
+/// What a log held when it was opened. Load the checkpoint, retain what it references, replay the entries
+/// behind it, then call [`Log::loaded`].
 pub struct Recovered {
     /// Whose log it is.
     pub identity: Identity,
@@ -146,14 +146,16 @@ impl Log {
         Ok(found.assemble(disk, options, salt, lock))
     }
 
-    /// To be called once, when the checkpoint is loaded, its references are retained and the entries behind it are
-    /// replayed: files that nothing ever referenced are freed, and files that are referenced but missing are an error.
+    /// To be called once, when the checkpoint is loaded, its references are retained and the entries behind
+    /// it are replayed: files that nothing ever referenced are freed, and files that are referenced but
+    /// missing are an error.
     pub fn loaded(&mut self) -> Result<(), OpenError> {
         let mut missing = Vec::new();
+        let needed = self.needed_segments(u64::MAX);
         for file in self.shelf.files.all() {
             if file.is_absent() && file.live() > 0 {
                 missing.push(file.number);
-            } else if file.live() == 0 && !file.was_referenced() {
+            } else if !file.was_referenced() && !needed.contains(&file.number) {
                 self.unreferenced.insert(file.number);
             }
         }

@@ -1,4 +1,5 @@
-//! Replaying records into the index and the hard state: later records of the same index win and cut all above.
+//! Replaying records into the index and the hard state: later records of the same index win and cut all
+//! above.
 
 use std::path::PathBuf;
 
@@ -81,8 +82,8 @@ fn check_chain(segment: &Opened, next: &Opened, unopened: &[Unopened]) -> Result
 }
 
 impl Walk {
-    /// Takes in a segment up to `limit`. All of it is durable if another follows; else it may end in a torn tail,
-    /// which is cut.
+    /// Takes in a segment up to `limit`. All of it is durable if another follows; else it may end in a torn
+    /// tail, which is cut.
     fn segment(
         &mut self,
         segment: &Opened,
@@ -158,7 +159,8 @@ impl Walk {
         Ok(())
     }
 
-    /// A segment begins behind its previous entry, whatever stood above it; a snapshot may have taken it further.
+    /// A segment begins behind its previous entry, whatever stood above it; a snapshot may have taken it
+    /// further.
     fn open(&mut self, opening: &Opening) {
         self.hard_state = opening.hard_state;
         let before = previous(opening);
@@ -168,8 +170,8 @@ impl Walk {
         }
     }
 
-    /// A log that lacks the checkpoint's entry is of no use. Commit never points beyond what is there, and never
-    /// below what is applied.
+    /// A log that lacks the checkpoint's entry is of no use. Commit never points beyond what is there, and
+    /// never below what is applied.
     fn settle(&mut self, checkpoint: LogId) {
         if self.index.term(checkpoint.index) != Some(checkpoint.term) {
             self.index = EntryIndex::new(checkpoint);
@@ -184,16 +186,16 @@ impl Walk {
     }
 }
 
-/// Cuts a segment behind its last record. What is left was perhaps only in the page cache of a killed process, and is
-/// about to be relied upon: so it is synced.
+/// Cuts a segment behind its last record. What is left was perhaps only in the page cache of a killed
+/// process, and is about to be relied upon: so it is synced.
 fn cut(segment: &Opened, offset: u64) -> Result<(), OpenError> {
     let path = &segment.path;
     segment.file.set_length(offset).map_err(OpenError::io("cut", path))?;
     segment.file.sync_data().map_err(OpenError::io("sync", path))
 }
 
-/// Segments that were prepared but not begun can be used again. One that holds proof of durable records has lost its
-/// beginning.
+/// Segments that were prepared but not begun can be used again. One that holds proof of durable records has
+/// lost its beginning.
 pub(super) fn reusable(
     inventory: &mut Inventory,
     disk: &dyn Disk,

@@ -128,7 +128,8 @@ impl Rig {
 
     /// A checkpoint of everything durable; false if the disk failed.
     pub fn checkpoint(&mut self, kind: CheckpointKind) -> bool {
-        // What is applied is committed, and is never replaced: neither by what is durable nor by what is planned.
+        // What is applied is committed, and is never replaced: neither by what is durable nor by what is
+        // planned.
         let durable = &self.states[self.durable].entries;
         let kept = self.states[self.durable..].iter().map(|state| {
             state.entries.iter().zip(durable).take_while(|(planned, durable)| planned == durable).count()

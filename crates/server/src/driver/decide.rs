@@ -31,6 +31,8 @@ pub(crate) struct Decider<E> {
     pub(crate) clock: Clock,
     pub(crate) edge: E,
     pub(crate) metrics: Arc<Metrics>,
+    /// `--warning-apply-duration`.
+    pub(crate) slow_apply: Duration,
 }
 
 impl<E: Edge> Decider<E> {
@@ -39,7 +41,8 @@ impl<E: Edge> Decider<E> {
     /// # Errors
     /// What makes it impossible to go on; the caller ends the process.
     pub(crate) fn run(mut self) -> Result<(), Fatal> {
-        let (workers, threads) = super::workers::start(&self.mailbox, self.metrics.clone()).map_err(|source| Fatal::Threads { source })?;
+        let (workers, threads) = super::workers::start(&self.mailbox, self.metrics.clone())
+            .map_err(|source| Fatal::Threads { source })?;
         let mut replies: HashMap<u64, Reply> = HashMap::new();
         let mut letters = Vec::new();
         let mut output = Output::default();
@@ -52,6 +55,7 @@ impl<E: Edge> Decider<E> {
                 self.member.handle(now, input, &mut output)?;
             }
             self.member.drive(now, &mut output)?;
+            self.watch_time(now.monotonic_ns);
             self.carry_out(&mut output, &workers, &mut replies);
             if output.stopped {
                 break;
@@ -60,6 +64,19 @@ impl<E: Edge> Decider<E> {
         drop(workers);
         threads.into_iter().for_each(|thread| drop(thread.join()));
         Ok(())
+    }
+
+    /// Tells operators when deciding and applying what had come took long.
+    fn watch_time(&self, since_ns: u64) {
+        let took = Duration::from_nanos(self.clock.monotonic_ns().saturating_sub(since_ns));
+        if took > self.slow_apply {
+            self.metrics.events.slow_applies.inc();
+            tracing::warn!(
+                took = format!("{took:?}"),
+                expected_duration = format!("{:?}", self.slow_apply),
+                "apply request took too long"
+            );
+        }
     }
 
     fn carry_out(&self, output: &mut Output, workers: &Workers, replies: &mut HashMap<u64, Reply>) {

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use log::WriteJob;
 use member::Input;
@@ -13,6 +13,9 @@ use member::background::Job;
 
 use super::Mailbox;
 use crate::metrics::Metrics;
+
+/// A sync that takes longer is worth a warning; etcd's limit.
+const SLOW_SYNC: Duration = Duration::from_secs(1);
 
 /// The queues of both threads; dropping it lets them finish and end.
 pub(crate) struct Workers {
@@ -24,7 +27,10 @@ pub(crate) struct Workers {
 ///
 /// # Errors
 /// When the system refuses a thread.
-pub(crate) fn start(mailbox: &Arc<Mailbox>, metrics: Arc<Metrics>) -> std::io::Result<(Workers, Vec<JoinHandle<()>>)> {
+pub(crate) fn start(
+    mailbox: &Arc<Mailbox>,
+    metrics: Arc<Metrics>,
+) -> std::io::Result<(Workers, Vec<JoinHandle<()>>)> {
     let (writes, write_queue) = channel();
     let (jobs, job_queue) = channel();
     let threads = vec![
@@ -49,7 +55,14 @@ fn write_log(queue: &Receiver<WriteJob>, mailbox: &Mailbox, metrics: &Metrics) {
         let jobs = std::iter::once(first).chain(queue.try_iter()).collect();
         let done = WriteJob::run_all(jobs, &|| start.elapsed());
         for took in &done.sync_times {
-            metrics.wal_fsync(*took);
+            metrics.events.wal_fsync.observe(took.as_secs_f64());
+            if *took > SLOW_SYNC {
+                tracing::warn!(
+                    took = format!("{took:?}"),
+                    expected_duration = format!("{SLOW_SYNC:?}"),
+                    "slow fdatasync"
+                );
+            }
         }
         mailbox.send(Input::Written(done));
     }

@@ -1,7 +1,8 @@
 //! From a path to a handler: the one table of the methods that are served.
 //!
-//! A path that is not in the table is answered `Unimplemented` with the method's name, as gRPC servers do.
+//! A path that is not in the table is answered `Unimplemented`, in the words of grpc-go.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
@@ -15,6 +16,8 @@ use tonic::Status;
 use tonic::body::Body;
 use tonic::server::Grpc;
 
+use super::counted::{self, Counted};
+use super::limit::Limited;
 use super::raw::{Encoded, Raw};
 use super::stream::{Requests, Responses};
 use super::{Call, Failure, cluster, kv, lease, maintenance, watch};
@@ -29,12 +32,14 @@ type HttpResponse = Response<Body>;
 #[derive(Clone)]
 pub(crate) struct Dispatch {
     node: Arc<Node>,
+    counted: Arc<BTreeMap<&'static str, Counted>>,
 }
 
 impl Dispatch {
     /// Serves the methods over `node`.
     pub(crate) fn new(node: Arc<Node>) -> Dispatch {
-        Dispatch { node }
+        let counted = Arc::new(counted::table(&node.metrics, node.limits.slow_request));
+        Dispatch { node, counted }
     }
 }
 
@@ -53,27 +58,33 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let node = self.node.clone();
-        Box::pin(async move { Ok(serve(node, request).await) })
+        let counted = self.counted.get(request.uri().path()).cloned();
+        Box::pin(async move {
+            Ok(match counted {
+                Some(counted) => serve(node, counted, request).await,
+                None => unknown(request.uri().path()),
+            })
+        })
     }
 }
 
-async fn serve<B>(node: Arc<Node>, request: Request<B>) -> HttpResponse
+async fn serve<B>(node: Arc<Node>, counted: Counted, request: Request<B>) -> HttpResponse
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
 {
-    let call = match Call::from_headers(request.headers()).and_then(|call| admit(&node, call)) {
+    let call = match Call::from_headers(request.headers()).and_then(|call| admit(&node, &counted, call)) {
         Ok(call) => call,
         Err(failure) => return Status::from(failure).into_http(),
     };
     macro_rules! unary {
         ($handler:path) => {
-            unary(node, request, |node, body| async move { $handler(&node, body).await }).await
+            unary(node, counted, request, |node, body| async move { $handler(&node, body).await }).await
         };
     }
     macro_rules! streaming {
         ($handler:path) => {
-            streaming(node.clone(), request, move |requests| $handler(node, call, requests)).await
+            streaming(node.clone(), counted, request, move |requests| $handler(node, call, requests)).await
         };
     }
     match request.uri().path() {
@@ -100,49 +111,77 @@ where
     }
 }
 
-/// Refuses a call that asked for a leader while there is none, and counts the others.
-fn admit(node: &Node, call: Call) -> Result<Call, Failure> {
-    node.metrics.client_request(&call.client_version);
+/// Refuses a call that asked for a leader while there is none; all are counted by the client's version.
+fn admit(node: &Node, counted: &Counted, call: Call) -> Result<Call, Failure> {
+    node.metrics.events.client_request(counted.is_stream(), &call.client_version);
     if call.require_leader && !node.has_leader() { Err(api::Error::NoLeader.into()) } else { Ok(call) }
 }
 
+/// Refuses what is not in the table: a path of another form, a service or a method nobody knows.
 fn unknown(path: &str) -> HttpResponse {
-    let (service, method) = path.trim_start_matches('/').split_once('/').unwrap_or((path, ""));
-    let message = format!("unknown method {method} for service {service}");
+    let known = |service: &str| {
+        let prefix = format!("/{service}/");
+        methods::ALL.iter().any(|method| method.starts_with(&prefix))
+    };
+    let message = match path.strip_prefix('/').and_then(|path| path.rsplit_once('/')) {
+        None => format!("malformed method name: {path:?}"),
+        Some((service, _)) if !known(service) => format!("unknown service {service}"),
+        Some((service, method)) => format!("unknown method {method} for service {service}"),
+    };
     Status::from(Failure::new(Code::Unimplemented, message)).into_http()
 }
 
-fn grpc(node: &Node) -> Grpc<Raw> {
+/// The body of a request, its messages limited in size.
+fn limited<B>(node: &Node, request: Request<B>) -> Request<Limited<Pin<Box<B>>>> {
     let largest = node.limits.max_request_bytes.saturating_add(MESSAGE_OVERHEAD_BYTES);
-    Grpc::new(Raw).apply_max_message_size_config(Some(largest), None)
+    request.map(|body| Limited::new(Box::pin(body), largest))
 }
 
-async fn unary<B, F, H>(node: Arc<Node>, request: Request<B>, handler: H) -> HttpResponse
+/// The protocol, without a limit of its own.
+fn grpc() -> Grpc<Raw> {
+    Grpc::new(Raw).max_decoding_message_size(usize::MAX)
+}
+
+async fn unary<B, F, H>(node: Arc<Node>, counted: Counted, request: Request<B>, handler: H) -> HttpResponse
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
     H: Fn(Arc<Node>, Bytes) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Result<Encoded, Failure>> + Send + 'static,
 {
-    let mut grpc = grpc(&node);
+    let request = limited(&node, request);
+    let mut grpc = grpc();
     let service = tower::service_fn(move |request: tonic::Request<Bytes>| {
+        let mut underway = counted.begin();
+        underway.received();
         let answer = handler(node.clone(), request.into_inner());
-        async move { Ok::<_, Status>(tonic::Response::new(answer.await?)) }
+        async move {
+            let answer = answer.await;
+            underway.ended(answer.as_ref().map(|_| underway.sent()));
+            Ok::<_, Status>(tonic::Response::new(answer?))
+        }
     });
     grpc.unary(service, request).await
 }
 
-async fn streaming<B, F, H>(node: Arc<Node>, request: Request<B>, handler: H) -> HttpResponse
+async fn streaming<B, F, H>(
+    node: Arc<Node>,
+    counted: Counted,
+    request: Request<B>,
+    handler: H,
+) -> HttpResponse
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
     H: FnOnce(Requests) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Result<Responses, Failure>> + Send + 'static,
 {
-    let mut grpc = grpc(&node);
+    let request = limited(&node, request);
+    let mut grpc = grpc();
     let service = tower::service_fn(move |request: tonic::Request<tonic::Streaming<Bytes>>| {
+        let underway = counted.begin();
         let answer = (handler.clone())(Requests::new(request.into_inner()));
-        async move { Ok::<_, Status>(tonic::Response::new(answer.await?)) }
+        async move { Ok::<_, Status>(tonic::Response::new(answer.await?.counted_by(underway))) }
     });
     grpc.streaming(service, request).await
 }

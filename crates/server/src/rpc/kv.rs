@@ -1,7 +1,7 @@
 //! The KV service.
 //!
-//! Reads are served right here, on the worker that took them, once the local state is fresh enough. Writes are proposed as
-//! they came: the request's own bytes are what the log keeps.
+//! Reads are served right here, on the worker that took them, once the local state is fresh enough. Writes
+//! are proposed as they came: the request's own bytes are what the log keeps.
 
 use std::sync::Arc;
 
@@ -101,7 +101,7 @@ pub(super) async fn range_stream(
     call: Call,
     mut requests: Requests,
 ) -> Result<Responses, Failure> {
-    let request: pb::RangeRequest = match requests.next().await {
+    let request: pb::RangeRequest = match requests.next().await? {
         Some(body) => decode(body)?,
         None => return Err(Failure::new(api::Code::InvalidArgument, "the request is missing")),
     };

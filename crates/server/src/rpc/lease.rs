@@ -64,7 +64,12 @@ pub(super) async fn time_to_live(node: &Node, body: Bytes) -> Result<Encoded, Fa
 
 pub(super) async fn leases(node: &Node, body: Bytes) -> Result<Encoded, Failure> {
     decode::<pb::LeaseLeasesRequest>(body)?;
-    let leases = node.reader.leases(i64::MIN, usize::MAX).into_iter().map(|lease| pb::LeaseStatus { id: lease.id }).collect();
+    let leases = node
+        .reader
+        .leases(i64::MIN, usize::MAX)
+        .into_iter()
+        .map(|lease| pb::LeaseStatus { id: lease.id })
+        .collect();
     Ok(Encoded::message(&pb::LeaseLeasesResponse { header: Some(node.header_now()), leases }))
 }
 
@@ -90,7 +95,7 @@ pub(super) async fn keep_alive(
 }
 
 async fn renew_all(node: &Node, mut requests: Requests, sink: &Sink) -> Result<(), Failure> {
-    while let Some(body) = requests.next().await {
+    while let Some(body) = requests.next().await? {
         let request: pb::LeaseKeepAliveRequest = decode(body)?;
         // The header is of the moment before: a renewal must not look later than a revocation that beat it.
         let header = Some(node.header_now());

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use member::Input;
 use member::batch::Kind;
 use pb::alarm_request::AlarmAction;
-use store::{HashKvStep, Reply};
+use store::{HashKvReply, Reply};
 
 use super::{Encoded, Failure, decode};
 use crate::node::Node;
@@ -17,6 +17,7 @@ const REPORTED_QUOTA_BYTES: i64 = 2 * 1024 * 1024 * 1024;
 pub(super) async fn alarm(node: &Node, body: Bytes) -> Result<Encoded, Failure> {
     let request: pb::AlarmRequest = decode(body.clone())?;
     let alarms = if request.action == AlarmAction::Get as i32 {
+        node.linearize().await?;
         let all = request.alarm == pb::AlarmType::None as i32;
         node.reader.alarms().into_iter().filter(|alarm| all || alarm.alarm == request.alarm).collect()
     } else {
@@ -55,7 +56,8 @@ pub(super) async fn status(node: &Node, body: Bytes) -> Result<Encoded, Failure>
     Ok(Encoded::message(&response))
 }
 
-/// As Go prints an alarm: fields that are zero are left out. (It puts one or two spaces between them, by the build.)
+/// As Go prints an alarm: fields that are zero are left out. (It puts one or two spaces between them, by the
+/// build.)
 fn alarm_text(alarm: &pb::AlarmMember) -> String {
     let mut fields = Vec::new();
     if alarm.member_id != 0 {
@@ -80,21 +82,18 @@ pub(super) async fn defragment(node: &Node, body: Bytes) -> Result<Encoded, Fail
 pub(super) async fn hash(node: &Node, body: Bytes) -> Result<Encoded, Failure> {
     decode::<pb::HashRequest>(body)?;
     let (_, hash) = node.reader.state_hash();
-    Ok(Encoded::message(&pb::HashResponse { header: Some(node.header_now()), hash: (hash ^ (hash >> 32)) as u32 }))
+    Ok(Encoded::message(&pb::HashResponse {
+        header: Some(node.header_now()),
+        hash: (hash ^ (hash >> 32)) as u32,
+    }))
 }
 
 pub(super) async fn hash_kv(node: &Node, body: Bytes) -> Result<Encoded, Failure> {
     let request: pb::HashKvRequest = decode(body)?;
-    let mut hashing = node.reader.hash_kv(request.revision)?;
-    loop {
-        match hashing.step() {
-            HashKvStep::More => tokio::task::yield_now().await,
-            HashKvStep::Done { hash, hash_revision, compact_revision, revision } => {
-                let header = Some(node.header(revision));
-                return Ok(Encoded::message(&pb::HashKvResponse { header, hash, compact_revision, hash_revision }));
-            }
-        }
-    }
+    let HashKvReply { hash, compact_revision, hash_revision, revision } =
+        node.hash_kv(request.revision).await?;
+    let header = Some(node.header(revision));
+    Ok(Encoded::message(&pb::HashKvResponse { header, hash, compact_revision, hash_revision }))
 }
 
 pub(super) async fn move_leader(node: &Node, body: Bytes) -> Result<Encoded, Failure> {

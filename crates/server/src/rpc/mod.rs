@@ -5,10 +5,12 @@
 //! bytes. None of them knows HTTP/2 or tonic's body types, so the layer below can be exchanged.
 
 mod cluster;
+mod counted;
 mod dispatch;
 mod failure;
 mod kv;
 mod lease;
+mod limit;
 mod maintenance;
 mod raw;
 mod stream;

@@ -9,23 +9,23 @@ use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 
 /// An encoded message in pieces, sent one behind the other.
 #[derive(Clone, Debug, Default)]
-pub struct Encoded(pub Vec<Bytes>);
+pub(crate) struct Encoded(pub(crate) Vec<Bytes>);
 
 impl Encoded {
     /// Encodes a whole message as one piece.
-    pub fn message(message: &impl prost::Message) -> Encoded {
+    pub(crate) fn message(message: &impl prost::Message) -> Encoded {
         Encoded(vec![message.encode_to_vec().into()])
     }
 
     /// Bytes of all pieces.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.0.iter().map(Bytes::len).sum()
     }
 }
 
 /// The codec; it has no state.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Raw;
+pub(super) struct Raw;
 
 impl Codec for Raw {
     type Encode = Encoded;

@@ -11,6 +11,7 @@ use futures_core::Stream;
 use tokio::sync::mpsc;
 use tonic::Status;
 
+use super::counted::Underway;
 use super::{Encoded, Failure};
 
 /// Messages that may wait between a handler and its connection. Small: what waits here can no longer be coalesced.
@@ -24,18 +25,24 @@ impl Requests {
         Requests(inner)
     }
 
-    /// The next message; `None` when the client is done or gone.
-    pub(super) async fn next(&mut self) -> Option<Bytes> {
-        self.0.message().await.ok().flatten()
+    /// The next message; `None` when the client has no more, though it may still listen.
+    ///
+    /// # Errors
+    /// When the client broke the protocol, or is gone.
+    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
+        Ok(self.0.message().await?)
     }
 }
 
 /// The server's messages, as the connection pulls them.
-pub(super) struct Responses(mpsc::Receiver<Result<Encoded, Status>>);
+pub(super) struct Responses {
+    messages: mpsc::Receiver<Result<Encoded, Failure>>,
+    underway: Option<Underway>,
+}
 
 /// The handler's end of [`Responses`].
 #[derive(Clone)]
-pub(super) struct Sink(mpsc::Sender<Result<Encoded, Status>>);
+pub(super) struct Sink(mpsc::Sender<Result<Encoded, Failure>>);
 
 /// The client went away; the handler ends.
 #[derive(Debug)]
@@ -44,7 +51,7 @@ pub(super) struct Gone;
 /// A new response stream and its sink.
 pub(super) fn responses() -> (Sink, Responses) {
     let (sender, receiver) = mpsc::channel(RESPONSES_WAITING);
-    (Sink(sender), Responses(receiver))
+    (Sink(sender), Responses { messages: receiver, underway: None })
 }
 
 impl Sink {
@@ -56,7 +63,7 @@ impl Sink {
     /// Ends the stream with a status.
     pub(super) async fn fail(&self, failure: Failure) {
         // A client that is gone does not need to hear it.
-        let _ = self.0.send(Err(failure.into())).await;
+        let _ = self.0.send(Err(failure)).await;
     }
 
     /// Completes when the client has gone.
@@ -65,10 +72,28 @@ impl Sink {
     }
 }
 
+impl Responses {
+    /// Counts the messages and the end of this stream.
+    pub(super) fn counted_by(self, underway: Underway) -> Responses {
+        Responses { underway: Some(underway), ..self }
+    }
+
+    fn count(&mut self, next: Option<&Result<Encoded, Failure>>) {
+        let Some(underway) = &mut self.underway else { return };
+        match next {
+            Some(Ok(_)) => underway.sent(),
+            Some(Err(failure)) => underway.ended(Err(failure)),
+            None => underway.ended(Ok(())),
+        }
+    }
+}
+
 impl Stream for Responses {
     type Item = Result<Encoded, Status>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.0.poll_recv(context)
+        let next = std::task::ready!(self.messages.poll_recv(context));
+        self.count(next.as_ref());
+        Poll::Ready(next.map(|message| message.map_err(Status::from)))
     }
 }

@@ -1,7 +1,7 @@
 //! Compares of transactions.
 //!
-//! All but compares of values are answered by the index. For values, length and checksum often decide alone that two
-//! are not equal; else the bytes are needed, and [`prefetch`] has read them.
+//! All but compares of values are answered by the index. For values, length and checksum often decide alone
+//! that two are not equal; else the bytes are needed, and [`prefetch`] has read them.
 
 use std::convert::Infallible;
 
@@ -15,11 +15,11 @@ use crate::command::Command;
 use crate::compare::{decided_by_checksum, holds_for, holds_for_none};
 use crate::index::{Index, Version};
 use crate::range::bounds;
-use crate::state::{Shared, read};
+use crate::state::Shared;
 use crate::types::{Damaged, ValueRef};
 
-/// Reads every value that a compare of `commands` may need and that is there now. Values that the batch itself writes
-/// need no reading: they lie in its payload.
+/// Reads every value that a compare of `commands` may need and that is there now. Values that the batch
+/// itself writes need no reading: they lie in its payload.
 ///
 /// It may read more than turns out to be needed, since the batch's own writes can make a compare moot.
 pub(super) fn prefetch(shared: &Shared, commands: &[Command]) -> Result<Prefetched, Damaged> {
@@ -44,8 +44,8 @@ pub(super) fn prefetch(shared: &Shared, commands: &[Command]) -> Result<Prefetch
             });
         }
     }
-    let bytes = wanted.iter().map(|value| Ok((value.place, read(&*shared.values, value)?)));
-    bytes.collect()
+    let bytes = shared.values.read_many(&wanted)?;
+    Ok(wanted.iter().map(|value| value.place).zip(bytes).collect())
 }
 
 /// The compares of values in `request` and below, whichever branches will be taken.

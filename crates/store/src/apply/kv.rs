@@ -38,8 +38,8 @@ impl Batch<'_> {
         self.state.index.record(key).map(|record| record.newest()).filter(|version| !version.is_tombstone())
     }
 
-    /// Carries out a put that was checked. If an earlier operation of the same transaction deleted the key, keeping
-    /// its value or lease keeps nothing.
+    /// Carries out a put that was checked. If an earlier operation of the same transaction deleted the key,
+    /// keeping its value or lease keeps nothing.
     pub(super) fn write(&mut self, request: &pb::PutRequest, changes: &mut Changes) -> PutReply {
         self.counts.puts += 1;
         let keeps = request.ignore_value || request.ignore_lease;
@@ -61,7 +61,8 @@ impl Batch<'_> {
         }
         self.state.key_hash = self.state.key_hash.wrapping_add(key_part(&request.key, &newest));
         let kv = kv_ref(request.key.clone(), &newest);
-        // As in etcd, what begins a generation comes after nothing, also when the same revision ended the one before.
+        // As in etcd, what begins a generation comes after nothing, also when the same revision ended the one
+        // before.
         let begins = newest.create == revision.main;
         let prev = || self.before_revision(&request.key, written.slot, written.previous, revision.main);
         let prev = if begins { None } else { prev() };
@@ -118,8 +119,8 @@ impl Batch<'_> {
         self.state.key_hash = self.state.key_hash.wrapping_sub(key_part(key, old));
     }
 
-    /// The version an event's previous value comes from: the one before its *revision*. That is the version it
-    /// replaced, unless one transaction changed a key twice.
+    /// The version an event's previous value comes from: the one before its *revision*. That is the version
+    /// it replaced, unless one transaction changed a key twice.
     fn before_revision(&self, key: &Bytes, slot: u32, replaced: Option<Version>, main: i64) -> Option<KvRef> {
         let old = match replaced {
             Some(old) if old.revision.main < main => Some(old),

@@ -39,10 +39,10 @@ impl Batch<'_> {
     /// Records remainders; leases that are gone are skipped.
     pub(super) fn lease_checkpoint(&mut self, request: &pb::LeaseCheckpointRequest) -> Reply {
         for checkpoint in &request.checkpoints {
-            if self.state.lessor.checkpoint(checkpoint.id, checkpoint.remaining_ttl) {
-                self.state.dirty.lease(checkpoint.id);
-                let remaining = checkpoint.remaining_ttl.max(0);
-                self.leases.push(LeaseChange::Checkpointed { id: checkpoint.id, remaining });
+            let id = checkpoint.id;
+            if let Some(remaining) = self.state.lessor.checkpoint(id, checkpoint.remaining_ttl) {
+                self.state.dirty.lease(id);
+                self.leases.push(LeaseChange::Checkpointed { id, remaining });
             }
         }
         Reply::LeaseCheckpoint { revision: self.state.revision }

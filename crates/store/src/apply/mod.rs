@@ -1,9 +1,9 @@
 //! Applying a batch: one write section, in which every command has its defined outcome.
 //!
-//! Apply is a function of the state and the batch. The one thing it needs from outside are the bytes of values that a
-//! transaction compares, and those can be damaged on this member alone. So they are read *first*, by
-//! [`compare::prefetch`], while nothing has changed; if one is damaged the caller hears which, heals it and calls
-//! again. From then on nothing can fail.
+//! Apply is a function of the state and the batch. The one thing it needs from outside are the bytes of
+//! values that a transaction compares, and those can be damaged on this member alone. So they are read
+//! *first*, by [`compare::prefetch`], while nothing has changed; if one is damaged the caller hears which,
+//! heals it and calls again. From then on nothing can fail.
 
 mod compare;
 mod kv;
@@ -40,13 +40,18 @@ pub(crate) fn batch(
         values: &*shared.values,
         ctx,
         prefetched: &prefetched,
+        answered: false,
         counts: Counts::default(),
         events: Vec::with_capacity(commands.len()),
         leases: Vec::new(),
         alarms_changed: false,
         cluster_changed: false,
     };
-    let outcomes: Vec<Outcome> = commands.iter().map(|command| batch.command(command)).collect();
+    let mut outcomes: Vec<Outcome> = Vec::with_capacity(commands.len());
+    for (nth, command) in commands.iter().enumerate() {
+        batch.answered = ctx.answered.get(nth).copied().unwrap_or(false);
+        outcomes.push(batch.command(command));
+    }
     let Batch { counts, events, leases, alarms_changed, cluster_changed, .. } = batch;
     state.applied = Position { index: ctx.index, term: ctx.term };
     shared.publish(&state);
@@ -81,6 +86,8 @@ struct Batch<'a> {
     values: &'a dyn Values,
     ctx: &'a BatchContext<'a>,
     prefetched: &'a Prefetched,
+    /// Whether somebody here waits for the reply to the present command.
+    answered: bool,
     counts: Counts,
     events: Vec<Event>,
     leases: Vec<LeaseChange>,

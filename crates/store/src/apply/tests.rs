@@ -1,3 +1,7 @@
+//! Applying commands, one rule of etcd's a test.
+
+mod etcd;
+
 use api::Error;
 use api::etcdserverpb as pb;
 use api::etcdserverpb::compare::{CompareResult, CompareTarget, TargetUnion};
@@ -80,6 +84,34 @@ fn events_carry_what_was_before_the_revision() {
         applied.events.iter().map(|event| event.prev.as_ref().map(|kv| kv.mod_revision.main)).collect();
     assert_eq!(prev, [Some(2), None, Some(3), Some(4)]);
     assert_eq!(applied.revision, 5);
+}
+
+#[test]
+fn an_event_that_begins_a_generation_carries_nothing_before() {
+    let mut bench = Bench::new();
+    bench.put("a", "1");
+    let again = txn(
+        vec![],
+        vec![Request::RequestTxn(txn(
+            vec![],
+            vec![
+                Request::RequestDeleteRange(delete_request("a", "")),
+                Request::RequestPut(put_request("a", "2")),
+            ],
+            vec![],
+        ))],
+        vec![],
+    );
+    let events = bench.apply(vec![Command::Txn(again)]).events;
+    let before = |events: &[crate::Event]| -> Vec<Option<i64>> {
+        events.iter().map(|event| event.prev.as_ref().map(|kv| kv.mod_revision.main)).collect()
+    };
+    assert_eq!(before(&events), [Some(2), None]);
+    for end in ["", "b"] {
+        let range = crate::KeyRange { start: "a".into(), end: end.into() };
+        let (events, _) = crate::History::events(&bench.reader, &range, 3, 10, 10).expect("not compacted");
+        assert_eq!(before(&events), [Some(2), None]);
+    }
 }
 
 #[test]
@@ -261,4 +293,18 @@ fn alarms_refuse_what_they_must() {
     bench.apply(vec![alarm(Deactivate, pb::AlarmType::Corrupt), alarm(Deactivate, pb::AlarmType::Nospace)]);
     assert!(bench.reader.alarms().is_empty());
     assert!(bench.outcome(put("b", "1")).is_ok());
+}
+
+#[test]
+fn ranges_that_nobody_waits_for_are_not_carried_out() {
+    let mut bench = Bench::new();
+    bench.put("a", "1");
+    bench.answers = false;
+    let ops =
+        vec![Request::RequestPut(put_request("b", "1")), Request::RequestRange(range_request("a", "\0"))];
+    let response = txn_response(bench.respond(Command::Txn(txn(vec![], ops, vec![]))));
+    assert_eq!(revision(&response.header), 3);
+    let Some(Op::ResponseRange(range)) = &response.responses[1].response else { panic!() };
+    assert_eq!((revision(&range.header), range.kvs.len()), (3, 0));
+    assert_eq!(bench.reader.counts().keys, 2, "what it writes is written");
 }

@@ -1,5 +1,5 @@
-//! Transactions, in three passes as etcd has them: compare (all nested transactions too, before anything is written),
-//! check, execute. What passed the check cannot fail.
+//! Transactions, in three passes as etcd has them: compare (all nested transactions too, before anything is
+//! written), check, execute. What passed the check cannot fail.
 
 use api::Error;
 use api::etcdserverpb as pb;
@@ -81,9 +81,12 @@ impl Batch<'_> {
 
     /// A range that sees what the transaction wrote so far.
     fn range(&mut self, request: &pb::RangeRequest, changes: &Changes) -> RangeReply {
+        let visible = changes.visible();
+        if !self.answered {
+            return RangeReply { revision: visible, ..RangeReply::default() };
+        }
         self.counts.ranges += 1;
         let shape = Shape::of(request);
-        let visible = changes.visible();
         let main = if request.revision > 0 { request.revision } else { visible };
         let at = Revision { main, sub: u32::MAX };
         let index = &self.state.index;

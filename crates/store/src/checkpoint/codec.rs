@@ -72,8 +72,8 @@ pub(super) fn put_version(out: &mut Vec<u8>, version: &Version) {
     }
 }
 
-/// Reads fields off the front of a frame's body. The frame's checksum held, so what does not fit is a fault of the
-/// writer or a forgery: an error all the same.
+/// Reads fields off the front of a frame's body. The frame's checksum held, so what does not fit is a fault
+/// of the writer or a forgery: an error all the same.
 pub(super) struct Fields<'a>(pub(super) &'a [u8]);
 
 impl<'a> Fields<'a> {

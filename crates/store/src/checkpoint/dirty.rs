@@ -23,8 +23,8 @@ pub(crate) struct Dirty {
 /// The changes themselves.
 #[derive(Default)]
 pub(crate) struct DirtyChanges {
-    /// Slots of keys written since. A slot is noted at its key's first write after the baseline, and once more if it
-    /// was given to another key.
+    /// Slots of keys written since. A slot is noted at its key's first write after the baseline, and once
+    /// more if it was given to another key.
     pub(crate) slots: Vec<u32>,
     /// Keys that lost their last version.
     pub(crate) removed: Vec<Key>,
@@ -35,8 +35,8 @@ pub(crate) struct DirtyChanges {
 }
 
 impl Dirty {
-    /// The revision of the baseline; a key whose newest version is above it has been noted. Without a baseline,
-    /// below every revision.
+    /// The revision of the baseline; a key whose newest version is above it has been noted. Without a
+    /// baseline, below every revision.
     pub(crate) fn baseline(&self) -> i64 {
         self.baseline.map_or(i64::MIN, |baseline| baseline.revision)
     }

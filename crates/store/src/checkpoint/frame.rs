@@ -8,7 +8,8 @@ use super::RestoreError;
 
 const HEADER_BYTES: usize = 9;
 
-/// No frame is longer: chunks are cut near 64 KiB, and only a key with a very long history makes a larger one.
+/// No frame is longer: chunks are cut near 64 KiB, and only a key with a very long history makes a larger
+/// one.
 const BODY_BYTES_MAX: usize = 1 << 30;
 
 /// What a frame holds.

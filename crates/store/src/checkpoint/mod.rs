@@ -1,11 +1,13 @@
 //! Checkpoints: the whole state as bytes, or what changed since the one before.
 //!
-//! A *base* holds everything, a *delta* what changed since the checkpoint before it began. [`restore`] takes a base and
-//! any number of deltas. The format is described to the byte in `docs/internals/store-checkpoint.md`.
+//! A *base* holds everything, a *delta* what changed since the checkpoint before it began. [`restore()`]
+//! takes a base and any number of deltas. The format is described to the byte in
+//! `docs/internals/store-checkpoint.md`.
 //!
-//! A checkpoint is consistent at the applied point where it began although it is written while commands are applied:
-//! the versions of a key that existed then can be told by their revisions, and nothing is purged meanwhile. Only
-//! small things are copied at the beginning: lists of what changed, members, alarms, and for a base the leases.
+//! A checkpoint is consistent at the applied point where it began although it is written while commands are
+//! applied: the versions of a key that existed then can be told by their revisions, and nothing is purged
+//! meanwhile. Only small things are copied at the beginning: lists of what changed, members, alarms, and for
+//! a base the leases.
 
 mod codec;
 mod dirty;
@@ -18,6 +20,7 @@ mod tests;
 
 use std::sync::Arc;
 
+use dirty::Baseline;
 pub(crate) use dirty::Dirty;
 pub use restore::RestoreError;
 pub(crate) use restore::restore;
@@ -30,20 +33,29 @@ use crate::types::Values;
 /// The format this version writes, and the only one it reads.
 pub(crate) const FORMAT_VERSION: u16 = 1;
 
-/// Base or delta.
+/// What a checkpoint holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CheckpointKind {
     /// The whole state.
     Base,
-    /// What changed since the last checkpoint began.
+    /// What changed since the checkpoint before it began.
     Delta,
 }
 
 /// See [`Store::begin_checkpoint`](crate::Store::begin_checkpoint).
 pub(crate) fn begin(shared: &Arc<Shared>, kind: CheckpointKind) -> CheckpointSource {
     let mut state = shared.state.write();
+    let baseline = Baseline { position: state.applied, revision: state.revision };
+    let changed = state.dirty.rebase(baseline).filter(|_| kind == CheckpointKind::Delta);
     let pin = shared.pin(state.purged);
-    CheckpointSource::new(Arc::clone(shared), &mut state, kind, pin)
+    CheckpointSource::new(Arc::clone(shared), &state, changed, pin)
+}
+
+/// See [`Store::begin_snapshot`](crate::Store::begin_snapshot).
+pub(crate) fn begin_detached(shared: &Arc<Shared>) -> CheckpointSource {
+    let state = shared.state.read();
+    let pin = shared.pin(state.purged);
+    CheckpointSource::new(Arc::clone(shared), &state, None, pin)
 }
 
 /// Takes all references of a restored state.

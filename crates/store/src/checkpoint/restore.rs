@@ -185,8 +185,11 @@ impl Restore {
         self.key.clear();
         while !fields.is_empty() {
             fields.key(&mut self.key)?;
-            let count: u64 = fields.number()?;
-            for _ in 0..count {
+            let head: u64 = fields.number()?;
+            if head & 1 == 1 {
+                self.index.remove(&self.key);
+            }
+            for _ in 0..head >> 1 {
                 let version = fields.version()?;
                 if !self.index.push(&self.key, version) {
                     return Err(RestoreError::Malformed("versions or keys are out of order"));

@@ -22,8 +22,8 @@ pub(super) const MAGIC: [u8; 4] = *b"STLC";
 /// Entries of lists in one frame; a few dozen bytes each.
 const LIST_CHUNK: usize = 2_000;
 
-/// A checkpoint being written: an iterator over its chunks. It may be moved to another thread. While it lives nothing
-/// is purged.
+/// A checkpoint being written: an iterator over its chunks. It may be moved to another thread. While it lives
+/// nothing is purged.
 pub struct CheckpointSource {
     shared: Arc<Shared>,
     kind: CheckpointKind,
@@ -38,6 +38,8 @@ pub struct CheckpointSource {
     moved: std::vec::IntoIter<(Key, Revision, u64)>,
     keys: KeysLeft,
     keys_written: u64,
+    /// The state's count when this began.
+    installs: u64,
     ended: bool,
     _pin: Pin,
 }
@@ -51,15 +53,14 @@ enum KeysLeft {
 }
 
 impl CheckpointSource {
+    /// A delta of what `changed` since its baseline, or a base.
     pub(super) fn new(
         shared: Arc<Shared>,
-        state: &mut State,
-        kind: CheckpointKind,
+        state: &State,
+        changed: Option<(Baseline, DirtyChanges)>,
         pin: Pin,
     ) -> CheckpointSource {
         let (position, revision) = (state.applied, state.revision);
-        let changed = state.dirty.rebase(Baseline { position, revision });
-        let changed = changed.filter(|_| kind == CheckpointKind::Delta);
         let kind = if changed.is_some() { CheckpointKind::Delta } else { CheckpointKind::Base };
         let baseline = changed.as_ref().map(|(baseline, _)| *baseline);
         let head = vec![header(state, kind, baseline), frame(FrameKind::Small, &small(state))];
@@ -89,12 +90,13 @@ impl CheckpointSource {
             moved: changes.moved.into_iter(),
             keys,
             keys_written: 0,
+            installs: state.installs,
             ended: false,
             _pin: pin,
         }
     }
 
-    /// Base or delta.
+    /// What it holds; a base where a delta was asked for but has nothing to follow.
     pub fn kind(&self) -> CheckpointKind {
         self.kind
     }
@@ -121,6 +123,10 @@ impl CheckpointSource {
         let limits = self.shared.limits;
         while chunk.body.is_empty() {
             let state = self.shared.state.read();
+            if state.installs != self.installs {
+                self.ended = true;
+                return None;
+            }
             self.keys = match std::mem::replace(&mut self.keys, KeysLeft::None) {
                 KeysLeft::None => return None,
                 KeysLeft::From(start) => {
@@ -186,7 +192,8 @@ impl KeysChunk {
         self.body.len() >= self.max_bytes
     }
 
-    /// Adds the record's versions of this checkpoint, unless the chunk is full: then the walk comes back to it.
+    /// Adds the record's versions of this checkpoint, unless the chunk is full: then the walk comes back to
+    /// it.
     fn add(&mut self, record: &Record) -> ControlFlow<()> {
         if self.is_full() {
             return ControlFlow::Break(());
@@ -199,7 +206,10 @@ impl KeysChunk {
             return ControlFlow::Continue(());
         }
         put_key(&mut self.body, self.before.as_slice(), record.key());
-        put_number(&mut self.body, count as u64);
+        // Purging drops from the oldest on. If it reached past the baseline, what is here is all there is of
+        // the key.
+        let whole = count == record.versions().filter(|version| version.revision <= self.until).count();
+        put_number(&mut self.body, (count as u64) << 1 | u64::from(whole));
         for version in record.versions().filter(wanted) {
             put_version(&mut self.body, &version);
         }

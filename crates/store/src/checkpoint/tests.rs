@@ -1,1 +1,268 @@
+//! Checkpoints: the bytes, damage, chains.
 
+use std::sync::Arc;
+
+use api::etcdserverpb as pb;
+use bytes::Bytes;
+
+use super::frame::{FrameKind, frame};
+use super::*;
+use crate::testing::{Bench, grant, put_request, range_request, small_limits};
+use crate::{Command, Member, MemberChange, Position, Reader, Store};
+
+/// A store with some of everything.
+fn rich() -> Bench {
+    let mut bench = Bench::new();
+    let member = Member {
+        id: 0xABCD,
+        name: "m0".into(),
+        peer_urls: vec!["http://10.0.0.1:2380".into()],
+        client_urls: vec!["http://10.0.0.1:2379".into()],
+        learner: false,
+        incarnation: 0x77,
+    };
+    let next = |bench: &Bench| Position { index: bench.reader.applied().index + 1, term: 1 };
+    let at = next(&bench);
+    bench.store.apply_member_change(at, MemberChange::Add(member.clone())).unwrap();
+    let other = Member { id: 0xBEEF, peer_urls: vec![], client_urls: vec![], learner: true, ..member };
+    let at = next(&bench);
+    bench.store.apply_member_change(at, MemberChange::Add(other)).unwrap();
+    let at = next(&bench);
+    bench.store.apply_member_change(at, MemberChange::Remove { id: 0xBEEF }).unwrap();
+    let version = api::membershippb::ClusterVersionSetRequest { ver: "3.7.0".into() };
+    bench.outcome(Command::ClusterVersionSet(version)).unwrap();
+    let alarm = pb::AlarmRequest { action: 1, member_id: 0xABCD, alarm: 1 };
+    bench.outcome(grant(-5, 60)).unwrap();
+    bench.outcome(grant(6, 600)).unwrap();
+    bench
+        .outcome(Command::Put(pb::PutRequest { lease: -5, ..put_request("/registry/a", "leased") }))
+        .unwrap();
+    bench.put("/registry/b", "first");
+    bench.put("/registry/b", "second");
+    bench.put("empty", "");
+    bench.delete("/registry/a", "/registry/c");
+    bench.put("/registry/b", "again");
+    bench.outcome(Command::Alarm(alarm)).unwrap();
+    bench
+}
+
+fn base(bench: &mut Bench) -> Vec<Bytes> {
+    bench.store.begin_checkpoint(CheckpointKind::Base).collect()
+}
+
+/// Some changes after the base, and the delta with them.
+fn delta(bench: &mut Bench) -> Vec<Bytes> {
+    bench.outcome(Command::Alarm(pb::AlarmRequest { action: 2, member_id: 0xABCD, alarm: 1 })).unwrap();
+    let reply = bench.reader.range(&range_request("/registry/b", "")).unwrap();
+    let moved = &reply.kvs[0];
+    assert!(bench.store.relocate(&moved.key, moved.mod_revision, &moved.value, 9 << 32));
+    bench.values.store(9 << 32, &Bytes::from_static(b"again"));
+    bench.outcome(Command::Put(pb::PutRequest { lease: 6, ..put_request("new", "value") })).unwrap();
+    let revision = bench.delete("empty", "");
+    bench.put("new", "er");
+    bench.compact(revision + 1).unwrap();
+    assert!(bench.store.purge_step(100));
+    let revoke = pb::LeaseRevokeRequest { id: -5 };
+    bench.outcome(Command::LeaseRevoke { request: revoke, expiry_term: None }).unwrap();
+    let source = bench.store.begin_checkpoint(CheckpointKind::Delta);
+    assert_eq!(source.kind(), CheckpointKind::Delta);
+    source.collect()
+}
+
+fn restore_bench(bench: &Bench, chunks: &[Bytes]) -> Result<(Store, Reader), RestoreError> {
+    bench.values.forget_references();
+    Store::restore(bench.values.clone(), small_limits(), chunks)
+}
+
+fn hex(chunks: &[Bytes]) -> String {
+    let line = |chunk: &Bytes| chunk.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    chunks.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// The format is what `docs/internals/store-checkpoint.md` says, and stays it.
+#[test]
+fn bytes_are_those_of_the_format_version() {
+    let mut bench = rich();
+    let base = base(&mut bench);
+    assert_eq!(hex(&base), include_str!("../../testdata/checkpoint_base_v1.hex").trim_end());
+    let delta = delta(&mut bench);
+    assert_eq!(hex(&delta), include_str!("../../testdata/checkpoint_delta_v1.hex").trim_end());
+}
+
+#[test]
+fn everything_comes_back() {
+    let mut bench = rich();
+    let mut chain = base(&mut bench);
+    for step in 0..2 {
+        let before = bench.reader.clone();
+        let references = bench.values.references();
+        let (_, reader) = restore_bench(&bench, &chain).unwrap();
+        assert_eq!(bench.values.references(), references);
+        assert_eq!(reader.state_hash(), before.state_hash());
+        assert_eq!(reader.members(), before.members());
+        assert_eq!(reader.alarms(), before.alarms());
+        assert_eq!(reader.cluster_version(), before.cluster_version());
+        assert!(reader.was_removed(0xBEEF));
+        assert_eq!(reader.leases(i64::MIN, 10), before.leases(i64::MIN, 10));
+        assert_eq!(reader.compacted(), before.compacted());
+        assert_eq!(reader.purged(), before.purged());
+        assert_eq!(reader.referenced_bytes(), before.referenced_bytes());
+        assert_eq!(reader.counts().history, before.counts().history);
+        if step == 0 {
+            chain.extend(delta(&mut bench));
+        }
+    }
+    assert_eq!(bench.reader.lease_keys(6), Some(vec![]), "the second put of the key had no lease");
+}
+
+#[test]
+fn chunks_may_be_cut_anywhere() {
+    let mut bench = rich();
+    let chain = [base(&mut bench), delta(&mut bench)].concat();
+    let bytes = chain.concat();
+    for size in [1, 7, 64, bytes.len()] {
+        let state = restore(bytes.chunks(size)).unwrap();
+        assert_eq!(state.hash(), bench.reader.state_hash().1);
+    }
+}
+
+#[test]
+fn damage_is_an_error_wherever_it_is() {
+    let mut bench = rich();
+    let bytes = [base(&mut bench), delta(&mut bench)].concat().concat();
+    for at in 0..bytes.len() {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 0x10;
+        assert!(restore([damaged]).is_err(), "byte {at}");
+    }
+    let base_len = rich_base_len();
+    for len in (0..bytes.len()).filter(|len| *len != base_len) {
+        assert!(restore([&bytes[..len]]).is_err(), "length {len}");
+    }
+}
+
+fn rich_base_len() -> usize {
+    base(&mut rich()).iter().map(Bytes::len).sum()
+}
+
+#[test]
+fn only_a_chain_is_restored() {
+    let mut bench = rich();
+    let base = base(&mut bench);
+    let index = bench.reader.applied().index;
+    let delta = delta(&mut bench);
+    let error = |chunks: Vec<Bytes>| restore(chunks).err().expect("this is no chain");
+    assert_eq!(error(delta.clone()), RestoreError::OutOfOrder { follows: index, after: 0 });
+    let twice = [base.clone(), delta.clone(), delta.clone()].concat();
+    assert!(matches!(error(twice), RestoreError::OutOfOrder { .. }));
+    assert_eq!(error(Vec::new()), RestoreError::Truncated);
+    assert_eq!(error(base[..base.len() - 1].to_vec()), RestoreError::Truncated);
+    let mut without_keys = base.clone();
+    without_keys.remove(base.len() - 2);
+    assert_eq!(error(without_keys), RestoreError::Malformed("keys are missing"));
+}
+
+#[test]
+fn a_later_format_is_refused_by_name() {
+    let mut body = source::MAGIC.to_vec();
+    body.extend(2u16.to_le_bytes());
+    body.resize(71, 0);
+    let error = restore([frame(FrameKind::Header, &body)]).err().unwrap();
+    assert_eq!(error, RestoreError::Version { found: 2 });
+    assert_eq!(error.to_string(), "the checkpoint has format version 2, this Stele reads version 1");
+}
+
+/// Bodies with right checksums and wrong content: errors, not panics.
+#[test]
+fn forged_frames_are_errors() {
+    let mut bench = rich();
+    let base = base(&mut bench);
+    for kind in [FrameKind::Small, FrameKind::Leases, FrameKind::Removed, FrameKind::Moved, FrameKind::Keys] {
+        for fill in [0x00, 0x01, 0x02, 0x7F, 0x80, 0xFF] {
+            for len in 0..24 {
+                let forged = frame(kind, &vec![fill; len]);
+                let mut chunks = base.clone();
+                chunks.insert(base.len() - 1, forged);
+                let _ = restore(chunks);
+            }
+        }
+    }
+}
+
+#[test]
+fn after_an_abandoned_checkpoint_comes_a_base() {
+    let mut bench = rich();
+    assert_eq!(bench.store.begin_checkpoint(CheckpointKind::Delta).kind(), CheckpointKind::Base);
+    assert_eq!(bench.store.begin_checkpoint(CheckpointKind::Delta).kind(), CheckpointKind::Delta);
+    bench.store.abandon_checkpoint();
+    assert_eq!(bench.store.begin_checkpoint(CheckpointKind::Delta).kind(), CheckpointKind::Base);
+}
+
+#[test]
+fn a_delta_follows_a_restored_chain() {
+    let mut bench = rich();
+    let mut chain = base(&mut bench);
+    (bench.store, bench.reader) = restore_bench(&bench, &chain).unwrap();
+    chain.extend(delta(&mut bench));
+    let state = restore(&chain).unwrap();
+    assert_eq!(state.hash(), bench.reader.state_hash().1);
+}
+
+#[test]
+fn nothing_is_purged_while_a_checkpoint_is_written() {
+    let mut bench = rich();
+    let now = bench.reader.current_revision();
+    let source = bench.store.begin_checkpoint(CheckpointKind::Base);
+    bench.compact(now).unwrap();
+    bench.store.purge_step(100);
+    assert_eq!(bench.reader.purged(), -1);
+    drop(source);
+    bench.store.purge_step(100);
+    assert_eq!(bench.reader.purged(), now);
+}
+
+#[test]
+fn an_installed_checkpoint_replaces_the_state_and_its_references() {
+    let mut from = rich();
+    let chunks = base(&mut from);
+    let mut bench = Bench::new();
+    bench.put("old", "value");
+    let mut writing = bench.store.begin_checkpoint(CheckpointKind::Base);
+    let begun: Vec<Bytes> = writing.by_ref().take(1).collect();
+    bench.store.install(&chunks).unwrap();
+    let rest = begun.into_iter().chain(writing);
+    assert_eq!(restore(rest).err(), Some(RestoreError::Truncated), "what it was a checkpoint of is gone");
+    assert_eq!(bench.reader.state_hash(), from.reader.state_hash());
+    assert_eq!(bench.values.references(), from.values.references());
+    assert!(bench.store.install([b"nonsense"]).is_err());
+    assert_eq!(bench.reader.state_hash(), from.reader.state_hash());
+    assert_eq!(Arc::strong_count(&from.values), 2);
+}
+
+/// A half-finished purge had taken a tombstone that the base did not have yet, and the key came back to life.
+#[test]
+fn a_delta_takes_away_what_purging_took() {
+    let mut bench = Bench::new();
+    bench.put("k", "1");
+    let mut chain = base(&mut bench);
+    bench.delete("k", "");
+    bench.put("other", "");
+    bench.put("k", "2");
+    bench.compact(4).unwrap();
+    assert!(!bench.store.purge_step(2), "the purge is not through");
+    chain.extend(bench.store.begin_checkpoint(CheckpointKind::Delta));
+    let (_, reader) = restore_bench(&bench, &chain).unwrap();
+    let at_compaction = pb::RangeRequest { revision: 4, ..range_request("k", "") };
+    assert_eq!(reader.range(&at_compaction).unwrap().count, 0);
+}
+
+#[test]
+fn a_snapshot_leaves_the_chain_alone() {
+    let mut bench = rich();
+    let mut chain = base(&mut bench);
+    bench.put("between", "1");
+    let snapshot: Vec<Bytes> = bench.store.begin_snapshot().collect();
+    assert_eq!(restore(&snapshot).unwrap().hash(), bench.reader.state_hash().1);
+    chain.extend(delta(&mut bench));
+    assert_eq!(restore(&chain).unwrap().hash(), bench.reader.state_hash().1);
+}

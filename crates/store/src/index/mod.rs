@@ -2,14 +2,15 @@
 //!
 //! Three parts share small integers called *slots*:
 //!
-//! - [`Records`] is a slab of 64-byte [`Record`]s, one for each key: the key, its newest version inline and, only when
-//!   there is a need, a box with older versions. The number of a record in the slab is its slot.
-//! - [`tree::Tree`] is a counted B+ tree of slots in key order. It knows which keys are live, so the number of live
-//!   keys in any range costs one descent for each end.
-//! - [`RevisionLog`](crate::revlog::RevisionLog) lists the slot of each change in revision order.
+//! - [`Records`] is a slab of 64-byte [`Record`]s, one for each key: the key, its newest version inline and,
+//!   only when there is a need, a box with older versions. The number of a record in the slab is its slot.
+//! - [`tree::Tree`] is a counted B+ tree of slots in key order. It knows which keys are live, so the number
+//!   of live keys in any range costs one descent for each end.
+//! - [`RevisionLog`] lists the slot of each change in revision order.
 //!
-//! A slot stays valid for as long as its key has any version, thus for as long as the revision log names it; nobody
-//! else may keep one across a release of the lock. What walks in steps remembers the *key* it stopped at.
+//! A slot stays valid for as long as its key has any version, thus for as long as the revision log names it;
+//! nobody else may keep one across a release of the lock. What walks in steps remembers the *key* it stopped
+//! at.
 //!
 //! The index does not know leases, requests or values: only references to values pass through it.
 
@@ -54,8 +55,8 @@ pub(crate) struct Index {
     referenced_bytes: u64,
 }
 
-/// What one retained version is counted as beside its key and value: about what its record, its place in the log
-/// and its share of a checkpoint take. It makes a flood of tiny keys reach the quota too.
+/// What one retained version is counted as beside its key and value: about what its record, its place in the
+/// log and its share of a checkpoint take. It makes a flood of tiny keys reach the quota too.
 pub const VERSION_OVERHEAD_BYTES: u64 = 64;
 
 /// What a write replaced.
@@ -69,21 +70,6 @@ pub(crate) struct Written {
 }
 
 impl Index {
-    /// An index made of its parts, which must agree.
-    fn from_parts(records: Records, tree: Tree, log: RevisionLog) -> Index {
-        let mut index = Index { records, tree, log, versions: 0, referenced_bytes: 0 };
-        let mut totals = (0, 0);
-        for (slot, _) in index.tree.walk(&index.records, &Bounds::ALL) {
-            let record = index.records.get(slot);
-            for version in record.versions() {
-                totals.0 += u64::from(!version.is_tombstone());
-                totals.1 += footprint(record.key(), &version);
-            }
-        }
-        (index.versions, index.referenced_bytes) = totals;
-        index
-    }
-
     /// The slot of `key`, if any version of it is retained.
     pub(crate) fn slot(&self, key: &[u8]) -> Option<u32> {
         let path = self.tree.seek(&self.records, key);
@@ -108,7 +94,7 @@ impl Index {
     /// Records of all keys in `bounds`, dead ones too, in key order (or from its end).
     pub(crate) fn walk<'a>(
         &'a self,
-        bounds: &Bounds<'a>,
+        bounds: &Bounds<'_>,
     ) -> impl DoubleEndedIterator<Item = (&'a Record, bool)> + use<'a> {
         self.tree.walk(&self.records, bounds).map(|(slot, live)| (self.records.get(slot), live))
     }
@@ -171,9 +157,10 @@ impl Index {
 
     /// Takes the oldest entry from the revision log, and drops what it supersedes, as if compacted at `at`.
     ///
-    /// All versions of the entry's key that are older than the entry are dropped (the entry hides them from anyone
-    /// who reads at `at` or later), and so is the entry's own version when it is a tombstone below `at`. Each dropped
-    /// version goes to `dropped`; a key that has no version left is returned. Entries *at* `at` stay in the log.
+    /// All versions of the entry's key that are older than the entry are dropped (the entry hides them from
+    /// anyone who reads at `at` or later), and so is the entry's own version when it is a tombstone below
+    /// `at`. Each dropped version goes to `dropped`; a key that has no version left is returned. Entries *at*
+    /// `at` stay in the log.
     pub(crate) fn purge_entry(
         &mut self,
         revision: Revision,
@@ -186,7 +173,7 @@ impl Index {
         let key_bytes = record.key().len();
         let mut forget = |version: &Version| {
             *versions -= u64::from(!version.is_tombstone());
-            *bytes -= key_bytes as u64 + u64::from(version.value.len) + VERSION_OVERHEAD_BYTES;
+            *bytes -= footprint(key_bytes, version);
             dropped(version);
         };
         record.drop_before(revision, &mut forget);
@@ -203,7 +190,7 @@ impl Index {
     fn remove(&mut self, slot: u32) -> Key {
         let path = self.tree.seek(&self.records, self.records.get(slot).key());
         assert!(path.found, "a slot in use is in the tree");
-        self.tree.remove(&path);
+        self.tree.remove(&self.records, &path);
         self.records.remove(slot).into_key()
     }
 
@@ -240,17 +227,18 @@ impl Index {
 }
 
 /// What a version counts for in [`Index::referenced_bytes`].
-fn footprint(key: &[u8], version: &Version) -> u64 {
-    key.len() as u64 + u64::from(version.value.len) + VERSION_OVERHEAD_BYTES
+fn footprint(key_bytes: usize, version: &Version) -> u64 {
+    key_bytes as u64 + u64::from(version.value.len) + VERSION_OVERHEAD_BYTES
 }
 
 /// Walks the keys of `bounds` until `visit` breaks or `max_keys` were seen. Returns the key to go on from.
 ///
-/// This is how every long walk is cut: the caller holds the read lock for one call, and hands the returned key in
-/// as the start of the next. Keys that come or go in between are no concern of a walk pinned at a revision.
+/// This is how every long walk is cut: the caller holds the read lock for one call, and hands the returned
+/// key in as the start of the next. Keys that come or go in between are no concern of a walk pinned at a
+/// revision.
 pub(crate) fn walk_chunk<'a>(
     index: &'a Index,
-    bounds: &Bounds<'a>,
+    bounds: &Bounds<'_>,
     max_keys: usize,
     mut visit: impl FnMut(&'a Record, bool) -> ControlFlow<()>,
 ) -> Option<Key> {

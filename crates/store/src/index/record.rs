@@ -32,8 +32,8 @@ impl Version {
     }
 }
 
-/// A key and its versions. Older versions, a lease and the upper half of a version number past 32 bits are rare, and
-/// lie in a box.
+/// A key and its versions. Older versions, a lease and the upper half of a version number past 32 bits are
+/// rare, and lie in a box.
 #[derive(Default)]
 pub(crate) struct Record {
     key: Key,
@@ -183,8 +183,8 @@ impl Record {
         }
     }
 
-    /// Drops the oldest version when it is the tombstone of `revision`. Returns whether that left nothing: the key
-    /// is to be removed.
+    /// Drops the oldest version when it is the tombstone of `revision`. Returns whether that left nothing:
+    /// the key is to be removed.
     pub(crate) fn drop_tombstone(&mut self, revision: Revision, dropped: &mut impl FnMut(&Version)) -> bool {
         let oldest = self.version_at(0);
         if oldest.revision != revision || !oldest.is_tombstone() {

@@ -1,12 +1,12 @@
 //! Building an index from checkpoints: in bulk from a sorted base, then key by key from deltas.
 
 use super::tree::{Bounds, Tree};
-use super::{Index, Key, Record, Records, Version};
+use super::{Index, Key, Record, Records, Version, footprint};
 use crate::revlog::RevisionLog;
 use crate::types::Revision;
 
-/// Changes that may be missing from the history of a checkpoint, because they were purged while it was written. Far
-/// more than can be, and still little memory.
+/// Changes that may be missing from the history of a checkpoint, because they were purged while it was
+/// written. Far more than can be, and still little memory.
 const GAPS_MAX: u64 = 1 << 28;
 
 /// An index being restored.
@@ -19,8 +19,8 @@ pub(crate) struct Restoring {
 }
 
 impl Restoring {
-    /// Adds a version. In a base, keys must ascend; each key's versions must ascend, and come after those it has.
-    /// Returns false where they do not.
+    /// Adds a version. In a base, keys must ascend; each key's versions must ascend, and come after those it
+    /// has. Returns false where they do not.
     pub(crate) fn push(&mut self, key: &[u8], version: Version) -> bool {
         if self.tree.is_some() { self.push_delta(key, version) } else { self.push_base(key, version) }
     }
@@ -84,7 +84,7 @@ impl Restoring {
         if self.records.get(slot).is_live() {
             tree.set_live(&path, false);
         }
-        tree.remove(&path);
+        tree.remove(&self.records, &path);
         self.records.remove(slot);
     }
 
@@ -99,8 +99,8 @@ impl Restoring {
         }
     }
 
-    /// The index, with its revision log from `floor` to `revision`; `None` when the versions do not make one. Calls
-    /// `visit` for each record.
+    /// The index, with its revision log from `floor` to `revision`; `None` when the versions do not make one.
+    /// Calls `visit` for each record.
     pub(crate) fn finish(
         mut self,
         floor: i64,
@@ -110,15 +110,21 @@ impl Restoring {
         self.complete_base();
         let tree = self.tree.unwrap_or_default();
         let mut changes = Vec::new();
+        let (mut versions, mut referenced_bytes) = (0, 0);
         for (slot, _) in tree.walk(&self.records, &Bounds::ALL) {
             let record = self.records.get(slot);
             visit(slot, record);
-            let recent = record.versions().rev().take_while(|version| version.revision.main >= floor);
-            changes.extend(recent.map(|version| (version.revision, slot)));
+            for version in record.versions() {
+                versions += u64::from(!version.is_tombstone());
+                referenced_bytes += footprint(record.key().len(), &version);
+                if version.revision.main >= floor {
+                    changes.push(pack(version.revision, slot));
+                }
+            }
         }
         changes.sort_unstable();
         let log = build_log(&changes, revision)?;
-        Some(Index::from_parts(self.records, tree, log))
+        Some(Index { records: self.records, tree, log, versions, referenced_bytes })
     }
 }
 
@@ -130,27 +136,40 @@ fn push_version(record: &mut Record, version: Version) -> bool {
     ascends
 }
 
-fn build_log(changes: &[(Revision, u32)], revision: i64) -> Option<RevisionLog> {
+/// A change as one number that sorts by revision: sorting is most of the work of a restore.
+fn pack(revision: Revision, slot: u32) -> u128 {
+    (revision.main as u128) << 64 | u128::from(revision.sub) << 32 | u128::from(slot)
+}
+
+fn unpack(change: u128) -> (Revision, u32) {
+    (Revision { main: (change >> 64) as i64, sub: (change >> 32) as u32 }, change as u32)
+}
+
+fn build_log(changes: &[u128], revision: i64) -> Option<RevisionLog> {
     let mut log = RevisionLog::default();
-    let (Some((first, _)), Some((last, _))) = (changes.first(), changes.last()) else {
+    let (Some(first), Some(last)) = (changes.first(), changes.last()) else {
         return (revision == 1).then_some(log);
     };
+    let (first, last) = (unpack(*first).0, unpack(*last).0);
     if first.main < 1 || last.main != revision {
         return None;
     }
-    let mut gaps = (last.main - first.main) as u64;
-    for pair in changes.windows(2) {
-        let same = pair[0].0.main == pair[1].0.main;
-        gaps += u64::from(pair[1].0.sub - if same { pair[0].0.sub.min(pair[1].0.sub) } else { 0 });
-        if pair[0].0 == pair[1].0 {
+    let mut entries = (last.main - first.main) as u64 + 1;
+    let mut before = Revision::default();
+    for change in changes {
+        let (revision, _) = unpack(*change);
+        if revision == before {
             return None;
         }
+        entries += u64::from(revision.sub - if revision.main == before.main { before.sub } else { 0 });
+        before = revision;
     }
-    if gaps.saturating_sub(changes.len() as u64) > GAPS_MAX {
+    if entries - changes.len() as u64 > GAPS_MAX {
         return None;
     }
-    for (revision, slot) in changes {
-        log.push_after_gaps(*revision, *slot);
+    for change in changes {
+        let (revision, slot) = unpack(*change);
+        log.push_after_gaps(revision, slot);
     }
     Some(log)
 }

@@ -1,7 +1,7 @@
 //! Values by small integer, in chunks: growing never moves what is there, so it never stalls on a large copy.
 
-/// Memory of a chunk, about. Large enough that the list of chunks stays in cache, small enough that a chunk is
-/// allocated in microseconds and wastes little in a small store.
+/// Memory of a chunk, about. Large enough that the list of chunks stays in cache, small enough that a chunk
+/// is allocated in microseconds and wastes little in a small store.
 const CHUNK_BYTES: usize = 64 * 1024;
 
 /// See the module.

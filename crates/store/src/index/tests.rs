@@ -1,3 +1,5 @@
+//! What the index takes in memory.
+
 use super::*;
 use crate::types::Revision;
 
@@ -22,6 +24,6 @@ fn a_key_of_eight_bytes_takes_about_eighty_bytes() {
             index.put(&n.to_be_bytes(), Revision { main: main as i64 + 2, sub: 0 }, value(*n), 0);
         }
         let per_key = index.resident_bytes() as f64 / index.live_keys() as f64;
-        assert!(per_key < if random { 82.0 } else { 76.0 }, "{per_key} bytes a key, random order: {random}");
+        assert!(per_key < if random { 84.0 } else { 78.0 }, "{per_key} bytes a key, random order: {random}");
     }
 }

@@ -1,9 +1,9 @@
-//! The replicated part of leases: which there are, what TTL each was granted, what remainder was recorded, and which
-//! keys hang on it.
+//! The replicated part of leases: which there are, what TTL each was granted, what remainder was recorded,
+//! and which keys hang on it.
 //!
-//! No clock: deadlines belong to `member`, which renews and expires. Here a lease only comes, goes, and collects
-//! keys, so a million idle leases cost memory and nothing else. The lease of a key is kept with the key's version;
-//! this module knows the other direction, as slots of the index.
+//! No clock: deadlines belong to `member`, which renews and expires. Here a lease only comes, goes, and
+//! collects keys, so a million idle leases cost memory and nothing else. The lease of a key is kept with the
+//! key's version; this module knows the other direction, as slots of the index.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -68,14 +68,15 @@ impl Lessor {
         Ok(lease.slots.into_iter().collect())
     }
 
-    /// Records remaining seconds; returns whether there is such a lease.
-    pub(crate) fn checkpoint(&mut self, id: i64, remaining: i64) -> bool {
-        let Some(lease) = self.leases.get_mut(&id) else { return false };
+    /// Records remaining seconds, at most the TTL; returns what was recorded, `None` when there is no such
+    /// lease.
+    pub(crate) fn checkpoint(&mut self, id: i64, remaining: i64) -> Option<i64> {
+        let lease = self.leases.get_mut(&id)?;
         let before = part(&info(id, lease));
         lease.remaining = remaining.clamp(0, lease.ttl);
         let after = part(&info(id, lease));
         self.hash = self.hash.wrapping_sub(before).wrapping_add(after);
-        true
+        Some(lease.remaining)
     }
 
     /// Moves the key in `slot` from one lease to another; 0 is none. Leases that are gone are skipped.

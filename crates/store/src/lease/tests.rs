@@ -1,3 +1,5 @@
+//! Leases and their keys.
+
 use super::*;
 
 #[test]
@@ -27,9 +29,10 @@ fn keys_follow_their_lease() {
 fn a_remainder_is_recorded_and_taken_back() {
     let mut lessor = Lessor::default();
     lessor.grant(1, 10).unwrap();
-    assert!(lessor.checkpoint(1, 4));
+    assert_eq!(lessor.checkpoint(1, 4), Some(4));
     assert_eq!(lessor.get(1), Some(LeaseInfo { id: 1, ttl: 10, remaining: 4 }));
-    assert!(lessor.checkpoint(1, 0));
+    assert_eq!(lessor.checkpoint(1, 0), Some(0));
     assert_eq!(lessor.get(1), Some(LeaseInfo { id: 1, ttl: 10, remaining: 0 }));
-    assert!(!lessor.checkpoint(9, 4));
+    assert_eq!(lessor.checkpoint(1, 99), Some(10), "no more than was granted");
+    assert_eq!(lessor.checkpoint(9, 4), None);
 }

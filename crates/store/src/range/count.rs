@@ -1,8 +1,8 @@
 //! Counting keys, now and at older revisions.
 //!
-//! The tree counts live keys of any range in one descent. For an older revision that count is corrected by what the
-//! revision log says happened since: births taken off, deaths put back. When more happened than there are keys in the
-//! range, walking the range is cheaper.
+//! The tree counts live keys of any range in one descent. For an older revision that count is corrected by
+//! what the revision log says happened since: births taken off, deaths put back. When more happened than
+//! there are keys in the range, walking the range is cheaper.
 
 use crate::index::tree::Bounds;
 use crate::index::{Index, walk_chunk};
@@ -47,21 +47,21 @@ impl Count {
         Count { start: bounds.start.to_vec(), end: bounds.end.map(<[u8]>::to_vec), at, way, total }
     }
 
-    /// The count, if at most `max_steps` more keys or changes give it; else `None`, and it is to be called again.
+    /// The count, if at most `max_steps` more keys or changes give it; else `None`, and it is to be called
+    /// again.
     pub(crate) fn advance(&mut self, index: &Index, max_steps: usize) -> Option<u64> {
         match self.way {
             Way::Undo { from, until } => self.undo(index, from, until, max_steps),
             Way::Walk => self.walk(index, max_steps),
             Way::Done => {}
         }
-        let count = || u64::try_from(self.total).expect("a range has no fewer than no keys");
-        matches!(self.way, Way::Done).then(count)
+        // Negative only if another state was installed meanwhile: then no number is right.
+        matches!(self.way, Way::Done).then(|| self.total.max(0) as u64)
     }
 
     fn undo(&mut self, index: &Index, from: Revision, until: i64, max_steps: usize) {
         let bounds = Bounds { start: &self.start, end: self.end.as_deref() };
-        let entries = index.log().iter_from(from.main).skip_while(|entry| entry.revision < from);
-        for (steps, entry) in entries.enumerate() {
+        for (steps, entry) in index.log().iter_at(from).enumerate() {
             if entry.revision.main > until {
                 break;
             }

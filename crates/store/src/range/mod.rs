@@ -1,14 +1,15 @@
 //! Ranges: what a request selects, and in which order.
 //!
-//! etcd gets all keys, then filters, then sorts, then cuts at the limit. Here the same result is had with less work:
-//! a walk in key order, from either end, stops at the limit, and only sorting by something else needs all of the
-//! range. [`Shape`] is that decision. Two of etcd's habits are kept because clients can see them:
+//! etcd gets all keys, then filters, then sorts, then cuts at the limit. Here the same result is had with
+//! less work: a walk in key order, from either end, stops at the limit, and only sorting by something else
+//! needs all of the range. [`Shape`] is that decision. Two of etcd's habits are kept because clients can see
+//! them:
 //!
 //! - A sort target without an order sorts ascending, but *after* the limit has cut the list in key order.
 //! - With `keys_only`, leases are left out unless the target is VALUE.
 //!
 //! Sorting by value needs the values, which are not here: the reply says what is left to do, and
-//! [`resolve`](crate::resolve) does it.
+//! [`resolve`](crate::resolve()) does it.
 
 pub(crate) mod count;
 mod select;
@@ -58,7 +59,8 @@ impl KeyRange {
     }
 }
 
-/// Resolves the special end `\0`. A range with an empty end is a single key, which is [looked up](lone) instead.
+/// Resolves the special end `\0`. A range with an empty end is a single key, which is [looked up](lone)
+/// instead.
 pub(crate) fn bounds<'a>(start: &'a [u8], end: &'a [u8]) -> Bounds<'a> {
     debug_assert!(!end.is_empty(), "a single key is looked up, not walked to");
     Bounds { start, end: (end != [0]).then_some(end) }
@@ -182,9 +184,9 @@ pub(crate) fn check_revision(asked: i64, current: i64, compacted: i64) -> Result
     Ok(revision)
 }
 
-/// Checks the revision a range in a transaction asks for. Unlike outside of one, a negative revision is one that has been
-/// compacted, save that -1 is allowed where nothing has been: etcd compares it with its mark for "never". What is allowed
-/// and not positive means "now".
+/// Checks the revision a range in a transaction asks for. Unlike outside of one, a negative revision is one
+/// that has been compacted, save that -1 is allowed where nothing has been: etcd compares it with its mark
+/// for "never". What is allowed and not positive means "now".
 ///
 /// # Errors
 /// [`Error::FutureRevision`], [`Error::Compacted`]

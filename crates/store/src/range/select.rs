@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::Shape;
 use crate::index::tree::Bounds;
-use crate::index::{Index, Key, Record, Version, walk_chunk};
+use crate::index::{Index, Record, Version, walk_chunk};
 use crate::types::{KvRef, Revision};
 
 /// A range being read: the part that is still to be walked and what was found.
@@ -69,19 +69,20 @@ impl Selection {
     fn advance_backwards(&mut self, index: &Index, max_keys: usize) -> bool {
         let bounds = Bounds { start: &self.start, end: self.end.as_deref() };
         let wanted = self.wanted();
-        let mut last: Option<Key> = None;
-        for (seen, (record, _)) in index.walk(&bounds).rev().enumerate() {
-            if seen == max_keys || self.kvs.len() >= wanted {
-                break;
+        let mut walk = index.walk(&bounds).rev();
+        let mut last = None;
+        for _ in 0..max_keys {
+            if self.kvs.len() >= wanted {
+                return true;
             }
+            let Some((record, _)) = walk.next() else { return true };
             self.kvs.extend(version_of(&self.shape, self.at, record));
-            last = Some(Key::new(record.key()));
+            last = Some(record.key());
         }
-        let complete = self.kvs.len() >= wanted || last.is_none();
         if let Some(key) = last {
-            self.end = Some(key.as_slice().to_vec());
+            self.end = Some(key.to_vec());
         }
-        complete
+        self.kvs.len() >= wanted
     }
 }
 

@@ -1,13 +1,15 @@
-//! HashKV: etcd's own checksum over all versions, so that members, real etcd and exported files can be compared.
+//! HashKV: etcd's own checksum over all versions, so that members, real etcd and exported files can be
+//! compared.
 //!
-//! It begins with the bucket's name, "key"; then come the [versions](crate::version_hash) in the order of revisions. Of
-//! what lies at or below the compact revision, only versions that are still the newest at the asked revision count,
-//! unless no key lives then; tombstones of the compact revision never count.
+//! It begins with the bucket's name, "key"; then come the [versions](crate::version_hash) in the order of
+//! revisions. Of what lies at or below the compact revision, only versions that are still the newest at the
+//! asked revision count, unless no key lives then; tombstones of the compact revision never count.
 //!
-//! Three of etcd's habits are kept because clients can see them. A negative revision is answered as it was asked, and
-//! covers nothing. At the compact revision itself, the answer is the one [noted](crate::purge::CompactionHash) while
-//! that compaction was carried out: it still covers what the compaction put out of reach, and names the compact revision
-//! before it. That note lasts until the process ends.
+//! Three of etcd's habits are kept because clients can see them. A negative revision is answered as it was
+//! asked, and covers nothing. At the compact revision itself, the answer is the one
+//! [noted](crate::purge::CompactionHash) while that compaction was carried out: it still covers what the
+//! compaction put out of reach, and names the compact revision before it. That note lasts until the process
+//! ends.
 
 use api::Error;
 
@@ -33,22 +35,17 @@ pub struct HashKv {
     compacted: i64,
 }
 
-/// Where a HashKV stands.
+/// The answer to a HashKV.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HashKvStep {
-    /// There is more to hash.
-    More,
-    /// Done.
-    Done {
-        /// The hash.
-        hash: u32,
-        /// The revision it covers.
-        hash_revision: i64,
-        /// The compact revision, -1 if there is none.
-        compact_revision: i64,
-        /// The newest revision when it began, for the header.
-        revision: i64,
-    },
+pub struct HashKvReply {
+    /// The hash.
+    pub hash: u32,
+    /// The revision it covers.
+    pub hash_revision: i64,
+    /// The compact revision, -1 if there is none.
+    pub compact_revision: i64,
+    /// The newest revision when it began, for the header.
+    pub revision: i64,
 }
 
 impl Reader {
@@ -98,18 +95,18 @@ fn noted(state: &State, asked: i64) -> Option<(i64, VersionHash)> {
 }
 
 impl HashKv {
-    /// Hashes some more versions.
-    pub fn step(&mut self) -> HashKvStep {
+    /// Hashes some more versions; `None` while there are more.
+    pub fn step(&mut self) -> Option<HashKvReply> {
         let hash = &mut self.hash;
         if self.walk.visit_chunk(STEP_VERSIONS, |key, version| hash.push(key, version)) {
-            return HashKvStep::More;
+            return None;
         }
         self.hash.append(std::mem::take(&mut self.rest));
-        HashKvStep::Done {
+        Some(HashKvReply {
             hash: self.hash.crc(),
             hash_revision: self.revision,
             compact_revision: self.compacted,
             revision: self.header_revision,
-        }
+        })
     }
 }

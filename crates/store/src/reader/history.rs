@@ -80,7 +80,8 @@ impl Past {
     ) -> Option<i64> {
         for (steps, entry) in index.log().iter_from(from).enumerate() {
             let main = entry.revision.main;
-            // Only between revisions, and never before the first: a transaction is whole, and progress is certain.
+            // Only between revisions, and never before the first: a transaction is whole, and progress is
+            // certain.
             let enough = steps >= max_steps || self.events.len() >= max_events;
             if enough && entry.revision.sub == 0 && main > from {
                 return Some(main);

@@ -1,8 +1,8 @@
 //! Reading, from any thread.
 //!
-//! Every read takes the index lock for a bounded number of keys. What needs more pins its revision, lets the writer in
-//! and goes on: a pinned revision is not purged, so the pieces fit together. Reads of the latest revision that fit
-//! one piece, nearly all, pay for no pin.
+//! Every read takes the index lock for a bounded number of keys. What needs more pins its revision, lets the
+//! writer in and goes on: a pinned revision is not purged, so the pieces fit together. Reads of the latest
+//! revision that fit one piece, nearly all, pay for no pin.
 
 mod hash_kv;
 mod history;
@@ -22,7 +22,7 @@ use api::etcdserverpb as pb;
 use bytes::Bytes;
 use parking_lot::RwLockReadGuard;
 
-pub use hash_kv::{HashKv, HashKvStep};
+pub use hash_kv::{HashKv, HashKvReply};
 pub use references::Reference;
 pub use stream::{RangeStream, StreamChunk};
 pub use txn::ReadTxn;
@@ -133,7 +133,8 @@ impl Reader {
         self.shared.compacted.load(Ordering::Acquire)
     }
 
-    /// The revision purging has reached; -1 when there was no purge. A `physical` compaction at C is done at C.
+    /// The revision purging has reached; -1 when there was no purge. A `physical` compaction at C is done at
+    /// C.
     pub fn purged(&self) -> i64 {
         self.shared.state.read().purged
     }
@@ -143,7 +144,8 @@ impl Reader {
         self.shared.state.read().applied
     }
 
-    /// The last applied entry and the hash of the state after it, independent of compaction: equal on all members.
+    /// The last applied entry and the hash of the state after it, independent of compaction: equal on all
+    /// members.
     pub fn state_hash(&self) -> (Position, u64) {
         let state = self.shared.state.read();
         (state.applied, state.hash())

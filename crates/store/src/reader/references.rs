@@ -22,7 +22,8 @@ pub struct Reference {
 
 impl Reader {
     /// The references into `file` (the upper half of a place) held by keys from `from` on, looking at up to
-    /// `max_keys` keys. Also returns the key to go on from, `None` at the end. Versions of one key are never split.
+    /// `max_keys` keys. Also returns the key to go on from, `None` at the end. Versions of one key are never
+    /// split.
     pub fn live_references(
         &self,
         file: u32,

@@ -1,7 +1,7 @@
 //! A range answered in pieces, all at one revision; put together they are the answer to the plain range.
 //!
-//! As in etcd, the header, `more` and `count` come with the last piece, and requests that sort or filter are refused:
-//! their answer is not known before the whole range has been looked at.
+//! As in etcd, the header, `more` and `count` come with the last piece, and requests that sort or filter are
+//! refused: their answer is not known before the whole range has been looked at.
 
 use api::Error;
 use api::etcdserverpb as pb;
@@ -82,8 +82,8 @@ impl RangeStream {
         Ok(stream)
     }
 
-    /// The next piece, of at most `max_keys` keys and, past the first, `max_bytes` of keys and values. `None` after the
-    /// last. There is always a last one, be it empty.
+    /// The next piece, of at most `max_keys` keys and, past the first, `max_bytes` of keys and values. `None`
+    /// after the last. There is always a last one, be it empty.
     pub fn next_chunk(&mut self, max_keys: usize, max_bytes: usize) -> Option<StreamChunk> {
         if self.ended {
             return None;

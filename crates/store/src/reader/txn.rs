@@ -1,7 +1,7 @@
 //! Transactions that only read: served where they arrive, without the log.
 //!
-//! All of it is at one revision, the newest when it began, which stays pinned. So compares and ranges need no common hold
-//! of the lock: compares of values can read what they need, and long ranges let the writer in.
+//! All of it is at one revision, the newest when it began, which stays pinned. So compares and ranges need no
+//! common hold of the lock: compares of values can read what they need, and long ranges let the writer in.
 
 use std::ops::ControlFlow;
 
@@ -26,15 +26,15 @@ pub struct ReadTxn<'r> {
 }
 
 impl<'r> ReadTxn<'r> {
-    /// `None` when the request does anything else than read. Like etcd, this does not look into nested transactions: they
-    /// count as writes.
+    /// `None` when the request does anything else than read. Like etcd, this does not look into nested
+    /// transactions: they count as writes.
     pub fn of(request: &'r pb::TxnRequest) -> Option<ReadTxn<'r>> {
         let (success, failure) = (ranges(&request.success)?, ranges(&request.failure)?);
         Some(ReadTxn { compares: &request.compare, success, failure })
     }
 
-    /// Whether it may be answered from a state that is behind: it reads, and all its ranges allow that. Compares alone
-    /// cannot say so.
+    /// Whether it may be answered from a state that is behind: it reads, and all its ranges allow that.
+    /// Compares alone cannot say so.
     pub fn is_serializable(&self) -> bool {
         let mut ranges = self.success.iter().chain(&self.failure).peekable();
         ranges.peek().is_some() && ranges.all(|range| range.serializable)

@@ -1,8 +1,9 @@
 //! Walking all retained versions in the order of revisions, as HashKV, export and backup need them.
 //!
-//! Those at the compact revision or below come from the index: one pass notes their revisions and keys (this is the
-//! one read whose memory grows with the number of keys, by about 40 bytes each), which are then sorted. Those above
-//! come from the revision log. The walk pins the compact revision it started with, so nothing of it goes away.
+//! Those at the compact revision or below come from the index: one pass notes their revisions and keys (this
+//! is the one read whose memory grows with the number of keys, by about 40 bytes each), which are then
+//! sorted. Those above come from the revision log. The walk pins the compact revision it started with, so
+//! nothing of it goes away.
 
 use std::ops::ControlFlow;
 
@@ -144,8 +145,7 @@ impl VersionWalk {
 
     fn visit_new(&mut self, max: usize, visit: &mut impl FnMut(&[u8], &Version)) {
         let state = self.reader.shared.state.read();
-        let from = self.next;
-        let mut entries = state.index.log().iter_from(from.main).skip_while(|entry| entry.revision < from);
+        let mut entries = state.index.log().iter_at(self.next);
         self.next = Revision { main: self.until + 1, sub: 0 };
         for entry in entries.by_ref().take(max.max(1)) {
             if entry.revision.main > self.until {

@@ -1,3 +1,5 @@
+//! The revision log against a list.
+
 use proptest::prelude::*;
 
 use super::*;
@@ -31,7 +33,12 @@ proptest! {
         for from in froms {
             let want: Vec<_> = model.iter().filter(|entry| entry.revision.main >= from).copied().collect();
             prop_assert_eq!(log.len_from(from), want.len());
-            prop_assert_eq!(log.iter_from(from).collect::<Vec<_>>(), want);
+            prop_assert_eq!(log.iter_from(from).collect::<Vec<_>>(), want.clone());
+            for at in [want.len() / 2, want.len() / 7] {
+                if let Some(entry) = want.get(at) {
+                    prop_assert_eq!(log.iter_at(entry.revision).collect::<Vec<_>>(), want[at..].to_vec());
+                }
+            }
         }
         let last = model.last().map_or(2 + sizes.len() as i64 - 1, |entry| entry.revision.main);
         log.push(Revision { main: last + 1, sub: 0 }, 7);

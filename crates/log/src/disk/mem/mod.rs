@@ -1,9 +1,10 @@
 //! A disk in memory that behaves as badly as a real one may.
 //!
 //! Every write stays *pending* until its file is synced, every change of a name until its directory is.
-//! [`MemDisk::crash`] makes the disk as a machine finds it after losing power: of the pending writes of a file each
-//! may be there, be missing or be torn; of the pending name changes of a directory a prefix is there (as journaling
-//! file systems keep them). Faults are set beforehand by operation and count, so a run is repeatable to the byte.
+//! [`MemDisk::crash`] makes the disk as a machine finds it after losing power: of the pending writes of a
+//! file each may be there, be missing or be torn; of the pending name changes of a directory a prefix is
+//! there (as journaling file systems keep them). Faults are set beforehand by operation and count, so a run
+//! is repeatable to the byte.
 
 mod inode;
 
@@ -109,8 +110,8 @@ impl MemDisk {
         Self::default()
     }
 
-    /// A copy as another process would find it after this one was killed: nothing is lost, locks are free, faults
-    /// are gone. Pending writes stay pending.
+    /// A copy as another process would find it after this one was killed: nothing is lost, locks are free,
+    /// faults are gone. Pending writes stay pending.
     pub fn fork(&self) -> MemDisk {
         let state = self.state.lock();
         let mut inodes = state.inodes.clone();
@@ -127,8 +128,8 @@ impl MemDisk {
         MemDisk { state: Arc::new(Mutex::new(fork)) }
     }
 
-    /// A copy as a machine finds it after losing power now. `choose(n)` picks a number below `n` and decides what
-    /// becomes of each pending change: for a write 0 = kept, 1 = lost, 2 = torn at a chosen byte.
+    /// A copy as a machine finds it after losing power now. `choose(n)` picks a number below `n` and decides
+    /// what becomes of each pending change: for a write 0 = kept, 1 = lost, 2 = torn at a chosen byte.
     pub fn crash(&self, choose: &mut dyn FnMut(u64) -> u64) -> MemDisk {
         let disk = self.fork();
         {

@@ -1,6 +1,6 @@
 //! Building a whole tree from keys that come in order.
 
-use super::insert::{push, shortest_between};
+use super::insert::shortest_between;
 use super::{FANOUT, Inner, Key, Keys, Leaf, Slab, Tree};
 
 /// How full built nodes are: nearly, with room for the first insertions.
@@ -15,7 +15,8 @@ struct Built {
 }
 
 impl Tree {
-    /// A tree of `slots`, which must be in strictly ascending order of their keys; each with whether it is live.
+    /// A tree of `slots`, which must be in strictly ascending order of their keys; each with whether it is
+    /// live.
     pub(crate) fn from_sorted(keys: &impl Keys, slots: &[(u32, bool)]) -> Tree {
         if slots.is_empty() {
             return Tree::default();
@@ -35,10 +36,7 @@ impl Tree {
         let mut last: Option<u32> = None;
         let mut level = Vec::with_capacity(slots.len() / BUILT_LEN + 1);
         for group in slots.chunks(BUILT_LEN) {
-            let mut leaf = Leaf::default();
-            for (slot, live) in group {
-                push(&mut leaf, *slot, *live);
-            }
+            let leaf = Leaf::built(keys, group);
             let separator = match last {
                 Some(last) => shortest_between(keys.key(last), keys.key(group[0].0)),
                 None => Key::default(),

@@ -1,6 +1,6 @@
 //! Insertion, and splitting what became too large.
 
-use super::{FANOUT, Inner, Key, Keys, Leaf, Path, Tree};
+use super::{FANOUT, Inner, Key, Keys, Path, Tree};
 
 /// A node that a split made, to be linked beside the old one.
 struct Sprout {
@@ -17,7 +17,7 @@ impl Tree {
         self.adjust(path, 1);
         let leaf = self.leaves.get_mut(path.leaf);
         if leaf.len() < FANOUT {
-            leaf.insert(path.at, slot, true);
+            leaf.insert(keys, path.at, slot, true);
             return;
         }
         let mut sprout = self.split_leaf(keys, path, slot);
@@ -30,8 +30,8 @@ impl Tree {
         self.grow(sprout);
     }
 
-    /// Splits a full leaf and inserts `slot`. At the right edge of the tree the old leaf stays full: keys that
-    /// arrive in order then fill the tree instead of leaving it half empty.
+    /// Splits a full leaf and inserts `slot`. At the right edge of the tree the old leaf stays full: keys
+    /// that arrive in order then fill the tree instead of leaving it half empty.
     fn split_leaf(&mut self, keys: &impl Keys, path: &Path, slot: u32) -> Sprout {
         let at_right_edge = path.at == FANOUT
             && path.steps[..self.height]
@@ -39,14 +39,14 @@ impl Tree {
                 .all(|step| step.child + 1 == self.inners.get(step.inner).children.len());
         let left = self.leaves.get_mut(path.leaf);
         let cut = if at_right_edge { FANOUT } else { FANOUT / 2 };
-        let mut right = left.split_off(cut);
+        let mut right = left.split_off(keys, cut);
         if path.at <= cut && !at_right_edge {
-            left.insert(path.at, slot, true);
+            left.insert(keys, path.at, slot, true);
         } else {
-            right.insert(path.at - cut, slot, true);
+            right.insert(keys, path.at - cut, slot, true);
         }
         let last_left = *left.slots().last().expect("the left half has slots");
-        let separator = shortest_between(keys.key(last_left), keys.key(right.slots[0]));
+        let separator = shortest_between(keys.key(last_left), keys.key(right.slots()[0]));
         let (left_live, right_live) = (left.live_count(), right.live_count());
         Sprout { separator, node: self.leaves.insert(right), left_live, right_live }
     }
@@ -90,9 +90,4 @@ impl Tree {
 pub(super) fn shortest_between(left: &[u8], right: &[u8]) -> Key {
     let common = left.iter().zip(right).take_while(|(a, b)| a == b).count();
     Key::new(&right[..=common])
-}
-
-/// Puts one more slot at the end of a leaf that is being filled in order.
-pub(super) fn push(leaf: &mut Leaf, slot: u32, live: bool) {
-    leaf.insert(leaf.len(), slot, live);
 }

@@ -1,19 +1,22 @@
 //! A counted B+ tree of slots, in the order of the keys that the slots stand for.
 //!
-//! Leaves hold slots of 4 bytes and one bit for each that says whether the key is live; inner nodes hold for each
-//! child how many live keys lie under it. So "how many live keys are below K" is one descent: the sum of the counts
-//! to the left on the way down, and one population count in the leaf.
+//! Leaves hold slots of 4 bytes, with 4 bytes of each key for a [hint](leaf) and one bit that says whether
+//! the key is live; inner nodes hold for each child how many live keys lie under it. So "how many live keys
+//! are below K" is one descent: the sum of the counts to the left on the way down, and one population count
+//! in the leaf.
 //!
-//! Nodes lie in slabs and name each other by number, which keeps the tree in safe Rust without a pointer to chase for
-//! ownership. The tree holds no keys except shortened separators; comparisons ask [`Keys`].
+//! Nodes lie in slabs and name each other by number, which keeps the tree in safe Rust without a pointer to
+//! chase for ownership. The tree holds no keys except shortened separators; comparisons ask [`Keys`].
 //!
-//! Invariants, checked by [`check`](self::tests) in tests:
-//! - keys in a leaf ascend; separator `i` is above all keys under child `i`, and not above any under child `i + 1`;
+//! Invariants, checked by `check` in the tests:
+//! - keys in a leaf ascend; separator `i` is above all keys under child `i`, and not above any under child `i
+//!   + 1`;
 //! - the count kept for a child is the number of live bits under it;
 //! - all leaves have the same depth. A leaf may be empty only when it has no sibling to merge with.
 
 mod build;
 mod insert;
+mod leaf;
 mod remove;
 mod seek;
 mod walk;
@@ -22,6 +25,7 @@ mod walk;
 mod tests;
 
 use super::{Key, Slab};
+use leaf::Leaf;
 
 /// Slots in a leaf and children of an inner node: the width of the bitmap of live keys.
 pub(crate) const FANOUT: usize = 64;
@@ -29,7 +33,8 @@ pub(crate) const FANOUT: usize = 64;
 /// Nodes emptier than this look for a sibling to merge with.
 const MERGE_BELOW: usize = FANOUT / 4;
 
-/// Two siblings merge only when this is enough for both: a merged node must not be split by the next insertion.
+/// Two siblings merge only when this is enough for both: a merged node must not be split by the next
+/// insertion.
 const MERGED_MAX: usize = FANOUT * 3 / 4;
 
 /// More levels than four thousand million keys can make, given that splits leave halves.
@@ -53,86 +58,6 @@ pub(crate) struct Bounds<'a> {
 impl Bounds<'_> {
     /// All keys.
     pub(crate) const ALL: Bounds<'static> = Bounds { start: &[], end: None };
-}
-
-struct Leaf {
-    slots: [u32; FANOUT],
-    live: u64,
-    len: u8,
-}
-
-impl Default for Leaf {
-    fn default() -> Leaf {
-        Leaf { slots: [0; FANOUT], live: 0, len: 0 }
-    }
-}
-
-impl Leaf {
-    fn len(&self) -> usize {
-        usize::from(self.len)
-    }
-
-    fn slots(&self) -> &[u32] {
-        &self.slots[..self.len()]
-    }
-
-    fn is_live(&self, at: usize) -> bool {
-        self.live >> at & 1 == 1
-    }
-
-    fn live_count(&self) -> u64 {
-        u64::from(self.live.count_ones())
-    }
-
-    /// Live keys among the first `at`.
-    fn live_before(&self, at: usize) -> u64 {
-        u64::from((self.live & low_bits(at)).count_ones())
-    }
-
-    fn insert(&mut self, at: usize, slot: u32, live: bool) {
-        let len = self.len();
-        self.slots.copy_within(at..len, at + 1);
-        self.slots[at] = slot;
-        let above = self.live & !low_bits(at);
-        self.live = (self.live & low_bits(at)) | above << 1 | u64::from(live) << at;
-        self.len += 1;
-    }
-
-    fn remove(&mut self, at: usize) {
-        let len = self.len();
-        self.slots.copy_within(at + 1..len, at);
-        let above = self.live & !low_bits(at + 1);
-        self.live = (self.live & low_bits(at)) | above >> 1;
-        self.len -= 1;
-    }
-
-    /// Cuts the leaf at `at` and returns the upper part.
-    fn split_off(&mut self, at: usize) -> Leaf {
-        let len = self.len();
-        let mut upper = Leaf::default();
-        upper.slots[..len - at].copy_from_slice(&self.slots[at..len]);
-        upper.len = (len - at) as u8;
-        if at < FANOUT {
-            upper.live = self.live >> at;
-        }
-        self.live &= low_bits(at);
-        self.len = at as u8;
-        upper
-    }
-
-    fn append(&mut self, upper: &Leaf) {
-        let len = self.len();
-        self.slots[len..len + upper.len()].copy_from_slice(upper.slots());
-        if len < FANOUT {
-            self.live |= upper.live << len;
-        }
-        self.len += upper.len;
-    }
-}
-
-/// The lowest `count` bits set.
-fn low_bits(count: usize) -> u64 {
-    if count >= FANOUT { u64::MAX } else { (1 << count) - 1 }
 }
 
 #[derive(Default)]
@@ -200,7 +125,7 @@ impl Tree {
     pub(crate) fn set_live(&mut self, path: &Path, live: bool) {
         let leaf = self.leaves.get_mut(path.leaf);
         assert!(leaf.is_live(path.at) != live, "a key is born or dies, it cannot stay as it is");
-        leaf.live ^= 1 << path.at;
+        leaf.flip(path.at);
         let change = if live { 1 } else { -1 };
         self.adjust(path, change);
     }

@@ -1,6 +1,6 @@
 //! Removal of dead keys, and merging what became too small.
 
-use super::{FANOUT, MERGE_BELOW, MERGED_MAX, Path, Tree};
+use super::{FANOUT, Keys, MERGE_BELOW, MERGED_MAX, Path, Tree};
 
 /// Whether two neighbours with these sizes become one.
 fn should_merge(left: usize, right: usize) -> bool {
@@ -9,7 +9,7 @@ fn should_merge(left: usize, right: usize) -> bool {
 
 impl Tree {
     /// Takes the dead key that was found at `path` out.
-    pub(crate) fn remove(&mut self, path: &Path) {
+    pub(crate) fn remove(&mut self, keys: &impl Keys, path: &Path) {
         assert!(path.found, "only what is there is removed");
         let leaf = self.leaves.get_mut(path.leaf);
         assert!(!leaf.is_live(path.at), "a live key is counted and cannot be removed");
@@ -20,7 +20,7 @@ impl Tree {
         for level in (0..self.height).rev() {
             let step = path.steps[level];
             let lowest = level + 1 == self.height;
-            if !self.merge_around(step.inner, step.child, lowest) {
+            if !self.merge_around(keys, step.inner, step.child, lowest) {
                 break;
             }
             if self.inners.get(step.inner).children.len() >= MERGE_BELOW {
@@ -31,18 +31,21 @@ impl Tree {
     }
 
     /// Merges child `child` of `inner` with a neighbour, if they are small enough. Returns whether it did.
-    fn merge_around(&mut self, inner: u32, child: usize, lowest: bool) -> bool {
+    fn merge_around(&mut self, keys: &impl Keys, inner: u32, child: usize, lowest: bool) -> bool {
         let children = self.inners.get(inner).children.len();
         let lefts = [child.checked_sub(1), (child + 1 < children).then_some(child)];
-        lefts.into_iter().flatten().any(|left| self.merge(inner, left, lowest))
+        lefts.into_iter().flatten().any(|left| self.merge(keys, inner, left, lowest))
     }
 
     /// Merges children `left` and `left + 1` of `inner`, if they are small enough.
-    fn merge(&mut self, inner: u32, left: usize, lowest: bool) -> bool {
+    fn merge(&mut self, keys: &impl Keys, inner: u32, left: usize, lowest: bool) -> bool {
         let node = self.inners.get(inner);
         let (left_node, right_node) = (node.children[left], node.children[left + 1]);
-        let merged =
-            if lowest { self.merge_leaves(left_node, right_node) } else { self.merge_inners(inner, left) };
+        let merged = if lowest {
+            self.merge_leaves(keys, left_node, right_node)
+        } else {
+            self.merge_inners(inner, left)
+        };
         if !merged {
             return false;
         }
@@ -54,12 +57,12 @@ impl Tree {
         true
     }
 
-    fn merge_leaves(&mut self, left: u32, right: u32) -> bool {
+    fn merge_leaves(&mut self, keys: &impl Keys, left: u32, right: u32) -> bool {
         if !should_merge(self.leaves.get(left).len(), self.leaves.get(right).len()) {
             return false;
         }
         let upper = self.leaves.remove(right);
-        self.leaves.get_mut(left).append(&upper);
+        self.leaves.get_mut(left).append(keys, &upper);
         true
     }
 

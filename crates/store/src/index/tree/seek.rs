@@ -20,15 +20,11 @@ impl Tree {
             *step = Step { inner: node, child };
             node = inner.children[child];
         }
-        let (at, found) = match self.search_leaf(keys, node, key) {
+        let (at, found) = match self.leaves.get(node).search(keys, key) {
             Ok(at) => (at, true),
             Err(at) => (at, false),
         };
         Path { found, steps, leaf: node, at }
-    }
-
-    fn search_leaf(&self, keys: &impl Keys, leaf: u32, key: &[u8]) -> Result<usize, usize> {
-        self.leaves.get(leaf).slots().binary_search_by(|slot| keys.key(*slot).cmp(key))
     }
 
     /// Live keys below `key`.
@@ -41,8 +37,8 @@ impl Tree {
             below += inner.counts[..child].iter().sum::<u64>();
             node = inner.children[child];
         }
-        let at = self.search_leaf(keys, node, key).unwrap_or_else(|at| at);
-        below + self.leaves.get(node).live_before(at)
+        let leaf = self.leaves.get(node);
+        below + leaf.live_before(leaf.search(keys, key).unwrap_or_else(|at| at))
     }
 
     /// Live keys in `bounds`; none when they are inverted.

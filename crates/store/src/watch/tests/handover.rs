@@ -1,5 +1,7 @@
 //! From catching up to live events: publishing at every moment at which another thread could, and really in
 //! parallel.
+
+#![expect(clippy::disallowed_methods, reason = "real threads race here")]
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,5 +1,8 @@
 //! Values in a map, and short ways to make requests, for the tests of this crate.
 
+pub(crate) mod model;
+pub(crate) mod script;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -29,6 +32,11 @@ impl MapValues {
     /// Stores a payload so that its slices can be read.
     pub(crate) fn store(&self, place: u64, payload: &Bytes) {
         self.inner.lock().bytes.insert(place, payload.clone());
+    }
+
+    /// Forgets all references, as a process that ends does.
+    pub(crate) fn forget_references(&self) {
+        self.inner.lock().references.clear();
     }
 
     /// Makes a place unreadable, or readable again.
@@ -83,6 +91,8 @@ pub(crate) struct Bench {
     pub(crate) store: Store,
     pub(crate) reader: Reader,
     pub(crate) term: u64,
+    /// Whether clients wait for what is applied.
+    pub(crate) answers: bool,
 }
 
 /// Bytes between the payloads of two entries.
@@ -92,7 +102,7 @@ impl Bench {
     pub(crate) fn new() -> Bench {
         let values = Arc::new(MapValues::default());
         let (store, reader) = Store::new(values.clone(), small_limits());
-        Bench { values, store, reader, term: 1 }
+        Bench { values, store, reader, term: 1, answers: true }
     }
 
     /// Applies commands as one entry, after laying their values out in a payload as the log would.
@@ -115,7 +125,9 @@ impl Bench {
         }
         let payload_place = index * PAYLOAD_STEP;
         self.values.store(payload_place, &payload);
-        let ctx = BatchContext { index, term: self.term, clock_ms: 0, payload: &payload, payload_place };
+        let answered = vec![self.answers; commands.len()];
+        let (term, clock_ms, payload) = (self.term, 0, &payload);
+        let ctx = BatchContext { index, term, clock_ms, payload, payload_place, answered: &answered };
         self.store.apply_batch(&ctx, &commands)
     }
 

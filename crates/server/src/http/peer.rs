@@ -1,0 +1,179 @@
+//! The peer port's HTTP side: who the members are, a probe, hashes. etcd's own peer protocol is refused, so that an etcd
+//! member that was pointed here by mistake is told so in its own words.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use api::etcdserverpb::Member;
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
+use axum::response::Response;
+use axum::routing::any;
+use serde::{Deserialize, Serialize};
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime as Clock};
+
+use super::Endpoints;
+use super::answer::{JSON, PLAIN, allow, answer, error};
+
+/// Header by which members tell clusters apart.
+const CLUSTER_ID: &str = "x-etcd-cluster-id";
+
+pub(super) fn routes() -> Router<Endpoints> {
+    Router::new()
+        .route("/members", any(members))
+        .route("/members/promote/{id}", any(only_grpc))
+        .route("/members/hashkv", any(hash_kv))
+        .route("/downgrade/enabled", any(downgrade))
+        .route("/leases", any(only_grpc))
+        .route("/leases/internal", any(only_grpc))
+        .route("/raft", any(foreign_post))
+        .route("/raft/snapshot", any(foreign_post))
+        .route("/raft/stream/{*rest}", any(foreign_stream))
+        .route("/raft/probing", any(probe))
+}
+
+/// A member as etcd's peers write it.
+#[derive(Serialize)]
+struct MemberJson {
+    id: u64,
+    #[serde(rename = "peerURLs")]
+    peer_urls: Vec<String>,
+    #[serde(rename = "isLearner", skip_serializing_if = "std::ops::Not::not")]
+    is_learner: bool,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    name: String,
+    #[serde(rename = "clientURLs", skip_serializing_if = "Vec::is_empty")]
+    client_urls: Vec<String>,
+}
+
+impl From<Member> for MemberJson {
+    fn from(member: Member) -> MemberJson {
+        let Member { id, name, peer_urls, client_urls, is_learner } = member;
+        MemberJson { id, peer_urls, is_learner, name, client_urls }
+    }
+}
+
+async fn members(State(endpoints): State<Endpoints>, method: Method) -> Response {
+    if let Some(refusal) = allow(&method, &Method::GET) {
+        return refusal;
+    }
+    let members: Vec<_> = endpoints.health.members().into_iter().map(MemberJson::from).collect();
+    json(&endpoints, &members, "\n")
+}
+
+#[derive(Deserialize)]
+struct HashKvRequest {
+    #[serde(default)]
+    revision: i64,
+}
+
+#[derive(Serialize)]
+struct HashKvHeader {
+    #[serde(skip_serializing_if = "is_zero")]
+    revision: i64,
+}
+
+#[derive(Serialize)]
+struct HashKvAnswer {
+    header: HashKvHeader,
+    hash: u32,
+    #[serde(skip_serializing_if = "is_zero")]
+    compact_revision: i64,
+    #[serde(skip_serializing_if = "is_zero")]
+    hash_revision: i64,
+}
+
+fn is_zero(value: &i64) -> bool {
+    *value == 0
+}
+
+async fn hash_kv(
+    State(endpoints): State<Endpoints>,
+    method: Method,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    if let Some(refusal) = allow(&method, &Method::GET) {
+        return refusal;
+    }
+    let expected = format!("{:x}", endpoints.health.cluster_id());
+    if headers
+        .get(CLUSTER_ID)
+        .is_some_and(|given| !given.is_empty() && given.as_bytes() != expected.as_bytes())
+    {
+        return error(StatusCode::PRECONDITION_FAILED, "cluster ID mismatch");
+    }
+    let Ok(HashKvRequest { revision }) = serde_json::from_slice(&body) else {
+        return error(StatusCode::BAD_REQUEST, "error unmarshalling request");
+    };
+    match endpoints.health.hash_kv(revision).await {
+        Ok(found) => {
+            let header = HashKvHeader { revision: found.revision };
+            let (compact_revision, hash_revision) = (found.compact_revision, found.hash_revision);
+            json(&endpoints, &HashKvAnswer { header, hash: found.hash, compact_revision, hash_revision }, "")
+        }
+        Err(why) => error(StatusCode::BAD_REQUEST, &why),
+    }
+}
+
+fn json(endpoints: &Endpoints, value: &impl Serialize, end: &str) -> Response {
+    match serde_json::to_string(value) {
+        Ok(text) => with_cluster(endpoints, answer(StatusCode::OK, JSON, text + end)),
+        Err(e) => error(StatusCode::INTERNAL_SERVER_ERROR, &e.to_string()),
+    }
+}
+
+async fn downgrade(State(endpoints): State<Endpoints>, method: Method) -> Response {
+    if let Some(refusal) = allow(&method, &Method::GET) {
+        return refusal;
+    }
+    match endpoints.health.linearizable_read().await {
+        Ok(()) => {
+            let enabled = endpoints.health.is_downgrading().to_string();
+            with_cluster(&endpoints, answer(StatusCode::OK, "text/plain", enabled))
+        }
+        Err(why) => error(StatusCode::INTERNAL_SERVER_ERROR, &format!("failed linearized read: {why}")),
+    }
+}
+
+/// What members of etcd ask each other by HTTP and ours by their own frames.
+async fn only_grpc(method: Method) -> Response {
+    allow(&method, &Method::POST)
+        .unwrap_or_else(|| error(StatusCode::NOT_IMPLEMENTED, "not served over HTTP; use the gRPC API"))
+}
+
+async fn foreign_post(State(endpoints): State<Endpoints>, method: Method) -> Response {
+    match allow(&method, &Method::POST) {
+        Some(refusal) => refusal,
+        None => foreign(&endpoints),
+    }
+}
+
+async fn foreign_stream(State(endpoints): State<Endpoints>, method: Method) -> Response {
+    match allow(&method, &Method::GET) {
+        Some(refusal) => refusal,
+        None => foreign(&endpoints),
+    }
+}
+
+fn foreign(endpoints: &Endpoints) -> Response {
+    with_cluster(endpoints, error(StatusCode::PRECONDITION_FAILED, "incompatible version"))
+}
+
+async fn probe() -> Response {
+    let mut now = String::new();
+    // Without a readable clock the start of time is still an answer to "are you there".
+    if Clock.format_time(&mut Writer::new(&mut now)).is_err() || SystemTime::now() < UNIX_EPOCH {
+        now = "1970-01-01T00:00:00Z".to_owned();
+    }
+    answer(StatusCode::OK, PLAIN, format!("{{\"OK\":true,\"Now\":\"{now}\"}}\n"))
+}
+
+fn with_cluster(endpoints: &Endpoints, mut response: Response) -> Response {
+    if let Ok(value) = HeaderValue::from_str(&format!("{:x}", endpoints.health.cluster_id())) {
+        response.headers_mut().insert(CLUSTER_ID, value);
+    }
+    response
+}

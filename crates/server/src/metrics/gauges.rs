@@ -1,0 +1,197 @@
+//! States, asked for when somebody looks.
+
+use prometheus::{Gauge, GaugeVec, IntCounter, IntCounterVec, Result};
+
+use super::register::Register;
+
+/// Tells the state of this member.
+pub trait Source: Send + Sync {
+    /// The state now. Called for each scrape; should not block.
+    fn gauges(&self) -> Gauges;
+}
+
+/// The state of a member.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[expect(missing_docs, reason = "the table below says of each what it is")]
+pub struct Gauges {
+    pub member_id: u64,
+    pub cluster_version: Option<String>,
+    pub has_leader: bool,
+    pub is_leader: bool,
+    pub is_learner: bool,
+    pub leader_changes: u64,
+    pub proposals_failed: u64,
+    pub puts: u64,
+    pub deletes: u64,
+    pub txns: u64,
+    pub watch_events: u64,
+    pub proposals_committed: u64,
+    pub proposals_applied: u64,
+    pub proposals_pending: u64,
+    pub snapshots_installing: u64,
+    pub db_size_bytes: u64,
+    pub db_size_in_use_bytes: u64,
+    pub open_reads: u64,
+    pub quota_bytes: i64,
+    pub put_size_bytes: u64,
+    pub wal_written_bytes: u64,
+    pub keys: u64,
+    pub watchers: u64,
+    pub slow_watchers: u64,
+    pub watch_streams: u64,
+    pub pending_events: u64,
+    pub current_revision: i64,
+    pub compact_revision: i64,
+    pub auth_revision: u64,
+    pub defragmenting: bool,
+    /// Active alarms, by name: `NOSPACE`, `CORRUPT`.
+    pub alarms: Vec<(u64, &'static str)>,
+    /// The other members.
+    pub peers: Vec<Peer>,
+}
+
+/// The state of the connection to another member.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Peer {
+    /// Its id.
+    pub id: u64,
+    /// Whether there is a connection.
+    pub connected: bool,
+    /// Bytes sent to it so far.
+    pub sent_bytes: u64,
+    /// Bytes received from it so far.
+    pub received_bytes: u64,
+}
+
+type Read = fn(&Gauges) -> f64;
+
+const fn flag(value: bool) -> f64 {
+    if value { 1.0 } else { 0.0 }
+}
+
+/// Name, meaning and value of each gauge without labels.
+#[rustfmt::skip]
+const GAUGES: [(&str, &str, Read); 23] = [
+    ("etcd_server_has_leader", "Whether this member knows a leader", |g| flag(g.has_leader)),
+    ("etcd_server_is_leader", "Whether this member leads", |g| flag(g.is_leader)),
+    ("etcd_server_is_learner", "Whether this member is a learner", |g| flag(g.is_learner)),
+    ("etcd_server_proposals_committed_total", "Commands committed", |g| g.proposals_committed as f64),
+    ("etcd_server_proposals_applied_total", "Commands applied", |g| g.proposals_applied as f64),
+    ("etcd_server_proposals_pending", "Commands waiting to be committed", |g| g.proposals_pending as f64),
+    ("etcd_server_snapshot_apply_in_progress_total", "Snapshots from the leader being installed", |g| g.snapshots_installing as f64),
+    ("etcd_server_quota_backend_bytes", "Bytes of live data above which writes are refused", |g| g.quota_bytes as f64),
+    ("etcd_disk_defrag_inflight", "Whether space is being given back eagerly", |g| flag(g.defragmenting)),
+    ("etcd_disk_wal_write_bytes_total", "Bytes written to the log", |g| g.wal_written_bytes as f64),
+    ("etcd_mvcc_db_total_size_in_bytes", "Bytes of records in live files", |g| g.db_size_bytes as f64),
+    ("etcd_mvcc_db_total_size_in_use_in_bytes", "Bytes of records that are referenced", |g| g.db_size_in_use_bytes as f64),
+    ("etcd_mvcc_db_open_read_transactions", "Reads that hold files in place", |g| g.open_reads as f64),
+    ("etcd_debugging_mvcc_total_put_size_in_bytes", "Bytes of keys and values put", |g| g.put_size_bytes as f64),
+    ("etcd_debugging_mvcc_keys_total", "Live keys", |g| g.keys as f64),
+    ("etcd_debugging_mvcc_watcher_total", "Watchers", |g| g.watchers as f64),
+    ("etcd_debugging_mvcc_slow_watcher_total", "Watchers that are catching up", |g| g.slow_watchers as f64),
+    ("etcd_debugging_mvcc_watch_stream_total", "Watch streams", |g| g.watch_streams as f64),
+    ("etcd_debugging_mvcc_pending_events_total", "Events waiting to be sent to watchers", |g| g.pending_events as f64),
+    ("etcd_debugging_mvcc_current_revision", "Newest revision", |g| g.current_revision as f64),
+    ("etcd_debugging_mvcc_compact_revision", "Revision up to which history is gone", |g| g.compact_revision as f64),
+    ("etcd_debugging_mvcc_db_compaction_last", "Revision up to which history is gone", |g| g.compact_revision as f64),
+    ("etcd_debugging_auth_revision", "Revision of users and roles", |g| g.auth_revision as f64),
+];
+
+type Count = fn(&Gauges) -> u64;
+
+/// Name, meaning and value of each counter that the member keeps itself.
+#[rustfmt::skip]
+const COUNTERS: [(&str, &str, Count); 6] = [
+    ("etcd_server_leader_changes_seen_total", "Changes of leader seen", |g| g.leader_changes),
+    ("etcd_server_proposals_failed_total", "Proposals that failed", |g| g.proposals_failed),
+    ("etcd_mvcc_put_total", "Puts applied", |g| g.puts),
+    ("etcd_mvcc_delete_total", "Deletions applied", |g| g.deletes),
+    ("etcd_mvcc_txn_total", "Transactions applied", |g| g.txns),
+    ("etcd_debugging_mvcc_events_total", "Events sent to watchers", |g| g.watch_events),
+];
+
+pub(super) struct ScrapedGauges {
+    plain: Vec<(Gauge, Read)>,
+    counters: Vec<(IntCounter, Count)>,
+    id: GaugeVec,
+    cluster_version: GaugeVec,
+    alarms: GaugeVec,
+    known_peers: GaugeVec,
+    active_peers: GaugeVec,
+    peer_sent: IntCounterVec,
+    peer_received: IntCounterVec,
+}
+
+impl ScrapedGauges {
+    pub(super) fn new(r: &Register<'_>) -> Result<ScrapedGauges> {
+        let plain = GAUGES.into_iter().map(|(name, help, read)| Ok((r.gauge(name, help)?, read)));
+        let counters = COUNTERS.into_iter().map(|(name, help, count)| Ok((r.counter(name, help)?, count)));
+        Ok(ScrapedGauges {
+            plain: plain.collect::<Result<_>>()?,
+            counters: counters.collect::<Result<_>>()?,
+            id: r.gauges(
+                "etcd_server_id",
+                "Id of this member, as label 'server_id'; always 1",
+                &["server_id"],
+            )?,
+            cluster_version: r.gauges(
+                "etcd_cluster_version",
+                "Version of the cluster, as label 'cluster_version'; always 1",
+                &["cluster_version"],
+            )?,
+            alarms: r.gauges(
+                "etcd_server_alarms",
+                "Active alarms; always 1",
+                &["server_id", "alarm_type"],
+            )?,
+            known_peers: r.gauges(
+                "etcd_network_known_peers",
+                "Other members; always 1",
+                &["Local", "Remote"],
+            )?,
+            active_peers: r.gauges(
+                "etcd_network_active_peers",
+                "Whether a peer is connected",
+                &["Local", "Remote"],
+            )?,
+            peer_sent: r.counters("etcd_network_peer_sent_bytes_total", "Bytes sent to a peer", &["To"])?,
+            peer_received: r.counters(
+                "etcd_network_peer_received_bytes_total",
+                "Bytes received of a peer",
+                &["From"],
+            )?,
+        })
+    }
+
+    /// Takes over what the source says.
+    pub(super) fn set(&self, gauges: &Gauges) {
+        self.plain.iter().for_each(|(gauge, read)| gauge.set(read(gauges)));
+        self.counters.iter().for_each(|(counter, count)| raise(counter, count(gauges)));
+        let id = format!("{:x}", gauges.member_id);
+        // Labels are states here: the ones of before must go.
+        for labelled in [&self.id, &self.cluster_version, &self.alarms, &self.known_peers, &self.active_peers]
+        {
+            labelled.reset();
+        }
+        self.id.with_label_values(&[&id]).set(1.0);
+        if let Some(version) = &gauges.cluster_version {
+            let short = version.rsplit_once('.').map_or(version.as_str(), |(short, _)| short);
+            self.cluster_version.with_label_values(&[short]).set(1.0);
+        }
+        for (member, alarm) in &gauges.alarms {
+            self.alarms.with_label_values(&[format!("{member:x}").as_str(), alarm]).set(1.0);
+        }
+        for peer in &gauges.peers {
+            let remote = format!("{:x}", peer.id);
+            self.known_peers.with_label_values(&[&id, &remote]).set(1.0);
+            self.active_peers.with_label_values(&[&id, &remote]).set(flag(peer.connected));
+            raise(&self.peer_sent.with_label_values(&[&remote]), peer.sent_bytes);
+            raise(&self.peer_received.with_label_values(&[&remote]), peer.received_bytes);
+        }
+    }
+}
+
+/// Brings a counter up to `value`; it never goes back.
+fn raise(counter: &IntCounter, value: u64) {
+    counter.inc_by(value.saturating_sub(counter.get()));
+}

@@ -1,0 +1,71 @@
+//! What the system says about this process, read when somebody looks.
+
+use procfs::process::{LimitValue, Process as Status};
+use procfs::{ProcResult, WithCurrentSystemInfo as _};
+use prometheus::{Counter, Gauge, IntCounter, Result};
+
+use super::register::Register;
+
+/// The process and what is shown of it. What cannot be read (another system, no permission) keeps its last value.
+pub(super) struct Process {
+    cpu_seconds: Counter,
+    received_bytes: IntCounter,
+    sent_bytes: IntCounter,
+    open_fds: [Gauge; 2],
+    max_fds: [Gauge; 2],
+    resident_bytes: Gauge,
+    virtual_bytes: Gauge,
+    max_virtual_bytes: Gauge,
+    start_time: Gauge,
+}
+
+impl Process {
+    #[rustfmt::skip]
+    pub(super) fn new(r: &Register<'_>) -> Result<Process> {
+        Ok(Process {
+            cpu_seconds: r.seconds_counter("process_cpu_seconds_total", "CPU time used, user and system")?,
+            received_bytes: r.counter("process_network_receive_bytes_total", "Bytes received in this network namespace")?,
+            sent_bytes: r.counter("process_network_transmit_bytes_total", "Bytes sent in this network namespace")?,
+            open_fds: [r.gauge("process_open_fds", "Open file descriptors")?, r.gauge("os_fd_used", "Open file descriptors")?],
+            max_fds: [r.gauge("process_max_fds", "Most file descriptors allowed")?, r.gauge("os_fd_limit", "Most file descriptors allowed")?],
+            resident_bytes: r.gauge("process_resident_memory_bytes", "Memory resident")?,
+            virtual_bytes: r.gauge("process_virtual_memory_bytes", "Memory addressed")?,
+            max_virtual_bytes: r.gauge("process_virtual_memory_max_bytes", "Most memory that may be addressed, -1 when unlimited")?,
+            start_time: r.gauge("process_start_time_seconds", "When the process started, in seconds since 1970")?,
+        })
+    }
+
+    pub(super) fn refresh(&self) {
+        // Metrics that cannot be read must not cost those that can.
+        let _ = Status::myself().and_then(|process| self.read(&process));
+    }
+
+    fn read(&self, process: &Status) -> ProcResult<()> {
+        let ticks = procfs::ticks_per_second() as f64;
+        let stat = process.stat()?;
+        let cpu = (stat.utime + stat.stime) as f64 / ticks;
+        self.cpu_seconds.inc_by((cpu - self.cpu_seconds.get()).max(0.0));
+        self.virtual_bytes.set(stat.vsize as f64);
+        self.resident_bytes.set(stat.rss_bytes().get() as f64);
+        self.start_time.set(procfs::boot_time_secs()? as f64 + stat.starttime as f64 / ticks);
+        let open = process.fd_count()? as f64;
+        self.open_fds.iter().for_each(|gauge| gauge.set(open));
+        let limits = process.limits()?;
+        self.max_fds.iter().for_each(|gauge| gauge.set(limit(limits.max_open_files.soft_limit)));
+        self.max_virtual_bytes.set(limit(limits.max_address_space.soft_limit));
+        let devices = process.dev_status()?;
+        let (received, sent) = devices.values().fold((0, 0), |(received, sent), device| {
+            (received + device.recv_bytes, sent + device.sent_bytes)
+        });
+        self.received_bytes.inc_by(u64::saturating_sub(received, self.received_bytes.get()));
+        self.sent_bytes.inc_by(u64::saturating_sub(sent, self.sent_bytes.get()));
+        Ok(())
+    }
+}
+
+fn limit(value: LimitValue) -> f64 {
+    match value {
+        LimitValue::Unlimited => -1.0,
+        LimitValue::Value(value) => value as f64,
+    }
+}

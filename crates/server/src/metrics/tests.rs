@@ -1,0 +1,138 @@
+//! What a scrape shows after things happened.
+
+use super::*;
+
+struct Fixed(Gauges);
+
+impl Source for Fixed {
+    fn gauges(&self) -> Gauges {
+        self.0.clone()
+    }
+}
+
+fn metrics(extensive: bool) -> Metrics {
+    Metrics::new(&FeatureGates::parse("").expect("gates"), extensive).expect("metrics")
+}
+
+fn assert_lines(text: &str, lines: &[&str]) {
+    lines
+        .iter()
+        .for_each(|line| assert!(text.lines().any(|found| found == *line), "{line} is not in\n{text}"));
+}
+
+#[test]
+fn states_are_asked_for() {
+    let metrics = metrics(false);
+    let mut gauges = Gauges {
+        member_id: 0xab,
+        cluster_version: Some("3.7.0".to_owned()),
+        has_leader: true,
+        leader_changes: 3,
+        quota_bytes: 1 << 33,
+        peers: vec![Peer { id: 0xcd, connected: true, sent_bytes: 10, received_bytes: 20 }],
+        alarms: vec![(0xab, "NOSPACE")],
+        ..Gauges::default()
+    };
+    let text = metrics.render(&Fixed(gauges.clone())).expect("text");
+    assert_lines(
+        &text,
+        &[
+            "etcd_server_id{server_id=\"ab\"} 1",
+            "etcd_cluster_version{cluster_version=\"3.7\"} 1",
+            "etcd_server_has_leader 1",
+            "etcd_server_is_leader 0",
+            "etcd_server_leader_changes_seen_total 3",
+            "etcd_server_quota_backend_bytes 8589934592",
+            "etcd_network_active_peers{Local=\"ab\",Remote=\"cd\"} 1",
+            "etcd_network_peer_sent_bytes_total{To=\"cd\"} 10",
+            "etcd_network_peer_received_bytes_total{From=\"cd\"} 20",
+            "etcd_server_alarms{alarm_type=\"NOSPACE\",server_id=\"ab\"} 1",
+            "etcd_server_version{server_version=\"3.7.3\"} 1",
+            "etcd_server_feature_enabled{name=\"FastLeaseKeepAlive\",stage=\"BETA\"} 1",
+            concat!("stele_version{version=\"", env!("CARGO_PKG_VERSION"), "\"} 1"),
+        ],
+    );
+    gauges.alarms.clear();
+    gauges.peers.clear();
+    gauges.leader_changes = 5;
+    let text = metrics.render(&Fixed(gauges)).expect("text");
+    assert_lines(&text, &["etcd_server_leader_changes_seen_total 5"]);
+    assert!(!text.contains("etcd_server_alarms{") && !text.contains("etcd_network_active_peers{"), "{text}");
+}
+
+#[test]
+fn calls_are_counted_by_method_and_code() {
+    let metrics = metrics(true);
+    let put = metrics.grpc.method(api::methods::KV_PUT);
+    put.started();
+    put.received();
+    put.sent();
+    put.handled(0, 0.2);
+    put.handled(99, 0.2);
+    metrics.grpc.method(api::methods::WATCH_WATCH).started();
+    let labels = "grpc_method=\"Put\",grpc_service=\"etcdserverpb.KV\",grpc_type=\"unary\"";
+    assert!(put.wants_time());
+    assert_lines(
+        &metrics.render(&Fixed(Gauges::default())).expect("text"),
+        &[
+            &format!("grpc_server_started_total{{{labels}}} 1"),
+            &format!("grpc_server_handled_total{{grpc_code=\"OK\",{labels}}} 1"),
+            &format!("grpc_server_handled_total{{grpc_code=\"Unknown\",{labels}}} 1"),
+            &format!("grpc_server_handled_total{{grpc_code=\"Unavailable\",{labels}}} 0"),
+            &format!("grpc_server_handling_seconds_count{{{labels}}} 2"),
+            "grpc_server_started_total{grpc_method=\"Watch\",grpc_service=\"etcdserverpb.Watch\",grpc_type=\"bidi_stream\"} 1",
+        ],
+    );
+}
+
+#[test]
+fn durations_have_etcds_buckets() {
+    let metrics = metrics(false);
+    metrics.events.wal_fsync.observe(0.0015);
+    metrics.events.applies("Put").observe(true, 0.0001);
+    metrics.events.requests("Range").observe(false, 0.5);
+    metrics.events.range_durations().observe(true, 0.5);
+    metrics.events.round_trips(0xcd).observe(0.001);
+    assert_lines(
+        &metrics.render(&Fixed(Gauges::default())).expect("text"),
+        &[
+            "etcd_disk_wal_fsync_duration_seconds_bucket{le=\"0.001\"} 0",
+            "etcd_disk_wal_fsync_duration_seconds_bucket{le=\"0.002\"} 1",
+            "etcd_disk_wal_fsync_duration_seconds_bucket{le=\"8.192\"} 1",
+            "etcd_disk_wal_fsync_duration_seconds_bucket{le=\"+Inf\"} 1",
+            "etcd_server_apply_duration_seconds_bucket{op=\"Put\",success=\"true\",version=\"v3\",le=\"0.0001\"} 1",
+            "etcd_server_request_duration_seconds_count{success=\"false\",type=\"Range\"} 1",
+            "etcd_server_range_duration_seconds_count{success=\"true\"} 1",
+            "etcd_network_peer_round_trip_time_seconds_count{To=\"cd\"} 1",
+        ],
+    );
+}
+
+#[test]
+fn clients_cannot_make_up_versions_without_end() {
+    let metrics = metrics(false);
+    (0..1000).for_each(|n| metrics.events.client_request(false, &format!("9.9.{n}")));
+    metrics.events.client_request(true, "9.9.0");
+    let text = metrics.render(&Fixed(Gauges::default())).expect("text");
+    let lines = text.lines().filter(|line| line.starts_with("etcd_server_client_requests_total{"));
+    assert!(lines.count() <= 130);
+    assert_lines(
+        &text,
+        &[
+            "etcd_server_client_requests_total{client_api_version=\"9.9.0\",type=\"stream\"} 1",
+            "etcd_server_client_requests_total{client_api_version=\"unknown\",type=\"unary\"} 936",
+        ],
+    );
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn the_process_is_described() {
+    let text = metrics(false).render(&Fixed(Gauges::default())).expect("text");
+    for name in
+        ["process_resident_memory_bytes", "process_open_fds", "os_fd_limit", "process_start_time_seconds"]
+    {
+        let value = text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<f64>().ok());
+        assert!(value.is_some_and(|value| value > 0.0), "{name} is {value:?}");
+    }
+}

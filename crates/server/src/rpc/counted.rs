@@ -1,0 +1,105 @@
+//! Counting calls: metrics of each method, and a warning for calls that took long.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use api::methods;
+
+use super::Failure;
+use crate::metrics::{GrpcMethod, Metrics, Outcomes};
+
+/// Kinds of request whose duration etcd shows as `etcd_server_request_duration_seconds`, by method.
+const TIMED: [(&str, &str); 8] = [
+    (methods::KV_RANGE, "Range"),
+    (methods::KV_PUT, "Put"),
+    (methods::KV_DELETE_RANGE, "DeleteRange"),
+    (methods::KV_TXN, "Txn"),
+    (methods::KV_COMPACT, "Compaction"),
+    (methods::LEASE_GRANT, "LeaseGrant"),
+    (methods::LEASE_REVOKE, "LeaseRevoke"),
+    (methods::MAINTENANCE_ALARM, "Alarm"),
+];
+
+/// Methods that stream. They live long by design, so nobody is warned about it.
+const STREAMS: [&str; 4] = [
+    methods::KV_RANGE_STREAM,
+    methods::WATCH_WATCH,
+    methods::LEASE_KEEP_ALIVE,
+    methods::MAINTENANCE_SNAPSHOT,
+];
+
+/// The counters of one method.
+#[derive(Clone)]
+pub(super) struct Counted {
+    path: &'static str,
+    grpc: GrpcMethod,
+    durations: Option<Outcomes>,
+    slow: Duration,
+}
+
+/// The counters of all methods, resolved once.
+pub(super) fn table(metrics: &Metrics, slow: Duration) -> BTreeMap<&'static str, Counted> {
+    let counted = |path: &'static str| {
+        let kind = TIMED.iter().find(|(timed, _)| *timed == path);
+        let durations = kind.map(|(_, kind)| metrics.events.requests(kind));
+        (path, Counted { path, grpc: metrics.grpc.method(path), durations, slow })
+    };
+    methods::ALL.iter().copied().map(counted).collect()
+}
+
+/// A call under way; it is counted as ended when this is dropped, as canceled unless somebody said otherwise.
+pub(super) struct Underway {
+    counted: Counted,
+    started: Instant,
+    code: i32,
+    warns: bool,
+}
+
+impl Counted {
+    /// Whether either side streams.
+    pub(super) fn is_stream(&self) -> bool {
+        STREAMS.contains(&self.path)
+    }
+
+    /// A call begins.
+    pub(super) fn begin(&self) -> Underway {
+        self.grpc.started();
+        let canceled = api::Code::Canceled.number();
+        Underway { counted: self.clone(), started: Instant::now(), code: canceled, warns: !self.is_stream() }
+    }
+}
+
+impl Underway {
+    /// A message came.
+    pub(super) fn received(&self) {
+        self.counted.grpc.received();
+    }
+
+    /// A message went.
+    pub(super) fn sent(&self) {
+        self.counted.grpc.sent();
+    }
+
+    /// How the call ended.
+    pub(super) fn ended(&mut self, result: Result<(), &Failure>) {
+        self.code = result.map_or_else(|failure| failure.code.number(), |()| 0);
+    }
+}
+
+impl Drop for Underway {
+    fn drop(&mut self) {
+        let took = self.started.elapsed();
+        self.counted.grpc.handled(self.code, took.as_secs_f64());
+        if let Some(durations) = &self.counted.durations {
+            durations.observe(self.code == 0, took.as_secs_f64());
+        }
+        if self.warns && took > self.counted.slow {
+            tracing::warn!(
+                time_spent = format!("{took:?}"),
+                response_type = self.counted.path,
+                code = self.code,
+                "request stats"
+            );
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Every flag of etcd's server against the contract: its default, and that flag, variable and file mean the same.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+
+use server::config::table::{self, Effect, Flag, Kind};
+use server::config::{Config, Parsed, UsageError, parse};
+
+const CONTRACT: &str = include_str!("contract/server-flags.tsv");
+
+/// Name and default of each row; the default is none where etcd's help does not show it.
+fn contract() -> impl Iterator<Item = (&'static str, Option<&'static str>)> {
+    CONTRACT.lines().filter(|line| !line.starts_with('#')).map(|line| {
+        let (name, default) = line.split_once('\t').expect("two columns");
+        let default = match default.trim() {
+            "" => None,
+            "'math.MaxUint32'" => Some("4294967295"),
+            quoted => Some(quoted.trim_matches('\'')),
+        };
+        (name.trim_start_matches("--"), default)
+    })
+}
+
+fn run(args: &[String], env: &[(String, String)]) -> Result<Config, UsageError> {
+    let args = std::iter::once("stele".to_owned()).chain(args.iter().cloned()).map(OsString::from);
+    let env = env.iter().map(|(name, value)| (name.into(), value.into()));
+    match parse(args, env)? {
+        Parsed::Run(config) => Ok(*config),
+        Parsed::Print(text) => panic!("printed {text}"),
+    }
+}
+
+/// A value that differs from the default, and other flags it needs beside it.
+fn sample(flag: &Flag) -> (String, Vec<String>) {
+    let special: BTreeMap<&str, (&str, &[&str])> = BTreeMap::from([
+        ("auto-compaction-mode", ("revision", &["--auto-compaction-retention=100"][..])),
+        ("auto-compaction-retention", ("7h", &[])),
+        ("bcrypt-cost", ("12", &[])),
+        ("election-timeout", ("2000", &[])),
+        ("feature-gates", ("CompactHashCheck=true", &[])),
+        ("heartbeat-interval", ("50", &[])),
+        ("initial-cluster", ("default=http://127.0.0.1:9", &[])),
+        ("initial-cluster-state", ("existing", &[])),
+        ("listen-client-urls", ("http://127.0.0.1:9", &["--advertise-client-urls=http://127.0.0.1:9"])),
+        ("log-format", ("console", &[])),
+        ("log-level", ("warn", &[])),
+        ("metrics", ("extensive", &[])),
+        ("discovery-endpoints", ("http://127.0.0.1:9", &["--discovery-token=x"])),
+        ("discovery-token", ("x", &["--discovery-endpoints=x"])),
+    ]);
+    if let Some((value, beside)) = special.get(flag.name) {
+        return ((*value).to_owned(), beside.iter().map(|flag| (*flag).to_owned()).collect());
+    }
+    let value = match flag.kind {
+        Kind::Bool if flag.default == "true" => "false",
+        Kind::Bool => "true",
+        Kind::Count(_) | Kind::Integer => "17",
+        Kind::Duration => "17m",
+        Kind::Text | Kind::List => "something",
+        Kind::Urls => "http://127.0.0.1:9",
+    };
+    (value.to_owned(), Vec::new())
+}
+
+/// The configuration without what was noted on the way.
+fn quiet(mut config: Config) -> Config {
+    config.notes.clear();
+    config
+}
+
+#[test]
+fn the_table_has_exactly_etcds_flags_and_defaults() {
+    let contract: BTreeMap<_, _> = contract().collect();
+    let ours: BTreeMap<_, _> = table::flags().map(|flag| (flag.name, flag.default)).collect();
+    assert_eq!(ours.keys().collect::<Vec<_>>(), contract.keys().collect::<Vec<_>>());
+    assert_eq!(table::flags().count(), contract.len(), "no flag twice");
+    for (name, default) in contract {
+        if let Some(default) = default {
+            assert_eq!(ours[name], default, "--{name}");
+        }
+    }
+}
+
+#[test]
+fn every_flag_does_what_the_table_says() {
+    for (name, _) in contract() {
+        let flag = table::flag(name).expect(name);
+        // These accept one value only.
+        if ["logger", "discovery-fallback"].contains(&name) {
+            assert!(run(&[format!("--{name}=other")], &[]).is_err(), "{name}");
+            continue;
+        }
+        let (value, beside) = sample(flag);
+        // The flags beside may themselves be wrong alone.
+        let plain = run(&beside, &[]);
+        let with = |args: &[String]| run(&[args, &beside[..]].concat(), &[]);
+        let set = with(&[format!("--{name}={value}")]);
+        match flag.effect {
+            Effect::Full => {
+                assert_ne!(quiet(set.expect(name)), quiet(plain.expect(name)), "--{name} changes nothing");
+            }
+            Effect::None(_) => {
+                let set = set.expect(name);
+                assert!(format!("{:?}", set.notes).contains(&format!("--{name} (")), "--{name} is noted");
+                assert_eq!(quiet(set), quiet(plain.expect(name)), "--{name} changes something");
+            }
+            Effect::Refused(_) => {
+                let error = set.expect_err(name);
+                assert!(error.to_string().contains("is not supported yet: "), "{error}");
+                assert_eq!(error.exit_code, 1);
+            }
+        }
+    }
+}
+
+#[test]
+fn flag_variable_and_file_agree() {
+    let dir = tempfile::tempdir().expect("directory");
+    let path = dir.path().join("config.yaml");
+    for flag in table::flags().filter(|flag| flag.effect == Effect::Full && flag.name != "logger") {
+        let (value, beside) = sample(flag);
+        // Switches take their value after `=` only, as in Go.
+        let args = match flag.kind {
+            Kind::Bool => vec![format!("-{}={value}", flag.name)],
+            _ => vec![format!("-{}", flag.name), value.clone()],
+        };
+        let expected = quiet(run(&[args, beside.clone()].concat(), &[]).expect(flag.name));
+        let by_variable = run(&beside, &[(flag.variable(), value.clone())]).expect(flag.name);
+        assert!(
+            by_variable.notes.iter().any(|note| note.message == "recognized and used environment variable")
+        );
+        assert_eq!(quiet(by_variable), expected, "{}", flag.variable());
+
+        let beside: String =
+            beside.iter().filter_map(|flag| flag.trim_start_matches('-').split_once('=')).map(line).collect();
+        std::fs::write(&path, format!("{}{beside}", line((flag.name, &value)))).expect("write");
+        let by_file = run(&[format!("--config-file={}", path.display())], &[]).expect(flag.name);
+        assert_eq!(quiet(by_file), expected, "{} in a file", flag.name);
+    }
+}
+
+fn line((name, value): (&str, &str)) -> String {
+    format!("{name}: {value}\n")
+}
