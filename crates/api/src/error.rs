@@ -44,6 +44,8 @@ pub enum Code {
     OutOfRange = 11,
     /// The method, or this use of it, is not offered.
     Unimplemented = 12,
+    /// The client's bytes are not what the protocol says.
+    Internal = 13,
     /// The cluster cannot serve now; retry, perhaps elsewhere.
     Unavailable = 14,
     /// Data was damaged.
@@ -56,6 +58,28 @@ impl Code {
     /// The number on the wire.
     pub const fn number(self) -> i32 {
         self as i32
+    }
+
+    /// The code of a number on the wire.
+    pub fn from_number(number: i32) -> Option<Code> {
+        use Code::*;
+        let all = [
+            Canceled,
+            Unknown,
+            InvalidArgument,
+            DeadlineExceeded,
+            NotFound,
+            PermissionDenied,
+            ResourceExhausted,
+            FailedPrecondition,
+            OutOfRange,
+            Unimplemented,
+            Internal,
+            Unavailable,
+            DataLoss,
+            Unauthenticated,
+        ];
+        all.into_iter().find(|code| code.number() == number)
     }
 
     /// The name as Go writes it in the text of an error, such as `InvalidArgument`.
@@ -71,6 +95,7 @@ impl Code {
             Code::FailedPrecondition => "FailedPrecondition",
             Code::OutOfRange => "OutOfRange",
             Code::Unimplemented => "Unimplemented",
+            Code::Internal => "Internal",
             Code::Unavailable => "Unavailable",
             Code::DataLoss => "DataLoss",
             Code::Unauthenticated => "Unauthenticated",

@@ -12,7 +12,7 @@ use member::batch::Kind;
 use member::frame::LeaseAnswer;
 use member::{Answer, Input, Proposal, Status};
 use store::watch::Hub;
-use store::{Damaged, Outcome, Reader, Values};
+use store::{Damaged, HashKvReply, Outcome, Reader, Values};
 use tokio::sync::oneshot;
 
 use crate::driver::Mailbox;
@@ -92,6 +92,20 @@ impl Node {
         match self.ask(|token| Input::Heal { token, place }).await? {
             Answer::Healed => Ok(()),
             other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Hashes all versions up to `revision`, letting other tasks in.
+    ///
+    /// # Errors
+    /// Those of [`Reader::hash_kv`].
+    pub(crate) async fn hash_kv(&self, revision: i64) -> Result<HashKvReply, api::Error> {
+        let mut hashing = self.reader.hash_kv(revision)?;
+        loop {
+            match hashing.step() {
+                Some(reply) => return Ok(reply),
+                None => tokio::task::yield_now().await,
+            }
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use api::etcdserverpb::{AlarmType, Member};
 use api::version;
-use store::HashKvStep;
+use store::HashKvReply;
 use transport::Peers;
 
 use crate::http::{BoxFuture, Endpoints, HashKv, Health};
@@ -81,17 +81,9 @@ impl Health for Observed {
 
     fn hash_kv(&self, revision: i64) -> BoxFuture<'_, Result<HashKv, String>> {
         Box::pin(async move {
-            let _pin = self.node.pin();
-            let mut hashing = self.node.reader.hash_kv(revision).map_err(|e| e.to_string())?;
-            loop {
-                match hashing.step() {
-                    Ok(HashKvStep::More) => tokio::task::yield_now().await,
-                    Ok(HashKvStep::Done { hash, hash_revision, compact_revision, revision }) => {
-                        return Ok(HashKv { hash, compact_revision, hash_revision, revision });
-                    }
-                    Err(damaged) => self.node.heal(&damaged).await.map_err(|e| e.to_string())?,
-                }
-            }
+            let reply = self.node.hash_kv(revision).await.map_err(|error| error.to_string())?;
+            let HashKvReply { hash, compact_revision, hash_revision, revision } = reply;
+            Ok(HashKv { hash, compact_revision, hash_revision, revision })
         })
     }
 }

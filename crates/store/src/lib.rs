@@ -27,6 +27,7 @@ mod alarms;
 mod apply;
 mod checkpoint;
 mod command;
+mod compare;
 mod hash;
 mod index;
 mod lease;
@@ -39,6 +40,7 @@ mod revlog;
 mod state;
 mod store;
 mod types;
+mod version_hash;
 pub mod watch;
 
 #[cfg(test)]
@@ -53,9 +55,9 @@ pub use lease::{LEASE_TTL_MAX, LeaseInfo};
 pub use members::{Member, MemberChange};
 pub use range::{ByValue, RangeReply};
 pub use reader::{
-    Counts, HashKv, HashKvStep, RangeStream, Reader, Reference, Retained, StreamChunk, VersionWalk,
+    Counts, HashKv, HashKvReply, RangeStream, ReadTxn, Reader, Reference, Retained, StreamChunk, VersionWalk,
 };
-pub use resolve::{Response, resolve, resolve_kv, resolve_range};
+pub use resolve::{Response, resolve, resolve_kv, resolve_range, resolve_txn};
 pub use state::{Limits, Position};
 pub use store::Store;
 pub use types::{Compacted, Damaged, Event, EventKind, History, KeyRange, KvRef, Revision, ValueRef, Values};

@@ -5,12 +5,50 @@
 //! goes too, and with the last version the key. Entries *at* the compact revision stay with their versions,
 //! tombstones included: a watch may start there. The cost is one step for each change ever made, not one for
 //! each key there is.
+//!
+//! On its way it notes the hash of what it walks over, which HashKV needs later: [`CompactionHash`].
 
 use crate::state::{Shared, State, release};
 use crate::types::{Revision, ValueRef, Values};
+use crate::version_hash::VersionHash;
 
 /// Entries handled in one hold of the write lock.
 const LOCK_STEPS: usize = 256;
+
+/// The hash of all changes between two compactions, made while purging them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CompactionHash {
+    /// The compact revision before: changes after it count.
+    pub(crate) after: i64,
+    /// The compact revision: its changes are the last to count.
+    pub(crate) until: i64,
+    /// The hash, complete when purging has reached `until`.
+    pub(crate) hash: VersionHash,
+}
+
+impl CompactionHash {
+    /// Begins the hash of a compaction at `until`. As in etcd there is none if the one before is still being
+    /// carried out.
+    pub(crate) fn begin(state: &State, until: i64) -> Option<CompactionHash> {
+        let after = state.compacted;
+        (state.purged == after).then_some(CompactionHash { after, until, hash: VersionHash::default() })
+    }
+}
+
+/// Adds the change to the hash of its compaction. Without its version, which a restored log may miss, there
+/// is no hash.
+fn note(state: &mut State, revision: Revision, slot: Option<u32>) {
+    // Entries at the revision that purging reached stay in the log, and come by again.
+    if revision.main <= state.purged {
+        return;
+    }
+    let Some(note) = &mut state.compaction_hash else { return };
+    let record = slot.map(|slot| state.index.at_slot(slot));
+    match record.and_then(|record| Some((record.key(), record.version_exactly(revision)?.0))) {
+        Some((key, version)) => note.hash.push(key, &version),
+        None => state.compaction_hash = None,
+    }
+}
 
 /// See [`Store::purge_step`](crate::Store::purge_step).
 pub(crate) fn step(shared: &Shared, max_steps: usize) -> bool {
@@ -54,6 +92,7 @@ pub(crate) fn purge(
         if entry.revision.main >= target {
             return purge_target(state, target, dropped);
         }
+        note(state, entry.revision, entry.slot);
         if let Some(slot) = entry.slot {
             purge_entry(state, entry.revision, slot, target, dropped);
         }
@@ -71,6 +110,7 @@ fn purge_target(state: &mut State, target: i64, dropped: &mut impl FnMut(&ValueR
     let at_target: Vec<_> =
         state.index.log().iter_from(target).take_while(|entry| entry.revision.main == target).collect();
     for entry in at_target {
+        note(state, entry.revision, entry.slot);
         if let Some(slot) = entry.slot {
             purge_entry(state, entry.revision, slot, target, dropped);
         }

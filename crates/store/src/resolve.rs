@@ -43,7 +43,7 @@ pub fn resolve(reply: &Reply, values: &dyn Values) -> Result<Response, Damaged> 
     Ok(match reply {
         Reply::Put(reply) => Response::Put(put(reply, values)?),
         Reply::DeleteRange(reply) => Response::DeleteRange(delete_range(reply, values)?),
-        Reply::Txn(reply) => Response::Txn(txn(reply, values)?),
+        Reply::Txn(reply) => Response::Txn(resolve_txn(reply, values)?),
         Reply::Compaction { revision, .. } => {
             Response::Compaction(pb::CompactionResponse { header: header(*revision) })
         }
@@ -139,7 +139,11 @@ fn delete_range(reply: &DeleteReply, values: &dyn Values) -> Result<pb::DeleteRa
     Ok(pb::DeleteRangeResponse { header: header(reply.revision), deleted: reply.deleted, prev_kvs })
 }
 
-fn txn(reply: &TxnReply, values: &dyn Values) -> Result<pb::TxnResponse, Damaged> {
+/// Turns the answer to a transaction into the response.
+///
+/// # Errors
+/// [`Damaged`] when a value cannot be read; heal it and call again.
+pub fn resolve_txn(reply: &TxnReply, values: &dyn Values) -> Result<pb::TxnResponse, Damaged> {
     let responses = reply.replies.iter().map(|reply| op(reply, values)).collect::<Result<_, _>>()?;
     Ok(pb::TxnResponse { header: header(reply.revision), succeeded: reply.succeeded, responses })
 }
@@ -149,7 +153,7 @@ fn op(reply: &OpReply, values: &dyn Values) -> Result<pb::ResponseOp, Damaged> {
         OpReply::Range(reply) => Some(Op::ResponseRange(resolve_range(reply, values)?)),
         OpReply::Put(reply) => Some(Op::ResponsePut(put(reply, values)?)),
         OpReply::DeleteRange(reply) => Some(Op::ResponseDeleteRange(delete_range(reply, values)?)),
-        OpReply::Txn(reply) => Some(Op::ResponseTxn(txn(reply, values)?)),
+        OpReply::Txn(reply) => Some(Op::ResponseTxn(resolve_txn(reply, values)?)),
         OpReply::Nothing => None,
     };
     Ok(pb::ResponseOp { response })

@@ -12,6 +12,7 @@ use crate::hash::{Part, PartHash};
 use crate::index::Index;
 use crate::lease::Lessor;
 use crate::members::Members;
+use crate::purge::CompactionHash;
 use crate::types::{ValueRef, Values};
 
 /// The revision of a store that nothing was ever written to, as etcd has it.
@@ -32,6 +33,8 @@ pub(crate) struct State {
     pub(crate) compacted: i64,
     /// The revision purging has reached; at most `compacted`.
     pub(crate) purged: i64,
+    /// What HashKV says of the newest compaction. Of this process: neither replicated nor in checkpoints.
+    pub(crate) compaction_hash: Option<CompactionHash>,
     /// Index and term of the last applied entry.
     pub(crate) applied: Position,
     /// Sum over live keys, for the state hash.
@@ -60,6 +63,7 @@ impl Default for State {
             revision: REVISION_FIRST,
             compacted: NEVER_COMPACTED,
             purged: NEVER_COMPACTED,
+            compaction_hash: None,
             applied: Position::default(),
             key_hash: 0,
             dirty: Dirty::default(),

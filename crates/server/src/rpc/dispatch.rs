@@ -1,6 +1,6 @@
 //! From a path to a handler: the one table of the methods that are served.
 //!
-//! A path that is not in the table is answered `Unimplemented` with the method's name, as gRPC servers do.
+//! A path that is not in the table is answered `Unimplemented`, in the words of grpc-go.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -17,6 +17,7 @@ use tonic::body::Body;
 use tonic::server::Grpc;
 
 use super::counted::{self, Counted};
+use super::limit::Limited;
 use super::raw::{Encoded, Raw};
 use super::stream::{Requests, Responses};
 use super::{Call, Failure, cluster, kv, lease, maintenance, watch};
@@ -116,15 +117,29 @@ fn admit(node: &Node, counted: &Counted, call: Call) -> Result<Call, Failure> {
     if call.require_leader && !node.has_leader() { Err(api::Error::NoLeader.into()) } else { Ok(call) }
 }
 
+/// Refuses what is not in the table: a path of another form, a service or a method nobody knows.
 fn unknown(path: &str) -> HttpResponse {
-    let (service, method) = path.trim_start_matches('/').split_once('/').unwrap_or((path, ""));
-    let message = format!("unknown method {method} for service {service}");
+    let known = |service: &str| {
+        let prefix = format!("/{service}/");
+        methods::ALL.iter().any(|method| method.starts_with(&prefix))
+    };
+    let message = match path.strip_prefix('/').and_then(|path| path.rsplit_once('/')) {
+        None => format!("malformed method name: {path:?}"),
+        Some((service, _)) if !known(service) => format!("unknown service {service}"),
+        Some((service, method)) => format!("unknown method {method} for service {service}"),
+    };
     Status::from(Failure::new(Code::Unimplemented, message)).into_http()
 }
 
-fn grpc(node: &Node) -> Grpc<Raw> {
+/// The body of a request, its messages limited in size.
+fn limited<B>(node: &Node, request: Request<B>) -> Request<Limited<Pin<Box<B>>>> {
     let largest = node.limits.max_request_bytes.saturating_add(MESSAGE_OVERHEAD_BYTES);
-    Grpc::new(Raw).apply_max_message_size_config(Some(largest), None)
+    request.map(|body| Limited::new(Box::pin(body), largest))
+}
+
+/// The protocol, without a limit of its own.
+fn grpc() -> Grpc<Raw> {
+    Grpc::new(Raw).max_decoding_message_size(usize::MAX)
 }
 
 async fn unary<B, F, H>(node: Arc<Node>, counted: Counted, request: Request<B>, handler: H) -> HttpResponse
@@ -134,7 +149,8 @@ where
     H: Fn(Arc<Node>, Bytes) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Result<Encoded, Failure>> + Send + 'static,
 {
-    let mut grpc = grpc(&node);
+    let request = limited(&node, request);
+    let mut grpc = grpc();
     let service = tower::service_fn(move |request: tonic::Request<Bytes>| {
         let mut underway = counted.begin();
         underway.received();
@@ -160,7 +176,8 @@ where
     H: FnOnce(Requests) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Result<Responses, Failure>> + Send + 'static,
 {
-    let mut grpc = grpc(&node);
+    let request = limited(&node, request);
+    let mut grpc = grpc();
     let service = tower::service_fn(move |request: tonic::Request<tonic::Streaming<Bytes>>| {
         let underway = counted.begin();
         let answer = (handler.clone())(Requests::new(request.into_inner()));

@@ -24,15 +24,22 @@ impl Failure {
         Failure::new(Code::Unknown, "the member answered with something that was not asked")
     }
 
-    /// A request whose bytes are not the message the method takes.
+    /// A request whose bytes are not the message the method takes; code and first words are those of grpc-go.
     pub(crate) fn undecodable(error: &prost::DecodeError) -> Failure {
-        Failure::new(Code::InvalidArgument, format!("the request is not a valid protobuf message: {error}"))
+        Failure::new(Code::Internal, format!("grpc: error unmarshalling request: {error}"))
     }
 }
 
 impl From<api::Error> for Failure {
     fn from(error: api::Error) -> Failure {
         Failure { code: error.code(), message: Cow::Borrowed(error.message()) }
+    }
+}
+
+impl From<tonic::Status> for Failure {
+    fn from(status: tonic::Status) -> Failure {
+        let code = Code::from_number(status.code().into()).unwrap_or(Code::Unknown);
+        Failure::new(code, status.message().to_owned())
     }
 }
 

@@ -1,7 +1,7 @@
 //! The KV service.
 //!
-//! Reads are served right here, on the worker that took them, once the local state is fresh enough. Writes are proposed as
-//! they came: the request's own bytes are what the log keeps.
+//! Reads are served right here, on the worker that took them, once the local state is fresh enough. Writes
+//! are proposed as they came: the request's own bytes are what the log keeps.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use api::etcdserverpb as pb;
 use api::validate;
 use bytes::Bytes;
 use member::batch::Kind;
-use store::{Reply, Response};
+use store::{ReadTxn, Reply, Response};
 
 use super::stream::{Gone, Requests, Responses, Sink, responses};
 use super::{Call, Encoded, Failure, decode};
@@ -41,10 +41,34 @@ pub(super) async fn delete_range(node: &Node, body: Bytes) -> Result<Encoded, Fa
 pub(super) async fn txn(node: &Node, body: Bytes) -> Result<Encoded, Failure> {
     let request: pb::TxnRequest = decode(body.clone())?;
     validate::txn(&request, node.limits.max_txn_ops)?;
+    if let Some(txn) = ReadTxn::of(&request) {
+        return read_txn(node, &txn).await;
+    }
     let reply = write(node, Kind::Txn, body).await?;
     let Response::Txn(mut response) = resolve(node, &reply).await? else { return Err(Failure::unexpected()) };
     fill(node, &mut response.header);
     Ok(Encoded::message(&response))
+}
+
+/// Answers a transaction that only reads from the local state.
+async fn read_txn(node: &Node, txn: &ReadTxn<'_>) -> Result<Encoded, Failure> {
+    if !txn.is_serializable() {
+        node.linearize().await?;
+    }
+    loop {
+        let _pin = node.pin();
+        let answered = match node.reader.txn(txn) {
+            Ok(reply) => store::resolve_txn(&reply?, node.values.as_ref()),
+            Err(damaged) => Err(damaged),
+        };
+        match answered {
+            Ok(mut response) => {
+                fill(node, &mut response.header);
+                return Ok(Encoded::message(&response));
+            }
+            Err(damaged) => node.heal(&damaged).await?,
+        }
+    }
 }
 
 pub(super) async fn compact(node: &Node, body: Bytes) -> Result<Encoded, Failure> {
@@ -77,7 +101,7 @@ pub(super) async fn range_stream(
     call: Call,
     mut requests: Requests,
 ) -> Result<Responses, Failure> {
-    let request: pb::RangeRequest = match requests.next().await {
+    let request: pb::RangeRequest = match requests.next().await? {
         Some(body) => decode(body)?,
         None => return Err(Failure::new(api::Code::InvalidArgument, "the request is missing")),
     };

@@ -95,7 +95,7 @@ pub(super) async fn keep_alive(
 }
 
 async fn renew_all(node: &Node, mut requests: Requests, sink: &Sink) -> Result<(), Failure> {
-    while let Some(body) = requests.next().await {
+    while let Some(body) = requests.next().await? {
         let request: pb::LeaseKeepAliveRequest = decode(body)?;
         // The header is of the moment before: a renewal must not look later than a revocation that beat it.
         let header = Some(node.header_now());

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use member::Input;
 use member::batch::Kind;
 use pb::alarm_request::AlarmAction;
-use store::{HashKvStep, Reply};
+use store::{HashKvReply, Reply};
 
 use super::{Encoded, Failure, decode};
 use crate::node::Node;
@@ -17,6 +17,7 @@ const REPORTED_QUOTA_BYTES: i64 = 2 * 1024 * 1024 * 1024;
 pub(super) async fn alarm(node: &Node, body: Bytes) -> Result<Encoded, Failure> {
     let request: pb::AlarmRequest = decode(body.clone())?;
     let alarms = if request.action == AlarmAction::Get as i32 {
+        node.linearize().await?;
         let all = request.alarm == pb::AlarmType::None as i32;
         node.reader.alarms().into_iter().filter(|alarm| all || alarm.alarm == request.alarm).collect()
     } else {
@@ -55,10 +56,19 @@ pub(super) async fn status(node: &Node, body: Bytes) -> Result<Encoded, Failure>
     Ok(Encoded::message(&response))
 }
 
-/// As Go prints an alarm: fields that are zero are left out.
+/// As Go prints an alarm: fields that are zero are left out. (It puts one or two spaces between them, by the
+/// build.)
 fn alarm_text(alarm: &pb::AlarmMember) -> String {
-    let kind = pb::AlarmType::try_from(alarm.alarm).unwrap_or(pb::AlarmType::None);
-    format!("memberID:{} alarm:{} ", alarm.member_id, kind.as_str_name())
+    let mut fields = Vec::new();
+    if alarm.member_id != 0 {
+        fields.push(format!("memberID:{}", alarm.member_id));
+    }
+    match pb::AlarmType::try_from(alarm.alarm) {
+        Ok(pb::AlarmType::None) => {}
+        Ok(kind) => fields.push(format!("alarm:{}", kind.as_str_name())),
+        Err(_) => fields.push(format!("alarm:{}", alarm.alarm)),
+    }
+    fields.join(" ")
 }
 
 /// Answers at once: space is given back in the background, eagerly from now on.
@@ -80,23 +90,10 @@ pub(super) async fn hash(node: &Node, body: Bytes) -> Result<Encoded, Failure> {
 
 pub(super) async fn hash_kv(node: &Node, body: Bytes) -> Result<Encoded, Failure> {
     let request: pb::HashKvRequest = decode(body)?;
-    let _pin = node.pin();
-    let mut hashing = node.reader.hash_kv(request.revision)?;
-    loop {
-        match hashing.step() {
-            Ok(HashKvStep::More) => tokio::task::yield_now().await,
-            Ok(HashKvStep::Done { hash, hash_revision, compact_revision, revision }) => {
-                let header = Some(node.header(revision));
-                return Ok(Encoded::message(&pb::HashKvResponse {
-                    header,
-                    hash,
-                    compact_revision,
-                    hash_revision,
-                }));
-            }
-            Err(damaged) => node.heal(&damaged).await?,
-        }
-    }
+    let HashKvReply { hash, compact_revision, hash_revision, revision } =
+        node.hash_kv(request.revision).await?;
+    let header = Some(node.header(revision));
+    Ok(Encoded::message(&pb::HashKvResponse { header, hash, compact_revision, hash_revision }))
 }
 
 pub(super) async fn move_leader(node: &Node, body: Bytes) -> Result<Encoded, Failure> {

@@ -10,6 +10,7 @@ mod dispatch;
 mod failure;
 mod kv;
 mod lease;
+mod limit;
 mod maintenance;
 mod raw;
 mod stream;

@@ -25,9 +25,12 @@ impl Requests {
         Requests(inner)
     }
 
-    /// The next message; `None` when the client is done or gone.
-    pub(super) async fn next(&mut self) -> Option<Bytes> {
-        self.0.message().await.ok().flatten()
+    /// The next message; `None` when the client has no more, though it may still listen.
+    ///
+    /// # Errors
+    /// When the client broke the protocol, or is gone.
+    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
+        Ok(self.0.message().await?)
     }
 }
 

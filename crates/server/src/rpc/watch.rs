@@ -32,7 +32,7 @@ pub(super) async fn watch(node: Arc<Node>, call: Call, requests: Requests) -> Re
     Ok(stream)
 }
 
-/// Runs one watch stream until the client ends it.
+/// Runs one watch stream until the client goes.
 async fn serve(node: &Node, mut requests: Requests, sink: &Sink) -> Result<(), Failure> {
     let woken = Arc::new(Notify::new());
     let waker = woken.clone();
@@ -40,14 +40,16 @@ async fn serve(node: &Node, mut requests: Requests, sink: &Sink) -> Result<(), F
     let mut watchers = node.hub.open(Arc::new(move || waker.notify_one()), max_fragment_bytes);
     let mut progress = tokio::time::interval(node.limits.progress_interval);
     progress.reset();
+    let mut asking = true;
     loop {
         if send_all(node, &mut watchers, sink).await.is_err() {
             return Ok(());
         }
         tokio::select! {
-            request = requests.next() => match request {
+            request = requests.next(), if asking => match request? {
                 Some(body) => take(&mut watchers, body)?,
-                None => return Ok(()),
+                // It asks for nothing more, but watches on until it goes.
+                None => asking = false,
             },
             () = woken.notified() => {}
             _ = progress.tick() => watchers.notify_progress_due(),

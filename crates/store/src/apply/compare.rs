@@ -3,15 +3,16 @@
 //! All but compares of values are answered by the index. For values, length and checksum often decide alone
 //! that two are not equal; else the bytes are needed, and [`prefetch`] has read them.
 
-use std::cmp::Ordering;
+use std::convert::Infallible;
 
 use api::etcdserverpb as pb;
-use api::etcdserverpb::compare::{CompareResult, CompareTarget, TargetUnion};
+use api::etcdserverpb::compare::CompareTarget;
 use api::etcdserverpb::request_op::Request;
 use bytes::Bytes;
 
 use super::{Batch, Prefetched};
 use crate::command::Command;
+use crate::compare::{decided_by_checksum, holds_for, holds_for_none};
 use crate::index::{Index, Version};
 use crate::range::bounds;
 use crate::state::Shared;
@@ -74,84 +75,17 @@ fn for_each_live(index: &Index, compare: &pb::Compare, mut visit: impl FnMut(&Ve
     }
 }
 
-/// The value a compare of values compares with.
-fn wanted_value(compare: &pb::Compare) -> &[u8] {
-    match &compare.target_union {
-        Some(TargetUnion::Value(value)) => value,
-        _ => &[],
-    }
-}
-
-/// The outcome, where it takes no bytes: values of another length or checksum are not equal, empty ones are
-/// at hand.
-fn decided_by_checksum(compare: &pb::Compare, value: &ValueRef) -> Option<bool> {
-    let wanted = wanted_value(compare);
-    if value.len == 0 {
-        return Some(passes(compare, [].as_slice().cmp(wanted)));
-    }
-    let same = value.len as usize == wanted.len() && value.checksum == crc32c::crc32c(wanted);
-    match CompareResult::try_from(compare.result) {
-        Ok(CompareResult::Equal) if !same => Some(false),
-        Ok(CompareResult::NotEqual) if !same => Some(true),
-        Err(_) => Some(true),
-        _ => None,
-    }
-}
-
-/// Whether an ordering is what the compare asks for. A result nobody defined always is, as in etcd.
-fn passes(compare: &pb::Compare, ordering: Ordering) -> bool {
-    match CompareResult::try_from(compare.result) {
-        Ok(CompareResult::Equal) => ordering.is_eq(),
-        Ok(CompareResult::NotEqual) => ordering.is_ne(),
-        Ok(CompareResult::Greater) => ordering.is_gt(),
-        Ok(CompareResult::Less) => ordering.is_lt(),
-        Err(_) => true,
-    }
-}
-
 impl Batch<'_> {
-    /// Whether a compare holds for all keys it names. Where there is none, all numbers are 0, and no value
-    /// compares.
+    /// Whether a compare holds for all keys it names.
     pub(super) fn holds(&self, compare: &pb::Compare) -> bool {
         let (mut any, mut all) = (false, true);
         for_each_live(&self.state.index, compare, |version| {
             any = true;
-            all = self.holds_for(compare, version);
+            let Ok(holds) = holds_for::<Infallible>(compare, version, |value| Ok(self.value_bytes(value)));
+            all = holds;
             all
         });
-        if any {
-            return all;
-        }
-        compare.target != CompareTarget::Value as i32 && self.holds_for(compare, &Version::default())
-    }
-
-    fn holds_for(&self, compare: &pb::Compare, version: &Version) -> bool {
-        let wanted = compare.target_union.as_ref();
-        let ordering = match (CompareTarget::try_from(compare.target), wanted) {
-            (Ok(CompareTarget::Value), _) => return self.value_holds(compare, &version.value),
-            (Ok(CompareTarget::Version), Some(TargetUnion::Version(wanted))) => version.version.cmp(wanted),
-            (Ok(CompareTarget::Version), _) => version.version.cmp(&0),
-            (Ok(CompareTarget::Create), Some(TargetUnion::CreateRevision(wanted))) => {
-                version.create.cmp(wanted)
-            }
-            (Ok(CompareTarget::Create), _) => version.create.cmp(&0),
-            (Ok(CompareTarget::Mod), Some(TargetUnion::ModRevision(wanted))) => {
-                version.revision.main.cmp(wanted)
-            }
-            (Ok(CompareTarget::Mod), _) => version.revision.main.cmp(&0),
-            (Ok(CompareTarget::Lease), Some(TargetUnion::Lease(wanted))) => version.lease.cmp(wanted),
-            (Ok(CompareTarget::Lease), _) => version.lease.cmp(&0),
-            (Err(_), _) => Ordering::Equal,
-        };
-        passes(compare, ordering)
-    }
-
-    fn value_holds(&self, compare: &pb::Compare, value: &ValueRef) -> bool {
-        if let Some(holds) = decided_by_checksum(compare, value) {
-            return holds;
-        }
-        let bytes = self.value_bytes(value);
-        passes(compare, bytes.as_ref().cmp(wanted_value(compare)))
+        if any { all } else { holds_for_none(compare) }
     }
 
     /// The bytes of a value: of this batch, or read before it.

@@ -61,7 +61,11 @@ impl Batch<'_> {
         }
         self.state.key_hash = self.state.key_hash.wrapping_add(key_part(&request.key, &newest));
         let kv = kv_ref(request.key.clone(), &newest);
-        let prev = self.before_revision(&request.key, written.slot, written.previous, revision.main);
+        // As in etcd, what begins a generation comes after nothing, also when the same revision ended the one
+        // before.
+        let begins = newest.create == revision.main;
+        let prev = || self.before_revision(&request.key, written.slot, written.previous, revision.main);
+        let prev = if begins { None } else { prev() };
         self.events.push(Event { kind: EventKind::Put, kv, prev });
         let previous =
             written.previous.filter(|_| request.prev_kv).map(|old| kv_ref(request.key.clone(), &old));

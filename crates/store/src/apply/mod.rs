@@ -19,6 +19,7 @@ use api::Error;
 use bytes::Bytes;
 
 use crate::command::{Applied, BatchContext, Command, LeaseChange, Outcome, Reply};
+use crate::purge::CompactionHash;
 use crate::state::{Counters, Position, Shared, State};
 use crate::types::{Damaged, Event, Revision, ValueRef, Values};
 
@@ -162,6 +163,7 @@ impl Batch<'_> {
         if at > self.state.revision {
             return Err(Error::FutureRevision);
         }
+        self.state.compaction_hash = CompactionHash::begin(self.state, at);
         self.state.compacted = at;
         Ok(Reply::Compaction { revision: self.state.revision, compacted: at, physical })
     }

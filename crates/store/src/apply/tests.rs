@@ -87,6 +87,34 @@ fn events_carry_what_was_before_the_revision() {
 }
 
 #[test]
+fn an_event_that_begins_a_generation_carries_nothing_before() {
+    let mut bench = Bench::new();
+    bench.put("a", "1");
+    let again = txn(
+        vec![],
+        vec![Request::RequestTxn(txn(
+            vec![],
+            vec![
+                Request::RequestDeleteRange(delete_request("a", "")),
+                Request::RequestPut(put_request("a", "2")),
+            ],
+            vec![],
+        ))],
+        vec![],
+    );
+    let events = bench.apply(vec![Command::Txn(again)]).events;
+    let before = |events: &[crate::Event]| -> Vec<Option<i64>> {
+        events.iter().map(|event| event.prev.as_ref().map(|kv| kv.mod_revision.main)).collect()
+    };
+    assert_eq!(before(&events), [Some(2), None]);
+    for end in ["", "b"] {
+        let range = crate::KeyRange { start: "a".into(), end: end.into() };
+        let (events, _) = crate::History::events(&bench.reader, &range, 3, 10, 10).expect("not compacted");
+        assert_eq!(before(&events), [Some(2), None]);
+    }
+}
+
+#[test]
 fn a_transaction_sees_its_own_writes_and_numbers_them() {
     let mut bench = Bench::new();
     bench.put("a", "old");

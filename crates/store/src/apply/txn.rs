@@ -8,7 +8,7 @@ use api::etcdserverpb::request_op::Request;
 use super::{Batch, Changes};
 use crate::command::{OpReply, TxnReply};
 use crate::range::count::Count;
-use crate::range::{RangeReply, Selection, Shape, bounds, lone};
+use crate::range::{RangeReply, Selection, Shape, bounds, check_revision_in_txn, lone};
 use crate::types::Revision;
 
 /// Which branch a transaction takes, and each nested one in that branch, in order.
@@ -53,23 +53,13 @@ impl Batch<'_> {
         let mut branches = branch.nested.iter();
         for op in branch.ops(request) {
             match &op.request {
-                Some(Request::RequestRange(request)) => self.check_range(request.revision)?,
+                Some(Request::RequestRange(request)) => {
+                    check_revision_in_txn(request.revision, self.state.revision, self.state.compacted)?;
+                }
                 Some(Request::RequestPut(request)) => self.check_put(request)?,
                 Some(Request::RequestTxn(request)) => self.check_ops(request, next(&mut branches))?,
                 Some(Request::RequestDeleteRange(_)) | None => {}
             }
-        }
-        Ok(())
-    }
-
-    /// Unlike outside of a transaction, a negative revision is one that has been compacted, save that -1 is
-    /// allowed where nothing has been: etcd compares it with its mark for "never".
-    fn check_range(&self, revision: i64) -> Result<(), Error> {
-        if revision > self.state.revision {
-            return Err(Error::FutureRevision);
-        }
-        if revision != 0 && revision < self.state.compacted {
-            return Err(Error::Compacted);
         }
         Ok(())
     }

@@ -183,3 +183,19 @@ pub(crate) fn check_revision(asked: i64, current: i64, compacted: i64) -> Result
     }
     Ok(revision)
 }
+
+/// Checks the revision a range in a transaction asks for. Unlike outside of one, a negative revision is one
+/// that has been compacted, save that -1 is allowed where nothing has been: etcd compares it with its mark
+/// for "never". What is allowed and not positive means "now".
+///
+/// # Errors
+/// [`Error::FutureRevision`], [`Error::Compacted`]
+pub(crate) fn check_revision_in_txn(asked: i64, current: i64, compacted: i64) -> Result<(), Error> {
+    if asked > current {
+        return Err(Error::FutureRevision);
+    }
+    if asked != 0 && asked < compacted {
+        return Err(Error::Compacted);
+    }
+    Ok(())
+}

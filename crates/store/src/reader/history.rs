@@ -104,7 +104,9 @@ impl Past {
         let kind = if version.is_tombstone() { EventKind::Delete } else { EventKind::Put };
         let before = Revision { main: main - 1, sub: u32::MAX };
         // What lies below the compact revision is gone for readers, purged already or not.
-        let prev = record.live_until(before).filter(|_| before.main >= self.compacted);
+        // What begins a generation comes after nothing, also when the same revision ended the one before.
+        let begins = version.create == main;
+        let prev = record.live_until(before).filter(|_| !begins && before.main >= self.compacted);
         let prev = prev.map(|version| kv_ref(key.clone(), &version));
         self.events.push(Event { kind, kv: kv_ref(key, version), prev });
     }

@@ -8,6 +8,7 @@ mod hash_kv;
 mod history;
 mod references;
 mod stream;
+mod txn;
 mod versions;
 
 #[cfg(test)]
@@ -19,17 +20,19 @@ use std::sync::atomic::Ordering;
 use api::Error;
 use api::etcdserverpb as pb;
 use bytes::Bytes;
+use parking_lot::RwLockReadGuard;
 
-pub use hash_kv::{HashKv, HashKvStep};
+pub use hash_kv::{HashKv, HashKvReply};
 pub use references::Reference;
 pub use stream::{RangeStream, StreamChunk};
+pub use txn::ReadTxn;
 pub use versions::{Retained, VersionWalk};
 
 use crate::lease::LeaseInfo;
 use crate::members::Member;
 use crate::range::count::Count;
 use crate::range::{RangeReply, Selection, Shape, bounds, check_revision, lone};
-use crate::state::{Counters, Position, Shared};
+use crate::state::{Counters, Position, Shared, State};
 use crate::types::Revision;
 
 /// A handle for reading; clones share one store.
@@ -73,19 +76,30 @@ impl Reader {
     /// # Errors
     /// [`Error::FutureRevision`], [`Error::Compacted`]
     pub fn range(&self, request: &pb::RangeRequest) -> Result<RangeReply, Error> {
+        let state = self.shared.state.read();
+        let current = state.revision;
+        let revision = check_revision(request.revision, current, state.compacted)?;
+        Ok(self.select(request, state, revision, current))
+    }
+
+    /// Carries out a range at `revision`, which may be read now; `header` is the revision of the reply.
+    fn select(
+        &self,
+        request: &pb::RangeRequest,
+        state: RwLockReadGuard<'_, State>,
+        revision: i64,
+        header: i64,
+    ) -> RangeReply {
         Counters::add(&self.shared.counters.ranges, 1);
         let shape = Shape::of(request);
         let limits = &self.shared.limits;
-        let state = self.shared.state.read();
-        let revision = check_revision(request.revision, state.revision, state.compacted)?;
-        let current = state.revision;
         let at = Revision { main: revision, sub: u32::MAX };
         if request.range_end.is_empty() {
             let (kvs, count) = lone(&state.index, &request.key, at, &shape);
-            return Ok(shape.finish(kvs, current, count));
+            return shape.finish(kvs, header, count);
         }
         let bounds = bounds(&request.key, &request.range_end);
-        let mut count = Count::new(&state.index, &bounds, revision, current);
+        let mut count = Count::new(&state.index, &bounds, revision, state.revision);
         let mut total = count.advance(&state.index, limits.count_steps);
         let mut selection = Selection::new(&bounds, at, shape);
         let mut complete = shape.count_only || selection.advance(&state.index, limits.chunk_keys);
@@ -97,7 +111,7 @@ impl Reader {
         while total.is_none() {
             total = count.advance(&self.shared.state.read().index, limits.count_steps);
         }
-        Ok(shape.finish(selection.kvs, current, total.unwrap_or(0)))
+        shape.finish(selection.kvs, header, total.unwrap_or(0))
     }
 
     /// Starts a range that is answered in pieces; see [`RangeStream`].

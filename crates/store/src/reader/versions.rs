@@ -78,13 +78,28 @@ impl VersionWalk {
     /// The next versions, at most `max`; empty at the end.
     pub fn next_chunk(&mut self, max: usize) -> Vec<Retained> {
         let mut chunk = Vec::new();
-        while chunk.is_empty() && !self.old.is_empty() {
-            self.take_old(max, &mut chunk);
-        }
-        while chunk.is_empty() && self.next.main <= self.until {
-            self.take_new(max, &mut chunk);
-        }
+        self.visit_chunk(max, |key, version| chunk.push(retained(key, version)));
         chunk
+    }
+
+    /// Shows the next versions to `visit`, at most `max`. Returns whether there were any: false at the end.
+    pub(super) fn visit_chunk(&mut self, max: usize, mut visit: impl FnMut(&[u8], &Version)) -> bool {
+        let visited = std::cell::Cell::new(false);
+        let mut visit = |key: &[u8], version: &Version| {
+            visited.set(true);
+            visit(key, version);
+        };
+        while !self.old.is_empty() || self.next.main <= self.until {
+            if self.old.is_empty() {
+                self.visit_new(max, &mut visit);
+            } else {
+                self.visit_old(max, &mut visit);
+            }
+            if visited.get() {
+                break;
+            }
+        }
+        visited.get()
     }
 
     fn collect(&mut self, old: Old) {
@@ -117,17 +132,18 @@ impl VersionWalk {
         self.old.sort_unstable_by_key(|(revision, _)| std::cmp::Reverse(*revision));
     }
 
-    fn take_old(&mut self, max: usize, chunk: &mut Vec<Retained>) {
+    fn visit_old(&mut self, max: usize, visit: &mut impl FnMut(&[u8], &Version)) {
         let state = self.reader.shared.state.read();
         let from = self.old.len().saturating_sub(max.max(1));
         for (revision, key) in self.old.drain(from..).rev() {
             let record = state.index.record(key.as_slice());
-            let version = record.and_then(|record| record.version_exactly(revision));
-            chunk.extend(version.map(|(version, _)| retained(key.as_slice(), &version)));
+            if let Some((version, _)) = record.and_then(|record| record.version_exactly(revision)) {
+                visit(key.as_slice(), &version);
+            }
         }
     }
 
-    fn take_new(&mut self, max: usize, chunk: &mut Vec<Retained>) {
+    fn visit_new(&mut self, max: usize, visit: &mut impl FnMut(&[u8], &Version)) {
         let state = self.reader.shared.state.read();
         let mut entries = state.index.log().iter_at(self.next);
         self.next = Revision { main: self.until + 1, sub: 0 };
@@ -137,8 +153,9 @@ impl VersionWalk {
             }
             let Some(slot) = entry.slot else { continue };
             let record = state.index.at_slot(slot);
-            let version = record.version_exactly(entry.revision);
-            chunk.extend(version.map(|(version, _)| retained(record.key(), &version)));
+            if let Some((version, _)) = record.version_exactly(entry.revision) {
+                visit(record.key(), &version);
+            }
         }
         if let Some(entry) = entries.next() {
             self.next = entry.revision;

@@ -174,8 +174,9 @@ impl Run {
                 assert_eq!(resolve_kv(&event.kv, &*self.bench.values).unwrap(), *kv);
             }
             let before = change.main - 1;
-            let prev =
-                self.model.live(&change.key, b"", before).pop().filter(|_| before >= self.model.compacted);
+            let begins = change.kv.as_ref().is_some_and(|kv| kv.create_revision == change.main);
+            let readable = !begins && before >= self.model.compacted;
+            let prev = self.model.live(&change.key, b"", before).pop().filter(|_| readable);
             let found = event.prev.as_ref().map(|prev| resolve_kv(prev, &*self.bench.values).unwrap());
             assert_eq!(found, prev);
         }

@@ -1,0 +1,116 @@
+//! Transactions that only read.
+
+use api::Error;
+use api::etcdserverpb as pb;
+use api::etcdserverpb::compare::{CompareResult, CompareTarget, TargetUnion};
+use api::etcdserverpb::request_op::Request;
+
+use crate::testing::{Bench, op, put_request, range_request};
+use crate::{Command, OpReply, ReadTxn, Response, resolve_txn};
+
+fn value_is(key: &str, end: &str, value: &str) -> pb::Compare {
+    pb::Compare {
+        result: CompareResult::Equal as i32,
+        target: CompareTarget::Value as i32,
+        key: key.to_owned().into(),
+        range_end: end.to_owned().into(),
+        target_union: Some(TargetUnion::Value(value.to_owned().into())),
+    }
+}
+
+fn request(
+    compare: Vec<pb::Compare>,
+    success: Vec<pb::RangeRequest>,
+    failure: Vec<pb::RangeRequest>,
+) -> pb::TxnRequest {
+    let ops = |ranges: Vec<pb::RangeRequest>| {
+        ranges.into_iter().map(|range| op(Request::RequestRange(range))).collect()
+    };
+    pb::TxnRequest { compare, success: ops(success), failure: ops(failure) }
+}
+
+/// Answers a request from the reader.
+fn read(bench: &Bench, request: &pb::TxnRequest) -> Result<pb::TxnResponse, Error> {
+    let txn = ReadTxn::of(request).expect("it only reads");
+    let reply = bench.reader.txn(&txn).expect("no value is damaged")?;
+    Ok(resolve_txn(&reply, &*bench.values).expect("no value is damaged"))
+}
+
+#[test]
+fn it_is_answered_as_the_log_would_answer_it() {
+    let mut bench = Bench::new();
+    for n in 0..12 {
+        bench.put(&format!("k{n:02}"), "v");
+    }
+    bench.put("k03", "w");
+    bench.delete("k05", "");
+    let at = |revision| pb::RangeRequest { revision, ..range_request("k", "l") };
+    let all = || vec![range_request("k", "l"), range_request("k03", ""), at(4), at(-1)];
+    for compare in [
+        vec![],
+        vec![value_is("k", "l", "v")],
+        vec![value_is("k04", "k09", "v"), value_is("k03", "", "w")],
+        vec![value_is("k05", "", "v")],
+        vec![value_is("x", "y", "v")],
+    ] {
+        let request = request(compare, all(), vec![range_request("k00", "")]);
+        let Response::Txn(logged) = bench.respond(Command::Txn(request.clone())) else { panic!() };
+        assert_eq!(read(&bench, &request), Ok(logged), "{:?}", request.compare);
+    }
+}
+
+#[test]
+fn the_branch_taken_decides_what_is_refused() {
+    let mut bench = Bench::new();
+    bench.put("a", "1");
+    bench.put("a", "2");
+    bench.compact(3).expect("3 is there");
+    let at = |revision| pb::RangeRequest { revision, ..range_request("a", "") };
+    let taken = |revision| read(&bench, &request(vec![], vec![at(revision)], vec![at(99)]));
+    assert_eq!(taken(4), Err(Error::FutureRevision));
+    assert_eq!(taken(2), Err(Error::Compacted));
+    assert_eq!(taken(-1), Err(Error::Compacted), "in a transaction, negative is not now");
+    assert!(taken(3).expect("the compact revision can be read").succeeded);
+}
+
+#[test]
+fn a_damaged_value_to_compare_is_told_of() {
+    let mut bench = Bench::new();
+    bench.put("a", "1");
+    let place = bench.reader.range(&range_request("a", "")).unwrap().kvs[0].value.place;
+    bench.values.damage(place, true);
+    let request = request(vec![value_is("a", "", "1")], vec![], vec![]);
+    let txn = ReadTxn::of(&request).expect("it only reads");
+    assert_eq!(bench.reader.txn(&txn).unwrap_err().place, place);
+    bench.values.damage(place, false);
+    assert!(bench.reader.txn(&txn).unwrap().unwrap().succeeded);
+}
+
+#[test]
+fn what_is_no_range_is_left_to_the_log() {
+    let serializable = || pb::RangeRequest { serializable: true, ..range_request("a", "") };
+    let mut txn = request(vec![], vec![serializable()], vec![]);
+    assert!(ReadTxn::of(&txn).expect("it only reads").is_serializable());
+    txn.failure.push(op(Request::RequestRange(range_request("a", ""))));
+    assert!(!ReadTxn::of(&txn).expect("it only reads").is_serializable(), "one range of many");
+    txn.failure.push(op(Request::RequestPut(put_request("a", "1"))));
+    assert!(ReadTxn::of(&txn).is_none());
+    let nested = request(vec![], vec![], vec![]);
+    assert!(!ReadTxn::of(&nested).expect("it only compares").is_serializable());
+    let nesting = pb::TxnRequest { success: vec![op(Request::RequestTxn(nested))], ..Default::default() };
+    assert!(ReadTxn::of(&nesting).is_none(), "etcd does not look into nested transactions");
+}
+
+#[test]
+fn its_ranges_are_all_of_one_revision() {
+    let mut bench = Bench::new();
+    bench.put("a", "1");
+    let request = request(vec![], vec![range_request("a", "b"), range_request("a", "")], vec![]);
+    let reply = bench.reader.txn(&ReadTxn::of(&request).unwrap()).unwrap().unwrap();
+    let revisions = reply.replies.iter().map(|reply| match reply {
+        OpReply::Range(range) => range.revision,
+        other => panic!("a range, not {other:?}"),
+    });
+    assert_eq!(revisions.collect::<Vec<_>>(), [2, 2]);
+    assert_eq!(reply.revision, 2);
+}
