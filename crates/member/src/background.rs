@@ -3,7 +3,10 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use log::{BackgroundDone, BackgroundJob, CheckpointDone, CheckpointWriter, LogId, ReadError, ReadJob};
+use log::{
+    BackgroundDone, BackgroundJob, CHUNK_BYTES_MAX, CheckpointDone, CheckpointWriter, InstallDone, JobError, LogId,
+    ReadError, ReadJob, SnapshotInstaller,
+};
 use store::CheckpointSource;
 
 /// A job for the background thread. Jobs may run in any order.
@@ -19,6 +22,10 @@ pub enum Job {
         /// The read.
         job: ReadJob,
     },
+    /// Commit a snapshot that was received.
+    Install(SnapshotInstaller),
+    /// Give up what was received of a snapshot.
+    AbandonInstall(SnapshotInstaller),
 }
 
 /// What became of a [`Job`].
@@ -39,6 +46,10 @@ pub enum Done {
         /// The entries.
         entries: Result<Vec<log::Entry>, ReadError>,
     },
+    /// See [`Job::Install`].
+    Installed(InstallDone),
+    /// See [`Job::AbandonInstall`].
+    InstallAbandoned(InstallDone),
 }
 
 /// A checkpoint on its way to disk: the member's own chunk, then the store's.
@@ -55,6 +66,8 @@ impl std::fmt::Debug for Done {
             Done::Log(_) => "Log",
             Done::Checkpoint { .. } => "Checkpoint",
             Done::ReadEntries { .. } => "ReadEntries",
+            Done::Installed(_) => "Installed",
+            Done::InstallAbandoned(_) => "InstallAbandoned",
         })
     }
 }
@@ -66,6 +79,10 @@ impl Job {
             Job::Log(job) => Done::Log(job.run()),
             Job::Checkpoint(job) => Done::Checkpoint { id: job.id, done: job.write() },
             Job::ReadEntries { from, job } => Done::ReadEntries { from, entries: job.run() },
+            Job::Install(installer) => Done::Installed(installer.finish()),
+            Job::AbandonInstall(installer) => {
+                Done::InstallAbandoned(installer.abandon(JobError::Superseded))
+            }
         }
     }
 }
@@ -77,8 +94,11 @@ impl CheckpointJob {
             let Some(chunk) = chunks.pop_front().or_else(|| self.source.next()) else {
                 return self.writer.finish();
             };
-            if let Err(error) = self.writer.write(&chunk) {
-                return self.writer.abandon(error);
+            // The history of one key may be longer than a chunk of a file; the store puts it together again.
+            for piece in chunk.chunks(CHUNK_BYTES_MAX) {
+                if let Err(error) = self.writer.write(piece) {
+                    return self.writer.abandon(error);
+                }
             }
         }
     }

@@ -29,3 +29,9 @@ impl Member {
     ) {
     }
 }
+
+impl Member {
+    /// TEMP
+    pub(crate) fn heal_place(&mut self, _place: u64, _out: &mut Output) {}
+    pub(crate) fn forget_reclaiming(&mut self) {}
+}

@@ -34,7 +34,7 @@ mod open;
 mod propose;
 pub mod publish;
 mod reads;
-mod snapshot;
+pub mod snapshot;
 mod status;
 mod upkeep;
 mod values;
@@ -42,7 +42,7 @@ mod waiting;
 
 pub use config::{Config, DEFAULT_CHECKPOINT_COMMANDS, InitialMember};
 pub use frame::Class;
-pub use io::{Answer, Fatal, Input, Notice, Now, Output, Proposal};
+pub use io::{Answer, Fatal, Input, Notice, Now, Output, Proposal, SnapshotEvent};
 pub use member::Member;
 pub use open::{OpenError, Opened, open};
 pub use status::Status;

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use consensus::Consensus;
-use store::Store;
+use store::{Store, Values};
 use store::watch::Hub;
 
 use crate::agree::Writes;
@@ -46,6 +46,7 @@ pub struct Member {
     pub(crate) store: Store,
     pub(crate) reader: store::Reader,
     pub(crate) hub: Hub,
+    pub(crate) values: Arc<dyn Values>,
     pub(crate) status: Arc<Status>,
     pub(crate) waiting: Waiting,
     pub(crate) inbox: Inbox,
@@ -113,6 +114,12 @@ impl Member {
             }
             Input::Written(done) => self.on_written(done)?,
             Input::Background(done) => self.on_background(now, *done, out)?,
+            Input::SnapshotOffered { token, from, header } => {
+                self.on_snapshot_offered(from, header, token, out);
+            }
+            Input::SnapshotBroken(receiver) => self.on_snapshot_broken(now, receiver, out),
+            Input::SnapshotWhole { token, receiver } => self.on_snapshot_whole(receiver, token, out),
+            Input::SnapshotSent { sent, result } => self.on_snapshot_sent(sent, result, out),
             Input::Stop => self.on_stop(out),
         }
         Ok(())
@@ -134,6 +141,7 @@ impl Member {
                 break;
             }
         }
+        self.drive_install(out);
         self.watch_leases(now);
         self.keep_up(now, out);
         self.show_status();
@@ -182,6 +190,7 @@ impl Member {
         self.consensus.retry_round();
         self.give_up_transfer(now, out);
         self.retry_space();
+        self.expire_received(now, out);
         self.send_state_hash(out);
         self.publish_self(now);
     }

@@ -286,6 +286,7 @@ fn assemble(
         store,
         reader: reader.clone(),
         hub: hub.clone(),
+        values: values.clone(),
         status: status.clone(),
         waiting: Default::default(),
         inbox: Default::default(),

@@ -56,6 +56,21 @@ impl Upkeep {
         self.commands_since_checkpoint += commands;
     }
 
+    /// The state was replaced by that of a snapshot, which is a checkpoint.
+    pub(crate) fn installed(&mut self) {
+        self.commands_since_checkpoint = 0;
+        self.purging = true;
+        self.alarm_proposed = false;
+    }
+
+    pub(crate) fn is_checkpoint_running(&self) -> bool {
+        self.checkpoint_running
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping
+    }
+
     pub(crate) fn leader_changed(&mut self) {
         self.alarm_proposed = false;
     }
@@ -136,7 +151,7 @@ impl Member {
 
     fn checkpoint_if_due(&mut self, out: &mut Output) {
         let due = self.upkeep.commands_since_checkpoint >= self.config.checkpoint_commands;
-        if due && !self.upkeep.checkpoint_running {
+        if due && !self.upkeep.checkpoint_running && !self.snapshots.is_installing() {
             self.begin_checkpoint(out);
         }
     }
@@ -158,7 +173,7 @@ impl Member {
         out.background.push(Job::Checkpoint(Box::new(CheckpointJob { id, writer, head, source })));
     }
 
-    pub(crate) fn on_background(&mut self, _now: Now, done: Done, out: &mut Output) -> Result<(), Fatal> {
+    pub(crate) fn on_background(&mut self, now: Now, done: Done, out: &mut Output) -> Result<(), Fatal> {
         match done {
             Done::Log(done) => {
                 if let Err(error) = self.log.background_done(done) {
@@ -167,6 +182,8 @@ impl Member {
             }
             Done::Checkpoint { id, done } => self.checkpoint_done(id, done, out),
             Done::ReadEntries { from, entries } => self.entries_read(from, entries, out),
+            Done::Installed(done) => self.on_installed(now, done, out)?,
+            Done::InstallAbandoned(done) => self.install_abandoned(done),
         }
         Ok(())
     }
@@ -190,7 +207,7 @@ impl Member {
     /// Forgets entries that neither recovery nor a follower a little behind needs.
     fn truncate(&mut self, checkpoint: u64) {
         let spare = self.backlog.applied().saturating_sub(KEEP_ENTRIES);
-        let to = checkpoint.min(spare).min(self.snapshots.oldest_needed());
+        let to = checkpoint.min(spare).min(self.snapshots.oldest_needed(self.backlog.applied()));
         if to >= self.log.first_index() {
             self.log.truncate_to(to);
             self.consensus.truncate(to);
@@ -229,6 +246,11 @@ impl Member {
         self.status.set_stopping();
         self.upkeep.stopping = true;
         if self.upkeep.checkpoint_running {
+            return;
+        }
+        // An installation is cut short: the next start finds the state before it, or after.
+        if self.snapshots.is_installing() {
+            out.stopped = true;
             return;
         }
         if self.upkeep.commands_since_checkpoint == 0 {

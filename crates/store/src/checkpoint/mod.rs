@@ -10,6 +10,7 @@
 mod codec;
 mod dirty;
 mod frame;
+mod places;
 mod restore;
 mod source;
 
@@ -19,7 +20,8 @@ mod tests;
 use std::sync::Arc;
 
 pub(crate) use dirty::Dirty;
-pub use restore::RestoreError;
+pub use places::{chunk_values, with_places};
+pub use restore::{Restoration, RestoreError, Restored};
 pub(crate) use restore::restore;
 pub use source::CheckpointSource;
 
