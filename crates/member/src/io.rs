@@ -170,6 +170,16 @@ pub enum Notice {
         /// What happened and where.
         text: String,
     },
+    /// Damaged data is whole again.
+    Healed {
+        /// What, and from whom.
+        text: String,
+    },
+    /// All live values have left a file; it goes once a checkpoint says so.
+    Reclaimed {
+        /// Its number.
+        file: u32,
+    },
     /// Something failed that will be tried again.
     Trouble {
         /// What failed, and why.

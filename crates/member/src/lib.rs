@@ -40,7 +40,7 @@ mod upkeep;
 mod values;
 mod waiting;
 
-pub use config::{Config, DEFAULT_CHECKPOINT_COMMANDS, InitialMember};
+pub use config::{Config, DEFAULT_CATCHUP_ENTRIES, DEFAULT_CHECKPOINT_COMMANDS, InitialMember};
 pub use frame::Class;
 pub use io::{Answer, Fatal, Input, Notice, Now, Output, Proposal, SnapshotEvent};
 pub use member::Member;

@@ -16,10 +16,6 @@ use crate::member::Member;
 /// Changes purged in one step: some tens of microseconds, so that no request waits long behind it.
 const PURGE_STEPS: usize = 512;
 
-/// Entries kept for followers a little behind when the log is truncated; etcd's number. A follower further behind is
-/// served from disk as long as the files exist.
-const KEEP_ENTRIES: u64 = 5_000;
-
 /// State hashes remembered, to compare with peers that are a little behind.
 const HASHES_KEPT: usize = 1_000;
 
@@ -206,7 +202,7 @@ impl Member {
 
     /// Forgets entries that neither recovery nor a follower a little behind needs.
     fn truncate(&mut self, checkpoint: u64) {
-        let spare = self.backlog.applied().saturating_sub(KEEP_ENTRIES);
+        let spare = self.backlog.applied().saturating_sub(self.config.catchup_entries);
         let to = checkpoint.min(spare).min(self.snapshots.oldest_needed(self.backlog.applied()));
         if to >= self.log.first_index() {
             self.log.truncate_to(to);

@@ -19,9 +19,10 @@ use crate::listen::{self, Listener};
 use crate::metrics::Metrics;
 use crate::node::Node;
 use crate::observed::Observed;
-use crate::peers::{Arrivals, Membership, NoSnapshots, PeerEdge};
+use crate::peers::{Arrivals, Membership, PeerEdge};
 use crate::rpc::Dispatch;
 use crate::serve::{self, ClientPort, Settings};
+use crate::snapshots::Arriving;
 
 /// How long open connections have to end at a shutdown.
 const DRAIN: Duration = Duration::from_secs(3);
@@ -95,14 +96,14 @@ async fn serve_member(config: Config) -> Result<(), Failed> {
     let metrics = Arc::new(Metrics::new(&config.feature_gates, config.observing.extensive_metrics)?);
     let stop = CancellationToken::new();
     let node = Arc::new(describe::node(&config, &opened, &mailbox, &metrics, cluster, id, start));
-    let peers = Arc::new(connect(&opened, &initial, &mailbox, cluster, id)?);
+    let peers = Arc::new(connect(&opened, &initial, &mailbox, &node)?);
     let listening = open_ports(&config, &node, &peers, &stop)?;
 
     let decider = Decider {
         member: opened.member,
         mailbox: mailbox.clone(),
         clock: Clock::start(),
-        edge: PeerEdge { peers, member_id: id },
+        edge: PeerEdge { peers, mailbox: mailbox.clone(), member_id: id },
         metrics,
         slow_apply: config.observing.warning_apply_duration,
     };
@@ -177,9 +178,9 @@ fn connect(
     opened: &Opened,
     initial: &[InitialMember],
     mailbox: &Arc<Mailbox>,
-    cluster_id: u64,
-    member_id: u64,
+    node: &Arc<Node>,
 ) -> Result<Peers, Failed> {
+    let (cluster_id, member_id) = (node.cluster_id, node.member_id);
     let local = Identity { cluster_id, member_id, incarnation: opened.incarnation };
     let wiped = |refusal: &transport::Refusal| {
         tracing::error!(reason = %refusal, "the cluster refuses this member");
@@ -188,7 +189,7 @@ fn connect(
     };
     let arrivals = Arc::new(Arrivals::new(mailbox.clone(), wiped));
     let gate = Arc::new(Membership::new(opened.reader.clone()));
-    let peers = Peers::start(transport::Config::new(local), gate, arrivals, Arc::new(NoSnapshots));
+    let peers = Peers::start(transport::Config::new(local), gate, arrivals, Arc::new(Arriving::new(node.clone())));
     let known: BTreeSet<u64> = opened.reader.members().iter().map(|member| member.id).collect();
     for member in initial.iter().filter(|member| member.id != member_id && known.contains(&member.id)) {
         peers.set(member.id, &member.peer_urls)?;

@@ -1,0 +1,4 @@
+//! Clusters of members in one thread, over disks in memory.
+
+mod rig;
+mod snapshots;
