@@ -34,6 +34,7 @@ mod open;
 mod propose;
 pub mod publish;
 mod reads;
+mod reclaim;
 pub mod snapshot;
 mod status;
 mod upkeep;

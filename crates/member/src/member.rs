@@ -10,7 +10,8 @@
 //! | `agree` | the ready loop: persist before send, what leadership changes mean |
 //! | `apply` | committed batches into the store, answers, watch events |
 //! | `confirm` | linearizable reads and the lease clock's use of them |
-//! | `upkeep` | checkpoints, truncation, purging, relocation, seals, state hashes |
+//! | `upkeep` | checkpoints, truncation, purging, seals, state hashes |
+//! | `reclaim` | live values out of files that hold little else |
 //! | `heal` | damaged values fetched from peers |
 //! | `snapshot` | state for peers that are too far behind, and from them |
 
@@ -27,9 +28,11 @@ use crate::batch::{Command, Kind};
 use crate::config::Config;
 use crate::confirm::LeaseDuty;
 use crate::frame::{Frame, LeaseAnswer};
+use crate::heal::Healing;
 use crate::inbox::{Inbox, Pace};
 use crate::io::{Answer, Fatal, Input, Notice, Now, Output};
 use crate::reads::{LeaseReader, Reads};
+use crate::reclaim::Reclaim;
 use crate::snapshot::Snapshots;
 use crate::status::Status;
 use crate::upkeep::Upkeep;
@@ -63,6 +66,8 @@ pub struct Member {
     pub(crate) leases: LeaseDuty,
     pub(crate) upkeep: Upkeep,
     pub(crate) snapshots: Snapshots,
+    pub(crate) reclaim: Reclaim,
+    pub(crate) healing: Healing,
     /// Peers whose streams are up.
     pub(crate) up: BTreeSet<u64>,
     pub(crate) leadership: Leadership,
@@ -101,7 +106,7 @@ impl Member {
             Input::Read { token } => self.on_read(now, token),
             Input::Lease { token, lease, renew } => self.on_lease(now, token, lease, renew),
             Input::MoveLeader { token, to } => self.on_move_leader(now, token, to, out),
-            Input::Heal { token, place } => self.on_heal(now, token, place),
+            Input::Heal { token, place } => self.on_heal(now, token, place, out),
             Input::Defragment => self.defragment(),
             Input::Frame { from, bytes } => self.on_frame(now, from, bytes, out),
             Input::PeerUp(peer) => {
@@ -152,8 +157,10 @@ impl Member {
     pub fn next_due_ns(&self) -> Option<u64> {
         let pace = if self.inbox.is_empty() { None } else { self.pace.ready_at_ns() };
         let lease = self.leases.next_due_ns();
-        [Some(self.next_tick_ns), pace, self.reads.next_due_ns(), lease, self.upkeep.next_due_ns()]
+        let duties = [self.upkeep.next_due_ns(), self.reclaim.next_due_ns(), self.healing.next_due_ns()];
+        [Some(self.next_tick_ns), pace, self.reads.next_due_ns(), lease]
             .into_iter()
+            .chain(duties)
             .flatten()
             .min()
     }
@@ -191,6 +198,10 @@ impl Member {
         self.give_up_transfer(now, out);
         self.retry_space();
         self.expire_received(now, out);
+        // A pin that was in the way may be gone.
+        if self.reader.purged() < self.reader.compacted() {
+            self.upkeep.purge_again();
+        }
         self.send_state_hash(out);
         self.publish_self(now);
     }
@@ -222,7 +233,9 @@ impl Member {
             Frame::LeaseAnswer(sequence, answer) => self.on_lease_answer(sequence, answer, out),
             Frame::StateHash { index, hash } => self.on_state_hash(from, index, hash, out),
             Frame::ValueAsk(name) => self.on_value_ask(from, name, out),
-            Frame::ValueAnswer(name, value) => self.on_value_answer(now, name, value, out),
+            Frame::ValueAnswer(name, value) => self.on_value_answer(now, &name, value, out),
+            Frame::EntryAsk { index, term } => self.on_entry_ask(from, index, term, out),
+            Frame::EntryAnswer { index, term, entry } => self.on_entry_answer(now, index, term, entry, out),
         }
     }
 

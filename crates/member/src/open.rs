@@ -305,6 +305,8 @@ fn assemble(
         own_sequence: 0,
         transfer: None,
         snapshots: Default::default(),
+        reclaim: Default::default(),
+        healing: Default::default(),
         config,
     };
     Opened { member, reader, values, log: log_reader, hub, status, incarnation, warnings }

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use log::{LogId, Space};
 use store::{CheckpointKind, Outcome};
 
-use crate::background::{CheckpointJob, Done, Job};
+use crate::background::{CheckpointJob, Done, Job, Purpose};
 use crate::frame::Frame;
 use crate::io::{Answer, Fatal, Notice, Now, Output};
 use crate::member::Member;
@@ -27,6 +27,7 @@ const IDLE_AFTER_NS: u64 = 50_000_000;
 pub(crate) struct Upkeep {
     commands_since_checkpoint: u64,
     checkpoint_running: bool,
+    checkpoint_wanted: bool,
     /// A graceful stop was asked for: a last checkpoint, then the end.
     stopping: bool,
     /// Whether compacted history is left to purge.
@@ -50,6 +51,11 @@ impl Upkeep {
 
     pub(crate) fn applied(&mut self, commands: u64) {
         self.commands_since_checkpoint += commands;
+    }
+
+    /// A checkpoint is wanted soon: the next start should not need what is damaged in the log.
+    pub(crate) fn want_checkpoint(&mut self) {
+        self.checkpoint_wanted = true;
     }
 
     /// The state was replaced by that of a snapshot, which is a checkpoint.
@@ -76,6 +82,11 @@ impl Upkeep {
     }
 
     pub(crate) fn compacted(&mut self) {
+        self.purging = true;
+    }
+
+    /// History may be left that somebody's pin kept when it was purged last.
+    pub(crate) fn purge_again(&mut self) {
         self.purging = true;
     }
 
@@ -110,6 +121,8 @@ impl Member {
         self.purge(out);
         self.seal(now, out);
         self.checkpoint_if_due(out);
+        self.drive_healing(now, out);
+        self.reclaim_space(now, out);
         let idle = now.monotonic_ns > self.upkeep.wrote_at_ns + IDLE_AFTER_NS;
         while let Some(job) = self.log.next_job(idle) {
             out.background.push(Job::Log(job));
@@ -146,7 +159,8 @@ impl Member {
     }
 
     fn checkpoint_if_due(&mut self, out: &mut Output) {
-        let due = self.upkeep.commands_since_checkpoint >= self.config.checkpoint_commands;
+        let due = self.upkeep.commands_since_checkpoint >= self.config.checkpoint_commands
+            || self.upkeep.checkpoint_wanted;
         if due && !self.upkeep.checkpoint_running && !self.snapshots.is_installing() {
             self.begin_checkpoint(out);
         }
@@ -165,6 +179,7 @@ impl Member {
         let writer = self.log.begin_checkpoint(kind, id);
         let head = crate::head::encode(&self.consensus.status().conf_state);
         self.upkeep.checkpoint_running = true;
+        self.upkeep.checkpoint_wanted = false;
         self.upkeep.commands_since_checkpoint = 0;
         out.background.push(Job::Checkpoint(Box::new(CheckpointJob { id, writer, head, source })));
     }
@@ -177,7 +192,11 @@ impl Member {
                 }
             }
             Done::Checkpoint { id, done } => self.checkpoint_done(id, done, out),
-            Done::ReadEntries { from, entries } => self.entries_read(from, entries, out),
+            Done::ReadEntries { from, single, entries } => self.entries_read(from, single, entries, out),
+            Done::Relocated { purpose: Purpose::Space, done } => self.on_copied(done, out)?,
+            Done::Relocated { purpose: Purpose::Heal, done } => self.on_values_written(done, out)?,
+            Done::ReadForPeer { to, answer } => self.on_read_for_peer(to, &answer, out),
+            Done::EntryHealed { index, result } => self.on_entry_healed(index, result, out)?,
             Done::Installed(done) => self.on_installed(now, done, out)?,
             Done::InstallAbandoned(done) => self.install_abandoned(done),
         }
@@ -189,10 +208,11 @@ impl Member {
         match self.log.checkpoint_done(done) {
             Ok(()) => {
                 out.notices.push(Notice::Checkpoint { index: id.index });
-                self.truncate(id.index);
+                self.truncate();
             }
             Err(error) => {
                 self.store.abandon_checkpoint();
+                self.reclaim.checkpoint_failed();
                 out.notices
                     .push(Notice::Trouble { text: format!("the checkpoint was not written: {error}") });
             }
@@ -201,9 +221,9 @@ impl Member {
     }
 
     /// Forgets entries that neither recovery nor a follower a little behind needs.
-    fn truncate(&mut self, checkpoint: u64) {
-        let spare = self.backlog.applied().saturating_sub(self.config.catchup_entries);
-        let to = checkpoint.min(spare).min(self.snapshots.oldest_needed(self.backlog.applied()));
+    pub(crate) fn truncate(&mut self) {
+        let checkpoint = self.log.checkpoint_id().map_or(0, |id| id.index);
+        let to = checkpoint.min(self.forgettable());
         if to >= self.log.first_index() {
             self.log.truncate_to(to);
             self.consensus.truncate(to);
@@ -213,7 +233,7 @@ impl Member {
     pub(crate) fn fetch_entries(&mut self, fetches: Vec<consensus::Fetch>, out: &mut Output) {
         for fetch in fetches {
             match self.log.read_entries(fetch.from, fetch.to, fetch.bytes_max) {
-                Ok(job) => out.background.push(Job::ReadEntries { from: fetch.from, job }),
+                Ok(job) => out.background.push(Job::ReadEntries { from: fetch.from, single: false, job }),
                 Err(_) => self.consensus.fetch_failed(fetch.from),
             }
         }
@@ -222,19 +242,26 @@ impl Member {
     fn entries_read(
         &mut self,
         from: u64,
+        single: bool,
         entries: Result<Vec<log::Entry>, log::ReadError>,
         out: &mut Output,
     ) {
-        match entries {
+        let error = match entries {
             Ok(entries) => {
                 let entries = entries.into_iter().filter_map(crate::apply::from_log).collect();
                 self.consensus.entries_fetched(from, entries);
+                return;
             }
-            Err(error) => {
-                out.notices.push(Notice::Damage { text: error.to_string() });
-                self.consensus.fetch_failed(from);
-            }
+            Err(error) => error,
+        };
+        // One of them is damaged. The ones before it are found by asking for one at a time.
+        if !single && let Ok(job) = self.log.read_entries(from, from + 1, 0) {
+            out.background.push(Job::ReadEntries { from, single: true, job });
+            return;
         }
+        out.notices.push(Notice::Damage { text: error.to_string() });
+        self.heal_entry(from);
+        self.consensus.fetch_failed(from);
     }
 
     /// A last checkpoint makes the next start quick; if one is running, its end is the end.
@@ -317,11 +344,6 @@ impl Member {
                 && member.client_urls == self.config.client_urls
                 && member.incarnation == self.config.incarnation
         })
-    }
-
-    /// Gives space back eagerly.
-    pub(crate) fn defragment(&mut self) {
-        self.upkeep.purging = true;
     }
 
     /// Space may have come back.

@@ -69,6 +69,7 @@ impl Member {
         self.hub.snapshot_installed(self.reader.current_revision());
         self.upkeep.installed();
         self.forget_reclaiming();
+        self.forget_healing(out);
         if !write.entries.is_empty() {
             let append = self.log.append(None, crate::agree::to_log_entries(write.entries));
             position = append.position;

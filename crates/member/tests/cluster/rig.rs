@@ -2,7 +2,7 @@
 //! number.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -348,6 +348,22 @@ impl Cluster {
         let revision = self.nodes[&leader].opened.reader.current_revision();
         let request = pb::CompactionRequest { revision, physical };
         self.propose(leader, Kind::Compaction, &request).expect("a compaction is applied");
+    }
+
+    /// Flips a bit in a member's only copy of a key's newest value.
+    pub(crate) fn damage(&mut self, at: u64, key: &str) {
+        let node = &self.nodes[&at];
+        let range = pb::RangeRequest { key: key.to_owned().into(), ..Default::default() };
+        let reply = node.opened.reader.range(&range).expect("in range");
+        let place = reply.kvs[0].value.place;
+        let name = format!("{:08x}", log::file_of(place));
+        let offset = u64::from(log::offset_of(place)) + 1;
+        for dir in ["/data/member/wal", "/data/member/data"].map(Path::new) {
+            for file in node.disk.list(dir).unwrap_or_default().iter().filter(|file| file.starts_with(&name)) {
+                return node.disk.flip_bit(&dir.join(file), offset, 3).expect("the file is there");
+            }
+        }
+        panic!("there is no file {name}");
     }
 
     /// HashKV of one member, over every value.
