@@ -210,7 +210,12 @@ impl Member {
     }
 
     /// Values that peers sent are durable, or could not be written.
-    pub(crate) fn on_values_written(&mut self, done: RelocationDone, out: &mut Output) -> Result<(), Fatal> {
+    pub(crate) fn on_values_written(
+        &mut self,
+        now: Now,
+        done: RelocationDone,
+        out: &mut Output,
+    ) -> Result<(), Fatal> {
         let places = self.healing.writing.take().unwrap_or_default();
         let relocated = match self.log.relocated(done) {
             Ok(relocated) => relocated,
@@ -238,7 +243,8 @@ impl Member {
             self.end_healing(old, Ok(()), out);
         }
         relocated.file.into_iter().for_each(|file| self.log.relocation_switched(file));
-        self.upkeep.want_checkpoint();
+        // The entry that brought it is still damaged, and a start that replays it would refuse.
+        self.leave_segment(now, out);
         Ok(())
     }
 

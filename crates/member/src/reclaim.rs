@@ -24,6 +24,9 @@ const STEP_KEYS: usize = 1_000;
 /// Pause between two steps, in nanoseconds: requests go first.
 const STEP_NS: u64 = 1_000_000;
 
+/// How often it is looked whether what eagerness waits for has come, in nanoseconds.
+const SETTLE_NS: u64 = 10_000_000;
+
 /// How often it is looked for something to do, in nanoseconds.
 const LOOK_NS: u64 = 1_000_000_000;
 
@@ -135,25 +138,20 @@ impl Member {
     /// that only what must be kept is kept. True while that is under way.
     fn settle_for_space(&mut self, now: Now, out: &mut Output) -> bool {
         if self.reader.purged() < self.reader.compacted() {
+            self.reclaim.next_ns = now.monotonic_ns + SETTLE_NS;
             return true;
         }
         let Some(settle_at) = self.reclaim.settle_at else {
-            if let Some(rolled) = self.log.roll_over() {
-                out.writes.push(rolled.job);
-                self.upkeep.wrote(now.monotonic_ns);
-            }
-            self.reclaim.settle_at = Some(self.backlog.applied());
+            self.reclaim.settle_at = Some(self.leave_segment(now, out));
             return true;
         };
-        if self.log.durable_position() < self.log.position() {
+        let is_settled = self.log.checkpoint_id().is_some_and(|id| id.index >= settle_at);
+        if !is_settled || self.log.durable_position() < self.log.position() {
+            self.reclaim.next_ns = now.monotonic_ns + SETTLE_NS;
             return true;
         }
-        if self.log.checkpoint_id().is_some_and(|id| id.index >= settle_at) {
-            self.truncate();
-            return false;
-        }
-        self.begin_checkpoint(out);
-        true
+        self.truncate();
+        false
     }
 
     /// Entries up to here need not be kept for anyone.

@@ -27,7 +27,8 @@ const IDLE_AFTER_NS: u64 = 50_000_000;
 pub(crate) struct Upkeep {
     commands_since_checkpoint: u64,
     checkpoint_running: bool,
-    checkpoint_wanted: bool,
+    /// A checkpoint is wanted at or behind this entry.
+    checkpoint_wanted: Option<u64>,
     /// A graceful stop was asked for: a last checkpoint, then the end.
     stopping: bool,
     /// Whether compacted history is left to purge.
@@ -51,11 +52,6 @@ impl Upkeep {
 
     pub(crate) fn applied(&mut self, commands: u64) {
         self.commands_since_checkpoint += commands;
-    }
-
-    /// A checkpoint is wanted soon: the next start should not need what is damaged in the log.
-    pub(crate) fn want_checkpoint(&mut self) {
-        self.checkpoint_wanted = true;
     }
 
     /// The state was replaced by that of a snapshot, which is a checkpoint.
@@ -160,10 +156,22 @@ impl Member {
 
     fn checkpoint_if_due(&mut self, out: &mut Output) {
         let due = self.upkeep.commands_since_checkpoint >= self.config.checkpoint_commands
-            || self.upkeep.checkpoint_wanted;
+            || self.upkeep.checkpoint_wanted.is_some_and(|index| index <= self.backlog.applied());
         if due && !self.upkeep.checkpoint_running && !self.snapshots.is_installing() {
             self.begin_checkpoint(out);
         }
+    }
+
+    /// Ends the active segment and wants a checkpoint behind it, so that the next start reads nothing of what is there
+    /// now. Returns the entry it ends with.
+    pub(crate) fn leave_segment(&mut self, now: Now, out: &mut Output) -> u64 {
+        if let Some(rolled) = self.log.roll_over() {
+            out.writes.push(rolled.job);
+            self.upkeep.wrote(now.monotonic_ns);
+        }
+        let last = self.log.last_index();
+        self.upkeep.checkpoint_wanted = Some(last);
+        last
     }
 
     /// A delta as a rule; a base when the deltas have grown to its size.
@@ -179,7 +187,7 @@ impl Member {
         let writer = self.log.begin_checkpoint(kind, id);
         let head = crate::head::encode(&self.consensus.status().conf_state);
         self.upkeep.checkpoint_running = true;
-        self.upkeep.checkpoint_wanted = false;
+        self.upkeep.checkpoint_wanted.take_if(|index| *index <= id.index);
         self.upkeep.commands_since_checkpoint = 0;
         out.background.push(Job::Checkpoint(Box::new(CheckpointJob { id, writer, head, source })));
     }
@@ -194,7 +202,7 @@ impl Member {
             Done::Checkpoint { id, done } => self.checkpoint_done(id, done, out),
             Done::ReadEntries { from, single, entries } => self.entries_read(from, single, entries, out),
             Done::Relocated { purpose: Purpose::Space, done } => self.on_copied(done, out)?,
-            Done::Relocated { purpose: Purpose::Heal, done } => self.on_values_written(done, out)?,
+            Done::Relocated { purpose: Purpose::Heal, done } => self.on_values_written(now, done, out)?,
             Done::ReadForPeer { to, answer } => self.on_read_for_peer(to, &answer, out),
             Done::EntryHealed { index, result } => self.on_entry_healed(index, result, out)?,
             Done::Installed(done) => self.on_installed(now, done, out)?,

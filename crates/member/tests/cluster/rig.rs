@@ -11,7 +11,7 @@ use bytes::Bytes;
 use log::{Disk, MemDisk, Options, WriteJob};
 use member::batch::Kind;
 use member::snapshot::{Outgoing, Receiver, SendError};
-use member::{Answer, Config, InitialMember, Input, Notice, Now, Opened, Output, Proposal, SnapshotEvent};
+use member::{Answer, Config, InitialMember, Input, Notice, Now, OpenError, Opened, Output, Proposal, SnapshotEvent};
 use prost::Message;
 use store::HashKvStep;
 
@@ -47,7 +47,6 @@ pub(crate) struct Cluster {
     now_ns: u64,
     starts: u64,
     next_token: u64,
-    cut: BTreeSet<u64>,
     streams: Vec<Stream>,
     /// Bytes of snapshot streams let through before the stream breaks; each entry breaks one.
     pub(crate) breaks: Vec<u64>,
@@ -68,7 +67,6 @@ impl Cluster {
             now_ns: 0,
             starts: 0,
             next_token: 1,
-            cut: BTreeSet::new(),
             streams: Vec::new(),
             breaks: Vec::new(),
             answers: BTreeMap::new(),
@@ -79,12 +77,11 @@ impl Cluster {
     }
 
     pub(crate) fn start(&mut self, id: u64) {
-        self.start_if_possible(id);
-        assert!(self.nodes.contains_key(&id), "member {id} does not open");
+        self.start_if_possible(id).expect("it opens");
     }
 
     /// Starts a member whose disk may fail at any time: then it is not there, or dies later.
-    pub(crate) fn start_if_possible(&mut self, id: u64) {
+    pub(crate) fn start_if_possible(&mut self, id: u64) -> Result<(), OpenError> {
         self.starts += 1;
         let mut config = Config {
             cluster_id: 7,
@@ -111,14 +108,14 @@ impl Cluster {
         (self.tune)(&mut config);
         let disk = self.disks[&id].clone();
         let shared: Arc<dyn Disk> = Arc::new(disk.clone());
-        let Ok(opened) = member::open(&shared, &options(), config) else { return };
+        let opened = member::open(&shared, &options(), config)?;
         let inbox = self.nodes.keys().map(|peer| Input::PeerUp(*peer)).collect();
         for node in self.nodes.values_mut() {
             node.inbox.push(Input::PeerUp(id));
         }
         let node = Node { opened, disk, inbox, output: Output::default(), notices: Vec::new() };
         self.nodes.insert(id, node);
-        self.cut.remove(&id);
+        Ok(())
     }
 
     /// Kills a member; its disk stays as it is.
@@ -179,7 +176,7 @@ impl Cluster {
             }
         }
         for (to, _, pieces) in frames {
-            if let Some(peer) = self.nodes.get_mut(&to).filter(|_| !self.cut.contains(&id)) {
+            if let Some(peer) = self.nodes.get_mut(&to) {
                 peer.inbox.push(Input::Frame { from: id, bytes: pieces.concat().into() });
             }
         }
