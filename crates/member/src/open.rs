@@ -259,6 +259,7 @@ fn assemble(
         store,
         reader: reader.clone(),
         hub: hub.clone(),
+        values: values.clone(),
         status: status.clone(),
         waiting: Default::default(),
         inbox: Default::default(),
@@ -277,6 +278,8 @@ fn assemble(
         own_sequence: 0,
         transfer: None,
         snapshots: Default::default(),
+        reclaim: Default::default(),
+        healing: Default::default(),
         config,
     };
     Opened { member, reader, values, log: log_reader, hub, status, identity, warnings }

@@ -47,6 +47,7 @@ pub(crate) fn member_config(config: &Config) -> member::Config {
         election_ticks: (config.cluster.election_timeout.as_millis() / tick.as_millis().max(1)) as u32,
         pre_vote: config.cluster.pre_vote,
         checkpoint_commands,
+        catchup_entries: storage.snapshot_catchup_entries,
         quota_bytes: u64::try_from(config.limits.quota_backend_bytes).unwrap_or(0),
     }
 }

@@ -19,9 +19,10 @@ use crate::listen::{self, Listener};
 use crate::metrics::Metrics;
 use crate::node::Node;
 use crate::observed::Observed;
-use crate::peers::{Arrivals, Membership, NoSnapshots, PeerEdge};
+use crate::peers::{Arrivals, Membership, PeerEdge};
 use crate::rpc::Dispatch;
 use crate::serve::{self, ClientPort, Settings};
+use crate::snapshots::Arriving;
 
 /// How long open connections have to end at a shutdown.
 const DRAIN: Duration = Duration::from_secs(3);
@@ -101,14 +102,14 @@ async fn serve_member(config: Config) -> Result<(), Failed> {
     let metrics = Arc::new(Metrics::new(&config.feature_gates, config.observing.extensive_metrics)?);
     let stop = CancellationToken::new();
     let node = Arc::new(describe::node(&config, &opened, &mailbox, &metrics, start));
-    let peers = Arc::new(connect(&opened, &mailbox)?);
+    let peers = Arc::new(connect(&opened, &mailbox, &node)?);
     let listening = open_ports(&config, &node, &peers, &stop)?;
 
     let decider = Decider {
         member: opened.member,
         mailbox: mailbox.clone(),
         clock: Clock::start(),
-        edge: PeerEdge { peers, member_id: node.member_id },
+        edge: PeerEdge { peers, mailbox: mailbox.clone(), member_id: node.member_id },
         metrics,
         slow_apply: config.observing.warning_apply_duration,
     };
@@ -179,7 +180,7 @@ async fn hand_over(node: &Node) {
 }
 
 /// Begins to dial the other members.
-fn connect(opened: &Opened, mailbox: &Arc<Mailbox>) -> Result<Peers, Failed> {
+fn connect(opened: &Opened, mailbox: &Arc<Mailbox>, node: &Arc<Node>) -> Result<Peers, Failed> {
     let log::Identity { cluster_id, member_id, incarnation } = opened.identity;
     let local = Identity { cluster_id, member_id, incarnation };
     let wiped = |refusal: &transport::Refusal| {
@@ -189,7 +190,8 @@ fn connect(opened: &Opened, mailbox: &Arc<Mailbox>) -> Result<Peers, Failed> {
     };
     let arrivals = Arc::new(Arrivals::new(mailbox.clone(), wiped));
     let gate = Arc::new(Membership::new(opened.reader.clone()));
-    let peers = Peers::start(transport::Config::new(local), gate, arrivals, Arc::new(NoSnapshots));
+    let snapshots = Arc::new(Arriving::new(node.clone()));
+    let peers = Peers::start(transport::Config::new(local), gate, arrivals, snapshots);
     for member in opened.reader.members().iter().filter(|member| member.id != member_id) {
         peers.set(member.id, &member.peer_urls)?;
     }
