@@ -231,7 +231,7 @@ fn restored(chunks: &[Bytes]) -> Result<Restored, RestoreError> {
 #[test]
 fn places_are_listed_and_replaced() {
     let mut from = rich();
-    let chunks: Vec<Bytes> = from.store.begin_checkpoint(CheckpointKind::Detached).collect();
+    let chunks: Vec<Bytes> = from.store.begin_snapshot().collect();
     let values: Vec<ValueRef> = chunks.iter().flat_map(|chunk| chunk_values(chunk).unwrap()).collect();
     assert_eq!(values.len(), from.values.references().len());
     let shift = 5 << 32;
