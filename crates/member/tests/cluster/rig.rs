@@ -15,7 +15,6 @@ use member::{
     Answer, Config, InitialMember, Input, Notice, Now, OpenError, Opened, Output, Proposal, SnapshotEvent,
 };
 use prost::Message;
-use store::HashKvStep;
 
 const TICK_NS: u64 = 100_000_000;
 const STEP_NS: u64 = 5_000_000;
@@ -367,13 +366,12 @@ impl Cluster {
         panic!("there is no file {name}");
     }
 
-    /// HashKV of one member, over every value.
+    /// HashKV of one member.
     pub(crate) fn hash_kv(&self, at: u64) -> (u32, i64) {
         let mut hashing = self.nodes[&at].opened.reader.hash_kv(0).expect("in range");
         loop {
-            match hashing.step().expect("values are intact") {
-                HashKvStep::More => {}
-                HashKvStep::Done { hash, hash_revision, .. } => return (hash, hash_revision),
+            if let Some(reply) = hashing.step() {
+                return (reply.hash, reply.hash_revision);
             }
         }
     }
