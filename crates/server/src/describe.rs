@@ -1,14 +1,13 @@
 //! What the flags mean to the member and to the services.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 use log::Identity;
 use member::identity::{cluster_id, member_id};
 use member::{InitialMember, Opened};
 
 use crate::config::{Config, Url};
-use crate::driver::Mailbox;
+use crate::driver::{Desks, Mailbox};
 use crate::metrics::Metrics;
 use crate::node::{LeaseIds, Limits, Node};
 
@@ -68,6 +67,7 @@ pub(crate) fn node(
     config: &Config,
     opened: &Opened,
     mailbox: &Arc<Mailbox>,
+    desks: &Arc<Desks>,
     metrics: &Arc<Metrics>,
     start: u64,
 ) -> Node {
@@ -92,7 +92,7 @@ pub(crate) fn node(
             slow_request: config.observing.warning_unary_request_duration,
         },
         mailbox: mailbox.clone(),
-        tokens: AtomicU64::new(1),
+        desks: desks.clone(),
         lease_ids: LeaseIds::starting_at(member_id, start),
     }
 }

@@ -20,4 +20,6 @@ mod run;
 mod serve;
 mod snapshots;
 
+mod workers;
+
 pub use run::main;

@@ -13,9 +13,8 @@ use member::frame::LeaseAnswer;
 use member::{Answer, Input, Proposal, Status};
 use store::watch::Hub;
 use store::{Damaged, HashKvReply, Outcome, Reader, Values};
-use tokio::sync::oneshot;
 
-use crate::driver::Mailbox;
+use crate::driver::{Desks, Mailbox};
 use crate::metrics::Metrics;
 
 /// Limits that handlers enforce.
@@ -47,7 +46,7 @@ pub(crate) struct Node {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) limits: Limits,
     pub(crate) mailbox: Arc<Mailbox>,
-    pub(crate) tokens: AtomicU64,
+    pub(crate) desks: Arc<Desks>,
     pub(crate) lease_ids: LeaseIds,
 }
 
@@ -147,18 +146,12 @@ impl Node {
 
     /// [`Node::ask`] for threads that may block.
     pub(crate) fn ask_blocking(&self, input: impl FnOnce(u64) -> Input) -> Result<Answer, api::Error> {
-        let token = self.tokens.fetch_add(1, Ordering::Relaxed);
-        let (reply, answer) = oneshot::channel();
-        self.mailbox.ask(token, input(token), reply);
-        answer.blocking_recv().map_err(|_| api::Error::Stopped)
+        self.desks.ask(input).blocking_recv().map_err(|_| api::Error::Stopped)
     }
 
     /// Asks the deciding thread and waits for its answer; a failure among the answers becomes the error.
     pub(crate) async fn ask(&self, input: impl FnOnce(u64) -> Input) -> Result<Answer, api::Error> {
-        let token = self.tokens.fetch_add(1, Ordering::Relaxed);
-        let (reply, answer) = oneshot::channel();
-        self.mailbox.ask(token, input(token), reply);
-        match answer.await {
+        match self.desks.ask(input).await {
             Ok(Answer::Failed(error)) => Err(error),
             Ok(answer) => Ok(answer),
             // The deciding thread is gone.

@@ -1,6 +1,7 @@
 //! From flags to a running member and back: open, connect, serve, drain.
 
 use std::io::Write;
+use std::num::NonZero;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use transport::{Identity, Peers};
 use crate::compactor;
 use crate::config::{Config, Note, Parsed, Url};
 use crate::describe::{self, texts};
-use crate::driver::{Clock, Decider, Mailbox};
+use crate::driver::{Clock, Decider, Desks, Mailbox};
 use crate::http;
 use crate::listen::{self, Listener};
 use crate::metrics::Metrics;
@@ -23,6 +24,7 @@ use crate::peers::{Arrivals, Membership, PeerEdge};
 use crate::rpc::Dispatch;
 use crate::serve::{self, ClientPort, Settings};
 use crate::snapshots::Arriving;
+use crate::workers::Workers;
 
 /// How long open connections have to end at a shutdown.
 const DRAIN: Duration = Duration::from_secs(3);
@@ -64,7 +66,7 @@ pub fn main() -> ExitCode {
 
 fn run(config: Config) -> Result<(), Failed> {
     config.notes.iter().for_each(tell);
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let result = runtime.block_on(serve_member(config));
     runtime.shutdown_timeout(DRAIN);
     result
@@ -101,13 +103,18 @@ async fn serve_member(config: Config) -> Result<(), Failed> {
     let mailbox = Arc::new(Mailbox::default());
     let metrics = Arc::new(Metrics::new(&config.feature_gates, config.observing.extensive_metrics)?);
     let stop = CancellationToken::new();
-    let node = Arc::new(describe::node(&config, &opened, &mailbox, &metrics, start));
+    let count = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let desks = Arc::new(Desks::new(count, mailbox.clone()));
+    desks.run_first();
+    let workers = Arc::new(Workers::start(count, &desks)?);
+    let node = Arc::new(describe::node(&config, &opened, &mailbox, &desks, &metrics, start));
     let peers = Arc::new(connect(&opened, &mailbox, &node)?);
-    let listening = open_ports(&config, &node, &peers, &stop)?;
+    let listening = open_ports(&config, &node, &peers, &workers, &stop)?;
 
     let decider = Decider {
         member: opened.member,
         mailbox: mailbox.clone(),
+        desks: desks.clone(),
         clock: Clock::start(),
         edge: PeerEdge { peers, mailbox: mailbox.clone(), member_id: node.member_id },
         metrics,
@@ -115,7 +122,9 @@ async fn serve_member(config: Config) -> Result<(), Failed> {
     };
     let (ended, mut end) = watch::channel(None);
     std::thread::Builder::new().name("stele-decide".to_owned()).spawn(move || {
-        let _ = ended.send(Some(decider.run().map_err(|fatal| fatal.to_string())));
+        let result = decider.run();
+        desks.close();
+        let _ = ended.send(Some(result.map_err(|fatal| fatal.to_string())));
     })?;
     tokio::spawn(announce_ready(node.clone(), config.clone()));
     if let Some(policy) = config.auto_compaction {
@@ -132,7 +141,11 @@ async fn serve_member(config: Config) -> Result<(), Failed> {
         }
         result = wait_end(&mut end) => result,
     };
-    let _ = tokio::time::timeout(DRAIN, join_all(listening)).await;
+    let drained = async {
+        join_all(listening).await;
+        workers.drained().await;
+    };
+    let _ = tokio::time::timeout(DRAIN, drained).await;
     tracing::info!("stopped");
     result
 }
@@ -202,6 +215,7 @@ fn open_ports(
     config: &Config,
     node: &Arc<Node>,
     peers: &Arc<Peers>,
+    workers: &Arc<Workers>,
     stop: &CancellationToken,
 ) -> Result<Vec<tokio::task::JoinHandle<()>>, Failed> {
     let settings = Settings {
@@ -213,7 +227,8 @@ fn open_ports(
     let port = ClientPort { grpc: Dispatch::new(node.clone()), http };
     let mut tasks = Vec::new();
     for listener in bind("listen-client-urls", &config.urls.listen_client, config)? {
-        tasks.push(tokio::spawn(serve::clients(listener, port.clone(), settings.clone(), stop.clone())));
+        let serving = serve::clients(listener, port.clone(), settings.clone(), workers.clone(), stop.clone());
+        tasks.push(tokio::spawn(serving));
     }
     for listener in bind("listen-peer-urls", &config.urls.listen_peer, config)? {
         let http = http::peer_router(endpoints.clone());

@@ -20,6 +20,7 @@ use transport::{PREFACE, Peers};
 use crate::config::Keepalive;
 use crate::listen::{Listener, SocketPath};
 use crate::rpc::Dispatch;
+use crate::workers::Workers;
 
 /// Received bytes that may wait in one HTTP/2 stream, and in one connection: enough that a large request flows without
 /// waiting for the window, small enough that a thousand connections cannot fill the memory.
@@ -67,11 +68,19 @@ pub(crate) async fn clients(
     listener: Listener,
     port: ClientPort,
     settings: Settings,
+    workers: Arc<Workers>,
     stop: CancellationToken,
 ) {
     accept(listener, stop, move |stream, stop| {
         let (port, settings) = (port.clone(), settings.clone());
-        async move { serve(stream, port, &settings, stop).await }
+        let moved = stream.leave_runtime();
+        workers.spawn(async move {
+            match moved.and_then(Connection::join_runtime) {
+                Ok(stream) => serve(stream, port, &settings, stop).await,
+                Err(error) => tracing::warn!(%error, "cannot hand a connection to its worker"),
+            }
+        });
+        std::future::ready(())
     })
     .await;
 }
@@ -118,6 +127,28 @@ pub(crate) async fn http(
 enum Connection {
     Tcp(TcpStream),
     Unix(UnixStream),
+}
+
+/// A connection between two runtimes.
+enum Moving {
+    Tcp(std::net::TcpStream),
+    Unix(std::os::unix::net::UnixStream),
+}
+
+impl Connection {
+    fn leave_runtime(self) -> io::Result<Moving> {
+        Ok(match self {
+            Connection::Tcp(stream) => Moving::Tcp(stream.into_std()?),
+            Connection::Unix(stream) => Moving::Unix(stream.into_std()?),
+        })
+    }
+
+    fn join_runtime(moving: Moving) -> io::Result<Connection> {
+        Ok(match moving {
+            Moving::Tcp(stream) => Connection::Tcp(TcpStream::from_std(stream)?),
+            Moving::Unix(stream) => Connection::Unix(UnixStream::from_std(stream)?),
+        })
+    }
 }
 
 /// A listener as the runtime knows it; the socket's path is kept until the end.

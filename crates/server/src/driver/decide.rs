@@ -1,15 +1,13 @@
 //! The deciding thread: drain the mailbox, decide once, carry out.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use member::snapshot::Outgoing;
 use member::{Fatal, Member, Notice, Output};
 
-use super::mailbox::Letter;
 use super::workers::Workers;
-use super::{Clock, Mailbox, Reply};
+use super::{Clock, Desks, Mailbox};
 use crate::metrics::Metrics;
 
 /// The longest sleep when nothing is due: a bound in case a deadline was forgotten, not a period anything relies on.
@@ -31,6 +29,7 @@ pub(crate) trait Edge: Send {
 pub(crate) struct Decider<E> {
     pub(crate) member: Member,
     pub(crate) mailbox: Arc<Mailbox>,
+    pub(crate) desks: Arc<Desks>,
     pub(crate) clock: Clock,
     pub(crate) edge: E,
     pub(crate) metrics: Arc<Metrics>,
@@ -46,20 +45,18 @@ impl<E: Edge> Decider<E> {
     pub(crate) fn run(mut self) -> Result<(), Fatal> {
         let (workers, threads) = super::workers::start(&self.mailbox, self.metrics.clone())
             .map_err(|source| Fatal::Threads { source })?;
-        let mut replies: HashMap<u64, Reply> = HashMap::new();
-        let mut letters = Vec::new();
+        let mut inputs = Vec::new();
         let mut output = Output::default();
         loop {
             let timeout = self.member.next_due_ns().map_or(LONGEST_SLEEP, |due| self.clock.until(due));
-            self.mailbox.take(&mut letters, timeout.min(LONGEST_SLEEP));
+            self.mailbox.take(&mut inputs, timeout.min(LONGEST_SLEEP));
             let now = self.clock.now();
-            for Letter { input, reply } in letters.drain(..) {
-                replies.extend(reply);
+            for input in inputs.drain(..) {
                 self.member.handle(now, input, &mut output)?;
             }
             self.member.drive(now, &mut output)?;
             self.watch_time(now.monotonic_ns);
-            self.carry_out(&mut output, &workers, &mut replies);
+            self.carry_out(&mut output, &workers);
             if output.stopped {
                 break;
             }
@@ -82,7 +79,7 @@ impl<E: Edge> Decider<E> {
         }
     }
 
-    fn carry_out(&self, output: &mut Output, workers: &Workers, replies: &mut HashMap<u64, Reply>) {
+    fn carry_out(&self, output: &mut Output, workers: &Workers) {
         // The workers outlive this loop; a send can fail only when one has panicked, which aborts the process.
         for job in output.writes.drain(..) {
             let _ = workers.writes.send(job);
@@ -91,12 +88,7 @@ impl<E: Edge> Decider<E> {
             self.edge.send(peer, class, &pieces);
         }
         output.snapshots.drain(..).for_each(|snapshot| self.edge.stream(snapshot));
-        for (token, answer) in output.answers.drain(..) {
-            if let Some(reply) = replies.remove(&token) {
-                // A caller that gave up does not need its answer.
-                let _ = reply.send(answer);
-            }
-        }
+        self.desks.deliver(output.answers.drain(..));
         for job in output.background.drain(..) {
             let _ = workers.jobs.send(job);
         }

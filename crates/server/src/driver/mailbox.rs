@@ -6,22 +6,12 @@
 
 use std::time::Duration;
 
-use member::{Answer, Input};
+use member::Input;
 use parking_lot::{Condvar, Mutex};
-use tokio::sync::oneshot;
-
-/// Where an answer goes.
-pub(crate) type Reply = oneshot::Sender<Answer>;
-
-/// One input, and who waits for its answer under which token.
-pub(crate) struct Letter {
-    pub(crate) input: Input,
-    pub(crate) reply: Option<(u64, Reply)>,
-}
 
 #[derive(Default)]
 struct State {
-    letters: Vec<Letter>,
+    inputs: Vec<Input>,
     sleeping: bool,
 }
 
@@ -33,40 +23,40 @@ pub(crate) struct Mailbox {
 }
 
 impl Mailbox {
-    /// Sends an input nobody waits for.
+    /// Sends an input.
     pub(crate) fn send(&self, input: Input) {
-        self.push(Letter { input, reply: None });
+        self.send_all(vec![input]);
     }
 
-    /// Sends a request; its answer goes to `reply`.
-    pub(crate) fn ask(&self, token: u64, input: Input, reply: Reply) {
-        self.push(Letter { input, reply: Some((token, reply)) });
-    }
-
-    fn push(&self, letter: Letter) {
+    /// Sends inputs, in order.
+    pub(crate) fn send_all(&self, mut inputs: Vec<Input>) {
         let mut state = self.state.lock();
-        state.letters.push(letter);
+        if state.inputs.is_empty() {
+            state.inputs = inputs;
+        } else {
+            state.inputs.append(&mut inputs);
+        }
         if std::mem::take(&mut state.sleeping) {
             drop(state);
             self.arrived.notify_one();
         }
     }
 
-    /// Takes all letters into `into` (which must be empty), sleeping for up to `timeout` when there are none.
-    pub(crate) fn take(&self, into: &mut Vec<Letter>, timeout: Duration) {
+    /// Takes all inputs into `into` (which must be empty), sleeping for up to `timeout` when there are none.
+    pub(crate) fn take(&self, into: &mut Vec<Input>, timeout: Duration) {
         let mut state = self.state.lock();
-        if state.letters.is_empty() && !timeout.is_zero() {
+        if state.inputs.is_empty() && !timeout.is_zero() {
             state.sleeping = true;
             self.arrived.wait_for(&mut state, timeout);
             state.sleeping = false;
         }
-        std::mem::swap(&mut state.letters, into);
+        std::mem::swap(&mut state.inputs, into);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    //! Letters arrive whole and in order; a sleeper is woken.
+    //! Inputs arrive whole and in order; a sleeper is woken.
     use super::*;
     use std::sync::Arc;
 
@@ -80,12 +70,12 @@ mod tests {
         });
         let mut all = Vec::new();
         while all.len() < 2 {
-            let mut letters = Vec::new();
-            mailbox.take(&mut letters, Duration::from_secs(60));
-            all.append(&mut letters);
+            let mut inputs = Vec::new();
+            mailbox.take(&mut inputs, Duration::from_secs(60));
+            all.append(&mut inputs);
         }
         thread.join().expect("sender");
-        let peers: Vec<_> = all.iter().map(|letter| format!("{:?}", letter.input)).collect();
+        let peers: Vec<_> = all.iter().map(|input| format!("{input:?}")).collect();
         assert_eq!(peers, ["PeerUp(1)", "PeerUp(2)"]);
     }
 }

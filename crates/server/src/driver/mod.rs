@@ -11,9 +11,11 @@
 
 mod clock;
 mod decide;
+mod desk;
 mod mailbox;
 mod workers;
 
 pub(crate) use clock::Clock;
 pub(crate) use decide::{Decider, Edge};
-pub(crate) use mailbox::{Mailbox, Reply};
+pub(crate) use desk::Desks;
+pub(crate) use mailbox::Mailbox;

@@ -9,11 +9,14 @@ use api::etcdserverpb as pb;
 use api::validate;
 use bytes::Bytes;
 use member::batch::Kind;
-use store::{ReadTxn, Reply, Response};
+use store::{Damaged, ReadTxn, Reply, Response};
 
 use super::stream::{Gone, Requests, Responses, Sink, responses};
 use super::{Call, Encoded, Failure, decode};
 use crate::node::Node;
+
+/// Lists of this many keys and more are made on a thread of their own: about half a millisecond of work.
+const LONG_LIST_KEYS: i64 = 1_000;
 
 /// Keys of a piece of a streamed range at most; its bytes are limited by the request limit.
 const PIECE_KEYS: usize = 10_000;
@@ -77,23 +80,45 @@ pub(super) async fn compact(node: &Node, body: Bytes) -> Result<Encoded, Failure
     Ok(Encoded::message(&pb::CompactionResponse { header: Some(node.header_now()) }))
 }
 
-pub(super) async fn range(node: &Node, body: Bytes) -> Result<Encoded, Failure> {
+pub(super) async fn range(node: &Arc<Node>, body: Bytes) -> Result<Encoded, Failure> {
     let request: pb::RangeRequest = decode(body)?;
     validate::range(&request)?;
     if !request.serializable {
         node.linearize().await?;
     }
+    let is_long = is_long(node, &request);
     loop {
-        let _pin = node.pin();
-        let reply = node.reader.range(&request)?;
-        match store::resolve_range(&reply, node.values.as_ref()) {
-            Ok(mut response) => {
-                fill(node, &mut response.header);
-                return Ok(Encoded::message(&response));
-            }
+        let listed = if is_long {
+            let (node, request) = (node.clone(), request.clone());
+            let listing = tokio::task::spawn_blocking(move || list(&node, &request)).await;
+            listing.map_err(|_| Failure::unexpected())?
+        } else {
+            list(node, &request)
+        };
+        match listed? {
+            Ok(encoded) => return Ok(encoded),
             Err(damaged) => node.heal(&damaged).await?,
         }
     }
+}
+
+/// Whether a range would keep its worker, and the other connections there, for long.
+fn is_long(node: &Node, request: &pb::RangeRequest) -> bool {
+    let bounded = request.limit > 0 && request.limit < LONG_LIST_KEYS;
+    if request.range_end.is_empty() || request.count_only || bounded {
+        return false;
+    }
+    let count = pb::RangeRequest { count_only: true, ..request.clone() };
+    node.reader.range(&count).is_ok_and(|reply| reply.count >= LONG_LIST_KEYS)
+}
+
+fn list(node: &Node, request: &pb::RangeRequest) -> Result<Result<Encoded, Damaged>, Failure> {
+    let _pin = node.pin();
+    let reply = node.reader.range(request)?;
+    Ok(store::resolve_range(&reply, node.values.as_ref()).map(|mut response| {
+        fill(node, &mut response.header);
+        Encoded::message(&response)
+    }))
 }
 
 pub(super) async fn range_stream(
