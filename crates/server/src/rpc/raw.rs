@@ -5,7 +5,7 @@
 
 use bytes::{Buf, BufMut, Bytes};
 use tonic::Status;
-use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
+use tonic::codec::{BufferSettings, Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 
 /// An encoded message in pieces, sent one behind the other.
 #[derive(Clone, Debug, Default)]
@@ -42,6 +42,13 @@ impl Codec for Raw {
     }
 }
 
+/// Bytes a call's buffers begin with. Both grow as they must; the library's 8 KiB would be allocated twice a call, for
+/// messages of a few hundred bytes.
+const BUFFER_BYTES: usize = 512;
+
+/// Bytes after which a stream of responses lets the connection write: the library's.
+const YIELD_BYTES: usize = 32 * 1024;
+
 impl Encoder for Raw {
     type Item = Encoded;
     type Error = Status;
@@ -51,6 +58,10 @@ impl Encoder for Raw {
         item.0.into_iter().for_each(|piece| buffer.put(piece));
         Ok(())
     }
+
+    fn buffer_settings(&self) -> BufferSettings {
+        BufferSettings::new(BUFFER_BYTES, YIELD_BYTES)
+    }
 }
 
 impl Decoder for Raw {
@@ -59,5 +70,9 @@ impl Decoder for Raw {
 
     fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
         Ok(Some(buffer.copy_to_bytes(buffer.remaining())))
+    }
+
+    fn buffer_settings(&self) -> BufferSettings {
+        BufferSettings::new(BUFFER_BYTES, YIELD_BYTES)
     }
 }
