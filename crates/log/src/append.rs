@@ -86,6 +86,14 @@ impl Log {
         Some(self.hand_out(plan, Vec::new()).job)
     }
 
+    /// Ends the active segment early, so that what is in it can be relocated or freed; nothing happens if no entry is in
+    /// it. Costs a segment, so for those who ask for space, not for every day.
+    pub fn roll_over(&mut self) -> Option<Append> {
+        let last = self.segments.back()?;
+        let is_used = self.active.is_some() && last.previous_index < self.index.last().index;
+        is_used.then(|| self.begin_segment(self.hard_state))
+    }
+
     /// Begins a new segment, so that the one before can be freed or moved; it carries the hard state.
     pub(crate) fn begin_segment(&mut self, state: HardState) -> Append {
         let mut plan = Plan::new(0);

@@ -164,6 +164,18 @@ impl Log {
         files.iter().filter(|file| file.live() == 0 && settled(file.number)).map(|file| file.number).collect()
     }
 
+    /// Bytes in files that could go if a checkpoint of the state after `applied` were made now and entries up to
+    /// `forgotten` were given up.
+    pub fn reclaimable_bytes(&self, applied: u64, forgotten: u64) -> u64 {
+        let settled = applied.min(forgotten.max(self.index.base().index));
+        let needed = self
+            .segments_from(|segment| segment.previous_index <= settled && segment.opened_at <= self.durable);
+        let going = |number: u32| self.retired.iter().any(|retired| retired.file.number == number);
+        let free = self.without_references(applied).into_iter();
+        let files = free.filter(|number| !needed.contains(number) && !going(*number));
+        files.filter_map(|number| self.shelf.files.get(number)).map(|file| file.recorded()).sum()
+    }
+
     /// Retires every file that no checkpoint, no reference and no replay needs.
     pub(crate) fn retire_unreferenced(&mut self) {
         if self.unreferenced.is_empty() {

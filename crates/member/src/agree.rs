@@ -66,7 +66,7 @@ impl Member {
         }
         self.send_messages(ready.messages, out);
         if let Some(write) = ready.write {
-            self.write(now, write, out)?;
+            self.write(now, write, out);
         }
         for entry in ready.committed {
             self.finish_own_batches(entry.index);
@@ -76,28 +76,39 @@ impl Member {
             self.reads.confirmed(read.token, read.index);
         }
         self.fetch_entries(ready.fetches, out);
-        ready.snapshots_wanted.into_iter().for_each(|peer| self.prepare_snapshot(now, peer, out));
+        ready.snapshots_wanted.into_iter().for_each(|peer| self.prepare_snapshot(peer));
         self.retry_dropped_reads(ready.reads_dropped, out);
         Ok(())
     }
 
-    fn write(&mut self, now: Now, write: Write, out: &mut Output) -> Result<(), Fatal> {
+    pub(crate) fn write(&mut self, now: Now, write: Write, out: &mut Output) {
+        if self.snapshots.is_installing() {
+            return self.hold_write(write);
+        }
+        if let Some(meta) = write.snapshot.clone() {
+            return self.want_install(meta, write);
+        }
         let hard_state = write.hard_state.or(self.writes.unwritten);
         if !write.must_sync {
             self.writes.unwritten = hard_state;
-            return Ok(());
+            return;
         }
         self.writes.unwritten = None;
-        let hard_state = hard_state.map(to_log_hard_state);
-        let entries: Vec<log::Entry> = write.entries.into_iter().map(to_log).collect();
-        let append = match write.snapshot {
-            Some(meta) => self.install_snapshot(&meta, hard_state, entries, out)?,
-            None => self.log.append(hard_state, entries),
-        };
-        self.writes.under_way.push_back((write.number, append.position));
-        self.upkeep.wrote(now.monotonic_ns);
+        let append = self.log.append(hard_state.map(to_log_hard_state), to_log_entries(write.entries));
+        self.note_write(now, write.number, append.position);
         out.writes.push(append.job);
-        Ok(())
+    }
+
+    /// The write of this number is durable when the log is up to `position`.
+    pub(crate) fn note_write(&mut self, now: Now, number: u64, position: u64) {
+        self.writes.under_way.push_back((number, position));
+        self.upkeep.wrote(now.monotonic_ns);
+    }
+
+    /// The hard state as it stands with this write.
+    pub(crate) fn newest_hard_state(&mut self, write: &Write) -> log::HardState {
+        let newer = write.hard_state.or(self.writes.unwritten.take());
+        newer.map_or_else(|| self.log.hard_state(), to_log_hard_state)
     }
 
     fn finish_own_batches(&mut self, index: u64) {
@@ -109,7 +120,7 @@ impl Member {
     pub(crate) fn send_messages(&mut self, messages: Vec<Message>, out: &mut Output) {
         for message in messages {
             if let consensus::Body::Snapshot(meta) = &message.body {
-                self.stream_snapshot(message.to, meta.clone(), message.encode(), out);
+                self.stream_snapshot(message.to, meta, &message.encode(), out);
                 continue;
             }
             let class = match message.class() {
@@ -211,8 +222,14 @@ impl Member {
     }
 }
 
-fn to_log(entry: consensus::Entry) -> log::Entry {
-    log::Entry { term: entry.term, index: entry.index, kind: entry.kind as u8, payload: entry.payload }
+pub(crate) fn to_log_entries(entries: Vec<consensus::Entry>) -> Vec<log::Entry> {
+    let to_log = |entry: consensus::Entry| log::Entry {
+        term: entry.term,
+        index: entry.index,
+        kind: entry.kind as u8,
+        payload: entry.payload,
+    };
+    entries.into_iter().map(to_log).collect()
 }
 
 fn to_log_hard_state(state: consensus::HardState) -> log::HardState {

@@ -41,6 +41,11 @@ impl Backlog {
         self.queue.push_back(entry);
     }
 
+    /// The state is that after an installed snapshot: what was committed up to there is in it.
+    pub(crate) fn jump(&mut self, applied: u64, applied_term: u64) {
+        *self = Backlog::at(applied, applied_term);
+    }
+
     pub(crate) fn applied(&self) -> u64 {
         self.applied
     }

@@ -1,10 +1,16 @@
 //! What takes long and may not hold up the deciding thread: jobs, and what became of them.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use bytes::Bytes;
-use log::{BackgroundDone, BackgroundJob, CheckpointDone, CheckpointWriter, LogId, ReadError, ReadJob};
-use store::CheckpointSource;
+use log::{
+    BackgroundDone, BackgroundJob, CHUNK_BYTES_MAX, CheckpointDone, CheckpointWriter, HealJob, InstallDone,
+    JobError, LogId, Pin, ReadError, ReadJob, Relocation, RelocationDone, SnapshotInstaller,
+};
+use store::{CheckpointSource, ValueRef, Values};
+
+use crate::frame::{Frame, ValueName};
 
 /// A job for the background thread. Jobs may run in any order.
 pub enum Job {
@@ -16,6 +22,66 @@ pub enum Job {
     ReadEntries {
         /// The first index asked for.
         from: u64,
+        /// Whether it is the one entry alone.
+        single: bool,
+        /// The read.
+        job: ReadJob,
+    },
+    /// Commit a snapshot that was received.
+    Install(SnapshotInstaller),
+    /// Give up what was received of a snapshot.
+    AbandonInstall(SnapshotInstaller),
+    /// Write values into a new file.
+    Relocate {
+        /// What for.
+        purpose: Purpose,
+        /// The copy.
+        job: Relocation,
+    },
+    /// Read something for a peer that has lost it.
+    ReadForPeer {
+        /// The peer.
+        to: u64,
+        /// What it asked for.
+        read: PeerRead,
+    },
+    /// Write a damaged entry again.
+    HealEntry {
+        /// Its index.
+        index: u64,
+        /// The write.
+        job: HealJob,
+    },
+}
+
+/// Why values are written into a new file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// The old file shall go.
+    Space,
+    /// They were damaged where they were.
+    Heal,
+}
+
+/// What a peer has lost.
+pub enum PeerRead {
+    /// A value.
+    Value {
+        /// As the peer names it.
+        name: ValueName,
+        /// As we do.
+        value: ValueRef,
+        /// Where values are.
+        values: Arc<dyn Values>,
+        /// Keeps its file.
+        pin: Pin,
+    },
+    /// An entry of the log.
+    Entry {
+        /// Its index.
+        index: u64,
+        /// Its term.
+        term: u64,
         /// The read.
         job: ReadJob,
     },
@@ -36,8 +102,35 @@ pub enum Done {
     ReadEntries {
         /// The first index asked for.
         from: u64,
+        /// Whether it was the one entry alone.
+        single: bool,
         /// The entries.
         entries: Result<Vec<log::Entry>, ReadError>,
+    },
+    /// See [`Job::Install`].
+    Installed(InstallDone),
+    /// See [`Job::AbandonInstall`].
+    InstallAbandoned(InstallDone),
+    /// See [`Job::Relocate`].
+    Relocated {
+        /// What for.
+        purpose: Purpose,
+        /// How it went.
+        done: RelocationDone,
+    },
+    /// See [`Job::ReadForPeer`].
+    ReadForPeer {
+        /// The peer.
+        to: u64,
+        /// What it is told.
+        answer: Frame,
+    },
+    /// See [`Job::HealEntry`].
+    EntryHealed {
+        /// Its index.
+        index: u64,
+        /// How it went.
+        result: Result<(), JobError>,
     },
 }
 
@@ -55,6 +148,11 @@ impl std::fmt::Debug for Done {
             Done::Log(_) => "Log",
             Done::Checkpoint { .. } => "Checkpoint",
             Done::ReadEntries { .. } => "ReadEntries",
+            Done::Installed(_) => "Installed",
+            Done::InstallAbandoned(_) => "InstallAbandoned",
+            Done::Relocated { .. } => "Relocated",
+            Done::ReadForPeer { .. } => "ReadForPeer",
+            Done::EntryHealed { .. } => "EntryHealed",
         })
     }
 }
@@ -65,7 +163,12 @@ impl Job {
         match self {
             Job::Log(job) => Done::Log(job.run()),
             Job::Checkpoint(job) => Done::Checkpoint { id: job.id, done: job.write() },
-            Job::ReadEntries { from, job } => Done::ReadEntries { from, entries: job.run() },
+            Job::ReadEntries { from, single, job } => Done::ReadEntries { from, single, entries: job.run() },
+            Job::Relocate { purpose, job } => Done::Relocated { purpose, done: job.run() },
+            Job::ReadForPeer { to, read } => Done::ReadForPeer { to, answer: read.run() },
+            Job::HealEntry { index, job } => Done::EntryHealed { index, result: job.run() },
+            Job::Install(installer) => Done::Installed(installer.finish()),
+            Job::AbandonInstall(installer) => Done::InstallAbandoned(installer.abandon(JobError::Superseded)),
         }
     }
 }
@@ -77,8 +180,11 @@ impl CheckpointJob {
             let Some(chunk) = chunks.pop_front().or_else(|| self.source.next()) else {
                 return self.writer.finish();
             };
-            if let Err(error) = self.writer.write(&chunk) {
-                return self.writer.abandon(error);
+            // The history of one key may be longer than a chunk of a file; the store puts it together again.
+            for piece in chunk.chunks(CHUNK_BYTES_MAX) {
+                if let Err(error) = self.writer.write(piece) {
+                    return self.writer.abandon(error);
+                }
             }
         }
     }

@@ -40,12 +40,17 @@ pub struct Config {
     pub pre_vote: bool,
     /// Commands applied before a checkpoint is written and the log before it may go.
     pub checkpoint_commands: u64,
+    /// `--snapshot-catchup-entries`: entries kept for followers a little behind when the log is truncated.
+    pub catchup_entries: u64,
     /// Referenced bytes past which commands that grow the store are refused; 0 for no such limit.
     pub quota_bytes: u64,
 }
 
 /// Commands between checkpoints unless `--snapshot-count` was given: about 100 ms of replay.
 pub const DEFAULT_CHECKPOINT_COMMANDS: u64 = 100_000;
+
+/// Entries kept for followers a little behind unless a flag says otherwise; etcd's number.
+pub const DEFAULT_CATCHUP_ENTRIES: u64 = 5_000;
 
 /// Time a request has for agreement, beside two election timeouts; etcd's.
 const AGREEMENT_NS: u64 = 5_000_000_000;

@@ -13,7 +13,9 @@
 //!   7 lease answer  sequence u64 | status u8 | remaining seconds i64 | granted seconds i64
 //!   8 state hash    applied index u64 | hash u64
 //!   9 value ask     main i64 | sub u32 | length u32 | checksum u32 | key
-//!  10 value answer  main i64 | sub u32 | checksum u32 | found u8 | value
+//!  10 value answer  main i64 | sub u32 | length u32 | checksum u32 | key length u32 | key | found u8 | value
+//!  11 entry ask     index u64 | term u64
+//!  12 entry answer  index u64 | term u64 | found u8 | kind u8 | checksum u32 of the entry | payload
 //! ```
 //!
 //! Forwarding is ours, not the consensus library's, so that a command is proposed at most once: a forwarded command whose
@@ -93,6 +95,22 @@ pub enum Frame {
     ValueAsk(ValueName),
     /// The value, if the peer has it intact.
     ValueAnswer(ValueName, Option<Bytes>),
+    /// A member's copy of a committed entry is damaged.
+    EntryAsk {
+        /// Its index.
+        index: u64,
+        /// Its term.
+        term: u64,
+    },
+    /// The entry, if the peer has it intact.
+    EntryAnswer {
+        /// Its index.
+        index: u64,
+        /// Its term.
+        term: u64,
+        /// Kind and payload.
+        entry: Option<(u8, Bytes)>,
+    },
 }
 
 /// Names a value across members.
@@ -114,7 +132,9 @@ impl Frame {
     /// The stream the frame belongs on; consensus messages say so themselves.
     pub fn class(&self) -> Class {
         match self {
-            Frame::Forward(_) | Frame::ValueAnswer(..) | Frame::Consensus(_) => Class::Bulk,
+            Frame::Forward(_) | Frame::ValueAnswer(..) | Frame::EntryAnswer { .. } | Frame::Consensus(_) => {
+                Class::Bulk
+            }
             _ => Class::Control,
         }
     }
@@ -180,6 +200,15 @@ impl Frame {
                 head.put_u8(u8::from(value.is_some()));
                 tail.clone_from(value);
             }
+            Frame::EntryAsk { index, term } => {
+                head.put_u8(11);
+                head.put_u64_le(*index);
+                head.put_u64_le(*term);
+            }
+            Frame::EntryAnswer { index, term, entry } => {
+                encode_entry_answer(&mut head, *index, *term, entry.as_ref());
+                tail = entry.as_ref().map(|(_, payload)| payload.clone());
+            }
         }
         std::iter::once(head.freeze()).chain(tail).collect()
     }
@@ -211,6 +240,8 @@ impl Frame {
                 Frame::ValueAsk(name)
             }
             10 => decode_value_answer(&mut bytes)?,
+            11 => Frame::EntryAsk { index: bytes.try_get_u64_le().ok()?, term: bytes.try_get_u64_le().ok()? },
+            12 => decode_entry_answer(&mut bytes)?,
             _ => return None,
         };
         (!bytes.has_remaining()).then_some(frame)
@@ -264,6 +295,32 @@ fn decode_lease_answer(bytes: &mut Bytes) -> Option<Frame> {
         _ => return None,
     };
     Some(Frame::LeaseAnswer(sequence, answer))
+}
+
+fn encode_entry_answer(head: &mut BytesMut, index: u64, term: u64, entry: Option<&(u8, Bytes)>) {
+    head.put_u8(12);
+    head.put_u64_le(index);
+    head.put_u64_le(term);
+    head.put_u8(u8::from(entry.is_some()));
+    let (kind, checksum) = match entry {
+        Some((kind, payload)) => (*kind, log::entry_checksum(term, index, *kind, payload)),
+        None => (0, 0),
+    };
+    head.put_u8(kind);
+    head.put_u32_le(checksum);
+}
+
+/// An entry that does not check is no frame: only a sender at fault makes one.
+fn decode_entry_answer(bytes: &mut Bytes) -> Option<Frame> {
+    let (index, term) = (bytes.try_get_u64_le().ok()?, bytes.try_get_u64_le().ok()?);
+    let found = decode_bool(bytes)?;
+    let (kind, checksum) = (bytes.try_get_u8().ok()?, bytes.try_get_u32_le().ok()?);
+    let payload = bytes.split_to(bytes.len());
+    let intact = match found {
+        true => log::entry_checksum(term, index, kind, &payload) == checksum,
+        false => (kind, checksum) == (0, 0) && payload.is_empty(),
+    };
+    intact.then_some(Frame::EntryAnswer { index, term, entry: found.then_some((kind, payload)) })
 }
 
 fn encode_name(head: &mut BytesMut, name: &ValueName) {
@@ -322,6 +379,9 @@ mod tests {
             Frame::ValueAsk(name.clone()),
             Frame::ValueAnswer(name.clone(), Some(Bytes::from_static(b"vv"))),
             Frame::ValueAnswer(name, None),
+            Frame::EntryAsk { index: 4, term: 2 },
+            Frame::EntryAnswer { index: 4, term: 2, entry: Some((0, Bytes::from_static(b"payload"))) },
+            Frame::EntryAnswer { index: 4, term: 2, entry: None },
         ];
         for frame in frames {
             assert_eq!(Frame::decode(whole(&frame)), Some(frame));

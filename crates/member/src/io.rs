@@ -8,6 +8,7 @@ use bytes::Bytes;
 
 use crate::batch::Kind;
 use crate::frame::{Class, LeaseAnswer};
+use crate::snapshot::{Outgoing, Receiver, SendError, Sent};
 
 /// The two clocks, read by the caller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,6 +69,31 @@ pub enum Input {
     Written(log::WriteDone),
     /// A background job is done.
     Background(Box<crate::background::Done>),
+    /// A peer opens a snapshot stream: answered with [`Answer::SnapshotFrom`] or [`Answer::SnapshotRefused`].
+    SnapshotOffered {
+        /// Answered under this.
+        token: u64,
+        /// The peer.
+        from: u64,
+        /// What it opened the stream with.
+        header: Bytes,
+    },
+    /// A snapshot stream broke; it may be opened again to go on.
+    SnapshotBroken(Box<Receiver>),
+    /// A snapshot stream has ended well: answered with [`Answer::SnapshotTaken`] or [`Answer::SnapshotRefused`].
+    SnapshotWhole {
+        /// Answered under this.
+        token: u64,
+        /// What was received.
+        receiver: Box<Receiver>,
+    },
+    /// A snapshot was sent, or could not be.
+    SnapshotSent {
+        /// Which.
+        sent: Sent,
+        /// How it ended.
+        result: Result<(), SendError>,
+    },
     /// Write a last checkpoint and stop; [`Output::stopped`] follows.
     Stop,
 }
@@ -96,6 +122,12 @@ pub enum Answer {
     LeaderMoved,
     /// The value is intact again, or its reference points elsewhere now: read again.
     Healed,
+    /// Takes what the peer sends.
+    SnapshotFrom(Box<Receiver>),
+    /// The snapshot is here; consensus decides whether it is installed.
+    SnapshotTaken,
+    /// The snapshot is not wanted, or no good; for its sender.
+    SnapshotRefused(String),
     /// It could not be done, or it is not known whether it was.
     Failed(api::Error),
 }
@@ -126,17 +158,27 @@ pub enum Notice {
         /// Applied index it holds.
         index: u64,
     },
-    /// A snapshot is being sent, or was sent.
+    /// A snapshot to or from a peer.
     Snapshot {
         /// The peer.
         peer: u64,
         /// What happened.
-        event: &'static str,
+        event: SnapshotEvent,
     },
     /// A damaged value was found, or mended.
     Damage {
         /// What happened and where.
         text: String,
+    },
+    /// Damaged data is whole again.
+    Healed {
+        /// What, and from whom.
+        text: String,
+    },
+    /// All live values have left a file; it goes once a checkpoint says so.
+    Reclaimed {
+        /// Its number.
+        file: u32,
     },
     /// Something failed that will be tried again.
     Trouble {
@@ -152,6 +194,38 @@ pub enum Notice {
     },
 }
 
+/// What became of a snapshot. Each names the last entry that it includes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SnapshotEvent {
+    /// It is being sent to the peer.
+    Sending {
+        /// Last entry.
+        index: u64,
+    },
+    /// The peer has it.
+    Sent {
+        /// Last entry.
+        index: u64,
+    },
+    /// It could not be sent; if the peer still needs one, it gets another.
+    NotSent {
+        /// Last entry.
+        index: u64,
+        /// Why.
+        reason: String,
+    },
+    /// It is being received from the peer.
+    Receiving {
+        /// Last entry.
+        index: u64,
+    },
+    /// It is this member's state now.
+    Installed {
+        /// Last entry.
+        index: u64,
+    },
+}
+
 /// What the owner shall carry out, in the order given within each list.
 #[derive(Default)]
 pub struct Output {
@@ -161,6 +235,8 @@ pub struct Output {
     pub background: Vec<crate::background::Job>,
     /// For peers: id, stream, pieces of the frame.
     pub frames: Vec<(u64, Class, Vec<Bytes>)>,
+    /// To be sent to their peers, each by a thread of its own; its end comes back as [`Input::SnapshotSent`].
+    pub snapshots: Vec<Box<Outgoing>>,
     /// For callers, by token.
     pub answers: Vec<(u64, Answer)>,
     /// For operators.
@@ -182,6 +258,12 @@ pub enum Fatal {
     Threads {
         /// Its answer.
         source: std::io::Error,
+    },
+    /// A snapshot that consensus counts on cannot be installed.
+    #[error("the snapshot cannot be installed, stopping: {source}")]
+    Install {
+        /// Why.
+        source: log::JobError,
     },
     /// A committed entry cannot be applied by this release.
     #[error("entry {index} cannot be applied: {reason}")]

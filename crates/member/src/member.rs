@@ -10,7 +10,8 @@
 //! | `agree` | the ready loop: persist before send, what leadership changes mean |
 //! | `apply` | committed batches into the store, answers, watch events |
 //! | `confirm` | linearizable reads and the lease clock's use of them |
-//! | `upkeep` | checkpoints, truncation, purging, relocation, seals, state hashes |
+//! | `upkeep` | checkpoints, truncation, purging, seals, state hashes |
+//! | `reclaim` | live values out of files that hold little else |
 //! | `heal` | damaged values fetched from peers |
 //! | `snapshot` | state for peers that are too far behind, and from them |
 
@@ -18,8 +19,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use consensus::Consensus;
-use store::Store;
 use store::watch::Hub;
+use store::{Store, Values};
 
 use crate::agree::Writes;
 use crate::apply::Backlog;
@@ -27,9 +28,11 @@ use crate::batch::{Command, Kind};
 use crate::config::Config;
 use crate::confirm::LeaseDuty;
 use crate::frame::{Frame, LeaseAnswer};
+use crate::heal::Healing;
 use crate::inbox::{Inbox, Pace};
 use crate::io::{Answer, Fatal, Input, Notice, Now, Output};
 use crate::reads::{LeaseReader, Reads};
+use crate::reclaim::Reclaim;
 use crate::snapshot::Snapshots;
 use crate::status::Status;
 use crate::upkeep::Upkeep;
@@ -46,6 +49,7 @@ pub struct Member {
     pub(crate) store: Store,
     pub(crate) reader: store::Reader,
     pub(crate) hub: Hub,
+    pub(crate) values: Arc<dyn Values>,
     pub(crate) status: Arc<Status>,
     pub(crate) waiting: Waiting,
     pub(crate) inbox: Inbox,
@@ -62,6 +66,8 @@ pub struct Member {
     pub(crate) leases: LeaseDuty,
     pub(crate) upkeep: Upkeep,
     pub(crate) snapshots: Snapshots,
+    pub(crate) reclaim: Reclaim,
+    pub(crate) healing: Healing,
     /// Peers whose streams are up.
     pub(crate) up: BTreeSet<u64>,
     pub(crate) leadership: Leadership,
@@ -100,7 +106,7 @@ impl Member {
             Input::Read { token } => self.on_read(now, token),
             Input::Lease { token, lease, renew } => self.on_lease(now, token, lease, renew),
             Input::MoveLeader { token, to } => self.on_move_leader(now, token, to, out),
-            Input::Heal { token, place } => self.on_heal(now, token, place),
+            Input::Heal { token, place } => self.on_heal(now, token, place, out),
             Input::Defragment => self.defragment(),
             Input::Frame { from, bytes } => self.on_frame(now, from, bytes, out),
             Input::PeerUp(peer) => {
@@ -113,6 +119,12 @@ impl Member {
             }
             Input::Written(done) => self.on_written(done)?,
             Input::Background(done) => self.on_background(now, *done, out)?,
+            Input::SnapshotOffered { token, from, header } => {
+                self.on_snapshot_offered(from, header, token, out);
+            }
+            Input::SnapshotBroken(receiver) => self.on_snapshot_broken(now, receiver, out),
+            Input::SnapshotWhole { token, receiver } => self.on_snapshot_whole(receiver, token, out),
+            Input::SnapshotSent { sent, result } => self.on_snapshot_sent(sent, result, out),
             Input::Stop => self.on_stop(out),
         }
         Ok(())
@@ -134,6 +146,7 @@ impl Member {
                 break;
             }
         }
+        self.drive_install(out);
         self.watch_leases(now);
         self.keep_up(now, out);
         self.show_status();
@@ -144,8 +157,10 @@ impl Member {
     pub fn next_due_ns(&self) -> Option<u64> {
         let pace = if self.inbox.is_empty() { None } else { self.pace.ready_at_ns() };
         let lease = self.leases.next_due_ns();
-        [Some(self.next_tick_ns), pace, self.reads.next_due_ns(), lease, self.upkeep.next_due_ns()]
+        let duties = [self.upkeep.next_due_ns(), self.reclaim.next_due_ns(), self.healing.next_due_ns()];
+        [Some(self.next_tick_ns), pace, self.reads.next_due_ns(), lease]
             .into_iter()
+            .chain(duties)
             .flatten()
             .min()
     }
@@ -182,6 +197,11 @@ impl Member {
         self.consensus.retry_round();
         self.give_up_transfer(now, out);
         self.retry_space();
+        self.expire_received(now, out);
+        // A pin that was in the way may be gone.
+        if self.reader.purged() < self.reader.compacted() {
+            self.upkeep.purge_again();
+        }
         self.send_state_hash(out);
         self.publish_self(now);
     }
@@ -213,7 +233,9 @@ impl Member {
             Frame::LeaseAnswer(sequence, answer) => self.on_lease_answer(sequence, answer, out),
             Frame::StateHash { index, hash } => self.on_state_hash(from, index, hash, out),
             Frame::ValueAsk(name) => self.on_value_ask(from, name, out),
-            Frame::ValueAnswer(name, value) => self.on_value_answer(now, name, value, out),
+            Frame::ValueAnswer(name, value) => self.on_value_answer(now, &name, value, out),
+            Frame::EntryAsk { index, term } => self.on_entry_ask(from, index, term, out),
+            Frame::EntryAnswer { index, term, entry } => self.on_entry_answer(now, index, term, entry, out),
         }
     }
 

@@ -35,8 +35,8 @@ pub struct Opened {
     pub hub: Hub,
     /// The numbers others may look at.
     pub status: Arc<Status>,
-    /// The incarnation of the data directory.
-    pub incarnation: u64,
+    /// Whose data directory it is.
+    pub identity: Identity,
     /// What the operator should read.
     pub warnings: Vec<String>,
 }
@@ -73,22 +73,6 @@ pub enum OpenError {
         /// Why.
         reason: String,
     },
-    /// The directory is another member's.
-    #[error(
-        "the data directory belongs to member {found:x} of cluster {cluster:x}, but the flags describe member \
-             {expected:x} of cluster {expected_cluster:x}; check --name, --initial-cluster and --initial-cluster-token, \
-             or choose another --data-dir"
-    )]
-    Foreign {
-        /// Member id in the directory.
-        found: u64,
-        /// Cluster id in the directory.
-        cluster: u64,
-        /// Member id of the flags.
-        expected: u64,
-        /// Cluster id of the flags.
-        expected_cluster: u64,
-    },
     /// Files that do not fit together.
     #[error("the data directory is inconsistent: {0}")]
     Consensus(#[from] consensus::StartError),
@@ -114,32 +98,20 @@ pub fn open(disk: &Arc<dyn Disk>, options: &Options, mut config: Config) -> Resu
         Log::create(disk, options, Identity { cluster_id, member_id, incarnation })?;
     }
     let mut opened = Log::open(disk, options)?;
-    check_identity(&opened.recovered, &config)?;
     if opened.recovered.checkpoint.is_none() {
         bootstrap(opened, &config)?;
         opened = Log::open(disk, options)?;
     }
     let log::Opened { mut log, reader: log_reader, recovered } = opened;
-    config.incarnation = recovered.identity.incarnation;
+    // A directory knows whose it is; flags only count for a new one.
+    let Identity { cluster_id, member_id, incarnation } = recovered.identity;
+    config = Config { cluster_id, member_id, incarnation, ..config };
     let values: Arc<dyn Values> = Arc::new(LogValues::new(log_reader));
     let loaded = load(&log, &recovered, &values)?;
     log.loaded()?;
     let consensus = start_consensus(&log, &recovered.hard_state, &loaded, &config)?;
     let warnings = recovered.warnings.iter().map(ToString::to_string).collect();
     Ok(assemble(log, consensus, loaded, values, config, warnings))
-}
-
-fn check_identity(recovered: &Recovered, config: &Config) -> Result<(), OpenError> {
-    let Identity { cluster_id, member_id, .. } = recovered.identity;
-    if (cluster_id, member_id) == (config.cluster_id, config.member_id) {
-        return Ok(());
-    }
-    Err(OpenError::Foreign {
-        found: member_id,
-        cluster: cluster_id,
-        expected: config.member_id,
-        expected_cluster: config.cluster_id,
-    })
 }
 
 /// Writes the checkpoint a new cluster begins with.
@@ -276,7 +248,8 @@ fn assemble(
     let log_reader = log.reader();
     let hub = Hub::new(Arc::new(reader.clone()), values.clone(), config.cluster_id, config.member_id);
     let status = Arc::new(Status::default());
-    let incarnation = config.incarnation;
+    let Config { cluster_id, member_id, incarnation, .. } = config;
+    let identity = Identity { cluster_id, member_id, incarnation };
     let leadership = Leadership { term: consensus.status().term, ..Leadership::default() };
     status.set_term(leadership.term);
     status.set_applied_index(applied.index);
@@ -286,6 +259,7 @@ fn assemble(
         store,
         reader: reader.clone(),
         hub: hub.clone(),
+        values: values.clone(),
         status: status.clone(),
         waiting: Default::default(),
         inbox: Default::default(),
@@ -304,7 +278,9 @@ fn assemble(
         own_sequence: 0,
         transfer: None,
         snapshots: Default::default(),
+        reclaim: Default::default(),
+        healing: Default::default(),
         config,
     };
-    Opened { member, reader, values, log: log_reader, hub, status, incarnation, warnings }
+    Opened { member, reader, values, log: log_reader, hub, status, identity, warnings }
 }

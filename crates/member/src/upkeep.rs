@@ -8,17 +8,13 @@ use std::collections::VecDeque;
 use log::{LogId, Space};
 use store::{CheckpointKind, Outcome};
 
-use crate::background::{CheckpointJob, Done, Job};
+use crate::background::{CheckpointJob, Done, Job, Purpose};
 use crate::frame::Frame;
 use crate::io::{Answer, Fatal, Notice, Now, Output};
 use crate::member::Member;
 
 /// Changes purged in one step: some tens of microseconds, so that no request waits long behind it.
 const PURGE_STEPS: usize = 512;
-
-/// Entries kept for followers a little behind when the log is truncated; etcd's number. A follower further behind is
-/// served from disk as long as the files exist.
-const KEEP_ENTRIES: u64 = 5_000;
 
 /// State hashes remembered, to compare with peers that are a little behind.
 const HASHES_KEPT: usize = 1_000;
@@ -31,6 +27,8 @@ const IDLE_AFTER_NS: u64 = 50_000_000;
 pub(crate) struct Upkeep {
     commands_since_checkpoint: u64,
     checkpoint_running: bool,
+    /// A checkpoint is wanted at or behind this entry.
+    checkpoint_wanted: Option<u64>,
     /// A graceful stop was asked for: a last checkpoint, then the end.
     stopping: bool,
     /// Whether compacted history is left to purge.
@@ -56,6 +54,21 @@ impl Upkeep {
         self.commands_since_checkpoint += commands;
     }
 
+    /// The state was replaced by that of a snapshot, which is a checkpoint.
+    pub(crate) fn installed(&mut self) {
+        self.commands_since_checkpoint = 0;
+        self.purging = true;
+        self.alarm_proposed = false;
+    }
+
+    pub(crate) fn is_checkpoint_running(&self) -> bool {
+        self.checkpoint_running
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping
+    }
+
     pub(crate) fn leader_changed(&mut self) {
         self.alarm_proposed = false;
     }
@@ -65,6 +78,11 @@ impl Upkeep {
     }
 
     pub(crate) fn compacted(&mut self) {
+        self.purging = true;
+    }
+
+    /// History may be left that somebody's pin kept when it was purged last.
+    pub(crate) fn purge_again(&mut self) {
         self.purging = true;
     }
 
@@ -99,6 +117,8 @@ impl Member {
         self.purge(out);
         self.seal(now, out);
         self.checkpoint_if_due(out);
+        self.drive_healing(now, out);
+        self.reclaim_space(now, out);
         let idle = now.monotonic_ns > self.upkeep.wrote_at_ns + IDLE_AFTER_NS;
         while let Some(job) = self.log.next_job(idle) {
             out.background.push(Job::Log(job));
@@ -135,10 +155,23 @@ impl Member {
     }
 
     fn checkpoint_if_due(&mut self, out: &mut Output) {
-        let due = self.upkeep.commands_since_checkpoint >= self.config.checkpoint_commands;
-        if due && !self.upkeep.checkpoint_running {
+        let due = self.upkeep.commands_since_checkpoint >= self.config.checkpoint_commands
+            || self.upkeep.checkpoint_wanted.is_some_and(|index| index <= self.backlog.applied());
+        if due && !self.upkeep.checkpoint_running && !self.snapshots.is_installing() {
             self.begin_checkpoint(out);
         }
+    }
+
+    /// Ends the active segment and wants a checkpoint behind it, so that the next start reads nothing of what is there
+    /// now. Returns the entry it ends with.
+    pub(crate) fn leave_segment(&mut self, now: Now, out: &mut Output) -> u64 {
+        if let Some(rolled) = self.log.roll_over() {
+            out.writes.push(rolled.job);
+            self.upkeep.wrote(now.monotonic_ns);
+        }
+        let last = self.log.last_index();
+        self.upkeep.checkpoint_wanted = Some(last);
+        last
     }
 
     /// A delta as a rule; a base when the deltas have grown to its size.
@@ -154,11 +187,12 @@ impl Member {
         let writer = self.log.begin_checkpoint(kind, id);
         let head = crate::head::encode(&self.consensus.status().conf_state);
         self.upkeep.checkpoint_running = true;
+        self.upkeep.checkpoint_wanted.take_if(|index| *index <= id.index);
         self.upkeep.commands_since_checkpoint = 0;
         out.background.push(Job::Checkpoint(Box::new(CheckpointJob { id, writer, head, source })));
     }
 
-    pub(crate) fn on_background(&mut self, _now: Now, done: Done, out: &mut Output) -> Result<(), Fatal> {
+    pub(crate) fn on_background(&mut self, now: Now, done: Done, out: &mut Output) -> Result<(), Fatal> {
         match done {
             Done::Log(done) => {
                 if let Err(error) = self.log.background_done(done) {
@@ -166,7 +200,13 @@ impl Member {
                 }
             }
             Done::Checkpoint { id, done } => self.checkpoint_done(id, done, out),
-            Done::ReadEntries { from, entries } => self.entries_read(from, entries, out),
+            Done::ReadEntries { from, single, entries } => self.entries_read(from, single, entries, out),
+            Done::Relocated { purpose: Purpose::Space, done } => self.on_copied(done, out)?,
+            Done::Relocated { purpose: Purpose::Heal, done } => self.on_values_written(now, done, out)?,
+            Done::ReadForPeer { to, answer } => self.on_read_for_peer(to, &answer, out),
+            Done::EntryHealed { index, result } => self.on_entry_healed(index, result, out)?,
+            Done::Installed(done) => self.on_installed(now, done, out)?,
+            Done::InstallAbandoned(done) => self.install_abandoned(done),
         }
         Ok(())
     }
@@ -176,10 +216,11 @@ impl Member {
         match self.log.checkpoint_done(done) {
             Ok(()) => {
                 out.notices.push(Notice::Checkpoint { index: id.index });
-                self.truncate(id.index);
+                self.truncate();
             }
             Err(error) => {
                 self.store.abandon_checkpoint();
+                self.reclaim.checkpoint_failed();
                 out.notices
                     .push(Notice::Trouble { text: format!("the checkpoint was not written: {error}") });
             }
@@ -188,9 +229,9 @@ impl Member {
     }
 
     /// Forgets entries that neither recovery nor a follower a little behind needs.
-    fn truncate(&mut self, checkpoint: u64) {
-        let spare = self.backlog.applied().saturating_sub(KEEP_ENTRIES);
-        let to = checkpoint.min(spare).min(self.snapshots.oldest_needed());
+    pub(crate) fn truncate(&mut self) {
+        let checkpoint = self.log.checkpoint_id().map_or(0, |id| id.index);
+        let to = checkpoint.min(self.forgettable());
         if to >= self.log.first_index() {
             self.log.truncate_to(to);
             self.consensus.truncate(to);
@@ -200,7 +241,7 @@ impl Member {
     pub(crate) fn fetch_entries(&mut self, fetches: Vec<consensus::Fetch>, out: &mut Output) {
         for fetch in fetches {
             match self.log.read_entries(fetch.from, fetch.to, fetch.bytes_max) {
-                Ok(job) => out.background.push(Job::ReadEntries { from: fetch.from, job }),
+                Ok(job) => out.background.push(Job::ReadEntries { from: fetch.from, single: false, job }),
                 Err(_) => self.consensus.fetch_failed(fetch.from),
             }
         }
@@ -209,19 +250,26 @@ impl Member {
     fn entries_read(
         &mut self,
         from: u64,
+        single: bool,
         entries: Result<Vec<log::Entry>, log::ReadError>,
         out: &mut Output,
     ) {
-        match entries {
+        let error = match entries {
             Ok(entries) => {
                 let entries = entries.into_iter().filter_map(crate::apply::from_log).collect();
                 self.consensus.entries_fetched(from, entries);
+                return;
             }
-            Err(error) => {
-                out.notices.push(Notice::Damage { text: error.to_string() });
-                self.consensus.fetch_failed(from);
-            }
+            Err(error) => error,
+        };
+        // One of them is damaged. The ones before it are found by asking for one at a time.
+        if !single && let Ok(job) = self.log.read_entries(from, from + 1, 0) {
+            out.background.push(Job::ReadEntries { from, single: true, job });
+            return;
         }
+        out.notices.push(Notice::Damage { text: error.to_string() });
+        self.heal_entry(from);
+        self.consensus.fetch_failed(from);
     }
 
     /// A last checkpoint makes the next start quick; if one is running, its end is the end.
@@ -229,6 +277,11 @@ impl Member {
         self.status.set_stopping();
         self.upkeep.stopping = true;
         if self.upkeep.checkpoint_running {
+            return;
+        }
+        // An installation is cut short: the next start finds the state before it, or after.
+        if self.snapshots.is_installing() {
+            out.stopped = true;
             return;
         }
         if self.upkeep.commands_since_checkpoint == 0 {
@@ -299,11 +352,6 @@ impl Member {
                 && member.client_urls == self.config.client_urls
                 && member.incarnation == self.config.incarnation
         })
-    }
-
-    /// Gives space back eagerly.
-    pub(crate) fn defragment(&mut self) {
-        self.upkeep.purging = true;
     }
 
     /// Space may have come back.

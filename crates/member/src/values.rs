@@ -21,7 +21,8 @@ impl LogValues {
     }
 }
 
-fn stored(value: &ValueRef) -> Stored {
+/// The reference as the log has it.
+pub(crate) fn stored(value: &ValueRef) -> Stored {
     Stored { place: value.place, len: value.len, checksum: value.checksum }
 }
 

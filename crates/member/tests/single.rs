@@ -8,7 +8,8 @@ use api::etcdserverpb as pb;
 use log::{Disk, MemDisk, Options, WriteJob};
 use member::batch::Kind;
 use member::{
-    Answer, Config, DEFAULT_CHECKPOINT_COMMANDS, InitialMember, Input, Now, Opened, Output, Proposal,
+    Answer, Config, DEFAULT_CATCHUP_ENTRIES, DEFAULT_CHECKPOINT_COMMANDS, InitialMember, Input, Now, Opened,
+    Output, Proposal,
 };
 use prost::Message;
 use store::{Reply, Response};
@@ -40,6 +41,7 @@ fn config(start: u64) -> Config {
         election_ticks: 10,
         pre_vote: true,
         checkpoint_commands: DEFAULT_CHECKPOINT_COMMANDS,
+        catchup_entries: DEFAULT_CATCHUP_ENTRIES,
         quota_bytes: 0,
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use log::Identity;
 use member::identity::{cluster_id, member_id};
 use member::{InitialMember, Opened};
 
@@ -11,13 +12,8 @@ use crate::driver::Mailbox;
 use crate::metrics::Metrics;
 use crate::node::{LeaseIds, Limits, Node};
 
-/// The flags name a member that they do not describe.
-#[derive(Debug, thiserror::Error)]
-#[error("--name {0:?} is not among the names of --initial-cluster")]
-pub(crate) struct UnknownName(String);
-
 /// The member that the flags describe.
-pub(crate) fn member_config(config: &Config) -> Result<member::Config, UnknownName> {
+pub(crate) fn member_config(config: &Config) -> member::Config {
     let token = &config.cluster.token;
     let initial_cluster: Vec<InitialMember> = config
         .cluster
@@ -29,8 +25,8 @@ pub(crate) fn member_config(config: &Config) -> Result<member::Config, UnknownNa
         })
         .collect();
     let ids: Vec<u64> = initial_cluster.iter().map(|member| member.id).collect();
-    let own = initial_cluster.iter().find(|member| member.name == config.name);
-    let own = own.ok_or_else(|| UnknownName(config.name.clone()))?.id;
+    // Checked by `Config::validate_bootstrap` for a new member; one that restarts has its id from its directory.
+    let own = initial_cluster.iter().find(|member| member.name == config.name).map_or(0, |member| member.id);
     let tick = config.cluster.heartbeat_interval;
     let storage = &config.storage;
     let checkpoint_commands = if storage.snapshot_count_is_explicit {
@@ -38,7 +34,7 @@ pub(crate) fn member_config(config: &Config) -> Result<member::Config, UnknownNa
     } else {
         member::DEFAULT_CHECKPOINT_COMMANDS
     };
-    Ok(member::Config {
+    member::Config {
         cluster_id: cluster_id(&ids),
         member_id: own,
         incarnation: random(),
@@ -51,8 +47,9 @@ pub(crate) fn member_config(config: &Config) -> Result<member::Config, UnknownNa
         election_ticks: (config.cluster.election_timeout.as_millis() / tick.as_millis().max(1)) as u32,
         pre_vote: config.cluster.pre_vote,
         checkpoint_commands,
+        catchup_entries: storage.snapshot_catchup_entries,
         quota_bytes: u64::try_from(config.limits.quota_backend_bytes).unwrap_or(0),
-    })
+    }
 }
 
 pub(crate) fn texts(urls: &[Url]) -> Vec<String> {
@@ -72,10 +69,9 @@ pub(crate) fn node(
     opened: &Opened,
     mailbox: &Arc<Mailbox>,
     metrics: &Arc<Metrics>,
-    cluster_id: u64,
-    member_id: u64,
     start: u64,
 ) -> Node {
+    let Identity { cluster_id, member_id, .. } = opened.identity;
     let election_ms = config.cluster.election_timeout.as_millis() as i64;
     Node {
         cluster_id,

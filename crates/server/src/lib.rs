@@ -18,5 +18,6 @@ mod peers;
 mod rpc;
 mod run;
 mod serve;
+mod snapshots;
 
 pub use run::main;

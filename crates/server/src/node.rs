@@ -145,6 +145,14 @@ impl Node {
         }
     }
 
+    /// [`Node::ask`] for threads that may block.
+    pub(crate) fn ask_blocking(&self, input: impl FnOnce(u64) -> Input) -> Result<Answer, api::Error> {
+        let token = self.tokens.fetch_add(1, Ordering::Relaxed);
+        let (reply, answer) = oneshot::channel();
+        self.mailbox.ask(token, input(token), reply);
+        answer.blocking_recv().map_err(|_| api::Error::Stopped)
+    }
+
     /// Asks the deciding thread and waits for its answer; a failure among the answers becomes the error.
     pub(crate) async fn ask(&self, input: impl FnOnce(u64) -> Input) -> Result<Answer, api::Error> {
         let token = self.tokens.fetch_add(1, Ordering::Relaxed);

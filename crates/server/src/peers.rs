@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use member::{Input, Notice};
+use member::snapshot::Outgoing;
+use member::{Input, Notice, SnapshotEvent};
 use parking_lot::Mutex;
 use store::Reader;
 use transport::{Class, Error, Gate, Identity, Inbound, Peers, Reason, Refusal, Side};
@@ -103,6 +104,7 @@ impl Inbound for Arrivals {
 /// What the deciding thread carries out through the transport and the log of events.
 pub(crate) struct PeerEdge {
     pub(crate) peers: Arc<Peers>,
+    pub(crate) mailbox: Arc<Mailbox>,
     pub(crate) member_id: u64,
 }
 
@@ -114,6 +116,10 @@ impl Edge for PeerEdge {
         };
         // What is dropped is sent again by whoever needs it: consensus, or the one who asked.
         let _ = self.peers.send(peer, class, pieces);
+    }
+
+    fn stream(&self, snapshot: Box<Outgoing>) {
+        crate::snapshots::send(self.peers.clone(), self.mailbox.clone(), snapshot);
     }
 
     fn disconnect(&self, peer: u64) {
@@ -151,8 +157,10 @@ fn report(member_id: u64, notice: &Notice) {
             );
         }
         Notice::Checkpoint { index } => tracing::info!(snapshot_index = index, "saved snapshot"),
-        Notice::Snapshot { peer, event } => {
-            tracing::info!(remote_peer_id = format!("{peer:x}"), "{event}");
+        Notice::Snapshot { peer, event } => report_snapshot(*peer, event),
+        Notice::Healed { text } => tracing::warn!(damage = text, "mended damaged data"),
+        Notice::Reclaimed { file } => {
+            tracing::info!(file = format!("{file:08x}"), "moved the values out of a file")
         }
         Notice::Damage { text } => tracing::error!(damage = text, "found damaged data"),
         Notice::Trouble { text } => tracing::warn!(reason = text, "will try again"),
@@ -162,11 +170,30 @@ fn report(member_id: u64, notice: &Notice) {
     }
 }
 
-/// Refuses snapshots.
-pub(crate) struct NoSnapshots;
-
-impl transport::SnapshotSink for NoSnapshots {
-    fn begin(&self, _: u64, _: Bytes) -> Result<(u64, Box<dyn transport::SnapshotReceiver>), String> {
-        Err("not ready".to_owned())
+fn report_snapshot(peer: u64, event: &SnapshotEvent) {
+    let peer = format!("{peer:x}");
+    match event {
+        SnapshotEvent::Sending { index } => {
+            tracing::info!(remote_peer_id = peer, snapshot_index = index, "sending database snapshot");
+        }
+        SnapshotEvent::Sent { index } => {
+            tracing::info!(remote_peer_id = peer, snapshot_index = index, "sent database snapshot");
+        }
+        SnapshotEvent::NotSent { index, reason } => tracing::warn!(
+            remote_peer_id = peer,
+            snapshot_index = index,
+            reason,
+            "failed to send database snapshot"
+        ),
+        SnapshotEvent::Receiving { index } => {
+            tracing::info!(
+                remote_peer_id = peer,
+                incoming_snapshot_index = index,
+                "receiving database snapshot"
+            );
+        }
+        SnapshotEvent::Installed { index } => {
+            tracing::info!(remote_peer_id = peer, incoming_snapshot_index = index, "applied snapshot");
+        }
     }
 }

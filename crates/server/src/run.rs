@@ -1,11 +1,11 @@
 //! From flags to a running member and back: open, connect, serve, drain.
 
-use std::collections::BTreeSet;
+use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use member::{InitialMember, Input, Opened};
+use member::{Input, Opened};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use transport::{Identity, Peers};
@@ -19,9 +19,10 @@ use crate::listen::{self, Listener};
 use crate::metrics::Metrics;
 use crate::node::Node;
 use crate::observed::Observed;
-use crate::peers::{Arrivals, Membership, NoSnapshots, PeerEdge};
+use crate::peers::{Arrivals, Membership, PeerEdge};
 use crate::rpc::Dispatch;
 use crate::serve::{self, ClientPort, Settings};
+use crate::snapshots::Arriving;
 
 /// How long open connections have to end at a shutdown.
 const DRAIN: Duration = Duration::from_secs(3);
@@ -38,7 +39,8 @@ type Failed = Box<dyn std::error::Error + Send + Sync>;
 pub fn main() -> ExitCode {
     let config = match crate::config::parse(std::env::args_os(), std::env::vars_os()) {
         Ok(Parsed::Print(text)) => {
-            println!("{text}");
+            // A reader that has seen enough (`| head`) is no failure.
+            let _ = writeln!(std::io::stdout(), "{text}");
             return ExitCode::SUCCESS;
         }
         Ok(Parsed::Run(config)) => *config,
@@ -47,18 +49,20 @@ pub fn main() -> ExitCode {
             return ExitCode::from(error.exit_code);
         }
     };
+    if let Err(error) = crate::logging::init(&config.observing) {
+        eprintln!("stele: {error}");
+        return ExitCode::FAILURE;
+    }
     match run(config) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!(%error, "cannot go on");
-            eprintln!("stele: {error}");
             ExitCode::FAILURE
         }
     }
 }
 
 fn run(config: Config) -> Result<(), Failed> {
-    crate::logging::init(&config.observing)?;
     config.notes.iter().for_each(tell);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let result = runtime.block_on(serve_member(config));
@@ -76,33 +80,36 @@ fn tell(note: &Note) {
 }
 
 async fn serve_member(config: Config) -> Result<(), Failed> {
-    let member_config = describe::member_config(&config)?;
-    let initial = member_config.initial_cluster.clone();
-    let (cluster, id, start) = (member_config.cluster_id, member_config.member_id, member_config.start);
-    tracing::info!(
-        local_member_id = format!("{id:x}"),
-        cluster_id = format!("{cluster:x}"),
-        data_dir = %config.data_dir.display(),
-        "starting the member"
-    );
+    let member_config = describe::member_config(&config);
+    let start = member_config.start;
     let options =
         log::Options { wal_dir: config.wal_dir.clone(), ..log::Options::new(config.data_dir.clone()) };
     let disk: Arc<dyn log::Disk> = Arc::new(log::RealDisk);
+    if !log::Log::exists(disk.as_ref(), &options)? {
+        config.validate_bootstrap()?;
+    }
     let opened = tokio::task::spawn_blocking(move || member::open(&disk, &options, member_config)).await??;
     opened.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+    tracing::info!(
+        local_member_id = format!("{:x}", opened.identity.member_id),
+        cluster_id = format!("{:x}", opened.identity.cluster_id),
+        data_dir = %config.data_dir.display(),
+        revision = opened.reader.current_revision(),
+        "opened the member"
+    );
 
     let mailbox = Arc::new(Mailbox::default());
     let metrics = Arc::new(Metrics::new(&config.feature_gates, config.observing.extensive_metrics)?);
     let stop = CancellationToken::new();
-    let node = Arc::new(describe::node(&config, &opened, &mailbox, &metrics, cluster, id, start));
-    let peers = Arc::new(connect(&opened, &initial, &mailbox, cluster, id)?);
+    let node = Arc::new(describe::node(&config, &opened, &mailbox, &metrics, start));
+    let peers = Arc::new(connect(&opened, &mailbox, &node)?);
     let listening = open_ports(&config, &node, &peers, &stop)?;
 
     let decider = Decider {
         member: opened.member,
         mailbox: mailbox.clone(),
         clock: Clock::start(),
-        edge: PeerEdge { peers, member_id: id },
+        edge: PeerEdge { peers, mailbox: mailbox.clone(), member_id: node.member_id },
         metrics,
         slow_apply: config.observing.warning_apply_duration,
     };
@@ -173,14 +180,9 @@ async fn hand_over(node: &Node) {
 }
 
 /// Begins to dial the other members.
-fn connect(
-    opened: &Opened,
-    initial: &[InitialMember],
-    mailbox: &Arc<Mailbox>,
-    cluster_id: u64,
-    member_id: u64,
-) -> Result<Peers, Failed> {
-    let local = Identity { cluster_id, member_id, incarnation: opened.incarnation };
+fn connect(opened: &Opened, mailbox: &Arc<Mailbox>, node: &Arc<Node>) -> Result<Peers, Failed> {
+    let log::Identity { cluster_id, member_id, incarnation } = opened.identity;
+    let local = Identity { cluster_id, member_id, incarnation };
     let wiped = |refusal: &transport::Refusal| {
         tracing::error!(reason = %refusal, "the cluster refuses this member");
         eprintln!("stele: {refusal}");
@@ -188,9 +190,9 @@ fn connect(
     };
     let arrivals = Arc::new(Arrivals::new(mailbox.clone(), wiped));
     let gate = Arc::new(Membership::new(opened.reader.clone()));
-    let peers = Peers::start(transport::Config::new(local), gate, arrivals, Arc::new(NoSnapshots));
-    let known: BTreeSet<u64> = opened.reader.members().iter().map(|member| member.id).collect();
-    for member in initial.iter().filter(|member| member.id != member_id && known.contains(&member.id)) {
+    let snapshots = Arc::new(Arriving::new(node.clone()));
+    let peers = Peers::start(transport::Config::new(local), gate, arrivals, snapshots);
+    for member in opened.reader.members().iter().filter(|member| member.id != member_id) {
         peers.set(member.id, &member.peer_urls)?;
     }
     Ok(peers)

@@ -46,7 +46,9 @@ pub mod watch;
 #[cfg(test)]
 mod testing;
 
-pub use checkpoint::{CheckpointKind, CheckpointSource, RestoreError};
+pub use checkpoint::{
+    CheckpointKind, CheckpointSource, Restoration, RestoreError, Restored, chunk_values, with_places,
+};
 pub use command::{
     Applied, BatchContext, Command, DeleteReply, LeaseChange, OpReply, Outcome, PutReply, Reply, TxnReply,
 };

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use api::Error;
 
 use crate::apply;
-use crate::checkpoint::{self, CheckpointKind, CheckpointSource, RestoreError};
+use crate::checkpoint::{self, CheckpointKind, CheckpointSource, RestoreError, Restored};
 use crate::command::{Applied, BatchContext, Command};
 use crate::members::{Member, MemberChange};
 use crate::purge;
@@ -50,17 +50,10 @@ impl Store {
         Ok(Store::over(shared))
     }
 
-    /// Replaces the whole state by that of a checkpoint, as [`Store::restore`] would make it, releasing all
-    /// references held before. Readers see it at once; a read in progress goes on in the new state, and a
-    /// checkpoint being written ends without its end: it cannot be restored.
-    ///
-    /// # Errors
-    /// [`RestoreError`]; the state is as it was.
-    pub fn install<C: AsRef<[u8]>>(
-        &mut self,
-        chunks: impl IntoIterator<Item = C>,
-    ) -> Result<(), RestoreError> {
-        let mut state = checkpoint::restore(chunks)?;
+    /// Replaces the whole state by a restored one, releasing all references held before. Readers see it at once; a read
+    /// in progress goes on in the new state, and a checkpoint being written ends without its end: it cannot be restored.
+    pub fn install(&mut self, restored: Restored) {
+        let Restored { mut state } = restored;
         checkpoint::retain_all(&state, &*self.shared.values);
         let old = {
             let mut current = self.shared.state.write();
@@ -70,7 +63,6 @@ impl Store {
             old
         };
         checkpoint::release_all(&old, &*self.shared.values);
-        Ok(())
     }
 
     /// Applies the commands of one entry, in one write section.

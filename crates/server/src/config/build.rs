@@ -150,6 +150,7 @@ fn storage(values: &Values) -> Result<Storage, UsageError> {
     Ok(Storage {
         snapshot_count: values.count("snapshot-count"),
         snapshot_count_is_explicit: values.is_set("snapshot-count"),
+        snapshot_catchup_entries: values.count("snapshot-catchup-entries"),
         compaction_batch_limit: batch
             .ok_or_else(|| UsageError::config("--compaction-batch-limit must be >0".to_owned()))?,
         compaction_sleep_interval: values.duration("compaction-sleep-interval"),

@@ -211,6 +211,8 @@ pub struct Storage {
     pub snapshot_count: u64,
     /// Whether somebody chose `snapshot_count`.
     pub snapshot_count_is_explicit: bool,
+    /// Log entries kept for followers a little behind.
+    pub snapshot_catchup_entries: u64,
     /// Most revisions removed in one step of a compaction.
     pub compaction_batch_limit: usize,
     /// Pause between two steps of a compaction.

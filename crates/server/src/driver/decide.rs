@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use member::snapshot::Outgoing;
 use member::{Fatal, Member, Notice, Output};
 
 use super::mailbox::Letter;
@@ -18,6 +19,8 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 pub(crate) trait Edge: Send {
     /// Sends a frame to a peer, without blocking.
     fn send(&self, peer: u64, class: member::Class, pieces: &[bytes::Bytes]);
+    /// Streams a snapshot to its peer, on a thread of its own, and reports the end to the mailbox.
+    fn stream(&self, snapshot: Box<Outgoing>);
     /// Closes the connections to a peer.
     fn disconnect(&self, peer: u64);
     /// Tells operators.
@@ -87,6 +90,7 @@ impl<E: Edge> Decider<E> {
         for (peer, class, pieces) in output.frames.drain(..) {
             self.edge.send(peer, class, &pieces);
         }
+        output.snapshots.drain(..).for_each(|snapshot| self.edge.stream(snapshot));
         for (token, answer) in output.answers.drain(..) {
             if let Some(reply) = replies.remove(&token) {
                 // A caller that gave up does not need its answer.

@@ -1,6 +1,7 @@
 //! Counting calls: metrics of each method, and a warning for calls that took long.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use api::methods;
@@ -30,7 +31,9 @@ const STREAMS: [&str; 4] = [
 
 /// The counters of one method.
 #[derive(Clone)]
-pub(super) struct Counted {
+pub(super) struct Counted(Arc<Counters>);
+
+struct Counters {
     path: &'static str,
     grpc: GrpcMethod,
     durations: Option<Outcomes>,
@@ -42,7 +45,8 @@ pub(super) fn table(metrics: &Metrics, slow: Duration) -> BTreeMap<&'static str,
     let counted = |path: &'static str| {
         let kind = TIMED.iter().find(|(timed, _)| *timed == path);
         let durations = kind.map(|(_, kind)| metrics.events.requests(kind));
-        (path, Counted { path, grpc: metrics.grpc.method(path), durations, slow })
+        let grpc = metrics.grpc.method(path);
+        (path, Counted(Arc::new(Counters { path, grpc, durations, slow })))
     };
     methods::ALL.iter().copied().map(counted).collect()
 }
@@ -56,14 +60,19 @@ pub(super) struct Underway {
 }
 
 impl Counted {
+    /// The method's path.
+    pub(super) fn path(&self) -> &'static str {
+        self.0.path
+    }
+
     /// Whether either side streams.
     pub(super) fn is_stream(&self) -> bool {
-        STREAMS.contains(&self.path)
+        STREAMS.contains(&self.0.path)
     }
 
     /// A call begins.
     pub(super) fn begin(&self) -> Underway {
-        self.grpc.started();
+        self.0.grpc.started();
         let canceled = api::Code::Canceled.number();
         Underway { counted: self.clone(), started: Instant::now(), code: canceled, warns: !self.is_stream() }
     }
@@ -72,12 +81,12 @@ impl Counted {
 impl Underway {
     /// A message came.
     pub(super) fn received(&self) {
-        self.counted.grpc.received();
+        self.counted.0.grpc.received();
     }
 
     /// A message went.
     pub(super) fn sent(&self) {
-        self.counted.grpc.sent();
+        self.counted.0.grpc.sent();
     }
 
     /// How the call ended.
@@ -89,14 +98,14 @@ impl Underway {
 impl Drop for Underway {
     fn drop(&mut self) {
         let took = self.started.elapsed();
-        self.counted.grpc.handled(self.code, took.as_secs_f64());
-        if let Some(durations) = &self.counted.durations {
+        self.counted.0.grpc.handled(self.code, took.as_secs_f64());
+        if let Some(durations) = &self.counted.0.durations {
             durations.observe(self.code == 0, took.as_secs_f64());
         }
-        if self.warns && took > self.counted.slow {
+        if self.warns && took > self.counted.0.slow {
             tracing::warn!(
                 time_spent = format!("{took:?}"),
-                response_type = self.counted.path,
+                response_type = self.counted.0.path,
                 code = self.code,
                 "request stats"
             );

@@ -50,44 +50,45 @@ where
 {
     type Response = HttpResponse;
     type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<HttpResponse, Infallible>> + Send>>;
+    type Future = Serving;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let node = self.node.clone();
-        let counted = self.counted.get(request.uri().path()).cloned();
-        Box::pin(async move {
-            Ok(match counted {
-                Some(counted) => serve(node, counted, request).await,
-                None => unknown(request.uri().path()),
-            })
-        })
+        let Some(counted) = self.counted.get(request.uri().path()).cloned() else {
+            let answer = unknown(request.uri().path());
+            return Box::pin(std::future::ready(Ok(answer)));
+        };
+        let call = Call::from_headers(request.headers());
+        match call.and_then(|call| admit(&self.node, &counted, call)) {
+            Ok(call) => serve(self.node.clone(), counted, call, request),
+            Err(failure) => Box::pin(std::future::ready(Ok(Status::from(failure).into_http()))),
+        }
     }
 }
 
-async fn serve<B>(node: Arc<Node>, counted: Counted, request: Request<B>) -> HttpResponse
+type Serving = Pin<Box<dyn Future<Output = Result<HttpResponse, Infallible>> + Send>>;
+
+/// Begins a call. Each method's future is boxed by itself: a put must not carry the size of a watch.
+fn serve<B>(node: Arc<Node>, counted: Counted, call: Call, request: Request<B>) -> Serving
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
 {
-    let call = match Call::from_headers(request.headers()).and_then(|call| admit(&node, &counted, call)) {
-        Ok(call) => call,
-        Err(failure) => return Status::from(failure).into_http(),
-    };
     macro_rules! unary {
         ($handler:path) => {
-            unary(node, counted, request, |node, body| async move { $handler(&node, body).await }).await
+            Box::pin(unary(node, counted, request, |node, body| async move { $handler(&node, body).await }))
         };
     }
     macro_rules! streaming {
-        ($handler:path) => {
-            streaming(node.clone(), counted, request, move |requests| $handler(node, call, requests)).await
-        };
+        ($handler:path) => {{
+            let handler = move |node, requests| $handler(node, call, requests);
+            Box::pin(streaming(node, counted, request, handler))
+        }};
     }
-    match request.uri().path() {
+    match counted.path() {
         methods::KV_PUT => unary!(kv::put),
         methods::KV_RANGE => unary!(kv::range),
         methods::KV_TXN => unary!(kv::txn),
@@ -107,7 +108,7 @@ where
         methods::MAINTENANCE_HASH => unary!(maintenance::hash),
         methods::MAINTENANCE_HASH_KV => unary!(maintenance::hash_kv),
         methods::MAINTENANCE_MOVE_LEADER => unary!(maintenance::move_leader),
-        path => unknown(path),
+        path => Box::pin(std::future::ready(Ok(unknown(path)))),
     }
 }
 
@@ -142,7 +143,12 @@ fn grpc() -> Grpc<Raw> {
     Grpc::new(Raw).max_decoding_message_size(usize::MAX)
 }
 
-async fn unary<B, F, H>(node: Arc<Node>, counted: Counted, request: Request<B>, handler: H) -> HttpResponse
+async fn unary<B, F, H>(
+    node: Arc<Node>,
+    counted: Counted,
+    request: Request<B>,
+    handler: H,
+) -> Result<HttpResponse, Infallible>
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
@@ -161,7 +167,7 @@ where
             Ok::<_, Status>(tonic::Response::new(answer?))
         }
     });
-    grpc.unary(service, request).await
+    Ok(grpc.unary(service, request).await)
 }
 
 async fn streaming<B, F, H>(
@@ -169,19 +175,19 @@ async fn streaming<B, F, H>(
     counted: Counted,
     request: Request<B>,
     handler: H,
-) -> HttpResponse
+) -> Result<HttpResponse, Infallible>
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
-    H: FnOnce(Requests) -> F + Clone + Send + Sync + 'static,
+    H: FnOnce(Arc<Node>, Requests) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Result<Responses, Failure>> + Send + 'static,
 {
     let request = limited(&node, request);
     let mut grpc = grpc();
     let service = tower::service_fn(move |request: tonic::Request<tonic::Streaming<Bytes>>| {
         let underway = counted.begin();
-        let answer = (handler.clone())(Requests::new(request.into_inner()));
+        let answer = (handler.clone())(node.clone(), Requests::new(request.into_inner()));
         async move { Ok::<_, Status>(tonic::Response::new(answer.await?.counted_by(underway))) }
     });
-    grpc.streaming(service, request).await
+    Ok(grpc.streaming(service, request).await)
 }

@@ -12,6 +12,7 @@
 mod codec;
 mod dirty;
 mod frame;
+mod places;
 mod restore;
 mod source;
 
@@ -22,8 +23,9 @@ use std::sync::Arc;
 
 use dirty::Baseline;
 pub(crate) use dirty::Dirty;
-pub use restore::RestoreError;
+pub use places::{chunk_values, with_places};
 pub(crate) use restore::restore;
+pub use restore::{Restoration, RestoreError, Restored};
 pub use source::CheckpointSource;
 
 use crate::index::tree::Bounds;

@@ -52,13 +52,50 @@ pub enum RestoreError {
 
 /// Restores the state. References are not yet retained.
 pub(crate) fn restore<C: AsRef<[u8]>>(chunks: impl IntoIterator<Item = C>) -> Result<State, RestoreError> {
-    let mut frames = Frames::default();
-    let mut restore = Restore::default();
+    let mut restoring = Restoration::default();
     for chunk in chunks {
-        frames.push(chunk.as_ref(), |kind, body| restore.frame(kind, &mut Fields(body)))?;
+        restoring.push(chunk.as_ref())?;
     }
-    frames.finish()?;
-    restore.finish()
+    restoring.finish().map(|restored| restored.state)
+}
+
+/// A state being rebuilt as the chunks of a checkpoint arrive: a base, then any number of deltas. It knows no store, so
+/// it may be done anywhere, and what comes of it be given to [`Store::install`](crate::Store::install).
+#[derive(Default)]
+pub struct Restoration {
+    frames: Frames,
+    restore: Restore,
+}
+
+/// A whole state, rebuilt and checked; nothing is retained yet.
+pub struct Restored {
+    pub(crate) state: State,
+}
+
+impl Restoration {
+    /// Takes the next chunk.
+    ///
+    /// # Errors
+    /// [`RestoreError`]; then nothing can come of it any more.
+    pub fn push(&mut self, chunk: &[u8]) -> Result<(), RestoreError> {
+        self.frames.push(chunk, |kind, body| self.restore.frame(kind, &mut Fields(body)))
+    }
+
+    /// All chunks were given.
+    ///
+    /// # Errors
+    /// [`RestoreError`] when something is missing, or the state is not the one that was written.
+    pub fn finish(self) -> Result<Restored, RestoreError> {
+        self.frames.finish()?;
+        self.restore.finish().map(|state| Restored { state })
+    }
+}
+
+impl Restored {
+    /// Index and term of the last applied entry.
+    pub fn applied(&self) -> Position {
+        self.state.applied
+    }
 }
 
 struct Header {

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::frame::{FrameKind, frame};
 use super::*;
 use crate::testing::{Bench, grant, put_request, range_request, small_limits};
-use crate::{Command, Member, MemberChange, Position, Reader, Store};
+use crate::{Command, Member, MemberChange, Position, Reader, Store, ValueRef};
 
 /// A store with some of everything.
 fn rich() -> Bench {
@@ -221,6 +221,32 @@ fn nothing_is_purged_while_a_checkpoint_is_written() {
     assert_eq!(bench.reader.purged(), now);
 }
 
+fn restored(chunks: &[Bytes]) -> Result<Restored, RestoreError> {
+    let mut restoration = Restoration::default();
+    chunks.iter().try_for_each(|chunk| restoration.push(chunk))?;
+    restoration.finish()
+}
+
+/// What a receiver of a snapshot does: other places, and nothing else changes.
+#[test]
+fn places_are_listed_and_replaced() {
+    let mut from = rich();
+    let chunks: Vec<Bytes> = from.store.begin_snapshot().collect();
+    let values: Vec<ValueRef> = chunks.iter().flat_map(|chunk| chunk_values(chunk).unwrap()).collect();
+    assert_eq!(values.len(), from.values.references().len());
+    let shift = 5 << 32;
+    let moved: Vec<Bytes> =
+        chunks.iter().map(|chunk| with_places(chunk, |value| Some(value.place + shift)).unwrap()).collect();
+    let after: Vec<ValueRef> = moved.iter().flat_map(|chunk| chunk_values(chunk).unwrap()).collect();
+    assert!(
+        values.iter().zip(&after).all(|(old, new)| *new == ValueRef { place: old.place + shift, ..*old })
+    );
+    assert_eq!(restored(&moved).unwrap().applied(), from.reader.applied());
+    let keys = chunks.iter().find(|chunk| !chunk_values(chunk).unwrap().is_empty()).unwrap();
+    assert!(with_places(keys, |_| None).is_err(), "a value without a place");
+    assert!(chunk_values(&keys[..keys.len() - 1]).is_err(), "cut off");
+}
+
 #[test]
 fn an_installed_checkpoint_replaces_the_state_and_its_references() {
     let mut from = rich();
@@ -229,13 +255,12 @@ fn an_installed_checkpoint_replaces_the_state_and_its_references() {
     bench.put("old", "value");
     let mut writing = bench.store.begin_checkpoint(CheckpointKind::Base);
     let begun: Vec<Bytes> = writing.by_ref().take(1).collect();
-    bench.store.install(&chunks).unwrap();
+    bench.store.install(restored(&chunks).unwrap());
     let rest = begun.into_iter().chain(writing);
     assert_eq!(restore(rest).err(), Some(RestoreError::Truncated), "what it was a checkpoint of is gone");
     assert_eq!(bench.reader.state_hash(), from.reader.state_hash());
     assert_eq!(bench.values.references(), from.values.references());
-    assert!(bench.store.install([b"nonsense"]).is_err());
-    assert_eq!(bench.reader.state_hash(), from.reader.state_hash());
+    assert!(restored(&[Bytes::from_static(b"nonsense")]).is_err());
     assert_eq!(Arc::strong_count(&from.values), 2);
 }
 

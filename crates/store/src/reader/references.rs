@@ -21,12 +21,11 @@ pub struct Reference {
 }
 
 impl Reader {
-    /// The references into `file` (the upper half of a place) held by keys from `from` on, looking at up to
-    /// `max_keys` keys. Also returns the key to go on from, `None` at the end. Versions of one key are never
-    /// split.
+    /// The references to places that are `wanted` held by keys from `from` on, looking at up to `max_keys` keys. Also
+    /// returns the key to go on from, `None` at the end. Versions of one key are never split.
     pub fn live_references(
         &self,
-        file: u32,
+        wanted: impl Fn(u64) -> bool,
         from: &[u8],
         max_keys: usize,
     ) -> (Vec<Reference>, Option<Bytes>) {
@@ -35,7 +34,7 @@ impl Reader {
         let rest =
             walk_chunk(&state.index, &Bounds { start: from, end: None }, max_keys.max(1), |record, _| {
                 for version in record.versions() {
-                    if version.value.len > 0 && version.value.place >> 32 == u64::from(file) {
+                    if version.value.len > 0 && wanted(version.value.place) {
                         let key = Bytes::copy_from_slice(record.key());
                         found.push(Reference { key, revision: version.revision, value: version.value });
                     }
@@ -43,5 +42,12 @@ impl Reader {
                 ControlFlow::Continue(())
             });
         (found, rest.map(|key| Bytes::copy_from_slice(key.as_slice())))
+    }
+
+    /// The reference to the value that `key` got at exactly this revision, while that version is retained.
+    pub fn reference(&self, key: &[u8], revision: Revision) -> Option<ValueRef> {
+        let state = self.shared.state.read();
+        let version = state.index.record(key)?.version_until(revision)?;
+        (version.revision == revision && version.value.len > 0).then_some(version.value)
     }
 }

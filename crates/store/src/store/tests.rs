@@ -86,7 +86,7 @@ impl Run {
     }
 
     fn relocate(&mut self, nth: u64) {
-        let (references, _) = self.bench.reader.live_references(0, b"", usize::MAX);
+        let (references, _) = self.bench.reader.live_references(|place| place >> 32 == 0, b"", usize::MAX);
         for reference in references.iter().skip(nth as usize).step_by(3) {
             self.copies += 1;
             let place = (1 << 40) + (self.copies << 10);

@@ -58,8 +58,7 @@ pub(super) const FEATURES: &[Flag] = &[
     feature(duration("compaction-sleep-interval", "10ms", "Pause between two steps of a compaction.")),
     feature(duration("downgrade-check-time", "5s", "How often to look whether a downgrade was asked for."))
         .no_effect("a downgrade is part of the replicated state"),
-    feature(count("snapshot-catchup-entries", "5000", "Log entries kept in memory for slow followers."))
-        .no_effect("the log is kept in memory by bytes and on disk for as long as its segments are"),
+    feature(count("snapshot-catchup-entries", "5000", "Log entries kept for slow followers.")),
     switch("force-new-cluster", "false", "Start a one-member cluster from this member's data.")
         .section(Section::Unsafe)
         .refused("forcing a new cluster"),

@@ -1,0 +1,132 @@
+//! Damage is mended with a peer's copy, wherever it is met; when there is none, those who wait get an error.
+
+use api::etcdserverpb as pb;
+use member::batch::Kind;
+use member::{Input, Notice};
+
+use crate::rig::Cluster;
+
+fn filled() -> Cluster {
+    let mut cluster = Cluster::new(3, |_| {});
+    for number in 0..40 {
+        cluster.put(&format!("key{number}"), vec![number as u8; 300]);
+    }
+    cluster.settle();
+    cluster
+}
+
+fn mended(cluster: &Cluster, at: u64) -> usize {
+    cluster.nodes[&at].notices.iter().filter(|notice| matches!(notice, Notice::Healed { .. })).count()
+}
+
+#[test]
+fn a_reader_gets_a_damaged_value_from_a_peer() {
+    let mut cluster = filled();
+    for at in [1, 2, 3] {
+        cluster.damage(at, "key7");
+        assert_eq!(cluster.get(at, "key7"), Ok(Some(vec![7; 300].into())));
+        assert_eq!(mended(&cluster, at), 1);
+    }
+    cluster.assert_equal();
+    // What was mended stays so.
+    cluster.stop(2);
+    cluster.start(2);
+    cluster.settle();
+    assert_eq!(cluster.get(2, "key7"), Ok(Some(vec![7; 300].into())));
+}
+
+#[test]
+fn a_value_that_one_peer_lost_too_comes_from_the_other() {
+    let mut cluster = filled();
+    cluster.damage(1, "key3");
+    cluster.damage(2, "key3");
+    assert_eq!(cluster.get(1, "key3"), Ok(Some(vec![3; 300].into())));
+    assert_eq!(cluster.get(2, "key3"), Ok(Some(vec![3; 300].into())));
+}
+
+#[test]
+fn a_value_that_nobody_has_is_an_error_and_the_rest_is_served() {
+    let mut cluster = filled();
+    (1..=3).for_each(|at| cluster.damage(at, "key5"));
+    assert_eq!(cluster.get(1, "key5"), Err(api::Error::Corrupt));
+    assert_eq!(cluster.get(1, "key6"), Ok(Some(vec![6; 300].into())));
+    cluster.put("key5", "new");
+    cluster.settle();
+    assert_eq!(cluster.get(1, "key5"), Ok(Some("new".into())));
+}
+
+#[test]
+fn a_sole_member_says_so_at_once() {
+    let mut cluster = Cluster::new(1, |_| {});
+    for number in 0..40 {
+        cluster.put(&format!("key{number}"), vec![number as u8; 300]);
+    }
+    cluster.damage(1, "key5");
+    assert_eq!(cluster.get(1, "key5"), Err(api::Error::Corrupt));
+}
+
+#[test]
+fn a_place_that_nobody_refers_to_needs_no_healing() {
+    let mut cluster = filled();
+    let place = 77 << 32;
+    let answer = cluster.ask(1, |token| Input::Heal { token, place });
+    assert!(matches!(answer, member::Answer::Healed));
+}
+
+#[test]
+fn apply_waits_for_a_value_it_compares() {
+    let mut cluster = filled();
+    let hurt = cluster.follower();
+    cluster.damage(hurt, "key9");
+    let compare = pb::Compare {
+        result: pb::compare::CompareResult::Equal as i32,
+        target: pb::compare::CompareTarget::Value as i32,
+        key: "key9".into(),
+        target_union: Some(pb::compare::TargetUnion::Value(vec![9; 300].into())),
+        ..Default::default()
+    };
+    let put = pb::PutRequest { key: "then".into(), value: "yes".into(), ..Default::default() };
+    let success = vec![pb::RequestOp { request: Some(pb::request_op::Request::RequestPut(put)) }];
+    let txn = pb::TxnRequest { compare: vec![compare], success, failure: vec![] };
+    cluster.propose(hurt, Kind::Txn, &txn).expect("it is applied where the value was damaged");
+    assert_eq!(mended(&cluster, hurt), 1);
+    cluster.settle();
+    cluster.assert_equal();
+    assert_eq!(cluster.get(hurt, "then"), Ok(Some("yes".into())));
+}
+
+#[test]
+fn a_damaged_entry_is_mended_for_a_follower_that_lags() {
+    let mut cluster = Cluster::new(3, |config| {
+        config.catchup_entries = 10_000;
+        config.checkpoint_commands = 100_000;
+    });
+    let behind = cluster.follower();
+    cluster.stop(behind);
+    for number in 0..200u32 {
+        // More than consensus keeps in memory, so that it is read from disk.
+        cluster.put(&format!("key{number}"), vec![number as u8; 120_000]);
+    }
+    let leader = cluster.leader().unwrap();
+    cluster.damage(leader, "key3");
+    cluster.start(behind);
+    cluster.settle();
+    assert!(mended(&cluster, leader) >= 1);
+    cluster.assert_equal();
+}
+
+#[test]
+fn a_snapshot_meets_a_damaged_value_and_the_next_one_has_it() {
+    let mut cluster = filled();
+    let behind = cluster.follower();
+    cluster.stop(behind);
+    for number in 0..200 {
+        cluster.put(&format!("late{number}"), vec![number as u8; 300]);
+    }
+    let leader = cluster.leader().unwrap();
+    cluster.damage(leader, "key3");
+    cluster.start(behind);
+    cluster.settle();
+    assert_eq!(mended(&cluster, leader), 1);
+    cluster.assert_equal();
+}

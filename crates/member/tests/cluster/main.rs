@@ -1,0 +1,6 @@
+//! Clusters of members in one thread, over disks in memory.
+
+mod healing;
+mod rig;
+mod snapshots;
+mod space;

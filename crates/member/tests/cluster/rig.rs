@@ -1,0 +1,392 @@
+//! A cluster of members in one thread: every job is run at once, every frame is delivered in the next step, time is a
+//! number.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::etcdserverpb as pb;
+use bytes::Bytes;
+use log::{Disk, MemDisk, Options, WriteJob};
+use member::batch::Kind;
+use member::snapshot::{Outgoing, Receiver, SendError};
+use member::{
+    Answer, Config, InitialMember, Input, Notice, Now, OpenError, Opened, Output, Proposal, SnapshotEvent,
+};
+use prost::Message;
+
+const TICK_NS: u64 = 100_000_000;
+const STEP_NS: u64 = 5_000_000;
+
+pub(crate) struct Node {
+    pub(crate) opened: Opened,
+    pub(crate) disk: MemDisk,
+    inbox: Vec<Input>,
+    output: Output,
+    pub(crate) notices: Vec<Notice>,
+}
+
+/// A snapshot between two members.
+struct Stream {
+    from: u64,
+    outgoing: Box<Outgoing>,
+    state: StreamState,
+}
+
+enum StreamState {
+    Opening(u64),
+    Sending(Box<Receiver>),
+    Ending(u64),
+}
+
+pub(crate) struct Cluster {
+    pub(crate) nodes: BTreeMap<u64, Node>,
+    pub(crate) disks: BTreeMap<u64, MemDisk>,
+    size: u64,
+    pub(crate) tune: fn(&mut Config),
+    now_ns: u64,
+    starts: u64,
+    next_token: u64,
+    streams: Vec<Stream>,
+    /// Bytes of snapshot streams let through before the stream breaks; each entry breaks one.
+    pub(crate) breaks: Vec<u64>,
+    pub(crate) answers: BTreeMap<u64, Answer>,
+}
+
+pub(crate) fn options() -> Options {
+    Options { segment_bytes: 1 << 17, tail_bytes: 1 << 12, ..Options::new(PathBuf::from("/data")) }
+}
+
+impl Cluster {
+    pub(crate) fn new(size: u64, tune: fn(&mut Config)) -> Cluster {
+        let mut cluster = Cluster {
+            nodes: BTreeMap::new(),
+            disks: (1..=size).map(|id| (id, MemDisk::new())).collect(),
+            size,
+            tune,
+            now_ns: 0,
+            starts: 0,
+            next_token: 1,
+            streams: Vec::new(),
+            breaks: Vec::new(),
+            answers: BTreeMap::new(),
+        };
+        (1..=size).for_each(|id| cluster.start(id));
+        cluster.settle();
+        cluster
+    }
+
+    pub(crate) fn start(&mut self, id: u64) {
+        self.start_if_possible(id).expect("it opens");
+    }
+
+    /// Starts a member whose disk may fail at any time: then it is not there, or dies later.
+    pub(crate) fn start_if_possible(&mut self, id: u64) -> Result<(), OpenError> {
+        self.starts += 1;
+        let mut config = Config {
+            cluster_id: 7,
+            member_id: id,
+            incarnation: 90 + id,
+            start: self.starts,
+            seed: id,
+            name: format!("m{id}"),
+            client_urls: vec![format!("http://10.0.0.{id}:2379")],
+            initial_cluster: (1..=self.size)
+                .map(|id| InitialMember {
+                    id,
+                    name: format!("m{id}"),
+                    peer_urls: vec![format!("http://10.0.0.{id}:2380")],
+                })
+                .collect(),
+            tick_ns: TICK_NS,
+            election_ticks: 10,
+            pre_vote: true,
+            checkpoint_commands: 50,
+            catchup_entries: 20,
+            quota_bytes: 0,
+        };
+        (self.tune)(&mut config);
+        let disk = self.disks[&id].clone();
+        let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+        let opened = member::open(&shared, &options(), config)?;
+        let inbox = self.nodes.keys().map(|peer| Input::PeerUp(*peer)).collect();
+        for node in self.nodes.values_mut() {
+            node.inbox.push(Input::PeerUp(id));
+        }
+        let node = Node { opened, disk, inbox, output: Output::default(), notices: Vec::new() };
+        self.nodes.insert(id, node);
+        Ok(())
+    }
+
+    /// Kills a member; its disk stays as it is.
+    pub(crate) fn stop(&mut self, id: u64) {
+        self.nodes.remove(&id);
+        for stream in std::mem::take(&mut self.streams) {
+            if stream.outgoing.peer() != id {
+                self.streams.push(stream);
+            } else if let Some(sender) = self.nodes.get_mut(&stream.from) {
+                let error = SendError { reason: "the peer is down".into(), damaged: None };
+                let sent = stream.outgoing.sent();
+                sender.inbox.push(Input::SnapshotSent { sent, result: Err(error) });
+            }
+        }
+        self.streams.retain(|stream| stream.from != id);
+        for node in self.nodes.values_mut() {
+            node.inbox.push(Input::PeerDown(id));
+        }
+    }
+
+    pub(crate) fn step(&mut self) {
+        self.now_ns += STEP_NS;
+        let ids: Vec<u64> = self.nodes.keys().copied().collect();
+        for id in ids {
+            self.step_node(id);
+        }
+        self.move_streams();
+    }
+
+    fn step_node(&mut self, id: u64) {
+        let now = Now { monotonic_ns: self.now_ns, wall_ms: self.now_ns / 1_000_000 };
+        let Some(node) = self.nodes.get_mut(&id) else { return };
+        let mut frames = Vec::new();
+        loop {
+            for input in std::mem::take(&mut node.inbox) {
+                if node.opened.member.handle(now, input, &mut node.output).is_err() {
+                    return self.stop(id);
+                }
+            }
+            if node.opened.member.drive(now, &mut node.output).is_err() {
+                return self.stop(id);
+            }
+            let output = std::mem::take(&mut node.output);
+            if !output.writes.is_empty() {
+                let done = WriteJob::run_all(output.writes, &|| Duration::ZERO);
+                node.inbox.push(Input::Written(done));
+            }
+            let jobs = output.background.into_iter();
+            node.inbox.extend(jobs.map(|job| Input::Background(Box::new(job.run()))));
+            frames.extend(output.frames);
+            self.answers.extend(output.answers);
+            node.notices.extend(output.notices);
+            for outgoing in output.snapshots {
+                self.streams.push(Stream { from: id, outgoing, state: StreamState::Opening(0) });
+            }
+            if node.inbox.is_empty() {
+                break;
+            }
+        }
+        for (to, _, pieces) in frames {
+            if let Some(peer) = self.nodes.get_mut(&to) {
+                peer.inbox.push(Input::Frame { from: id, bytes: pieces.concat().into() });
+            }
+        }
+    }
+
+    fn move_streams(&mut self) {
+        for mut stream in std::mem::take(&mut self.streams) {
+            match self.move_stream(&mut stream) {
+                None => self.streams.push(stream),
+                Some(result) => {
+                    let sent = stream.outgoing.sent();
+                    if let Some(node) = self.nodes.get_mut(&stream.from) {
+                        node.inbox.push(Input::SnapshotSent { sent, result });
+                    }
+                }
+            }
+        }
+    }
+
+    fn move_stream(&mut self, stream: &mut Stream) -> Option<Result<(), SendError>> {
+        let failed = |reason: String| Some(Err(SendError { reason, damaged: None }));
+        let to = stream.outgoing.peer();
+        let state = std::mem::replace(&mut stream.state, StreamState::Opening(0));
+        let Some(node) = self.nodes.get_mut(&to) else { return failed("the peer is down".into()) };
+        match state {
+            StreamState::Opening(0) => {
+                let token = self.next_token;
+                self.next_token += 1;
+                let header = stream.outgoing.header();
+                node.inbox.push(Input::SnapshotOffered { token, from: stream.from, header });
+                stream.state = StreamState::Opening(token);
+            }
+            StreamState::Opening(token) => match self.answers.remove(&token) {
+                Some(Answer::SnapshotFrom(receiver)) => {
+                    if !stream.outgoing.resume(receiver.offset()) {
+                        node.inbox.push(Input::SnapshotBroken(receiver));
+                        return failed("too far back".into());
+                    }
+                    stream.state = StreamState::Sending(receiver);
+                }
+                Some(Answer::SnapshotRefused(reason)) => return failed(reason),
+                _ => stream.state = StreamState::Opening(token),
+            },
+            StreamState::Sending(mut receiver) => match stream.outgoing.next_bytes() {
+                Err(error) => return Some(Err(error)),
+                Ok(None) => {
+                    let token = self.next_token;
+                    self.next_token += 1;
+                    node.inbox.push(Input::SnapshotWhole { token, receiver });
+                    stream.state = StreamState::Ending(token);
+                }
+                Ok(Some(bytes)) => {
+                    if let Some(at) = self.breaks.first().copied()
+                        && receiver.offset() + bytes.len() as u64 > at
+                    {
+                        self.breaks.remove(0);
+                        let part = at.saturating_sub(receiver.offset()) as usize;
+                        receiver.take(&bytes[..part]).expect("the bytes are good");
+                        node.inbox.push(Input::SnapshotBroken(receiver));
+                        return None;
+                    }
+                    if let Err(reason) = receiver.take(&bytes) {
+                        node.inbox.push(Input::SnapshotBroken(receiver));
+                        return failed(reason);
+                    }
+                    stream.state = StreamState::Sending(receiver);
+                }
+            },
+            StreamState::Ending(token) => match self.answers.remove(&token) {
+                Some(Answer::SnapshotTaken) => return Some(Ok(())),
+                Some(Answer::SnapshotRefused(reason)) => return failed(reason),
+                _ => stream.state = StreamState::Ending(token),
+            },
+        }
+        None
+    }
+
+    pub(crate) fn run(&mut self, steps: usize) {
+        (0..steps).for_each(|_| self.step());
+    }
+
+    /// Runs until something is so.
+    pub(crate) fn until(&mut self, what: &str, mut so: impl FnMut(&mut Cluster) -> bool) {
+        for _ in 0..20_000 {
+            if so(self) {
+                return;
+            }
+            self.step();
+        }
+        panic!("it never came to this: {what}");
+    }
+
+    /// Runs until a leader leads and all who run have applied the same.
+    pub(crate) fn settle(&mut self) {
+        self.until("all agree", |cluster| {
+            let applied: BTreeSet<u64> =
+                cluster.nodes.values().map(|node| node.opened.status.applied_index()).collect();
+            let leaders: BTreeSet<u64> =
+                cluster.nodes.values().map(|node| node.opened.status.leader()).collect();
+            cluster.leader().is_some() && applied.len() == 1 && leaders.len() == 1
+        });
+    }
+
+    /// The member that leads the newest term.
+    pub(crate) fn leader(&self) -> Option<u64> {
+        let leading = self.nodes.iter().filter(|(id, node)| node.opened.status.leader() == **id);
+        leading.max_by_key(|(_, node)| node.opened.status.term()).map(|(id, _)| *id)
+    }
+
+    /// Some member that does not lead.
+    pub(crate) fn follower(&self) -> u64 {
+        let leader = self.leader();
+        *self.nodes.keys().find(|id| Some(**id) != leader).expect("there are followers")
+    }
+
+    pub(crate) fn send(&mut self, at: u64, input: impl FnOnce(u64) -> Input) -> u64 {
+        let token = self.next_token;
+        self.next_token += 1;
+        self.nodes.get_mut(&at).expect("it runs").inbox.push(input(token));
+        token
+    }
+
+    pub(crate) fn ask(&mut self, at: u64, input: impl FnOnce(u64) -> Input) -> Answer {
+        let token = self.send(at, input);
+        self.until("an answer", |cluster| cluster.answers.contains_key(&token));
+        self.answers.remove(&token).expect("it is there")
+    }
+
+    pub(crate) fn propose(&mut self, at: u64, kind: Kind, body: &impl Message) -> store::Outcome {
+        let body: Bytes = body.encode_to_vec().into();
+        match self.ask(at, |token| Input::Propose(Proposal { token, kind, body })) {
+            Answer::Applied(outcome) => outcome,
+            Answer::Failed(error) => Err(error),
+            other => panic!("another answer: {other:?}"),
+        }
+    }
+
+    pub(crate) fn put(&mut self, key: &str, value: impl Into<Bytes>) {
+        let leader = self.leader().expect("somebody leads");
+        let put = pb::PutRequest { key: key.to_owned().into(), value: value.into(), ..Default::default() };
+        self.propose(leader, Kind::Put, &put).expect("a put is applied");
+    }
+
+    /// Reads a key at one member, healing what is damaged as an RPC worker would.
+    pub(crate) fn get(&mut self, at: u64, key: &str) -> Result<Option<Bytes>, api::Error> {
+        loop {
+            let opened = &self.nodes[&at].opened;
+            let _pin = opened.log.pin();
+            let range = pb::RangeRequest { key: key.to_owned().into(), ..Default::default() };
+            let reply = opened.reader.range(&range).expect("in range");
+            match store::resolve_range(&reply, opened.values.as_ref()) {
+                Ok(response) => return Ok(response.kvs.into_iter().next().map(|kv| kv.value)),
+                Err(damaged) => {
+                    let place = damaged.place;
+                    match self.ask(at, |token| Input::Heal { token, place }) {
+                        Answer::Healed => {}
+                        Answer::Failed(error) => return Err(error),
+                        other => panic!("another answer: {other:?}"),
+                    }
+                }
+            }
+        }
+    }
+
+    pub(crate) fn compact(&mut self, physical: bool) {
+        let leader = self.leader().expect("somebody leads");
+        let revision = self.nodes[&leader].opened.reader.current_revision();
+        let request = pb::CompactionRequest { revision, physical };
+        self.propose(leader, Kind::Compaction, &request).expect("a compaction is applied");
+    }
+
+    /// Flips a bit in a member's only copy of a key's newest value.
+    pub(crate) fn damage(&mut self, at: u64, key: &str) {
+        let node = &self.nodes[&at];
+        let range = pb::RangeRequest { key: key.to_owned().into(), ..Default::default() };
+        let reply = node.opened.reader.range(&range).expect("in range");
+        let place = reply.kvs[0].value.place;
+        let name = format!("{:08x}", log::file_of(place));
+        let offset = u64::from(log::offset_of(place)) + 1;
+        for dir in ["/data/member/wal", "/data/member/data"].map(Path::new) {
+            for file in node.disk.list(dir).unwrap_or_default().iter().filter(|file| file.starts_with(&name))
+            {
+                return node.disk.flip_bit(&dir.join(file), offset, 3).expect("the file is there");
+            }
+        }
+        panic!("there is no file {name}");
+    }
+
+    /// HashKV of one member.
+    pub(crate) fn hash_kv(&self, at: u64) -> (u32, i64) {
+        let mut hashing = self.nodes[&at].opened.reader.hash_kv(0).expect("in range");
+        loop {
+            if let Some(reply) = hashing.step() {
+                return (reply.hash, reply.hash_revision);
+            }
+        }
+    }
+
+    pub(crate) fn assert_equal(&self) {
+        let hashes: BTreeSet<(u32, i64)> = self.nodes.keys().map(|id| self.hash_kv(*id)).collect();
+        assert_eq!(hashes.len(), 1, "members differ");
+        let states: BTreeSet<u64> =
+            self.nodes.values().map(|node| node.opened.reader.state_hash().1).collect();
+        assert_eq!(states.len(), 1, "states differ");
+    }
+
+    /// How often a snapshot event of this sort was noted at a member.
+    pub(crate) fn events(&self, at: u64, of: impl Fn(&SnapshotEvent) -> bool) -> usize {
+        let events = self.nodes[&at].notices.iter();
+        events.filter(|notice| matches!(notice, Notice::Snapshot { event, .. } if of(event))).count()
+    }
+}

@@ -1,0 +1,129 @@
+//! Space comes back: at once when a client asks, by and by when nobody does, and never what somebody still reads.
+
+use api::etcdserverpb as pb;
+use member::Input;
+use member::batch::Kind;
+
+use crate::rig::Cluster;
+
+fn file_bytes(cluster: &Cluster, at: u64) -> u64 {
+    cluster.nodes[&at].opened.log.file_bytes()
+}
+
+fn live_bytes(cluster: &Cluster, at: u64) -> u64 {
+    cluster.nodes[&at].opened.log.live_bytes()
+}
+
+/// Much written, a tenth of it kept.
+fn fill_and_delete(cluster: &mut Cluster) {
+    for number in 0..1_000u32 {
+        cluster.put(&format!("key{number:04}"), vec![number as u8; 2_000]);
+    }
+    let leader = cluster.leader().unwrap();
+    for number in (0..1_000u32).filter(|number| number % 10 != 0) {
+        let delete = pb::DeleteRangeRequest { key: format!("key{number:04}").into(), ..Default::default() };
+        cluster.propose(leader, Kind::DeleteRange, &delete).expect("a delete is applied");
+    }
+    cluster.compact(true);
+    cluster.settle();
+}
+
+fn check_values(cluster: &mut Cluster) {
+    for number in (0..1_000u32).step_by(10) {
+        let got = cluster.get(1, &format!("key{number:04}"));
+        assert_eq!(got, Ok(Some(vec![number as u8; 2_000].into())), "key{number:04}");
+    }
+}
+
+#[test]
+fn defragmenting_leaves_little_more_than_what_is_referenced() {
+    let mut cluster = Cluster::new(1, |config| config.checkpoint_commands = 100_000);
+    fill_and_delete(&mut cluster);
+    assert!(file_bytes(&cluster, 1) > 2_000_000);
+    cluster.send(1, |_| Input::Defragment);
+    let live = live_bytes(&cluster, 1);
+    assert!(live >= 200_000);
+    cluster.until("the files are small", |cluster| file_bytes(cluster, 1) < live + live / 8);
+    check_values(&mut cluster);
+    cluster.stop(1);
+    cluster.start(1);
+    cluster.settle();
+    check_values(&mut cluster);
+    assert!(file_bytes(&cluster, 1) < live + live / 4);
+    // Nothing goes on when nothing is left to do.
+    cluster.run(200);
+    let changes = cluster.disks[&1].changes();
+    cluster.run(2_000);
+    assert_eq!(cluster.disks[&1].changes(), changes);
+}
+
+#[test]
+fn each_of_three_members_gives_back_its_own() {
+    let mut cluster = Cluster::new(3, |_| {});
+    fill_and_delete(&mut cluster);
+    (1..=3).for_each(|at| {
+        cluster.send(at, |_| Input::Defragment);
+    });
+    let live = live_bytes(&cluster, 1);
+    cluster.until("the files are small", |cluster| (1..=3).all(|at| file_bytes(cluster, at) < 2 * live));
+    check_values(&mut cluster);
+    cluster.assert_equal();
+    cluster.put("more", "is written");
+    cluster.settle();
+    cluster.assert_equal();
+}
+
+#[test]
+fn history_that_is_compacted_gives_back_its_space_unasked() {
+    let mut cluster = Cluster::new(3, |config| config.checkpoint_commands = 100_000);
+    for number in 0..1_500u32 {
+        cluster.put(&format!("key{:02}", number % 40), vec![number as u8; 2_000]);
+    }
+    cluster.compact(false);
+    cluster.settle();
+    let before = file_bytes(&cluster, 2);
+    cluster.until("space comes back", |cluster| (1..=3).all(|at| file_bytes(cluster, at) * 2 < before));
+    cluster.assert_equal();
+}
+
+#[test]
+fn writes_go_on_while_values_move() {
+    let mut cluster = Cluster::new(3, |_| {});
+    fill_and_delete(&mut cluster);
+    cluster.send(1, |_| Input::Defragment);
+    for number in 0..300u32 {
+        cluster.put(&format!("key{:04}", number % 100 * 10), vec![1; 2_000]);
+        if number % 50 == 0 {
+            cluster.compact(false);
+        }
+    }
+    cluster.settle();
+    cluster.assert_equal();
+    cluster.stop(1);
+    cluster.start(1);
+    cluster.settle();
+    cluster.assert_equal();
+}
+
+#[test]
+fn a_full_store_takes_writes_again_after_compacting() {
+    let mut cluster = Cluster::new(1, |config| config.quota_bytes = 1_000_000);
+    let put = |number: u32| pb::PutRequest {
+        key: format!("key{:02}", number % 20).into(),
+        value: vec![number as u8; 5_000].into(),
+        ..Default::default()
+    };
+    let full =
+        (0..1_000).find(|number| cluster.propose(1, Kind::Put, &put(*number)) == Err(api::Error::NoSpace));
+    assert!(full.is_some_and(|number| number > 100));
+    cluster.compact(true);
+    cluster.send(1, |_| Input::Defragment);
+    let alarm = pb::AlarmRequest {
+        action: pb::alarm_request::AlarmAction::Deactivate as i32,
+        member_id: 1,
+        alarm: pb::AlarmType::Nospace as i32,
+    };
+    cluster.propose(1, Kind::Alarm, &alarm).expect("disarmed");
+    cluster.propose(1, Kind::Put, &put(1)).expect("there is room");
+    cluster.until("the files are small", |cluster| file_bytes(cluster, 1) < 200_000);
+}
