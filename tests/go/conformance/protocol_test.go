@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"google.golang.org/grpc"
+	health "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -61,6 +62,11 @@ func TestTheProtocolIsTheSame(t *testing.T) {
 		"a large read-only txn":       largeReadTxn,
 		"too large on a stream":       tooLargeOnAStream,
 		"a watcher that only listens": onlyListens,
+		"a probe of the server":       probe(""),
+		"a probe of a service":        probe("etcdserverpb.KV"),
+		"a watching probe":            watchingProbe(""),
+		"a watching probe of no use":  watchingProbe("nobody"),
+		"all that can be probed":      probeAll,
 		"keep-alives that end":        keepAlivesEnd,
 	}
 	sides := map[string]*side{}
@@ -82,6 +88,31 @@ func TestTheProtocolIsTheSame(t *testing.T) {
 			}
 		})
 	}
+}
+
+func probe(service string) protocolUse {
+	return func(ctx context.Context, conn *grpc.ClientConn) string {
+		answer, err := health.NewHealthClient(conn).Check(ctx, &health.HealthCheckRequest{Service: service})
+		return answer.GetStatus().String() + ending(err)
+	}
+}
+
+func watchingProbe(service string) protocolUse {
+	return func(ctx context.Context, conn *grpc.ClientConn) string {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		stream, err := health.NewHealthClient(conn).Watch(ctx, &health.HealthCheckRequest{Service: service})
+		if err != nil {
+			return ending(err)
+		}
+		answer, err := stream.Recv()
+		return answer.GetStatus().String() + ending(err)
+	}
+}
+
+func probeAll(ctx context.Context, conn *grpc.ClientConn) string {
+	answer, err := health.NewHealthClient(conn).List(ctx, &health.HealthListRequest{})
+	return fmt.Sprint(len(answer.GetStatuses()), answer.GetStatuses()[""].GetStatus()) + ending(err)
 }
 
 // largeReadTxn is larger than the limit of requests, which is about what goes through the log.
