@@ -109,7 +109,8 @@ async fn serve_member(config: Config) -> Result<(), Failed> {
     let workers = Arc::new(Workers::start(count, &desks)?);
     let node = Arc::new(describe::node(&config, &opened, &mailbox, &desks, &metrics, start));
     let peers = Arc::new(connect(&opened, &mailbox, &node)?);
-    let listening = open_ports(&config, &node, &peers, &workers, &stop)?;
+    let (known, ready) = watch::channel(false);
+    let listening = open_ports(&config, &node, &peers, &workers, &ready, &stop)?;
 
     let decider = Decider {
         member: opened.member,
@@ -126,7 +127,7 @@ async fn serve_member(config: Config) -> Result<(), Failed> {
         desks.close();
         let _ = ended.send(Some(result.map_err(|fatal| fatal.to_string())));
     })?;
-    tokio::spawn(announce_ready(node.clone(), config.clone()));
+    tokio::spawn(announce_ready(node.clone(), config.clone(), known));
     if let Some(policy) = config.auto_compaction {
         tokio::spawn(compactor::run(node.clone(), policy));
     }
@@ -216,6 +217,7 @@ fn open_ports(
     node: &Arc<Node>,
     peers: &Arc<Peers>,
     workers: &Arc<Workers>,
+    ready: &watch::Receiver<bool>,
     stop: &CancellationToken,
 ) -> Result<Vec<tokio::task::JoinHandle<()>>, Failed> {
     let settings = Settings {
@@ -228,7 +230,7 @@ fn open_ports(
     let mut tasks = Vec::new();
     for listener in bind("listen-client-urls", &config.urls.listen_client, config)? {
         let serving = serve::clients(listener, port.clone(), settings.clone(), workers.clone(), stop.clone());
-        tasks.push(tokio::spawn(serving));
+        tasks.push(tokio::spawn(once_ready(ready.clone(), stop.clone(), serving)));
     }
     for listener in bind("listen-peer-urls", &config.urls.listen_peer, config)? {
         let http = http::peer_router(endpoints.clone());
@@ -253,8 +255,21 @@ fn bind(flag: &'static str, urls: &[Url], config: &Config) -> Result<Vec<Listene
     Ok(listeners)
 }
 
-/// Says so when clients are served: the cluster knows this member as it is now.
-async fn announce_ready(node: Arc<Node>, config: Config) {
+/// Serves clients from when the cluster knows this member as it is now; until then they wait to be accepted. As with etcd,
+/// nobody is told of a member without a name.
+async fn once_ready(
+    mut ready: watch::Receiver<bool>,
+    stop: CancellationToken,
+    serving: impl Future<Output = ()>,
+) {
+    let known = async { ready.wait_for(|known| *known).await.is_ok() };
+    if stop.run_until_cancelled(known).await == Some(true) {
+        serving.await;
+    }
+}
+
+/// Lets clients in, and says so, when the cluster knows this member as it is now.
+async fn announce_ready(node: Arc<Node>, config: Config, ready: watch::Sender<bool>) {
     let urls = texts(&config.urls.advertise_client);
     let known = |node: &Node| {
         node.reader.members().iter().any(|member| member.id == node.member_id && member.client_urls == urls)
@@ -262,5 +277,6 @@ async fn announce_ready(node: Arc<Node>, config: Config) {
     while !known(&node) {
         tokio::time::sleep(READY_LOOK).await;
     }
+    let _ = ready.send(true);
     tracing::info!("ready to serve client requests");
 }

@@ -191,7 +191,11 @@ func (j *judge) survived(ctx context.Context, o op, left, right []answer) *diffe
 
 // died says whether a side's process ended in an op. A refused connection may be seen before the end is.
 func died(ctx context.Context, s *side, answers []answer) bool {
-	if !slices.ContainsFunc(answers, func(a answer) bool { return a.code == codes.Unavailable }) {
+	// A watch stream that ended under a barrier is told of in the text of a finding.
+	cut := func(a answer) bool {
+		return a.code == codes.Unavailable || strings.Contains(a.text, "code = Unavailable")
+	}
+	if !slices.ContainsFunc(answers, cut) {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, deathTimeout)

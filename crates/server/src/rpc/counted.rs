@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use api::methods;
 
-use super::Failure;
+use super::{Failure, health};
 use crate::metrics::{GrpcMethod, Metrics, Outcomes};
 
 /// Kinds of request whose duration etcd shows as `etcd_server_request_duration_seconds`, by method.
@@ -22,11 +22,12 @@ const TIMED: [(&str, &str); 8] = [
 ];
 
 /// Methods that stream. They live long by design, so nobody is warned about it.
-const STREAMS: [&str; 4] = [
+const STREAMS: [&str; 5] = [
     methods::KV_RANGE_STREAM,
     methods::WATCH_WATCH,
     methods::LEASE_KEEP_ALIVE,
     methods::MAINTENANCE_SNAPSHOT,
+    health::WATCH,
 ];
 
 /// The counters of one method.
@@ -48,7 +49,7 @@ pub(super) fn table(metrics: &Metrics, slow: Duration) -> BTreeMap<&'static str,
         let grpc = metrics.grpc.method(path);
         (path, Counted(Arc::new(Counters { path, grpc, durations, slow })))
     };
-    methods::ALL.iter().copied().map(counted).collect()
+    methods::ALL.into_iter().chain(health::ALL).map(counted).collect()
 }
 
 /// A call under way; it is counted as ended when this is dropped, as canceled unless somebody said otherwise.

@@ -20,7 +20,7 @@ use super::counted::{self, Counted};
 use super::limit::Limited;
 use super::raw::{Encoded, Raw};
 use super::stream::{Requests, Responses};
-use super::{Call, Failure, cluster, kv, lease, maintenance, watch};
+use super::{Call, Failure, cluster, health, kv, lease, maintenance, watch};
 use crate::node::Node;
 
 /// Bytes a message may have beyond the request limit: the envelope of a request that is just small enough.
@@ -108,6 +108,9 @@ where
         methods::MAINTENANCE_HASH => unary!(maintenance::hash),
         methods::MAINTENANCE_HASH_KV => unary!(maintenance::hash_kv),
         methods::MAINTENANCE_MOVE_LEADER => unary!(maintenance::move_leader),
+        health::CHECK => unary!(health::check),
+        health::LIST => unary!(health::list),
+        health::WATCH => streaming!(health::watch),
         path => Box::pin(std::future::ready(Ok(unknown(path)))),
     }
 }
@@ -122,7 +125,7 @@ fn admit(node: &Node, counted: &Counted, call: Call) -> Result<Call, Failure> {
 fn unknown(path: &str) -> HttpResponse {
     let known = |service: &str| {
         let prefix = format!("/{service}/");
-        methods::ALL.iter().any(|method| method.starts_with(&prefix))
+        methods::ALL.iter().chain(&health::ALL).any(|method| method.starts_with(&prefix))
     };
     let message = match path.strip_prefix('/').and_then(|path| path.rsplit_once('/')) {
         None => format!("malformed method name: {path:?}"),

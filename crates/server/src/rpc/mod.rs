@@ -8,6 +8,7 @@ mod cluster;
 mod counted;
 mod dispatch;
 mod failure;
+mod health;
 mod kv;
 mod lease;
 mod limit;
