@@ -236,6 +236,7 @@ impl Member {
             let task = self.healing.tasks.get_mut(&old);
             let references = task.map(|task| std::mem::take(&mut task.references)).unwrap_or_default();
             if let Ok(new) = new {
+                self.values.healed(old, new);
                 for reference in references {
                     // One that is gone meanwhile needs no healing.
                     self.store.relocate(&reference.key, reference.revision, &reference.value, new);

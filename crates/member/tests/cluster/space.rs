@@ -127,3 +127,24 @@ fn a_full_store_takes_writes_again_after_compacting() {
     cluster.propose(1, Kind::Put, &put(1)).expect("there is room");
     cluster.until("the files are small", |cluster| file_bytes(cluster, 1) < 200_000);
 }
+
+/// Space asked for on an idle member makes checkpoints of one and the same entry: a base, and deltas with what moved.
+#[test]
+fn checkpoints_of_one_entry_are_told_apart() {
+    let mut cluster = Cluster::new(1, |config| config.checkpoint_commands = 100_000);
+    for number in 0..1_000u32 {
+        cluster.put(&format!("key{number:04}"), vec![number as u8; 2_000]);
+    }
+    for round in 0..3 {
+        for number in (0..1_000u32).filter(|number| number % 10 != 0 && number % 3 == round) {
+            cluster.put(&format!("key{number:04}"), "short");
+        }
+        cluster.compact(true);
+        cluster.send(1, |_| Input::Defragment);
+        cluster.run(1_000);
+    }
+    cluster.stop(1);
+    cluster.start(1);
+    cluster.settle();
+    check_values(&mut cluster);
+}
