@@ -21,7 +21,6 @@ use std::sync::Arc;
 use consensus::Consensus;
 use store::Store;
 use store::watch::Hub;
-use store::{Store, Values};
 
 use crate::agree::Writes;
 use crate::apply::Backlog;

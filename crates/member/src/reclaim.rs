@@ -187,7 +187,8 @@ impl Member {
     /// The last entry that every follower who is heard of has; a follower guesses (see [`CATCH_UP_NS`]).
     fn needed_at_least(&self) -> u64 {
         let status = self.consensus.status();
-        let others = status.peers.iter().filter(|peer| peer.id != self.config.member_id && peer.recent_active);
+        let others =
+            status.peers.iter().filter(|peer| peer.id != self.config.member_id && peer.recent_active);
         let settled = self.reclaim.settled_at_ns.and(self.reclaim.settle_at).unwrap_or(0);
         others.map(|peer| peer.matched).min().unwrap_or(settled)
     }

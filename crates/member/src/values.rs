@@ -48,7 +48,8 @@ impl LogValues {
 
     /// A value that could not be read where its reference says, from where it was healed.
     fn read_healed(&self, value: &ValueRef, error: &ReadError) -> Result<Bytes, Damaged> {
-        let place = self.healed.read().unwrap_or_else(PoisonError::into_inner).places.get(&value.place).copied();
+        let place =
+            self.healed.read().unwrap_or_else(PoisonError::into_inner).places.get(&value.place).copied();
         let read = place.map(|place| self.reader.pin().read(place, value.len, value.checksum));
         read.and_then(Result::ok).ok_or_else(|| damaged(value, error))
     }

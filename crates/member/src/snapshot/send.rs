@@ -280,7 +280,9 @@ impl Member {
         let peers = self.consensus.status().peers;
         let kept_anyway = self.backlog.applied().saturating_sub(self.config.catchup_entries);
         self.snapshots.following.retain(|id, at| {
-            let Some(peer) = peers.iter().find(|peer| peer.id == *id && peer.recent_active) else { return false };
+            let Some(peer) = peers.iter().find(|peer| peer.id == *id && peer.recent_active) else {
+                return false;
+            };
             *at = peer.matched.max(*at);
             // Within half of what is kept it will not fall behind again at once.
             *at < kept_anyway + self.config.catchup_entries / 2
