@@ -164,6 +164,12 @@ impl Log {
         files.iter().filter(|file| file.live() == 0 && settled(file.number)).map(|file| file.number).collect()
     }
 
+    /// Whether an open would read this file from one end to the other, and refuse it for damage.
+    pub fn is_replayed(&self, file: u32) -> bool {
+        let checkpoint = self.checkpoint_id().map_or(0, |id| id.index);
+        self.segments_from(|segment| segment.previous_index <= checkpoint).contains(&file)
+    }
+
     /// Bytes in files that could go if a checkpoint of the state after `applied` were made now and entries up to
     /// `forgotten` were given up.
     pub fn reclaimable_bytes(&self, applied: u64, forgotten: u64) -> u64 {

@@ -232,10 +232,11 @@ impl Member {
                 return Ok(());
             }
         };
-        for (old, new) in places.into_iter().zip(relocated.places) {
+        for (old, new) in places.iter().copied().zip(relocated.places) {
             let task = self.healing.tasks.get_mut(&old);
             let references = task.map(|task| std::mem::take(&mut task.references)).unwrap_or_default();
             if let Ok(new) = new {
+                self.values.healed(old, new);
                 for reference in references {
                     // One that is gone meanwhile needs no healing.
                     self.store.relocate(&reference.key, reference.revision, &reference.value, new);
@@ -247,8 +248,10 @@ impl Member {
             self.end_healing(old, Ok(()), out);
         }
         relocated.file.into_iter().for_each(|file| self.log.relocation_switched(file));
-        // The entry that brought it is still damaged, and a start that replays it would refuse.
-        self.leave_segment(now, out);
+        if places.iter().any(|place| self.log.is_replayed(log::file_of(*place))) {
+            // The entry that brought it is still damaged, and a start that replays it would refuse.
+            self.leave_segment(now, out);
+        }
         Ok(())
     }
 

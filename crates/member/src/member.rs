@@ -19,8 +19,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use consensus::Consensus;
+use store::Store;
 use store::watch::Hub;
-use store::{Store, Values};
 
 use crate::agree::Writes;
 use crate::apply::Backlog;
@@ -36,6 +36,7 @@ use crate::reclaim::Reclaim;
 use crate::snapshot::Snapshots;
 use crate::status::Status;
 use crate::upkeep::Upkeep;
+use crate::values::LogValues;
 use crate::waiting::{Stage, Waiting};
 
 /// Sequence numbers of the member's own commands have this bit; tokens of callers do not.
@@ -49,7 +50,7 @@ pub struct Member {
     pub(crate) store: Store,
     pub(crate) reader: store::Reader,
     pub(crate) hub: Hub,
-    pub(crate) values: Arc<dyn Values>,
+    pub(crate) values: Arc<LogValues>,
     pub(crate) status: Arc<Status>,
     pub(crate) waiting: Waiting,
     pub(crate) inbox: Inbox,

@@ -103,10 +103,8 @@ pub fn open(disk: &Arc<dyn Disk>, options: &Options, mut config: Config) -> Resu
         opened = Log::open(disk, options)?;
     }
     let log::Opened { mut log, reader: log_reader, recovered } = opened;
-    // A directory knows whose it is; flags only count for a new one.
-    let Identity { cluster_id, member_id, incarnation } = recovered.identity;
-    config = Config { cluster_id, member_id, incarnation, ..config };
-    let values: Arc<dyn Values> = Arc::new(LogValues::new(log_reader));
+    config.incarnation = recovered.identity.incarnation;
+    let values = Arc::new(LogValues::new(log_reader));
     let loaded = load(&log, &recovered, &values)?;
     log.loaded()?;
     let consensus = start_consensus(&log, &recovered.hard_state, &loaded, &config)?;
@@ -134,7 +132,7 @@ fn bootstrap(opened: log::Opened, config: &Config) -> Result<(), OpenError> {
     Ok(())
 }
 
-fn load(log: &Log, recovered: &Recovered, values: &Arc<dyn Values>) -> Result<Loaded, OpenError> {
+fn load(log: &Log, recovered: &Recovered, values: &Arc<LogValues>) -> Result<Loaded, OpenError> {
     let checkpoint = recovered.checkpoint.as_ref().ok_or_else(|| no_checkpoint("there is none"))?;
     let (mut store, reader, conf_state) = restore(checkpoint, values)?;
     let commit = recovered.hard_state.commit.max(checkpoint.id.index);
@@ -163,7 +161,7 @@ fn no_checkpoint(why: &str) -> OpenError {
 /// Loads a checkpoint: in each of its files the first chunk is the member's own, the others are the store's.
 fn restore(
     checkpoint: &log::Checkpoint,
-    values: &Arc<dyn Values>,
+    values: &Arc<LogValues>,
 ) -> Result<(Store, Reader, ConfState), OpenError> {
     let mut file = None;
     let mut conf_state = None;
@@ -176,7 +174,7 @@ fn restore(
         }
     });
     let chunks = chunks.filter_map(|chunk| {
-        if file.replace((chunk.kind, chunk.id)) == Some((chunk.kind, chunk.id)) {
+        if file.replace(chunk.file) == Some(chunk.file) {
             return Some(chunk.bytes);
         }
         conf_state = head::decode(&chunk.bytes);
@@ -240,7 +238,7 @@ fn assemble(
     log: Log,
     consensus: Consensus,
     loaded: Loaded,
-    values: Arc<dyn Values>,
+    values: Arc<LogValues>,
     config: Config,
     warnings: Vec<String>,
 ) -> Opened {

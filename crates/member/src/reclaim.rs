@@ -39,8 +39,9 @@ const JOB_VALUES: usize = 20_000;
 /// Bytes of values moved by one job, unless a single one is larger.
 const JOB_BYTES: u64 = 32 << 20;
 
-/// Entries that an eager follower keeps: what the others may lack at any moment, were it to lead.
-const KEEP_EAGER: u64 = 100;
+/// An eager follower waits this long behind its checkpoint before it forgets the entries there, in nanoseconds: it cannot
+/// know what the others have, but whoever is well has them by then, should this member lead.
+const CATCH_UP_NS: u64 = 1_000_000_000;
 
 /// What the relocator is at.
 #[derive(Default)]
@@ -48,6 +49,8 @@ pub(crate) struct Reclaim {
     eager: bool,
     /// The checkpoint that eagerness waits for first: at or behind this entry.
     settle_at: Option<u64>,
+    /// When that checkpoint was there.
+    settled_at_ns: Option<u64>,
     stage: Stage,
     next_ns: u64,
     checkpoint_not_before_ns: u64,
@@ -91,6 +94,7 @@ impl Member {
         self.upkeep.purge_again();
         self.reclaim.eager = true;
         self.reclaim.settle_at = None;
+        self.reclaim.settled_at_ns = None;
         self.reclaim.given_up.clear();
         self.reclaim.next_ns = 0;
     }
@@ -160,6 +164,12 @@ impl Member {
             self.reclaim.next_ns = now.monotonic_ns + SETTLE_NS;
             return true;
         }
+        let settled_at_ns = *self.reclaim.settled_at_ns.get_or_insert(now.monotonic_ns);
+        let is_alone = self.reader.members().len() <= 1;
+        if !self.leadership.leading && !is_alone && now.monotonic_ns < settled_at_ns + CATCH_UP_NS {
+            self.reclaim.next_ns = now.monotonic_ns + SETTLE_NS;
+            return true;
+        }
         self.truncate();
         false
     }
@@ -174,17 +184,13 @@ impl Member {
         kept.min(self.snapshots.oldest_needed(applied))
     }
 
-    /// The last entry that every follower who is heard of has; a follower can only guess.
+    /// The last entry that every follower who is heard of has; a follower guesses (see [`CATCH_UP_NS`]).
     fn needed_at_least(&self) -> u64 {
         let status = self.consensus.status();
         let others =
             status.peers.iter().filter(|peer| peer.id != self.config.member_id && peer.recent_active);
-        let is_alone = self.reader.members().len() <= 1;
-        match others.map(|peer| peer.matched).min() {
-            Some(matched) => matched,
-            None if is_alone => u64::MAX,
-            None => self.backlog.applied().saturating_sub(KEEP_EAGER),
-        }
+        let settled = self.reclaim.settled_at_ns.and(self.reclaim.settle_at).unwrap_or(0);
+        others.map(|peer| peer.matched).min().unwrap_or(settled)
     }
 
     fn walk(&mut self, file: u32, from: &Bytes, mut found: Vec<Reference>, mut bytes: u64, out: &mut Output) {

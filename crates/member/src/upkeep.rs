@@ -230,6 +230,7 @@ impl Member {
 
     /// Forgets entries that neither recovery nor a follower a little behind needs.
     pub(crate) fn truncate(&mut self) {
+        self.watch_followers();
         let checkpoint = self.log.checkpoint_id().map_or(0, |id| id.index);
         let to = checkpoint.min(self.forgettable());
         if to >= self.log.first_index() {

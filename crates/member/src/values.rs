@@ -3,21 +3,55 @@
 //! A read pins the log for its own duration. Whoever looks a reference up first must hold a pin from before the look-up, or
 //! the file could be given back in between.
 
-use std::sync::Arc;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use bytes::Bytes;
 use log::{ReadError, Reader, Stored};
 use store::{Damaged, ValueRef, Values};
 
+/// Places remembered whose values were healed elsewhere. Replies, pieces of lists and events that were made before still
+/// name the old ones; each lives for seconds.
+const HEALED_MAX: usize = 4_096;
+
 /// Reads values from the log and keeps its count of references.
 pub(crate) struct LogValues {
     reader: Reader,
+    healed: RwLock<Healed>,
+}
+
+/// From a damaged place to the one that stands in for it.
+#[derive(Default)]
+struct Healed {
+    places: BTreeMap<u64, u64>,
+    oldest: VecDeque<u64>,
 }
 
 impl LogValues {
     /// Values of the log that `reader` reads.
     pub(crate) fn new(reader: Reader) -> LogValues {
-        LogValues { reader }
+        LogValues { reader, healed: RwLock::default() }
+    }
+
+    /// The value at `old` is damaged; a copy of it is at `new`.
+    pub(crate) fn healed(&self, old: u64, new: u64) {
+        let mut healed = self.healed.write().unwrap_or_else(PoisonError::into_inner);
+        if healed.places.insert(old, new).is_none() {
+            healed.oldest.push_back(old);
+        }
+        if healed.oldest.len() > HEALED_MAX
+            && let Some(oldest) = healed.oldest.pop_front()
+        {
+            healed.places.remove(&oldest);
+        }
+    }
+
+    /// A value that could not be read where its reference says, from where it was healed.
+    fn read_healed(&self, value: &ValueRef, error: &ReadError) -> Result<Bytes, Damaged> {
+        let place =
+            self.healed.read().unwrap_or_else(PoisonError::into_inner).places.get(&value.place).copied();
+        let read = place.map(|place| self.reader.pin().read(place, value.len, value.checksum));
+        read.and_then(Result::ok).ok_or_else(|| damaged(value, error))
     }
 }
 
@@ -33,16 +67,14 @@ fn damaged(value: &ValueRef, error: &ReadError) -> Damaged {
 impl Values for LogValues {
     fn read(&self, value: &ValueRef) -> Result<Bytes, Damaged> {
         let read = self.reader.pin().read(value.place, value.len, value.checksum);
-        read.map_err(|error| damaged(value, &error))
+        read.or_else(|error| self.read_healed(value, &error))
     }
 
     fn read_many(&self, values: &[ValueRef]) -> Result<Vec<Bytes>, Damaged> {
         let wanted: Vec<Stored> = values.iter().map(stored).collect();
         let read = self.reader.pin().read_many(&wanted);
-        read.into_iter()
-            .zip(values)
-            .map(|(bytes, value)| bytes.map_err(|error| damaged(value, &error)))
-            .collect()
+        let read = read.into_iter().zip(values);
+        read.map(|(bytes, value)| bytes.or_else(|error| self.read_healed(value, &error))).collect()
     }
 
     fn retain(&self, value: &ValueRef) {

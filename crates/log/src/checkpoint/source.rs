@@ -33,6 +33,8 @@ pub struct Checkpoint {
 /// A chunk as it was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chunk {
+    /// Number of its file: two checkpoints in a chain may be of the same entry.
+    pub file: u32,
     /// Of a base or a delta.
     pub kind: CheckpointKind,
     /// The state that its file completes.
@@ -89,7 +91,8 @@ impl Chunks {
             if let Some(frames) = &mut self.current
                 && let Some(bytes) = frames.next()?
             {
-                return Ok(Some(Chunk { kind: frames.link.kind, id: frames.link.id, bytes }));
+                let Link { number, kind, id, .. } = frames.link;
+                return Ok(Some(Chunk { file: number, kind, id, bytes }));
             }
             let Some(link) = self.rest.next() else { return Ok(None) };
             self.current = Some(Frames::open(self.disk.as_ref(), &self.layout, &self.identity, link)?);

@@ -38,6 +38,8 @@ pub(crate) struct Snapshots {
     /// Those being sent, by peer.
     running: BTreeMap<u64, Running>,
     next_sequence: u64,
+    /// Peers that got one and are not yet as far as the log is kept anyway, with the entry they are at.
+    following: BTreeMap<u64, u64>,
     /// The one being received.
     receiving: Option<Receiving>,
     /// One that is here and was stepped; consensus decides before the end of this call.
@@ -47,14 +49,15 @@ pub(crate) struct Snapshots {
     held: Vec<Write>,
 }
 
-/// Entries kept for a running snapshot beyond what is kept anyway. A transfer during which more than this is written is
+/// Entries kept for a snapshot, running or just sent, beyond what is kept anyway. A transfer during which more than this is written is
 /// better begun again than paid for with a log without end.
 const KEEP_ENTRIES: u64 = 1_000_000;
 
 impl Snapshots {
-    /// The lowest index whose following entries a running snapshot still needs.
+    /// The lowest index whose following entries a running snapshot, or a peer that has just got one, still needs.
     pub(crate) fn oldest_needed(&self, applied: u64) -> u64 {
         let indexes = self.running.values().map(|running| running.index);
+        let indexes = indexes.chain(self.following.values().copied());
         indexes.filter(|index| index + KEEP_ENTRIES >= applied).min().unwrap_or(u64::MAX)
     }
 

@@ -257,7 +257,10 @@ impl Member {
         self.snapshots.running.remove(&peer);
         self.consensus.report_snapshot(peer, result.is_ok());
         let event = match result {
-            Ok(()) => SnapshotEvent::Sent { index },
+            Ok(()) => {
+                self.snapshots.following.insert(peer, index);
+                SnapshotEvent::Sent { index }
+            }
             Err(SendError { reason, damaged }) => {
                 if let Some(place) = damaged {
                     self.heal_place(place, out);
@@ -266,5 +269,23 @@ impl Member {
             }
         };
         out.notices.push(Notice::Snapshot { peer, event });
+    }
+
+    /// Looks how far those are that got a snapshot: what they need next must not go before they have it, or they would
+    /// need another snapshot.
+    pub(crate) fn watch_followers(&mut self) {
+        if self.snapshots.following.is_empty() {
+            return;
+        }
+        let peers = self.consensus.status().peers;
+        let kept_anyway = self.backlog.applied().saturating_sub(self.config.catchup_entries);
+        self.snapshots.following.retain(|id, at| {
+            let Some(peer) = peers.iter().find(|peer| peer.id == *id && peer.recent_active) else {
+                return false;
+            };
+            *at = peer.matched.max(*at);
+            // Within half of what is kept it will not fall behind again at once.
+            *at < kept_anyway + self.config.catchup_entries / 2
+        });
     }
 }

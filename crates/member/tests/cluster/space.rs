@@ -1,8 +1,8 @@
 //! Space comes back: at once when a client asks, by and by when nobody does, and never what somebody still reads.
 
 use api::etcdserverpb as pb;
-use member::Input;
 use member::batch::Kind;
+use member::{Input, Notice};
 
 use crate::rig::Cluster;
 
@@ -126,4 +126,27 @@ fn a_full_store_takes_writes_again_after_compacting() {
     cluster.propose(1, Kind::Alarm, &alarm).expect("disarmed");
     cluster.propose(1, Kind::Put, &put(1)).expect("there is room");
     cluster.until("the files are small", |cluster| file_bytes(cluster, 1) < 200_000);
+}
+
+/// Space asked for on an idle member makes checkpoints of one and the same entry: a base, and deltas with what moved.
+#[test]
+fn checkpoints_of_one_entry_are_told_apart() {
+    let mut cluster = Cluster::new(1, |config| config.checkpoint_commands = 100_000);
+    for number in 0..1_000u32 {
+        cluster.put(&format!("key{number:04}"), vec![number as u8; 2_000]);
+    }
+    for _ in 0..5 {
+        cluster.send(1, |_| Input::Defragment);
+        cluster.run(400);
+    }
+    let checkpoints = cluster.nodes[&1].notices.iter().filter_map(|notice| match notice {
+        Notice::Checkpoint { index } => Some(*index),
+        _ => None,
+    });
+    let checkpoints: Vec<u64> = checkpoints.collect();
+    assert!(checkpoints.windows(3).any(|three| three[0] == three[2]), "{checkpoints:?}");
+    cluster.stop(1);
+    cluster.start(1);
+    cluster.settle();
+    check_values(&mut cluster);
 }

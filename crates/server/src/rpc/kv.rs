@@ -153,10 +153,11 @@ async fn send_pieces(node: &Node, request: &pb::RangeRequest, sink: &Sink) -> Re
     let _pin = node.pin();
     let mut pieces = node.reader.range_stream(request)?;
     while let Some(piece) = pieces.next_chunk(PIECE_KEYS, node.limits.max_request_bytes) {
+        let mut met = Met::default();
         let mut response = loop {
             match store::resolve_range(&piece.reply, node.values.as_ref()) {
                 Ok(response) => break response,
-                Err(damaged) => node.heal(&damaged).await?,
+                Err(damaged) => met.heal(node, &damaged).await?,
             }
         };
         response.header = piece.last.then(|| node.header(piece.reply.revision));
@@ -175,11 +176,28 @@ async fn write(node: &Node, kind: Kind, body: Bytes) -> Result<Reply, Failure> {
 
 /// Reads the values a reply names, waiting for damaged ones to be healed.
 async fn resolve(node: &Node, reply: &Reply) -> Result<Response, Failure> {
+    let mut met = Met::default();
     loop {
         match store::resolve(reply, node.values.as_ref()) {
             Ok(response) => return Ok(response),
-            Err(damaged) => node.heal(&damaged).await?,
+            Err(damaged) => met.heal(node, &damaged).await?,
         }
+    }
+}
+
+/// What a reply that cannot be made again has met. Its references stay as they are, so meeting the same damage after it
+/// was healed means that the value is gone for this reply: overwritten and compacted meanwhile.
+#[derive(Default)]
+struct Met {
+    place: Option<u64>,
+}
+
+impl Met {
+    async fn heal(&mut self, node: &Node, damaged: &store::Damaged) -> Result<(), api::Error> {
+        if self.place.replace(damaged.place) == Some(damaged.place) {
+            return Err(api::Error::Corrupt);
+        }
+        node.heal(damaged).await
     }
 }
 
