@@ -230,7 +230,7 @@ fn restored(chunks: &[Bytes]) -> Result<Restored, RestoreError> {
 /// What a receiver of a snapshot does: other places, and nothing else changes.
 #[test]
 fn places_are_listed_and_replaced() {
-    let mut from = rich();
+    let from = rich();
     let chunks: Vec<Bytes> = from.store.begin_snapshot().collect();
     let values: Vec<ValueRef> = chunks.iter().flat_map(|chunk| chunk_values(chunk).unwrap()).collect();
     assert_eq!(values.len(), from.values.references().len());
