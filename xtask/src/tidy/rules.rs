@@ -68,8 +68,11 @@ fn words(file: &File, words: &[&str], what: impl Fn(&str) -> String) -> Vec<Find
     findings
 }
 
-/// No blanks at the end of a line, and one newline at the end of a file.
+/// No blanks at the end of a line, and one newline at the end of a file. Tables of the contract stay as they came.
 pub(super) fn whitespace(file: &File) -> Vec<Finding> {
+    if file.path.contains("/tests/contract/") {
+        return Vec::new();
+    }
     let ends = |line: &str| line.ends_with([' ', '\t', '\r']);
     let lines = numbered(&file.text).filter(|(_, line)| ends(line));
     let mut findings: Vec<Finding> =

@@ -1,3 +1,5 @@
+//! Messages as bytes: golden values, round trips, and bytes that no member sends.
+
 use bytes::Bytes;
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -1,3 +1,5 @@
+//! The index of entries against a plain list.
+
 use proptest::prelude::*;
 
 use super::EntryIndex;

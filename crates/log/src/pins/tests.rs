@@ -1,3 +1,5 @@
+//! Eras end when their pins are gone.
+
 use super::Pins;
 
 #[test]

@@ -1,3 +1,5 @@
+//! Frame headers: golden bytes, limits and garbage.
+
 use proptest::prelude::*;
 
 use super::*;

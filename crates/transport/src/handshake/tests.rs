@@ -1,3 +1,5 @@
+//! Handshakes: golden bytes, versions and garbage.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Reading frames out of a stream cut anywhere.
+
 use bytes::Bytes;
 use proptest::prelude::*;
 
