@@ -357,13 +357,15 @@ impl Cluster {
         let place = reply.kvs[0].value.place;
         let name = format!("{:08x}", log::file_of(place));
         let offset = u64::from(log::offset_of(place)) + 1;
-        for dir in ["/data/member/wal", "/data/member/data"].map(Path::new) {
-            for file in node.disk.list(dir).unwrap_or_default().iter().filter(|file| file.starts_with(&name))
-            {
-                return node.disk.flip_bit(&dir.join(file), offset, 3).expect("the file is there");
-            }
-        }
-        panic!("there is no file {name}");
+        let dirs = ["/data/member/wal", "/data/member/data"].map(Path::new);
+        let in_dir = |dir: &Path| {
+            let names = node.disk.list(dir).unwrap_or_default().into_iter();
+            names.map(|name| dir.join(name)).collect::<Vec<_>>()
+        };
+        let mut files = dirs.into_iter().flat_map(in_dir);
+        let is_it = |path: &PathBuf| path.file_stem().is_some_and(|stem| *stem == *name);
+        let file = files.find(is_it).expect("the file is there");
+        node.disk.flip_bit(&file, offset, 3).expect("it can be written");
     }
 
     /// HashKV of one member.
