@@ -196,7 +196,10 @@ impl Member {
             return Err("the stream's message is not from its sender to this member".to_owned());
         }
         if meta.index <= self.backlog.applied() {
-            return Err(format!("entry {} is applied here", meta.index));
+            // Consensus answers how far we are: the sender does not know, or it would not send this.
+            let stepped = self.consensus.step(from, message);
+            let known = stepped.map_or_else(|rejected| rejected.to_string(), |()| "it is told so".to_owned());
+            return Err(format!("entry {} is applied here; {known}", meta.index));
         }
         if self.snapshots.is_installing() || self.upkeep.is_stopping() {
             return Err("a snapshot is being installed, or the member stops".to_owned());

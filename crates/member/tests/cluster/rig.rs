@@ -51,6 +51,8 @@ pub(crate) struct Cluster {
     streams: Vec<Stream>,
     /// Bytes of snapshot streams let through before the stream breaks; each entry breaks one.
     pub(crate) breaks: Vec<u64>,
+    /// The next word of a receiver that it has everything is lost.
+    pub(crate) lose_end: bool,
     pub(crate) answers: BTreeMap<u64, Answer>,
 }
 
@@ -70,6 +72,7 @@ impl Cluster {
             next_token: 1,
             streams: Vec::new(),
             breaks: Vec::new(),
+            lose_end: false,
             answers: BTreeMap::new(),
         };
         (1..=size).for_each(|id| cluster.start(id));
@@ -247,6 +250,9 @@ impl Cluster {
                 }
             },
             StreamState::Ending(token) => match self.answers.remove(&token) {
+                Some(Answer::SnapshotTaken) if std::mem::take(&mut self.lose_end) => {
+                    return failed("its end is lost".into());
+                }
                 Some(Answer::SnapshotTaken) => return Some(Ok(())),
                 Some(Answer::SnapshotRefused(reason)) => return failed(reason),
                 _ => stream.state = StreamState::Ending(token),
