@@ -166,6 +166,7 @@ impl Member {
         self.pace.reset();
         self.leases.stop();
         self.upkeep.leader_changed();
+        self.drop_unsent_snapshots();
         for reader in self.reads.leader_changed().into_iter().chain(self.leases.take_held()) {
             match reader {
                 Reader::Peer { peer, round } => self.send(peer, &Frame::ReadAnswer(round, None), out),

@@ -28,9 +28,9 @@ pub enum Job {
         job: ReadJob,
     },
     /// Commit a snapshot that was received.
-    Install(SnapshotInstaller),
+    Install(Box<SnapshotInstaller>),
     /// Give up what was received of a snapshot.
-    AbandonInstall(SnapshotInstaller),
+    AbandonInstall(Box<SnapshotInstaller>),
     /// Write values into a new file.
     Relocate {
         /// What for.

@@ -284,6 +284,7 @@ impl Member {
         self.status.set_pending(self.waiting.len() as u64);
         self.status.set_applied_index(self.backlog.applied());
         self.status.set_committed_index(self.backlog.committed());
+        self.status.set_snapshots_installing(u64::from(self.snapshots.is_installing()));
         self.status.set_file_bytes(self.log.reader().file_bytes());
     }
 }

@@ -46,6 +46,8 @@ numbers! {
     failed, set_failed;
     /// Leader changes seen since the process started.
     leader_changes, set_leader_changes;
+    /// Snapshots being installed: 1 or 0.
+    snapshots_installing, set_snapshots_installing;
     /// Record bytes in live files.
     file_bytes, set_file_bytes;
 }

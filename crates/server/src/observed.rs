@@ -125,6 +125,7 @@ impl Source for Observed {
                 .map(|(member, alarm)| (*member, alarm.as_str_name()))
                 .collect(),
             peers: self.peers.statistics().iter().map(peer).collect(),
+            snapshots_installing: status.snapshots_installing(),
             ..Gauges::default()
         }
     }

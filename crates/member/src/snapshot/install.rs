@@ -12,7 +12,7 @@ use crate::member::Member;
 pub(super) struct Arrived {
     pub(super) from: u64,
     pub(super) meta: SnapshotMeta,
-    pub(super) installer: SnapshotInstaller,
+    pub(super) installer: Box<SnapshotInstaller>,
     pub(super) restored: Restored,
 }
 
@@ -22,7 +22,7 @@ pub(super) struct Installing {
     meta: SnapshotMeta,
     write: Write,
     /// Here until it may begin.
-    installer: Option<SnapshotInstaller>,
+    installer: Option<Box<SnapshotInstaller>>,
     restored: Restored,
 }
 

@@ -37,7 +37,7 @@ pub struct Receiver {
     meta: SnapshotMeta,
     offset: u64,
     items: ItemReader,
-    installer: SnapshotInstaller,
+    installer: Box<SnapshotInstaller>,
     restoration: Restoration,
     /// Where the values of the next chunk were written, and how long each is.
     places: VecDeque<(u64, u32)>,
@@ -147,15 +147,24 @@ impl Receiver {
         Ok(())
     }
 
-    /// What an installation needs; `None` until it is whole.
-    pub(super) fn into_parts(
-        self,
-    ) -> Result<(Message, SnapshotMeta, SnapshotInstaller, Restored), SnapshotInstaller> {
+    /// What an installation needs, or only what is to be given up when it is not whole.
+    pub(super) fn into_parts(self) -> Result<Parts, Box<SnapshotInstaller>> {
         match self.restored {
-            Some(restored) if !self.failed => Ok((self.message, self.meta, self.installer, restored)),
+            Some(restored) if !self.failed => {
+                let Receiver { message, meta, installer, .. } = self;
+                Ok(Parts { message, meta, installer, restored })
+            }
             _ => Err(self.installer),
         }
     }
+}
+
+/// A whole snapshot.
+pub(super) struct Parts {
+    message: Message,
+    meta: SnapshotMeta,
+    installer: Box<SnapshotInstaller>,
+    restored: Restored,
 }
 
 impl Member {
@@ -187,7 +196,10 @@ impl Member {
             return Err("the stream's message is not from its sender to this member".to_owned());
         }
         if meta.index <= self.backlog.applied() {
-            return Err(format!("entry {} is applied here", meta.index));
+            // Consensus answers how far we are: the sender does not know, or it would not send this.
+            let stepped = self.consensus.step(from, message);
+            let known = stepped.map_or_else(|rejected| rejected.to_string(), |()| "it is told so".to_owned());
+            return Err(format!("entry {} is applied here; {known}", meta.index));
         }
         if self.snapshots.is_installing() || self.upkeep.is_stopping() {
             return Err("a snapshot is being installed, or the member stops".to_owned());
@@ -201,7 +213,7 @@ impl Member {
             return Err("another member's snapshot is being received".to_owned());
         }
         self.forget_receiving(out);
-        let installer = self.log.begin_install(LogId { index: meta.index, term: meta.term });
+        let installer = Box::new(self.log.begin_install(LogId { index: meta.index, term: meta.term }));
         self.snapshots.receiving = Some(Receiving { key, term: message.term, paused: None });
         let event = SnapshotEvent::Receiving { index: meta.index };
         out.notices.push(Notice::Snapshot { peer: from, event });
@@ -260,7 +272,7 @@ impl Member {
         let from = receiver.key.from;
         let is_current =
             self.snapshots.receiving.take_if(|receiving| receiving.key == receiver.key).is_some();
-        let (message, meta, installer, restored) = match receiver.into_parts() {
+        let Parts { message, meta, installer, restored } = match receiver.into_parts() {
             Ok(parts) => parts,
             Err(installer) => {
                 out.background.push(Job::AbandonInstall(installer));

@@ -271,6 +271,11 @@ impl Member {
         out.notices.push(Notice::Snapshot { peer, event });
     }
 
+    /// Leadership changed: what was offered and has not left never will.
+    pub(crate) fn drop_unsent_snapshots(&mut self) {
+        self.snapshots.running.retain(|_, running| running.outgoing.is_none());
+    }
+
     /// Looks how far those are that got a snapshot: what they need next must not go before they have it, or they would
     /// need another snapshot.
     pub(crate) fn watch_followers(&mut self) {

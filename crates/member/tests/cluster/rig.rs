@@ -51,6 +51,8 @@ pub(crate) struct Cluster {
     streams: Vec<Stream>,
     /// Bytes of snapshot streams let through before the stream breaks; each entry breaks one.
     pub(crate) breaks: Vec<u64>,
+    /// The next word of a receiver that it has everything is lost.
+    pub(crate) lose_end: bool,
     pub(crate) answers: BTreeMap<u64, Answer>,
 }
 
@@ -70,6 +72,7 @@ impl Cluster {
             next_token: 1,
             streams: Vec::new(),
             breaks: Vec::new(),
+            lose_end: false,
             answers: BTreeMap::new(),
         };
         (1..=size).for_each(|id| cluster.start(id));
@@ -247,6 +250,9 @@ impl Cluster {
                 }
             },
             StreamState::Ending(token) => match self.answers.remove(&token) {
+                Some(Answer::SnapshotTaken) if std::mem::take(&mut self.lose_end) => {
+                    return failed("its end is lost".into());
+                }
                 Some(Answer::SnapshotTaken) => return Some(Ok(())),
                 Some(Answer::SnapshotRefused(reason)) => return failed(reason),
                 _ => stream.state = StreamState::Ending(token),
@@ -357,13 +363,15 @@ impl Cluster {
         let place = reply.kvs[0].value.place;
         let name = format!("{:08x}", log::file_of(place));
         let offset = u64::from(log::offset_of(place)) + 1;
-        for dir in ["/data/member/wal", "/data/member/data"].map(Path::new) {
-            for file in node.disk.list(dir).unwrap_or_default().iter().filter(|file| file.starts_with(&name))
-            {
-                return node.disk.flip_bit(&dir.join(file), offset, 3).expect("the file is there");
-            }
-        }
-        panic!("there is no file {name}");
+        let dirs = ["/data/member/wal", "/data/member/data"].map(Path::new);
+        let in_dir = |dir: &Path| {
+            let names = node.disk.list(dir).unwrap_or_default().into_iter();
+            names.map(|name| dir.join(name)).collect::<Vec<_>>()
+        };
+        let mut files = dirs.into_iter().flat_map(in_dir);
+        let is_it = |path: &PathBuf| path.file_stem().is_some_and(|stem| *stem == *name);
+        let file = files.find(is_it).expect("the file is there");
+        node.disk.flip_bit(&file, offset, 3).expect("it can be written");
     }
 
     /// HashKV of one member.
