@@ -57,6 +57,8 @@ pub struct Member {
     /// Commands sent to a leader, until they are answered or come back.
     pub(crate) forwarded: BTreeMap<u64, Command>,
     pub(crate) pace: Pace,
+    /// Commands could not leave when it was last tried; the next tick tries again.
+    pub(crate) commands_held: bool,
     /// Indexes of the batches proposed here in this term and not yet committed.
     pub(crate) own_batches: VecDeque<u64>,
     pub(crate) writes: Writes,
@@ -156,7 +158,8 @@ impl Member {
 
     /// When [`Member::drive`] must run next although nothing happens.
     pub fn next_due_ns(&self) -> Option<u64> {
-        let pace = if self.inbox.is_empty() { None } else { self.pace.ready_at_ns() };
+        let may_propose = self.leadership.leading && !self.commands_held && !self.inbox.is_empty();
+        let pace = may_propose.then(|| self.pace.ready_at_ns()).flatten();
         let lease = self.leases.next_due_ns();
         let duties = [self.upkeep.next_due_ns(), self.reclaim.next_due_ns(), self.healing.next_due_ns()];
         [Some(self.next_tick_ns), pace, self.reads.next_due_ns(), lease]

@@ -263,6 +263,7 @@ fn assemble(
         inbox: Default::default(),
         forwarded: Default::default(),
         pace: Default::default(),
+        commands_held: false,
         own_batches: Default::default(),
         writes: Default::default(),
         backlog: Backlog::at(applied.index, applied.term),

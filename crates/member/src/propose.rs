@@ -90,11 +90,12 @@ impl Member {
 
     /// Sends what waits in the inbox on its way, if it may leave.
     pub(crate) fn start_commands(&mut self, now: Now, out: &mut Output) {
-        if self.transfer.is_some() {
+        self.commands_held = self.transfer.is_some();
+        if self.commands_held {
             return;
         }
         if self.leadership.leading {
-            while !self.inbox.is_empty() && self.pace.ready(now.monotonic_ns) {
+            while !self.commands_held && !self.inbox.is_empty() && self.pace.ready(now.monotonic_ns) {
                 self.propose_batch(now);
             }
         } else if self.leadership.leader != 0 && self.up.contains(&self.leadership.leader) {
@@ -114,9 +115,9 @@ impl Member {
                 let own = commands.iter().filter(|command| command.origin == self.config.origin());
                 own.for_each(|command| self.waiting.underway(command.sequence));
             }
-            // Not proposed: they wait for the next leader.
+            // Not proposed: consensus leads no more, of which we hear with its next messages, or is busy. They wait.
             Err(_) => {
-                self.leadership.leading = false;
+                self.commands_held = true;
                 commands.into_iter().rev().for_each(|command| self.inbox.push_front(command));
             }
         }
