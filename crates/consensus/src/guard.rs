@@ -21,10 +21,10 @@
 //! | `step` with an empty proposal, foreign protobuf bytes | propose, read index | `Message` has no such kinds |
 //! | `Storage` errors it does not expect | append response | `View` gives only those it expects |
 //!
-//! *Who may speak.* Responses count only from members. Requests (append, heartbeat, snapshot, vote) are taken also from
-//! a member that our configuration does not name: it may be ours that is old, and refusing the leader would keep it
-//! old for ever (Raft thesis, 4.1). That the sender belongs to the cluster is for the owner's handshake, which knows
-//! removed ids; `from` is what that handshake established.
+//! *Who may speak.* Responses count only from members. Requests (append, heartbeat, snapshot, vote) are taken also
+//! from a member that our configuration does not name: it may be ours that is old, and refusing the leader would keep
+//! it old for ever (Raft thesis, 4.1). That the sender belongs to the cluster is for the owner's handshake, which
+//! knows removed ids; `from` is what that handshake established.
 
 use raft::{RawNode, StateRole};
 

@@ -3,8 +3,8 @@
 //! The others can commit without the leader's disk, so the cluster seems to work, but the leader answers from its own
 //! apply, and it applies nothing that it has not written: every client waits. So when the oldest write is an
 //! election timeout old while a quorum has it without us, the leader hands over to the peer that is furthest, and
-//! if nobody took it within another election timeout, it steps down. It cannot win the next election: its vote requests
-//! wait for the same disk.
+//! if nobody took it within another election timeout, it steps down. It cannot win the next election: its vote
+//! requests wait for the same disk.
 
 use crate::{Consensus, Role};
 

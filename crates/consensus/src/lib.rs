@@ -23,9 +23,10 @@
 //! assert_eq!(applied.last().map(|entry| (entry.index, entry.term)), Some((index, term)));
 //! ```
 //!
-//! What to read: `start`, `node`, `propose` and `reads` (input), `ready` (output and completions), `writes` (which message waits for the disk),
-//! `guard` (what is checked before a message is stepped), `confirm` (linearizable reads), `view` (the log in memory),
-//! `hung_disk`, `inflight`, `timeout`, and `codec` with docs/internals/peer-messages.md for the bytes.
+//! What to read: `start`, `node`, `propose` and `reads` (input), `ready` (output and completions), `writes` (which
+//! message waits for the disk), `guard` (what is checked before a message is stepped), `confirm` (linearizable reads),
+//! `view` (the log in memory), `hung_disk`, `inflight`, `timeout`, and `codec` with docs/internals/peer-messages.md
+//! for the bytes.
 
 mod codec;
 mod conf;

@@ -111,8 +111,8 @@ impl Consensus {
         self.settle();
     }
 
-    /// Takes a message that came over the connection to `from`. An error means that no sound member sends this: count it
-    /// and disconnect.
+    /// Takes a message that came over the connection to `from`. An error means that no sound member sends this: count
+    /// it and disconnect.
     pub fn step(&mut self, from: u64, message: Message) -> Result<(), Rejected> {
         let verdict = guard::check(&self.node, from, &message, self.writes.log_under_way())?;
         if verdict == Verdict::Ignore {

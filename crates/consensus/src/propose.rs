@@ -13,8 +13,8 @@ pub const ENTRY_BYTES_MAX: usize = 1 << 30;
 
 impl Consensus {
     /// Proposes a batch of commands. Returns the index and term it gets; it is committed if and only if an entry with
-    /// both comes out committed. Another entry at that index, or a snapshot past it, means that its outcome is not known
-    /// here.
+    /// both comes out committed. Another entry at that index, or a snapshot past it, means that its outcome is not
+    /// known here.
     pub fn propose(&mut self, payload: Bytes) -> Result<(u64, u64), ProposeError> {
         if payload.is_empty() {
             return Err(ProposeError::Empty);

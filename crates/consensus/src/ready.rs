@@ -15,7 +15,8 @@ use crate::{Consensus, Entry, HardState, Message, Role, SnapshotMeta, convert};
 pub struct Ready {
     /// To be written, in the order of the readies, without waiting for earlier ones.
     pub write: Option<Write>,
-    /// To be sent now. [`crate::Body::Snapshot`] means: stream the snapshot that was offered, then report how it ended.
+    /// To be sent now. [`crate::Body::Snapshot`] means: stream the snapshot that was offered, then report how it
+    /// ended.
     pub messages: Vec<Message>,
     /// To be applied, in order. They are on our disk. Nothing after a conf change is applied before
     /// [`Consensus::apply_conf_change`].
@@ -214,10 +215,10 @@ impl Consensus {
         }
     }
 
-    /// A snapshot for `peer` is ready to be streamed. True if it leaves, as a [`crate::Body::Snapshot`] message in the next
-    /// ready: then keep the log from its index on until [`Consensus::report_snapshot`]. False if it is of no use, and may
-    /// be dropped: we do not lead, the peer is silent or caught up meanwhile or is already being sent one, or the
-    /// snapshot ends before our log begins or is not applied here. A peer that still needs one is named again.
+    /// A snapshot for `peer` is ready to be streamed. True if it leaves, as a [`crate::Body::Snapshot`] message in the
+    /// next ready: then keep the log from its index on until [`Consensus::report_snapshot`]. False if it is of no use,
+    /// and may be dropped: we do not lead, the peer is silent or caught up meanwhile or is already being sent one, or
+    /// the snapshot ends before our log begins or is not applied here. A peer that still needs one is named again.
     pub fn offer_snapshot(&mut self, peer: u64, snapshot: &SnapshotMeta) -> bool {
         let log = &self.node.raft.raft_log;
         let is_useful = self.is_leader()

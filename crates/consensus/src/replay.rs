@@ -9,8 +9,8 @@ use crate::view::View;
 use crate::{ConfChange, ConfState, convert};
 
 impl ConfState {
-    /// The configuration after `change`, by the very rules that a running node follows; an error if it does not fit and
-    /// has no effect.
+    /// The configuration after `change`, by the very rules that a running node follows; an error if it does not fit
+    /// and has no effect.
     pub fn after(&self, change: &ConfChange) -> Result<ConfState, String> {
         if let Some(flaw) = self.flaw() {
             return Err(flaw.to_owned());

@@ -86,8 +86,8 @@ impl Log {
         Some(self.hand_out(plan, Vec::new()).job)
     }
 
-    /// Ends the active segment early, so that what is in it can be relocated or freed; nothing happens if no entry is in
-    /// it. Costs a segment, so for those who ask for space, not for every day.
+    /// Ends the active segment early, so that what is in it can be relocated or freed; nothing happens if no entry is
+    /// in it. Costs a segment, so for those who ask for space, not for every day.
     pub fn roll_over(&mut self) -> Option<Append> {
         let last = self.segments.back()?;
         let is_used = self.active.is_some() && last.previous_index < self.index.last().index;

@@ -1,8 +1,8 @@
 //! The ready loop: what consensus decided, carried out in the one order that is safe.
 //!
-//! Consensus knows which of its messages promise something about the disk and holds them back; what is left to do here is to
-//! turn each write it wants into one write job, to tell it when that write is synced, and to send what it then releases.
-//! A hard state of which only the commit index is new costs no write of its own: it goes with the next one.
+//! Consensus knows which of its messages promise something about the disk and holds them back; what is left to do here
+//! is to turn each write it wants into one write job, to tell it when that write is synced, and to send what it then
+//! releases. A hard state of which only the commit index is new costs no write of its own: it goes with the next one.
 
 use std::collections::VecDeque;
 

@@ -1,8 +1,8 @@
 //! Committed entries into the store, in order, one batch at a time.
 //!
-//! Apply is a total function of the log: what a command asks for may be refused, but every member refuses it alike. The
-//! only thing that can hold it up is a damaged value that a compare needs: then the batch waits, untouched, until the value
-//! has been fetched from a peer.
+//! Apply is a total function of the log: what a command asks for may be refused, but every member refuses it alike.
+//! The only thing that can hold it up is a damaged value that a compare needs: then the batch waits, untouched, until
+//! the value has been fetched from a peer.
 //!
 //! Answers go to the callers of this very process, recognized by the origin each command carries.
 

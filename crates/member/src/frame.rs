@@ -18,8 +18,8 @@
 //!  12 entry answer  index u64 | term u64 | found u8 | kind u8 | checksum u32 of the entry | payload
 //! ```
 //!
-//! Forwarding is ours, not the consensus library's, so that a command is proposed at most once: a forwarded command whose
-//! fate is unknown is never sent again; one that was refused is known not to have been proposed.
+//! Forwarding is ours, not the consensus library's, so that a command is proposed at most once: a forwarded command
+//! whose fate is unknown is never sent again; one that was refused is known not to have been proposed.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 

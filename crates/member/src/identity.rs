@@ -1,12 +1,13 @@
-//! Member and cluster ids, computed as etcd computes them, so that `--initial-cluster` gives the same ids here and there.
+//! Member and cluster ids, computed as etcd computes them, so that `--initial-cluster` gives the same ids here and
+//! there.
 //!
 //! A member id is the first eight bytes, big-endian, of SHA-1 over its sorted peer URLs, the cluster token and, for a
 //! member added to a running cluster, the second it was added at. A cluster id is the same over its sorted member ids.
 
 use sha1::{Digest, Sha1};
 
-/// The id of a member. `added_at_s` (Unix seconds) is given for members added at run time, so that a member added again
-/// gets another id.
+/// The id of a member. `added_at_s` (Unix seconds) is given for members added at run time, so that a member added
+/// again gets another id.
 pub fn member_id(peer_urls: &[String], token: &str, added_at_s: Option<i64>) -> u64 {
     let mut urls = peer_urls.to_vec();
     urls.sort();

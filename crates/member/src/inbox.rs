@@ -8,14 +8,15 @@ use std::collections::VecDeque;
 
 use crate::batch::{Command, MAX_BYTES, MAX_COMMANDS, Origin};
 
-/// Batches proposed and not yet committed. One being written while the next one collects keeps the disk busy; more would
-/// only make each smaller.
+/// Batches proposed and not yet committed. One being written while the next one collects keeps the disk busy; more
+/// would only make each smaller.
 pub const MAX_IN_FLIGHT: usize = 2;
 
 /// Least time between two flushes while others are in flight, in nanoseconds: about three syncs of a prepared file.
 pub const PACE_NS: u64 = 300_000;
 
-/// Commands that may wait: six times the clients of our largest benchmark; beyond it the answer is "too many requests".
+/// Commands that may wait: six times the clients of our largest benchmark; beyond it the answer is "too many
+/// requests".
 pub const MAX_WAITING_COMMANDS: usize = 100_000;
 
 /// Bytes that may wait: what a leader may be asked to hold for clients that send large values all at once.

@@ -1,8 +1,8 @@
 //! What goes into a member and what comes out of it.
 //!
-//! Inputs are facts: a request arrived, a frame came in, a job is done, time has passed. Outputs are wishes: write this, send
-//! that, answer him. The member never carries out anything itself, so a simulator can deliver inputs in any order a real
-//! machine could, and a test can read what would have happened.
+//! Inputs are facts: a request arrived, a frame came in, a job is done, time has passed. Outputs are wishes: write
+//! this, send that, answer him. The member never carries out anything itself, so a simulator can deliver inputs in any
+//! order a real machine could, and a test can read what would have happened.
 
 use bytes::Bytes;
 

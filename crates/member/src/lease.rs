@@ -1,14 +1,15 @@
 //! The leader's clock over leases: who runs out when, and what is recorded of it in the log.
 //!
 //! The store replicates which leases exist; only the leader watches time, and only from the moment it has applied an
-//! entry of its own term. It then gives every lease its full TTL again, except those whose remainder is recorded in the
-//! log. A keep-alive moves a deadline without touching the log, so it is acknowledged only after a confirm round: a
-//! deposed leader cannot acknowledge one that its successor does not honour.
+//! entry of its own term. It then gives every lease its full TTL again, except those whose remainder is recorded in
+//! the log. A keep-alive moves a deadline without touching the log, so it is acknowledged only after a confirm round:
+//! a deposed leader cannot acknowledge one that its successor does not honour.
 //!
-//! A lease that ran out is proposed for expiry together with the leader's term ([`Expiry`]); apply ignores it in an entry
-//! of another term. Until its outcome is applied, keep-alives on it wait.
+//! A lease that ran out is proposed for expiry together with the leader's term ([`Expiry`]); apply ignores it in an
+//! entry of another term. Until its outcome is applied, keep-alives on it wait.
 //!
-//! Cost: a keep-alive is one map update; a deadline is looked at only when it comes up, and put back when it had moved.
+//! Cost: a keep-alive is one map update; a deadline is looked at only when it comes up, and put back when it had
+//! moved.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};

@@ -1,9 +1,9 @@
 //! One member as a state machine: [`Input`] in, [`Output`] out.
 //!
-//! A [`Member`] ties `log`, `store` and `consensus` together and decides everything a member decides: what to write, what
-//! to send, whom to answer, when to campaign, when a lease has run out, when to write a checkpoint. It does none of it:
-//! jobs, frames and answers come out as data, and what became of them comes in again. Time is an argument. So the same
-//! code runs on threads and sockets in `server` and, thousands of times faster, in the simulator.
+//! A [`Member`] ties `log`, `store` and `consensus` together and decides everything a member decides: what to write,
+//! what to send, whom to answer, when to campaign, when a lease has run out, when to write a checkpoint. It does none
+//! of it: jobs, frames and answers come out as data, and what became of them comes in again. Time is an argument. So
+//! the same code runs on threads and sockets in `server` and, thousands of times faster, in the simulator.
 //!
 //! ```text
 //! loop {

@@ -1,8 +1,8 @@
 //! The member: one loop, one order.
 //!
 //! [`Member::handle`] takes in what happened; [`Member::drive`] then decides everything that follows from it, in this
-//! order: time, commands and reads that may start, what consensus made of it (persist, send, apply), upkeep. Each duty has
-//! a file of its own, as an `impl Member` over the state it needs:
+//! order: time, commands and reads that may start, what consensus made of it (persist, send, apply), upkeep. Each duty
+//! has a file of its own, as an `impl Member` over the state it needs:
 //!
 //! | file | duty |
 //! |---|---|

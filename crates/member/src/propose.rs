@@ -1,8 +1,8 @@
 //! Commands on their way to agreement: admission, batching, forwarding.
 //!
-//! A command is proposed at most once. It waits in the inbox until this member leads (then it goes into a batch) or knows
-//! a leader (then it is forwarded, in one frame with all others that wait). Once it left the inbox its fate is open, and
-//! it is never sent again unless the leader said that it refused it.
+//! A command is proposed at most once. It waits in the inbox until this member leads (then it goes into a batch) or
+//! knows a leader (then it is forwarded, in one frame with all others that wait). Once it left the inbox its fate is
+//! open, and it is never sent again unless the leader said that it refused it.
 
 use bytes::Bytes;
 

@@ -1,7 +1,8 @@
 //! What a member says of itself through the log once it takes part: name, client URLs and incarnation.
 //!
-//! The first incarnation published under a member id is bound to it for good. A directory that was wiped comes back with
-//! another one, and its handshakes are refused: it must be removed and added again, because it may have forgotten a vote.
+//! The first incarnation published under a member id is bound to it for good. A directory that was wiped comes back
+//! with another one, and its handshakes are refused: it must be removed and added again, because it may have forgotten
+//! a vote.
 //!
 //! ```text
 //! member id u64 | incarnation u64 | strings u16 | then each: length u16, UTF-8 bytes   (the name, then client URLs)

@@ -1,9 +1,9 @@
 //! Linearizable reads and lease renewals: everything that waits for proof that the leader still leads.
 //!
-//! A leader proves it with a *confirm round* (in `consensus`): it notes its commit index, asks a quorum whether its term is
-//! still theirs, and everybody who arrived before the round began is released at that index. A follower asks the leader
-//! for a read index in the same way, one question for all who wait. Released readers then wait until that index is
-//! applied here.
+//! A leader proves it with a *confirm round* (in `consensus`): it notes its commit index, asks a quorum whether its
+//! term is still theirs, and everybody who arrived before the round began is released at that index. A follower asks
+//! the leader for a read index in the same way, one question for all who wait. Released readers then wait until that
+//! index is applied here.
 //!
 //! Readers never get lost: when the leader changes or a question goes unanswered they return to the front of the queue
 //! and are asked for again; a reader that waited too long is answered by the table of deadlines, not here.
@@ -13,8 +13,8 @@ use std::collections::{BTreeMap, VecDeque};
 /// A follower asks again when the leader has not answered after this long, in nanoseconds.
 const RETRY_NS: u64 = 500_000_000;
 
-/// While this many readers or more share a round, the next one starts no sooner than [`crate::inbox::PACE_NS`] after it:
-/// below, latency matters more than the messages saved.
+/// While this many readers or more share a round, the next one starts no sooner than [`crate::inbox::PACE_NS`] after
+/// it: below, latency matters more than the messages saved.
 const PACED_FROM: usize = 16;
 
 /// Who waits.
@@ -150,7 +150,8 @@ impl Reads {
         theirs
     }
 
-    /// Takes the lease questions of this member's clients out of the queue: on a follower they go to the leader one by one.
+    /// Takes the lease questions of this member's clients out of the queue: on a follower they go to the leader one by
+    /// one.
     pub(crate) fn take_local_leases(&mut self) -> Vec<LeaseReader> {
         let mut leases = Vec::new();
         self.arrived.retain(|reader| match reader {

@@ -1,12 +1,12 @@
 //! Space given back without a pause: live values leave files that hold little else, and checkpoints let the files go.
 //!
-//! One file at a time and in small steps: its references are looked for a few keys at a time, a job copies the values, the
-//! references are switched a few at a time. Then a checkpoint that begins after the switch makes the old file superfluous;
-//! the log knows when nobody can be reading from it any more. History that is not compacted is referenced, so a file
-//! above the compaction watermark holds little garbage and is left alone.
+//! One file at a time and in small steps: its references are looked for a few keys at a time, a job copies the values,
+//! the references are switched a few at a time. Then a checkpoint that begins after the switch makes the old file
+//! superfluous; the log knows when nobody can be reading from it any more. History that is not compacted is
+//! referenced, so a file above the compaction watermark holds little garbage and is left alone.
 //!
-//! *Eager*, after a client asked to defragment, means: every file with garbage worth the copy, the segment being written
-//! and entries kept for followers included, until nothing is left to gain.
+//! *Eager*, after a client asked to defragment, means: every file with garbage worth the copy, the segment being
+//! written and entries kept for followers included, until nothing is left to gain.
 
 use std::collections::BTreeMap;
 
@@ -39,8 +39,8 @@ const JOB_VALUES: usize = 20_000;
 /// Bytes of values moved by one job, unless a single one is larger.
 const JOB_BYTES: u64 = 32 << 20;
 
-/// An eager follower waits this long behind its checkpoint before it forgets the entries there, in nanoseconds: it cannot
-/// know what the others have, but whoever is well has them by then, should this member lead.
+/// An eager follower waits this long behind its checkpoint before it forgets the entries there, in nanoseconds: it
+/// cannot know what the others have, but whoever is well has them by then, should this member lead.
 const CATCH_UP_NS: u64 = 1_000_000_000;
 
 /// What the relocator is at.

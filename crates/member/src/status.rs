@@ -1,7 +1,7 @@
 //! What others may look at while the member decides: a handful of numbers, each true on its own.
 //!
-//! Readers on other threads see each number at some recent moment, not all at the same one. What must be consistent goes
-//! through the member.
+//! Readers on other threads see each number at some recent moment, not all at the same one. What must be consistent
+//! goes through the member.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

@@ -1,5 +1,5 @@
-//! What keeps a member small and quick to restart: checkpoints, truncation of the log, purging of compacted history, files
-//! prepared and given back, seals; and the comparison of state hashes with the peers.
+//! What keeps a member small and quick to restart: checkpoints, truncation of the log, purging of compacted history,
+//! files prepared and given back, seals; and the comparison of state hashes with the peers.
 //!
 //! Nothing here is urgent: each call does one small step, long work goes to the background thread.
 

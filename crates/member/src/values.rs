@@ -1,7 +1,7 @@
 //! The log as the store's place of values.
 //!
-//! A read pins the log for its own duration. Whoever looks a reference up first must hold a pin from before the look-up, or
-//! the file could be given back in between.
+//! A read pins the log for its own duration. Whoever looks a reference up first must hold a pin from before the
+//! look-up, or the file could be given back in between.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -10,8 +10,8 @@ use bytes::Bytes;
 use log::{ReadError, Reader, Stored};
 use store::{Damaged, ValueRef, Values};
 
-/// Places remembered whose values were healed elsewhere. Replies, pieces of lists and events that were made before still
-/// name the old ones; each lives for seconds.
+/// Places remembered whose values were healed elsewhere. Replies, pieces of lists and events that were made before
+/// still name the old ones; each lives for seconds.
 const HEALED_MAX: usize = 4_096;
 
 /// Reads values from the log and keeps its count of references.

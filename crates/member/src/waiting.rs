@@ -1,8 +1,8 @@
 //! Callers who wait: which sequence numbers still owe an answer, and until when.
 //!
 //! Every request of this process that is answered later (a command, a linearizable read, a question to the leader) is
-//! registered here under the token its caller chose. Deadlines grow with registration because all requests wait equally
-//! long, so the oldest ones are found at the front; no timer per request is needed.
+//! registered here under the token its caller chose. Deadlines grow with registration because all requests wait
+//! equally long, so the oldest ones are found at the front; no timer per request is needed.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -1,12 +1,13 @@
 //! When the server compacts by itself, by etcd's rules.
 //!
-//! A pure state machine: the owner calls [`Schedule::observe`] with the time and the current revision, at least as often
-//! as [`Schedule::interval`] says, compacts what comes back, and reports success with [`Schedule::compacted`]. Every member
-//! observes, so that a new leader knows the past; only the leader compacts, the others drop what comes back.
+//! A pure state machine: the owner calls [`Schedule::observe`] with the time and the current revision, at least as
+//! often as [`Schedule::interval`] says, compacts what comes back, and reports success with [`Schedule::compacted`].
+//! Every member observes, so that a new leader knows the past; only the leader compacts, the others drop what comes
+//! back.
 //!
-//! *Periodic*, retention P: revisions are sampled ten times in the smaller of P and an hour, and the sample that is P old
-//! is compacted: first when P has passed, then every P or every hour, whichever is shorter. *Revision*, retention N: every
-//! five minutes everything but the newest N revisions goes.
+//! *Periodic*, retention P: revisions are sampled ten times in the smaller of P and an hour, and the sample that is P
+//! old is compacted: first when P has passed, then every P or every hour, whichever is shorter. *Revision*, retention
+//! N: every five minutes everything but the newest N revisions goes.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! One member as a process: flags, threads, gRPC and HTTP, metrics, shutdown.
 //!
-//! `main` is a table of contents: parse the flags, open the member, connect its peers, listen, decide until a signal, drain.
-//! What a member *decides* is in the crate `member`; here it is given time, threads, sockets and a disk.
+//! `main` is a table of contents: parse the flags, open the member, connect its peers, listen, decide until a signal,
+//! drain. What a member *decides* is in the crate `member`; here it is given time, threads, sockets and a disk.
 
 pub mod auto_compaction;
 mod compactor;

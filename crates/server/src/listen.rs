@@ -1,7 +1,7 @@
 //! Opening the listening sockets of a member.
 //!
-//! All or nothing: when one URL cannot be bound, those bound before are closed with the error. Sockets come back ready for
-//! an asynchronous runtime (non-blocking), in the order of their URLs.
+//! All or nothing: when one URL cannot be bound, those bound before are closed with the error. Sockets come back ready
+//! for an asynchronous runtime (non-blocking), in the order of their URLs.
 
 use std::fmt;
 use std::io;

@@ -5,9 +5,9 @@
 //! 2026-11-20T11:50:12.417843Z  info  src/node.rs:42  ready to serve client requests  {"member":"a1"}
 //! ```
 //!
-//! A line is handed to each output in one write, so lines of several threads never mix. An output that cannot be written
-//! is skipped: a full disk must not stop a member that could still serve. Our own crates log at the level asked for, the
-//! libraries below them only warnings: nobody who sets `debug` wants every HTTP/2 frame.
+//! A line is handed to each output in one write, so lines of several threads never mix. An output that cannot be
+//! written is skipped: a full disk must not stop a member that could still serve. Our own crates log at the level
+//! asked for, the libraries below them only warnings: nobody who sets `debug` wants every HTTP/2 frame.
 
 mod line;
 mod output;

@@ -1,7 +1,7 @@
 //! What the services share: this process's view of its member, and the way to ask it for something.
 //!
-//! A handler never touches the member. It reads the store through its reader, opens streams on the watch hub, and sends
-//! everything else to the deciding thread, waiting for the answer on a channel of its own.
+//! A handler never touches the member. It reads the store through its reader, opens streams on the watch hub, and
+//! sends everything else to the deciding thread, waiting for the answer on a channel of its own.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

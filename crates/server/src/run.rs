@@ -255,8 +255,8 @@ fn bind(flag: &'static str, urls: &[Url], config: &Config) -> Result<Vec<Listene
     Ok(listeners)
 }
 
-/// Serves clients from when the cluster knows this member as it is now; until then they wait to be accepted. As with etcd,
-/// nobody is told of a member without a name.
+/// Serves clients from when the cluster knows this member as it is now; until then they wait to be accepted. As with
+/// etcd, nobody is told of a member without a name.
 async fn once_ready(
     mut ready: watch::Receiver<bool>,
     stop: CancellationToken,

@@ -1,7 +1,7 @@
 //! RPC workers: one thread a core, each with a runtime of its own.
 //!
-//! A connection stays on the worker it was given to, so nothing it does crosses threads but what it asks of the member,
-//! and that goes over the worker's desk.
+//! A connection stays on the worker it was given to, so nothing it does crosses threads but what it asks of the
+//! member, and that goes over the worker's desk.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -50,8 +50,9 @@ impl Store {
         Ok(Store::over(shared))
     }
 
-    /// Replaces the whole state by a restored one, releasing all references held before. Readers see it at once; a read
-    /// in progress goes on in the new state, and a checkpoint being written ends without its end: it cannot be restored.
+    /// Replaces the whole state by a restored one, releasing all references held before. Readers see it at once; a
+    /// read in progress goes on in the new state, and a checkpoint being written ends without its end: it cannot be
+    /// restored.
     pub fn install(&mut self, restored: Restored) {
         let Restored { mut state } = restored;
         checkpoint::retain_all(&state, &*self.shared.values);

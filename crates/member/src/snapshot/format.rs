@@ -1,5 +1,5 @@
-//! The bytes of a snapshot stream: a header when it is opened, then items. `docs/internals/snapshot-stream.md` has them
-//! all.
+//! The bytes of a snapshot stream: a header when it is opened, then items. `docs/internals/snapshot-stream.md` has
+//! them all.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 

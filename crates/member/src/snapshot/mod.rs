@@ -49,8 +49,8 @@ pub(crate) struct Snapshots {
     held: Vec<Write>,
 }
 
-/// Entries kept for a snapshot, running or just sent, beyond what is kept anyway. A transfer during which more than this is written is
-/// better begun again than paid for with a log without end.
+/// Entries kept for a snapshot, running or just sent, beyond what is kept anyway. A transfer during which more than
+/// this is written is better begun again than paid for with a log without end.
 const KEEP_ENTRIES: u64 = 1_000_000;
 
 impl Snapshots {

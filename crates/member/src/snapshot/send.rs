@@ -11,8 +11,8 @@ use super::format::{ItemKind, ItemWriter, StreamId, VALUE_HEAD_BYTES, encode_hea
 use crate::io::{Notice, Output, SnapshotEvent};
 use crate::member::Member;
 
-/// Bytes already given that are kept, so that a broken stream can go on where its receiver stands: more than the socket
-/// buffers of both sides hold. A receiver further behind gets a new snapshot.
+/// Bytes already given that are kept, so that a broken stream can go on where its receiver stands: more than the
+/// socket buffers of both sides hold. A receiver further behind gets a new snapshot.
 pub const RESUME_BYTES: usize = 16 << 20;
 
 /// Snapshots sent at a time: each pins files and history. Other peers are named again and wait their turn.

@@ -9,11 +9,11 @@
 //! ```
 //!
 //! One table ([`table`]) drives all three sources, the help text and the tests. A flag outranks its variable; a
-//! configuration file replaces both. What etcd knows and Stele cannot do is refused when ignoring it would weaken security
-//! or behave differently, and noted otherwise. Nothing here touches the network or the data directory.
+//! configuration file replaces both. What etcd knows and Stele cannot do is refused when ignoring it would weaken
+//! security or behave differently, and noted otherwise. Nothing here touches the network or the data directory.
 //!
-//! What must be equal on all members of a cluster: `cluster.token`, `cluster.initial` (at the start), `limits.max_txn_ops`
-//! and the timing of elections. All else may differ.
+//! What must be equal on all members of a cluster: `cluster.token`, `cluster.initial` (at the start),
+//! `limits.max_txn_ops` and the timing of elections. All else may differ.
 
 mod bootstrap;
 mod build;

@@ -1,6 +1,7 @@
 //! URLs of members: where to listen and what to advertise.
 //!
-//! Their text is identity: a member's id is computed from its peer URLs as written, so a URL is kept as it came, trimmed.
+//! Their text is identity: a member's id is computed from its peer URLs as written, so a URL is kept as it came,
+//! trimmed.
 
 use std::fmt;
 

@@ -1,9 +1,9 @@
 //! Desks: where requests leave for the deciding thread together, and answers come back together.
 //!
-//! Each RPC worker has a desk. A request is laid on it, and a task of that worker carries all that lie there to the mailbox
-//! in one go; the deciding thread puts all answers for a desk onto it in one go, and another task hands them out. So a
-//! thousand requests cost a few wake-ups between threads instead of two thousand; within a worker waking is a queue
-//! operation. The low bits of a token say which desk its answer belongs to.
+//! Each RPC worker has a desk. A request is laid on it, and a task of that worker carries all that lie there to the
+//! mailbox in one go; the deciding thread puts all answers for a desk onto it in one go, and another task hands them
+//! out. So a thousand requests cost a few wake-ups between threads instead of two thousand; within a worker waking is
+//! a queue operation. The low bits of a token say which desk its answer belongs to.
 //!
 //! Threads without a desk of their own use the first one.
 

@@ -1,7 +1,7 @@
 //! How everybody talks to the deciding thread: a list that is handed over whole.
 //!
-//! Senders append under a short lock and wake the thread only when it sleeps, so that under load many requests cost one
-//! wake-up. The list has no limit of its own: clients are limited by admission before they send, peers by what the
+//! Senders append under a short lock and wake the thread only when it sleeps, so that under load many requests cost
+//! one wake-up. The list has no limit of its own: clients are limited by admission before they send, peers by what the
 //! transport lets them have in flight.
 
 use std::time::Duration;

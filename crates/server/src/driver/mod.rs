@@ -7,7 +7,8 @@
 //! ```
 //!
 //! The deciding thread owns the [`member::Member`]. It drains its mailbox completely, lets the member decide once, and
-//! carries out what comes back; it never waits for a disk or a socket. Everything it hears, it hears through the mailbox.
+//! carries out what comes back; it never waits for a disk or a socket. Everything it hears, it hears through the
+//! mailbox.
 
 mod clock;
 mod decide;

@@ -1,7 +1,7 @@
 //! Who may speak HTTP to the client URLs: hosts, origins, and the old name of the gateway.
 //!
-//! A page of any origin can make a browser talk to `localhost` under a name of its own (DNS rebinding); the list of host
-//! names closes that. It guards connections in the clear only: TLS proves the name.
+//! A page of any origin can make a browser talk to `localhost` under a name of its own (DNS rebinding); the list of
+//! host names closes that. It guards connections in the clear only: TLS proves the name.
 
 use std::sync::Arc;
 

@@ -1,7 +1,8 @@
 //! The HTTP/1 endpoints beside gRPC: health, version, metrics, and what other members' tools ask the peer port.
 //!
 //! Paths, bodies, content types and refusals are etcd's; `tests/contract/http-endpoints.txt` holds them and
-//! `tests.rs` checks each line. The routers know the member only as [`Health`]; who listens, TLS and gRPC are not theirs.
+//! `tests.rs` checks each line. The routers know the member only as [`Health`]; who listens, TLS and gRPC are not
+//! theirs.
 //!
 //! | router | for |
 //! |---|---|

@@ -1,5 +1,5 @@
-//! The peer port's HTTP side: who the members are, a probe, hashes. etcd's own peer protocol is refused, so that an etcd
-//! member that was pointed here by mistake is told so in its own words.
+//! The peer port's HTTP side: who the members are, a probe, hashes. etcd's own peer protocol is refused, so that an
+//! etcd member that was pointed here by mistake is told so in its own words.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -71,7 +71,8 @@ impl Grpc {
         })
     }
 
-    /// The counters of the method with this path, such as [`api::methods::KV_PUT`]. From then on it is shown, with zeros.
+    /// The counters of the method with this path, such as [`api::methods::KV_PUT`]. From then on it is shown, with
+    /// zeros.
     pub fn method(&self, path: &str) -> GrpcMethod {
         let (service, method) = path.trim_start_matches('/').split_once('/').unwrap_or(("unknown", path));
         let labels = [kind(method), service, method];

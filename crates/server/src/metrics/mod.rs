@@ -1,9 +1,11 @@
-//! What Prometheus reads: etcd's metric names, types, labels and buckets, so that its dashboards and alerts go on working.
+//! What Prometheus reads: etcd's metric names, types, labels and buckets, so that its dashboards and alerts go on
+//! working.
 //!
 //! Two kinds of values meet here. What happens often is *counted where it happens*, through handles whose labels were
 //! resolved once ([`GrpcMethod`], [`Outcomes`]): an atomic addition, no lookup. What is a state is *asked for when
-//! somebody looks*: [`Metrics::render`] takes [`Gauges`] from a [`Source`]. Metrics of parts Stele does not have (bbolt,
-//! the v2 store, the Go runtime) are absent; `docs/compat.md` lists them, and a test holds that list to the contract.
+//! somebody looks*: [`Metrics::render`] takes [`Gauges`] from a [`Source`]. Metrics of parts Stele does not have
+//! (bbolt, the v2 store, the Go runtime) are absent; `docs/compat.md` lists them, and a test holds that list to the
+//! contract.
 
 mod events;
 mod gauges;

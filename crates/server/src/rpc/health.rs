@@ -1,5 +1,5 @@
-//! gRPC's own health service, which probes ask. As with etcd it knows one service, the empty name, and that one serves for
-//! as long as anybody is let in; `/health` and `/readyz` say more.
+//! gRPC's own health service, which probes ask. As with etcd it knows one service, the empty name, and that one serves
+//! for as long as anybody is let in; `/health` and `/readyz` say more.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! The gRPC services: bytes in, bytes out, over tonic.
 //!
-//! [`dispatch`] maps a path to a handler; [`raw`] is the codec that leaves messages encoded; the other modules hold one
-//! service each. A handler gets the shared [`crate::node::Node`], what the call's metadata said ([`Call`]) and the request's
-//! bytes. None of them knows HTTP/2 or tonic's body types, so the layer below can be exchanged.
+//! [`dispatch`] maps a path to a handler; [`raw`] is the codec that leaves messages encoded; the other modules hold
+//! one service each. A handler gets the shared [`crate::node::Node`], what the call's metadata said ([`Call`]) and the
+//! request's bytes. None of them knows HTTP/2 or tonic's body types, so the layer below can be exchanged.
 
 mod cluster;
 mod counted;
@@ -74,8 +74,8 @@ fn decode<M: prost::Message + Default>(body: Bytes) -> Result<M, Failure> {
     M::decode(body).map_err(|error| Failure::undecodable(&error))
 }
 
-/// Completes, with the error to end the stream with, when there has been no leader for a while and the call asked to be
-/// told.
+/// Completes, with the error to end the stream with, when there has been no leader for a while and the call asked to
+/// be told.
 async fn leader_lost(node: &Node, call: &Call) -> Failure {
     if !call.require_leader {
         std::future::pending::<()>().await;

@@ -1,7 +1,7 @@
 //! A gRPC codec that moves bytes: requests come in as they were sent, responses go out as pieces.
 //!
-//! A request's own bytes are what the log keeps, so they are handed on undecoded; a response is often a small header before
-//! bytes that many clients share, so it is a list of pieces that are joined only in the send buffer.
+//! A request's own bytes are what the log keeps, so they are handed on undecoded; a response is often a small header
+//! before bytes that many clients share, so it is a list of pieces that are joined only in the send buffer.
 
 use bytes::{Buf, BufMut, Bytes};
 use tonic::Status;

@@ -1,7 +1,7 @@
 //! The two halves of a streaming call: requests to pull, responses to push.
 //!
-//! Responses go through a channel with room for a few messages only: a client that does not read stops its handler, not the
-//! server's memory.
+//! Responses go through a channel with room for a few messages only: a client that does not read stops its handler,
+//! not the server's memory.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};

@@ -59,8 +59,8 @@ pub(crate) fn restore<C: AsRef<[u8]>>(chunks: impl IntoIterator<Item = C>) -> Re
     restoring.finish().map(|restored| restored.state)
 }
 
-/// A state being rebuilt as the chunks of a checkpoint arrive: a base, then any number of deltas. It knows no store, so
-/// it may be done anywhere, and what comes of it be given to [`Store::install`](crate::Store::install).
+/// A state being rebuilt as the chunks of a checkpoint arrive: a base, then any number of deltas. It knows no store,
+/// so it may be done anywhere, and what comes of it be given to [`Store::install`](crate::Store::install).
 #[derive(Default)]
 pub struct Restoration {
     frames: Frames,
