@@ -199,7 +199,6 @@ fn connect(opened: &Opened, mailbox: &Arc<Mailbox>, node: &Arc<Node>) -> Result<
     let local = Identity { cluster_id, member_id, incarnation };
     let wiped = |refusal: &transport::Refusal| {
         tracing::error!(reason = %refusal, "the cluster refuses this member");
-        eprintln!("stele: {refusal}");
         std::process::exit(1);
     };
     let arrivals = Arc::new(Arrivals::new(mailbox.clone(), wiped));
