@@ -14,6 +14,8 @@ use member::{Answer, Input, Proposal, Status};
 use store::watch::Hub;
 use store::{Damaged, HashKvReply, Outcome, Reader, Values};
 
+use tokio::sync::{Semaphore, SemaphorePermit};
+
 use crate::driver::{Desks, Mailbox};
 use crate::metrics::Metrics;
 
@@ -48,6 +50,37 @@ pub(crate) struct Node {
     pub(crate) mailbox: Arc<Mailbox>,
     pub(crate) desks: Arc<Desks>,
     pub(crate) lease_ids: LeaseIds,
+    pub(crate) admission: Admission,
+}
+
+/// Bytes of large commands that may be on their way at once. Clients that send more wait their turn here, instead of
+/// having everybody's time run out at the disk.
+const MAX_LARGE_BYTES: usize = 64 << 20;
+
+/// Commands from this size on count as large; smaller ones are limited by their number alone.
+const LARGE_BYTES: usize = 64 << 10;
+
+/// Lets large commands in, a bounded number of bytes at a time, first come first served.
+pub(crate) struct Admission {
+    kilobytes: Semaphore,
+}
+
+impl Default for Admission {
+    fn default() -> Admission {
+        Admission { kilobytes: Semaphore::new(MAX_LARGE_BYTES >> 10) }
+    }
+}
+
+impl Admission {
+    /// Waits until a command of this size may go; it counts until the permit is dropped.
+    async fn admit(&self, bytes: usize) -> Option<SemaphorePermit<'_>> {
+        if bytes < LARGE_BYTES {
+            return None;
+        }
+        let kilobytes = (bytes >> 10).min(MAX_LARGE_BYTES >> 10) as u32;
+        // The semaphore is never closed.
+        self.kilobytes.acquire_many(kilobytes).await.ok()
+    }
 }
 
 impl Node {
@@ -113,6 +146,7 @@ impl Node {
     /// # Errors
     /// That of the store, or why there was no agreement.
     pub(crate) async fn propose(&self, kind: Kind, body: Bytes) -> Outcome {
+        let _admitted = self.admission.admit(body.len()).await;
         let answer = self.ask(|token| Input::Propose(Proposal { token, kind, body })).await?;
         match answer {
             Answer::Applied(outcome) => outcome,

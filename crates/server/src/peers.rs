@@ -75,8 +75,13 @@ impl Arrivals {
 }
 
 impl Inbound for Arrivals {
-    fn frame(&self, from: u64, _class: Class, bytes: Bytes) {
-        self.mailbox.send(Input::Frame { from, bytes });
+    fn frame(&self, from: u64, class: Class, bytes: Bytes) {
+        let len = bytes.len();
+        let input = Input::Frame { from, bytes };
+        match class {
+            Class::Control => self.mailbox.send(input),
+            Class::Bulk => self.mailbox.send_bulk(input, len),
+        }
     }
 
     fn up(&self, peer: u64, class: Class) {
