@@ -10,6 +10,7 @@ use bytes::Bytes;
 
 use crate::data_segment::{DataFile, DataWriter};
 use crate::error::{JobError, ReadError};
+use crate::header::HEADER_BYTES;
 use crate::log::Log;
 use crate::prepare::Workshop;
 use crate::reader::{Pin, Shelf};
@@ -82,7 +83,11 @@ impl Log {
         let mut candidates: Vec<Candidate> = files
             .filter(|file| !needed.contains(&file.number) && !self.young.contains(&file.number))
             .map(|file| Candidate { file: file.number, live_bytes: file.live(), file_bytes: file.recorded() })
-            .filter(|file| file.live_bytes > 0 && file.live_bytes * 100 <= file.file_bytes * percent)
+            // A copy has a header too: without counting it, a file of few bytes would be copied for ever.
+            .filter(|file| {
+                let bytes = file.file_bytes.saturating_sub(HEADER_BYTES);
+                file.live_bytes > 0 && file.live_bytes * 100 <= bytes * percent
+            })
             .collect();
         candidates.sort_by_key(|file| (file.live_bytes, file.file));
         candidates

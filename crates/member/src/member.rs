@@ -158,11 +158,16 @@ impl Member {
 
     /// When [`Member::drive`] must run next although nothing happens.
     pub fn next_due_ns(&self) -> Option<u64> {
-        let may_propose = self.leadership.leading && !self.commands_held && !self.inbox.is_empty();
+        // What waits for a leader, or for the end of a transfer, waits for a message or a tick, not for time alone.
+        let leads = self.leadership.leading && self.transfer.is_none();
+        let may_propose = leads && !self.commands_held && !self.inbox.is_empty();
         let pace = may_propose.then(|| self.pace.ready_at_ns()).flatten();
-        let lease = self.leases.next_due_ns();
-        let duties = [self.upkeep.next_due_ns(), self.reclaim.next_due_ns(), self.healing.next_due_ns()];
-        [Some(self.next_tick_ns), pace, self.reads.next_due_ns(), lease]
+        let reads = self.reads.next_due_ns(self.leadership.leading && self.leases.active);
+        let lease = if self.transfer.is_none() { self.leases.next_due_ns() } else { None };
+        let may_reclaim = !self.snapshots.is_installing() && !self.upkeep.is_stopping();
+        let reclaim = if may_reclaim { self.reclaim.next_due_ns() } else { None };
+        let duties = [self.upkeep.next_due_ns(), reclaim, self.healing.next_due_ns()];
+        [Some(self.next_tick_ns), pace, reads, lease]
             .into_iter()
             .chain(duties)
             .flatten()

@@ -76,12 +76,12 @@ impl Reads {
         self.waiting() && self.confirming.is_empty() && now_ns >= self.not_before_ns()
     }
 
-    /// When pacing lets the next round begin, if it is pacing alone that holds it back.
-    pub(crate) fn next_due_ns(&self) -> Option<u64> {
+    /// When a question is asked again or, where rounds may begin, when pacing lets the next one begin.
+    pub(crate) fn next_due_ns(&self, rounds_may_begin: bool) -> Option<u64> {
         if let Some(asked) = &self.asked {
             return Some(asked.at_ns + RETRY_NS);
         }
-        (self.waiting() && self.confirming.is_empty()).then(|| self.not_before_ns())
+        (rounds_may_begin && self.waiting() && self.confirming.is_empty()).then(|| self.not_before_ns())
     }
 
     fn not_before_ns(&self) -> u64 {

@@ -73,6 +73,13 @@ impl Default for State {
 }
 
 impl State {
+    /// How far a purge that is not done yet has come: what lies below is dropped, and the files of dropped values
+    /// may be gone. [`State::purged`] when none is under way.
+    pub(crate) fn purging(&self) -> i64 {
+        let next = self.index.log().front().map_or(self.compacted, |entry| entry.revision.main);
+        self.purged.max(next.min(self.compacted))
+    }
+
     /// The state hash, see [`crate::hash`].
     pub(crate) fn hash(&self) -> u64 {
         let mut sum = self.key_hash.wrapping_add(self.lessor.hash());

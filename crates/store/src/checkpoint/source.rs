@@ -227,7 +227,7 @@ fn header(state: &State, kind: CheckpointKind, baseline: Option<Baseline>) -> By
     for number in [state.applied.index, state.applied.term, baseline.index, baseline.term] {
         body.extend_from_slice(&number.to_le_bytes());
     }
-    for number in [state.revision, state.compacted, state.purged] {
+    for number in [state.revision, state.compacted, state.purging()] {
         body.extend_from_slice(&number.to_le_bytes());
     }
     body.extend_from_slice(&state.hash().to_le_bytes());

@@ -281,6 +281,29 @@ fn a_delta_takes_away_what_purging_took() {
     assert_eq!(reader.range(&at_compaction).unwrap().count, 0);
 }
 
+/// A half-finished purge had dropped values whose files were then given back, and the chain still named them.
+#[test]
+fn a_delta_does_not_bring_back_values_that_purging_dropped() {
+    let mut bench = Bench::new();
+    bench.put("k", "1");
+    bench.put("k", "2");
+    let mut chain = base(&mut bench);
+    for value in ["3", "4", "5", "6"] {
+        bench.put("other", value);
+    }
+    bench.compact(6).unwrap();
+    assert!(!bench.store.purge_step(3), "the purge is not through");
+    let places = |bench: &Bench| -> Vec<u64> {
+        let held = bench.values.references().into_iter().filter(|(_, count)| *count > 0);
+        held.map(|(place, _)| place).collect()
+    };
+    let held = places(&bench);
+    chain.extend(bench.store.begin_checkpoint(CheckpointKind::Delta));
+    let _restored = restore_bench(&bench, &chain).unwrap();
+    let named = places(&bench);
+    assert!(named.iter().all(|place| held.contains(place)), "{named:?} are not all among {held:?}");
+}
+
 #[test]
 fn a_snapshot_leaves_the_chain_alone() {
     let mut bench = rich();

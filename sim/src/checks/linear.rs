@@ -1,0 +1,300 @@
+//! Strict serializability. The store orders all writes by revision, so there is nothing to search for: every acknowledged
+//! request must have done and answered exactly what the model does at its revision; revisions respect real time; a read
+//! sees everything acknowledged before it began; a request of unknown outcome took effect once, wholly, or not at all.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::etcdserverpb as pb;
+use bytes::Bytes;
+use store::Response;
+
+use super::history::History;
+use super::model::{Change, Replay};
+use crate::clients::Op;
+use crate::report::Violation;
+
+const CHECK: &str = "strict serializability";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    /// Open, perhaps for ever.
+    Open,
+    /// Certainly without effect.
+    Refused,
+    /// Acknowledged.
+    Acknowledged,
+}
+
+#[derive(Debug)]
+struct Write {
+    op: Op,
+    /// Everything up to this revision was acknowledged before it began.
+    after: i64,
+    fate: Fate,
+    revision: Option<i64>,
+}
+
+/// All writes, and how far time has come.
+#[derive(Default)]
+pub(crate) struct Linear {
+    writes: BTreeMap<u64, Write>,
+    /// Those that may still take effect.
+    open: BTreeSet<u64>,
+    /// The newest revision that anybody was told of.
+    told: i64,
+    /// Revisions that only delete, and the request that did it, if it is known.
+    deletions: BTreeMap<i64, Option<u64>>,
+}
+
+/// The request that wrote a value: its number stands at the front.
+pub(crate) fn author(value: &Bytes) -> Option<u64> {
+    let end = value.iter().position(|byte| *byte == b':')?;
+    std::str::from_utf8(&value[..end]).ok()?.parse().ok()
+}
+
+impl Linear {
+    /// The newest revision that anybody was told of: what begins now must see it.
+    pub(crate) fn told(&self) -> i64 {
+        self.told
+    }
+
+    /// A client asks for something that may write.
+    pub(crate) fn begins(&mut self, number: u64, op: &Op) {
+        if op.command().is_none() {
+            return;
+        }
+        self.open.insert(number);
+        let write = Write { op: op.clone(), after: self.told, fate: Fate::Open, revision: None };
+        self.writes.insert(number, write);
+    }
+
+    /// A request was refused for certain.
+    pub(crate) fn refused(&mut self, number: u64) -> Result<(), Violation> {
+        self.open.remove(&number);
+        let Some(write) = self.writes.get_mut(&number) else { return Ok(()) };
+        if let Some(revision) = write.revision {
+            let text = format!("request {number} was refused, but is revision {revision}: {:?}", write.op);
+            return Violation::err(CHECK, text);
+        }
+        write.fate = Fate::Refused;
+        Ok(())
+    }
+
+    /// A revision was applied for the first time. Returns true if requests of clients cannot have done it.
+    pub(crate) fn applied(&mut self, revision: i64, history: &History) -> Result<bool, Violation> {
+        let changes = history.at(revision).cloned().unwrap_or_default();
+        let values = changes.iter().filter_map(|change| change.kv.as_ref());
+        let mut authors: Vec<Option<u64>> = values.map(|kv| author(&kv.value)).collect();
+        authors.dedup();
+        match authors.as_slice() {
+            [] => {
+                self.deletions.insert(revision, None);
+                let mut writes = self.open.iter().map(|number| &self.writes[number]);
+                Ok(!writes.any(|write| explains(write, revision, &changes, history)))
+            }
+            [Some(number)] => {
+                self.wrote(*number, revision, &changes, history)?;
+                Ok(false)
+            }
+            _ => Violation::err(CHECK, format!("revision {revision} has several authors: {changes:?}")),
+        }
+    }
+
+    fn wrote(
+        &mut self,
+        number: u64,
+        revision: i64,
+        changes: &[Change],
+        history: &History,
+    ) -> Result<(), Violation> {
+        let Some(write) = self.writes.get_mut(&number) else {
+            return Violation::err(CHECK, format!("revision {revision} was asked for by nobody: {changes:?}"));
+        };
+        if let Some(before) = write.revision {
+            let text = format!("request {number} took effect twice, at {before} and {revision}: {:?}", write.op);
+            return Violation::err(CHECK, text);
+        }
+        if write.fate != Fate::Open {
+            let text = format!("request {number} ({:?}) took effect at {revision}: {:?}", write.fate, write.op);
+            return Violation::err(CHECK, text);
+        }
+        if !explains(write, revision, changes, history) {
+            let text = format!(
+                "request {number} is revision {revision}, which should not be\n  {changes:?}\nasked for (after {}):\n  \
+                 {:?}",
+                write.after, write.op
+            );
+            return Violation::err(CHECK, text);
+        }
+        write.revision = Some(revision);
+        self.open.remove(&number);
+        Ok(())
+    }
+
+    /// A write is acknowledged.
+    pub(crate) fn acknowledged(
+        &mut self,
+        number: u64,
+        response: &Response,
+        history: &History,
+    ) -> Result<(), Violation> {
+        let Some(write) = self.writes.get_mut(&number) else { return Ok(()) };
+        write.fate = Fate::Acknowledged;
+        self.open.remove(&number);
+        let revision = header_of(response).map_or(0, |header| header.revision);
+        self.told = self.told.max(revision);
+        if revision < write.after || revision > history.revision() {
+            let text = format!("request {number} was answered at {revision}, began after {}", write.after);
+            return Violation::err(CHECK, text);
+        }
+        let idle = replay(&write.op, history, revision);
+        let no_effect = |(changes, expected): &(Vec<Change>, Response)| {
+            changes.is_empty() && same(expected, response)
+        };
+        if write.revision.is_none() && idle.as_ref().is_none_or(no_effect) {
+            return Ok(());
+        }
+        let Some((changes, expected)) = replay(&write.op, history, revision - 1) else { return Ok(()) };
+        let done = history.at(revision);
+        let claimed = self.deletions.get(&revision).copied().flatten().is_some();
+        let right = done == Some(&changes) && same(&expected, response) && !claimed;
+        if !right || write.revision.is_some_and(|known| known != revision) || revision <= write.after {
+            let text = format!(
+                "request {number} was answered\n  {response:?}\nthe model says\n  {expected:?}\nand would change\n  \
+                 {changes:?}\nrevision {revision} is\n  {done:?}\nasked for (after {}, known as {:?}):\n  {:?}",
+                write.after, write.revision, write.op
+            );
+            return Violation::err(CHECK, text);
+        }
+        write.revision = Some(revision);
+        if let Some(deletion) = self.deletions.get_mut(&revision) {
+            *deletion = Some(number);
+        }
+        Ok(())
+    }
+
+    /// A read is answered; a linearizable one sees everything up to `after`.
+    pub(crate) fn read(
+        &mut self,
+        request: &pb::RangeRequest,
+        response: &pb::RangeResponse,
+        after: Option<i64>,
+        history: &History,
+    ) -> Result<(), Violation> {
+        let revision = response.header.as_ref().map_or(0, |header| header.revision);
+        let stale = after.is_some_and(|after| revision < after);
+        let at = if request.revision > 0 { request.revision } else { revision };
+        let expected = Replay::new(history.view(at), at + 1).range(request);
+        let answered = pb::RangeResponse { header: None, ..response.clone() };
+        if stale || revision > history.revision() || answered != expected {
+            let text = format!(
+                "a read was answered at {revision} (it must see {after:?})\n  {answered:?}\nthe model says\n  \
+                 {expected:?}\nasked for:\n  {request:?}"
+            );
+            return Violation::err(CHECK, text);
+        }
+        if after.is_some() {
+            self.told = self.told.max(revision);
+        }
+        Ok(())
+    }
+
+    /// Something else that went through the log is answered at a revision.
+    pub(crate) fn told_of(&mut self, revision: i64, after: i64) -> Result<(), Violation> {
+        self.told = self.told.max(revision);
+        if revision < after {
+            return Violation::err(CHECK, format!("answered at {revision}, but began after {after}"));
+        }
+        Ok(())
+    }
+
+    /// The run is over: deletions that nobody was told of must be those of open requests. `expired` says whether leases
+    /// explain one.
+    pub(crate) fn finish(
+        &self,
+        history: &History,
+        expired: impl Fn(i64, &[Change]) -> bool,
+    ) -> Result<(), Violation> {
+        for (revision, _) in self.deletions.iter().filter(|(_, author)| author.is_none()) {
+            let changes = history.at(*revision).map_or(&[][..], Vec::as_slice);
+            let mut open = self.open.iter().map(|number| &self.writes[number]);
+            let explained = open.any(|write| explains(write, *revision, changes, history));
+            if !explained && !expired(*revision, changes) {
+                let text = format!("revision {revision} was asked for by nobody: {changes:?}");
+                return Violation::err(CHECK, text);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a request does exactly this at a revision, and began before it.
+fn explains(write: &Write, revision: i64, changes: &[Change], history: &History) -> bool {
+    if revision <= write.after {
+        return false;
+    }
+    if let Op::Revoke(request) = &write.op {
+        let view = history.view(revision - 1);
+        let keys = view.all().filter(|kv| kv.lease == request.id).map(|kv| &kv.key);
+        return changes.iter().all(|change| change.kv.is_none()) && keys.eq(changes.iter().map(|c| &c.key));
+    }
+    replay(&write.op, history, revision - 1).is_some_and(|(expected, _)| expected == changes)
+}
+
+/// What the model makes of a request on the state at a revision; `None` for requests that are not about keys.
+fn replay(op: &Op, history: &History, revision: i64) -> Option<(Vec<Change>, Response)> {
+    let mut replay = Replay::new(history.view(revision), revision + 1);
+    let response = match op {
+        Op::Put(request) => Response::Put(replay.put(request)),
+        Op::Delete(request) => Response::DeleteRange(replay.delete(request)),
+        Op::Txn(request) => Response::Txn(replay.txn(request)),
+        _ => return None,
+    };
+    Some((replay.changes, response))
+}
+
+fn header_of(response: &Response) -> Option<&pb::ResponseHeader> {
+    match response {
+        Response::Put(response) => response.header.as_ref(),
+        Response::DeleteRange(response) => response.header.as_ref(),
+        Response::Txn(response) => response.header.as_ref(),
+        Response::Compaction(response) => response.header.as_ref(),
+        Response::LeaseGrant(response) => response.header.as_ref(),
+        Response::LeaseRevoke(response) => response.header.as_ref(),
+        Response::LeaseCheckpoint(response) => response.header.as_ref(),
+        Response::Alarm(response) => response.header.as_ref(),
+        Response::Done => None,
+    }
+}
+
+/// The revision in a response's header.
+pub(crate) fn revision_of(response: &Response) -> i64 {
+    header_of(response).map_or(0, |header| header.revision)
+}
+
+/// Whether two responses say the same, headers aside.
+fn same(expected: &Response, response: &Response) -> bool {
+    match (expected, response) {
+        (Response::Put(a), Response::Put(b)) => a.prev_kv == b.prev_kv,
+        (Response::DeleteRange(a), Response::DeleteRange(b)) => {
+            (a.deleted, &a.prev_kvs) == (b.deleted, &b.prev_kvs)
+        }
+        (Response::Txn(a), Response::Txn(b)) => {
+            let bare = |responses: &[pb::ResponseOp]| responses.iter().map(without_header).collect::<Vec<_>>();
+            a.succeeded == b.succeeded && bare(&a.responses) == bare(&b.responses)
+        }
+        _ => false,
+    }
+}
+
+fn without_header(op: &pb::ResponseOp) -> pb::ResponseOp {
+    use pb::response_op::Response as Op;
+    let mut op = op.clone();
+    match &mut op.response {
+        Some(Op::ResponsePut(response)) => response.header = None,
+        Some(Op::ResponseDeleteRange(response)) => response.header = None,
+        Some(Op::ResponseRange(response)) => response.header = None,
+        Some(Op::ResponseTxn(_)) | None => {}
+    }
+    op
+}

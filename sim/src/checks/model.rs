@@ -1,0 +1,165 @@
+//! The key-value model: what every request means, on a plain sorted map. Slow, short, and written from the API's documents
+//! alone.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+use api::etcdserverpb as pb;
+use api::etcdserverpb::compare::{CompareResult, CompareTarget, TargetUnion};
+use api::etcdserverpb::request_op::Request;
+use api::etcdserverpb::response_op::Response;
+use api::mvccpb::KeyValue;
+use bytes::Bytes;
+
+use super::history::View;
+
+/// What one revision did to one key; `None` deleted it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Change {
+    /// The key.
+    pub(crate) key: Bytes,
+    /// What it became.
+    pub(crate) kv: Option<KeyValue>,
+}
+
+/// Whether a key is in the range of a request.
+pub(crate) fn is_within(key: &Bytes, start: &Bytes, end: &Bytes) -> bool {
+    match end.as_ref() {
+        [] => key == start,
+        [0] => key >= start,
+        _ => key >= start && key < end,
+    }
+}
+
+/// A request being carried out on the keys at a revision.
+pub(crate) struct Replay<'a> {
+    before: View<'a>,
+    main: i64,
+    /// Keys that it has written or (`None`) deleted.
+    written: BTreeMap<Bytes, Option<KeyValue>>,
+    /// What it changed so far, in order.
+    pub(crate) changes: Vec<Change>,
+}
+
+impl<'a> Replay<'a> {
+    /// Begins on the keys at a revision; changes get the revision `main`.
+    pub(crate) fn new(before: View<'a>, main: i64) -> Replay<'a> {
+        Replay { before, main, written: BTreeMap::new(), changes: Vec::new() }
+    }
+
+    fn get(&self, key: &Bytes) -> Option<&KeyValue> {
+        match self.written.get(key) {
+            Some(written) => written.as_ref(),
+            None => self.before.get(key),
+        }
+    }
+
+    /// The live keys of a range, in order.
+    fn within(&self, start: &Bytes, end: &Bytes) -> Vec<KeyValue> {
+        if end.is_empty() {
+            return self.get(start).cloned().into_iter().collect();
+        }
+        let within = |kv: &&KeyValue| is_within(&kv.key, start, end);
+        let untouched = |kv: &&KeyValue| !self.written.contains_key(&kv.key);
+        let before = self.before.from(start).take_while(within).filter(untouched);
+        let mut kvs: Vec<KeyValue> = before.cloned().collect();
+        if !self.written.is_empty() {
+            kvs.extend(self.written.values().flatten().filter(within).cloned());
+            kvs.sort_by(|a, b| a.key.cmp(&b.key));
+        }
+        kvs
+    }
+
+    /// A put.
+    pub(crate) fn put(&mut self, request: &pb::PutRequest) -> pb::PutResponse {
+        let before = self.get(&request.key).cloned();
+        let kv = KeyValue {
+            key: request.key.clone(),
+            create_revision: before.as_ref().map_or(self.main, |kv| kv.create_revision),
+            mod_revision: self.main,
+            version: before.as_ref().map_or(1, |kv| kv.version + 1),
+            value: request.value.clone(),
+            lease: request.lease,
+        };
+        self.written.insert(request.key.clone(), Some(kv.clone()));
+        self.changes.push(Change { key: request.key.clone(), kv: Some(kv) });
+        pb::PutResponse { header: None, prev_kv: before.filter(|_| request.prev_kv) }
+    }
+
+    /// A deletion.
+    pub(crate) fn delete(&mut self, request: &pb::DeleteRangeRequest) -> pb::DeleteRangeResponse {
+        let gone = self.within(&request.key, &request.range_end);
+        for kv in &gone {
+            self.written.insert(kv.key.clone(), None);
+            self.changes.push(Change { key: kv.key.clone(), kv: None });
+        }
+        let deleted = gone.len() as i64;
+        pb::DeleteRangeResponse {
+            header: None,
+            deleted,
+            prev_kvs: if request.prev_kv { gone } else { Vec::new() },
+        }
+    }
+
+    /// A range over the keys as they are now, with the options that clients here use: limit, keys alone, count alone,
+    /// descending by key.
+    pub(crate) fn range(&self, request: &pb::RangeRequest) -> pb::RangeResponse {
+        let mut kvs = self.within(&request.key, &request.range_end);
+        let count = kvs.len() as i64;
+        if request.sort_order == pb::range_request::SortOrder::Descend as i32 {
+            kvs.reverse();
+        }
+        let limit = if request.limit > 0 { request.limit as usize } else { usize::MAX };
+        let more = kvs.len() > limit && !request.count_only;
+        kvs.truncate(if request.count_only { 0 } else { limit });
+        if request.keys_only {
+            kvs.iter_mut().for_each(|kv| {
+                kv.value = Bytes::new();
+                kv.lease = 0;
+            });
+        }
+        pb::RangeResponse { header: None, kvs, more, count }
+    }
+
+    /// A transaction without nested ones.
+    pub(crate) fn txn(&mut self, request: &pb::TxnRequest) -> pb::TxnResponse {
+        let succeeded = request.compare.iter().all(|compare| self.holds(compare));
+        let branch = if succeeded { &request.success } else { &request.failure };
+        let responses = branch.iter().map(|op| self.op(op)).collect();
+        pb::TxnResponse { header: None, succeeded, responses }
+    }
+
+    fn op(&mut self, op: &pb::RequestOp) -> pb::ResponseOp {
+        let response = match &op.request {
+            Some(Request::RequestPut(put)) => Some(Response::ResponsePut(self.put(put))),
+            Some(Request::RequestDeleteRange(delete)) => {
+                Some(Response::ResponseDeleteRange(self.delete(delete)))
+            }
+            Some(Request::RequestRange(range)) => Some(Response::ResponseRange(self.range(range))),
+            Some(Request::RequestTxn(_)) | None => None,
+        };
+        pb::ResponseOp { response }
+    }
+
+    fn holds(&self, compare: &pb::Compare) -> bool {
+        let kv = self.get(&compare.key);
+        let zero = KeyValue::default();
+        let numbers = kv.unwrap_or(&zero);
+        let is_value = compare.target == CompareTarget::Value as i32;
+        let ordering = match &compare.target_union {
+            _ if is_value && kv.is_none() => return false,
+            Some(TargetUnion::Value(value)) => numbers.value.cmp(value),
+            Some(TargetUnion::Version(wanted)) => numbers.version.cmp(wanted),
+            Some(TargetUnion::CreateRevision(wanted)) => numbers.create_revision.cmp(wanted),
+            Some(TargetUnion::ModRevision(wanted)) => numbers.mod_revision.cmp(wanted),
+            Some(TargetUnion::Lease(wanted)) => numbers.lease.cmp(wanted),
+            None => Ordering::Equal,
+        };
+        match CompareResult::try_from(compare.result) {
+            Ok(CompareResult::Equal) | Err(_) => ordering.is_eq(),
+            Ok(CompareResult::NotEqual) => ordering.is_ne(),
+            Ok(CompareResult::Greater) => ordering.is_gt(),
+            Ok(CompareResult::Less) => ordering.is_lt(),
+        }
+    }
+}

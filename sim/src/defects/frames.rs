@@ -1,0 +1,51 @@
+//! Frames between members, as a defective member would send or take them.
+
+use bytes::Bytes;
+use consensus::{Body, Entry, EntryKind, Message};
+use member::frame::Frame;
+
+/// The consensus message in a frame, if it holds one.
+pub(crate) fn message(bytes: &Bytes) -> Option<Message> {
+    match Frame::decode(bytes.clone())? {
+        Frame::Consensus(bytes) => Message::decode(bytes).ok(),
+        _ => None,
+    }
+}
+
+/// Whether a frame forwards commands.
+pub(crate) fn is_forward(bytes: &Bytes) -> bool {
+    bytes.first() == Some(&2)
+}
+
+/// A frame around a message.
+pub(crate) fn frame_of(message: &Message) -> Bytes {
+    Frame::of_consensus(message.encode()).concat().into()
+}
+
+/// The answer that would come to a confirm, if this frame is one.
+pub(crate) fn confirmation(bytes: &Bytes) -> Option<Bytes> {
+    let message = message(bytes)?;
+    let Body::Confirm { round } = message.body else { return None };
+    let body = Body::ConfirmResponse { round };
+    Some(frame_of(&Message { from: message.to, to: message.from, term: message.term, body }))
+}
+
+/// The append with one bit of its last batch changed, if this frame is one with a batch.
+pub(crate) fn altered(bytes: &Bytes) -> Option<Bytes> {
+    let mut message = message(bytes)?;
+    let Body::Append { entries, .. } = &mut message.body else { return None };
+    let entry = entries.iter_mut().rev().find(|entry| entry.kind == EntryKind::Batch)?;
+    let mut payload = entry.payload.to_vec();
+    let last = payload.last_mut()?;
+    *last ^= 1;
+    *entry = Entry { payload: payload.into(), ..entry.clone() };
+    Some(frame_of(&message))
+}
+
+/// The acceptance of an append, if this frame is one with entries.
+pub(crate) fn acceptance(bytes: &Bytes) -> Option<Message> {
+    let message = message(bytes)?;
+    let Body::Append { entries, commit, .. } = &message.body else { return None };
+    let body = Body::AppendAccepted { index: entries.last()?.index, commit: *commit };
+    Some(Message { from: message.to, to: message.from, term: message.term, body })
+}

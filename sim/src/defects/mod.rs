@@ -1,0 +1,71 @@
+//! Deliberate defects. Each stands for a mistake that could be made in the product; the simulator must notice every one of
+//! them. None is code of the product: the product's parts are wrapped, on their way to the disk, to the peers and to the
+//! clients, or at a restart.
+
+pub(crate) mod frames;
+pub(crate) mod records;
+
+/// A mistake, made on purpose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Defect {
+    /// Writes count as durable one sync too early.
+    ReplyBeforeSync,
+    /// One member never syncs its log.
+    SyncSkipped,
+    /// Names of files are never made durable.
+    DirectoryNotSynced,
+    /// A leader answers its confirm rounds itself.
+    ReadIndexWithoutQuorum,
+    /// Linearizable reads are served from the local state at once.
+    ReadWithoutIndex,
+    /// The vote in a hard state is forgotten.
+    VoteNotPersisted,
+    /// The hard state at the head of a segment is empty: what was voted is recycled away with older segments.
+    HardStateRecycled,
+    /// A torn record at the end of the log is taken for whole.
+    TornTailAccepted,
+    /// Damage in the log is not noticed.
+    ChecksumNotChecked,
+    /// A restart replays the log from one entry too far: the checkpoint lacked the last batch it names.
+    CheckpointMissesBatch,
+    /// A watch that catches up skips an event.
+    WatchSkipsEvent,
+    /// A new leader's lease clock does not begin anew.
+    LeaseClockReset,
+    /// The clocks that leases live by run at less than half their speed.
+    LeaseClockSlow,
+    /// A forwarded command is sent again when the link to the leader comes back.
+    ForwardedTwice,
+    /// A member that lost its directory takes part as if it remembered.
+    WipedMemberVotes,
+    /// An append is altered on its way and nobody checks.
+    FrameNotChecked,
+    /// Serializable reads go to whichever member is nearest.
+    ReadsHopMembers,
+    /// A follower accepts entries when they arrive, not when they are on its disk.
+    AcceptedOnArrival,
+}
+
+impl Defect {
+    /// All of them.
+    pub const ALL: [Defect; 18] = [
+        Defect::ReplyBeforeSync,
+        Defect::SyncSkipped,
+        Defect::DirectoryNotSynced,
+        Defect::ReadIndexWithoutQuorum,
+        Defect::ReadWithoutIndex,
+        Defect::VoteNotPersisted,
+        Defect::HardStateRecycled,
+        Defect::TornTailAccepted,
+        Defect::ChecksumNotChecked,
+        Defect::CheckpointMissesBatch,
+        Defect::WatchSkipsEvent,
+        Defect::LeaseClockReset,
+        Defect::LeaseClockSlow,
+        Defect::ForwardedTwice,
+        Defect::WipedMemberVotes,
+        Defect::FrameNotChecked,
+        Defect::ReadsHopMembers,
+        Defect::AcceptedOnArrival,
+    ];
+}

@@ -1,0 +1,181 @@
+//! Records of the log, as bytes: what a defective writer or reader would make of them.
+//!
+//! Layout as in `docs/internals/log.md`: a file header of 64 bytes, then records of a 28-byte head (checksum, segment,
+//! length, kind, synced, checksum of the body) and a body, at multiples of 8.
+
+use std::io::IoSlice;
+use std::path::{Path, PathBuf};
+
+use log::{Disk, MemDisk};
+
+/// The kind of a segment's first record.
+pub(crate) const OPENING: u8 = 1;
+/// The kind of an entry.
+pub(crate) const ENTRY: u8 = 2;
+/// The kind of a hard state.
+pub(crate) const HARD_STATE: u8 = 3;
+
+const FILE_HEADER: usize = 64;
+const HEAD: usize = 28;
+/// Term, index and kind before an entry's payload.
+const ENTRY_HEAD: usize = 17;
+/// Where the vote stands in the body of an opening; in that of a hard state it is at 8.
+const OPENING_VOTE: usize = 40;
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]))
+}
+
+/// A record within some bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Record {
+    /// Where its head begins.
+    pub(crate) at: usize,
+    /// Its kind.
+    pub(crate) kind: u8,
+    /// Bytes of its body.
+    pub(crate) length: usize,
+    /// What it says was durable.
+    pub(crate) synced: u64,
+}
+
+impl Record {
+    fn head(bytes: &[u8], at: usize, segment: Option<u32>, salt: u32) -> Option<Record> {
+        let head = bytes.get(at..at + HEAD)?;
+        let intact = crc32c::crc32c_append(salt, &head[4..]) == u32_at(head, 0);
+        let ours = segment.is_none_or(|segment| segment == u32_at(head, 4));
+        (intact && ours).then(|| Record {
+            at,
+            kind: head[12],
+            length: u32_at(head, 8) as usize,
+            synced: u64_at(head, 16),
+        })
+    }
+
+    fn body<'a>(&self, bytes: &'a [u8]) -> Option<&'a [u8]> {
+        bytes.get(self.at + HEAD..self.at + HEAD + self.length)
+    }
+
+    fn next(&self) -> usize {
+        (self.at + HEAD + self.length).next_multiple_of(8)
+    }
+
+    fn is_whole(&self, bytes: &[u8]) -> bool {
+        self.body(bytes).is_some_and(|body| crc32c::crc32c(body) == u32_at(bytes, self.at + 24))
+    }
+
+    /// The raft index of an entry.
+    fn index(&self, bytes: &[u8]) -> Option<u64> {
+        (self.kind == ENTRY && self.length >= ENTRY_HEAD).then(|| u64_at(bytes, self.at + HEAD + 8))
+    }
+
+    /// Makes the checksums fit what is there.
+    fn sign(&self, bytes: &mut [u8], salt: u32) {
+        let body = crc32c::crc32c(&bytes[self.at + HEAD..self.at + HEAD + self.length]);
+        bytes[self.at + 24..self.at + HEAD].copy_from_slice(&body.to_le_bytes());
+        let head = crc32c::crc32c_append(salt, &bytes[self.at + 4..self.at + HEAD]);
+        bytes[self.at..self.at + 4].copy_from_slice(&head.to_le_bytes());
+    }
+}
+
+/// Takes the votes out of records of a kind that are about to be written at `offset` of a segment.
+pub(crate) fn forget_votes(bytes: &mut [u8], offset: u64, kind: u8, salt: u32) {
+    let mut at = FILE_HEADER.saturating_sub(offset as usize);
+    while let Some(record) = Record::head(bytes, at, None, salt) {
+        let body = at + HEAD;
+        if record.kind == kind && record.body(bytes).is_some() {
+            let vote = body + if kind == OPENING { OPENING_VOTE } else { 8 };
+            bytes[vote..vote + 8].fill(0);
+            record.sign(bytes, salt);
+        }
+        at = record.next();
+    }
+}
+
+/// A segment file read whole.
+struct Segment {
+    path: PathBuf,
+    number: u32,
+    bytes: Vec<u8>,
+}
+
+fn segments(disk: &MemDisk, paths: &[PathBuf]) -> Vec<Segment> {
+    let segments = paths.iter().filter(|path| path.extension().is_some_and(|suffix| suffix == "seg"));
+    segments
+        .filter_map(|path| {
+            let file = disk.open(path).ok()?;
+            let mut bytes = vec![0; file.length().ok()? as usize];
+            file.read_at(&mut bytes, 0).ok()?;
+            let number = u32::from_str_radix(path.file_stem()?.to_str()?, 16).ok()?;
+            Some(Segment { path: path.clone(), number, bytes })
+        })
+        .collect()
+}
+
+impl Segment {
+    /// The records whose heads are in order, one behind the other, and where they end.
+    fn records(&self, salt: u32) -> (Vec<Record>, usize) {
+        let mut records = Vec::new();
+        let mut at = FILE_HEADER;
+        while let Some(record) = Record::head(&self.bytes, at, Some(self.number), salt) {
+            if record.next() > self.bytes.len() {
+                break;
+            }
+            at = record.next();
+            records.push(record);
+        }
+        (records, at)
+    }
+
+    fn write_back(&self, disk: &MemDisk) {
+        if let Ok(file) = disk.open(&self.path) {
+            let _ = file.write_at(&[IoSlice::new(&self.bytes)], 0);
+            let _ = file.sync_data();
+        }
+    }
+}
+
+/// Makes records with damaged bodies pass for whole: those at the end of the log alone (a torn tail), or all.
+pub(crate) fn accept_damage(disk: &MemDisk, paths: &[PathBuf], salt: u32) {
+    for mut segment in segments(disk, paths) {
+        let (records, _) = segment.records(salt);
+        let mut changed = false;
+        for record in records {
+            if !record.is_whole(&segment.bytes) {
+                record.sign(&mut segment.bytes, salt);
+                changed = true;
+            }
+        }
+        if changed {
+            segment.write_back(disk);
+        }
+    }
+}
+
+/// Makes the entry at `index` an empty one, as if what it did were already in the checkpoint.
+pub(crate) fn skip_entry(disk: &MemDisk, paths: &[PathBuf], salt: u32, index: u64) {
+    for mut segment in segments(disk, paths) {
+        let (records, _) = segment.records(salt);
+        let found = records.iter().rev().find(|record| record.index(&segment.bytes) == Some(index));
+        if let Some(record) = found.copied() {
+            segment.bytes[record.at + HEAD + 16] = 2;
+            record.sign(&mut segment.bytes, salt);
+            segment.write_back(disk);
+        }
+    }
+}
+
+/// Offsets of a segment below which a record of the same segment says that all is durable: damage there can be told from
+/// a torn tail.
+pub(crate) fn covered_bytes(disk: &MemDisk, path: &Path, salt: u32) -> u64 {
+    let paths = [path.to_owned()];
+    let Some(segment) = segments(disk, &paths).into_iter().next() else { return 0 };
+    let (records, _) = segment.records(salt);
+    let own = |record: &Record| (record.synced >> 32) as u32 == segment.number;
+    let marks = records.iter().filter(|record| own(record)).map(|record| u64::from(record.synced as u32));
+    marks.max().unwrap_or(0)
+}

@@ -1,0 +1,70 @@
+//! What will happen, in order of time; at the same moment, in the order it was planned.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use log::WriteDone;
+use member::background::{Done, Job};
+use member::Class;
+
+/// Something that will happen to a member, a link, a client or the whole.
+pub(crate) enum Event {
+    /// A member takes its turn: inputs, then decisions.
+    Turn { member: usize, run: u64 },
+    /// The log thread writes and syncs what was handed to it.
+    RunWrites { member: usize, run: u64 },
+    /// The deciding thread hears of it.
+    Written { member: usize, run: u64, done: WriteDone },
+    /// The background thread does a job.
+    RunJob { member: usize, run: u64, job: Job },
+    /// The deciding thread hears of it.
+    JobDone { member: usize, run: u64, done: Done },
+    /// A frame arrives.
+    Deliver { from: usize, to: usize, epoch: u64, class: Class, bytes: Bytes },
+    /// A link is dialled.
+    Dial { from: usize, to: usize, epoch: u64 },
+    /// The sender notices that a link is gone.
+    Broken { from: usize, to: usize, epoch: u64 },
+    /// The next piece of a snapshot on its way.
+    Snapshot { transfer: u64 },
+    /// A client does its next thing.
+    Client { client: usize },
+    /// A client gives up waiting.
+    GiveUp { client: usize, op: u64 },
+    /// A watching client reads what has come.
+    PollWatch { watcher: usize },
+    /// A planned fault begins.
+    Fault { planned: usize },
+    /// A fault that lasts ends.
+    FaultEnds { planned: usize },
+    /// A process that is down starts.
+    Start { member: usize },
+    /// Power is lost, if it has not been by now.
+    PowerLoss { member: usize, run: u64 },
+    /// No more faults from now on.
+    Calm,
+    /// All must be well again.
+    Judge,
+    /// The run is over.
+    End,
+}
+
+/// The events to come.
+#[derive(Default)]
+pub(crate) struct Queue {
+    events: BTreeMap<(u64, u64), Event>,
+    planned: u64,
+}
+
+impl Queue {
+    /// Plans an event.
+    pub(crate) fn plan(&mut self, at_ns: u64, event: Event) {
+        self.planned += 1;
+        self.events.insert((at_ns, self.planned), event);
+    }
+
+    /// The next event and its moment.
+    pub(crate) fn pop(&mut self) -> Option<(u64, Event)> {
+        self.events.pop_first().map(|((at_ns, _), event)| (at_ns, event))
+    }
+}

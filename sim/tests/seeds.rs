@@ -1,0 +1,44 @@
+//! The gate's runs: seeds that once failed, some new ones, the same seed twice, and defects that must be noticed.
+
+use sim::Defect;
+
+/// Seeds that every change runs. What is found with others is added to `seeds.txt`.
+const SEEDS: u64 = 40;
+
+/// Seeds within which a defect that is quick to show must be noticed.
+const DEFECT_SEEDS: u64 = 12;
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    for seed in [3, 7] {
+        let once = sim::replay(seed, None, None, false).expect("nothing breaks");
+        let twice = sim::replay(seed, None, None, false).expect("nothing breaks");
+        assert_eq!(once, twice);
+    }
+}
+
+#[test]
+fn seeds_that_once_found_something_find_nothing() {
+    for line in include_str!("../seeds.txt").lines().filter(|line| !line.starts_with('#')) {
+        let seed = line.split_whitespace().next().and_then(|seed| seed.parse().ok()).expect("a seed");
+        if let Err(text) = sim::replay(seed, None, None, false) {
+            panic!("{text}");
+        }
+    }
+}
+
+#[test]
+fn nothing_breaks() {
+    let campaign = sim::run_seeds(1, |done| done < SEEDS, |_| {});
+    if let Err(text) = campaign {
+        panic!("{text}");
+    }
+}
+
+#[test]
+fn defects_are_noticed() {
+    let quick = [Defect::ReadWithoutIndex, Defect::ForwardedTwice, Defect::AcceptedOnArrival];
+    for (defect, found) in sim::run_defects(&quick, DEFECT_SEEDS) {
+        assert!(found.is_some(), "{defect:?} was not noticed in {DEFECT_SEEDS} seeds");
+    }
+}
