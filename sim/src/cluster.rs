@@ -79,7 +79,8 @@ impl Cluster {
     pub(crate) fn new(plan: Plan, settings: &Settings) -> Cluster {
         let seed = plan.seed;
         let mut member_rng = Rng::new(seed, Stream::Members);
-        let machines = (0..plan.members).map(|m| machine(m, &plan, settings.defect, &mut member_rng)).collect();
+        let machines =
+            (0..plan.members).map(|m| machine(m, &plan, settings.defect, &mut member_rng)).collect();
         let network = Network::new(plan.members, plan.link, Rng::new(seed, Stream::Network));
         let mut trace = Trace::new();
         trace.verbose = settings.verbose;

@@ -167,11 +167,7 @@ impl Member {
         let may_reclaim = !self.snapshots.is_installing() && !self.upkeep.is_stopping();
         let reclaim = if may_reclaim { self.reclaim.next_due_ns() } else { None };
         let duties = [self.upkeep.next_due_ns(), reclaim, self.healing.next_due_ns()];
-        [Some(self.next_tick_ns), pace, reads, lease]
-            .into_iter()
-            .chain(duties)
-            .flatten()
-            .min()
+        [Some(self.next_tick_ns), pace, reads, lease].into_iter().chain(duties).flatten().min()
     }
 
     /// The numbers others may look at.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use member::snapshot::Outgoing;
@@ -11,6 +12,7 @@ use store::Reader;
 use transport::{Class, Error, Gate, Identity, Inbound, Peers, Reason, Refusal, Side};
 
 use crate::driver::{Edge, Mailbox};
+use crate::metrics::Metrics;
 
 /// Lets in members of the cluster that speak from the data directory they first published.
 pub(crate) struct Membership {
@@ -52,13 +54,18 @@ pub(crate) struct Arrivals {
     mailbox: Arc<Mailbox>,
     /// Which of a peer's two streams are up: (control, bulk).
     up: Mutex<BTreeMap<u64, (bool, bool)>>,
+    metrics: Arc<Metrics>,
     wiped: Box<dyn Fn(&Refusal) + Send + Sync>,
 }
 
 impl Arrivals {
     /// `wiped` is called when a peer says that this member's data directory is not the one the cluster knows.
-    pub(crate) fn new(mailbox: Arc<Mailbox>, wiped: impl Fn(&Refusal) + Send + Sync + 'static) -> Arrivals {
-        Arrivals { mailbox, up: Mutex::default(), wiped: Box::new(wiped) }
+    pub(crate) fn new(
+        mailbox: Arc<Mailbox>,
+        metrics: Arc<Metrics>,
+        wiped: impl Fn(&Refusal) + Send + Sync + 'static,
+    ) -> Arrivals {
+        Arrivals { mailbox, up: Mutex::default(), metrics, wiped: Box::new(wiped) }
     }
 
     /// Records one stream; true when that changed whether both are up.
@@ -98,6 +105,10 @@ impl Inbound for Arrivals {
         }
     }
 
+    fn round_trip(&self, peer: u64, time: Duration) {
+        self.metrics.events.round_trips(peer).observe(time.as_secs_f64());
+    }
+
     fn refused(&self, _peer: u64, by: Side, refusal: &Refusal) {
         let fatal = [Reason::WrongIncarnation, Reason::RemovedMember];
         if by == Side::Remote && fatal.contains(&refusal.reason) {
@@ -110,6 +121,7 @@ impl Inbound for Arrivals {
 pub(crate) struct PeerEdge {
     pub(crate) peers: Arc<Peers>,
     pub(crate) mailbox: Arc<Mailbox>,
+    pub(crate) reader: Reader,
     pub(crate) member_id: u64,
 }
 
@@ -128,6 +140,12 @@ impl Edge for PeerEdge {
     }
 
     fn disconnect(&self, peer: u64) {
+        let members = self.reader.members();
+        let Some(member) = members.into_iter().find(|member| member.id == peer) else { return };
+        self.peers.remove(peer);
+        if let Err(error) = self.peers.set(peer, &member.peer_urls) {
+            tracing::warn!(remote_peer_id = format!("{peer:x}"), %error, "cannot dial the peer again");
+        }
         tracing::warn!(remote_peer_id = format!("{peer:x}"), "peer sent what no sound member sends");
     }
 

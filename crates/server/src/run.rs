@@ -117,7 +117,12 @@ async fn serve_member(config: Config) -> Result<(), Failed> {
         mailbox: mailbox.clone(),
         desks: desks.clone(),
         clock: Clock::start(),
-        edge: PeerEdge { peers, mailbox: mailbox.clone(), member_id: node.member_id },
+        edge: PeerEdge {
+            peers,
+            mailbox: mailbox.clone(),
+            reader: node.reader.clone(),
+            member_id: node.member_id,
+        },
         metrics,
         slow_apply: config.observing.warning_apply_duration,
     };
@@ -201,7 +206,7 @@ fn connect(opened: &Opened, mailbox: &Arc<Mailbox>, node: &Arc<Node>) -> Result<
         tracing::error!(reason = %refusal, "the cluster refuses this member");
         std::process::exit(1);
     };
-    let arrivals = Arc::new(Arrivals::new(mailbox.clone(), wiped));
+    let arrivals = Arc::new(Arrivals::new(mailbox.clone(), node.metrics.clone(), wiped));
     let gate = Arc::new(Membership::new(opened.reader.clone()));
     let snapshots = Arc::new(Arriving::new(node.clone()));
     let peers = Peers::start(transport::Config::new(local), gate, arrivals, snapshots);

@@ -108,14 +108,19 @@ impl Linear {
         history: &History,
     ) -> Result<(), Violation> {
         let Some(write) = self.writes.get_mut(&number) else {
-            return Violation::err(CHECK, format!("revision {revision} was asked for by nobody: {changes:?}"));
+            return Violation::err(
+                CHECK,
+                format!("revision {revision} was asked for by nobody: {changes:?}"),
+            );
         };
         if let Some(before) = write.revision {
-            let text = format!("request {number} took effect twice, at {before} and {revision}: {:?}", write.op);
+            let text =
+                format!("request {number} took effect twice, at {before} and {revision}: {:?}", write.op);
             return Violation::err(CHECK, text);
         }
         if write.fate != Fate::Open {
-            let text = format!("request {number} ({:?}) took effect at {revision}: {:?}", write.fate, write.op);
+            let text =
+                format!("request {number} ({:?}) took effect at {revision}: {:?}", write.fate, write.op);
             return Violation::err(CHECK, text);
         }
         if !explains(write, revision, changes, history) {
@@ -148,9 +153,8 @@ impl Linear {
             return Violation::err(CHECK, text);
         }
         let idle = replay(&write.op, history, revision);
-        let no_effect = |(changes, expected): &(Vec<Change>, Response)| {
-            changes.is_empty() && same(expected, response)
-        };
+        let no_effect =
+            |(changes, expected): &(Vec<Change>, Response)| changes.is_empty() && same(expected, response);
         if write.revision.is_none() && idle.as_ref().is_none_or(no_effect) {
             return Ok(());
         }
@@ -280,7 +284,8 @@ fn same(expected: &Response, response: &Response) -> bool {
             (a.deleted, &a.prev_kvs) == (b.deleted, &b.prev_kvs)
         }
         (Response::Txn(a), Response::Txn(b)) => {
-            let bare = |responses: &[pb::ResponseOp]| responses.iter().map(without_header).collect::<Vec<_>>();
+            let bare =
+                |responses: &[pb::ResponseOp]| responses.iter().map(without_header).collect::<Vec<_>>();
             a.succeeded == b.succeeded && bare(&a.responses) == bare(&b.responses)
         }
         _ => false,

@@ -52,7 +52,9 @@ impl Checks {
         let revision = |event: &Event| event.kv.as_ref().map_or(0, |kv| kv.mod_revision);
         for group in events.chunk_by(|a, b| revision(a) == revision(b)) {
             let revision = revision(&group[0]);
-            if self.history.observe(member, revision, group)? && self.linear.applied(revision, &self.history)? {
+            if self.history.observe(member, revision, group)?
+                && self.linear.applied(revision, &self.history)?
+            {
                 self.expired(revision, now_ns)?;
             }
         }

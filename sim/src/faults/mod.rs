@@ -95,9 +95,25 @@ impl Fault {
 
 /// The names of all faults.
 pub(crate) const NAMES: [&str; 19] = [
-    "power loss", "power loss of all", "kill", "graceful stop", "pause", "broken link", "cut", "partition",
-    "slow link", "sync fails", "write fails", "read fails", "disk full", "sync stalls", "bit flip", "wall clock jump",
-    "wipe", "leader transfer", "defragment",
+    "power loss",
+    "power loss of all",
+    "kill",
+    "graceful stop",
+    "pause",
+    "broken link",
+    "cut",
+    "partition",
+    "slow link",
+    "sync fails",
+    "write fails",
+    "read fails",
+    "disk full",
+    "sync stalls",
+    "bit flip",
+    "wall clock jump",
+    "wipe",
+    "leader transfer",
+    "defragment",
 ];
 
 /// A fault and its moment.

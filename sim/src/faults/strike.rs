@@ -21,7 +21,8 @@ impl Cluster {
     pub(crate) fn strike(&mut self, planned: usize) -> Result<(), Violation> {
         let fault = self.plan.faults[planned].fault;
         let Some(members) = self.struck(&fault) else { return Ok(()) };
-        let under_way: Vec<_> = members.iter().flat_map(|member| self.machines[*member].under_way()).collect();
+        let under_way: Vec<_> =
+            members.iter().flat_map(|member| self.machines[*member].under_way()).collect();
         let mut distinct = under_way;
         if self.transfers.values().any(|transfer| members.iter().any(|member| transfer.concerns(*member))) {
             distinct.push(Operation::Snapshot);
@@ -33,7 +34,9 @@ impl Cluster {
         let member = members[0];
         match fault {
             Fault::PowerLoss { after_changes, .. } => self.lose_power_within(member, after_changes),
-            Fault::PowerLossAll { .. } => members.iter().for_each(|member| self.lose_power_within(*member, 0)),
+            Fault::PowerLossAll { .. } => {
+                members.iter().for_each(|member| self.lose_power_within(*member, 0))
+            }
             Fault::Kill { down_ns, .. } => self.kill(member, down_ns)?,
             Fault::Stop { .. } => self.tell(member, Input::Stop),
             Fault::Pause { for_ns, .. } => {
@@ -47,7 +50,10 @@ impl Cluster {
             Fault::Wipe { victim } => self.wipe(victim)?,
             Fault::WallJump { by_ms, .. } => self.machines[member].clock.jump_wall(by_ms),
             Fault::BitFlip { victim, places } => (0..places).for_each(|_| self.flip(victim)),
-            Fault::BreakLink { .. } | Fault::Cut { .. } | Fault::Partition { .. } | Fault::SlowLink { .. } => {
+            Fault::BreakLink { .. }
+            | Fault::Cut { .. }
+            | Fault::Partition { .. }
+            | Fault::SlowLink { .. } => {
                 self.disturb_links(planned, fault);
             }
             _ => self.trouble_disk(planned, member, fault),
@@ -70,9 +76,9 @@ impl Cluster {
             | Fault::SyncStalls { target, .. }
             | Fault::WallJump { target, .. }
             | Fault::Defragment { target } => up(self.resolve(target)?),
-            Fault::BreakLink { from, to } | Fault::Cut { from, to, .. } | Fault::SlowLink { from, to, .. } => {
-                Some(vec![from, to])
-            }
+            Fault::BreakLink { from, to }
+            | Fault::Cut { from, to, .. }
+            | Fault::SlowLink { from, to, .. } => Some(vec![from, to]),
             Fault::PowerLossAll { .. } | Fault::Partition { .. } => {
                 let all = 0..self.plan.members;
                 Some(all.filter(|member| self.machines[*member].is_up()).collect())
@@ -214,7 +220,8 @@ impl Cluster {
         let bit = self.disk_rng.below(8) as u8;
         if machine.disk.inner.flip_bit(path, offset, bit).is_ok() {
             machine.damaged = true;
-            self.trace.line(self.now_ns, format!("m{victim} bit {bit} at {offset} of {} flips", path.display()));
+            self.trace
+                .line(self.now_ns, format!("m{victim} bit {bit} at {offset} of {} flips", path.display()));
         }
     }
 }
