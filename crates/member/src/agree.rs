@@ -9,7 +9,9 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use consensus::{Message, Ready, Write};
 
+use crate::batch::Kind;
 use crate::frame::{Class, Frame, LeaseAnswer};
+use crate::inbox::OWN_COMMAND;
 use crate::io::{Answer, Fatal, Notice, Now, Output};
 use crate::member::{Leadership, Member, Transfer};
 use crate::reads::Reader;
@@ -165,6 +167,10 @@ impl Member {
         self.own_batches.clear();
         self.pace.reset();
         self.leases.stop();
+        self.inbox.drop_own(Kind::LeaseCheckpoint);
+        self.inbox.drop_own(Kind::LeaseExpire);
+        // Nobody waits for the member's own commands, so no deadline would take these away.
+        self.forwarded.retain(|sequence, _| sequence & OWN_COMMAND == 0);
         self.upkeep.leader_changed();
         self.drop_unsent_snapshots();
         for reader in self.reads.leader_changed().into_iter().chain(self.leases.take_held()) {

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use crate::batch::{Command, MAX_BYTES, MAX_COMMANDS, Origin};
+use crate::batch::{Command, Kind, MAX_BYTES, MAX_COMMANDS, Origin};
 
 /// Batches proposed and not yet committed. One being written while the next one collects keeps the disk busy; more
 /// would only make each smaller.
@@ -25,9 +25,14 @@ pub const MAX_WAITING_BYTES: usize = 512 << 20;
 /// Commands on their way to consensus (or, on a follower, to the leader).
 #[derive(Debug, Default)]
 pub struct Inbox {
+    /// The member's own, in order: they keep the cluster running and go first.
+    own: VecDeque<Command>,
     commands: VecDeque<Command>,
     bytes: usize,
 }
+
+/// Sequence numbers of the member's own commands have this bit; tokens of callers do not.
+pub const OWN_COMMAND: u64 = 1 << 63;
 
 impl Inbox {
     /// Queues a command.
@@ -44,20 +49,36 @@ impl Inbox {
         Ok(())
     }
 
-    /// Queues a command before all others, past the limits: what came back, or what keeps the cluster running.
-    pub fn push_front(&mut self, command: Command) {
+    /// Queues a command of the member's own, before those of clients and past the limits.
+    pub fn push_own(&mut self, command: Command) {
         self.bytes += command.encoded_len();
-        self.commands.push_front(command);
+        self.own.push_back(command);
+    }
+
+    /// Puts commands back that were taken and not proposed, before all that wait, in the order given.
+    pub fn give_back(&mut self, commands: impl DoubleEndedIterator<Item = Command>) {
+        for command in commands.rev() {
+            self.bytes += command.encoded_len();
+            let is_own = command.sequence & OWN_COMMAND != 0;
+            if is_own { self.own.push_front(command) } else { self.commands.push_front(command) }
+        }
+    }
+
+    /// Drops the member's own commands of this kind: what a leader knew of leases is void once it leads no more.
+    pub fn drop_own(&mut self, kind: Kind) {
+        let before: usize = self.own.iter().map(Command::encoded_len).sum();
+        self.own.retain(|command| command.kind != kind);
+        self.bytes -= before - self.own.iter().map(Command::encoded_len).sum::<usize>();
     }
 
     /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
-        self.commands.is_empty()
+        self.own.is_empty() && self.commands.is_empty()
     }
 
     /// Commands that wait.
     pub fn len(&self) -> usize {
-        self.commands.len()
+        self.own.len() + self.commands.len()
     }
 
     /// Takes out the commands of other members.
@@ -74,13 +95,15 @@ impl Inbox {
     pub fn take_batch(&mut self) -> Vec<Command> {
         let mut batch = Vec::new();
         let mut bytes = 0;
-        while let Some(next) = self.commands.front() {
-            let len = next.encoded_len();
+        while let Some(queue) =
+            [&mut self.own, &mut self.commands].into_iter().find(|queue| !queue.is_empty())
+        {
+            let len = queue.front().map_or(0, Command::encoded_len);
             if batch.len() == MAX_COMMANDS || (!batch.is_empty() && bytes + len > MAX_BYTES) {
                 break;
             }
             bytes += len;
-            batch.extend(self.commands.pop_front());
+            batch.extend(queue.pop_front());
         }
         self.bytes -= bytes;
         batch
@@ -130,7 +153,6 @@ impl Pace {
 mod tests {
     //! Limits, order and pacing.
     use super::*;
-    use crate::batch::Kind;
     use bytes::Bytes;
 
     fn command(sequence: u64, body: usize) -> Command {
@@ -155,8 +177,28 @@ mod tests {
         assert_eq!(inbox.take_batch().len(), 500);
         let giant = inbox.take_batch();
         assert_eq!((giant.len(), giant[0].sequence), (1, 1500));
-        inbox.push_front(command(7, 8));
-        assert_eq!(inbox.take_batch().iter().map(|c| c.sequence).collect::<Vec<_>>(), [7, 1501]);
+        inbox.give_back(giant.into_iter());
+        assert_eq!(inbox.take_batch()[0].sequence, 1500);
+        assert_eq!(inbox.take_batch()[0].sequence, 1501);
+        assert!(inbox.is_empty() && inbox.bytes == 0);
+    }
+
+    #[test]
+    fn own_commands_go_first_in_order_also_after_they_came_back() {
+        let mut inbox = Inbox::default();
+        inbox.push(command(1, 8)).expect("room");
+        inbox.push_own(command(OWN_COMMAND | 2, 8));
+        inbox.push_own(command(OWN_COMMAND | 3, 8));
+        let expected = [OWN_COMMAND | 2, OWN_COMMAND | 3, 1];
+        let batch = inbox.take_batch();
+        assert_eq!(batch.iter().map(|c| c.sequence).collect::<Vec<_>>(), expected);
+        inbox.push_own(command(OWN_COMMAND | 4, 8));
+        inbox.give_back(batch.into_iter());
+        inbox.drop_own(Kind::Txn);
+        let order: Vec<u64> = inbox.take_batch().iter().map(|c| c.sequence).collect();
+        assert_eq!(order, [OWN_COMMAND | 2, OWN_COMMAND | 3, OWN_COMMAND | 4, 1]);
+        inbox.push_own(command(OWN_COMMAND | 5, 8));
+        inbox.drop_own(Kind::Put);
         assert!(inbox.is_empty() && inbox.bytes == 0);
     }
 

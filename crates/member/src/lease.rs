@@ -154,24 +154,25 @@ impl LeaseClock {
     }
 
     /// Remainders to record, (id, seconds), when the interval has passed: of leases that live longer than the interval
-    /// and are past their first one. Empty most of the time.
+    /// and are past their first one. Empty most of the time. They count as recorded from now on, before the log has
+    /// them: a keep-alive acknowledged in between would be forgotten by a successor that reads the remainder.
     pub fn take_remainders(&mut self, now_ns: u64) -> Vec<(i64, i64)> {
         if now_ns < self.record_at_ns {
             return Vec::new();
         }
         self.record_at_ns = now_ns + RECORD_INTERVAL_NS;
         let interval_s = (RECORD_INTERVAL_NS / SECOND_NS) as i64;
-        self.deadlines
-            .iter()
-            .filter(|(_, deadline)| !deadline.expiring && deadline.granted_ttl_s > interval_s)
-            .map(|(id, deadline)| {
-                // Rounded up: a recorded remainder may only ever give more time than was left.
-                let left_s = deadline.at_ns.saturating_sub(now_ns).div_ceil(SECOND_NS) as i64;
-                (*id, left_s, deadline.granted_ttl_s)
-            })
-            .filter(|(_, left_s, ttl_s)| *left_s > 0 && ttl_s - left_s >= interval_s)
-            .map(|(id, left_s, _)| (id, left_s))
-            .collect()
+        let mut remainders = Vec::new();
+        for (id, deadline) in &mut self.deadlines {
+            // Rounded up: a recorded remainder may only ever give more time than was left.
+            let left_s = deadline.at_ns.saturating_sub(now_ns).div_ceil(SECOND_NS) as i64;
+            let aged = left_s > 0 && deadline.granted_ttl_s - left_s >= interval_s;
+            if aged && !deadline.expiring && deadline.granted_ttl_s > interval_s {
+                deadline.recorded = true;
+                remainders.push((*id, left_s));
+            }
+        }
+        remainders
     }
 
     fn set(&mut self, id: i64, at_ns: u64, granted_ttl_s: i64, recorded: bool) {

@@ -29,7 +29,7 @@ use crate::config::Config;
 use crate::confirm::LeaseDuty;
 use crate::frame::{Frame, LeaseAnswer};
 use crate::heal::Healing;
-use crate::inbox::{Inbox, Pace};
+use crate::inbox::{Inbox, OWN_COMMAND, Pace};
 use crate::io::{Answer, Fatal, Input, Notice, Now, Output};
 use crate::reads::{LeaseReader, Reads};
 use crate::reclaim::Reclaim;
@@ -38,9 +38,6 @@ use crate::status::Status;
 use crate::upkeep::Upkeep;
 use crate::values::LogValues;
 use crate::waiting::{Stage, Waiting};
-
-/// Sequence numbers of the member's own commands have this bit; tokens of callers do not.
-const OWN_COMMAND: u64 = 1 << 63;
 
 /// One member. See the module.
 pub struct Member {
@@ -275,7 +272,7 @@ impl Member {
     /// Queues a command of the member's own, before those of clients; nobody waits for its answer.
     pub(crate) fn propose_own(&mut self, kind: Kind, body: bytes::Bytes) {
         self.own_sequence += 1;
-        self.inbox.push_front(Command {
+        self.inbox.push_own(Command {
             origin: self.config.origin(),
             sequence: OWN_COMMAND | self.own_sequence,
             kind,

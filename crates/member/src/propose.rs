@@ -78,7 +78,7 @@ impl Member {
             match reason {
                 Reason::NotLeader => {
                     self.waiting.queued_again(*sequence);
-                    self.inbox.push_front(command);
+                    self.inbox.give_back(std::iter::once(command));
                 }
                 Reason::TooManyRequests => {
                     self.answer(*sequence, Answer::Failed(api::Error::TooManyRequests), out);
@@ -118,7 +118,7 @@ impl Member {
             // Not proposed: consensus leads no more, of which we hear with its next messages, or is busy. They wait.
             Err(_) => {
                 self.commands_held = true;
-                commands.into_iter().rev().for_each(|command| self.inbox.push_front(command));
+                self.inbox.give_back(commands.into_iter());
             }
         }
     }

@@ -49,6 +49,8 @@ fn remainders_are_recorded_for_long_leases_that_have_aged() {
     clock.keep_alive(RECORD_INTERVAL_NS - S, 3);
     clock.take_expired(RECORD_INTERVAL_NS);
     assert_eq!(clock.take_remainders(RECORD_INTERVAL_NS + 1), [(2, 540)]);
+    let renewed = clock.keep_alive(RECORD_INTERVAL_NS + 1, 2);
+    assert_eq!(renewed, KeepAlive::RemoveRecordFirst, "the record may be in the log already");
     assert!(clock.take_remainders(RECORD_INTERVAL_NS + 2).is_empty(), "once an interval");
 }
 
