@@ -37,8 +37,10 @@ pub(crate) fn run_one(seed: u64, settings: &Settings) -> RunReport {
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
         let mut report = RunReport::new(seed, &Trace::new(), 0);
         report.faults = Plan::draw(seed).faults.len();
-        report.violation =
-            Some(Violation { check: "no panic", text: text.unwrap_or_else(|| "of no known sort".to_owned()) });
+        report.violation = Some(Violation {
+            check: "no panic",
+            text: text.unwrap_or_else(|| "of no known sort".to_owned()),
+        });
         report
     })
 }

@@ -69,6 +69,8 @@ pub(crate) struct Cluster {
     /// Members whose last word is awaited.
     pub(crate) owed_answers: Vec<u64>,
     pub(crate) ended: bool,
+    /// Members that a planned fault has cut off.
+    pub(crate) isolated: BTreeMap<usize, usize>,
     /// Snapshots on their way.
     pub(crate) transfers: BTreeMap<u64, Transfer>,
     pub(crate) next_transfer: u64,
@@ -79,7 +81,8 @@ impl Cluster {
     pub(crate) fn new(plan: Plan, settings: &Settings) -> Cluster {
         let seed = plan.seed;
         let mut member_rng = Rng::new(seed, Stream::Members);
-        let machines = (0..plan.members).map(|m| machine(m, &plan, settings.defect, &mut member_rng)).collect();
+        let machines =
+            (0..plan.members).map(|m| machine(m, &plan, settings.defect, &mut member_rng)).collect();
         let network = Network::new(plan.members, plan.link, Rng::new(seed, Stream::Network));
         let mut trace = Trace::new();
         trace.verbose = settings.verbose;
@@ -103,6 +106,7 @@ impl Cluster {
             judging: false,
             owed_answers: Vec::new(),
             ended: false,
+            isolated: BTreeMap::new(),
             transfers: BTreeMap::new(),
             next_transfer: 0,
             plan,

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use log::{Disk, File, LockError, LockGuard, MemDisk};
 
-use crate::defects::records;
 use crate::defects::Defect;
+use crate::defects::records;
 
 /// What a disk says whose machine is losing power.
 pub(crate) const DISK_STOPPED: &str = "the disk has stopped";

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use log::WriteDone;
-use member::background::{Done, Job};
 use member::Class;
+use member::background::{Done, Job};
 
 /// Something that will happen to a member, a link, a client or the whole.
 pub(crate) enum Event {

@@ -18,8 +18,12 @@ pub(crate) fn shrink(seed: u64, settings: &Settings) -> Option<(Vec<usize>, RunR
     while piece > 0 && runs < RUNS_MAX {
         let mut at = 0;
         while at < kept.len() && runs < RUNS_MAX {
-            let without: Vec<usize> =
-                kept.iter().enumerate().filter(|(i, _)| *i < at || *i >= at + piece).map(|(_, f)| *f).collect();
+            let without: Vec<usize> = kept
+                .iter()
+                .enumerate()
+                .filter(|(i, _)| *i < at || *i >= at + piece)
+                .map(|(_, f)| *f)
+                .collect();
             let tried = run_one(seed, &Settings { keep: Some(without.clone()), ..settings.clone() });
             runs += 1;
             if tried.violation.as_ref().is_some_and(|violation| violation.check == check) {

@@ -33,9 +33,10 @@ impl History {
     pub(crate) fn between(&self, from: i64, through: i64) -> impl Iterator<Item = (i64, &Change)> {
         let range = from..=through.max(from - 1);
         let revisions = if from > through { None } else { Some(self.changes.range(range)) };
-        revisions.into_iter().flatten().flat_map(|(revision, changes)| {
-            changes.iter().map(|change| (*revision, change))
-        })
+        revisions
+            .into_iter()
+            .flatten()
+            .flat_map(|(revision, changes)| changes.iter().map(|change| (*revision, change)))
     }
 
     /// The keys as they were at a revision.

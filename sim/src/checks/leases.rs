@@ -94,8 +94,10 @@ impl Leases {
         let ttl_ns = ttl_s as u64 * SECOND;
         let longest_ns = ttl_ns + ttl_ns / 1_000_000 * RATE_PPM_MAX as u64 * 2;
         if now_ns > calm_ns + longest_ns + LATE_NS {
-            let text = format!("lease {id} of {ttl_s} s is still there, {:.1} s after the last fault",
-                (now_ns - calm_ns) as f64 / 1e9);
+            let text = format!(
+                "lease {id} of {ttl_s} s is still there, {:.1} s after the last fault",
+                (now_ns - calm_ns) as f64 / 1e9
+            );
             return Violation::err("leases expire within a bound", text);
         }
         Ok(())

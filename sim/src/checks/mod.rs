@@ -52,11 +52,13 @@ impl Checks {
         let revision = |event: &Event| event.kv.as_ref().map_or(0, |kv| kv.mod_revision);
         for group in events.chunk_by(|a, b| revision(a) == revision(b)) {
             let revision = revision(&group[0]);
-            if self.history.observe(member, revision, group)? && self.linear.applied(revision, &self.history)? {
+            if self.history.observe(member, revision, group)?
+                && self.linear.applied(revision, &self.history)?
+            {
                 self.expired(revision, now_ns)?;
             }
         }
-        Ok(())
+        self.linear.catch_up(&self.history)
     }
 
     /// A revision that no client can have asked for: a lease must have run out.

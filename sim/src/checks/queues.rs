@@ -12,7 +12,12 @@ const CHECK: &str = "queues stay within their limits";
 const BURST_BYTES: usize = consensus::RECENT_BYTES_MAX;
 
 /// Requests that wait on a member and events that wait for its watch streams.
-pub(crate) fn member(member: usize, pending: u64, streams: usize, watch_events: usize) -> Result<(), Violation> {
+pub(crate) fn member(
+    member: usize,
+    pending: u64,
+    streams: usize,
+    watch_events: usize,
+) -> Result<(), Violation> {
     if pending > MAX_WAITING_COMMANDS as u64 {
         return Violation::err(CHECK, format!("{pending} requests wait on member {member}"));
     }

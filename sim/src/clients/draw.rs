@@ -134,8 +134,13 @@ impl Drawing<'_> {
             3 => (CompareTarget::Lease, TargetUnion::Lease(kv.lease)),
             _ => (CompareTarget::Value, TargetUnion::Value(kv.value)),
         };
-        let results =
-            [CompareResult::Equal, CompareResult::Equal, CompareResult::NotEqual, CompareResult::Greater, CompareResult::Less];
+        let results = [
+            CompareResult::Equal,
+            CompareResult::Equal,
+            CompareResult::NotEqual,
+            CompareResult::Greater,
+            CompareResult::Less,
+        ];
         let result = results[self.rng.below(results.len() as u64) as usize];
         pb::Compare {
             result: result as i32,

@@ -137,12 +137,10 @@ impl Cluster {
         };
         self.checks.checked += 1;
         match answer {
-            Answer::Applied(Ok(reply)) => {
-                match resolve(&reply, process.opened.values.as_ref()) {
-                    Ok(response) => self.acknowledge(&asked, &response)?,
-                    Err(damaged) => self.unreadable(member, &damaged)?,
-                }
-            }
+            Answer::Applied(Ok(reply)) => match resolve(&reply, process.opened.values.as_ref()) {
+                Ok(response) => self.acknowledge(&asked, &response)?,
+                Err(damaged) => self.unreadable(member, &damaged)?,
+            },
             Answer::Applied(Err(error)) => self.refuse(&asked, error)?,
             Answer::ReadNow => {
                 if let Op::Read(request) = &asked.op {
@@ -185,9 +183,7 @@ impl Cluster {
                 }
                 self.checks.linear.told_of(linear::revision_of(response), asked.after)
             }
-            (op, response) => {
-                Violation::err("answers fit", format!("{op:?} was answered with {response:?}"))
-            }
+            (op, response) => Violation::err("answers fit", format!("{op:?} was answered with {response:?}")),
         }
     }
 

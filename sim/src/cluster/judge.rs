@@ -75,7 +75,8 @@ impl Cluster {
             let Some((at, here)) = self.applied_by(member) else { continue };
             self.has_answered(member)?;
             if at != newest || here != revision {
-                let text = format!("member {member} is at index {at} of {newest}, revision {here} of {revision}");
+                let text =
+                    format!("member {member} is at index {at} of {newest}, revision {here} of {revision}");
                 return Violation::err(CHECK, text);
             }
             self.has_no_old_leases(member)?;

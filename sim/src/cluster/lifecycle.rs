@@ -38,12 +38,15 @@ impl Cluster {
             Ok(opened) => opened,
             Err(error) => return self.does_not_start(member, &error),
         };
-        self.trace.line(self.now_ns, format!(
-            "m{member} starts at index {} revision {} {:?}",
-            opened.status.applied_index(),
-            opened.reader.current_revision(),
-            opened.warnings,
-        ));
+        self.trace.line(
+            self.now_ns,
+            format!(
+                "m{member} starts at index {} revision {} {:?}",
+                opened.status.applied_index(),
+                opened.reader.current_revision(),
+                opened.warnings,
+            ),
+        );
         let machine = &mut self.machines[member];
         machine.run += 1;
         machine.process = Some(new_process(opened));

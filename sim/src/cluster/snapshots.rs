@@ -72,7 +72,8 @@ impl Cluster {
         let sender_lives = self.machines[from].run == run && self.machines[from].is_up();
         let link = self.network.link(from, transfer.to);
         let connected = sender_lives && link.up && link.alive && link.cuts == 0;
-        let known = matches!(transfer.state, State::Closed) || self.machines[transfer.to].run == transfer.to_run;
+        let known =
+            matches!(transfer.state, State::Closed) || self.machines[transfer.to].run == transfer.to_run;
         if !connected || !known || !self.machines[transfer.to].is_up() || self.network.rng.below(60) == 0 {
             return self.stream_breaks(number, transfer, sender_lives);
         }

@@ -11,11 +11,11 @@ use prost::Message;
 use store::watch::Next;
 
 use super::Cluster;
+use super::lifecycle::observer;
 use crate::checks::queues;
 use crate::defects::{Defect, frames};
 use crate::disk::DISK_STOPPED;
 use crate::process::Process;
-use super::lifecycle::observer;
 use crate::queue::Event;
 use crate::report::Violation;
 
@@ -68,7 +68,14 @@ impl Cluster {
         let mut out = Output::default();
         let inputs = process.inbox.len() as u64;
         let result = decide(process, now, &mut out);
-        self.trace.mix(&[1, now_ns, member as u64, inputs, out.frames.len() as u64, out.answers.len() as u64]);
+        self.trace.mix(&[
+            1,
+            now_ns,
+            member as u64,
+            inputs,
+            out.frames.len() as u64,
+            out.answers.len() as u64,
+        ]);
         if let Err(fatal) = result {
             return self.process_fails(member, &fatal);
         }
@@ -90,7 +97,8 @@ impl Cluster {
         let spins = idle && at_ns <= self.now_ns + 1;
         process.idle_turns = if spins { process.idle_turns + 1 } else { 0 };
         if process.idle_turns > IDLE_TURNS_MAX {
-            let text = format!("member {member} wants to be woken at once, again and again, and does nothing");
+            let text =
+                format!("member {member} wants to be woken at once, again and again, and does nothing");
             return Violation::err("members rest", text);
         }
         self.plan_turn(member, at_ns.max(self.now_ns + 20_000));
@@ -136,6 +144,7 @@ impl Cluster {
         self.checks.monotonic.shows(member, run, position.index, revision)?;
         self.checks.hashes.shows(member, position, hash)?;
         queues::member(member, pending, stats.streams, stats.pending_events)?;
+        // Its own watch waits for what is damaged; what the others see must explain its answers.
         if revision > self.checks.history.revision() && !damaged {
             let text = format!("member {member} is at revision {revision}, but its watch is not");
             return Violation::err("watches are complete", text);

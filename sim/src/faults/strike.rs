@@ -21,7 +21,8 @@ impl Cluster {
     pub(crate) fn strike(&mut self, planned: usize) -> Result<(), Violation> {
         let fault = self.plan.faults[planned].fault;
         let Some(members) = self.struck(&fault) else { return Ok(()) };
-        let under_way: Vec<_> = members.iter().flat_map(|member| self.machines[*member].under_way()).collect();
+        let under_way: Vec<_> =
+            members.iter().flat_map(|member| self.machines[*member].under_way()).collect();
         let mut distinct = under_way;
         if self.transfers.values().any(|transfer| members.iter().any(|member| transfer.concerns(*member))) {
             distinct.push(Operation::Snapshot);
@@ -33,7 +34,9 @@ impl Cluster {
         let member = members[0];
         match fault {
             Fault::PowerLoss { after_changes, .. } => self.lose_power_within(member, after_changes),
-            Fault::PowerLossAll { .. } => members.iter().for_each(|member| self.lose_power_within(*member, 0)),
+            Fault::PowerLossAll { .. } => {
+                members.iter().for_each(|member| self.lose_power_within(*member, 0))
+            }
             Fault::Kill { down_ns, .. } => self.kill(member, down_ns)?,
             Fault::Stop { .. } => self.tell(member, Input::Stop),
             Fault::Pause { for_ns, .. } => {
@@ -42,12 +45,16 @@ impl Cluster {
                     process.paused_until_ns = until_ns;
                 }
             }
+            Fault::Isolate { pause_ns, for_ns, .. } => self.isolate(planned, member, pause_ns, for_ns),
             Fault::MoveLeader { to } => self.move_leader(member, to),
             Fault::Defragment { .. } => self.tell(member, Input::Defragment),
             Fault::Wipe { victim } => self.wipe(victim)?,
             Fault::WallJump { by_ms, .. } => self.machines[member].clock.jump_wall(by_ms),
             Fault::BitFlip { victim, places } => (0..places).for_each(|_| self.flip(victim)),
-            Fault::BreakLink { .. } | Fault::Cut { .. } | Fault::Partition { .. } | Fault::SlowLink { .. } => {
+            Fault::BreakLink { .. }
+            | Fault::Cut { .. }
+            | Fault::Partition { .. }
+            | Fault::SlowLink { .. } => {
                 self.disturb_links(planned, fault);
             }
             _ => self.trouble_disk(planned, member, fault),
@@ -69,10 +76,11 @@ impl Cluster {
             | Fault::DiskFull { target, .. }
             | Fault::SyncStalls { target, .. }
             | Fault::WallJump { target, .. }
+            | Fault::Isolate { target, .. }
             | Fault::Defragment { target } => up(self.resolve(target)?),
-            Fault::BreakLink { from, to } | Fault::Cut { from, to, .. } | Fault::SlowLink { from, to, .. } => {
-                Some(vec![from, to])
-            }
+            Fault::BreakLink { from, to }
+            | Fault::Cut { from, to, .. }
+            | Fault::SlowLink { from, to, .. } => Some(vec![from, to]),
             Fault::PowerLossAll { .. } | Fault::Partition { .. } => {
                 let all = 0..self.plan.members;
                 Some(all.filter(|member| self.machines[*member].is_up()).collect())
@@ -110,6 +118,21 @@ impl Cluster {
         let run = self.machines[member].run;
         let at_ns = self.now_ns + if changes == 0 { 1 } else { 300 * MS };
         self.queue.plan(at_ns, Event::PowerLoss { member, run });
+    }
+
+    fn isolate(&mut self, planned: usize, member: usize, pause_ns: u64, for_ns: u64) {
+        if let Some(process) = self.machines[member].process.as_mut() {
+            process.paused_until_ns = self.now_ns + pause_ns;
+        }
+        for (from, to) in self.links_of(member) {
+            self.network.cut(self.now_ns, from, to, &mut self.queue);
+        }
+        self.isolated.insert(planned, member);
+        self.queue.plan(self.now_ns + pause_ns + for_ns, Event::FaultEnds { planned });
+    }
+
+    fn links_of(&self, member: usize) -> Vec<(usize, usize)> {
+        self.network.pairs().into_iter().filter(|(from, to)| *from == member || *to == member).collect()
     }
 
     fn move_leader(&mut self, member: usize, to: usize) {
@@ -167,6 +190,12 @@ impl Cluster {
                     self.network.mend(self.now_ns, from, to, &mut self.queue);
                 }
             }
+            Fault::Isolate { .. } => {
+                let Some(member) = self.isolated.remove(&planned) else { return };
+                for (from, to) in self.links_of(member) {
+                    self.network.mend(self.now_ns, from, to, &mut self.queue);
+                }
+            }
             Fault::DiskFull { .. } => {
                 self.machines.iter().for_each(|machine| machine.disk.inner.set_capacity(None));
             }
@@ -214,7 +243,8 @@ impl Cluster {
         let bit = self.disk_rng.below(8) as u8;
         if machine.disk.inner.flip_bit(path, offset, bit).is_ok() {
             machine.damaged = true;
-            self.trace.line(self.now_ns, format!("m{victim} bit {bit} at {offset} of {} flips", path.display()));
+            self.trace
+                .line(self.now_ns, format!("m{victim} bit {bit} at {offset} of {} flips", path.display()));
         }
     }
 }
