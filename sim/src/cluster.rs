@@ -69,6 +69,8 @@ pub(crate) struct Cluster {
     /// Members whose last word is awaited.
     pub(crate) owed_answers: Vec<u64>,
     pub(crate) ended: bool,
+    /// Members that a planned fault has cut off.
+    pub(crate) isolated: BTreeMap<usize, usize>,
     /// Snapshots on their way.
     pub(crate) transfers: BTreeMap<u64, Transfer>,
     pub(crate) next_transfer: u64,
@@ -104,6 +106,7 @@ impl Cluster {
             judging: false,
             owed_answers: Vec::new(),
             ended: false,
+            isolated: BTreeMap::new(),
             transfers: BTreeMap::new(),
             next_transfer: 0,
             plan,

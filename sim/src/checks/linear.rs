@@ -42,6 +42,9 @@ pub(crate) struct Linear {
     open: BTreeSet<u64>,
     /// The newest revision that anybody was told of.
     told: i64,
+    /// Answers that came before anybody could be seen to have their revision: a member whose own watch waits for a
+    /// damaged value.
+    early: Vec<(u64, Response)>,
     /// Revisions that only delete, and the request that did it, if it is known.
     deletions: BTreeMap<i64, Option<u64>>,
 }
@@ -143,12 +146,16 @@ impl Linear {
         response: &Response,
         history: &History,
     ) -> Result<(), Violation> {
+        let revision = revision_of(response);
+        self.told = self.told.max(revision);
+        if revision > history.revision() {
+            self.early.push((number, response.clone()));
+            return Ok(());
+        }
         let Some(write) = self.writes.get_mut(&number) else { return Ok(()) };
         write.fate = Fate::Acknowledged;
         self.open.remove(&number);
-        let revision = header_of(response).map_or(0, |header| header.revision);
-        self.told = self.told.max(revision);
-        if revision < write.after || revision > history.revision() {
+        if revision < write.after {
             let text = format!("request {number} was answered at {revision}, began after {}", write.after);
             return Violation::err(CHECK, text);
         }
@@ -177,6 +184,14 @@ impl Linear {
         Ok(())
     }
 
+    /// The history has grown: looks at answers that came early.
+    pub(crate) fn catch_up(&mut self, history: &History) -> Result<(), Violation> {
+        for (number, response) in std::mem::take(&mut self.early) {
+            self.acknowledged(number, &response, history)?;
+        }
+        Ok(())
+    }
+
     /// A read is answered; a linearizable one sees everything up to `after`.
     pub(crate) fn read(
         &mut self,
@@ -187,18 +202,21 @@ impl Linear {
     ) -> Result<(), Violation> {
         let revision = response.header.as_ref().map_or(0, |header| header.revision);
         let stale = after.is_some_and(|after| revision < after);
+        if after.is_some() {
+            self.told = self.told.max(revision);
+        }
+        if !stale && revision > history.revision() {
+            return Ok(());
+        }
         let at = if request.revision > 0 { request.revision } else { revision };
         let expected = Replay::new(history.view(at), at + 1).range(request);
         let answered = pb::RangeResponse { header: None, ..response.clone() };
-        if stale || revision > history.revision() || answered != expected {
+        if stale || answered != expected {
             let text = format!(
                 "a read was answered at {revision} (it must see {after:?})\n  {answered:?}\nthe model says\n  \
                  {expected:?}\nasked for:\n  {request:?}"
             );
             return Violation::err(CHECK, text);
-        }
-        if after.is_some() {
-            self.told = self.told.max(revision);
         }
         Ok(())
     }
@@ -219,6 +237,10 @@ impl Linear {
         history: &History,
         expired: impl Fn(i64, &[Change]) -> bool,
     ) -> Result<(), Violation> {
+        if let Some((number, response)) = self.early.first() {
+            let text = format!("request {number} was answered, but nobody has its revision: {response:?}");
+            return Violation::err(CHECK, text);
+        }
         for (revision, _) in self.deletions.iter().filter(|(_, author)| author.is_none()) {
             let changes = history.at(*revision).map_or(&[][..], Vec::as_slice);
             let mut open = self.open.iter().map(|number| &self.writes[number]);

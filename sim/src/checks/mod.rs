@@ -58,7 +58,7 @@ impl Checks {
                 self.expired(revision, now_ns)?;
             }
         }
-        Ok(())
+        self.linear.catch_up(&self.history)
     }
 
     /// A revision that no client can have asked for: a lease must have run out.

@@ -76,7 +76,7 @@ impl Cluster {
             key: owed.key.clone(),
             range_end: owed.range_end.clone(),
             start_revision: owed.next,
-            progress_notify: watcher % 2 == 0,
+            progress_notify: watcher.is_multiple_of(2),
             ..Default::default()
         });
         let behind = owed.next <= process.opened.reader.current_revision();

@@ -144,6 +144,7 @@ impl Cluster {
         self.checks.monotonic.shows(member, run, position.index, revision)?;
         self.checks.hashes.shows(member, position, hash)?;
         queues::member(member, pending, stats.streams, stats.pending_events)?;
+        // Its own watch waits for what is damaged; what the others see must explain its answers.
         if revision > self.checks.history.revision() && !damaged {
             let text = format!("member {member} is at revision {revision}, but its watch is not");
             return Violation::err("watches are complete", text);

@@ -45,6 +45,7 @@ impl Cluster {
                     process.paused_until_ns = until_ns;
                 }
             }
+            Fault::Isolate { pause_ns, for_ns, .. } => self.isolate(planned, member, pause_ns, for_ns),
             Fault::MoveLeader { to } => self.move_leader(member, to),
             Fault::Defragment { .. } => self.tell(member, Input::Defragment),
             Fault::Wipe { victim } => self.wipe(victim)?,
@@ -75,6 +76,7 @@ impl Cluster {
             | Fault::DiskFull { target, .. }
             | Fault::SyncStalls { target, .. }
             | Fault::WallJump { target, .. }
+            | Fault::Isolate { target, .. }
             | Fault::Defragment { target } => up(self.resolve(target)?),
             Fault::BreakLink { from, to }
             | Fault::Cut { from, to, .. }
@@ -116,6 +118,21 @@ impl Cluster {
         let run = self.machines[member].run;
         let at_ns = self.now_ns + if changes == 0 { 1 } else { 300 * MS };
         self.queue.plan(at_ns, Event::PowerLoss { member, run });
+    }
+
+    fn isolate(&mut self, planned: usize, member: usize, pause_ns: u64, for_ns: u64) {
+        if let Some(process) = self.machines[member].process.as_mut() {
+            process.paused_until_ns = self.now_ns + pause_ns;
+        }
+        for (from, to) in self.links_of(member) {
+            self.network.cut(self.now_ns, from, to, &mut self.queue);
+        }
+        self.isolated.insert(planned, member);
+        self.queue.plan(self.now_ns + pause_ns + for_ns, Event::FaultEnds { planned });
+    }
+
+    fn links_of(&self, member: usize) -> Vec<(usize, usize)> {
+        self.network.pairs().into_iter().filter(|(from, to)| *from == member || *to == member).collect()
     }
 
     fn move_leader(&mut self, member: usize, to: usize) {
@@ -170,6 +187,12 @@ impl Cluster {
             Fault::SlowLink { from, to, .. } => self.network.link(from, to).slow_ns = 0,
             Fault::Cut { .. } | Fault::Partition { .. } => {
                 for (from, to) in self.cut_links(fault) {
+                    self.network.mend(self.now_ns, from, to, &mut self.queue);
+                }
+            }
+            Fault::Isolate { .. } => {
+                let Some(member) = self.isolated.remove(&planned) else { return };
+                for (from, to) in self.links_of(member) {
                     self.network.mend(self.now_ns, from, to, &mut self.queue);
                 }
             }
