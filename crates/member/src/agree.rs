@@ -167,6 +167,7 @@ impl Member {
         self.own_batches.clear();
         self.pace.reset();
         self.leases.stop();
+        self.take_back_leases();
         self.inbox.drop_own(Kind::LeaseCheckpoint);
         self.inbox.drop_own(Kind::LeaseExpire);
         // Nobody waits for the member's own commands, so no deadline would take these away.

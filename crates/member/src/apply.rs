@@ -15,7 +15,7 @@ use consensus::{Entry, EntryKind};
 use prost::Message;
 use store::{BatchContext, Outcome, Position, Store};
 
-use crate::batch::{self, Command, Kind};
+use crate::batch::{self, Batch, Command, DecodeError, Kind};
 use crate::io::{Answer, Fatal, Now, Output};
 use crate::lease::Expiry;
 use crate::member::Member;
@@ -103,7 +103,7 @@ impl Member {
     /// Applies one batch; false when it must wait for a value to be healed.
     fn apply_batch(&mut self, now: Now, entry: &Entry, out: &mut Output) -> Result<bool, Fatal> {
         let place = self.log.place(entry.index).expect("a committed entry is in the log");
-        let batch = batch::decode(&entry.payload)
+        let batch = decode_batch(entry)
             .map_err(|error| Fatal::Entry { index: entry.index, reason: error.to_string() })?;
         let (decoded, steps) = decode_all(batch.commands);
         let answered = self.answered(&decoded);
@@ -119,7 +119,7 @@ impl Member {
         self.upkeep.applied(decoded.len() as u64);
         self.status.set_commands_applied(self.status.commands_applied() + decoded.len() as u64);
         self.hub.publish(applied.revision, &applied.events.into());
-        self.follow_leases(now, &applied.leases, out);
+        self.follow_leases(now, &applied.leases);
         if applied.alarms_changed {
             self.upkeep.alarms_changed();
         }
@@ -189,7 +189,7 @@ pub(crate) fn replay(store: &mut Store, entry: &Entry, place: u64) -> Result<(),
             return Err("changes of membership are not known to this release".to_owned());
         }
         EntryKind::Batch => {
-            let batch = batch::decode(&entry.payload).map_err(|error| error.to_string())?;
+            let batch = decode_batch(entry).map_err(|error| error.to_string())?;
             let (_, steps) = decode_all(batch.commands);
             let applied = store.apply_batch(&context(entry, place, batch.clock_ms, &[]), &steps);
             applied.map_err(|damaged| format!("it compares a value that is damaged here: {damaged}"))?;
@@ -202,6 +202,17 @@ pub(crate) fn replay(store: &mut Store, entry: &Entry, place: u64) -> Result<(),
 pub(crate) fn from_log(entry: log::Entry) -> Option<Entry> {
     let kind = EntryKind::from_u8(entry.kind)?;
     Some(Entry { term: entry.term, index: entry.index, kind, payload: entry.payload })
+}
+
+/// Decodes the batch of an entry. Bytes that are no batch of a version we know do nothing, on all members alike.
+///
+/// # Errors
+/// A version we do not know: what it would do cannot be guessed.
+fn decode_batch(entry: &Entry) -> Result<Batch, DecodeError> {
+    match batch::decode(&entry.payload) {
+        Err(error @ DecodeError::Version(_)) => Err(error),
+        other => Ok(other.unwrap_or_else(|_| Batch { clock_ms: 0, commands: Vec::new() })),
+    }
 }
 
 fn position(entry: &Entry) -> Position {

@@ -35,6 +35,9 @@ pub const MAX_BYTES: usize = 1 << 20;
 /// A batch is closed at this many commands; keeps one apply short.
 pub const MAX_COMMANDS: usize = 1000;
 
+/// Origins a batch can name: their table's length is one byte.
+pub const MAX_ORIGINS: usize = u8::MAX as usize;
+
 const HEADER: usize = 16;
 const ORIGIN: usize = 16;
 const COMMAND: usize = 16;
@@ -157,7 +160,7 @@ pub fn encode(clock_ms: u64, commands: &[Command]) -> Bytes {
             origins.push(command.origin);
         }
     }
-    assert!(origins.len() <= usize::from(u8::MAX), "a batch names at most 255 origins");
+    assert!(origins.len() <= MAX_ORIGINS, "a batch names at most {MAX_ORIGINS} origins");
     let bodies: usize = commands.iter().map(Command::encoded_len).sum();
     let mut out = BytesMut::with_capacity(HEADER + ORIGIN * origins.len() + bodies);
     out.put_u8(VERSION);

@@ -7,7 +7,17 @@ use crate::frame::{Frame, LeaseAnswer};
 use crate::io::{Answer, Now, Output};
 use crate::lease::{Expiry, KeepAlive, LeaseClock, MAX_RECORDED_PER_COMMAND};
 use crate::member::Member;
-use crate::reads::{LeaseReader, Reader};
+use crate::reads::{LeaseReader, RETRY_NS, Reader};
+
+/// Reads and lease questions that may wait in a member: as many as commands.
+pub(crate) const MAX_WAITING_READS: usize = crate::inbox::MAX_WAITING_COMMANDS;
+
+/// A lease question sent to a leader.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    question: LeaseReader,
+    at_ns: u64,
+}
 
 /// The leader's duty towards leases.
 #[derive(Debug, Default)]
@@ -37,12 +47,18 @@ impl LeaseDuty {
 }
 
 impl Member {
-    pub(crate) fn on_read(&mut self, now: Now, token: u64) {
+    pub(crate) fn on_read(&mut self, now: Now, token: u64, out: &mut Output) {
+        if self.reads.len() >= MAX_WAITING_READS {
+            return out.answers.push((token, Answer::Failed(api::Error::TooManyRequests)));
+        }
         self.waiting.insert(token, now.monotonic_ns + self.config.request_timeout_ns());
         self.reads.arrive(Reader::Local(token));
     }
 
-    pub(crate) fn on_lease(&mut self, now: Now, token: u64, lease: i64, renew: bool) {
+    pub(crate) fn on_lease(&mut self, now: Now, token: u64, lease: i64, renew: bool, out: &mut Output) {
+        if self.reads.len() + self.asked_leases.len() >= MAX_WAITING_READS {
+            return out.answers.push((token, Answer::Failed(api::Error::TooManyRequests)));
+        }
         self.waiting.insert(token, now.monotonic_ns + self.config.request_timeout_ns());
         self.reads.arrive(Reader::Lease(LeaseReader { peer: None, sequence: token, lease, renew }));
     }
@@ -72,12 +88,43 @@ impl Member {
 
     /// The leader spoke about a lease of a client of ours. A former leader's "not me" sends the question on.
     pub(crate) fn on_lease_answer(&mut self, sequence: u64, answer: LeaseAnswer, out: &mut Output) {
-        let Some(question) = self.asked_leases.remove(&sequence) else { return };
+        let Some(Asked { question, .. }) = self.asked_leases.remove(&sequence) else { return };
         if answer == LeaseAnswer::NotLeader {
             self.reads.arrive(Reader::Lease(question));
         } else {
             self.answer(sequence, Answer::Lease(answer), out);
         }
+    }
+
+    /// Lease questions that are under way when the leader changes or a connection breaks are asked anew: to renew twice
+    /// does no harm.
+    pub(crate) fn take_back_leases(&mut self) {
+        for asked in std::mem::take(&mut self.asked_leases).into_values() {
+            self.reads.arrive(Reader::Lease(asked.question));
+        }
+    }
+
+    /// Asks again for what a leader has not answered for a while.
+    pub(crate) fn ask_leases_again(&mut self, now: Now) {
+        let old = |_: &u64, asked: &mut Asked| now.monotonic_ns >= asked.at_ns + RETRY_NS;
+        for asked in self.asked_leases.extract_if(.., old).map(|(_, asked)| asked).collect::<Vec<_>>() {
+            self.reads.arrive(Reader::Lease(asked.question));
+        }
+    }
+
+    /// Forgets readers of this process that were told that their time ran out.
+    pub(crate) fn forget_expired_readers(&mut self) {
+        let Member { reads, leases, waiting, .. } = self;
+        let waits = |reader: &Reader| match reader {
+            Reader::Local(token) => waiting.contains(*token),
+            Reader::Lease(question) => question.peer.is_some() || waiting.contains(question.sequence),
+            Reader::Peer { .. } => true,
+        };
+        reads.retain_arrived(waits);
+        leases.held.values_mut().for_each(|held| {
+            held.retain(|question| question.peer.is_some() || waiting.contains(question.sequence));
+        });
+        leases.held.retain(|_, held| !held.is_empty());
     }
 
     /// Rounds that ended with a leadership: their readers were taken back when it changed; peers must hear of it.
@@ -106,7 +153,7 @@ impl Member {
             for question in self.reads.take_local_leases() {
                 let LeaseReader { sequence, lease, renew, .. } = question;
                 self.send(leader, &Frame::LeaseAsk { sequence, lease, renew }, out);
-                self.asked_leases.insert(sequence, question);
+                self.asked_leases.insert(sequence, Asked { question, at_ns: now.monotonic_ns });
             }
             if let Some(round) = self.reads.ask(now.monotonic_ns) {
                 self.send(leader, &Frame::ReadAsk(round), out);
@@ -116,19 +163,21 @@ impl Member {
 
     /// Answers those whose index is applied.
     pub(crate) fn release_reads(&mut self, now: Now, out: &mut Output) {
-        for reader in self.reads.take_released(self.backlog.applied()) {
+        for (began_ns, reader) in self.reads.take_released(self.backlog.applied()) {
             match reader {
                 Reader::Local(token) => self.answer(token, Answer::ReadNow, out),
                 Reader::Peer { peer, round } => {
                     let index = self.backlog.applied();
                     self.send(peer, &Frame::ReadAnswer(round, Some(index)), out);
                 }
-                Reader::Lease(question) => self.decide_lease(now, question, out),
+                Reader::Lease(question) => self.decide_lease(now, began_ns, question, out),
             }
         }
     }
 
-    fn decide_lease(&mut self, now: Now, question: LeaseReader, out: &mut Output) {
+    /// Answers a lease question. A renewal counts from `began_ns`, when the round began that proved the leadership: a
+    /// successor may have counted from any moment after it.
+    fn decide_lease(&mut self, now: Now, began_ns: u64, question: LeaseReader, out: &mut Output) {
         let LeaseReader { peer, sequence, lease, renew } = question;
         if !self.leases.active {
             return match peer {
@@ -137,7 +186,7 @@ impl Member {
             };
         }
         let verdict =
-            if renew { self.leases.clock.keep_alive(now.monotonic_ns, lease) } else { KeepAlive::Renewed(0) };
+            if renew { self.leases.clock.keep_alive(began_ns, lease) } else { KeepAlive::Renewed(0) };
         match verdict {
             KeepAlive::NotFound => self.answer_lease(peer, sequence, LeaseAnswer::NotFound, out),
             KeepAlive::Renewed(_) => {
@@ -160,7 +209,7 @@ impl Member {
     }
 
     /// A command about these leases was applied: the clock follows, and renewals that waited for it are decided.
-    pub(crate) fn follow_leases(&mut self, now: Now, changes: &[store::LeaseChange], out: &mut Output) {
+    pub(crate) fn follow_leases(&mut self, now: Now, changes: &[store::LeaseChange]) {
         if !self.leases.active {
             return;
         }
@@ -183,8 +232,9 @@ impl Member {
                     id
                 }
             };
+            // What waited for this is asked anew: its round may have been long ago.
             for question in self.leases.held.remove(&id).unwrap_or_default() {
-                self.decide_lease(now, question, out);
+                self.reads.arrive(Reader::Lease(question));
             }
         }
     }

@@ -4,9 +4,9 @@
 //! [`MAX_IN_FLIGHT`] batches are under way, and the second starts no sooner than [`PACE_NS`] after the first: at high
 //! rates an unpaced log would flush a handful of commands at a time and pay a sync for each handful.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
-use crate::batch::{Command, Kind, MAX_BYTES, MAX_COMMANDS, Origin};
+use crate::batch::{Command, Kind, MAX_BYTES, MAX_COMMANDS, MAX_ORIGINS, Origin};
 
 /// Batches proposed and not yet committed. One being written while the next one collects keeps the disk busy; more
 /// would only make each smaller.
@@ -71,6 +71,14 @@ impl Inbox {
         self.bytes -= before - self.own.iter().map(Command::encoded_len).sum::<usize>();
     }
 
+    /// Drops commands of this process whose callers were told that their time ran out: they must not be proposed
+    /// later.
+    pub fn drop_expired(&mut self, own: Origin, expired: &BTreeSet<u64>) {
+        let before: usize = self.commands.iter().map(Command::encoded_len).sum();
+        self.commands.retain(|command| command.origin != own || !expired.contains(&command.sequence));
+        self.bytes -= before - self.commands.iter().map(Command::encoded_len).sum::<usize>();
+    }
+
     /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
         self.own.is_empty() && self.commands.is_empty()
@@ -95,12 +103,20 @@ impl Inbox {
     pub fn take_batch(&mut self) -> Vec<Command> {
         let mut batch = Vec::new();
         let mut bytes = 0;
+        let mut origins: Vec<Origin> = Vec::new();
         while let Some(queue) =
             [&mut self.own, &mut self.commands].into_iter().find(|queue| !queue.is_empty())
         {
             let len = queue.front().map_or(0, Command::encoded_len);
             if batch.len() == MAX_COMMANDS || (!batch.is_empty() && bytes + len > MAX_BYTES) {
                 break;
+            }
+            let origin = queue.front().map(|command| command.origin);
+            if let Some(origin) = origin.filter(|origin| !origins.contains(origin)) {
+                if origins.len() == MAX_ORIGINS {
+                    break;
+                }
+                origins.push(origin);
             }
             bytes += len;
             batch.extend(queue.pop_front());
@@ -200,6 +216,26 @@ mod tests {
         inbox.push_own(command(OWN_COMMAND | 5, 8));
         inbox.drop_own(Kind::Put);
         assert!(inbox.is_empty() && inbox.bytes == 0);
+    }
+
+    #[test]
+    fn a_batch_names_no_more_origins_than_its_format_can() {
+        let mut inbox = Inbox::default();
+        for start in 0..300 {
+            let origin = Origin { member: 1, start };
+            inbox.push(Command { origin, ..command(start, 8) }).expect("room");
+        }
+        assert_eq!(inbox.take_batch().len(), MAX_ORIGINS);
+        assert_eq!(inbox.take_batch().len(), 45);
+    }
+
+    #[test]
+    fn what_expired_is_dropped_and_nothing_else() {
+        let mut inbox = Inbox::default();
+        (0..4).for_each(|sequence| inbox.push(command(sequence, 8)).expect("room"));
+        inbox.drop_expired(command(0, 0).origin, &BTreeSet::from([1, 3]));
+        assert_eq!(inbox.take_batch().iter().map(|c| c.sequence).collect::<Vec<_>>(), [0, 2]);
+        assert_eq!(inbox.bytes, 0);
     }
 
     #[test]

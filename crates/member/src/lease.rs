@@ -25,6 +25,9 @@ pub const RECORD_INTERVAL_NS: u64 = 60 * 1_000_000_000;
 /// Remainders recorded in one command: bounds the size of the entry.
 pub const MAX_RECORDED_PER_COMMAND: usize = 1000;
 
+/// Entries of the heap that may be out of date beyond as many as there are leases.
+const DUE_SLACK: usize = 1024;
+
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// What the clock says of one lease.
@@ -84,6 +87,11 @@ impl LeaseClock {
     /// A lease is gone.
     pub fn revoked(&mut self, id: i64) {
         self.deadlines.remove(&id);
+        // Without this, leases granted for years and revoked at once would stay here for years.
+        if self.due.len() > 2 * self.deadlines.len() + DUE_SLACK {
+            let living = self.deadlines.iter().filter(|(_, deadline)| !deadline.expiring);
+            self.due = living.map(|(id, deadline)| Reverse((deadline.at_ns, *id))).collect();
+        }
     }
 
     /// A remainder was recorded (or, 0, removed) through the log.
@@ -100,7 +108,8 @@ impl LeaseClock {
             Some(deadline) if deadline.expiring => KeepAlive::Expiring,
             Some(deadline) if deadline.recorded => KeepAlive::RemoveRecordFirst,
             Some(deadline) => {
-                deadline.at_ns = after(now_ns, deadline.granted_ttl_s);
+                // Rounds may be decided out of order; a renewal never takes time away.
+                deadline.at_ns = deadline.at_ns.max(after(now_ns, deadline.granted_ttl_s));
                 KeepAlive::Renewed(deadline.granted_ttl_s)
             }
         }

@@ -26,12 +26,12 @@ use crate::agree::Writes;
 use crate::apply::Backlog;
 use crate::batch::{Command, Kind};
 use crate::config::Config;
-use crate::confirm::LeaseDuty;
+use crate::confirm::{Asked, LeaseDuty};
 use crate::frame::{Frame, LeaseAnswer};
 use crate::heal::Healing;
 use crate::inbox::{Inbox, OWN_COMMAND, Pace};
 use crate::io::{Answer, Fatal, Input, Notice, Now, Output};
-use crate::reads::{LeaseReader, Reads};
+use crate::reads::Reads;
 use crate::reclaim::Reclaim;
 use crate::snapshot::Snapshots;
 use crate::status::Status;
@@ -62,7 +62,7 @@ pub struct Member {
     pub(crate) backlog: Backlog,
     pub(crate) reads: Reads,
     /// Lease questions sent to a leader.
-    pub(crate) asked_leases: BTreeMap<u64, LeaseReader>,
+    pub(crate) asked_leases: BTreeMap<u64, Asked>,
     pub(crate) leases: LeaseDuty,
     pub(crate) upkeep: Upkeep,
     pub(crate) snapshots: Snapshots,
@@ -103,8 +103,8 @@ impl Member {
     pub fn handle(&mut self, now: Now, input: Input, out: &mut Output) -> Result<(), Fatal> {
         match input {
             Input::Propose(proposal) => self.on_propose(now, proposal, out),
-            Input::Read { token } => self.on_read(now, token),
-            Input::Lease { token, lease, renew } => self.on_lease(now, token, lease, renew),
+            Input::Read { token } => self.on_read(now, token, out),
+            Input::Lease { token, lease, renew } => self.on_lease(now, token, lease, renew, out),
             Input::MoveLeader { token, to } => self.on_move_leader(now, token, to, out),
             Input::Heal { token, place } => self.on_heal(now, token, place, out),
             Input::Defragment => self.defragment(),
@@ -115,6 +115,7 @@ impl Member {
             }
             Input::PeerDown(peer) => {
                 self.up.remove(&peer);
+                self.take_back_leases();
                 self.consensus.report_unreachable(peer);
             }
             Input::Written(done) => self.on_written(done)?,
@@ -186,11 +187,18 @@ impl Member {
             self.tick_duties(now, out);
         }
         self.reads.expire_question(now.monotonic_ns);
+        let mut queued = BTreeSet::new();
         while let Some((token, stage)) = self.waiting.take_expired(now.monotonic_ns) {
             self.forwarded.remove(&token);
             self.asked_leases.remove(&token);
+            if stage == Stage::Queued {
+                queued.insert(token);
+            }
             self.status.set_failed(self.status.failed() + 1);
             out.answers.push((token, Answer::Failed(self.timeout_error(now, stage))));
+        }
+        if !queued.is_empty() {
+            self.inbox.drop_expired(self.config.origin(), &queued);
         }
     }
 
@@ -198,6 +206,8 @@ impl Member {
     fn tick_duties(&mut self, now: Now, out: &mut Output) {
         self.consensus.retry_round();
         self.give_up_transfer(now, out);
+        self.ask_leases_again(now);
+        self.forget_expired_readers();
         self.retry_space();
         self.expire_received(now, out);
         // A pin that was in the way may be gone.

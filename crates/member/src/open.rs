@@ -103,7 +103,9 @@ pub fn open(disk: &Arc<dyn Disk>, options: &Options, mut config: Config) -> Resu
         opened = Log::open(disk, options)?;
     }
     let log::Opened { mut log, reader: log_reader, recovered } = opened;
-    config.incarnation = recovered.identity.incarnation;
+    // A directory knows whose it is; flags count for a new one alone.
+    let Identity { cluster_id, member_id, incarnation } = recovered.identity;
+    config = Config { cluster_id, member_id, incarnation, ..config };
     let values = Arc::new(LogValues::new(log_reader));
     let loaded = load(&log, &recovered, &values)?;
     log.loaded()?;

@@ -47,8 +47,10 @@ impl Member {
             Ok(batch) => batch.commands,
             Err(error) => return self.bad_frame(from, error, out),
         };
-        if commands.iter().any(|command| command.origin.member != from) {
-            return self.bad_frame(from, "it forwards commands of another member", out);
+        let origins = commands.iter().map(|command| command.origin);
+        let is_of_one_run = commands.first().is_none_or(|first| origins.clone().all(|o| o == first.origin));
+        if !is_of_one_run || commands.first().is_some_and(|first| first.origin.member != from) {
+            return self.bad_frame(from, "it forwards commands that are not its own", out);
         }
         if !self.leadership.leading {
             return self.refuse(from, Reason::NotLeader, sequences(&commands), out);

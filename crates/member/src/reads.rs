@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 /// A follower asks again when the leader has not answered after this long, in nanoseconds.
-const RETRY_NS: u64 = 500_000_000;
+pub(crate) const RETRY_NS: u64 = 500_000_000;
 
 /// While this many readers or more share a round, the next one starts no sooner than [`crate::inbox::PACE_NS`] after
 /// it: below, latency matters more than the messages saved.
@@ -50,12 +50,12 @@ struct Asked {
 #[derive(Debug, Default)]
 pub(crate) struct Reads {
     arrived: Vec<Reader>,
-    /// Leader: readers of the confirm rounds under way, by the number given to consensus.
-    confirming: BTreeMap<u64, Vec<Reader>>,
+    /// Leader: readers of the confirm rounds under way, by the number given to consensus, and when each began.
+    confirming: BTreeMap<u64, (u64, Vec<Reader>)>,
     /// Follower: the question under way.
     asked: Option<Asked>,
-    /// Released, waiting for their index to be applied.
-    granted: VecDeque<(u64, Vec<Reader>)>,
+    /// Released, waiting for their index to be applied: the index, when their round began, who waits.
+    granted: VecDeque<(u64, u64, Vec<Reader>)>,
     next_round: u64,
     last_start_ns: u64,
     last_size: usize,
@@ -92,20 +92,20 @@ impl Reads {
     pub(crate) fn confirm(&mut self, now_ns: u64) -> u64 {
         let readers = self.take_arrived(now_ns);
         self.next_round += 1;
-        self.confirming.insert(self.next_round, readers);
+        self.confirming.insert(self.next_round, (now_ns, readers));
         self.next_round
     }
 
     /// A confirm round ended: its readers hold `index`.
     pub(crate) fn confirmed(&mut self, token: u64, index: u64) {
-        if let Some(readers) = self.confirming.remove(&token) {
-            self.granted.push_back((index, readers));
+        if let Some((began_ns, readers)) = self.confirming.remove(&token) {
+            self.granted.push_back((index, began_ns, readers));
         }
     }
 
     /// A confirm round was given up; its readers.
     pub(crate) fn dropped(&mut self, token: u64) -> Vec<Reader> {
-        self.confirming.remove(&token).unwrap_or_default()
+        self.confirming.remove(&token).map_or_else(Vec::new, |(_, readers)| readers)
     }
 
     /// Begins a question to the leader with all local readers that arrived, unless one is under way.
@@ -123,7 +123,7 @@ impl Reads {
     pub(crate) fn answered(&mut self, round: u64, index: Option<u64>) {
         let Some(asked) = self.asked.take_if(|asked| asked.round == round) else { return };
         match index {
-            Some(index) => self.granted.push_back((index, asked.readers)),
+            Some(index) => self.granted.push_back((index, asked.at_ns, asked.readers)),
             None => self.return_to_front(asked.readers),
         }
     }
@@ -138,7 +138,12 @@ impl Reads {
     /// The leader changed: all rounds and questions start again. Returns readers that are not ours to keep: peers must
     /// ask the new leader themselves.
     pub(crate) fn leader_changed(&mut self) -> Vec<Reader> {
-        let mut readers: Vec<Reader> = std::mem::take(&mut self.confirming).into_values().flatten().collect();
+        let rounds = std::mem::take(&mut self.confirming);
+        let mut readers: Vec<Reader> = rounds.into_values().flat_map(|(_, readers)| readers).collect();
+        // Reads that were granted an index stay good; what was granted about leases is the old leader's.
+        for (_, _, granted) in &mut self.granted {
+            readers.extend(granted.extract_if(.., |reader| matches!(reader, Reader::Lease(_))));
+        }
         readers.extend(self.asked.take().into_iter().flat_map(|asked| asked.readers));
         readers.append(&mut self.arrived);
         let (ours, theirs) = readers.into_iter().partition(|reader| match reader {
@@ -164,17 +169,27 @@ impl Reads {
         leases
     }
 
-    /// Readers whose index is applied.
-    pub(crate) fn take_released(&mut self, applied: u64) -> Vec<Reader> {
+    /// Readers whose index is applied, each with the moment its round began.
+    pub(crate) fn take_released(&mut self, applied: u64) -> Vec<(u64, Reader)> {
         let mut released = Vec::new();
-        self.granted.retain_mut(|(index, readers)| {
+        self.granted.retain_mut(|(index, began_ns, readers)| {
             let done = *index <= applied;
             if done {
-                released.append(readers);
+                released.extend(readers.drain(..).map(|reader| (*began_ns, reader)));
             }
             !done
         });
         released
+    }
+
+    /// Readers that wait for a round to begin.
+    pub(crate) fn len(&self) -> usize {
+        self.arrived.len()
+    }
+
+    /// Keeps those that wait for a round only while `waits` says so.
+    pub(crate) fn retain_arrived(&mut self, waits: impl Fn(&Reader) -> bool) {
+        self.arrived.retain(waits);
     }
 
     fn take_arrived(&mut self, now_ns: u64) -> Vec<Reader> {
@@ -204,7 +219,7 @@ mod tests {
         assert!(!reads.may_confirm(u64::MAX), "one round at a time");
         reads.confirmed(round, 10);
         assert!(reads.take_released(9).is_empty());
-        assert_eq!(reads.take_released(10), [Reader::Local(1)]);
+        assert_eq!(reads.take_released(10), [(0, Reader::Local(1))]);
         assert!(reads.may_confirm(0), "a lone reader is not paced");
     }
 
@@ -237,6 +252,6 @@ mod tests {
         assert!(reads.take_released(u64::MAX).is_empty(), "a late answer to an old question is void");
         let asked = reads.ask(0).expect("asks again");
         reads.answered(asked, Some(5));
-        assert_eq!(reads.take_released(5), [Reader::Local(1)]);
+        assert_eq!(reads.take_released(5), [(0, Reader::Local(1))]);
     }
 }

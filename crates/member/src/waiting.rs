@@ -45,6 +45,11 @@ impl Waiting {
         }
     }
 
+    /// Whether the token still waits.
+    pub(crate) fn contains(&self, token: u64) -> bool {
+        self.stages.contains_key(&token)
+    }
+
     /// The token is being answered; false when it had run out before.
     pub(crate) fn remove(&mut self, token: u64) -> bool {
         self.stages.remove(&token).is_some()

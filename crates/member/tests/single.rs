@@ -48,8 +48,12 @@ fn config(start: u64) -> Config {
 
 impl Alone {
     fn start(disk: &Arc<dyn Disk>, start: u64) -> Alone {
+        Alone::start_as(disk, config(start))
+    }
+
+    fn start_as(disk: &Arc<dyn Disk>, config: Config) -> Alone {
         let options = Options { segment_bytes: 1 << 20, ..Options::new(PathBuf::from("/data")) };
-        let opened = member::open(disk, &options, config(start)).expect("opens");
+        let opened = member::open(disk, &options, config).expect("opens");
         Alone { opened, now_ns: 0, next_token: 1, output: Output::default() }
     }
 
@@ -179,4 +183,16 @@ fn refusals_reach_the_caller() {
         Input::Propose(Proposal { token, kind: Kind::Compaction, body })
     });
     assert!(matches!(compacted, Answer::Applied(Ok(Reply::Compaction { .. }))), "{compacted:?}");
+}
+
+#[test]
+fn a_data_directory_knows_whose_it_is() {
+    let disk: Arc<dyn Disk> = Arc::new(MemDisk::default());
+    let mut alone = Alone::start(&disk, 1);
+    alone.put("a", "1");
+    drop(alone);
+    let strange = Config { cluster_id: 0, member_id: 0, initial_cluster: Vec::new(), ..config(2) };
+    let mut again = Alone::start_as(&disk, strange);
+    assert_eq!((again.opened.identity.cluster_id, again.opened.identity.member_id), (7, 1));
+    assert_eq!(again.get("a"), [("1".to_owned(), 2)]);
 }

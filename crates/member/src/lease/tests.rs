@@ -67,3 +67,22 @@ fn an_expiry_survives_its_encoding() {
     assert_eq!(Expiry::decode(&expiry.encode()), Some(expiry.clone()));
     assert_eq!(Expiry::decode(&expiry.encode().slice(..20)), None);
 }
+
+#[test]
+fn leases_that_are_granted_for_years_and_revoked_leave_nothing_behind() {
+    let mut clock = clock(&[(1, 100, 0)]);
+    for id in 2..10_000 {
+        clock.granted(0, id, 9_000_000_000);
+        clock.revoked(id);
+    }
+    assert!(clock.due.len() <= 2 + DUE_SLACK);
+    assert_eq!(clock.take_expired(100 * S), [1], "the living one is still watched");
+}
+
+#[test]
+fn a_renewal_that_is_decided_late_takes_no_time_away() {
+    let mut clock = clock(&[(1, 10, 0)]);
+    clock.keep_alive(9 * S, 1);
+    clock.keep_alive(3 * S, 1);
+    assert!(clock.take_expired(19 * S - 1).is_empty());
+}
