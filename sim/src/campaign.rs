@@ -1,10 +1,11 @@
-//! Many runs: a range of seeds, or as many as fit into some time; and one run with one of the deliberate defects after
+//! Many runs: a range of seeds, or as many as fit into some time; and one run with one of the deliberate
+//! defects after
 //! another.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::cluster::{Cluster, Settings};
-use crate::coverage::Coverage;
+use crate::coverage::{Coverage, Operation};
 use crate::defects::Defect;
 use crate::faults;
 use crate::plan::Plan;
@@ -56,7 +57,7 @@ pub fn replay(
     verbose: bool,
 ) -> Result<String, String> {
     let report = run_one(seed, &Settings { defect, keep, verbose });
-    match report.failure_text(commit()) {
+    match report.failure_text(&commit()) {
         Some(text) => Err(text),
         None => Ok(format!(
             "seed {seed}: trace hash {:016x}, {} events, {:.1} s simulated, {} answers checked\nfaults: {}",
@@ -77,7 +78,7 @@ pub fn shrink(seed: u64, defect: Option<Defect>) -> Result<String, String> {
     let settings = Settings { defect, ..Settings::default() };
     let (kept, report) = cut::shrink(seed, &settings).ok_or_else(|| format!("seed {seed} does not fail"))?;
     let list = kept.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
-    let text = report.failure_text(commit()).unwrap_or_default();
+    let text = report.failure_text(&commit()).unwrap_or_default();
     Ok(format!("{text}{} faults are left; repeat it with: --seed {seed} --faults {list:?}\n", kept.len()))
 }
 
@@ -94,7 +95,7 @@ pub fn run_seeds(
     while more(campaign.seeds) {
         let report = run_one(first + campaign.seeds, &Settings::default());
         campaign.add(&report);
-        if let Some(text) = report.failure_text(commit()) {
+        if let Some(text) = report.failure_text(&commit()) {
             return Err(format!("{text}\n{}", campaign.summary()));
         }
         if campaign.seeds.is_multiple_of(PROGRESS_SEEDS) {
@@ -104,7 +105,8 @@ pub fn run_seeds(
     Ok(campaign)
 }
 
-/// For each defect, runs seeds from 1 on until it is noticed: the defect, the number of seeds it took (`None`: it was not
+/// For each defect, runs seeds from 1 on until it is noticed: the defect, the number of seeds it took
+/// (`None`: it was not
 /// noticed) and the check that noticed.
 pub fn run_defects(
     defects: &[Defect],
@@ -142,11 +144,15 @@ impl Campaign {
         format!("{}\n{} events\n\n{}", self.line(), self.events, self.coverage.table())
     }
 
-    /// What was never tested by these runs: faults that met no such operation, and things that never happened.
+    /// What was never tested by these runs: faults that met no such operation, and things that never
+    /// happened.
     pub fn untested(&self) -> Vec<String> {
-        self.coverage.missing(&faults::NAMES, &EXPECTED)
+        self.coverage.missing(&faults::NAMES, &EXPECTED, &IMPOSSIBLE)
     }
 }
+
+/// Pairs that cannot be: only a leader can be told to hand over its leadership.
+const IMPOSSIBLE: [(&str, Operation); 1] = [("leader transfer", Operation::Election)];
 
 /// What must happen in every campaign of any length.
 const EXPECTED: [&str; 23] = [
@@ -175,7 +181,10 @@ const EXPECTED: [&str; 23] = [
     "files reclaimed",
 ];
 
-/// The commit this was built from.
-fn commit() -> &'static str {
-    option_env!("SIM_COMMIT").unwrap_or("(see git log)")
+/// The commit that is checked out, as far as git can tell.
+fn commit() -> String {
+    let output = std::process::Command::new("git").args(["rev-parse", "--short", "HEAD"]).output();
+    let text = output.ok().filter(|output| output.status.success());
+    let text = text.and_then(|output| String::from_utf8(output.stdout).ok());
+    text.map_or_else(|| "(unknown)".to_owned(), |text| text.trim().to_owned())
 }

@@ -1,4 +1,5 @@
-//! The clocks of one machine: one that never goes back but runs at its own rate, and one that tells the time of day and
+//! The clocks of one machine: one that never goes back but runs at its own rate, and one that tells the time
+//! of day and
 //! may jump.
 
 use member::Now;

@@ -1,4 +1,5 @@
-//! Which fault met which operation, how often. A pair that never happened has not been tested, so it is a failure of
+//! Which fault met which operation, how often. A pair that never happened has not been tested, so it is a
+//! failure of
 //! the simulation.
 
 use std::collections::BTreeMap;
@@ -76,10 +77,16 @@ impl Coverage {
         other.met.iter().for_each(|(pair, count)| *self.met.entry(*pair).or_default() += count);
     }
 
-    /// The pairs of `faults` and operations, and the `events`, that never happened.
-    pub(crate) fn missing(&self, faults: &[&'static str], events: &[&'static str]) -> Vec<String> {
+    /// The pairs of `faults` and operations, but for the `impossible` ones, and the `events` that never
+    /// happened.
+    pub(crate) fn missing(
+        &self,
+        faults: &[&'static str],
+        events: &[&'static str],
+        impossible: &[(&str, Operation)],
+    ) -> Vec<String> {
         let pairs = faults.iter().flat_map(|fault| Operation::ALL.map(|operation| (*fault, operation)));
-        let pairs = pairs.filter(|pair| !self.met.contains_key(pair));
+        let pairs = pairs.filter(|pair| !self.met.contains_key(pair) && !impossible.contains(pair));
         let events = events.iter().filter(|event| self.count(event) == 0);
         pairs
             .map(|(fault, operation)| format!("{fault} never met {operation:?}"))

@@ -1,4 +1,5 @@
-//! A member's disk: the log's disk in memory, which crashes, fills and fails, and around it what a defective member
+//! A member's disk: the log's disk in memory, which crashes, fills and fails, and around it what a defective
+//! member
 //! would do to it.
 
 use std::io::{self, IoSlice};

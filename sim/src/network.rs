@@ -1,8 +1,11 @@
 //! The network between members, with the promises that `transport` makes and no others.
 //!
-//! Each member dials each other one; the dialled link carries frames in one direction, on two ordered streams. Frames
-//! arrive in order, whole, at most once, after any time; when a link breaks, what was on its way is lost from some point
-//! on, and the sender alone is told. A cut link holds frames back until it is mended or the sender gives it up. A link is
+//! Each member dials each other one; the dialled link carries frames in one direction, on two ordered
+//! streams. Frames
+//! arrive in order, whole, at most once, after any time; when a link breaks, what was on its way is lost
+//! from some point
+//! on, and the sender alone is told. A cut link holds frames back until it is mended or the sender gives it
+//! up. A link is
 //! accepted only from the directory that is bound to the dialler's id.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -137,7 +140,8 @@ impl Network {
         }
     }
 
-    /// The link carries nothing more. What is on its way is lost with it, or still arrives; the sender notices later.
+    /// The link carries nothing more. What is on its way is lost with it, or still arrives; the sender
+    /// notices later.
     pub(crate) fn sever(&mut self, noticed_ns: u64, from: usize, to: usize, queue: &mut Queue) {
         let loses_all = self.rng.percent(50);
         let link = self.link(from, to);

@@ -1,6 +1,7 @@
 //! The shape of one run, drawn from its seed: how large, how fast, how hostile.
 //!
-//! Every seed draws its own mix (a *swarm*): a run with few kinds of faults goes deeper into each of them than one in which
+//! Every seed draws its own mix (a *swarm*): a run with few kinds of faults goes deeper into each of them
+//! than one in which
 //! everything happens at once.
 
 use crate::faults::{Planned, draw_schedule};

@@ -1,6 +1,7 @@
 //! The only source of chance: numbers that follow from the seed.
 //!
-//! Each concern (network, disks, clients, ...) draws from a stream of its own, so that taking one fault out of a
+//! Each concern (network, disks, clients, ...) draws from a stream of its own, so that taking one fault out
+//! of a
 //! schedule does not redraw everything else; that is what makes shrinking work.
 
 use rand_chacha::ChaCha8Rng;

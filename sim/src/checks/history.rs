@@ -1,4 +1,5 @@
-//! The one history of all members: what each revision did. The first member that applies a revision writes it down, every
+//! The one history of all members: what each revision did. The first member that applies a revision writes
+//! it down, every
 //! other one must have seen the same. Revisions have no holes.
 
 use std::collections::BTreeMap;

@@ -1,6 +1,7 @@
 //! Leases never end early, and end within a bound once all is well and nobody renews them.
 //!
-//! The TTL counts from the moment the client *asked* for the last renewal that was acknowledged, the most that a client
+//! The TTL counts from the moment the client *asked* for the last renewal that was acknowledged, the most
+//! that a client
 //! can rely on; clocks may run fast by [`RATE_PPM_MAX`].
 
 use std::collections::BTreeMap;

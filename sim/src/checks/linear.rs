@@ -1,6 +1,9 @@
-//! Strict serializability. The store orders all writes by revision, so there is nothing to search for: every acknowledged
-//! request must have done and answered exactly what the model does at its revision; revisions respect real time; a read
-//! sees everything acknowledged before it began; a request of unknown outcome took effect once, wholly, or not at all.
+//! Strict serializability. The store orders all writes by revision, so there is nothing to search for: every
+//! acknowledged
+//! request must have done and answered exactly what the model does at its revision; revisions respect real
+//! time; a read
+//! sees everything acknowledged before it began; a request of unknown outcome took effect once, wholly, or
+//! not at all.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -42,7 +45,8 @@ pub(crate) struct Linear {
     open: BTreeSet<u64>,
     /// The newest revision that anybody was told of.
     told: i64,
-    /// Answers that came before anybody could be seen to have their revision: a member whose own watch waits for a
+    /// Answers that came before anybody could be seen to have their revision: a member whose own watch waits
+    /// for a
     /// damaged value.
     early: Vec<(u64, Response)>,
     /// Revisions that only delete, and the request that did it, if it is known.
@@ -230,7 +234,8 @@ impl Linear {
         Ok(())
     }
 
-    /// The run is over: deletions that nobody was told of must be those of open requests. `expired` says whether leases
+    /// The run is over: deletions that nobody was told of must be those of open requests. `expired` says
+    /// whether leases
     /// explain one.
     pub(crate) fn finish(
         &self,

@@ -1,4 +1,5 @@
-//! Log matching: two logs that have an entry of the same index and term have the same entry there, and the same before it.
+//! Log matching: two logs that have an entry of the same index and term have the same entry there, and the
+//! same before it.
 //! Looked at in every append on its way and in every log that a crash leaves behind.
 
 use std::collections::BTreeMap;
@@ -28,7 +29,8 @@ impl LogMatching {
         Ok(())
     }
 
-    /// A log was read after a crash: its entries as (index, term, checksum), and the term before the first, if that is
+    /// A log was read after a crash: its entries as (index, term, checksum), and the term before the first,
+    /// if that is
     /// known.
     pub(crate) fn read(&mut self, before: Option<u64>, entries: &[(u64, u64, u32)]) -> Result<(), Violation> {
         let mut before = before;

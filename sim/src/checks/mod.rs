@@ -1,4 +1,5 @@
-//! What must always hold, one invariant a file. A check sees what a member shows to others, its frames, its disk after a
+//! What must always hold, one invariant a file. A check sees what a member shows to others, its frames, its
+//! disk after a
 //! crash, and the answers of clients, and is told of nothing else.
 
 pub(crate) mod history;

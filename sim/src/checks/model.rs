@@ -1,4 +1,5 @@
-//! The key-value model: what every request means, on a plain sorted map. Slow, short, and written from the API's documents
+//! The key-value model: what every request means, on a plain sorted map. Slow, short, and written from the
+//! API's documents
 //! alone.
 
 use std::cmp::Ordering;
@@ -101,7 +102,8 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// A range over the keys as they are now, with the options that clients here use: limit, keys alone, count alone,
+    /// A range over the keys as they are now, with the options that clients here use: limit, keys alone,
+    /// count alone,
     /// descending by key.
     pub(crate) fn range(&self, request: &pb::RangeRequest) -> pb::RangeResponse {
         let mut kvs = self.within(&request.key, &request.range_end);

@@ -1,4 +1,5 @@
-//! Within one run of its process a member's applied index and revision never go back, nor does what a serializable read
+//! Within one run of its process a member's applied index and revision never go back, nor does what a
+//! serializable read
 //! shows.
 
 use crate::report::Violation;

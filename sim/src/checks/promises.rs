@@ -1,4 +1,5 @@
-//! What a member has told its peers is on its disk: the vote it gave and the entries it accepted survive every crash.
+//! What a member has told its peers is on its disk: the vote it gave and the entries it accepted survive
+//! every crash.
 
 use consensus::{Body, Message};
 

@@ -1,4 +1,5 @@
-//! A watcher sees every change of its range from its start revision on, once, in order, transactions whole; or it is told
+//! A watcher sees every change of its range from its start revision on, once, in order, transactions whole;
+//! or it is told
 //! that what it needs was compacted.
 
 use api::etcdserverpb::WatchResponse;

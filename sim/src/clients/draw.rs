@@ -10,7 +10,8 @@ use crate::checks::history::History;
 use crate::plan::Plan;
 use crate::rng::Rng;
 
-/// How often each request is drawn as a rule: put, transaction, delete, read, read of the past, local read, grant, renew,
+/// How often each request is drawn as a rule: put, transaction, delete, read, read of the past, local read,
+/// grant, renew,
 /// look at a lease, revoke, compact.
 pub(crate) const WEIGHTS: [u64; 11] = [30, 18, 6, 18, 6, 10, 4, 12, 2, 2, 1];
 

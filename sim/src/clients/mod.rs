@@ -1,4 +1,5 @@
-//! Clients: each asks, waits, gives up when it has waited long enough, and asks again, perhaps elsewhere. A request whose
+//! Clients: each asks, waits, gives up when it has waited long enough, and asks again, perhaps elsewhere. A
+//! request whose
 //! answer did not come is of unknown outcome for ever and is never repeated.
 
 mod draw;

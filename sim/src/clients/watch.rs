@@ -1,4 +1,5 @@
-//! Watching clients: each watches a range, reads now fast and now slowly, and goes on elsewhere from its last revision when
+//! Watching clients: each watches a range, reads now fast and now slowly, and goes on elsewhere from its
+//! last revision when
 //! its member is gone.
 
 use std::sync::Arc;

@@ -17,7 +17,8 @@ const JUDGE_NS: u64 = 6 * SECOND;
 const CHECK: &str = "progress after faults stop";
 
 impl Cluster {
-    /// No more faults: links are mended, disks have room, everybody starts. Only a member that lost its directory stays
+    /// No more faults: links are mended, disks have room, everybody starts. Only a member that lost its
+    /// directory stays
     /// away: it has to be removed and added again.
     pub(super) fn calm(&mut self) -> Result<(), Violation> {
         self.trace.line(self.now_ns, "no more faults");
@@ -66,7 +67,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// All have applied the same, everything asked was answered, watchers have everything, leases have run out.
+    /// All have applied the same, everything asked was answered, watchers have everything, leases have run
+    /// out.
     pub(super) fn end(&mut self) -> Result<(), Violation> {
         self.ended = true;
         let revision = self.checks.history.revision();

@@ -131,7 +131,7 @@ impl Cluster {
             }
         }
         self.transfers.insert(number, transfer);
-        self.step_later(number, 20 * MS);
+        self.step_later(number, 500 * MS);
     }
 
     /// A stream broke: the receiver keeps what it has, the sender tries again.
@@ -183,7 +183,7 @@ impl Cluster {
             Answer::SnapshotFrom(receiver) if transfer.outgoing.resume(receiver.offset()) => {
                 transfer.state = State::Sending(receiver);
                 self.transfers.insert(number, transfer);
-                self.step_later(number, 20 * MS);
+                self.step_later(number, 500 * MS);
             }
             Answer::SnapshotFrom(receiver) => {
                 self.feed(member, Input::SnapshotBroken(receiver));

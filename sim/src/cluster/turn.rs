@@ -22,6 +22,10 @@ use crate::report::Violation;
 /// Turns for nothing that a member may take one after another: purging a long history takes some.
 const IDLE_TURNS_MAX: u32 = 200;
 
+/// The longest that a checkpoint takes, and any other job.
+const CHECKPOINT_NS: u64 = 300_000_000;
+const JOB_NS: u64 = 25_000_000;
+
 /// Faults of reading that may be set at the same time.
 const READ_FAULTS_MAX: u32 = 50;
 
@@ -282,8 +286,8 @@ impl Cluster {
             Job::Checkpoint(_) => process.jobs.1 += 1,
             _ => {}
         }
-        let slow = matches!(job, Job::Checkpoint(_)) as u64;
-        let took_ns = self.disk_rng.below(3_000_000 + slow * 300_000_000);
+        let longest_ns = if matches!(job, Job::Checkpoint(_)) { CHECKPOINT_NS } else { JOB_NS };
+        let took_ns = self.disk_rng.below(longest_ns);
         self.queue.plan(self.now_ns + took_ns, Event::RunJob { member, run, job });
     }
 

@@ -1,5 +1,7 @@
-//! Deliberate defects. Each stands for a mistake that could be made in the product; the simulator must notice every one of
-//! them. None is code of the product: the product's parts are wrapped, on their way to the disk, to the peers and to the
+//! Deliberate defects. Each stands for a mistake that could be made in the product; the simulator must
+//! notice every one of
+//! them. None is code of the product: the product's parts are wrapped, on their way to the disk, to the
+//! peers and to the
 //! clients, or at a restart.
 
 pub(crate) mod frames;

@@ -1,6 +1,7 @@
 //! Records of the log, as bytes: what a defective writer or reader would make of them.
 //!
-//! Layout as in `docs/internals/log.md`: a file header of 64 bytes, then records of a 28-byte head (checksum, segment,
+//! Layout as in `docs/internals/log.md`: a file header of 64 bytes, then records of a 28-byte head
+//! (checksum, segment,
 //! length, kind, synced, checksum of the body) and a body, at multiples of 8.
 
 use std::io::IoSlice;
@@ -169,7 +170,8 @@ pub(crate) fn skip_entry(disk: &MemDisk, paths: &[PathBuf], salt: u32, index: u6
     }
 }
 
-/// Offsets of a segment below which a record of the same segment says that all is durable: damage there can be told from
+/// Offsets of a segment below which a record of the same segment says that all is durable: damage there can
+/// be told from
 /// a torn tail.
 pub(crate) fn covered_bytes(disk: &MemDisk, path: &Path, salt: u32) -> u64 {
     let paths = [path.to_owned()];

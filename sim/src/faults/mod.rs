@@ -38,7 +38,8 @@ pub(crate) enum Fault {
     Cut { from: usize, to: usize, for_ns: u64 },
     /// Members in different groups do not hear each other; the bits are a member's group.
     Partition { groups: u64, for_ns: u64 },
-    /// A machine freezes and, when it goes on, is cut off from all others: a leader does not know yet that it is none.
+    /// A machine freezes and, when it goes on, is cut off from all others: a leader does not know yet that
+    /// it is none.
     Isolate { target: Target, pause_ns: u64, for_ns: u64 },
     /// A link becomes slow.
     SlowLink { from: usize, to: usize, by_ns: u64, for_ns: u64 },
@@ -132,10 +133,12 @@ pub(crate) struct Planned {
 /// How often each fault but isolation is drawn where it is drawn at all, in the order of [`NAMES`].
 const USUAL: [u64; 19] = [10, 3, 10, 3, 8, 12, 10, 8, 6, 3, 3, 4, 3, 5, 4, 3, 1, 8, 3];
 
-/// Isolation came later than the other faults: seeds of these remainders draw it, so that all others are what they were.
+/// Isolation came later than the other faults: seeds of these remainders draw it, so that all others are
+/// what they were.
 const ISOLATING_SEEDS: [u64; 3] = [2, 6, 7];
 
-/// Draws the schedule of a run: each kind of fault is in it or not, and how close faults follow each other differs.
+/// Draws the schedule of a run: each kind of fault is in it or not, and how close faults follow each other
+/// differs.
 pub(crate) fn draw_schedule(plan: &Plan, rng: &mut Rng) -> Vec<Planned> {
     if rng.percent(5) {
         return Vec::new();

@@ -224,7 +224,8 @@ impl Cluster {
         }
     }
 
-    /// Flips a bit somewhere in what a victim has on its disk, where it can be told from a torn tail: below a durable
+    /// Flips a bit somewhere in what a victim has on its disk, where it can be told from a torn tail: below
+    /// a durable
     /// mark of the active segment, or anywhere in what is complete.
     fn flip(&mut self, victim: usize) {
         let machine = &mut self.machines[victim];
