@@ -75,8 +75,9 @@ const DOORS: &[Door] = &[
     },
     Door {
         libraries: &["prost"],
-        only: &["stele-api", "stele-member", "stele-server"],
-        reason: "wire bytes are made and read at the door: member decodes commands, server the streams",
+        only: &["stele-api", "stele-member", "stele-server", "sim"],
+        reason: "wire bytes are made and read at the door: member decodes commands, server the streams, sim plays \
+                 the clients",
     },
     Door {
         libraries: &["rustix"],
