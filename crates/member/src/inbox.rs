@@ -91,10 +91,15 @@ impl Inbox {
 
     /// Takes out the commands of other members.
     pub fn take_foreign(&mut self, own: Origin) -> VecDeque<Command> {
-        let all = std::mem::take(&mut self.commands);
-        let (foreign, ours): (VecDeque<_>, _) =
-            all.into_iter().partition(|command| command.origin.member != own.member);
-        self.commands = ours;
+        let mut foreign = VecDeque::new();
+        // A peer's own command that was given back stands among ours.
+        for queue in [&mut self.own, &mut self.commands] {
+            let all = std::mem::take(queue).into_iter();
+            let (theirs, ours): (VecDeque<_>, VecDeque<_>) =
+                all.partition(|command| command.origin.member != own.member);
+            *queue = ours;
+            foreign.extend(theirs);
+        }
         self.bytes -= foreign.iter().map(Command::encoded_len).sum::<usize>();
         foreign
     }
