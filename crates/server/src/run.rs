@@ -81,8 +81,9 @@ fn tell(note: &Note) {
     }
 }
 
-async fn serve_member(config: Config) -> Result<(), Failed> {
-    let member_config = describe::member_config(&config);
+/// Opens the data directory, or makes it; says what was found. Also returns the number of this run of the process.
+async fn open_member(config: &Config) -> Result<(Opened, u64), Failed> {
+    let member_config = describe::member_config(config);
     let start = member_config.start;
     let options =
         log::Options { wal_dir: config.wal_dir.clone(), ..log::Options::new(config.data_dir.clone()) };
@@ -99,7 +100,24 @@ async fn serve_member(config: Config) -> Result<(), Failed> {
         revision = opened.reader.current_revision(),
         "opened the member"
     );
+    Ok((opened, start))
+}
 
+/// How the deciding thread ended, once it has.
+type Ended = watch::Receiver<Option<Result<(), String>>>;
+
+fn start_deciding(decider: Decider<PeerEdge>, desks: Arc<Desks>) -> std::io::Result<Ended> {
+    let (ended, end) = watch::channel(None);
+    std::thread::Builder::new().name("stele-decide".to_owned()).spawn(move || {
+        let result = decider.run();
+        desks.close();
+        let _ = ended.send(Some(result.map_err(|fatal| fatal.to_string())));
+    })?;
+    Ok(end)
+}
+
+async fn serve_member(config: Config) -> Result<(), Failed> {
+    let (opened, start) = open_member(&config).await?;
     let mailbox = Arc::new(Mailbox::default());
     let metrics = Arc::new(Metrics::new(&config.feature_gates, config.observing.extensive_metrics)?);
     let stop = CancellationToken::new();
@@ -126,12 +144,7 @@ async fn serve_member(config: Config) -> Result<(), Failed> {
         metrics,
         slow_apply: config.observing.warning_apply_duration,
     };
-    let (ended, mut end) = watch::channel(None);
-    std::thread::Builder::new().name("stele-decide".to_owned()).spawn(move || {
-        let result = decider.run();
-        desks.close();
-        let _ = ended.send(Some(result.map_err(|fatal| fatal.to_string())));
-    })?;
+    let mut end = start_deciding(decider, desks)?;
     tokio::spawn(announce_ready(node.clone(), config.clone(), known));
     if let Some(policy) = config.auto_compaction {
         tokio::spawn(compactor::run(node.clone(), policy));
@@ -156,7 +169,7 @@ async fn serve_member(config: Config) -> Result<(), Failed> {
     result
 }
 
-async fn wait_end(end: &mut watch::Receiver<Option<Result<(), String>>>) -> Result<(), Failed> {
+async fn wait_end(end: &mut Ended) -> Result<(), Failed> {
     let ended = end.wait_for(Option::is_some).await;
     match ended.ok().and_then(|ended| ended.clone()) {
         Some(Ok(())) => Ok(()),

@@ -9,8 +9,8 @@ use std::time::Duration;
 use member::Input;
 use parking_lot::{Condvar, Mutex};
 
-/// Bytes of bulk frames that may lie in the mailbox: several times what consensus lets a peer have in flight, so that only
-/// a member that lags, or a peer that floods, meets it.
+/// Bytes of bulk frames that may lie in the mailbox: several times what consensus lets a peer have in flight, so that
+/// only a member that lags, or a peer that floods, meets it.
 const MAX_BULK_BYTES: usize = 64 << 20;
 
 #[derive(Default)]
