@@ -22,6 +22,9 @@ pub const MAX_EXPIRED_PER_COMMAND: usize = 1000;
 /// Remainders are recorded this often, in nanoseconds; a leader change gives back at most this much of a long TTL.
 pub const RECORD_INTERVAL_NS: u64 = 60 * 1_000_000_000;
 
+/// Slices in which all leases are looked at once an interval: one each tick of the usual heartbeat.
+const RECORD_SLICES: u64 = 600;
+
 /// Remainders recorded in one command: bounds the size of the entry.
 pub const MAX_RECORDED_PER_COMMAND: usize = 1000;
 
@@ -61,6 +64,8 @@ pub struct LeaseClock {
     // May name old deadlines; the map decides.
     due: BinaryHeap<Reverse<(u64, i64)>>,
     record_at_ns: u64,
+    /// The lease at which the next slice begins.
+    record_from: i64,
 }
 
 impl LeaseClock {
@@ -73,6 +78,7 @@ impl LeaseClock {
     pub fn start(&mut self, now_ns: u64, leases: impl IntoIterator<Item = (i64, i64, i64)>) {
         self.clear();
         self.record_at_ns = now_ns + RECORD_INTERVAL_NS;
+        self.record_from = i64::MIN;
         for (id, ttl_s, remaining_s) in leases {
             let left_s = if remaining_s > 0 { remaining_s } else { ttl_s };
             self.set(id, after(now_ns, left_s), ttl_s, remaining_s > 0);
@@ -162,17 +168,24 @@ impl LeaseClock {
         }
     }
 
-    /// Remainders to record, (id, seconds), when the interval has passed: of leases that live longer than the interval
-    /// and are past their first one. Empty most of the time. They count as recorded from now on, before the log has
-    /// them: a keep-alive acknowledged in between would be forgotten by a successor that reads the remainder.
+    /// Remainders to record, (id, seconds): of leases that live longer than the interval and were not renewed for one.
+    /// Each call looks at a slice of the leases, so that all have their turn once an interval and a million of them
+    /// never at once. What is taken counts as recorded from now on, before the log has it: a keep-alive acknowledged
+    /// in between would be forgotten by a successor that reads the remainder.
     pub fn take_remainders(&mut self, now_ns: u64) -> Vec<(i64, i64)> {
         if now_ns < self.record_at_ns {
             return Vec::new();
         }
-        self.record_at_ns = now_ns + RECORD_INTERVAL_NS;
+        self.record_at_ns = now_ns + RECORD_INTERVAL_NS / RECORD_SLICES;
         let interval_s = (RECORD_INTERVAL_NS / SECOND_NS) as i64;
+        let count = self.deadlines.len().div_ceil(RECORD_SLICES as usize);
         let mut remainders = Vec::new();
-        for (id, deadline) in &mut self.deadlines {
+        let mut next = None;
+        for (looked, (id, deadline)) in self.deadlines.range_mut(self.record_from..).enumerate() {
+            if looked == count {
+                next = Some(*id);
+                break;
+            }
             // Rounded up: a recorded remainder may only ever give more time than was left.
             let left_s = deadline.at_ns.saturating_sub(now_ns).div_ceil(SECOND_NS) as i64;
             let aged = left_s > 0 && deadline.granted_ttl_s - left_s >= interval_s;
@@ -181,6 +194,7 @@ impl LeaseClock {
                 remainders.push((*id, left_s));
             }
         }
+        self.record_from = next.unwrap_or(i64::MIN);
         remainders
     }
 

@@ -48,10 +48,25 @@ fn remainders_are_recorded_for_long_leases_that_have_aged() {
     assert!(clock.take_remainders(RECORD_INTERVAL_NS - 1).is_empty());
     clock.keep_alive(RECORD_INTERVAL_NS - S, 3);
     clock.take_expired(RECORD_INTERVAL_NS);
-    assert_eq!(clock.take_remainders(RECORD_INTERVAL_NS + 1), [(2, 540)]);
-    let renewed = clock.keep_alive(RECORD_INTERVAL_NS + 1, 2);
+    let slice_ns = RECORD_INTERVAL_NS / RECORD_SLICES;
+    let slices = (0..3).map(|slice| clock.take_remainders(RECORD_INTERVAL_NS + slice * slice_ns));
+    assert_eq!(slices.collect::<Vec<_>>(), [vec![], vec![(2, 540)], vec![]], "a lease a slice");
+    let renewed = clock.keep_alive(RECORD_INTERVAL_NS + S, 2);
     assert_eq!(renewed, KeepAlive::RemoveRecordFirst, "the record may be in the log already");
-    assert!(clock.take_remainders(RECORD_INTERVAL_NS + 2).is_empty(), "once an interval");
+}
+
+#[test]
+fn a_million_leases_are_never_looked_at_at_once() {
+    let mut clock = LeaseClock::default();
+    clock.start(0, (0..100_000).map(|id| (id, 600, 0)));
+    let slice_ns = RECORD_INTERVAL_NS / RECORD_SLICES;
+    let mut seen = std::collections::BTreeSet::new();
+    for slice in 0..RECORD_SLICES {
+        let taken = clock.take_remainders(RECORD_INTERVAL_NS + slice * slice_ns);
+        assert!(taken.len() <= 167, "a six-hundredth each");
+        seen.extend(taken.into_iter().map(|(id, _)| id));
+    }
+    assert_eq!(seen.len(), 100_000, "and each has its turn");
 }
 
 #[test]
