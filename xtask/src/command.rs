@@ -46,6 +46,21 @@ pub(crate) fn is_installed(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
 }
 
+/// Whether Go is there. On a machine without it, what needs it is left out, with a line that says so.
+///
+/// # Errors
+/// In a CI run, which must leave nothing out.
+pub(crate) fn has_go(what: &str) -> Result<bool, String> {
+    let found = Command::new("go").arg("version").output().is_ok_and(|output| output.status.success());
+    if !found && std::env::var_os("CI").is_some() {
+        return Err(format!("{what}: needs Go 1.26 or newer, which is not installed"));
+    }
+    if !found {
+        println!("SKIPPED: {what}: needs Go 1.26 or newer, which is not installed");
+    }
+    Ok(found)
+}
+
 fn describe(command: &Command) -> String {
     let program = Path::new(command.get_program());
     let name = program.file_name().unwrap_or(command.get_program());

@@ -122,6 +122,9 @@ fn run_step(step: &Step, number: usize, count: usize) -> Outcome {
 fn fmt() -> Outcome {
     command::run(&mut cargo(&["fmt", "--all", "--check"]))?;
     command::run(&mut cargo(&["fmt", "--check", "--manifest-path", processes::RUST_TESTS]))?;
+    if !command::has_go("the form of Go code")? {
+        return Ok(());
+    }
     let unformatted = command::output(Command::new("gofmt").args(["-l", "tests"]))?;
     let files = unformatted.split_whitespace().collect::<Vec<_>>().join(" ");
     if files.is_empty() { Ok(()) } else { Err(format!("run `gofmt -w {files}`")) }

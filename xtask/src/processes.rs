@@ -38,6 +38,16 @@ struct GoProgram {
 /// Builds everything and runs the tests of both clients.
 pub(crate) fn run() -> Outcome {
     let stele = build_stele()?;
+    if command::has_go("etcd's own clients, the comparison with etcd and the crash tests")? {
+        run_go(&stele)?;
+    }
+    let mut rust = cargo(&["test", "--locked", "--manifest-path", RUST_TESTS]);
+    // A package outside of the workspace would build into its own folder.
+    command::run(rust.env("STELE_BIN", &stele).env("PROTOC", protoc()?).env("CARGO_TARGET_DIR", target()?))
+}
+
+/// Runs the tests that are written in Go, against `stele` and a real etcd.
+fn run_go(stele: &Path) -> Outcome {
     let etcd = build_etcd()?.join("etcd");
     for module in GO_CODE {
         command::run(Command::new("go").current_dir(module).args(["vet", "./..."]))?;
@@ -45,10 +55,7 @@ pub(crate) fn run() -> Outcome {
     let mut go = Command::new("go");
     // One package at a time: each starts clusters of its own.
     go.current_dir(GO_TESTS).args(["test", "-count=1", "-p", "1", "./..."]);
-    command::run(go.env("STELE_BIN", &stele).env("ETCD_BIN", &etcd))?;
-    let mut rust = cargo(&["test", "--locked", "--manifest-path", RUST_TESTS]);
-    // A package outside of the workspace would build into its own folder.
-    command::run(rust.env("STELE_BIN", &stele).env("PROTOC", protoc()?).env("CARGO_TARGET_DIR", target()?))
+    command::run(go.env("STELE_BIN", stele).env("ETCD_BIN", &etcd))
 }
 
 /// Builds the release binary and returns its path.
