@@ -14,8 +14,8 @@ use crate::types::{Entry, HardState, LogId, PAYLOAD_BYTES_MAX, place_at};
 use crate::writer::{Creation, Part, WriteJob};
 
 static PADDING: [u8; record::ALIGNMENT as usize] = [0; record::ALIGNMENT as usize];
-/// Room kept at the end of a segment, so that a seal never needs another one.
-const SEAL_ROOM_BYTES: u64 = HEAD_BYTES.next_multiple_of(record::ALIGNMENT);
+/// Room kept at the end of a segment, so that a seal never needs another one, and never reaches the end of the file.
+const SEAL_ROOM_BYTES: u64 = record::span(0) + record::END_BYTES;
 
 /// A planned append.
 pub struct Append {
