@@ -14,8 +14,8 @@ use crate::types::{Entry, HardState, LogId, PAYLOAD_BYTES_MAX, place_at};
 use crate::writer::{Creation, Part, WriteJob};
 
 static PADDING: [u8; record::ALIGNMENT as usize] = [0; record::ALIGNMENT as usize];
-/// Room kept at the end of a segment, so that a seal never needs another one.
-const SEAL_ROOM_BYTES: u64 = HEAD_BYTES.next_multiple_of(record::ALIGNMENT);
+/// Room kept at the end of a segment, so that a seal never needs another one, and never reaches the end of the file.
+const SEAL_ROOM_BYTES: u64 = record::span(0) + record::END_BYTES;
 
 /// A planned append.
 pub struct Append {
@@ -87,11 +87,17 @@ impl Log {
     }
 
     /// Ends the active segment early, so that what is in it can be relocated or freed; nothing happens if no entry is
-    /// in it. Costs a segment, so for those who ask for space, not for every day.
+    /// in it. Costs a segment, so for those who ask for space, not for every day. It takes one that is prepared and
+    /// leaves the reserve whole: otherwise nothing happens either, see [`Log::can_roll_over`].
     pub fn roll_over(&mut self) -> Option<Append> {
         let last = self.segments.back()?;
         let is_used = self.active.is_some() && last.previous_index < self.index.last().index;
-        is_used.then(|| self.begin_segment(self.hard_state))
+        (is_used && self.can_roll_over()).then(|| self.begin_segment(self.hard_state))
+    }
+
+    /// Whether the next segment and the whole reserve are prepared. While [`Log::space`] says `Ok`, they soon are.
+    pub fn can_roll_over(&self) -> bool {
+        self.spares.is_complete(self.newest_segment())
     }
 
     /// Begins a new segment, so that the one before can be freed or moved; it carries the hard state.

@@ -16,6 +16,8 @@ pub(crate) const ENTRY_HEAD_BYTES: u64 = 17;
 pub(crate) const PAYLOAD_OFFSET: u64 = HEAD_BYTES + ENTRY_HEAD_BYTES;
 /// Every record begins at a multiple of this.
 pub(crate) const ALIGNMENT: u64 = 8;
+/// Behind the last record of a segment there is always room for one more head: a file that ends earlier was cut short.
+pub(crate) const END_BYTES: u64 = span(0);
 /// The only encoding so far; others are reserved for compression and encryption.
 const ENCODING_PLAIN: u8 = 0;
 
@@ -53,6 +55,8 @@ pub(crate) enum NotRecord {
     Stale,
     /// It claims to be of this segment, but does not check.
     Damaged,
+    /// Its head checks, but it goes on behind what may be read.
+    CutShort,
 }
 
 /// What a directory's records are salted with.

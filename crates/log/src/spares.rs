@@ -35,6 +35,12 @@ pub(crate) struct Spare {
     pub(crate) busy: bool,
 }
 
+impl Spare {
+    fn can_follow(&self, newest: Option<u32>) -> bool {
+        !self.busy && newest.is_none_or(|newest| self.file.number > newest)
+    }
+}
+
 /// The spares and what they can be made of.
 #[derive(Default)]
 pub(crate) struct Spares {
@@ -55,8 +61,7 @@ impl Spares {
 
     /// The next segment, if one is ready. It must follow `newest`.
     pub(crate) fn take(&mut self, newest: Option<u32>) -> Option<Arc<ValueFile>> {
-        let follows = |spare: &Spare| !spare.busy && newest.is_none_or(|newest| spare.file.number > newest);
-        let at = self.ready.iter().position(follows)?;
+        let at = self.ready.iter().position(|spare| spare.can_follow(newest))?;
         let taken = self.ready.remove(at).expect("it was just found").file;
         self.drop_overtaken(taken.number);
         Some(taken)
@@ -110,6 +115,11 @@ impl Spares {
             spare.zeroed = up_to;
         }
         self.drop_overtaken(newest.unwrap_or(0));
+    }
+
+    /// Whether nothing is missing, and the next segment can be taken at once.
+    pub(crate) fn is_complete(&self, newest: Option<u32>) -> bool {
+        self.ready.len() >= self.wanted && self.ready.iter().any(|spare| spare.can_follow(newest))
     }
 
     /// Whether the reserve is being used up and cannot be filled again.

@@ -101,6 +101,8 @@ fn open(shelf: &Shelf, group: &[&Part]) -> Result<Arc<dyn File>, Fatal> {
     let handle = shelf.files.open(file).map_err(Fatal::io("open", &path))?;
     if let Some(length) = group.iter().find_map(|part| part.grow_to) {
         handle.allocate(length).map_err(Fatal::io("lengthen", &path))?;
+        // Whatever a crash leaves of the record, the file is long enough for it.
+        handle.sync_data().map_err(Fatal::io("sync", &path))?;
     }
     Ok(handle)
 }

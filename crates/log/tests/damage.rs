@@ -92,7 +92,7 @@ fn a_flipped_bit_in_the_last_unsealed_record_is_a_torn_tail() {
 }
 
 #[test]
-fn recovery_from_every_cut_of_an_unsynced_run() {
+fn a_file_cut_short_is_corruption_and_a_tail_of_zeros_is_torn() {
     let mut rig = Rig::new();
     for index in 1..=4 {
         let entry = rig.entry(index, 1, 300);
@@ -101,14 +101,33 @@ fn recovery_from_every_cut_of_an_unsynced_run() {
     assert!(rig.sync());
     let (path, _) = last_segment(&rig.disk);
     let end = rig.log.position() as u32 as u64;
-    for cut in (64..=end).rev() {
+    for cut in 64..end + 32 {
         let disk = rig.disk.fork();
         disk.open(Path::new(&path)).and_then(|file| file.set_length(cut)).expect("the disk is well");
-        let opened = open(&disk, &options()).expect("a short file is a torn tail");
-        let whole = cut.checked_sub(152).map_or(0, |bytes| bytes / 352);
-        assert_eq!(opened.recovered.last_index, whole, "cut at {cut}");
-        let state = found(&opened.log, opened.recovered.hard_state);
-        assert_eq!(state.entries, rig.state().entries[..whole as usize]);
+        match refusal(&disk) {
+            OpenError::Corrupt { path: found, offset, .. } => {
+                assert_eq!((found.as_path(), offset), (Path::new(&path), cut));
+            }
+            other => panic!("cut at {cut}: {other}"),
+        }
+    }
+    for zeros_from in (64..=end).rev() {
+        let disk = rig.disk.fork();
+        write(&disk, &path, zeros_from, &vec![0; (end - zeros_from) as usize]);
+        // Opened twice: what the first one cuts is not taken for a file that was cut short.
+        for _ in 0..2 {
+            let opened = open(&disk, &options()).expect("a torn tail");
+            // A payload may end in zeros, which then are not missed.
+            let whole = rig.state().entries.iter().take_while(|entry| {
+                let end = 152 + entry.index * 352;
+                let zeros =
+                    352 - 45 - 300 + entry.payload.iter().rev().take_while(|byte| **byte == 0).count();
+                end - zeros as u64 <= zeros_from
+            });
+            assert_eq!(opened.recovered.last_index, whole.count() as u64, "zeros from {zeros_from}");
+            let state = found(&opened.log, opened.recovered.hard_state);
+            assert_eq!(state.entries, rig.state().entries[..state.entries.len()]);
+        }
     }
 }
 

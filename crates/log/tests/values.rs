@@ -228,6 +228,25 @@ fn a_full_disk_is_low_space_while_the_reserve_lasts() {
 }
 
 #[test]
+fn a_segment_is_only_ended_early_if_the_reserve_stays_whole() {
+    let mut rig = Rig::new();
+    fill(&mut rig, 1);
+    assert!(rig.log.roll_over().is_none(), "nothing is prepared");
+    rig.background(false);
+    rig.disk.set_capacity(Some(0));
+    let rolled = rig.log.roll_over().expect("the next segment and the reserve are prepared");
+    rig.log.complete(log::WriteJob::run_all(vec![rolled.job], &rig::no_clock)).expect("the blocks are there");
+    fill(&mut rig, 0);
+    for _ in 0..3 {
+        rig.background(false);
+        assert_eq!(rig.log.space(), Space::Low);
+        assert!(rig.log.roll_over().is_none(), "the reserve is for others");
+    }
+    fill(&mut rig, 1);
+    rig.check(open(&rig.disk.crash(&mut |_| 1), &options()).expect("the reserve was there for appends"));
+}
+
+#[test]
 fn a_restart_on_a_full_disk_begins_in_a_segment_prepared_before() {
     let mut rig = Rig::new();
     rig.background(false);

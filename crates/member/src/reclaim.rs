@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use log::{JobError, RelocationDone, Stored};
+use log::{JobError, RelocationDone, Space, Stored};
 use store::Reference;
 
 use crate::background::{Job, Purpose};
@@ -156,6 +156,11 @@ impl Member {
             return true;
         }
         let Some(settle_at) = self.reclaim.settle_at else {
+            // On a full disk the reserve is not for this: then the active segment stays.
+            if !self.log.can_roll_over() && self.log.space() == Space::Ok {
+                self.reclaim.next_ns = now.monotonic_ns + SETTLE_NS;
+                return true;
+            }
             self.reclaim.settle_at = Some(self.leave_segment(now, out));
             return true;
         };

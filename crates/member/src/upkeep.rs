@@ -162,8 +162,8 @@ impl Member {
         }
     }
 
-    /// Ends the active segment and wants a checkpoint behind it, so that the next start reads nothing of what is there
-    /// now. Returns the entry it ends with.
+    /// Ends the active segment, if another can be spared, and wants a checkpoint behind it, so that the next start
+    /// reads nothing of what is there now. Returns the entry it ends with.
     pub(crate) fn leave_segment(&mut self, now: Now, out: &mut Output) -> u64 {
         if let Some(rolled) = self.log.roll_over() {
             out.writes.push(rolled.job);

@@ -5,14 +5,14 @@ use std::collections::btree_map::Entry;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::Warning;
 use super::scan::{Found, Scan};
+use super::{FIRST_SEGMENT_BYTES, Warning};
 use crate::checkpoint::Manifest;
 use crate::disk::{Disk, File};
 use crate::error::OpenError;
 use crate::header::{FileType, HEADER_BYTES, Header};
 use crate::layout::{DATA_SUFFIX, Layout, SEGMENT_SUFFIX, UNFINISHED_SUFFIX, list, parse_name};
-use crate::record::{Kind, Opening};
+use crate::record::{END_BYTES, Kind, Opening};
 
 /// A segment that was begun.
 pub(super) struct Opened {
@@ -28,7 +28,7 @@ pub(super) struct Unopened {
     pub(super) number: u32,
     pub(super) path: PathBuf,
     pub(super) length: u64,
-    /// Nothing was ever written into it under this number.
+    /// It is whole, and nothing was ever written into it under this number.
     pub(super) clean: bool,
 }
 
@@ -116,7 +116,8 @@ impl Inventory {
         match opening {
             Some(opening) => self.opened.push(Opened { number, path, file, length, opening }),
             None => {
-                let clean = scan.is_clean(HEADER_BYTES)?;
+                let is_whole = length >= FIRST_SEGMENT_BYTES + END_BYTES;
+                let clean = is_whole && scan.is_clean(HEADER_BYTES)?;
                 self.unopened.push(Unopened { number, path, length, clean });
             }
         }

@@ -40,7 +40,8 @@ const FIRST_SEGMENT_BYTES: u64 = HEADER_BYTES + record::span(Opening::BYTES);
 /// Something to tell the operator; the log works all the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Warning {
-    /// A write that was never acknowledged was torn and has been cut off.
+    /// The log ended in something that does not check and has been cut off: most likely a write that a crash tore
+    /// before it was acknowledged. Nothing proves that it was durable.
     TornTail {
         /// The segment.
         path: PathBuf,
@@ -63,7 +64,8 @@ impl std::fmt::Display for Warning {
         match self {
             Warning::TornTail { path, offset, bytes } => write!(
                 out,
-                "{} ended in a torn write that was never acknowledged: cut at offset {offset}, {bytes} bytes dropped",
+                "{} ended in a record that does not check, as a write torn by a crash does: cut at offset {offset}, \
+                 with the {bytes} bytes of the file behind it",
                 path.display()
             ),
             Warning::Damaged { path, offset } => {

@@ -46,7 +46,7 @@ impl<'a> Scan<'a> {
             Err(why) => return Ok(Found::Nothing(why)),
         };
         if offset + head.span() > self.limit {
-            return Ok(Found::Nothing(NotRecord::Damaged));
+            return Ok(Found::Nothing(NotRecord::CutShort));
         }
         let body = self.bytes(offset + HEAD_BYTES, u64::from(head.length))?;
         match crc32c::crc32c(&body) == head.checksum {

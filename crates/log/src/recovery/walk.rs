@@ -1,17 +1,18 @@
 //! Replaying records into the index and the hard state: later records of the same index win and cut all
 //! above.
 
-use std::path::PathBuf;
+use std::io::IoSlice;
+use std::path::{Path, PathBuf};
 
-use super::Warning;
 use super::inventory::{Inventory, Opened, Unopened};
 use super::scan::{Found, Scan};
+use super::{FIRST_SEGMENT, FIRST_SEGMENT_BYTES, Warning};
 use crate::cursor::entry_of;
 use crate::disk::Disk;
 use crate::error::OpenError;
 use crate::header::HEADER_BYTES;
 use crate::index::EntryIndex;
-use crate::record::{Kind, NotRecord, Opening, PAYLOAD_OFFSET, decode_hard_state};
+use crate::record::{END_BYTES, Kind, NotRecord, Opening, PAYLOAD_OFFSET, decode_hard_state};
 use crate::types::{HardState, LogId, file_of, offset_of, place_at};
 
 /// What the records say.
@@ -29,7 +30,7 @@ pub(super) fn walk(
     inventory: &mut Inventory,
     checkpoint: LogId,
     salt: u32,
-    manifest: &std::path::Path,
+    manifest: &Path,
 ) -> Result<Walk, OpenError> {
     let opened = &inventory.opened;
     let Some(oldest) = opened.first() else {
@@ -115,6 +116,12 @@ impl Walk {
             let what = "a record that was durable does not check";
             return Err(OpenError::corrupt(&segment.path, offset, what));
         }
+        if segment.number == FIRST_SEGMENT && offset == FIRST_SEGMENT_BYTES {
+            return Ok(None);
+        }
+        if why == NotRecord::CutShort || offset + END_BYTES > segment.length {
+            return Err(cut_short(&segment.path, segment.length));
+        }
         cut(segment, offset)?;
         let path = segment.path.clone();
         let bytes = segment.length - offset;
@@ -186,11 +193,24 @@ impl Walk {
     }
 }
 
-/// Cuts a segment behind its last record. What is left was perhaps only in the page cache of a killed
-/// process, and is about to be relied upon: so it is synced.
+/// Segments have their length before they have their name, and no record reaches the end of the file: so a file that
+/// ends within a record or right behind one was not left so by a crash.
+fn cut_short(path: &Path, length: u64) -> OpenError {
+    OpenError::corrupt(
+        path,
+        length,
+        "the file ends here, but a segment is longer than its records: it was cut short",
+    )
+}
+
+/// Cuts a segment behind its last record and the zeros that show that it ends there. What is left was perhaps only in
+/// the page cache of a killed process, and is about to be relied upon: so it is synced.
 fn cut(segment: &Opened, offset: u64) -> Result<(), OpenError> {
     let path = &segment.path;
-    segment.file.set_length(offset).map_err(OpenError::io("cut", path))?;
+    let zeros = [0; END_BYTES as usize];
+    segment.file.write_at(&[IoSlice::new(&zeros)], offset).map_err(OpenError::io("write", path))?;
+    segment.file.sync_data().map_err(OpenError::io("sync", path))?;
+    segment.file.set_length(offset + END_BYTES).map_err(OpenError::io("cut", path))?;
     segment.file.sync_data().map_err(OpenError::io("sync", path))
 }
 
@@ -215,6 +235,9 @@ pub(super) fn reusable(
             inventory.warnings.push(warning);
             kept.push(unopened);
             continue;
+        }
+        if unopened.length < FIRST_SEGMENT_BYTES + END_BYTES {
+            return Err(cut_short(path, unopened.length));
         }
         let file = disk.open(path).map_err(OpenError::io("open", path))?;
         let mut scan = Scan::new(path, file, number, salt, unopened.length);
