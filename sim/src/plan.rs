@@ -31,7 +31,7 @@ pub(crate) struct DiskShape {
 /// How often clients do what, as weights.
 #[derive(Clone, Debug)]
 pub(crate) struct Mix {
-    /// In the order of [`crate::clients::Choice`].
+    /// In the order of the requests that clients draw.
     pub(crate) weights: Vec<u64>,
 }
 
