@@ -8,9 +8,9 @@ use super::RestoreError;
 
 const HEADER_BYTES: usize = 9;
 
-/// No frame is longer: chunks are cut near 64 KiB, and only a key with a very long history makes a larger
-/// one.
-const BODY_BYTES_MAX: usize = 1 << 30;
+/// No frame is longer: its length has 32 bits. Chunks are cut near 64 KiB, and only a key with a very long
+/// history makes a larger one; hundreds of millions of versions, which no memory holds, would make one too large.
+const BODY_BYTES_MAX: usize = u32::MAX as usize;
 
 /// What a frame holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,9 +89,6 @@ fn take_frames(
     while let Some((header, rest)) = bytes[used..].split_first_chunk::<HEADER_BYTES>() {
         let [l0, l1, l2, l3, kind, c0, c1, c2, c3] = *header;
         let len = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
-        if len > BODY_BYTES_MAX {
-            return Err(RestoreError::Damaged);
-        }
         let Some(body) = rest.get(..len) else { break };
         if checksum(kind, body) != u32::from_le_bytes([c0, c1, c2, c3]) {
             return Err(RestoreError::Damaged);
