@@ -154,7 +154,6 @@ fn storage(values: &Values) -> Result<Storage, UsageError> {
         compaction_batch_limit: batch
             .ok_or_else(|| UsageError::config("--compaction-batch-limit must be >0".to_owned()))?,
         compaction_sleep_interval: values.duration("compaction-sleep-interval"),
-        unsafe_no_fsync: values.bool("unsafe-no-fsync"),
     })
 }
 

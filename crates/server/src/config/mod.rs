@@ -217,8 +217,6 @@ pub struct Storage {
     pub compaction_batch_limit: usize,
     /// Pause between two steps of a compaction.
     pub compaction_sleep_interval: Duration,
-    /// Whether to go on without waiting for the disk.
-    pub unsafe_no_fsync: bool,
 }
 
 /// How often data is compared between members.

@@ -47,7 +47,6 @@ fn flags_are_read_in_gos_style() {
         );
         assert_eq!(config.data_dir, Path::new("x.etcd"));
     }
-    assert!(run("stele --unsafe-no-fsync --name x").storage.unsafe_no_fsync);
 }
 
 #[test]

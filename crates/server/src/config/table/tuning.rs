@@ -63,5 +63,6 @@ pub(super) const FEATURES: &[Flag] = &[
         .section(Section::Unsafe)
         .refused("forcing a new cluster"),
     switch("unsafe-no-fsync", "false", "Do not wait for the disk: a crash may lose acknowledged writes.")
-        .section(Section::Unsafe),
+        .section(Section::Unsafe)
+        .no_effect("an acknowledged write is always on the disk"),
 ];
