@@ -66,17 +66,14 @@ impl Inbox {
 
     /// Drops the member's own commands of this kind: what a leader knew of leases is void once it leads no more.
     pub fn drop_own(&mut self, kind: Kind) {
-        let before: usize = self.own.iter().map(Command::encoded_len).sum();
-        self.own.retain(|command| command.kind != kind);
-        self.bytes -= before - self.own.iter().map(Command::encoded_len).sum::<usize>();
+        self.bytes -= drop_unless(&mut self.own, |command| command.kind != kind);
     }
 
     /// Drops commands of this process whose callers were told that their time ran out: they must not be proposed
     /// later.
     pub fn drop_expired(&mut self, own: Origin, expired: &BTreeSet<u64>) {
-        let before: usize = self.commands.iter().map(Command::encoded_len).sum();
-        self.commands.retain(|command| command.origin != own || !expired.contains(&command.sequence));
-        self.bytes -= before - self.commands.iter().map(Command::encoded_len).sum::<usize>();
+        let keep = |command: &Command| command.origin != own || !expired.contains(&command.sequence);
+        self.bytes -= drop_unless(&mut self.commands, keep);
     }
 
     /// Whether nothing waits.
@@ -129,6 +126,17 @@ impl Inbox {
         self.bytes -= bytes;
         batch
     }
+}
+
+/// Drops the commands of a queue that are not to be kept; returns their bytes.
+fn drop_unless(queue: &mut VecDeque<Command>, keep: impl Fn(&Command) -> bool) -> usize {
+    let mut dropped = 0;
+    queue.retain(|command| {
+        let kept = keep(command);
+        dropped += if kept { 0 } else { command.encoded_len() };
+        kept
+    });
+    dropped
 }
 
 /// Decides when the next batch may leave.
