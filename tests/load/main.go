@@ -4,7 +4,7 @@
 //
 //	load list  --endpoints URL,... --keys-only --limit 10000
 //	load watch --endpoints URL,... --watchers 10000 --keys 100
-//	load put   --endpoints URL,... --while list
+//	load put   --endpoints URL,... --rate 2000 --while list
 package main
 
 import (
@@ -36,6 +36,7 @@ type options struct {
 	keys     int
 
 	// put
+	rate  int
 	while string
 }
 
@@ -44,6 +45,8 @@ var kinds = map[string]func(context.Context, *session, options) error{
 	"list":  list,
 	"watch": watch,
 	"put":   put,
+
+	"meanwhile": meanwhile,
 }
 
 func main() {
@@ -68,6 +71,9 @@ func run(ctx context.Context, args []string) error {
 	defer s.close()
 	if err := kinds[args[0]](ctx, s, opts); err != nil {
 		return err
+	}
+	if args[0] == "meanwhile" {
+		return nil
 	}
 	return json.NewEncoder(os.Stdout).Encode(s.record.summary())
 }
@@ -96,6 +102,7 @@ func parse(kind string, args []string) (options, error) {
 	flags.Int64Var(&o.limit, "limit", 0, "list: at most so many keys; 0 is no limit")
 	flags.IntVar(&o.watchers, "watchers", 1000, "watch: number of watchers")
 	flags.IntVar(&o.keys, "keys", 1, "watch: number of keys they are spread over")
+	flags.IntVar(&o.rate, "rate", 0, "put: requests a second, whatever the server can take; 0 is as fast as it can")
 	flags.StringVar(&o.while, "while", "", "put: what goes on meanwhile: "+backgroundNames())
 	if err := flags.Parse(args); err != nil {
 		return o, err
@@ -104,6 +111,9 @@ func parse(kind string, args []string) (options, error) {
 	counts := map[string]int{
 		"conns": o.conns, "clients": o.clients, "total": o.total,
 		"key-space-size": o.keySpace, "watchers": o.watchers, "keys": o.keys,
+	}
+	if o.rate < 0 {
+		return o, fmt.Errorf("--rate must be 0 or more, not %d", o.rate)
 	}
 	for name, value := range counts {
 		if value < 1 {

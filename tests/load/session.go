@@ -48,7 +48,9 @@ func (s *session) close() {
 	}
 }
 
-// drive makes o.total requests, o.clients at a time, and records each.
+// drive makes o.total requests, o.clients at a time, and records each. With a rate, request n is due n/rate seconds
+// after the first, and what it took counts from then: a server that stalls is not spared the requests it kept from
+// being made.
 func (s *session) drive(o options, request func(client *clientv3.Client, number int) error) {
 	var next atomic.Int64
 	var done sync.WaitGroup
@@ -57,7 +59,7 @@ func (s *session) drive(o options, request func(client *clientv3.Client, number 
 		client := s.conns[worker%len(s.conns)]
 		done.Go(func() {
 			for number := int(next.Add(1)) - 1; number < o.total; number = int(next.Add(1)) - 1 {
-				begin := time.Now()
+				begin := s.due(o, number)
 				err := request(client, number)
 				s.record.add(time.Since(begin), err)
 			}
@@ -65,6 +67,16 @@ func (s *session) drive(o options, request func(client *clientv3.Client, number 
 	}
 	done.Wait()
 	s.record.stop()
+}
+
+// due waits until a request's turn has come and says since when it counts.
+func (s *session) due(o options, number int) time.Time {
+	if o.rate == 0 {
+		return time.Now()
+	}
+	due := s.record.begin.Add(time.Duration(number) * time.Second / time.Duration(o.rate))
+	time.Sleep(time.Until(due))
+	return due
 }
 
 // key is the number in the eight bytes that etcd's benchmark makes of it, so that both write the same keys.

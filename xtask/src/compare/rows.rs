@@ -12,6 +12,10 @@ use super::generator::{Load, Program};
 /// From how many keys on a cluster is shared by neighbouring rows: loading it takes longer than they do.
 const SHARED_FROM: u64 = 100_000;
 
+/// Puts a second while something else goes on: so few that both systems have time for it, and what they take longer
+/// is due to it alone.
+const PUTS_A_SECOND: u64 = 2_000;
+
 /// How long an idle cluster is watched.
 const IDLE: Duration = Duration::from_secs(10);
 
@@ -212,7 +216,11 @@ impl Rows {
         let range = |flags: &str| range(&format!("--total={} {flags}", self.scaled(50)));
         let (one, many) = (put(1, 1, 10_000), put(100, 1000, 200_000));
         let limit = format!("--limit={}", self.scaled(10_000));
-        let during = |what: &str| ours(&format!("{} --while={what}", put(10, 100, 50_000)));
+        let beside = |meanwhile: &str| {
+            let line = format!("{} --rate={PUTS_A_SECOND}{meanwhile}", put(10, 100, 50_000));
+            Load { paced: true, ..ours(&line) }
+        };
+        let during = |what: &str| beside(&format!(" --while={what}"));
         vec![
             row("1m-load", "load 1,000,000 keys", Work::Loaded),
             drive("1m-put-1-leader", "put into 1,000,000 keys, 1 client, to the leader", leader(&one)),
@@ -225,9 +233,14 @@ impl Rows {
             drive("1m-put-1000", "put into 1,000,000 keys, 1000 clients", benchmark(&many)),
             drive("1m-list-10k", "list 10,000 keys of 1,000,000", range(&limit)),
             drive("1m-count", "count 1,000,000 keys", range("--count-only")),
-            drive("1m-put-list", "put while all are listed", during("list")),
-            drive("1m-put-catch-up", "put while 1,000 watchers catch up", during("catch-up")),
-            drive("1m-put-compact", "put while compacted, defragmented", during("compact")),
+            drive("1m-put-quiet", "put at 2,000 a second, nothing else", beside("")),
+            drive("1m-put-list", "put at 2,000 a second while all are listed", during("list")),
+            drive(
+                "1m-put-catch-up",
+                "put at 2,000 a second while 1,000 watchers catch up",
+                during("catch-up"),
+            ),
+            drive("1m-put-compact", "put at 2,000 a second while compacted, defragmented", during("compact")),
             row("1m-restart-member", "restart of a killed member", Work::RestartMember),
             row("1m-restart-cluster", "restart of the killed cluster", Work::RestartCluster),
         ]

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"sort"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// catchingUp is how many watchers start from the past at a time.
+const catchingUp = 1000
+
+// compactPause is the time between two compactions, short enough that several fall into any measurement.
+const compactPause = time.Second
+
+// background is the priority of what goes on meanwhile: its client stands for another machine, and must not take
+// the processor from those whose latency is measured.
+const background = "19"
+
+// backgrounds are what may go on while keys are put. Each runs until its context ends.
+var backgrounds = map[string]func(context.Context, *clientv3.Client) error{
+	"list":     listAgain,
+	"catch-up": catchUpAgain,
+	"compact":  compactAgain,
+}
+
+func backgroundNames() string {
+	all := make([]string, 0, len(backgrounds))
+	for name := range backgrounds {
+		all = append(all, name)
+	}
+	sort.Strings(all)
+	return strings.Join(all, ", ")
+}
+
+// meanwhile does one thing again and again until it is told to stop.
+func meanwhile(ctx context.Context, s *session, o options) error {
+	again := backgrounds[o.while]
+	if again == nil {
+		return fmt.Errorf("--while %q: choose one of %s", o.while, backgroundNames())
+	}
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM)
+	defer stop()
+	return again(ctx, s.conns[0])
+}
+
+// startMeanwhile runs this program once more, for what goes on in the background. What it returns stops it, and
+// says whether it had failed before.
+func startMeanwhile(ctx context.Context, o options) (func() error, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	endpoints := strings.Join(o.endpoints, ",")
+	other := exec.CommandContext(ctx, "nice", "-n", background,
+		self, "meanwhile", "--while", o.while, "--endpoints", endpoints)
+	other.Stderr = os.Stderr
+	if err := other.Start(); err != nil {
+		return nil, err
+	}
+	return func() error {
+		// One that has ended already says so below.
+		_ = other.Process.Signal(syscall.SIGTERM)
+		if err := other.Wait(); err != nil {
+			return fmt.Errorf("%s meanwhile: %w", o.while, err)
+		}
+		return nil
+	}, nil
+}
+
+// listAgain lists all keys again and again.
+func listAgain(ctx context.Context, client *clientv3.Client) error {
+	from, opts := everything()
+	for ctx.Err() == nil {
+		if _, err := client.Get(ctx, from, opts...); err != nil && ctx.Err() == nil {
+			return fmt.Errorf("list meanwhile: %w", err)
+		}
+	}
+	return nil
+}
+
+// catchUpAgain starts watchers from the first revision there is, waits until each has got something, and
+// begins anew.
+func catchUpAgain(ctx context.Context, client *clientv3.Client) error {
+	for ctx.Err() == nil {
+		round, cancel := context.WithCancel(ctx)
+		var done sync.WaitGroup
+		for number := range catchingUp {
+			channel := client.Watch(round, key(number), clientv3.WithRev(1))
+			done.Go(func() { <-channel })
+		}
+		done.Wait()
+		cancel()
+	}
+	return nil
+}
+
+// compactAgain compacts to the newest revision and defragments one member, again and again.
+func compactAgain(ctx context.Context, client *clientv3.Client) error {
+	for ctx.Err() == nil {
+		err := compactOnce(ctx, client)
+		// A server that is behind says so; the next turn comes soon.
+		if err != nil && ctx.Err() == nil && !errors.Is(err, rpctypes.ErrTooManyRequests) {
+			return fmt.Errorf("compact meanwhile: %w", err)
+		}
+		sleep(ctx, compactPause)
+	}
+	return nil
+}
+
+func compactOnce(ctx context.Context, client *clientv3.Client) error {
+	now, err := client.Get(ctx, key(0), clientv3.WithCountOnly())
+	if err != nil {
+		return err
+	}
+	if _, err := client.Compact(ctx, now.Header.Revision); err != nil {
+		return err
+	}
+	_, err = client.Defragment(ctx, client.Endpoints()[0])
+	return err
+}
