@@ -4,6 +4,10 @@ use super::{Flag, Section, count, duration, integer, switch, text};
 
 const NO_SPANS: &str = "spans are not exported yet";
 
+const ALWAYS_COMPARED: &str = "members compare hashes of their state all the time";
+
+const OWN_STEPS: &str = "history is purged in small steps of its own size";
+
 const fn tracing(flag: Flag) -> Flag {
     flag.section(Section::Tracing).no_effect(NO_SPANS)
 }
@@ -25,13 +29,16 @@ pub(super) const FEATURES: &[Flag] = &[
         "corrupt-check-time",
         "0s",
         "How often to compare the members' data; 0 turns that off.",
-    )),
+    ))
+    .no_effect(ALWAYS_COMPARED),
     feature(duration(
         "compact-hash-check-time",
         "1m",
         "How often to compare the hashes members computed at compactions.",
-    )),
-    feature(integer("compaction-batch-limit", "1000", "Most revisions removed in one step of a compaction.")),
+    ))
+    .no_effect(ALWAYS_COMPARED),
+    feature(integer("compaction-batch-limit", "1000", "Most revisions removed in one step of a compaction."))
+        .no_effect(OWN_STEPS),
     feature(switch(
         "peer-skip-client-san-verification",
         "false",
@@ -55,7 +62,8 @@ pub(super) const FEATURES: &[Flag] = &[
     ))
     .no_effect("space is returned without defragmenting"),
     feature(integer("max-learners", "1", "Most learners in the cluster at a time.")),
-    feature(duration("compaction-sleep-interval", "10ms", "Pause between two steps of a compaction.")),
+    feature(duration("compaction-sleep-interval", "10ms", "Pause between two steps of a compaction."))
+        .no_effect(OWN_STEPS),
     feature(duration("downgrade-check-time", "5s", "How often to look whether a downgrade was asked for."))
         .no_effect("a downgrade is part of the replicated state"),
     feature(count("snapshot-catchup-entries", "5000", "Log entries kept for slow followers.")),
