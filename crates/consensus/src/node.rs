@@ -118,6 +118,7 @@ impl Consensus {
         if verdict == Verdict::Ignore {
             return Ok(());
         }
+        self.notice_restarted_leader(&message);
         match message.body {
             Body::Confirm { round } => self.answer_confirm(from, message.term, round),
             Body::ConfirmResponse { round } => self.take_confirmation(from, message.term, round),
@@ -125,6 +126,17 @@ impl Consensus {
         }
         self.settle();
         Ok(())
+    }
+
+    /// Our leader asks for votes in a later term, so it does not lead any more: it was restarted, or stepped down. To
+    /// go on waiting for its heartbeats would only make it wait for our vote.
+    fn notice_restarted_leader(&mut self, message: &Message) {
+        let raft = &mut self.node.raft;
+        let asks = matches!(message.body, Body::Vote { pre: true, .. });
+        if asks && message.term > raft.term && raft.leader_id == message.from {
+            let term = raft.term;
+            raft.become_follower(term, raft::INVALID_ID);
+        }
     }
 
     fn step_raft(&mut self, message: Message) {

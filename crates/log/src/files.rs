@@ -151,19 +151,18 @@ impl Files {
         self.live.load(Ordering::Acquire)
     }
 
-    /// An empty value needs no file, neither here nor when it is read.
-    pub(crate) fn retain(&self, place: u64, len: u32) {
-        if len == 0 {
+    /// Counts bytes referenced in a file. An empty value needs no file, neither here nor when it is read.
+    pub(crate) fn retain(&self, number: u32, bytes: u64) {
+        if bytes == 0 {
             return;
         }
-        let number = file_of(place);
         let file = self.get(number).unwrap_or_else(|| {
             let mut files = self.files.write();
             files.entry(number).or_insert_with(|| Arc::new(ValueFile::new(number, None))).clone()
         });
         file.referenced.store(true, Ordering::Release);
-        file.live.fetch_add(u64::from(len), Ordering::AcqRel);
-        self.live.fetch_add(u64::from(len), Ordering::AcqRel);
+        file.live.fetch_add(bytes, Ordering::AcqRel);
+        self.live.fetch_add(bytes, Ordering::AcqRel);
     }
 
     pub(crate) fn release(&self, place: u64, len: u32) {

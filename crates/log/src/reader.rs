@@ -3,6 +3,7 @@
 //! A reader takes a [`Pin`] first, then looks at its index, then reads through the pin. What the index showed
 //! stays readable for as long as the pin lives. Every value is checked before it is handed out.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -52,7 +53,16 @@ impl Reader {
 
     /// Counts a reference to a value: its file stays.
     pub fn retain(&self, place: u64, len: u32) {
-        self.shelf.files.retain(place, len);
+        self.shelf.files.retain(file_of(place), u64::from(len));
+    }
+
+    /// Counts references to many values, given as place and length.
+    pub fn retain_all(&self, values: impl Iterator<Item = (u64, u32)>) {
+        let mut bytes: BTreeMap<u32, u64> = BTreeMap::new();
+        for (place, len) in values {
+            *bytes.entry(file_of(place)).or_default() += u64::from(len);
+        }
+        bytes.into_iter().for_each(|(file, bytes)| self.shelf.files.retain(file, bytes));
     }
 
     /// Takes a reference back. It must have been retained, with the same length.

@@ -20,6 +20,7 @@ mod agree;
 mod apply;
 pub mod background;
 pub mod batch;
+mod comeback;
 mod config;
 mod confirm;
 pub mod frame;

@@ -9,6 +9,7 @@
 //! | `propose` | commands from clients and followers into batches, forwarding, back-pressure |
 //! | `agree` | the ready loop: persist before send, what leadership changes mean |
 //! | `apply` | committed batches into the store, answers, watch events |
+//! | `comeback` | the first election after a start |
 //! | `confirm` | linearizable reads and the lease clock's use of them |
 //! | `upkeep` | checkpoints, truncation, purging, seals, state hashes |
 //! | `reclaim` | live values out of files that hold little else |
@@ -25,6 +26,7 @@ use store::watch::Hub;
 use crate::agree::Writes;
 use crate::apply::Backlog;
 use crate::batch::{Command, Kind};
+use crate::comeback::Comeback;
 use crate::config::Config;
 use crate::confirm::{Asked, LeaseDuty};
 use crate::frame::{Frame, LeaseAnswer};
@@ -71,6 +73,8 @@ pub struct Member {
     /// Peers whose streams are up.
     pub(crate) up: BTreeSet<u64>,
     pub(crate) leadership: Leadership,
+    /// Until a leader has been heard of.
+    pub(crate) comeback: Option<Comeback>,
     pub(crate) next_tick_ns: u64,
     pub(crate) own_sequence: u64,
     /// A leadership transfer under way: commands wait for its end.
@@ -112,6 +116,7 @@ impl Member {
             Input::PeerUp(peer) => {
                 self.up.insert(peer);
                 self.consensus.ping();
+                self.come_back();
             }
             Input::PeerDown(peer) => {
                 self.up.remove(&peer);
@@ -204,6 +209,7 @@ impl Member {
 
     /// What is looked at once a tick.
     fn tick_duties(&mut self, now: Now, out: &mut Output) {
+        self.come_back_later();
         self.consensus.retry_round();
         self.give_up_transfer(now, out);
         self.ask_leases_again(now);

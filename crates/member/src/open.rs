@@ -14,6 +14,7 @@ use store::{Limits, Position, Reader, Store, Values};
 
 use crate::apply::Backlog;
 use crate::background::CheckpointJob;
+use crate::comeback::Comeback;
 use crate::config::Config;
 use crate::head;
 use crate::member::{Leadership, Member};
@@ -251,6 +252,7 @@ fn assemble(
     let Config { cluster_id, member_id, incarnation, .. } = config;
     let identity = Identity { cluster_id, member_id, incarnation };
     let leadership = Leadership { term: consensus.status().term, ..Leadership::default() };
+    let comeback = Comeback::new(member_id, log.hard_state().vote);
     status.set_term(leadership.term);
     status.set_applied_index(applied.index);
     let member = Member {
@@ -275,6 +277,7 @@ fn assemble(
         upkeep: Upkeep::default(),
         up: BTreeSet::new(),
         leadership,
+        comeback: Some(comeback),
         next_tick_ns: 0,
         own_sequence: 0,
         transfer: None,

@@ -81,6 +81,10 @@ impl Values for LogValues {
         self.reader.retain(value.place, value.len);
     }
 
+    fn retain_all(&self, values: &mut dyn Iterator<Item = ValueRef>) {
+        self.reader.retain_all(values.map(|value| (value.place, value.len)));
+    }
+
     fn release(&self, value: &ValueRef) {
         self.reader.release(value.place, value.len);
     }

@@ -93,6 +93,11 @@ pub trait Values: Send + Sync {
     /// The index took a reference to this value (also again, for a version that keeps an older one's value).
     fn retain(&self, value: &ValueRef);
 
+    /// The index took references to all these values: it was restored.
+    fn retain_all(&self, values: &mut dyn Iterator<Item = ValueRef>) {
+        values.for_each(|value| self.retain(&value));
+    }
+
     /// The index dropped a reference that it had retained.
     fn release(&self, value: &ValueRef);
 }

@@ -41,6 +41,33 @@ fn a_follower_names_the_leader_and_takes_no_proposal() {
 }
 
 #[test]
+fn a_restarted_leader_need_not_wait_for_its_followers_to_miss_it() {
+    let mut cluster = Cluster::new(2, 3);
+    let leader = cluster.elect();
+    cluster.propose(leader, 8).unwrap();
+    cluster.run(2);
+    cluster.crash(leader);
+    cluster.restart(leader);
+    cluster.node(leader).campaign();
+    cluster.run(2);
+    assert_eq!(cluster.leader(), Some(leader));
+}
+
+#[test]
+fn a_restarted_follower_does_not_depose_its_leader() {
+    let mut cluster = Cluster::new(2, 3);
+    let leader = cluster.elect();
+    cluster.run(2);
+    let term = cluster.node(leader).status().term;
+    let follower = follower(&cluster, leader);
+    cluster.crash(follower);
+    cluster.restart(follower);
+    cluster.node(follower).campaign();
+    cluster.run(2);
+    assert_eq!((cluster.leader(), cluster.node(leader).status().term), (Some(leader), term));
+}
+
+#[test]
 fn leadership_is_handed_over_and_proposals_wait() {
     let mut cluster = Cluster::new(3, 3);
     let leader = cluster.elect();

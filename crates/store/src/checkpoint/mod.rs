@@ -29,11 +29,11 @@ pub use restore::{Restoration, RestoreError, Restored};
 pub use source::CheckpointSource;
 
 use crate::index::tree::Bounds;
-use crate::state::{Shared, State, release, retain};
-use crate::types::Values;
+use crate::state::{Shared, State, release};
+use crate::types::{ValueRef, Values};
 
 /// The format this version writes, and the only one it reads.
-pub(crate) const FORMAT_VERSION: u16 = 1;
+pub(crate) const FORMAT_VERSION: u16 = 2;
 
 /// What a checkpoint holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,16 +62,15 @@ pub(crate) fn begin_detached(shared: &Arc<Shared>) -> CheckpointSource {
 
 /// Takes all references of a restored state.
 pub(crate) fn retain_all(state: &State, values: &dyn Values) {
-    for_each_value(state, |value| retain(values, value));
+    values.retain_all(&mut all_values(state).filter(|value| value.len > 0));
 }
 
 /// Drops all references of a state that is given up.
 pub(crate) fn release_all(state: &State, values: &dyn Values) {
-    for_each_value(state, |value| release(values, value));
+    all_values(state).for_each(|value| release(values, &value));
 }
 
-fn for_each_value(state: &State, mut visit: impl FnMut(&crate::ValueRef)) {
-    for (record, _) in state.index.walk(&Bounds::ALL) {
-        record.versions().for_each(|version| visit(&version.value));
-    }
+fn all_values(state: &State) -> impl Iterator<Item = ValueRef> + '_ {
+    let records = state.index.walk(&Bounds::ALL).map(|(record, _)| record);
+    records.flat_map(|record| record.versions().map(|version| version.value))
 }

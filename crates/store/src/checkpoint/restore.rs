@@ -161,6 +161,7 @@ impl Restore {
         if !delta {
             self.base_purged = purged;
         }
+        self.index.begin();
         self.header = Some(header);
         self.ended = false;
         self.keys = 0;
@@ -223,14 +224,15 @@ impl Restore {
         while !fields.is_empty() {
             fields.key(&mut self.key)?;
             let head: u64 = fields.number()?;
-            if head & 1 == 1 {
-                self.index.remove(&self.key);
+            let Some(others) = (head >> 1).checked_sub(1) else {
+                return Err(RestoreError::Malformed("a key without versions"));
+            };
+            let mut ascends = self.index.key(&self.key, head & 1 == 1, fields.version()?);
+            for _ in 0..others {
+                ascends = ascends && self.index.version(fields.version()?);
             }
-            for _ in 0..head >> 1 {
-                let version = fields.version()?;
-                if !self.index.push(&self.key, version) {
-                    return Err(RestoreError::Malformed("versions or keys are out of order"));
-                }
+            if !ascends {
+                return Err(RestoreError::Malformed("versions or keys are out of order"));
             }
             self.keys += 1;
         }
@@ -241,7 +243,7 @@ impl Restore {
         if u64::from_le_bytes(fields.array()?) != self.keys {
             return Err(RestoreError::Malformed("keys are missing"));
         }
-        self.index.complete_base();
+        self.index.complete();
         self.ended = true;
         Ok(())
     }

@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use parking_lot::RwLockReadGuard;
 
 use super::codec::{put_bytes, put_key, put_number, put_signed, put_version};
 use super::dirty::{Baseline, DirtyChanges};
@@ -44,11 +45,16 @@ pub struct CheckpointSource {
     _pin: Pin,
 }
 
+/// The state this is a checkpoint of is gone: it must not come to an end.
+struct Replaced;
+
 enum KeysLeft {
     /// In key order, from this one on.
     From(Key),
-    /// Those in these slots.
-    Slots(std::vec::IntoIter<u32>),
+    /// Those in these slots, noted as they were written.
+    Noted(Vec<u32>),
+    /// Those in these slots, in key order.
+    Sorted(std::vec::IntoIter<u32>),
     None,
 }
 
@@ -67,10 +73,8 @@ impl CheckpointSource {
         let (changes, keys, leases) = match changed {
             Some((_, mut changes)) => {
                 let leases = changes.leases.iter().map(|id| (*id, state.lessor.get(*id))).collect();
-                changes.slots.sort_unstable();
-                changes.slots.dedup();
                 let slots = std::mem::take(&mut changes.slots);
-                (changes, KeysLeft::Slots(slots.into_iter()), leases)
+                (changes, KeysLeft::Noted(slots), leases)
             }
             None => {
                 let leases: Vec<_> =
@@ -111,7 +115,7 @@ impl CheckpointSource {
         self.revision
     }
 
-    fn keys_chunk(&mut self) -> Option<Bytes> {
+    fn keys_chunk(&mut self) -> Result<Option<Bytes>, Replaced> {
         let mut chunk = KeysChunk {
             body: Vec::with_capacity(self.shared.limits.checkpoint_chunk_bytes + 1024),
             before: Key::default(),
@@ -122,30 +126,54 @@ impl CheckpointSource {
         };
         let limits = self.shared.limits;
         while chunk.body.is_empty() {
-            let state = self.shared.state.read();
-            if state.installs != self.installs {
-                self.ended = true;
-                return None;
-            }
             self.keys = match std::mem::replace(&mut self.keys, KeysLeft::None) {
-                KeysLeft::None => return None,
+                KeysLeft::None => return Ok(None),
+                KeysLeft::Noted(slots) => KeysLeft::Sorted(self.in_key_order(slots)?.into_iter()),
                 KeysLeft::From(start) => {
                     let bounds = Bounds { start: start.as_slice(), end: None };
                     let visit = |record: &Record, _| chunk.add(record);
+                    let state = self.state()?;
                     walk_chunk(&state.index, &bounds, limits.chunk_keys, visit)
                         .map_or(KeysLeft::None, KeysLeft::From)
                 }
-                KeysLeft::Slots(mut slots) => {
+                KeysLeft::Sorted(mut slots) => {
+                    let state = self.state()?;
                     let full = slots.by_ref().take(limits.chunk_keys).any(|slot| {
                         let flow = chunk.add(state.index.at_slot(slot));
                         flow.is_break() || chunk.is_full()
                     });
-                    if !full && slots.len() == 0 { KeysLeft::None } else { KeysLeft::Slots(slots) }
+                    if !full && slots.len() == 0 { KeysLeft::None } else { KeysLeft::Sorted(slots) }
                 }
             };
         }
         self.keys_written += chunk.keys;
-        Some(frame(FrameKind::Keys, &chunk.body))
+        Ok(Some(frame(FrameKind::Keys, &chunk.body)))
+    }
+
+    /// Puts what is looked up by key into key order: whoever restores it then finds each near the one before.
+    fn sort_lists(&mut self) {
+        self.removed.as_mut_slice().sort_unstable_by(|a, b| a.as_slice().cmp(b.as_slice()));
+        // A value may have moved twice: the later place comes later.
+        self.moved.as_mut_slice().sort_by(|(a, ..), (b, ..)| a.as_slice().cmp(b.as_slice()));
+    }
+
+    /// The state, unless it is no longer the one this began with.
+    fn state(&self) -> Result<RwLockReadGuard<'_, State>, Replaced> {
+        let state = self.shared.state.read();
+        if state.installs == self.installs { Ok(state) } else { Err(Replaced) }
+    }
+
+    /// These slots, each once, in the order of their keys. Nothing is purged meanwhile, so they stay what they are.
+    fn in_key_order(&self, mut slots: Vec<u32>) -> Result<Vec<u32>, Replaced> {
+        slots.sort_unstable();
+        slots.dedup();
+        let mut keys = Vec::with_capacity(slots.len());
+        for some in slots.chunks(self.shared.limits.chunk_keys) {
+            let state = self.state()?;
+            keys.extend(some.iter().map(|slot| (Key::new(state.index.at_slot(*slot).key()), *slot)));
+        }
+        keys.sort_unstable_by(|(a, _), (b, _)| a.as_slice().cmp(b.as_slice()));
+        Ok(keys.into_iter().map(|(_, slot)| slot).collect())
     }
 
     fn end(&mut self) -> Option<Bytes> {
@@ -162,6 +190,9 @@ impl Iterator for CheckpointSource {
 
     fn next(&mut self) -> Option<Bytes> {
         if let Some(frame) = self.head.next() {
+            if self.head.len() == 0 {
+                self.sort_lists();
+            }
             return Some(frame);
         }
         if let Some(body) = list(&mut self.leases, put_lease) {
@@ -173,7 +204,13 @@ impl Iterator for CheckpointSource {
         if let Some(body) = list(&mut self.moved, put_moved) {
             return Some(frame(FrameKind::Moved, &body));
         }
-        self.keys_chunk().or_else(|| self.end())
+        match self.keys_chunk() {
+            Ok(chunk) => chunk.or_else(|| self.end()),
+            Err(Replaced) => {
+                self.ended = true;
+                None
+            }
+        }
     }
 }
 

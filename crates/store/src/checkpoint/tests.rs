@@ -84,9 +84,9 @@ fn hex(chunks: &[Bytes]) -> String {
 fn bytes_are_those_of_the_format_version() {
     let mut bench = rich();
     let base = base(&mut bench);
-    assert_eq!(hex(&base), include_str!("../../testdata/checkpoint_base_v1.hex").trim_end());
+    assert_eq!(hex(&base), include_str!("../../testdata/checkpoint_base_v2.hex").trim_end());
     let delta = delta(&mut bench);
-    assert_eq!(hex(&delta), include_str!("../../testdata/checkpoint_delta_v1.hex").trim_end());
+    assert_eq!(hex(&delta), include_str!("../../testdata/checkpoint_delta_v2.hex").trim_end());
 }
 
 #[test]
@@ -165,11 +165,11 @@ fn only_a_chain_is_restored() {
 #[test]
 fn a_later_format_is_refused_by_name() {
     let mut body = source::MAGIC.to_vec();
-    body.extend(2u16.to_le_bytes());
+    body.extend(3u16.to_le_bytes());
     body.resize(71, 0);
     let error = restore([frame(FrameKind::Header, &body)]).err().unwrap();
-    assert_eq!(error, RestoreError::Version { found: 2 });
-    assert_eq!(error.to_string(), "the checkpoint has format version 2, this Stele reads version 1");
+    assert_eq!(error, RestoreError::Version { found: 3 });
+    assert_eq!(error.to_string(), "the checkpoint has format version 3, this Stele reads version 2");
 }
 
 /// Bodies with right checksums and wrong content: errors, not panics.

@@ -3,7 +3,7 @@
 //! Three parts share small integers called *slots*:
 //!
 //! - [`Records`] is a slab of 64-byte [`Record`]s, one for each key: the key, its newest version inline and,
-//!   only when there is a need, a box with older versions. The number of a record in the slab is its slot.
+//!   only when there is a need, a box with its [`history`]. The number of a record in the slab is its slot.
 //! - [`tree::Tree`] is a counted B+ tree of slots in key order. It knows which keys are live, so the number
 //!   of live keys in any range costs one descent for each end.
 //! - [`RevisionLog`] lists the slot of each change in revision order.
@@ -14,6 +14,7 @@
 //!
 //! The index does not know leases, requests or values: only references to values pass through it.
 
+mod history;
 mod key;
 mod record;
 mod restore;
@@ -219,10 +220,11 @@ impl Index {
         self.referenced_bytes
     }
 
-    /// Bytes of memory the index takes, without what long keys and old versions have on the heap.
+    /// Bytes of memory the index takes, without what long keys have on the heap.
     #[cfg(test)]
     pub(crate) fn resident_bytes(&self) -> usize {
-        self.records.resident_bytes() + self.tree.resident_bytes() + self.log.resident_bytes()
+        let histories = self.walk(&Bounds::ALL).map(|(record, _)| record.resident_bytes()).sum::<usize>();
+        histories + self.records.resident_bytes() + self.tree.resident_bytes() + self.log.resident_bytes()
     }
 }
 

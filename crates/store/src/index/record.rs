@@ -1,9 +1,13 @@
 //! One key with all its retained versions, in one cache line for a key that was written once.
 
-use std::collections::VecDeque;
+use std::ops::Range;
 
 use super::Key;
+use super::history::{History, Rest};
 use crate::types::{Revision, ValueRef};
+
+#[cfg(test)]
+mod tests;
 
 /// One version of a key. A tombstone has no create revision, version, lease or value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,8 +36,7 @@ impl Version {
     }
 }
 
-/// A key and its versions. Older versions, a lease and the upper half of a version number past 32 bits are
-/// rare, and lie in a box.
+/// A key and its versions.
 #[derive(Default)]
 pub(crate) struct Record {
     key: Key,
@@ -42,24 +45,10 @@ pub(crate) struct Record {
     create: i64,
     sub: u32,
     version_low: u32,
-    more: Option<Box<More>>,
+    history: Option<Box<History>>,
 }
 
 const _: () = assert!(size_of::<Record>() == 64, "one key, one cache line");
-
-#[derive(Default)]
-struct More {
-    lease: i64,
-    version_high: u32,
-    /// From the oldest on; all older than the newest version.
-    older: VecDeque<Version>,
-}
-
-impl More {
-    fn is_needless(&self) -> bool {
-        self.lease == 0 && self.version_high == 0 && self.older.is_empty()
-    }
-}
 
 impl Record {
     /// A key with one version.
@@ -82,14 +71,19 @@ impl Record {
 
     /// The newest version, perhaps a tombstone.
     pub(crate) fn newest(&self) -> Version {
-        let (lease, high) = self.more.as_ref().map_or((0, 0), |more| (more.lease, more.version_high));
+        let rest = self.history.as_ref().map_or(Rest::default(), |history| history.newest());
         Version {
-            revision: Revision { main: self.main, sub: self.sub },
+            revision: self.revision(),
             create: self.create,
-            version: i64::from(high) << 32 | i64::from(self.version_low),
-            lease,
+            version: i64::from(rest.version_high) << 32 | i64::from(self.version_low),
+            lease: rest.lease,
             value: self.value,
         }
+    }
+
+    /// The revision of the newest version.
+    fn revision(&self) -> Revision {
+        Revision { main: self.main, sub: self.sub }
     }
 
     /// Whether the newest version is not a tombstone.
@@ -101,7 +95,7 @@ impl Record {
     pub(crate) fn push(&mut self, version: Version) {
         let newest = self.newest();
         assert!(version.revision > newest.revision, "versions come in the order of revisions");
-        self.more.get_or_insert_default().older.push_back(newest);
+        self.history.get_or_insert_default().push(&newest);
         self.set_newest(version);
     }
 
@@ -111,44 +105,41 @@ impl Record {
         self.sub = version.revision.sub;
         self.create = version.create;
         self.version_low = version.version as u32;
-        let high = (version.version >> 32) as u32;
-        if version.lease != 0 || high != 0 || self.more.is_some() {
-            let more = self.more.get_or_insert_default();
-            more.lease = version.lease;
-            more.version_high = high;
+        let rest = Rest::of(&version);
+        if rest != Rest::default() || self.history.is_some() {
+            self.history.get_or_insert_default().set_newest(rest);
         }
     }
 
-    /// Versions older than the newest, from the oldest on.
-    fn older(&self) -> (&[Version], &[Version]) {
-        self.more.as_ref().map_or((&[], &[]), |more| more.older.as_slices())
+    /// All versions, from the oldest on.
+    pub(crate) fn versions(&self) -> Versions<'_> {
+        Versions { record: self, left: 0..self.versions_len() }
     }
 
-    /// All versions, from the oldest on.
-    pub(crate) fn versions(&self) -> impl DoubleEndedIterator<Item = Version> + '_ {
-        let (front, back) = self.older();
-        front.iter().chain(back).copied().chain(std::iter::once(self.newest()))
+    /// How many are older than the newest.
+    fn older_len(&self) -> usize {
+        self.history.as_ref().map_or(0, |history| history.len())
     }
 
     /// How many versions there are; at least 1.
     pub(crate) fn versions_len(&self) -> usize {
-        1 + self.more.as_ref().map_or(0, |more| more.older.len())
+        1 + self.older_len()
     }
 
     /// The version numbered `position` from the oldest on.
     fn version_at(&self, position: usize) -> Version {
-        match &self.more {
-            Some(more) if position < more.older.len() => more.older[position],
+        match &self.history {
+            Some(history) if position < history.len() => history.get(position),
             _ => self.newest(),
         }
     }
 
     /// How many versions are not newer than `at`.
     fn versions_until(&self, at: Revision) -> usize {
-        if (Revision { main: self.main, sub: self.sub }) <= at {
+        if self.revision() <= at {
             return self.versions_len();
         }
-        self.more.as_ref().map_or(0, |more| more.older.partition_point(|version| version.revision <= at))
+        self.history.as_ref().map_or(0, |history| history.until(at))
     }
 
     /// The newest version not newer than `at`, perhaps a tombstone.
@@ -171,15 +162,13 @@ impl Record {
 
     /// Drops the versions older than `revision`. The newest version always stays.
     pub(crate) fn drop_before(&mut self, revision: Revision, dropped: &mut impl FnMut(&Version)) {
-        let Some(more) = &mut self.more else { return };
-        while let Some(oldest) = more.older.front().filter(|oldest| oldest.revision < revision) {
-            dropped(oldest);
-            more.older.pop_front();
-        }
-        if more.is_needless() {
-            self.more = None;
-        } else if more.older.len() < more.older.capacity() / 4 {
-            more.older.shrink_to_fit();
+        while self.older_len() > 0 {
+            let oldest = self.version_at(0);
+            if oldest.revision >= revision {
+                break;
+            }
+            dropped(&oldest);
+            self.drop_oldest();
         }
     }
 
@@ -191,15 +180,19 @@ impl Record {
             return false;
         }
         dropped(&oldest);
-        match &mut self.more {
-            Some(more) if !more.older.is_empty() => {
-                more.older.pop_front();
-                if more.is_needless() {
-                    self.more = None;
-                }
-                false
-            }
-            _ => true,
+        let is_last = self.older_len() == 0;
+        self.drop_oldest();
+        is_last
+    }
+
+    /// Drops the oldest version, unless it is the newest too.
+    fn drop_oldest(&mut self) {
+        let Some(history) = &mut self.history else { return };
+        if history.len() > 0 {
+            history.pop_front();
+        }
+        if history.is_needless() {
+            self.history = None;
         }
     }
 
@@ -209,9 +202,43 @@ impl Record {
         if self.version_at(position).revision != revision {
             return None;
         }
-        match &mut self.more {
-            Some(more) if position < more.older.len() => Some(&mut more.older[position].value),
+        match &mut self.history {
+            Some(history) if position < history.len() => Some(history.value_mut(position)),
             _ => Some(&mut self.value),
         }
+    }
+
+    /// Bytes of memory taken beside the record, without a long key's.
+    #[cfg(test)]
+    pub(crate) fn resident_bytes(&self) -> usize {
+        self.history.as_ref().map_or(0, |history| size_of::<History>() + history.resident_bytes())
+    }
+}
+
+/// The versions of a key. Skipping costs nothing.
+pub(crate) struct Versions<'a> {
+    record: &'a Record,
+    left: Range<usize>,
+}
+
+impl Iterator for Versions<'_> {
+    type Item = Version;
+
+    fn next(&mut self) -> Option<Version> {
+        self.nth(0)
+    }
+
+    fn nth(&mut self, skipped: usize) -> Option<Version> {
+        self.left.nth(skipped).map(|position| self.record.version_at(position))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.left.size_hint()
+    }
+}
+
+impl DoubleEndedIterator for Versions<'_> {
+    fn next_back(&mut self) -> Option<Version> {
+        self.left.next_back().map(|position| self.record.version_at(position))
     }
 }

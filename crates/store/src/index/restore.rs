@@ -1,9 +1,15 @@
-//! Building an index from checkpoints: in bulk from a sorted base, then key by key from deltas.
+//! Building an index from checkpoints: keys come in ascending order in each of them, so each is merged into what
+//! those before it left, and the tree is built at the end.
 
-use super::tree::{Bounds, Tree};
+use std::collections::BTreeSet;
+
+use super::tree::{Keys, Tree};
 use super::{Index, Key, Record, Records, Version, footprint};
 use crate::revlog::RevisionLog;
 use crate::types::Revision;
+
+#[cfg(test)]
+mod tests;
 
 /// Changes that may be missing from the history of a checkpoint, because they were purged while it was
 /// written. Far more than can be, and still little memory.
@@ -13,90 +19,111 @@ const GAPS_MAX: u64 = 1 << 28;
 #[derive(Default)]
 pub(crate) struct Restoring {
     records: Records,
-    /// Slots of the base, in key order, until it is complete.
-    base: Vec<u32>,
-    tree: Option<Tree>,
+    /// Slots in key order, as far as the present checkpoint has come.
+    merged: Vec<u32>,
+    /// Slots in key order as the checkpoint before left them.
+    before: Vec<u32>,
+    /// So many of them are merged.
+    taken: usize,
+    /// Where in `before` the last look-up ended.
+    looked: usize,
+    /// Slots in `before` whose keys are taken out, unless they are written again.
+    gone: BTreeSet<u32>,
 }
 
 impl Restoring {
-    /// Adds a version. In a base, keys must ascend; each key's versions must ascend, and come after those it
-    /// has. Returns false where they do not.
-    pub(crate) fn push(&mut self, key: &[u8], version: Version) -> bool {
-        if self.tree.is_some() { self.push_delta(key, version) } else { self.push_base(key, version) }
+    /// A checkpoint begins.
+    pub(crate) fn begin(&mut self) {
+        self.complete();
+        self.before = std::mem::take(&mut self.merged);
+        self.merged.reserve(self.before.len());
     }
 
-    fn push_base(&mut self, key: &[u8], version: Version) -> bool {
-        if let Some(slot) = self.base.last() {
-            let record = self.records.get_mut(*slot);
-            if record.key() == key {
-                return push_version(record, version);
-            }
-            if record.key() > key {
-                return false;
-            }
+    /// Adds a key, which must come after the one before, with a version; or to the key that is there. If these are its
+    /// only versions, those it had are dropped, else it must be newer. Returns false where keys or versions do not
+    /// ascend.
+    pub(crate) fn key(&mut self, key: &[u8], only: bool, version: Version) -> bool {
+        if self.merged.last().is_some_and(|last| self.records.key(*last) >= key) {
+            return false;
         }
-        self.base.push(self.records.insert(Record::new(Key::new(key), version)));
-        true
-    }
-
-    fn push_delta(&mut self, key: &[u8], version: Version) -> bool {
-        let tree = self.tree.get_or_insert_default();
-        let live = !version.is_tombstone();
-        let mut path = tree.seek(&self.records, key);
-        if path.found {
-            let record = self.records.get_mut(tree.slot_at(&path));
-            let was_live = record.is_live();
-            if !push_version(record, version) {
-                return false;
-            }
-            if live != was_live {
-                tree.set_live(&path, live);
-            }
+        let at = self.lower_bound(key, self.taken);
+        self.merged.extend_from_slice(&self.before[self.taken..at]);
+        self.taken = at;
+        let Some(slot) = self.slot_at(at, key) else {
+            self.merged.push(self.records.insert(Record::new(Key::new(key), version)));
+            return true;
+        };
+        self.taken += 1;
+        self.merged.push(slot);
+        if self.gone.remove(&slot) || only {
+            *self.records.get_mut(slot) = Record::new(Key::new(key), version);
             return true;
         }
-        let slot = self.records.insert(Record::new(Key::new(key), version));
-        tree.insert(&self.records, &path, slot);
-        if !live {
-            path = tree.seek(&self.records, key);
-            tree.set_live(&path, false);
-        }
-        true
+        self.version(version)
     }
 
-    /// The base's last key has been added.
-    pub(crate) fn complete_base(&mut self) {
-        if self.tree.is_some() {
-            return;
+    /// Adds another version to the key that came last, newer than those it has. Returns false where it is not.
+    pub(crate) fn version(&mut self, version: Version) -> bool {
+        let Some(slot) = self.merged.last() else { return false };
+        let record = self.records.get_mut(*slot);
+        let ascends = version.revision > record.newest().revision;
+        if ascends {
+            record.push(version);
         }
-        let slots: Vec<_> = self.base.iter().map(|slot| (*slot, self.records.get(*slot).is_live())).collect();
-        self.base = Vec::new();
-        self.tree = Some(Tree::from_sorted(&self.records, &slots));
+        ascends
     }
 
-    /// Takes a key out with all its versions, if it is there.
+    /// Takes a key out with all its versions, if the checkpoints before had it.
     pub(crate) fn remove(&mut self, key: &[u8]) {
-        let Some(tree) = &mut self.tree else { return };
-        let path = tree.seek(&self.records, key);
-        if !path.found {
-            return;
-        }
-        let slot = tree.slot_at(&path);
-        if self.records.get(slot).is_live() {
-            tree.set_live(&path, false);
-        }
-        tree.remove(&self.records, &path);
-        self.records.remove(slot);
+        let slot = self.look_up(key);
+        self.gone.extend(slot);
     }
 
-    /// Points a version to another place, if it is there.
+    /// Points a version that the checkpoints before had to another place, if it is there.
     pub(crate) fn relocate(&mut self, key: &[u8], revision: Revision, place: u64) {
-        let Some(tree) = &self.tree else { return };
-        let path = tree.seek(&self.records, key);
-        if path.found
-            && let Some(value) = self.records.get_mut(tree.slot_at(&path)).value_mut(revision)
+        if let Some(slot) = self.look_up(key)
+            && let Some(value) = self.records.get_mut(slot).value_mut(revision)
         {
             value.place = place;
         }
+    }
+
+    /// The checkpoint's last key has been added.
+    pub(crate) fn complete(&mut self) {
+        self.merged.extend_from_slice(&self.before[self.taken..]);
+        self.before = Vec::new();
+        (self.taken, self.looked) = (0, 0);
+        if !self.gone.is_empty() {
+            self.merged.retain(|slot| !self.gone.contains(slot));
+            for slot in std::mem::take(&mut self.gone) {
+                self.records.remove(slot);
+            }
+        }
+    }
+
+    /// Finds a key of the checkpoints before. Whoever asks in ascending order is answered quickly.
+    fn look_up(&mut self, key: &[u8]) -> Option<u32> {
+        let looked = self.before.get(self.looked);
+        let is_behind = looked.is_some_and(|slot| self.records.key(*slot) <= key);
+        self.looked = self.lower_bound(key, if is_behind { self.looked } else { 0 });
+        self.slot_at(self.looked, key)
+    }
+
+    fn slot_at(&self, at: usize, key: &[u8]) -> Option<u32> {
+        self.before.get(at).copied().filter(|slot| self.records.key(*slot) == key)
+    }
+
+    /// The position in `before` of the first key not below `key`, which is not before `from`: in steps that grow, so
+    /// that a near one is found in a few.
+    fn lower_bound(&self, key: &[u8], from: usize) -> usize {
+        let is_below = |slot: &u32| self.records.key(*slot) < key;
+        let (mut low, mut step) = (from, 1);
+        while self.before.get(low + step - 1).is_some_and(is_below) {
+            low += step;
+            step *= 2;
+        }
+        let high = (low + step).min(self.before.len());
+        low + self.before[low..high].partition_point(is_below)
     }
 
     /// The index, with its revision log from `floor` to `revision`; `None` when the versions do not make one.
@@ -107,69 +134,66 @@ impl Restoring {
         revision: i64,
         mut visit: impl FnMut(u32, &Record),
     ) -> Option<Index> {
-        self.complete_base();
-        let tree = self.tree.unwrap_or_default();
-        let mut changes = Vec::new();
+        self.complete();
+        let Restoring { records, merged, .. } = self;
+        let mut changes = Vec::with_capacity(merged.len());
         let (mut versions, mut referenced_bytes) = (0, 0);
-        for (slot, _) in tree.walk(&self.records, &Bounds::ALL) {
-            let record = self.records.get(slot);
-            visit(slot, record);
+        for slot in &merged {
+            let record = records.get(*slot);
+            visit(*slot, record);
             for version in record.versions() {
                 versions += u64::from(!version.is_tombstone());
                 referenced_bytes += footprint(record.key().len(), &version);
                 if version.revision.main >= floor {
-                    changes.push(pack(version.revision, slot));
+                    changes.push((version.revision, *slot));
                 }
             }
         }
-        changes.sort_unstable();
+        let tree = Tree::from_sorted(&records, &merged, |slot| records.get(slot).is_live());
+        drop(merged);
         let log = build_log(&changes, revision)?;
-        Some(Index { records: self.records, tree, log, versions, referenced_bytes })
+        Some(Index { records, tree, log, versions, referenced_bytes })
     }
 }
 
-fn push_version(record: &mut Record, version: Version) -> bool {
-    let ascends = version.revision > record.newest().revision;
-    if ascends {
-        record.push(version);
-    }
-    ascends
-}
-
-/// A change as one number that sorts by revision: sorting is most of the work of a restore.
-fn pack(revision: Revision, slot: u32) -> u128 {
-    (revision.main as u128) << 64 | u128::from(revision.sub) << 32 | u128::from(slot)
-}
-
-fn unpack(change: u128) -> (Revision, u32) {
-    (Revision { main: (change >> 64) as i64, sub: (change >> 32) as u32 }, change as u32)
-}
-
-fn build_log(changes: &[u128], revision: i64) -> Option<RevisionLog> {
+/// The revision log of changes in any order, up to `revision`.
+fn build_log(changes: &[(Revision, u32)], revision: i64) -> Option<RevisionLog> {
     let mut log = RevisionLog::default();
-    let (Some(first), Some(last)) = (changes.first(), changes.last()) else {
+    let Some(first) = changes.iter().map(|(revision, _)| revision.main).min() else {
         return (revision == 1).then_some(log);
     };
-    let (first, last) = (unpack(*first).0, unpack(*last).0);
-    if first.main < 1 || last.main != revision {
-        return None;
-    }
-    let mut entries = (last.main - first.main) as u64 + 1;
-    let mut before = Revision::default();
+    let mut gaps = GAPS_MAX;
+    let revisions = revision.checked_sub(first)?.checked_add(1).filter(|_| first >= 1)? as u64;
+    take_gaps(&mut gaps, revisions.saturating_sub(changes.len() as u64))?;
+    // Revisions follow each other with few gaps and nearly all have one change: their places are known.
+    let mut firsts = vec![None; usize::try_from(revisions).ok()?];
+    let mut others = Vec::new();
     for change in changes {
-        let (revision, _) = unpack(*change);
-        if revision == before {
-            return None;
+        match change.0.sub {
+            0 => {
+                firsts.get_mut((change.0.main - first) as usize)?.replace(change.1).is_none().then_some(())?
+            }
+            _ => others.push(*change),
         }
-        entries += u64::from(revision.sub - if revision.main == before.main { before.sub } else { 0 });
-        before = revision;
     }
-    if entries - changes.len() as u64 > GAPS_MAX {
-        return None;
+    others.sort_unstable();
+    let mut others = others.into_iter().peekable();
+    let mut last = 0;
+    for (main, slot) in (first..).zip(firsts) {
+        let mut next_sub = 0;
+        let begins = slot.map(|slot| (Revision { main, sub: 0 }, slot));
+        while let Some((at, slot)) =
+            begins.filter(|_| next_sub == 0).or_else(|| others.next_if(|(at, _)| at.main == main))
+        {
+            take_gaps(&mut gaps, u64::from(at.sub.checked_sub(next_sub)?))?;
+            log.push_after_gaps(at, slot);
+            (next_sub, last) = (at.sub.checked_add(1)?, main);
+        }
     }
-    for change in changes {
-        let (revision, slot) = unpack(*change);
-        log.push_after_gaps(revision, slot);
-    }
-    Some(log)
+    (last == revision && others.next().is_none()).then_some(log)
+}
+
+fn take_gaps(left: &mut u64, gaps: u64) -> Option<()> {
+    *left = left.checked_sub(gaps)?;
+    Some(())
 }

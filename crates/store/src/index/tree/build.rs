@@ -15,14 +15,13 @@ struct Built {
 }
 
 impl Tree {
-    /// A tree of `slots`, which must be in strictly ascending order of their keys; each with whether it is
-    /// live.
-    pub(crate) fn from_sorted(keys: &impl Keys, slots: &[(u32, bool)]) -> Tree {
+    /// A tree of `slots`, which must be in strictly ascending order of their keys; `live` says which are.
+    pub(crate) fn from_sorted(keys: &impl Keys, slots: &[u32], live: impl Fn(u32) -> bool) -> Tree {
         if slots.is_empty() {
             return Tree::default();
         }
         let mut tree = Tree { leaves: Slab::default(), inners: Slab::default(), root: 0, height: 0, live: 0 };
-        let mut level = tree.build_leaves(keys, slots);
+        let mut level = tree.build_leaves(keys, slots, live);
         tree.live = level.iter().map(|built| built.live).sum();
         while level.len() > 1 {
             level = tree.build_level(level);
@@ -32,16 +31,16 @@ impl Tree {
         tree
     }
 
-    fn build_leaves(&mut self, keys: &impl Keys, slots: &[(u32, bool)]) -> Vec<Built> {
+    fn build_leaves(&mut self, keys: &impl Keys, slots: &[u32], live: impl Fn(u32) -> bool) -> Vec<Built> {
         let mut last: Option<u32> = None;
         let mut level = Vec::with_capacity(slots.len() / BUILT_LEN + 1);
         for group in slots.chunks(BUILT_LEN) {
-            let leaf = Leaf::built(keys, group);
+            let leaf = Leaf::built(keys, group, &live);
             let separator = match last {
-                Some(last) => shortest_between(keys.key(last), keys.key(group[0].0)),
+                Some(last) => shortest_between(keys.key(last), keys.key(group[0])),
                 None => Key::default(),
             };
-            last = group.last().map(|(slot, _)| *slot);
+            last = group.last().copied();
             let live = leaf.live_count();
             level.push(Built { separator, node: self.leaves.insert(leaf), live });
         }

@@ -169,14 +169,16 @@ impl Leaf {
     }
 
     /// A full leaf of slots that come in order.
-    pub(super) fn built(keys: &impl Keys, slots: &[(u32, bool)]) -> Leaf {
+    pub(super) fn built(keys: &impl Keys, slots: &[u32], live: &impl Fn(u32) -> bool) -> Leaf {
         let mut leaf = Leaf { len: slots.len() as u8, ..Leaf::default() };
-        for (at, (slot, live)) in slots.iter().enumerate() {
+        for (at, slot) in slots.iter().enumerate() {
             leaf.slots[at] = *slot;
-            leaf.live |= u64::from(*live) << at;
+            leaf.live |= u64::from(live(*slot)) << at;
         }
-        leaf.rehint(keys, 0);
-        leaf.settle(keys);
+        match slots {
+            [_] => leaf.rehint(keys, 0),
+            _ => leaf.settle(keys),
+        }
         leaf
     }
 

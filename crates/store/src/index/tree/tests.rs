@@ -126,8 +126,9 @@ proptest! {
         compare(&tree, &keys, &model, b"/registry/00100", Some(b"/registry/00900"));
         compare(&tree, &keys, &model, b"b", Some(b"a"));
 
-        let sorted: Vec<_> = model.values().copied().collect();
-        let built = Tree::from_sorted(&keys, &sorted);
+        let sorted: Vec<u32> = model.values().map(|(slot, _)| *slot).collect();
+        let live: Vec<u32> = model.values().filter(|(_, live)| *live).map(|(slot, _)| *slot).collect();
+        let built = Tree::from_sorted(&keys, &sorted, |slot| live.contains(&slot));
         prop_assert_eq!(check(&built, &keys, built.root, 0, None, None), built.live());
         compare(&built, &keys, &model, &start, Some(b"/registry/01000"));
     }

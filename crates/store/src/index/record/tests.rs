@@ -1,0 +1,121 @@
+//! A record against the plain list of its versions.
+
+use proptest::prelude::*;
+
+use super::*;
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// How far the revision goes on, the lease, what the version number is lifted by, whether it is a tombstone.
+    Push {
+        after: u32,
+        lease: i64,
+        lift: i64,
+        tombstone: bool,
+    },
+    /// Drops versions below the one at this part of the list.
+    DropBefore(prop::sample::Index),
+    DropTombstone,
+    Move(prop::sample::Index),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let lease = prop_oneof![8 => Just(0), 1 => Just(-7), 1 => Just(i64::MAX)];
+    let lift = prop_oneof![20 => Just(0), 1 => Just(i64::from(u32::MAX)), 1 => Just(1 << 40)];
+    let push = (1..4u32, lease, lift, prop::bool::weighted(0.2));
+    prop_oneof![
+        6 => push.prop_map(|(after, lease, lift, tombstone)| Step::Push { after, lease, lift, tombstone }),
+        1 => any::<prop::sample::Index>().prop_map(Step::DropBefore),
+        1 => Just(Step::DropTombstone),
+        1 => any::<prop::sample::Index>().prop_map(Step::Move),
+    ]
+}
+
+fn version(number: i64, main: i64, lease: i64) -> Version {
+    let revision = Revision { main, sub: (main % 3) as u32 };
+    let value = ValueRef { place: main as u64, len: 8, checksum: number as u32 };
+    Version { revision, create: main, version: number, lease, value }
+}
+
+/// A record beside its versions, oldest first.
+struct Pair {
+    record: Record,
+    list: Vec<Version>,
+}
+
+impl Pair {
+    fn step(&mut self, step: Step) {
+        let newest = *self.list.last().unwrap();
+        match step {
+            Step::Push { after, lease, lift, tombstone } => {
+                let main = newest.revision.main + i64::from(after);
+                let next = match tombstone {
+                    true => Version::tombstone(Revision { main, sub: 0 }),
+                    false => version(newest.version + 1 + lift, main, lease),
+                };
+                self.record.push(next);
+                self.list.push(next);
+            }
+            Step::DropBefore(at) => {
+                let at = at.index(self.list.len());
+                let mut dropped = Vec::new();
+                self.record.drop_before(self.list[at].revision, &mut |version| dropped.push(*version));
+                assert_eq!(dropped, self.list.drain(..at).collect::<Vec<_>>());
+            }
+            Step::DropTombstone => {
+                let oldest = self.list[0];
+                if self.list.len() == 1 || !oldest.is_tombstone() {
+                    return;
+                }
+                assert!(
+                    !self.record.drop_tombstone(oldest.revision, &mut |version| assert_eq!(*version, oldest))
+                );
+                self.list.remove(0);
+            }
+            Step::Move(at) => {
+                let at = at.index(self.list.len());
+                let revision = self.list[at].revision;
+                self.record.value_mut(revision).unwrap().place += 1 << 32;
+                self.list[at].value.place += 1 << 32;
+            }
+        }
+    }
+
+    fn check(&self) {
+        let Pair { record, list } = self;
+        assert_eq!(record.versions().collect::<Vec<_>>(), *list);
+        assert!(record.versions().rev().eq(list.iter().rev().copied()));
+        assert_eq!(record.versions().skip(2).collect::<Vec<_>>(), list[2.min(list.len())..]);
+        assert_eq!(record.versions_len(), list.len());
+        assert_eq!(record.newest(), *list.last().unwrap());
+        for (at, version) in list.iter().enumerate() {
+            let before = at.checked_sub(1).map(|before| list[before]);
+            assert_eq!(record.version_exactly(version.revision), Some((*version, before)));
+            let below = Revision { main: version.revision.main - 1, sub: u32::MAX };
+            assert_eq!(record.version_until(below), before);
+            assert_eq!(record.version_exactly(Revision { main: version.revision.main, sub: 9 }), None);
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn behaves_as_a_list(steps in prop::collection::vec(step(), 1..60)) {
+        let first = version(1, 2, 0);
+        let mut pair = Pair { record: Record::new(Key::new(b"k"), first), list: vec![first] };
+        for step in steps {
+            pair.step(step);
+            pair.check();
+        }
+    }
+}
+
+#[test]
+fn a_history_that_was_purged_takes_no_memory() {
+    for leased in [0, 5] {
+        let mut record = Record::new(Key::new(b"k"), version(1, 2, leased));
+        (3..500).for_each(|main| record.push(version(main - 1, main, if main == 499 { 0 } else { leased })));
+        record.drop_before(record.newest().revision, &mut |_| {});
+        assert_eq!(record.resident_bytes(), 0);
+    }
+}
