@@ -160,10 +160,6 @@ impl File for SimFile {
         self.inner.allocate(length)
     }
 
-    fn zero(&self, offset: u64, length: u64) -> io::Result<()> {
-        self.inner.zero(offset, length)
-    }
-
     fn length(&self) -> io::Result<u64> {
         self.inner.length()
     }

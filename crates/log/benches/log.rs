@@ -46,7 +46,7 @@ impl Bench {
         let writer = log.begin_checkpoint(log::CheckpointKind::Base, LogId { index, term: 1 });
         log.checkpoint_done(writer.finish()).expect("the disk is well");
         log.truncate_to(index);
-        while let Some(job) = log.next_job(false) {
+        while let Some(job) = log.next_job() {
             log.background_done(job.run()).expect("the disk is well");
         }
     }

@@ -163,6 +163,7 @@ impl Log {
             file: file.clone(),
             create,
             grow_to: (needed > segment_bytes).then_some(needed),
+            capacity: needed.max(segment_bytes),
             offset: HEADER_BYTES,
             buffers: Vec::new(),
         });
@@ -207,8 +208,15 @@ impl Log {
         let active = self.active.as_mut().expect("there is an active segment");
         assert!(active.offset == offset, "records are planned one after the other");
         if plan.parts.last().is_none_or(|part| part.file.number != active.file.number) {
-            let file = active.file.clone();
-            plan.parts.push(Part { file, create: None, grow_to: None, offset, buffers: Vec::new() });
+            let (file, capacity) = (active.file.clone(), active.capacity);
+            plan.parts.push(Part {
+                file,
+                create: None,
+                grow_to: None,
+                capacity,
+                offset,
+                buffers: Vec::new(),
+            });
         }
         let part = plan.parts.last_mut().expect("there is a part");
         part.buffers.extend(buffers.into_iter().filter(|buffer| !buffer.is_empty()));

@@ -1,28 +1,23 @@
-//! Work off the hot path: preparing, zeroing, recycling and removing files, one small job at a time.
+//! Work off the hot path: preparing, recycling and removing files, one small job at a time.
 
 use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::disk::{Disk, File};
+use crate::disk::Disk;
 use crate::error::is_full;
 use crate::files::ValueFile;
 use crate::log::{Log, Retired, Segment};
 use crate::mover::{Move, Moved};
-use crate::prepare::{Prepared, Workshop};
-use crate::spares::Spare;
-
-/// Bytes zeroed by one job: about a millisecond of an ordinary disk, so that nothing waits long behind it.
-const ZERO_STEP_BYTES: u64 = 1 << 20;
+use crate::prepare::{Prepared, Used, Workshop};
 
 /// Something to do on a background thread. Jobs may run in any order and beside each other.
 #[must_use = "the owner counts on it being run"]
 pub struct BackgroundJob(Work);
 
 enum Work {
-    Prepare { workshop: Workshop, number: u32, old: Option<PathBuf> },
-    Zero { number: u32, handle: Arc<dyn File>, from: u64, length: u64 },
+    Prepare { workshop: Workshop, number: u32, old: Option<Used> },
     Remove { disk: Arc<dyn Disk>, path: PathBuf },
     Move(Move),
 }
@@ -33,7 +28,6 @@ pub struct BackgroundDone(Outcome);
 
 enum Outcome {
     Prepared { number: u32, result: io::Result<Prepared> },
-    Zeroed { number: u32, up_to: u64, result: io::Result<()> },
     Removed { path: PathBuf, result: io::Result<()> },
     Moved(Moved),
 }
@@ -58,10 +52,6 @@ impl BackgroundJob {
             Work::Prepare { workshop, number, old } => {
                 Outcome::Prepared { number, result: workshop.segment(number, old.as_ref()) }
             }
-            Work::Zero { number, handle, from, length } => {
-                let result = handle.zero(from, length).and_then(|()| handle.sync_data());
-                Outcome::Zeroed { number, up_to: from + length, result }
-            }
             Work::Remove { disk, path } => {
                 let result = match disk.remove(&path) {
                     // A checkpoint given up before its first write has no file.
@@ -76,15 +66,12 @@ impl BackgroundJob {
 }
 
 impl Log {
-    /// The next thing to do in the background, if any. `idle` says that hardly anything else uses the disk.
-    pub fn next_job(&mut self, idle: bool) -> Option<BackgroundJob> {
+    /// The next thing to do in the background, if any.
+    pub fn next_job(&mut self) -> Option<BackgroundJob> {
         self.retire_unreferenced();
         self.release_retired();
-        let work = self
-            .prepare_job()
-            .or_else(|| self.remove_job())
-            .or_else(|| self.move_job().map(Work::Move))
-            .or_else(|| if idle { self.zero_job() } else { None });
+        let work =
+            self.prepare_job().or_else(|| self.remove_job()).or_else(|| self.move_job().map(Work::Move));
         work.map(BackgroundJob)
     }
 
@@ -92,12 +79,6 @@ impl Log {
     pub fn background_done(&mut self, done: BackgroundDone) -> Result<(), BackgroundError> {
         match done.0 {
             Outcome::Prepared { number, result } => self.prepared(number, result),
-            Outcome::Zeroed { number, up_to, result } => {
-                let up_to = if result.is_ok() { up_to } else { self.workshop.segment_bytes };
-                self.spares.zeroed(number, up_to, self.newest_segment());
-                let path = self.workshop.layout.segment(number);
-                result.map_err(|source| BackgroundError { action: "zero", path, source })
-            }
             Outcome::Removed { path, result } => {
                 self.spares.full = false;
                 result.map_err(|source| BackgroundError { action: "remove", path, source })
@@ -127,8 +108,8 @@ impl Log {
             Ok(prepared) => {
                 let file = ValueFile::new(number, None);
                 file.place_at(&prepared.path, Some(prepared.handle));
-                let spare = Spare { file: Arc::new(file), zeroed: prepared.zeroed, busy: false };
-                self.spares.add(spare, self.newest_segment());
+                file.note_written(prepared.written);
+                self.spares.add(Arc::new(file), self.newest_segment());
                 Ok(())
             }
             Err(source) => {
@@ -141,17 +122,8 @@ impl Log {
         }
     }
 
-    fn zero_job(&mut self) -> Option<Work> {
-        let segment_bytes = self.workshop.segment_bytes;
-        let spare = self.spares.next_to_zero(segment_bytes)?;
-        let handle = spare.file.handle()?;
-        spare.busy = true;
-        let (number, from) = (spare.file.number, spare.zeroed);
-        Some(Work::Zero { number, handle, from, length: ZERO_STEP_BYTES.min(segment_bytes - from) })
-    }
-
     fn remove_job(&mut self) -> Option<Work> {
-        let path = self.removable.pop().or_else(|| self.spares.take_surplus())?;
+        let path = self.removable.pop().or_else(|| Some(self.spares.take_surplus()?.path))?;
         Some(Work::Remove { disk: self.workshop.disk.clone(), path })
     }
 
@@ -243,7 +215,7 @@ impl Log {
                 self.shelf.files.remove(file.number);
             }
             match recyclable && self.spares.wants_old() {
-                true => self.spares.add_old(path),
+                true => self.spares.add_old(Used { path, written: file.written() }),
                 false => self.removable.push(path),
             }
         }

@@ -22,6 +22,8 @@ pub(crate) struct ValueFile {
     live: AtomicU64,
     /// Bytes written, without what is only allocated.
     recorded: AtomicU64,
+    /// Blocks up to here have been written, in this life of the file or an earlier one.
+    written: AtomicU64,
     /// Something in it has been referenced since the log was opened.
     referenced: AtomicBool,
     location: RwLock<Location>,
@@ -42,6 +44,7 @@ impl ValueFile {
             number,
             live: AtomicU64::new(0),
             recorded: AtomicU64::new(0),
+            written: AtomicU64::new(0),
             referenced: AtomicBool::new(false),
             location: RwLock::new(Location { path, handle: None }),
             damaged: Mutex::default(),
@@ -83,6 +86,15 @@ impl ValueFile {
 
     pub(crate) fn set_recorded(&self, bytes: u64) {
         self.recorded.store(bytes, Ordering::Release);
+    }
+
+    pub(crate) fn written(&self) -> u64 {
+        self.written.load(Ordering::Acquire)
+    }
+
+    /// Blocks up to here have been written.
+    pub(crate) fn note_written(&self, up_to: u64) {
+        self.written.fetch_max(up_to, Ordering::AcqRel);
     }
 
     pub(crate) fn mark_damaged(&self, offset: u32, len: u32) {

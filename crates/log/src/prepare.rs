@@ -1,7 +1,9 @@
 //! Making a segment file ready: named, headed, allocated and durable, so that a write into it needs one sync.
 //!
 //! A file is made under an unfinished name and renamed when it is durable, so a segment that exists has a
-//! whole header. A recycled file keeps its blocks and its old records; their number gives them away.
+//! whole header. A recycled file keeps its blocks and its old records; their number gives them away. A new one is
+//! only allocated: the blocks that a write reaches first cost its sync a change of metadata, for which [`crate::writer`]
+//! has a remedy.
 
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
@@ -21,17 +23,25 @@ pub(crate) struct Workshop {
     pub(crate) segment_bytes: u64,
 }
 
+/// A file that was of use before, to be made into a segment.
+#[derive(Debug, Clone)]
+pub(crate) struct Used {
+    pub(crate) path: PathBuf,
+    /// Its blocks up to here have been written.
+    pub(crate) written: u64,
+}
+
 /// A segment file ready to be written.
 pub(crate) struct Prepared {
     pub(crate) path: PathBuf,
     pub(crate) handle: Arc<dyn File>,
-    /// Its blocks have been written before, so that writing them again changes no metadata.
-    pub(crate) zeroed: u64,
+    /// Its blocks up to here have been written before, so that writing them again changes no metadata.
+    pub(crate) written: u64,
 }
 
 impl Workshop {
     /// Makes segment `number`, out of an old file in the WAL directory if there is one.
-    pub(crate) fn segment(&self, number: u32, old: Option<&PathBuf>) -> io::Result<Prepared> {
+    pub(crate) fn segment(&self, number: u32, old: Option<&Used>) -> io::Result<Prepared> {
         let unfinished = self.layout.wal.join(file_name(number, UNFINISHED_SUFFIX));
         let made = self.fill(number, old, &unfinished);
         if made.is_err() {
@@ -41,11 +51,10 @@ impl Workshop {
         made
     }
 
-    fn fill(&self, number: u32, old: Option<&PathBuf>, unfinished: &Path) -> io::Result<Prepared> {
-        let mut zeroed = HEADER_BYTES;
+    fn fill(&self, number: u32, old: Option<&Used>, unfinished: &Path) -> io::Result<Prepared> {
         let handle = match old {
             Some(old) => {
-                self.disk.rename(old, unfinished)?;
+                self.disk.rename(&old.path, unfinished)?;
                 // Its contents may only change once it is certain to be found under the unfinished name.
                 self.disk.sync_dir(&self.layout.wal)?;
                 self.disk.open(unfinished)?
@@ -56,9 +65,8 @@ impl Workshop {
         if length > self.segment_bytes {
             handle.set_length(self.segment_bytes)?;
         }
-        if old.is_some() && length >= self.segment_bytes {
-            zeroed = self.segment_bytes;
-        }
+        // What was cut off, or lies behind the blocks that were written, is allocated anew.
+        let written = old.map_or(0, |old| old.written.min(length).min(self.segment_bytes)).max(HEADER_BYTES);
         handle.allocate(self.segment_bytes)?;
         let header = Header { file_type: FileType::Segment, number, identity: self.identity };
         handle.write_at(&[IoSlice::new(&header.encode())], 0)?;
@@ -66,6 +74,6 @@ impl Workshop {
         let path = self.layout.segment(number);
         self.disk.rename(unfinished, &path)?;
         self.disk.sync_dir(&self.layout.wal)?;
-        Ok(Prepared { path, handle, zeroed })
+        Ok(Prepared { path, handle, written })
     }
 }

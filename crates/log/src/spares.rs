@@ -5,11 +5,11 @@
 //! new number.
 
 use std::collections::VecDeque;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::files::ValueFile;
+use crate::prepare::Used;
 
 /// Hands out file numbers; shared with jobs that make files.
 #[derive(Clone)]
@@ -27,27 +27,17 @@ impl Numbers {
     }
 }
 
-pub(crate) struct Spare {
-    pub(crate) file: Arc<ValueFile>,
-    /// Blocks up to here have been written before.
-    pub(crate) zeroed: u64,
-    /// A job is zeroing it: it must not be written meanwhile.
-    pub(crate) busy: bool,
-}
-
-impl Spare {
-    fn can_follow(&self, newest: Option<u32>) -> bool {
-        !self.busy && newest.is_none_or(|newest| self.file.number > newest)
-    }
+fn can_follow(spare: &ValueFile, newest: Option<u32>) -> bool {
+    newest.is_none_or(|newest| spare.number > newest)
 }
 
 /// The spares and what they can be made of.
 #[derive(Default)]
 pub(crate) struct Spares {
     /// By ascending number.
-    ready: VecDeque<Spare>,
+    ready: VecDeque<Arc<ValueFile>>,
     /// Old files in the WAL directory, under their old names.
-    old: Vec<PathBuf>,
+    old: Vec<Used>,
     pub(crate) preparing: usize,
     /// The last preparation failed for want of space; tried again when space may have come back.
     pub(crate) full: bool,
@@ -55,29 +45,28 @@ pub(crate) struct Spares {
 }
 
 impl Spares {
-    pub(crate) fn new(wanted: usize, old: Vec<PathBuf>) -> Spares {
+    pub(crate) fn new(wanted: usize, old: Vec<Used>) -> Spares {
         Spares { wanted, old, ..Spares::default() }
     }
 
     /// The next segment, if one is ready. It must follow `newest`.
     pub(crate) fn take(&mut self, newest: Option<u32>) -> Option<Arc<ValueFile>> {
-        let at = self.ready.iter().position(|spare| spare.can_follow(newest))?;
-        let taken = self.ready.remove(at).expect("it was just found").file;
+        let at = self.ready.iter().position(|spare| can_follow(spare, newest))?;
+        let taken = self.ready.remove(at).expect("it was just found");
         self.drop_overtaken(taken.number);
         Some(taken)
     }
 
     /// Spares with lower numbers than the newest segment can only be recycled.
     fn drop_overtaken(&mut self, newest: u32) {
-        let (overtaken, ready): (VecDeque<Spare>, VecDeque<Spare>) = std::mem::take(&mut self.ready)
-            .into_iter()
-            .partition(|spare| spare.file.number < newest && !spare.busy);
-        self.ready = ready;
-        self.old.extend(overtaken.iter().filter_map(|spare| spare.file.path()));
+        while let Some(overtaken) = self.ready.pop_front_if(|spare| spare.number < newest) {
+            let written = overtaken.written();
+            self.old.extend(overtaken.path().map(|path| Used { path, written }));
+        }
     }
 
-    pub(crate) fn add(&mut self, spare: Spare, newest: Option<u32>) {
-        let at = self.ready.partition_point(|other| other.file.number < spare.file.number);
+    pub(crate) fn add(&mut self, spare: Arc<ValueFile>, newest: Option<u32>) {
+        let at = self.ready.partition_point(|other| other.number < spare.number);
         self.ready.insert(at, spare);
         self.drop_overtaken(newest.unwrap_or(0));
     }
@@ -91,35 +80,22 @@ impl Spares {
         self.ready.len() + self.preparing + self.old.len() < self.wanted
     }
 
-    pub(crate) fn take_old(&mut self) -> Option<PathBuf> {
+    pub(crate) fn take_old(&mut self) -> Option<Used> {
         self.old.pop()
     }
 
     /// Old files beyond need.
-    pub(crate) fn take_surplus(&mut self) -> Option<PathBuf> {
+    pub(crate) fn take_surplus(&mut self) -> Option<Used> {
         if self.old.len() > self.wanted { self.old.pop() } else { None }
     }
 
-    pub(crate) fn add_old(&mut self, path: PathBuf) {
-        self.old.push(path);
-    }
-
-    /// A spare whose blocks have not all been written before.
-    pub(crate) fn next_to_zero(&mut self, segment_bytes: u64) -> Option<&mut Spare> {
-        self.ready.iter_mut().find(|spare| !spare.busy && spare.zeroed < segment_bytes)
-    }
-
-    pub(crate) fn zeroed(&mut self, number: u32, up_to: u64, newest: Option<u32>) {
-        if let Some(spare) = self.ready.iter_mut().find(|spare| spare.file.number == number) {
-            spare.busy = false;
-            spare.zeroed = up_to;
-        }
-        self.drop_overtaken(newest.unwrap_or(0));
+    pub(crate) fn add_old(&mut self, old: Used) {
+        self.old.push(old);
     }
 
     /// Whether nothing is missing, and the next segment can be taken at once.
     pub(crate) fn is_complete(&self, newest: Option<u32>) -> bool {
-        self.ready.len() >= self.wanted && self.ready.iter().any(|spare| spare.can_follow(newest))
+        self.ready.len() >= self.wanted && self.ready.iter().any(|spare| can_follow(spare, newest))
     }
 
     /// Whether the reserve is being used up and cannot be filled again.

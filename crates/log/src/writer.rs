@@ -1,7 +1,12 @@
 //! Write jobs: what the log thread runs. Group commit is running many at once.
+//!
+//! Blocks that were allocated and never written cost the sync that reaches them first a change of the file system's
+//! metadata. Zeroing whole files beforehand would write everything twice; so only a *small* group that enters such
+//! blocks writes zeros behind itself, up to the next multiple of [`AHEAD_BYTES`], and the small groups that follow
+//! find written blocks. Large groups would gain little for many bytes. Zeros behind the last record end the log as
+//! anything does that was never a record of the segment.
 
-use std::io::IoSlice;
-use std::path::PathBuf;
+use std::io::{self, IoSlice};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,8 +15,17 @@ use bytes::Bytes;
 use crate::disk::File;
 use crate::error::Fatal;
 use crate::files::ValueFile;
-use crate::prepare::Workshop;
+use crate::prepare::{Used, Workshop};
 use crate::reader::Shelf;
+
+/// Small groups are spared new blocks up to the next multiple of this; dozens of them fit in.
+const AHEAD_BYTES: u64 = 32 << 10;
+/// A group is small up to this length: a page, which is what the disk writes for a single command anyway.
+const SMALL_GROUP_BYTES: u64 = 4 << 10;
+/// Zeros are written a page at a time: what one call writes Linux may keep in memory as one piece, all of which a later
+/// small write makes dirty again.
+const ZEROS_PER_CALL: u64 = 4 << 10;
+static ZEROS: [u8; ZEROS_PER_CALL as usize] = [0; ZEROS_PER_CALL as usize];
 
 /// Writes planned by the owner. Run them in the order they were handed out.
 #[must_use = "what is planned must be written, or the log has a hole"]
@@ -29,6 +43,8 @@ pub(crate) struct Part {
     pub(crate) create: Option<Creation>,
     /// A first record larger than a segment: the file is lengthened first.
     pub(crate) grow_to: Option<u64>,
+    /// Length of the file.
+    pub(crate) capacity: u64,
     pub(crate) offset: u64,
     pub(crate) buffers: Vec<Bytes>,
 }
@@ -36,7 +52,7 @@ pub(crate) struct Part {
 /// How to make a segment: anew, or out of an old file.
 pub(crate) struct Creation {
     pub(crate) workshop: Workshop,
-    pub(crate) old: Option<PathBuf>,
+    pub(crate) old: Option<Used>,
 }
 
 /// What became of a group of write jobs. Goes back to [`crate::Log::complete`].
@@ -96,6 +112,7 @@ fn open(shelf: &Shelf, group: &[&Part]) -> Result<Arc<dyn File>, Fatal> {
         let prepared =
             workshop.segment(file.number, old.as_ref()).map_err(Fatal::io("create segment", &path))?;
         file.place_at(&prepared.path, Some(prepared.handle));
+        file.note_written(prepared.written);
     }
     let path = file.shown_path();
     let handle = shelf.files.open(file).map_err(Fatal::io("open", &path))?;
@@ -107,8 +124,10 @@ fn open(shelf: &Shelf, group: &[&Part]) -> Result<Arc<dyn File>, Fatal> {
     Ok(handle)
 }
 
-/// Writes a group of parts of one file; those that touch go in one call.
+/// Writes a group of parts of one file; those that touch go in one call. Zeros may follow the last.
 fn write(handle: &Arc<dyn File>, group: &[&Part]) -> Result<(), Fatal> {
+    let file = &group[0].file;
+    let path = file.shown_path();
     let mut at = 0;
     while at < group.len() {
         let offset = group[at].offset;
@@ -121,8 +140,53 @@ fn write(handle: &Arc<dyn File>, group: &[&Part]) -> Result<(), Fatal> {
             }
             at += 1;
         }
-        let path = group[0].file.shown_path();
         handle.write_at(&slices, offset).map_err(Fatal::io("write", &path))?;
+        if at == group.len() {
+            let ahead = zeros_ahead(end - offset, end, file.written(), group[0].capacity);
+            end = write_zeros(handle, end, end + ahead).map_err(Fatal::io("write", &path))?;
+        }
+        file.note_written(end);
     }
     Ok(())
+}
+
+/// Writes zeros over `from..to`; returns `to`.
+fn write_zeros(handle: &Arc<dyn File>, mut from: u64, to: u64) -> io::Result<u64> {
+    while from < to {
+        let next = (from + 1).next_multiple_of(ZEROS_PER_CALL).min(to);
+        handle.write_at(&[IoSlice::new(&ZEROS[..(next - from) as usize])], from)?;
+        from = next;
+    }
+    Ok(to)
+}
+
+/// Zeros to write behind a group of `length` bytes that ends at `end`, in a file of `capacity` bytes whose blocks have
+/// been written up to `written`.
+fn zeros_ahead(length: u64, end: u64, written: u64, capacity: u64) -> u64 {
+    if length > SMALL_GROUP_BYTES || end <= written {
+        return 0;
+    }
+    end.next_multiple_of(AHEAD_BYTES).min(capacity).saturating_sub(end)
+}
+
+#[cfg(test)]
+mod tests {
+    //! Who writes zeros behind itself, and how many.
+    use super::*;
+
+    #[test]
+    fn small_groups_write_zeros_ahead_of_those_that_follow_once() {
+        let capacity = 64 << 20;
+        assert_eq!(zeros_ahead(400, 1_000, 64, capacity), AHEAD_BYTES - 1_000);
+        assert_eq!(zeros_ahead(400, 1_400, AHEAD_BYTES, capacity), 0, "its blocks are written");
+        assert_eq!(zeros_ahead(400, AHEAD_BYTES, AHEAD_BYTES, capacity), 0);
+        assert_eq!(zeros_ahead(400, AHEAD_BYTES + 8, AHEAD_BYTES, capacity), AHEAD_BYTES - 8);
+        assert_eq!(zeros_ahead(SMALL_GROUP_BYTES + 8, 8_000, 64, capacity), 0, "a large group");
+    }
+
+    #[test]
+    fn zeros_never_lengthen_a_file() {
+        assert_eq!(zeros_ahead(400, 1_000, 64, 4_096), 3_096);
+        assert_eq!(zeros_ahead(400, 4_096, 64, 4_096), 0);
+    }
 }

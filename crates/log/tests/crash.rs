@@ -21,9 +21,7 @@ enum Step {
     Seal,
     Checkpoint(CheckpointKind),
     Truncate,
-    Background {
-        idle: bool,
-    },
+    Background,
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -37,7 +35,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Seal),
         2 => kind.prop_map(Step::Checkpoint),
         1 => Just(Step::Truncate),
-        3 => any::<bool>().prop_map(|idle| Step::Background { idle }),
+        3 => Just(Step::Background),
     ]
 }
 
@@ -65,7 +63,7 @@ fn run(rig: &mut Rig, step: &Step, term: u64) -> bool {
             let index = rig.checkpoint.index;
             rig.log.truncate_to(index);
         }
-        Step::Background { idle } => rig.background(*idle),
+        Step::Background => rig.background(),
     }
     true
 }

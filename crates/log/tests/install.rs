@@ -105,7 +105,7 @@ fn the_log_goes_on_behind_a_snapshot_and_the_old_files_go() {
     let mut rig = lagging();
     let old: Vec<String> = rig.disk.list(Path::new("/data/member/wal")).expect("the directory is there");
     install(&mut rig.log, &rig.reader).expect("the disk is well");
-    rig.background(false);
+    rig.background();
     let names = rig.disk.list(Path::new("/data/member/wal")).expect("the directory is there");
     assert!(names.iter().all(|name| !old.contains(name)), "{names:?}");
     let entry = rig.entry(51, 8, 100);

@@ -31,9 +31,7 @@ enum Step {
     Seal,
     Checkpoint(CheckpointKind),
     Relocate,
-    Background {
-        idle: bool,
-    },
+    Background,
     Pin,
     Unpin,
     /// A read fault: the bytes are fine, the call is not.
@@ -49,7 +47,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Seal),
         4 => kind.prop_map(Step::Checkpoint),
         3 => Just(Step::Relocate),
-        5 => any::<bool>().prop_map(|idle| Step::Background { idle }),
+        5 => Just(Step::Background),
         1 => Just(Step::Pin),
         1 => Just(Step::Unpin),
         1 => Just(Step::ReadFails),
@@ -269,9 +267,9 @@ impl Store {
             Step::Seal => self.unwritten.extend(self.log.seal()),
             Step::Checkpoint(kind) => self.checkpoint(*kind),
             Step::Relocate => self.relocate(),
-            Step::Background { idle } => {
+            Step::Background => {
                 for _ in 0..50 {
-                    let Some(job) = self.log.next_job(*idle) else { break };
+                    let Some(job) = self.log.next_job() else { break };
                     let _ = self.log.background_done(job.run());
                 }
             }

@@ -96,14 +96,14 @@ fn pinned_values_stay_readable_while_files_come_and_go() {
                 rig.log.checkpoint_done(writer.finish()).expect("the disk is well");
                 rig.log.truncate_to(round);
             }
-            rig.background(round % 3 == 0);
+            rig.background();
         }
         done.store(true, Ordering::Release);
         for reader in readers {
             assert!(reader.join().expect("no read failed") > 0);
         }
     });
-    rig.background(false);
+    rig.background();
     let bound = 20 * options().segment_bytes;
     assert!(rig.reader.file_bytes() < bound, "{} bytes are left", rig.reader.file_bytes());
 }

@@ -42,7 +42,7 @@ fn a_log_on_a_real_disk_is_written_locked_recycled_and_opened_again() {
         let done = WriteJob::run_all(vec![append.job], &|| start.elapsed());
         assert!(done.sync_times.iter().all(|time| *time > Duration::ZERO));
         log.complete(done).expect("the disk is well");
-        while let Some(job) = log.next_job(true) {
+        while let Some(job) = log.next_job() {
             log.background_done(job.run()).expect("the disk is well");
         }
         if index % 40 == 0 {

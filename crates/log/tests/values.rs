@@ -139,17 +139,17 @@ fn a_file_is_freed_after_switch_checkpoint_and_the_last_old_pin() {
     rig.reader.retain(place, 500);
     rig.reader.release(values[0].place, 500);
     rig.log.relocation_switched(moved.file.expect("a value was copied"));
-    rig.background(false);
+    rig.background();
     let name = format!("{first_file:08x}.seg");
     assert!(wal_files(&rig).contains(&name), "the durable checkpoint still references it");
 
     assert!(rig.checkpoint(CheckpointKind::Delta));
-    rig.background(false);
+    rig.background();
     assert!(wal_files(&rig).contains(&name), "a pin is older than the switch");
     let read = old_pin.read(values[0].place, 500, values[0].checksum);
     assert_eq!(read.expect("pinned files stay"), value(&rig, 0));
     drop(old_pin);
-    rig.background(false);
+    rig.background();
     assert!(!wal_files(&rig).contains(&name));
     let read = rig.reader.pin().read(place, 500, values[0].checksum);
     assert_eq!(read.expect("the relocated value"), value(&rig, 0));
@@ -173,7 +173,7 @@ fn relocated_values_survive_a_crash_and_orphans_go() {
 
     let mut opened = open(&disk, &options()).expect("nothing changed");
     opened.log.loaded().expect("nothing is referenced");
-    while let Some(job) = opened.log.next_job(false) {
+    while let Some(job) = opened.log.next_job() {
         opened.log.background_done(job.run()).expect("the disk is well");
     }
     let data = disk.list(Path::new("/data/member/data")).expect("the directory is there");
@@ -198,11 +198,11 @@ fn sealed_segments_move_out_of_a_separate_wal_directory() {
     let mut rig = Rig::with(&options);
     let values = fill(&mut rig, 4);
     let pin = rig.reader.pin();
-    rig.background(false);
+    rig.background();
     let moved = rig.disk.list(Path::new("/data/member/data")).expect("the directory is there");
     assert!(!moved.is_empty());
     drop(pin);
-    rig.background(false);
+    rig.background();
     let left = rig.disk.list(Path::new("/wal")).expect("the directory is there");
     assert!(moved.iter().all(|name| !left.contains(name)), "{moved:?} {left:?}");
     for (at, read) in rig.reader.pin().read_many(&values).into_iter().enumerate() {
@@ -214,16 +214,16 @@ fn sealed_segments_move_out_of_a_separate_wal_directory() {
 #[test]
 fn a_full_disk_is_low_space_while_the_reserve_lasts() {
     let mut rig = Rig::new();
-    rig.background(false);
+    rig.background();
     assert_eq!(rig.log.space(), Space::Ok);
     rig.disk.set_capacity(Some(0));
     fill(&mut rig, 0);
-    rig.background(false);
+    rig.background();
     assert_eq!(rig.log.space(), Space::Low);
     fill(&mut rig, 1);
     rig.disk.set_capacity(None);
     rig.log.retry_space();
-    rig.background(false);
+    rig.background();
     assert_eq!(rig.log.space(), Space::Ok);
 }
 
@@ -232,13 +232,13 @@ fn a_segment_is_only_ended_early_if_the_reserve_stays_whole() {
     let mut rig = Rig::new();
     fill(&mut rig, 1);
     assert!(rig.log.roll_over().is_none(), "nothing is prepared");
-    rig.background(false);
+    rig.background();
     rig.disk.set_capacity(Some(0));
     let rolled = rig.log.roll_over().expect("the next segment and the reserve are prepared");
     rig.log.complete(log::WriteJob::run_all(vec![rolled.job], &rig::no_clock)).expect("the blocks are there");
     fill(&mut rig, 0);
     for _ in 0..3 {
-        rig.background(false);
+        rig.background();
         assert_eq!(rig.log.space(), Space::Low);
         assert!(rig.log.roll_over().is_none(), "the reserve is for others");
     }
@@ -249,7 +249,7 @@ fn a_segment_is_only_ended_early_if_the_reserve_stays_whole() {
 #[test]
 fn a_restart_on_a_full_disk_begins_in_a_segment_prepared_before() {
     let mut rig = Rig::new();
-    rig.background(false);
+    rig.background();
     let disk = rig.disk.crash(&mut |_| 0);
     disk.set_capacity(Some(0));
     let mut opened = open(&disk, &options()).expect("opening needs no space");

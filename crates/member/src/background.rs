@@ -14,7 +14,7 @@ use crate::frame::{Frame, ValueName};
 
 /// A job for the background thread. Jobs may run in any order.
 pub enum Job {
-    /// Files of the log: prepare, zero, move, remove.
+    /// Files of the log: prepare, move, remove.
     Log(BackgroundJob),
     /// Write a checkpoint.
     Checkpoint(Box<CheckpointJob>),

@@ -19,9 +19,6 @@ const PURGE_STEPS: usize = 512;
 /// State hashes remembered, to compare with peers that are a little behind.
 const HASHES_KEPT: usize = 1_000;
 
-/// The disk counts as idle when nothing was written for this long, in nanoseconds; then spare files are zeroed.
-const IDLE_AFTER_NS: u64 = 50_000_000;
-
 /// What upkeep remembers.
 #[derive(Debug, Default)]
 pub(crate) struct Upkeep {
@@ -119,8 +116,7 @@ impl Member {
         self.checkpoint_if_due(out);
         self.drive_healing(now, out);
         self.reclaim_space(now, out);
-        let idle = now.monotonic_ns > self.upkeep.wrote_at_ns + IDLE_AFTER_NS;
-        while let Some(job) = self.log.next_job(idle) {
+        while let Some(job) = self.log.next_job() {
             out.background.push(Job::Log(job));
         }
     }

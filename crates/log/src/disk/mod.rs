@@ -65,9 +65,6 @@ pub trait File: Send + Sync {
     /// Allocates blocks up to this length and lengthens the file to it; never shortens.
     fn allocate(&self, length: u64) -> io::Result<()>;
 
-    /// Writes zeros over a range.
-    fn zero(&self, offset: u64, length: u64) -> io::Result<()>;
-
     /// Length in bytes.
     fn length(&self) -> io::Result<u64>;
 

@@ -12,9 +12,6 @@ use super::{Disk, File, LockError, LockGuard};
 
 /// Buffers handed to one `pwritev`; Linux takes at most 1,024 (`IOV_MAX`).
 const BUFFERS_PER_WRITE: usize = 1024;
-/// Zeros written at once; large enough to be cheap, small enough not to matter in memory.
-const ZERO_CHUNK_BYTES: usize = 256 << 10;
-static ZEROS: [u8; ZERO_CHUNK_BYTES] = [0; ZERO_CHUNK_BYTES];
 
 /// The operating system's file system.
 #[derive(Debug, Default, Clone, Copy)]
@@ -160,16 +157,6 @@ impl File for RealFile {
             Err(rustix::io::Errno::OPNOTSUPP) => Ok(()),
             other => Ok(other?),
         }
-    }
-
-    fn zero(&self, mut offset: u64, length: u64) -> io::Result<()> {
-        let end = offset + length;
-        while offset < end {
-            let count = (end - offset).min(ZERO_CHUNK_BYTES as u64);
-            self.0.write_all_at(&ZEROS[..count as usize], offset)?;
-            offset += count;
-        }
-        Ok(())
     }
 
     fn length(&self) -> io::Result<u64> {

@@ -10,7 +10,7 @@ mod scan;
 mod walk;
 
 use std::io::IoSlice;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::BytesMut;
@@ -24,7 +24,7 @@ use crate::header::{FileType, HEADER_BYTES, Header};
 use crate::layout::{Layout, SEGMENT_SUFFIX, file_name, list, parse_name};
 use crate::log::{Log, Segment};
 use crate::pins::Pins;
-use crate::prepare::Workshop;
+use crate::prepare::{Used, Workshop};
 use crate::reader::{Reader, Shelf};
 use crate::record::{self, Head, Kind, Opening};
 use crate::spares::{Numbers, Spares};
@@ -218,7 +218,7 @@ struct Found {
     layout: Arc<Layout>,
     manifest: Manifest,
     inventory: Inventory,
-    old: Vec<PathBuf>,
+    old: Vec<Used>,
     kept: Vec<inventory::Unopened>,
     walk: walk::Walk,
 }
@@ -252,7 +252,9 @@ impl Found {
             last_index: self.walk.index.last().index,
             warnings: self.inventory.warnings.clone(),
         };
-        let (_, old) = partition_moved(&workshop.layout, self.old);
+        // Only files in the WAL directory can become segments again.
+        let wal = &workshop.layout.wal;
+        let old = self.old.into_iter().filter(|old| old.path.parent() == Some(wal.as_path())).collect();
         let end = self.walk.end;
         let log = Log {
             shelf: shelf.clone(),
@@ -291,7 +293,9 @@ impl Found {
                 Some(_) => segment.length,
                 None => u64::from(offset_of(self.walk.end)),
             };
-            shelf.files.insert(segment.number, &segment.path).set_recorded(recorded);
+            let file = shelf.files.insert(segment.number, &segment.path);
+            file.set_recorded(recorded);
+            file.note_written(recorded);
         }
         for unopened in &self.kept {
             shelf.files.insert(unopened.number, &unopened.path).set_recorded(unopened.length);
@@ -308,9 +312,4 @@ fn segment(opened: &inventory::Opened) -> Segment {
         previous_index: opened.opening.previous_index,
         opened_at: place_at(opened.number, FIRST_SEGMENT_BYTES),
     }
-}
-
-/// Only files in the WAL directory can become segments again.
-fn partition_moved(layout: &Layout, paths: Vec<PathBuf>) -> (Vec<PathBuf>, Vec<PathBuf>) {
-    paths.into_iter().partition(|path| path.parent() != Some(layout.wal.as_path() as &Path))
 }

@@ -2,7 +2,7 @@
 //! above.
 
 use std::io::IoSlice;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::inventory::{Inventory, Opened, Unopened};
 use super::scan::{Found, Scan};
@@ -12,6 +12,7 @@ use crate::disk::Disk;
 use crate::error::OpenError;
 use crate::header::HEADER_BYTES;
 use crate::index::EntryIndex;
+use crate::prepare::Used;
 use crate::record::{END_BYTES, Kind, NotRecord, Opening, PAYLOAD_OFFSET, decode_hard_state};
 use crate::types::{HardState, LogId, file_of, offset_of, place_at};
 
@@ -214,19 +215,19 @@ fn cut(segment: &Opened, offset: u64) -> Result<(), OpenError> {
     segment.file.sync_data().map_err(OpenError::io("sync", path))
 }
 
-/// Segments that were prepared but not begun can be used again. One that holds proof of durable records has
+/// Segments that were prepared but not begun can be used again; nobody remembers which of their blocks were written. One that holds proof of durable records has
 /// lost its beginning.
 pub(super) fn reusable(
     inventory: &mut Inventory,
     disk: &dyn Disk,
     salt: u32,
-) -> Result<(Vec<PathBuf>, Vec<Unopened>), OpenError> {
+) -> Result<(Vec<Used>, Vec<Unopened>), OpenError> {
     let newest = inventory.opened.last().map_or(0, |segment| segment.number);
     let mut old = Vec::new();
     let mut kept = Vec::new();
     for unopened in std::mem::take(&mut inventory.unopened) {
         if unopened.clean {
-            old.push(unopened.path);
+            old.push(Used { path: unopened.path, written: HEADER_BYTES });
             continue;
         }
         let (path, number) = (&unopened.path, unopened.number);
@@ -246,7 +247,7 @@ pub(super) fn reusable(
         }
         let bytes = unopened.length - HEADER_BYTES;
         inventory.warnings.push(Warning::TornTail { path: path.clone(), offset: HEADER_BYTES, bytes });
-        old.push(unopened.path);
+        old.push(Used { path: unopened.path, written: HEADER_BYTES });
     }
     Ok((old, kept))
 }

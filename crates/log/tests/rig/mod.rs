@@ -118,10 +118,10 @@ impl Rig {
         std::mem::take(&mut self.unwritten)
     }
 
-    pub fn background(&mut self, idle: bool) {
+    pub fn background(&mut self) {
         // Each job makes progress, so the limit is only for a disk that fails all of them.
         for _ in 0..100 {
-            let Some(job) = self.log.next_job(idle) else { return };
+            let Some(job) = self.log.next_job() else { return };
             let _ = self.log.background_done(BackgroundJob::run(job));
         }
     }

@@ -23,7 +23,7 @@ use inode::Inode;
 pub enum Operation {
     /// `read_at`.
     Read,
-    /// `write_at`, `zero`.
+    /// `write_at`, `set_length`.
     Write,
     /// `sync_data`, `sync_dir`.
     Sync,
@@ -385,10 +385,6 @@ impl File for MemFile {
             inode.resize(length);
         }
         Ok(())
-    }
-
-    fn zero(&self, offset: u64, length: u64) -> io::Result<()> {
-        self.write_at(&[IoSlice::new(&vec![0; length as usize])], offset)
     }
 
     fn length(&self) -> io::Result<u64> {
