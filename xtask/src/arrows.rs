@@ -47,6 +47,11 @@ const ARROWS: &[Arrow] = &[
         to: &["stele-api", "stele-consensus", "stele-log", "stele-member", "stele-store"],
         reason: "it drives the same core, without the edge",
     },
+    Arrow {
+        from: "powerloss",
+        to: &["stele-api", "stele-log", "stele-member", "stele-store"],
+        reason: "it runs a member over a disk that records, without sockets and services",
+    },
     Arrow { from: "xtask", to: &[], reason: "the gate must build when the product does not" },
 ];
 
@@ -75,9 +80,9 @@ const DOORS: &[Door] = &[
     },
     Door {
         libraries: &["prost"],
-        only: &["stele-api", "stele-member", "stele-server", "sim"],
-        reason: "wire bytes are made and read at the door: member decodes commands, server the streams, sim plays \
-                 the clients",
+        only: &["stele-api", "stele-member", "stele-server", "sim", "powerloss"],
+        reason: "wire bytes are made and read at the door: member decodes commands, server the streams, sim and \
+                 powerloss play the clients",
     },
     Door {
         libraries: &["rustix"],

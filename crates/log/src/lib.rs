@@ -60,7 +60,7 @@ pub use checkpoint::{
     CHUNK_BYTES_MAX, Checkpoint, CheckpointDone, CheckpointKind, CheckpointWriter, Chunk, Chunks,
 };
 pub use cursor::{ReadJob, Replay};
-pub use disk::{Disk, Fault, File, LockError, LockGuard, MemDisk, Operation, RealDisk};
+pub use disk::{Disk, Fault, File, LockError, LockGuard, MemDisk, Operation, RealDisk, Unsynced};
 pub use error::{Fatal, JobError, OpenError, ReadError};
 pub use heal::HealJob;
 pub use install::{InstallDone, SnapshotInstaller};

@@ -6,7 +6,7 @@
 //	c.Members[0].Kill()
 //	c.Members[0].Restart(ctx)
 //
-// Everything is on loopback and in a temporary directory, and is gone after Close, also when the test process
+// Everything is on loopback, unless it is given another home, and in a temporary directory, and is gone after Close, also when the test process
 // dies. Nothing here sleeps for a fixed time: readiness is asked for until it is there or the context ends.
 package cluster
 
@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -35,6 +36,17 @@ type Config struct {
 	Size int
 	// Args are added to every member's command line, after the flags the package sets itself.
 	Args []string
+	// Homes says where each member lives, one for each; none means loopback for all.
+	Homes []Home
+}
+
+// Home is where a member lives.
+type Home struct {
+	// Address is the IP address it listens on and is known by.
+	Address string
+	// Prefix are the words before its command line, such as `ip netns exec NAME`. The process must stay the one
+	// that is started, for it is killed and frozen.
+	Prefix []string
 }
 
 // Cluster is a set of running (or killed) members.
@@ -108,6 +120,13 @@ func (c *Cluster) Close() error {
 // layOut decides names, ports and directories, and starts nothing.
 func layOut(config Config) (*Cluster, error) {
 	size := max(config.Size, 1)
+	homes := config.Homes
+	if homes == nil {
+		homes = slices.Repeat([]Home{{Address: "127.0.0.1"}}, size)
+	}
+	if len(homes) != size {
+		return nil, fmt.Errorf("%d members have %d homes", size, len(homes))
+	}
 	ports, err := freePorts(2 * size)
 	if err != nil {
 		return nil, err
@@ -121,9 +140,10 @@ func layOut(config Config) (*Cluster, error) {
 	for i := range size {
 		m := &Member{
 			Name:      fmt.Sprintf("m%d", i+1),
-			ClientURL: fmt.Sprintf("http://127.0.0.1:%d", ports[2*i]),
-			PeerURL:   fmt.Sprintf("http://127.0.0.1:%d", ports[2*i+1]),
+			ClientURL: fmt.Sprintf("http://%s:%d", homes[i].Address, ports[2*i]),
+			PeerURL:   fmt.Sprintf("http://%s:%d", homes[i].Address, ports[2*i+1]),
 			binary:    config.Binary,
+			prefix:    homes[i].Prefix,
 		}
 		m.DataDir = filepath.Join(dir, m.Name)
 		m.logPath = filepath.Join(dir, m.Name+".log")

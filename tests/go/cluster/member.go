@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -17,6 +18,7 @@ type Member struct {
 	PeerURL   string
 	DataDir   string
 
+	prefix  []string
 	binary  string
 	args    []string
 	logPath string
@@ -60,7 +62,8 @@ func (m *Member) Start() error {
 		return err
 	}
 	defer log.Close()
-	cmd := exec.Command(m.binary, m.args...)
+	words := slices.Concat(m.prefix, []string{m.binary}, m.args)
+	cmd := exec.Command(words[0], words[1:]...)
 	cmd.Stdout, cmd.Stderr = log, log
 	// A test process that is itself killed must not leave servers behind.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

@@ -15,7 +15,7 @@ use std::io::{self, IoSlice};
 use std::path::Path;
 use std::sync::Arc;
 
-pub use mem::{Fault, MemDisk, Operation};
+pub use mem::{Fault, MemDisk, Operation, Unsynced};
 pub use real::RealDisk;
 
 /// A file system, or the part of one which the log uses.

@@ -42,6 +42,17 @@ pub(super) struct Inventory {
     pub(super) warnings: Vec<Warning>,
 }
 
+/// Makes durable what is found by its name. A process that was killed may have left names that a power loss would undo:
+/// files that the newest manifest makes superfluous must not go while an older one can come back.
+pub(super) fn settle_names(disk: &dyn Disk, layout: &Layout) -> Result<(), OpenError> {
+    for dir in [&layout.wal, &layout.data, &layout.checkpoint] {
+        if disk.exists(dir).map_err(OpenError::io("look for", dir))? {
+            disk.sync_dir(dir).map_err(OpenError::io("sync", dir))?;
+        }
+    }
+    Ok(())
+}
+
 /// Removes unfinished files and checkpoints that the manifest does not name.
 pub(super) fn sweep(disk: &dyn Disk, layout: &Layout, manifest: &Manifest) -> Result<(), OpenError> {
     for dir in [&layout.wal, &layout.data, &layout.checkpoint] {

@@ -137,6 +137,7 @@ impl Log {
             return Err(OpenError::Absent { path: options.data_dir.clone() });
         }
         let lock = layout.lock(disk.as_ref())?;
+        inventory::settle_names(disk.as_ref(), &layout)?;
         let manifest = Manifest::read(disk.as_ref(), &manifest_path)?;
         inventory::sweep(disk.as_ref(), &layout, &manifest)?;
         let salt = record::salt(manifest.identity.incarnation);

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::Unsynced;
+
 const PAGE_BYTES: u64 = 4096;
 type Page = [u8; PAGE_BYTES as usize];
 static ZERO_PAGE: Page = [0; PAGE_BYTES as usize];
@@ -81,22 +83,24 @@ impl Inode {
         self.length = length;
     }
 
-    pub(super) fn crash(&mut self, choose: &mut dyn FnMut(u64) -> u64) {
+    /// Loses power: `survives` says how much of each unsynced change is there afterwards, in the order they were made.
+    pub(super) fn crash(&mut self, survives: &mut dyn FnMut(Unsynced) -> u64) {
         let pending = std::mem::take(&mut self.pending);
         for change in pending.iter().rev() {
             self.put(change.offset, &change.old);
             self.cut(change.old_length);
         }
         for change in &pending {
-            let resized = change.new.is_empty();
-            match choose(3) {
-                0 if resized => self.cut(change.new_length),
-                0 => self.put(change.offset, &change.new),
-                2 if !resized => {
-                    let torn = choose(change.new.len() as u64 + 1) as usize;
-                    self.put(change.offset, &change.new[..torn]);
+            let bytes = change.new.len();
+            if bytes == 0 {
+                if survives(Unsynced::Length) > 0 {
+                    self.cut(change.new_length);
                 }
-                _ => {}
+                continue;
+            }
+            let kept = survives(Unsynced::Bytes(bytes as u64)).min(bytes as u64) as usize;
+            if kept > 0 {
+                self.put(change.offset, &change.new[..kept]);
             }
         }
     }

@@ -42,6 +42,17 @@ pub struct Fault {
     pub kind: io::ErrorKind,
 }
 
+/// A pending change when power is lost. The answer is how much of it is found afterwards, from its beginning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unsynced {
+    /// So many bytes that were written in one go.
+    Bytes(u64),
+    /// Another length of a file: 0 or 1.
+    Length,
+    /// So many changes of the names in one directory.
+    Names(u64),
+}
+
 /// A deterministic disk in memory. Clones are handles to the same disk; [`MemDisk::fork`] copies it.
 #[derive(Clone, Default)]
 pub struct MemDisk {
@@ -131,15 +142,29 @@ impl MemDisk {
     /// A copy as a machine finds it after losing power now. `choose(n)` picks a number below `n` and decides
     /// what becomes of each pending change: for a write 0 = kept, 1 = lost, 2 = torn at a chosen byte.
     pub fn crash(&self, choose: &mut dyn FnMut(u64) -> u64) -> MemDisk {
+        self.lose_power(&mut |unsynced| match unsynced {
+            Unsynced::Bytes(bytes) => match choose(3) {
+                0 => bytes,
+                1 => 0,
+                _ => choose(bytes + 1),
+            },
+            Unsynced::Length => u64::from(choose(3) == 0),
+            Unsynced::Names(changes) => choose(changes + 1),
+        })
+    }
+
+    /// A copy as a machine finds it after losing power now. `survives` is asked about every pending change, file
+    /// after file and in each in the order they were made, then about the names of each directory.
+    pub fn lose_power(&self, survives: &mut dyn FnMut(Unsynced) -> u64) -> MemDisk {
         let disk = self.fork();
         {
             let mut state = disk.state.lock();
             for inode in state.inodes.values_mut() {
-                inode.crash(choose);
+                inode.crash(survives);
             }
             let changes = std::mem::take(&mut state.unsynced_names);
             for list in changes.into_values() {
-                let kept = choose(list.len() as u64 + 1) as usize;
+                let kept = survives(Unsynced::Names(list.len() as u64)).min(list.len() as u64) as usize;
                 for change in list[kept..].iter().rev() {
                     state.undo(change);
                 }

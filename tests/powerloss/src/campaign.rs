@@ -1,0 +1,215 @@
+//! Every cut point of a recording, in several variants, on several threads.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use log::MemDisk;
+
+use crate::recorder::Operation;
+use crate::recovery::{recover, recover_and_go_on};
+use crate::replay::{Mistake, Replay};
+use crate::survival::{Survival, has_unsynced};
+use crate::workload::Recording;
+
+/// Operations shown before a cut that broke something.
+const SHOWN: usize = 12;
+
+/// How a recording is cut.
+#[derive(Debug, Clone, Copy)]
+pub struct Plan {
+    /// Decides what is left to chance.
+    pub seed: u64,
+    /// Images that chance decides about, of each cut.
+    pub chances: u64,
+    /// Of so many images one also takes a write, loses power again, and keeps it.
+    pub go_on_every: usize,
+    /// Threads.
+    pub threads: usize,
+    /// Something wrong on purpose.
+    pub mistake: Option<Mistake>,
+}
+
+/// What a campaign came to.
+#[derive(Debug, Clone, Default)]
+pub struct Figures {
+    /// Operations recorded.
+    pub operations: usize,
+    /// Points at which power was lost.
+    pub cuts: usize,
+    /// Recoveries by how their image was made.
+    images: BTreeMap<Survival, usize>,
+    /// Recoveries whose state was compared by hash, whose history was read, and which went on.
+    pub hashes: usize,
+    /// See [`Figures::hashes`].
+    pub histories: usize,
+    /// See [`Figures::hashes`].
+    pub went_on: usize,
+}
+
+/// A recovery that went wrong.
+#[derive(Debug, Clone)]
+pub struct Failure {
+    /// Power was lost after so many operations.
+    pub position: usize,
+    survival: Survival,
+    seed: u64,
+    reason: String,
+    /// The last operations before it.
+    trace: Vec<String>,
+}
+
+impl Figures {
+    /// Recoveries in all.
+    pub fn recoveries(&self) -> usize {
+        self.images.values().sum()
+    }
+
+    fn add(&mut self, other: &Figures) {
+        self.cuts += other.cuts;
+        self.hashes += other.hashes;
+        self.histories += other.histories;
+        self.went_on += other.went_on;
+        other.images.iter().for_each(|(survival, count)| *self.images.entry(*survival).or_default() += count);
+    }
+}
+
+impl fmt::Display for Figures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let images: Vec<String> =
+            self.images.iter().map(|(survival, count)| format!("{survival:?} {count}")).collect();
+        write!(
+            f,
+            "{} operations, {} cut points, {} recoveries ({}); {} state hashes and {} older revisions compared, {} \
+             took a write and lost power again",
+            self.operations,
+            self.cuts,
+            self.recoveries(),
+            images.join(", "),
+            self.hashes,
+            self.histories,
+            self.went_on
+        )
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Failure { position, survival, seed, reason, trace } = self;
+        write!(
+            f,
+            "power lost after operation {position}, {survival:?} of the unsynced left (seed {seed}): {reason}"
+        )?;
+        trace.iter().try_for_each(|operation| write!(f, "\n  {operation}"))
+    }
+}
+
+/// Loses power after every operation of a recording and recovers.
+///
+/// # Errors
+/// The first recovery that was not as it must be.
+pub fn cut_everywhere(recording: &Recording, plan: Plan) -> Result<Figures, Box<Failure>> {
+    let stop = AtomicBool::new(false);
+    let results: Vec<Result<Figures, Box<Failure>>> = std::thread::scope(|scope| {
+        let share = |worker| Share { recording, plan, worker, stop: &stop, figures: Figures::default() };
+        let workers: Vec<_> =
+            (0..plan.threads).map(|worker| scope.spawn(move || share(worker).run())).collect();
+        workers.into_iter().filter_map(|worker| worker.join().ok()).collect()
+    });
+    let mut all = Figures { operations: recording.operations.len(), ..Figures::default() };
+    let mut failures = Vec::new();
+    for result in results {
+        match result {
+            Ok(figures) => all.add(&figures),
+            Err(failure) => failures.push(failure),
+        }
+    }
+    failures.into_iter().min_by_key(|failure| failure.position).map_or(Ok(all), Err)
+}
+
+/// One thread's part.
+struct Share<'r> {
+    recording: &'r Recording,
+    plan: Plan,
+    worker: usize,
+    stop: &'r AtomicBool,
+    figures: Figures,
+}
+
+impl Share<'_> {
+    fn run(mut self) -> Result<Figures, Box<Failure>> {
+        let mut replay = Replay::new(&self.recording.operations, self.plan.mistake);
+        for position in 1.. {
+            let operation = replay.step().map_err(|error| {
+                self.failure(
+                    position,
+                    Survival::Everything,
+                    0,
+                    format!("the recording cannot be played: {error}"),
+                )
+            })?;
+            let Some(operation) = operation else { break };
+            let is_mine = operation.is_change() && position % self.plan.threads == self.worker;
+            if is_mine {
+                self.cut(&replay.disk, position)?;
+            }
+            if self.stop.load(Ordering::Relaxed) {
+                break;
+            }
+        }
+        Ok(self.figures)
+    }
+
+    fn cut(&mut self, disk: &MemDisk, position: usize) -> Result<(), Box<Failure>> {
+        self.figures.cuts += 1;
+        let unsynced = has_unsynced(disk);
+        let wanted = |survival: &Survival| unsynced || !survival.needs_unsynced();
+        for survival in Survival::ALL.into_iter().filter(wanted) {
+            let images = if survival == Survival::Chance { self.plan.chances } else { 1 };
+            for image in 0..images {
+                let seed = self.plan.seed.wrapping_mul(1_000_003).wrapping_add(position as u64 * 64 + image);
+                let outcome = catch_unwind(AssertUnwindSafe(|| self.recover(disk, position, survival, seed)));
+                let outcome = outcome.unwrap_or_else(|_| Err("it panics".to_owned()));
+                outcome.map_err(|reason| self.failure(position, survival, seed, reason))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn recover(
+        &mut self,
+        disk: &MemDisk,
+        position: usize,
+        survival: Survival,
+        seed: u64,
+    ) -> Result<(), String> {
+        let ledger = &self.recording.ledger;
+        let promise = ledger.promised(position, self.plan.mistake == Some(Mistake::AnsweredAtOnce));
+        let image = survival.image(disk, seed);
+        *self.figures.images.entry(survival).or_default() += 1;
+        // A process that is killed goes on with what is not synced, and may lose it later.
+        if survival == Survival::Killed || self.figures.recoveries().is_multiple_of(self.plan.go_on_every) {
+            self.figures.went_on += 1;
+            recover_and_go_on(&image.fork(), promise, ledger)?;
+        }
+        let seen = recover(&image, promise, ledger, seed)?;
+        self.figures.hashes += usize::from(seen.hash_compared);
+        self.figures.histories += usize::from(seen.history_compared);
+        Ok(())
+    }
+
+    fn failure(&self, position: usize, survival: Survival, seed: u64, reason: String) -> Box<Failure> {
+        self.stop.store(true, Ordering::Relaxed);
+        let last = &self.recording.operations[position.saturating_sub(SHOWN)..position];
+        let trace = last.iter().map(shown).collect();
+        Box::new(Failure { position, survival, seed, reason, trace })
+    }
+}
+
+fn shown(operation: &Operation) -> String {
+    match operation {
+        Operation::Write(file, offset, bytes) => format!("Write({file}, {offset}, {} bytes)", bytes.len()),
+        other => format!("{other:?}"),
+    }
+}

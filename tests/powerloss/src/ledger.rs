@@ -1,0 +1,120 @@
+//! What the member showed while it was recorded, and from which operation on it may not forget it.
+
+use std::collections::BTreeMap;
+
+use api::etcdserverpb as pb;
+use api::mvccpb::KeyValue;
+use bytes::Bytes;
+use log::LogId;
+use member::Opened;
+
+/// Something a caller was told.
+#[derive(Debug, Clone, Copy)]
+struct Acknowledged {
+    /// Operations recorded when it was asked, and when the answer could be given.
+    asked_at: usize,
+    answered_at: usize,
+    promise: Promise,
+}
+
+/// What must be there from an answer on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Promise {
+    /// Revision at least.
+    pub(crate) revision: i64,
+    /// Compacted at least up to here; 0 for not at all.
+    pub(crate) compacted: i64,
+    /// Term at least; the vote in it was for itself.
+    pub(crate) term: u64,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    acknowledged: Vec<Acknowledged>,
+    /// Everything there was, by revision.
+    states: BTreeMap<i64, Vec<KeyValue>>,
+    /// Hash of the state by applied entry.
+    hashes: BTreeMap<LogId, u64>,
+}
+
+impl Ledger {
+    /// Notes what the member shows now.
+    ///
+    /// # Errors
+    /// When it shows another thing than before under the same name.
+    pub(crate) fn watch(&mut self, member: &Opened) -> Result<(), String> {
+        let (applied, hash) = member.reader.state_hash();
+        let id = LogId { index: applied.index, term: applied.term };
+        if self.hashes.insert(id, hash).is_some_and(|before| before != hash) {
+            return Err(format!("another state hash at {id:?} than before"));
+        }
+        let newest = member.reader.current_revision();
+        let known = self.states.last_key_value().map_or(0, |(revision, _)| *revision);
+        for revision in known + 1..=newest {
+            self.states.insert(revision, everything(member, revision)?);
+        }
+        Ok(())
+    }
+
+    /// Notes an answer.
+    pub(crate) fn acknowledge(&mut self, asked_at: usize, answered_at: usize, promise: Promise) {
+        self.acknowledged.push(Acknowledged { asked_at, answered_at, promise });
+    }
+
+    /// What must be there when power is lost after so many operations; `early` counts from the questions on.
+    pub(crate) fn promised(&self, position: usize, early: bool) -> Promise {
+        let due = |one: &&Acknowledged| position >= if early { one.asked_at } else { one.answered_at };
+        self.acknowledged.iter().filter(due).fold(Promise::default(), |all, one| Promise {
+            revision: all.revision.max(one.promise.revision),
+            compacted: all.compacted.max(one.promise.compacted),
+            term: all.term.max(one.promise.term),
+        })
+    }
+
+    /// The hash the state had after an entry.
+    pub(crate) fn hash(&self, id: LogId) -> Option<u64> {
+        self.hashes.get(&id).copied()
+    }
+
+    /// Everything there was at a revision.
+    pub(crate) fn state(&self, revision: i64) -> Option<&[KeyValue]> {
+        self.states.get(&revision).map(Vec::as_slice)
+    }
+
+    /// Holds an acknowledged write against what the member showed at its revision: each key with its value, or none.
+    ///
+    /// # Errors
+    /// What differs.
+    pub(crate) fn check_write(&self, revision: i64, keys: &[(Bytes, Option<Bytes>)]) -> Result<(), String> {
+        let state = self.state(revision).ok_or_else(|| format!("no revision {revision} was shown"))?;
+        for (key, value) in keys {
+            let found = state.iter().find(|kv| kv.key == *key).map(|kv| &kv.value);
+            if found != value.as_ref() {
+                return Err(format!(
+                    "{key:?} was acknowledged at {revision} with another value than is shown"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Answers that were given.
+    pub fn acknowledgements(&self) -> usize {
+        self.acknowledged.len()
+    }
+
+    /// Revisions that were shown.
+    pub fn revisions(&self) -> usize {
+        self.states.len()
+    }
+}
+
+/// Every key at a revision, with its value read from where it lies.
+pub(crate) fn everything(member: &Opened, revision: i64) -> Result<Vec<KeyValue>, String> {
+    let (key, range_end) = (Bytes::from_static(b"\0"), Bytes::from_static(b"\0"));
+    let range = pb::RangeRequest { key, range_end, revision, ..Default::default() };
+    let reply = member.reader.range(&range).map_err(|error| format!("a list at {revision}: {error}"))?;
+    let response = store::resolve_range(&reply, member.values.as_ref());
+    Ok(response.map_err(|damaged| format!("a list at {revision}: {damaged}"))?.kvs)
+}

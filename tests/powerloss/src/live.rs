@@ -1,0 +1,157 @@
+//! A member that runs as in the server: it decides on one thread, writes on another, and does long work on a third.
+//!
+//! Its clock is made: every turn takes some milliseconds, so that leases, pauses and elections pass quickly.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use log::{Disk, WriteJob};
+use member::background::Job;
+use member::{Answer, Input, Now, Opened, Output};
+
+use crate::ledger::Ledger;
+use crate::recorder::Recorder;
+use crate::{config, options};
+
+/// What a turn takes on the member's clock.
+const TURN_NS: u64 = 5_000_000;
+/// How long a turn waits for jobs that are under way; only decides how soon it looks again.
+const WAIT: Duration = Duration::from_millis(5);
+/// Turns after which something that must happen has not.
+pub(crate) const TURNS_MAX: usize = 4_000;
+
+/// Why a run could not go on.
+#[derive(Debug)]
+pub(crate) enum Stopped {
+    /// The process was killed, as planned.
+    Killed,
+    /// Something is wrong.
+    Wrong(String),
+}
+
+impl From<String> for Stopped {
+    fn from(text: String) -> Self {
+        Stopped::Wrong(text)
+    }
+}
+
+/// A running member.
+pub(crate) struct Live {
+    pub(crate) opened: Opened,
+    recorder: Recorder,
+    now_ns: u64,
+    output: Output,
+    /// What came of jobs, and of how many.
+    inputs: Receiver<(Input, usize)>,
+    underway: usize,
+    /// Answers that came, and the operations recorded when each could be given.
+    pub(crate) answers: BTreeMap<u64, (usize, Answer)>,
+    workers: Option<(Sender<WriteJob>, Sender<Job>)>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Live {
+    /// Opens the recorder's directory and starts the threads.
+    pub(crate) fn start(recorder: &Recorder, data_dir: &std::path::Path, life: u64) -> Result<Live, Stopped> {
+        let disk: Arc<dyn Disk> = Arc::new(recorder.clone());
+        let opened = member::open(&disk, &options(data_dir), config(life));
+        let opened = opened.map_err(|error| Stopped::Wrong(format!("life {life}: {error}")))?;
+        let (done, inputs) = channel();
+        let (writes, write_queue) = channel::<WriteJob>();
+        let (jobs, job_queue) = channel::<Job>();
+        let written = done.clone();
+        let threads = vec![
+            std::thread::spawn(move || {
+                while let Ok(first) = write_queue.recv() {
+                    let group: Vec<WriteJob> = std::iter::once(first).chain(write_queue.try_iter()).collect();
+                    let count = group.len();
+                    let done = WriteJob::run_all(group, &|| Duration::ZERO);
+                    let _ = written.send((Input::Written(done), count));
+                }
+            }),
+            std::thread::spawn(move || {
+                while let Ok(job) = job_queue.recv() {
+                    let _ = done.send((Input::Background(Box::new(job.run())), 1));
+                }
+            }),
+        ];
+        Ok(Live {
+            opened,
+            recorder: recorder.clone(),
+            now_ns: 0,
+            output: Output::default(),
+            inputs,
+            underway: 0,
+            answers: BTreeMap::new(),
+            workers: Some((writes, jobs)),
+            threads,
+        })
+    }
+
+    /// Hands in what came and decides once. What the member shows afterwards goes to the ledger.
+    pub(crate) fn turn(&mut self, inputs: Vec<Input>, ledger: &mut Ledger) -> Result<(), Stopped> {
+        let mut done = Vec::new();
+        if inputs.is_empty() && self.underway > 0 {
+            done.extend(self.inputs.recv_timeout(WAIT));
+        }
+        done.extend(self.inputs.try_iter());
+        // An answer follows from what is known here: everything recorded until now has happened before it.
+        let position = self.recorder.position();
+        self.now_ns += TURN_NS;
+        let now = Now { monotonic_ns: self.now_ns, wall_ms: self.now_ns / 1_000_000 };
+        self.underway -= done.iter().map(|(_, jobs)| jobs).sum::<usize>();
+        let member = &mut self.opened.member;
+        let mut inputs = inputs.into_iter().chain(done.into_iter().map(|(input, _)| input));
+        let decided = inputs.try_for_each(|input| member.handle(now, input, &mut self.output));
+        let decided = decided.and_then(|()| member.drive(now, &mut self.output));
+        // A killed process answers nobody and shows nothing any more.
+        if self.recorder.is_killed() {
+            return Err(Stopped::Killed);
+        }
+        decided.map_err(|fatal| Stopped::Wrong(fatal.to_string()))?;
+        self.carry_out();
+        self.answers.extend(self.output.answers.drain(..).map(|(token, answer)| (token, (position, answer))));
+        ledger.watch(&self.opened)?;
+        Ok(())
+    }
+
+    fn carry_out(&mut self) {
+        let Some((writes, jobs)) = &self.workers else { return };
+        for job in self.output.writes.drain(..) {
+            self.underway += usize::from(writes.send(job).is_ok());
+        }
+        for job in self.output.background.drain(..) {
+            self.underway += usize::from(jobs.send(job).is_ok());
+        }
+        self.output.notices.clear();
+    }
+
+    /// Turns until something is so.
+    pub(crate) fn until(
+        &mut self,
+        what: &str,
+        ledger: &mut Ledger,
+        is_so: impl Fn(&Live) -> bool,
+    ) -> Result<(), Stopped> {
+        for _ in 0..TURNS_MAX {
+            if is_so(self) {
+                return Ok(());
+            }
+            self.turn(Vec::new(), ledger)?;
+        }
+        Err(Stopped::Wrong(format!("not within {TURNS_MAX} turns: {what}")))
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.output.stopped
+    }
+
+    /// Ends the threads: what was handed to them is still done, or fails when the process counts as killed.
+    pub(crate) fn end(mut self) {
+        self.workers = None;
+        self.threads.drain(..).for_each(|thread| drop(thread.join()));
+    }
+}

@@ -1,0 +1,197 @@
+//! A member opened from an image, held against the ledger.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::etcdserverpb as pb;
+use log::{Disk, LogId, MemDisk, WriteJob};
+use member::batch::Kind;
+use member::{Answer, Input, Now, Opened, Output, Proposal};
+use prost::Message;
+
+use crate::ledger::{Ledger, Promise, everything};
+use crate::{DATA_DIR, TICK_NS, config, options};
+
+/// Turns within which a member alone must answer: an election takes some tens.
+const TURNS_MAX: usize = 200;
+/// Lives of recovered members are numbered from here on.
+const FIRST_LIFE: u64 = 1_000;
+/// The key of the write that a recovered member must take.
+const PROBE: &[u8] = b"probe";
+
+/// What a recovery came to.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Seen {
+    /// Its state at the start had a hash in the ledger, and it was that.
+    pub(crate) hash_compared: bool,
+    /// An older revision was read and compared.
+    pub(crate) history_compared: bool,
+}
+
+/// A member without threads: jobs run when they are handed out.
+struct Recovered {
+    opened: Opened,
+    now_ns: u64,
+    output: Output,
+    next_token: u64,
+}
+
+/// Recovers from an image once.
+///
+/// # Errors
+/// What is not as it must be.
+pub(crate) fn recover(
+    image: &MemDisk,
+    promise: Promise,
+    ledger: &Ledger,
+    choice: u64,
+) -> Result<Seen, String> {
+    let mut recovered = Recovered::open(image, FIRST_LIFE)?;
+    let hash_compared = recovered.check_hash(ledger)?;
+    recovered.check_term(promise)?;
+    recovered.lead()?;
+    recovered.check_state(promise, ledger)?;
+    let history_compared = recovered.check_history(ledger, choice)?;
+    Ok(Seen { hash_compared, history_compared })
+}
+
+/// Recovers, writes, loses power again and recovers again.
+///
+/// # Errors
+/// What is not as it must be.
+pub(crate) fn recover_and_go_on(image: &MemDisk, promise: Promise, ledger: &Ledger) -> Result<(), String> {
+    let mut recovered = Recovered::open(image, FIRST_LIFE)?;
+    recovered.lead()?;
+    let revision = recovered.opened.reader.current_revision();
+    recovered.probe()?;
+    let written = everything(&recovered.opened, 0)?;
+    drop(recovered);
+    let image = image.lose_power(&mut |_| 0);
+    let mut again = Recovered::open(&image, FIRST_LIFE + 1).map_err(|why| format!("a second time: {why}"))?;
+    again.lead()?;
+    if everything(&again.opened, 0)? != written {
+        return Err("what was there with a new write is not there after another power loss".to_owned());
+    }
+    if revision < promise.revision || ledger.state(revision).is_none() {
+        return Err(format!("revision {revision} was never shown, or {} was promised", promise.revision));
+    }
+    Ok(())
+}
+
+impl Recovered {
+    fn open(image: &MemDisk, life: u64) -> Result<Recovered, String> {
+        let disk: Arc<dyn Disk> = Arc::new(image.clone());
+        let opened = member::open(&disk, &options(DATA_DIR), config(life));
+        let opened = opened.map_err(|error| format!("it does not open: {error}"))?;
+        Ok(Recovered { opened, now_ns: 0, output: Output::default(), next_token: 0 })
+    }
+
+    fn turn(&mut self, inputs: Vec<Input>) -> Result<Vec<(u64, Answer)>, String> {
+        self.now_ns += TICK_NS / 2;
+        let now = Now { monotonic_ns: self.now_ns, wall_ms: self.now_ns / 1_000_000 };
+        let member = &mut self.opened.member;
+        let mut inputs = inputs;
+        let mut answers = Vec::new();
+        loop {
+            let mut taken = inputs.drain(..);
+            let decided = taken.try_for_each(|input| member.handle(now, input, &mut self.output));
+            drop(taken);
+            decided
+                .and_then(|()| member.drive(now, &mut self.output))
+                .map_err(|fatal| format!("it stops: {fatal}"))?;
+            answers.append(&mut self.output.answers);
+            let writes = std::mem::take(&mut self.output.writes);
+            if !writes.is_empty() {
+                inputs.push(Input::Written(WriteJob::run_all(writes, &|| Duration::ZERO)));
+            }
+            let jobs = self.output.background.drain(..);
+            inputs.extend(jobs.map(|job| Input::Background(Box::new(job.run()))));
+            if inputs.is_empty() {
+                return Ok(answers);
+            }
+        }
+    }
+
+    fn ask(&mut self, input: impl FnOnce(u64) -> Input) -> Result<Answer, String> {
+        self.next_token += 1;
+        let token = self.next_token;
+        let mut inputs = vec![input(token)];
+        for _ in 0..TURNS_MAX {
+            let answers = self.turn(std::mem::take(&mut inputs))?;
+            if let Some((_, answer)) = answers.into_iter().find(|(answered, _)| *answered == token) {
+                return Ok(answer);
+            }
+        }
+        Err(format!("no answer within {TURNS_MAX} turns"))
+    }
+
+    /// Waits until it serves linearizable reads: all of its log is applied by then.
+    fn lead(&mut self) -> Result<(), String> {
+        match self.ask(|token| Input::Read { token })? {
+            Answer::ReadNow => Ok(()),
+            other => Err(format!("a read is answered {other:?}")),
+        }
+    }
+
+    fn probe(&mut self) -> Result<(), String> {
+        let put = pb::PutRequest { key: PROBE.into(), value: PROBE.into(), ..Default::default() };
+        let body = put.encode_to_vec().into();
+        match self.ask(|token| Input::Propose(Proposal { token, kind: Kind::Put, body }))? {
+            Answer::Applied(Ok(_)) => Ok(()),
+            other => Err(format!("a new write is answered {other:?}")),
+        }
+    }
+
+    /// The state as it was opened, if the recorded member was ever seen at the same entry.
+    fn check_hash(&self, ledger: &Ledger) -> Result<bool, String> {
+        let (applied, hash) = self.opened.reader.state_hash();
+        let id = LogId { index: applied.index, term: applied.term };
+        match ledger.hash(id) {
+            Some(recorded) if recorded != hash => Err(format!("the state at {id:?} has another hash")),
+            recorded => Ok(recorded.is_some()),
+        }
+    }
+
+    fn check_term(&self, promise: Promise) -> Result<(), String> {
+        let term = self.opened.status.term();
+        match term < promise.term {
+            true => Err(format!("it is back in term {term}, after one in term {}", promise.term)),
+            false => Ok(()),
+        }
+    }
+
+    fn check_state(&self, promise: Promise, ledger: &Ledger) -> Result<(), String> {
+        let (revision, compacted) =
+            (self.opened.reader.current_revision(), self.opened.reader.compacted().max(0));
+        if revision < promise.revision {
+            return Err(format!("revision {} was acknowledged, {revision} is there", promise.revision));
+        }
+        if compacted < promise.compacted {
+            return Err(format!(
+                "a compaction at {} was acknowledged, {compacted} is there",
+                promise.compacted
+            ));
+        }
+        self.compare(revision, ledger)
+    }
+
+    /// Reads an older revision, if there is one: relocated and superseded values are as good as new ones.
+    fn check_history(&self, ledger: &Ledger, choice: u64) -> Result<bool, String> {
+        let reader = &self.opened.reader;
+        let (newest, oldest) = (reader.current_revision(), reader.compacted().max(1));
+        if oldest >= newest {
+            return Ok(false);
+        }
+        let revision = oldest + (choice % (newest - oldest) as u64) as i64;
+        self.compare(revision, ledger).map(|()| true)
+    }
+
+    fn compare(&self, revision: i64, ledger: &Ledger) -> Result<(), String> {
+        let found = everything(&self.opened, revision)?;
+        match ledger.state(revision) {
+            Some(state) if state == found => Ok(()),
+            Some(_) => Err(format!("at revision {revision} it shows other keys or values than were there")),
+            None => Err(format!("it shows revision {revision}, which was never there")),
+        }
+    }
+}

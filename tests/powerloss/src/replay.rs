@@ -1,0 +1,144 @@
+//! Recorded operations played onto a disk in memory, one at a time.
+//!
+//! A write is played in pieces of the size that a device writes whole, so that a power loss may keep any of them; and
+//! deliberate mistakes are made here: what a member would have written down had it forgotten something.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, IoSlice};
+use std::path::Path;
+use std::sync::Arc;
+
+use log::{Disk, File, MemDisk};
+
+use crate::recorder::Operation;
+
+/// Bytes of a write that a device keeps or loses as one, and that a power loss may tear all the same.
+const SECTOR_BYTES: usize = 512;
+/// Larger writes are lost by pages, as the system writes them back.
+const PAGE_BYTES: usize = 4096;
+/// The longest write that is played by sectors.
+const BY_SECTOR_MAX: usize = 4 * PAGE_BYTES;
+
+/// Something wrong on purpose, to see it noticed. It begins with the second quarter of a recording: what is noticed is
+/// the loss of something that was acknowledged, not an unfinished beginning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mistake {
+    /// Log segments are not synced.
+    SegmentsNotSynced,
+    /// Names are not synced.
+    NamesNotSynced,
+    /// Checkpoints are not synced.
+    CheckpointsNotSynced,
+    /// Files of relocated values are not synced.
+    RelocatedNotSynced,
+    /// Callers are answered when they ask.
+    AnsweredAtOnce,
+}
+
+impl Mistake {
+    /// All of them.
+    pub const ALL: [Mistake; 5] = [
+        Mistake::SegmentsNotSynced,
+        Mistake::NamesNotSynced,
+        Mistake::CheckpointsNotSynced,
+        Mistake::RelocatedNotSynced,
+        Mistake::AnsweredAtOnce,
+    ];
+
+    /// Whether a sync of a file in this directory is forgotten.
+    fn forgets_sync_in(self, directory: &str) -> bool {
+        match self {
+            Mistake::SegmentsNotSynced => directory == "wal",
+            Mistake::CheckpointsNotSynced => directory == "checkpoint",
+            Mistake::RelocatedNotSynced => directory == "data",
+            Mistake::NamesNotSynced | Mistake::AnsweredAtOnce => false,
+        }
+    }
+}
+
+/// Plays operations.
+pub(crate) struct Replay<'r> {
+    operations: &'r [Operation],
+    next: usize,
+    pub(crate) disk: MemDisk,
+    files: BTreeMap<u64, Arc<dyn File>>,
+    /// Files whose syncs are forgotten.
+    forgotten: BTreeSet<u64>,
+    mistake: Option<Mistake>,
+    /// Operations that are played without the mistake.
+    sound: usize,
+}
+
+impl<'r> Replay<'r> {
+    pub(crate) fn new(operations: &'r [Operation], mistake: Option<Mistake>) -> Replay<'r> {
+        let disk = MemDisk::new();
+        let (files, forgotten, sound) = (BTreeMap::new(), BTreeSet::new(), operations.len() / 4);
+        Replay { operations, next: 0, disk, files, forgotten, mistake, sound }
+    }
+
+    /// Plays the next operation and returns it; `None` after the last.
+    pub(crate) fn step(&mut self) -> io::Result<Option<&'r Operation>> {
+        let Some(operation) = self.operations.get(self.next) else { return Ok(None) };
+        self.next += 1;
+        self.play(operation)?;
+        Ok(Some(operation))
+    }
+
+    fn play(&mut self, operation: &Operation) -> io::Result<()> {
+        match operation {
+            Operation::CreateDirectory(dir) => self.disk.create_dir_all(dir)?,
+            Operation::Create(number, path) => {
+                let file = self.disk.create_new(path)?;
+                self.opened(*number, path, file);
+            }
+            Operation::Open(number, path) => {
+                let file = self.disk.open(path)?;
+                self.opened(*number, path, file);
+            }
+            Operation::Close(number) => drop(self.files.remove(number)),
+            Operation::Write(number, offset, bytes) => write(self.file(*number)?, *offset, bytes)?,
+            Operation::Zero(number, offset, length) => {
+                write(self.file(*number)?, *offset, &vec![0; *length as usize])?;
+            }
+            Operation::Sync(number) if self.errs() && self.forgotten.contains(number) => {}
+            Operation::Sync(number) => self.file(*number)?.sync_data()?,
+            Operation::Allocate(number, length) => self.file(*number)?.allocate(*length)?,
+            Operation::SetLength(number, length) => self.file(*number)?.set_length(*length)?,
+            Operation::Rename(from, to) => self.disk.rename(from, to)?,
+            Operation::Remove(path) => self.disk.remove(path)?,
+            Operation::SyncDirectory(_) if self.errs() && self.mistake == Some(Mistake::NamesNotSynced) => {}
+            Operation::SyncDirectory(dir) => self.disk.sync_dir(dir)?,
+        }
+        Ok(())
+    }
+
+    /// Whether the mistake is made by now.
+    fn errs(&self) -> bool {
+        self.next > self.sound
+    }
+
+    fn opened(&mut self, number: u64, path: &Path, file: Arc<dyn File>) {
+        let directory = path.parent().and_then(Path::file_name).and_then(|name| name.to_str());
+        let forgets = |mistake: Mistake| directory.is_some_and(|name| mistake.forgets_sync_in(name));
+        if self.mistake.is_some_and(forgets) {
+            self.forgotten.insert(number);
+        }
+        self.files.insert(number, file);
+    }
+
+    fn file(&self, number: u64) -> io::Result<&Arc<dyn File>> {
+        self.files.get(&number).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+}
+
+fn write(file: &Arc<dyn File>, offset: u64, bytes: &[u8]) -> io::Result<()> {
+    let unit = if bytes.len() <= BY_SECTOR_MAX { SECTOR_BYTES } else { PAGE_BYTES };
+    let mut at = 0;
+    while at < bytes.len() {
+        let within = (offset as usize + at) % unit;
+        let end = bytes.len().min(at + unit - within);
+        file.write_at(&[IoSlice::new(&bytes[at..end])], offset + at as u64)?;
+        at = end;
+    }
+    Ok(())
+}

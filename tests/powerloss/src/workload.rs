@@ -1,0 +1,375 @@
+//! What the recorded member is asked to do, drawn from a seed.
+
+use std::fmt;
+use std::path::Path;
+
+use api::etcdserverpb as pb;
+use bytes::Bytes;
+use member::batch::Kind;
+use member::{Answer, Input, Proposal};
+use prost::Message;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
+use store::Response;
+
+use crate::ledger::{Ledger, Promise};
+use crate::live::{Live, Stopped};
+use crate::recorder::{Operation, Recorder};
+
+/// Different keys; few, so that most of what lies in old files is superseded.
+const KEYS: u64 = 24;
+/// Commands under way at once, at most.
+const BURST_MAX: u64 = 5;
+/// Length of most values, and of some.
+const VALUE_BYTES: u64 = 900;
+const LARGE_VALUE_BYTES: u64 = 5_000;
+/// Longer than a segment: its record lengthens the file.
+const HUGE_VALUE_BYTES: u64 = 20 << 10;
+/// Seconds a lease lives.
+const LEASE_S: i64 = 5;
+/// Changes until a planned kill, at most.
+const KILL_WITHIN: u64 = 24;
+
+/// A run that was recorded.
+pub struct Recording {
+    /// What was done to the disk.
+    pub operations: Vec<Operation>,
+    /// What was shown and acknowledged.
+    pub ledger: Ledger,
+    /// How often the process was killed.
+    pub kills: u64,
+    /// How often it was stopped in good order.
+    pub stops: u64,
+}
+
+/// A command and what it does to which keys.
+struct Command {
+    kind: Kind,
+    body: Bytes,
+    keys: Vec<(Bytes, Option<Bytes>)>,
+    /// What must be compacted once it is answered.
+    compacts: i64,
+}
+
+struct Workload<'d> {
+    random: ChaCha8Rng,
+    recorder: Recorder,
+    data_dir: &'d Path,
+    ledger: Ledger,
+    next_token: u64,
+    next_lease: i64,
+    leases: Vec<i64>,
+    life: u64,
+    kills: u64,
+    stops: u64,
+}
+
+/// Runs a member in an empty directory through so many steps and records what happens to the disk.
+///
+/// # Errors
+/// What the member did that it must not do, seen without any power loss.
+pub fn record(data_dir: &Path, seed: u64, steps: usize) -> Result<Recording, String> {
+    let mut workload = Workload {
+        random: ChaCha8Rng::seed_from_u64(seed),
+        recorder: Recorder::new(data_dir),
+        data_dir,
+        ledger: Ledger::default(),
+        next_token: 1,
+        next_lease: 1,
+        leases: Vec::new(),
+        life: 1,
+        kills: 0,
+        stops: 0,
+    };
+    let mut live = workload.begin()?;
+    for step in 1..=steps {
+        // Whatever is drawn, every recording has kills and stops in it.
+        let ending = if step % 40 == 0 { Some(step % 80 == 0) } else { None };
+        live = workload.step(live, ending)?;
+    }
+    live = workload.stop_and_start(live).or_else(|stopped| workload.again(None, stopped))?;
+    live.end();
+    let Workload { ledger, recorder, kills, stops, .. } = workload;
+    Ok(Recording { operations: recorder.into_operations(), ledger, kills, stops })
+}
+
+impl Workload<'_> {
+    fn below(&mut self, n: u64) -> u64 {
+        self.random.next_u64() % n
+    }
+
+    /// Starts a life; returns once it serves.
+    fn begin(&mut self) -> Result<Live, String> {
+        let wrong = |stopped| match stopped {
+            Stopped::Wrong(text) => text,
+            Stopped::Killed => "it was killed although nobody did".to_owned(),
+        };
+        let mut live = Live::start(&self.recorder, self.data_dir, self.life).map_err(wrong)?;
+        self.life += 1;
+        let token = self.token();
+        live.turn(vec![Input::Read { token }], &mut self.ledger).map_err(wrong)?;
+        let served = |live: &Live| live.answers.contains_key(&token);
+        live.until("a member alone leads", &mut self.ledger, served).map_err(wrong)?;
+        Ok(live)
+    }
+
+    /// One step, and another life if it ended this one. `ending`: in good order, or not.
+    fn step(&mut self, mut live: Live, ending: Option<bool>) -> Result<Live, String> {
+        let outcome = match ending {
+            Some(true) => return self.stop_and_start(live).or_else(|stopped| self.again(None, stopped)),
+            Some(false) => {
+                let within = 1 + self.below(KILL_WITHIN);
+                self.recorder.kill_after(Some(within));
+                // Something that needs the disk, again and again, until it is gone.
+                (0..KILL_WITHIN).try_for_each(|_| self.burst(&mut live))
+            }
+            None => self.draw(&mut live),
+        };
+        match outcome {
+            Ok(()) => Ok(live),
+            Err(stopped) => self.again(Some(live), stopped),
+        }
+    }
+
+    /// After a kill: another life over what the killed one left.
+    fn again(&mut self, live: Option<Live>, stopped: Stopped) -> Result<Live, String> {
+        if let Stopped::Wrong(text) = stopped {
+            return Err(text);
+        }
+        live.into_iter().for_each(Live::end);
+        self.kills += 1;
+        self.recorder.kill_after(None);
+        self.begin()
+    }
+
+    fn stop_and_start(&mut self, mut live: Live) -> Result<Live, Stopped> {
+        live.turn(vec![Input::Stop], &mut self.ledger)?;
+        live.until("a member that was asked to stop stops", &mut self.ledger, Live::is_stopped)?;
+        live.end();
+        self.stops += 1;
+        Ok(self.begin()?)
+    }
+
+    fn draw(&mut self, live: &mut Live) -> Result<(), Stopped> {
+        match self.below(20) {
+            0..11 => self.burst(live),
+            11 | 12 => self.compact(live),
+            13 | 14 => {
+                let grant = self.grant();
+                self.ask(live, vec![grant])
+            }
+            15 => self.end_lease(live),
+            16 => live.turn(vec![Input::Defragment], &mut self.ledger),
+            _ => {
+                // Time passes: the log is sealed, spare files are zeroed, leases run out.
+                let turns = 5 + self.below(300);
+                (0..turns).try_for_each(|_| live.turn(Vec::new(), &mut self.ledger))
+            }
+        }
+    }
+
+    /// Several commands at once.
+    fn burst(&mut self, live: &mut Live) -> Result<(), Stopped> {
+        let count = 1 + self.below(BURST_MAX);
+        let commands = (0..count).map(|_| self.write()).collect();
+        self.ask(live, commands)
+    }
+
+    /// Sends commands, waits for all answers and holds them against what the member shows.
+    fn ask(&mut self, live: &mut Live, commands: Vec<Command>) -> Result<(), Stopped> {
+        let asked_at = self.recorder.position();
+        let mut asked = Vec::new();
+        let mut inputs = Vec::new();
+        for command in commands {
+            let token = self.token();
+            inputs.push(Input::Propose(Proposal { token, kind: command.kind, body: command.body.clone() }));
+            asked.push((token, command));
+        }
+        live.turn(inputs, &mut self.ledger)?;
+        for (token, command) in asked {
+            live.until("a command is answered", &mut self.ledger, |live| live.answers.contains_key(&token))?;
+            let Some((answered_at, answer)) = live.answers.remove(&token) else { continue };
+            let revision = match &answer {
+                Answer::Applied(Ok(reply)) => {
+                    let response = store::resolve(reply, live.opened.values.as_ref());
+                    revision_of(&response.map_err(|damaged| damaged.to_string())?)
+                }
+                // The lease of a put may have run out, or that of a revocation.
+                Answer::Applied(Err(api::Error::LeaseNotFound)) => continue,
+                other => return Err(Stopped::Wrong(format!("{:?} was answered {other:?}", command.kind))),
+            };
+            let term = live.opened.status.term();
+            let promise = Promise { revision, compacted: command.compacts, term };
+            self.ledger.acknowledge(asked_at, answered_at, promise);
+            // One command of a burst may overwrite what another wrote, but not at its revision.
+            self.ledger.check_write(revision, &command.keys)?;
+        }
+        Ok(())
+    }
+
+    fn token(&mut self) -> u64 {
+        self.next_token += 1;
+        self.next_token
+    }
+
+    fn key(&mut self) -> Bytes {
+        format!("key{:02}", self.below(KEYS)).into()
+    }
+
+    /// A value that nothing else has.
+    fn value(&mut self) -> Bytes {
+        let length = match self.below(40) {
+            0 => HUGE_VALUE_BYTES,
+            1..4 => LARGE_VALUE_BYTES,
+            _ => self.below(VALUE_BYTES),
+        };
+        let mut value = format!("{}:", self.next_token).into_bytes();
+        let mut rest = vec![0; length as usize];
+        self.random.fill_bytes(&mut rest);
+        value.extend(rest);
+        value.into()
+    }
+
+    fn write(&mut self) -> Command {
+        match self.below(10) {
+            0..6 => self.put(),
+            6 | 7 => self.txn(),
+            _ => self.delete(),
+        }
+    }
+
+    fn put(&mut self) -> Command {
+        let (key, value) = (self.key(), self.value());
+        let lease = if self.below(4) == 0 { self.leases.last().copied().unwrap_or(0) } else { 0 };
+        let put = pb::PutRequest { key: key.clone(), value: value.clone(), lease, ..Default::default() };
+        Command { kind: Kind::Put, body: encoded(&put), keys: vec![(key, Some(value))], compacts: 0 }
+    }
+
+    fn delete(&mut self) -> Command {
+        let key = self.key();
+        let delete = pb::DeleteRangeRequest { key: key.clone(), ..Default::default() };
+        Command { kind: Kind::DeleteRange, body: encoded(&delete), keys: vec![(key, None)], compacts: 0 }
+    }
+
+    /// Puts to several keys and a deletion, all at one revision.
+    fn txn(&mut self) -> Command {
+        let mut keys: Vec<(Bytes, Option<Bytes>)> = Vec::new();
+        for _ in 0..2 + self.below(3) {
+            let key = self.key();
+            if keys.iter().all(|(other, _)| *other != key) {
+                let value = self.value();
+                keys.push((key, (self.below(4) > 0).then_some(value)));
+            }
+        }
+        let success = keys.iter().map(|(key, value)| pb::RequestOp { request: Some(operation(key, value)) });
+        let txn = pb::TxnRequest { success: success.collect(), ..Default::default() };
+        Command { kind: Kind::Txn, body: encoded(&txn), keys, compacts: 0 }
+    }
+
+    fn compact(&mut self, live: &mut Live) -> Result<(), Stopped> {
+        let newest = live.opened.reader.current_revision();
+        let lowest = live.opened.reader.compacted().max(0) + 1;
+        if newest < lowest {
+            return self.burst(live);
+        }
+        let revision = (newest - self.below(6) as i64).max(lowest);
+        let body = encoded(&pb::CompactionRequest { revision, physical: self.below(2) == 0 });
+        let compaction = Command { kind: Kind::Compaction, body, keys: Vec::new(), compacts: revision };
+        self.ask(live, vec![compaction])
+    }
+
+    fn grant(&mut self) -> Command {
+        let id = self.next_lease;
+        self.next_lease += 1;
+        self.leases.push(id);
+        let grant = pb::LeaseGrantRequest { ttl: LEASE_S, id };
+        Command { kind: Kind::LeaseGrant, body: encoded(&grant), keys: Vec::new(), compacts: 0 }
+    }
+
+    /// A revocation, or a renewal.
+    fn end_lease(&mut self, live: &mut Live) -> Result<(), Stopped> {
+        let Some(lease) = self.leases.last().copied() else { return Ok(()) };
+        if self.below(2) == 0 {
+            let token = self.token();
+            return live.turn(vec![Input::Lease { token, lease, renew: true }], &mut self.ledger);
+        }
+        self.leases.pop();
+        let body = encoded(&pb::LeaseRevokeRequest { id: lease });
+        self.ask(live, vec![Command { kind: Kind::LeaseRevoke, body, keys: Vec::new(), compacts: 0 }])
+    }
+}
+
+fn encoded(message: &impl Message) -> Bytes {
+    message.encode_to_vec().into()
+}
+
+fn operation(key: &Bytes, value: &Option<Bytes>) -> pb::request_op::Request {
+    let key = key.clone();
+    match value {
+        Some(value) => pb::request_op::Request::RequestPut(pb::PutRequest {
+            key,
+            value: value.clone(),
+            ..Default::default()
+        }),
+        None => {
+            pb::request_op::Request::RequestDeleteRange(pb::DeleteRangeRequest { key, ..Default::default() })
+        }
+    }
+}
+
+fn revision_of(response: &Response) -> i64 {
+    let header = match response {
+        Response::Put(response) => &response.header,
+        Response::DeleteRange(response) => &response.header,
+        Response::Txn(response) => &response.header,
+        Response::Compaction(response) => &response.header,
+        Response::LeaseGrant(response) => &response.header,
+        Response::LeaseRevoke(response) => &response.header,
+        Response::LeaseCheckpoint(response) => &response.header,
+        Response::Alarm(response) => &response.header,
+        Response::Done => &None,
+    };
+    header.as_ref().map_or(0, |header| header.revision)
+}
+
+impl Recording {
+    /// How often each thing happened that a recording is made for.
+    fn met(&self) -> [(&'static str, usize); 11] {
+        let named = |path: &Path, suffix: &str| path.extension().is_some_and(|found| found == suffix);
+        let count = |is: &dyn Fn(&Operation) -> bool| self.operations.iter().filter(|one| is(one)).count();
+        let renamed_to =
+            |suffix: &str| count(&|one| matches!(one, Operation::Rename(_, to) if named(to, suffix)));
+        let created =
+            |suffix: &str| count(&|one| matches!(one, Operation::Create(_, path) if named(path, suffix)));
+        let recycled = |one: &Operation| matches!(one, Operation::Rename(from, to) if named(from, "seg") && named(to, "new"));
+        let long =
+            |one: &Operation| matches!(one, Operation::Allocate(_, length) if *length > crate::SEGMENT_BYTES);
+        [
+            ("segments made", renamed_to("seg")),
+            ("segments recycled", count(&recycled)),
+            ("segments lengthened for one record", count(&long)),
+            ("base checkpoints", created("base")),
+            ("delta checkpoints", created("delta")),
+            ("manifests", count(&|one| matches!(one, Operation::Rename(_, to) if to.ends_with("MANIFEST")))),
+            ("files of relocated values", renamed_to("dat")),
+            ("spare files zeroed", count(&|one| matches!(one, Operation::Zero(..)))),
+            ("files removed", count(&|one| matches!(one, Operation::Remove(_)))),
+            ("kills", self.kills as usize),
+            ("stops", self.stops as usize),
+        ]
+    }
+
+    /// What did not happen, and should have.
+    pub fn unmet(&self) -> Vec<&'static str> {
+        self.met().into_iter().filter(|(_, count)| *count == 0).map(|(what, _)| what).collect()
+    }
+}
+
+impl fmt::Display for Recording {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Recording { operations, ledger, .. } = self;
+        let (answers, revisions) = (ledger.acknowledgements(), ledger.revisions());
+        write!(f, "{} operations, {answers} acknowledgements, {revisions} revisions", operations.len())?;
+        self.met().into_iter().try_for_each(|(what, count)| write!(f, ", {what} {count}"))
+    }
+}

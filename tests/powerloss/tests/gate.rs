@@ -1,0 +1,39 @@
+//! The short form: one recording, cut everywhere; and the mistakes that must be noticed.
+
+use std::sync::LazyLock;
+
+use powerloss::{Mistake, Plan, Recording, cut_everywhere, record};
+
+const SEED: u64 = 1;
+const STEPS: usize = 240;
+
+/// The same for both tests: what is noticed in it is the mistake.
+static RECORDING: LazyLock<Recording> = LazyLock::new(|| {
+    let directory = tempfile::tempdir().expect("a directory to record in");
+    record(directory.path(), SEED, STEPS).expect("a member without power loss does nothing wrong")
+});
+
+fn plan(mistake: Option<Mistake>) -> Plan {
+    Plan { seed: SEED, chances: 2, go_on_every: 8, threads: 2, mistake }
+}
+
+#[test]
+fn every_cut_point_recovers() {
+    let recording = &*RECORDING;
+    let unmet = recording.unmet();
+    assert!(unmet.is_empty(), "the recording must have all of it, and lacks {unmet:?}: {recording}");
+    let figures = cut_everywhere(recording, plan(None)).unwrap_or_else(|failure| panic!("{failure}"));
+    println!("{recording}; {figures}");
+    assert!(figures.hashes * 2 > figures.recoveries(), "too few states could be compared: {figures}");
+    assert!(figures.histories * 2 > figures.recoveries(), "too little history was read: {figures}");
+}
+
+#[test]
+fn every_mistake_is_noticed() {
+    for mistake in Mistake::ALL {
+        match cut_everywhere(&RECORDING, plan(Some(mistake))) {
+            Ok(figures) => panic!("nobody noticed {mistake:?}: {figures}"),
+            Err(failure) => println!("{mistake:?} is noticed: {failure}\n"),
+        }
+    }
+}
