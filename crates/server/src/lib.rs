@@ -8,6 +8,7 @@ mod compactor;
 pub mod config;
 mod describe;
 mod driver;
+mod grpc;
 pub mod http;
 pub mod listen;
 pub mod logging;

@@ -15,6 +15,7 @@ use crate::compactor;
 use crate::config::{Config, Note, Parsed, Url};
 use crate::describe::{self, texts};
 use crate::driver::{Clock, Decider, Desks, Mailbox};
+use crate::grpc::Settings;
 use crate::http;
 use crate::listen::{self, Listener};
 use crate::metrics::Metrics;
@@ -22,7 +23,7 @@ use crate::node::Node;
 use crate::observed::Observed;
 use crate::peers::{Arrivals, Membership, PeerEdge};
 use crate::rpc::Dispatch;
-use crate::serve::{self, ClientPort, Settings};
+use crate::serve::{self, ClientPort};
 use crate::snapshots::Arriving;
 use crate::workers::Workers;
 
@@ -237,13 +238,15 @@ fn open_ports(
     ready: &watch::Receiver<bool>,
     stop: &CancellationToken,
 ) -> Result<Vec<tokio::task::JoinHandle<()>>, Failed> {
+    let grpc = Dispatch::new(node.clone());
     let settings = Settings {
         max_concurrent_streams: config.limits.max_concurrent_streams,
+        max_message_bytes: grpc.max_message_bytes(),
         keepalive: config.grpc_keepalive.clone(),
     };
     let endpoints = Observed::endpoints(node, peers);
     let http = http::guard(http::client_router(endpoints.clone()), config.access.clone());
-    let port = ClientPort { grpc: Dispatch::new(node.clone()), http };
+    let port = ClientPort { grpc, http };
     let mut tasks = Vec::new();
     for listener in bind("listen-client-urls", &config.urls.listen_client, config)? {
         let serving = serve::clients(listener, port.clone(), settings.clone(), workers.clone(), stop.clone());
@@ -251,7 +254,7 @@ fn open_ports(
     }
     for listener in bind("listen-peer-urls", &config.urls.listen_peer, config)? {
         let http = http::peer_router(endpoints.clone());
-        let serving = serve::peers(listener, peers.clone(), http, settings.clone(), stop.clone());
+        let serving = serve::peers(listener, peers.clone(), http, stop.clone());
         tasks.push(tokio::spawn(serving));
     }
     let http_only = [
@@ -260,7 +263,7 @@ fn open_ports(
     ];
     for (flag, urls, router) in http_only {
         for listener in bind(flag, urls, config)? {
-            tasks.push(tokio::spawn(serve::http(listener, router.clone(), settings.clone(), stop.clone())));
+            tasks.push(tokio::spawn(serve::http(listener, router.clone(), stop.clone())));
         }
     }
     Ok(tasks)

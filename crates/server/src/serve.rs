@@ -1,66 +1,29 @@
-//! Connections: gRPC and HTTP/1 on the client port, peer streams and HTTP/1 on the peer port.
+//! Connections: gRPC and HTTP on the client port, peer streams and HTTP/1 on the peer port.
 
-use std::convert::Infallible;
 use std::future::Future;
 use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
 
-use http::{Request, header};
-use hyper::body::Incoming;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
+use hyper_util::rt::TokioIo;
+use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio_util::sync::CancellationToken;
-use tonic::body::Body;
-use tower::Service;
 use transport::{PREFACE, Peers};
 
-use crate::config::Keepalive;
+use crate::grpc::{self, Settings};
 use crate::listen::{Listener, SocketPath};
 use crate::rpc::Dispatch;
 use crate::workers::Workers;
 
-/// Received bytes that may wait in one HTTP/2 stream, and in one connection: enough that a large request flows without
-/// waiting for the window, small enough that a thousand connections cannot fill the memory.
-const STREAM_WINDOW_BYTES: u32 = 1 << 20;
-const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
-
 /// The rest after a failed accept, which would only fail again at once.
 const ACCEPT_PAUSE: std::time::Duration = std::time::Duration::from_millis(100);
 
-/// How client connections behave.
-#[derive(Clone)]
-pub(crate) struct Settings {
-    pub(crate) max_concurrent_streams: u32,
-    pub(crate) keepalive: Keepalive,
-}
-
-/// Both protocols of the client port behind one service: what says it is gRPC goes there, all else is HTTP.
+/// Both protocols of the client port: gRPC, and HTTP for all else.
 #[derive(Clone)]
 pub(crate) struct ClientPort {
     pub(crate) grpc: Dispatch,
     pub(crate) http: axum::Router,
-}
-
-impl hyper::service::Service<Request<Incoming>> for ClientPort {
-    type Response = http::Response<Body>;
-    type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
-
-    fn call(&self, request: Request<Incoming>) -> Self::Future {
-        if is_grpc(&request) {
-            return self.grpc.clone().call(request);
-        }
-        let mut http = self.http.clone();
-        Box::pin(async move { Ok(http.call(request).await?.map(Body::new)) })
-    }
-}
-
-fn is_grpc<B>(request: &Request<B>) -> bool {
-    let content_type = request.headers().get(header::CONTENT_TYPE).map(http::HeaderValue::as_bytes);
-    content_type.is_some_and(|value| value.starts_with(b"application/grpc"))
 }
 
 /// Accepts client connections until `stop`.
@@ -76,7 +39,8 @@ pub(crate) async fn clients(
         let moved = stream.leave_runtime();
         workers.spawn(async move {
             match moved.and_then(Connection::join_runtime) {
-                Ok(stream) => serve(stream, port, &settings, stop).await,
+                Ok(Connection::Tcp(stream)) => serve_client(stream, port, &settings, stop).await,
+                Ok(Connection::Unix(stream)) => serve_client(stream, port, &settings, stop).await,
                 Err(error) => tracing::warn!(%error, "cannot hand a connection to its worker"),
             }
         });
@@ -85,42 +49,43 @@ pub(crate) async fn clients(
     .await;
 }
 
+/// Serves one client, in the protocol it begins with.
+async fn serve_client<I>(stream: I, port: ClientPort, settings: &Settings, stop: CancellationToken)
+where
+    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    match stop.run_until_cancelled(grpc::speaks_http2(stream)).await {
+        Some(Ok((true, stream))) => grpc::serve(stream, port.grpc, port.http, settings, stop).await,
+        Some(Ok((false, stream))) => {
+            serve_http(stream, port.http, stop).await;
+        }
+        // A connection that breaks is its client's business.
+        Some(Err(_)) | None => {}
+    }
+}
+
 /// Accepts connections of peers: their streams go to the transport, anything else is HTTP.
 pub(crate) async fn peers(
     listener: Listener,
     peers: Arc<Peers>,
     http: axum::Router,
-    settings: Settings,
     stop: CancellationToken,
 ) {
     accept(listener, stop, move |stream, stop| {
-        let (peers, http, settings) = (peers.clone(), http.clone(), settings.clone());
+        let (peers, http) = (peers.clone(), http.clone());
         async move {
             match stream {
                 Connection::Tcp(stream) if speaks_preface(&stream).await => hand_over(&peers, stream),
-                other => {
-                    let service = hyper_util::service::TowerToHyperService::new(http);
-                    serve(other, service, &settings, stop).await;
-                }
+                other => serve(other, http, stop).await,
             }
         }
     })
     .await;
 }
 
-/// Serves HTTP alone, for metrics and health.
-pub(crate) async fn http(
-    listener: Listener,
-    router: axum::Router,
-    settings: Settings,
-    stop: CancellationToken,
-) {
-    accept(listener, stop, move |stream, stop| {
-        let (service, settings) =
-            (hyper_util::service::TowerToHyperService::new(router.clone()), settings.clone());
-        async move { serve(stream, service, &settings, stop).await }
-    })
-    .await;
+/// Serves HTTP/1 alone, for metrics and health.
+pub(crate) async fn http(listener: Listener, router: axum::Router, stop: CancellationToken) {
+    accept(listener, stop, move |stream, stop| serve(stream, router.clone(), stop)).await;
 }
 
 /// A connection, of either kind.
@@ -206,35 +171,20 @@ where
     }
 }
 
-async fn serve<S, B>(connection: Connection, service: S, settings: &Settings, stop: CancellationToken)
-where
-    S: hyper::service::Service<Request<Incoming>, Response = http::Response<B>, Error = Infallible>
-        + Send
-        + 'static,
-    S::Future: Send + 'static,
-    B: http_body::Body + Send + 'static,
-    B::Data: Send,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
+async fn serve(connection: Connection, http: axum::Router, stop: CancellationToken) {
     match connection {
-        Connection::Tcp(stream) => serve_stream(stream, service, settings, stop).await,
-        Connection::Unix(stream) => serve_stream(stream, service, settings, stop).await,
+        Connection::Tcp(stream) => serve_http(stream, http, stop).await,
+        Connection::Unix(stream) => serve_http(stream, http, stop).await,
     }
 }
 
-async fn serve_stream<I, S, B>(stream: I, service: S, settings: &Settings, stop: CancellationToken)
+async fn serve_http<I>(stream: I, http: axum::Router, stop: CancellationToken)
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    S: hyper::service::Service<Request<Incoming>, Response = http::Response<B>, Error = Infallible>
-        + Send
-        + 'static,
-    S::Future: Send + 'static,
-    B: http_body::Body + Send + 'static,
-    B::Data: Send,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let builder = http_builder(settings);
-    let connection = builder.serve_connection(TokioIo::new(stream), service);
+    let service = TowerToHyperService::new(http);
+    let connection =
+        hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
     tokio::select! {
         // A connection that breaks is its client's business.
@@ -244,20 +194,6 @@ where
             let _ = connection.await;
         }
     }
-}
-
-fn http_builder(settings: &Settings) -> auto::Builder<TokioExecutor> {
-    let mut builder = auto::Builder::new(TokioExecutor::new());
-    let Keepalive { interval, timeout, .. } = settings.keepalive;
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .initial_stream_window_size(STREAM_WINDOW_BYTES)
-        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
-        .max_concurrent_streams(settings.max_concurrent_streams)
-        .keep_alive_interval((!interval.is_zero()).then_some(interval))
-        .keep_alive_timeout(timeout);
-    builder
 }
 
 /// Whether the connection begins like a peer stream. The first byte decides: no other protocol begins with it.

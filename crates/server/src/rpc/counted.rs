@@ -1,6 +1,5 @@
 //! Counting calls: metrics of each method, and a warning for calls that took long.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -36,20 +35,10 @@ pub(super) struct Counted(Arc<Counters>);
 
 struct Counters {
     path: &'static str,
+    is_stream: bool,
     grpc: GrpcMethod,
     durations: Option<Outcomes>,
     slow: Duration,
-}
-
-/// The counters of all methods, resolved once.
-pub(super) fn table(metrics: &Metrics, slow: Duration) -> BTreeMap<&'static str, Counted> {
-    let counted = |path: &'static str| {
-        let kind = TIMED.iter().find(|(timed, _)| *timed == path);
-        let durations = kind.map(|(_, kind)| metrics.events.requests(kind));
-        let grpc = metrics.grpc.method(path);
-        (path, Counted(Arc::new(Counters { path, grpc, durations, slow })))
-    };
-    methods::ALL.into_iter().chain(health::ALL).map(counted).collect()
 }
 
 /// A call under way; it is counted as ended when this is dropped, as canceled unless somebody said otherwise.
@@ -61,14 +50,22 @@ pub(super) struct Underway {
 }
 
 impl Counted {
-    /// The method's path.
-    pub(super) fn path(&self) -> &'static str {
-        self.0.path
+    /// The counters of a method, resolved once. From then on they are shown, with zeros.
+    pub(super) fn new(path: &'static str, metrics: &Metrics, slow: Duration) -> Counted {
+        let kind = TIMED.iter().find(|(timed, _)| *timed == path);
+        let durations = kind.map(|(_, kind)| metrics.events.requests(kind));
+        let grpc = metrics.grpc.method(path);
+        Counted(Arc::new(Counters { path, is_stream: STREAMS.contains(&path), grpc, durations, slow }))
     }
 
     /// Whether either side streams.
     pub(super) fn is_stream(&self) -> bool {
-        STREAMS.contains(&self.0.path)
+        self.0.is_stream
+    }
+
+    /// A message came.
+    pub(super) fn received(&self) {
+        self.0.grpc.received();
     }
 
     /// A call begins.
@@ -80,11 +77,6 @@ impl Counted {
 }
 
 impl Underway {
-    /// A message came.
-    pub(super) fn received(&self) {
-        self.counted.0.grpc.received();
-    }
-
     /// A message went.
     pub(super) fn sent(&self) {
         self.counted.0.grpc.sent();

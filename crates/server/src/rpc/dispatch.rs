@@ -2,93 +2,105 @@
 //!
 //! A path that is not in the table is answered `Unimplemented`, in the words of grpc-go.
 
-use std::collections::BTreeMap;
-use std::convert::Infallible;
+use std::collections::HashMap;
 use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use api::{Code, methods};
 use bytes::Bytes;
-use http::{Request, Response};
-use tonic::Status;
-use tonic::body::Body;
-use tonic::server::Grpc;
+use http::request;
 
-use super::counted::{self, Counted};
-use super::limit::Limited;
-use super::raw::{Encoded, Raw};
+use super::counted::Counted;
 use super::stream::{Requests, Responses};
-use super::{Call, Failure, cluster, health, kv, lease, maintenance, watch};
+use super::{Call, Encoded, Failure, client_version, cluster, health, kv, lease, maintenance, watch};
+use crate::grpc::{self, Gone, Reply, Service, Serving};
 use crate::node::Node;
 
 /// Bytes a message may have beyond the request limit: the envelope of a request that is just small enough.
 const MESSAGE_OVERHEAD_BYTES: usize = 512 * 1024;
 
-type HttpResponse = Response<Body>;
-
-/// The gRPC side of the client port, as a tower service.
+/// The gRPC side of the client port.
 #[derive(Clone)]
 pub(crate) struct Dispatch {
     node: Arc<Node>,
-    counted: Arc<BTreeMap<&'static str, Counted>>,
+    methods: Arc<HashMap<&'static str, Method>>,
+}
+
+/// A method that is served.
+struct Method {
+    counted: Counted,
+    serve: fn(Exchange) -> Serving,
+}
+
+/// All a method's future begins with.
+struct Exchange {
+    node: Arc<Node>,
+    counted: Counted,
+    call: Call,
+    requests: grpc::Requests,
+    reply: Reply,
 }
 
 impl Dispatch {
     /// Serves the methods over `node`.
     pub(crate) fn new(node: Arc<Node>) -> Dispatch {
-        let counted = Arc::new(counted::table(&node.metrics, node.limits.slow_request));
-        Dispatch { node, counted }
+        let method = |path: &'static str| {
+            // Those that are not served are counted too, as zeros.
+            let counted = Counted::new(path, &node.metrics, node.limits.slow_request);
+            Some((path, Method { counted, serve: server(path)? }))
+        };
+        let methods = methods::ALL.into_iter().chain(health::ALL).filter_map(method).collect();
+        Dispatch { methods: Arc::new(methods), node }
+    }
+
+    /// Bytes a message of a client may have.
+    pub(crate) fn max_message_bytes(&self) -> usize {
+        self.node.limits.max_request_bytes.saturating_add(MESSAGE_OVERHEAD_BYTES)
+    }
+
+    /// Finds the method; refuses a call that asked for a leader while there is none. All are counted by the client's
+    /// version.
+    fn admit(&self, head: &request::Parts) -> Result<(&Method, Call), Failure> {
+        let path = head.uri.path();
+        let method = self.methods.get(path).ok_or_else(|| unknown(path))?;
+        let version = client_version(&head.headers)?;
+        self.node.metrics.events.client_request(method.counted.is_stream(), version);
+        let call = Call::from_headers(&head.headers);
+        if call.require_leader && !self.node.has_leader() {
+            return Err(api::Error::NoLeader.into());
+        }
+        Ok((method, call))
     }
 }
 
-impl<B> tower::Service<Request<B>> for Dispatch
-where
-    B: http_body::Body<Data = Bytes> + Send + 'static,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
-{
-    type Response = HttpResponse;
-    type Error = Infallible;
-    type Future = Serving;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<B>) -> Self::Future {
-        let Some(counted) = self.counted.get(request.uri().path()).cloned() else {
-            let answer = unknown(request.uri().path());
-            return Box::pin(std::future::ready(Ok(answer)));
-        };
-        let call = Call::from_headers(request.headers());
-        match call.and_then(|call| admit(&self.node, &counted, call)) {
-            Ok(call) => serve(self.node.clone(), counted, call, request),
-            Err(failure) => Box::pin(std::future::ready(Ok(Status::from(failure).into_http()))),
+impl Service for Dispatch {
+    fn call(&self, head: &request::Parts, requests: grpc::Requests, reply: Reply) -> Serving {
+        match self.admit(head) {
+            Ok((method, call)) => {
+                let (node, counted) = (self.node.clone(), method.counted.clone());
+                (method.serve)(Exchange { node, counted, call, requests, reply })
+            }
+            Err(failure) => {
+                reply.finish(Err(&failure));
+                Box::pin(std::future::ready(()))
+            }
         }
     }
 }
 
-type Serving = Pin<Box<dyn Future<Output = Result<HttpResponse, Infallible>> + Send>>;
-
-/// Begins a call. Each method's future is boxed by itself: a put must not carry the size of a watch.
-fn serve<B>(node: Arc<Node>, counted: Counted, call: Call, request: Request<B>) -> Serving
-where
-    B: http_body::Body<Data = Bytes> + Send + 'static,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
-{
+/// What serves a method. Each method's future is boxed by itself: a put must not carry the size of a watch.
+fn server(path: &str) -> Option<fn(Exchange) -> Serving> {
     macro_rules! unary {
         ($handler:path) => {
-            Box::pin(unary(node, counted, request, |node, body| async move { $handler(&node, body).await }))
+            |exchange| Box::pin(unary(exchange, |node, body| async move { $handler(&node, body).await }))
         };
     }
     macro_rules! streaming {
-        ($handler:path) => {{
-            let handler = move |node, requests| $handler(node, call, requests);
-            Box::pin(streaming(node, counted, request, handler))
-        }};
+        ($handler:path) => {
+            |exchange| Box::pin(streaming(exchange, $handler))
+        };
     }
-    match counted.path() {
+    Some(match path {
         methods::KV_PUT => unary!(kv::put),
         methods::KV_RANGE => unary!(kv::range),
         methods::KV_TXN => unary!(kv::txn),
@@ -111,18 +123,12 @@ where
         health::CHECK => unary!(health::check),
         health::LIST => unary!(health::list),
         health::WATCH => streaming!(health::watch),
-        path => Box::pin(std::future::ready(Ok(unknown(path)))),
-    }
+        _ => return None,
+    })
 }
 
-/// Refuses a call that asked for a leader while there is none; all are counted by the client's version.
-fn admit(node: &Node, counted: &Counted, call: Call) -> Result<Call, Failure> {
-    node.metrics.events.client_request(counted.is_stream(), &call.client_version);
-    if call.require_leader && !node.has_leader() { Err(api::Error::NoLeader.into()) } else { Ok(call) }
-}
-
-/// Refuses what is not in the table: a path of another form, a service or a method nobody knows.
-fn unknown(path: &str) -> HttpResponse {
+/// Why a path is not served: it has another form, or a service or a method nobody knows.
+fn unknown(path: &str) -> Failure {
     let known = |service: &str| {
         let prefix = format!("/{service}/");
         methods::ALL.iter().chain(&health::ALL).any(|method| method.starts_with(&prefix))
@@ -132,65 +138,56 @@ fn unknown(path: &str) -> HttpResponse {
         Some((service, _)) if !known(service) => format!("unknown service {service}"),
         Some((service, method)) => format!("unknown method {method} for service {service}"),
     };
-    Status::from(Failure::new(Code::Unimplemented, message)).into_http()
+    Failure::new(Code::Unimplemented, message)
 }
 
-/// The body of a request, its messages limited in size.
-fn limited<B>(node: &Node, request: Request<B>) -> Request<Limited<Pin<Box<B>>>> {
-    let largest = node.limits.max_request_bytes.saturating_add(MESSAGE_OVERHEAD_BYTES);
-    request.map(|body| Limited::new(Box::pin(body), largest))
-}
-
-/// The protocol, without a limit of its own.
-fn grpc() -> Grpc<Raw> {
-    Grpc::new(Raw).max_decoding_message_size(usize::MAX)
-}
-
-async fn unary<B, F, H>(
-    node: Arc<Node>,
-    counted: Counted,
-    request: Request<B>,
-    handler: H,
-) -> Result<HttpResponse, Infallible>
+/// One message, one answer.
+async fn unary<F, H>(exchange: Exchange, handler: H)
 where
-    B: http_body::Body<Data = Bytes> + Send + 'static,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
-    H: Fn(Arc<Node>, Bytes) -> F + Clone + Send + Sync + 'static,
-    F: Future<Output = Result<Encoded, Failure>> + Send + 'static,
+    H: FnOnce(Arc<Node>, Bytes) -> F,
+    F: Future<Output = Result<Encoded, Failure>>,
 {
-    let request = limited(&node, request);
-    let mut grpc = grpc();
-    let service = tower::service_fn(move |request: tonic::Request<Bytes>| {
-        let mut underway = counted.begin();
-        underway.received();
-        let answer = handler(node.clone(), request.into_inner());
-        async move {
-            let answer = answer.await;
-            underway.ended(answer.as_ref().map(|_| underway.sent()));
-            Ok::<_, Status>(tonic::Response::new(answer?))
+    let Exchange { node, counted, mut requests, mut reply, .. } = exchange;
+    let body = match requests.only().await {
+        Ok(body) => body,
+        Err(failure) => return reply.finish(Err(&failure)),
+    };
+    let mut underway = counted.begin();
+    counted.received();
+    let Ok(answer) = reply.unless_gone(handler(node, body)).await else { return };
+    underway.ended(answer.as_ref().map(|_| underway.sent()));
+    match answer {
+        Ok(message) => reply.answer(message),
+        Err(failure) => reply.finish(Err(&failure)),
+    }
+}
+
+/// A stream of answers to one message or many.
+async fn streaming<F, H>(exchange: Exchange, handler: H)
+where
+    H: FnOnce(Arc<Node>, Call, Requests) -> F,
+    F: Future<Output = Result<Responses, Failure>>,
+{
+    let Exchange { node, counted, call, requests, mut reply } = exchange;
+    let mut underway = counted.begin();
+    let requests = Requests::new(requests, counted);
+    let sent = async {
+        let mut responses = match reply.unless_gone(handler(node, call, requests)).await? {
+            Ok(responses) => responses,
+            Err(failure) => return Ok(Err(failure)),
+        };
+        reply.begin()?;
+        while let Some(message) = reply.unless_gone(responses.next()).await? {
+            match message {
+                Ok(message) => reply.send(message).await?,
+                Err(failure) => return Ok(Err(failure)),
+            }
+            underway.sent();
         }
-    });
-    Ok(grpc.unary(service, request).await)
-}
-
-async fn streaming<B, F, H>(
-    node: Arc<Node>,
-    counted: Counted,
-    request: Request<B>,
-    handler: H,
-) -> Result<HttpResponse, Infallible>
-where
-    B: http_body::Body<Data = Bytes> + Send + 'static,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
-    H: FnOnce(Arc<Node>, Requests) -> F + Clone + Send + Sync + 'static,
-    F: Future<Output = Result<Responses, Failure>> + Send + 'static,
-{
-    let request = limited(&node, request);
-    let mut grpc = grpc();
-    let service = tower::service_fn(move |request: tonic::Request<tonic::Streaming<Bytes>>| {
-        let underway = counted.begin();
-        let answer = (handler.clone())(node.clone(), Requests::new(request.into_inner()));
-        async move { Ok::<_, Status>(tonic::Response::new(answer.await?.counted_by(underway))) }
-    });
-    Ok(grpc.streaming(service, request).await)
+        Ok(Ok(()))
+    };
+    let sent: Result<Result<(), Failure>, Gone> = sent.await;
+    let Ok(ended) = sent else { return };
+    underway.ended(ended.as_ref().copied());
+    reply.finish(ended.as_ref().copied());
 }

@@ -1,63 +1,60 @@
-//! The gRPC services: bytes in, bytes out, over tonic.
+//! The gRPC services: bytes in, bytes out, over [`crate::grpc`].
 //!
-//! [`dispatch`] maps a path to a handler; [`raw`] is the codec that leaves messages encoded; the other modules hold
-//! one service each. A handler gets the shared [`crate::node::Node`], what the call's metadata said ([`Call`]) and the
-//! request's bytes. None of them knows HTTP/2 or tonic's body types, so the layer below can be exchanged.
+//! [`dispatch`] maps a path to a handler, [`counted`] counts, [`stream`] joins a streaming call to its handler's task;
+//! the other modules hold one service each. A handler gets the shared [`crate::node::Node`], what the call's metadata
+//! said ([`Call`]) and the request's bytes. None of them knows HTTP/2, so the layer below can be exchanged.
 
 mod cluster;
 mod counted;
 mod dispatch;
-mod failure;
 mod health;
 mod kv;
 mod lease;
-mod limit;
 mod maintenance;
-mod raw;
 mod stream;
 mod watch;
 
 pub(crate) use dispatch::Dispatch;
-pub(crate) use failure::Failure;
-pub(crate) use raw::Encoded;
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::HeaderMap;
+use http::header::HeaderName;
 
+pub(crate) use crate::grpc::{Encoded, Failure};
 use crate::node::Node;
 
 /// Metadata key by which a client asks to be refused while there is no leader.
-const HAS_LEADER: &str = "hasleader";
+const HAS_LEADER: HeaderName = HeaderName::from_static("hasleader");
 
 /// Metadata key of the client's API version, counted by the metrics.
-const CLIENT_VERSION: &str = "client-api-version";
+const CLIENT_VERSION: HeaderName = HeaderName::from_static("client-api-version");
+
+/// The version of a client that did not say.
+const UNKNOWN_VERSION: &str = "unknown";
 
 /// What a call's metadata said.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Call {
     /// Refuse, or end the stream, while there is no leader.
     pub(crate) require_leader: bool,
-    /// The client's API version, `unknown` when it did not say.
-    pub(crate) client_version: String,
 }
 
 impl Call {
     /// Reads the metadata.
-    ///
-    /// # Errors
-    /// A client version that is not text.
-    fn from_headers(headers: &HeaderMap) -> Result<Call, Failure> {
-        let require_leader = headers.get(HAS_LEADER).is_some_and(|value| value == "true");
-        let client_version = match headers.get(CLIENT_VERSION) {
-            None => "unknown".to_owned(),
-            Some(value) => {
-                value.to_str().map_err(|_| Failure::from(api::Error::InvalidClientApiVersion))?.to_owned()
-            }
-        };
-        Ok(Call { require_leader, client_version })
+    fn from_headers(headers: &HeaderMap) -> Call {
+        Call { require_leader: headers.get(HAS_LEADER).is_some_and(|value| value == "true") }
     }
+}
+
+/// The API version a client says it has.
+///
+/// # Errors
+/// One that is not text.
+fn client_version(headers: &HeaderMap) -> Result<&str, Failure> {
+    let Some(version) = headers.get(CLIENT_VERSION) else { return Ok(UNKNOWN_VERSION) };
+    version.to_str().map_err(|_| api::Error::InvalidClientApiVersion.into())
 }
 
 /// A stream that asked for a leader is ended when there was none at this many looks in a row; etcd's number.

@@ -3,26 +3,26 @@
 //! Responses go through a channel with room for a few messages only: a client that does not read stops its handler,
 //! not the server's memory.
 
-use std::pin::Pin;
-use std::task::{Context, Poll};
-
 use bytes::Bytes;
-use futures_core::Stream;
 use tokio::sync::mpsc;
-use tonic::Status;
 
-use super::counted::Underway;
+use super::counted::Counted;
 use super::{Encoded, Failure};
+use crate::grpc;
 
 /// Messages that may wait between a handler and its connection. Small: what waits here can no longer be coalesced.
 const RESPONSES_WAITING: usize = 4;
 
 /// The client's messages.
-pub(super) struct Requests(tonic::Streaming<Bytes>);
+pub(super) struct Requests {
+    inner: grpc::Requests,
+    counted: Counted,
+}
 
 impl Requests {
-    pub(super) fn new(inner: tonic::Streaming<Bytes>) -> Requests {
-        Requests(inner)
+    /// The messages of a call, each counted.
+    pub(super) fn new(inner: grpc::Requests, counted: Counted) -> Requests {
+        Requests { inner, counted }
     }
 
     /// The next message; `None` when the client has no more, though it may still listen.
@@ -30,15 +30,16 @@ impl Requests {
     /// # Errors
     /// When the client broke the protocol, or is gone.
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
-        Ok(self.0.message().await?)
+        let message = self.inner.next().await?;
+        if message.is_some() {
+            self.counted.received();
+        }
+        Ok(message)
     }
 }
 
 /// The server's messages, as the connection pulls them.
-pub(super) struct Responses {
-    messages: mpsc::Receiver<Result<Encoded, Failure>>,
-    underway: Option<Underway>,
-}
+pub(super) struct Responses(mpsc::Receiver<Result<Encoded, Failure>>);
 
 /// The handler's end of [`Responses`].
 #[derive(Clone)]
@@ -51,7 +52,7 @@ pub(super) struct Gone;
 /// A new response stream and its sink.
 pub(super) fn responses() -> (Sink, Responses) {
     let (sender, receiver) = mpsc::channel(RESPONSES_WAITING);
-    (Sink(sender), Responses { messages: receiver, underway: None })
+    (Sink(sender), Responses(receiver))
 }
 
 impl Sink {
@@ -73,27 +74,8 @@ impl Sink {
 }
 
 impl Responses {
-    /// Counts the messages and the end of this stream.
-    pub(super) fn counted_by(self, underway: Underway) -> Responses {
-        Responses { underway: Some(underway), ..self }
-    }
-
-    fn count(&mut self, next: Option<&Result<Encoded, Failure>>) {
-        let Some(underway) = &mut self.underway else { return };
-        match next {
-            Some(Ok(_)) => underway.sent(),
-            Some(Err(failure)) => underway.ended(Err(failure)),
-            None => underway.ended(Ok(())),
-        }
-    }
-}
-
-impl Stream for Responses {
-    type Item = Result<Encoded, Status>;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let next = std::task::ready!(self.messages.poll_recv(context));
-        self.count(next.as_ref());
-        Poll::Ready(next.map(|message| message.map_err(Status::from)))
+    /// The next message; `None` at the end.
+    pub(super) async fn next(&mut self) -> Option<Result<Encoded, Failure>> {
+        self.0.recv().await
     }
 }

@@ -35,16 +35,3 @@ impl From<api::Error> for Failure {
         Failure { code: error.code(), message: Cow::Borrowed(error.message()) }
     }
 }
-
-impl From<tonic::Status> for Failure {
-    fn from(status: tonic::Status) -> Failure {
-        let code = Code::from_number(status.code().into()).unwrap_or(Code::Unknown);
-        Failure::new(code, status.message().to_owned())
-    }
-}
-
-impl From<Failure> for tonic::Status {
-    fn from(failure: Failure) -> tonic::Status {
-        tonic::Status::new(tonic::Code::from(failure.code.number()), failure.message)
-    }
-}

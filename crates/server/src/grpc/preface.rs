@@ -1,0 +1,85 @@
+//! The first bytes of a connection: HTTP/2 begins with a text that no HTTP/1 request begins with.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
+
+/// RFC 9113, section 3.4.
+const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// Reads until it is clear what the client speaks; gives back a connection from which all can be read once more.
+///
+/// # Errors
+/// When reading fails. A connection that ends at once is none of HTTP/2.
+pub(crate) async fn speaks_http2<I>(mut io: I) -> io::Result<(bool, Begun<I>)>
+where
+    I: AsyncRead + Unpin,
+{
+    let mut first = [0; PREFACE.len()];
+    let mut length = 0;
+    while length < first.len() && first[..length] == PREFACE[..length] {
+        match io.read(&mut first[length..]).await? {
+            0 => break,
+            read => length += read,
+        }
+    }
+    let is_http2 = first == *PREFACE;
+    Ok((is_http2, Begun { io, first, next: 0, length }))
+}
+
+/// A connection of which the first bytes have been read already.
+pub(crate) struct Begun<I> {
+    io: I,
+    first: [u8; PREFACE.len()],
+    next: usize,
+    length: usize,
+}
+
+impl<I: AsyncRead + Unpin> AsyncRead for Begun<I> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let again = &self.first[self.next..self.length];
+        if again.is_empty() {
+            return Pin::new(&mut self.io).poll_read(context, into);
+        }
+        let count = again.len().min(into.remaining());
+        into.put_slice(&again[..count]);
+        self.next += count;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<I: AsyncWrite + Unpin> AsyncWrite for Begun<I> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(context)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write_vectored(context, parts)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+}

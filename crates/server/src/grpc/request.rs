@@ -1,0 +1,71 @@
+//! The client's half of a call.
+
+use std::future::poll_fn;
+use std::task::{Context, Poll, ready};
+
+use api::Code;
+use bytes::Bytes;
+use h2::RecvStream;
+
+use super::Failure;
+use super::messages::Messages;
+
+/// Texts for calls with a wrong number of messages: grpc-go's.
+const NONE: &str = "cardinality violation: received no request message from non-client-streaming RPC";
+const SEVERAL: &str =
+    "cardinality violation: received multiple request messages for non-client-streaming RPC";
+
+/// The client's messages.
+pub(crate) struct Requests {
+    body: RecvStream,
+    messages: Messages,
+}
+
+impl Requests {
+    pub(super) fn new(body: RecvStream, max_message_bytes: usize) -> Requests {
+        Requests { body, messages: Messages::new(max_message_bytes) }
+    }
+
+    /// The next message; `None` when the client has no more, though it may still listen.
+    ///
+    /// # Errors
+    /// When the client broke the protocol, or is gone. Nothing can be asked after that.
+    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
+        poll_fn(|context| self.poll_next(context)).await
+    }
+
+    /// The message of a call that has just one.
+    ///
+    /// # Errors
+    /// As [`Requests::next`]; and when there is none, or another.
+    pub(crate) async fn only(&mut self) -> Result<Bytes, Failure> {
+        let Some(message) = self.next().await? else { return Err(Failure::new(Code::Internal, NONE)) };
+        if self.messages.is_between() && self.body.is_end_stream() {
+            return Ok(message);
+        }
+        match self.next().await? {
+            None => Ok(message),
+            Some(_) => Err(Failure::new(Code::Internal, SEVERAL)),
+        }
+    }
+
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Failure>> {
+        loop {
+            if let Some(message) = self.messages.next()? {
+                return Poll::Ready(Ok(Some(message)));
+            }
+            match ready!(self.body.poll_data(context)) {
+                Some(Ok(data)) => {
+                    // What is not complete is limited by its length, so the window need not limit it too.
+                    let _ = self.body.flow_control().release_capacity(data.len());
+                    self.messages.push(data);
+                }
+                Some(Err(error)) => {
+                    return Poll::Ready(Err(Failure::new(Code::Canceled, error.to_string())));
+                }
+                None if self.messages.is_between() => return Poll::Ready(Ok(None)),
+                None => return Poll::Ready(Err(Failure::new(Code::Internal, "unexpected EOF"))),
+            }
+        }
+    }
+}
