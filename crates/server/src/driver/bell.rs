@@ -5,8 +5,7 @@
 //!
 //! **Pacing.** What an event costs is mostly its connection's: a write, the client's ping, a read, whatever the size.
 //! So after ringing for several connections a worker rests for a while that grows with their number, and events that
-//! come meanwhile leave together. A first event leaves at once, and so does every event of a worker whose watchers are
-//! on one connection.
+//! come meanwhile leave together. A first event leaves at once, and so does every event while few connections watch.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -17,12 +16,12 @@ use store::watch::Wake;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// Rest for each connection that was rung for: some ten times what a delivery to it costs, so that deliveries take a
-/// tenth of a worker's time, however fast events come.
-const REST_PER_CONNECTION: Duration = Duration::from_micros(300);
+/// Connections rung for at once from which on a worker rests: with fewer, latency matters more than what is saved.
+const PACED_FROM: usize = 8;
 
-/// The shortest rest worth its timer; the runtime counts time in milliseconds.
-const MIN_REST: Duration = Duration::from_millis(1);
+/// Rest for each connection that was rung for: some twenty times what a delivery to it costs, so that deliveries take
+/// a small part of a worker's time, however fast events come.
+const REST_PER_CONNECTION: Duration = Duration::from_micros(600);
 
 /// The longest rest: what an event may be late when its watchers are many and busy.
 const MAX_REST: Duration = Duration::from_millis(10);
@@ -90,9 +89,10 @@ fn rest(rung: &[Rung]) -> Duration {
     let mut connections: Vec<u64> = rung.iter().map(|rung| rung.connection).collect();
     connections.sort_unstable();
     connections.dedup();
-    let others = connections.len().saturating_sub(1) as u32;
-    let rest = (REST_PER_CONNECTION * others).min(MAX_REST);
-    if rest < MIN_REST { Duration::ZERO } else { rest }
+    match connections.len() {
+        ..PACED_FROM => Duration::ZERO,
+        many => MAX_REST.min(REST_PER_CONNECTION * u32::try_from(many).unwrap_or(u32::MAX)),
+    }
 }
 
 #[cfg(test)]
@@ -108,16 +108,17 @@ mod tests {
     #[test]
     fn the_rest_grows_with_the_connections_and_not_with_their_streams() {
         assert_eq!(rest(&rung([7; 100])), Duration::ZERO);
-        assert_eq!(rest(&rung([1, 2, 1])), Duration::ZERO);
-        assert_eq!(rest(&rung(0..11)), REST_PER_CONNECTION * 10);
+        assert_eq!(rest(&rung((0..7).chain(0..7))), Duration::ZERO);
+        assert_eq!(rest(&rung((0..10).chain(0..10))), REST_PER_CONNECTION * 10);
         assert_eq!(rest(&rung(0..100_000)), MAX_REST);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_first_event_wakes_at_once_and_the_next_ones_together() {
         Bell::run_own();
-        let streams: Vec<Arc<Notify>> = (0..11).map(|_| Arc::default()).collect();
-        let wakes: Vec<Wake> = streams.iter().zip(0..).map(|(stream, number)| Bell::wake(number, stream)).collect();
+        let streams: Vec<Arc<Notify>> = (0..10).map(|_| Arc::default()).collect();
+        let wakes: Vec<Wake> =
+            streams.iter().zip(0..).map(|(stream, number)| Bell::wake(number, stream)).collect();
         let begin = Instant::now();
         wakes.iter().for_each(|wake| wake());
         for stream in &streams {
