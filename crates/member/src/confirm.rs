@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::batch::Kind;
-use crate::frame::{Frame, LeaseAnswer};
+use crate::frame::{Frame, LeaseAnswer, LeaseAsk, MAX_LEASES_PER_FRAME};
 use crate::io::{Answer, Now, Output};
 use crate::lease::{Expiry, KeepAlive, LeaseClock, MAX_RECORDED_PER_COMMAND};
 use crate::member::Member;
@@ -71,28 +71,34 @@ impl Member {
         }
     }
 
-    pub(crate) fn on_lease_ask(
-        &mut self,
-        from: u64,
-        sequence: u64,
-        lease: i64,
-        renew: bool,
-        out: &mut Output,
-    ) {
-        if self.leadership.leading {
+    pub(crate) fn on_lease_asks(&mut self, from: u64, asks: Vec<LeaseAsk>) {
+        if !self.leadership.leading {
+            let refusals = asks.iter().map(|ask| (ask.sequence, LeaseAnswer::NotLeader));
+            return self.lease_answers.entry(from).or_default().extend(refusals);
+        }
+        for LeaseAsk { sequence, lease, renew } in asks {
             self.reads.arrive(Reader::Lease(LeaseReader { peer: Some(from), sequence, lease, renew }));
-        } else {
-            self.send(from, &Frame::LeaseAnswer(sequence, LeaseAnswer::NotLeader), out);
         }
     }
 
-    /// The leader spoke about a lease of a client of ours. A former leader's "not me" sends the question on.
-    pub(crate) fn on_lease_answer(&mut self, sequence: u64, answer: LeaseAnswer, out: &mut Output) {
-        let Some(Asked { question, .. }) = self.asked_leases.remove(&sequence) else { return };
-        if answer == LeaseAnswer::NotLeader {
-            self.reads.arrive(Reader::Lease(question));
-        } else {
-            self.answer(sequence, Answer::Lease(answer), out);
+    /// The leader spoke about leases of clients of ours. A former leader's "not me" sends the question on.
+    pub(crate) fn on_lease_answers(&mut self, answers: Vec<(u64, LeaseAnswer)>, out: &mut Output) {
+        for (sequence, answer) in answers {
+            let Some(Asked { question, .. }) = self.asked_leases.remove(&sequence) else { continue };
+            if answer == LeaseAnswer::NotLeader {
+                self.reads.arrive(Reader::Lease(question));
+            } else {
+                self.answer(sequence, Answer::Lease(answer), out);
+            }
+        }
+    }
+
+    /// Sends what was decided about leases of peers, as few frames as the limit allows.
+    pub(crate) fn send_lease_answers(&mut self, out: &mut Output) {
+        for (peer, answers) in std::mem::take(&mut self.lease_answers) {
+            for some in answers.chunks(MAX_LEASES_PER_FRAME) {
+                self.send(peer, &Frame::LeaseAnswers(some.to_vec()), out);
+            }
         }
     }
 
@@ -150,14 +156,25 @@ impl Member {
             }
         } else if self.up.contains(&self.leadership.leader) {
             let leader = self.leadership.leader;
-            for question in self.reads.take_local_leases() {
-                let LeaseReader { sequence, lease, renew, .. } = question;
-                self.send(leader, &Frame::LeaseAsk { sequence, lease, renew }, out);
-                self.asked_leases.insert(sequence, Asked { question, at_ns: now.monotonic_ns });
-            }
+            self.ask_leases(now, leader, out);
             if let Some(round) = self.reads.ask(now.monotonic_ns) {
                 self.send(leader, &Frame::ReadAsk(round), out);
             }
+        }
+    }
+
+    /// Sends all lease questions that wait to the leader.
+    fn ask_leases(&mut self, now: Now, leader: u64, out: &mut Output) {
+        let questions = self.reads.take_local_leases();
+        for some in questions.chunks(MAX_LEASES_PER_FRAME) {
+            let ask = |question: &LeaseReader| {
+                let LeaseReader { sequence, lease, renew, .. } = *question;
+                LeaseAsk { sequence, lease, renew }
+            };
+            self.send(leader, &Frame::LeaseAsks(some.iter().map(ask).collect()), out);
+        }
+        for question in questions {
+            self.asked_leases.insert(question.sequence, Asked { question, at_ns: now.monotonic_ns });
         }
     }
 

@@ -9,8 +9,8 @@
 //!   3 refused       reason u8 | sequence u64 each: forwarded commands that were not and will not be proposed
 //!   4 read ask      round u64
 //!   5 read answer   round u64 | granted u8 | read index u64
-//!   6 lease ask     sequence u64 | lease i64 | renew u8
-//!   7 lease answer  sequence u64 | status u8 | remaining seconds i64 | granted seconds i64
+//!   6 lease asks    sequence u64 | lease i64 | renew u8, each
+//!   7 lease answers sequence u64 | status u8 | remaining seconds i64 | granted seconds i64, each
 //!   8 state hash    applied index u64 | hash u64
 //!   9 value ask     main i64 | sub u32 | length u32 | checksum u32 | key
 //!  10 value answer  main i64 | sub u32 | length u32 | checksum u32 | key length u32 | key | found u8 | value
@@ -21,7 +21,11 @@
 //! Forwarding is ours, not the consensus library's, so that a command is proposed at most once: a forwarded command
 //! whose fate is unknown is never sent again; one that was refused is known not to have been proposed.
 
+mod lease;
+
 use bytes::{Buf, BufMut, Bytes, BytesMut};
+
+pub use lease::{LeaseAnswer, LeaseAsk, MAX_LEASES_PER_FRAME};
 
 /// Which of the two streams of a peer a frame takes: megabytes must never sit before a heartbeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,22 +48,6 @@ pub enum Reason {
     NoSpace = 3,
 }
 
-/// The leader's answer about a lease.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LeaseAnswer {
-    /// It lives; seconds left and seconds granted.
-    Alive {
-        /// Seconds until it runs out, as the leader's clock has it.
-        remaining_s: i64,
-        /// The TTL it was granted.
-        granted_s: i64,
-    },
-    /// There is no such lease.
-    NotFound,
-    /// The receiver does not lead (any more).
-    NotLeader,
-}
-
 /// One frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Frame {
@@ -73,17 +61,11 @@ pub enum Frame {
     ReadAsk(u64),
     /// The read index of a round; `None` when the receiver does not lead.
     ReadAnswer(u64, Option<u64>),
-    /// A follower asks the leader to renew a lease or to say what is left of it.
-    LeaseAsk {
-        /// The asker's sequence number.
-        sequence: u64,
-        /// Lease id.
-        lease: i64,
-        /// Renew, or only look.
-        renew: bool,
-    },
-    /// The answer to a lease ask.
-    LeaseAnswer(u64, LeaseAnswer),
+    /// A follower asks the leader to renew leases or to say what is left of them; at least one, at most
+    /// [`MAX_LEASES_PER_FRAME`].
+    LeaseAsks(Vec<LeaseAsk>),
+    /// Answers to lease asks, by the asker's sequence numbers; as many as there may be asks.
+    LeaseAnswers(Vec<(u64, LeaseAnswer)>),
     /// The state hash at an applied index, to be compared.
     StateHash {
         /// Applied index.
@@ -175,13 +157,14 @@ impl Frame {
                 head.put_u8(u8::from(index.is_some()));
                 head.put_u64_le(index.unwrap_or(0));
             }
-            Frame::LeaseAsk { sequence, lease, renew } => {
+            Frame::LeaseAsks(asks) => {
                 head.put_u8(6);
-                head.put_u64_le(*sequence);
-                head.put_i64_le(*lease);
-                head.put_u8(u8::from(*renew));
+                lease::encode_asks(&mut head, asks);
             }
-            Frame::LeaseAnswer(sequence, answer) => encode_lease_answer(&mut head, *sequence, *answer),
+            Frame::LeaseAnswers(answers) => {
+                head.put_u8(7);
+                lease::encode_answers(&mut head, answers);
+            }
             Frame::StateHash { index, hash } => {
                 head.put_u8(8);
                 head.put_u64_le(*index);
@@ -227,12 +210,8 @@ impl Frame {
                 let index = bytes.try_get_u64_le().ok()?;
                 Frame::ReadAnswer(round, granted.then_some(index))
             }
-            6 => Frame::LeaseAsk {
-                sequence: bytes.try_get_u64_le().ok()?,
-                lease: bytes.try_get_i64_le().ok()?,
-                renew: decode_bool(&mut bytes)?,
-            },
-            7 => decode_lease_answer(&mut bytes)?,
+            6 => Frame::LeaseAsks(lease::decode_asks(&mut bytes)?),
+            7 => Frame::LeaseAnswers(lease::decode_answers(&mut bytes)?),
             8 => Frame::StateHash { index: bytes.try_get_u64_le().ok()?, hash: bytes.try_get_u64_le().ok()? },
             9 => {
                 let mut name = decode_name(&mut bytes)?;
@@ -268,33 +247,6 @@ fn decode_refused(bytes: &mut Bytes) -> Option<Frame> {
         sequences.push(bytes.try_get_u64_le().ok()?);
     }
     Some(Frame::Refused(reason, sequences))
-}
-
-fn encode_lease_answer(head: &mut BytesMut, sequence: u64, answer: LeaseAnswer) {
-    let (status, remaining_s, granted_s) = match answer {
-        LeaseAnswer::Alive { remaining_s, granted_s } => (0, remaining_s, granted_s),
-        LeaseAnswer::NotFound => (1, 0, 0),
-        LeaseAnswer::NotLeader => (2, 0, 0),
-    };
-    head.put_u8(7);
-    head.put_u64_le(sequence);
-    head.put_u8(status);
-    head.put_i64_le(remaining_s);
-    head.put_i64_le(granted_s);
-}
-
-fn decode_lease_answer(bytes: &mut Bytes) -> Option<Frame> {
-    let sequence = bytes.try_get_u64_le().ok()?;
-    let status = bytes.try_get_u8().ok()?;
-    let remaining_s = bytes.try_get_i64_le().ok()?;
-    let granted_s = bytes.try_get_i64_le().ok()?;
-    let answer = match status {
-        0 => LeaseAnswer::Alive { remaining_s, granted_s },
-        1 => LeaseAnswer::NotFound,
-        2 => LeaseAnswer::NotLeader,
-        _ => return None,
-    };
-    Some(Frame::LeaseAnswer(sequence, answer))
 }
 
 fn encode_entry_answer(head: &mut BytesMut, index: u64, term: u64, entry: Option<&(u8, Bytes)>) {
@@ -372,9 +324,15 @@ mod tests {
             Frame::ReadAsk(3),
             Frame::ReadAnswer(3, Some(8)),
             Frame::ReadAnswer(3, None),
-            Frame::LeaseAsk { sequence: 1, lease: -2, renew: true },
-            Frame::LeaseAnswer(1, LeaseAnswer::Alive { remaining_s: 3, granted_s: 4 }),
-            Frame::LeaseAnswer(1, LeaseAnswer::NotFound),
+            Frame::LeaseAsks(vec![
+                LeaseAsk { sequence: 1, lease: -2, renew: true },
+                LeaseAsk { sequence: 2, lease: 9, renew: false },
+            ]),
+            Frame::LeaseAnswers(vec![
+                (1, LeaseAnswer::Alive { remaining_s: 3, granted_s: 4 }),
+                (2, LeaseAnswer::NotFound),
+                (3, LeaseAnswer::NotLeader),
+            ]),
             Frame::StateHash { index: 1, hash: 2 },
             Frame::ValueAsk(name.clone()),
             Frame::ValueAnswer(name.clone(), Some(Bytes::from_static(b"vv"))),
@@ -394,6 +352,21 @@ mod tests {
             whole(&Frame::ReadAnswer(2, Some(3))),
             [&[5u8, 2][..], &[0; 7], &[1, 3], &[0; 7]].concat()
         );
+    }
+
+    #[test]
+    fn lease_frames_hold_at_least_one_item_and_at_most_the_limit() {
+        let ask = LeaseAsk { sequence: 1, lease: 2, renew: true };
+        let of = |count| whole(&Frame::LeaseAsks(vec![ask; count]));
+        assert_eq!(Frame::decode(of(0)), None);
+        assert_eq!(
+            Frame::decode(of(MAX_LEASES_PER_FRAME)),
+            Some(Frame::LeaseAsks(vec![ask; MAX_LEASES_PER_FRAME]))
+        );
+        assert_eq!(Frame::decode(of(MAX_LEASES_PER_FRAME + 1)), None);
+        let cut = of(2);
+        assert_eq!(Frame::decode(cut.slice(..cut.len() - 1)), None);
+        assert_eq!(Frame::decode(whole(&Frame::LeaseAnswers(Vec::new()))), None);
     }
 
     proptest! {

@@ -65,6 +65,8 @@ pub struct Member {
     pub(crate) reads: Reads,
     /// Lease questions sent to a leader.
     pub(crate) asked_leases: BTreeMap<u64, Asked>,
+    /// Answers to lease questions of peers; they leave together at the end of [`Member::drive`].
+    pub(crate) lease_answers: BTreeMap<u64, Vec<(u64, LeaseAnswer)>>,
     pub(crate) leases: LeaseDuty,
     pub(crate) upkeep: Upkeep,
     pub(crate) snapshots: Snapshots,
@@ -153,6 +155,7 @@ impl Member {
             }
         }
         self.drive_install(out);
+        self.send_lease_answers(out);
         self.watch_leases(now);
         self.keep_up(now, out);
         self.show_status();
@@ -245,10 +248,8 @@ impl Member {
             Frame::Refused(reason, sequences) => self.on_refused(reason, &sequences, out),
             Frame::ReadAsk(round) => self.on_read_ask(from, round, out),
             Frame::ReadAnswer(round, index) => self.reads.answered(round, index),
-            Frame::LeaseAsk { sequence, lease, renew } => {
-                self.on_lease_ask(from, sequence, lease, renew, out);
-            }
-            Frame::LeaseAnswer(sequence, answer) => self.on_lease_answer(sequence, answer, out),
+            Frame::LeaseAsks(asks) => self.on_lease_asks(from, asks),
+            Frame::LeaseAnswers(answers) => self.on_lease_answers(answers, out),
             Frame::StateHash { index, hash } => self.on_state_hash(from, index, hash, out),
             Frame::ValueAsk(name) => self.on_value_ask(from, name, out),
             Frame::ValueAnswer(name, value) => self.on_value_answer(now, &name, value, out),
@@ -280,7 +281,7 @@ impl Member {
         out: &mut Output,
     ) {
         match peer {
-            Some(peer) => self.send(peer, &Frame::LeaseAnswer(sequence, answer), out),
+            Some(peer) => self.lease_answers.entry(peer).or_default().push((sequence, answer)),
             None => self.answer(sequence, Answer::Lease(answer), out),
         }
     }

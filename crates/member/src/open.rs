@@ -273,6 +273,7 @@ fn assemble(
         backlog: Backlog::at(applied.index, applied.term),
         reads: Default::default(),
         asked_leases: Default::default(),
+        lease_answers: Default::default(),
         leases: Default::default(),
         upkeep: Upkeep::default(),
         up: BTreeSet::new(),

@@ -155,8 +155,8 @@ impl Reads {
         theirs
     }
 
-    /// Takes the lease questions of this member's clients out of the queue: on a follower they go to the leader one by
-    /// one.
+    /// Takes the lease questions of this member's clients out of the queue: on a follower they go to the leader by
+    /// themselves.
     pub(crate) fn take_local_leases(&mut self) -> Vec<LeaseReader> {
         let mut leases = Vec::new();
         self.arrived.retain(|reader| match reader {

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
@@ -15,6 +16,9 @@ use crate::grpc::{self, Settings};
 use crate::listen::{Listener, SocketPath};
 use crate::rpc::Dispatch;
 use crate::workers::Workers;
+
+/// Numbers the client connections of this process.
+static CONNECTIONS: AtomicU64 = AtomicU64::new(1);
 
 /// The rest after a failed accept, which would only fail again at once.
 const ACCEPT_PAUSE: std::time::Duration = std::time::Duration::from_millis(100);
@@ -35,7 +39,9 @@ pub(crate) async fn clients(
     stop: CancellationToken,
 ) {
     accept(listener, stop, move |stream, stop| {
-        let (port, settings) = (port.clone(), settings.clone());
+        let connection = CONNECTIONS.fetch_add(1, Ordering::Relaxed);
+        let port = ClientPort { grpc: port.grpc.for_connection(connection), http: port.http.clone() };
+        let settings = settings.clone();
         let moved = stream.leave_runtime();
         workers.spawn(async move {
             match moved.and_then(Connection::join_runtime) {

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio_util::task::TaskTracker;
 
-use crate::driver::Desks;
+use crate::driver::{Bell, Desks};
 
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -53,6 +53,7 @@ fn start_one(index: usize, desks: &Arc<Desks>) -> std::io::Result<UnboundedSende
     std::thread::Builder::new().name(format!("stele-rpc-{index}")).spawn(move || {
         runtime.block_on(async move {
             desks.run_own(index);
+            Bell::run_own();
             while let Some(task) = tasks.recv().await {
                 tokio::spawn(task);
             }

@@ -10,12 +10,14 @@
 //! carries out what comes back; it never waits for a disk or a socket. Everything it hears, it hears through the
 //! mailbox.
 
+mod bell;
 mod clock;
 mod decide;
 mod desk;
 mod mailbox;
 mod workers;
 
+pub(crate) use bell::Bell;
 pub(crate) use clock::Clock;
 pub(crate) use decide::{Decider, Edge};
 pub(crate) use desk::Desks;

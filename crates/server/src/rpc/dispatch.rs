@@ -24,6 +24,7 @@ const MESSAGE_OVERHEAD_BYTES: usize = 512 * 1024;
 pub(crate) struct Dispatch {
     node: Arc<Node>,
     methods: Arc<HashMap<&'static str, Method>>,
+    connection: u64,
 }
 
 /// A method that is served.
@@ -50,7 +51,12 @@ impl Dispatch {
             Some((path, Method { counted, serve: server(path)? }))
         };
         let methods = methods::ALL.into_iter().chain(health::ALL).filter_map(method).collect();
-        Dispatch { methods: Arc::new(methods), node }
+        Dispatch { methods: Arc::new(methods), node, connection: 0 }
+    }
+
+    /// The same for one connection.
+    pub(crate) fn for_connection(&self, connection: u64) -> Dispatch {
+        Dispatch { connection, ..self.clone() }
     }
 
     /// Bytes a message of a client may have.
@@ -65,7 +71,7 @@ impl Dispatch {
         let method = self.methods.get(path).ok_or_else(|| unknown(path))?;
         let version = client_version(&head.headers)?;
         self.node.metrics.events.client_request(method.counted.is_stream(), version);
-        let call = Call::from_headers(&head.headers);
+        let call = Call::from_headers(&head.headers, self.connection);
         if call.require_leader && !self.node.has_leader() {
             return Err(api::Error::NoLeader.into());
         }

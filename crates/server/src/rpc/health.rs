@@ -7,7 +7,7 @@ use std::sync::Arc;
 use api::Code;
 use bytes::Bytes;
 
-use super::stream::{Requests, Responses, responses};
+use super::stream::{Requests, Responses};
 use super::{Call, Encoded, Failure, decode};
 use crate::node::Node;
 
@@ -76,11 +76,8 @@ pub(super) async fn watch(_: Arc<Node>, _: Call, mut requests: Requests) -> Resu
     let request: HealthCheckRequest = decode(requests.next().await?.unwrap_or_default())?;
     let known = request.service.is_empty();
     let status = if known { ServingStatus::Serving } else { ServingStatus::ServiceUnknown };
-    let (sink, stream) = responses();
-    tokio::spawn(async move {
-        if sink.send(Encoded::message(&response(status))).await.is_ok() {
-            sink.gone().await;
-        }
-    });
-    Ok(stream)
+    Ok(Responses::of(|sink| async move {
+        sink.send(Encoded::message(&response(status))).await;
+        std::future::pending().await
+    }))
 }

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use member::batch::Kind;
 use store::{Damaged, ReadTxn, Reply, Response};
 
-use super::stream::{Gone, Requests, Responses, Sink, responses};
+use super::stream::{Requests, Responses, Sink};
 use super::{Call, Encoded, Failure, decode};
 use crate::node::Node;
 
@@ -134,21 +134,11 @@ pub(super) async fn range_stream(
     if !request.serializable {
         node.linearize().await?;
     }
-    let (sink, stream) = responses();
-    tokio::spawn(async move {
-        tokio::select! {
-            ended = send_pieces(&node, &request, &sink) => {
-                if let Err(failure) = ended {
-                    sink.fail(failure).await;
-                }
-            }
-            failure = super::leader_lost(&node, &call) => sink.fail(failure).await,
-        }
-    });
-    Ok(stream)
+    Ok(Responses::of(|sink| async move {
+        super::while_led(&node, &call, send_pieces(&node, &request, &sink)).await
+    }))
 }
 
-/// Sends a range piece by piece at one pinned revision, each piece near the size of the request limit.
 async fn send_pieces(node: &Node, request: &pb::RangeRequest, sink: &Sink) -> Result<(), Failure> {
     let _pin = node.pin();
     let mut pieces = node.reader.range_stream(request)?;
@@ -162,9 +152,7 @@ async fn send_pieces(node: &Node, request: &pb::RangeRequest, sink: &Sink) -> Re
         };
         response.header = piece.last.then(|| node.header(piece.reply.revision));
         let encoded = Encoded::message(&pb::RangeStreamResponse { range_response: Some(response) });
-        if let Err(Gone) = sink.send(encoded).await {
-            break;
-        }
+        sink.send(encoded).await;
     }
     Ok(())
 }

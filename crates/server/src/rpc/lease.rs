@@ -10,7 +10,7 @@ use member::frame::LeaseAnswer;
 use prost::Message;
 use store::Reply;
 
-use super::stream::{Requests, Responses, Sink, responses};
+use super::stream::{Requests, Responses, Sink};
 use super::{Call, Encoded, Failure, decode};
 use crate::node::Node;
 
@@ -79,19 +79,9 @@ pub(super) async fn keep_alive(
     call: Call,
     requests: Requests,
 ) -> Result<Responses, Failure> {
-    let (sink, stream) = responses();
-    tokio::spawn(async move {
-        tokio::select! {
-            ended = renew_all(&node, requests, &sink) => {
-                if let Err(failure) = ended {
-                    sink.fail(failure).await;
-                }
-            }
-            failure = super::leader_lost(&node, &call) => sink.fail(failure).await,
-            () = sink.gone() => {}
-        }
-    });
-    Ok(stream)
+    Ok(Responses::of(|sink| async move {
+        super::while_led(&node, &call, renew_all(&node, requests, &sink)).await
+    }))
 }
 
 async fn renew_all(node: &Node, mut requests: Requests, sink: &Sink) -> Result<(), Failure> {
@@ -104,9 +94,7 @@ async fn renew_all(node: &Node, mut requests: Requests, sink: &Sink) -> Result<(
             LeaseAnswer::NotFound | LeaseAnswer::NotLeader => 0,
         };
         let response = pb::LeaseKeepAliveResponse { header, id: request.id, ttl };
-        if sink.send(Encoded::message(&response)).await.is_err() {
-            break;
-        }
+        sink.send(Encoded::message(&response)).await;
     }
     Ok(())
 }

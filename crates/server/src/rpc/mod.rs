@@ -39,12 +39,15 @@ const UNKNOWN_VERSION: &str = "unknown";
 pub(crate) struct Call {
     /// Refuse, or end the stream, while there is no leader.
     pub(crate) require_leader: bool,
+    /// The connection it came on: a number of its own within this process.
+    pub(crate) connection: u64,
 }
 
 impl Call {
     /// Reads the metadata.
-    fn from_headers(headers: &HeaderMap) -> Call {
-        Call { require_leader: headers.get(HAS_LEADER).is_some_and(|value| value == "true") }
+    fn from_headers(headers: &HeaderMap, connection: u64) -> Call {
+        let require_leader = headers.get(HAS_LEADER).is_some_and(|value| value == "true");
+        Call { require_leader, connection }
     }
 }
 
@@ -69,6 +72,18 @@ const LEADER_LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// When the bytes are not that message.
 fn decode<M: prost::Message + Default>(body: Bytes) -> Result<M, Failure> {
     M::decode(body).map_err(|error| Failure::undecodable(&error))
+}
+
+/// Does the work of a stream, unless there is no leader for a while and the call asked to be told.
+async fn while_led(
+    node: &Node,
+    call: &Call,
+    work: impl Future<Output = Result<(), Failure>>,
+) -> Result<(), Failure> {
+    tokio::select! {
+        ended = work => ended,
+        failure = leader_lost(node, call) => Err(failure),
+    }
 }
 
 /// Completes, with the error to end the stream with, when there has been no leader for a while and the call asked to

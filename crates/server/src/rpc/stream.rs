@@ -1,17 +1,26 @@
 //! The two halves of a streaming call: requests to pull, responses to push.
 //!
-//! Responses go through a channel with room for a few messages only: a client that does not read stops its handler,
-//! not the server's memory.
+//! A handler of such a call has no task of its own. It is a future that runs inside its [`Responses`], whenever the
+//! connection wants more of them: nothing crosses a channel or wakes another task, what a handler has to say at once
+//! leaves in one piece, and a client that does not read stops its handler, not the server's memory. A client that goes
+//! away drops it.
+
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use tokio::sync::mpsc;
+use parking_lot::Mutex;
 
 use super::counted::Counted;
 use super::{Encoded, Failure};
 use crate::grpc;
 
-/// Messages that may wait between a handler and its connection. Small: what waits here can no longer be coalesced.
-const RESPONSES_WAITING: usize = 4;
+/// Bytes of messages that a handler may have ahead of its connection, one message beyond it: as much as the connection
+/// puts into one piece.
+const AHEAD_BYTES: usize = 32 << 10;
 
 /// The client's messages.
 pub(super) struct Requests {
@@ -38,44 +47,140 @@ impl Requests {
     }
 }
 
-/// The server's messages, as the connection pulls them.
-pub(super) struct Responses(mpsc::Receiver<Result<Encoded, Failure>>);
-
-/// The handler's end of [`Responses`].
-#[derive(Clone)]
-pub(super) struct Sink(mpsc::Sender<Result<Encoded, Failure>>);
-
-/// The client went away; the handler ends.
-#[derive(Debug)]
-pub(super) struct Gone;
-
-/// A new response stream and its sink.
-pub(super) fn responses() -> (Sink, Responses) {
-    let (sender, receiver) = mpsc::channel(RESPONSES_WAITING);
-    (Sink(sender), Responses(receiver))
+/// The server's messages, as the connection pulls them, and the handler they come from.
+pub(super) struct Responses {
+    handler: Handler,
+    ahead: Arc<Mutex<Ahead>>,
 }
 
+/// Where a handler is.
+enum Handler {
+    Running(Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>),
+    /// It is through; how, until that is told.
+    Ended(Result<(), Failure>),
+}
+
+/// Messages between a handler and its connection.
+#[derive(Default)]
+struct Ahead {
+    messages: VecDeque<Encoded>,
+    bytes: usize,
+}
+
+/// The handler's end of [`Responses`].
+pub(super) struct Sink(Arc<Mutex<Ahead>>);
+
 impl Sink {
-    /// Sends one message, waiting for room.
-    pub(super) async fn send(&self, message: Encoded) -> Result<(), Gone> {
-        self.0.send(Ok(message)).await.map_err(|_| Gone)
-    }
-
-    /// Ends the stream with a status.
-    pub(super) async fn fail(&self, failure: Failure) {
-        // A client that is gone does not need to hear it.
-        let _ = self.0.send(Err(failure)).await;
-    }
-
-    /// Completes when the client has gone.
-    pub(super) async fn gone(&self) {
-        self.0.closed().await;
+    /// Sends one message, waiting for room. To be awaited by the handler itself, not through anything that polls only
+    /// what was woken: room is made by the connection, which then runs the handler again.
+    pub(super) async fn send(&self, message: Encoded) {
+        poll_fn(|_| match self.0.lock().bytes < AHEAD_BYTES {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        })
+        .await;
+        let mut ahead = self.0.lock();
+        ahead.bytes += message.len();
+        ahead.messages.push_back(message);
     }
 }
 
 impl Responses {
-    /// The next message; `None` at the end.
+    /// What `handler` sends until it ends; its failure is the status of the call.
+    pub(super) fn of<F>(handler: impl FnOnce(Sink) -> F) -> Responses
+    where
+        F: Future<Output = Result<(), Failure>> + Send + 'static,
+    {
+        let ahead = Arc::<Mutex<Ahead>>::default();
+        let handler = Handler::Running(Box::pin(handler(Sink(ahead.clone()))));
+        Responses { handler, ahead }
+    }
+
+    /// The next message; `None` at the end. Runs the handler only when nothing is left of what it said before.
     pub(super) async fn next(&mut self) -> Option<Result<Encoded, Failure>> {
-        self.0.recv().await
+        poll_fn(|context| self.poll_message(context)).await
+    }
+
+    fn poll_message(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Encoded, Failure>>> {
+        loop {
+            if let Some(message) = self.take() {
+                return Poll::Ready(Some(Ok(message)));
+            }
+            match &mut self.handler {
+                Handler::Running(handler) => match handler.as_mut().poll(context) {
+                    Poll::Ready(result) => self.handler = Handler::Ended(result),
+                    Poll::Pending if self.ahead.lock().messages.is_empty() => return Poll::Pending,
+                    Poll::Pending => {}
+                },
+                Handler::Ended(result) => {
+                    return Poll::Ready(std::mem::replace(result, Ok(())).err().map(Err));
+                }
+            }
+        }
+    }
+
+    fn take(&mut self) -> Option<Encoded> {
+        let mut ahead = self.ahead.lock();
+        let message = ahead.messages.pop_front()?;
+        ahead.bytes -= message.len();
+        Some(message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! A handler runs when it is asked, stops when nobody takes, and its last words go before its end.
+    use super::*;
+    use crate::rpc::Failure;
+
+    fn poll(responses: &mut Responses) -> Poll<Option<Result<Encoded, Failure>>> {
+        responses.poll_message(&mut Context::from_waker(std::task::Waker::noop()))
+    }
+
+    fn message(bytes: usize) -> Encoded {
+        Encoded(vec![vec![0; bytes].into()])
+    }
+
+    #[test]
+    fn messages_go_in_order_and_before_the_failure() {
+        let mut responses = Responses::of(|sink| async move {
+            sink.send(message(1)).await;
+            sink.send(message(2)).await;
+            Err(Failure::unexpected())
+        });
+        for bytes in [1, 2] {
+            let Poll::Ready(Some(Ok(next))) = poll(&mut responses) else { panic!("a message") };
+            assert_eq!(next.len(), bytes);
+        }
+        let Poll::Ready(Some(Err(failure))) = poll(&mut responses) else { panic!("the failure") };
+        assert_eq!(failure, Failure::unexpected());
+        assert!(matches!(poll(&mut responses), Poll::Ready(None)));
+    }
+
+    #[test]
+    fn a_handler_does_not_run_ahead_of_its_connection() {
+        let sent = Arc::new(Mutex::new(0));
+        let count = sent.clone();
+        let mut responses = Responses::of(|sink| async move {
+            loop {
+                sink.send(message(AHEAD_BYTES / 2)).await;
+                *count.lock() += 1;
+            }
+        });
+        for taken in 1..10 {
+            let Poll::Ready(Some(Ok(_))) = poll(&mut responses) else { panic!("a message") };
+            assert!(*sent.lock() <= taken + 2, "{} sent, {taken} taken", sent.lock());
+        }
+    }
+
+    #[test]
+    fn a_handler_that_waits_leaves_its_connection_waiting() {
+        let mut responses = Responses::of(|sink| async move {
+            sink.send(message(1)).await;
+            std::future::pending::<()>().await;
+            Ok(())
+        });
+        assert!(matches!(poll(&mut responses), Poll::Ready(Some(Ok(_)))));
+        assert!(poll(&mut responses).is_pending());
     }
 }

@@ -1,4 +1,4 @@
-//! The Watch service: one task a stream, between the client's requests and the watch hub.
+//! The Watch service: one handler a stream, between the client's requests and the watch hub.
 
 use std::sync::Arc;
 
@@ -9,42 +9,30 @@ use pb::watch_request::RequestUnion;
 use store::watch::{Next, WatchStream};
 use tokio::sync::Notify;
 
-use super::stream::{Gone, Requests, Responses, Sink, responses};
+use super::stream::{Requests, Responses, Sink};
 use super::{Call, Encoded, Failure, decode};
+use crate::driver::Bell;
 use crate::node::Node;
 
 /// What a response may have beyond the request limit before it is split: etcd's allowance for the gRPC envelope.
 const FRAGMENT_OVERHEAD_BYTES: usize = 512 * 1024;
 
 pub(super) async fn watch(node: Arc<Node>, call: Call, requests: Requests) -> Result<Responses, Failure> {
-    let (sink, stream) = responses();
-    tokio::spawn(async move {
-        tokio::select! {
-            ended = serve(&node, requests, &sink) => {
-                if let Err(failure) = ended {
-                    sink.fail(failure).await;
-                }
-            }
-            failure = super::leader_lost(&node, &call) => sink.fail(failure).await,
-            () = sink.gone() => {}
-        }
-    });
-    Ok(stream)
+    Ok(Responses::of(|sink| async move {
+        super::while_led(&node, &call, serve(&node, call.connection, requests, &sink)).await
+    }))
 }
 
 /// Runs one watch stream until the client goes.
-async fn serve(node: &Node, mut requests: Requests, sink: &Sink) -> Result<(), Failure> {
+async fn serve(node: &Node, connection: u64, mut requests: Requests, sink: &Sink) -> Result<(), Failure> {
     let woken = Arc::new(Notify::new());
-    let waker = woken.clone();
     let max_fragment_bytes = node.limits.max_request_bytes + FRAGMENT_OVERHEAD_BYTES;
-    let mut watchers = node.hub.open(Arc::new(move || waker.notify_one()), max_fragment_bytes);
+    let mut watchers = node.hub.open(Bell::wake(connection, &woken), max_fragment_bytes);
     let mut progress = tokio::time::interval(node.limits.progress_interval);
     progress.reset();
     let mut asking = true;
     loop {
-        if send_all(node, &mut watchers, sink).await.is_err() {
-            return Ok(());
-        }
+        send_all(node, &mut watchers, sink).await;
         tokio::select! {
             request = requests.next(), if asking => match request? {
                 Some(body) => take(&mut watchers, body)?,
@@ -72,17 +60,15 @@ fn take(watchers: &mut WatchStream, body: Bytes) -> Result<(), Failure> {
 }
 
 /// Sends everything the stream has. A damaged value makes its watchers wait until it has been healed.
-async fn send_all(node: &Node, watchers: &mut WatchStream, sink: &Sink) -> Result<(), Gone> {
+async fn send_all(node: &Node, watchers: &mut WatchStream, sink: &Sink) {
     loop {
         match watchers.next(node.status.term()) {
             Ok(Next::Frame(frame)) => {
-                sink.send(Encoded(
-                    [frame.head, frame.events].into_iter().filter(|p| !p.is_empty()).collect(),
-                ))
-                .await?;
+                let pieces = [frame.head, frame.events].into_iter().filter(|piece| !piece.is_empty());
+                sink.send(Encoded(pieces.collect())).await;
             }
             Ok(Next::Busy) => tokio::task::yield_now().await,
-            Ok(Next::Idle) => return Ok(()),
+            Ok(Next::Idle) => return,
             Err(damaged) => {
                 // A moved reference looks damaged too; either way the next try reads history again.
                 if node.heal(&damaged).await.is_err() {
