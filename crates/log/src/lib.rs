@@ -36,6 +36,7 @@ mod data_segment;
 mod disk;
 mod error;
 mod files;
+mod gaps;
 mod header;
 mod heal;
 mod index;
@@ -62,6 +63,7 @@ pub use checkpoint::{
 pub use cursor::{ReadJob, Replay};
 pub use disk::{Disk, Fault, File, LockError, LockGuard, MemDisk, Operation, RealDisk, Unsynced};
 pub use error::{Fatal, JobError, OpenError, ReadError};
+pub use gaps::Gap;
 pub use heal::HealJob;
 pub use install::{InstallDone, SnapshotInstaller};
 pub use log::{Completed, Log, SEAL_AFTER, Space};

@@ -1,7 +1,7 @@
 //! Reading values by reference, from any thread.
 //!
 //! A reader takes a [`Pin`] first, then looks at its index, then reads through the pin. What the index showed
-//! stays readable for as long as the pin lives. Every value is checked before it is handed out.
+//! stays readable for as long as the pin lives. What comes from a file is checked before it is handed out.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,16 +10,13 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use parking_lot::RwLock;
 
+use crate::disk::File;
 use crate::error::ReadError;
 use crate::files::{Files, ValueFile};
+use crate::gaps::Gap;
 use crate::pins::Pins;
 use crate::tail::Tail;
 use crate::types::{Stored, file_of, offset_of, place_at};
-
-/// Values this close together are read at once: reading a gap of a page costs less than another system call.
-const COALESCE_GAP_BYTES: u64 = 4096;
-/// Most bytes read at once, gaps included, unless a single value is longer.
-const COALESCE_BYTES_MAX: u64 = 1 << 20;
 
 /// What readers, jobs and the owner have in common.
 pub(crate) struct Shelf {
@@ -125,85 +122,76 @@ impl Pin {
     pub fn read_many(&self, values: &[Stored]) -> Vec<Result<Bytes, ReadError>> {
         self.shelf.read_many(values)
     }
+
+    /// Reads many values to where they are wanted, neighbours together. The order of `gaps` may change.
+    ///
+    /// # Errors
+    /// That of one of the values which could not be read; what the gaps hold then is nothing to rely on.
+    pub fn read_into(&self, gaps: &mut [Gap<'_>]) -> Result<(), ReadError> {
+        self.shelf.fill(gaps)
+    }
 }
 
 impl Shelf {
     pub(crate) fn read(&self, value: Stored) -> Result<Bytes, ReadError> {
-        if value.len == 0 {
-            return self.check(value, Bytes::new());
+        if let Some(bytes) = self.recent(value) {
+            return Ok(bytes);
         }
-        let recent = self.tail.read().value(value.place, value.len);
-        match recent {
-            Some(bytes) => self.check(value, bytes),
-            None => {
-                let bytes = self.read_range(value.place, u64::from(value.len))?;
-                self.check(value, bytes)
-            }
-        }
+        let bytes = self.read_range(value.place, u64::from(value.len))?;
+        self.check(value, &bytes)?;
+        Ok(bytes)
+    }
+
+    /// A value that is in memory. The tail's bytes were checked when they came in, so they are not checked again.
+    fn recent(&self, value: Stored) -> Option<Bytes> {
+        if value.len == 0 { Some(Bytes::new()) } else { self.tail.read().value(value.place, value.len) }
     }
 
     pub(crate) fn read_many(&self, values: &[Stored]) -> Vec<Result<Bytes, ReadError>> {
-        let mut answers: Vec<Option<Result<Bytes, ReadError>>> = vec![None; values.len()];
-        let mut rest = Vec::new();
-        {
-            let tail = self.tail.read();
-            for (at, value) in values.iter().enumerate() {
-                let empty = (value.len == 0).then(Bytes::new);
-                match empty.or_else(|| tail.value(value.place, value.len)) {
-                    Some(bytes) => answers[at] = Some(Ok(bytes)),
-                    None => rest.push(at),
-                }
-            }
+        let mut answers: Vec<_> = values.iter().map(|value| self.recent(*value)).collect();
+        let rest =
+            || values.iter().zip(&answers).filter(|(_, answer)| answer.is_none()).map(|(value, _)| *value);
+        let mut buffer = BytesMut::zeroed(rest().map(|value| value.len as usize).sum());
+        let mut room = &mut buffer[..];
+        let mut gaps = Vec::new();
+        for value in rest() {
+            let (into, left) = std::mem::take(&mut room).split_at_mut(value.len as usize);
+            room = left;
+            gaps.push(Gap { value, into });
         }
-        for (value, answer) in values.iter().zip(&mut answers) {
-            if let Some(Ok(bytes)) = answer.take() {
-                *answer = Some(self.check(*value, bytes));
+        let mut failed = Vec::new();
+        self.fill_from_files(&mut gaps, &mut |value, error| failed.push((value, error)));
+        let mut read = buffer.freeze();
+        let answer = |(value, answer): (&Stored, Option<Bytes>)| {
+            let bytes = answer.unwrap_or_else(|| read.split_to(value.len as usize));
+            match failed.iter().find(|(other, _)| other == value) {
+                Some((_, error)) => Err(error.clone()),
+                None => Ok(bytes),
             }
-        }
-        rest.sort_by_key(|at| values[*at].place);
-        let mut run = 0;
-        while run < rest.len() {
-            let end = run + neighbours(&rest[run..], values);
-            self.read_run(&rest[run..end], values, &mut answers);
-            run = end;
-        }
-        answers.into_iter().map(|answer| answer.expect("every value was read")).collect()
-    }
-
-    /// Reads values that lie close together with one call. If that fails, each is tried alone.
-    fn read_run(&self, run: &[usize], values: &[Stored], answers: &mut [Option<Result<Bytes, ReadError>>]) {
-        let start = values[run[0]].place;
-        let end = run.iter().map(|at| end_of(&values[*at])).max().expect("a run is not empty");
-        let Ok(all) = self.read_range(start, end - start) else {
-            for at in run {
-                answers[*at] = Some(self.read(values[*at]));
-            }
-            return;
         };
-        for at in run {
-            let value = values[*at];
-            let from = (value.place - start) as usize;
-            answers[*at] = Some(self.check(value, all.slice(from..from + value.len as usize)));
-        }
+        values.iter().zip(answers.drain(..)).map(answer).collect()
     }
 
     /// Bytes of one file, unchecked. A file too short is damage.
     pub(crate) fn read_range(&self, place: u64, len: u64) -> Result<Bytes, ReadError> {
-        let (number, offset) = (file_of(place), u64::from(offset_of(place)));
-        let file = self.files.get(number).ok_or(ReadError::NoFile { file: number, place })?;
-        let io = |source| read_error(&file, offset, source);
-        let handle = self.files.open(&file).map_err(io)?;
         let mut buffer = BytesMut::zeroed(len as usize);
-        let count = handle.read_at(&mut buffer, offset).map_err(io)?;
-        match count as u64 == len {
-            true => Ok(buffer.freeze()),
-            false => Err(self.damage(place, len)),
-        }
+        self.open(place)?.read(place, &mut buffer)?;
+        Ok(buffer.freeze())
     }
 
-    fn check(&self, value: Stored, bytes: Bytes) -> Result<Bytes, ReadError> {
-        match crc32c::crc32c(&bytes) == value.checksum {
-            true => Ok(bytes),
+    /// The file that a place is in, open.
+    pub(crate) fn open(&self, place: u64) -> Result<OpenFile<'_>, ReadError> {
+        let number = file_of(place);
+        let file = self.files.get(number).ok_or(ReadError::NoFile { file: number, place })?;
+        let opened = self.files.open(&file);
+        let handle = opened.map_err(|source| read_error(&file, u64::from(offset_of(place)), source))?;
+        Ok(OpenFile { shelf: self, file, handle })
+    }
+
+    /// Checks what was read from a file.
+    pub(crate) fn check(&self, value: Stored, bytes: &[u8]) -> Result<(), ReadError> {
+        match crc32c::crc32c(bytes) == value.checksum {
+            true => Ok(()),
             false => Err(self.damage(value.place, u64::from(value.len))),
         }
     }
@@ -218,6 +206,29 @@ impl Shelf {
     }
 }
 
+/// A file that several values may be read from.
+pub(crate) struct OpenFile<'s> {
+    shelf: &'s Shelf,
+    file: Arc<ValueFile>,
+    handle: Arc<dyn File>,
+}
+
+impl OpenFile<'_> {
+    pub(crate) fn number(&self) -> u32 {
+        self.file.number
+    }
+
+    /// Fills `into` from a place in this file, unchecked. A file too short is damage.
+    pub(crate) fn read(&self, place: u64, into: &mut [u8]) -> Result<(), ReadError> {
+        let offset = u64::from(offset_of(place));
+        let read = self.handle.read_at(into, offset);
+        match read.map_err(|source| read_error(&self.file, offset, source))? == into.len() {
+            true => Ok(()),
+            false => Err(self.shelf.damage(place, into.len() as u64)),
+        }
+    }
+}
+
 fn read_error(file: &ValueFile, offset: u64, source: std::io::Error) -> ReadError {
     match source.kind() {
         std::io::ErrorKind::NotFound => {
@@ -225,26 +236,4 @@ fn read_error(file: &ValueFile, offset: u64, source: std::io::Error) -> ReadErro
         }
         _ => ReadError::Io { path: file.shown_path(), offset, source: Arc::new(source) },
     }
-}
-
-fn end_of(value: &Stored) -> u64 {
-    value.place + u64::from(value.len)
-}
-
-/// How many of the values, sorted by place, are worth reading at once from the first on.
-fn neighbours(sorted: &[usize], values: &[Stored]) -> usize {
-    let start = values[sorted[0]].place;
-    let mut end = end_of(&values[sorted[0]]);
-    let mut count = 1;
-    for at in &sorted[1..] {
-        let value = &values[*at];
-        let reach = end_of(value).max(end);
-        let close = value.place <= end + COALESCE_GAP_BYTES && reach - start <= COALESCE_BYTES_MAX;
-        if file_of(value.place) != file_of(start) || !close {
-            break;
-        }
-        end = reach;
-        count += 1;
-    }
-    count
 }

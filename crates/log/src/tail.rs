@@ -44,11 +44,26 @@ impl Tail {
 
     /// The bytes at a place, if the entry around them is still here.
     pub(crate) fn value(&self, place: u64, len: u32) -> Option<Bytes> {
+        let (payload, start) = self.around(place)?;
+        let end = start.checked_add(len as usize)?;
+        (end <= payload.len()).then(|| payload.slice(start..end))
+    }
+
+    /// Copies the bytes at a place, if the entry around them is still here.
+    pub(crate) fn copy(&self, place: u64, into: &mut [u8]) -> bool {
+        let Some((payload, start)) = self.around(place) else { return false };
+        let found = payload.get(start..).and_then(|rest| rest.get(..into.len()));
+        found.is_some_and(|bytes| {
+            into.copy_from_slice(bytes);
+            true
+        })
+    }
+
+    /// The payload that begins at a place or last before it, and how far before.
+    fn around(&self, place: u64) -> Option<(&Bytes, usize)> {
         let after = self.items.partition_point(|item| item.place <= place);
         let item = self.items.get(after.checked_sub(1)?)?;
-        let start = (place - item.place) as usize;
-        let end = start.checked_add(len as usize)?;
-        (end <= item.entry.payload.len()).then(|| item.entry.payload.slice(start..end))
+        Some((&item.entry.payload, usize::try_from(place - item.place).ok()?))
     }
 
     /// The entry whose payload begins at a place.

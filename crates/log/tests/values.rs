@@ -5,7 +5,7 @@ mod rig;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use log::{CheckpointKind, Disk, Fault, LogId, Operation, Options, ReadError, Space, Stored, file_of};
+use log::{CheckpointKind, Disk, Fault, Gap, LogId, Operation, Options, ReadError, Space, Stored, file_of};
 use rig::{Rig, open, options};
 
 /// Appends and syncs entries of 500 bytes until they lie in `files` files; returns their values.
@@ -270,4 +270,30 @@ fn a_failed_sync_is_fatal_and_a_failed_checkpoint_is_not() {
     rig.disk.inject(Fault { operation: Operation::Sync, after: 0, kind: std::io::ErrorKind::Other });
     assert!(!rig.sync());
     rig.check(open(&rig.disk.crash(&mut |_| 1), &options()).expect("recovery is the way back"));
+}
+
+#[test]
+fn gaps_are_filled_wherever_the_values_lie() {
+    let mut rig = Rig::new();
+    let values = fill(&mut rig, 3);
+    let mut rooms: Vec<(Stored, Vec<u8>)> =
+        values.iter().rev().map(|value| (*value, vec![0; value.len as usize])).collect();
+    let gaps = |rooms: &mut [(Stored, Vec<u8>)], pin: &log::Pin| {
+        let gaps = rooms.iter_mut().map(|(value, into)| Gap { value: *value, into });
+        pin.read_into(&mut gaps.collect::<Vec<_>>())
+    };
+    let pin = rig.reader.pin();
+    gaps(&mut rooms, &pin).expect("all are intact");
+    for (at, (_, read)) in rooms.iter().rev().enumerate() {
+        assert_eq!(read[..], value(&rig, at));
+    }
+
+    let bad = values[1];
+    let path = PathBuf::from(format!("/data/member/wal/{:08x}.seg", file_of(bad.place)));
+    rig.disk.flip_bit(&path, u64::from(bad.place as u32) + 7, 3).expect("the file is there");
+    assert!(matches!(gaps(&mut rooms, &pin), Err(ReadError::Damaged { .. })));
+    let damaged = rig.reader.damaged();
+    assert_eq!((damaged.len(), damaged[0].place), (1, bad.place));
+    rooms.retain(|(value, _)| *value != bad);
+    gaps(&mut rooms, &pin).expect("the others are intact");
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use bytes::Bytes;
 use log::{ReadError, Reader, Stored};
-use store::{Damaged, ValueRef, Values};
+use store::{Damaged, Gap, ValueRef, Values};
 
 /// Places remembered whose values were healed elsewhere. Replies, pieces of lists and events that were made before
 /// still name the old ones; each lives for seconds.
@@ -75,6 +75,18 @@ impl Values for LogValues {
         let read = self.reader.pin().read_many(&wanted);
         let read = read.into_iter().zip(values);
         read.map(|(bytes, value)| bytes.or_else(|error| self.read_healed(value, &error))).collect()
+    }
+
+    fn read_into(&self, gaps: &mut [Gap<'_>]) -> Result<(), Damaged> {
+        let wanted = gaps.iter_mut().map(|gap| log::Gap { value: stored(&gap.value), into: &mut *gap.into });
+        if self.reader.pin().read_into(&mut wanted.collect::<Vec<_>>()).is_ok() {
+            return Ok(());
+        }
+        // Something is damaged. One by one, each is found where it was healed, or named.
+        gaps.iter_mut().try_for_each(|gap| {
+            gap.into.copy_from_slice(&self.read(&gap.value)?);
+            Ok(())
+        })
     }
 
     fn retain(&self, value: &ValueRef) {

@@ -8,6 +8,7 @@
 //! ```text
 //! Store::apply_batch(commands) -> Applied { outcomes, events, leases }     the log's only way in
 //! resolve(reply)               -> the client's response, with values       on the RPC worker
+//! Reader::list(request)        -> the client's response, encoded           on the RPC worker
 //! Reader::range, history, hash_kv, live_references                         any thread, in chunks
 //! Store::purge_step, begin_checkpoint, relocate                            upkeep, in small steps
 //! ```
@@ -28,6 +29,7 @@ mod apply;
 mod checkpoint;
 mod command;
 mod compare;
+mod encode;
 mod hash;
 mod index;
 mod lease;
@@ -42,6 +44,7 @@ mod store;
 mod types;
 mod version_hash;
 pub mod watch;
+mod wire;
 
 #[cfg(test)]
 mod testing;
@@ -62,4 +65,6 @@ pub use reader::{
 pub use resolve::{Response, resolve, resolve_kv, resolve_range, resolve_txn};
 pub use state::{Limits, Position};
 pub use store::Store;
-pub use types::{Compacted, Damaged, Event, EventKind, History, KeyRange, KvRef, Revision, ValueRef, Values};
+pub use types::{
+    Compacted, Damaged, Event, EventKind, Gap, History, KeyRange, KvRef, Revision, ValueRef, Values,
+};

@@ -3,13 +3,15 @@
 //! Runs on the RPC worker, after apply, without any lock. Whoever calls holds the log's pin from before the
 //! reply was made, so the references are good until the response is built.
 
+use std::borrow::Cow;
+
 use api::etcdserverpb as pb;
 use api::etcdserverpb::response_op::Response as Op;
 use api::mvccpb;
 use bytes::Bytes;
 
 use crate::command::{DeleteReply, OpReply, PutReply, Reply, TxnReply};
-use crate::range::{ByValue, RangeReply};
+use crate::range::RangeReply;
 use crate::types::{Damaged, KvRef, ValueRef, Values};
 
 /// A response, its header holding the revision alone: cluster, member and term are the server's to fill in.
@@ -71,15 +73,29 @@ pub fn resolve(reply: &Reply, values: &dyn Values) -> Result<Response, Damaged> 
 /// # Errors
 /// [`Damaged`] when a value cannot be read; heal it and call again.
 pub fn resolve_range(reply: &RangeReply, values: &dyn Values) -> Result<pb::RangeResponse, Damaged> {
-    let mut kvs = if reply.keys_only && reply.by_value.is_none() {
-        reply.kvs.iter().map(|kv| key_value(kv, Bytes::new())).collect()
-    } else {
-        with_values(&reply.kvs, values)?
-    };
-    if let Some(by_value) = reply.by_value {
-        sort_by_value(&mut kvs, by_value, reply.keys_only);
+    let mut settled = Cow::Borrowed(reply);
+    if reply.by_value.is_some() {
+        settle(settled.to_mut(), values)?;
     }
+    let kvs = if reply.keys_only {
+        settled.kvs.iter().map(|kv| key_value(kv, Bytes::new())).collect()
+    } else {
+        with_values(&settled.kvs, values)?
+    };
     Ok(pb::RangeResponse { header: header(reply.revision), kvs, more: reply.more, count: reply.count })
+}
+
+/// Sorts the keys of a reply by their values, and cuts them at the limit, if that is still to be done.
+pub(crate) fn settle(reply: &mut RangeReply, values: &dyn Values) -> Result<(), Damaged> {
+    let Some(by_value) = reply.by_value.take() else { return Ok(()) };
+    let kvs = std::mem::take(&mut reply.kvs);
+    let mut sorted: Vec<(Bytes, KvRef)> = read_all(&kvs, values)?.into_iter().zip(kvs).collect();
+    sorted.sort_by(|(a, _), (b, _)| if by_value.descending { b.cmp(a) } else { a.cmp(b) });
+    if by_value.limit > 0 {
+        sorted.truncate(by_value.limit);
+    }
+    reply.kvs = sorted.into_iter().map(|(_, kv)| kv).collect();
+    Ok(())
 }
 
 /// Reads the value of one version.
@@ -88,19 +104,6 @@ pub fn resolve_range(reply: &RangeReply, values: &dyn Values) -> Result<pb::Rang
 /// [`Damaged`] when it cannot be read.
 pub fn resolve_kv(kv: &KvRef, values: &dyn Values) -> Result<mvccpb::KeyValue, Damaged> {
     Ok(key_value(kv, crate::state::read(values, &kv.value)?))
-}
-
-fn sort_by_value(kvs: &mut Vec<mvccpb::KeyValue>, by_value: ByValue, keys_only: bool) {
-    kvs.sort_by(|a, b| {
-        let order = a.value.cmp(&b.value);
-        if by_value.descending { order.reverse() } else { order }
-    });
-    if by_value.limit > 0 {
-        kvs.truncate(by_value.limit);
-    }
-    if keys_only {
-        kvs.iter_mut().for_each(|kv| kv.value = Bytes::new());
-    }
 }
 
 fn header(revision: i64) -> Option<pb::ResponseHeader> {
@@ -118,15 +121,20 @@ fn key_value(kv: &KvRef, value: Bytes) -> mvccpb::KeyValue {
     }
 }
 
-/// Reads all values in one go; empty ones are not asked for.
-fn with_values(kvs: &[KvRef], values: &dyn Values) -> Result<Vec<mvccpb::KeyValue>, Damaged> {
+/// Reads the values of all versions in one go; empty ones are not asked for.
+fn read_all(kvs: &[KvRef], values: &dyn Values) -> Result<Vec<Bytes>, Damaged> {
     let wanted: Vec<ValueRef> = kvs.iter().map(|kv| kv.value).filter(|value| value.len > 0).collect();
     let mut read = values.read_many(&wanted)?.into_iter();
-    let value_of = |kv: &KvRef| {
-        let bytes = if kv.value.len > 0 { read.next() } else { Some(Bytes::new()) };
-        key_value(kv, bytes.expect("as many values as were asked for"))
+    let value_of = |kv: &KvRef| match kv.value.len {
+        0 => Bytes::new(),
+        _ => read.next().expect("as many values as were asked for"),
     };
     Ok(kvs.iter().map(value_of).collect())
+}
+
+fn with_values(kvs: &[KvRef], values: &dyn Values) -> Result<Vec<mvccpb::KeyValue>, Damaged> {
+    let read = read_all(kvs, values)?;
+    Ok(kvs.iter().zip(read).map(|(kv, value)| key_value(kv, value)).collect())
 }
 
 fn put(reply: &PutReply, values: &dyn Values) -> Result<pb::PutResponse, Damaged> {

@@ -167,8 +167,8 @@ impl Drop for Pin {
     }
 }
 
-/// How much is done in one hold of a lock. Each is small enough that the other side waits a fraction of a
-/// millisecond.
+/// How much is done in one hold of a lock. Each is small enough that the other side waits for tens of microseconds, and
+/// that a reader is rarely put to sleep by the system while it holds one.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Keys a reader looks at before it lets the writer in.
@@ -181,7 +181,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { chunk_keys: 1_000, count_steps: 2_000, checkpoint_chunk_bytes: 64 * 1024 }
+        Limits { chunk_keys: 256, count_steps: 1_000, checkpoint_chunk_bytes: 64 * 1024 }
     }
 }
 

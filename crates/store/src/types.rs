@@ -78,6 +78,15 @@ pub struct Damaged {
     pub reason: Arc<str>,
 }
 
+/// A value that is wanted, and the room its bytes are to fill exactly.
+#[derive(Debug)]
+pub struct Gap<'a> {
+    /// The value; never an empty one.
+    pub value: ValueRef,
+    /// As many bytes as the value has.
+    pub into: &'a mut [u8],
+}
+
 /// Where values live. `member` implements it over the log; tests implement it over a map.
 ///
 /// An empty value has no place: its reference is [`ValueRef::default`], and nothing here is called for it.
@@ -88,6 +97,15 @@ pub trait Values: Send + Sync {
     /// Reads and checks several values, in the order asked; neighbours may be read together.
     fn read_many(&self, values: &[ValueRef]) -> Result<Vec<Bytes>, Damaged> {
         values.iter().map(|value| self.read(value)).collect()
+    }
+
+    /// Reads and checks several values to where they are wanted. The order of `gaps` may change, and neighbours may be
+    /// read together.
+    fn read_into(&self, gaps: &mut [Gap<'_>]) -> Result<(), Damaged> {
+        gaps.iter_mut().try_for_each(|gap| {
+            gap.into.copy_from_slice(&self.read(&gap.value)?);
+            Ok(())
+        })
     }
 
     /// The index took a reference to this value (also again, for a version that keeps an older one's value).

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use rustix::fs::{FallocateFlags, FlockOperation};
+use rustix::fs::{FallocateFlags, FlockOperation, OFlags};
 
 use super::{Disk, File, LockError, LockGuard};
 
@@ -19,6 +19,16 @@ pub struct RealDisk;
 
 struct RealFile(fs::File);
 
+impl RealFile {
+    /// Nobody asks when a file was last read, and noting it costs a small read a twentieth of its time. Only a file's
+    /// owner may leave it out; to others the file is as good as it was.
+    fn new(file: fs::File) -> RealFile {
+        let _ = rustix::fs::fcntl_getfl(&file)
+            .and_then(|flags| rustix::fs::fcntl_setfl(&file, flags | OFlags::NOATIME));
+        RealFile(file)
+    }
+}
+
 struct RealLock {
     /// Closing the file gives the lock up.
     _file: fs::File,
@@ -29,12 +39,12 @@ impl LockGuard for RealLock {}
 impl Disk for RealDisk {
     fn open(&self, path: &Path) -> io::Result<Arc<dyn File>> {
         let file = fs::OpenOptions::new().read(true).write(true).open(path)?;
-        Ok(Arc::new(RealFile(file)))
+        Ok(Arc::new(RealFile::new(file)))
     }
 
     fn create_new(&self, path: &Path) -> io::Result<Arc<dyn File>> {
         let file = fs::OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
-        Ok(Arc::new(RealFile(file)))
+        Ok(Arc::new(RealFile::new(file)))
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {

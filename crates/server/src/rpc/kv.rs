@@ -114,11 +114,10 @@ fn is_long(node: &Node, request: &pb::RangeRequest) -> bool {
 
 fn list(node: &Node, request: &pb::RangeRequest) -> Result<Result<Encoded, Damaged>, Failure> {
     let _pin = node.pin();
-    let reply = node.reader.range(request)?;
-    Ok(store::resolve_range(&reply, node.values.as_ref()).map(|mut response| {
-        fill(node, &mut response.header);
-        Encoded::message(&response)
-    }))
+    match node.reader.list(request, |revision| node.header(revision)) {
+        Ok(pieces) => Ok(Ok(Encoded(pieces?))),
+        Err(damaged) => Ok(Err(damaged)),
+    }
 }
 
 pub(super) async fn range_stream(
@@ -144,14 +143,12 @@ async fn send_pieces(node: &Node, request: &pb::RangeRequest, sink: &Sink) -> Re
     let mut pieces = node.reader.range_stream(request)?;
     while let Some(piece) = pieces.next_chunk(PIECE_KEYS, node.limits.max_request_bytes) {
         let mut met = Met::default();
-        let mut response = loop {
-            match store::resolve_range(&piece.reply, node.values.as_ref()) {
-                Ok(response) => break response,
+        let encoded = loop {
+            match piece.encode(|revision| node.header(revision), node.values.as_ref()) {
+                Ok(pieces) => break Encoded(pieces),
                 Err(damaged) => met.heal(node, &damaged).await?,
             }
         };
-        response.header = piece.last.then(|| node.header(piece.reply.revision));
-        let encoded = Encoded::message(&pb::RangeStreamResponse { range_response: Some(response) });
         sink.send(encoded).await;
     }
     Ok(())

@@ -91,18 +91,19 @@ impl Batch<'_> {
         let at = Revision { main, sub: u32::MAX };
         let index = &self.state.index;
         if request.range_end.is_empty() {
-            let (kvs, count) = lone(index, &request.key, at, &shape);
+            let mut kvs = Vec::new();
+            let count = lone(index, &request.key, at, &shape, &mut kvs);
             return shape.finish(kvs, visible, count);
         }
         let bounds = bounds(&request.key, &request.range_end);
         let count = Count::new(index, &bounds, main, visible).advance(index, usize::MAX);
         let count = count.expect("a count without a limit is complete at once");
-        let mut selection = Selection::new(&bounds, at, shape);
+        let mut selection = Selection::new(&bounds, at, shape, Vec::new());
         if !shape.count_only {
             let complete = selection.advance(index, usize::MAX);
             debug_assert!(complete);
         }
-        shape.finish(selection.kvs, visible, count)
+        shape.finish(selection.found, visible, count)
     }
 }
 

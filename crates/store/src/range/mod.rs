@@ -21,7 +21,7 @@ use api::Error;
 use api::etcdserverpb::RangeRequest;
 use api::etcdserverpb::range_request::{SortOrder, SortTarget};
 
-pub(crate) use select::{Selection, kv_ref, lone};
+pub(crate) use select::{Findings, Selection, kv_ref, lone};
 
 use crate::index::tree::Bounds;
 use crate::types::{KeyRange, KvRef};
@@ -126,6 +126,11 @@ impl Shape {
             keys_only: request.keys_only,
             count_only: request.count_only,
         }
+    }
+
+    /// Whether the order of the answer is that of the walk.
+    pub(crate) fn is_in_key_order(&self) -> bool {
+        self.sort.is_none()
     }
 
     /// Keys the answer may have.

@@ -5,34 +5,62 @@ use std::ops::ControlFlow;
 use bytes::Bytes;
 
 use super::Shape;
+use crate::encode::Found;
 use crate::index::tree::Bounds;
 use crate::index::{Index, Record, Version, walk_chunk};
 use crate::types::{KvRef, Revision};
 
+/// Where a selection puts what it finds.
+pub(crate) trait Findings {
+    fn push(&mut self, key: &[u8], version: &Version);
+
+    fn len(&self) -> usize;
+}
+
+impl Findings for Vec<KvRef> {
+    fn push(&mut self, key: &[u8], version: &Version) {
+        Vec::push(self, kv_ref(Bytes::copy_from_slice(key), version));
+    }
+
+    fn len(&self) -> usize {
+        Vec::len(self)
+    }
+}
+
 /// A range being read: the part that is still to be walked and what was found.
-pub(crate) struct Selection {
+pub(crate) struct Selection<F = Vec<KvRef>> {
     start: Vec<u8>,
     /// `None`: to the end.
     end: Option<Vec<u8>>,
     /// Newer versions are not seen.
     at: Revision,
     shape: Shape,
-    pub(crate) kvs: Vec<KvRef>,
+    pub(crate) found: F,
     /// Keys that were found before and taken away.
     taken: usize,
 }
 
 impl Selection {
-    /// Nothing of `bounds` walked yet.
-    pub(crate) fn new(bounds: &Bounds<'_>, at: Revision, shape: Shape) -> Selection {
-        let end = bounds.end.map(<[u8]>::to_vec);
-        Selection { start: bounds.start.to_vec(), end, at, shape, kvs: Vec::new(), taken: 0 }
-    }
-
     /// Takes what was found so far away.
     pub(crate) fn take(&mut self) -> Vec<KvRef> {
-        self.taken += self.kvs.len();
-        std::mem::take(&mut self.kvs)
+        self.taken += self.found.len();
+        std::mem::take(&mut self.found)
+    }
+}
+
+impl Selection<Found> {
+    /// Forgets what was found so far.
+    pub(crate) fn clear(&mut self) {
+        self.taken += self.found.len();
+        self.found.clear();
+    }
+}
+
+impl<F: Findings> Selection<F> {
+    /// Nothing of `bounds` walked yet; what is found goes to `found`.
+    pub(crate) fn new(bounds: &Bounds<'_>, at: Revision, shape: Shape, found: F) -> Selection<F> {
+        let end = bounds.end.map(<[u8]>::to_vec);
+        Selection { start: bounds.start.to_vec(), end, at, shape, found, taken: 0 }
     }
 
     /// Keys still to be found.
@@ -52,18 +80,20 @@ impl Selection {
     fn advance_forwards(&mut self, index: &Index, max_keys: usize) -> bool {
         let bounds = Bounds { start: &self.start, end: self.end.as_deref() };
         let wanted = self.wanted();
-        let (kvs, shape, at) = (&mut self.kvs, &self.shape, self.at);
+        let (found, shape, at) = (&mut self.found, &self.shape, self.at);
         let rest = walk_chunk(index, &bounds, max_keys, |record, _| {
-            if kvs.len() >= wanted {
+            if found.len() >= wanted {
                 return ControlFlow::Break(());
             }
-            kvs.extend(version_of(shape, at, record));
+            if let Some(version) = version_of(shape, at, record) {
+                found.push(record.key(), &version);
+            }
             ControlFlow::Continue(())
         });
         if let Some(key) = &rest {
             self.start = key.as_slice().to_vec();
         }
-        rest.is_none() || self.kvs.len() >= wanted
+        rest.is_none() || self.found.len() >= wanted
     }
 
     fn advance_backwards(&mut self, index: &Index, max_keys: usize) -> bool {
@@ -72,35 +102,40 @@ impl Selection {
         let mut walk = index.walk(&bounds).rev();
         let mut last = None;
         for _ in 0..max_keys {
-            if self.kvs.len() >= wanted {
+            if self.found.len() >= wanted {
                 return true;
             }
             let Some((record, _)) = walk.next() else { return true };
-            self.kvs.extend(version_of(&self.shape, self.at, record));
+            if let Some(version) = version_of(&self.shape, self.at, record) {
+                self.found.push(record.key(), &version);
+            }
             last = Some(record.key());
         }
         if let Some(key) = last {
             self.end = Some(key.to_vec());
         }
-        self.kvs.len() >= wanted
+        self.found.len() >= wanted
     }
 }
 
 /// The record's version at `at`, if there is one and it passes.
-fn version_of(shape: &Shape, at: Revision, record: &Record) -> Option<KvRef> {
-    let version = record.live_until(at)?;
-    let passes = shape.filters.pass(version.revision.main, version.create);
-    passes.then(|| kv_ref(Bytes::copy_from_slice(record.key()), &version))
+fn version_of(shape: &Shape, at: Revision, record: &Record) -> Option<Version> {
+    record.live_until(at).filter(|version| shape.filters.pass(version.revision.main, version.create))
 }
 
 /// What is selected of a single key; also whether the key is there at all, for the count.
-pub(crate) fn lone(index: &Index, key: &Bytes, at: Revision, shape: &Shape) -> (Vec<KvRef>, u64) {
-    let Some(version) = index.record(key).and_then(|record| record.live_until(at)) else {
-        return (Vec::new(), 0);
-    };
-    let passes = !shape.count_only && shape.filters.pass(version.revision.main, version.create);
-    let kvs = if passes { vec![kv_ref(key.clone(), &version)] } else { Vec::new() };
-    (kvs, 1)
+pub(crate) fn lone<F: Findings>(
+    index: &Index,
+    key: &[u8],
+    at: Revision,
+    shape: &Shape,
+    found: &mut F,
+) -> u64 {
+    let Some(version) = index.record(key).and_then(|record| record.live_until(at)) else { return 0 };
+    if !shape.count_only && shape.filters.pass(version.revision.main, version.create) {
+        found.push(key, &version);
+    }
+    1
 }
 
 /// A version as it leaves the index.

@@ -6,6 +6,7 @@
 
 mod hash_kv;
 mod history;
+mod list;
 mod references;
 mod stream;
 mod txn;
@@ -95,13 +96,14 @@ impl Reader {
         let limits = &self.shared.limits;
         let at = Revision { main: revision, sub: u32::MAX };
         if request.range_end.is_empty() {
-            let (kvs, count) = lone(&state.index, &request.key, at, &shape);
+            let mut kvs = Vec::new();
+            let count = lone(&state.index, &request.key, at, &shape, &mut kvs);
             return shape.finish(kvs, header, count);
         }
         let bounds = bounds(&request.key, &request.range_end);
         let mut count = Count::new(&state.index, &bounds, revision, state.revision);
         let mut total = count.advance(&state.index, limits.count_steps);
-        let mut selection = Selection::new(&bounds, at, shape);
+        let mut selection = Selection::new(&bounds, at, shape, Vec::new());
         let mut complete = shape.count_only || selection.advance(&state.index, limits.chunk_keys);
         let _pin = (total.is_none() || !complete).then(|| self.shared.pin(revision));
         drop(state);
@@ -111,7 +113,7 @@ impl Reader {
         while total.is_none() {
             total = count.advance(&self.shared.state.read().index, limits.count_steps);
         }
-        shape.finish(selection.kvs, header, total.unwrap_or(0))
+        shape.finish(selection.found, header, total.unwrap_or(0))
     }
 
     /// Starts a range that is answered in pieces; see [`RangeStream`].

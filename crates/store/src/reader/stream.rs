@@ -7,11 +7,14 @@ use api::Error;
 use api::etcdserverpb as pb;
 use api::etcdserverpb::range_request::{SortOrder, SortTarget};
 
+use bytes::Bytes;
+
 use super::Reader;
+use crate::encode::{Encoder, Fields, Listed, items_len};
 use crate::range::count::Count;
 use crate::range::{RangeReply, Selection, Shape, bounds, check_revision, lone};
 use crate::state::Pin;
-use crate::types::{KvRef, Revision};
+use crate::types::{Damaged, KvRef, Revision, Values};
 
 /// See the module.
 pub struct RangeStream {
@@ -41,6 +44,28 @@ pub struct StreamChunk {
     pub last: bool,
 }
 
+impl StreamChunk {
+    /// The piece as an encoded `RangeStreamResponse`, itself in pieces. `header` completes a header of which the
+    /// revision is given.
+    ///
+    /// # Errors
+    /// [`Damaged`] when a value cannot be read; heal it and call again.
+    pub fn encode(
+        &self,
+        header: impl FnOnce(i64) -> pb::ResponseHeader,
+        values: &dyn Values,
+    ) -> Result<Vec<Bytes>, Damaged> {
+        let reply = &self.reply;
+        let items = Listed { kvs: &reply.kvs, keys_only: reply.keys_only };
+        let front = if self.last { Fields::header(&header(reply.revision)) } else { Fields::NONE };
+        let end = Fields::end(reply.more, reply.count);
+        let len = front.as_slice().len() + items_len(&items) + end.as_slice().len();
+        let mut encoder = Encoder::new(front.enclosed(len), values);
+        encoder.add(&items, Some(end))?;
+        Ok(encoder.into_pieces())
+    }
+}
+
 impl RangeStream {
     pub(super) fn new(reader: &Reader, request: &pb::RangeRequest) -> Result<RangeStream, Error> {
         check_order(request)?;
@@ -62,14 +87,15 @@ impl RangeStream {
             _pin: pin,
         };
         if request.range_end.is_empty() {
-            let (kvs, count) = lone(&state.index, &request.key, at, &shape);
+            let mut kvs = Vec::new();
+            let count = lone(&state.index, &request.key, at, &shape, &mut kvs);
             stream.found = kvs.into();
             stream.count = count as i64;
             return Ok(stream);
         }
         let bounds = bounds(&request.key, &request.range_end);
         let mut count = Count::new(&state.index, &bounds, main, state.revision);
-        stream.selection = Some(Selection::new(&bounds, at, shape));
+        stream.selection = Some(Selection::new(&bounds, at, shape, Vec::new()));
         stream.complete = shape.count_only;
         drop(state);
         let steps = reader.shared.limits.count_steps;

@@ -6,8 +6,9 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
 
+use crate::wire::{bytes_len, number_len, put_bytes, put_number, put_prefix, record_len};
 use crate::{Damaged, Event, EventKind, KvRef, ValueRef, Values};
 
 /// One `WatchResponse`, encoded. The message is `head` followed by `events`.
@@ -193,7 +194,7 @@ fn kv_numbers(kv: &KvRef) -> ([(u32, u64); 3], u64) {
 fn kv_len(kv: &KvRef, value: &Bytes) -> usize {
     let (numbers, lease) = kv_numbers(kv);
     let numbers_len: usize = numbers.iter().map(|(field, number)| number_len(*field, *number)).sum();
-    bytes_len(1, &kv.key) + numbers_len + bytes_len(5, value) + number_len(6, lease)
+    bytes_len(1, kv.key.len()) + numbers_len + bytes_len(5, value.len()) + number_len(6, lease)
 }
 
 fn put_kv(out: &mut BytesMut, kv: &KvRef, value: &Bytes) {
@@ -202,55 +203,4 @@ fn put_kv(out: &mut BytesMut, kv: &KvRef, value: &Bytes) {
     numbers.iter().for_each(|(field, number)| put_number(out, *field, *number));
     put_bytes(out, 5, value);
     put_number(out, 6, lease);
-}
-
-/// Wire types of protobuf: the low three bits of a field's key.
-const VARINT: u32 = 0;
-const DELIMITED: u32 = 2;
-
-fn varint_len(number: u64) -> usize {
-    let bits = 64 - (number | 1).leading_zeros() as usize;
-    bits.div_ceil(7)
-}
-
-fn put_varint(out: &mut BytesMut, mut number: u64) {
-    while number >= 0x80 {
-        out.put_u8(number as u8 | 0x80);
-        number >>= 7;
-    }
-    out.put_u8(number as u8);
-}
-
-/// Length of a field that is left out when it is zero.
-fn number_len(field: u32, number: u64) -> usize {
-    if number == 0 { 0 } else { varint_len((field << 3).into()) + varint_len(number) }
-}
-
-fn put_number(out: &mut BytesMut, field: u32, number: u64) {
-    if number != 0 {
-        put_varint(out, (field << 3 | VARINT).into());
-        put_varint(out, number);
-    }
-}
-
-/// Length of a delimited field, present even when empty.
-fn record_len(field: u32, len: usize) -> usize {
-    varint_len((field << 3).into()) + varint_len(len as u64) + len
-}
-
-fn put_prefix(out: &mut BytesMut, field: u32, len: usize) {
-    put_varint(out, (field << 3 | DELIMITED).into());
-    put_varint(out, len as u64);
-}
-
-/// Length of a bytes field that is left out when it is empty.
-fn bytes_len(field: u32, bytes: &[u8]) -> usize {
-    if bytes.is_empty() { 0 } else { record_len(field, bytes.len()) }
-}
-
-fn put_bytes(out: &mut BytesMut, field: u32, bytes: &[u8]) {
-    if !bytes.is_empty() {
-        put_prefix(out, field, bytes.len());
-        out.put_slice(bytes);
-    }
 }

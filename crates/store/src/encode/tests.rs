@@ -1,0 +1,159 @@
+//! The encoder beside the generated types: the same bytes for every kind of range.
+
+use api::etcdserverpb as pb;
+use api::etcdserverpb::range_request::{SortOrder, SortTarget};
+use bytes::Bytes;
+use proptest::prelude::*;
+use prost::Message;
+
+use super::{LARGE_VALUE_BYTES, PIECE_BYTES};
+use crate::testing::{Bench, grant, put_request, range_request};
+use crate::{Command, resolve_range};
+
+/// Numbers at their shortest and longest.
+fn header(revision: i64) -> pb::ResponseHeader {
+    pb::ResponseHeader { cluster_id: u64::MAX, member_id: 1, revision, raft_term: 300 }
+}
+
+/// What the generated types make of the same range.
+fn expected(bench: &Bench, request: &pb::RangeRequest) -> Vec<u8> {
+    let reply = bench.reader.range(request).expect("the revision can be read");
+    let mut response = resolve_range(&reply, &*bench.values).expect("no value is damaged");
+    response.header = Some(header(reply.revision));
+    response.encode_to_vec()
+}
+
+fn listed(bench: &Bench, request: &pb::RangeRequest) -> Vec<Bytes> {
+    bench.reader.list(request, header).expect("no value is damaged").expect("the revision can be read")
+}
+
+fn check(bench: &Bench, request: &pb::RangeRequest) {
+    let pieces = listed(bench, request);
+    assert!(pieces.concat() == expected(bench, request), "{request:?} in {} pieces", pieces.len());
+}
+
+fn streamed(bench: &Bench, request: &pb::RangeRequest, max_keys: usize, max_bytes: usize) {
+    let mut stream = bench.reader.range_stream(request).expect("the revision can be read");
+    while let Some(chunk) = stream.next_chunk(max_keys, max_bytes) {
+        let mut response = resolve_range(&chunk.reply, &*bench.values).expect("no value is damaged");
+        response.header = chunk.last.then(|| header(chunk.reply.revision));
+        let expected = pb::RangeStreamResponse { range_response: Some(response) }.encode_to_vec();
+        let pieces = chunk.encode(header, &*bench.values).expect("no value is damaged");
+        assert!(pieces.concat() == expected, "{request:?} in {} pieces", pieces.len());
+    }
+}
+
+fn put(bench: &mut Bench, key: &[u8], value_bytes: usize, lease: i64) {
+    let value: Vec<u8> = (0..value_bytes).map(|at| (at % 251) as u8).collect();
+    let put = pb::PutRequest { lease, ..put_request("", "") };
+    let put = pb::PutRequest { key: key.to_vec().into(), value: value.into(), ..put };
+    bench.outcome(Command::Put(put)).expect("a put");
+}
+
+/// A value's size: mostly small, sometimes none, sometimes about what is a piece of its own.
+fn value_bytes() -> impl Strategy<Value = usize> {
+    let large = LARGE_VALUE_BYTES as usize;
+    prop_oneof![6 => 0..300_usize, 1 => Just(0), 1 => large - 2..large + 3, 1 => Just(3 * large)]
+}
+
+fn request() -> impl Strategy<Value = pb::RangeRequest> {
+    let ends = ("[a-d]{0,3}", prop_oneof![Just(String::new()), Just("\0".to_owned()), "[a-e]{1,3}"]);
+    let order = (0..3_i32, 0..5_i32, 0..12_i64, 0..20_i64);
+    let flags = (any::<bool>(), any::<bool>(), prop_oneof![4 => Just(0), 1 => 1..10_i64]);
+    (ends, order, flags).prop_map(|((start, end), (order, target, limit, revision), flags)| {
+        pb::RangeRequest {
+            sort_order: order,
+            sort_target: target,
+            limit,
+            revision,
+            keys_only: flags.0,
+            count_only: flags.1 && flags.0,
+            min_mod_revision: flags.2,
+            ..range_request(if start.is_empty() { "\0" } else { &start }, &end)
+        }
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn the_bytes_are_those_of_the_generated_types(
+        puts in prop::collection::vec(("[a-d]{1,3}", value_bytes(), 0..2_i64), 1..40),
+        requests in prop::collection::vec(request(), 1..12),
+        (max_keys, max_bytes) in (1..8_usize, 1..2000_usize),
+    ) {
+        let mut bench = Bench::new();
+        bench.outcome(grant(1, 60)).expect("a lease");
+        for (key, value_bytes, lease) in &puts {
+            put(&mut bench, key.as_bytes(), *value_bytes, *lease);
+        }
+        for request in requests {
+            if bench.reader.range(&request).is_ok() {
+                check(&bench, &request);
+            } else {
+                prop_assert!(bench.reader.list(&request, header).expect("no value is damaged").is_err());
+            }
+            let plain = pb::RangeRequest { sort_order: 0, min_mod_revision: 0, revision: 0, ..request };
+            streamed(&bench, &plain, max_keys, max_bytes);
+        }
+    }
+}
+
+#[test]
+fn a_long_list_comes_in_pieces() {
+    let mut bench = Bench::new();
+    for n in 0..300 {
+        put(&mut bench, format!("k{n:03}").as_bytes(), 1_000, 0);
+    }
+    // The pieces of a whole list are those of the walk's chunks, which are small here; a piece of a stream is cut by
+    // its bytes.
+    assert!(listed(&bench, &range_request("k", "l")).len() >= 100);
+    check(&bench, &range_request("k", "l"));
+    streamed(&bench, &range_request("k", "l"), 1_000, usize::MAX);
+    let mut stream = bench.reader.range_stream(&range_request("k", "l")).expect("now can be read");
+    let chunk = stream.next_chunk(1_000, usize::MAX).expect("there are keys");
+    let pieces = chunk.encode(header, &*bench.values).expect("no value is damaged");
+    assert_eq!(pieces.len(), 3);
+    assert!(pieces.iter().all(|piece| piece.len() < PIECE_BYTES + 2 * LARGE_VALUE_BYTES as usize));
+}
+
+#[test]
+fn a_large_value_is_a_piece_of_its_own() {
+    let mut bench = Bench::new();
+    bench.outcome(grant(1, 60)).expect("a lease");
+    put(&mut bench, b"a", 10, 0);
+    put(&mut bench, b"b", 100_000, 1);
+    for (request, expected) in [(range_request("b", ""), 3), (range_request("a", "c"), 3)] {
+        let pieces = listed(&bench, &request);
+        assert_eq!(pieces.len(), expected);
+        assert_eq!(pieces[1].len(), 100_000);
+        check(&bench, &request);
+    }
+    let lone = listed(&bench, &range_request("a", ""));
+    assert_eq!(lone.len(), 1, "nothing large, so one piece");
+    let missing = listed(&bench, &range_request("x", ""));
+    assert_eq!(missing.concat(), expected(&bench, &range_request("x", "")));
+}
+
+#[test]
+fn a_damaged_value_is_named_until_it_is_healed() {
+    let mut bench = Bench::new();
+    for n in 0..20 {
+        bench.put(&format!("k{n:02}"), "value");
+    }
+    let by_value = pb::RangeRequest {
+        sort_order: SortOrder::Ascend as i32,
+        sort_target: SortTarget::Value as i32,
+        ..range_request("k", "l")
+    };
+    let place = bench.reader.range(&range_request("k07", "")).expect("now can be read").kvs[0].value.place;
+    for request in [range_request("k07", ""), range_request("k", "l"), by_value] {
+        bench.values.damage(place, true);
+        assert_eq!(bench.reader.list(&request, header).err().map(|damaged| damaged.place), Some(place));
+        let keys_only = pb::RangeRequest { keys_only: true, ..range_request("k", "l") };
+        check(&bench, &keys_only);
+        bench.values.damage(place, false);
+        check(&bench, &request);
+    }
+}
