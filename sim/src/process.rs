@@ -73,6 +73,8 @@ pub(crate) struct Process {
     pub(crate) streams: BTreeMap<usize, WatchStream>,
     /// Our own watch over everything, for the history.
     pub(crate) observer: WatchStream,
+    /// The applied index at which its state was last looked at.
+    pub(crate) shown: Option<u64>,
 }
 
 impl Machine {

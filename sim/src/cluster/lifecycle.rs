@@ -239,5 +239,6 @@ fn new_process(opened: Opened) -> Process {
         next_token: 1,
         streams: Default::default(),
         observer,
+        shown: None,
     }
 }
