@@ -36,6 +36,8 @@ pub(crate) enum Event {
     PollWatch { watcher: usize },
     /// A planned fault begins.
     Fault { planned: usize },
+    /// A fault that waited for an operation strikes.
+    ArmedFault { planned: usize },
     /// A fault that lasts ends.
     FaultEnds { planned: usize },
     /// A process that is down starts.
