@@ -69,6 +69,8 @@ pub(crate) struct Cluster {
     /// Members whose last word is awaited.
     pub(crate) owed_answers: Vec<u64>,
     pub(crate) ended: bool,
+    /// Planned faults that wait for their operation.
+    pub(crate) armed: Vec<usize>,
     /// Members that a planned fault has cut off.
     pub(crate) isolated: BTreeMap<usize, usize>,
     /// Snapshots on their way.
@@ -106,6 +108,7 @@ impl Cluster {
             judging: false,
             owed_answers: Vec::new(),
             ended: false,
+            armed: Vec::new(),
             isolated: BTreeMap::new(),
             transfers: BTreeMap::new(),
             next_transfer: 0,
@@ -146,6 +149,7 @@ impl Cluster {
             checked: self.checks.checked,
             coverage: std::mem::take(&mut self.coverage),
             faults: self.plan.faults.len(),
+            long: self.plan.is_long(),
             violation,
             ..RunReport::new(self.plan.seed, &self.trace, self.now_ns)
         }
@@ -176,7 +180,8 @@ impl Cluster {
             Event::Client { client } => self.client_acts(client)?,
             Event::GiveUp { client, op } => self.client_gives_up(client, op),
             Event::PollWatch { watcher } => self.poll_watch(watcher)?,
-            Event::Fault { planned } => self.strike(planned)?,
+            Event::Fault { planned } => self.fault_due(planned)?,
+            Event::ArmedFault { planned } => self.armed_fault(planned)?,
             Event::FaultEnds { planned } => self.fault_ends(planned),
             Event::Start { member } => self.start(member)?,
             Event::PowerLoss { member, run } => {
@@ -210,6 +215,7 @@ fn machine(member: usize, plan: &Plan, defect: Option<Defect>, rng: &mut Rng) ->
         run: 0,
         incarnation,
         damaged: false,
+        whole_before: None,
         wiped: false,
         gone: None,
         stalled_until_ns: 0,

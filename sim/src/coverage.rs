@@ -1,23 +1,21 @@
-//! Which fault met which operation, how often. A pair that never happened has not been tested, so it is a
-//! failure of
+//! Which fault met which operation, how often. A pair that never happened has not been tested, so it is a failure of
 //! the simulation.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
-
-/// A fault that struck so often should have met everything; one that is rare by nature (a directory is lost once a run)
-/// is given the time of a longer campaign.
-const STRUCK_OFTEN: u64 = 150;
 
 /// Something that was under way on a member when a fault struck it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Operation {
-    /// A command of a client.
-    Write,
-    /// A linearizable read.
+    /// A put, or a deletion, of a client.
+    Put,
+    /// A transaction.
+    Txn,
+    /// A linearizable range.
     Read,
-    /// A lease renewal.
-    KeepAlive,
+    /// A range at an old revision.
+    PastRead,
+    /// A lease that is granted, renewed or revoked.
+    Lease,
     /// An open watch.
     Watch,
     /// A write of the log that is not synced yet.
@@ -28,24 +26,66 @@ pub(crate) enum Operation {
     Checkpoint,
     /// A snapshot on its way here or from here.
     Snapshot,
+    /// A compaction that was asked for, or history being purged.
+    Compaction,
+    /// Values being copied out of a file that shall go.
+    Relocation,
+    /// The leadership being handed over, from here or to here.
+    Transfer,
+    /// The quota has been reached, and nobody has lifted the alarm yet.
+    Quota,
     /// No leader is known.
     Election,
 }
 
 impl Operation {
     /// All of them.
-    pub(crate) const ALL: [Operation; 9] = [
-        Operation::Write,
+    pub(crate) const ALL: [Operation; 15] = [
+        Operation::Put,
+        Operation::Txn,
         Operation::Read,
-        Operation::KeepAlive,
+        Operation::PastRead,
+        Operation::Lease,
         Operation::Watch,
         Operation::LogWrite,
         Operation::Upkeep,
         Operation::Checkpoint,
         Operation::Snapshot,
+        Operation::Compaction,
+        Operation::Relocation,
+        Operation::Transfer,
+        Operation::Quota,
         Operation::Election,
     ];
+
+    /// Its name in tables.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Operation::Put => "put",
+            Operation::Txn => "txn",
+            Operation::Read => "read",
+            Operation::PastRead => "past read",
+            Operation::Lease => "lease",
+            Operation::Watch => "watch",
+            Operation::LogWrite => "log write",
+            Operation::Upkeep => "upkeep",
+            Operation::Checkpoint => "checkpoint",
+            Operation::Snapshot => "snapshot",
+            Operation::Compaction => "compaction",
+            Operation::Relocation => "relocation",
+            Operation::Transfer => "transfer",
+            Operation::Quota => "quota",
+            Operation::Election => "election",
+        }
+    }
 }
+
+/// Pairs that cannot be, and why. A campaign in which one is met fails: the reason is wrong then.
+pub(crate) const IMPOSSIBLE: [(&str, Operation, &str); 1] = [(
+    "leader transfer",
+    Operation::Election,
+    "only a member that leads can be told to hand over its leadership, and it knows a leader: itself",
+)];
 
 /// Counts of faults, of events, and of the pairs of faults and operations.
 #[derive(Clone, Debug, Default)]
@@ -69,59 +109,18 @@ impl Coverage {
         *self.events.entry(event).or_default() += 1;
     }
 
-    /// How often something happened.
-    pub(crate) fn count(&self, event: &'static str) -> u64 {
-        self.events.get(event).copied().unwrap_or(0)
+    /// Faults and how often they struck.
+    pub(crate) fn faults(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        self.faults.iter().map(|(name, count)| (*name, *count))
     }
 
-    /// Adds the counts of another run.
-    pub(crate) fn add(&mut self, other: &Coverage) {
-        other.faults.iter().for_each(|(fault, count)| *self.faults.entry(fault).or_default() += count);
-        other.events.iter().for_each(|(event, count)| *self.events.entry(event).or_default() += count);
-        other.met.iter().for_each(|(pair, count)| *self.met.entry(*pair).or_default() += count);
+    /// What else happened, and how often.
+    pub(crate) fn events(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        self.events.iter().map(|(name, count)| (*name, *count))
     }
 
-    /// The pairs of `faults` and operations, but for the `impossible` ones, and the `events` that never
-    /// happened.
-    pub(crate) fn missing(
-        &self,
-        faults: &[&'static str],
-        events: &[&'static str],
-        impossible: &[(&str, Operation)],
-    ) -> Vec<String> {
-        let pairs = faults.iter().flat_map(|fault| Operation::ALL.map(|operation| (*fault, operation)));
-        let often = |fault: &str| self.faults.get(fault).is_some_and(|struck| *struck >= STRUCK_OFTEN);
-        let pairs = pairs.filter(|pair| often(pair.0) || !self.faults.contains_key(pair.0));
-        let pairs = pairs.filter(|pair| !self.met.contains_key(pair) && !impossible.contains(pair));
-        let events = events.iter().filter(|event| self.count(event) == 0);
-        pairs
-            .map(|(fault, operation)| format!("{fault} never met {operation:?}"))
-            .chain(events.map(|event| format!("{event} never happened")))
-            .collect()
-    }
-
-    /// Faults by kind on one line.
-    pub(crate) fn faults_line(&self) -> String {
-        let all = self.faults.iter().map(|(fault, count)| format!("{fault} {count}"));
-        all.collect::<Vec<_>>().join(", ")
-    }
-
-    /// The whole table.
-    pub(crate) fn table(&self) -> String {
-        let mut text = format!("{:<18}{:>9}", "fault", "struck");
-        Operation::ALL.iter().for_each(|operation| {
-            let _ = write!(text, "{:>11}", format!("{operation:?}"));
-        });
-        for (fault, count) in &self.faults {
-            let _ = write!(text, "\n{fault:<18}{count:>9}");
-            for operation in Operation::ALL {
-                let _ = write!(text, "{:>11}", self.met.get(&(*fault, operation)).copied().unwrap_or(0));
-            }
-        }
-        text.push('\n');
-        for (event, count) in &self.events {
-            let _ = write!(text, "\n{event:<34}{count:>9}");
-        }
-        text
+    /// How often a fault met an operation.
+    pub(crate) fn met(&self) -> impl Iterator<Item = ((&'static str, Operation), u64)> {
+        self.met.iter().map(|(pair, count)| (*pair, *count))
     }
 }

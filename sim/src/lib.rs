@@ -20,6 +20,7 @@ mod coverage;
 mod defects;
 mod disk;
 mod faults;
+mod figures;
 mod network;
 mod plan;
 mod process;
@@ -27,6 +28,8 @@ mod queue;
 mod report;
 mod rng;
 mod shrink;
+mod workers;
 
-pub use campaign::{Campaign, replay, run_defects, run_seeds, shrink};
+pub use campaign::{Noticed, replay, run_defects, run_seeds, shrink};
 pub use defects::Defect;
+pub use figures::Figures;

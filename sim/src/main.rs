@@ -1,9 +1,14 @@
-//! `sim`: runs the simulator. One seed, a number of them, or for hours.
+//! `sim`: runs the simulator. One seed, a number of them, or for hours; in one piece or in parts that are added up.
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
-use sim::Defect;
+use sim::{Defect, Figures};
+
+/// A run allocates all the time, and nothing else is as quick at it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Whole clusters in one thread, from one seed.
 #[derive(Parser)]
@@ -29,6 +34,15 @@ struct Args {
     /// Run until something is found, for so many hours.
     #[arg(long)]
     hours: Option<f64>,
+    /// Runs at the same time; all cores when not given.
+    #[arg(long)]
+    jobs: Option<usize>,
+    /// Keep the figures in this file, as JSON; it is replaced as seeds are done.
+    #[arg(long)]
+    json: Option<PathBuf>,
+    /// Add up the figures in these files.
+    #[arg(long, num_args = 1.., conflicts_with_all = ["seed", "seeds", "hours", "json", "defects"])]
+    sum: Vec<PathBuf>,
     /// Make this mistake on purpose.
     #[arg(long)]
     defect: Option<Defect>,
@@ -55,28 +69,69 @@ fn run(args: &Args) -> Result<(), String> {
         (Some(seed), _) => {
             println!("{}", sim::replay(seed, args.defect, args.faults.clone(), args.trace)?);
         }
-        (None, Some(seeds_max)) => return defects(args.defect, seeds_max),
+        (None, Some(seeds_max)) => return defects(args, seeds_max),
+        (None, None) if !args.sum.is_empty() => return sum(&args.sum),
         (None, None) => return seeds(args),
     }
     Ok(())
 }
 
+fn jobs(args: &Args) -> usize {
+    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+    args.jobs.unwrap_or_else(cores)
+}
+
 fn seeds(args: &Args) -> Result<(), String> {
     #[expect(clippy::disallowed_methods, reason = "how long to go on is a matter of real time")]
     let begun = std::time::Instant::now();
-    let limit = args.seeds.unwrap_or(if args.hours.is_some() { u64::MAX } else { 100 });
     #[expect(clippy::disallowed_methods, reason = "how long to go on is a matter of real time")]
-    let in_time = || args.hours.is_none_or(|hours| begun.elapsed().as_secs_f64() < hours * 3600.0);
-    let campaign = sim::run_seeds(args.from, |done| done < limit && in_time(), |line| eprintln!("{line}"))?;
-    println!("{}", campaign.summary());
-    let untested = campaign.untested();
+    let elapsed_s = || begun.elapsed().as_secs_f64();
+    let limit = args.seeds.unwrap_or(if args.hours.is_some() { u64::MAX } else { 100 });
+    let in_time = || args.hours.is_none_or(|hours| elapsed_s() < hours * 3600.0);
+    let jobs = jobs(args);
+    let timed = |figures: &Figures| figures.clone().timed(elapsed_s(), jobs);
+    let mut kept = Ok(());
+    let progress = |figures: &Figures| {
+        eprintln!("{}", figures.line());
+        if let Some(path) = &args.json {
+            kept = keep(&timed(figures), path);
+        }
+    };
+    let figures = sim::run_seeds(args.from, jobs, |begun| begun < limit && in_time(), progress)?;
+    kept?;
+    verdict(&timed(&figures))
+}
+
+/// Prints the summary; what was never tested is an error.
+fn verdict(figures: &Figures) -> Result<(), String> {
+    println!("{}", figures.summary());
+    let untested = figures.untested();
     if untested.is_empty() { Ok(()) } else { Err(format!("never tested:\n  {}", untested.join("\n  "))) }
 }
 
-fn defects(only: Option<Defect>, seeds_max: u64) -> Result<(), String> {
-    let all = only.map_or(Defect::ALL.to_vec(), |defect| vec![defect]);
+/// Replaces a file of figures, so that it is whole whenever the campaign is interrupted.
+fn keep(figures: &Figures, path: &Path) -> Result<(), String> {
+    let text = serde_json::to_string_pretty(figures).map_err(|error| error.to_string())?;
+    let new = path.with_extension("new");
+    let written = std::fs::write(&new, text + "\n").and_then(|()| std::fs::rename(&new, path));
+    written.map_err(|error| format!("{} cannot be written: {error}", path.display()))
+}
+
+fn sum(paths: &[PathBuf]) -> Result<(), String> {
+    let mut all = Figures::default();
+    for path in paths {
+        let named = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+        let text = std::fs::read_to_string(path).map_err(|error| named(&error))?;
+        let part: Figures = serde_json::from_str(&text).map_err(|error| named(&error))?;
+        all.add(&part).map_err(|error| named(&error))?;
+    }
+    verdict(&all)
+}
+
+fn defects(args: &Args, seeds_max: u64) -> Result<(), String> {
+    let all = args.defect.map_or(Defect::ALL.to_vec(), |defect| vec![defect]);
     let mut missed = Vec::new();
-    for (defect, found) in sim::run_defects(&all, seeds_max) {
+    for (defect, found) in sim::run_defects(&all, jobs(args), seeds_max) {
         match found {
             Some((seeds, check)) => println!("{defect:?}: {seeds} seeds, by \"{check}\""),
             None => {

@@ -4,6 +4,10 @@
 //! than one in which
 //! everything happens at once.
 
+pub(crate) mod aim;
+mod long;
+
+use crate::coverage::Operation;
 use crate::faults::{Planned, draw_schedule};
 use crate::rng::{Rng, Stream};
 
@@ -56,6 +60,10 @@ pub(crate) struct Plan {
     pub(crate) think_ns_max: u64,
     /// How long faults strike.
     pub(crate) chaos_ns: u64,
+    /// In a long run: from when until when clients and faults are busy. Empty in the others, which always are.
+    pub(crate) bursts: Vec<(u64, u64)>,
+    /// The operation that faults wait for, in an aimed run.
+    pub(crate) focus: Option<Operation>,
     /// How long after the last fault all must be well.
     pub(crate) calm_ns: u64,
     /// Bytes of a segment.
@@ -101,6 +109,8 @@ impl Plan {
             value_bytes_max: [32, 300, 3_000, 9_000][rng.below(4) as usize],
             think_ns_max: [20 * MS, 60 * MS, 250 * MS][rng.below(3) as usize],
             chaos_ns: rng.between(8, 30) * SECOND,
+            bursts: Vec::new(),
+            focus: aim::focus(seed),
             calm_ns: if long_leases { 110 * SECOND } else { 32 * SECOND },
             segment_bytes: [16 << 10, 64 << 10, 256 << 10][rng.below(3) as usize],
             tail_bytes: if small { 4 << 10 } else { 1 << 20 },
@@ -119,7 +129,27 @@ impl Plan {
             crate::clients::WEIGHTS.iter().map(|usual| if rng.percent(20) { 0 } else { *usual }).collect();
         // Somebody must write, or nothing is tested.
         plan.mix.weights[0] = plan.mix.weights[0].max(10);
-        plan.faults = draw_schedule(&plan, &mut Rng::new(seed, Stream::Faults));
+        aim::bend(&mut plan);
+        if long::is_long(seed) {
+            long::stretch(&mut plan);
+        } else {
+            plan.faults = draw_schedule(&plan, &mut Rng::new(seed, Stream::Faults));
+        }
+        aim::aim(&mut plan);
         plan
+    }
+
+    /// Whether it is a long run.
+    pub(crate) fn is_long(&self) -> bool {
+        !self.bursts.is_empty()
+    }
+
+    /// In a quiet spell of a long run: when it ends.
+    pub(crate) fn quiet_until(&self, now_ns: u64) -> Option<u64> {
+        let next = self.bursts.partition_point(|(_, until_ns)| *until_ns <= now_ns);
+        match self.bursts.get(next) {
+            Some((from_ns, _)) => (now_ns < *from_ns).then_some(*from_ns),
+            None => self.is_long().then_some(u64::MAX),
+        }
     }
 }

@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use api::etcdserverpb::AlarmType;
 use log::{Disk, Options, WriteJob};
 use member::{Config, InitialMember, Input, Opened};
 use store::watch::WatchStream;
 
-use crate::clients::Asked;
+use crate::clients::{Asked, Op};
 use crate::clock::MachineClock;
 use crate::coverage::Operation;
 use crate::disk::SimDisk;
@@ -35,6 +36,8 @@ pub(crate) struct Machine {
     pub(crate) incarnation: u64,
     /// Bits were flipped on its disk.
     pub(crate) damaged: bool,
+    /// A bit flipped at the end of its log; the entries up to this one were whole.
+    pub(crate) whole_before: Option<u64>,
     /// It lost its directory: its peers refuse it.
     pub(crate) wiped: bool,
     /// Why it does not take part any more.
@@ -63,8 +66,10 @@ pub(crate) struct Process {
     pub(crate) writes: Vec<WriteJob>,
     /// The log thread is at work.
     pub(crate) writing: bool,
-    /// Background jobs under way: of the log, and checkpoints.
-    pub(crate) jobs: (usize, usize),
+    /// Background jobs under way.
+    pub(crate) jobs: Jobs,
+    /// The leadership is being handed over: the token of the request, and to whom.
+    pub(crate) moving: Option<(u64, usize)>,
     /// Requests by token.
     pub(crate) asked: BTreeMap<u64, Asked>,
     /// The next token.
@@ -73,6 +78,26 @@ pub(crate) struct Process {
     pub(crate) streams: BTreeMap<usize, WatchStream>,
     /// Our own watch over everything, for the history.
     pub(crate) observer: WatchStream,
+    /// The applied index at which its state was last looked at.
+    pub(crate) shown: Option<u64>,
+}
+
+/// Background jobs under way on a member.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Jobs {
+    /// Files of the log being prepared or removed.
+    pub(crate) log: usize,
+    /// Checkpoints being written.
+    pub(crate) checkpoint: usize,
+    /// Values being copied so that their file can go.
+    pub(crate) relocation: usize,
+}
+
+impl Process {
+    /// To whom the leadership is being handed over from here.
+    pub(crate) fn moving_to(&self) -> Option<usize> {
+        self.moving.map(|(_, to)| to)
+    }
 }
 
 impl Machine {
@@ -89,15 +114,26 @@ impl Machine {
     /// What is under way here.
     pub(crate) fn under_way(&self) -> Vec<Operation> {
         let Some(process) = &self.process else { return Vec::new() };
-        let asks = |is: fn(&Asked) -> bool| process.asked.values().any(is);
+        let asks = |is: fn(&Op) -> bool| process.asked.values().any(|asked| is(&asked.op));
+        let reader = &process.opened.reader;
+        let no_space = AlarmType::Nospace as i32;
         let pairs = [
-            (Operation::Write, asks(|asked| asked.op.command().is_some())),
-            (Operation::Read, asks(|asked| matches!(asked.op, crate::clients::Op::Read(_)))),
-            (Operation::KeepAlive, asks(|asked| matches!(asked.op, crate::clients::Op::KeepAlive { .. }))),
+            (Operation::Put, asks(|op| matches!(op, Op::Put(_) | Op::Delete(_)))),
+            (Operation::Txn, asks(|op| matches!(op, Op::Txn(_)))),
+            (Operation::Read, asks(|op| matches!(op, Op::Read(range) if range.revision == 0))),
+            (Operation::PastRead, asks(|op| matches!(op, Op::Read(range) if range.revision > 0))),
+            (Operation::Lease, asks(|op| matches!(op, Op::Grant(_) | Op::Revoke(_) | Op::KeepAlive { .. }))),
             (Operation::Watch, !process.streams.is_empty()),
             (Operation::LogWrite, process.writing),
-            (Operation::Upkeep, process.jobs.0 > 0),
-            (Operation::Checkpoint, process.jobs.1 > 0),
+            (Operation::Upkeep, process.jobs.log > 0),
+            (Operation::Checkpoint, process.jobs.checkpoint > 0),
+            (Operation::Relocation, process.jobs.relocation > 0),
+            (
+                Operation::Compaction,
+                reader.purged() < reader.compacted() || asks(|op| matches!(op, Op::Compact(_))),
+            ),
+            (Operation::Transfer, process.moving.is_some()),
+            (Operation::Quota, reader.alarms().iter().any(|alarm| alarm.alarm == no_space)),
             (Operation::Election, process.opened.status.leader() == 0),
         ];
         pairs.into_iter().filter(|(_, is)| *is).map(|(operation, _)| operation).collect()

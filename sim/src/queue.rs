@@ -1,6 +1,7 @@
 //! What will happen, in order of time; at the same moment, in the order it was planned.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 use bytes::Bytes;
 use log::WriteDone;
@@ -35,6 +36,8 @@ pub(crate) enum Event {
     PollWatch { watcher: usize },
     /// A planned fault begins.
     Fault { planned: usize },
+    /// A fault that waited for an operation strikes.
+    ArmedFault { planned: usize },
     /// A fault that lasts ends.
     FaultEnds { planned: usize },
     /// A process that is down starts.
@@ -49,10 +52,13 @@ pub(crate) enum Event {
     End,
 }
 
-/// The events to come.
+/// The events to come: a heap of moments, and beside it the events themselves, which are large and stay where they are.
 #[derive(Default)]
 pub(crate) struct Queue {
-    events: BTreeMap<(u64, u64), Event>,
+    /// Moment, number of the plan, slot of the event.
+    moments: BinaryHeap<Reverse<(u64, u64, usize)>>,
+    events: Vec<Option<Event>>,
+    free: Vec<usize>,
     planned: u64,
 }
 
@@ -60,11 +66,18 @@ impl Queue {
     /// Plans an event.
     pub(crate) fn plan(&mut self, at_ns: u64, event: Event) {
         self.planned += 1;
-        self.events.insert((at_ns, self.planned), event);
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.events.push(None);
+            self.events.len() - 1
+        });
+        self.events[slot] = Some(event);
+        self.moments.push(Reverse((at_ns, self.planned, slot)));
     }
 
     /// The next event and its moment.
     pub(crate) fn pop(&mut self) -> Option<(u64, Event)> {
-        self.events.pop_first().map(|((at_ns, _), event)| (at_ns, event))
+        let Reverse((at_ns, _, slot)) = self.moments.pop()?;
+        self.free.push(slot);
+        Some((at_ns, self.events[slot].take()?))
     }
 }

@@ -97,6 +97,8 @@ pub(crate) struct RunReport {
     pub(crate) coverage: Coverage,
     /// Planned faults, of which a shrunk run keeps some.
     pub(crate) faults: usize,
+    /// Whether it is one of the long runs.
+    pub(crate) long: bool,
     /// What broke, if anything did.
     pub(crate) violation: Option<Violation>,
     /// The last events as text.
@@ -114,6 +116,7 @@ impl RunReport {
             checked: 0,
             coverage: Coverage::default(),
             faults: 0,
+            long: false,
             violation: None,
             trace: trace.text(),
         }

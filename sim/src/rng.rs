@@ -22,6 +22,10 @@ pub(crate) enum Stream {
     Clients,
     /// What members are told at their start.
     Members,
+    /// The shape of long runs.
+    Long,
+    /// What is in focus, and which faults wait for it.
+    Aim,
 }
 
 /// A stream of numbers.

@@ -159,6 +159,11 @@ impl Files {
         self.files.read().values().cloned().collect()
     }
 
+    /// Bytes written in all files, without what is only allocated.
+    pub(crate) fn recorded_bytes(&self) -> u64 {
+        self.files.read().values().map(|file| file.recorded()).sum()
+    }
+
     pub(crate) fn live_bytes(&self) -> u64 {
         self.live.load(Ordering::Acquire)
     }

@@ -74,7 +74,7 @@ impl Reader {
 
     /// Bytes written in files that exist, without preallocation (etcd's `dbSize`).
     pub fn file_bytes(&self) -> u64 {
-        self.shelf.files.all().iter().map(|file| file.recorded()).sum()
+        self.shelf.files.recorded_bytes()
     }
 
     /// Notes that a value does not check, so that it is neither served nor copied. Reads that fail do so

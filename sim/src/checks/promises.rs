@@ -42,6 +42,11 @@ impl Promises {
         self.members[member] = Promise::default();
     }
 
+    /// The last entry that a member said it has.
+    pub(crate) fn accepted(&self, member: usize) -> u64 {
+        self.members[member].accepted.1
+    }
+
     /// A member sends a message.
     pub(crate) fn sent(&mut self, member: usize, message: &Message) -> Result<(), Violation> {
         let promise = &mut self.members[member];

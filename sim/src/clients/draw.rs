@@ -15,6 +15,9 @@ use crate::rng::Rng;
 /// look at a lease, revoke, compact.
 pub(crate) const WEIGHTS: [u64; 11] = [30, 18, 6, 18, 6, 10, 4, 12, 2, 2, 1];
 
+/// The longest TTL of the leases that do not live through a quiet spell of a long run, seconds.
+const SHORT_TTL_MAX_S: u64 = 12;
+
 /// What a client knows when it decides what to ask for.
 pub(crate) struct Drawing<'a> {
     pub(crate) plan: &'a Plan,
@@ -24,6 +27,8 @@ pub(crate) struct Drawing<'a> {
     pub(crate) leases: &'a [i64],
     /// No lease is granted or renewed any more.
     pub(crate) calm: bool,
+    /// Little happens now but that leases are kept alive.
+    pub(crate) quiet: bool,
     /// The number of the request.
     pub(crate) number: u64,
 }
@@ -31,6 +36,9 @@ pub(crate) struct Drawing<'a> {
 impl Drawing<'_> {
     /// Draws a request.
     pub(crate) fn draw(&mut self) -> Op {
+        if self.quiet && !self.calm && self.rng.percent(50) {
+            return self.with_lease(|lease| Op::KeepAlive { lease, renew: true });
+        }
         match self.rng.weighted(&self.plan.mix.weights) {
             1 => self.txn(),
             2 => Op::Delete(self.delete()),
@@ -38,7 +46,9 @@ impl Drawing<'_> {
             4 => Op::Read(self.past()),
             5 => Op::Local(self.range()),
             6 if !self.calm => {
-                let ttl = self.rng.between(1, self.plan.ttl_max_s as u64) as i64;
+                let short = self.plan.is_long() && self.rng.percent(50);
+                let ttl_max_s = if short { SHORT_TTL_MAX_S } else { self.plan.ttl_max_s as u64 };
+                let ttl = self.rng.between(1, ttl_max_s) as i64;
                 Op::Grant(pb::LeaseGrantRequest { ttl, id: 1_000_000 + self.number as i64 })
             }
             7 if !self.calm => self.with_lease(|lease| Op::KeepAlive { lease, renew: true }),

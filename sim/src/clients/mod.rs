@@ -71,6 +71,9 @@ pub(crate) struct Asked {
     pub(crate) after: i64,
 }
 
+/// The number of the client whose requests nobody waits for: the judge's and the operator's.
+pub(crate) const NOBODY: usize = usize::MAX;
+
 /// A client.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Client {

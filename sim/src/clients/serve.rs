@@ -20,6 +20,9 @@ const SECOND: u64 = 1_000_000_000;
 /// How much longer clients think once faults have stopped.
 const CALM_SLOWER: u64 = 20;
 
+/// The longest pause of a client in a quiet spell.
+const QUIET_THINK_NS: u64 = 60 * SECOND;
+
 impl Cluster {
     /// A client that waits for nothing asks for something.
     pub(crate) fn client_acts(&mut self, client: usize) -> Result<(), Violation> {
@@ -59,6 +62,7 @@ impl Cluster {
             history: &self.checks.history,
             leases: &self.leases,
             calm: self.calm_ns.is_some(),
+            quiet: self.plan.quiet_until(self.now_ns).is_some(),
             number,
         }
         .draw()
@@ -115,16 +119,29 @@ impl Cluster {
         let Some(state) = self.clients.get_mut(client) else { return };
         if state.waits_for == Some(op) {
             state.waits_for = None;
-            // Once faults have stopped, little is needed to see that all is well.
-            let slower = if self.calm_ns.is_some() { CALM_SLOWER } else { 1 };
-            let at_ns = self.now_ns + self.client_rng.below(self.plan.think_ns_max * slower);
+            let at_ns = self.next_request_ns();
             self.queue.plan(at_ns, Event::Client { client });
+        }
+    }
+
+    /// When a client asks again. Once faults have stopped, little is needed to see that all is well; in a quiet spell
+    /// little happens before the next burst.
+    fn next_request_ns(&mut self) -> u64 {
+        let think_ns = self.plan.think_ns_max;
+        match self.plan.quiet_until(self.now_ns) {
+            Some(until_ns) => {
+                let burst_ns = until_ns.saturating_add(self.client_rng.below(think_ns));
+                (self.now_ns + self.client_rng.below(QUIET_THINK_NS)).min(burst_ns)
+            }
+            None if self.calm_ns.is_some() => self.now_ns + self.client_rng.below(think_ns * CALM_SLOWER),
+            None => self.now_ns + self.client_rng.below(think_ns),
         }
     }
 
     /// A member answers.
     pub(crate) fn answered(&mut self, member: usize, token: u64, answer: Answer) -> Result<(), Violation> {
         let Some(process) = self.machines[member].process.as_mut() else { return Ok(()) };
+        process.moving.take_if(|(moving, _)| *moving == token);
         let Some(asked) = process.asked.remove(&token) else {
             return match answer {
                 Answer::SnapshotFrom(_) | Answer::SnapshotTaken | Answer::SnapshotRefused(_) => {

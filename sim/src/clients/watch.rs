@@ -19,6 +19,9 @@ const MS: u64 = 1_000_000;
 /// Bytes above which a response is cut, where a watcher asked for that; here none does.
 const FRAGMENT_BYTES: usize = 2 << 20;
 
+/// How much more seldom watchers look in a quiet spell.
+const QUIET_SLOWER: u64 = 20;
+
 /// A watching client.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Watcher {
@@ -33,7 +36,9 @@ pub(crate) struct Watcher {
 impl Cluster {
     /// A watching client reads what has come, or finds somebody to ask.
     pub(crate) fn poll_watch(&mut self, watcher: usize) -> Result<(), Violation> {
-        let again_ns = [5 * MS, 50 * MS, 900 * MS][self.client_rng.below(3) as usize];
+        let quiet = self.plan.quiet_until(self.now_ns).is_some();
+        let slower = if quiet { QUIET_SLOWER } else { 1 };
+        let again_ns = [5 * MS, 50 * MS, 900 * MS][self.client_rng.below(3) as usize] * slower;
         self.queue.plan(self.now_ns + 1 + self.client_rng.below(again_ns), Event::PollWatch { watcher });
         let at = self.watchers[watcher].at;
         let alive = at.filter(|(member, run)| {

@@ -4,7 +4,7 @@ use api::etcdserverpb as pb;
 use member::Input;
 
 use super::Cluster;
-use crate::clients::Op;
+use crate::clients::{NOBODY, Op};
 use crate::queue::Event;
 use crate::report::Violation;
 
@@ -23,6 +23,7 @@ impl Cluster {
     pub(super) fn calm(&mut self) -> Result<(), Violation> {
         self.trace.line(self.now_ns, "no more faults");
         self.calm_ns = Some(self.now_ns);
+        self.armed.clear();
         for (from, to) in self.network.pairs() {
             let link = self.network.link(from, to);
             link.slow_ns = 0;
@@ -62,7 +63,7 @@ impl Cluster {
             let value = format!("{}:0:", self.next_op).into();
             let put = pb::PutRequest { key: "judge".into(), value, ..Default::default() };
             self.owed_answers.push(self.next_op);
-            self.ask(usize::MAX, member, self.next_op, Op::Put(put))?;
+            self.ask(NOBODY, member, self.next_op, Op::Put(put))?;
         }
         Ok(())
     }

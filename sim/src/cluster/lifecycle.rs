@@ -32,6 +32,9 @@ impl Cluster {
             return Ok(());
         }
         self.tamper_before_start(member);
+        if self.tail_is_lost(member)? {
+            return Ok(());
+        }
         let start = self.member_rng.next();
         let machine = &self.machines[member];
         let opened = match process::open(machine, &self.plan, start, machine.incarnation) {
@@ -69,6 +72,29 @@ impl Cluster {
             return Ok(());
         }
         Violation::err("members start again", format!("member {member} does not start: {error}"))
+    }
+
+    /// A bit flipped at the end of a member's log. Recovery either refuses the log, or cuts it there, as it must cut a
+    /// torn tail: nothing wrong may be in what is left, and nothing may be missing but what lies behind the flip. If
+    /// what the member has promised is missing, its copy is lost like a lost directory, and it takes no part any more.
+    fn tail_is_lost(&mut self, member: usize) -> Result<bool, Violation> {
+        let Some(whole_before) = self.machines[member].whole_before.take() else { return Ok(false) };
+        let Ok(found) = self.read_log(member) else { return Ok(false) };
+        let found = found?;
+        if found.last < self.checks.promises.accepted(member).min(whole_before) {
+            let text = format!(
+                "member {member}'s log ends at {}, but the damage lies behind {whole_before}",
+                found.last
+            );
+            return Violation::err("only the damaged tail is lost", text);
+        }
+        if self.checks.promises.after_crash(member, found).is_ok() {
+            return Ok(false);
+        }
+        self.trace.line(self.now_ns, format!("m{member} has lost the tail of its log, up to {}", found.last));
+        self.coverage.event("tails lost");
+        self.machines[member].gone = Some("it lost the tail of its log");
+        Ok(true)
     }
 
     /// What a defective member would make of its disk at a start.
@@ -172,41 +198,41 @@ impl Cluster {
         }
     }
 
-    /// Reads the log that a crash left, with the log's own recovery.
+    /// What a crash left must hold what was promised.
     fn examine(&mut self, member: usize) -> Result<(), Violation> {
         let machine = &self.machines[member];
         if machine.damaged || machine.gone.is_some() {
             return Ok(());
         }
-        let disk: Arc<dyn Disk> = Arc::new(machine.disk.inner.fork());
+        match self.read_log(member) {
+            Ok(found) => self.checks.promises.after_crash(member, found?),
+            Err(reason) => {
+                let text = format!("the log of member {member} cannot be read after a crash: {reason}");
+                Violation::err("logs survive a crash", text)
+            }
+        }
+    }
+
+    /// Reads a member's log with the log's own recovery: what it remembers, if the log can be read at all, and if what
+    /// is in it is what others have.
+    fn read_log(&mut self, member: usize) -> Result<Result<Remembered, Violation>, String> {
+        let disk: Arc<dyn Disk> = Arc::new(self.machines[member].disk.inner.fork());
         let options = process::options(&self.plan);
         if !Log::exists(disk.as_ref(), &options).unwrap_or(false) {
-            return self.checks.promises.after_crash(member, Remembered::default());
+            return Ok(Ok(Remembered::default()));
         }
-        let opened = match Log::open(&disk, &options) {
-            Ok(opened) => opened,
-            Err(error) => {
-                let text = format!("the log of member {member} cannot be read after a crash: {error}");
-                return Violation::err("logs survive a crash", text);
-            }
-        };
+        let opened = Log::open(&disk, &options).map_err(|error| error.to_string())?;
         let first = opened.log.first_index();
         let before = opened.log.term(first - 1).filter(|term| *term > 0);
         let mut entries = Vec::new();
         for replayed in opened.log.replay(first) {
-            match replayed {
-                Ok((entry, _)) => entries.push((entry.index, entry.term, entry.checksum())),
-                Err(error) => {
-                    let text = format!("member {member}, after a crash: {error}");
-                    return Violation::err("logs survive a crash", text);
-                }
-            }
+            let (entry, _) = replayed.map_err(|error| error.to_string())?;
+            entries.push((entry.index, entry.term, entry.checksum()));
         }
-        self.checks.log.read(before, &entries)?;
         let hard_state = opened.recovered.hard_state;
-        let last = opened.log.last_index();
-        let found = Remembered { term: hard_state.term, vote: hard_state.vote, last };
-        self.checks.promises.after_crash(member, found)
+        let found =
+            Remembered { term: hard_state.term, vote: hard_state.vote, last: opened.log.last_index() };
+        Ok(self.checks.log.read(before, &entries).map(|()| found))
     }
 }
 
@@ -234,10 +260,12 @@ fn new_process(opened: Opened) -> Process {
         paused_until_ns: 0,
         writes: Vec::new(),
         writing: false,
-        jobs: (0, 0),
+        jobs: Default::default(),
+        moving: None,
         asked: Default::default(),
         next_token: 1,
         streams: Default::default(),
         observer,
+        shown: None,
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use api::etcdserverpb::WatchResponse;
 use bytes::Bytes;
 use log::{WriteDone, WriteJob};
-use member::background::{Done, Job};
+use member::background::{Done, Job, Purpose};
 use member::{Class, Fatal, Input, Notice, Output, SnapshotEvent};
 use prost::Message;
 use store::watch::Next;
@@ -89,6 +89,7 @@ impl Cluster {
             return self.power_loss(member);
         }
         self.carry_out(member, out)?;
+        self.look_at_armed();
         self.plan_next_turn(member, idle)
     }
 
@@ -140,13 +141,18 @@ impl Cluster {
             }
         }
         let reader = &process.opened.reader;
-        let (position, hash) = reader.state_hash();
+        let applied = reader.applied().index;
+        // The same entries give the same state: it is looked at when there are more of them.
+        let state = (process.shown != Some(applied)).then(|| reader.state_hash());
+        process.shown = Some(applied);
         let revision = reader.current_revision();
         let pending = process.opened.status.pending();
         let stats = process.opened.hub.stats();
         self.checks.applied(member, &events, now_ns)?;
-        self.checks.monotonic.shows(member, run, position.index, revision)?;
-        self.checks.hashes.shows(member, position, hash)?;
+        self.checks.monotonic.shows(member, run, applied, revision)?;
+        if let Some((position, hash)) = state {
+            self.checks.hashes.shows(member, position, hash)?;
+        }
         queues::member(member, pending, stats.streams, stats.pending_events)?;
         // Its own watch waits for what is damaged; what the others see must explain its answers.
         if revision > self.checks.history.revision() && !damaged {
@@ -282,8 +288,9 @@ impl Cluster {
         let run = self.machines[member].run;
         let Some(process) = self.machines[member].process.as_mut() else { return };
         match job {
-            Job::Log(_) => process.jobs.0 += 1,
-            Job::Checkpoint(_) => process.jobs.1 += 1,
+            Job::Log(_) => process.jobs.log += 1,
+            Job::Checkpoint(_) => process.jobs.checkpoint += 1,
+            Job::Relocate { purpose: Purpose::Space, .. } => process.jobs.relocation += 1,
             _ => {}
         }
         let longest_ns = if matches!(job, Job::Checkpoint(_)) { CHECKPOINT_NS } else { JOB_NS };
@@ -304,8 +311,9 @@ impl Cluster {
     pub(super) fn job_done(&mut self, member: usize, run: u64, done: Done) {
         let Some(process) = self.machines[member].process(run) else { return };
         match done {
-            Done::Log(_) => process.jobs.0 -= 1,
-            Done::Checkpoint { .. } => process.jobs.1 -= 1,
+            Done::Log(_) => process.jobs.log -= 1,
+            Done::Checkpoint { .. } => process.jobs.checkpoint -= 1,
+            Done::Relocated { purpose: Purpose::Space, .. } => process.jobs.relocation -= 1,
             _ => {}
         }
         self.feed(member, Input::Background(Box::new(done)));

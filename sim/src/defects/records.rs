@@ -181,3 +181,37 @@ pub(crate) fn covered_bytes(disk: &MemDisk, path: &Path, salt: u32) -> u64 {
     let marks = records.iter().filter(|record| own(record)).map(|record| u64::from(record.synced as u32));
     marks.max().unwrap_or(0)
 }
+
+/// The end of a log that is durable, but lies behind every mark that says so.
+pub(crate) struct Tail {
+    /// The newest segment.
+    pub(crate) path: PathBuf,
+    /// First byte of the first record behind the mark.
+    pub(crate) from: u64,
+    /// The end of the last record.
+    pub(crate) to: u64,
+    /// Where the records begin, and the index of those that are entries.
+    records: Vec<(u64, Option<u64>)>,
+}
+
+impl Tail {
+    /// The index of the last entry wholly before an offset of the tail; 0 if the segment has none.
+    pub(crate) fn last_index_before(&self, offset: u64) -> u64 {
+        let begun = self.records.partition_point(|(at, _)| *at <= offset);
+        let whole = &self.records[..begun.saturating_sub(1)];
+        whole.iter().rev().find_map(|(_, index)| *index).unwrap_or(0)
+    }
+}
+
+/// The part of the newest segment that holds records and is not covered by a mark. `None` if there is none.
+pub(crate) fn uncovered_tail(disk: &MemDisk, paths: &[PathBuf], salt: u32) -> Option<Tail> {
+    let with_records = segments(disk, paths).into_iter().filter_map(|segment| {
+        let (records, end) = segment.records(salt);
+        (!records.is_empty()).then_some((segment, records, end))
+    });
+    let (segment, records, end) = with_records.max_by_key(|(segment, ..)| segment.number)?;
+    let covered = covered_bytes(disk, &segment.path, salt);
+    let from = records.iter().map(|record| record.at as u64).find(|at| *at >= covered)?;
+    let indexed = records.iter().map(|record| (record.at as u64, record.index(&segment.bytes))).collect();
+    Some(Tail { path: segment.path, from, to: end as u64, records: indexed })
+}

@@ -2,13 +2,14 @@
 //!
 //! A schedule is drawn before the run, as data: so a failing run can be repeated with a part of it.
 
+mod aim;
+mod draw;
+mod flip;
 mod strike;
 
-use crate::plan::Plan;
-use crate::rng::Rng;
+pub(crate) use draw::{draw_long_schedule, draw_schedule};
 
-const MS: u64 = 1_000_000;
-const SECOND: u64 = 1_000_000_000;
+use crate::coverage::Operation;
 
 /// Whom a fault strikes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +60,8 @@ pub(crate) enum Fault {
     WallJump { target: Target, by_ms: i64 },
     /// A victim loses its directory and starts again.
     Wipe { victim: usize },
+    /// A bit flips at the end of a victim's log, in what is synced but not yet known to be: its copy may be lost.
+    TailFlip { victim: usize },
     /// An operator moves the leadership.
     MoveLeader { to: usize },
     /// An operator gives back space.
@@ -93,12 +96,13 @@ impl Fault {
             Fault::MoveLeader { .. } => 17,
             Fault::Defragment { .. } => 18,
             Fault::Isolate { .. } => 19,
+            Fault::TailFlip { .. } => 20,
         }
     }
 }
 
 /// The names of all faults.
-pub(crate) const NAMES: [&str; 20] = [
+pub(crate) const NAMES: [&str; 21] = [
     "power loss",
     "power loss of all",
     "kill",
@@ -119,7 +123,16 @@ pub(crate) const NAMES: [&str; 20] = [
     "leader transfer",
     "defragment",
     "isolation",
+    "tail flip",
 ];
+
+/// Numbers of faults that others refer to, in the order of [`NAMES`].
+pub(crate) const KILL: usize = 2;
+const WIPE: usize = 16;
+/// See [`KILL`].
+pub(crate) const MOVE_LEADER: usize = 17;
+/// See [`KILL`].
+pub(crate) const DEFRAGMENT: usize = 18;
 
 /// A fault and its moment.
 #[derive(Clone, Copy, Debug)]
@@ -128,84 +141,6 @@ pub(crate) struct Planned {
     pub(crate) at_ns: u64,
     /// What.
     pub(crate) fault: Fault,
-}
-
-/// How often each fault but isolation is drawn where it is drawn at all, in the order of [`NAMES`].
-const USUAL: [u64; 19] = [10, 3, 10, 3, 8, 12, 10, 8, 6, 3, 3, 4, 3, 5, 4, 3, 1, 8, 3];
-
-/// Isolation came later than the other faults: seeds of these remainders draw it, so that all others are
-/// what they were.
-const ISOLATING_SEEDS: [u64; 3] = [2, 6, 7];
-
-/// Draws the schedule of a run: each kind of fault is in it or not, and how close faults follow each other
-/// differs.
-pub(crate) fn draw_schedule(plan: &Plan, rng: &mut Rng) -> Vec<Planned> {
-    if rng.percent(5) {
-        return Vec::new();
-    }
-    let mut weights: Vec<u64> = USUAL.iter().map(|usual| if rng.percent(45) { *usual } else { 0 }).collect();
-    weights.push(if ISOLATING_SEEDS.contains(&(plan.seed % 8)) { 12 } else { 0 });
-    if weights.iter().sum::<u64>() == 0 {
-        return Vec::new();
-    }
-    let gap_ns = [300 * MS, SECOND, 4 * SECOND][rng.below(3) as usize];
-    let mut planned = Vec::new();
-    let mut at_ns = SECOND + rng.below(SECOND);
-    let mut damaged = false;
-    while at_ns < plan.chaos_ns {
-        if let Some(fault) = draw(rng.weighted(&weights), plan, rng) {
-            // One thing that lasts for ever is enough.
-            let lasting = matches!(fault, Fault::Wipe { .. } | Fault::BitFlip { .. });
-            if !(lasting && damaged && matches!(fault, Fault::Wipe { .. })) {
-                damaged |= lasting;
-                planned.push(Planned { at_ns, fault });
-            }
-        }
-        at_ns += 1 + rng.below(2 * gap_ns);
-    }
-    planned
-}
-
-fn draw_target(plan: &Plan, rng: &mut Rng) -> Target {
-    if rng.percent(40) { Target::Leader } else { Target::Member(rng.below(plan.members as u64) as usize) }
-}
-
-/// A time that is short as a rule and sometimes much longer than an election.
-fn draw_time(rng: &mut Rng) -> u64 {
-    let longest = [50 * MS, 500 * MS, 3 * SECOND, 9 * SECOND][rng.weighted(&[3, 3, 3, 1])];
-    1 + rng.below(longest)
-}
-
-fn draw(number: usize, plan: &Plan, rng: &mut Rng) -> Option<Fault> {
-    let target = draw_target(plan, rng);
-    let time = draw_time(rng);
-    let from = rng.below(plan.members as u64) as usize;
-    let to = (from + 1 + rng.below(plan.members as u64 - 1) as usize) % plan.members;
-    let victim = plan.victims.get(rng.below(plan.victims.len() as u64) as usize).copied();
-    let alone = plan.members == 1;
-    Some(match number {
-        0 => Fault::PowerLoss { target, after_changes: rng.below(30), down_ns: time },
-        1 => Fault::PowerLossAll { down_ns: time },
-        2 => Fault::Kill { target, down_ns: time },
-        3 => Fault::Stop { target, down_ns: time },
-        4 => Fault::Pause { target, for_ns: time },
-        5..=8 if alone => return None,
-        5 => Fault::BreakLink { from, to },
-        6 => Fault::Cut { from, to, for_ns: time },
-        7 => Fault::Partition { groups: rng.next(), for_ns: time },
-        8 => Fault::SlowLink { from, to, by_ns: rng.between(5 * MS, 400 * MS), for_ns: time },
-        9 => Fault::SyncFails { target, after: rng.below(5) },
-        10 => Fault::WriteFails { target, after: rng.below(5) },
-        11 => Fault::ReadFails { target, after: rng.below(20) },
-        12 => Fault::DiskFull { target, for_ns: time },
-        13 => Fault::SyncStalls { target, for_ns: time },
-        14 => Fault::BitFlip { victim: victim?, places: rng.between(1, 4) },
-        15 => Fault::WallJump { target, by_ms: rng.below(7_200_000) as i64 - 3_600_000 },
-        16 => Fault::Wipe { victim: victim? },
-        17 if alone => return None,
-        17 => Fault::MoveLeader { to },
-        18 => Fault::Defragment { target },
-        _ if alone => return None,
-        _ => Fault::Isolate { target, pause_ns: rng.below(3 * SECOND), for_ns: SECOND + time },
-    })
+    /// What it waits for, from its moment on, for a while.
+    pub(crate) during: Option<Operation>,
 }

@@ -4,9 +4,7 @@ use log::{Disk, Fault as DiskFault, Operation as DiskOperation};
 use member::Input;
 
 use super::{Fault, Target};
-use crate::cluster::{Cluster, salt};
-use crate::coverage::Operation;
-use crate::defects::records;
+use crate::cluster::Cluster;
 use crate::process::id_of;
 use crate::queue::Event;
 use crate::report::Violation;
@@ -21,15 +19,8 @@ impl Cluster {
     pub(crate) fn strike(&mut self, planned: usize) -> Result<(), Violation> {
         let fault = self.plan.faults[planned].fault;
         let Some(members) = self.struck(&fault) else { return Ok(()) };
-        let under_way: Vec<_> =
-            members.iter().flat_map(|member| self.machines[*member].under_way()).collect();
-        let mut distinct = under_way;
-        if self.transfers.values().any(|transfer| members.iter().any(|member| transfer.concerns(*member))) {
-            distinct.push(Operation::Snapshot);
-        }
-        distinct.sort_unstable();
-        distinct.dedup();
-        self.coverage.fault(fault.name(), &distinct);
+        let under_way = self.under_way(&members);
+        self.coverage.fault(fault.name(), &under_way);
         self.trace.line(self.now_ns, format!("fault {planned}: {fault:?} on {members:?}"));
         let member = members[0];
         match fault {
@@ -51,6 +42,7 @@ impl Cluster {
             Fault::Wipe { victim } => self.wipe(victim)?,
             Fault::WallJump { by_ms, .. } => self.machines[member].clock.jump_wall(by_ms),
             Fault::BitFlip { victim, places } => (0..places).for_each(|_| self.flip(victim)),
+            Fault::TailFlip { victim } => self.flip_tail(victim),
             Fault::BreakLink { .. }
             | Fault::Cut { .. }
             | Fault::Partition { .. }
@@ -63,7 +55,7 @@ impl Cluster {
     }
 
     /// Whom a fault strikes; `None` when there is nobody.
-    fn struck(&self, fault: &Fault) -> Option<Vec<usize>> {
+    pub(super) fn struck(&self, fault: &Fault) -> Option<Vec<usize>> {
         let up = |member: usize| self.machines[member].is_up().then(|| vec![member]);
         match *fault {
             Fault::PowerLoss { target, .. }
@@ -87,6 +79,7 @@ impl Cluster {
                     .filter(|members: &Vec<usize>| !members.is_empty())
             }
             Fault::BitFlip { victim, .. } => up(victim),
+            Fault::TailFlip { victim } => up(victim).filter(|_| !self.machines[victim].damaged),
             Fault::Wipe { victim } => {
                 // Until its directory is bound to its id everywhere, peers cannot tell.
                 let bound = (0..self.plan.members).all(|member| self.knows_directory_of(member, victim));
@@ -96,7 +89,7 @@ impl Cluster {
         }
     }
 
-    fn resolve(&self, target: Target) -> Option<usize> {
+    pub(super) fn resolve(&self, target: Target) -> Option<usize> {
         match target {
             Target::Member(member) => Some(member),
             Target::Leader => (0..self.plan.members).find(|member| {
@@ -135,10 +128,11 @@ impl Cluster {
         self.network.pairs().into_iter().filter(|(from, to)| *from == member || *to == member).collect()
     }
 
-    fn move_leader(&mut self, member: usize, to: usize) {
+    pub(super) fn move_leader(&mut self, member: usize, to: usize) {
         if let Some(process) = self.machines[member].process.as_mut() {
             let token = process.next_token;
             process.next_token += 1;
+            process.moving = Some((token, to));
             self.tell(member, Input::MoveLeader { token, to: id_of(to) });
         }
     }
@@ -221,31 +215,6 @@ impl Cluster {
                 self.queue.plan(self.now_ns + for_ns, Event::FaultEnds { planned });
             }
             _ => {}
-        }
-    }
-
-    /// Flips a bit somewhere in what a victim has on its disk, where it can be told from a torn tail: below
-    /// a durable
-    /// mark of the active segment, or anywhere in what is complete.
-    fn flip(&mut self, victim: usize) {
-        let machine = &mut self.machines[victim];
-        let files = machine.disk.files();
-        let Some(path) = files.get(self.disk_rng.below(files.len() as u64) as usize) else { return };
-        // As a power loss that loses everything would leave it.
-        let durable = machine.disk.inner.crash(&mut |n| u64::from(n == 3));
-        let bytes = match path.extension().is_some_and(|suffix| suffix == "seg") {
-            true => records::covered_bytes(&durable, path, salt(machine.incarnation)),
-            false => durable.open(path).and_then(|file| file.length()).unwrap_or(0),
-        };
-        if bytes == 0 {
-            return;
-        }
-        let offset = self.disk_rng.below(bytes);
-        let bit = self.disk_rng.below(8) as u8;
-        if machine.disk.inner.flip_bit(path, offset, bit).is_ok() {
-            machine.damaged = true;
-            self.trace
-                .line(self.now_ns, format!("m{victim} bit {bit} at {offset} of {} flips", path.display()));
         }
     }
 }

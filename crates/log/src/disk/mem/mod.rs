@@ -384,7 +384,7 @@ impl File for MemFile {
     }
 
     fn write_at(&self, buffers: &[IoSlice<'_>], offset: u64) -> io::Result<()> {
-        let bytes = buffers.iter().flat_map(|buffer| buffer.iter().copied()).collect::<Vec<u8>>();
+        let bytes = buffers.iter().map(|buffer| &**buffer).collect::<Vec<&[u8]>>().concat();
         let mut state = self.state.lock();
         state.strike(Operation::Write)?;
         state.reserve(self.inode, offset + bytes.len() as u64)?;

@@ -1,0 +1,53 @@
+//! Bits that flip on a victim's disk.
+
+use log::Disk;
+
+use crate::cluster::{Cluster, salt};
+use crate::defects::records;
+
+impl Cluster {
+    /// Flips a bit somewhere in what a victim has on its disk, where it can be told from a torn tail: below
+    /// a durable
+    /// mark of the active segment, or anywhere in what is complete.
+    pub(super) fn flip(&mut self, victim: usize) {
+        let machine = &mut self.machines[victim];
+        let files = machine.disk.files();
+        let Some(path) = files.get(self.disk_rng.below(files.len() as u64) as usize) else { return };
+        // As a power loss that loses everything would leave it.
+        let durable = machine.disk.inner.crash(&mut |n| u64::from(n == 3));
+        let bytes = match path.extension().is_some_and(|suffix| suffix == "seg") {
+            true => records::covered_bytes(&durable, path, salt(machine.incarnation)),
+            false => durable.open(path).and_then(|file| file.length()).unwrap_or(0),
+        };
+        if bytes == 0 {
+            return;
+        }
+        let offset = self.disk_rng.below(bytes);
+        let bit = self.disk_rng.below(8) as u8;
+        if machine.disk.inner.flip_bit(path, offset, bit).is_ok() {
+            machine.damaged = true;
+            self.trace
+                .line(self.now_ns, format!("m{victim} bit {bit} at {offset} of {} flips", path.display()));
+        }
+    }
+
+    /// Flips a bit in the newest segment of a victim's log, in what is durable but not yet covered by a mark: nobody can
+    /// tell it from a torn tail, so a restart may cut it off there. What was promised behind it is lost then, and with
+    /// it this member's copy; see `Cluster::tail_is_lost`.
+    pub(super) fn flip_tail(&mut self, victim: usize) {
+        let machine = &mut self.machines[victim];
+        let salt = salt(machine.incarnation);
+        let durable = machine.disk.inner.crash(&mut |n| u64::from(n == 3));
+        let Some(tail) = records::uncovered_tail(&durable, &machine.disk.files(), salt) else { return };
+        let offset = tail.from + self.disk_rng.below(tail.to - tail.from);
+        let bit = self.disk_rng.below(8) as u8;
+        if machine.disk.inner.flip_bit(&tail.path, offset, bit).is_ok() {
+            machine.damaged = true;
+            machine.whole_before = Some(tail.last_index_before(offset));
+            self.trace.line(
+                self.now_ns,
+                format!("m{victim} tail bit {bit} at {offset} of {} flips", tail.path.display()),
+            );
+        }
+    }
+}
