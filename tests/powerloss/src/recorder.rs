@@ -26,8 +26,6 @@ pub enum Operation {
     Close(u64),
     /// Bytes were written at an offset.
     Write(u64, u64, Bytes),
-    /// Zeros were written from an offset on.
-    Zero(u64, u64, u64),
     /// A file was made durable.
     Sync(u64),
     /// A file was lengthened, at least, to so many bytes.
@@ -203,11 +201,6 @@ impl File for Recorded {
 
     fn allocate(&self, length: u64) -> io::Result<()> {
         perform(&self.record, || Operation::Allocate(self.number, length), || self.inner.allocate(length))
-    }
-
-    fn zero(&self, offset: u64, length: u64) -> io::Result<()> {
-        let shown = || Operation::Zero(self.number, offset, length);
-        perform(&self.record, shown, || self.inner.zero(offset, length))
     }
 
     fn length(&self) -> io::Result<u64> {

@@ -97,9 +97,6 @@ impl<'r> Replay<'r> {
             }
             Operation::Close(number) => drop(self.files.remove(number)),
             Operation::Write(number, offset, bytes) => write(self.file(*number)?, *offset, bytes)?,
-            Operation::Zero(number, offset, length) => {
-                write(self.file(*number)?, *offset, &vec![0; *length as usize])?;
-            }
             Operation::Sync(number) if self.errs() && self.forgotten.contains(number) => {}
             Operation::Sync(number) => self.file(*number)?.sync_data()?,
             Operation::Allocate(number, length) => self.file(*number)?.allocate(*length)?,

@@ -334,7 +334,7 @@ fn revision_of(response: &Response) -> i64 {
 
 impl Recording {
     /// How often each thing happened that a recording is made for.
-    fn met(&self) -> [(&'static str, usize); 11] {
+    fn met(&self) -> [(&'static str, usize); 10] {
         let named = |path: &Path, suffix: &str| path.extension().is_some_and(|found| found == suffix);
         let count = |is: &dyn Fn(&Operation) -> bool| self.operations.iter().filter(|one| is(one)).count();
         let renamed_to =
@@ -352,7 +352,6 @@ impl Recording {
             ("delta checkpoints", created("delta")),
             ("manifests", count(&|one| matches!(one, Operation::Rename(_, to) if to.ends_with("MANIFEST")))),
             ("files of relocated values", renamed_to("dat")),
-            ("spare files zeroed", count(&|one| matches!(one, Operation::Zero(..)))),
             ("files removed", count(&|one| matches!(one, Operation::Remove(_)))),
             ("kills", self.kills as usize),
             ("stops", self.stops as usize),

@@ -138,6 +138,7 @@ pub(super) async fn range_stream(
     }))
 }
 
+/// Sends a range piece by piece at one pinned revision, each piece near the size of the request limit.
 async fn send_pieces(node: &Node, request: &pb::RangeRequest, sink: &Sink) -> Result<(), Failure> {
     let _pin = node.pin();
     let mut pieces = node.reader.range_stream(request)?;
