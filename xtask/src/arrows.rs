@@ -74,11 +74,6 @@ const DOORS: &[Door] = &[
         reason: "runtimes and sockets are the edge's",
     },
     Door {
-        libraries: &["tonic", "tonic-prost"],
-        only: &["stele-api", "stele-server"],
-        reason: "services are declared in api (behind a feature) and served at the edge",
-    },
-    Door {
         libraries: &["prost"],
         only: &["stele-api", "stele-member", "stele-server", "sim", "powerloss"],
         reason: "wire bytes are made and read at the door: member decodes commands, server the streams, sim and \
@@ -94,7 +89,7 @@ const DOORS: &[Door] = &[
 /// Crates whose whole tree must be free of [`RUNTIMES`].
 const DETERMINISTIC: &[&str] = &["stele-log", "stele-store", "stele-consensus", "stele-member", "sim"];
 
-const RUNTIMES: &[&str] = &["tokio", "mio", "hyper", "tonic", "async-std", "smol"];
+const RUNTIMES: &[&str] = &["tokio", "mio", "hyper", "h2", "async-std", "smol"];
 
 /// Checks every arrow and every door.
 pub(crate) fn run() -> Outcome {

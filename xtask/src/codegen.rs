@@ -2,9 +2,7 @@
 //!
 //! The output is committed, so that building Stele needs no code generator and a change of the
 //! wire types is seen in review; `cargo xtask codegen --check` keeps the two together. Per
-//! package there is `<package>.rs` with the messages, which needs prost alone, and
-//! `services/<package>.rs` with the tonic servers and clients. `methods.rs` names the path of
-//! every rpc.
+//! package there is `<package>.rs` with the messages; `methods.rs` names the path of every rpc.
 //!
 //! Compiling is done by protox: no protoc is needed.
 
@@ -13,7 +11,8 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use tonic_prost_build::{Config, FileDescriptorSet};
+use prost_build::Config;
+use prost_types::FileDescriptorSet;
 
 /// Relative path below the output directory, and content.
 type Files = BTreeMap<PathBuf, String>;
@@ -75,32 +74,15 @@ fn with_rust_names(mut descriptors: FileDescriptorSet) -> FileDescriptorSet {
 
 fn generate_in(scratch: &Path, descriptors: FileDescriptorSet) -> io::Result<Files> {
     let methods = method_paths(&descriptors);
-    let services = scratch.join("services");
-    fs::create_dir_all(&services)?;
 
     let mut config = Config::new();
     // Values are slices of the buffer they came in, all the way to the log.
     config.bytes(["."]);
-    tonic_prost_build::configure()
-        .build_client(false)
-        .build_server(false)
-        .out_dir(scratch)
-        .compile_fds_with_config(descriptors.clone(), config)?;
-    tonic_prost_build::configure().out_dir(&services).compile_fds(services_only(descriptors))?;
+    config.out_dir(scratch).compile_fds(descriptors)?;
 
     let mut files = read_tree(scratch)?;
     files.insert(PathBuf::from("methods.rs"), methods);
     Ok(files)
-}
-
-/// Leaves only what the second run shall generate; it names the messages of the first by path.
-fn services_only(mut descriptors: FileDescriptorSet) -> FileDescriptorSet {
-    descriptors.file.retain(|file| !file.service.is_empty());
-    for file in &mut descriptors.file {
-        file.message_type.clear();
-        file.enum_type.clear();
-    }
-    descriptors
 }
 
 /// One constant a method, such as `KV_PUT`, and `ALL`.

@@ -4,7 +4,7 @@
 //! - [`etcdserverpb`], [`mvccpb`], [`authpb`], [`membershippb`], [`v3electionpb`], [`v3lockpb`]:
 //!   the messages, generated from `proto/` by `cargo xtask codegen` and committed. Names, numbers
 //!   and types are contract: `tests/contract/messages.tsv` lists them and `tests/messages.rs`
-//!   checks. With the feature `services` they also hold the tonic servers and clients.
+//!   checks.
 //! - [`methods`]: the path of every rpc.
 //! - [`Error`]: every error a client can meet, by gRPC code and exact text.
 //! - [`validate`]: the checks a request must pass before it is proposed or served.
@@ -26,8 +26,8 @@
 //! Enum fields are `i32`, as prost has them: a number this version does not know must survive, and
 //! what it means is decided where it is used.
 //!
-//! This crate knows nothing of storage, consensus, threads or servers. Without `services` it does
-//! not know tonic either, which is what lets the deterministic crates use it.
+//! This crate knows nothing of storage, consensus, threads or servers, nor of any gRPC library,
+//! which is what lets the deterministic crates use it.
 
 mod error;
 pub mod validate;
@@ -37,15 +37,11 @@ pub use error::{Code, Error};
 
 /// Declares the module of one protobuf package.
 macro_rules! package {
-    ($(#[$doc:meta])* $name:ident $(, $services:literal)?) => {
+    ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
         #[allow(missing_docs, unreachable_pub, clippy::all, clippy::too_many_lines, rustdoc::all)]
         pub mod $name {
             include!(concat!("generated/", stringify!($name), ".rs"));
-            $(
-                #[cfg(feature = "services")]
-                include!($services);
-            )?
         }
     };
 }
@@ -64,18 +60,15 @@ package!(
 );
 package!(
     /// The six services of the v3 API: KV, Watch, Lease, Cluster, Maintenance and Auth.
-    etcdserverpb,
-    "generated/services/etcdserverpb.rs"
+    etcdserverpb
 );
 package!(
     /// The election service.
-    v3electionpb,
-    "generated/services/v3electionpb.rs"
+    v3electionpb
 );
 package!(
     /// The lock service.
-    v3lockpb,
-    "generated/services/v3lockpb.rs"
+    v3lockpb
 );
 
 /// The path of every rpc, as HTTP/2 and metrics name it.

@@ -41,15 +41,3 @@ fn texts_are_those_of_go() {
     let text = "rpc error: code = PermissionDenied desc = etcdserver: permission denied";
     assert_eq!(Error::PermissionDenied.status_text(), text);
 }
-
-#[cfg(feature = "services")]
-#[test]
-fn a_status_has_code_and_text() {
-    for &error in Error::ALL {
-        let status = tonic::Status::from(error);
-        assert_eq!(status.code() as i32, error.code().number());
-        // tonic and Go spell the names alike.
-        assert_eq!(format!("{:?}", status.code()).replace("Cancelled", "Canceled"), error.code().name());
-        assert_eq!(status.message(), error.message());
-    }
-}

@@ -115,6 +115,9 @@ where
             while let Poll::Ready(Some(event)) = self.events.poll_next_unpin(context) {
                 let Ok(()) = self.happened(event, context) else { return Poll::Ready(()) };
             }
+            // What was answered is encoded while writes are held, and only then let go: the library flushes behind each
+            // larger frame.
+            let Ok(()) = self.take_in(context) else { return Poll::Ready(()) };
             self.turn.hold(false);
             // This sends what has gathered, and may find that more has arrived.
             match ready!(self.h2.poll_accept(context)) {

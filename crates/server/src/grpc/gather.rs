@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 
-use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// Bytes that wait at most; more goes through. Four frames of the usual size: from there on a write is cheap for what
@@ -50,28 +49,31 @@ impl Turn {
 pub(super) struct Gather<I> {
     io: I,
     turn: Turn,
-    gathered: BytesMut,
+    gathered: Vec<u8>,
+    /// How many of them are written already.
+    written: usize,
 }
 
 impl<I> Gather<I> {
     pub(super) fn new(io: I, turn: Turn) -> Gather<I> {
-        Gather { io, turn, gathered: BytesMut::new() }
+        Gather { io, turn, gathered: Vec::new(), written: 0 }
     }
 }
 
 impl<I: AsyncWrite + Unpin> Gather<I> {
     /// Writes what was gathered.
     fn poll_let_go(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while !self.gathered.is_empty() {
-            let written = ready!(Pin::new(&mut self.io).poll_write(context, &self.gathered))?;
+        while self.written < self.gathered.len() {
+            let rest = &self.gathered[self.written..];
+            let written = ready!(Pin::new(&mut self.io).poll_write(context, rest))?;
             if written == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
-            self.gathered.advance(written);
+            self.written += written;
         }
-        if self.gathered.capacity() > KEPT_BYTES {
-            self.gathered = BytesMut::new();
-        }
+        self.written = 0;
+        self.gathered.clear();
+        self.gathered.shrink_to(KEPT_BYTES);
         Poll::Ready(Ok(()))
     }
 }

@@ -111,3 +111,6 @@ pub(super) fn frames(message: Encoded) -> impl Iterator<Item = Bytes> {
     }
     std::iter::once(joined.freeze()).chain(rest)
 }
+
+#[cfg(test)]
+mod tests;

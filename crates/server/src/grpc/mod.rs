@@ -28,6 +28,8 @@ mod plain;
 mod preface;
 mod reply;
 mod request;
+#[cfg(test)]
+mod tests;
 
 use std::future::Future;
 use std::pin::Pin;

@@ -1,0 +1,38 @@
+//! Silent clients are asked whether they are there, and let go when they are not.
+use std::time::Duration;
+
+use tokio::io::AsyncWriteExt;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::rig::{Client, Seen, message, server, settings};
+
+const INTERVAL: Duration = Duration::from_secs(100);
+const TIMEOUT: Duration = Duration::from_secs(20);
+
+/// The preface and empty settings, and then nothing.
+const GREETING: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+
+async fn silent_client(timeout: Duration) -> Option<Duration> {
+    let (serving, mut theirs) =
+        server(settings(INTERVAL, timeout), Seen::default(), CancellationToken::new());
+    theirs.write_all(GREETING).await.expect("room");
+    let begun = Instant::now();
+    let ended = tokio::time::timeout(INTERVAL * 10, serving).await;
+    ended.ok().map(|()| begun.elapsed())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_does_not_answer_is_let_go() {
+    let took = silent_client(TIMEOUT).await.expect("let go");
+    // The greeting was heard in the first interval, so the second one is the first silent one.
+    assert!(took >= INTERVAL * 2 + TIMEOUT && took < INTERVAL * 2 + TIMEOUT * 2, "after {took:?}");
+    assert_eq!(silent_client(Duration::ZERO).await, None, "without a time-out it may stay");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_answers_stays() {
+    let mut client = Client::start_with(&h2::client::Builder::new(), settings(INTERVAL, TIMEOUT)).await;
+    tokio::time::sleep(INTERVAL * 50).await;
+    assert_eq!(client.ask("/test/Echo", [&message(b"x")[..]]).await.status(), "0");
+}

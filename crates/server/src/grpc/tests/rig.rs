@@ -1,0 +1,232 @@
+//! The service under test and its client.
+
+use std::future::{Future, poll_fn, ready};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use api::Code;
+use axum::Router;
+use axum::routing::{get, post};
+use bytes::Bytes;
+use h2::client::{ResponseFuture, SendRequest};
+use h2::{RecvStream, SendStream};
+use http::{HeaderMap, Request};
+use tokio::io::DuplexStream;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use super::super::{Encoded, Failure, Reply, Requests, Service, Serving, Settings, serve};
+use crate::config::Keepalive;
+
+/// Bytes of a message the server takes.
+pub(super) const MAX_BYTES: usize = 200_000;
+
+/// Bytes of each message of `/test/Pour`.
+pub(super) const POURED_BYTES: usize = 10_000;
+
+/// Messages of `/test/Pour`.
+pub(super) const POURED: usize = 100;
+
+/// What tests see of the server's handlers.
+#[derive(Clone, Default)]
+pub(super) struct Seen {
+    /// Calls of `/test/Wait` that wait.
+    pub(super) waiting: Arc<AtomicUsize>,
+    /// Lets one of them go.
+    pub(super) release: Arc<Notify>,
+    /// Messages `/test/Pour` has sent.
+    pub(super) poured: Arc<AtomicUsize>,
+}
+
+struct Waiting(Arc<AtomicUsize>);
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Service for Seen {
+    fn call(&self, head: &http::request::Parts, mut requests: Requests, mut reply: Reply) -> Serving {
+        let (seen, path) = (self.clone(), head.uri.path().to_owned());
+        Box::pin(async move {
+            let body = match requests.only().await {
+                Ok(body) => body,
+                Err(failure) => return reply.finish(Err(&failure)),
+            };
+            let failure = |text: &Bytes| {
+                Failure::new(Code::FailedPrecondition, String::from_utf8_lossy(text).into_owned())
+            };
+            match path.as_str() {
+                "/test/Echo" => reply.answer(Encoded(vec![body])),
+                "/test/Fail" => reply.finish(Err(&failure(&body))),
+                "/test/Twice" => {
+                    for _ in 0..2 {
+                        reply.send(Encoded(vec![body.clone()])).await.expect("the client listens");
+                    }
+                    reply.finish(Err(&failure(&body)));
+                }
+                "/test/Wait" => {
+                    seen.waiting.fetch_add(1, Ordering::SeqCst);
+                    let _waiting = Waiting(seen.waiting.clone());
+                    if reply.unless_gone(seen.release.notified()).await.is_ok() {
+                        reply.answer(Encoded(vec![body]));
+                    }
+                }
+                "/test/Pour" => pour(&seen, reply).await,
+                other => panic!("no test asks for {other}"),
+            }
+        })
+    }
+}
+
+async fn pour(seen: &Seen, mut reply: Reply) {
+    for _ in 0..POURED {
+        let Ok(()) = reply.send(Encoded(vec![vec![7; POURED_BYTES].into()])).await else { return };
+        seen.poured.fetch_add(1, Ordering::SeqCst);
+    }
+    reply.finish(Ok(()));
+}
+
+/// Settings with these times of keep-alive.
+pub(super) fn settings(interval: Duration, timeout: Duration) -> Settings {
+    let keepalive = Keepalive { min_time: Duration::ZERO, interval, timeout };
+    Settings { max_concurrent_streams: 100, max_message_bytes: MAX_BYTES, keepalive }
+}
+
+/// A server on one end of a connection in memory; the future ends with it.
+pub(super) fn server(
+    settings: Settings,
+    seen: Seen,
+    stop: CancellationToken,
+) -> (impl Future<Output = ()>, DuplexStream) {
+    let (ours, theirs) = tokio::io::duplex(64 << 10);
+    let text = |body: String| ready(format!("heard {body}"));
+    let http = Router::new().route("/plain", get(|| ready("plain text"))).route("/heard", post(text));
+    (async move { serve(ours, seen, http, &settings, stop).await }, theirs)
+}
+
+/// A client, and the server it speaks to.
+pub(super) struct Client {
+    requests: SendRequest<Bytes>,
+    pub(super) seen: Seen,
+    pub(super) stop: CancellationToken,
+    pub(super) server: tokio::task::JoinHandle<()>,
+}
+
+/// All a server answered.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) http: u16,
+    pub(super) head: HeaderMap,
+    pub(super) body: Vec<u8>,
+    pub(super) trailers: HeaderMap,
+}
+
+impl Answer {
+    /// The gRPC status, wherever it was.
+    pub(super) fn status(&self) -> &str {
+        self.end("grpc-status")
+    }
+
+    /// The gRPC message, still encoded.
+    pub(super) fn message(&self) -> &str {
+        self.end("grpc-message")
+    }
+
+    fn end(&self, name: &str) -> &str {
+        let value = self.trailers.get(name).or_else(|| self.head.get(name));
+        value.map_or("", |value| value.to_str().expect("ASCII"))
+    }
+}
+
+impl Client {
+    /// A client that takes whatever the server sends.
+    pub(super) async fn start() -> Client {
+        let mut builder = h2::client::Builder::new();
+        builder.initial_window_size(1 << 24).initial_connection_window_size(1 << 24);
+        Client::start_with(&builder, settings(Duration::ZERO, Duration::ZERO)).await
+    }
+
+    /// A client of another kind.
+    pub(super) async fn start_with(builder: &h2::client::Builder, settings: Settings) -> Client {
+        let (seen, stop) = (Seen::default(), CancellationToken::new());
+        let (serving, theirs) = server(settings, seen.clone(), stop.clone());
+        let server = tokio::spawn(serving);
+        let (requests, connection) = builder.handshake(theirs).await.expect("handshake");
+        tokio::spawn(connection);
+        Client { requests, seen, stop, server }
+    }
+
+    /// Begins a request; its stream is the caller's to fill and end.
+    pub(super) async fn begin(&mut self, request: Request<()>) -> (ResponseFuture, SendStream<Bytes>) {
+        poll_fn(|context| self.requests.poll_ready(context)).await.expect("room for a stream");
+        self.requests.send_request(request, false).expect("a good request")
+    }
+
+    /// Whether the server takes no more calls.
+    pub(super) async fn is_refused(&mut self) -> bool {
+        poll_fn(|context| self.requests.poll_ready(context)).await.is_err()
+    }
+
+    /// Sends the frames, the last one ending the stream, and takes the whole answer.
+    pub(super) async fn ask<'a>(&mut self, path: &str, frames: impl IntoIterator<Item = &'a [u8]>) -> Answer {
+        self.ask_as(grpc(path), frames).await
+    }
+
+    /// The same with any head.
+    pub(super) async fn ask_as<'a>(
+        &mut self,
+        request: Request<()>,
+        frames: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Answer {
+        let (response, mut stream) = self.begin(request).await;
+        for frame in frames {
+            stream.send_data(Bytes::copy_from_slice(frame), false).expect("the server listens");
+        }
+        stream.send_data(Bytes::new(), true).expect("the server listens");
+        whole(response).await
+    }
+}
+
+/// The head of an ordinary call.
+pub(super) fn grpc(path: &str) -> Request<()> {
+    request("POST", path, "application/grpc")
+}
+
+/// The head of a request.
+pub(super) fn request(method: &str, path: &str, content: &str) -> Request<()> {
+    let uri = format!("http://stele{path}");
+    Request::builder().method(method).uri(uri).header("content-type", content).body(()).expect("good")
+}
+
+/// A message behind its prefix.
+pub(super) fn message(bytes: &[u8]) -> Vec<u8> {
+    [&[0][..], &(bytes.len() as u32).to_be_bytes(), bytes].concat()
+}
+
+/// Waits for all of an answer, taking it as it comes.
+pub(super) async fn whole(response: ResponseFuture) -> Answer {
+    let (head, mut body) = response.await.expect("an answer").into_parts();
+    let bytes = rest(&mut body).await;
+    let trailers = body.trailers().await.expect("an orderly end").unwrap_or_default();
+    Answer { http: head.status.as_u16(), head: head.headers, body: bytes, trailers }
+}
+
+async fn rest(body: &mut RecvStream) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while let Some(data) = body.data().await {
+        let data = data.expect("data");
+        body.flow_control().release_capacity(data.len()).expect("it was received");
+        bytes.extend_from_slice(&data);
+    }
+    bytes
+}
+
+/// Lets the other tasks run until `met`.
+pub(super) async fn until(met: impl Fn() -> bool) {
+    while !met() {
+        tokio::task::yield_now().await;
+    }
+}
