@@ -1,7 +1,7 @@
 //! The leader's inbox: commands that wait to be proposed, their limits and how they are drained into batches.
 //!
 //! One entry is proposed per drained batch. With nothing in flight a command leaves at once; otherwise at most
-//! [`MAX_IN_FLIGHT`] batches are under way, and the second starts no sooner than [`PACE_NS`] after the first: at high
+//! [`MAX_IN_FLIGHT`] batches are under way, and the second starts no sooner than [`pace_ns`] after the first: at high
 //! rates an unpaced log would flush a handful of commands at a time and pay a sync for each handful.
 
 use std::collections::{BTreeSet, VecDeque};
@@ -14,6 +14,18 @@ pub const MAX_IN_FLIGHT: usize = 2;
 
 /// Least time between two flushes while others are in flight, in nanoseconds: about three syncs of a prepared file.
 pub const PACE_NS: u64 = 300_000;
+
+/// Each command (or reader) of a flush (or confirm round) adds this to the time until the next, in nanoseconds: what a
+/// flush costs beside its commands is then a small part of what they cost.
+const PACE_EACH_NS: u64 = 20_000;
+
+/// Longest time between two flushes or confirm rounds, in nanoseconds: well below what a crowd waits anyway.
+const PACE_MAX_NS: u64 = 2_000_000;
+
+/// Least time between a flush (or confirm round) shared by `sharers` and the next, in nanoseconds.
+pub fn pace_ns(sharers: usize) -> u64 {
+    (sharers as u64).saturating_mul(PACE_EACH_NS).clamp(PACE_NS, PACE_MAX_NS)
+}
 
 /// Commands that may wait: six times the clients of our largest benchmark; beyond it the answer is "too many
 /// requests".
@@ -144,6 +156,8 @@ fn drop_unless(queue: &mut VecDeque<Command>, keep: impl Fn(&Command) -> bool) -
 pub struct Pace {
     in_flight: usize,
     last_ns: u64,
+    /// Commands of the last batch.
+    last_size: usize,
 }
 
 impl Pace {
@@ -152,19 +166,24 @@ impl Pace {
         match self.in_flight {
             0 => true,
             n if n >= MAX_IN_FLIGHT => false,
-            _ => now_ns >= self.last_ns + PACE_NS,
+            _ => now_ns >= self.next_ns(),
         }
     }
 
     /// When a batch may leave, if time alone decides it.
     pub fn ready_at_ns(&self) -> Option<u64> {
-        (self.in_flight < MAX_IN_FLIGHT).then(|| if self.in_flight == 0 { 0 } else { self.last_ns + PACE_NS })
+        (self.in_flight < MAX_IN_FLIGHT).then(|| if self.in_flight == 0 { 0 } else { self.next_ns() })
     }
 
-    /// A batch left.
-    pub fn started(&mut self, now_ns: u64) {
+    fn next_ns(&self) -> u64 {
+        self.last_ns + pace_ns(self.last_size)
+    }
+
+    /// A batch of `size` commands left.
+    pub fn started(&mut self, now_ns: u64, size: usize) {
         self.in_flight += 1;
         self.last_ns = now_ns;
+        self.last_size = size;
     }
 
     /// A batch that left from here was committed.
@@ -264,15 +283,25 @@ mod tests {
     fn a_lone_batch_leaves_at_once_the_second_waits_its_time_the_third_for_a_commit() {
         let mut pace = Pace::default();
         assert!(pace.ready(5));
-        pace.started(5);
+        pace.started(5, 1);
         assert!(!pace.ready(5 + PACE_NS - 1));
         assert_eq!(pace.ready_at_ns(), Some(5 + PACE_NS));
         assert!(pace.ready(5 + PACE_NS));
-        pace.started(5 + PACE_NS);
+        pace.started(5 + PACE_NS, 1);
         assert!(!pace.ready(u64::MAX));
         assert_eq!(pace.ready_at_ns(), None);
         pace.finished();
         pace.finished();
         assert!(pace.ready(0));
+    }
+
+    #[test]
+    fn the_more_share_a_flush_the_longer_until_the_next_within_limits() {
+        assert_eq!(pace_ns(1), PACE_NS);
+        assert_eq!(pace_ns(50), 50 * PACE_EACH_NS);
+        assert_eq!(pace_ns(usize::MAX), PACE_MAX_NS);
+        let mut pace = Pace::default();
+        pace.started(0, 50);
+        assert_eq!(pace.ready_at_ns(), Some(50 * PACE_EACH_NS));
     }
 }

@@ -112,7 +112,7 @@ impl Member {
         let payload = batch::encode(now.wall_ms, &commands);
         match self.consensus.propose(payload) {
             Ok((index, _)) => {
-                self.pace.started(now.monotonic_ns);
+                self.pace.started(now.monotonic_ns, commands.len());
                 self.own_batches.push_back(index);
                 let own = commands.iter().filter(|command| command.origin == self.config.origin());
                 own.for_each(|command| self.waiting.underway(command.sequence));

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, VecDeque};
 /// A follower asks again when the leader has not answered after this long, in nanoseconds.
 pub(crate) const RETRY_NS: u64 = 500_000_000;
 
-/// While this many readers or more share a round, the next one starts no sooner than [`crate::inbox::PACE_NS`] after
+/// While this many readers or more share a round, the next one starts no sooner than [`crate::inbox::pace_ns`] after
 /// it: below, latency matters more than the messages saved.
 const PACED_FROM: usize = 16;
 
@@ -85,7 +85,11 @@ impl Reads {
     }
 
     fn not_before_ns(&self) -> u64 {
-        if self.last_size < PACED_FROM { 0 } else { self.last_start_ns + crate::inbox::PACE_NS }
+        if self.last_size < PACED_FROM {
+            0
+        } else {
+            self.last_start_ns + crate::inbox::pace_ns(self.last_size)
+        }
     }
 
     /// Begins a confirm round with all who arrived; the number is its token.
@@ -230,8 +234,8 @@ mod tests {
         let round = reads.confirm(100);
         reads.confirmed(round, 1);
         reads.arrive(Reader::Local(99));
-        assert!(!reads.may_confirm(100 + crate::inbox::PACE_NS - 1));
-        assert!(reads.may_confirm(100 + crate::inbox::PACE_NS));
+        assert!(!reads.may_confirm(100 + crate::inbox::pace_ns(PACED_FROM) - 1));
+        assert!(reads.may_confirm(100 + crate::inbox::pace_ns(PACED_FROM)));
     }
 
     #[test]

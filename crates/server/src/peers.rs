@@ -86,8 +86,8 @@ impl Inbound for Arrivals {
         let len = bytes.len();
         let input = Input::Frame { from, bytes };
         match class {
-            Class::Control => self.mailbox.send(input),
-            Class::Bulk => self.mailbox.send_bulk(input, len),
+            Class::Control => self.mailbox.bring(vec![input]),
+            Class::Bulk => self.mailbox.bring_bulk(input, len),
         }
     }
 

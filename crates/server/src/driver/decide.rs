@@ -1,11 +1,17 @@
-//! The deciding thread: drain the mailbox, decide once, carry out.
+//! Deciding: drain the mailbox, decide once, carry out; that is a *turn*.
+//!
+//! Whoever holds the [`Seat`] takes turns. While there is much to do that is the deciding thread, all the time. When it
+//! sleeps, a thread that brings news (a frame, a finished write) takes a turn in its place and carries out what is
+//! urgent: writes, frames, answers. What may take longer, or may only be done by the deciding thread, is left to it.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use member::snapshot::Outgoing;
-use member::{Fatal, Member, Notice, Output};
+use member::{Fatal, Input, Member, Notice, Output};
+use parking_lot::Mutex;
 
+use super::mailbox::Turn;
 use super::workers::Workers;
 use super::{Clock, Desks, Mailbox};
 use crate::metrics::Metrics;
@@ -13,7 +19,7 @@ use crate::metrics::Metrics;
 /// The longest sleep when nothing is due: a bound in case a deadline was forgotten, not a period anything relies on.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
-/// What the deciding thread carries out beyond its own workers: peers and the operator's eyes.
+/// What is carried out beyond our own workers: peers and the operator's eyes.
 pub(crate) trait Edge: Send {
     /// Sends a frame to a peer, without blocking.
     fn send(&self, peer: u64, class: member::Class, pieces: &[bytes::Bytes]);
@@ -37,35 +43,129 @@ pub(crate) struct Decider<E> {
     pub(crate) slow_apply: Duration,
 }
 
-impl<E: Edge> Decider<E> {
+/// What a turn needs. Its holder decides.
+struct Seat<E> {
+    decider: Decider<E>,
+    workers: Workers,
+    inputs: Vec<Input>,
+    output: Output,
+    /// The member has stopped, or cannot go on; there are no more turns.
+    end: Option<Result<(), Fatal>>,
+}
+
+impl<E: Edge + 'static> Decider<E> {
     /// Runs until the member has stopped in good order.
     ///
     /// # Errors
     /// What makes it impossible to go on; the caller ends the process.
-    pub(crate) fn run(mut self) -> Result<(), Fatal> {
-        let (workers, threads) = super::workers::start(&self.mailbox, self.metrics.clone())
+    pub(crate) fn run(self) -> Result<(), Fatal> {
+        let mailbox = self.mailbox.clone();
+        let (workers, threads) = super::workers::start(&mailbox, self.metrics.clone())
             .map_err(|source| Fatal::Threads { source })?;
-        let mut inputs = Vec::new();
-        let mut output = Output::default();
-        loop {
-            let timeout = self.member.next_due_ns().map_or(LONGEST_SLEEP, |due| self.clock.until(due));
-            self.mailbox.take(&mut inputs, timeout.min(LONGEST_SLEEP));
-            let now = self.clock.now();
-            for input in inputs.drain(..) {
-                self.member.handle(now, input, &mut output)?;
+        let output = Output::default();
+        let seat = Seat { decider: self, workers, inputs: Vec::new(), output, end: None };
+        let seat = Arc::new(Mutex::new(seat));
+        mailbox.set_turn(Some(seat.clone()));
+        let end = loop {
+            let mut held = seat.lock();
+            held.take_turn();
+            held.carry_out_rest();
+            if let Some(end) = held.end.take() {
+                // Whoever comes later finds that it is over.
+                held.end = Some(Ok(()));
+                break end;
             }
-            self.member.drive(now, &mut output)?;
-            self.watch_time(now.monotonic_ns);
-            self.carry_out(&mut output, &workers);
-            if output.stopped {
-                break;
-            }
-        }
-        drop(workers);
+            let until = held.due();
+            drop(held);
+            mailbox.wait(until);
+        };
+        mailbox.set_turn(None);
+        end?;
+        // The queues of the workers end with the seat.
+        drop(seat);
         threads.into_iter().for_each(|thread| drop(thread.join()));
         Ok(())
     }
+}
 
+impl<E: Edge> Turn for Mutex<Seat<E>> {
+    fn take(&self) -> Option<Instant> {
+        let mut seat = self.lock();
+        seat.take_turn();
+        let is_done = seat.end.is_none() && !seat.has_rest();
+        is_done.then(|| seat.due())
+    }
+}
+
+impl<E: Edge> Seat<E> {
+    /// Drains the mailbox, decides once and carries out what is urgent.
+    fn take_turn(&mut self) {
+        if self.end.is_some() {
+            return;
+        }
+        self.decider.mailbox.take(&mut self.inputs);
+        if let Err(fatal) = self.decide() {
+            // What was decided before it rests on what cannot be relied upon.
+            self.output = Output::default();
+            self.end = Some(Err(fatal));
+            return;
+        }
+        self.carry_out_urgent();
+        if self.output.stopped {
+            self.end = Some(Ok(()));
+        }
+    }
+
+    fn decide(&mut self) -> Result<(), Fatal> {
+        let Seat { decider, inputs, output, .. } = self;
+        let now = decider.clock.now();
+        for input in inputs.drain(..) {
+            decider.member.handle(now, input, output)?;
+        }
+        decider.member.drive(now, output)?;
+        decider.watch_time(now.monotonic_ns);
+        Ok(())
+    }
+
+    /// When the next turn is due although nothing happens.
+    fn due(&self) -> Instant {
+        let timeout =
+            self.decider.member.next_due_ns().map_or(LONGEST_SLEEP, |due| self.decider.clock.until(due));
+        Instant::now() + timeout.min(LONGEST_SLEEP)
+    }
+
+    /// Answers go first, since each is waited for; then frames, since what a peer does with them takes longer than what
+    /// is done here.
+    fn carry_out_urgent(&mut self) {
+        let Seat { decider, workers, output, .. } = self;
+        decider.desks.deliver(output.answers.drain(..));
+        for (peer, class, pieces) in output.frames.drain(..) {
+            decider.edge.send(peer, class, &pieces);
+        }
+        // The workers outlive the seat; a send can fail only when one has panicked, which aborts the process.
+        for job in output.writes.drain(..) {
+            let _ = workers.writes.send(job);
+        }
+        for job in output.background.drain(..) {
+            let _ = workers.jobs.send(job);
+        }
+    }
+
+    fn has_rest(&self) -> bool {
+        let Output { snapshots, disconnect, notices, .. } = &self.output;
+        !(snapshots.is_empty() && disconnect.is_empty() && notices.is_empty())
+    }
+
+    /// What starts or ends threads and connections, and what operators hear. For the deciding thread alone.
+    fn carry_out_rest(&mut self) {
+        let Seat { decider, output, .. } = self;
+        output.snapshots.drain(..).for_each(|snapshot| decider.edge.stream(snapshot));
+        output.disconnect.drain(..).for_each(|peer| decider.edge.disconnect(peer));
+        output.notices.drain(..).for_each(|notice| decider.edge.notice(&notice));
+    }
+}
+
+impl<E> Decider<E> {
     /// Tells operators when deciding and applying what had come took long.
     fn watch_time(&self, since_ns: u64) {
         let took = Duration::from_nanos(self.clock.monotonic_ns().saturating_sub(since_ns));
@@ -77,22 +177,5 @@ impl<E: Edge> Decider<E> {
                 "apply request took too long"
             );
         }
-    }
-
-    fn carry_out(&self, output: &mut Output, workers: &Workers) {
-        // The workers outlive this loop; a send can fail only when one has panicked, which aborts the process.
-        for job in output.writes.drain(..) {
-            let _ = workers.writes.send(job);
-        }
-        for (peer, class, pieces) in output.frames.drain(..) {
-            self.edge.send(peer, class, &pieces);
-        }
-        output.snapshots.drain(..).for_each(|snapshot| self.edge.stream(snapshot));
-        self.desks.deliver(output.answers.drain(..));
-        for job in output.background.drain(..) {
-            let _ = workers.jobs.send(job);
-        }
-        output.disconnect.drain(..).for_each(|peer| self.edge.disconnect(peer));
-        output.notices.drain(..).for_each(|notice| self.edge.notice(&notice));
     }
 }

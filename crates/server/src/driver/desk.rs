@@ -60,7 +60,7 @@ impl Desk {
         loop {
             self.leave.notified().await;
             let inputs = std::mem::take(&mut *self.leaving.lock());
-            mailbox.send_all(inputs);
+            mailbox.bring(inputs);
         }
     }
 
@@ -153,7 +153,6 @@ impl Desks {
 mod tests {
     //! Requests leave with the desk's number, answers find their askers, and closing lets everybody go.
     use super::*;
-    use std::time::Duration;
 
     #[tokio::test]
     async fn answers_find_those_who_asked_and_closing_lets_the_others_go() {
@@ -167,7 +166,7 @@ mod tests {
         while inputs.len() < 2 {
             tokio::task::yield_now().await;
             let mut more = Vec::new();
-            mailbox.take(&mut more, Duration::ZERO);
+            mailbox.take(&mut more);
             inputs.append(&mut more);
         }
         let tokens: Vec<u64> = inputs

@@ -51,7 +51,8 @@ fn spawn(
 
 fn write_log(queue: &Receiver<WriteJob>, mailbox: &Mailbox, metrics: &Metrics) {
     let start = Instant::now();
-    while let Ok(first) = queue.recv() {
+    let mut next = None;
+    while let Some(first) = next.take().or_else(|| queue.recv().ok()) {
         let jobs = std::iter::once(first).chain(queue.try_iter()).collect();
         let done = WriteJob::run_all(jobs, &|| start.elapsed());
         for took in &done.sync_times {
@@ -64,7 +65,12 @@ fn write_log(queue: &Receiver<WriteJob>, mailbox: &Mailbox, metrics: &Metrics) {
                 );
             }
         }
-        mailbox.send(Input::Written(done));
+        // With more to write, others decide.
+        next = queue.try_recv().ok();
+        match next {
+            Some(_) => mailbox.send(Input::Written(done)),
+            None => mailbox.bring(vec![Input::Written(done)]),
+        }
     }
 }
 
