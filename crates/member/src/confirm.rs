@@ -83,6 +83,7 @@ impl Member {
 
     /// The leader spoke about leases of clients of ours. A former leader's "not me" sends the question on.
     pub(crate) fn on_lease_answers(&mut self, answers: Vec<(u64, LeaseAnswer)>, out: &mut Output) {
+        self.reads.leases_answered();
         for (sequence, answer) in answers {
             let Some(Asked { question, .. }) = self.asked_leases.remove(&sequence) else { continue };
             if answer == LeaseAnswer::NotLeader {
@@ -105,6 +106,7 @@ impl Member {
     /// Lease questions that are under way when the leader changes or a connection breaks are asked anew: to renew twice
     /// does no harm.
     pub(crate) fn take_back_leases(&mut self) {
+        self.reads.leases_answered();
         for asked in std::mem::take(&mut self.asked_leases).into_values() {
             self.reads.arrive(Reader::Lease(asked.question));
         }
@@ -165,7 +167,7 @@ impl Member {
 
     /// Sends all lease questions that wait to the leader.
     fn ask_leases(&mut self, now: Now, leader: u64, out: &mut Output) {
-        let questions = self.reads.take_local_leases();
+        let questions = self.reads.take_local_leases(now.monotonic_ns);
         for some in questions.chunks(MAX_LEASES_PER_FRAME) {
             let ask = |question: &LeaseReader| {
                 let LeaseReader { sequence, lease, renew, .. } = *question;

@@ -13,6 +13,10 @@ use std::collections::{BTreeMap, VecDeque};
 /// A follower asks again when the leader has not answered after this long, in nanoseconds.
 pub(crate) const RETRY_NS: u64 = 500_000_000;
 
+/// Lease questions follow those before them once one of these is answered, or after this long, in nanoseconds: the
+/// answer to one may have to wait for a command, and must not hold up the others.
+const LEASES_APART_NS: u64 = 5_000_000;
+
 /// While this many readers or more share a round, the next one starts no sooner than [`crate::inbox::pace_ns`] after
 /// it: below, latency matters more than the messages saved.
 const PACED_FROM: usize = 16;
@@ -54,6 +58,8 @@ pub(crate) struct Reads {
     confirming: BTreeMap<u64, (u64, Vec<Reader>)>,
     /// Follower: the question under way.
     asked: Option<Asked>,
+    /// Follower: when lease questions last went to the leader, until one of them is answered.
+    leases_asked_ns: Option<u64>,
     /// Released, waiting for their index to be applied: the index, when their round began, who waits.
     granted: VecDeque<(u64, u64, Vec<Reader>)>,
     next_round: u64,
@@ -78,10 +84,11 @@ impl Reads {
 
     /// When a question is asked again or, where rounds may begin, when pacing lets the next one begin.
     pub(crate) fn next_due_ns(&self, rounds_may_begin: bool) -> Option<u64> {
-        if let Some(asked) = &self.asked {
-            return Some(asked.at_ns + RETRY_NS);
-        }
-        (rounds_may_begin && self.waiting() && self.confirming.is_empty()).then(|| self.not_before_ns())
+        let question = self.asked.as_ref().map(|asked| asked.at_ns + RETRY_NS);
+        let leases = self.leases_asked_ns.map(|at_ns| at_ns + LEASES_APART_NS);
+        let begins = rounds_may_begin && self.waiting() && self.confirming.is_empty();
+        let round = begins.then(|| self.not_before_ns());
+        [question, leases, round].into_iter().flatten().min()
     }
 
     fn not_before_ns(&self) -> u64 {
@@ -117,7 +124,14 @@ impl Reads {
         if self.asked.is_some() || !self.waiting() {
             return None;
         }
-        let readers = self.take_arrived(now_ns);
+        let mut readers = self.take_arrived(now_ns);
+        if self.leases_asked_ns.is_some() {
+            let is_lease = |reader: &mut Reader| matches!(reader, Reader::Lease(_));
+            self.arrived = readers.extract_if(.., is_lease).collect();
+            if readers.is_empty() {
+                return None;
+            }
+        }
         self.next_round += 1;
         self.asked = Some(Asked { round: self.next_round, at_ns: now_ns, readers });
         Some(self.next_round)
@@ -132,8 +146,9 @@ impl Reads {
         }
     }
 
-    /// Takes back a question that was not answered in time.
+    /// Takes back a question that was not answered in time, and lets the next lease questions go.
     pub(crate) fn expire_question(&mut self, now_ns: u64) {
+        self.leases_asked_ns = self.leases_asked_ns.filter(|at_ns| now_ns < at_ns + LEASES_APART_NS);
         if let Some(asked) = self.asked.take_if(|asked| now_ns >= asked.at_ns + RETRY_NS) {
             self.return_to_front(asked.readers);
         }
@@ -142,6 +157,7 @@ impl Reads {
     /// The leader changed: all rounds and questions start again. Returns readers that are not ours to keep: peers must
     /// ask the new leader themselves.
     pub(crate) fn leader_changed(&mut self) -> Vec<Reader> {
+        self.leases_asked_ns = None;
         let rounds = std::mem::take(&mut self.confirming);
         let mut readers: Vec<Reader> = rounds.into_values().flat_map(|(_, readers)| readers).collect();
         // Reads that were granted an index stay good; what was granted about leases is the old leader's.
@@ -159,18 +175,27 @@ impl Reads {
         theirs
     }
 
-    /// Takes the lease questions of this member's clients out of the queue: on a follower they go to the leader by
-    /// themselves.
-    pub(crate) fn take_local_leases(&mut self) -> Vec<LeaseReader> {
-        let mut leases = Vec::new();
-        self.arrived.retain(|reader| match reader {
-            Reader::Lease(lease) => {
-                leases.push(lease.clone());
-                false
-            }
-            _ => true,
-        });
+    /// Takes the lease questions of this member's clients out of the queue: a follower sends them to the leader by
+    /// themselves. None while those before are under way, so that under load many go together.
+    pub(crate) fn take_local_leases(&mut self, now_ns: u64) -> Vec<LeaseReader> {
+        if self.leases_asked_ns.is_some() {
+            return Vec::new();
+        }
+        let is_lease = |reader: &mut Reader| matches!(reader, Reader::Lease(_));
+        let taken = self.arrived.extract_if(.., is_lease);
+        let leases: Vec<LeaseReader> = taken
+            .filter_map(|reader| match reader {
+                Reader::Lease(lease) => Some(lease),
+                _ => None,
+            })
+            .collect();
+        self.leases_asked_ns = (!leases.is_empty()).then_some(now_ns);
         leases
+    }
+
+    /// The leader answered lease questions, or its connection broke.
+    pub(crate) fn leases_answered(&mut self) {
+        self.leases_asked_ns = None;
     }
 
     /// Readers whose index is applied, each with the moment its round began.
@@ -236,6 +261,39 @@ mod tests {
         reads.arrive(Reader::Local(99));
         assert!(!reads.may_confirm(100 + crate::inbox::pace_ns(PACED_FROM) - 1));
         assert!(reads.may_confirm(100 + crate::inbox::pace_ns(PACED_FROM)));
+    }
+
+    #[test]
+    fn lease_questions_go_together_while_others_are_under_way() {
+        let lease = |sequence| LeaseReader { peer: None, sequence, lease: 1, renew: true };
+        let mut reads = Reads::default();
+        reads.arrive(Reader::Lease(lease(1)));
+        reads.arrive(Reader::Local(7));
+        assert_eq!(reads.take_local_leases(0), [lease(1)]);
+        reads.arrive(Reader::Lease(lease(2)));
+        reads.arrive(Reader::Lease(lease(3)));
+        assert_eq!(reads.take_local_leases(1), []);
+        assert_eq!(reads.next_due_ns(false), Some(LEASES_APART_NS));
+        reads.leases_answered();
+        assert_eq!(reads.take_local_leases(2), [lease(2), lease(3)]);
+        reads.arrive(Reader::Lease(lease(4)));
+        reads.expire_question(1 + LEASES_APART_NS);
+        assert_eq!(reads.take_local_leases(1 + LEASES_APART_NS), []);
+        reads.expire_question(2 + LEASES_APART_NS);
+        assert_eq!(
+            reads.take_local_leases(2 + LEASES_APART_NS),
+            [lease(4)],
+            "an answer that is held holds up nobody"
+        );
+        reads.arrive(Reader::Lease(lease(5)));
+        assert!(reads.ask(9).is_some(), "reads have their own question");
+        assert_eq!(reads.len(), 1, "which leaves those about leases");
+        assert_eq!(reads.ask(9), None);
+        reads.leases_answered();
+        assert_eq!(reads.take_local_leases(9), [lease(5)]);
+        reads.expire_question(u64::MAX - RETRY_NS);
+        assert_eq!(reads.len(), 1);
+        assert_eq!(reads.next_due_ns(false), None);
     }
 
     #[test]

@@ -8,14 +8,14 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use super::{Encoded, Failure};
 
 /// Bytes before a message: a flag and its length.
-const PREFIX_BYTES: usize = 5;
+pub(super) const PREFIX_BYTES: usize = 5;
 
 /// Messages up to this size are copied out of the frame they came in. The frame is a slice of the connection's read
 /// buffer, and a few bytes that somebody keeps (the key of a watcher) must not keep all of that.
 const COPIED_BYTES: usize = 4096;
 
 /// Answers up to this size leave as one DATA frame, their pieces joined: a copy costs less than a frame.
-const JOINED_BYTES: usize = 8192;
+pub(super) const JOINED_BYTES: usize = 8192;
 
 /// Finds the messages in what a client sends.
 #[derive(Debug)]

@@ -11,6 +11,7 @@
 //! | `preface.rs` | whether a client speaks HTTP/2 at all |
 //! | `gather.rs` | the socket: writes of one turn leave together |
 //! | `messages.rs` | messages out of DATA frames, their limit, the frames of an answer |
+//! | `joined.rs` | the frames of many small messages |
 //! | `request.rs`, `reply.rs` | the two directions of a call |
 //! | `head.rs` | which requests are gRPC, and why some are refused before their first message |
 //! | `plain.rs` | HTTP/2 requests that are not gRPC |
@@ -23,6 +24,7 @@ mod encoded;
 mod failure;
 mod gather;
 mod head;
+mod joined;
 mod messages;
 mod plain;
 mod preface;

@@ -9,6 +9,7 @@ use h2::SendStream;
 use h2::server::SendResponse;
 use http::{HeaderMap, StatusCode};
 
+use super::joined::joined;
 use super::messages::frames;
 use super::{Encoded, Failure, head};
 
@@ -74,13 +75,13 @@ impl Reply {
         self.begun().map(drop)
     }
 
-    /// Sends one of several messages, as fast as the client takes it.
+    /// Sends some messages of a stream, as fast as the client takes them.
     ///
     /// # Errors
     /// When the client has gone.
-    pub(crate) async fn send(&mut self, message: Encoded) -> Result<(), Gone> {
+    pub(crate) async fn send(&mut self, messages: Vec<Encoded>) -> Result<(), Gone> {
         let stream = self.begun()?;
-        for data in frames(message) {
+        for data in joined(messages) {
             send_paced(stream, data).await?;
         }
         Ok(())

@@ -183,12 +183,14 @@ where
             Err(failure) => return Ok(Err(failure)),
         };
         reply.begin()?;
-        while let Some(message) = reply.unless_gone(responses.next()).await? {
-            match message {
-                Ok(message) => reply.send(message).await?,
+        while let Some(messages) = reply.unless_gone(responses.next()).await? {
+            let messages = match messages {
+                Ok(messages) => messages,
                 Err(failure) => return Ok(Err(failure)),
-            }
-            underway.sent();
+            };
+            let count = messages.len();
+            reply.send(messages).await?;
+            (0..count).for_each(|_| underway.sent());
         }
         Ok(Ok(()))
     };

@@ -5,7 +5,6 @@
 //! leaves in one piece, and a client that does not read stops its handler, not the server's memory. A client that goes
 //! away drops it.
 
-use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -63,7 +62,7 @@ enum Handler {
 /// Messages between a handler and its connection.
 #[derive(Default)]
 struct Ahead {
-    messages: VecDeque<Encoded>,
+    messages: Vec<Encoded>,
     bytes: usize,
 }
 
@@ -81,7 +80,7 @@ impl Sink {
         .await;
         let mut ahead = self.0.lock();
         ahead.bytes += message.len();
-        ahead.messages.push_back(message);
+        ahead.messages.push(message);
     }
 }
 
@@ -96,34 +95,23 @@ impl Responses {
         Responses { handler, ahead }
     }
 
-    /// The next message; `None` at the end. Runs the handler only when nothing is left of what it said before.
-    pub(super) async fn next(&mut self) -> Option<Result<Encoded, Failure>> {
-        poll_fn(|context| self.poll_message(context)).await
+    /// The next messages, at least one, or the failure; `None` at the end. Runs the handler as far as it goes.
+    pub(super) async fn next(&mut self) -> Option<Result<Vec<Encoded>, Failure>> {
+        poll_fn(|context| self.poll_messages(context)).await
     }
 
-    fn poll_message(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Encoded, Failure>>> {
-        loop {
-            if let Some(message) = self.take() {
-                return Poll::Ready(Some(Ok(message)));
-            }
-            match &mut self.handler {
-                Handler::Running(handler) => match handler.as_mut().poll(context) {
-                    Poll::Ready(result) => self.handler = Handler::Ended(result),
-                    Poll::Pending if self.ahead.lock().messages.is_empty() => return Poll::Pending,
-                    Poll::Pending => {}
-                },
-                Handler::Ended(result) => {
-                    return Poll::Ready(std::mem::replace(result, Ok(())).err().map(Err));
-                }
-            }
+    fn poll_messages(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Vec<Encoded>, Failure>>> {
+        if let Handler::Running(handler) = &mut self.handler
+            && let Poll::Ready(result) = handler.as_mut().poll(context)
+        {
+            self.handler = Handler::Ended(result);
         }
-    }
-
-    fn take(&mut self) -> Option<Encoded> {
-        let mut ahead = self.ahead.lock();
-        let message = ahead.messages.pop_front()?;
-        ahead.bytes -= message.len();
-        Some(message)
+        let Ahead { messages, .. } = std::mem::take(&mut *self.ahead.lock());
+        match &mut self.handler {
+            _ if !messages.is_empty() => Poll::Ready(Some(Ok(messages))),
+            Handler::Running(_) => Poll::Pending,
+            Handler::Ended(result) => Poll::Ready(std::mem::replace(result, Ok(())).err().map(Err)),
+        }
     }
 }
 
@@ -131,10 +119,9 @@ impl Responses {
 mod tests {
     //! A handler runs when it is asked, stops when nobody takes, and its last words go before its end.
     use super::*;
-    use crate::rpc::Failure;
 
-    fn poll(responses: &mut Responses) -> Poll<Option<Result<Encoded, Failure>>> {
-        responses.poll_message(&mut Context::from_waker(std::task::Waker::noop()))
+    fn poll(responses: &mut Responses) -> Poll<Option<Result<Vec<Encoded>, Failure>>> {
+        responses.poll_messages(&mut Context::from_waker(std::task::Waker::noop()))
     }
 
     fn message(bytes: usize) -> Encoded {
@@ -142,16 +129,14 @@ mod tests {
     }
 
     #[test]
-    fn messages_go_in_order_and_before_the_failure() {
+    fn messages_go_together_in_order_and_before_the_failure() {
         let mut responses = Responses::of(|sink| async move {
             sink.send(message(1)).await;
             sink.send(message(2)).await;
             Err(Failure::unexpected())
         });
-        for bytes in [1, 2] {
-            let Poll::Ready(Some(Ok(next))) = poll(&mut responses) else { panic!("a message") };
-            assert_eq!(next.len(), bytes);
-        }
+        let Poll::Ready(Some(Ok(messages))) = poll(&mut responses) else { panic!("messages") };
+        assert_eq!(messages.iter().map(Encoded::len).collect::<Vec<_>>(), [1, 2]);
         let Poll::Ready(Some(Err(failure))) = poll(&mut responses) else { panic!("the failure") };
         assert_eq!(failure, Failure::unexpected());
         assert!(matches!(poll(&mut responses), Poll::Ready(None)));
@@ -159,17 +144,14 @@ mod tests {
 
     #[test]
     fn a_handler_does_not_run_ahead_of_its_connection() {
-        let sent = Arc::new(Mutex::new(0));
-        let count = sent.clone();
         let mut responses = Responses::of(|sink| async move {
             loop {
-                sink.send(message(AHEAD_BYTES / 2)).await;
-                *count.lock() += 1;
+                sink.send(message(AHEAD_BYTES - 1)).await;
             }
         });
-        for taken in 1..10 {
-            let Poll::Ready(Some(Ok(_))) = poll(&mut responses) else { panic!("a message") };
-            assert!(*sent.lock() <= taken + 2, "{} sent, {taken} taken", sent.lock());
+        for _ in 0..3 {
+            let Poll::Ready(Some(Ok(messages))) = poll(&mut responses) else { panic!("messages") };
+            assert_eq!(messages.len(), 2, "the second goes beyond the limit, a third would begin there");
         }
     }
 
