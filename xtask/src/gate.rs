@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use crate::command::{self, cargo};
-use crate::{Outcome, arrows, codegen, licences, processes, tidy};
+use crate::{Outcome, arrows, codegen, licences, outside, processes, tidy};
 
 struct Step {
     name: &'static str,
@@ -21,7 +21,7 @@ const STEPS: &[Step] = &[
         name: "fmt",
         proves: "the code is formatted: Rust by rustfmt.toml, Go by gofmt",
         run: fmt,
-        remedy: "run `cargo fmt --all`; for tests/etcd-client the same with its `--manifest-path`",
+        remedy: "run `cargo fmt --all`; for fuzz and the packages of tests the same with their `--manifest-path`",
     },
     Step {
         name: "tidy",
@@ -66,6 +66,12 @@ const STEPS: &[Step] = &[
         remedy: "repeat the failing test alone with `cargo test -p CRATE NAME`",
     },
     Step {
+        name: "parallel",
+        proves: "what runs in parallel holds in thousands of orders of its threads, and defects in it are noticed",
+        run: outside::parallel,
+        remedy: "docs/internals/parallel.md says how to repeat a failing order",
+    },
+    Step {
         name: "processes",
         proves: "the release binary serves real clients: Go's and Rust's, beside a real etcd",
         run: processes::run,
@@ -73,12 +79,20 @@ const STEPS: &[Step] = &[
     },
 ];
 
-const LONG_STEPS: &[Step] = &[Step {
-    name: "deny",
-    proves: "no dependency has an advisory that deny.toml does not explain",
-    run: deny,
-    remedy: "update the crate, or explain the advisory in deny.toml",
-}];
+const LONG_STEPS: &[Step] = &[
+    Step {
+        name: "deny",
+        proves: "no dependency has an advisory that deny.toml does not explain",
+        run: deny,
+        remedy: "update the crate, or explain the advisory in deny.toml",
+    },
+    Step {
+        name: "fuzz",
+        proves: "a minute of each fuzz target finds nothing",
+        run: outside::fuzz,
+        remedy: "docs/internals/fuzzing.md says how to repeat the input that libFuzzer wrote down",
+    },
+];
 
 /// Runs the steps named in `only` (all when it is empty), and with `long` those that a change need not wait
 /// for.
@@ -121,7 +135,9 @@ fn run_step(step: &Step, number: usize, count: usize) -> Outcome {
 
 fn fmt() -> Outcome {
     command::run(&mut cargo(&["fmt", "--all", "--check"]))?;
-    command::run(&mut cargo(&["fmt", "--check", "--manifest-path", processes::RUST_TESTS]))?;
+    for manifest in outside::MANIFESTS.into_iter().chain([processes::RUST_TESTS]) {
+        command::run(&mut cargo(&["fmt", "--check", "--manifest-path", manifest]))?;
+    }
     if !command::has_go("the form of Go code")? {
         return Ok(());
     }

@@ -10,6 +10,7 @@ mod compare;
 mod gate;
 mod licences;
 mod metadata;
+mod outside;
 mod processes;
 mod tidy;
 
@@ -33,7 +34,8 @@ enum Task {
     Ci {
         /// Steps to run; all when none is named.
         steps: Vec<String>,
-        /// Also run what needs tools or time that a change does not: cargo-deny's advisories.
+        /// Also run what needs tools or time that a change does not: cargo-deny's advisories, a minute of each fuzz
+        /// target.
         #[arg(long)]
         long: bool,
     },

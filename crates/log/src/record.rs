@@ -6,7 +6,7 @@
 
 use bytes::{BufMut, BytesMut};
 
-use crate::types::HardState;
+use crate::types::{HardState, INDEX_MAX};
 
 /// Bytes of a record's head.
 pub(crate) const HEAD_BYTES: u64 = 28;
@@ -157,14 +157,19 @@ impl Opening {
         .collect()
     }
 
+    /// Nothing for a body of another length, or one that no log writes.
     pub(crate) fn decode(body: &[u8]) -> Option<Opening> {
-        (body.len() as u64 == Self::BYTES).then(|| Opening {
+        if body.len() as u64 != Self::BYTES {
+            return None;
+        }
+        let opening = Opening {
             first_index: read_u64(body, 0),
             previous_index: read_u64(body, 8),
             previous_term: read_u64(body, 16),
             previous_end: read_u64(body, 24),
-            hard_state: decode_hard_state(&body[32..]).expect("24 bytes are left"),
-        })
+            hard_state: decode_hard_state(&body[32..])?,
+        };
+        (opening.previous_index <= INDEX_MAX).then_some(opening)
     }
 }
 
@@ -189,3 +194,6 @@ pub(crate) fn read_u32(bytes: &[u8], at: usize) -> u32 {
 pub(crate) fn read_u64(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }
+
+#[cfg(test)]
+mod tests;

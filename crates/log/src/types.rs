@@ -105,6 +105,10 @@ pub const WAL_DIR_BYTES: u64 = 256 << 20;
 /// Largest payload of one entry; offsets in a file are 32 bits.
 pub const PAYLOAD_BYTES_MAX: u64 = 1 << 30;
 
+/// The highest index a log has: a million entries a second do not come near it in a hundred thousand years, and what
+/// is counted from it does not overflow.
+pub(crate) const INDEX_MAX: u64 = 1 << 62;
+
 /// How a log is laid out and sized.
 #[derive(Debug, Clone)]
 pub struct Options {

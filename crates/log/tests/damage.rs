@@ -269,6 +269,25 @@ fn a_damaged_checkpoint_or_manifest_refuses() {
     }
 }
 
+/// Checksums hold, but counting on from what they cover would overflow.
+#[test]
+fn numbers_that_no_log_has_are_refused() {
+    let path = "/data/member/checkpoint/MANIFEST";
+    let write_body = |disk: &MemDisk, body: &[u8]| {
+        write(disk, path, 64, &[body, &crc32c::crc32c(body).to_le_bytes()].concat());
+    };
+    let new = |next_number: u32, links: u32| [next_number.to_le_bytes(), links.to_le_bytes()].concat();
+    let disk = MemDisk::new();
+    create(&disk, &options()).expect("the disk is well");
+    write_body(&disk, &new(u32::MAX, 0));
+    assert!(refusal(&disk).to_string().contains("file numbers are used up"));
+    let link = [2, 1, u64::MAX, 1, 0].map(u64::to_le_bytes).concat();
+    let link = [&link[..4], &[1, 0, 0, 0], &link[16..]].concat();
+    write_body(&disk, &[new(3, 1), link].concat());
+    let refusal = refusal(&disk).to_string();
+    assert!(refusal.contains("an entry that no log has"), "{refusal}");
+}
+
 #[test]
 fn old_records_of_a_recycled_segment_end_the_log() {
     let options = Options { reserve_segments: 2, ..options() };

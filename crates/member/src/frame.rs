@@ -206,9 +206,12 @@ impl Frame {
             4 => Frame::ReadAsk(bytes.try_get_u64_le().ok()?),
             5 => {
                 let round = bytes.try_get_u64_le().ok()?;
-                let granted = decode_bool(&mut bytes)?;
-                let index = bytes.try_get_u64_le().ok()?;
-                Frame::ReadAnswer(round, granted.then_some(index))
+                let index = match (decode_bool(&mut bytes)?, bytes.try_get_u64_le().ok()?) {
+                    (true, index) => Some(index),
+                    (false, 0) => None,
+                    (false, _) => return None,
+                };
+                Frame::ReadAnswer(round, index)
             }
             6 => Frame::LeaseAsks(lease::decode_asks(&mut bytes)?),
             7 => Frame::LeaseAnswers(lease::decode_answers(&mut bytes)?),
@@ -301,7 +304,8 @@ fn decode_value_answer(bytes: &mut Bytes) -> Option<Frame> {
     name.key = bytes.split_to(key);
     let found = decode_bool(bytes)?;
     let value = bytes.split_to(bytes.len());
-    Some(Frame::ValueAnswer(name, found.then_some(value)))
+    let is_written_so = found || value.is_empty();
+    is_written_so.then(|| Frame::ValueAnswer(name, found.then_some(value)))
 }
 
 #[cfg(test)]
@@ -367,6 +371,24 @@ mod tests {
         let cut = of(2);
         assert_eq!(Frame::decode(cut.slice(..cut.len() - 1)), None);
         assert_eq!(Frame::decode(whole(&Frame::LeaseAnswers(Vec::new()))), None);
+    }
+
+    #[test]
+    fn what_encode_does_not_write_is_no_frame() {
+        // Not granted, but with an index; not found, but with a rest of time or a value.
+        let name = ValueName { main: 5, sub: 1, len: 2, checksum: 9, key: Bytes::from_static(b"k") };
+        let frames = [
+            (Frame::ReadAnswer(3, None), 10),
+            (Frame::LeaseAnswers(vec![(1, LeaseAnswer::NotFound)]), 10),
+            (Frame::LeaseAnswers(vec![(1, LeaseAnswer::NotLeader)]), 18),
+        ];
+        for (frame, at) in frames {
+            let mut bytes = frame.encode().concat();
+            bytes[at] = 1;
+            assert_eq!(Frame::decode(bytes.into()), None, "{frame:?}");
+        }
+        let bytes = [whole(&Frame::ValueAnswer(name, None)), Bytes::from_static(b"vv")].concat();
+        assert_eq!(Frame::decode(bytes.into()), None);
     }
 
     proptest! {

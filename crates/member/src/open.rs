@@ -189,6 +189,14 @@ fn restore(
     }
     let (store, reader) = restored.map_err(|error| OpenError::Checkpoint(error.to_string()))?;
     let conf_state = conf_state.ok_or_else(|| no_checkpoint("its head is not one this release knows"))?;
+    let (Position { index, term }, id) = (reader.applied(), checkpoint.id);
+    if (index, term) != (id.index, id.term) {
+        let state = format!("its state is of entry {index} of term {term}");
+        return Err(OpenError::Checkpoint(format!(
+            "{state}, its file of entry {} of term {}",
+            id.index, id.term
+        )));
+    }
     Ok((store, reader, conf_state))
 }
 

@@ -16,6 +16,10 @@ use crate::member::Member;
 /// Changes purged in one step: some tens of microseconds, so that no request waits long behind it.
 const PURGE_STEPS: usize = 512;
 
+/// Deltas after which a base is written whatever their size. A few keys that change for ever make small ones, and what
+/// a restart reads, the list of them and the history that only purging knew would grow without end.
+const DELTAS_MAX: usize = 256;
+
 /// State hashes remembered, to compare with peers that are a little behind.
 const HASHES_KEPT: usize = 1_000;
 
@@ -170,10 +174,11 @@ impl Member {
         last
     }
 
-    /// A delta as a rule; a base when the deltas have grown to its size.
+    /// A delta as a rule; a base when the deltas have grown to its size, or are many.
     pub(crate) fn begin_checkpoint(&mut self, out: &mut Output) {
         let (base, deltas) = self.log.checkpoint_bytes();
-        let wanted = if base == 0 || deltas >= base { CheckpointKind::Base } else { CheckpointKind::Delta };
+        let is_base_due = base == 0 || deltas >= base || self.log.checkpoint_deltas() >= DELTAS_MAX;
+        let wanted = if is_base_due { CheckpointKind::Base } else { CheckpointKind::Delta };
         let source = self.store.begin_checkpoint(wanted);
         let kind = match source.kind() {
             CheckpointKind::Base => log::CheckpointKind::Base,

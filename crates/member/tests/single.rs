@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::etcdserverpb as pb;
-use log::{Disk, MemDisk, Options, WriteJob};
+use log::{CheckpointKind, Disk, Log, LogId, MemDisk, Options, WriteJob};
 use member::batch::Kind;
 use member::{
     Answer, Config, DEFAULT_CATCHUP_ENTRIES, DEFAULT_CHECKPOINT_COMMANDS, InitialMember, Input, Now, Opened,
@@ -21,6 +21,10 @@ struct Alone {
     now_ns: u64,
     next_token: u64,
     output: Output,
+}
+
+fn options() -> Options {
+    Options { segment_bytes: 1 << 20, ..Options::new(PathBuf::from("/data")) }
 }
 
 fn config(start: u64) -> Config {
@@ -52,8 +56,7 @@ impl Alone {
     }
 
     fn start_as(disk: &Arc<dyn Disk>, config: Config) -> Alone {
-        let options = Options { segment_bytes: 1 << 20, ..Options::new(PathBuf::from("/data")) };
-        let opened = member::open(disk, &options, config).expect("opens");
+        let opened = member::open(disk, &options(), config).expect("opens");
         Alone { opened, now_ns: 0, next_token: 1, output: Output::default() }
     }
 
@@ -195,4 +198,42 @@ fn a_data_directory_knows_whose_it_is() {
     let mut again = Alone::start_as(&disk, strange);
     assert_eq!((again.opened.identity.cluster_id, again.opened.identity.member_id), (7, 1));
     assert_eq!(again.get("a"), [("1".to_owned(), 2)]);
+}
+
+/// A key that changes for ever makes deltas far smaller than the base: nothing but their number ended the chain.
+#[test]
+fn a_chain_of_small_deltas_ends() {
+    let disk: Arc<dyn Disk> = Arc::new(MemDisk::default());
+    let mut alone = Alone::start_as(&disk, Config { checkpoint_commands: 1, ..config(1) });
+    for number in 0..20 {
+        alone.put(&format!("{number}{}", "k".repeat(10_000)), "");
+    }
+    let mut most = 0;
+    for _ in 0..600 {
+        alone.put("hot", "value");
+        alone.step(Vec::new());
+        let files = disk.list(&PathBuf::from("/data/member/checkpoint")).expect("the disk is well");
+        most = most.max(files.iter().filter(|name| name.ends_with(".delta")).count());
+    }
+    // One may be under way, and one no longer named.
+    assert!((200..=258).contains(&most), "{most} deltas");
+    drop(alone);
+    assert_eq!(Alone::start(&disk, 2).get("hot"), [("value".to_owned(), 621)]);
+}
+
+/// Every checksum holds, but replaying would begin at another entry than the state ends with.
+#[test]
+fn a_checkpoint_of_another_entry_than_its_state_is_refused() {
+    let disk: Arc<dyn Disk> = Arc::new(MemDisk::default());
+    drop(Alone::start(&disk, 1));
+    let mut opened = Log::open(&disk, &options()).expect("the disk is well");
+    let checkpoint = opened.recovered.checkpoint.expect("a member begins with one");
+    let mut writer = opened.log.begin_checkpoint(CheckpointKind::Base, LogId { index: 9, term: 1 });
+    for chunk in checkpoint.chunks() {
+        writer.write(&chunk.expect("the disk is well").bytes).expect("the disk is well");
+    }
+    opened.log.checkpoint_done(writer.finish()).expect("the disk is well");
+    drop(opened.log);
+    let refused = member::open(&disk, &options(), config(2)).err().expect("it is refused").to_string();
+    assert!(refused.contains("of entry 1 of term 1, its file of entry 9 of term 1"), "{refused}");
 }

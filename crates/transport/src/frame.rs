@@ -123,9 +123,11 @@ impl Header {
 
 /// A frame as it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Frame {
-    pub(crate) kind: Kind,
-    pub(crate) body: Bytes,
+pub struct Frame {
+    /// What it is.
+    pub kind: Kind,
+    /// Its body, which checks to what the header said.
+    pub body: Bytes,
 }
 
 impl Frame {

@@ -51,7 +51,7 @@ mod wake;
 pub use config::{Config, Limits, Timeouts};
 pub use counters::PeerStatistics;
 pub use error::{Error, FrameError, HandshakeError, UrlError};
-pub use frame::{HEADER_BYTES, Header, Kind};
+pub use frame::{Frame, HEADER_BYTES, Header, Kind};
 pub use handshake::{
     ANSWER_BYTES, Answer, HELLO_BYTES, Hello, Identity, MAX_REFUSAL_TEXT_BYTES, PREFACE, StreamKind,
     VERSION_MAX, VERSION_MIN,
@@ -59,6 +59,7 @@ pub use handshake::{
 pub use link::{DropReason, Sent};
 pub use owner::{Gate, Inbound, Side, SnapshotReceiver, SnapshotSink};
 pub use peers::Peers;
+pub use reader::FrameReader;
 pub use refusal::{Reason, Refusal};
 pub use snapshot::SnapshotSender;
 

@@ -253,7 +253,7 @@ impl Outbound {
             Err(error) => return Err(Error::io("read")(error)),
         }
         let mut pulse = pulse;
-        while let Some(frame) = reader.next()? {
+        while let Some(frame) = reader.next_frame()? {
             let now = Instant::now();
             let answered = match (&mut pulse, frame.kind) {
                 (Some(pulse), Kind::Pong) => pulse.pong(frame.number()?, now),

@@ -15,7 +15,21 @@ use crate::{Error, FrameError};
 /// Enough for many small frames a system call, little enough to hold one for each incoming stream.
 const BLOCK_BYTES: usize = 64 << 10;
 
-pub(crate) struct FrameReader {
+/// Takes a stream's bytes and gives its frames; any bytes give frames or a [`FrameError`].
+///
+/// ```
+/// use transport::{FrameReader, Header, Kind};
+///
+/// let header = Header::of(Kind::Message, &["hello".into()], 1024)?;
+/// let mut stream = &[&header.encode()[..], b"hello"].concat()[..];
+/// let mut reader = FrameReader::new(1024);
+/// while !stream.is_empty() {
+///     reader.fill(|room| std::io::Read::read(&mut stream, room))?;
+/// }
+/// assert_eq!(reader.next_frame()?.unwrap().body, "hello");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct FrameReader {
     /// Read, not yet cut.
     filled: BytesMut,
     /// The rest of the block behind `filled`.
@@ -26,12 +40,16 @@ pub(crate) struct FrameReader {
 }
 
 impl FrameReader {
-    pub(crate) fn new(max_frame_bytes: u32) -> FrameReader {
+    /// A reader of a stream whose frames have bodies of at most `max_frame_bytes`.
+    pub fn new(max_frame_bytes: u32) -> FrameReader {
         FrameReader { filled: BytesMut::new(), spare: BytesMut::new(), header: None, max_frame_bytes }
     }
 
-    /// The next frame, checked, if all of it has been read. After an error the stream is of no use.
-    pub(crate) fn next(&mut self) -> Result<Option<Frame>, FrameError> {
+    /// The next frame, checked, if all of it has been read.
+    ///
+    /// # Errors
+    /// Bytes that are no frame, or one that is too long: the stream is of no use any more.
+    pub fn next_frame(&mut self) -> Result<Option<Frame>, FrameError> {
         let header = match self.header {
             Some(header) => header,
             None => match self.filled.first_chunk::<HEADER_BYTES>() {
@@ -53,7 +71,10 @@ impl FrameReader {
     }
 
     /// Calls `read` once with room for more bytes; returns what it returned. Zero is the end of the stream.
-    pub(crate) fn fill(&mut self, read: impl FnOnce(&mut [u8]) -> io::Result<usize>) -> io::Result<usize> {
+    ///
+    /// # Errors
+    /// Those of `read`.
+    pub fn fill(&mut self, read: impl FnOnce(&mut [u8]) -> io::Result<usize>) -> io::Result<usize> {
         let needed = self.header.map_or(HEADER_BYTES, |header| header.length as usize);
         if self.spare.is_empty() || self.filled.len() + self.spare.len() < needed {
             self.new_block(needed);
@@ -66,7 +87,7 @@ impl FrameReader {
     /// Reads a blocking stream until a whole frame is there.
     pub(crate) fn read_frame(&mut self, stream: &mut Stream) -> Result<Frame, Error> {
         loop {
-            if let Some(frame) = self.next()? {
+            if let Some(frame) = self.next_frame()? {
                 return Ok(frame);
             }
             match self.fill(|room| stream.read(room)) {

@@ -9,7 +9,7 @@ use crate::error::OpenError;
 use crate::header::{FileType, HEADER_BYTES, Header};
 use crate::layout::{Layout, UNFINISHED_SUFFIX, file_name};
 use crate::record::{read_u32, read_u64};
-use crate::types::{Identity, LogId};
+use crate::types::{INDEX_MAX, Identity, LogId};
 
 const LINK_BYTES: usize = 32;
 /// Next number, count.
@@ -77,10 +77,13 @@ impl Manifest {
         let chain = chain.ok_or_else(|| corrupt("it names a checkpoint of an unknown kind"))?;
         let well_formed =
             chain.iter().enumerate().all(|(at, link)| (at == 0) == (link.kind == CheckpointKind::Base));
-        match well_formed {
-            true => Ok(Manifest { identity, next_number: read_u32(body, 0), chain }),
-            false => Err(corrupt("its checkpoints are not one base and the deltas after it")),
+        if !well_formed {
+            return Err(corrupt("its checkpoints are not one base and the deltas after it"));
         }
+        if chain.iter().any(|link| link.id.index > INDEX_MAX) {
+            return Err(corrupt("a checkpoint is of an entry that no log has"));
+        }
+        Ok(Manifest { identity, next_number: read_u32(body, 0), chain })
     }
 
     pub(crate) fn read(disk: &dyn Disk, path: &Path) -> Result<Manifest, OpenError> {

@@ -130,6 +130,11 @@ impl Log {
         (base, deltas)
     }
 
+    /// How many deltas follow the base: each is a file to be read at the next start.
+    pub fn checkpoint_deltas(&self) -> usize {
+        self.checkpoints.chain.len().saturating_sub(1)
+    }
+
     pub(crate) fn adopt_chain(&mut self, chain: Vec<Link>) {
         let layout = &self.workshop.layout;
         let gone =

@@ -14,6 +14,10 @@ use crate::header::{FileType, HEADER_BYTES, Header};
 use crate::layout::{DATA_SUFFIX, Layout, SEGMENT_SUFFIX, UNFINISHED_SUFFIX, list, parse_name};
 use crate::record::{END_BYTES, Kind, Opening};
 
+/// The highest number of a file that is found: a file a second for a lifetime, and as many again before they are used
+/// up.
+const NUMBER_MAX: u32 = 1 << 31;
+
 /// A segment that was begun.
 pub(super) struct Opened {
     pub(super) number: u32,
@@ -101,7 +105,10 @@ impl Inventory {
         for link in &manifest.chain {
             inventory.note_number(link.number);
         }
-        Ok(inventory)
+        match inventory.highest_number <= NUMBER_MAX {
+            true => Ok(inventory),
+            false => Err(OpenError::corrupt(&layout.manifest(), HEADER_BYTES, "file numbers are used up")),
+        }
     }
 
     fn note_number(&mut self, number: u32) {

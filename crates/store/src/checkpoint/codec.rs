@@ -11,6 +11,9 @@ const FIRST: u8 = 4;
 /// Sub is not 0.
 const SUB: u8 = 8;
 
+/// No key is written this often in the lifetime of anything, and what is counted from here does not overflow.
+const VERSION_MAX: i64 = 1 << 61;
+
 /// Appends a number.
 pub(super) fn put_number(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
@@ -163,6 +166,9 @@ impl<'a> Fields<'a> {
         }
         if create <= 0 || version <= 0 {
             return Err(RestoreError::Malformed("a version was created before the first revision"));
+        }
+        if version > VERSION_MAX {
+            return Err(RestoreError::Malformed("a version has a number that no key reaches"));
         }
         let lease = if has(LEASED) { self.signed()? } else { 0 };
         let len = self.small()?;

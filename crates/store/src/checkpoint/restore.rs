@@ -12,7 +12,11 @@ use crate::index::Restoring;
 use crate::lease::LeaseInfo;
 use crate::members::Member;
 use crate::purge::purge;
-use crate::state::{Position, State};
+use crate::state::{NEVER_COMPACTED, Position, State};
+
+/// Above these no store comes in the lifetime of anything, and what is counted from them does not overflow.
+const REVISION_MAX: i64 = 1 << 61;
+const INDEX_MAX: u64 = 1 << 62;
 
 /// A checkpoint cannot be restored.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -155,8 +159,10 @@ impl Restore {
             let after = after.map_or(0, |position| position.index);
             return Err(RestoreError::OutOfOrder { follows: follows.index, after });
         }
-        if revision < 1 || compacted > revision || purged > compacted {
-            return Err(RestoreError::Malformed("revisions are out of order"));
+        let in_order =
+            NEVER_COMPACTED <= purged && purged <= compacted && compacted <= revision && revision >= 1;
+        if !in_order || revision > REVISION_MAX || position.index > INDEX_MAX {
+            return Err(RestoreError::Malformed("revisions are out of order, or none that a store has"));
         }
         if !delta {
             self.base_purged = purged;

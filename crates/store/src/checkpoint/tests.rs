@@ -7,8 +7,9 @@ use bytes::Bytes;
 
 use super::frame::{FrameKind, frame};
 use super::*;
+use crate::index::Version;
 use crate::testing::{Bench, grant, put_request, range_request, small_limits};
-use crate::{Command, Member, MemberChange, Position, Reader, Store, ValueRef};
+use crate::{Command, Member, MemberChange, Position, Reader, Revision, Store, ValueRef};
 
 /// A store with some of everything.
 fn rich() -> Bench {
@@ -313,4 +314,34 @@ fn a_snapshot_leaves_the_chain_alone() {
     assert_eq!(restore(&snapshot).unwrap().hash(), bench.reader.state_hash().1);
     chain.extend(delta(&mut bench));
     assert_eq!(restore(&chain).unwrap().hash(), bench.reader.state_hash().1);
+}
+
+/// Checksums hold, but arithmetic on what they cover would overflow.
+#[test]
+fn numbers_that_no_store_has_are_refused() {
+    let header = |index: u64, revision: i64, compacted: i64| {
+        let mut body = super::source::MAGIC.to_vec();
+        body.extend(FORMAT_VERSION.to_le_bytes());
+        body.push(0);
+        [index, 1, 0, 0].iter().for_each(|number| body.extend(number.to_le_bytes()));
+        [revision, compacted, compacted, 0].iter().for_each(|number| body.extend(number.to_le_bytes()));
+        restore([frame(FrameKind::Header, &body)]).err()
+    };
+    let refused = RestoreError::Malformed("revisions are out of order, or none that a store has");
+    assert_eq!(header(1, 1, -1), Some(RestoreError::Truncated), "a sound one");
+    for (index, revision, compacted) in [(1, i64::MAX, -1), (u64::MAX, 1, -1), (1, 1, i64::MIN), (1, 1, 2)] {
+        assert_eq!(header(index, revision, compacted), Some(refused.clone()));
+    }
+}
+
+#[test]
+fn a_version_that_no_key_reaches_is_refused() {
+    let mut bytes = Vec::new();
+    let version =
+        |version| Version { version, create: 3, ..Version::tombstone(Revision { main: 5, sub: 0 }) };
+    for (count, is_sound) in [(3, true), (1 << 61, true), (i64::MAX, false)] {
+        bytes.clear();
+        super::codec::put_version(&mut bytes, &version(count));
+        assert_eq!(super::codec::Fields(&bytes).version().is_ok(), is_sound, "{count}");
+    }
 }

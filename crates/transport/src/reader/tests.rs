@@ -22,7 +22,7 @@ fn read_all(bytes: &[u8], portions: &[usize], max: u32) -> Result<Vec<Vec<u8>>, 
     let mut frames = Vec::new();
     let (mut rest, mut turn) = (bytes, 0);
     loop {
-        while let Some(frame) = reader.next()? {
+        while let Some(frame) = reader.next_frame()? {
             frames.push(frame.body.to_vec());
         }
         if rest.is_empty() {
@@ -52,8 +52,8 @@ fn small_frames_lie_densely_in_one_block() {
     let mut reader = FrameReader::new(1000);
     let mut rest = &bytes[..];
     reader.fill(|room| rest.read(room)).unwrap();
-    let first = reader.next().unwrap().unwrap().body;
-    let second = reader.next().unwrap().unwrap().body;
+    let first = reader.next_frame().unwrap().unwrap().body;
+    let second = reader.next_frame().unwrap().unwrap().body;
     assert_eq!(second.as_ptr() as usize - first.as_ptr() as usize, 100 + HEADER_BYTES);
 }
 

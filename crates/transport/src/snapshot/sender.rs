@@ -95,7 +95,7 @@ impl SnapshotSender {
         self.stream.tcp().set_nonblocking(false).map_err(Error::io("set blocking"))?;
         match read {
             Ok(0) => Err(Error::Closed),
-            Ok(_) => self.reader.next()?.map_or(Ok(()), |frame| Err(failure(frame))),
+            Ok(_) => self.reader.next_frame()?.map_or(Ok(()), |frame| Err(failure(frame))),
             Err(error) if is_pause(&error) => Ok(()),
             Err(error) => Err(Error::io("read")(error)),
         }

@@ -1,0 +1,191 @@
+//! Requests in which every byte may be anything are decoded, validated, proposed (those that validation refuses as
+//! well: apply has an outcome for all) and answered; reads and watches see what came of them.
+//!
+//! At the end the member is stopped as a killed process is, and its log replays to the same state.
+//!
+//! The script is a list of requests: which rpc, and its body.
+
+use std::sync::Arc;
+
+use api::{etcdserverpb as pb, validate};
+use bytes::Bytes;
+use log::MemDisk;
+use member::Answer;
+use member::batch::Kind;
+use prost::Message;
+use store::watch::{Next, WatchStream};
+use store::{ReadTxn, Reply};
+
+use crate::rig::{Rig, config};
+use crate::script::Script;
+
+/// Requests of a script that are looked at.
+const REQUESTS_MAX: usize = 48;
+/// The server's default limits.
+const TXN_OPS_MAX: usize = 128;
+const FRAGMENT_BYTES: usize = 2 << 20;
+/// Frames of a watch stream that are looked at after each request.
+const FRAMES_MAX: usize = 256;
+
+/// What is not proposed, as scripts number it; the kinds of commands have the numbers of the log.
+pub const RANGE: u8 = 32;
+/// A streamed range.
+pub const RANGE_STREAM: u8 = 33;
+/// A new watcher.
+pub const WATCH: u8 = 34;
+/// HashKV.
+pub const HASH_KV: u8 = 35;
+/// Time passes, as many seconds as the body has bytes.
+pub const WAIT: u8 = 36;
+
+/// Member of a cluster of its own, with its leadership behind it.
+fn member(disk: &MemDisk, start: u64) -> Rig {
+    let mut rig = Rig::open(disk, config(1, 1, start)).expect("a sound disk opens");
+    (0..4).for_each(|_| rig.wait(1000));
+    rig
+}
+
+/// Carries out a script.
+///
+/// # Panics
+/// When what is above does not hold.
+pub fn run(data: &[u8]) {
+    let disk = MemDisk::new();
+    let mut rig = member(&disk, 1);
+    let mut watch = rig.opened.hub.open(Arc::new(|| {}), FRAGMENT_BYTES);
+    let mut script = Script::new(data);
+    for _ in 0..REQUESTS_MAX {
+        let (Some(number), Some(body)) = (script.byte(), script.piece()) else {
+            break;
+        };
+        request(&mut rig, &mut watch, number, Bytes::copy_from_slice(body));
+        drain(&mut watch);
+        assert!(!rig.is_over, "a client's request never stops a member");
+    }
+    let before = (rig.opened.reader.state_hash(), rig.opened.reader.current_revision());
+    drop((watch, rig));
+    let again = Rig::open(&disk.fork(), config(1, 1, 2)).expect("a killed member opens again");
+    let after = again.opened.reader.state_hash();
+    // What was not known to be committed is not replayed at once.
+    if after.0 == before.0.0 {
+        assert_eq!((after, again.opened.reader.current_revision()), before);
+    }
+}
+
+fn request(rig: &mut Rig, watch: &mut WatchStream, number: u8, body: Bytes) {
+    match number {
+        1 => drop(pb::PutRequest::decode(body.clone()).map(|request| validate::put(&request))),
+        2 => {
+            drop(
+                pb::DeleteRangeRequest::decode(body.clone()).map(|request| validate::delete_range(&request)),
+            );
+        }
+        3 => drop(pb::TxnRequest::decode(body.clone()).map(|request| txn(rig, &request))),
+        5 => drop(pb::LeaseGrantRequest::decode(body.clone()).map(|request| validate::lease_grant(&request))),
+        RANGE => drop(pb::RangeRequest::decode(body.clone()).map(|request| range(rig, &request))),
+        RANGE_STREAM => drop(pb::RangeRequest::decode(body.clone()).map(|request| stream(rig, &request))),
+        WATCH => drop(pb::WatchCreateRequest::decode(body.clone()).map(|request| create(watch, &request))),
+        HASH_KV => drop(pb::HashKvRequest::decode(body.clone()).map(|request| hash(rig, request.revision))),
+        WAIT => (0..body.len().min(100)).for_each(|_| rig.wait(1000)),
+        _ => {}
+    }
+    if let Some(kind) = kind(number) {
+        propose(rig, kind, body);
+    }
+}
+
+/// What a client may have put into the log.
+fn kind(number: u8) -> Option<Kind> {
+    let kinds = [
+        Kind::Put,
+        Kind::DeleteRange,
+        Kind::Txn,
+        Kind::Compaction,
+        Kind::LeaseGrant,
+        Kind::LeaseRevoke,
+        Kind::LeaseExpire,
+        Kind::LeaseCheckpoint,
+        Kind::Alarm,
+        Kind::ClusterVersion,
+        Kind::Publish,
+    ];
+    kinds.into_iter().find(|kind| *kind as u8 == number)
+}
+
+fn propose(rig: &mut Rig, kind: Kind, body: Bytes) {
+    let pin = rig.opened.log.pin();
+    let token = rig.propose(kind, body);
+    (0..4).for_each(|_| rig.wait(1));
+    let answer = rig.take_answer(token);
+    // Expiries are the leader's own and nobody's question; one of no leases has no answer.
+    assert!(answer.is_some() || kind == Kind::LeaseExpire, "a member alone answers at once");
+    if let Some(Answer::Applied(Ok(reply))) = answer {
+        store::resolve(&reply, rig.opened.values.as_ref()).expect("values are intact");
+    }
+    drop(pin);
+}
+
+fn txn(rig: &Rig, request: &pb::TxnRequest) {
+    if validate::txn(request, TXN_OPS_MAX).is_err() {
+        return;
+    }
+    let Some(read) = ReadTxn::of(request) else { return };
+    let _pin = rig.opened.log.pin();
+    if let Ok(reply) = rig.opened.reader.txn(&read).expect("values are intact") {
+        store::resolve(&Reply::Txn(reply), rig.opened.values.as_ref()).expect("values are intact");
+    }
+}
+
+fn range(rig: &Rig, request: &pb::RangeRequest) {
+    if validate::range(request).is_err() {
+        return;
+    }
+    let _pin = rig.opened.log.pin();
+    if let Ok(reply) = rig.opened.reader.range(request) {
+        store::resolve_range(&reply, rig.opened.values.as_ref()).expect("values are intact");
+    }
+}
+
+fn stream(rig: &Rig, request: &pb::RangeRequest) {
+    if validate::range_stream(request).is_err() {
+        return;
+    }
+    let _pin = rig.opened.log.pin();
+    let Ok(mut stream) = rig.opened.reader.range_stream(request) else {
+        return;
+    };
+    let mut is_last = false;
+    while let Some(chunk) = stream.next_chunk(3, 64) {
+        assert!(!is_last, "nothing follows the last chunk");
+        is_last = chunk.last;
+        store::resolve_range(&chunk.reply, rig.opened.values.as_ref()).expect("values are intact");
+    }
+    assert!(is_last, "a stream has a last chunk");
+}
+
+fn create(watch: &mut WatchStream, request: &pb::WatchCreateRequest) {
+    drop(validate::watch_key(request));
+    let _ = validate::watch_start(request).and_then(|()| validate::watch_range(request));
+    watch.create(request);
+    watch.progress();
+    watch.cancel(request.start_revision);
+}
+
+fn hash(rig: &Rig, revision: i64) {
+    let Ok(mut hash) = rig.opened.reader.hash_kv(revision) else {
+        return;
+    };
+    while hash.step().is_none() {}
+}
+
+fn drain(watch: &mut WatchStream) {
+    for _ in 0..FRAMES_MAX {
+        match watch.next(1).expect("values are intact") {
+            Next::Frame(frame) => {
+                pb::WatchResponse::decode(frame.to_bytes()).expect("what is sent can be read");
+            }
+            Next::Busy => {}
+            Next::Idle => return,
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! A data directory in which every byte may be anything is opened as a member: its checkpoint is restored, its log
+//! replayed. If that works it runs for a while, as a single member also with writes.
+
+use member::Input;
+use member::batch::Kind;
+use prost::Message;
+
+use crate::image;
+use crate::rig::{Rig, config};
+
+/// Reads a script as [`image::lay_out`] does.
+pub fn run(data: &[u8]) {
+    let disk = image::lay_out(data);
+    let Ok(mut rig) = Rig::open(&disk, config(1, 1, 2)) else {
+        return;
+    };
+    rig.wait(0);
+    let put = api::etcdserverpb::PutRequest { key: "a".into(), value: "b".into(), ..Default::default() };
+    rig.propose(Kind::Put, put.encode_to_vec().into());
+    rig.ask(|token| Input::Read { token });
+    for _ in 0..4 {
+        rig.wait(1000);
+    }
+    rig.give(Input::Stop);
+}

@@ -1,0 +1,31 @@
+//! What travels inside the frames of peers: `member::frame` and the messages of consensus.
+//!
+//! Whatever decodes is encoded to the same bytes: there is one way to say a thing.
+
+use bytes::Bytes;
+use consensus::{ConfChange, Message};
+use member::frame::Frame;
+
+/// Reads the bytes as a frame, a message and a conf change.
+///
+/// # Panics
+/// When what is above does not hold.
+pub fn run(data: &[u8]) {
+    let bytes = Bytes::copy_from_slice(data);
+    if let Some(frame) = Frame::decode(bytes.clone()) {
+        assert_eq!(frame.encode().concat(), data, "{frame:?}");
+        if let Frame::Consensus(message) = frame {
+            check_message(message);
+        }
+    }
+    if let Ok(change) = ConfChange::decode(bytes) {
+        assert_eq!(change.encode(), data, "{change:?}");
+    }
+}
+
+fn check_message(bytes: Bytes) {
+    let Ok(message) = Message::decode(bytes.clone()) else {
+        return;
+    };
+    assert_eq!(message.encode().concat(), bytes, "{message:?}");
+}

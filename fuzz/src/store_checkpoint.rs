@@ -1,0 +1,130 @@
+//! The store's part of a checkpoint, in which every byte may be anything, is restored.
+//!
+//! What is restored can be read, written, compacted and purged, and its own checkpoint restores to the same state.
+//! References that come with it are taken and given back in equal numbers.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use api::etcdserverpb as pb;
+use bytes::Bytes;
+use store::{
+    BatchContext, CheckpointKind, Command, Damaged, Limits, Reader, Store, ValueRef, Values, chunk_values,
+    with_places,
+};
+
+use crate::mend::mended;
+
+/// Values longer than this are damaged: the fuzzer chooses lengths.
+const VALUE_BYTES_MAX: u32 = 1 << 10;
+/// Where the payloads of our own entries lie.
+const OWN_PLACE: u64 = 1 << 60;
+
+/// Every value is zeros of its length; references are counted.
+#[derive(Default)]
+pub struct Zeros(Mutex<HashMap<(u64, u32), usize>>);
+
+impl Values for Zeros {
+    fn read(&self, value: &ValueRef) -> Result<Bytes, Damaged> {
+        match value.len <= VALUE_BYTES_MAX {
+            true => Ok(vec![0; value.len as usize].into()),
+            false => Err(Damaged { place: value.place, len: value.len, reason: "too long".into() }),
+        }
+    }
+
+    fn retain(&self, value: &ValueRef) {
+        *self.0.lock().expect("nobody panicked").entry((value.place, value.len)).or_default() += 1;
+    }
+
+    fn release(&self, value: &ValueRef) {
+        let mut references = self.0.lock().expect("nobody panicked");
+        let count = references.get_mut(&(value.place, value.len)).expect("released what was retained");
+        *count = count.checked_sub(1).expect("released as often as retained");
+    }
+}
+
+/// Limits so small that every walk is cut.
+pub fn limits() -> Limits {
+    Limits { chunk_keys: 3, count_steps: 4, checkpoint_chunk_bytes: 64 }
+}
+
+/// Restores the bytes as one chunk; when only the state's hash is wrong, once more with the right one.
+///
+/// # Panics
+/// When what is above does not hold.
+pub fn run(data: &[u8]) {
+    drop(chunk_values(data));
+    drop(with_places(data, |value| Some(value.place.wrapping_add(1))));
+    let values = Arc::new(Zeros::default());
+    match Store::restore(values.clone(), limits(), [data]) {
+        Ok((store, reader)) => live(store, &reader, &values),
+        Err(refusal) => {
+            let Some(data) = mended(data, &refusal.to_string()) else {
+                return;
+            };
+            if let Ok((store, reader)) = Store::restore(values.clone(), limits(), [data]) {
+                live(store, &reader, &values);
+            }
+        }
+    }
+}
+
+fn live(mut store: Store, reader: &Reader, values: &Arc<Zeros>) {
+    read(reader);
+    let put = pb::PutRequest { key: "k".into(), ..Default::default() };
+    let all = |prev_kv| pb::DeleteRangeRequest { key: "\0".into(), range_end: "\0".into(), prev_kv };
+    let compaction = pb::CompactionRequest { revision: reader.current_revision(), physical: true };
+    let leases = reader.leases(i64::MIN, 16).into_iter().map(|lease| Command::LeaseRevoke {
+        request: pb::LeaseRevokeRequest { id: lease.id },
+        expiry_term: None,
+    });
+    apply(&mut store, reader, &[Command::Put(put), Command::Compaction(compaction)]);
+    read(reader);
+    while !store.purge_step(3) {}
+    read(reader);
+    let leases: Vec<Command> = leases.collect();
+    apply(&mut store, reader, &leases);
+    same_after_checkpoint(&mut store, reader, values);
+    apply(&mut store, reader, &[Command::DeleteRange(all(true))]);
+    same_after_checkpoint(&mut store, reader, values);
+}
+
+fn apply(store: &mut Store, reader: &Reader, commands: &[Command]) {
+    let applied = reader.applied();
+    let payload = Bytes::new();
+    let context = BatchContext {
+        index: applied.index + 1,
+        term: applied.term,
+        clock_ms: 0,
+        payload: &payload,
+        payload_place: OWN_PLACE,
+        answered: &[true, true],
+    };
+    store.apply_batch(&context, commands).expect("nothing is compared");
+}
+
+fn read(reader: &Reader) {
+    let all = pb::RangeRequest { key: "\0".into(), range_end: "\0".into(), ..Default::default() };
+    for revision in [0, reader.compacted(), reader.current_revision() - 1] {
+        drop(reader.range(&pb::RangeRequest { revision, ..all.clone() }));
+        if let Ok(mut hash) = reader.hash_kv(revision) {
+            while hash.step().is_none() {}
+        }
+    }
+    if let Ok(mut stream) = reader.range_stream(&all) {
+        while stream.next_chunk(3, 64).is_some() {}
+    }
+    for lease in reader.leases(i64::MIN, 16) {
+        drop(reader.lease_keys(lease.id));
+    }
+    drop((reader.counts(), reader.referenced_bytes(), reader.alarms(), reader.members()));
+}
+
+fn same_after_checkpoint(store: &mut Store, reader: &Reader, values: &Arc<Zeros>) {
+    let mut source = store.begin_checkpoint(CheckpointKind::Base);
+    let chunks: Vec<Bytes> = std::iter::from_fn(|| source.next()).collect();
+    let (_, restored) =
+        Store::restore(values.clone(), limits(), chunks).expect("our own checkpoint can be restored");
+    assert_eq!(restored.state_hash(), reader.state_hash());
+    assert_eq!(restored.current_revision(), reader.current_revision());
+}

@@ -1,0 +1,4 @@
+//! See `harness::commands`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| harness::commands::run(data));

@@ -1,0 +1,4 @@
+//! See `harness::peer_input`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| harness::peer_input::run(data));

@@ -1,0 +1,46 @@
+//! What really runs in parallel in the product, under shuttle: a scheduler that runs threads in one order after
+//! another, switching at every lock. docs/internals/parallel.md says what is explored.
+//!
+//! Each scenario runs the product's own code and asserts what must hold in every order; an order in which everybody
+//! waits is a failure too. Each has a companion with one deliberate defect, which some order must bring to light.
+
+#![cfg(test)]
+
+mod desk;
+mod mailbox;
+mod places;
+mod tail;
+mod watch;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use shuttle::scheduler::{PctScheduler, RandomScheduler};
+use shuttle::{Config, Runner};
+
+/// Orders tried of each sort.
+const ORDERS: usize = 2_000;
+/// Switches of a thread at an unlucky moment in one order of the second sort (PCT).
+const DEPTH: usize = 3;
+/// Seeds both sorts: every run tries the same orders.
+const SEED: u64 = 0x0057_E1E0;
+/// Stacks of the product's own calls without optimisation.
+const STACK_BYTES: usize = 512 << 10;
+
+fn config() -> Config {
+    let mut config = Config::new();
+    config.stack_size = STACK_BYTES;
+    config.silence_warnings = true;
+    config
+}
+
+/// The scenario holds in every order tried.
+fn holds(scenario: impl Fn() + Clone + Send + Sync + 'static) {
+    Runner::new(RandomScheduler::new_from_seed(SEED, ORDERS), config()).run(scenario.clone());
+    Runner::new(PctScheduler::new_from_seed(SEED, DEPTH, ORDERS), config()).run(scenario);
+}
+
+/// Some order shows that the scenario is broken.
+fn fails(scenario: impl Fn() + Clone + Send + Sync + 'static) {
+    let caught = catch_unwind(AssertUnwindSafe(|| holds(scenario)));
+    assert!(caught.is_err(), "no order showed the defect");
+}

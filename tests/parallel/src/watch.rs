@@ -1,0 +1,107 @@
+//! The watch hub: a stream that sleeps is woken, and what it hears is all there is, in order, whether it comes from
+//! history or live.
+
+use std::sync::Arc;
+
+use api::etcdserverpb as pb;
+use bytes::Bytes;
+use parking_lot::{Condvar, Mutex};
+use prost::Message;
+use shuttle::thread;
+use store::watch::{Hub, Next, WatchStream};
+use store::{BatchContext, Command, Damaged, Limits, Store, ValueRef, Values};
+
+/// Revisions written while the stream runs; the first is 2.
+const LAST_REVISION: i64 = 4;
+
+/// All values are empty.
+struct NoValues;
+
+impl Values for NoValues {
+    fn read(&self, value: &ValueRef) -> Result<Bytes, Damaged> {
+        Err(Damaged { place: value.place, len: value.len, reason: "there are no values".into() })
+    }
+
+    fn retain(&self, _value: &ValueRef) {}
+
+    fn release(&self, _value: &ValueRef) {}
+}
+
+/// What a task of a stream sleeps on.
+#[derive(Default)]
+struct Bell {
+    has_rung: Mutex<bool>,
+    rings: Condvar,
+}
+
+impl Bell {
+    fn ring(&self) {
+        *self.has_rung.lock() = true;
+        self.rings.notify_one();
+    }
+
+    fn wait(&self) {
+        let mut has_rung = self.has_rung.lock();
+        self.rings.wait_while(&mut has_rung, |has_rung| !*has_rung);
+        *has_rung = false;
+    }
+
+    /// As a task would that takes only those rings for its own that come while it sleeps.
+    fn wait_for_the_next(&self) {
+        *self.has_rung.lock() = false;
+        self.wait();
+    }
+}
+
+fn put(store: &mut Store, hub: &Hub, index: u64) {
+    let payload = Bytes::new();
+    let context =
+        BatchContext { index, term: 1, clock_ms: 0, payload: &payload, payload_place: 0, answered: &[] };
+    let request = pb::PutRequest { key: "a".into(), ..Default::default() };
+    let applied = store.apply_batch(&context, &[Command::Put(request)]).expect("nothing is compared");
+    hub.publish(applied.revision, &applied.events.into());
+}
+
+fn watched(wait: fn(&Bell)) {
+    let (mut store, reader) = Store::new(Arc::new(NoValues), Limits::default());
+    let hub = Hub::new(Arc::new(reader), Arc::new(NoValues), 1, 2);
+    let publisher = hub.clone();
+    let writer = thread::spawn(move || {
+        for index in 1..LAST_REVISION as u64 {
+            put(&mut store, &publisher, index);
+        }
+    });
+    let bell = Arc::new(Bell::default());
+    let rung = bell.clone();
+    let mut stream = hub.open(Arc::new(move || rung.ring()), 1 << 20);
+    stream.create(&pb::WatchCreateRequest { key: "a".into(), start_revision: 2, ..Default::default() });
+    let heard = hear(&mut stream, &|| wait(&bell));
+    assert!(heard.into_iter().eq(2..=LAST_REVISION));
+    writer.join().unwrap();
+}
+
+fn hear(stream: &mut WatchStream, wait: &dyn Fn()) -> Vec<i64> {
+    let mut heard = Vec::new();
+    while heard.last() != Some(&LAST_REVISION) {
+        match stream.next(1).expect("there are no values to damage") {
+            Next::Frame(frame) => {
+                let response = pb::WatchResponse::decode(frame.to_bytes()).expect("it was encoded so");
+                heard
+                    .extend(response.events.iter().filter_map(|event| Some(event.kv.as_ref()?.mod_revision)));
+            }
+            Next::Busy => {}
+            Next::Idle => wait(),
+        }
+    }
+    heard
+}
+
+#[test]
+fn a_stream_hears_all_events_in_order_and_is_woken_for_each() {
+    crate::holds(|| watched(Bell::wait));
+}
+
+#[test]
+fn a_task_that_forgets_a_wake_up_is_noticed() {
+    crate::fails(|| watched(Bell::wait_for_the_next));
+}
