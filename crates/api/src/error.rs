@@ -234,17 +234,3 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
-
-#[cfg(feature = "services")]
-impl From<Code> for tonic::Code {
-    fn from(code: Code) -> tonic::Code {
-        tonic::Code::from_i32(code.number())
-    }
-}
-
-#[cfg(feature = "services")]
-impl From<Error> for tonic::Status {
-    fn from(error: Error) -> tonic::Status {
-        tonic::Status::new(error.code().into(), error.message())
-    }
-}
