@@ -63,7 +63,7 @@ impl Service for Seen {
                 "/test/Fail" => reply.finish(Err(&failure(&body))),
                 "/test/Twice" => {
                     for _ in 0..2 {
-                        reply.send(Encoded(vec![body.clone()])).await.expect("the client listens");
+                        reply.send(vec![Encoded(vec![body.clone()])]).await.expect("the client listens");
                     }
                     reply.finish(Err(&failure(&body)));
                 }
@@ -83,7 +83,7 @@ impl Service for Seen {
 
 async fn pour(seen: &Seen, mut reply: Reply) {
     for _ in 0..POURED {
-        let Ok(()) = reply.send(Encoded(vec![vec![7; POURED_BYTES].into()])).await else { return };
+        let Ok(()) = reply.send(vec![Encoded(vec![vec![7; POURED_BYTES].into()])]).await else { return };
         seen.poured.fetch_add(1, Ordering::SeqCst);
     }
     reply.finish(Ok(()));
