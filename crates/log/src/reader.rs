@@ -148,7 +148,7 @@ impl Shelf {
     }
 
     pub(crate) fn read_many(&self, values: &[Stored]) -> Vec<Result<Bytes, ReadError>> {
-        let mut answers: Vec<_> = values.iter().map(|value| self.recent(*value)).collect();
+        let answers: Vec<_> = values.iter().map(|value| self.recent(*value)).collect();
         let rest =
             || values.iter().zip(&answers).filter(|(_, answer)| answer.is_none()).map(|(value, _)| *value);
         let mut buffer = BytesMut::zeroed(rest().map(|value| value.len as usize).sum());
@@ -169,7 +169,7 @@ impl Shelf {
                 None => Ok(bytes),
             }
         };
-        values.iter().zip(answers.drain(..)).map(answer).collect()
+        values.iter().zip(answers).map(answer).collect()
     }
 
     /// Bytes of one file, unchecked. A file too short is damage.
