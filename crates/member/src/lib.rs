@@ -46,5 +46,5 @@ pub use config::{Config, DEFAULT_CATCHUP_ENTRIES, DEFAULT_CHECKPOINT_COMMANDS, I
 pub use frame::Class;
 pub use io::{Answer, Fatal, Input, Notice, Now, Output, Proposal, SnapshotEvent};
 pub use member::Member;
-pub use open::{OpenError, Opened, open};
+pub use open::{Loading, OpenError, Opened, open};
 pub use status::Status;

@@ -40,6 +40,19 @@ pub struct Opened {
     pub identity: Identity,
     /// What the operator should read.
     pub warnings: Vec<String>,
+    /// What the state was made from.
+    pub loading: Loading,
+}
+
+/// What a start had to read, for operators who wonder how long it takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Loading {
+    /// The entry whose state the checkpoint holds.
+    pub checkpoint_index: u64,
+    /// Bytes of the checkpoint's files.
+    pub checkpoint_bytes: u64,
+    /// Entries applied on top of it.
+    pub replayed_entries: u64,
 }
 
 /// The data directory cannot be used.
@@ -87,6 +100,7 @@ struct Loaded {
     applied: LogId,
     /// Entries behind the applied one.
     rest: Vec<consensus::Entry>,
+    loading: Loading,
 }
 
 /// Opens (or creates) the member that `config` describes.
@@ -154,7 +168,12 @@ fn load(log: &Log, recovered: &Recovered, values: &Arc<LogValues>) -> Result<Loa
         crate::apply::replay(&mut store, &entry, place).map_err(broken)?;
         applied = LogId { index, term };
     }
-    Ok(Loaded { store, reader, conf_state, applied, rest })
+    let loading = Loading {
+        checkpoint_index: checkpoint.id.index,
+        checkpoint_bytes: checkpoint.bytes(),
+        replayed_entries: applied.index - checkpoint.id.index,
+    };
+    Ok(Loaded { store, reader, conf_state, applied, rest, loading })
 }
 
 fn no_checkpoint(why: &str) -> OpenError {
@@ -253,7 +272,7 @@ fn assemble(
     config: Config,
     warnings: Vec<String>,
 ) -> Opened {
-    let Loaded { store, reader, applied, .. } = loaded;
+    let Loaded { store, reader, applied, loading, .. } = loaded;
     let log_reader = log.reader();
     let hub = Hub::new(Arc::new(reader.clone()), values.clone(), config.cluster_id, config.member_id);
     let status = Arc::new(Status::default());
@@ -295,5 +314,5 @@ fn assemble(
         healing: Default::default(),
         config,
     };
-    Opened { member, reader, values, log: log_reader, hub, status, identity, warnings }
+    Opened { member, reader, values, log: log_reader, hub, status, identity, warnings, loading }
 }

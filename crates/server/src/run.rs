@@ -4,7 +4,7 @@ use std::io::Write;
 use std::num::NonZero;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use member::{Input, Opened};
 use tokio::sync::watch;
@@ -92,6 +92,7 @@ async fn open_member(config: &Config) -> Result<(Opened, u64), Failed> {
     if !log::Log::exists(disk.as_ref(), &options)? {
         config.validate_bootstrap()?;
     }
+    let began = Instant::now();
     let opened = tokio::task::spawn_blocking(move || member::open(&disk, &options, member_config)).await??;
     opened.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     tracing::info!(
@@ -99,6 +100,11 @@ async fn open_member(config: &Config) -> Result<(Opened, u64), Failed> {
         cluster_id = format!("{:x}", opened.identity.cluster_id),
         data_dir = %config.data_dir.display(),
         revision = opened.reader.current_revision(),
+        keys = opened.reader.counts().keys,
+        checkpoint_index = opened.loading.checkpoint_index,
+        checkpoint_bytes = opened.loading.checkpoint_bytes,
+        replayed_entries = opened.loading.replayed_entries,
+        took = format!("{:?}", began.elapsed()),
         "opened the member"
     );
     Ok((opened, start))
