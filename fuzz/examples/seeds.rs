@@ -17,7 +17,7 @@ use harness::{commands, config as flags, image, peer_input};
 use log::MemDisk;
 use member::Input;
 use member::batch::{self, Command, Kind, Origin};
-use member::frame::{Frame, LeaseAnswer, Reason, ValueName};
+use member::frame::{Frame, LeaseAnswer, LeaseAsk, Reason, ValueName};
 use member::lease::Expiry;
 use member::publish::Publish;
 use prost::Message;
@@ -65,10 +65,11 @@ fn directories() {
             put(&format!("key{}", number % 7), "some value", if number == 9 { 5 } else { 0 }),
         );
         (0..4).for_each(|_| rig.wait(10));
-        if [3, 12, 22, 39].contains(&number) {
-            let image = image::describe(&disk.fork());
-            write("log_open", &format!("after-{number}"), &image);
-            write("member_open", &format!("after-{number}"), &image);
+        let image = image::describe(&disk.fork());
+        match number {
+            3 | 12 | 22 => write("member_open", &format!("after-{number}"), &image),
+            39 => write("log_open", "after-39", &image),
+            _ => {}
         }
     }
     let compaction = pb::CompactionRequest { revision: 30, physical: true };
@@ -238,8 +239,8 @@ fn frames() {
         Frame::Refused(Reason::NoSpace, vec![1, 2]),
         Frame::ReadAsk(3),
         Frame::ReadAnswer(3, Some(8)),
-        Frame::LeaseAsk { sequence: 1, lease: 2, renew: true },
-        Frame::LeaseAnswer(1, LeaseAnswer::Alive { remaining_s: 5, granted_s: 9 }),
+        Frame::LeaseAsks(vec![LeaseAsk { sequence: 1, lease: 2, renew: true }]),
+        Frame::LeaseAnswers(vec![(1, LeaseAnswer::Alive { remaining_s: 5, granted_s: 9 })]),
         Frame::StateHash { index: 1, hash: 2 },
         Frame::ValueAsk(name.clone()),
         Frame::ValueAnswer(name, Some(Bytes::from_static(b"vv"))),

@@ -5,6 +5,7 @@
 //! waits is a failure too. Each has a companion with one deliberate defect, which some order must bring to light.
 
 #![cfg(test)]
+#![allow(dead_code, reason = "of a copied source each scenario uses its part")]
 
 mod desk;
 mod mailbox;

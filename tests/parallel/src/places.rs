@@ -128,7 +128,7 @@ impl Owner {
     /// Runs the jobs of the background.
     fn work(&mut self) {
         for _ in 0..16 {
-            let Some(job) = self.log.next_job(false) else { return };
+            let Some(job) = self.log.next_job() else { return };
             self.log.background_done(job.run()).expect("the disk is well");
         }
     }

@@ -132,7 +132,9 @@ impl Batch<'_> {
                 Ok(Reply::Alarm { revision: self.state.revision, alarms })
             }
             Command::ClusterVersionSet(request) => {
-                self.state.members.cluster_version = Some(request.ver.clone());
+                // An empty version is none: so checkpoints have it, and members must agree after a restart.
+                let version = Some(&request.ver).filter(|version| !version.is_empty());
+                self.state.members.cluster_version = version.cloned();
                 self.cluster_changed = true;
                 Ok(Reply::Done)
             }

@@ -345,3 +345,14 @@ fn a_version_that_no_key_reaches_is_refused() {
         assert_eq!(super::codec::Fields(&bytes).version().is_ok(), is_sound, "{count}");
     }
 }
+
+/// It was some version until a restart, and none after: no checkpoint of it could be restored.
+#[test]
+fn an_empty_cluster_version_is_none() {
+    let mut bench = rich();
+    let request = api::membershippb::ClusterVersionSetRequest { ver: String::new() };
+    bench.outcome(Command::ClusterVersionSet(request)).unwrap();
+    assert_eq!(bench.reader.cluster_version(), None);
+    let chunks = base(&mut bench);
+    assert_eq!(restore(&chunks).unwrap().hash(), bench.reader.state_hash().1);
+}
