@@ -117,7 +117,9 @@ where
             }
             // What was answered is encoded while writes are held, and only then let go: the library flushes behind each
             // larger frame.
-            let Ok(()) = self.take_in(context) else { return Poll::Ready(()) };
+            if self.h2.poll_closed(context).is_ready() {
+                return Poll::Ready(());
+            }
             self.turn.hold(false);
             // This sends what has gathered, and may find that more has arrived.
             match ready!(self.h2.poll_accept(context)) {

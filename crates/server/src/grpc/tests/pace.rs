@@ -106,3 +106,20 @@ async fn a_server_that_stops_ends_what_it_began() {
     assert_eq!(whole(response).await.body, message(b"last"));
     client.server.await.expect("the server ends with its last call");
 }
+
+#[tokio::test]
+async fn many_calls_of_one_connection_wait_and_are_all_answered() {
+    let mut client = Client::start().await;
+    let calls = 90;
+    let mut responses = Vec::new();
+    for call in 0..calls {
+        let (response, mut stream) = client.begin(grpc("/test/Wait")).await;
+        stream.send_data(message(&[call]).into(), true).expect("the server listens");
+        responses.push((call, response));
+    }
+    until(|| client.seen.waiting.load(Ordering::SeqCst) == usize::from(calls)).await;
+    client.seen.release.notify_waiters();
+    for (call, response) in responses {
+        assert_eq!(whole(response).await.body, message(&[call]));
+    }
+}

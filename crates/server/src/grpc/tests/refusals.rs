@@ -4,8 +4,8 @@ use super::rig::{Client, MAX_BYTES, grpc, message, request, whole};
 #[tokio::test]
 async fn a_stream_that_ends_inside_a_message_is_refused() {
     let mut client = Client::start().await;
-    for (sent, code, text) in [
-        (&b"\0\0\0"[..], "13", "unexpected EOF"),
+    let cases: [(&[u8], &str, &str); 6] = [
+        (b"\0\0\0", "13", "unexpected EOF"),
         (b"\0\0\0\0\x05four", "13", "unexpected EOF"),
         (b"", "13", "cardinality violation: received no request message from non-client-streaming RPC"),
         (
@@ -15,7 +15,8 @@ async fn a_stream_that_ends_inside_a_message_is_refused() {
         ),
         (b"\x01\0\0\0\x01a", "13", "grpc: compressed flag set with identity or empty encoding"),
         (b"\x07\0\0\0\x01a", "13", "grpc: received unexpected payload format 7"),
-    ] {
+    ];
+    for (sent, code, text) in cases {
         let answer = client.ask("/test/Echo", [sent]).await;
         assert_eq!((answer.http, answer.status(), answer.message()), (200, code, text), "{sent:?}");
     }

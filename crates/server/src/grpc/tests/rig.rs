@@ -210,14 +210,22 @@ pub(super) fn message(bytes: &[u8]) -> Vec<u8> {
 pub(super) async fn whole(response: ResponseFuture) -> Answer {
     let (head, mut body) = response.await.expect("an answer").into_parts();
     let bytes = rest(&mut body).await;
-    let trailers = body.trailers().await.expect("an orderly end").unwrap_or_default();
+    let trailers = orderly(body.trailers().await.transpose()).unwrap_or_default();
     Answer { http: head.status.as_u16(), head: head.headers, body: bytes, trailers }
+}
+
+/// What was received, if anything. A server that has answered and does not want the rest of a request says so with a
+/// reset that is no error.
+fn orderly<T>(received: Option<Result<T, h2::Error>>) -> Option<T> {
+    match received {
+        Some(Err(error)) if error.reason() == Some(h2::Reason::NO_ERROR) => None,
+        other => other.transpose().expect("no error"),
+    }
 }
 
 async fn rest(body: &mut RecvStream) -> Vec<u8> {
     let mut bytes = Vec::new();
-    while let Some(data) = body.data().await {
-        let data = data.expect("data");
+    while let Some(data) = orderly(body.data().await) {
         body.flow_control().release_capacity(data.len()).expect("it was received");
         bytes.extend_from_slice(&data);
     }
