@@ -90,44 +90,6 @@ fn crash_after(steps: &[Step], changes: u64, seed: u64) {
     rig.check(open(&disk, &options()).expect("a crash while recovering is not corruption"));
 }
 
-/// A process is killed at every operation of a checkpoint, the next one gives back what that checkpoint made
-/// superfluous, and only then power is lost.
-#[test]
-fn names_left_by_a_killed_process_are_durable_before_anything_is_built_on_them() {
-    for stop in 0.. {
-        let mut rig = Rig::new();
-        rig.log.loaded().expect("nothing is referenced");
-        let fill = |rig: &mut Rig, first: u64| {
-            let entries = (first..first + 20).map(|index| rig.entry(index, 1, 700)).collect();
-            rig.append(None, entries);
-            assert!(rig.sync());
-        };
-        fill(&mut rig, 1);
-        assert!(rig.checkpoint(CheckpointKind::Base));
-        fill(&mut rig, 21);
-        rig.disk.stop_after(stop);
-        let whole = rig.checkpoint(CheckpointKind::Delta);
-        rig.disk = rig.disk.fork();
-        let opened = open(&rig.disk, &options()).expect("nothing is lost yet");
-        let checkpoint = opened.recovered.checkpoint.as_ref().expect("there is one").id;
-        rig.log = opened.log;
-        rig.log.loaded().expect("nothing is referenced");
-        // Another segment makes those before it superfluous.
-        fill(&mut rig, 41);
-        rig.log.truncate_to(checkpoint.index);
-        eprintln!(
-            "stop {stop} whole {whole} cp {checkpoint:?} {:?}",
-            rig.disk.list(std::path::Path::new("/data/member/wal"))
-        );
-        rig.background(false);
-        let disk = rig.disk.lose_power(&mut |_| 0);
-        rig.check(open(&disk, &options()).expect("a crash is not corruption"));
-        if whole {
-            return;
-        }
-    }
-}
-
 proptest! {
     #![proptest_config(Config { cases: 48, max_shrink_iters: 200, ..Config::default() })]
 

@@ -6,12 +6,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use log::MemDisk;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
 
 use crate::recorder::Operation;
-use crate::recovery::{recover, recover_and_go_on};
+use crate::recording::Recording;
+use crate::recovery::{recover, recover_and_go_on, recover_interrupted};
 use crate::replay::{Mistake, Replay};
 use crate::survival::{Survival, has_unsynced};
-use crate::workload::Recording;
 
 /// Operations shown before a cut that broke something.
 const SHOWN: usize = 12;
@@ -23,7 +25,8 @@ pub struct Plan {
     pub seed: u64,
     /// Images that chance decides about, of each cut.
     pub chances: u64,
-    /// Of so many images one also takes a write, loses power again, and keeps it.
+    /// Of so many images one also loses power while it recovers, and another time takes a write, loses power and keeps
+    /// the write.
     pub go_on_every: usize,
     /// Threads.
     pub threads: usize,
@@ -81,8 +84,8 @@ impl fmt::Display for Figures {
             self.images.iter().map(|(survival, count)| format!("{survival:?} {count}")).collect();
         write!(
             f,
-            "{} operations, {} cut points, {} recoveries ({}); {} state hashes and {} older revisions compared, {} \
-             took a write and lost power again",
+            "{} operations, {} cut points, {} recoveries ({}); {} state hashes and {} older revisions compared; {} of \
+             the images again with another power loss while recovering, and with one after a new write",
             self.operations,
             self.cuts,
             self.recoveries(),
@@ -168,7 +171,7 @@ impl Share<'_> {
         for survival in Survival::ALL.into_iter().filter(wanted) {
             let images = if survival == Survival::Chance { self.plan.chances } else { 1 };
             for image in 0..images {
-                let seed = self.plan.seed.wrapping_mul(1_000_003).wrapping_add(position as u64 * 64 + image);
+                let seed = drawn(self.plan.seed, position, image);
                 let outcome = catch_unwind(AssertUnwindSafe(|| self.recover(disk, position, survival, seed)));
                 let outcome = outcome.unwrap_or_else(|_| Err("it panics".to_owned()));
                 outcome.map_err(|reason| self.failure(position, survival, seed, reason))?;
@@ -192,6 +195,7 @@ impl Share<'_> {
         if survival == Survival::Killed || self.figures.recoveries().is_multiple_of(self.plan.go_on_every) {
             self.figures.went_on += 1;
             recover_and_go_on(&image.fork(), promise, ledger)?;
+            recover_interrupted(&image, promise, ledger, seed)?;
         }
         let seen = recover(&image, promise, ledger, seed)?;
         self.figures.hashes += usize::from(seen.hash_compared);
@@ -205,6 +209,13 @@ impl Share<'_> {
         let trace = last.iter().map(shown).collect();
         Box::new(Failure { position, survival, seed, reason, trace })
     }
+}
+
+/// A number of its own for each image.
+fn drawn(seed: u64, position: usize, image: u64) -> u64 {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    random.set_stream((position as u64) << 8 | image);
+    random.next_u64()
 }
 
 fn shown(operation: &Operation) -> String {

@@ -16,6 +16,7 @@ mod campaign;
 mod ledger;
 mod live;
 mod recorder;
+mod recording;
 mod recovery;
 mod replay;
 mod survival;
@@ -29,8 +30,9 @@ use member::{Config, InitialMember};
 pub use campaign::{Failure, Figures, Plan, cut_everywhere};
 pub use ledger::Ledger;
 pub use recorder::{Operation, Recorder};
+pub use recording::Recording;
 pub use replay::Mistake;
-pub use workload::{Recording, record};
+pub use workload::record;
 
 /// Bytes of a segment: small, so that a short run fills, recycles and empties many.
 const SEGMENT_BYTES: u64 = 16 << 10;

@@ -10,12 +10,15 @@ use member::{Answer, Input, Now, Opened, Output, Proposal};
 use prost::Message;
 
 use crate::ledger::{Ledger, Promise, everything};
+use crate::survival::Survival;
 use crate::{DATA_DIR, TICK_NS, config, options};
 
 /// Turns within which a member alone must answer: an election takes some tens.
 const TURNS_MAX: usize = 200;
 /// Lives of recovered members are numbered from here on.
 const FIRST_LIFE: u64 = 1_000;
+/// Changes within which a recovery is interrupted: opening makes about ten, the first election some more.
+const INTERRUPT_WITHIN: u64 = 24;
 /// The key of the write that a recovered member must take.
 const PROBE: &[u8] = b"probe";
 
@@ -53,6 +56,25 @@ pub(crate) fn recover(
     recovered.check_state(promise, ledger)?;
     let history_compared = recovered.check_history(ledger, choice)?;
     Ok(Seen { hash_compared, history_compared })
+}
+
+/// Loses power a second time while it recovers, and recovers from that.
+///
+/// # Errors
+/// What is not as it must be.
+pub(crate) fn recover_interrupted(
+    image: &MemDisk,
+    promise: Promise,
+    ledger: &Ledger,
+    choice: u64,
+) -> Result<(), String> {
+    let stopping = image.fork();
+    stopping.stop_after(choice % INTERRUPT_WITHIN);
+    // It fails, or is done before: what it left is what counts.
+    let _ = Recovered::open(&stopping, FIRST_LIFE).and_then(|mut recovered| recovered.lead());
+    let image = Survival::Chance.image(&stopping, choice);
+    recover(&image, promise, ledger, choice).map_err(|why| format!("interrupted, a second time: {why}"))?;
+    Ok(())
 }
 
 /// Recovers, writes, loses power again and recovers again.

@@ -1,6 +1,5 @@
 //! What the recorded member is asked to do, drawn from a seed.
 
-use std::fmt;
 use std::path::Path;
 
 use api::etcdserverpb as pb;
@@ -14,7 +13,8 @@ use store::Response;
 
 use crate::ledger::{Ledger, Promise};
 use crate::live::{Live, Stopped};
-use crate::recorder::{Operation, Recorder};
+use crate::recorder::Recorder;
+use crate::recording::Recording;
 
 /// Different keys; few, so that most of what lies in old files is superseded.
 const KEYS: u64 = 24;
@@ -29,18 +29,6 @@ const HUGE_VALUE_BYTES: u64 = 20 << 10;
 const LEASE_S: i64 = 5;
 /// Changes until a planned kill, at most.
 const KILL_WITHIN: u64 = 24;
-
-/// A run that was recorded.
-pub struct Recording {
-    /// What was done to the disk.
-    pub operations: Vec<Operation>,
-    /// What was shown and acknowledged.
-    pub ledger: Ledger,
-    /// How often the process was killed.
-    pub kills: u64,
-    /// How often it was stopped in good order.
-    pub stops: u64,
-}
 
 /// A command and what it does to which keys.
 struct Command {
@@ -161,7 +149,7 @@ impl Workload<'_> {
             15 => self.end_lease(live),
             16 => live.turn(vec![Input::Defragment], &mut self.ledger),
             _ => {
-                // Time passes: the log is sealed, spare files are zeroed, leases run out.
+                // Time passes: the log is sealed, leases run out.
                 let turns = 5 + self.below(300);
                 (0..turns).try_for_each(|_| live.turn(Vec::new(), &mut self.ledger))
             }
@@ -330,45 +318,4 @@ fn revision_of(response: &Response) -> i64 {
         Response::Done => &None,
     };
     header.as_ref().map_or(0, |header| header.revision)
-}
-
-impl Recording {
-    /// How often each thing happened that a recording is made for.
-    fn met(&self) -> [(&'static str, usize); 10] {
-        let named = |path: &Path, suffix: &str| path.extension().is_some_and(|found| found == suffix);
-        let count = |is: &dyn Fn(&Operation) -> bool| self.operations.iter().filter(|one| is(one)).count();
-        let renamed_to =
-            |suffix: &str| count(&|one| matches!(one, Operation::Rename(_, to) if named(to, suffix)));
-        let created =
-            |suffix: &str| count(&|one| matches!(one, Operation::Create(_, path) if named(path, suffix)));
-        let recycled = |one: &Operation| matches!(one, Operation::Rename(from, to) if named(from, "seg") && named(to, "new"));
-        let long =
-            |one: &Operation| matches!(one, Operation::Allocate(_, length) if *length > crate::SEGMENT_BYTES);
-        [
-            ("segments made", renamed_to("seg")),
-            ("segments recycled", count(&recycled)),
-            ("segments lengthened for one record", count(&long)),
-            ("base checkpoints", created("base")),
-            ("delta checkpoints", created("delta")),
-            ("manifests", count(&|one| matches!(one, Operation::Rename(_, to) if to.ends_with("MANIFEST")))),
-            ("files of relocated values", renamed_to("dat")),
-            ("files removed", count(&|one| matches!(one, Operation::Remove(_)))),
-            ("kills", self.kills as usize),
-            ("stops", self.stops as usize),
-        ]
-    }
-
-    /// What did not happen, and should have.
-    pub fn unmet(&self) -> Vec<&'static str> {
-        self.met().into_iter().filter(|(_, count)| *count == 0).map(|(what, _)| what).collect()
-    }
-}
-
-impl fmt::Display for Recording {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Recording { operations, ledger, .. } = self;
-        let (answers, revisions) = (ledger.acknowledgements(), ledger.revisions());
-        write!(f, "{} operations, {answers} acknowledgements, {revisions} revisions", operations.len())?;
-        self.met().into_iter().try_for_each(|(what, count)| write!(f, ", {what} {count}"))
-    }
 }

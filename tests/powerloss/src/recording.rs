@@ -1,0 +1,67 @@
+//! A run that was recorded, and how much of what it is made for happened in it.
+
+use std::fmt;
+use std::path::Path;
+
+use crate::ledger::Ledger;
+use crate::recorder::Operation;
+
+/// A run that was recorded.
+pub struct Recording {
+    /// What was done to the disk.
+    pub operations: Vec<Operation>,
+    /// What was shown and acknowledged.
+    pub ledger: Ledger,
+    /// How often the process was killed.
+    pub kills: u64,
+    /// How often it was stopped in good order.
+    pub stops: u64,
+}
+
+impl Recording {
+    /// How often each thing happened that a recording is made for.
+    fn met(&self) -> [(&'static str, usize); 10] {
+        let named = |path: &Path, suffix: &str| path.extension().is_some_and(|found| found == suffix);
+        let count = |is: &dyn Fn(&Operation) -> bool| self.operations.iter().filter(|one| is(one)).count();
+        let renamed_to = |suffix| count(&|one| matches!(one, Operation::Rename(_, to) if named(to, suffix)));
+        let created = |suffix| count(&|one| matches!(one, Operation::Create(_, path) if named(path, suffix)));
+        let recycled = |one: &Operation| match one {
+            Operation::Rename(from, to) => named(from, "seg") && named(to, "new"),
+            _ => false,
+        };
+        let long = |one: &Operation| match one {
+            Operation::Allocate(_, length) => *length > crate::SEGMENT_BYTES,
+            _ => false,
+        };
+        let manifest = |one: &Operation| match one {
+            Operation::Rename(_, to) => to.ends_with("MANIFEST"),
+            _ => false,
+        };
+        [
+            ("segments made", renamed_to("seg")),
+            ("segments recycled", count(&recycled)),
+            ("segments lengthened for one record", count(&long)),
+            ("base checkpoints", created("base")),
+            ("delta checkpoints", created("delta")),
+            ("manifests", count(&manifest)),
+            ("files of relocated values", renamed_to("dat")),
+            ("files removed", count(&|one| matches!(one, Operation::Remove(_)))),
+            ("kills", self.kills as usize),
+            ("stops", self.stops as usize),
+        ]
+    }
+
+    /// What did not happen, and should have.
+    pub fn unmet(&self) -> Vec<&'static str> {
+        self.met().into_iter().filter(|(_, count)| *count == 0).map(|(what, _)| what).collect()
+    }
+}
+
+impl fmt::Display for Recording {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Recording { operations, ledger, .. } = self;
+        let (answers, revisions) = (ledger.acknowledgements(), ledger.revisions());
+        write!(f, "{} operations, {answers} acknowledgements, {revisions} revisions", operations.len())?;
+        self.met().into_iter().try_for_each(|(what, count)| write!(f, ", {what} {count}"))
+    }
+}
