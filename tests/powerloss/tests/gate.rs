@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use powerloss::{Mistake, Plan, Recording, cut_everywhere, record};
 
 const SEED: u64 = 1;
-const STEPS: usize = 240;
+const STEPS: usize = 160;
 
 /// The same for both tests: what is noticed in it is the mistake.
 static RECORDING: LazyLock<Recording> = LazyLock::new(|| {
@@ -14,7 +14,7 @@ static RECORDING: LazyLock<Recording> = LazyLock::new(|| {
 });
 
 fn plan(mistake: Option<Mistake>) -> Plan {
-    Plan { seed: SEED, chances: 2, go_on_every: 8, threads: 2, mistake }
+    Plan { seed: SEED, chances: 1, go_on_every: 16, threads: 2, mistake }
 }
 
 #[test]
