@@ -2,8 +2,8 @@
 //!
 //! A file is made under an unfinished name and renamed when it is durable, so a segment that exists has a
 //! whole header. A recycled file keeps its blocks and its old records; their number gives them away. A new one is
-//! only allocated: the blocks that a write reaches first cost its sync a change of metadata, for which [`crate::writer`]
-//! has a remedy.
+//! only allocated: the blocks that a write reaches first cost its sync a change of metadata, for which
+//! [`crate::writer`] has a remedy.
 
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};

@@ -19,6 +19,7 @@ pub(super) fn config(values: &Values, mut notes: Vec<Note>, from_file: bool) -> 
     let name = values.text("name").to_owned();
     let urls = member_urls(values, from_file);
     let cluster = cluster(values, &name, &urls)?;
+    check_without_effect(values)?;
     let config = Config {
         data_dir: data_dir(values, &name),
         wal_dir: Some(values.text("wal-dir")).filter(|dir| !dir.is_empty()).map(PathBuf::from),
@@ -26,20 +27,15 @@ pub(super) fn config(values: &Values, mut notes: Vec<Note>, from_file: bool) -> 
         cluster,
         limits: limits(values),
         grpc_keepalive: Keepalive {
-            min_time: values.duration("grpc-keepalive-min-time"),
             interval: values.duration("grpc-keepalive-interval"),
             timeout: values.duration("grpc-keepalive-timeout"),
         },
-        storage: storage(values)?,
+        storage: storage(values),
         auto_compaction: Policy::parse(
             values.text("auto-compaction-mode"),
             values.text("auto-compaction-retention"),
         )
         .map_err(UsageError::config)?,
-        checks: Checks {
-            corrupt_check_time: values.duration("corrupt-check-time"),
-            compact_hash_check_time: values.duration("compact-hash-check-time"),
-        },
         auth: auth(values, &mut notes),
         access: Access { cors: values.list("cors"), host_whitelist: values.list("host-whitelist") },
         sockets: Sockets { reuse_port: values.bool("socket-reuse-port") },
@@ -145,16 +141,24 @@ fn limits(values: &Values) -> Limits {
     }
 }
 
-fn storage(values: &Values) -> Result<Storage, UsageError> {
-    let batch = usize::try_from(values.integer("compaction-batch-limit")).ok().filter(|&batch| batch > 0);
-    Ok(Storage {
+fn storage(values: &Values) -> Storage {
+    Storage {
         snapshot_count: values.count("snapshot-count"),
         snapshot_count_is_explicit: values.is_set("snapshot-count"),
         snapshot_catchup_entries: values.count("snapshot-catchup-entries"),
-        compaction_batch_limit: batch
-            .ok_or_else(|| UsageError::config("--compaction-batch-limit must be >0".to_owned()))?,
-        compaction_sleep_interval: values.duration("compaction-sleep-interval"),
-    })
+    }
+}
+
+/// What has no effect may still not be nonsense: a value that etcd refuses is refused here.
+fn check_without_effect(values: &Values) -> Result<(), UsageError> {
+    let refused = |text: &str| Err(UsageError::config(text.to_owned()));
+    if values.integer("compaction-batch-limit") <= 0 {
+        return refused("--compaction-batch-limit must be >0");
+    }
+    if values.duration("compact-hash-check-time").is_zero() {
+        return refused("--compact-hash-check-time must be >0 (set to 0s)");
+    }
+    Ok(())
 }
 
 fn auth(values: &Values, notes: &mut Vec<Note>) -> Auth {

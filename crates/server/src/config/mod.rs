@@ -113,8 +113,6 @@ pub struct Config {
     pub storage: Storage,
     /// When the server compacts by itself, if it does.
     pub auto_compaction: Option<Policy>,
-    /// How often data is compared between members.
-    pub checks: Checks,
     /// Passwords and tokens.
     pub auth: Auth,
     /// Who may speak HTTP.
@@ -196,8 +194,6 @@ pub struct Limits {
 /// How idle client connections are watched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Keepalive {
-    /// Least time between two pings of a client.
-    pub min_time: Duration,
     /// Time until the server pings a silent client; zero never.
     pub interval: Duration,
     /// Time a pinged client may stay silent; zero forever.
@@ -213,19 +209,6 @@ pub struct Storage {
     pub snapshot_count_is_explicit: bool,
     /// Log entries kept for followers a little behind.
     pub snapshot_catchup_entries: u64,
-    /// Most revisions removed in one step of a compaction.
-    pub compaction_batch_limit: usize,
-    /// Pause between two steps of a compaction.
-    pub compaction_sleep_interval: Duration,
-}
-
-/// How often data is compared between members.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Checks {
-    /// All of it; zero never.
-    pub corrupt_check_time: Duration,
-    /// The hashes of compactions.
-    pub compact_hash_check_time: Duration,
 }
 
 /// Passwords and tokens.

@@ -89,9 +89,6 @@ impl Config {
                     .to_owned(),
             );
         }
-        if self.checks.compact_hash_check_time.is_zero() {
-            return Err("--compact-hash-check-time must be >0 (set to 0s)".to_owned());
-        }
         if self.limits.max_request_bytes == 0 || self.limits.max_txn_ops == 0 {
             return Err("--max-request-bytes and --max-txn-ops must be >0".to_owned());
         }

@@ -20,8 +20,8 @@ const MAX_BULK_BYTES: usize = 64 << 20;
 
 /// One turn of deciding, taken by whoever has news while the deciding thread sleeps.
 pub(crate) trait Turn: Send + Sync {
-    /// Takes all inputs and decides once. Returns until when nothing is due, or nothing if the deciding thread is needed
-    /// at once.
+    /// Takes all inputs and decides once. Returns until when nothing is due, or nothing if the deciding thread is
+    /// needed at once.
     fn take(&self) -> Option<Instant>;
 }
 

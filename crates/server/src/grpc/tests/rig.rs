@@ -91,7 +91,7 @@ async fn pour(seen: &Seen, mut reply: Reply) {
 
 /// Settings with these times of keep-alive.
 pub(super) fn settings(interval: Duration, timeout: Duration) -> Settings {
-    let keepalive = Keepalive { min_time: Duration::ZERO, interval, timeout };
+    let keepalive = Keepalive { interval, timeout };
     Settings { max_concurrent_streams: 100, max_message_bytes: MAX_BYTES, keepalive }
 }
 
