@@ -12,6 +12,19 @@ pub(crate) fn message(bytes: &Bytes) -> Option<Message> {
     }
 }
 
+/// Whether a frame is an append; told by the kinds of the frame and of the message, since every frame is asked.
+pub(crate) fn is_append(bytes: &Bytes) -> bool {
+    (bytes.first(), bytes.get(2)) == (Some(&1), Some(&1))
+}
+
+/// The vote that would come if this frame asks for one.
+pub(crate) fn grant(bytes: &Bytes) -> Option<Bytes> {
+    let message = message(bytes)?;
+    let Body::Vote { pre, .. } = message.body else { return None };
+    let body = Body::VoteResponse { pre, granted: true, commit: 0, commit_term: 0 };
+    Some(frame_of(&Message { from: message.to, to: message.from, term: message.term, body }))
+}
+
 /// Whether a frame forwards commands.
 pub(crate) fn is_forward(bytes: &Bytes) -> bool {
     bytes.first() == Some(&2)

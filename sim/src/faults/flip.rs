@@ -4,6 +4,7 @@ use log::Disk;
 
 use crate::cluster::{Cluster, salt};
 use crate::defects::records;
+use crate::process::TailFlip;
 
 impl Cluster {
     /// Flips a bit somewhere in what a victim has on its disk, where it can be told from a torn tail: below
@@ -43,7 +44,8 @@ impl Cluster {
         let bit = self.disk_rng.below(8) as u8;
         if machine.disk.inner.flip_bit(&tail.path, offset, bit).is_ok() {
             machine.damaged = true;
-            machine.whole_before = Some(tail.last_index_before(offset));
+            let position = u64::from(tail.segment) << 32 | offset;
+            machine.tail_flip = Some(TailFlip { last_whole: tail.last_index_before(offset), position });
             self.trace.line(
                 self.now_ns,
                 format!("m{victim} tail bit {bit} at {offset} of {} flips", tail.path.display()),
