@@ -6,6 +6,9 @@ use crate::cluster::{Cluster, salt};
 use crate::defects::records;
 use crate::process::TailFlip;
 
+/// Of a hundred flips at the end of a log, so many come with the loss of power.
+const POWER_LOST_PERCENT: u64 = 80;
+
 impl Cluster {
     /// Flips a bit somewhere in what a victim has on its disk, where it can be told from a torn tail: below
     /// a durable
@@ -50,6 +53,10 @@ impl Cluster {
                 self.now_ns,
                 format!("m{victim} tail bit {bit} at {offset} of {} flips", tail.path.display()),
             );
+            // With the next write it would be covered, and be plain corruption: as a rule power is lost before.
+            if self.disk_rng.percent(POWER_LOST_PERCENT) {
+                self.lose_power_within(victim, 0);
+            }
         }
     }
 }
