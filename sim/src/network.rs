@@ -45,7 +45,7 @@ pub(crate) struct Link {
     held: Vec<(Class, Bytes)>,
     /// Bytes sent and not delivered.
     pub(crate) in_flight_bytes: usize,
-    /// Appends sent and not delivered.
+    /// Appends with entries sent and not delivered.
     pub(crate) in_flight_appends: usize,
     /// The last consensus frames: they may be seen twice when the link comes back.
     pub(crate) recent: VecDeque<(Class, Bytes)>,

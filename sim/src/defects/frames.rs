@@ -12,9 +12,14 @@ pub(crate) fn message(bytes: &Bytes) -> Option<Message> {
     }
 }
 
-/// Whether a frame is an append; told by the kinds of the frame and of the message, since every frame is asked.
+/// Bytes of the smallest frame with an append that has an entry: kind, header, three numbers, a row of the table.
+const ONE_ENTRY_BYTES: usize = 1 + 28 + 3 * 8 + 17;
+
+/// Whether a frame is an append with entries; told by the kinds of the frame and of the message and by its length,
+/// since every frame is asked. Empty ones take no room in the window: each heartbeat of a follower whose disk hangs is
+/// answered with one.
 pub(crate) fn is_append(bytes: &Bytes) -> bool {
-    (bytes.first(), bytes.get(2)) == (Some(&1), Some(&1))
+    (bytes.first(), bytes.get(2)) == (Some(&1), Some(&1)) && bytes.len() >= ONE_ENTRY_BYTES
 }
 
 /// The vote that would come if this frame asks for one.
