@@ -215,7 +215,7 @@ fn machine(member: usize, plan: &Plan, defect: Option<Defect>, rng: &mut Rng) ->
         run: 0,
         incarnation,
         damaged: false,
-        whole_before: None,
+        tail_flip: None,
         wiped: false,
         gone: None,
         stalled_until_ns: 0,

@@ -21,6 +21,8 @@ pub(crate) struct Tampering {
     pub(crate) defect: Option<Defect>,
     /// The salt of the directory's records.
     pub(crate) salt: u32,
+    /// Values are being relocated.
+    pub(crate) relocating: bool,
     /// Files whose sync was reported and not done.
     owed: Vec<Arc<dyn File>>,
 }
@@ -36,6 +38,7 @@ struct SimFile {
     inner: Arc<dyn File>,
     tampering: Arc<Mutex<Tampering>>,
     is_segment: bool,
+    is_data: bool,
 }
 
 fn locked(tampering: &Mutex<Tampering>) -> MutexGuard<'_, Tampering> {
@@ -45,7 +48,7 @@ fn locked(tampering: &Mutex<Tampering>) -> MutexGuard<'_, Tampering> {
 impl SimDisk {
     /// An empty disk.
     pub(crate) fn new(defect: Option<Defect>, salt: u32) -> SimDisk {
-        let tampering = Tampering { defect, salt, owed: Vec::new() };
+        let tampering = Tampering { defect, salt, relocating: false, owed: Vec::new() };
         SimDisk { inner: MemDisk::new(), tampering: Arc::new(Mutex::new(tampering)) }
     }
 
@@ -57,8 +60,14 @@ impl SimDisk {
 
     fn wrap(&self, path: &Path, file: Arc<dyn File>) -> Arc<dyn File> {
         // A segment is made under another name, in the same directory.
-        let is_segment = path.parent().is_some_and(|dir| dir.ends_with("wal"));
-        Arc::new(SimFile { inner: file, tampering: self.tampering.clone(), is_segment })
+        let is_within = |name: &str| path.parent().is_some_and(|dir| dir.ends_with(name));
+        let (is_segment, is_data) = (is_within("wal"), is_within("member/data"));
+        Arc::new(SimFile { inner: file, tampering: self.tampering.clone(), is_segment, is_data })
+    }
+
+    /// Says whether values are being relocated, for the defect that loses some of them.
+    pub(crate) fn set_relocating(&self, relocating: bool) {
+        locked(&self.tampering).relocating = relocating;
     }
 
     /// The log segments and everything else there is, by path.
@@ -123,14 +132,20 @@ impl File for SimFile {
     }
 
     fn write_at(&self, buffers: &[IoSlice<'_>], offset: u64) -> io::Result<()> {
-        let (defect, salt, owed) = {
+        let (defect, salt, relocating, owed) = {
             let mut tampering = locked(&self.tampering);
-            (tampering.defect, tampering.salt, std::mem::take(&mut tampering.owed))
+            (tampering.defect, tampering.salt, tampering.relocating, std::mem::take(&mut tampering.owed))
         };
         owed.iter().try_for_each(|file| file.sync_data())?;
         let forget = match defect {
             Some(Defect::VoteNotPersisted) => records::HARD_STATE,
             Some(Defect::HardStateRecycled) => records::OPENING,
+            Some(Defect::RelocationDropsVersion) if self.is_data && relocating => {
+                let mut bytes: Vec<u8> = buffers.iter().flat_map(|buffer| buffer.iter().copied()).collect();
+                let half = bytes.len() / 2;
+                bytes[half..].fill(0);
+                return self.inner.write_at(&[IoSlice::new(&bytes)], offset);
+            }
             _ => return self.inner.write_at(buffers, offset),
         };
         if !self.is_segment {

@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, VecDeque};
 use bytes::Bytes;
 use member::Class;
 
+use crate::defects::frames::is_append;
 use crate::plan::LinkShape;
 use crate::queue::{Event, Queue};
 use crate::rng::Rng;
@@ -44,6 +45,8 @@ pub(crate) struct Link {
     held: Vec<(Class, Bytes)>,
     /// Bytes sent and not delivered.
     pub(crate) in_flight_bytes: usize,
+    /// Appends with entries sent and not delivered.
+    pub(crate) in_flight_appends: usize,
     /// The last consensus frames: they may be seen twice when the link comes back.
     pub(crate) recent: VecDeque<(Class, Bytes)>,
     /// The last forwarded commands that arrived; only a defect sends them again.
@@ -101,7 +104,7 @@ impl Network {
         if !link.up || !link.alive {
             return;
         }
-        link.in_flight_bytes += bytes.len();
+        link.sent(&bytes);
         if bytes.first() == Some(&CONSENSUS) {
             link.recent.push_back((class, bytes.clone()));
             if link.recent.len() > RECENT_FRAMES {
@@ -160,7 +163,7 @@ impl Network {
     pub(crate) fn lose(&mut self, from: usize, to: usize) {
         let link = self.link(from, to);
         link.held.clear();
-        link.in_flight_bytes = 0;
+        (link.in_flight_bytes, link.in_flight_appends) = (0, 0);
         link.last_ns = [0; 2];
         link.epoch += 1;
         link.up = false;
@@ -172,12 +175,23 @@ impl Network {
         let link = self.link(from, to);
         link.up = true;
         link.alive = true;
-        link.in_flight_bytes = 0;
+        (link.in_flight_bytes, link.in_flight_appends) = (0, 0);
         link.last_ns = [0; 2];
     }
 }
 
 impl Link {
+    fn sent(&mut self, bytes: &Bytes) {
+        self.in_flight_bytes += bytes.len();
+        self.in_flight_appends += usize::from(is_append(bytes));
+    }
+
+    /// A frame has arrived.
+    pub(crate) fn delivered(&mut self, bytes: &Bytes) {
+        self.in_flight_bytes = self.in_flight_bytes.saturating_sub(bytes.len());
+        self.in_flight_appends = self.in_flight_appends.saturating_sub(usize::from(is_append(bytes)));
+    }
+
     /// Frames of one stream never overtake each other.
     fn arrival_ns(&mut self, at_ns: u64, class: Class) -> u64 {
         let last = &mut self.last_ns[class as usize];

@@ -36,8 +36,8 @@ pub(crate) struct Machine {
     pub(crate) incarnation: u64,
     /// Bits were flipped on its disk.
     pub(crate) damaged: bool,
-    /// A bit flipped at the end of its log; the entries up to this one were whole.
-    pub(crate) whole_before: Option<u64>,
+    /// A bit flipped at the end of its log.
+    pub(crate) tail_flip: Option<TailFlip>,
     /// It lost its directory: its peers refuse it.
     pub(crate) wiped: bool,
     /// Why it does not take part any more.
@@ -48,6 +48,15 @@ pub(crate) struct Machine {
     pub(crate) checkpoint: u64,
     /// A defect lets its clock jump at this moment.
     pub(crate) jump_at_ns: u64,
+}
+
+/// A bit that flipped where nobody can tell it from a torn write.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TailFlip {
+    /// The last entry wholly before it.
+    pub(crate) last_whole: u64,
+    /// Its log position.
+    pub(crate) position: u64,
 }
 
 /// A running process.

@@ -1,36 +1,98 @@
-//! Queues stay within the limits that the product names.
+//! Queues, batches and streams stay within the limits that the product names (`docs/operating/limits.md`), as far as
+//! they can be seen from outside a member: what waits in it, what it sends, what is on its way.
 
-use consensus::INFLIGHT_BYTES_MAX;
-use member::inbox::{MAX_WAITING_BYTES, MAX_WAITING_COMMANDS};
-use store::watch::MAX_INBOX_BLOCKS;
+use std::collections::BTreeSet;
+
+use api::etcdserverpb::WatchResponse;
+use consensus::{
+    APPEND_BYTES_MAX, Body, EntryKind, INFLIGHT_BYTES_MAX, INFLIGHT_MESSAGES_MAX, Message, RECENT_BYTES_MAX,
+};
+use member::batch;
+use member::inbox::MAX_WAITING_COMMANDS;
+use member::snapshot::RUNNING_MAX;
+use prost::Message as _;
+use store::watch::{MAX_INBOX_BLOCKS, MAX_RESPONSE_BYTES};
 
 use crate::report::Violation;
 
 const CHECK: &str = "queues stay within their limits";
 
 /// What one burst may add to the bytes in flight before the window shuts: the recent entries in memory.
-const BURST_BYTES: usize = consensus::RECENT_BYTES_MAX;
+const BURST_BYTES: usize = RECENT_BYTES_MAX;
 
-/// Requests that wait on a member and events that wait for its watch streams.
+/// Appends of a leader that was deposed may be on their way when it leads again, with a window of its own.
+const WINDOWS: usize = 2;
+
+/// A response to a watcher is cut between revisions: the last one may go beyond the limit by what one transaction of
+/// our clients writes.
+const REVISION_BYTES: usize = 128 << 10;
+
+/// Requests that wait on a member (commands, and as many reads) and events that wait for its watch streams.
 pub(crate) fn member(
     member: usize,
     pending: u64,
     streams: usize,
     watch_events: usize,
 ) -> Result<(), Violation> {
-    if pending > MAX_WAITING_COMMANDS as u64 {
+    if pending > 2 * MAX_WAITING_COMMANDS as u64 {
         return Violation::err(CHECK, format!("{pending} requests wait on member {member}"));
     }
-    if watch_events > streams.max(1) * MAX_INBOX_BLOCKS * member::batch::MAX_COMMANDS {
+    if watch_events > streams.max(1) * MAX_INBOX_BLOCKS * batch::MAX_COMMANDS {
         return Violation::err(CHECK, format!("{watch_events} events wait for watchers of member {member}"));
     }
     Ok(())
 }
 
-/// Bytes on their way from one member to another.
-pub(crate) fn link(from: usize, to: usize, bytes: usize) -> Result<(), Violation> {
-    if bytes > INFLIGHT_BYTES_MAX + BURST_BYTES + MAX_WAITING_BYTES.min(1 << 20) {
+/// Bytes and appends on their way from one member to another.
+pub(crate) fn link(from: usize, to: usize, bytes: usize, appends: usize) -> Result<(), Violation> {
+    if bytes > INFLIGHT_BYTES_MAX + BURST_BYTES + batch::MAX_BYTES {
         return Violation::err(CHECK, format!("{bytes} bytes are in flight from {from} to {to}"));
+    }
+    if appends > WINDOWS * INFLIGHT_MESSAGES_MAX {
+        return Violation::err(CHECK, format!("{appends} appends are in flight from {from} to {to}"));
+    }
+    Ok(())
+}
+
+/// An append that a member sends, and the batches in it.
+pub(crate) fn append(member: usize, message: &Message) -> Result<(), Violation> {
+    let Body::Append { entries, .. } = &message.body else { return Ok(()) };
+    let bytes: usize = entries.iter().map(|entry| entry.payload.len()).sum();
+    if entries.len() > 1 && bytes as u64 > APPEND_BYTES_MAX {
+        let text = format!("member {member} sends {} entries of {bytes} bytes at once", entries.len());
+        return Violation::err(CHECK, text);
+    }
+    for entry in entries.iter().filter(|entry| entry.kind == EntryKind::Batch) {
+        let Ok(batch) = batch::decode(&entry.payload) else { continue };
+        let (count, bytes) = (batch.commands.len(), entry.payload.len());
+        let origins: BTreeSet<_> =
+            batch.commands.iter().map(|command| (command.origin.member, command.origin.start)).collect();
+        let large = count > 1 && bytes > batch::MAX_BYTES;
+        if count > batch::MAX_COMMANDS || origins.len() > batch::MAX_ORIGINS || large {
+            let text = format!(
+                "entry {} has {count} commands of {} origins, {bytes} bytes",
+                entry.index,
+                origins.len()
+            );
+            return Violation::err(CHECK, text);
+        }
+    }
+    Ok(())
+}
+
+/// Snapshots that a member sends at the same time.
+pub(crate) fn snapshots(member: usize, running: usize) -> Result<(), Violation> {
+    if running > RUNNING_MAX {
+        return Violation::err(CHECK, format!("member {member} sends {running} snapshots at once"));
+    }
+    Ok(())
+}
+
+/// A response to a watcher.
+pub(crate) fn response(member: usize, response: &WatchResponse) -> Result<(), Violation> {
+    let bytes = response.encoded_len();
+    if bytes > MAX_RESPONSE_BYTES + REVISION_BYTES {
+        return Violation::err(CHECK, format!("member {member} sends a watcher {bytes} bytes at once"));
     }
     Ok(())
 }

@@ -8,6 +8,7 @@ use api::etcdserverpb::{WatchCreateRequest, WatchResponse};
 use prost::Message;
 use store::watch::Next;
 
+use crate::checks::queues;
 use crate::checks::watches::{Heard, Owed};
 use crate::cluster::Cluster;
 use crate::defects::Defect;
@@ -113,6 +114,7 @@ impl Cluster {
                     let Ok(mut response) = WatchResponse::decode(frame.to_bytes()) else {
                         return Violation::err("watches are complete", "a response that does not decode");
                     };
+                    queues::response(member, &response)?;
                     if !response.events.is_empty() && std::mem::take(&mut state.skips) {
                         response.events.remove(0);
                     }

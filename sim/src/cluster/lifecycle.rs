@@ -10,7 +10,7 @@ use store::watch::WatchStream;
 
 use super::{Cluster, salt};
 use crate::checks::promises::Remembered;
-use crate::defects::{Defect, records};
+use crate::defects::{Defect, checkpoints, records};
 use crate::disk::SimDisk;
 use crate::process::{self, Process};
 use crate::queue::Event;
@@ -75,20 +75,21 @@ impl Cluster {
     }
 
     /// A bit flipped at the end of a member's log. Recovery either refuses the log, or cuts it there, as it must cut a
-    /// torn tail: nothing wrong may be in what is left, and nothing may be missing but what lies behind the flip. If
-    /// what the member has promised is missing, its copy is lost like a lost directory, and it takes no part any more.
+    /// torn tail: nothing wrong may be in what is left, and nothing may be missing but what lies behind the flip. If it
+    /// was cut, promises may be missing: the copy is lost like a lost directory, and the member takes no part any more.
     fn tail_is_lost(&mut self, member: usize) -> Result<bool, Violation> {
-        let Some(whole_before) = self.machines[member].whole_before.take() else { return Ok(false) };
+        let Some(flip) = self.machines[member].tail_flip.take() else { return Ok(false) };
         let Ok(found) = self.read_log(member) else { return Ok(false) };
-        let found = found?;
-        if found.last < self.checks.promises.accepted(member).min(whole_before) {
+        let (found, end) = found?;
+        if found.last < self.checks.promises.accepted(member).min(flip.last_whole) {
             let text = format!(
-                "member {member}'s log ends at {}, but the damage lies behind {whole_before}",
-                found.last
+                "member {member}'s log ends at {}, but the damage lies behind {}",
+                found.last, flip.last_whole
             );
             return Violation::err("only the damaged tail is lost", text);
         }
-        if self.checks.promises.after_crash(member, found).is_ok() {
+        // Recovery goes on from record to record: who found an entry behind the flip lost nothing.
+        if end > flip.position {
             return Ok(false);
         }
         self.trace.line(self.now_ns, format!("m{member} has lost the tail of its log, up to {}", found.last));
@@ -108,6 +109,8 @@ impl Cluster {
             Some(Defect::CheckpointMissesBatch) if machine.checkpoint > 0 => {
                 records::skip_entry(disk, &files, salt, machine.checkpoint + 1);
             }
+            Some(Defect::StaleRecordAccepted) => records::accept_stale(disk, &files, salt),
+            Some(Defect::CheckpointWithoutSmallState) => checkpoints::drop_small_state(disk, &files),
             _ => {}
         }
     }
@@ -205,7 +208,7 @@ impl Cluster {
             return Ok(());
         }
         match self.read_log(member) {
-            Ok(found) => self.checks.promises.after_crash(member, found?),
+            Ok(found) => self.checks.promises.after_crash(member, found?.0),
             Err(reason) => {
                 let text = format!("the log of member {member} cannot be read after a crash: {reason}");
                 Violation::err("logs survive a crash", text)
@@ -213,13 +216,13 @@ impl Cluster {
         }
     }
 
-    /// Reads a member's log with the log's own recovery: what it remembers, if the log can be read at all, and if what
-    /// is in it is what others have.
-    fn read_log(&mut self, member: usize) -> Result<Result<Remembered, Violation>, String> {
+    /// Reads a member's log with the log's own recovery: what it remembers and where its last entry lies, if the log can
+    /// be read at all, and if what is in it is what others have.
+    fn read_log(&mut self, member: usize) -> Result<Result<(Remembered, u64), Violation>, String> {
         let disk: Arc<dyn Disk> = Arc::new(self.machines[member].disk.inner.fork());
         let options = process::options(&self.plan);
         if !Log::exists(disk.as_ref(), &options).unwrap_or(false) {
-            return Ok(Ok(Remembered::default()));
+            return Ok(Ok((Remembered::default(), 0)));
         }
         let opened = Log::open(&disk, &options).map_err(|error| error.to_string())?;
         let first = opened.log.first_index();
@@ -232,7 +235,8 @@ impl Cluster {
         let hard_state = opened.recovered.hard_state;
         let found =
             Remembered { term: hard_state.term, vote: hard_state.vote, last: opened.log.last_index() };
-        Ok(self.checks.log.read(before, &entries).map(|()| found))
+        let end = opened.log.place(found.last).unwrap_or(0);
+        Ok(self.checks.log.read(before, &entries).map(|()| (found, end)))
     }
 }
 

@@ -70,6 +70,9 @@ impl Cluster {
         self.network.lose(from, to);
         if self.machines[from].is_up() {
             self.feed(from, Input::PeerDown(id_of(to)));
+            if self.defect == Some(Defect::LinkNotRedialled) {
+                return;
+            }
             self.network.dial_later(self.now_ns, from, to, &mut self.queue);
         }
     }
@@ -96,7 +99,7 @@ impl Cluster {
         if link.epoch != epoch || !self.machines[to].is_up() {
             return Ok(());
         }
-        link.in_flight_bytes = link.in_flight_bytes.saturating_sub(bytes.len());
+        link.delivered(&bytes);
         if frames::is_forward(&bytes) {
             link.forwarded = Some(bytes.clone());
             self.coverage.event("forwards");

@@ -4,8 +4,10 @@ use member::snapshot::{Outgoing, Receiver, SendError};
 use member::{Answer, Input};
 
 use super::Cluster;
+use crate::checks::queues;
 use crate::process::id_of;
 use crate::queue::Event;
+use crate::report::Violation;
 
 const MS: u64 = 1_000_000;
 
@@ -45,7 +47,7 @@ impl Transfer {
 
 impl Cluster {
     /// A member wants a snapshot sent.
-    pub(super) fn send_snapshot(&mut self, member: usize, outgoing: Box<Outgoing>) {
+    pub(super) fn send_snapshot(&mut self, member: usize, outgoing: Box<Outgoing>) -> Result<(), Violation> {
         self.next_transfer += 1;
         let transfer = Transfer {
             from: (member, self.machines[member].run),
@@ -58,6 +60,9 @@ impl Cluster {
         self.coverage.event("snapshots begun");
         self.transfers.insert(self.next_transfer, transfer);
         self.step_later(self.next_transfer, 5 * MS);
+        let from = (member, self.machines[member].run);
+        let running = self.transfers.values().filter(|transfer| transfer.from == from).count();
+        queues::snapshots(member, running)
     }
 
     fn step_later(&mut self, number: u64, within_ns: u64) {

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use api::etcdserverpb::WatchResponse;
 use bytes::Bytes;
+use consensus::INFLIGHT_MESSAGES_MAX;
 use log::{WriteDone, WriteJob};
 use member::background::{Done, Job, Purpose};
-use member::{Class, Fatal, Input, Notice, Output, SnapshotEvent};
+use member::{Answer, Class, Fatal, Input, Notice, Output, SnapshotEvent};
 use prost::Message;
 use store::watch::Next;
 
@@ -99,6 +100,7 @@ impl Cluster {
         let Some(process) = machine.process.as_mut() else { return Ok(()) };
         let due_ns = process.opened.member.next_due_ns();
         let at_ns = due_ns.map_or(u64::MAX, |due_ns| machine.clock.moment_of(due_ns));
+        let at_ns = if self.defect == Some(Defect::MemberNeverRests) { self.now_ns } else { at_ns };
         let spins = idle && at_ns <= self.now_ns + 1;
         process.idle_turns = if spins { process.idle_turns + 1 } else { 0 };
         if process.idle_turns > IDLE_TURNS_MAX {
@@ -142,6 +144,8 @@ impl Cluster {
         }
         let reader = &process.opened.reader;
         let applied = reader.applied().index;
+        // Whoever falls back to its disk and goes on does not say that it began anew.
+        let shown_run = if self.defect == Some(Defect::StateFallsBack) { 0 } else { run };
         // The same entries give the same state: it is looked at when there are more of them.
         let state = (process.shown != Some(applied)).then(|| reader.state_hash());
         process.shown = Some(applied);
@@ -149,7 +153,7 @@ impl Cluster {
         let pending = process.opened.status.pending();
         let stats = process.opened.hub.stats();
         self.checks.applied(member, &events, now_ns)?;
-        self.checks.monotonic.shows(member, run, applied, revision)?;
+        self.checks.monotonic.shows(member, shown_run, applied, revision)?;
         if let Some((position, hash)) = state {
             self.checks.hashes.shows(member, position, hash)?;
         }
@@ -180,10 +184,13 @@ impl Cluster {
             self.start_job(member, job);
         }
         for outgoing in out.snapshots {
-            self.send_snapshot(member, outgoing);
+            self.send_snapshot(member, outgoing)?;
         }
         for (token, answer) in out.answers {
             self.answered(member, token, answer)?;
+            if self.defect == Some(Defect::AnsweredTwice) && self.member_rng.below(100) == 0 {
+                self.answered(member, token, Answer::ReadNow)?;
+            }
         }
         if out.stopped {
             self.stopped(member)?;
@@ -233,6 +240,7 @@ impl Cluster {
     fn send(&mut self, member: usize, to: u64, class: Class, bytes: Bytes) -> Result<(), Violation> {
         let peer = (to - 1) as usize;
         if let Some(message) = frames::message(&bytes) {
+            queues::append(member, &message)?;
             self.checks.log.sent(&message)?;
             self.checks.promises.sent(member, &message)?;
         }
@@ -243,6 +251,16 @@ impl Cluster {
                     return Ok(());
                 }
             }
+            Some(Defect::VotesNotAwaited) => {
+                if let Some(grant) = frames::grant(&bytes) {
+                    self.feed(member, Input::Frame { from: to, bytes: grant });
+                }
+            }
+            Some(Defect::AppendsRepeated) if frames::is_append(&bytes) && self.network.rng.below(20) == 0 => {
+                for _ in 0..4 * INFLIGHT_MESSAGES_MAX {
+                    self.network.send(self.now_ns, (member, peer), class, bytes.clone(), &mut self.queue);
+                }
+            }
             Some(Defect::FrameNotChecked) if self.network.rng.below(300) == 0 => {
                 let bytes = frames::altered(&bytes).unwrap_or(bytes);
                 self.network.send(self.now_ns, (member, peer), class, bytes, &mut self.queue);
@@ -251,7 +269,8 @@ impl Cluster {
             _ => {}
         }
         self.network.send(self.now_ns, (member, peer), class, bytes, &mut self.queue);
-        queues::link(member, peer, self.network.link(member, peer).in_flight_bytes)
+        let link = self.network.link(member, peer);
+        queues::link(member, peer, link.in_flight_bytes, link.in_flight_appends)
     }
 
     /// The log thread takes everything that waits for it.
@@ -302,7 +321,10 @@ impl Cluster {
         if self.machines[member].process(run).is_none() {
             return;
         }
+        let relocates = matches!(job, Job::Relocate { purpose: Purpose::Space, .. });
+        self.machines[member].disk.set_relocating(relocates);
         let done = job.run();
+        self.machines[member].disk.set_relocating(false);
         self.trace.mix(&[3, self.now_ns, member as u64]);
         let at_ns = self.now_ns + self.disk_rng.below(500_000);
         self.queue.plan(at_ns, Event::JobDone { member, run, done });

@@ -12,6 +12,24 @@ pub(crate) fn message(bytes: &Bytes) -> Option<Message> {
     }
 }
 
+/// Bytes of the smallest frame with an append that has an entry: kind, header, three numbers, a row of the table.
+const ONE_ENTRY_BYTES: usize = 1 + 28 + 3 * 8 + 17;
+
+/// Whether a frame is an append with entries; told by the kinds of the frame and of the message and by its length,
+/// since every frame is asked. Empty ones take no room in the window: each heartbeat of a follower whose disk hangs is
+/// answered with one.
+pub(crate) fn is_append(bytes: &Bytes) -> bool {
+    (bytes.first(), bytes.get(2)) == (Some(&1), Some(&1)) && bytes.len() >= ONE_ENTRY_BYTES
+}
+
+/// The vote that would come if this frame asks for one.
+pub(crate) fn grant(bytes: &Bytes) -> Option<Bytes> {
+    let message = message(bytes)?;
+    let Body::Vote { pre, .. } = message.body else { return None };
+    let body = Body::VoteResponse { pre, granted: true, commit: 0, commit_term: 0 };
+    Some(frame_of(&Message { from: message.to, to: message.from, term: message.term, body }))
+}
+
 /// Whether a frame forwards commands.
 pub(crate) fn is_forward(bytes: &Bytes) -> bool {
     bytes.first() == Some(&2)

@@ -4,6 +4,7 @@
 //! peers and to the
 //! clients, or at a restart.
 
+pub(crate) mod checkpoints;
 pub(crate) mod frames;
 pub(crate) mod records;
 
@@ -46,11 +47,29 @@ pub enum Defect {
     ReadsHopMembers,
     /// A follower accepts entries when they arrive, not when they are on its disk.
     AcceptedOnArrival,
+    /// What is relocated leaves out versions that are still referenced.
+    RelocationDropsVersion,
+    /// Checkpoints lack the small state: members, alarms, leases.
+    CheckpointWithoutSmallState,
+    /// A record that a recycled segment held before is taken for one of the new segment.
+    StaleRecordAccepted,
+    /// A candidate leads without waiting for votes.
+    VotesNotAwaited,
+    /// A member falls back to what its disk holds while it runs.
+    StateFallsBack,
+    /// Appends are sent again and again, whatever is in flight.
+    AppendsRepeated,
+    /// A link that broke is not dialled again.
+    LinkNotRedialled,
+    /// A member always wants to be woken at once.
+    MemberNeverRests,
+    /// Now and then a request is answered twice.
+    AnsweredTwice,
 }
 
 impl Defect {
     /// All of them.
-    pub const ALL: [Defect; 18] = [
+    pub const ALL: [Defect; 27] = [
         Defect::ReplyBeforeSync,
         Defect::SyncSkipped,
         Defect::DirectoryNotSynced,
@@ -69,5 +88,14 @@ impl Defect {
         Defect::FrameNotChecked,
         Defect::ReadsHopMembers,
         Defect::AcceptedOnArrival,
+        Defect::RelocationDropsVersion,
+        Defect::CheckpointWithoutSmallState,
+        Defect::StaleRecordAccepted,
+        Defect::VotesNotAwaited,
+        Defect::StateFallsBack,
+        Defect::AppendsRepeated,
+        Defect::LinkNotRedialled,
+        Defect::MemberNeverRests,
+        Defect::AnsweredTwice,
     ];
 }

@@ -18,6 +18,8 @@ pub(crate) const HARD_STATE: u8 = 3;
 
 const FILE_HEADER: usize = 64;
 const HEAD: usize = 28;
+/// Where records may begin.
+const ALIGNMENT: usize = 8;
 /// Term, index and kind before an entry's payload.
 const ENTRY_HEAD: usize = 17;
 /// Where the vote stands in the body of an opening; in that of a hard state it is at 8.
@@ -157,6 +159,23 @@ pub(crate) fn accept_damage(disk: &MemDisk, paths: &[PathBuf], salt: u32) {
     }
 }
 
+/// Takes the first whole entry that the newest segment's file held before it was recycled, behind the end of the log,
+/// for the next record of that segment: a reader that looks for the next record, and not at its number.
+pub(crate) fn accept_stale(disk: &MemDisk, paths: &[PathBuf], salt: u32) {
+    let with_records =
+        segments(disk, paths).into_iter().filter(|segment| !segment.records(salt).0.is_empty());
+    let Some(mut segment) = with_records.max_by_key(|segment| segment.number) else { return };
+    let (_, end) = segment.records(salt);
+    let places = (end..segment.bytes.len()).step_by(ALIGNMENT);
+    let heads = places.filter_map(|at| Record::head(&segment.bytes, at, None, salt));
+    let mut stale = heads.filter(|record| record.kind == ENTRY && record.is_whole(&segment.bytes));
+    let Some(found) = stale.find(|record| record.next() <= segment.bytes.len()) else { return };
+    segment.bytes.copy_within(found.at..found.next(), end);
+    segment.bytes[end + 4..end + 8].copy_from_slice(&segment.number.to_le_bytes());
+    Record { at: end, ..found }.sign(&mut segment.bytes, salt);
+    segment.write_back(disk);
+}
+
 /// Makes the entry at `index` an empty one, as if what it did were already in the checkpoint.
 pub(crate) fn skip_entry(disk: &MemDisk, paths: &[PathBuf], salt: u32, index: u64) {
     for mut segment in segments(disk, paths) {
@@ -186,6 +205,8 @@ pub(crate) fn covered_bytes(disk: &MemDisk, path: &Path, salt: u32) -> u64 {
 pub(crate) struct Tail {
     /// The newest segment.
     pub(crate) path: PathBuf,
+    /// Its number.
+    pub(crate) segment: u32,
     /// First byte of the first record behind the mark.
     pub(crate) from: u64,
     /// The end of the last record.
@@ -213,5 +234,5 @@ pub(crate) fn uncovered_tail(disk: &MemDisk, paths: &[PathBuf], salt: u32) -> Op
     let covered = covered_bytes(disk, &segment.path, salt);
     let from = records.iter().map(|record| record.at as u64).find(|at| *at >= covered)?;
     let indexed = records.iter().map(|record| (record.at as u64, record.index(&segment.bytes))).collect();
-    Some(Tail { path: segment.path, from, to: end as u64, records: indexed })
+    Some(Tail { path: segment.path, segment: segment.number, from, to: end as u64, records: indexed })
 }

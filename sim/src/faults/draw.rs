@@ -101,7 +101,7 @@ fn weights(plan: &Plan, rng: &mut Rng) -> Vec<u64> {
     let last = weights.len() - 1;
     for (fault, often) in [(WIPE, WIPE_AIMED), (last, TAIL_FLIP)] {
         // A long run has many bursts, and would lose a victim's copy in the first of them.
-        let percent = if plan.is_long() { 2 } else { 15 };
+        let percent = if plan.is_long() { 2 } else { 30 };
         weights[fault] = if rng.percent(percent) { often } else { 0 };
     }
     weights

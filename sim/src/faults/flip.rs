@@ -4,6 +4,10 @@ use log::Disk;
 
 use crate::cluster::{Cluster, salt};
 use crate::defects::records;
+use crate::process::TailFlip;
+
+/// Of a hundred flips at the end of a log, so many come with the loss of power.
+const POWER_LOST_PERCENT: u64 = 80;
 
 impl Cluster {
     /// Flips a bit somewhere in what a victim has on its disk, where it can be told from a torn tail: below
@@ -43,11 +47,16 @@ impl Cluster {
         let bit = self.disk_rng.below(8) as u8;
         if machine.disk.inner.flip_bit(&tail.path, offset, bit).is_ok() {
             machine.damaged = true;
-            machine.whole_before = Some(tail.last_index_before(offset));
+            let position = u64::from(tail.segment) << 32 | offset;
+            machine.tail_flip = Some(TailFlip { last_whole: tail.last_index_before(offset), position });
             self.trace.line(
                 self.now_ns,
                 format!("m{victim} tail bit {bit} at {offset} of {} flips", tail.path.display()),
             );
+            // With the next write it would be covered, and be plain corruption: as a rule power is lost before.
+            if self.disk_rng.percent(POWER_LOST_PERCENT) {
+                self.lose_power_within(victim, 0);
+            }
         }
     }
 }

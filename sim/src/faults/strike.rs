@@ -106,7 +106,7 @@ impl Cluster {
     }
 
     /// Power is lost at some operation of the disk, or soon if there are none.
-    fn lose_power_within(&mut self, member: usize, changes: u64) {
+    pub(super) fn lose_power_within(&mut self, member: usize, changes: u64) {
         self.machines[member].disk.inner.stop_after(changes);
         let run = self.machines[member].run;
         let at_ns = self.now_ns + if changes == 0 { 1 } else { 300 * MS };

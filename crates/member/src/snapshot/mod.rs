@@ -22,7 +22,7 @@ mod receive;
 mod send;
 
 pub use receive::Receiver;
-pub use send::{Outgoing, RESUME_BYTES, SendError, Sent};
+pub use send::{Outgoing, RESUME_BYTES, RUNNING_MAX, SendError, Sent};
 
 use std::collections::BTreeMap;
 

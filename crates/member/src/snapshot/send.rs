@@ -16,7 +16,7 @@ use crate::member::Member;
 pub const RESUME_BYTES: usize = 16 << 20;
 
 /// Snapshots sent at a time: each pins files and history. Other peers are named again and wait their turn.
-const RUNNING_MAX: usize = 2;
+pub const RUNNING_MAX: usize = 2;
 
 /// An item of values is closed at this many bytes or values: one read's worth.
 const VALUES_BYTES: usize = 1 << 20;
