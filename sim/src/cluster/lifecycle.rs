@@ -216,8 +216,8 @@ impl Cluster {
         }
     }
 
-    /// Reads a member's log with the log's own recovery: what it remembers and where its last entry lies, if the log can
-    /// be read at all, and if what is in it is what others have.
+    /// Reads a member's log with the log's own recovery: what it remembers and where its last entry lies, if the log
+    /// can be read at all, and if what is in it is what others have.
     fn read_log(&mut self, member: usize) -> Result<Result<(Remembered, u64), Violation>, String> {
         let disk: Arc<dyn Disk> = Arc::new(self.machines[member].disk.inner.fork());
         let options = process::options(&self.plan);

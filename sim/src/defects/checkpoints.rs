@@ -1,7 +1,8 @@
 //! Checkpoint files, as bytes: what a defective writer would leave out of them.
 //!
-//! Layouts as in `docs/internals/checkpoint.md` (header, frames of length, checksum and data; the manifest that names the
-//! files with their lengths) and `docs/internals/store-checkpoint.md` (frames of length, kind, checksum and body inside).
+//! Layouts as in `docs/internals/checkpoint.md` (header, frames of length, checksum and data; the manifest that
+//! names the files with their lengths) and `docs/internals/store-checkpoint.md` (frames of length, kind, checksum
+//! and body inside).
 
 use std::io::IoSlice;
 use std::path::{Path, PathBuf};

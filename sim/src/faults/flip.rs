@@ -36,8 +36,8 @@ impl Cluster {
     }
 
     /// Flips a bit in the newest segment of a victim's log, in what is durable but not yet covered by a mark: nobody
-    /// can tell it from a torn tail, so a restart may cut it off there. What was promised behind it is lost then, and with
-    /// it this member's copy; see `Cluster::tail_is_lost`.
+    /// can tell it from a torn tail, so a restart may cut it off there. What was promised behind it is lost then, and
+    /// with it this member's copy; see `Cluster::tail_is_lost`.
     pub(super) fn flip_tail(&mut self, victim: usize) {
         let machine = &mut self.machines[victim];
         let salt = salt(machine.incarnation);

@@ -215,8 +215,8 @@ fn cut(segment: &Opened, offset: u64) -> Result<(), OpenError> {
     segment.file.sync_data().map_err(OpenError::io("sync", path))
 }
 
-/// Segments that were prepared but not begun can be used again; nobody remembers which of their blocks were written. One
-/// that holds proof of durable records has lost its beginning.
+/// Segments that were prepared but not begun can be used again; nobody remembers which of their blocks were written.
+/// One that holds proof of durable records has lost its beginning.
 pub(super) fn reusable(
     inventory: &mut Inventory,
     disk: &dyn Disk,
