@@ -81,8 +81,8 @@ const DOORS: &[Door] = &[
     },
     Door {
         libraries: &["rustix"],
-        only: &["stele-log", "stele-server", "stele-transport"],
-        reason: "the system is called where the files, the processes and the peers' sockets are",
+        only: &["stele", "stele-log", "stele-server", "stele-transport"],
+        reason: "the system is called where the process, the files and the peers' sockets are",
     },
 ];
 
