@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 use crate::DATA_DIR;
 
-/// One operation that a disk was asked for and did. Paths begin with [`DATA_DIR`], files are named by numbers.
+/// One operation that a disk was asked for and did. Paths begin with `DATA_DIR`, files are named by numbers.
 #[derive(Debug, Clone)]
 pub enum Operation {
     /// A directory was made, durably.
