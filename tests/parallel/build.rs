@@ -17,7 +17,15 @@ const DEFECTS: &[Defect] = &[
     Defect {
         name: "mailbox_looks_before_it_locks",
         source: "mailbox.rs",
-        change: ("state.sleeping = true;", "drop(state); state = self.state.lock(); state.sleeping = true;"),
+        change: (
+            "state.sleeping_until = Some(until);",
+            "drop(state); state = self.state.lock(); state.sleeping_until = Some(until);",
+        ),
+    },
+    Defect {
+        name: "mailbox_forgets_what_came_meanwhile",
+        source: "mailbox.rs",
+        change: ("let may_sleep = state.inputs.is_empty() && due", "let may_sleep = due"),
     },
     Defect {
         name: "mailbox_wakes_one_flooder",

@@ -1,14 +1,9 @@
 //! Desks: whoever asks is answered, by the answer to his question, or let go when the deciding thread has ended.
 
-use std::time::Duration;
-
 use member::frame::LeaseAnswer;
 use member::{Answer, Input};
 use shuttle::future::block_on;
 use shuttle::thread;
-
-/// Longer than any test: here it never ends by itself.
-const LONG: Duration = Duration::from_secs(1);
 
 macro_rules! desk {
     ($name:ident, $file:literal) => {
@@ -40,7 +35,8 @@ macro_rules! desk {
                 let mut answered = 0;
                 while answered < answers {
                     let mut inputs = Vec::new();
-                    mailbox.take(&mut inputs, super::LONG);
+                    mailbox.wait(crate::never());
+                    mailbox.take(&mut inputs);
                     answered += inputs.len();
                     desks.deliver(inputs.iter().map(super::answer));
                 }

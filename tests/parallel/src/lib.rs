@@ -14,6 +14,7 @@ mod tail;
 mod watch;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
 
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Config, Runner};
@@ -26,6 +27,11 @@ const DEPTH: usize = 3;
 const SEED: u64 = 0x0057_E1E0;
 /// Stacks of the product's own calls without optimisation.
 const STACK_BYTES: usize = 512 << 10;
+
+/// Later than any test: here it never comes.
+fn never() -> Instant {
+    Instant::now() + Duration::from_secs(3600)
+}
 
 fn config() -> Config {
     let mut config = Config::new();

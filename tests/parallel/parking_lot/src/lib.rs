@@ -3,7 +3,7 @@
 //! A wait with a timeout never times out here, so that a lost wake-up is a deadlock, which shuttle reports.
 
 use std::ops::{Deref, DerefMut};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use shuttle::sync;
 
@@ -119,6 +119,12 @@ impl Condvar {
 
     /// Waits to be woken, however long it takes.
     pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, _timeout: Duration) -> WaitTimeoutResult {
+        self.wait(guard);
+        WaitTimeoutResult
+    }
+
+    /// Waits to be woken, whenever that is.
+    pub fn wait_until<T>(&self, guard: &mut MutexGuard<'_, T>, _deadline: Instant) -> WaitTimeoutResult {
         self.wait(guard);
         WaitTimeoutResult
     }
