@@ -1,5 +1,5 @@
-//! The mailbox of those who decide: whoever sleeps is woken, nothing is lost, turns are taken for a sleeper, floods wait
-//! and go on.
+//! The mailbox of those who decide: whoever sleeps is woken, nothing is lost, turns are taken for a sleeper, floods
+//! wait and go on.
 
 use std::time::Instant;
 
