@@ -50,6 +50,22 @@ fn put(bench: &mut Bench, key: &[u8], value_bytes: usize, lease: i64) {
     bench.outcome(Command::Put(put)).expect("a put");
 }
 
+#[test]
+fn a_single_key_shows_its_lease_when_sorted_by_value() {
+    let mut bench = Bench::new();
+    bench.outcome(grant(7, 60)).expect("a lease");
+    put(&mut bench, b"k", 3, 7);
+    for target in [SortTarget::Key, SortTarget::Value, SortTarget::Mod] {
+        let request = pb::RangeRequest {
+            keys_only: true,
+            sort_target: target.into(),
+            sort_order: SortOrder::Ascend.into(),
+            ..range_request("k", "")
+        };
+        check(&bench, &request);
+    }
+}
+
 /// A value's size: mostly small, sometimes none, sometimes about what is a piece of its own.
 fn value_bytes() -> impl Strategy<Value = usize> {
     let large = LARGE_VALUE_BYTES as usize;

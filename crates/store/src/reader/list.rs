@@ -35,15 +35,14 @@ impl Reader {
             Err(error) => return Ok(Err(error)),
         };
         let shape = Shape::of(request);
-        let single = request.range_end.is_empty();
-        if !single && !shape.is_in_key_order() {
+        if !shape.is_in_key_order() {
             let reply = self.select(request, state, revision, current);
             return self.encode_sorted(reply, &Fields::header(&header(current))).map(Ok);
         }
         Counters::add(&self.shared.counters.ranges, 1);
         let mut encoder = Encoder::new(Fields::header(&header(current)), &*self.shared.values);
         let at = Revision { main: revision, sub: u32::MAX };
-        if single {
+        if request.range_end.is_empty() {
             let mut found = Found::new(shape.keys_only);
             let count = lone(&state.index, &request.key, at, &shape, &mut found);
             drop(state);
