@@ -14,7 +14,7 @@ use member::{Answer, Input, Proposal, Status};
 use store::watch::Hub;
 use store::{Damaged, HashKvReply, Outcome, Reader, Values};
 
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
 use crate::driver::{Desks, Mailbox};
 use crate::metrics::Metrics;
@@ -51,6 +51,7 @@ pub(crate) struct Node {
     pub(crate) desks: Arc<Desks>,
     pub(crate) lease_ids: LeaseIds,
     pub(crate) admission: Admission,
+    pub(crate) long_lists: LongLists,
 }
 
 /// Bytes of large commands that may be on their way at once. Clients that send more wait their turn here, instead of
@@ -80,6 +81,30 @@ impl Admission {
         let kilobytes = (bytes >> 10).min(MAX_LARGE_BYTES >> 10) as u32;
         // The semaphore is never closed.
         self.kilobytes.acquire_many(kilobytes).await.ok()
+    }
+}
+
+/// Long lists that are made at once, for each core: while one waits for the disk, another has work. The others wait
+/// their turn, so that what is being made takes neither all memory nor hundreds of threads.
+const LONG_LISTS_PER_CORE: usize = 2;
+
+/// Lets long lists in, first come first served.
+pub(crate) struct LongLists {
+    turns: Arc<Semaphore>,
+}
+
+impl Default for LongLists {
+    fn default() -> LongLists {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        LongLists { turns: Arc::new(Semaphore::new(LONG_LISTS_PER_CORE * cores)) }
+    }
+}
+
+impl LongLists {
+    /// Waits until one more may be made; it counts until the permit is dropped.
+    pub(crate) async fn turn(&self) -> Option<OwnedSemaphorePermit> {
+        // The semaphore is never closed.
+        self.turns.clone().acquire_owned().await.ok()
     }
 }
 

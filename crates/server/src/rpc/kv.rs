@@ -88,12 +88,9 @@ pub(super) async fn range(node: &Arc<Node>, body: Bytes) -> Result<Encoded, Fail
     }
     let is_long = is_long(node, &request);
     loop {
-        let listed = if is_long {
-            let (node, request) = (node.clone(), request.clone());
-            let listing = tokio::task::spawn_blocking(move || list(&node, &request)).await;
-            listing.map_err(|_| Failure::unexpected())?
-        } else {
-            list(node, &request)
+        let listed = match is_long {
+            true => list_aside(node, &request).await,
+            false => list(node, &request),
         };
         match listed? {
             Ok(encoded) => return Ok(encoded),
@@ -108,8 +105,23 @@ fn is_long(node: &Node, request: &pb::RangeRequest) -> bool {
     if request.range_end.is_empty() || request.count_only || bounded {
         return false;
     }
-    let count = pb::RangeRequest { count_only: true, ..request.clone() };
-    node.reader.range(&count).is_ok_and(|reply| reply.count >= LONG_LIST_KEYS)
+    // What is wrong with the request is told when it is carried out.
+    node.reader.count(request).is_ok_and(|keys| keys >= LONG_LIST_KEYS)
+}
+
+/// Makes a long list in its turn, on a thread of its own.
+async fn list_aside(
+    node: &Arc<Node>,
+    request: &pb::RangeRequest,
+) -> Result<Result<Encoded, Damaged>, Failure> {
+    let turn = node.long_lists.turn().await;
+    let (node, request) = (node.clone(), request.clone());
+    let listing = tokio::task::spawn_blocking(move || {
+        // What has begun is made to its end even when the client has gone: until then it counts.
+        let _turn = turn;
+        list(&node, &request)
+    });
+    listing.await.map_err(|_| Failure::unexpected())?
 }
 
 fn list(node: &Node, request: &pb::RangeRequest) -> Result<Result<Encoded, Damaged>, Failure> {

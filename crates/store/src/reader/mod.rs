@@ -83,6 +83,24 @@ impl Reader {
         Ok(self.select(request, state, revision, current))
     }
 
+    /// How many keys a range has, its limit aside. It does not count as a range that was served.
+    ///
+    /// # Errors
+    /// [`Error::FutureRevision`], [`Error::Compacted`]
+    pub fn count(&self, request: &pb::RangeRequest) -> Result<i64, Error> {
+        let state = self.shared.state.read();
+        let revision = check_revision(request.revision, state.revision, state.compacted)?;
+        let bounds = bounds(&request.key, &request.range_end);
+        let mut count = Count::new(&state.index, &bounds, revision, state.revision);
+        let mut total = count.advance(&state.index, self.shared.limits.count_steps);
+        let _pin = total.is_none().then(|| self.shared.pin(revision));
+        drop(state);
+        while total.is_none() {
+            total = count.advance(&self.shared.state.read().index, self.shared.limits.count_steps);
+        }
+        Ok(total.unwrap_or(0) as i64)
+    }
+
     /// Carries out a range at `revision`, which may be read now; `header` is the revision of the reply.
     fn select(
         &self,

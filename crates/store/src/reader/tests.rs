@@ -216,3 +216,17 @@ fn references_into_a_file_are_found_and_switched() {
     assert_eq!(bench.reader.live_references(|place| place >> 32 == 7, b"", 10).0.len(), 1);
     assert_eq!(bench.values.references().keys().filter(|place| **place >= copy).count(), 1);
 }
+
+#[test]
+fn counting_is_not_serving() {
+    let mut bench = Bench::new();
+    for n in 0..20 {
+        bench.put(&format!("k{n:02}"), "v");
+    }
+    let served = bench.reader.counts().ranges;
+    let limited = pb::RangeRequest { limit: 3, ..range_request("k05", "l") };
+    assert_eq!(bench.reader.count(&limited), Ok(15));
+    assert_eq!(bench.reader.counts().ranges, served);
+    let later = pb::RangeRequest { revision: 1_000, ..limited };
+    assert_eq!(bench.reader.count(&later), Err(Error::FutureRevision));
+}
