@@ -15,14 +15,14 @@ pub const MAX_IN_FLIGHT: usize = 2;
 /// Least time between two flushes while others are in flight, in nanoseconds: about three syncs of a prepared file.
 pub const PACE_NS: u64 = 300_000;
 
-/// Each command (or reader) of a flush (or confirm round) adds this to the time until the next, in nanoseconds: what a
-/// flush costs beside its commands is then a small part of what they cost.
+/// Each command of a flush adds this to the time until the next, in nanoseconds: what a flush costs beside its commands
+/// is then a small part of what they cost.
 const PACE_EACH_NS: u64 = 20_000;
 
-/// Longest time between two flushes or confirm rounds, in nanoseconds: well below what a crowd waits anyway.
+/// Longest time between two flushes, in nanoseconds: well below what a crowd waits anyway.
 const PACE_MAX_NS: u64 = 2_000_000;
 
-/// Least time between a flush (or confirm round) shared by `sharers` and the next, in nanoseconds.
+/// Least time between a flush shared by `sharers` and the next, in nanoseconds.
 pub fn pace_ns(sharers: usize) -> u64 {
     (sharers as u64).saturating_mul(PACE_EACH_NS).clamp(PACE_NS, PACE_MAX_NS)
 }

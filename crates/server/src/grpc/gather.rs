@@ -2,7 +2,7 @@
 //!
 //! The HTTP/2 library flushes whenever it is polled, and writes each larger DATA frame by itself. A write to a socket
 //! costs more than all the rest of a small call, so while [`Turn::holds`] what is written waits here, and everything a
-//! turn of the connection produced leaves together.
+//! turn of the connection produced leaves together. The answer to a ping waits for even longer: see [`super::pongs`].
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::pongs::Pong;
 
 /// Bytes that wait at most; more goes through. Four frames of the usual size: from there on a write is cheap for what
 /// it carries.
@@ -52,11 +54,12 @@ pub(super) struct Gather<I> {
     gathered: Vec<u8>,
     /// How many of them are written already.
     written: usize,
+    pong: Pong,
 }
 
 impl<I> Gather<I> {
     pub(super) fn new(io: I, turn: Turn) -> Gather<I> {
-        Gather { io, turn, gathered: Vec::new(), written: 0 }
+        Gather { io, turn, gathered: Vec::new(), written: 0, pong: Pong::default() }
     }
 }
 
@@ -70,6 +73,9 @@ impl<I: AsyncWrite + Unpin> Gather<I> {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
             self.written += written;
+        }
+        if !self.gathered.is_empty() {
+            self.pong.sent();
         }
         self.written = 0;
         self.gathered.clear();
@@ -119,7 +125,7 @@ impl<I: AsyncWrite + Unpin> AsyncWrite for Gather<I> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.turn.holds() {
+        if self.turn.holds() || self.pong.may_wait(&self.gathered, context) {
             return Poll::Ready(Ok(()));
         }
         ready!(self.poll_let_go(context))?;

@@ -10,6 +10,7 @@
 //! | `connection.rs` | the turn of a connection, its beginning and end |
 //! | `preface.rs` | whether a client speaks HTTP/2 at all |
 //! | `gather.rs` | the socket: writes of one turn leave together |
+//! | `pongs.rs` | answers to pings wait for what is sent next |
 //! | `messages.rs` | messages out of DATA frames, their limit, the frames of an answer |
 //! | `joined.rs` | the frames of many small messages |
 //! | `request.rs`, `reply.rs` | the two directions of a call |
@@ -27,6 +28,7 @@ mod head;
 mod joined;
 mod messages;
 mod plain;
+mod pongs;
 mod preface;
 mod reply;
 mod request;

@@ -101,3 +101,39 @@ async fn what_is_written_in_one_turn_leaves_together_and_in_order() {
     gather.shutdown().await.expect("the end lets all go");
     assert_eq!(sizes(), [6, 1, 100_000, 4]);
 }
+
+/// The answer to a ping, as the library writes it.
+const PONG: [u8; 17] = [0, 0, 8, 6, 1, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8];
+
+#[tokio::test(start_paused = true)]
+async fn the_answer_to_a_ping_leaves_with_what_is_sent_next_or_by_itself_in_the_end() {
+    let socket = Socket::default();
+    let mut gather = Gather::new(socket.clone(), Turn::default());
+    let sizes = || socket.0.lock().expect("lock").iter().map(Vec::len).collect::<Vec<_>>();
+    for _ in 0..2 {
+        gather.write_all(&PONG).await.expect("room");
+        gather.flush().await.expect("it waits");
+        assert!(sizes().is_empty(), "an answer was sent by itself");
+        gather.write_all(b"message").await.expect("room");
+        gather.flush().await.expect("both go");
+        assert_eq!(
+            std::mem::take(&mut *socket.0.lock().expect("lock")).concat(),
+            [&PONG[..], b"message"].concat()
+        );
+    }
+    gather.write_all(&PONG).await.expect("room");
+    // Its connection flushes when it is woken, as it does at the end of each turn.
+    let mut waiting = true;
+    std::future::poll_fn(|context| {
+        let flushed = Pin::new(&mut gather).poll_flush(context);
+        if std::mem::take(&mut waiting) { Poll::Pending } else { flushed }
+    })
+    .await
+    .expect("sent");
+    assert_eq!(sizes(), [PONG.len()]);
+    for _ in 0..2 {
+        gather.write_all(&PONG).await.expect("room");
+    }
+    gather.flush().await.expect("two go");
+    assert_eq!(sizes(), [PONG.len(), 2 * PONG.len()], "who pings twice is not kept waiting");
+}
