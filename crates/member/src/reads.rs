@@ -17,22 +17,15 @@ pub(crate) const RETRY_NS: u64 = 500_000_000;
 /// answer to one may have to wait for a command, and must not hold up the others.
 const LEASES_APART_NS: u64 = 5_000_000;
 
-/// While this many readers or more share a round, the next one starts no sooner than [`pace_ns`] after it: below,
+/// While this many readers or more share a round, the next one starts no sooner than [`APART_NS`] after it: below,
 /// latency matters more than the messages saved.
-const PACED_FROM: usize = 16;
+const PACED_FROM: usize = 10;
 
-/// The square root of the readers of a round, times this, is the least time until the next, in nanoseconds. A round
-/// costs all members about what ten reads cost. A time in proportion to the readers would not last: the fewer come
-/// while it runs, the shorter the next one.
-const PACE_ROOT_NS: u64 = 300_000;
-
-/// Longest time between two rounds, in nanoseconds: well below what a crowd waits anyway.
-const PACE_MAX_NS: u64 = 3_000_000;
-
-/// Least time between a round shared by `readers` and the next, in nanoseconds.
-fn pace_ns(readers: usize) -> u64 {
-    (readers as u64).isqrt().saturating_mul(PACE_ROOT_NS).min(PACE_MAX_NS)
-}
+/// Least time between two rounds of many readers, in nanoseconds: several times what a round takes, so that rounds
+/// cost all members a small part of what the reads cost, and no more than a reader waits for the processor anyway. It
+/// does not depend on how many share a round: a time in proportion to them would not last, since the fewer come while
+/// it runs, the shorter it becomes.
+const APART_NS: u64 = 600_000;
 
 /// Who waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,7 +98,7 @@ impl Reads {
     }
 
     fn not_before_ns(&self) -> u64 {
-        if self.last_size < PACED_FROM { 0 } else { self.last_start_ns + pace_ns(self.last_size) }
+        if self.last_size < PACED_FROM { 0 } else { self.last_start_ns + APART_NS }
     }
 
     /// Begins a confirm round with all who arrived; the number is its token.
@@ -268,8 +261,8 @@ mod tests {
         let round = reads.confirm(100);
         reads.confirmed(round, 1);
         reads.arrive(Reader::Local(99));
-        assert!(!reads.may_confirm(100 + pace_ns(PACED_FROM) - 1));
-        assert!(reads.may_confirm(100 + pace_ns(PACED_FROM)));
+        assert!(!reads.may_confirm(100 + APART_NS - 1));
+        assert!(reads.may_confirm(100 + APART_NS));
     }
 
     #[test]
