@@ -18,8 +18,12 @@ use crate::background::{Job, Purpose};
 use crate::io::{Fatal, Notice, Now, Output};
 use crate::member::Member;
 
-/// Keys looked at, or references switched, in one step: well under a millisecond.
+/// Keys looked at in one step: well under a millisecond.
 const STEP_KEYS: usize = 1_000;
+
+/// References switched in one step. Each is looked up by key and counted anew in two files, so a step of these takes
+/// about as long as one of [`STEP_KEYS`].
+const STEP_SWITCHES: usize = 200;
 
 /// Pause between two steps, in nanoseconds: requests go first.
 const STEP_NS: u64 = 1_000_000;
@@ -257,7 +261,7 @@ impl Member {
         mut moves: std::vec::IntoIter<(Reference, u64)>,
         out: &mut Output,
     ) {
-        for (reference, place) in moves.by_ref().take(STEP_KEYS) {
+        for (reference, place) in moves.by_ref().take(STEP_SWITCHES) {
             // One that is gone, or was healed meanwhile, stays as it is.
             self.store.relocate(&reference.key, reference.revision, &reference.value, place);
         }

@@ -14,7 +14,11 @@ use crate::io::{Answer, Fatal, Notice, Now, Output};
 use crate::member::Member;
 
 /// Changes purged in one step: some tens of microseconds, so that no request waits long behind it.
-const PURGE_STEPS: usize = 512;
+const PURGE_STEPS: usize = 256;
+
+/// Pause after each step of purging, in nanoseconds: requests go first. All members purge the same history at the same
+/// time, so without it they would take every core there is for as long as it lasts.
+const PURGE_PAUSE_NS: u64 = 1_000_000;
 
 /// Deltas after which a base is written whatever their size. A few keys that change for ever make small ones, and what
 /// a restart reads, the list of them and the history that only purging knew would grow without end.
@@ -34,6 +38,8 @@ pub(crate) struct Upkeep {
     stopping: bool,
     /// Whether compacted history is left to purge.
     purging: bool,
+    /// When the next step of it is due.
+    purge_at_ns: u64,
     /// Physical compactions that wait: token, the revision they cut at, the answer.
     waiting_for_purge: Vec<(u64, i64, Outcome)>,
     wrote_at_ns: u64,
@@ -104,18 +110,17 @@ impl Upkeep {
     }
 
     pub(crate) fn next_due_ns(&self) -> Option<u64> {
-        if self.purging {
-            return Some(0);
-        }
         let seal_after_ns = log::SEAL_AFTER.as_nanos() as u64;
-        self.seal_pending.then_some(self.wrote_at_ns + seal_after_ns)
+        let seal_at_ns = self.seal_pending.then_some(self.wrote_at_ns + seal_after_ns);
+        let purge_at_ns = self.purging.then_some(self.purge_at_ns);
+        [seal_at_ns, purge_at_ns].into_iter().flatten().min()
     }
 }
 
 impl Member {
     /// One round of upkeep.
     pub(crate) fn keep_up(&mut self, now: Now, out: &mut Output) {
-        self.purge(out);
+        self.purge(now, out);
         self.seal(now, out);
         self.checkpoint_if_due(out);
         self.drive_healing(now, out);
@@ -125,10 +130,11 @@ impl Member {
         }
     }
 
-    fn purge(&mut self, out: &mut Output) {
-        if !self.upkeep.purging {
+    fn purge(&mut self, now: Now, out: &mut Output) {
+        if !self.upkeep.purging || now.monotonic_ns < self.upkeep.purge_at_ns {
             return;
         }
+        self.upkeep.purge_at_ns = now.monotonic_ns + PURGE_PAUSE_NS;
         self.upkeep.purging = !self.store.purge_step(PURGE_STEPS);
         let purged = self.reader.purged();
         let waiting = std::mem::take(&mut self.upkeep.waiting_for_purge);
