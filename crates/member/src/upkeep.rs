@@ -20,6 +20,10 @@ const PURGE_STEPS: usize = 256;
 /// time, so without it they would take every core there is for as long as it lasts.
 const PURGE_PAUSE_NS: u64 = 1_000_000;
 
+/// A base is written when the deltas have grown to so many times its size. The more, the fewer bytes a growing index
+/// writes (all bases together are a half of the last one, not as much again as with 1), and the more a restart merges.
+const DELTAS_TO_BASE: u64 = 2;
+
 /// Deltas after which a base is written whatever their size. A few keys that change for ever make small ones, and what
 /// a restart reads, the list of them and the history that only purging knew would grow without end.
 const DELTAS_MAX: usize = 256;
@@ -180,10 +184,11 @@ impl Member {
         last
     }
 
-    /// A delta as a rule; a base when the deltas have grown to its size, or are many.
+    /// A delta as a rule; a base when the deltas have grown to a multiple of its size, or are many.
     pub(crate) fn begin_checkpoint(&mut self, out: &mut Output) {
         let (base, deltas) = self.log.checkpoint_bytes();
-        let is_base_due = base == 0 || deltas >= base || self.log.checkpoint_deltas() >= DELTAS_MAX;
+        let have_grown = deltas >= DELTAS_TO_BASE * base;
+        let is_base_due = base == 0 || have_grown || self.log.checkpoint_deltas() >= DELTAS_MAX;
         let wanted = if is_base_due { CheckpointKind::Base } else { CheckpointKind::Delta };
         let source = self.store.begin_checkpoint(wanted);
         let kind = match source.kind() {
