@@ -207,7 +207,10 @@ impl Cluster {
             Fault::SyncFails { after, .. } => inject(DiskOperation::Sync, after),
             Fault::WriteFails { after, .. } => inject(DiskOperation::Write, after),
             Fault::ReadFails { after, .. } => inject(DiskOperation::Read, after),
-            Fault::SyncStalls { for_ns, .. } => machine.stalled_until_ns = self.now_ns + for_ns,
+            // A sync that has begun to wait cannot be hurried when the faults stop.
+            Fault::SyncStalls { for_ns, .. } => {
+                machine.stalled_until_ns = (self.now_ns + for_ns).min(self.plan.chaos_ns);
+            }
             Fault::DiskFull { for_ns, .. } => {
                 disk.set_capacity(Some(u64::MAX));
                 let used = u64::MAX - disk.free_bytes("/data".as_ref()).unwrap_or(u64::MAX);
