@@ -89,27 +89,9 @@ fn request(rig: &mut Rig, watch: &mut WatchStream, number: u8, body: Bytes) {
         WAIT => (0..body.len().min(100)).for_each(|_| rig.wait(1000)),
         _ => {}
     }
-    if let Some(kind) = kind(number) {
+    if let Some(kind) = Kind::from_number(number) {
         propose(rig, kind, body);
     }
-}
-
-/// What a client may have put into the log.
-fn kind(number: u8) -> Option<Kind> {
-    let kinds = [
-        Kind::Put,
-        Kind::DeleteRange,
-        Kind::Txn,
-        Kind::Compaction,
-        Kind::LeaseGrant,
-        Kind::LeaseRevoke,
-        Kind::LeaseExpire,
-        Kind::LeaseCheckpoint,
-        Kind::Alarm,
-        Kind::ClusterVersion,
-        Kind::Publish,
-    ];
-    kinds.into_iter().find(|kind| *kind as u8 == number)
 }
 
 fn propose(rig: &mut Rig, kind: Kind, body: Bytes) {

@@ -20,7 +20,7 @@ use std::fmt;
 
 /// The status codes of gRPC, with their numbers.
 ///
-/// Our own, so that the deterministic crates can name a code without tonic.
+/// Our own, so that the deterministic crates can name a code without a gRPC library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Code {

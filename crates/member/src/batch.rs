@@ -94,7 +94,8 @@ impl Kind {
         Kind::Publish,
     ];
 
-    fn from_number(number: u8) -> Option<Kind> {
+    /// The kind of a number, if there is one.
+    pub fn from_number(number: u8) -> Option<Kind> {
         Kind::ALL.into_iter().find(|kind| *kind as u8 == number)
     }
 

@@ -187,8 +187,9 @@ impl Member {
     /// A delta as a rule; a base when the deltas have grown to a multiple of its size, or are many.
     pub(crate) fn begin_checkpoint(&mut self, out: &mut Output) {
         let (base, deltas) = self.log.checkpoint_bytes();
-        let have_grown = deltas >= DELTAS_TO_BASE * base;
-        let is_base_due = base == 0 || have_grown || self.log.checkpoint_deltas() >= DELTAS_MAX;
+        // Without a base there is nothing to grow to, so one is due.
+        let is_base_due =
+            deltas >= base.saturating_mul(DELTAS_TO_BASE) || self.log.checkpoint_deltas() >= DELTAS_MAX;
         let wanted = if is_base_due { CheckpointKind::Base } else { CheckpointKind::Delta };
         let source = self.store.begin_checkpoint(wanted);
         let kind = match source.kind() {
