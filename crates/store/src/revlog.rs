@@ -35,6 +35,9 @@ pub(crate) struct Entry {
 struct Block {
     /// The revision of the first entry.
     first: Revision,
+    /// Entries.
+    len: usize,
+    /// Their slots, without the gaps at the end: a block of nothing but gaps takes no memory for them.
     slots: Vec<u32>,
     /// A set bit for each entry with sub 0.
     starts: [u64; WORDS],
@@ -42,7 +45,22 @@ struct Block {
 
 impl Block {
     fn new(first: Revision) -> Box<Block> {
-        Box::new(Block { first, slots: Vec::with_capacity(BLOCK_ENTRIES), starts: [0; WORDS] })
+        Box::new(Block { first, len: 0, slots: Vec::new(), starts: [0; WORDS] })
+    }
+
+    fn push(&mut self, slot: u32, starts: bool) {
+        let at = self.len;
+        if slot != GAP {
+            self.slots.reserve_exact(BLOCK_ENTRIES - self.slots.len());
+            self.slots.resize(at, GAP);
+            self.slots.push(slot);
+        }
+        self.starts[at / 64] |= u64::from(starts) << (at % 64);
+        self.len += 1;
+    }
+
+    fn slot(&self, at: usize) -> u32 {
+        self.slots.get(at).copied().unwrap_or(GAP)
     }
 
     fn starts_at(&self, at: usize) -> bool {
@@ -69,7 +87,7 @@ impl Block {
             }
             return word * 64 + bits.trailing_zeros() as usize;
         }
-        self.slots.len()
+        self.len
     }
 }
 
@@ -116,13 +134,11 @@ impl RevisionLog {
             assert!(revision.sub == 0, "a log starts with a whole revision");
             self.front = revision;
         }
-        if self.blocks.back().is_none_or(|block| block.slots.len() == BLOCK_ENTRIES) {
+        if self.blocks.back().is_none_or(|block| block.len == BLOCK_ENTRIES) {
             self.blocks.push_back(Block::new(revision));
         }
         let block = self.blocks.back_mut().expect("a block was pushed if there was none");
-        let at = block.slots.len();
-        block.slots.push(slot);
-        block.starts[at / 64] |= u64::from(revision.sub == 0) << (at % 64);
+        block.push(slot, revision.sub == 0);
         self.last = revision;
         self.len += 1;
     }
@@ -137,7 +153,7 @@ impl RevisionLog {
         let Some(block) = self.blocks.front() else { return };
         self.skipped += 1;
         self.len -= 1;
-        let exhausted = self.skipped == block.slots.len();
+        let exhausted = self.skipped == block.len;
         if !exhausted {
             self.front = follow(self.front, block.starts_at(self.skipped));
             return;
@@ -197,7 +213,8 @@ impl RevisionLog {
     /// Bytes of memory taken.
     #[cfg(test)]
     pub(crate) fn resident_bytes(&self) -> usize {
-        self.blocks.len() * (size_of::<Block>() + BLOCK_ENTRIES * size_of::<u32>() + size_of::<usize>())
+        let slots = self.blocks.iter().map(|block| block.slots.capacity() * size_of::<u32>());
+        slots.sum::<usize>() + self.blocks.len() * (size_of::<Block>() + size_of::<usize>())
     }
 }
 
@@ -224,16 +241,16 @@ impl Iterator for Entries<'_> {
 
     fn next(&mut self) -> Option<Entry> {
         let mut block = self.log.blocks.get(self.block)?;
-        if self.at >= block.slots.len() {
+        if self.at >= block.len {
             self.block += 1;
             self.at = 0;
             block = self.log.blocks.get(self.block)?;
             self.revision = block.first;
         }
-        let slot = block.slots[self.at];
+        let slot = block.slot(self.at);
         let entry = Entry { revision: self.revision, slot: (slot != GAP).then_some(slot) };
         self.at += 1;
-        if self.at < block.slots.len() {
+        if self.at < block.len {
             self.revision = follow(self.revision, block.starts_at(self.at));
         }
         Some(entry)

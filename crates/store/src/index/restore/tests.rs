@@ -129,7 +129,7 @@ proptest! {
 #[test]
 fn a_log_is_built_from_changes_in_any_order() {
     let at = |main, sub| Revision { main, sub };
-    let log = build_log(&[(at(7, 2), 3), (at(5, 0), 1), (at(7, 0), 2), (at(5, 1), 4)], 7).unwrap();
+    let log = build_log(vec![(at(7, 2), 3), (at(5, 0), 1), (at(7, 0), 2), (at(5, 1), 4)], 7).unwrap();
     let listed: Vec<_> = log.iter_from(0).map(|entry| (entry.revision, entry.slot)).collect();
     let gap = |main, sub| (at(main, sub), None);
     let change = |main, sub, slot| (at(main, sub), Some(slot));
@@ -143,9 +143,43 @@ fn a_log_is_built_from_changes_in_any_order() {
         (vec![(at(0, 0), 1), (at(5, 0), 2)], 5, "a revision before the first"),
         (vec![(at(5, 0), 1), (at(i64::MAX, 0), 2)], i64::MAX, "more gaps than memory"),
         (vec![(at(5, u32::MAX), 1)], 5, "more gaps than memory in a revision"),
+        (vec![(at(5, 0), 1), (at(1000, 0), 1), (at(1000, 0), 2)], 1000, "a change twice among many gaps"),
+        (vec![(at(5, 0), 1), (at(1001, 0), 1)], 1000, "it ends behind the revision after many gaps"),
         (vec![], 5, "no change"),
     ] {
-        assert!(build_log(&changes, revision).is_none(), "{why}");
+        assert!(build_log(changes, revision).is_none(), "{why}");
     }
-    assert_eq!(build_log(&[], 1).unwrap().len(), 0);
+    assert_eq!(build_log(vec![], 1).unwrap().len(), 0);
+}
+
+/// A forged checkpoint can name two revisions that are far apart: what is missing between them takes little memory.
+#[test]
+fn missing_changes_take_little_memory() {
+    let at = |main, sub| Revision { main, sub };
+    let missing = 2_000_000;
+    for changes in [
+        vec![(at(missing + 8, 0), 1), (at(7, 0), 2)],
+        vec![(at(7, missing as u32), 2), (at(missing + 8, 0), 1), (at(7, 0), 3)],
+    ] {
+        let known = changes.len();
+        let log = build_log(changes, missing + 8).unwrap();
+        let gaps = log.len() - known;
+        assert!(gaps >= missing as usize);
+        assert!(log.resident_bytes() < gaps / 4, "{} bytes for {gaps} gaps", log.resident_bytes());
+        let last: Vec<_> = log.iter_from(missing + 7).map(|entry| (entry.revision, entry.slot)).collect();
+        assert_eq!(last, [(at(missing + 7, 0), None), (at(missing + 8, 0), Some(1))]);
+    }
+}
+
+/// The two ways of bringing changes in order agree.
+#[test]
+fn places_and_sorting_make_the_same_log() {
+    let at = |main, sub| Revision { main, sub };
+    let changes = vec![(at(9, 1), 3), (at(4, 0), 1), (at(9, 0), 5), (at(6, 2), 2), (at(4, 1), 4)];
+    let building = || Building { log: RevisionLog::default(), last: None, gaps: 100 };
+    let (mut placed, mut sorted) = (building(), building());
+    placed.add_by_place(changes.clone(), 4, 6).unwrap();
+    sorted.add_sorted(changes).unwrap();
+    assert!(placed.log.iter_from(0).eq(sorted.log.iter_from(0)));
+    assert_eq!(placed.gaps, sorted.gaps);
 }
