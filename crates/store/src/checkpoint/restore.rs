@@ -233,12 +233,13 @@ impl Restore {
             let Some(others) = (head >> 1).checked_sub(1) else {
                 return Err(RestoreError::Malformed("a key without versions"));
             };
-            let mut ascends = self.index.key(&self.key, head & 1 == 1, fields.version()?);
+            let in_order = |ascends| match ascends {
+                true => Ok(()),
+                false => Err(RestoreError::Malformed("versions or keys are out of order")),
+            };
+            in_order(self.index.key(&self.key, head & 1 == 1, fields.version()?))?;
             for _ in 0..others {
-                ascends = ascends && self.index.version(fields.version()?);
-            }
-            if !ascends {
-                return Err(RestoreError::Malformed("versions or keys are out of order"));
+                in_order(self.index.version(fields.version()?))?;
             }
             self.keys += 1;
         }

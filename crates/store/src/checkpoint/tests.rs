@@ -356,3 +356,18 @@ fn an_empty_cluster_version_is_none() {
     let chunks = base(&mut bench);
     assert_eq!(restore(&chunks).unwrap().hash(), bench.reader.state_hash().1);
 }
+
+/// A restart counted up to the number of versions that a key was said to have, and would not have ended.
+#[test]
+fn versions_out_of_order_are_refused_at_once() {
+    let mut bench = rich();
+    let mut chunks = base(&mut bench);
+    let mut body = Vec::new();
+    super::codec::put_key(&mut body, b"", b"zzz");
+    super::codec::put_number(&mut body, u64::MAX);
+    let version = Version::tombstone(Revision { main: 5, sub: 0 });
+    [version, version].iter().for_each(|version| super::codec::put_version(&mut body, version));
+    chunks.insert(chunks.len() - 1, frame(FrameKind::Keys, &body));
+    let refused = RestoreError::Malformed("versions or keys are out of order");
+    assert_eq!(restore(&chunks).err(), Some(refused));
+}
