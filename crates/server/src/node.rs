@@ -14,10 +14,14 @@ use member::{Answer, Input, Proposal, Status};
 use store::watch::Hub;
 use store::{Damaged, HashKvReply, Outcome, Reader, Values};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::task::JoinError;
 
 use crate::driver::{Desks, Mailbox};
 use crate::metrics::Metrics;
+
+#[cfg(test)]
+mod tests;
 
 /// Limits that handlers enforce.
 #[derive(Clone, Copy, Debug)]
@@ -96,15 +100,31 @@ pub(crate) struct LongLists {
 impl Default for LongLists {
     fn default() -> LongLists {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        LongLists { turns: Arc::new(Semaphore::new(LONG_LISTS_PER_CORE * cores)) }
+        LongLists::at_once(LONG_LISTS_PER_CORE * cores)
     }
 }
 
 impl LongLists {
-    /// Waits until one more may be made; it counts until the permit is dropped.
-    pub(crate) async fn turn(&self) -> Option<OwnedSemaphorePermit> {
+    fn at_once(turns: usize) -> LongLists {
+        LongLists { turns: Arc::new(Semaphore::new(turns)) }
+    }
+
+    /// Makes a list in its turn, on a thread of its own. What has begun is made to its end even when the client has
+    /// gone: until then it counts.
+    ///
+    /// # Errors
+    /// When making it panicked.
+    pub(crate) async fn make<T: Send + 'static>(
+        &self,
+        list: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, JoinError> {
         // The semaphore is never closed.
-        self.turns.clone().acquire_owned().await.ok()
+        let turn = self.turns.clone().acquire_owned().await.ok();
+        let listing = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            list()
+        });
+        listing.await
     }
 }
 

@@ -109,19 +109,13 @@ fn is_long(node: &Node, request: &pb::RangeRequest) -> bool {
     node.reader.count(request).is_ok_and(|keys| keys >= LONG_LIST_KEYS)
 }
 
-/// Makes a long list in its turn, on a thread of its own.
+/// Makes a long list aside.
 async fn list_aside(
     node: &Arc<Node>,
     request: &pb::RangeRequest,
 ) -> Result<Result<Encoded, Damaged>, Failure> {
-    let turn = node.long_lists.turn().await;
-    let (node, request) = (node.clone(), request.clone());
-    let listing = tokio::task::spawn_blocking(move || {
-        // What has begun is made to its end even when the client has gone: until then it counts.
-        let _turn = turn;
-        list(&node, &request)
-    });
-    listing.await.map_err(|_| Failure::unexpected())?
+    let (on, request) = (node.clone(), request.clone());
+    node.long_lists.make(move || list(&on, &request)).await.map_err(|_| Failure::unexpected())?
 }
 
 fn list(node: &Node, request: &pb::RangeRequest) -> Result<Result<Encoded, Damaged>, Failure> {
