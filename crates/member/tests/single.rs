@@ -1,5 +1,7 @@
 //! One member over a disk in memory: it elects itself, replicates, survives a restart.
 
+mod alone;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,14 +9,11 @@ use std::time::Duration;
 use api::etcdserverpb as pb;
 use log::{CheckpointKind, Disk, Log, LogId, MemDisk, Options, WriteJob};
 use member::batch::Kind;
-use member::{
-    Answer, Config, DEFAULT_CATCHUP_ENTRIES, DEFAULT_CHECKPOINT_COMMANDS, InitialMember, Input, Now, Opened,
-    Output, Proposal,
-};
+use member::{Answer, Config, Input, Now, Opened, Output, Proposal};
 use prost::Message;
 use store::{Reply, Response};
 
-const TICK_NS: u64 = 100_000_000;
+use alone::config;
 
 struct Alone {
     opened: Opened,
@@ -25,29 +24,6 @@ struct Alone {
 
 fn options() -> Options {
     Options { segment_bytes: 1 << 20, ..Options::new(PathBuf::from("/data")) }
-}
-
-fn config(start: u64) -> Config {
-    Config {
-        cluster_id: 7,
-        member_id: 1,
-        incarnation: 99,
-        start,
-        seed: 1,
-        name: "m1".into(),
-        client_urls: vec!["http://127.0.0.1:2379".into()],
-        initial_cluster: vec![InitialMember {
-            id: 1,
-            name: "m1".into(),
-            peer_urls: vec!["http://127.0.0.1:2380".into()],
-        }],
-        tick_ns: TICK_NS,
-        election_ticks: 10,
-        pre_vote: true,
-        checkpoint_commands: DEFAULT_CHECKPOINT_COMMANDS,
-        catchup_entries: DEFAULT_CATCHUP_ENTRIES,
-        quota_bytes: 0,
-    }
 }
 
 impl Alone {

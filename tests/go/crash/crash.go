@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -46,11 +47,11 @@ func (o outcome) String() string {
 
 // run treats a cluster as planned and verifies what it holds.
 func run(ctx context.Context, c *cluster.Cluster, p plan) (outcome, error) {
-	clients, err := connectAll(p.writers, c.Endpoints())
-	defer closeAll(clients)
+	clients, err := cluster.ConnectAll(slices.Repeat([]clientv3.Config{config(c.Endpoints()...)}, p.writers))
 	if err != nil {
 		return outcome{}, err
 	}
+	defer cluster.CloseAll(clients)
 	l := startLoad(clients, keysEach)
 	kills, killErr := killRounds(ctx, c, l, p)
 	all, err := l.stop()
@@ -125,24 +126,7 @@ func awaitWrites(ctx context.Context, l *load) error {
 	return l.await(ctx, writesBetween)
 }
 
-func connect(endpoints ...string) (*clientv3.Client, error) {
-	return clientv3.New(clientv3.Config{Endpoints: endpoints, Logger: zap.NewNop()})
-}
-
-func connectAll(n int, endpoints []string) ([]*clientv3.Client, error) {
-	var clients []*clientv3.Client
-	for range n {
-		client, err := connect(endpoints...)
-		if err != nil {
-			return clients, err
-		}
-		clients = append(clients, client)
-	}
-	return clients, nil
-}
-
-func closeAll(clients []*clientv3.Client) {
-	for _, client := range clients {
-		client.Close()
-	}
+// config is that of every client here.
+func config(endpoints ...string) clientv3.Config {
+	return clientv3.Config{Endpoints: endpoints, Logger: zap.NewNop()}
 }

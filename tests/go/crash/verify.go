@@ -83,7 +83,7 @@ func equalMembers(ctx context.Context, client *clientv3.Client, endpoints []stri
 
 // reach makes one member read linearizably: after that it has applied everything up to the revision.
 func reach(ctx context.Context, endpoint string, revision int64) error {
-	client, err := connect(endpoint)
+	client, err := clientv3.New(config(endpoint))
 	if err != nil {
 		return err
 	}

@@ -39,11 +39,16 @@ type load struct {
 	answered atomic.Int64
 }
 
-func connect(endpoint string) (*clientv3.Client, error) {
-	return clientv3.New(clientv3.Config{
-		Endpoints: []string{endpoint}, Logger: zap.NewNop(),
-		DialKeepAliveTime: keepAlive, DialKeepAliveTimeout: keepAlive,
-	})
+// configs are those of one client for each member.
+func configs(endpoints []string) []clientv3.Config {
+	var all []clientv3.Config
+	for _, endpoint := range endpoints {
+		all = append(all, clientv3.Config{
+			Endpoints: []string{endpoint}, Logger: zap.NewNop(),
+			DialKeepAliveTime: keepAlive, DialKeepAliveTimeout: keepAlive,
+		})
+	}
+	return all
 }
 
 // startLoad begins to send, until stop.

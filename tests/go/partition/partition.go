@@ -46,11 +46,11 @@ func (o outcome) String() string {
 // torment lets faults strike a cluster under load for some time, heals it and checks everything.
 func torment(n *network, c *cluster.Cluster, duration time.Duration, seed uint64) (outcome, error) {
 	began := time.Now()
-	clients, err := connectAll(c.Endpoints())
-	defer closeAll(clients)
+	clients, err := cluster.ConnectAll(configs(c.Endpoints()))
 	if err != nil {
 		return outcome{}, err
 	}
+	defer cluster.CloseAll(clients)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var watchers []*watcher
@@ -124,23 +124,4 @@ func equalHashes(ctx context.Context, clients []*clientv3.Client, endpoints []st
 		return fmt.Errorf("members differ at revision %d: %v", revision, hashes)
 	}
 	return nil
-}
-
-// connectAll makes one client for each member.
-func connectAll(endpoints []string) ([]*clientv3.Client, error) {
-	var clients []*clientv3.Client
-	for _, endpoint := range endpoints {
-		client, err := connect(endpoint)
-		if err != nil {
-			return clients, err
-		}
-		clients = append(clients, client)
-	}
-	return clients, nil
-}
-
-func closeAll(clients []*clientv3.Client) {
-	for _, client := range clients {
-		client.Close()
-	}
 }

@@ -12,6 +12,8 @@
 //!
 //! The same with deliberate [`Mistake`]s proves that the checks can fail.
 
+#[path = "../../../crates/member/tests/alone/mod.rs"]
+mod alone;
 mod campaign;
 mod ledger;
 mod live;
@@ -25,7 +27,9 @@ mod workload;
 use std::path::PathBuf;
 
 use log::Options;
-use member::{Config, InitialMember};
+use member::Config;
+
+use alone::TICK_NS;
 
 pub use campaign::{Failure, Figures, Plan, cut_everywhere};
 pub use ledger::Ledger;
@@ -40,8 +44,6 @@ const SEGMENT_BYTES: u64 = 16 << 10;
 const CHECKPOINT_COMMANDS: u64 = 24;
 /// Entries kept behind a checkpoint: few, so that segments become free.
 const CATCHUP_ENTRIES: u64 = 8;
-/// One tick of the member's clock.
-const TICK_NS: u64 = 100_000_000;
 /// Where the images have the data directory.
 const DATA_DIR: &str = "/data";
 
@@ -49,26 +51,12 @@ fn options(data_dir: impl Into<PathBuf>) -> Options {
     Options { segment_bytes: SEGMENT_BYTES, tail_bytes: 8 << 10, open_files: 8, ..Options::new(data_dir) }
 }
 
-/// The only member of its cluster, in its `start`th life.
+/// The member in its `start`th life.
 fn config(start: u64) -> Config {
     Config {
-        cluster_id: 7,
-        member_id: 1,
-        incarnation: 99,
-        start,
         seed: start,
-        name: "m1".to_owned(),
-        client_urls: vec!["http://127.0.0.1:2379".to_owned()],
-        initial_cluster: vec![InitialMember {
-            id: 1,
-            name: "m1".to_owned(),
-            peer_urls: vec!["http://127.0.0.1:2380".to_owned()],
-        }],
-        tick_ns: TICK_NS,
-        election_ticks: 10,
-        pre_vote: true,
         checkpoint_commands: CHECKPOINT_COMMANDS,
         catchup_entries: CATCHUP_ENTRIES,
-        quota_bytes: 0,
+        ..alone::config(start)
     }
 }

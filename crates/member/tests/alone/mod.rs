@@ -1,0 +1,30 @@
+//! The only member of its cluster, as tests here and the power losses of `tests/powerloss` describe it.
+
+use member::{Config, DEFAULT_CATCHUP_ENTRIES, DEFAULT_CHECKPOINT_COMMANDS, InitialMember};
+
+/// One tick of the member's clock.
+pub(crate) const TICK_NS: u64 = 100_000_000;
+
+/// The member in its `start`th life.
+pub(crate) fn config(start: u64) -> Config {
+    Config {
+        cluster_id: 7,
+        member_id: 1,
+        incarnation: 99,
+        start,
+        seed: 1,
+        name: "m1".into(),
+        client_urls: vec!["http://127.0.0.1:2379".into()],
+        initial_cluster: vec![InitialMember {
+            id: 1,
+            name: "m1".into(),
+            peer_urls: vec!["http://127.0.0.1:2380".into()],
+        }],
+        tick_ns: TICK_NS,
+        election_ticks: 10,
+        pre_vote: true,
+        checkpoint_commands: DEFAULT_CHECKPOINT_COMMANDS,
+        catchup_entries: DEFAULT_CATCHUP_ENTRIES,
+        quota_bytes: 0,
+    }
+}

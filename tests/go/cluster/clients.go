@@ -1,0 +1,26 @@
+package cluster
+
+import (
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// ConnectAll makes a client of each configuration, or none.
+func ConnectAll(configs []clientv3.Config) ([]*clientv3.Client, error) {
+	var clients []*clientv3.Client
+	for _, config := range configs {
+		client, err := clientv3.New(config)
+		if err != nil {
+			CloseAll(clients)
+			return nil, err
+		}
+		clients = append(clients, client)
+	}
+	return clients, nil
+}
+
+// CloseAll closes clients of which nobody needs to know how that went.
+func CloseAll(clients []*clientv3.Client) {
+	for _, client := range clients {
+		client.Close()
+	}
+}
