@@ -17,6 +17,10 @@ use crate::mend::mended;
 
 /// Values longer than this are damaged: the fuzzer chooses lengths.
 const VALUE_BYTES_MAX: u32 = 1 << 10;
+/// A checkpoint that ends behind these is only read: up to 2^62 entries and 2^61 revisions are restored, which no store
+/// reaches, and what is written there might lie behind them.
+const INDEX_END: u64 = (1 << 62) - 16;
+const REVISION_END: i64 = (1 << 61) - 16;
 /// Where the payloads of our own entries lie.
 const OWN_PLACE: u64 = 1 << 60;
 
@@ -71,6 +75,9 @@ pub fn run(data: &[u8]) {
 
 fn live(mut store: Store, reader: &Reader, values: &Arc<Zeros>) {
     read(reader);
+    if reader.applied().index > INDEX_END || reader.current_revision() > REVISION_END {
+        return;
+    }
     let put = pb::PutRequest { key: "k".into(), ..Default::default() };
     let all = |prev_kv| pb::DeleteRangeRequest { key: "\0".into(), range_end: "\0".into(), prev_kv };
     let compaction = pb::CompactionRequest { revision: reader.current_revision(), physical: true };
