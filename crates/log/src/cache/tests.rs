@@ -1,10 +1,12 @@
+//! The cache by itself: bounded, safe from scans, the same in every run.
+
 use super::*;
 
 const CAPACITY: u64 = 64 << 10;
 
 /// Value number `number`, wherever it is read.
 fn stored(number: u64, len: u32) -> Stored {
-    Stored { place: 7 << 32 | number * 4096, len, checksum: number as u32 }
+    Stored { place: (7 << 32) + number * 4096, len, checksum: number as u32 }
 }
 
 fn bytes(number: u64, len: u32) -> Vec<u8> {
