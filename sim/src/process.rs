@@ -159,6 +159,7 @@ pub(crate) fn options(plan: &Plan) -> Options {
     Options {
         segment_bytes: plan.segment_bytes,
         tail_bytes: plan.tail_bytes,
+        cache_bytes: plan.cache_bytes,
         open_files: 8,
         ..Options::new(PathBuf::from("/data"))
     }

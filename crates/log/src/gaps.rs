@@ -2,8 +2,9 @@
 //!
 //! A caller that knows how long its answer will be lays it out first, with a gap for each value; this fills the gaps.
 //! Each value is copied once, from the tail or the page cache. Reading is what costs, not copying: values that lie
-//! close together in a file are read with one call.
+//! close together in a file are read with one call, and what may be asked for again is [kept](crate::cache).
 
+use crate::cache::Access;
 use crate::error::ReadError;
 use crate::reader::{OpenFile, Shelf};
 use crate::types::{Stored, file_of};
@@ -33,16 +34,38 @@ impl Gap<'_> {
 }
 
 impl Shelf {
-    /// Fills all gaps, from the tail where it has the value.
-    pub(crate) fn fill(&self, gaps: &mut [Gap<'_>]) -> Result<(), ReadError> {
+    /// Fills all gaps: from the tail or the cache where they have the value.
+    pub(crate) fn fill(&self, gaps: &mut [Gap<'_>], access: Access) -> Result<(), ReadError> {
         assert!(
             gaps.iter().all(|gap| gap.into.len() == gap.value.len as usize),
             "a gap is as long as its value"
         );
-        let unfilled = self.fill_from_tail(gaps);
+        let mut unfilled = self.fill_from_tail(gaps);
+        if access == Access::Query {
+            unfilled = self.fill_from_cache(&mut gaps[..unfilled]);
+        }
+        let rest = &mut gaps[..unfilled];
         let mut failed = None;
-        self.fill_from_files(&mut gaps[..unfilled], &mut |_, error| failed = Some(error));
-        failed.map_or(Ok(()), Err)
+        self.fill_from_files(rest, &mut |_, error| failed = Some(error));
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        if access == Access::Query {
+            self.cache.keep(rest);
+        }
+        Ok(())
+    }
+
+    /// Fills what the cache has, moves the others to the front and returns how many they are.
+    fn fill_from_cache(&self, gaps: &mut [Gap<'_>]) -> usize {
+        let mut unfilled = 0;
+        for next in 0..gaps.len() {
+            if !self.cache.fill(&mut gaps[next]) {
+                gaps.swap(unfilled, next);
+                unfilled += 1;
+            }
+        }
+        unfilled
     }
 
     /// Fills what the tail has, moves the others to the front and returns how many they are.

@@ -30,6 +30,7 @@
 
 mod append;
 mod background;
+mod cache;
 mod checkpoint;
 mod cursor;
 mod data_segment;
@@ -57,6 +58,7 @@ mod writer;
 
 pub use append::Append;
 pub use background::{BackgroundDone, BackgroundError, BackgroundJob};
+pub use cache::Access;
 pub use checkpoint::{
     CHUNK_BYTES_MAX, Checkpoint, CheckpointDone, CheckpointKind, CheckpointWriter, Chunk, Chunks,
 };
@@ -71,7 +73,7 @@ pub use reader::{Damage, Pin, Reader};
 pub use recovery::{Opened, Recovered, Warning};
 pub use relocate::{Candidate, Relocated, Relocation, RelocationDone};
 pub use types::{
-    Entry, HardState, Identity, LogId, OPEN_FILES, Options, PAYLOAD_BYTES_MAX, RESERVE_SEGMENTS,
+    CACHE_BYTES, Entry, HardState, Identity, LogId, OPEN_FILES, Options, PAYLOAD_BYTES_MAX, RESERVE_SEGMENTS,
     SEGMENT_BYTES, Stored, TAIL_BYTES, WAL_DIR_BYTES, entry_checksum, file_of, offset_of,
 };
 pub use writer::{WriteDone, WriteJob};

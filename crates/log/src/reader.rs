@@ -10,6 +10,7 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use parking_lot::RwLock;
 
+use crate::cache::{Access, ValueCache};
 use crate::disk::File;
 use crate::error::ReadError;
 use crate::files::{Files, ValueFile};
@@ -22,6 +23,7 @@ use crate::types::{Stored, file_of, offset_of, place_at};
 pub(crate) struct Shelf {
     pub(crate) files: Files,
     pub(crate) tail: RwLock<Tail>,
+    pub(crate) cache: ValueCache,
     pub(crate) pins: Pins,
 }
 
@@ -123,12 +125,13 @@ impl Pin {
         self.shelf.read_many(values)
     }
 
-    /// Reads many values to where they are wanted, neighbours together. The order of `gaps` may change.
+    /// Reads many values to where they are wanted, neighbours together. The order of `gaps` may change. With
+    /// [`Access::Query`] they are kept in memory, and looked for there first.
     ///
     /// # Errors
     /// That of one of the values which could not be read; what the gaps hold then is nothing to rely on.
-    pub fn read_into(&self, gaps: &mut [Gap<'_>]) -> Result<(), ReadError> {
-        self.shelf.fill(gaps)
+    pub fn read_into(&self, gaps: &mut [Gap<'_>], access: Access) -> Result<(), ReadError> {
+        self.shelf.fill(gaps, access)
     }
 }
 

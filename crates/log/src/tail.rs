@@ -61,6 +61,8 @@ impl Tail {
 
     /// The payload that begins at a place or last before it, and how far before.
     fn around(&self, place: u64) -> Option<(&Bytes, usize)> {
+        // Most of what is asked for is older than all of this: no search for it.
+        self.items.front().filter(|oldest| oldest.place <= place)?;
         let after = self.items.partition_point(|item| item.place <= place);
         let item = self.items.get(after.checked_sub(1)?)?;
         Some((&item.entry.payload, usize::try_from(place - item.place).ok()?))

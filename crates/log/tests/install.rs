@@ -4,7 +4,7 @@ mod rig;
 
 use std::path::Path;
 
-use log::{Disk, HardState, Log, LogId, MemDisk, Opened, Reader, WriteJob};
+use log::{Disk, HardState, Log, LogId, MemDisk, Opened, Reader, WriteJob, file_of};
 use rig::{Rig, no_clock, open, options};
 
 const SNAPSHOT: LogId = LogId { index: 50, term: 7 };
@@ -125,4 +125,14 @@ fn a_value_that_does_not_check_is_refused() {
     let error = installer.write_value(b"value", 1).expect_err("it does not check");
     assert!(rig.log.install_done(installer.abandon(error), HARD_STATE).is_err());
     assert_eq!(rig.log.last_index(), 12);
+}
+
+#[test]
+fn values_of_a_snapshot_lie_where_nothing_lay_before() {
+    let mut rig = lagging();
+    let before = (1..=12).filter_map(|index| rig.log.place(index)).max().expect("there are entries");
+    install(&mut rig.log, &rig.reader).expect("the disk is well");
+    let checkpoint = rig.log.checkpoint().expect("the snapshot's");
+    let chunk = checkpoint.chunks().next().expect("a chunk").expect("an intact chunk");
+    assert!(places(&chunk.bytes).into_iter().all(|place| file_of(place) > file_of(before)));
 }

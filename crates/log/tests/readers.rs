@@ -5,10 +5,10 @@
 
 mod rig;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use log::{CheckpointKind, Entry, LogId, Reader, Stored, file_of};
+use log::{Access, CheckpointKind, Entry, Gap, LogId, Pin, Reader, Stored, file_of};
 use parking_lot::RwLock;
 use rig::{Rig, options};
 
@@ -31,15 +31,25 @@ fn read_until_done(reader: &Reader, index: &Index, done: &AtomicBool) -> u64 {
         let pin = reader.pin();
         let (keys, values): (Vec<u64>, Vec<Stored>) =
             index.read().iter().map(|(key, value)| (*key, *value)).unzip();
-        for (key, read) in keys.into_iter().zip(pin.read_many(&values)) {
+        let kept = read_kept(&pin, &values);
+        for ((key, read), kept) in keys.into_iter().zip(pin.read_many(&values)).zip(kept) {
             let read = read.expect("a pinned value");
             assert_eq!(u64::from(read[0]), key);
+            assert_eq!(read, kept);
             count += 1;
         }
         if last_round {
             return count;
         }
     }
+}
+
+/// Reads values as a list does: those read before are in memory.
+fn read_kept(pin: &Pin, values: &[Stored]) -> Vec<Vec<u8>> {
+    let mut read: Vec<Vec<u8>> = values.iter().map(|value| vec![0; value.len as usize]).collect();
+    let gaps = values.iter().zip(&mut read).map(|(value, into)| Gap { value: *value, into });
+    pin.read_into(&mut gaps.collect::<Vec<_>>(), Access::Query).expect("pinned values");
+    read
 }
 
 fn set(rig: &Rig, index: &Index, key: u64, value: Stored) {
@@ -50,7 +60,7 @@ fn set(rig: &Rig, index: &Index, key: u64, value: Stored) {
     }
 }
 
-fn put(rig: &mut Rig, index: &Index, round: u64) {
+fn put(rig: &mut Rig, index: &Index, round: u64) -> u64 {
     let key = round * 7 % KEYS;
     let bytes = value(key, round);
     let (len, checksum) = (bytes.len() as u32, crc32c::crc32c(&bytes));
@@ -58,9 +68,11 @@ fn put(rig: &mut Rig, index: &Index, round: u64) {
     let place = rig.append(None, vec![entry])[0];
     assert!(rig.sync());
     set(rig, index, key, Stored { place, len, checksum });
+    place
 }
 
-fn relocate(rig: &mut Rig, index: &Index) {
+fn relocate(rig: &mut Rig, index: &Index) -> Vec<u64> {
+    let mut places = Vec::new();
     for candidate in rig.log.relocation_candidates(u64::MAX, true) {
         let inside: Vec<(u64, Stored)> = {
             let index = index.read();
@@ -73,25 +85,30 @@ fn relocate(rig: &mut Rig, index: &Index) {
         let done = rig.log.relocate(inside.iter().map(|(_, value)| *value).collect()).run();
         let moved = rig.log.relocated(done).expect("the disk is well");
         for ((key, value), place) in inside.into_iter().zip(moved.places) {
-            set(rig, index, key, Stored { place: place.expect("an intact value"), ..value });
+            let place = place.expect("an intact value");
+            places.push(place);
+            set(rig, index, key, Stored { place, ..value });
         }
         rig.log.relocation_switched(moved.file.expect("something was copied"));
     }
+    places
 }
 
 #[test]
 fn pinned_values_stay_readable_while_files_come_and_go() {
     let mut rig = Rig::with(&log::Options { tail_bytes: 0, ..options() });
     let index = Index::default();
+    let mut places = BTreeSet::new();
     let done = AtomicBool::new(false);
     let reader = rig.reader.clone();
     std::thread::scope(|scope| {
         let readers: Vec<_> =
             (0..2).map(|_| scope.spawn(|| read_until_done(&reader, &index, &done))).collect();
         for round in 1..=ROUNDS {
-            put(&mut rig, &index, round);
+            assert!(places.insert(put(&mut rig, &index, round)), "a place is never used again");
             if round % 10 == 0 {
-                relocate(&mut rig, &index);
+                let moved = relocate(&mut rig, &index);
+                assert!(moved.into_iter().all(|place| places.insert(place)), "a place is never used again");
                 let writer = rig.log.begin_checkpoint(CheckpointKind::Base, LogId { index: round, term: 1 });
                 rig.log.checkpoint_done(writer.finish()).expect("the disk is well");
                 rig.log.truncate_to(round);

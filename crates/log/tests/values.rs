@@ -5,7 +5,9 @@ mod rig;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use log::{CheckpointKind, Disk, Fault, Gap, LogId, Operation, Options, ReadError, Space, Stored, file_of};
+use log::{
+    Access, CheckpointKind, Disk, Fault, Gap, LogId, Operation, Options, ReadError, Space, Stored, file_of,
+};
 use rig::{Rig, open, options};
 
 /// Appends and syncs entries of 500 bytes until they lie in `files` files; returns their values.
@@ -280,7 +282,7 @@ fn gaps_are_filled_wherever_the_values_lie() {
         values.iter().rev().map(|value| (*value, vec![0; value.len as usize])).collect();
     let gaps = |rooms: &mut [(Stored, Vec<u8>)], pin: &log::Pin| {
         let gaps = rooms.iter_mut().map(|(value, into)| Gap { value: *value, into });
-        pin.read_into(&mut gaps.collect::<Vec<_>>())
+        pin.read_into(&mut gaps.collect::<Vec<_>>(), Access::Scan)
     };
     let pin = rig.reader.pin();
     gaps(&mut rooms, &pin).expect("all are intact");

@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use bytes::Bytes;
 use log::{ReadError, Reader, Stored};
-use store::{Damaged, Gap, ValueRef, Values};
+use store::{Access, Damaged, Gap, ValueRef, Values};
 
 /// Places remembered whose values were healed elsewhere. Replies, pieces of lists and events that were made before
 /// still name the old ones; each lives for seconds.
@@ -77,9 +77,13 @@ impl Values for LogValues {
         read.map(|(bytes, value)| bytes.or_else(|error| self.read_healed(value, &error))).collect()
     }
 
-    fn read_into(&self, gaps: &mut [Gap<'_>]) -> Result<(), Damaged> {
+    fn read_into(&self, gaps: &mut [Gap<'_>], access: Access) -> Result<(), Damaged> {
         let wanted = gaps.iter_mut().map(|gap| log::Gap { value: stored(&gap.value), into: &mut *gap.into });
-        if self.reader.pin().read_into(&mut wanted.collect::<Vec<_>>()).is_ok() {
+        let access = match access {
+            Access::Query => log::Access::Query,
+            Access::Scan => log::Access::Scan,
+        };
+        if self.reader.pin().read_into(&mut wanted.collect::<Vec<_>>(), access).is_ok() {
             return Ok(());
         }
         // Something is damaged. One by one, each is found where it was healed, or named.

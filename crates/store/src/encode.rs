@@ -20,7 +20,7 @@ use bytes::{BufMut, Bytes};
 
 use crate::index::Version;
 use crate::range::Findings;
-use crate::types::{Damaged, Gap, KvRef, ValueRef, Values};
+use crate::types::{Access, Damaged, Gap, KvRef, ValueRef, Values};
 use crate::wire::{bytes_len, number_len, put_bytes, put_number, put_prefix, record_len};
 
 /// Bytes of a piece, about: large enough that what a piece costs is nothing by the byte, small enough to stay in the
@@ -237,6 +237,7 @@ pub(crate) fn items_len(items: &impl Items) -> usize {
 /// Writes a response, piece by piece.
 pub(crate) struct Encoder<'v> {
     values: &'v dyn Values,
+    access: Access,
     pieces: Vec<Bytes>,
     /// What the next piece begins with.
     front: Fields,
@@ -255,8 +256,13 @@ struct Part {
 
 impl<'v> Encoder<'v> {
     /// Begins with `front`.
-    pub(crate) fn new(front: Fields, values: &'v dyn Values) -> Encoder<'v> {
-        Encoder { values, pieces: Vec::new(), front, lens: Vec::new() }
+    pub(crate) fn new(front: Fields, values: &'v dyn Values, access: Access) -> Encoder<'v> {
+        Encoder { values, access, pieces: Vec::new(), front, lens: Vec::new() }
+    }
+
+    /// Reads the values from now on this way.
+    pub(crate) fn read_as(&mut self, access: Access) {
+        self.access = access;
     }
 
     /// Writes items, and `end` behind them if they are the last.
@@ -329,7 +335,7 @@ impl<'v> Encoder<'v> {
         }
         out.put_slice(end.as_slice());
         assert!(out.is_empty(), "a piece is as long as was measured");
-        self.values.read_into(&mut gaps)?;
+        self.values.read_into(&mut gaps, self.access)?;
         self.pieces.push(piece.into());
         Ok(())
     }

@@ -66,5 +66,5 @@ pub use resolve::{Response, resolve, resolve_kv, resolve_range, resolve_txn};
 pub use state::{Limits, Position};
 pub use store::Store;
 pub use types::{
-    Compacted, Damaged, Event, EventKind, Gap, History, KeyRange, KvRef, Revision, ValueRef, Values,
+    Access, Compacted, Damaged, Event, EventKind, Gap, History, KeyRange, KvRef, Revision, ValueRef, Values,
 };

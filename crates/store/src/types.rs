@@ -87,6 +87,15 @@ pub struct Gap<'a> {
     pub into: &'a mut [u8],
 }
 
+/// How values are read, which decides whether they are worth keeping in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// For an answer of bounded length, which may well be asked for again.
+    Query,
+    /// For a part of a long list.
+    Scan,
+}
+
 /// Where values live. `member` implements it over the log; tests implement it over a map.
 ///
 /// An empty value has no place: its reference is [`ValueRef::default`], and nothing here is called for it.
@@ -101,7 +110,7 @@ pub trait Values: Send + Sync {
 
     /// Reads and checks several values to where they are wanted. The order of `gaps` may change, and neighbours may be
     /// read together.
-    fn read_into(&self, gaps: &mut [Gap<'_>]) -> Result<(), Damaged> {
+    fn read_into(&self, gaps: &mut [Gap<'_>], _: Access) -> Result<(), Damaged> {
         gaps.iter_mut().try_for_each(|gap| {
             gap.into.copy_from_slice(&self.read(&gap.value)?);
             Ok(())

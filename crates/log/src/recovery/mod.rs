@@ -16,6 +16,7 @@ use std::sync::Arc;
 use bytes::BytesMut;
 use parking_lot::RwLock;
 
+use crate::cache::ValueCache;
 use crate::checkpoint::{Checkpoint, Checkpoints, Manifest};
 use crate::disk::{Disk, LockGuard};
 use crate::error::OpenError;
@@ -235,6 +236,7 @@ impl Found {
         let shelf = Arc::new(Shelf {
             files: Files::new(disk.clone(), options.open_files),
             tail: RwLock::new(Tail::new(options.tail_bytes)),
+            cache: ValueCache::new(options.cache_bytes),
             pins: Pins::default(),
         });
         self.shelve(&shelf);

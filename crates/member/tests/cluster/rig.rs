@@ -57,7 +57,12 @@ pub(crate) struct Cluster {
 }
 
 pub(crate) fn options() -> Options {
-    Options { segment_bytes: 1 << 17, tail_bytes: 1 << 12, ..Options::new(PathBuf::from("/data")) }
+    Options {
+        segment_bytes: 1 << 17,
+        tail_bytes: 1 << 12,
+        cache_bytes: 0,
+        ..Options::new(PathBuf::from("/data"))
+    }
 }
 
 impl Cluster {

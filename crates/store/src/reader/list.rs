@@ -14,7 +14,16 @@ use crate::range::count::Count;
 use crate::range::{Findings, RangeReply, Selection, Shape, bounds, check_revision, lone};
 use crate::resolve;
 use crate::state::{Counters, State};
-use crate::types::{Damaged, Revision};
+use crate::types::{Access, Damaged, Revision};
+
+/// Most keys of a list whose values are kept in memory for the next one: of the usual sizes, as many as
+/// the memory for it holds. A longer list would push out its own beginning.
+pub(super) const KEPT_KEYS_MAX: usize = 20_000;
+
+/// How to read the values of so many keys.
+fn access(keys: usize) -> Access {
+    if keys <= KEPT_KEYS_MAX { Access::Query } else { Access::Scan }
+}
 
 impl Reader {
     /// Answers a range with the encoded `RangeResponse`, in pieces to be sent one behind the other. `header`
@@ -40,7 +49,8 @@ impl Reader {
             return self.encode_sorted(reply, &Fields::header(&header(current))).map(Ok);
         }
         Counters::add(&self.shared.counters.ranges, 1);
-        let mut encoder = Encoder::new(Fields::header(&header(current)), &*self.shared.values);
+        let front = Fields::header(&header(current));
+        let mut encoder = Encoder::new(front, &*self.shared.values, Access::Query);
         let at = Revision { main: revision, sub: u32::MAX };
         if request.range_end.is_empty() {
             let mut found = Found::new(shape.keys_only);
@@ -73,13 +83,14 @@ impl Reader {
         while total.is_none() {
             total = count.advance(&self.shared.state.read().index, limits.count_steps);
         }
-        let total = total.unwrap_or(0) as i64;
+        let total = total.unwrap_or(0);
         let mut left = shape.limit();
+        encoder.read_as(access(left.min(total as usize)));
         loop {
             let more = selection.found.len() > left;
             selection.found.truncate(left);
             left -= selection.found.len();
-            encoder.add(&selection.found, complete.then(|| Fields::end(more, total)))?;
+            encoder.add(&selection.found, complete.then(|| Fields::end(more, total as i64)))?;
             if complete {
                 return Ok(());
             }
@@ -92,7 +103,7 @@ impl Reader {
         let values = &*self.shared.values;
         resolve::settle(&mut reply, values)?;
         let items = Listed { kvs: &reply.kvs, keys_only: reply.keys_only };
-        let mut encoder = Encoder::new(*header, values);
+        let mut encoder = Encoder::new(*header, values, access(reply.kvs.len()));
         encoder.add(&items, Some(Fields::end(reply.more, reply.count)))?;
         Ok(encoder.into_pieces())
     }

@@ -14,7 +14,7 @@ use crate::encode::{Encoder, Fields, Listed, items_len};
 use crate::range::count::Count;
 use crate::range::{RangeReply, Selection, Shape, bounds, check_revision, lone};
 use crate::state::Pin;
-use crate::types::{Damaged, KvRef, Revision, Values};
+use crate::types::{Access, Damaged, KvRef, Revision, Values};
 
 /// See the module.
 pub struct RangeStream {
@@ -60,7 +60,7 @@ impl StreamChunk {
         let front = if self.last { Fields::header(&header(reply.revision)) } else { Fields::NONE };
         let end = Fields::end(reply.more, reply.count);
         let len = front.as_slice().len() + items_len(&items) + end.as_slice().len();
-        let mut encoder = Encoder::new(front.enclosed(len), values);
+        let mut encoder = Encoder::new(front.enclosed(len), values, Access::Scan);
         encoder.add(&items, Some(end))?;
         Ok(encoder.into_pieces())
     }

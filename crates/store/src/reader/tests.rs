@@ -1,6 +1,7 @@
 //! Reading: HashKV against etcd, streams, history, walks.
 
 mod hash_kv;
+mod keeping;
 mod parallel;
 mod txn;
 

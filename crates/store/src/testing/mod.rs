@@ -11,8 +11,8 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 
 use crate::{
-    Applied, BatchContext, Command, Damaged, Limits, Outcome, Reader, Response, Store, ValueRef, Values,
-    resolve,
+    Access, Applied, BatchContext, Command, Damaged, Gap, Limits, Outcome, Reader, Response, Store, ValueRef,
+    Values, resolve,
 };
 
 /// Values by place, counting references; places can be damaged.
@@ -26,6 +26,7 @@ struct Inner {
     bytes: BTreeMap<u64, Bytes>,
     references: BTreeMap<u64, i64>,
     damaged: BTreeSet<u64>,
+    accesses: Vec<Access>,
 }
 
 impl MapValues {
@@ -49,6 +50,11 @@ impl MapValues {
         };
     }
 
+    /// How values were read to where they were wanted since this was last asked.
+    pub(crate) fn take_accesses(&self) -> Vec<Access> {
+        std::mem::take(&mut self.inner.lock().accesses)
+    }
+
     /// References held, by place.
     pub(crate) fn references(&self) -> BTreeMap<u64, i64> {
         self.inner.lock().references.clone()
@@ -68,6 +74,14 @@ impl Values for MapValues {
         let bytes = payload.slice(start..start + value.len as usize);
         assert_eq!(crc32c::crc32c(&bytes), value.checksum);
         Ok(bytes)
+    }
+
+    fn read_into(&self, gaps: &mut [Gap<'_>], access: Access) -> Result<(), Damaged> {
+        self.inner.lock().accesses.push(access);
+        gaps.iter_mut().try_for_each(|gap| {
+            gap.into.copy_from_slice(&self.read(&gap.value)?);
+            Ok(())
+        })
     }
 
     fn retain(&self, value: &ValueRef) {

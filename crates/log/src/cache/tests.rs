@@ -1,0 +1,81 @@
+//! The cache by itself: bounded, safe from scans, the same in every run.
+
+use super::*;
+
+const CAPACITY: u64 = 64 << 10;
+
+/// Value number `number`, wherever it is read.
+fn stored(number: u64, len: u32) -> Stored {
+    Stored { place: (7 << 32) + number * 4096, len, checksum: number as u32 }
+}
+
+fn bytes(number: u64, len: u32) -> Vec<u8> {
+    vec![number as u8; len as usize]
+}
+
+/// Asks for a value as a list would: it is kept if it was not. Returns whether it was.
+fn ask(cache: &ValueCache, number: u64, len: u32) -> bool {
+    let mut into = vec![0xee; len as usize];
+    let mut gap = Gap { value: stored(number, len), into: &mut into };
+    let found = cache.fill(&mut gap);
+    if !found {
+        gap.into.copy_from_slice(&bytes(number, len));
+        cache.keep(&[gap]);
+    }
+    assert_eq!(into, bytes(number, len));
+    found
+}
+
+#[test]
+fn it_takes_no_more_than_it_may() {
+    let cache = ValueCache::new(CAPACITY);
+    for number in 0..10_000 {
+        ask(&cache, number, (number % 900) as u32 + 1);
+        assert!(cache.values.weight() <= CAPACITY + 16);
+    }
+    assert!(cache.values.weight() > CAPACITY / 2, "{} bytes are used", cache.values.weight());
+}
+
+#[test]
+fn what_is_asked_for_again_survives_what_is_asked_for_once() {
+    let cache = ValueCache::new(CAPACITY);
+    let popular = 0..60;
+    for _ in 0..3 {
+        popular.clone().for_each(|number| _ = ask(&cache, number, 256));
+    }
+    (1_000..5_000).for_each(|number| _ = ask(&cache, number, 256));
+    let left = popular.filter(|number| ask(&cache, *number, 256)).count();
+    assert!(left >= 50, "{left} of 60 are left");
+}
+
+#[test]
+fn the_same_questions_find_the_same_values() {
+    let run = || {
+        let cache = ValueCache::new(CAPACITY);
+        (0..5_000_u64).map(|step| ask(&cache, step * step * 31 % 997, 200)).collect::<Vec<bool>>()
+    };
+    let first = run();
+    assert_eq!(first, run());
+    assert!(first.contains(&true));
+}
+
+#[test]
+fn large_values_are_not_kept_and_nothing_without_room() {
+    let cache = ValueCache::new(CAPACITY);
+    let large = VALUE_BYTES_MAX as u32 + 1;
+    assert_eq!([ask(&cache, 1, large), ask(&cache, 1, large)], [false, false]);
+    assert_eq!([ask(&cache, 2, 256), ask(&cache, 2, 256)], [false, true]);
+    let none = ValueCache::new(0);
+    assert_eq!([ask(&none, 2, 256), ask(&none, 2, 256)], [false, false]);
+}
+
+#[test]
+fn another_value_at_a_place_is_not_found() {
+    let cache = ValueCache::new(CAPACITY);
+    ask(&cache, 1, 256);
+    let other = [Stored { checksum: 2, ..stored(1, 256) }, Stored { len: 255, ..stored(1, 256) }];
+    for value in other {
+        let mut into = vec![0; value.len as usize];
+        assert!(!cache.fill(&mut Gap { value, into: &mut into }));
+    }
+}

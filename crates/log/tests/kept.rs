@@ -1,0 +1,67 @@
+//! Values kept in memory after they were read: never instead of a check, never for another value.
+
+mod rig;
+
+use std::path::PathBuf;
+
+use log::{Access, Gap, Options, ReadError, Reader, Stored, file_of, offset_of};
+use rig::{Rig, options};
+
+fn rig() -> Rig {
+    Rig::with(&Options { tail_bytes: 0, ..options() })
+}
+
+/// Puts an entry of 300 bytes at an index of the log and returns its value.
+fn put(rig: &mut Rig, index: u64, term: u64) -> Stored {
+    let entry = rig.entry(index, term, 300);
+    let checksum = crc32c::crc32c(&entry.payload);
+    let place = rig.append(None, vec![entry])[0];
+    assert!(rig.sync());
+    rig.reader.retain(place, 300);
+    Stored { place, len: 300, checksum }
+}
+
+fn read(reader: &Reader, value: Stored, access: Access) -> Result<Vec<u8>, ReadError> {
+    let mut into = vec![0; value.len as usize];
+    reader.pin().read_into(&mut [Gap { value, into: &mut into }], access).map(|()| into)
+}
+
+fn damage(rig: &Rig, value: Stored) {
+    let path = PathBuf::from(format!("/data/member/wal/{:08x}.seg", file_of(value.place)));
+    rig.disk.flip_bit(&path, u64::from(offset_of(value.place)) + 7, 3).expect("the file is there");
+}
+
+#[test]
+fn a_first_read_is_checked_and_what_fails_is_not_kept() {
+    let mut rig = rig();
+    let value = put(&mut rig, 1, 1);
+    damage(&rig, value);
+    for _ in 0..2 {
+        assert!(matches!(read(&rig.reader, value, Access::Query), Err(ReadError::Damaged { .. })));
+    }
+    damage(&rig, value);
+    assert_eq!(read(&rig.reader, value, Access::Query).expect("whole again"), rig.entry(1, 1, 300).payload);
+}
+
+#[test]
+fn a_value_that_was_read_whole_outlives_its_file_and_a_walk_sees_the_file() {
+    let mut rig = rig();
+    let [kept, passed] = [1, 2].map(|index| put(&mut rig, index, 1));
+    read(&rig.reader, kept, Access::Query).expect("an intact value");
+    read(&rig.reader, passed, Access::Scan).expect("an intact value");
+    damage(&rig, kept);
+    damage(&rig, passed);
+    assert_eq!(read(&rig.reader, kept, Access::Query).expect("in memory"), rig.entry(1, 1, 300).payload);
+    assert!(matches!(read(&rig.reader, kept, Access::Scan), Err(ReadError::Damaged { .. })));
+    assert!(read(&rig.reader, passed, Access::Query).is_err(), "a walk keeps nothing");
+}
+
+#[test]
+fn an_entry_that_replaces_another_is_not_taken_for_it() {
+    let mut rig = rig();
+    let before = put(&mut rig, 1, 1);
+    assert_eq!(read(&rig.reader, before, Access::Query).expect("intact"), rig.entry(1, 1, 300).payload);
+    let after = put(&mut rig, 1, 2);
+    assert_ne!(before.place, after.place);
+    assert_eq!(read(&rig.reader, after, Access::Query).expect("intact"), rig.entry(1, 2, 300).payload);
+}
