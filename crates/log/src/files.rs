@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 
@@ -24,6 +24,8 @@ pub(crate) struct ValueFile {
     recorded: AtomicU64,
     /// Blocks up to here have been written, in this life of the file or an earlier one.
     written: AtomicU64,
+    /// Small groups that were written last, one directly after the other.
+    small_groups: AtomicU32,
     /// Something in it has been referenced since the log was opened.
     referenced: AtomicBool,
     location: RwLock<Location>,
@@ -45,6 +47,7 @@ impl ValueFile {
             live: AtomicU64::new(0),
             recorded: AtomicU64::new(0),
             written: AtomicU64::new(0),
+            small_groups: AtomicU32::new(0),
             referenced: AtomicBool::new(false),
             location: RwLock::new(Location { path, handle: None }),
             damaged: Mutex::default(),
@@ -95,6 +98,13 @@ impl ValueFile {
     /// Blocks up to here have been written.
     pub(crate) fn note_written(&self, up_to: u64) {
         self.written.fetch_max(up_to, Ordering::AcqRel);
+    }
+
+    /// A group is written, a small one or a large one. Returns how many small ones came in a row by now.
+    pub(crate) fn note_group(&self, is_small: bool) -> u32 {
+        let row = if is_small { self.small_groups.load(Ordering::Relaxed).saturating_add(1) } else { 0 };
+        self.small_groups.store(row, Ordering::Relaxed);
+        row
     }
 
     pub(crate) fn mark_damaged(&self, offset: u32, len: u32) {

@@ -2,9 +2,10 @@
 //!
 //! Blocks that were allocated and never written cost the sync that reaches them first a change of the file system's
 //! metadata. Zeroing whole files beforehand would write everything twice; so only a *small* group that enters such
-//! blocks writes zeros behind itself, up to the next multiple of [`AHEAD_BYTES`], and the small groups that follow
-//! find written blocks. Large groups would gain little for many bytes. Zeros behind the last record end the log as
-//! anything does that was never a record of the segment.
+//! blocks behind other small ones writes zeros behind itself, up to the next multiple of [`AHEAD_BYTES`], and the
+//! small groups that follow find written blocks. Large groups would gain little for many bytes, and so would a small
+//! one among large ones, as they come by under load: what follows it overwrites the zeros. Zeros behind the last
+//! record end the log as anything does that was never a record of the segment.
 
 use std::io::{self, IoSlice};
 use std::sync::Arc;
@@ -22,6 +23,8 @@ use crate::reader::Shelf;
 const AHEAD_BYTES: u64 = 32 << 10;
 /// A group is small up to this length: a page, which is what the disk writes for a single command anyway.
 const SMALL_GROUP_BYTES: u64 = 4 << 10;
+/// So many small groups in a row are taken for the beginning of many.
+const SMALL_GROUPS: u32 = 8;
 /// Zeros are written a page at a time: what one call writes Linux may keep in memory as one piece, all of which a later
 /// small write makes dirty again.
 const ZEROS_PER_CALL: u64 = 4 << 10;
@@ -142,7 +145,8 @@ fn write(handle: &Arc<dyn File>, group: &[&Part]) -> Result<(), Fatal> {
         }
         handle.write_at(&slices, offset).map_err(Fatal::io("write", &path))?;
         if at == group.len() {
-            let ahead = zeros_ahead(end - offset, end, file.written(), group[0].capacity);
+            let small_groups = file.note_group(end - offset <= SMALL_GROUP_BYTES);
+            let ahead = zeros_ahead(small_groups, end, file.written(), group[0].capacity);
             end = write_zeros(handle, end, end + ahead).map_err(Fatal::io("write", &path))?;
         }
         file.note_written(end);
@@ -160,10 +164,10 @@ fn write_zeros(handle: &Arc<dyn File>, mut from: u64, to: u64) -> io::Result<u64
     Ok(to)
 }
 
-/// Zeros to write behind a group of `length` bytes that ends at `end`, in a file of `capacity` bytes whose blocks have
-/// been written up to `written`.
-fn zeros_ahead(length: u64, end: u64, written: u64, capacity: u64) -> u64 {
-    if length > SMALL_GROUP_BYTES || end <= written {
+/// Zeros to write behind the last of `small_groups` in a row, which ends at `end`, in a file of `capacity` bytes whose
+/// blocks have been written up to `written`.
+fn zeros_ahead(small_groups: u32, end: u64, written: u64, capacity: u64) -> u64 {
+    if small_groups < SMALL_GROUPS || end <= written {
         return 0;
     }
     end.next_multiple_of(AHEAD_BYTES).min(capacity).saturating_sub(end)
@@ -175,18 +179,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn small_groups_write_zeros_ahead_of_those_that_follow_once() {
+    fn small_groups_in_a_row_write_zeros_ahead_of_those_that_follow_once() {
         let capacity = 64 << 20;
-        assert_eq!(zeros_ahead(400, 1_000, 64, capacity), AHEAD_BYTES - 1_000);
-        assert_eq!(zeros_ahead(400, 1_400, AHEAD_BYTES, capacity), 0, "its blocks are written");
-        assert_eq!(zeros_ahead(400, AHEAD_BYTES, AHEAD_BYTES, capacity), 0);
-        assert_eq!(zeros_ahead(400, AHEAD_BYTES + 8, AHEAD_BYTES, capacity), AHEAD_BYTES - 8);
-        assert_eq!(zeros_ahead(SMALL_GROUP_BYTES + 8, 8_000, 64, capacity), 0, "a large group");
+        assert_eq!(zeros_ahead(SMALL_GROUPS, 1_000, 64, capacity), AHEAD_BYTES - 1_000);
+        assert_eq!(zeros_ahead(SMALL_GROUPS + 1, 1_400, AHEAD_BYTES, capacity), 0, "its blocks are written");
+        assert_eq!(zeros_ahead(99, AHEAD_BYTES, AHEAD_BYTES, capacity), 0);
+        assert_eq!(zeros_ahead(99, AHEAD_BYTES + 8, AHEAD_BYTES, capacity), AHEAD_BYTES - 8);
+        assert_eq!(zeros_ahead(0, 8_000, 64, capacity), 0, "a large group");
+        assert_eq!(zeros_ahead(SMALL_GROUPS - 1, 8_000, 64, capacity), 0, "small ones among large ones");
     }
 
     #[test]
     fn zeros_never_lengthen_a_file() {
-        assert_eq!(zeros_ahead(400, 1_000, 64, 4_096), 3_096);
-        assert_eq!(zeros_ahead(400, 4_096, 64, 4_096), 0);
+        assert_eq!(zeros_ahead(SMALL_GROUPS, 1_000, 64, 4_096), 3_096);
+        assert_eq!(zeros_ahead(SMALL_GROUPS, 4_096, 64, 4_096), 0);
+    }
+
+    #[test]
+    fn a_large_group_ends_a_row_of_small_ones() {
+        let file = ValueFile::new(1, None);
+        assert_eq!([true, true, false, true].map(|is_small| file.note_group(is_small)), [1, 2, 0, 1]);
     }
 }

@@ -3,6 +3,10 @@
 //! One entry is proposed per drained batch. With nothing in flight a command leaves at once; otherwise at most
 //! [`MAX_IN_FLIGHT`] batches are under way, and the second starts no sooner than [`pace_ns`] after the first: at high
 //! rates an unpaced log would flush a handful of commands at a time and pay a sync for each handful.
+//!
+//! A *crowd* is told by the size of its batches. Its answers come in bulk and its next commands one by one, so what
+//! leaves at once would be a handful again, and a handful again behind it: its batches keep their distance also when
+//! nothing is in flight.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -19,12 +23,19 @@ pub const PACE_NS: u64 = 300_000;
 /// is then a small part of what they cost.
 const PACE_EACH_NS: u64 = 20_000;
 
-/// Longest time between two flushes, in nanoseconds: well below what a crowd waits anyway.
-const PACE_MAX_NS: u64 = 2_000_000;
+/// Commands of a batch that tell of a crowd: more than some dozens of clients ever send at once.
+const CROWD: usize = 64;
+
+/// Least time between two flushes of a crowd, in nanoseconds: well below what it waits anyway.
+const CROWD_NS: u64 = 3_000_000;
+
+/// After each batch this part of the largest one lately is forgotten: a dozen batches after it left, even the largest
+/// crowd is.
+const FORGOTTEN_PART: usize = 4;
 
 /// Least time between a flush shared by `sharers` and the next, in nanoseconds.
 pub fn pace_ns(sharers: usize) -> u64 {
-    (sharers as u64).saturating_mul(PACE_EACH_NS).clamp(PACE_NS, PACE_MAX_NS)
+    if sharers < CROWD { (sharers as u64 * PACE_EACH_NS).max(PACE_NS) } else { CROWD_NS }
 }
 
 /// Commands that may wait: six times the clients of our largest benchmark; beyond it the answer is "too many
@@ -158,25 +169,24 @@ pub struct Pace {
     last_ns: u64,
     /// Commands of the last batch.
     last_size: usize,
+    /// Commands of the largest batch lately.
+    peak: usize,
 }
 
 impl Pace {
     /// Whether a batch may leave now.
     pub fn ready(&self, now_ns: u64) -> bool {
-        match self.in_flight {
-            0 => true,
-            n if n >= MAX_IN_FLIGHT => false,
-            _ => now_ns >= self.next_ns(),
-        }
+        self.ready_at_ns().is_some_and(|at_ns| now_ns >= at_ns)
     }
 
     /// When a batch may leave, if time alone decides it.
     pub fn ready_at_ns(&self) -> Option<u64> {
-        (self.in_flight < MAX_IN_FLIGHT).then(|| if self.in_flight == 0 { 0 } else { self.next_ns() })
-    }
-
-    fn next_ns(&self) -> u64 {
-        self.last_ns + pace_ns(self.last_size)
+        match self.in_flight {
+            _ if self.in_flight >= MAX_IN_FLIGHT => None,
+            _ if self.peak >= CROWD => Some(self.last_ns + CROWD_NS),
+            0 => Some(0),
+            _ => Some(self.last_ns + pace_ns(self.last_size)),
+        }
     }
 
     /// A batch of `size` commands left.
@@ -184,6 +194,7 @@ impl Pace {
         self.in_flight += 1;
         self.last_ns = now_ns;
         self.last_size = size;
+        self.peak = size.max(self.peak - self.peak / FORGOTTEN_PART);
     }
 
     /// A batch that left from here was committed.
@@ -296,12 +307,31 @@ mod tests {
     }
 
     #[test]
-    fn the_more_share_a_flush_the_longer_until_the_next_within_limits() {
+    fn the_more_share_a_flush_the_longer_until_the_next() {
         assert_eq!(pace_ns(1), PACE_NS);
         assert_eq!(pace_ns(50), 50 * PACE_EACH_NS);
-        assert_eq!(pace_ns(usize::MAX), PACE_MAX_NS);
+        assert_eq!(pace_ns(usize::MAX), CROWD_NS);
         let mut pace = Pace::default();
         pace.started(0, 50);
         assert_eq!(pace.ready_at_ns(), Some(50 * PACE_EACH_NS));
+        pace.finished();
+        assert_eq!(pace.ready_at_ns(), Some(0), "some dozens of clients do not wait for each other");
+    }
+
+    #[test]
+    fn a_crowd_keeps_its_distance_until_it_is_gone() {
+        let mut pace = Pace::default();
+        pace.started(0, MAX_COMMANDS);
+        pace.finished();
+        let mut now = 0;
+        let mut batches = 0;
+        while pace.ready_at_ns() == Some(now + CROWD_NS) {
+            now += CROWD_NS;
+            pace.started(now, 1);
+            pace.finished();
+            batches += 1;
+        }
+        assert_eq!(pace.ready_at_ns(), Some(0));
+        assert!((1..=12).contains(&batches), "{batches} batches were held");
     }
 }
