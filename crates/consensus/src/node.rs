@@ -13,7 +13,7 @@ use slog::o;
 
 use crate::confirm::Rounds;
 use crate::guard::{self, Verdict};
-use crate::inflight::Inflight;
+use crate::inflight::{self, Inflight};
 use crate::status::PeerStatus;
 use crate::timeout::election_timeout;
 use crate::view::View;
@@ -140,8 +140,18 @@ impl Consensus {
     }
 
     fn step_raft(&mut self, message: Message) {
-        if let Body::AppendAccepted { index, .. } = message.body {
-            self.inflight.accepted(&mut self.node, message.from, index);
+        let (peer, ours) = (message.from, self.leading == Some(message.term));
+        match message.body {
+            Body::AppendAccepted { index, .. } if ours => {
+                self.inflight.accepted(&mut self.node, peer, index);
+                inflight::accepted_again(&mut self.node, peer, index);
+            }
+            Body::HeartbeatResponse { commit }
+                if ours && inflight::ask_again(&mut self.node, peer, commit) =>
+            {
+                return;
+            }
+            _ => {}
         }
         let message = convert::message_to_raft(message).expect("confirms are handled here");
         // Errors of the library are about proposals and unknown members; neither comes here.

@@ -264,15 +264,13 @@ impl Member {
             };
             self.answer(token, answer, out);
         }
-        if !task.for_apply {
-            return;
-        }
-        if result.is_ok() {
+        if task.for_apply {
             self.backlog.blocked = false;
-        } else {
-            // Apply has no other way on: it asks again, from the look-up on.
-            let task = Task { for_apply: true, until_ns: task.until_ns, ..Task::default() };
-            self.healing.tasks.insert(place, task);
+            if result.is_err() {
+                // Our own disk may have failed only once, and peers have given the value up: apply tries it again. If
+                // it is still damaged, peers are asked again after a while.
+                self.healing.tasks.insert(place, Task { until_ns: task.until_ns, ..Task::default() });
+            }
         }
     }
 

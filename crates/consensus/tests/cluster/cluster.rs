@@ -172,6 +172,13 @@ impl Cluster {
         self.links.get(&(from, to, true)).into_iter().flatten().map(Bytes::len).sum()
     }
 
+    /// What is under way from one member to another is lost, and nobody is told.
+    pub(crate) fn lose(&mut self, from: u64, to: u64) {
+        for is_bulk in [false, true] {
+            self.links.remove(&(from, to, is_bulk));
+        }
+    }
+
     pub(crate) fn waiting_links(&self) -> Vec<Link> {
         self.links.iter().filter(|(_, queue)| !queue.is_empty()).map(|(link, _)| *link).collect()
     }

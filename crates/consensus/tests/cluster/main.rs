@@ -3,6 +3,7 @@
 mod chaos;
 mod cluster;
 mod hostile;
+mod inflight;
 mod member;
 mod rejections;
 mod rng;
