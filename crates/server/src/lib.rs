@@ -14,13 +14,13 @@ pub mod listen;
 pub mod logging;
 pub mod metrics;
 mod node;
+mod notices;
 mod observed;
 mod peers;
 mod rpc;
 mod run;
 mod serve;
 mod snapshots;
-
 mod workers;
 
 pub use run::main;

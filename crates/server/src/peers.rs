@@ -1,4 +1,4 @@
-//! The member's peers: who is let in, where their frames go, and what operators hear of it.
+//! The member's peers: who is let in, and where their frames go.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use member::snapshot::Outgoing;
-use member::{Input, Notice, SnapshotEvent};
+use member::{Input, Notice};
 use parking_lot::Mutex;
 use store::Reader;
 use transport::{Class, Error, Gate, Identity, Inbound, Peers, Reason, Refusal, Side};
 
 use crate::driver::{Edge, Mailbox};
 use crate::metrics::Metrics;
+use crate::notices::Notices;
 
 /// Lets in members of the cluster that speak from the data directory they first published.
 pub(crate) struct Membership {
@@ -122,7 +123,7 @@ pub(crate) struct PeerEdge {
     pub(crate) peers: Arc<Peers>,
     pub(crate) mailbox: Arc<Mailbox>,
     pub(crate) reader: Reader,
-    pub(crate) member_id: u64,
+    pub(crate) notices: Notices,
 }
 
 impl Edge for PeerEdge {
@@ -150,73 +151,6 @@ impl Edge for PeerEdge {
     }
 
     fn notice(&self, notice: &Notice) {
-        report(self.member_id, notice);
-    }
-}
-
-/// Writes a notice where operators of etcd look for it, in its words.
-fn report(member_id: u64, notice: &Notice) {
-    let local = format!("{member_id:x}");
-    match notice {
-        Notice::Leadership { term, leader: 0, .. } => {
-            tracing::info!(local_member_id = local, term, "lost leader");
-        }
-        Notice::Leadership { term, leader, leading: true } => {
-            tracing::info!(local_member_id = local, leader = format!("{leader:x}"), term, "became leader");
-        }
-        Notice::Leadership { term, leader, leading: false } => {
-            tracing::info!(local_member_id = local, leader = format!("{leader:x}"), term, "elected leader");
-        }
-        Notice::TickLate(late_ns) => tracing::warn!(
-            local_member_id = local,
-            exceeded_duration = format!("{}ms", late_ns / 1_000_000),
-            "leader failed to send out heartbeat on time; took too long, leader is overloaded likely from slow disk"
-        ),
-        Notice::BadFrame { from, reason } => {
-            tracing::warn!(
-                remote_peer_id = format!("{from:x}"),
-                reason,
-                "dropped a frame that cannot be right"
-            );
-        }
-        Notice::Checkpoint { index } => tracing::info!(snapshot_index = index, "saved snapshot"),
-        Notice::Snapshot { peer, event } => report_snapshot(*peer, event),
-        Notice::Healed { text } => tracing::warn!(damage = text, "mended damaged data"),
-        Notice::Reclaimed { file } => {
-            tracing::info!(file = format!("{file:08x}"), "moved the values out of a file")
-        }
-        Notice::Damage { text } => tracing::error!(damage = text, "found damaged data"),
-        Notice::Trouble { text } => tracing::warn!(reason = text, "will try again"),
-        Notice::Diverged { peer, index } => {
-            tracing::error!(remote_peer_id = format!("{peer:x}"), index, "found data inconsistency with peer")
-        }
-    }
-}
-
-fn report_snapshot(peer: u64, event: &SnapshotEvent) {
-    let peer = format!("{peer:x}");
-    match event {
-        SnapshotEvent::Sending { index } => {
-            tracing::info!(remote_peer_id = peer, snapshot_index = index, "sending database snapshot");
-        }
-        SnapshotEvent::Sent { index } => {
-            tracing::info!(remote_peer_id = peer, snapshot_index = index, "sent database snapshot");
-        }
-        SnapshotEvent::NotSent { index, reason } => tracing::warn!(
-            remote_peer_id = peer,
-            snapshot_index = index,
-            reason,
-            "failed to send database snapshot"
-        ),
-        SnapshotEvent::Receiving { index } => {
-            tracing::info!(
-                remote_peer_id = peer,
-                incoming_snapshot_index = index,
-                "receiving database snapshot"
-            );
-        }
-        SnapshotEvent::Installed { index } => {
-            tracing::info!(remote_peer_id = peer, incoming_snapshot_index = index, "applied snapshot");
-        }
+        self.notices.report(notice);
     }
 }

@@ -20,6 +20,7 @@ use crate::http;
 use crate::listen::{self, Listener};
 use crate::metrics::Metrics;
 use crate::node::Node;
+use crate::notices::Notices;
 use crate::observed::Observed;
 use crate::peers::{Arrivals, Membership, PeerEdge};
 use crate::rpc::Dispatch;
@@ -146,7 +147,7 @@ async fn serve_member(config: Config) -> Result<(), Failed> {
             peers,
             mailbox: mailbox.clone(),
             reader: node.reader.clone(),
-            member_id: node.member_id,
+            notices: Notices::new(node.member_id),
         },
         metrics,
         slow_apply: config.observing.warning_apply_duration,
