@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -23,9 +24,9 @@ const catchingUp = 1000
 // compactPause is the time between two compactions, short enough that several fall into any measurement.
 const compactPause = time.Second
 
-// background is the priority of what goes on meanwhile: its client stands for another machine, and must not take
-// the processor from those whose latency is measured.
-const background = "19"
+// background starts a program that gets the processor only while nobody else wants it: the client of what goes on
+// meanwhile stands for another machine, and must not take it from those whose latency is measured.
+var background = []string{"chrt", "--idle", "0"}
 
 // backgrounds are what may go on while keys are put. Each runs until its context ends.
 var backgrounds = map[string]func(context.Context, *clientv3.Client) error{
@@ -62,8 +63,8 @@ func startMeanwhile(ctx context.Context, o options) (func() error, error) {
 		return nil, err
 	}
 	endpoints := strings.Join(o.endpoints, ",")
-	other := exec.CommandContext(ctx, "nice", "-n", background,
-		self, "meanwhile", "--while", o.while, "--endpoints", endpoints)
+	line := append(slices.Clone(background), self, "meanwhile", "--while", o.while, "--endpoints", endpoints)
+	other := exec.CommandContext(ctx, line[0], line[1:]...)
 	other.Stderr = os.Stderr
 	if err := other.Start(); err != nil {
 		return nil, err
