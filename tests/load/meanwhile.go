@@ -106,7 +106,7 @@ func catchUpAgain(ctx context.Context, client *clientv3.Client) error {
 	return nil
 }
 
-// compactAgain compacts to the newest revision and defragments one member, again and again.
+// compactAgain compacts to the newest revision and defragments every member in turn, again and again.
 func compactAgain(ctx context.Context, client *clientv3.Client) error {
 	for ctx.Err() == nil {
 		err := compactOnce(ctx, client)
@@ -127,6 +127,14 @@ func compactOnce(ctx context.Context, client *clientv3.Client) error {
 	if _, err := client.Compact(ctx, now.Header.Revision); err != nil {
 		return err
 	}
-	_, err = client.Defragment(ctx, client.Endpoints()[0])
-	return err
+	members, err := client.MemberList(ctx)
+	if err != nil {
+		return err
+	}
+	for _, member := range members.Members {
+		if _, err := client.Defragment(ctx, member.ClientURLs[0]); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -1,7 +1,8 @@
 //! The rows: what is compared, as data.
 //!
 //! Keys have 8 bytes and values 256 unless a row says otherwise. Rows over a million keys stand together at
-//! the end and share a cluster, which is loaded once a round; all others get a cluster of their own.
+//! the end and share a cluster, which is loaded once a round; all others get a cluster of their own. Rows of one
+//! connection ask the first member, unless they say that they go to the leader.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -185,7 +186,8 @@ impl Rows {
 
     fn leases_and_watches(&self) -> Vec<Row> {
         let keep = format!("lease-keepalive --conns=100 --clients=1000 --total={}", self.scaled(200_000));
-        let latency = format!("watch-latency --put-total={} --put-rate=200", self.scaled(2000));
+        let latency =
+            format!("watch-latency --val-size=256 --put-total={} --put-rate=200", self.scaled(2000));
         let latency = Load { paced: true, ..benchmark(&latency) };
         let watchers = self.scaled(10_000);
         let spread = |keys: u64, puts: u64| {
@@ -194,9 +196,9 @@ impl Rows {
         };
         vec![
             self.drive("lease-keepalive", "lease keep-alive, 1000 clients", 0, benchmark(&keep)),
-            self.drive("watch-latency", "put to event, 100 watchers", 0, latency),
-            self.drive("watch-100-keys", "events of 10,000 watchers on 100 keys", 0, spread(100, 500)),
-            self.drive("watch-1-key", "events of 10,000 watchers on 1 key", 0, spread(1, 20)),
+            self.drive("watch-latency", "answer of a put to its event, 100 watchers", 0, latency),
+            self.drive("watch-100-keys", "events of 10,000 watchers on 100 keys", 0, spread(100, 2000)),
+            self.drive("watch-1-key", "events of 10,000 watchers on 1 key", 0, spread(1, 100)),
         ]
     }
 
@@ -213,7 +215,7 @@ impl Rows {
             let flags = format!("--key-space-size={space} --val-size=256 --total={}", self.scaled(total));
             format!("put --conns={conns} --clients={clients} {flags}")
         };
-        let range = |flags: &str| range(&format!("--total={} {flags}", self.scaled(50)));
+        let range = |flags: &str, total: u64| range(&format!("--total={} {flags}", self.scaled(total)));
         let (one, many) = (put(1, 1, 10_000), put(100, 1000, 200_000));
         let limit = format!("--limit={}", self.scaled(10_000));
         let beside = |meanwhile: &str| {
@@ -231,8 +233,8 @@ impl Rows {
             ),
             drive("1m-put-1", "put into 1,000,000 keys, 1 client", benchmark(&one)),
             drive("1m-put-1000", "put into 1,000,000 keys, 1000 clients", benchmark(&many)),
-            drive("1m-list-10k", "list 10,000 keys of 1,000,000", range(&limit)),
-            drive("1m-count", "count 1,000,000 keys", range("--count-only")),
+            drive("1m-list-10k", "list 10,000 keys of 1,000,000", range(&limit, 120)),
+            drive("1m-count", "count 1,000,000 keys", range("--count-only", 50)),
             drive("1m-put-quiet", "put at 2,000 a second, nothing else", beside("")),
             drive("1m-put-list", "put at 2,000 a second while all are listed", during("list")),
             drive(

@@ -29,6 +29,9 @@ const SINGLE_VALUE_SIZE: usize = 256;
 
 const MEGABYTE: f64 = 1_000_000.0;
 
+/// The system that must answer every request; that the other does not is a result.
+const OURS: &str = "a";
+
 pub(super) struct Settings {
     pub(super) members: usize,
     pub(super) rounds: usize,
@@ -178,9 +181,18 @@ fn restart(
     cluster: &mut Cluster,
     restart: impl FnOnce(&mut Cluster) -> Result<Duration, String>,
 ) -> Result<Figures, String> {
+    let old = cluster.pids();
+    let before =
+        old.iter().map(|pid| Ok(measure::usage(&[*pid])?.cpu)).collect::<Result<Vec<_>, String>>()?;
+    let busy = Busy::start()?;
     let took = restart(cluster)?;
-    let usage = measure::usage(&cluster.pids())?;
+    let pids = cluster.pids();
+    let usage = measure::usage(&pids)?;
+    // Members that were not restarted had used something before.
+    let kept = old.iter().zip(before).filter(|(pid, _)| pids.contains(pid)).map(|(_, cpu)| cpu);
+    let foreign = busy.foreign(usage.cpu.saturating_sub(kept.sum()), machine::cpus())?;
     Ok(Figures {
+        foreign,
         requests: 1,
         p50_ms: Some(took.as_secs_f64() * 1000.0),
         resident_mb: Some(usage.resident as f64 / MEGABYTE),
@@ -214,6 +226,8 @@ fn doubts(settings: &Settings, samples: &[Sample]) -> Vec<String> {
         if figures.requests == 0 {
             let reason = figures.first_error.as_deref().unwrap_or("no request succeeded");
             doubts.push(format!("{row}, {system}, round {round}: {reason}"));
+        } else if figures.errors > 0 && *system == OURS {
+            doubts.push(format!("{row}, {system}, round {round}: {} requests failed", figures.errors));
         }
         if figures.foreign > FOREIGN_LIMIT {
             let percent = figures.foreign * 100.0;

@@ -58,7 +58,7 @@ fn text(cell: Option<Cell>) -> String {
 
 fn ratio(first: Option<Cell>, second: Option<Cell>) -> String {
     let parts = first.zip(second).filter(|(_, second)| second.median != 0.0);
-    parts.map_or_else(String::new, |(first, second)| format!("{:.2}", first.median / second.median))
+    parts.map_or_else(String::new, |(first, second)| number(first.median / second.median))
 }
 
 /// Three digits that count, and no exponents.

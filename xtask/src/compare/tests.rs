@@ -108,7 +108,7 @@ fn the_table_gives_both_systems_and_their_ratio() {
     assert_eq!(column(0), ["put & get", "", ""]);
     assert_eq!(column(1), ["a", "b", "a/b"]);
     assert_eq!(column(2), ["200 ±0%", "100 ±0%", "2.00"]);
-    assert_eq!(column(3), ["5.00 ±0%", "10.0 ±0%", "0.50"]);
+    assert_eq!(column(3), ["5.00 ±0%", "10.0 ±0%", "0.500"]);
     assert_eq!(column(5), ["", "", ""]);
 }
 
