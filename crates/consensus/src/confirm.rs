@@ -1,7 +1,7 @@
 //! Confirm rounds: how a leader knows, before it answers a read, that it still was the leader after the read came.
 //!
 //! (The library's own ReadIndex drops equal contexts, loses requests, and its heartbeat responses eat flow control:
-//! etcd#20418. Hence this one, DESIGN 4, "Reads do not use its ReadIndex".)
+//! etcd#20418. Hence this one.)
 //!
 //! A round notes the commit index, sends `Confirm { term, round }` to every voter, and is won when a quorum (both, in
 //! a joint configuration) answered that this is still its term. Any leader of a later term was elected by a quorum

@@ -1,5 +1,5 @@
-//! Nothing is stepped unchecked (DESIGN 4): the library aborts on input it holds impossible, and what a peer sends
-//! must never abort us.
+//! Nothing is stepped unchecked: the library aborts on input it holds impossible, and what a peer sends must never
+//! abort us.
 //!
 //! Every abort of raft-rs 0.7.0 that a message can reach, and what stands before it:
 //!

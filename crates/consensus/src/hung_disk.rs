@@ -1,4 +1,4 @@
-//! A leader with a hung disk (DESIGN 4; etcd#16291).
+//! A leader with a hung disk (etcd#16291).
 //!
 //! The others can commit without the leader's disk, so the cluster seems to work, but the leader answers from its own
 //! apply, and it applies nothing that it has not written: every client waits. So when the oldest write is an

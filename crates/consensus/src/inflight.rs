@@ -1,4 +1,4 @@
-//! Bytes in flight to each peer (DESIGN 4, "Bytes in flight a peer are limited by us").
+//! Bytes in flight to each peer, limited by us.
 //!
 //! The library counts messages in flight, not bytes. Here the bytes of the appends that left are added up until
 //! their response comes; above [`INFLIGHT_BYTES_MAX`] the peer's window is shut to what is already out, below it is

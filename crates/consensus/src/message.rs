@@ -1,7 +1,7 @@
 //! What members say to each other.
 //!
 //! A [`Message`] is what leaves this crate and what comes in; the codec turns it into bytes. Two classes travel on
-//! two ordered streams (DESIGN 4, "Two ordered streams a peer"), so that megabytes never sit before a heartbeat.
+//! two ordered streams (docs/internals/transport.md), so that megabytes never sit before a heartbeat.
 //! There is no message that forwards a proposal or a read: followers do that in the owner's own frames.
 
 use crate::{ConfState, Entry};
@@ -137,7 +137,7 @@ impl Message {
     }
 
     /// Whether this message promises something about our disk, so that it may leave only when all that was to be
-    /// written before it is synced (DESIGN 4, "Messages held behind the disk"): append responses say what we hold,
+    /// written before it is synced (see `writes`): append responses say what we hold,
     /// vote requests and responses say whom we vote for.
     pub(crate) fn promises_disk(&self) -> bool {
         matches!(

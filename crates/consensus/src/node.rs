@@ -1,6 +1,6 @@
 //! The node: input goes in here, what is to be done comes out of `ready`.
 //!
-//! It wraps the library's `RawNode` and keeps to the contract that makes it safe (DESIGN 4):
+//! It wraps the library's `RawNode` and keeps to the contract that makes it safe:
 //!
 //! - The owner has replayed what is committed, so the node begins with commit = applied (`start`).
 //! - Proposals are never forwarded (`propose`).

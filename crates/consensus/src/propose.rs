@@ -1,4 +1,4 @@
-//! Proposals: only a leader takes them, none during a transfer, and the library never forwards any (DESIGN 4).
+//! Proposals: only a leader takes them, none during a transfer, and the library never forwards any.
 //!
 //! A proposal that is taken may still be lost with the leadership; the caller learns its fate from what comes out
 //! committed at its index. One that is refused is never in the log.

@@ -1,4 +1,4 @@
-//! What a node starts from (DESIGN 4, "Start"): its settings, and what its files say.
+//! What a node starts from: its settings, and what its files say.
 //!
 //! The owner has replayed all that it knows committed before the node exists, so the node begins with commit =
 //! applied. Of the log it is told the terms of all entries and given those that are not applied; the rest stays on

@@ -1,6 +1,6 @@
-//! Election timeouts (DESIGN 4): the library draws them from a thread's random generator, which no simulation could
-//! repeat. So after every call into it the timeout is set to what a seed, the member and the term say. The draw
-//! changes with each term, so two members that collide once do not collide for ever.
+//! Election timeouts: the library draws them from a thread's random generator, which no simulation could repeat. So
+//! after every call into it the timeout is set to what a seed, the member and the term say. The draw changes with
+//! each term, so two members that collide once do not collide for ever.
 
 /// The election timeout in ticks: from `election_tick` to twice that, exclusively.
 pub(crate) fn election_timeout(seed: u64, id: u64, term: u64, election_tick: usize) -> usize {

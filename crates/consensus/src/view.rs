@@ -1,4 +1,4 @@
-//! The library's view of the log, all of it in memory (DESIGN 4, "Start").
+//! The library's view of the log, all of it in memory.
 //!
 //! It knows the term of every entry and holds the recent entries themselves: always all that are not applied, and
 //! before those as many as [`RECENT_BYTES_MAX`] allows. Older entries are only ever wanted to send them to a

@@ -1,6 +1,6 @@
 //! What was handed to the disk and is not known written yet, and the messages that wait for it.
 //!
-//! This is the one place that says what may leave when (DESIGN 4, "Messages held behind the disk"):
+//! This is the one place that says what may leave when:
 //!
 //! 1. A message that promises something about our disk (append responses, votes, pre-votes and their responses)
 //!    leaves when every write handed out before or with it is synced.
