@@ -38,8 +38,10 @@ const SECOND_NS: u64 = 1_000_000_000;
 struct Deadline {
     at_ns: u64,
     granted_ttl_s: i64,
-    /// Whether the log holds a remainder that a keep-alive must remove first.
-    recorded: bool,
+    /// The remainder in the log, in seconds, or on its way there: a keep-alive must remove it first.
+    recorded_s: Option<i64>,
+    /// Its removal is proposed and the outcome open. One recorded behind it would outlive the keep-alive that waits.
+    removing: bool,
     /// Whether its expiry is proposed and the outcome open.
     expiring: bool,
 }
@@ -81,13 +83,13 @@ impl LeaseClock {
         self.record_from = i64::MIN;
         for (id, ttl_s, remaining_s) in leases {
             let left_s = if remaining_s > 0 { remaining_s } else { ttl_s };
-            self.set(id, after(now_ns, left_s), ttl_s, remaining_s > 0);
+            self.set(id, after(now_ns, left_s), ttl_s, (remaining_s > 0).then_some(remaining_s));
         }
     }
 
     /// A lease was granted.
     pub fn granted(&mut self, now_ns: u64, id: i64, ttl_s: i64) {
-        self.set(id, after(now_ns, ttl_s), ttl_s, false);
+        self.set(id, after(now_ns, ttl_s), ttl_s, None);
     }
 
     /// A lease is gone.
@@ -103,7 +105,8 @@ impl LeaseClock {
     /// A remainder was recorded (or, 0, removed) through the log.
     pub fn recorded(&mut self, id: i64, remaining_s: i64) {
         if let Some(deadline) = self.deadlines.get_mut(&id) {
-            deadline.recorded = remaining_s > 0;
+            deadline.recorded_s = (remaining_s > 0).then_some(remaining_s);
+            deadline.removing &= remaining_s > 0;
         }
     }
 
@@ -112,7 +115,10 @@ impl LeaseClock {
         match self.deadlines.get_mut(&id) {
             None => KeepAlive::NotFound,
             Some(deadline) if deadline.expiring => KeepAlive::Expiring,
-            Some(deadline) if deadline.recorded => KeepAlive::RemoveRecordFirst,
+            Some(deadline) if deadline.recorded_s.is_some() => {
+                deadline.removing = true;
+                KeepAlive::RemoveRecordFirst
+            }
             Some(deadline) => {
                 // Rounds may be decided out of order; a renewal never takes time away.
                 deadline.at_ns = deadline.at_ns.max(after(now_ns, deadline.granted_ttl_s));
@@ -168,8 +174,8 @@ impl LeaseClock {
         }
     }
 
-    /// Remainders to record, (id, seconds): of leases that live longer than the interval and were not renewed for one.
-    /// Each call looks at a slice of the leases, so that all have their turn once an interval and a million of them
+    /// Remainders to record, (id, seconds): of leases that live longer than the interval and were neither renewed nor
+    /// recorded for one. Each call looks at a slice of the leases, so that all have their turn once an interval and a million of them
     /// never at once. What is taken counts as recorded from now on, before the log has it: a keep-alive acknowledged
     /// in between would be forgotten by a successor that reads the remainder.
     pub fn take_remainders(&mut self, now_ns: u64) -> Vec<(i64, i64)> {
@@ -188,9 +194,10 @@ impl LeaseClock {
             }
             // Rounded up: a recorded remainder may only ever give more time than was left.
             let left_s = deadline.at_ns.saturating_sub(now_ns).div_ceil(SECOND_NS) as i64;
-            let aged = left_s > 0 && deadline.granted_ttl_s - left_s >= interval_s;
-            if aged && !deadline.expiring && deadline.granted_ttl_s > interval_s {
-                deadline.recorded = true;
+            let last_s = deadline.recorded_s.unwrap_or(deadline.granted_ttl_s);
+            let aged = left_s > 0 && last_s - left_s >= interval_s;
+            if aged && !deadline.expiring && !deadline.removing {
+                deadline.recorded_s = Some(left_s);
                 remainders.push((*id, left_s));
             }
         }
@@ -198,8 +205,9 @@ impl LeaseClock {
         remainders
     }
 
-    fn set(&mut self, id: i64, at_ns: u64, granted_ttl_s: i64, recorded: bool) {
-        self.deadlines.insert(id, Deadline { at_ns, granted_ttl_s, recorded, expiring: false });
+    fn set(&mut self, id: i64, at_ns: u64, granted_ttl_s: i64, recorded_s: Option<i64>) {
+        let deadline = Deadline { at_ns, granted_ttl_s, recorded_s, removing: false, expiring: false };
+        self.deadlines.insert(id, deadline);
         self.due.push(Reverse((at_ns, id)));
     }
 }

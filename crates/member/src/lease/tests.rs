@@ -55,6 +55,25 @@ fn remainders_are_recorded_for_long_leases_that_have_aged() {
     assert_eq!(renewed, KeepAlive::RemoveRecordFirst, "the record may be in the log already");
 }
 
+/// A successor would read what was recorded behind the removal, and forget the keep-alive that waited for it.
+#[test]
+fn no_remainder_is_recorded_while_one_is_being_removed() {
+    let mut clock = clock(&[(1, 600, 600)]);
+    assert_eq!(clock.keep_alive(61 * S, 1), KeepAlive::RemoveRecordFirst);
+    assert!(clock.take_remainders(61 * S).is_empty());
+    clock.recorded(1, 0);
+    assert_eq!(clock.keep_alive(62 * S, 1), KeepAlive::Renewed(600));
+    assert_eq!(clock.take_remainders(122 * S), [(1, 540)], "later ones are recorded again");
+}
+
+#[test]
+fn a_lease_is_recorded_once_an_interval_however_few_there_are() {
+    let mut clock = clock(&[(1, 600, 0)]);
+    let ticks = (0..6_000).map(|tick| tick * RECORD_INTERVAL_NS / RECORD_SLICES);
+    let recorded: Vec<_> = ticks.flat_map(|at_ns| clock.take_remainders(at_ns)).collect();
+    assert_eq!(recorded, (1..10).map(|minute| (1, 600 - 60 * minute)).collect::<Vec<_>>());
+}
+
 #[test]
 fn a_million_leases_are_never_looked_at_at_once() {
     let mut clock = LeaseClock::default();
