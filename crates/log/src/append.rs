@@ -221,7 +221,7 @@ impl Log {
         let part = plan.parts.last_mut().expect("there is a part");
         part.buffers.extend(buffers.into_iter().filter(|buffer| !buffer.is_empty()));
         active.offset += head.span();
-        active.file.set_recorded(active.offset);
+        self.shelf.files.set_recorded(&active.file, active.offset);
         self.position = place_at(active.file.number, active.offset);
         self.stamped = head.synced;
     }

@@ -15,6 +15,9 @@ use parking_lot::{Mutex, RwLock};
 use crate::disk::{Disk, File};
 use crate::types::file_of;
 
+#[cfg(test)]
+mod tests;
+
 /// One file of values.
 pub(crate) struct ValueFile {
     pub(crate) number: u32,
@@ -87,10 +90,6 @@ impl ValueFile {
         self.recorded.load(Ordering::Acquire)
     }
 
-    pub(crate) fn set_recorded(&self, bytes: u64) {
-        self.recorded.store(bytes, Ordering::Release);
-    }
-
     pub(crate) fn written(&self) -> u64 {
         self.written.load(Ordering::Acquire)
     }
@@ -126,6 +125,8 @@ pub(crate) struct Files {
     disk: Arc<dyn Disk>,
     files: RwLock<BTreeMap<u32, Arc<ValueFile>>>,
     live: AtomicU64,
+    /// Bytes written in all files: asked for after every turn, when there may be thousands of files.
+    recorded: AtomicU64,
     /// Numbers of files opened for reading, oldest first.
     opened: Mutex<VecDeque<u32>>,
     open_limit: usize,
@@ -137,6 +138,7 @@ impl Files {
             disk,
             files: RwLock::default(),
             live: AtomicU64::new(0),
+            recorded: AtomicU64::new(0),
             opened: Mutex::default(),
             open_limit: open_limit.max(1),
         }
@@ -156,13 +158,17 @@ impl Files {
         file.clone()
     }
 
+    /// Adds a file in which nothing is written yet.
     pub(crate) fn add(&self, file: Arc<ValueFile>) {
+        assert!(file.recorded() == 0, "what is written in a file is counted among all files");
         let before = self.files.write().insert(file.number, file);
         assert!(before.is_none(), "file numbers are used once");
     }
 
     pub(crate) fn remove(&self, number: u32) {
-        self.files.write().remove(&number);
+        if let Some(file) = self.files.write().remove(&number) {
+            self.recorded.fetch_sub(file.recorded(), Ordering::AcqRel);
+        }
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<ValueFile>> {
@@ -171,7 +177,14 @@ impl Files {
 
     /// Bytes written in all files, without what is only allocated.
     pub(crate) fn recorded_bytes(&self) -> u64 {
-        self.files.read().values().map(|file| file.recorded()).sum()
+        self.recorded.load(Ordering::Acquire)
+    }
+
+    /// One of these files holds so many bytes now.
+    pub(crate) fn set_recorded(&self, file: &ValueFile, bytes: u64) {
+        let before = file.recorded.swap(bytes, Ordering::AcqRel);
+        // Wraps around, and back, where a file has become shorter.
+        self.recorded.fetch_add(bytes.wrapping_sub(before), Ordering::AcqRel);
     }
 
     pub(crate) fn live_bytes(&self) -> u64 {

@@ -121,7 +121,8 @@ impl Log {
     }
 
     pub(crate) fn adopt_data_file(&mut self, file: &DataFile) {
-        self.shelf.files.insert(file.number, &file.path).set_recorded(file.bytes);
+        let adopted = self.shelf.files.insert(file.number, &file.path);
+        self.shelf.files.set_recorded(&adopted, file.bytes);
         self.young.insert(file.number);
     }
 

@@ -297,14 +297,16 @@ impl Found {
                 None => u64::from(offset_of(self.walk.end)),
             };
             let file = shelf.files.insert(segment.number, &segment.path);
-            file.set_recorded(recorded);
+            shelf.files.set_recorded(&file, recorded);
             file.note_written(recorded);
         }
         for unopened in &self.kept {
-            shelf.files.insert(unopened.number, &unopened.path).set_recorded(unopened.length);
+            let file = shelf.files.insert(unopened.number, &unopened.path);
+            shelf.files.set_recorded(&file, unopened.length);
         }
         for (number, path, length) in &self.inventory.data {
-            shelf.files.insert(*number, path).set_recorded(*length);
+            let file = shelf.files.insert(*number, path);
+            shelf.files.set_recorded(&file, *length);
         }
     }
 }
