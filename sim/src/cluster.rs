@@ -58,6 +58,7 @@ pub(crate) struct Cluster {
     pub(crate) trace: Trace,
     pub(crate) disk_rng: Rng,
     pub(crate) client_rng: Rng,
+    pub(crate) list_rng: Rng,
     pub(crate) member_rng: Rng,
     /// Leases that were granted.
     pub(crate) leases: Vec<i64>,
@@ -101,6 +102,7 @@ impl Cluster {
             trace,
             disk_rng: Rng::new(seed, Stream::Disk),
             client_rng: Rng::new(seed, Stream::Clients),
+            list_rng: Rng::new(seed.rotate_left(32), Stream::Lists),
             member_rng,
             leases: Vec::new(),
             next_op: 0,

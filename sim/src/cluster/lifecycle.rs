@@ -271,5 +271,6 @@ fn new_process(opened: Opened) -> Process {
         streams: Default::default(),
         observer,
         shown: None,
+        kept: Default::default(),
     }
 }

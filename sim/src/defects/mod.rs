@@ -6,6 +6,7 @@
 
 pub(crate) mod checkpoints;
 pub(crate) mod frames;
+pub(crate) mod lists;
 pub(crate) mod records;
 
 /// A mistake, made on purpose.
@@ -65,11 +66,15 @@ pub enum Defect {
     MemberNeverRests,
     /// Now and then a request is answered twice.
     AnsweredTwice,
+    /// A list leaves out what it cannot read.
+    ListSkipsDamaged,
+    /// Values kept in memory are found by their keys, whatever was written since.
+    CacheServesOther,
 }
 
 impl Defect {
     /// All of them.
-    pub const ALL: [Defect; 27] = [
+    pub const ALL: [Defect; 29] = [
         Defect::ReplyBeforeSync,
         Defect::SyncSkipped,
         Defect::DirectoryNotSynced,
@@ -97,5 +102,7 @@ impl Defect {
         Defect::LinkNotRedialled,
         Defect::MemberNeverRests,
         Defect::AnsweredTwice,
+        Defect::ListSkipsDamaged,
+        Defect::CacheServesOther,
     ];
 }
