@@ -7,6 +7,7 @@
 //! | `links` | links are dialled, break, deliver |
 //! | `snapshots` | snapshot streams |
 //! | `judge` | the end: faults stop, all must be well again |
+//! | `whole` | last of all, every member has every value |
 //! | `clients/` | requests and watches |
 //! | `faults/strike` | the planned faults |
 
@@ -15,8 +16,9 @@ mod lifecycle;
 mod links;
 mod snapshots;
 mod turn;
+mod whole;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::checks::Checks;
 use crate::clients::{Client, Watcher};
@@ -69,6 +71,9 @@ pub(crate) struct Cluster {
     pub(crate) judging: bool,
     /// Members whose last word is awaited.
     pub(crate) owed_answers: Vec<u64>,
+    /// Members that have not shown everything at the end, and until when they have time.
+    pub(crate) unread: BTreeSet<usize>,
+    pub(crate) whole_by_ns: u64,
     pub(crate) ended: bool,
     /// Planned faults that wait for their operation.
     pub(crate) armed: Vec<usize>,
@@ -109,6 +114,8 @@ impl Cluster {
             calm_ns: None,
             judging: false,
             owed_answers: Vec::new(),
+            unread: BTreeSet::new(),
+            whole_by_ns: 0,
             ended: false,
             armed: Vec::new(),
             isolated: BTreeMap::new(),
@@ -194,6 +201,7 @@ impl Cluster {
             Event::Calm => self.calm()?,
             Event::Judge => self.judge()?,
             Event::End => self.end()?,
+            Event::ReadAll { member } => self.read_all(member)?,
         }
         Ok(())
     }

@@ -104,7 +104,7 @@ impl Cluster {
 
     /// A value that does not check is never served. The member is asked to heal it, as a server does; returns the token
     /// of that.
-    pub(super) fn unreadable(&mut self, member: usize, damaged: &Damaged) -> Result<Option<u64>, Violation> {
+    pub(crate) fn unreadable(&mut self, member: usize, damaged: &Damaged) -> Result<Option<u64>, Violation> {
         self.coverage.event("damage kept from clients");
         // Nobody can read from a disk whose machine is losing power.
         let stopped = damaged.reason.contains(DISK_STOPPED);

@@ -70,11 +70,13 @@ pub enum Defect {
     ListSkipsDamaged,
     /// Values kept in memory are found by their keys, whatever was written since.
     CacheServesOther,
+    /// Who asks for a value that is damaged here gets no answer.
+    HealingUnanswered,
 }
 
 impl Defect {
     /// All of them.
-    pub const ALL: [Defect; 29] = [
+    pub const ALL: [Defect; 30] = [
         Defect::ReplyBeforeSync,
         Defect::SyncSkipped,
         Defect::DirectoryNotSynced,
@@ -104,5 +106,6 @@ impl Defect {
         Defect::AnsweredTwice,
         Defect::ListSkipsDamaged,
         Defect::CacheServesOther,
+        Defect::HealingUnanswered,
     ];
 }
