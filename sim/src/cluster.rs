@@ -149,8 +149,17 @@ impl Cluster {
     }
 
     /// Runs to the end, or to the first thing that breaks.
-    pub(crate) fn run(mut self) -> RunReport {
-        let violation = self.go().err();
+    pub(crate) fn run(&mut self) -> Result<(), Violation> {
+        while !self.ended {
+            let Some((at_ns, event)) = self.queue.pop() else { break };
+            self.now_ns = self.now_ns.max(at_ns);
+            self.handle(event)?;
+        }
+        Ok(())
+    }
+
+    /// How the run went, which is over.
+    pub(crate) fn report(mut self, violation: Option<Violation>) -> RunReport {
         if let Some(violation) = &violation {
             self.trace.line(self.now_ns, format!("BROKEN {}: {}", violation.check, violation.text));
         }
@@ -162,15 +171,6 @@ impl Cluster {
             violation,
             ..RunReport::new(self.plan.seed, &self.trace, self.now_ns)
         }
-    }
-
-    fn go(&mut self) -> Result<(), Violation> {
-        while !self.ended {
-            let Some((at_ns, event)) = self.queue.pop() else { break };
-            self.now_ns = self.now_ns.max(at_ns);
-            self.handle(event)?;
-        }
-        Ok(())
     }
 
     fn handle(&mut self, event: Event) -> Result<(), Violation> {
