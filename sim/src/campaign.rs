@@ -8,29 +8,31 @@ use crate::cluster::{Cluster, Settings};
 use crate::defects::Defect;
 use crate::figures::Figures;
 use crate::plan::Plan;
-use crate::report::{RunReport, Trace, Violation};
+use crate::report::{RunReport, Violation};
 use crate::shrink as cut;
 use crate::workers;
 
 /// Seeds between two lines of progress.
 const PROGRESS_SEEDS: u64 = 25;
 
-/// Runs a seed. A panic of the product is what broke.
+/// Runs a seed.
 pub(crate) fn run_one(seed: u64, settings: &Settings) -> RunReport {
-    let plan = Plan::draw(seed);
-    let run = catch_unwind(AssertUnwindSafe(|| Cluster::new(plan, settings).run()));
-    run.unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<String>().cloned();
-        let text = text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
-        let mut report = RunReport::new(seed, &Trace::new(), 0);
-        let plan = Plan::draw(seed);
-        (report.faults, report.long) = (plan.faults.len(), plan.is_long());
-        report.violation = Some(Violation {
-            check: "no panic",
-            text: text.unwrap_or_else(|| "of no known sort".to_owned()),
-        });
-        report
-    })
+    guarded(Cluster::new(Plan::draw(seed), settings), Cluster::run)
+}
+
+/// Runs a cluster. A panic of the product is what broke, and what led to it is in the trace.
+fn guarded(mut cluster: Cluster, run: impl FnOnce(&mut Cluster) -> Result<(), Violation>) -> RunReport {
+    let outcome = catch_unwind(AssertUnwindSafe(|| run(&mut cluster)));
+    let violation = match outcome {
+        Ok(outcome) => outcome.err(),
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().cloned();
+            let text = text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
+            let text = text.unwrap_or_else(|| "of no known sort".to_owned());
+            Some(Violation { check: "no panic", text })
+        }
+    };
+    cluster.report(violation)
 }
 
 /// Runs one seed, with some of its faults or all, and says how it went: the trace hash, or the failure.
@@ -138,4 +140,22 @@ fn commit() -> String {
     let text = output.ok().filter(|output| output.status.success());
     let text = text.and_then(|output| String::from_utf8(output.stdout).ok());
     text.map_or_else(|| "(unknown)".to_owned(), |text| text.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    //! What a failure tells.
+    use super::*;
+
+    #[test]
+    fn a_panic_shows_what_led_to_it() {
+        let cluster = Cluster::new(Plan::draw(1), &Settings::default());
+        let report = guarded(cluster, |cluster| {
+            cluster.start(0)?;
+            panic!("on purpose")
+        });
+        let text = report.failure_text("here").expect("it failed");
+        assert!(text.contains("no panic: on purpose") && text.contains("m0 starts at index"), "{text}");
+        assert!(text.contains("BROKEN no panic") && report.faults > 0, "{text}");
+    }
 }

@@ -7,6 +7,7 @@
 //! | `links` | links are dialled, break, deliver |
 //! | `snapshots` | snapshot streams |
 //! | `judge` | the end: faults stop, all must be well again |
+//! | `whole` | last of all, every member has every value |
 //! | `clients/` | requests and watches |
 //! | `faults/strike` | the planned faults |
 
@@ -15,8 +16,9 @@ mod lifecycle;
 mod links;
 mod snapshots;
 mod turn;
+mod whole;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::checks::Checks;
 use crate::clients::{Client, Watcher};
@@ -58,6 +60,7 @@ pub(crate) struct Cluster {
     pub(crate) trace: Trace,
     pub(crate) disk_rng: Rng,
     pub(crate) client_rng: Rng,
+    pub(crate) list_rng: Rng,
     pub(crate) member_rng: Rng,
     /// Leases that were granted.
     pub(crate) leases: Vec<i64>,
@@ -68,6 +71,9 @@ pub(crate) struct Cluster {
     pub(crate) judging: bool,
     /// Members whose last word is awaited.
     pub(crate) owed_answers: Vec<u64>,
+    /// Members that have not shown everything at the end, and until when they have time.
+    pub(crate) unread: BTreeSet<usize>,
+    pub(crate) whole_by_ns: u64,
     pub(crate) ended: bool,
     /// Planned faults that wait for their operation.
     pub(crate) armed: Vec<usize>,
@@ -101,12 +107,15 @@ impl Cluster {
             trace,
             disk_rng: Rng::new(seed, Stream::Disk),
             client_rng: Rng::new(seed, Stream::Clients),
+            list_rng: Rng::new(seed.rotate_left(32), Stream::Lists),
             member_rng,
             leases: Vec::new(),
             next_op: 0,
             calm_ns: None,
             judging: false,
             owed_answers: Vec::new(),
+            unread: BTreeSet::new(),
+            whole_by_ns: 0,
             ended: false,
             armed: Vec::new(),
             isolated: BTreeMap::new(),
@@ -140,8 +149,17 @@ impl Cluster {
     }
 
     /// Runs to the end, or to the first thing that breaks.
-    pub(crate) fn run(mut self) -> RunReport {
-        let violation = self.go().err();
+    pub(crate) fn run(&mut self) -> Result<(), Violation> {
+        while !self.ended {
+            let Some((at_ns, event)) = self.queue.pop() else { break };
+            self.now_ns = self.now_ns.max(at_ns);
+            self.handle(event)?;
+        }
+        Ok(())
+    }
+
+    /// How the run went, which is over.
+    pub(crate) fn report(mut self, violation: Option<Violation>) -> RunReport {
         if let Some(violation) = &violation {
             self.trace.line(self.now_ns, format!("BROKEN {}: {}", violation.check, violation.text));
         }
@@ -153,15 +171,6 @@ impl Cluster {
             violation,
             ..RunReport::new(self.plan.seed, &self.trace, self.now_ns)
         }
-    }
-
-    fn go(&mut self) -> Result<(), Violation> {
-        while !self.ended {
-            let Some((at_ns, event)) = self.queue.pop() else { break };
-            self.now_ns = self.now_ns.max(at_ns);
-            self.handle(event)?;
-        }
-        Ok(())
     }
 
     fn handle(&mut self, event: Event) -> Result<(), Violation> {
@@ -192,6 +201,7 @@ impl Cluster {
             Event::Calm => self.calm()?,
             Event::Judge => self.judge()?,
             Event::End => self.end()?,
+            Event::ReadAll { member } => self.read_all(member)?,
         }
         Ok(())
     }

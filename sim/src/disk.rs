@@ -4,6 +4,7 @@
 
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use log::{Disk, File, LockError, LockGuard, MemDisk};
@@ -32,11 +33,13 @@ pub(crate) struct Tampering {
 pub(crate) struct SimDisk {
     pub(crate) inner: MemDisk,
     tampering: Arc<Mutex<Tampering>>,
+    reads: Arc<AtomicU64>,
 }
 
 struct SimFile {
     inner: Arc<dyn File>,
     tampering: Arc<Mutex<Tampering>>,
+    reads: Arc<AtomicU64>,
     is_segment: bool,
     is_data: bool,
 }
@@ -49,25 +52,31 @@ impl SimDisk {
     /// An empty disk.
     pub(crate) fn new(defect: Option<Defect>, salt: u32) -> SimDisk {
         let tampering = Tampering { defect, salt, relocating: false, owed: Vec::new() };
-        SimDisk { inner: MemDisk::new(), tampering: Arc::new(Mutex::new(tampering)) }
+        SimDisk { inner: MemDisk::new(), tampering: Arc::new(Mutex::new(tampering)), reads: Arc::default() }
     }
 
     /// The same machine's disk after its contents changed by a crash.
     pub(crate) fn with(&self, inner: MemDisk) -> SimDisk {
         locked(&self.tampering).owed.clear();
-        SimDisk { inner, tampering: self.tampering.clone() }
+        SimDisk { inner, ..self.clone() }
     }
 
     fn wrap(&self, path: &Path, file: Arc<dyn File>) -> Arc<dyn File> {
         // A segment is made under another name, in the same directory.
         let is_within = |name: &str| path.parent().is_some_and(|dir| dir.ends_with(name));
         let (is_segment, is_data) = (is_within("wal"), is_within("member/data"));
-        Arc::new(SimFile { inner: file, tampering: self.tampering.clone(), is_segment, is_data })
+        let (tampering, reads) = (self.tampering.clone(), self.reads.clone());
+        Arc::new(SimFile { inner: file, tampering, reads, is_segment, is_data })
     }
 
     /// Says whether values are being relocated, for the defect that loses some of them.
     pub(crate) fn set_relocating(&self, relocating: bool) {
         locked(&self.tampering).relocating = relocating;
+    }
+
+    /// Reads so far.
+    pub(crate) fn reads(&self) -> u64 {
+        self.reads.load(Ordering::Relaxed)
     }
 
     /// The log segments and everything else there is, by path.
@@ -128,6 +137,7 @@ impl Disk for SimDisk {
 
 impl File for SimFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
         self.inner.read_at(buffer, offset)
     }
 

@@ -70,8 +70,10 @@ pub(crate) struct Plan {
     pub(crate) segment_bytes: u64,
     /// Bytes of recent payloads in memory.
     pub(crate) tail_bytes: u64,
-    /// Bytes of values kept after they were read: none or few, so that reads keep reaching the disk.
+    /// Bytes of values kept after lists read them: none or few, so that reads keep reaching the disk.
     pub(crate) cache_bytes: u64,
+    /// Of a hundred ranges, so many are answered as lists.
+    pub(crate) list_percent: u64,
     /// Commands between checkpoints.
     pub(crate) checkpoint_commands: u64,
     /// Entries kept for followers a little behind.
@@ -116,7 +118,8 @@ impl Plan {
             calm_ns: if long_leases { 110 * SECOND } else { 32 * SECOND },
             segment_bytes: [16 << 10, 64 << 10, 256 << 10][rng.below(3) as usize],
             tail_bytes: if small { 4 << 10 } else { 1 << 20 },
-            cache_bytes: if seed.is_multiple_of(4) { 2 << 10 } else { 0 },
+            cache_bytes: 0,
+            list_percent: 0,
             checkpoint_commands: rng.between(5, 400),
             catchup_entries: rng.between(5, 500),
             quota_bytes: if rng.percent(15) { rng.between(20_000, 120_000) } else { 0 },

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use api::etcdserverpb::AlarmType;
+use bytes::Bytes;
 use log::{Disk, Options, WriteJob};
 use member::{Config, InitialMember, Input, Opened};
 use store::watch::WatchStream;
@@ -89,6 +90,8 @@ pub(crate) struct Process {
     pub(crate) observer: WatchStream,
     /// The applied index at which its state was last looked at.
     pub(crate) shown: Option<u64>,
+    /// What a defective cache keeps.
+    pub(crate) kept: BTreeMap<Bytes, Bytes>,
 }
 
 /// Background jobs under way on a member.

@@ -48,8 +48,10 @@ pub(crate) enum Event {
     Calm,
     /// All must be well again.
     Judge,
-    /// The run is over.
+    /// All must have been done and applied.
     End,
+    /// At the end, a member is read from its first key to its last.
+    ReadAll { member: usize },
 }
 
 /// The events to come: a heap of moments, and beside it the events themselves, which are large and stay where they are.

@@ -26,6 +26,8 @@ pub(crate) enum Stream {
     Long,
     /// What is in focus, and which faults wait for it.
     Aim,
+    /// What is kept of values, and which ranges are answered as lists.
+    Lists,
 }
 
 /// A stream of numbers.

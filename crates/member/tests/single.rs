@@ -9,6 +9,7 @@ use std::time::Duration;
 use api::etcdserverpb as pb;
 use log::{CheckpointKind, Disk, Log, LogId, MemDisk, Options, WriteJob};
 use member::batch::Kind;
+use member::inbox::pace_ns;
 use member::{Answer, Config, Input, Now, Opened, Output, Proposal};
 use prost::Message;
 use store::{Reply, Response};
@@ -18,6 +19,8 @@ use alone::config;
 struct Alone {
     opened: Opened,
     now_ns: u64,
+    /// From one step to the next.
+    step_ns: u64,
     next_token: u64,
     output: Output,
 }
@@ -33,11 +36,11 @@ impl Alone {
 
     fn start_as(disk: &Arc<dyn Disk>, config: Config) -> Alone {
         let opened = member::open(disk, &options(), config).expect("opens");
-        Alone { opened, now_ns: 0, next_token: 1, output: Output::default() }
+        Alone { opened, now_ns: 0, step_ns: 1_000_000, next_token: 1, output: Output::default() }
     }
 
     fn step(&mut self, inputs: Vec<Input>) -> Vec<(u64, Answer)> {
-        self.now_ns += 1_000_000;
+        self.now_ns += self.step_ns;
         let now = Now { monotonic_ns: self.now_ns, wall_ms: self.now_ns / 1_000_000 };
         let member = &mut self.opened.member;
         for input in inputs {
@@ -148,6 +151,32 @@ fn a_lease_runs_out_and_takes_its_keys_along() {
     alone.now_ns += 1_000_000_000;
     alone.step(Vec::new());
     assert_eq!(alone.get("k"), []);
+}
+
+fn proposal(token: u64) -> Input {
+    let put = pb::PutRequest { key: "k".into(), ..Default::default() };
+    Input::Propose(Proposal { token, kind: Kind::Put, body: put.encode_to_vec().into() })
+}
+
+/// What comes behind a crowd waits for the rest of it, and nothing but time wakes the member then.
+#[test]
+fn a_command_behind_a_crowd_leaves_when_the_member_says() {
+    let disk: Arc<dyn Disk> = Arc::new(MemDisk::default());
+    let mut alone = Alone::start(&disk, 1);
+    alone.put("a", "1");
+    alone.step_ns = 1_000;
+    let left_ns = alone.now_ns + alone.step_ns;
+    let crowd = alone.step((1_000..1_100).map(proposal).collect());
+    assert_eq!(crowd.len(), 100, "they leave at once, together");
+    assert_eq!(alone.step(vec![proposal(2_000)]).len(), 0);
+    let due_ns = alone.opened.member.next_due_ns().expect("something waits");
+    assert_eq!(due_ns, left_ns + pace_ns(100));
+    alone.now_ns = due_ns - alone.step_ns - 1;
+    assert_eq!(alone.step(Vec::new()).len(), 0, "too soon");
+    assert_eq!(alone.opened.member.next_due_ns(), Some(due_ns));
+    alone.now_ns = due_ns - alone.step_ns;
+    let answers = alone.step(Vec::new());
+    assert!(matches!(answers[..], [(2_000, Answer::Applied(Ok(_)))]), "{answers:?}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! answer did not come is of unknown outcome for ever and is never repeated.
 
 mod draw;
+mod read;
 mod serve;
 mod watch;
 

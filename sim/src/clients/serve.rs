@@ -3,14 +3,13 @@
 use api::Error;
 use api::etcdserverpb as pb;
 use member::{Answer, Input, Proposal};
-use store::{Damaged, Response, resolve, resolve_range};
+use store::{Response, resolve};
 
 use super::draw::Drawing;
 use super::{Asked, Op};
 use crate::checks::linear;
 use crate::cluster::Cluster;
 use crate::defects::Defect;
-use crate::disk::DISK_STOPPED;
 use crate::queue::Event;
 use crate::report::Violation;
 
@@ -80,11 +79,15 @@ impl Cluster {
         if let Op::Local(request) = &asked.op {
             let request = request.clone();
             let paused = process.paused_until_ns > self.now_ns;
-            return if paused { Ok(()) } else { self.serve_locally(member, &asked, &request, false) };
+            if !paused && self.serve_locally(member, &asked, &request)? {
+                self.checks.checked += 1;
+                self.client_goes_on(client, number);
+            }
+            return Ok(());
         }
         if let (Op::Read(request), Some(Defect::ReadWithoutIndex)) = (&asked.op, self.defect) {
             let request = request.clone();
-            return self.serve_locally(member, &asked, &request, true);
+            return self.serve_locally(member, &asked, &request).map(|_| ());
         }
         let token = process.next_token;
         process.next_token += 1;
@@ -156,12 +159,17 @@ impl Cluster {
         match answer {
             Answer::Applied(Ok(reply)) => match resolve(&reply, process.opened.values.as_ref()) {
                 Ok(response) => self.acknowledge(&asked, &response)?,
-                Err(damaged) => self.unreadable(member, &damaged)?,
+                Err(damaged) => {
+                    self.unreadable(member, &damaged)?;
+                }
             },
             Answer::Applied(Err(error)) => self.refuse(&asked, error)?,
-            Answer::ReadNow => {
-                if let Op::Read(request) = &asked.op {
-                    self.serve_locally(member, &asked, request, true)?;
+            // The local state may be read, or what could not be read of it was healed.
+            Answer::ReadNow | Answer::Healed => {
+                if let Op::Read(request) | Op::Local(request) = &asked.op
+                    && !self.serve_locally(member, &asked, request)?
+                {
+                    return Ok(());
                 }
             }
             Answer::Lease(answer) => {
@@ -171,7 +179,6 @@ impl Cluster {
                 }
             }
             Answer::LeaderMoved
-            | Answer::Healed
             | Answer::SnapshotFrom(_)
             | Answer::SnapshotTaken
             | Answer::SnapshotRefused(_) => {}
@@ -227,63 +234,5 @@ impl Cluster {
             Error::NoSpace | Error::TooManyRequests => self.checks.linear.refused(asked.number),
             _ => Ok(()),
         }
-    }
-
-    /// A value that does not check is never served. The member is asked to heal it, as a server does.
-    fn unreadable(&mut self, member: usize, damaged: &Damaged) -> Result<(), Violation> {
-        self.coverage.event("damage kept from clients");
-        // Nobody can read from a disk whose machine is losing power.
-        let stopped = damaged.reason.contains(DISK_STOPPED);
-        if !self.machines[member].damaged && !self.plan_reads_fail() && !stopped {
-            return Violation::err("values can be read", format!("member {member}: {damaged}"));
-        }
-        if let Some(process) = self.machines[member].process.as_mut() {
-            let token = process.next_token;
-            process.next_token += 1;
-            self.feed(member, Input::Heal { token, place: damaged.place });
-        }
-        Ok(())
-    }
-
-    fn plan_reads_fail(&self) -> bool {
-        let fails = |fault: &crate::faults::Fault| matches!(fault, crate::faults::Fault::ReadFails { .. });
-        self.plan.faults.iter().any(|planned| fails(&planned.fault))
-    }
-
-    /// Answers a range from a member's state as it is.
-    fn serve_locally(
-        &mut self,
-        member: usize,
-        asked: &Asked,
-        request: &pb::RangeRequest,
-        linearizable: bool,
-    ) -> Result<(), Violation> {
-        let mut from = member;
-        if self.defect == Some(Defect::ReadsHopMembers) && !linearizable {
-            from = self.client_rng.below(self.plan.members as u64) as usize;
-        }
-        let run = self.machines[member].run;
-        let Some(process) = self.machines[from].process.as_ref() else { return Ok(()) };
-        let answer = process.opened.reader.range(request);
-        match answer.map(|reply| resolve_range(&reply, process.opened.values.as_ref())) {
-            Ok(Ok(response)) => {
-                self.coverage.event(if linearizable { "reads checked" } else { "local reads checked" });
-                let after = linearizable.then_some(asked.after);
-                self.checks.linear.read(request, &response, after, &self.checks.history)?;
-                let revision = response.header.as_ref().map_or(0, |header| header.revision);
-                self.checks.monotonic.served(member, run, revision)?;
-            }
-            Ok(Err(damaged)) => self.unreadable(member, &damaged)?,
-            Err(Error::Compacted) if request.revision > 0 => {}
-            Err(Error::FutureRevision) if request.revision > asked.after || !linearizable => {}
-            Err(error) => {
-                return Violation::err("answers fit", format!("{request:?} was refused: {error}"));
-            }
-        }
-        if !linearizable {
-            self.checks.checked += 1;
-            self.client_goes_on(asked.client, asked.number);
-        }
-        Ok(())
     }
 }

@@ -71,7 +71,6 @@ impl Cluster {
     /// All have applied the same, everything asked was answered, watchers have everything, leases have run
     /// out.
     pub(super) fn end(&mut self) -> Result<(), Violation> {
-        self.ended = true;
         let revision = self.checks.history.revision();
         let newest = self.newest_applied();
         for member in 0..self.plan.members {
@@ -85,11 +84,13 @@ impl Cluster {
             self.has_no_old_leases(member)?;
         }
         self.watchers_have_all()?;
-        self.checks.finish()
+        self.checks.finish()?;
+        self.read_everything();
+        Ok(())
     }
 
     /// Index and revision that a member, if it takes part, has applied.
-    fn applied_by(&self, member: usize) -> Option<(u64, i64)> {
+    pub(super) fn applied_by(&self, member: usize) -> Option<(u64, i64)> {
         let machine = &self.machines[member];
         let process = machine.process.as_ref().filter(|_| machine.gone.is_none())?;
         Some((process.opened.reader.applied().index, process.opened.reader.current_revision()))

@@ -26,7 +26,7 @@ const OVERLAP: i64 = 20;
 const FRAGMENT_BYTES: usize = 2 << 20;
 
 impl Cluster {
-    pub(super) fn start(&mut self, member: usize) -> Result<(), Violation> {
+    pub(crate) fn start(&mut self, member: usize) -> Result<(), Violation> {
         let machine = &self.machines[member];
         if machine.is_up() || machine.gone.is_some() {
             return Ok(());
@@ -271,5 +271,6 @@ fn new_process(opened: Opened) -> Process {
         streams: Default::default(),
         observer,
         shown: None,
+        kept: Default::default(),
     }
 }

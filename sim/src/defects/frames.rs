@@ -35,6 +35,11 @@ pub(crate) fn is_forward(bytes: &Bytes) -> bool {
     bytes.first() == Some(&2)
 }
 
+/// Whether a frame answers a member whose copy of a value is damaged.
+pub(crate) fn is_value_answer(bytes: &Bytes) -> bool {
+    bytes.first() == Some(&10)
+}
+
 /// A frame around a message.
 pub(crate) fn frame_of(message: &Message) -> Bytes {
     Frame::of_consensus(message.encode()).concat().into()

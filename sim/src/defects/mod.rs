@@ -6,6 +6,7 @@
 
 pub(crate) mod checkpoints;
 pub(crate) mod frames;
+pub(crate) mod lists;
 pub(crate) mod records;
 
 /// A mistake, made on purpose.
@@ -65,11 +66,17 @@ pub enum Defect {
     MemberNeverRests,
     /// Now and then a request is answered twice.
     AnsweredTwice,
+    /// A list leaves out what it cannot read.
+    ListSkipsDamaged,
+    /// Values kept in memory are found by their keys, whatever was written since.
+    CacheServesOther,
+    /// Who asks for a value that is damaged here gets no answer.
+    HealingUnanswered,
 }
 
 impl Defect {
     /// All of them.
-    pub const ALL: [Defect; 27] = [
+    pub const ALL: [Defect; 30] = [
         Defect::ReplyBeforeSync,
         Defect::SyncSkipped,
         Defect::DirectoryNotSynced,
@@ -97,5 +104,8 @@ impl Defect {
         Defect::LinkNotRedialled,
         Defect::MemberNeverRests,
         Defect::AnsweredTwice,
+        Defect::ListSkipsDamaged,
+        Defect::CacheServesOther,
+        Defect::HealingUnanswered,
     ];
 }

@@ -34,9 +34,12 @@ pub(super) fn focus(seed: u64) -> Option<Operation> {
     aimed.then(|| FOCUS[Rng::new(seed, Stream::Aim).below(FOCUS.len() as u64) as usize])
 }
 
-/// Makes the operation in focus a frequent one.
+/// Makes the operation in focus a frequent one, and lets ranges be answered as lists.
 pub(super) fn bend(plan: &mut Plan) {
     let Some(focus) = plan.focus else { return };
+    let mut rng = Rng::new(plan.seed, Stream::Lists);
+    plan.cache_bytes = [0, 2 << 10, 32 << 10, 256 << 10][rng.below(4) as usize];
+    plan.list_percent = [30, 70, 100][rng.below(3) as usize];
     let mut rng = Rng::new(plan.seed, Stream::Aim);
     rng.next();
     let weights = &mut plan.mix.weights;

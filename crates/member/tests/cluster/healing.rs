@@ -78,6 +78,15 @@ fn apply_waits_for_a_value_it_compares() {
     let mut cluster = filled();
     let hurt = cluster.follower();
     cluster.damage(hurt, "key9");
+    cluster.propose(hurt, Kind::Txn, &compares_key9()).expect("it is applied where the value was damaged");
+    assert_eq!(mended(&cluster, hurt), 1);
+    cluster.settle();
+    cluster.assert_equal();
+    assert_eq!(cluster.get(hurt, "then"), Ok(Some("yes".into())));
+}
+
+/// Puts "then" if key9 is what it was filled with.
+fn compares_key9() -> pb::TxnRequest {
     let compare = pb::Compare {
         result: pb::compare::CompareResult::Equal as i32,
         target: pb::compare::CompareTarget::Value as i32,
@@ -87,12 +96,46 @@ fn apply_waits_for_a_value_it_compares() {
     };
     let put = pb::PutRequest { key: "then".into(), value: "yes".into(), ..Default::default() };
     let success = vec![pb::RequestOp { request: Some(pb::request_op::Request::RequestPut(put)) }];
-    let txn = pb::TxnRequest { compare: vec![compare], success, failure: vec![] };
-    cluster.propose(hurt, Kind::Txn, &txn).expect("it is applied where the value was damaged");
-    assert_eq!(mended(&cluster, hurt), 1);
+    pb::TxnRequest { compare: vec![compare], success, failure: vec![] }
+}
+
+/// A disk that fails to read for a while looks like damage. When peers do not have the value any more, only this disk
+/// can still give it.
+#[test]
+fn apply_tries_its_own_disk_again_when_peers_have_purged_the_value() {
+    let mut cluster = Cluster::new(3, |config| {
+        config.catchup_entries = 10_000;
+        config.checkpoint_commands = 100_000;
+    });
+    for number in 0..40 {
+        cluster.put(&format!("key{number}"), vec![number as u8; 300]);
+    }
+    cluster.settle();
+    let behind = cluster.follower();
+    cluster.stop(behind);
+    let leader = cluster.leader().unwrap();
+    cluster.propose(leader, Kind::Txn, &compares_key9()).expect("it is applied");
+    cluster.put("key9", "new");
+    cluster.compact(true);
+    cluster.settle();
+    cluster.until("the old value is purged", |cluster| {
+        cluster
+            .nodes
+            .values()
+            .all(|node| node.opened.reader.purged() == node.opened.reader.current_revision())
+    });
+    cluster.start(behind);
+    cluster.damage(behind, "key9");
+    cluster.until("apply meets the damage", |cluster| {
+        cluster.nodes[&behind].notices.iter().any(|notice| matches!(notice, Notice::Damage { .. }))
+    });
+    assert_eq!(cluster.get(behind, "key9"), Err(api::Error::Corrupt), "peers do not have it");
+    // The same bit again: nothing is wrong with it any more.
+    cluster.damage(behind, "key9");
     cluster.settle();
     cluster.assert_equal();
-    assert_eq!(cluster.get(hurt, "then"), Ok(Some("yes".into())));
+    assert_eq!(mended(&cluster, behind), 0);
+    assert_eq!(cluster.get(behind, "then"), Ok(Some("yes".into())));
 }
 
 #[test]
