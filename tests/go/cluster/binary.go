@@ -49,9 +49,12 @@ func checkBinary(path string) error {
 	return nil
 }
 
+// IsStele says whether a server is ours, by its name: some tests look at what only Stele writes.
+func IsStele(path string) bool { return strings.HasPrefix(filepath.Base(path), "stele") }
+
 // subcommand gives the words between the binary and etcd's flags: Stele's one binary wants to hear `server`.
 func subcommand(path string) []string {
-	if strings.HasPrefix(filepath.Base(path), "stele") {
+	if IsStele(path) {
 		return []string{"server"}
 	}
 	return nil

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"slices"
@@ -25,6 +26,8 @@ type Member struct {
 
 	mu      sync.Mutex
 	process *process
+	// runBegins is where in the log the current run, or the last one, begins.
+	runBegins int64
 }
 
 // process is one run of a member.
@@ -62,6 +65,11 @@ func (m *Member) Start() error {
 		return err
 	}
 	defer log.Close()
+	info, err := log.Stat()
+	if err != nil {
+		return err
+	}
+	m.runBegins = info.Size()
 	words := slices.Concat(m.prefix, []string{m.binary}, m.args)
 	cmd := exec.Command(words[0], words[1:]...)
 	cmd.Stdout, cmd.Stderr = log, log
@@ -130,6 +138,23 @@ func (m *Member) LogTail(n int) string {
 	}
 	lines := strings.Split(strings.TrimRight(string(data), "\n"), "\n")
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}
+
+// RunLog is everything that the current run has printed, or the last one if none runs.
+func (m *Member) RunLog() (string, error) {
+	m.mu.Lock()
+	begins := m.runBegins
+	m.mu.Unlock()
+	log, err := os.Open(m.logPath)
+	if err != nil {
+		return "", err
+	}
+	defer log.Close()
+	if _, err := log.Seek(begins, io.SeekStart); err != nil {
+		return "", err
+	}
+	text, err := io.ReadAll(log)
+	return string(text), err
 }
 
 func (m *Member) current() *process {

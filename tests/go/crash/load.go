@@ -2,7 +2,10 @@ package crash
 
 import (
 	"context"
+	"crypto/sha256"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -12,8 +15,23 @@ import (
 // writeTimeout is how long a writer waits for one write before it takes its outcome as unknown.
 const writeTimeout = 3 * time.Second
 
-// history is what one key's only writer knows of it. Values are the numbers 1, 2, 3 ...; a write whose outcome
-// is unknown may still take effect, also later, and is never repeated with the same number.
+// What a writer writes. Most writes go to a few keys and are soon garbage; one in coldEvery goes to one of many keys,
+// and so long outlives what lies around it. Files then hold little that is live, but something: values must be moved
+// before space comes back.
+const (
+	hotKeys   = 10
+	coldKeys  = 100
+	coldEvery = 8
+)
+
+// Values have a length between these: a few thousand fill a segment.
+const (
+	valueBytesMin = 1 << 10
+	valueBytesMax = 24 << 10
+)
+
+// history is what one key's only writer knows of it. Writes are numbered 1, 2, 3 ...; one whose outcome is unknown may
+// still take effect, also later, and is never repeated with the same number.
 type history struct {
 	key string
 	// attempted is the last number sent.
@@ -25,12 +43,22 @@ type history struct {
 	writes, unknown int
 }
 
+// value is what the write with that number puts to a key: the number, then bytes that follow from both, so that a
+// value that is damaged, cut short or another key's is known.
+func value(key string, number int) string {
+	random := rand.NewChaCha8(sha256.Sum256(fmt.Appendf(nil, "%s %d", key, number)))
+	filler := make([]byte, valueBytesMin+rand.New(random).IntN(valueBytesMax-valueBytesMin))
+	// It never fails.
+	_, _ = random.Read(filler)
+	return fmt.Sprintf("%d %s", number, filler)
+}
+
 // write sends the next number and notes what came of it.
 func (h *history) write(ctx context.Context, client *clientv3.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	h.attempted++
-	response, err := client.Put(ctx, h.key, fmt.Sprint(h.attempted))
+	response, err := client.Put(ctx, h.key, value(h.key, h.attempted))
 	if err != nil {
 		h.unknown++
 		return nil
@@ -54,24 +82,30 @@ type load struct {
 }
 
 // startLoad begins to write with one client a writer, until stop.
-func startLoad(clients []*clientv3.Client, keysEach int) *load {
+func startLoad(clients []*clientv3.Client) *load {
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &load{
 		cancel: cancel, progress: make(chan struct{}),
 		keys: make([][]*history, len(clients)), errs: make([]error, len(clients)),
 	}
 	for i, client := range clients {
-		for k := range keysEach {
-			l.keys[i] = append(l.keys[i], &history{key: fmt.Sprintf("writer/%02d/%02d", i, k)})
+		for k := range hotKeys + coldKeys {
+			l.keys[i] = append(l.keys[i], &history{key: fmt.Sprintf("%s%03d", ownedBy(i), k)})
 		}
 		l.wait.Go(func() { l.errs[i] = l.writeAll(ctx, client, l.keys[i]) })
 	}
 	return l
 }
 
+// ownedBy is the prefix of a writer's keys.
+func ownedBy(writer int) string { return fmt.Sprintf("writer/%02d/", writer) }
+
 func (l *load) writeAll(ctx context.Context, client *clientv3.Client, keys []*history) error {
 	for n := 0; ctx.Err() == nil; n++ {
-		h := keys[n%len(keys)]
+		h := keys[n%hotKeys]
+		if n%coldEvery == 0 {
+			h = keys[hotKeys+n/coldEvery%coldKeys]
+		}
 		before := h.writes
 		if err := h.write(ctx, client); err != nil {
 			return err
@@ -98,16 +132,9 @@ func (l *load) await(ctx context.Context, writes int) error {
 	return nil
 }
 
-// stop ends the writers and returns all that they know.
-func (l *load) stop() ([]*history, error) {
+// stop ends the writers; what they know is then in their keys.
+func (l *load) stop() error {
 	l.cancel()
 	l.wait.Wait()
-	var all []*history
-	for i, keys := range l.keys {
-		if l.errs[i] != nil {
-			return nil, l.errs[i]
-		}
-		all = append(all, keys...)
-	}
-	return all, nil
+	return errors.Join(l.errs...)
 }
