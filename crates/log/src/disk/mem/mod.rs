@@ -85,12 +85,14 @@ enum NameChange {
 struct MemFile {
     state: Arc<Mutex<State>>,
     inode: u64,
+    /// The name it was opened by, which it usually still has when it is closed.
+    opened_as: PathBuf,
 }
 
 impl MemFile {
-    fn open(disk: &MemDisk, state: &mut State, inode: u64) -> Arc<dyn File> {
+    fn open(disk: &MemDisk, state: &mut State, inode: u64, path: &Path) -> Arc<dyn File> {
         state.inode(inode).handles += 1;
-        Arc::new(MemFile { state: disk.state.clone(), inode })
+        Arc::new(MemFile { state: disk.state.clone(), inode, opened_as: path.to_owned() })
     }
 }
 
@@ -98,7 +100,10 @@ impl Drop for MemFile {
     fn drop(&mut self) {
         let mut state = self.state.lock();
         state.inode(self.inode).handles -= 1;
-        state.forget(self.inode);
+        // Looking for another name takes long when there are thousands.
+        if state.names.get(&self.opened_as) != Some(&self.inode) {
+            state.forget(self.inode);
+        }
     }
 }
 
@@ -286,7 +291,7 @@ impl Disk for MemDisk {
         let mut state = self.state.lock();
         state.strike(Operation::Read)?;
         let inode = *state.names.get(path).ok_or(io::ErrorKind::NotFound)?;
-        Ok(MemFile::open(self, &mut state, inode))
+        Ok(MemFile::open(self, &mut state, inode, path))
     }
 
     fn create_new(&self, path: &Path) -> io::Result<Arc<dyn File>> {
@@ -303,7 +308,7 @@ impl Disk for MemDisk {
         state.inodes.insert(inode, Inode::default());
         state.names.insert(path.to_owned(), inode);
         state.change_name(NameChange::Created { path: path.to_owned() }, parent(path));
-        Ok(MemFile::open(self, &mut state, inode))
+        Ok(MemFile::open(self, &mut state, inode, path))
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
