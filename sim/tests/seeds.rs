@@ -43,7 +43,12 @@ fn nothing_breaks() {
 
 #[test]
 fn defects_are_noticed() {
-    let quick = [Defect::ReadWithoutIndex, Defect::ForwardedTwice, Defect::AcceptedOnArrival];
+    let quick = [
+        Defect::ReadWithoutIndex,
+        Defect::ForwardedTwice,
+        Defect::AcceptedOnArrival,
+        Defect::HealingUnanswered,
+    ];
     for (defect, found) in sim::run_defects(&quick, JOBS, DEFECT_SEEDS) {
         assert!(found.is_some(), "{defect:?} was not noticed in {DEFECT_SEEDS} seeds");
     }

@@ -66,6 +66,12 @@ const STEPS: &[Step] = &[
         remedy: "repeat the failing test alone with `cargo test -p CRATE NAME`",
     },
     Step {
+        name: "simulation",
+        proves: "hundreds of simulated clusters keep every promise, those of seeds that once found something too",
+        run: || command::run(&mut cargo(&["test", "--profile", "sim", "-p", "sim"])),
+        remedy: "repeat the failing seed as docs/internals/simulation.md says",
+    },
+    Step {
         name: "parallel",
         proves: "what runs in parallel holds in thousands of orders of its threads, and defects in it are noticed",
         run: outside::parallel,
@@ -85,6 +91,12 @@ const LONG_STEPS: &[Step] = &[
         proves: "no dependency has an advisory that deny.toml does not explain",
         run: deny,
         remedy: "update the crate, or explain the advisory in deny.toml",
+    },
+    Step {
+        name: "defects",
+        proves: "each deliberate defect of the simulator is noticed within 60 seeds",
+        run: || command::run(&mut cargo(&["run", "--profile", "sim", "-p", "sim", "--", "--defects", "60"])),
+        remedy: "docs/internals/simulation.md says what noticed it before; find out why that does not see it any more",
     },
     Step {
         name: "fuzz",

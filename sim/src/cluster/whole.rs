@@ -1,8 +1,8 @@
 //! Last of all, every member that takes part must have every value. Bits flip on fewer members than make a quorum, and
 //! what members have not compacted the others have: so whatever cannot be read is healed with a peer's copy.
 //!
-//! Most of what flips in a run lies in history, in checkpoints, or in values that are gone by now. So a few bits flip once
-//! more, in what the members that may be damaged hold of the keys as they are.
+//! Most of what flips in a run lies in history, in checkpoints, or in values that are gone by now. So a few bits flip
+//! once more, in what the members that may be damaged hold of the keys as they are.
 
 use api::etcdserverpb as pb;
 use bytes::Bytes;

@@ -3,7 +3,7 @@
 //! Left to chance, a fault that is rare hardly ever meets an operation that takes milliseconds. So every second seed
 //! has an operation in focus: the plan is bent so that it happens often, and most faults wait for it.
 
-use super::Plan;
+use super::{Plan, long};
 use crate::coverage::Operation;
 use crate::faults::{DEFRAGMENT, KILL, MOVE_LEADER};
 use crate::rng::{Rng, Stream};
@@ -37,9 +37,12 @@ pub(super) fn focus(seed: u64) -> Option<Operation> {
 /// Makes the operation in focus a frequent one, and lets ranges be answered as lists.
 pub(super) fn bend(plan: &mut Plan) {
     let Some(focus) = plan.focus else { return };
-    let mut rng = Rng::new(plan.seed, Stream::Lists);
-    plan.cache_bytes = [0, 2 << 10, 32 << 10, 256 << 10][rng.below(4) as usize];
-    plan.list_percent = [30, 70, 100][rng.below(3) as usize];
+    // Long runs that found something are kept, and had no lists.
+    if !long::is_long(plan.seed) {
+        let mut rng = Rng::new(plan.seed, Stream::Lists);
+        plan.cache_bytes = [0, 2 << 10, 32 << 10, 256 << 10][rng.below(4) as usize];
+        plan.list_percent = [30, 70, 100][rng.below(3) as usize];
+    }
     let mut rng = Rng::new(plan.seed, Stream::Aim);
     rng.next();
     let weights = &mut plan.mix.weights;
