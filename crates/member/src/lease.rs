@@ -175,9 +175,9 @@ impl LeaseClock {
     }
 
     /// Remainders to record, (id, seconds): of leases that live longer than the interval and were neither renewed nor
-    /// recorded for one. Each call looks at a slice of the leases, so that all have their turn once an interval and a million of them
-    /// never at once. What is taken counts as recorded from now on, before the log has it: a keep-alive acknowledged
-    /// in between would be forgotten by a successor that reads the remainder.
+    /// recorded for one. Each call looks at a slice of the leases, so that all have their turn once an interval and a
+    /// million of them never at once. What is taken counts as recorded from now on, before the log has it: a
+    /// keep-alive acknowledged in between would be forgotten by a successor that reads the remainder.
     pub fn take_remainders(&mut self, now_ns: u64) -> Vec<(i64, i64)> {
         if now_ns < self.record_at_ns {
             return Vec::new();
