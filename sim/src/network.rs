@@ -159,6 +159,19 @@ impl Network {
         queue.plan(noticed_ns, Event::Broken { from, to, epoch: link.epoch });
     }
 
+    /// The directory at the receiving end is gone: whoever speaks from there next gets nothing of what was on its way to
+    /// its predecessor.
+    pub(crate) fn forget(&mut self, now_ns: u64, from: usize, to: usize, queue: &mut Queue) {
+        let link = self.link(from, to);
+        link.held.clear();
+        link.alive = false;
+        if !link.up {
+            return self.dial_later(now_ns, from, to, queue);
+        }
+        link.epoch += 1;
+        queue.plan(now_ns + MS, Event::Broken { from, to, epoch: link.epoch });
+    }
+
     /// The link is gone, and the sender knows; frames on their way are lost.
     pub(crate) fn lose(&mut self, from: usize, to: usize) {
         let link = self.link(from, to);

@@ -170,6 +170,9 @@ impl Cluster {
         if self.machines[member].is_up() {
             self.end_process(member, 5 * MS);
         }
+        for peer in (0..self.plan.members).filter(|peer| *peer != member) {
+            self.network.forget(self.now_ns, peer, member, &mut self.queue);
+        }
         let incarnation = self.member_rng.next() | 1;
         let machine = &mut self.machines[member];
         machine.incarnation = incarnation;
