@@ -159,8 +159,8 @@ impl Network {
         queue.plan(noticed_ns, Event::Broken { from, to, epoch: link.epoch });
     }
 
-    /// The directory at the receiving end is gone: whoever speaks from there next gets nothing of what was on its way to
-    /// its predecessor.
+    /// The directory at the receiving end is gone: whoever speaks from there next gets nothing of what was on its
+    /// way to its predecessor.
     pub(crate) fn forget(&mut self, now_ns: u64, from: usize, to: usize, queue: &mut Queue) {
         let link = self.link(from, to);
         link.held.clear();
