@@ -4,8 +4,8 @@
 //! same on every member; where it lies is not. So the place is looked up in the index first: when nobody refers to it
 //! any more (it was moved, overwritten and compacted, or healed already) there is nothing to heal and whoever met it
 //! reads again. Else peers are asked, one after the other; what comes is checked, written into a data segment, and the
-//! references are switched to it. Asking ends with an error for those who wait; only apply, which cannot go on
-//! without the value, asks for as long as it takes.
+//! references are switched to it. Asking ends with an error for those who wait. Only apply cannot go on without the
+//! value: it then tries its own disk again, which may have failed only once, and peers are asked once more.
 //!
 //! A damaged entry, wanted by a follower that lags, is named by (index, term) and written again in its place. When
 //! nobody has it, the log before it is given up: the follower gets a snapshot.
