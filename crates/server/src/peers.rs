@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use store::Reader;
 use transport::{Class, Error, Gate, Identity, Inbound, Peers, Reason, Refusal, Side};
 
-use crate::driver::{Edge, Mailbox};
+use crate::driver::{Edge, LogDesk, Mailbox};
 use crate::metrics::Metrics;
 use crate::notices::Notices;
 
@@ -53,6 +53,7 @@ impl Gate for Membership {
 /// Passes what arrives to the deciding thread.
 pub(crate) struct Arrivals {
     mailbox: Arc<Mailbox>,
+    log: Arc<LogDesk>,
     /// Which of a peer's two streams are up: (control, bulk).
     up: Mutex<BTreeMap<u64, (bool, bool)>>,
     metrics: Arc<Metrics>,
@@ -63,10 +64,11 @@ impl Arrivals {
     /// `wiped` is called when a peer says that this member's data directory is not the one the cluster knows.
     pub(crate) fn new(
         mailbox: Arc<Mailbox>,
+        log: Arc<LogDesk>,
         metrics: Arc<Metrics>,
         wiped: impl Fn(&Refusal) + Send + Sync + 'static,
     ) -> Arrivals {
-        Arrivals { mailbox, up: Mutex::default(), metrics, wiped: Box::new(wiped) }
+        Arrivals { mailbox, log, up: Mutex::default(), metrics, wiped: Box::new(wiped) }
     }
 
     /// Records one stream; true when that changed whether both are up.
@@ -83,12 +85,14 @@ impl Arrivals {
 }
 
 impl Inbound for Arrivals {
-    fn frame(&self, from: u64, class: Class, bytes: Bytes) {
+    fn frame(&self, from: u64, class: Class, bytes: Bytes, more: bool) {
         let len = bytes.len();
         let input = Input::Frame { from, bytes };
         match class {
             Class::Control => self.mailbox.bring(vec![input]),
-            Class::Bulk => self.mailbox.bring_bulk(input, len),
+            // What follows close behind is better written together with it.
+            Class::Bulk if more => self.mailbox.bring_bulk(input, len),
+            Class::Bulk => self.log.volunteer(|| self.mailbox.bring_bulk(input, len)),
         }
     }
 

@@ -14,7 +14,7 @@ use transport::{Identity, Peers};
 use crate::compactor;
 use crate::config::{Config, Note, Parsed, Url};
 use crate::describe::{self, texts};
-use crate::driver::{Clock, Decider, Desks, Mailbox};
+use crate::driver::{Clock, Decider, Desks, LogDesk, Mailbox};
 use crate::grpc::Settings;
 use crate::http;
 use crate::listen::{self, Listener};
@@ -134,7 +134,8 @@ async fn serve_member(config: Config) -> Result<(), Failed> {
     desks.run_first();
     let workers = Arc::new(Workers::start(count, &desks)?);
     let node = Arc::new(describe::node(&config, &opened, &mailbox, &desks, &metrics, start));
-    let peers = Arc::new(connect(&opened, &mailbox, &node)?);
+    let log = Arc::new(LogDesk::new(mailbox.clone(), metrics.clone()));
+    let peers = Arc::new(connect(&opened, &mailbox, &log, &node)?);
     let (known, ready) = watch::channel(false);
     let listening = open_ports(&config, &node, &peers, &workers, &ready, &stop)?;
 
@@ -142,6 +143,7 @@ async fn serve_member(config: Config) -> Result<(), Failed> {
         member: opened.member,
         mailbox: mailbox.clone(),
         desks: desks.clone(),
+        log,
         clock: Clock::start(),
         edge: PeerEdge {
             peers,
@@ -220,14 +222,19 @@ async fn hand_over(node: &Node) {
 }
 
 /// Begins to dial the other members.
-fn connect(opened: &Opened, mailbox: &Arc<Mailbox>, node: &Arc<Node>) -> Result<Peers, Failed> {
+fn connect(
+    opened: &Opened,
+    mailbox: &Arc<Mailbox>,
+    log: &Arc<LogDesk>,
+    node: &Arc<Node>,
+) -> Result<Peers, Failed> {
     let log::Identity { cluster_id, member_id, incarnation } = opened.identity;
     let local = Identity { cluster_id, member_id, incarnation };
     let wiped = |refusal: &transport::Refusal| {
         tracing::error!(reason = %refusal, "the cluster refuses this member");
         std::process::exit(1);
     };
-    let arrivals = Arc::new(Arrivals::new(mailbox.clone(), node.metrics.clone(), wiped));
+    let arrivals = Arc::new(Arrivals::new(mailbox.clone(), log.clone(), node.metrics.clone(), wiped));
     let gate = Arc::new(Membership::new(opened.reader.clone()));
     let snapshots = Arc::new(Arriving::new(node.clone()));
     let peers = Peers::start(transport::Config::new(local), gate, arrivals, snapshots);

@@ -129,7 +129,10 @@ fn read(shared: &Shared, peer: &Peer, stream: &mut Stream, kind: StreamKind) -> 
                 let frame = reader.read_frame(stream)?;
                 Counters::add(&peer.counters.received_bytes, (HEADER_BYTES + frame.body.len()) as u64);
                 match (frame.kind, class) {
-                    (Kind::Message, _) => claim.deliver(|| shared.sink.frame(peer.id, class, frame.body))?,
+                    (Kind::Message, _) => {
+                        let more = reader.has_more();
+                        claim.deliver(|| shared.sink.frame(peer.id, class, frame.body, more))?;
+                    }
                     (Kind::Ping, Class::Control) => {
                         frame.number()?;
                         let max = shared.config.limits.max_frame_bytes;

@@ -26,8 +26,9 @@ pub enum Side {
 /// running when [`crate::Peers::remove`] returns.
 pub trait Inbound: Send + Sync {
     /// A frame of peer `from`. Frames of one peer and class come one at a time and in order. May block when the
-    /// class is bulk (nothing more of that stream is read meanwhile), must not when it is control.
-    fn frame(&self, from: u64, class: Class, frame: Bytes);
+    /// class is bulk (nothing more of that stream is read meanwhile), must not when it is control. `more` says that
+    /// some of what follows it has been read already.
+    fn frame(&self, from: u64, class: Class, frame: Bytes, more: bool);
 
     /// Our stream of this class to the peer stands: what is sent from now on will leave.
     fn up(&self, peer: u64, class: Class);

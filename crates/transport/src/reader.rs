@@ -70,6 +70,11 @@ impl FrameReader {
         Ok(Some(Frame { kind: header.kind, body }))
     }
 
+    /// Whether bytes were read that no frame has been cut of yet.
+    pub(crate) fn has_more(&self) -> bool {
+        self.header.is_some() || !self.filled.is_empty()
+    }
+
     /// Calls `read` once with room for more bytes; returns what it returned. Zero is the end of the stream.
     ///
     /// # Errors

@@ -12,7 +12,7 @@ use member::{Fatal, Input, Member, Notice, Output};
 use parking_lot::Mutex;
 
 use super::mailbox::Turn;
-use super::workers::Workers;
+use super::workers::{LogDesk, Workers};
 use super::{Clock, Desks, Mailbox};
 use crate::metrics::Metrics;
 
@@ -36,6 +36,7 @@ pub(crate) struct Decider<E> {
     pub(crate) member: Member,
     pub(crate) mailbox: Arc<Mailbox>,
     pub(crate) desks: Arc<Desks>,
+    pub(crate) log: Arc<LogDesk>,
     pub(crate) clock: Clock,
     pub(crate) edge: E,
     pub(crate) metrics: Arc<Metrics>,
@@ -60,8 +61,8 @@ impl<E: Edge + 'static> Decider<E> {
     /// What makes it impossible to go on; the caller ends the process.
     pub(crate) fn run(self) -> Result<(), Fatal> {
         let mailbox = self.mailbox.clone();
-        let (workers, threads) = super::workers::start(&mailbox, self.metrics.clone())
-            .map_err(|source| Fatal::Threads { source })?;
+        let (workers, threads) =
+            super::workers::start(&mailbox, self.log.clone()).map_err(|source| Fatal::Threads { source })?;
         let output = Output::default();
         let seat = Seat { decider: self, workers, inputs: Vec::new(), output, end: None };
         let seat = Arc::new(Mutex::new(seat));
@@ -142,10 +143,8 @@ impl<E: Edge> Seat<E> {
         for (peer, class, pieces) in output.frames.drain(..) {
             decider.edge.send(peer, class, &pieces);
         }
-        // The workers outlive the seat; a send can fail only when one has panicked, which aborts the process.
-        for job in output.writes.drain(..) {
-            let _ = workers.writes.send(job);
-        }
+        workers.log.push(output.writes.drain(..));
+        // The worker outlives the seat; a send can fail only when it has panicked, which aborts the process.
         for job in output.background.drain(..) {
             let _ = workers.jobs.send(job);
         }

@@ -69,8 +69,13 @@ impl Mailbox {
         let Some(turn) = state.turn.clone() else { return self.wake(state) };
         state.in_turn = true;
         drop(state);
-        let due = turn.take();
+        let mut due = turn.take();
         let mut state = self.state.lock();
+        if !state.inputs.is_empty() && due.is_some() {
+            drop(state);
+            due = turn.take();
+            state = self.state.lock();
+        }
         state.in_turn = false;
         let may_sleep = state.inputs.is_empty() && due.is_some_and(|due| state.sleeping_until <= Some(due));
         if !may_sleep {

@@ -18,9 +18,11 @@ mod decide;
 mod desk;
 mod mailbox;
 mod workers;
+mod writes;
 
 pub(crate) use bell::Bell;
 pub(crate) use clock::Clock;
 pub(crate) use decide::{Decider, Edge};
 pub(crate) use desk::Desks;
 pub(crate) use mailbox::Mailbox;
+pub(crate) use workers::LogDesk;

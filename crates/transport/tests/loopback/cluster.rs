@@ -98,7 +98,7 @@ impl Gate for Journal {
 }
 
 impl Inbound for Journal {
-    fn frame(&self, from: u64, class: Class, frame: Bytes) {
+    fn frame(&self, from: u64, class: Class, frame: Bytes, _more: bool) {
         if class == Class::Bulk {
             drop(self.wait_for("bulk to be released", |seen| !seen.bulk_blocked));
         }
