@@ -49,7 +49,7 @@ impl Values for Zeros {
 
 /// Limits so small that every walk is cut.
 pub fn limits() -> Limits {
-    Limits { chunk_keys: 3, count_steps: 4, checkpoint_chunk_bytes: 64 }
+    Limits { chunk_keys: 3, count_steps: 4, found_keys: 5, checkpoint_chunk_bytes: 64 }
 }
 
 /// Restores the bytes as one chunk; when only the state's hash is wrong, once more with the right one.

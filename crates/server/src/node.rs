@@ -15,7 +15,7 @@ use store::watch::Hub;
 use store::{Damaged, HashKvReply, Outcome, Reader, Values};
 
 use tokio::sync::{Semaphore, SemaphorePermit};
-use tokio::task::JoinError;
+use tokio::task::JoinHandle;
 
 use crate::driver::{Desks, Mailbox};
 use crate::metrics::Metrics;
@@ -109,22 +109,18 @@ impl LongLists {
         LongLists { turns: Arc::new(Semaphore::new(turns)) }
     }
 
-    /// Makes a list in its turn, on a thread of its own. What has begun is made to its end even when the client has
-    /// gone: until then it counts.
-    ///
-    /// # Errors
-    /// When making it panicked.
-    pub(crate) async fn make<T: Send + 'static>(
+    /// Begins to make a list when its turn has come, on a thread of its own. What has begun is made to its end even when
+    /// nobody waits for it any more: until then it counts.
+    pub(crate) async fn begin<T: Send + 'static>(
         &self,
         list: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, JoinError> {
+    ) -> JoinHandle<T> {
         // The semaphore is never closed.
         let turn = self.turns.clone().acquire_owned().await.ok();
-        let listing = tokio::task::spawn_blocking(move || {
+        tokio::task::spawn_blocking(move || {
             let _turn = turn;
             list()
-        });
-        listing.await
+        })
     }
 }
 

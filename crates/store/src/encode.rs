@@ -2,8 +2,8 @@
 //!
 //! The length of everything is known before any value is read. So a response is laid out first, with a [`Gap`] for
 //! each value, and then the gaps are filled: a value is copied once, from where it lies to where it is sent from.
-//! It comes in pieces of bounded size, which can be sent, and freed, one by one. A large value is not copied at all: it
-//! is a piece of its own.
+//! It comes in [`Pieces`] of bounded size, which can be sent, and freed, while the next is made. A large value is not
+//! copied at all: it is a piece of its own.
 //!
 //! ```text
 //! | header | kv | kv | ... |   | kv | ... | kv up to its value |   | the value |   | rest of the kv | more | count |
@@ -36,6 +36,23 @@ const KVS: u32 = 2;
 const MORE: u32 = 3;
 const COUNT: u32 = 4;
 
+/// Where an encoded response goes, piece by piece.
+pub trait Pieces {
+    /// Is told once, before the first piece, how many bytes all of them have.
+    fn begin(&mut self, bytes: usize);
+
+    /// Takes the next piece.
+    fn push(&mut self, piece: Bytes);
+}
+
+impl Pieces for Vec<Bytes> {
+    fn begin(&mut self, _: usize) {}
+
+    fn push(&mut self, piece: Bytes) {
+        Vec::push(self, piece);
+    }
+}
+
 /// One `KeyValue` of a response. A value that is left out is an empty one.
 #[derive(Clone, Copy)]
 pub(crate) struct Item<'a> {
@@ -47,7 +64,19 @@ pub(crate) struct Item<'a> {
     value: ValueRef,
 }
 
-impl Item<'_> {
+impl<'a> Item<'a> {
+    /// A version as the index has it; with `keys_only`, without value and lease.
+    fn of(key: &'a [u8], version: &Version, keys_only: bool) -> Item<'a> {
+        Item {
+            key,
+            create_revision: version.create,
+            mod_revision: version.revision.main,
+            version: version.version,
+            lease: if keys_only { 0 } else { version.lease },
+            value: if keys_only { ValueRef::default() } else { version.value },
+        }
+    }
+
     fn numbers(&self) -> [(u32, u64); 3] {
         [(2, self.create_revision as u64), (3, self.mod_revision as u64), (4, self.version as u64)]
     }
@@ -137,14 +166,41 @@ impl Items for Found {
     fn item(&self, at: usize) -> Item<'_> {
         let start = at.checked_sub(1).map_or(0, |before| self.versions[before].0);
         let (end, version) = &self.versions[at];
-        Item {
-            key: &self.keys[start..*end],
-            create_revision: version.create,
-            mod_revision: version.revision.main,
-            version: version.version,
-            lease: if self.keys_only { 0 } else { version.lease },
-            value: if self.keys_only { ValueRef::default() } else { version.value },
-        }
+        Item::of(&self.keys[start..*end], version, self.keys_only)
+    }
+}
+
+/// The lengths of versions, when there are too many to keep them.
+pub(crate) struct Lengths {
+    keys_only: bool,
+    count: usize,
+    bytes: usize,
+    /// That of the last one.
+    last: usize,
+}
+
+impl Lengths {
+    /// Of nothing yet; with `keys_only`, values and leases will be left out.
+    pub(crate) fn new(keys_only: bool) -> Lengths {
+        Lengths { keys_only, count: 0, bytes: 0, last: 0 }
+    }
+
+    /// Bytes that the first `count` take in a response; beyond them there is at most one.
+    pub(crate) fn of_first(&self, count: usize) -> usize {
+        self.bytes - if self.count > count { self.last } else { 0 }
+    }
+}
+
+impl Findings for Lengths {
+    #[inline]
+    fn push(&mut self, key: &[u8], version: &Version) {
+        self.last = record_len(KVS, Item::of(key, version, self.keys_only).len());
+        self.count += 1;
+        self.bytes += self.last;
+    }
+
+    fn len(&self) -> usize {
+        self.count
     }
 }
 
@@ -238,7 +294,7 @@ pub(crate) fn items_len(items: &impl Items) -> usize {
 pub(crate) struct Encoder<'v> {
     values: &'v dyn Values,
     access: Access,
-    pieces: Vec<Bytes>,
+    into: &'v mut dyn Pieces,
     /// What the next piece begins with.
     front: Fields,
     /// Lengths of the messages of the piece being laid out.
@@ -255,20 +311,36 @@ struct Part {
 }
 
 impl<'v> Encoder<'v> {
-    /// Begins with `front`.
-    pub(crate) fn new(front: Fields, values: &'v dyn Values, access: Access) -> Encoder<'v> {
-        Encoder { values, access, pieces: Vec::new(), front, lens: Vec::new() }
+    /// Begins a response: `front`, then items that take `items_bytes`, then `end`.
+    pub(crate) fn begin(
+        front: Fields,
+        items_bytes: usize,
+        end: &Fields,
+        (values, access): (&'v dyn Values, Access),
+        into: &'v mut dyn Pieces,
+    ) -> Encoder<'v> {
+        into.begin(front.len + items_bytes + end.len);
+        Encoder { values, access, into, front, lens: Vec::new() }
     }
 
-    /// Reads the values from now on this way.
-    pub(crate) fn read_as(&mut self, access: Access) {
-        self.access = access;
+    /// Writes a whole response.
+    ///
+    /// # Errors
+    /// As those of [`Encoder::add`].
+    pub(crate) fn whole(
+        front: Fields,
+        items: &impl Items,
+        end: Fields,
+        how: (&'v dyn Values, Access),
+        into: &'v mut dyn Pieces,
+    ) -> Result<(), Damaged> {
+        Encoder::begin(front, items_len(items), &end, how, into).add(items, Some(end))
     }
 
     /// Writes items, and `end` behind them if they are the last.
     ///
     /// # Errors
-    /// [`Damaged`] when a value cannot be read; the response is lost.
+    /// [`Damaged`] when a value cannot be read; the rest of the response is lost.
     pub(crate) fn add(&mut self, items: &impl Items, end: Option<Fields>) -> Result<(), Damaged> {
         let count = items.count();
         let (mut from, mut unwritten) = (0, end);
@@ -280,20 +352,15 @@ impl<'v> Encoder<'v> {
             self.write(items, &part, &end.unwrap_or(Fields::NONE))?;
             if part.ends_large {
                 let large = items.item(part.to - 1);
-                self.pieces.push(self.values.read(&large.value)?);
+                self.into.push(self.values.read(&large.value)?);
                 self.front = Fields::of(|out| large.put_back(out));
             }
         }
         if let Some(end) = unwritten {
             let rest = [self.front.as_slice(), end.as_slice()].concat();
-            self.pieces.push(rest.into());
+            self.into.push(rest.into());
         }
         Ok(())
-    }
-
-    /// The pieces; all there is when the last items have been written.
-    pub(crate) fn into_pieces(self) -> Vec<Bytes> {
-        self.pieces
     }
 
     /// How many of the items from `from` on make the next piece.
@@ -336,7 +403,7 @@ impl<'v> Encoder<'v> {
         out.put_slice(end.as_slice());
         assert!(out.is_empty(), "a piece is as long as was measured");
         self.values.read_into(&mut gaps, self.access)?;
-        self.pieces.push(piece.into());
+        self.into.push(piece.into());
         Ok(())
     }
 }

@@ -55,6 +55,7 @@ pub use checkpoint::{
 pub use command::{
     Applied, BatchContext, Command, DeleteReply, LeaseChange, OpReply, Outcome, PutReply, Reply, TxnReply,
 };
+pub use encode::Pieces;
 pub use index::VERSION_OVERHEAD_BYTES;
 pub use lease::{LEASE_TTL_MAX, LeaseInfo};
 pub use members::{Member, MemberChange};

@@ -167,7 +167,7 @@ impl Drop for Pin {
     }
 }
 
-/// How much is done in one hold of a lock. Each is small enough that the other side waits for tens of microseconds, and
+/// How much is done at once. What is done in one hold of a lock is small enough that the other side waits for tens of microseconds, and
 /// that a reader is rarely put to sleep by the system while it holds one.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -175,13 +175,15 @@ pub struct Limits {
     pub chunk_keys: usize,
     /// Keys or changes a count looks at before it lets the writer in.
     pub count_steps: usize,
+    /// Keys that a list keeps in memory; one of more is walked twice instead.
+    pub found_keys: usize,
     /// Bytes of a checkpoint's chunk, about.
     pub checkpoint_chunk_bytes: usize,
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { chunk_keys: 256, count_steps: 1_000, checkpoint_chunk_bytes: 64 * 1024 }
+        Limits { chunk_keys: 256, count_steps: 1_000, found_keys: 20_000, checkpoint_chunk_bytes: 64 * 1024 }
     }
 }
 

@@ -138,14 +138,15 @@ fn listed(
         revision,
         raft_term: opened.status.term(),
     };
-    let pieces = match opened.reader.list(request, header) {
-        Ok(Ok(pieces)) => pieces,
+    let mut pieces = Vec::new();
+    match opened.reader.list(request, header, &mut pieces) {
+        Ok(Ok(())) => {}
         Ok(Err(error)) => return Ok(Ok(Err(error))),
         Err(_) if defect == Some(Defect::ListSkipsDamaged) => {
             return Ok(Ok(lists::without_damaged(opened, request)));
         }
         Err(damaged) => return Ok(Err(damaged)),
-    };
+    }
     let Ok(mut response) = pb::RangeResponse::decode(Bytes::from(pieces.concat())) else {
         return Violation::err("lists decode", format!("the list for {request:?} does not decode"));
     };

@@ -3,10 +3,10 @@
 //! A frame costs its sender and its reader more than a small message does, and the watchers of a stream often hear of
 //! one event with a message each.
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
 
 use super::Encoded;
-use super::messages::{JOINED_BYTES, PREFIX_BYTES};
+use super::messages::{JOINED_BYTES, PREFIX_BYTES, put_prefix};
 
 /// Prefixes and small messages joined, the pieces of large ones as they are.
 pub(super) fn joined(messages: Vec<Encoded>) -> Vec<Bytes> {
@@ -16,9 +16,7 @@ pub(super) fn joined(messages: Vec<Encoded>) -> Vec<Bytes> {
     let mut data = Vec::with_capacity(1);
     for message in messages {
         let length = message.len();
-        joined.put_u8(0);
-        // Limits on requests and answers keep messages far below this.
-        joined.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
+        put_prefix(&mut joined, length);
         if length <= JOINED_BYTES {
             message.0.iter().for_each(|piece| joined.extend_from_slice(piece));
         } else {

@@ -97,14 +97,26 @@ impl Messages {
 /// A message says it is compressed, in a call that did not say how.
 const COMPRESSED: &str = "grpc: compressed flag set with identity or empty encoding";
 
+/// What stands before a message of so many bytes.
+pub(super) fn prefix(length: usize) -> Bytes {
+    let mut prefix = BytesMut::with_capacity(PREFIX_BYTES);
+    put_prefix(&mut prefix, length);
+    prefix.freeze()
+}
+
+/// Writes what stands before a message of so many bytes.
+pub(super) fn put_prefix(out: &mut BytesMut, length: usize) {
+    out.put_u8(0);
+    // Limits on requests and answers keep messages far below this.
+    out.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
+}
+
 /// The DATA of a message: its prefix and small pieces joined, large ones as they are.
 pub(super) fn frames(message: Encoded) -> impl Iterator<Item = Bytes> {
     let length = message.len();
     let joins = length <= JOINED_BYTES;
     let mut joined = BytesMut::with_capacity(PREFIX_BYTES + if joins { length } else { 0 });
-    joined.put_u8(0);
-    // Limits on requests and answers keep messages far below this.
-    joined.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
+    put_prefix(&mut joined, length);
     let mut rest = Vec::new();
     for piece in message.0 {
         if joins { joined.extend_from_slice(&piece) } else { rest.push(piece) }

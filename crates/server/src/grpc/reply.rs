@@ -10,7 +10,7 @@ use h2::server::SendResponse;
 use http::{HeaderMap, StatusCode};
 
 use super::joined::joined;
-use super::messages::frames;
+use super::messages::{frames, prefix};
 use super::{Encoded, Failure, head};
 
 /// The way back to a client. Dropping it without an end resets the call.
@@ -85,6 +85,22 @@ impl Reply {
             send_paced(stream, data).await?;
         }
         Ok(())
+    }
+
+    /// Begins one message of so many bytes. They follow with [`Reply::continue_message`].
+    ///
+    /// # Errors
+    /// When the client has gone.
+    pub(crate) fn begin_message(&mut self, length: usize) -> Result<(), Gone> {
+        Ok(self.begun()?.send_data(prefix(length), false)?)
+    }
+
+    /// Hands the next bytes of a message to the connection, which sends them as the client lets it.
+    ///
+    /// # Errors
+    /// When the client has gone.
+    pub(crate) fn continue_message(&mut self, piece: Bytes) -> Result<(), Gone> {
+        Ok(self.begun()?.send_data(piece, false)?)
     }
 
     /// Ends the call.

@@ -25,9 +25,9 @@ fn a_long_list_is_not_begun_before_its_turn() {
         let turns = lists.turns.clone().try_acquire_many_owned(2).unwrap();
         let begun = Arc::new(AtomicBool::new(false));
         let early = begun.clone();
-        assert!(waits(lists.make(move || early.store(true, Ordering::SeqCst))));
+        assert!(waits(lists.begin(move || early.store(true, Ordering::SeqCst))));
         drop(turns);
-        assert_eq!(lists.make(|| 7).await.unwrap(), 7);
+        assert_eq!(lists.begin(|| 7).await.await.unwrap(), 7);
         assert!(!begun.load(Ordering::SeqCst), "a list was made while all turns were taken");
         assert_eq!(lists.turns.available_permits(), 2);
     });
@@ -38,10 +38,10 @@ fn a_list_whose_client_has_gone_counts_until_it_is_made() {
     on_one_thread(async {
         let lists = LongLists::at_once(1);
         let (finish, finished) = channel::<()>();
-        assert!(waits(lists.make(move || finished.recv())), "it is being made, and its client goes");
+        drop(lists.begin(move || finished.recv()).await);
         assert_eq!(lists.turns.available_permits(), 0);
         finish.send(()).unwrap();
-        assert_eq!(lists.make(|| 7).await.unwrap(), 7);
+        assert_eq!(lists.begin(|| 7).await.await.unwrap(), 7);
     });
 }
 
@@ -49,8 +49,8 @@ fn a_list_whose_client_has_gone_counts_until_it_is_made() {
 fn a_list_that_panics_gives_its_turn_back() {
     on_one_thread(async {
         let lists = LongLists::at_once(1);
-        assert!(lists.make(|| panic!("a test's")).await.is_err());
-        assert_eq!(lists.make(|| 7).await.unwrap(), 7);
+        assert!(lists.begin(|| panic!("a test's")).await.await.is_err());
+        assert_eq!(lists.begin(|| 7).await.await.unwrap(), 7);
     });
 }
 

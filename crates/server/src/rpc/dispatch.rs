@@ -11,8 +11,10 @@ use bytes::Bytes;
 use http::request;
 
 use super::counted::Counted;
+use super::counted::Underway;
+use super::listing::{Answer, Listing};
 use super::stream::{Requests, Responses};
-use super::{Call, Encoded, Failure, client_version, cluster, health, kv, lease, maintenance, watch};
+use super::{Call, Failure, client_version, cluster, health, kv, lease, maintenance, watch};
 use crate::grpc::{self, Gone, Reply, Service, Serving};
 use crate::node::Node;
 
@@ -148,10 +150,11 @@ fn unknown(path: &str) -> Failure {
 }
 
 /// One message, one answer.
-async fn unary<F, H>(exchange: Exchange, handler: H)
+async fn unary<F, H, A>(exchange: Exchange, handler: H)
 where
     H: FnOnce(Arc<Node>, Bytes) -> F,
-    F: Future<Output = Result<Encoded, Failure>>,
+    F: Future<Output = Result<A, Failure>>,
+    A: Into<Answer>,
 {
     let Exchange { node, counted, mut requests, mut reply, .. } = exchange;
     let body = match requests.only().await {
@@ -161,11 +164,37 @@ where
     let mut underway = counted.begin();
     counted.received();
     let Ok(answer) = reply.unless_gone(handler(node, body)).await else { return };
-    underway.ended(answer.as_ref().map(|_| underway.sent()));
-    match answer {
-        Ok(message) => reply.answer(message),
-        Err(failure) => reply.finish(Err(&failure)),
+    match answer.map(Into::into) {
+        Ok(Answer::Whole(message)) => {
+            underway.sent();
+            underway.ended(Ok(()));
+            reply.answer(message);
+        }
+        Ok(Answer::Growing(listing)) => grow(listing, reply, underway).await,
+        Err(failure) => {
+            underway.ended(Err(&failure));
+            reply.finish(Err(&failure));
+        }
     }
+}
+
+/// Answers with a list, as it is made. It may be that it ends amid its message, with a failure.
+async fn grow(mut listing: Listing, mut reply: Reply, mut underway: Underway) {
+    let sent = async {
+        reply.begin_message(listing.len())?;
+        while let Some(piece) = reply.unless_gone(listing.next()).await? {
+            match piece {
+                Ok(pieces) => pieces.into_iter().try_for_each(|piece| reply.continue_message(piece))?,
+                Err(failure) => return Ok(Err(failure)),
+            }
+        }
+        underway.sent();
+        Ok(Ok(()))
+    };
+    let sent: Result<Result<(), Failure>, Gone> = sent.await;
+    let Ok(ended) = sent else { return };
+    underway.ended(ended.as_ref().copied());
+    reply.finish(ended.as_ref().copied());
 }
 
 /// A stream of answers to one message or many.

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use member::batch::Kind;
 use store::{Damaged, ReadTxn, Reply, Response};
 
+use super::listing::{Answer, Listing};
 use super::stream::{Requests, Responses, Sink};
 use super::{Call, Encoded, Failure, decode};
 use crate::node::Node;
@@ -80,20 +81,18 @@ pub(super) async fn compact(node: &Node, body: Bytes) -> Result<Encoded, Failure
     Ok(Encoded::message(&pb::CompactionResponse { header: Some(node.header_now()) }))
 }
 
-pub(super) async fn range(node: &Arc<Node>, body: Bytes) -> Result<Encoded, Failure> {
+pub(super) async fn range(node: &Arc<Node>, body: Bytes) -> Result<Answer, Failure> {
     let request: pb::RangeRequest = decode(body)?;
     validate::range(&request)?;
     if !request.serializable {
         node.linearize().await?;
     }
-    let is_long = is_long(node, &request);
+    if is_long(node, &request) {
+        return Ok(Answer::Growing(Listing::begin(node, request).await?));
+    }
     loop {
-        let listed = match is_long {
-            true => list_aside(node, &request).await,
-            false => list(node, &request),
-        };
-        match listed? {
-            Ok(encoded) => return Ok(encoded),
+        match list(node, &request) {
+            Ok(pieces) => return Ok(Encoded(pieces?).into()),
             Err(damaged) => node.heal(&damaged).await?,
         }
     }
@@ -109,21 +108,11 @@ fn is_long(node: &Node, request: &pb::RangeRequest) -> bool {
     node.reader.count(request).is_ok_and(|keys| keys >= LONG_LIST_KEYS)
 }
 
-/// Makes a long list aside.
-async fn list_aside(
-    node: &Arc<Node>,
-    request: &pb::RangeRequest,
-) -> Result<Result<Encoded, Damaged>, Failure> {
-    let (on, request) = (node.clone(), request.clone());
-    node.long_lists.make(move || list(&on, &request)).await.map_err(|_| Failure::unexpected())?
-}
-
-fn list(node: &Node, request: &pb::RangeRequest) -> Result<Result<Encoded, Damaged>, Failure> {
+fn list(node: &Node, request: &pb::RangeRequest) -> Result<Result<Vec<Bytes>, api::Error>, Damaged> {
     let _pin = node.pin();
-    match node.reader.list(request, |revision| node.header(revision)) {
-        Ok(pieces) => Ok(Ok(Encoded(pieces?))),
-        Err(damaged) => Ok(Err(damaged)),
-    }
+    let mut pieces = Vec::new();
+    let listed = node.reader.list(request, |revision| node.header(revision), &mut pieces)?;
+    Ok(listed.map(|()| pieces))
 }
 
 pub(super) async fn range_stream(
@@ -180,12 +169,16 @@ async fn resolve(node: &Node, reply: &Reply) -> Result<Response, Failure> {
 /// What a reply that cannot be made again has met. Its references stay as they are, so meeting the same damage after
 /// it was healed means that the value is gone for this reply: overwritten and compacted meanwhile.
 #[derive(Default)]
-struct Met {
+pub(super) struct Met {
     place: Option<u64>,
 }
 
 impl Met {
-    async fn heal(&mut self, node: &Node, damaged: &store::Damaged) -> Result<(), api::Error> {
+    /// Has damage healed.
+    ///
+    /// # Errors
+    /// [`api::Error::Corrupt`] when it was met before, and those of healing.
+    pub(super) async fn heal(&mut self, node: &Node, damaged: &store::Damaged) -> Result<(), api::Error> {
         if self.place.replace(damaged.place) == Some(damaged.place) {
             return Err(api::Error::Corrupt);
         }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use prost::Message;
 
-use super::{LARGE_VALUE_BYTES, PIECE_BYTES};
+use super::{LARGE_VALUE_BYTES, PIECE_BYTES, Pieces};
 use crate::testing::{Bench, grant, put_request, range_request};
 use crate::{Command, resolve_range};
 
@@ -24,7 +24,35 @@ fn expected(bench: &Bench, request: &pb::RangeRequest) -> Vec<u8> {
 }
 
 fn listed(bench: &Bench, request: &pb::RangeRequest) -> Vec<Bytes> {
-    bench.reader.list(request, header).expect("no value is damaged").expect("the revision can be read")
+    let mut pieces = Announced::default();
+    let listed = bench.reader.list(request, header, &mut pieces).expect("no value is damaged");
+    listed.expect("the revision can be read");
+    pieces.check()
+}
+
+/// Pieces, and how many bytes they were said to have.
+#[derive(Default)]
+struct Announced {
+    bytes: Option<usize>,
+    pieces: Vec<Bytes>,
+}
+
+impl Pieces for Announced {
+    fn begin(&mut self, bytes: usize) {
+        assert_eq!((self.bytes.replace(bytes), self.pieces.len()), (None, 0), "told once, before the first");
+    }
+
+    fn push(&mut self, piece: Bytes) {
+        assert!(self.bytes.is_some(), "pieces follow their length");
+        self.pieces.push(piece);
+    }
+}
+
+impl Announced {
+    fn check(self) -> Vec<Bytes> {
+        assert_eq!(self.bytes, Some(self.pieces.iter().map(Bytes::len).sum()));
+        self.pieces
+    }
 }
 
 fn check(bench: &Bench, request: &pb::RangeRequest) {
@@ -108,7 +136,8 @@ proptest! {
             if bench.reader.range(&request).is_ok() {
                 check(&bench, &request);
             } else {
-                prop_assert!(bench.reader.list(&request, header).expect("no value is damaged").is_err());
+                let listed = bench.reader.list(&request, header, &mut Vec::new());
+                prop_assert!(listed.expect("no value is damaged").is_err());
             }
             let plain = pb::RangeRequest { sort_order: 0, min_mod_revision: 0, revision: 0, ..request };
             streamed(&bench, &plain, max_keys, max_bytes);
@@ -122,9 +151,9 @@ fn a_long_list_comes_in_pieces() {
     for n in 0..300 {
         put(&mut bench, format!("k{n:03}").as_bytes(), 1_000, 0);
     }
-    // The pieces of a whole list are those of the walk's chunks, which are small here; a piece of a stream is cut by
-    // its bytes.
-    assert!(listed(&bench, &range_request("k", "l")).len() >= 100);
+    // The pieces of a list of many keys are those of the walk's chunks, which are small here; a piece of a stream is cut
+    // by its bytes.
+    assert!(listed(&bench, &range_request("k", "l")).len() >= 90);
     check(&bench, &range_request("k", "l"));
     streamed(&bench, &range_request("k", "l"), 1_000, usize::MAX);
     let mut stream = bench.reader.range_stream(&range_request("k", "l")).expect("now can be read");
@@ -166,7 +195,10 @@ fn a_damaged_value_is_named_until_it_is_healed() {
     let place = bench.reader.range(&range_request("k07", "")).expect("now can be read").kvs[0].value.place;
     for request in [range_request("k07", ""), range_request("k", "l"), by_value] {
         bench.values.damage(place, true);
-        assert_eq!(bench.reader.list(&request, header).err().map(|damaged| damaged.place), Some(place));
+        assert_eq!(
+            bench.reader.list(&request, header, &mut Vec::new()).err().map(|damaged| damaged.place),
+            Some(place)
+        );
         let keys_only = pb::RangeRequest { keys_only: true, ..range_request("k", "l") };
         check(&bench, &keys_only);
         bench.values.damage(place, false);

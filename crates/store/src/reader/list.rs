@@ -1,15 +1,16 @@
 //! Ranges answered in the bytes of their response.
 //!
-//! A range in key order is walked, read and encoded chunk by chunk: beside the response itself, nothing grows with
-//! the number of keys. What is sorted by something else has to be collected first.
+//! The length of a response comes before its first byte, so a range is walked first and its values are read after. A
+//! range in key order of very many keys is walked twice, chunk by chunk, to be measured and to be encoded, and nothing
+//! in memory grows with the number of keys. What is sorted by something else has to be collected.
 
 use api::Error;
 use api::etcdserverpb as pb;
-use bytes::Bytes;
 use parking_lot::RwLockReadGuard;
 
 use super::Reader;
-use crate::encode::{Encoder, Fields, Found, Listed};
+use crate::encode::{Encoder, Fields, Found, Lengths, Listed, Pieces};
+use crate::index::tree::Bounds;
 use crate::range::count::Count;
 use crate::range::{Findings, RangeReply, Selection, Shape, bounds, check_revision, lone};
 use crate::resolve;
@@ -26,57 +27,56 @@ fn access(keys: usize) -> Access {
 }
 
 impl Reader {
-    /// Answers a range with the encoded `RangeResponse`, in pieces to be sent one behind the other. `header`
-    /// completes the header of which the revision is given. Whoever calls holds the log's pin.
+    /// Answers a range with the encoded `RangeResponse`, in pieces to be sent one behind the other, as they are made.
+    /// `header` completes the header of which the revision is given. Whoever calls holds the log's pin.
     ///
     /// # Errors
-    /// [`Damaged`] when a value cannot be read; heal it and call again. Within, [`Error::FutureRevision`] and
-    /// [`Error::Compacted`].
+    /// [`Damaged`] when a value cannot be read, perhaps behind some of the pieces. Heal it and call again: at the same
+    /// revision and with the same header, the pieces put together are the same. Within, [`Error::FutureRevision`] and
+    /// [`Error::Compacted`], before anything else.
     pub fn list(
         &self,
         request: &pb::RangeRequest,
         header: impl FnOnce(i64) -> pb::ResponseHeader,
-    ) -> Result<Result<Vec<Bytes>, Error>, Damaged> {
+        into: &mut dyn Pieces,
+    ) -> Result<Result<(), Error>, Damaged> {
         let state = self.shared.state.read();
         let current = state.revision;
         let revision = match check_revision(request.revision, current, state.compacted) {
             Ok(revision) => revision,
             Err(error) => return Ok(Err(error)),
         };
+        let front = Fields::header(&header(current));
         let shape = Shape::of(request);
         if !shape.is_in_key_order() {
             let reply = self.select(request, state, revision, current);
-            return self.encode_sorted(reply, &Fields::header(&header(current))).map(Ok);
+            return self.encode_sorted(reply, front, into).map(Ok);
         }
         Counters::add(&self.shared.counters.ranges, 1);
-        let front = Fields::header(&header(current));
-        let mut encoder = Encoder::new(front, &*self.shared.values, Access::Query);
         let at = Revision { main: revision, sub: u32::MAX };
         if request.range_end.is_empty() {
             let mut found = Found::new(shape.keys_only);
             let count = lone(&state.index, &request.key, at, &shape, &mut found);
             drop(state);
-            encoder.add(&found, Some(Fields::end(false, count as i64)))?;
-        } else {
-            self.encode_range(request, shape, state, at, &mut encoder)?;
+            let how = (&*self.shared.values, Access::Query);
+            return Encoder::whole(front, &found, Fields::end(false, count as i64), how, into).map(Ok);
         }
-        Ok(Ok(encoder.into_pieces()))
+        self.encode_range(&bounds(&request.key, &request.range_end), shape, state, at, (front, into)).map(Ok)
     }
 
     /// Walks a range in key order and encodes what it finds.
     fn encode_range(
         &self,
-        request: &pb::RangeRequest,
+        bounds: &Bounds<'_>,
         shape: Shape,
         state: RwLockReadGuard<'_, State>,
         at: Revision,
-        encoder: &mut Encoder<'_>,
+        (front, into): (Fields, &mut dyn Pieces),
     ) -> Result<(), Damaged> {
         let limits = &self.shared.limits;
-        let bounds = bounds(&request.key, &request.range_end);
-        let mut count = Count::new(&state.index, &bounds, at.main, state.revision);
+        let mut count = Count::new(&state.index, bounds, at.main, state.revision);
         let mut total = count.advance(&state.index, limits.count_steps);
-        let mut selection = Selection::new(&bounds, at, shape, Found::new(shape.keys_only));
+        let mut selection = Selection::new(bounds, at, shape, Found::new(shape.keys_only));
         let mut complete = shape.count_only || selection.advance(&state.index, limits.chunk_keys);
         let _pin = (total.is_none() || !complete).then(|| self.shared.pin(at.main));
         drop(state);
@@ -84,13 +84,24 @@ impl Reader {
             total = count.advance(&self.shared.state.read().index, limits.count_steps);
         }
         let total = total.unwrap_or(0);
-        let mut left = shape.limit();
-        encoder.read_as(access(left.min(total as usize)));
+        let wanted = shape.limit();
+        while !complete && selection.found.len() < limits.found_keys {
+            complete = selection.advance(&self.shared.state.read().index, limits.chunk_keys);
+        }
+        let how = (&*self.shared.values, access(wanted.min(total as usize)));
+        if complete {
+            let more = selection.found.len() > wanted;
+            selection.found.truncate(wanted);
+            return Encoder::whole(front, &selection.found, Fields::end(more, total as i64), how, into);
+        }
+        let lengths = self.measure(bounds, shape, at);
+        let end = Fields::end(lengths.len() > wanted, total as i64);
+        let mut encoder = Encoder::begin(front, lengths.of_first(wanted), &end, how, into);
+        let mut left = wanted;
         loop {
-            let more = selection.found.len() > left;
             selection.found.truncate(left);
             left -= selection.found.len();
-            encoder.add(&selection.found, complete.then(|| Fields::end(more, total as i64)))?;
+            encoder.add(&selection.found, complete.then_some(end))?;
             if complete {
                 return Ok(());
             }
@@ -99,12 +110,23 @@ impl Reader {
         }
     }
 
-    fn encode_sorted(&self, mut reply: RangeReply, header: &Fields) -> Result<Vec<Bytes>, Damaged> {
+    /// Walks a range for the lengths of what it will show.
+    fn measure(&self, bounds: &Bounds<'_>, shape: Shape, at: Revision) -> Lengths {
+        let mut selection = Selection::new(bounds, at, shape, Lengths::new(shape.keys_only));
+        while !selection.advance(&self.shared.state.read().index, self.shared.limits.chunk_keys) {}
+        selection.found
+    }
+
+    fn encode_sorted(
+        &self,
+        mut reply: RangeReply,
+        front: Fields,
+        into: &mut dyn Pieces,
+    ) -> Result<(), Damaged> {
         let values = &*self.shared.values;
         resolve::settle(&mut reply, values)?;
         let items = Listed { kvs: &reply.kvs, keys_only: reply.keys_only };
-        let mut encoder = Encoder::new(*header, values, access(reply.kvs.len()));
-        encoder.add(&items, Some(Fields::end(reply.more, reply.count)))?;
-        Ok(encoder.into_pieces())
+        let end = Fields::end(reply.more, reply.count);
+        Encoder::whole(front, &items, end, (values, access(reply.kvs.len())), into)
     }
 }

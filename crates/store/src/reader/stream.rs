@@ -60,9 +60,9 @@ impl StreamChunk {
         let front = if self.last { Fields::header(&header(reply.revision)) } else { Fields::NONE };
         let end = Fields::end(reply.more, reply.count);
         let len = front.as_slice().len() + items_len(&items) + end.as_slice().len();
-        let mut encoder = Encoder::new(front.enclosed(len), values, Access::Scan);
-        encoder.add(&items, Some(end))?;
-        Ok(encoder.into_pieces())
+        let mut pieces = Vec::new();
+        Encoder::whole(front.enclosed(len), &items, end, (values, Access::Scan), &mut pieces)?;
+        Ok(pieces)
     }
 }
 

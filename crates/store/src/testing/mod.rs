@@ -171,7 +171,7 @@ impl Bench {
 
 /// Limits so small that every walk is cut.
 pub(crate) fn small_limits() -> Limits {
-    Limits { chunk_keys: 3, count_steps: 4, checkpoint_chunk_bytes: 64 }
+    Limits { chunk_keys: 3, count_steps: 4, found_keys: 5, checkpoint_chunk_bytes: 64 }
 }
 
 fn puts_of(command: &mut Command) -> Vec<&mut pb::PutRequest> {

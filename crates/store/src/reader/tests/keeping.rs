@@ -6,7 +6,11 @@ use crate::reader::list::KEPT_KEYS_MAX;
 
 fn accesses(bench: &Bench, request: &pb::RangeRequest) -> Vec<Access> {
     let header = |revision| pb::ResponseHeader { revision, ..Default::default() };
-    bench.reader.list(request, header).expect("no value is damaged").expect("the revision can be read");
+    bench
+        .reader
+        .list(request, header, &mut Vec::new())
+        .expect("no value is damaged")
+        .expect("the revision can be read");
     let mut accesses = bench.values.take_accesses();
     accesses.dedup();
     accesses
