@@ -33,6 +33,30 @@ const DEFECTS: &[Defect] = &[
         change: ("self.emptied.notify_all();", "self.emptied.notify_one();"),
     },
     Defect {
+        name: "writes_forgets_what_came_meanwhile",
+        source: "writes.rs",
+        change: ("if !state.jobs.is_empty() || state.closed {", "if state.closed {"),
+    },
+    Defect {
+        name: "writes_lets_go_before_it_reports",
+        source: "writes.rs",
+        change: (
+            "let more = !self.state.lock().jobs.is_empty();",
+            "let mut state = self.state.lock(); state.hand = Hand::Nobody; self.changed.notify_all(); \
+             let more = !state.jobs.is_empty(); drop(state);",
+        ),
+    },
+    Defect {
+        name: "writes_volunteer_leaves_silently",
+        source: "writes.rs",
+        change: ("if jobs.is_none() && state.closed {", "if false {"),
+    },
+    Defect {
+        name: "writes_with_two_hands",
+        source: "writes.rs",
+        change: ("let is_ours = state.hand == Hand::Nobody && state.jobs", "let is_ours = state.jobs"),
+    },
+    Defect {
         name: "desk_counts_after_it_unlocked",
         source: "desk.rs",
         change: (
@@ -54,7 +78,7 @@ const DEFECTS: &[Defect] = &[
 
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo says where to write"));
-    for source in ["mailbox.rs", "desk.rs"] {
+    for source in ["mailbox.rs", "desk.rs", "writes.rs"] {
         println!("cargo::rerun-if-changed={DRIVER}/{source}");
         write(&out, source.trim_end_matches(".rs"), &product(source));
     }

@@ -87,13 +87,13 @@ impl Arrivals {
 impl Inbound for Arrivals {
     fn frame(&self, from: u64, class: Class, bytes: Bytes, more: bool) {
         let len = bytes.len();
-        let input = Input::Frame { from, bytes };
-        match class {
-            Class::Control => self.mailbox.bring(vec![input]),
-            // What follows close behind is better written together with it.
-            Class::Bulk if more => self.mailbox.bring_bulk(input, len),
-            Class::Bulk => self.log.volunteer(|| self.mailbox.bring_bulk(input, len)),
+        let bring = || self.mailbox.bring(vec![Input::Frame { from, bytes }]);
+        if class == Class::Control {
+            return bring();
         }
+        self.mailbox.make_room(len);
+        // What follows close behind is better written together with it.
+        if more { bring() } else { self.log.volunteer(bring) }
     }
 
     fn up(&self, peer: u64, class: Class) {

@@ -88,6 +88,11 @@ impl<'a> Item<'a> {
         bytes_len(1, self.key.len()) + numbers_len + bytes_len(5, self.value.len as usize) + self.back_len()
     }
 
+    /// Length of the field of a response.
+    fn field_len(&self) -> usize {
+        record_len(KVS, self.len())
+    }
+
     fn back_len(&self) -> usize {
         number_len(6, self.lease as u64)
     }
@@ -194,7 +199,7 @@ impl Lengths {
 impl Findings for Lengths {
     #[inline]
     fn push(&mut self, key: &[u8], version: &Version) {
-        self.last = record_len(KVS, Item::of(key, version, self.keys_only).len());
+        self.last = Item::of(key, version, self.keys_only).field_len();
         self.count += 1;
         self.bytes += self.last;
     }
@@ -287,7 +292,7 @@ impl Fields {
 
 /// Bytes that `items` take in a response.
 pub(crate) fn items_len(items: &impl Items) -> usize {
-    (0..items.count()).map(|at| record_len(KVS, items.item(at).len())).sum()
+    (0..items.count()).map(|at| items.item(at).field_len()).sum()
 }
 
 /// Writes a response, piece by piece.

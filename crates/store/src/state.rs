@@ -167,8 +167,8 @@ impl Drop for Pin {
     }
 }
 
-/// How much is done at once. What is done in one hold of a lock is small enough that the other side waits for tens of microseconds, and
-/// that a reader is rarely put to sleep by the system while it holds one.
+/// How much is done at once. What is done in one hold of a lock is small enough that the other side waits for tens of
+/// microseconds, and that a reader is rarely put to sleep by the system while it holds one.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Keys a reader looks at before it lets the writer in.

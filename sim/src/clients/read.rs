@@ -124,6 +124,23 @@ impl Cluster {
     }
 }
 
+/// The pieces of a list, and how many bytes they were said to have.
+#[derive(Default)]
+struct Made {
+    announced: usize,
+    pieces: Vec<Bytes>,
+}
+
+impl store::Pieces for Made {
+    fn begin(&mut self, bytes: usize) {
+        self.announced = bytes;
+    }
+
+    fn push(&mut self, piece: Bytes) {
+        self.pieces.push(piece);
+    }
+}
+
 /// A list of a process, decoded as a client does.
 fn listed(
     process: &mut Process,
@@ -138,8 +155,8 @@ fn listed(
         revision,
         raft_term: opened.status.term(),
     };
-    let mut pieces = Vec::new();
-    match opened.reader.list(request, header, &mut pieces) {
+    let mut made = Made::default();
+    match opened.reader.list(request, header, &mut made) {
         Ok(Ok(())) => {}
         Ok(Err(error)) => return Ok(Ok(Err(error))),
         Err(_) if defect == Some(Defect::ListSkipsDamaged) => {
@@ -147,7 +164,12 @@ fn listed(
         }
         Err(damaged) => return Ok(Err(damaged)),
     }
-    let Ok(mut response) = pb::RangeResponse::decode(Bytes::from(pieces.concat())) else {
+    let bytes = made.pieces.concat();
+    if bytes.len() != made.announced {
+        let text = format!("{request:?}: {} bytes announced, {} made", made.announced, bytes.len());
+        return Violation::err("lists have the length they say", text);
+    }
+    let Ok(mut response) = pb::RangeResponse::decode(Bytes::from(bytes)) else {
         return Violation::err("lists decode", format!("the list for {request:?} does not decode"));
     };
     if defect == Some(Defect::CacheServesOther) {

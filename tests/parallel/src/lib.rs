@@ -12,6 +12,7 @@ mod mailbox;
 mod places;
 mod tail;
 mod watch;
+mod writes;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};

@@ -102,11 +102,15 @@ macro_rules! scenarios {
         /// One peer floods, two more wait; both go on when the mailbox was emptied, and not before.
         pub(super) fn floods_go_on() {
             let mailbox = Arc::new($mailbox::Mailbox::default());
-            mailbox.bring_bulk(Input::PeerUp(1), super::FLOOD_BYTES);
+            mailbox.make_room(super::FLOOD_BYTES);
+            mailbox.bring(vec![Input::PeerUp(1)]);
             let peers: Vec<_> = (2..=3)
                 .map(|peer| {
                     let mailbox = mailbox.clone();
-                    thread::spawn(move || mailbox.bring_bulk(Input::PeerUp(peer), 1))
+                    thread::spawn(move || {
+                        mailbox.make_room(1);
+                        mailbox.bring(vec![Input::PeerUp(peer)]);
+                    })
                 })
                 .collect();
             let mut taken = Vec::new();

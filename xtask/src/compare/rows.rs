@@ -87,6 +87,11 @@ fn load(program: Program, line: &str) -> Load {
     Load { program, arguments: line.split(' ').map(OsString::from).collect(), paced: false }
 }
 
+fn several(count: u64, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{plural}")
+}
+
 struct Rows {
     scale: f64,
 }
@@ -137,7 +142,7 @@ impl Rows {
                 let total = self.scaled(total);
                 let flags =
                     format!("--consistency={short} --conns={conns} --clients={clients} --total={total}");
-                let title = format!("get, {word}, {clients} clients");
+                let title = format!("get, {word}, {}", several(clients, "client"));
                 let name = format!("get-{word}-{clients}");
                 rows.push(self.drive(&name, &title, 1, benchmark(&format!("range single {flags}"))));
             }
@@ -150,7 +155,12 @@ impl Rows {
             let (total, space) = (self.scaled(total), self.scaled(100_000).max(puts));
             let flags = format!("--txn-ops={puts} --total={total} --key-space-size={space} --val-size=256");
             let load = benchmark(&format!("txn-put {flags} --conns=100 --clients=1000"));
-            self.drive(&format!("txn-{puts}"), &format!("transaction of {puts} puts, 1000 clients"), 0, load)
+            self.drive(
+                &format!("txn-{puts}"),
+                &format!("transaction of {}, 1000 clients", several(puts, "put")),
+                0,
+                load,
+            )
         };
         vec![txn(1, 100_000), txn(4, 50_000)]
     }
@@ -177,7 +187,7 @@ impl Rows {
                 let flags = format!("--val-size={size} --total={total} --key-space-size=100");
                 let conns = clients.min(100);
                 let load = benchmark(&format!("put {flags} --conns={conns} --clients={clients}"));
-                let title = format!("put of {} bytes, {clients} clients", size);
+                let title = format!("put of {size} bytes, {}", several(clients, "client"));
                 rows.push(self.drive(&format!("value-{word}-{clients}"), &title, 0, load));
             }
         }

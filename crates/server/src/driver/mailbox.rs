@@ -2,8 +2,8 @@
 //!
 //! Senders append under a short lock. While the deciding thread is awake that is all, so that under load many requests
 //! cost one wake-up. When it sleeps, it is woken, or the sender decides in its place: a wake-up of another thread costs
-//! more than most decisions, so those who [bring](Mailbox::bring) news take one turn themselves. What arrives
-//! meanwhile, and what only the deciding thread may do, is left to it.
+//! more than most decisions, so those who [bring](Mailbox::bring) news take one turn themselves, and a second one for
+//! what arrives meanwhile. What arrives during that, and what only the deciding thread may do, is left to it.
 //!
 //! Clients are limited by admission before they send; peers by [`MAX_BULK_BYTES`]: a thread that reads a bulk stream
 //! waits while that much lies here, and TCP makes the peer wait.
@@ -83,13 +83,11 @@ impl Mailbox {
         }
     }
 
-    /// [`Mailbox::bring`] for an input that holds `bytes` of a peer's bulk stream; waits while too much lies here.
-    pub(crate) fn bring_bulk(&self, input: Input, bytes: usize) {
+    /// Counts `bytes` of a peer's bulk stream that are to be brought; waits while too much lies here.
+    pub(crate) fn make_room(&self, bytes: usize) {
         let mut state = self.state.lock();
         self.emptied.wait_while(&mut state, |state| state.bulk_bytes >= MAX_BULK_BYTES);
         state.bulk_bytes += bytes;
-        drop(state);
-        self.bring(vec![input]);
     }
 
     /// Lets those who bring news take turns, or no more.
@@ -145,9 +143,13 @@ mod tests {
     #[test]
     fn a_peer_that_floods_waits_until_the_mailbox_is_emptied() {
         let mailbox = Arc::new(Mailbox::default());
-        mailbox.bring_bulk(Input::PeerUp(1), MAX_BULK_BYTES);
+        mailbox.make_room(MAX_BULK_BYTES);
+        mailbox.bring(vec![Input::PeerUp(1)]);
         let sender = mailbox.clone();
-        let thread = std::thread::spawn(move || sender.bring_bulk(Input::PeerUp(2), 1));
+        let thread = std::thread::spawn(move || {
+            sender.make_room(1);
+            sender.bring(vec![Input::PeerUp(2)]);
+        });
         let mut all = Vec::new();
         while all.len() < 2 {
             let mut inputs = Vec::new();
@@ -218,6 +220,34 @@ mod tests {
     #[test]
     fn who_brings_news_decides_in_place_of_a_sleeper() {
         assert_eq!(bring_to_a_sleeper(Some(Duration::ZERO)), (1, true));
+    }
+
+    #[test]
+    fn what_came_during_a_turn_gets_another_without_waking_the_sleeper() {
+        /// Another input comes during the first turn.
+        struct Joined(Counter);
+
+        impl Turn for Joined {
+            fn take(&self) -> Option<Instant> {
+                if self.0.taken.load(Ordering::SeqCst) == 0 {
+                    self.0.take();
+                    self.0.mailbox.send(Input::PeerUp(2));
+                    return self.0.due;
+                }
+                self.0.take()
+            }
+        }
+
+        let mailbox = Arc::new(Mailbox::default());
+        let due = Some(Instant::now() + Duration::from_secs(60));
+        let counter = Counter { mailbox: mailbox.clone(), taken: AtomicUsize::new(0), due };
+        let turn = Arc::new(Joined(counter));
+        mailbox.set_turn(Some(turn.clone()));
+        mailbox.state.lock().sleeping_until = due;
+        mailbox.bring(vec![Input::PeerUp(1)]);
+        assert_eq!(turn.0.taken.load(Ordering::SeqCst), 2);
+        assert!(mailbox.state.lock().sleeping_until.is_some(), "nobody was woken");
+        mailbox.set_turn(None);
     }
 
     #[test]

@@ -9,8 +9,8 @@
 //! The [`member::Member`] is decided for in turns: the mailbox is drained completely, the member decides once, and what
 //! comes back is carried out; no turn waits for a disk or a socket. The deciding thread takes the turns while there is
 //! much to do. When it sleeps, whoever brings news (an RPC worker, a thread that reads a peer, the log thread) takes
-//! one in its place, which saves a wake-up at each step of a lone request. Everything that is heard goes through the
-//! mailbox.
+//! one in its place, which saves a wake-up at each step of a lone request; a thread that reads a bulk stream may write
+//! to the log in the same way ([`writes`]). Everything that is heard goes through the mailbox.
 
 mod bell;
 mod clock;

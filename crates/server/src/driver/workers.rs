@@ -65,9 +65,10 @@ impl LogDesk {
                 );
             }
         }
-        // With more to write, others decide.
         let done = Input::Written(done);
-        if self.writes.written() { self.mailbox.send(done) } else { self.mailbox.bring(vec![done]) }
+        // With more to write, others decide.
+        let report = |more| if more { self.mailbox.send(done) } else { self.mailbox.bring(vec![done]) };
+        self.writes.written(report);
     }
 }
 

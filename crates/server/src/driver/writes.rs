@@ -4,6 +4,9 @@
 //! who caused the write often has nothing better to do than to write: a thread that reads a peer's bulk stream and has
 //! read all there is. So it may [volunteer](Writes::volunteer): while it decides, the log thread is let sleep, and what
 //! has come then is its own to write. Whoever must not wait for a disk never volunteers.
+//!
+//! Who has written reports it before anybody else may write: reports come in the order of the writes, so that none that
+//! succeeded hides one before it that failed.
 
 use parking_lot::{Condvar, Mutex};
 
@@ -49,7 +52,7 @@ impl<Job> Writes<Job> {
     }
 
     /// For the log thread: waits for jobs and takes them all. Nothing when the queue is closed and empty. Whoever takes
-    /// jobs writes them and then says so with [`Writes::written`].
+    /// jobs writes them and then calls [`Writes::written`].
     pub(crate) fn wait(&self) -> Option<Vec<Job>> {
         let mut state = self.state.lock();
         loop {
@@ -86,15 +89,15 @@ impl<Job> Writes<Job> {
         jobs
     }
 
-    /// What was taken is written. Returns whether more has come meanwhile, which the log thread then takes.
-    pub(crate) fn written(&self) -> bool {
+    /// What was taken is written: `report` says so, and hears whether more waits already. Only then may others write.
+    pub(crate) fn written(&self, report: impl FnOnce(bool)) {
+        let more = !self.state.lock().jobs.is_empty();
+        report(more);
         let mut state = self.state.lock();
         state.hand = Hand::Nobody;
-        let more = !state.jobs.is_empty();
-        if more || state.closed {
+        if !state.jobs.is_empty() || state.closed {
             self.changed.notify_all();
         }
-        more
     }
 
     /// No more jobs come: the log thread ends when it, or a volunteer, has written what is there.
@@ -124,7 +127,7 @@ mod tests {
     fn a_volunteer_writes_what_came_while_it_decided() {
         let writes = Writes::default();
         assert_eq!(writes.volunteer(|| writes.push([1, 2].into_iter())), Some(vec![1, 2]));
-        assert!(!writes.written());
+        writes.written(|more| assert!(!more));
         assert_eq!(writes.volunteer(|| ()), None, "nothing to write");
     }
 
@@ -135,11 +138,22 @@ mod tests {
         assert_eq!(writes.volunteer(|| ()), None, "the log thread is awake already");
         assert_eq!(writes.wait(), Some(vec![1]));
         assert_eq!(writes.volunteer(|| writes.push([2].into_iter())), None, "it writes");
-        assert!(writes.written(), "what came meanwhile is left to the log thread");
+        writes.written(|more| assert!(more, "what came meanwhile is left to the log thread"));
         let inner = || assert_eq!(writes.volunteer(|| writes.push([3].into_iter())), None);
         assert_eq!(writes.wait(), Some(vec![2]));
-        writes.written();
+        writes.written(|_| ());
         assert_eq!(writes.volunteer(inner), Some(vec![3]), "the first volunteer writes for the second");
+    }
+
+    #[test]
+    fn nobody_writes_before_what_was_written_is_reported() {
+        let writes = Writes::default();
+        writes.push([1].into_iter());
+        assert_eq!(writes.wait(), Some(vec![1]));
+        writes.written(|_| {
+            assert_eq!(writes.volunteer(|| writes.push([2].into_iter())), None);
+        });
+        assert_eq!(writes.wait(), Some(vec![2]));
     }
 
     #[test]
@@ -148,7 +162,7 @@ mod tests {
         writes.push([1].into_iter());
         writes.close();
         assert_eq!(writes.wait(), Some(vec![1]));
-        writes.written();
+        writes.written(|_| ());
         assert_eq!(writes.wait(), None);
     }
 }

@@ -10,8 +10,7 @@ use api::{Code, methods};
 use bytes::Bytes;
 use http::request;
 
-use super::counted::Counted;
-use super::counted::Underway;
+use super::counted::{Counted, Underway};
 use super::listing::{Answer, Listing};
 use super::stream::{Requests, Responses};
 use super::{Call, Failure, client_version, cluster, health, kv, lease, maintenance, watch};

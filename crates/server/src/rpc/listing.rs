@@ -63,6 +63,7 @@ impl Listing {
             let mut parts = make(node, &request, None, 0).await;
             match parts.recv().await {
                 Some(Part::Begin { header, length }) => {
+                    check_length(length)?;
                     let revision = if request.revision > 0 { request.revision } else { header.revision };
                     let request = pb::RangeRequest { revision, ..request };
                     let node = node.clone();
@@ -95,11 +96,13 @@ impl Listing {
     pub(super) async fn next(&mut self) -> Option<Result<Vec<Bytes>, Failure>> {
         loop {
             match self.parts.recv().await {
-                // The maker begins once more when it was asked to make the list again.
-                Some(Part::Begin { .. }) => {}
+                // A list that is made again begins again, and must be the same.
+                Some(Part::Begin { length, .. }) if length == self.length => {}
+                Some(Part::Begin { .. }) => return Some(Err(Failure::unexpected())),
                 Some(Part::Pieces(pieces)) => {
                     self.sent += pieces.iter().map(Bytes::len).sum::<usize>();
-                    return Some(Ok(pieces));
+                    let fits = self.sent <= self.length;
+                    return Some(if fits { Ok(pieces) } else { Err(Failure::unexpected()) });
                 }
                 Some(Part::Damaged(damaged)) => {
                     if let Err(failure) = self.resume(&damaged).await {
@@ -119,6 +122,18 @@ impl Listing {
         self.parts = make(&self.node, &self.request, Some(self.header), self.sent).await;
         Ok(())
     }
+}
+
+/// Longest message a client of grpc-go takes at all; etcd sends none that is longer either.
+const MESSAGE_BYTES_MAX: usize = i32::MAX as usize;
+
+/// Refuses what cannot be sent as one message, in the words of grpc-go.
+fn check_length(length: usize) -> Result<(), Failure> {
+    if length <= MESSAGE_BYTES_MAX {
+        return Ok(());
+    }
+    let text = format!("grpc: trying to send message larger than max ({length} vs. {MESSAGE_BYTES_MAX})");
+    Err(Failure::new(api::Code::ResourceExhausted, text))
 }
 
 /// Has a list made in its turn, but for the first `skip` bytes; under `header`, if there was one before.
@@ -173,7 +188,7 @@ impl Maker<'_> {
 
 impl Pieces for Maker<'_> {
     fn begin(&mut self, bytes: usize) {
-        let header = self.header.get().copied().unwrap_or_default();
+        let Some(header) = self.header.get().copied() else { return };
         let _ = self.parts.send(Part::Begin { header, length: bytes });
     }
 
@@ -193,7 +208,8 @@ impl Pieces for Maker<'_> {
 
 #[cfg(test)]
 mod tests {
-    //! What crosses the channel. That a list made again has the same bytes is held by the store's tests.
+    //! What crosses the channel, and what is too long. That a list made again has the same bytes is held by the store's
+    //! tests.
     use super::*;
 
     fn header(revision: i64) -> pb::ResponseHeader {
@@ -227,6 +243,14 @@ mod tests {
         let (length, crossed) = heard(&[CROSSING_BYTES - 1, 1, 5, 6], 0);
         assert_eq!(length, CROSSING_BYTES + 11);
         assert_eq!(crossed.iter().map(Vec::len).collect::<Vec<_>>(), [CROSSING_BYTES, 11]);
+    }
+
+    #[test]
+    fn what_is_too_long_for_a_message_is_refused() {
+        assert!(check_length(MESSAGE_BYTES_MAX).is_ok());
+        let failure = check_length(MESSAGE_BYTES_MAX + 1).unwrap_err();
+        assert_eq!(failure.code, api::Code::ResourceExhausted);
+        assert!(failure.message.contains("(2147483648 vs. 2147483647)"), "{}", failure.message);
     }
 
     #[test]

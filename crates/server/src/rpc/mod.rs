@@ -1,8 +1,9 @@
 //! The gRPC services: bytes in, bytes out, over [`crate::grpc`].
 //!
 //! [`dispatch`] maps a path to a handler, [`counted`] counts, [`stream`] joins a streaming call to its handler,
-//! [`listing`] makes long answers while they are sent; the other modules hold one service each. A handler gets the shared [`crate::node::Node`], what the call's metadata
-//! said ([`Call`]) and the request's bytes. None of them knows HTTP/2, so the layer below can be exchanged.
+//! [`listing`] makes long answers while they are sent; the other modules hold one service each. A handler gets the
+//! shared [`crate::node::Node`], what the call's metadata said ([`Call`]) and the request's bytes. None of them knows
+//! HTTP/2, so the layer below can be exchanged.
 
 mod cluster;
 mod counted;

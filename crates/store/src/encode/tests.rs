@@ -205,3 +205,83 @@ fn a_damaged_value_is_named_until_it_is_healed() {
         check(&bench, &request);
     }
 }
+
+/// Takes a list while the store goes on changing.
+struct Meddled<'a> {
+    bench: &'a mut Bench,
+    pieces: Announced,
+}
+
+impl Meddled<'_> {
+    fn meddle(&mut self) {
+        let revision = self.bench.put("k005", "another, longer value");
+        self.bench.put(&format!("k{revision:04}x"), "a new key");
+        self.bench.delete("k00", "k01");
+        self.bench.compact(revision).expect("a revision that was");
+        while !self.bench.store.purge_step(100) {}
+    }
+}
+
+impl Pieces for Meddled<'_> {
+    fn begin(&mut self, bytes: usize) {
+        self.pieces.begin(bytes);
+        self.meddle();
+    }
+
+    fn push(&mut self, piece: Bytes) {
+        self.pieces.push(piece);
+        self.meddle();
+    }
+}
+
+fn forty_keys() -> Bench {
+    let mut bench = Bench::new();
+    bench.outcome(grant(7, 60)).expect("a lease");
+    for n in 0..40 {
+        put(&mut bench, format!("k{n:03}").as_bytes(), 10 * n, if n % 3 == 0 { 7 } else { 0 });
+    }
+    bench
+}
+
+/// Ranges that are walked once and twice, with their ends in every place.
+fn many_ranges() -> Vec<pb::RangeRequest> {
+    let limits =
+        [0, 1, 4, 5, 6, 7, 20, 39, 40, 41].map(|limit| pb::RangeRequest { limit, ..range_request("k", "l") });
+    let shapes = limits.into_iter().flat_map(|request| {
+        let backwards = pb::RangeRequest { sort_order: SortOrder::Descend as i32, ..request.clone() };
+        let keys_only = pb::RangeRequest { keys_only: true, ..request.clone() };
+        let newer = pb::RangeRequest { min_mod_revision: 12, ..request.clone() };
+        [request, backwards, keys_only, newer]
+    });
+    shapes.collect()
+}
+
+#[test]
+fn a_list_shows_its_revision_whatever_happens_while_it_is_made() {
+    for request in many_ranges() {
+        let mut bench = forty_keys();
+        let before = expected(&bench, &request);
+        let reader = bench.reader.clone();
+        let mut meddled = Meddled { bench: &mut bench, pieces: Announced::default() };
+        let listed = reader.list(&request, header, &mut meddled).expect("no value is damaged");
+        listed.expect("the revision can be read");
+        assert!(meddled.pieces.check().concat() == before, "{request:?}");
+    }
+}
+
+#[test]
+fn a_list_that_is_made_again_later_has_the_same_bytes() {
+    for request in many_ranges() {
+        let mut bench = forty_keys();
+        let first = listed(&bench, &request).concat();
+        let revision = bench.reader.current_revision();
+        bench.put("k005", "another, longer value");
+        bench.put("k0055", "a new key");
+        bench.delete("k01", "k02");
+        let again = pb::RangeRequest { revision, ..request };
+        let mut pieces = Announced::default();
+        let made = bench.reader.list(&again, |_| header(revision), &mut pieces).expect("no value is damaged");
+        made.expect("the revision can be read");
+        assert!(pieces.check().concat() == first, "{again:?}");
+    }
+}

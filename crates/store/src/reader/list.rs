@@ -84,20 +84,31 @@ impl Reader {
             total = count.advance(&self.shared.state.read().index, limits.count_steps);
         }
         let total = total.unwrap_or(0);
-        let wanted = shape.limit();
         while !complete && selection.found.len() < limits.found_keys {
             complete = selection.advance(&self.shared.state.read().index, limits.chunk_keys);
         }
+        let wanted = shape.limit();
         let how = (&*self.shared.values, access(wanted.min(total as usize)));
-        if complete {
-            let more = selection.found.len() > wanted;
-            selection.found.truncate(wanted);
-            return Encoder::whole(front, &selection.found, Fields::end(more, total as i64), how, into);
+        if !complete {
+            let lengths = self.measure(bounds, shape, at);
+            let end = Fields::end(lengths.len() > wanted, total as i64);
+            let encoder = Encoder::begin(front, lengths.of_first(wanted), &end, how, into);
+            return self.encode_on(selection, wanted, end, encoder);
         }
-        let lengths = self.measure(bounds, shape, at);
-        let end = Fields::end(lengths.len() > wanted, total as i64);
-        let mut encoder = Encoder::begin(front, lengths.of_first(wanted), &end, how, into);
-        let mut left = wanted;
+        let more = selection.found.len() > wanted;
+        selection.found.truncate(wanted);
+        Encoder::whole(front, &selection.found, Fields::end(more, total as i64), how, into)
+    }
+
+    /// Encodes what was found so far, walks on to the end of the selection and encodes what it finds.
+    fn encode_on(
+        &self,
+        mut selection: Selection<Found>,
+        mut left: usize,
+        end: Fields,
+        mut encoder: Encoder<'_>,
+    ) -> Result<(), Damaged> {
+        let mut complete = false;
         loop {
             selection.found.truncate(left);
             left -= selection.found.len();
@@ -106,7 +117,7 @@ impl Reader {
                 return Ok(());
             }
             selection.clear();
-            complete = selection.advance(&self.shared.state.read().index, limits.chunk_keys);
+            complete = selection.advance(&self.shared.state.read().index, self.shared.limits.chunk_keys);
         }
     }
 
