@@ -109,7 +109,7 @@ impl LongLists {
         LongLists { turns: Arc::new(Semaphore::new(turns)) }
     }
 
-    /// Begins to make a list when its turn has come, on a thread of its own. What has begun is made to its end even when
+    /// Begins to make a list when its turn has come, on a thread of its own. What has begun is made to its end even if
     /// nobody waits for it any more: until then it counts.
     pub(crate) async fn begin<T: Send + 'static>(
         &self,

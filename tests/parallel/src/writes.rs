@@ -1,5 +1,5 @@
-//! The queue of what is written to the log: everything is written once, by one at a time, in order, and reported in that
-//! order, and nobody sleeps over it, whether the log thread writes or a volunteer.
+//! The queue of what is written to the log: everything is written once, by one at a time, in order, and reported in
+//! that order, and nobody sleeps over it, whether the log thread writes or a volunteer.
 
 use shuttle::sync::Arc;
 use shuttle::thread;

@@ -166,8 +166,8 @@ async fn resolve(node: &Node, reply: &Reply) -> Result<Response, Failure> {
     }
 }
 
-/// What an answer has met that is already under way. Meeting the same damage after it was healed means that the value is
-/// gone for this answer: overwritten and compacted meanwhile.
+/// What an answer has met that is already under way. Meeting the same damage after it was healed means that the value
+/// is gone for this answer: overwritten and compacted meanwhile.
 #[derive(Default)]
 pub(super) struct Met {
     place: Option<u64>,

@@ -151,8 +151,8 @@ fn a_long_list_comes_in_pieces() {
     for n in 0..300 {
         put(&mut bench, format!("k{n:03}").as_bytes(), 1_000, 0);
     }
-    // The pieces of a list of many keys are those of the walk's chunks, which are small here; a piece of a stream is cut
-    // by its bytes.
+    // The pieces of a list of many keys are those of the walk's chunks, which are small here; a piece of a stream is
+    // cut by its bytes.
     assert!(listed(&bench, &range_request("k", "l")).len() >= 90);
     check(&bench, &range_request("k", "l"));
     streamed(&bench, &range_request("k", "l"), 1_000, usize::MAX);
