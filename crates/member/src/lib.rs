@@ -9,7 +9,7 @@
 //! loop {
 //!     inputs.for_each(|input| member.handle(now, input, &mut out)?);
 //!     member.drive(now, &mut out)?;
-//!     // run out.writes in order on one thread, out.background on another,
+//!     // run out.writes in order, one at a time, out.background on another thread,
 //!     // send out.frames, deliver out.answers; sleep until member.next_due_ns() or an input
 //! }
 //! ```

@@ -59,9 +59,11 @@ impl StreamChunk {
         let items = Listed { kvs: &reply.kvs, keys_only: reply.keys_only };
         let front = if self.last { Fields::header(&header(reply.revision)) } else { Fields::NONE };
         let end = Fields::end(reply.more, reply.count);
-        let len = front.as_slice().len() + items_len(&items) + end.as_slice().len();
+        let items_bytes = items_len(&items);
+        let front = front.enclosed(front.as_slice().len() + items_bytes + end.as_slice().len());
         let mut pieces = Vec::new();
-        Encoder::whole(front.enclosed(len), &items, end, (values, Access::Scan), &mut pieces)?;
+        let mut encoder = Encoder::begin(front, items_bytes, &end, (values, Access::Scan), &mut pieces);
+        encoder.add(&items, Some(end))?;
         Ok(pieces)
     }
 }
