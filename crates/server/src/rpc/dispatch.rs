@@ -170,15 +170,19 @@ where
             reply.answer(message);
         }
         Ok(Answer::Growing(listing)) => grow(listing, reply, underway).await,
-        Err(failure) => {
-            underway.ended(Err(&failure));
-            reply.finish(Err(&failure));
-        }
+        Err(failure) => end(Ok(Err(failure)), underway, reply),
     }
 }
 
+/// Ends a call as it went, unless its client has gone.
+fn end(sent: Result<Result<(), Failure>, Gone>, mut underway: Underway, reply: Reply) {
+    let Ok(ended) = sent else { return };
+    underway.ended(ended.as_ref().copied());
+    reply.finish(ended.as_ref().copied());
+}
+
 /// Answers with a list, as it is made. It may be that it ends amid its message, with a failure.
-async fn grow(mut listing: Listing, mut reply: Reply, mut underway: Underway) {
+async fn grow(mut listing: Listing, mut reply: Reply, underway: Underway) {
     let sent = async {
         reply.begin_message(listing.len())?;
         while let Some(piece) = reply.unless_gone(listing.next()).await? {
@@ -190,10 +194,7 @@ async fn grow(mut listing: Listing, mut reply: Reply, mut underway: Underway) {
         underway.sent();
         Ok(Ok(()))
     };
-    let sent: Result<Result<(), Failure>, Gone> = sent.await;
-    let Ok(ended) = sent else { return };
-    underway.ended(ended.as_ref().copied());
-    reply.finish(ended.as_ref().copied());
+    end(sent.await, underway, reply);
 }
 
 /// A stream of answers to one message or many.
@@ -203,7 +204,7 @@ where
     F: Future<Output = Result<Responses, Failure>>,
 {
     let Exchange { node, counted, call, requests, mut reply } = exchange;
-    let mut underway = counted.begin();
+    let underway = counted.begin();
     let requests = Requests::new(requests, counted);
     let sent = async {
         let mut responses = match reply.unless_gone(handler(node, call, requests)).await? {
@@ -222,8 +223,5 @@ where
         }
         Ok(Ok(()))
     };
-    let sent: Result<Result<(), Failure>, Gone> = sent.await;
-    let Ok(ended) = sent else { return };
-    underway.ended(ended.as_ref().copied());
-    reply.finish(ended.as_ref().copied());
+    end(sent.await, underway, reply);
 }
