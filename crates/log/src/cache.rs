@@ -17,10 +17,9 @@
 //! keeping what they never find again; large values cost more memory than their system call is worth. Among the rest
 //! the library's CLOCK-Pro lets what was asked for once go before what was asked for more often.
 
-use std::hash::{BuildHasherDefault, DefaultHasher};
-use std::sync::Arc;
-
-use quick_cache::sync::{Cache, DefaultLifecycle};
+use foldhash::fast::FixedState;
+use parking_lot::RwLock;
+use quick_cache::unsync::{Cache, DefaultLifecycle};
 use quick_cache::{OptionsBuilder, Weighter};
 
 use crate::gaps::Gap;
@@ -33,14 +32,14 @@ mod tests;
 const VALUE_BYTES_MAX: usize = 4 << 10;
 
 /// What keeping a value costs beside its bytes: key, links and count of uses in the slab (56 bytes, and up to as much
-/// again while the slab has room to grow), the hash table (10), the allocation's own count and rounding (32).
+/// again while the slab has room to grow), the hash table (10), the allocation's rounding (16).
 const ENTRY_BYTES: u64 = 128;
 
 /// What a value is expected to cost, to size the memory of what was pushed out lately: the half of as many.
 const EXPECTED_ENTRY_BYTES: u64 = 512;
 
-/// Parts with locks of their own. Fixed, not by the machine's cores: what is pushed out when depends on it.
-const SHARDS: usize = 16;
+/// Most values that are found, or kept, in one hold of the lock.
+const HOLD_VALUES: usize = 64;
 
 /// How values are read, which decides whether they are kept in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,44 +53,67 @@ pub enum Access {
 #[derive(Clone)]
 struct Weight;
 
-impl Weighter<Stored, Arc<[u8]>> for Weight {
-    fn weight(&self, _: &Stored, bytes: &Arc<[u8]>) -> u64 {
+impl Weighter<Stored, Box<[u8]>> for Weight {
+    fn weight(&self, _: &Stored, bytes: &Box<[u8]>) -> u64 {
         bytes.len() as u64 + ENTRY_BYTES
     }
 }
 
 /// See the module.
+///
+/// One lock for all of it, held for many values at a time: with one for each value, and a count of references to it,
+/// a list spends more time on them than on copying.
 pub(crate) struct ValueCache {
-    /// Hashed without a seed: the same reads keep the same values in every run. Clients do not choose places.
-    values: Cache<Stored, Arc<[u8]>, Weight, BuildHasherDefault<DefaultHasher>>,
+    values: RwLock<Values>,
 }
+
+/// Hashed without a seed: the same reads keep the same values in every run. Clients do not choose places.
+type Values = Cache<Stored, Box<[u8]>, Weight, FixedState>;
 
 impl ValueCache {
     /// A cache of at most about `bytes`, its own structures included; 0 keeps nothing.
     pub(crate) fn new(bytes: u64) -> ValueCache {
         let options = OptionsBuilder::new()
-            .shards(SHARDS)
             .estimated_items_capacity((bytes / EXPECTED_ENTRY_BYTES) as usize)
             .weight_capacity(bytes)
             .build()
             .expect("both capacities are given");
-        let (hasher, lifecycle) = (BuildHasherDefault::default(), DefaultLifecycle::default());
-        ValueCache { values: Cache::with_options(options, Weight, hasher, lifecycle) }
+        let (hasher, lifecycle) = (FixedState::default(), DefaultLifecycle::default());
+        ValueCache { values: RwLock::new(Cache::with_options(options, Weight, hasher, lifecycle)) }
     }
 
-    /// Fills the gap, if its value is kept.
-    pub(crate) fn fill(&self, gap: &mut Gap<'_>) -> bool {
-        let kept = if may_be_kept(gap) { self.values.get(&gap.value) } else { None };
-        kept.is_some_and(|bytes| {
-            gap.into.copy_from_slice(&bytes);
-            true
-        })
+    /// Fills the gaps whose values are kept, moves the others to the front and returns how many they are.
+    pub(crate) fn fill(&self, gaps: &mut [Gap<'_>]) -> usize {
+        let (mut unfilled, mut next) = (0, 0);
+        while next < gaps.len() {
+            let values = self.values.read();
+            // None of these waits for another: while one comes from memory, the processor asks for the next.
+            let mut kept = [None; HOLD_VALUES];
+            for (kept, gap) in kept.iter_mut().zip(&gaps[next..]).filter(|(_, gap)| may_be_kept(gap)) {
+                *kept = values.get(&gap.value);
+            }
+            for kept in kept.iter().take(gaps.len() - next) {
+                match kept {
+                    Some(bytes) => gaps[next].into.copy_from_slice(bytes),
+                    None => {
+                        gaps.swap(unfilled, next);
+                        unfilled += 1;
+                    }
+                }
+                next += 1;
+            }
+        }
+        unfilled
     }
 
     /// Keeps the values that these gaps were filled with, which must have been checked.
     pub(crate) fn keep(&self, filled: &[Gap<'_>]) {
-        for gap in filled.iter().filter(|gap| may_be_kept(gap)) {
-            self.values.insert(gap.value, Arc::from(&*gap.into));
+        for gaps in filled.chunks(HOLD_VALUES) {
+            let copies =
+                gaps.iter().filter(|gap| may_be_kept(gap)).map(|gap| (gap.value, Box::from(&*gap.into)));
+            let copies: Vec<(Stored, Box<[u8]>)> = copies.collect();
+            let mut values = self.values.write();
+            copies.into_iter().for_each(|(value, bytes)| values.insert(value, bytes));
         }
     }
 }

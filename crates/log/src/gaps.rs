@@ -42,7 +42,7 @@ impl Shelf {
         );
         let mut unfilled = self.fill_from_tail(gaps);
         if access == Access::Query {
-            unfilled = self.fill_from_cache(&mut gaps[..unfilled]);
+            unfilled = self.cache.fill(&mut gaps[..unfilled]);
         }
         let rest = &mut gaps[..unfilled];
         let mut failed = None;
@@ -54,18 +54,6 @@ impl Shelf {
             self.cache.keep(rest);
         }
         Ok(())
-    }
-
-    /// Fills what the cache has, moves the others to the front and returns how many they are.
-    fn fill_from_cache(&self, gaps: &mut [Gap<'_>]) -> usize {
-        let mut unfilled = 0;
-        for next in 0..gaps.len() {
-            if !self.cache.fill(&mut gaps[next]) {
-                gaps.swap(unfilled, next);
-                unfilled += 1;
-            }
-        }
-        unfilled
     }
 
     /// Fills what the tail has, moves the others to the front and returns how many they are.

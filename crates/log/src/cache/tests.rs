@@ -16,11 +16,11 @@ fn bytes(number: u64, len: u32) -> Vec<u8> {
 /// Asks for a value as a list would: it is kept if it was not. Returns whether it was.
 fn ask(cache: &ValueCache, number: u64, len: u32) -> bool {
     let mut into = vec![0xee; len as usize];
-    let mut gap = Gap { value: stored(number, len), into: &mut into };
-    let found = cache.fill(&mut gap);
+    let mut gaps = [Gap { value: stored(number, len), into: &mut into }];
+    let found = cache.fill(&mut gaps) == 0;
     if !found {
-        gap.into.copy_from_slice(&bytes(number, len));
-        cache.keep(&[gap]);
+        gaps[0].into.copy_from_slice(&bytes(number, len));
+        cache.keep(&gaps);
     }
     assert_eq!(into, bytes(number, len));
     found
@@ -31,9 +31,9 @@ fn it_takes_no_more_than_it_may() {
     let cache = ValueCache::new(CAPACITY);
     for number in 0..10_000 {
         ask(&cache, number, (number % 900) as u32 + 1);
-        assert!(cache.values.weight() <= CAPACITY + 16);
+        assert!(cache.values.read().weight() <= CAPACITY + 16);
     }
-    assert!(cache.values.weight() > CAPACITY / 2, "{} bytes are used", cache.values.weight());
+    assert!(cache.values.read().weight() > CAPACITY / 2, "{} bytes are used", cache.values.read().weight());
 }
 
 #[test]
@@ -76,6 +76,24 @@ fn another_value_at_a_place_is_not_found() {
     let other = [Stored { checksum: 2, ..stored(1, 256) }, Stored { len: 255, ..stored(1, 256) }];
     for value in other {
         let mut into = vec![0; value.len as usize];
-        assert!(!cache.fill(&mut Gap { value, into: &mut into }));
+        assert_eq!(cache.fill(&mut [Gap { value, into: &mut into }]), 1);
     }
+}
+
+#[test]
+fn of_many_gaps_those_left_open_come_first() {
+    let cache = ValueCache::new(CAPACITY);
+    let count = 2 * HOLD_VALUES as u64 + 7;
+    let is_kept = |number: u64| !number.is_multiple_of(3);
+    (0..count).filter(|number| is_kept(*number)).for_each(|number| _ = ask(&cache, number, 64));
+    let mut room = vec![[0xee; 64]; count as usize];
+    let mut gaps: Vec<_> =
+        room.iter_mut().zip(0..).map(|(into, number)| Gap { value: stored(number, 64), into }).collect();
+    let open = cache.fill(&mut gaps);
+    let number = |gap: &Gap<'_>| u64::from(gap.value.checksum);
+    let mut left: Vec<u64> = gaps[..open].iter().map(number).collect();
+    left.sort_unstable();
+    assert_eq!(left, (0..count).filter(|number| !is_kept(*number)).collect::<Vec<u64>>());
+    assert!(gaps[..open].iter().all(|gap| *gap.into == [0xee; 64]));
+    assert!(gaps[open..].iter().all(|gap| *gap.into == *bytes(number(gap), 64)));
 }

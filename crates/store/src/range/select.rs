@@ -119,6 +119,7 @@ impl<F: Findings> Selection<F> {
 }
 
 /// The record's version at `at`, if there is one and it passes.
+#[inline]
 fn version_of(shape: &Shape, at: Revision, record: &Record) -> Option<Version> {
     record.live_until(at).filter(|version| shape.filters.pass(version.revision.main, version.create))
 }
