@@ -19,23 +19,32 @@ struct Arrow {
 
 const ARROWS: &[Arrow] = &[
     Arrow { from: "stele-api", to: &[], reason: "wire types know nobody" },
+    Arrow { from: "stele-crc32c", to: &[], reason: "it sums bytes" },
     Arrow {
         from: "stele-log",
-        to: &[],
+        to: &["stele-crc32c"],
         reason: "files hold bytes: not what they mean, nor who agreed on them",
     },
     Arrow {
         from: "stele-store",
-        to: &["stele-api"],
+        to: &["stele-api", "stele-crc32c"],
         reason: "the state machine knows requests, not files or raft",
     },
-    Arrow { from: "stele-consensus", to: &[], reason: "agreement is on bytes; its log is fed by member" },
+    Arrow {
+        from: "stele-consensus",
+        to: &["stele-crc32c"],
+        reason: "agreement is on bytes; its log is fed by member",
+    },
     Arrow {
         from: "stele-member",
-        to: &["stele-api", "stele-consensus", "stele-log", "stele-store"],
+        to: &["stele-api", "stele-consensus", "stele-crc32c", "stele-log", "stele-store"],
         reason: "the one place that ties log, store and consensus",
     },
-    Arrow { from: "stele-transport", to: &[], reason: "it moves frames of bytes between members" },
+    Arrow {
+        from: "stele-transport",
+        to: &["stele-crc32c"],
+        reason: "it moves frames of bytes between members",
+    },
     Arrow {
         from: "stele-server",
         to: &["stele-api", "stele-log", "stele-member", "stele-store", "stele-transport"],
@@ -44,7 +53,7 @@ const ARROWS: &[Arrow] = &[
     Arrow { from: "stele", to: &["stele-server"], reason: "the binary chooses an entry point" },
     Arrow {
         from: "sim",
-        to: &["stele-api", "stele-consensus", "stele-log", "stele-member", "stele-store"],
+        to: &["stele-api", "stele-consensus", "stele-crc32c", "stele-log", "stele-member", "stele-store"],
         reason: "it drives the same core, without the edge",
     },
     Arrow {
@@ -63,6 +72,11 @@ struct Door {
 }
 
 const DOORS: &[Door] = &[
+    Door {
+        libraries: &["crc-fast"],
+        only: &["stele-crc32c"],
+        reason: "formats name the sum; who computes it can be replaced in one crate",
+    },
     Door {
         libraries: &["raft", "raft-proto", "protobuf", "slog"],
         only: &["stele-consensus"],
