@@ -1,8 +1,8 @@
 //! CRC-32C (Castagnoli), the checksum of everything that is stored or sent between members.
 //!
-//! One door to the library that computes it, so that another can take its place: formats name the polynomial, not who
-//! multiplies. Of 13 times that a byte of a large value is summed over three members none may be slow; the instructions
-//! for carry-less multiplication, which the library picks at run time, are twice as fast as the one for this very sum.
+//! Formats name the polynomial, so the library behind this door can be replaced. It multiplies without carries where
+//! the processor can (`pclmulqdq`, on ARM `aes`), which for large values takes half of what the instruction made for
+//! this sum takes; elsewhere it falls back to tables, with the same sums.
 //!
 //! Knows bytes and nothing of what they mean.
 

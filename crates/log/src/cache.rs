@@ -38,7 +38,8 @@ const ENTRY_BYTES: u64 = 128;
 /// What a value is expected to cost, to size the memory of what was pushed out lately: the half of as many.
 const EXPECTED_ENTRY_BYTES: u64 = 512;
 
-/// Most values that are found, or kept, in one hold of the lock.
+/// Most values that are found, or kept, in one hold of the lock: more than the processor looks for at once, few enough
+/// that whoever waits for the lock, waits for some microseconds.
 const HOLD_VALUES: usize = 64;
 
 /// How values are read, which decides whether they are kept in memory.
@@ -61,13 +62,13 @@ impl Weighter<Stored, Box<[u8]>> for Weight {
 
 /// See the module.
 ///
-/// One lock for all of it, held for many values at a time: with one for each value, and a count of references to it,
-/// a list spends more time on them than on copying.
+/// One lock for all of it, held for many values at a time: taking it for each, and counting a reference, would cost a
+/// list more than copying.
 pub(crate) struct ValueCache {
     values: RwLock<Values>,
 }
 
-/// Hashed without a seed: the same reads keep the same values in every run. Clients do not choose places.
+/// Hashed with a fixed seed: the same reads keep the same values in every run. Clients neither choose nor see places.
 type Values = Cache<Stored, Box<[u8]>, Weight, FixedState>;
 
 impl ValueCache {
@@ -112,6 +113,9 @@ impl ValueCache {
             let copies =
                 gaps.iter().filter(|gap| may_be_kept(gap)).map(|gap| (gap.value, Box::from(&*gap.into)));
             let copies: Vec<(Stored, Box<[u8]>)> = copies.collect();
+            if copies.is_empty() {
+                continue;
+            }
             let mut values = self.values.write();
             copies.into_iter().for_each(|(value, bytes)| values.insert(value, bytes));
         }

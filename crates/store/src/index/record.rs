@@ -1,5 +1,6 @@
 //! One key with all its retained versions, in one cache line for a key that was written once.
 
+use std::mem::offset_of;
 use std::ops::Range;
 
 use super::Key;
@@ -11,9 +12,9 @@ mod tests;
 
 /// One version of a key. A tombstone has no create revision, version, lease or value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-// Lists copy one of every key. In this order its only gap is at its end: the compiler copies a gap between fields
-// together with one of them, reading across what two stores have just written, and the processor waits for both to
-// leave its queue, behind the cache line of the record, when it could fetch those of the next keys.
+// Copied once for every key of a list. The only padding is at the end: between two fields, the compiler copies it with
+// its neighbour, in one load across two fresh stores. That cannot be forwarded, so the processor stalls instead of
+// fetching the next records.
 #[repr(C)]
 pub(crate) struct Version {
     /// Where the value is.
@@ -27,6 +28,9 @@ pub(crate) struct Version {
     /// The change that made this version.
     pub revision: Revision,
 }
+
+const _: () = assert!(offset_of!(Version, revision) + size_of::<Revision>() == size_of::<Version>());
+const _: () = assert!(offset_of!(Version, revision) == size_of::<ValueRef>() + 3 * size_of::<i64>());
 
 impl Version {
     /// The end of a generation.
@@ -97,6 +101,7 @@ impl Record {
     }
 
     /// Whether the newest version is not a tombstone.
+    #[inline]
     pub(crate) fn is_live(&self) -> bool {
         self.create != 0
     }
@@ -160,7 +165,7 @@ impl Record {
     /// The newest version not newer than `at`, unless the key was deleted by then.
     #[inline]
     pub(crate) fn live_until(&self, at: Revision) -> Option<Version> {
-        // In registers; what comes back from a call comes through memory.
+        // Most keys have no history: inlined, their version stays in registers.
         if self.history.is_none() {
             return (self.revision() <= at && self.is_live()).then(|| self.newest_with(Rest::default()));
         }

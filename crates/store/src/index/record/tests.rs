@@ -93,6 +93,9 @@ impl Pair {
             assert_eq!(record.version_exactly(version.revision), Some((*version, before)));
             let below = Revision { main: version.revision.main - 1, sub: u32::MAX };
             assert_eq!(record.version_until(below), before);
+            assert_eq!(record.live_until(below), before.filter(|before| !before.is_tombstone()));
+            let live = Some(*version).filter(|version| !version.is_tombstone());
+            assert_eq!(record.live_until(version.revision), live);
             assert_eq!(record.version_exactly(Revision { main: version.revision.main, sub: 9 }), None);
         }
     }
@@ -103,10 +106,25 @@ proptest! {
     fn behaves_as_a_list(steps in prop::collection::vec(step(), 1..60)) {
         let first = version(1, 2, 0);
         let mut pair = Pair { record: Record::new(Key::new(b"k"), first), list: vec![first] };
+        pair.check();
         for step in steps {
             pair.step(step);
             pair.check();
         }
+    }
+}
+
+#[test]
+fn what_lies_alone_is_found_whatever_it_is() {
+    let at = Revision { main: 7, sub: 0 };
+    let numbers = [0, 1, (1 << 32) - 1, 1 << 32, (1 << 32) + 1];
+    for (number, lease) in numbers.into_iter().flat_map(|number| [(number, 0), (number, 9)]) {
+        let version = match number {
+            0 => Version::tombstone(at),
+            _ => Version { version: number, lease, ..version(1, 7, 0) },
+        };
+        let pair = Pair { record: Record::new(Key::new(b"k"), version), list: vec![version] };
+        pair.check();
     }
 }
 
