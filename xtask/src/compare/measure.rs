@@ -81,12 +81,22 @@ impl Busy {
         Ok(Self { begin: Instant::now(), used: processes_time()? })
     }
 
-    /// The part of the machine that was used since the start by other processes than those that used `ours`.
-    pub(super) fn foreign(&self, ours: Duration, cpus: usize) -> Result<f64, String> {
-        let others = processes_time()?.saturating_sub(self.used).saturating_sub(ours);
-        let whole = self.begin.elapsed().as_secs_f64() * cpus as f64;
-        Ok(if whole == 0.0 { 0.0 } else { others.as_secs_f64() / whole })
+    /// The part of the machine that was used since the start by other processes than those of ours, so many, that used
+    /// `ours`.
+    pub(super) fn foreign(&self, ours: Duration, processes: usize, cpus: usize) -> Result<f64, String> {
+        let used = processes_time()?.saturating_sub(self.used);
+        Ok(foreign_part(used, ours, processes, self.begin.elapsed() * cpus as u32))
     }
+}
+
+/// The part of `whole` that was used, but surely not by our processes.
+///
+/// Of each of them the kernel tells user and system time in whole ticks, so that up to two of them go missing: nothing
+/// by the second, but more than everything of a row that takes some milliseconds.
+pub(super) fn foreign_part(used: Duration, ours: Duration, processes: usize, whole: Duration) -> f64 {
+    let untold = Duration::from_millis(2 * TICK_MS * processes as u64);
+    let others = used.saturating_sub(ours).saturating_sub(untold);
+    if whole.is_zero() { 0.0 } else { others.as_secs_f64() / whole.as_secs_f64() }
 }
 
 /// Time that all CPUs spent on processes, and time that the hypervisor gave to other machines.

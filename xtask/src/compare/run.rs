@@ -165,7 +165,7 @@ fn around(
     let mut figures = work()?;
     let after = measure::usage(&pids)?;
     let cpu = after.cpu.saturating_sub(before.cpu);
-    figures.foreign = busy.foreign(cpu + client()?, machine::cpus())?;
+    figures.foreign = busy.foreign(cpu + client()?, pids.len() + 1, machine::cpus())?;
     let requests = figures.requests;
     let each = |total: f64| (requests > 0).then(|| total / requests as f64);
     figures.cpu_us = each(cpu.as_secs_f64() * 1e6);
@@ -190,7 +190,7 @@ fn restart(
     let usage = measure::usage(&pids)?;
     // Members that were not restarted had used something before.
     let kept = old.iter().zip(before).filter(|(pid, _)| pids.contains(pid)).map(|(_, cpu)| cpu);
-    let foreign = busy.foreign(usage.cpu.saturating_sub(kept.sum()), machine::cpus())?;
+    let foreign = busy.foreign(usage.cpu.saturating_sub(kept.sum()), pids.len(), machine::cpus())?;
     Ok(Figures {
         foreign,
         requests: 1,

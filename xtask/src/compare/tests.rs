@@ -121,3 +121,13 @@ fn the_page_holds_the_table_the_plots_and_the_doubts() {
         assert!(page.contains(part), "{part}");
     }
 }
+
+#[test]
+fn ticks_that_went_missing_are_nobody_elses() {
+    let ms = Duration::from_millis;
+    let part = |used, ours, whole| measure::foreign_part(ms(used), ms(ours), 4, ms(whole));
+    assert_eq!(part(60, 30, 100), 0.0, "four processes may have lost 80 ms");
+    assert_eq!(part(5_080, 4_000, 10_000), 0.1);
+    assert_eq!(part(4_000, 5_000, 10_000), 0.0);
+    assert_eq!(part(0, 0, 0), 0.0);
+}
