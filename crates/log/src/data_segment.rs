@@ -3,28 +3,20 @@
 //! Their references know where they begin, how long they are and what they check to. A data segment gets its
 //! name when it is whole and durable, and is never changed afterwards.
 
-use std::io::IoSlice;
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use crate::disk::File;
+use crate::bulk_file::BulkFile;
 use crate::error::JobError;
 use crate::header::{FileType, Header};
 use crate::layout::{UNFINISHED_SUFFIX, file_name};
 use crate::prepare::Workshop;
 use crate::types::place_at;
 
-/// Bytes gathered before a write.
-const WRITE_BYTES: usize = 1 << 20;
-
 /// A data segment being written.
 pub(crate) struct DataWriter {
     workshop: Workshop,
     number: u32,
-    unfinished: PathBuf,
-    file: Option<Arc<dyn File>>,
-    buffer: Vec<u8>,
-    written: u64,
+    unfinished: BulkFile,
 }
 
 /// A durable data segment.
@@ -38,27 +30,20 @@ pub(crate) struct DataFile {
 impl DataWriter {
     pub(crate) fn new(workshop: &Workshop, number: u32) -> DataWriter {
         let header = Header { file_type: FileType::DataSegment, number, identity: workshop.identity };
-        DataWriter {
-            unfinished: workshop.layout.data.join(file_name(number, UNFINISHED_SUFFIX)),
-            workshop: workshop.clone(),
-            number,
-            file: None,
-            buffer: header.encode().to_vec(),
-            written: 0,
-        }
+        let unfinished = workshop.layout.data.join(file_name(number, UNFINISHED_SUFFIX));
+        let unfinished = BulkFile::new(&workshop.disk, unfinished, &header.encode());
+        DataWriter { workshop: workshop.clone(), number, unfinished }
     }
 
     pub(crate) fn bytes(&self) -> u64 {
-        self.written + self.buffer.len() as u64
+        self.unfinished.bytes()
     }
 
     /// Adds a value and returns its place.
     pub(crate) fn push(&mut self, value: &[u8]) -> Result<u64, JobError> {
         let place = place_at(self.number, self.bytes());
-        self.buffer.extend(value);
-        if self.buffer.len() >= WRITE_BYTES {
-            self.flush()?;
-        }
+        self.unfinished.push(value);
+        self.unfinished.write_full()?;
         Ok(place)
     }
 
@@ -73,36 +58,17 @@ impl DataWriter {
 
     /// Removes what was written; best effort, since the next open removes what stays.
     pub(crate) fn discard(self) {
-        if self.file.is_some() {
-            let _ = self.workshop.disk.remove(&self.unfinished);
-        }
+        self.unfinished.discard();
     }
 
     fn make_durable(&mut self) -> Result<DataFile, JobError> {
-        self.flush()?;
-        let file = self.file.as_ref().expect("a flush opens the file");
-        file.sync_data().map_err(JobError::io("sync", &self.unfinished))?;
+        let bytes = self.unfinished.finish()?;
         let layout = &self.workshop.layout;
         let path = layout.data_segment(self.number);
         let disk = &self.workshop.disk;
-        disk.rename(&self.unfinished, &path).map_err(JobError::io("rename", &self.unfinished))?;
+        let unfinished = self.unfinished.path();
+        disk.rename(unfinished, &path).map_err(JobError::io("rename", unfinished))?;
         disk.sync_dir(&layout.data).map_err(JobError::io("sync", &layout.data))?;
-        Ok(DataFile { number: self.number, path, bytes: self.written })
-    }
-
-    fn flush(&mut self) -> Result<(), JobError> {
-        let file = match &self.file {
-            Some(file) => file.clone(),
-            None => {
-                let created = self.workshop.disk.create_new(&self.unfinished);
-                created.map_err(JobError::io("create", &self.unfinished))?
-            }
-        };
-        self.file = Some(file.clone());
-        file.write_at(&[IoSlice::new(&self.buffer)], self.written)
-            .map_err(JobError::io("write", &self.unfinished))?;
-        self.written += self.buffer.len() as u64;
-        self.buffer.clear();
-        Ok(())
+        Ok(DataFile { number: self.number, path, bytes })
     }
 }

@@ -30,6 +30,7 @@
 
 mod append;
 mod background;
+mod bulk_file;
 mod cache;
 mod checkpoint;
 mod cursor;

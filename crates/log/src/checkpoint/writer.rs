@@ -1,6 +1,5 @@
 //! Writing a checkpoint, off the owner's thread.
 
-use std::io::IoSlice;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -8,15 +7,13 @@ use parking_lot::Mutex;
 
 use super::manifest::{Link, Manifest};
 use super::{CHUNK_BYTES_MAX, CheckpointKind};
-use crate::disk::File;
+use crate::bulk_file::BulkFile;
 use crate::error::JobError;
 use crate::header::{FileType, Header};
 use crate::layout::file_name;
 use crate::prepare::Workshop;
 use crate::types::LogId;
 
-/// Bytes gathered before a write.
-const WRITE_BYTES: usize = 1 << 20;
 /// The length that marks the last frame.
 pub(super) const END_MARK: u32 = u32::MAX;
 
@@ -26,10 +23,7 @@ pub struct CheckpointWriter {
     manifest: Arc<Mutex<Manifest>>,
     link: Link,
     parent: Option<u32>,
-    path: PathBuf,
-    file: Option<Arc<dyn File>>,
-    buffer: Vec<u8>,
-    written: u64,
+    file: BulkFile,
     frames: u64,
 }
 
@@ -74,15 +68,13 @@ impl CheckpointWriter {
         parent: Option<u32>,
     ) -> CheckpointWriter {
         let header = Header { file_type: FileType::Checkpoint, number, identity: workshop.identity };
+        let path = workshop.layout.checkpoint.join(file_name(number, kind.suffix()));
         let mut writer = CheckpointWriter {
-            path: workshop.layout.checkpoint.join(file_name(number, kind.suffix())),
+            file: BulkFile::new(&workshop.disk, path, &header.encode()),
             workshop: workshop.clone(),
             manifest: manifest.clone(),
             link: Link { number, kind, id, length: 0 },
             parent,
-            file: None,
-            buffer: header.encode().to_vec(),
-            written: 0,
             frames: 0,
         };
         writer.frame(&description(kind, id));
@@ -94,12 +86,12 @@ impl CheckpointWriter {
     pub fn write(&mut self, chunk: &[u8]) -> Result<(), JobError> {
         assert!(chunk.len() <= CHUNK_BYTES_MAX, "a chunk has {} bytes", chunk.len());
         self.frame(chunk);
-        if self.buffer.len() >= WRITE_BYTES { self.flush() } else { Ok(()) }
+        self.file.write_full()
     }
 
     /// Bytes written so far.
     pub fn bytes(&self) -> u64 {
-        self.written + self.buffer.len() as u64
+        self.file.bytes()
     }
 
     /// Makes the checkpoint durable and commits it.
@@ -110,44 +102,35 @@ impl CheckpointWriter {
         // When replacing the manifest fails, either one may be found: then the file stays until the next
         // open.
         let certain = !is_written || matches!(result, Err(JobError::Superseded));
-        CheckpointDone { number: self.link.number, leftover: certain.then_some(self.path), result }
+        CheckpointDone {
+            number: self.link.number,
+            leftover: certain.then(|| self.file.path().to_owned()),
+            result,
+        }
     }
 
     /// Gives it up.
     pub fn abandon(self, cause: JobError) -> CheckpointDone {
-        CheckpointDone { number: self.link.number, leftover: Some(self.path), result: Err(cause) }
+        CheckpointDone {
+            number: self.link.number,
+            leftover: Some(self.file.path().to_owned()),
+            result: Err(cause),
+        }
     }
 
     fn frame(&mut self, data: &[u8]) {
-        self.buffer.extend((data.len() as u32).to_le_bytes());
-        self.buffer.extend(frame_checksum(self.frames, data).to_le_bytes());
-        self.buffer.extend(data);
+        self.file.push(&(data.len() as u32).to_le_bytes());
+        self.file.push(&frame_checksum(self.frames, data).to_le_bytes());
+        self.file.push(data);
         self.frames += 1;
-    }
-
-    fn flush(&mut self) -> Result<(), JobError> {
-        let disk = &self.workshop.disk;
-        let file = match &self.file {
-            Some(file) => file.clone(),
-            None => disk.create_new(&self.path).map_err(JobError::io("create", &self.path))?,
-        };
-        file.write_at(&[IoSlice::new(&self.buffer)], self.written)
-            .map_err(JobError::io("write", &self.path))?;
-        self.file = Some(file);
-        self.written += self.buffer.len() as u64;
-        self.buffer.clear();
-        Ok(())
     }
 
     fn make_durable(&mut self) -> Result<(), JobError> {
         let count = self.frames.to_le_bytes();
-        self.buffer.extend(END_MARK.to_le_bytes());
-        self.buffer.extend(frame_checksum(self.frames, &count).to_le_bytes());
-        self.buffer.extend(count);
-        self.flush()?;
-        let file = self.file.as_ref().expect("a flush opens the file");
-        file.sync_data().map_err(JobError::io("sync", &self.path))?;
-        self.link.length = self.written;
+        self.file.push(&END_MARK.to_le_bytes());
+        self.file.push(&frame_checksum(self.frames, &count).to_le_bytes());
+        self.file.push(&count);
+        self.link.length = self.file.finish()?;
         let dir = &self.workshop.layout.checkpoint;
         self.workshop.disk.sync_dir(dir).map_err(JobError::io("sync", dir))
     }
