@@ -165,7 +165,9 @@ fn around(
     let mut figures = work()?;
     let after = measure::usage(&pids)?;
     let cpu = after.cpu.saturating_sub(before.cpu);
-    figures.foreign = busy.foreign(cpu + client()?, pids.len() + 1, machine::cpus())?;
+    // The members, and the load generator.
+    let processes = pids.len() + 1;
+    figures.foreign = busy.foreign(cpu + client()?, processes, machine::cpus())?;
     let requests = figures.requests;
     let each = |total: f64| (requests > 0).then(|| total / requests as f64);
     figures.cpu_us = each(cpu.as_secs_f64() * 1e6);
