@@ -17,12 +17,12 @@ use harness::{commands, config as flags, image, peer_input};
 use log::MemDisk;
 use member::Input;
 use member::batch::{self, Command, Kind, Origin};
-use member::frame::{Frame, LeaseAnswer, LeaseAsk, Reason, ValueName};
 use member::lease::Expiry;
+use member::peer_message::{LeaseAnswer, LeaseAsk, PeerMessage, Reason, ValueName};
 use member::publish::Publish;
 use prost::Message;
 use store::{BatchContext, CheckpointKind, Store};
-use transport::{Answer, Class, Header, Hello, Identity, Refusal, StreamKind};
+use transport::{Answer, Header, Hello, Identity, Refusal, StreamClass, StreamKind};
 
 fn main() {
     directories();
@@ -88,8 +88,9 @@ fn checkpoints() {
     let mut index = 1;
     let mut apply = |store: &mut Store, commands: &[store::Command]| {
         let payload = Bytes::new();
-        let (term, clock_ms, payload_place) = (2, 0, 0);
-        let context = BatchContext { index, term, clock_ms, payload: &payload, payload_place, answered: &[] };
+        let (term, clock_ms, payload_address) = (2, 0, 0);
+        let context =
+            BatchContext { index, term, clock_ms, payload: &payload, payload_address, answered: &[] };
         store.apply_batch(&context, commands).expect("nothing is compared");
         index += 1;
     };
@@ -268,7 +269,7 @@ fn bodies() -> Vec<Body> {
         Body::Vote { pre: true, transfer: false, last_index: 3, last_term: 2, commit: 1, commit_term: 1 },
         Body::VoteResponse { pre: false, granted: true, commit: 1, commit_term: 1 },
         Body::Snapshot(SnapshotMeta { index: 9, term: 2, conf_state }),
-        Body::Confirm { round: 4 },
+        Body::LeadershipCheck { round: 4 },
     ]
 }
 
@@ -302,7 +303,7 @@ fn batches() {
 
 fn streams() {
     let from = Identity { cluster_id: 7, member_id: 1, incarnation: 91 };
-    let hello = Hello::new(from, 2, StreamKind::Messages(Class::Bulk));
+    let hello = Hello::new(from, 2, StreamKind::Messages(StreamClass::Bulk));
     write("transport_frame", "hello", &hello.encode());
     write("transport_frame", "answer", &Answer { from, verdict: Ok(1) }.encode());
     let refusal = Refusal::new(transport::Reason::VersionTooOld, "you are too old".to_owned());

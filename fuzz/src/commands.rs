@@ -20,12 +20,12 @@ use crate::rig::{Rig, config};
 use crate::script::Script;
 
 /// Requests of a script that are looked at.
-const REQUESTS_MAX: usize = 48;
+const MAX_REQUESTS: usize = 48;
 /// The server's default limits.
-const TXN_OPS_MAX: usize = 128;
+const MAX_TXN_OPS: usize = 128;
 const FRAGMENT_BYTES: usize = 2 << 20;
 /// Frames of a watch stream that are looked at after each request.
-const FRAMES_MAX: usize = 256;
+const MAX_FRAMES: usize = 256;
 
 /// What is not proposed, as scripts number it; the kinds of commands have the numbers of the log.
 pub const RANGE: u8 = 32;
@@ -54,7 +54,7 @@ pub fn run(data: &[u8]) {
     let mut rig = member(&disk, 1);
     let mut watch = rig.opened.hub.open(Arc::new(|| {}), FRAGMENT_BYTES);
     let mut script = Script::new(data);
-    for _ in 0..REQUESTS_MAX {
+    for _ in 0..MAX_REQUESTS {
         let (Some(number), Some(body)) = (script.byte(), script.piece()) else {
             break;
         };
@@ -108,7 +108,7 @@ fn propose(rig: &mut Rig, kind: Kind, body: Bytes) {
 }
 
 fn txn(rig: &Rig, request: &pb::TxnRequest) {
-    if validate::txn(request, TXN_OPS_MAX).is_err() {
+    if validate::txn(request, MAX_TXN_OPS).is_err() {
         return;
     }
     let Some(read) = ReadTxn::of(request) else { return };
@@ -161,7 +161,7 @@ fn hash(rig: &Rig, revision: i64) {
 }
 
 fn drain(watch: &mut WatchStream) {
-    for _ in 0..FRAMES_MAX {
+    for _ in 0..MAX_FRAMES {
         match watch.next(1).expect("values are intact") {
             Next::Frame(frame) => {
                 pb::WatchResponse::decode(frame.to_bytes()).expect("what is sent can be read");

@@ -11,10 +11,10 @@ fn hashes(refusal: &str) -> Option<(u64, u64)> {
 }
 
 /// The bytes with the hash that `refusal` says they should hold; `None` when that was not what was refused.
-pub fn mended(bytes: &[u8], refusal: &str) -> Option<Vec<u8>> {
+pub fn repaired(bytes: &[u8], refusal: &str) -> Option<Vec<u8>> {
     let (found, expected) = hashes(refusal)?;
     let at = bytes.windows(8).position(|window| window == expected.to_le_bytes())?;
-    let mut mended = bytes.to_vec();
-    mended[at..at + 8].copy_from_slice(&found.to_le_bytes());
-    Some(mended)
+    let mut repaired = bytes.to_vec();
+    repaired[at..at + 8].copy_from_slice(&found.to_le_bytes());
+    Some(repaired)
 }

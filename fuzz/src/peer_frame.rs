@@ -1,10 +1,10 @@
-//! What travels inside the frames of peers: `member::frame` and the messages of consensus.
+//! What travels inside the frames of peers: `member::peer_message` and the messages of consensus.
 //!
 //! Whatever decodes is encoded to the same bytes: there is one way to say a thing.
 
 use bytes::Bytes;
 use consensus::{ConfChange, Message};
-use member::frame::Frame;
+use member::peer_message::PeerMessage;
 
 /// Reads the bytes as a frame, a message and a conf change.
 ///
@@ -12,9 +12,9 @@ use member::frame::Frame;
 /// When what is above does not hold.
 pub fn run(data: &[u8]) {
     let bytes = Bytes::copy_from_slice(data);
-    if let Some(frame) = Frame::decode(bytes.clone()) {
+    if let Some(frame) = PeerMessage::decode(bytes.clone()) {
         assert_eq!(frame.encode().concat(), data, "{frame:?}");
-        if let Frame::Consensus(message) = frame {
+        if let PeerMessage::Consensus(message) = frame {
             check_message(message);
         }
     }

@@ -11,7 +11,7 @@ use crate::rig::{Rig, config};
 use crate::script::{Script, put_piece};
 
 /// Steps of a script that are looked at.
-const STEPS_MAX: usize = 200;
+const MAX_STEPS: usize = 200;
 
 /// Milliseconds of the shortest wait.
 pub const WAIT_MS: u64 = 10;
@@ -38,7 +38,7 @@ pub fn run(data: &[u8]) {
     let mut rig = member();
     rig.give(Input::PeerUp(2));
     rig.give(Input::PeerUp(3));
-    for _ in 0..STEPS_MAX {
+    for _ in 0..MAX_STEPS {
         if step(&mut rig, &mut script).is_none() || rig.is_over {
             break;
         }

@@ -15,7 +15,7 @@ use crate::image::DATA_DIR;
 const TICK_NS: u64 = 100_000_000;
 
 /// Rounds of jobs and their completions after which a step ends; work that is left goes on in the next.
-const ROUNDS_MAX: usize = 64;
+const MAX_ROUNDS: usize = 64;
 
 /// The member under test, and all of its cluster's where frames go to.
 pub struct Rig {
@@ -121,7 +121,7 @@ impl Rig {
     }
 
     fn act(&mut self) {
-        for _ in 0..ROUNDS_MAX {
+        for _ in 0..MAX_ROUNDS {
             if self.is_over || !self.round() {
                 return;
             }

@@ -7,16 +7,16 @@ use member::batch::Kind;
 use member::{Answer, Input};
 use prost::Message;
 
-use crate::mend::mended;
+use crate::mend::repaired;
 use crate::peer_input::member;
 use crate::script::Script;
 
 /// Carries out a script, and again with the hash its state has.
 pub fn run(data: &[u8]) {
     if let Err(refusal) = receive(data)
-        && let Some(mended) = mended(data, &refusal)
+        && let Some(repaired) = repaired(data, &refusal)
     {
-        drop(receive(&mended));
+        drop(receive(&repaired));
     }
 }
 

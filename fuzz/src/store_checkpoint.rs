@@ -10,13 +10,13 @@ use api::etcdserverpb as pb;
 use bytes::Bytes;
 use store::{
     BatchContext, CheckpointKind, Command, Damaged, Limits, Reader, Store, ValueRef, Values, chunk_values,
-    with_places,
+    with_addresses,
 };
 
-use crate::mend::mended;
+use crate::mend::repaired;
 
 /// Values longer than this are damaged: the fuzzer chooses lengths.
-const VALUE_BYTES_MAX: u32 = 1 << 10;
+const MAX_VALUE_BYTES: u32 = 1 << 10;
 /// A checkpoint that ends behind these is only read: up to 2^62 entries and 2^61 revisions are restored, which no store
 /// reaches, and what is written there might lie behind them.
 const INDEX_END: u64 = (1 << 62) - 16;
@@ -30,19 +30,19 @@ pub struct Zeros(Mutex<HashMap<(u64, u32), usize>>);
 
 impl Values for Zeros {
     fn read(&self, value: &ValueRef) -> Result<Bytes, Damaged> {
-        match value.len <= VALUE_BYTES_MAX {
+        match value.len <= MAX_VALUE_BYTES {
             true => Ok(vec![0; value.len as usize].into()),
-            false => Err(Damaged { place: value.place, len: value.len, reason: "too long".into() }),
+            false => Err(Damaged { address: value.address, len: value.len, reason: "too long".into() }),
         }
     }
 
     fn retain(&self, value: &ValueRef) {
-        *self.0.lock().expect("nobody panicked").entry((value.place, value.len)).or_default() += 1;
+        *self.0.lock().expect("nobody panicked").entry((value.address, value.len)).or_default() += 1;
     }
 
     fn release(&self, value: &ValueRef) {
         let mut references = self.0.lock().expect("nobody panicked");
-        let count = references.get_mut(&(value.place, value.len)).expect("released what was retained");
+        let count = references.get_mut(&(value.address, value.len)).expect("released what was retained");
         *count = count.checked_sub(1).expect("released as often as retained");
     }
 }
@@ -58,12 +58,12 @@ pub fn limits() -> Limits {
 /// When what is above does not hold.
 pub fn run(data: &[u8]) {
     drop(chunk_values(data));
-    drop(with_places(data, |value| Some(value.place.wrapping_add(1))));
+    drop(with_addresses(data, |value| Some(value.address.wrapping_add(1))));
     let values = Arc::new(Zeros::default());
     match Store::restore(values.clone(), limits(), [data]) {
         Ok((store, reader)) => live(store, &reader, &values),
         Err(refusal) => {
-            let Some(data) = mended(data, &refusal.to_string()) else {
+            let Some(data) = repaired(data, &refusal.to_string()) else {
                 return;
             };
             if let Ok((store, reader)) = Store::restore(values.clone(), limits(), [data]) {
@@ -104,7 +104,7 @@ fn apply(store: &mut Store, reader: &Reader, commands: &[Command]) {
         term: applied.term,
         clock_ms: 0,
         payload: &payload,
-        payload_place: OWN_PLACE,
+        payload_address: OWN_PLACE,
         answered: &[true, true],
     };
     store.apply_batch(&context, commands).expect("nothing is compared");

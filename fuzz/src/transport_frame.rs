@@ -7,7 +7,7 @@ use bytes::Bytes;
 use transport::{ANSWER_BYTES, Answer, Frame, FrameError, FrameReader, HELLO_BYTES, Header, Hello};
 
 /// The longest frame taken; more than the inputs have, less than the allocator refuses.
-const FRAME_BYTES_MAX: u32 = 1 << 20;
+const MAX_FRAME_BYTES: u32 = 1 << 20;
 
 /// Reads the bytes as a hello, as an answer, and as a stream of frames.
 ///
@@ -44,7 +44,7 @@ fn check_answer(bytes: &[u8; ANSWER_BYTES], text: &[u8]) {
 
 /// The frames of a stream that comes in pieces of `cut` bytes, and why it ended before its end.
 fn frames(mut stream: &[u8], cut: usize) -> (Vec<Frame>, Option<FrameError>) {
-    let mut reader = FrameReader::new(FRAME_BYTES_MAX);
+    let mut reader = FrameReader::new(MAX_FRAME_BYTES);
     let mut frames = Vec::new();
     loop {
         loop {
@@ -69,6 +69,6 @@ fn frames(mut stream: &[u8], cut: usize) -> (Vec<Frame>, Option<FrameError>) {
 
 fn encode(frame: &Frame) -> Vec<u8> {
     let body: [Bytes; 1] = [frame.body.clone()];
-    let header = Header::of(frame.kind, &body, FRAME_BYTES_MAX).expect("it was not too long to be read");
+    let header = Header::of(frame.kind, &body, MAX_FRAME_BYTES).expect("it was not too long to be read");
     [&header.encode()[..], &frame.body].concat()
 }

@@ -120,13 +120,13 @@ pub fn run_seeds(
 /// A defect, and if it was noticed, within how many seeds and by which check.
 pub type Noticed = (Defect, Option<(u64, &'static str)>);
 
-/// For each defect, runs seeds from 1 on until it is noticed, at most `seeds_max`.
-pub fn run_defects(defects: &[Defect], jobs: usize, seeds_max: u64) -> Vec<Noticed> {
+/// For each defect, runs seeds from 1 on until it is noticed, at most `max_seeds`.
+pub fn run_defects(defects: &[Defect], jobs: usize, max_seeds: u64) -> Vec<Noticed> {
     let mut rest = defects.iter().copied();
     let mut found = Vec::new();
     let notice = |defect| {
         let settings = Settings { defect: Some(defect), ..Settings::default() };
-        let mut noticed = (1..=seeds_max).map(|seed| (seed, run_one(seed, &settings).violation));
+        let mut noticed = (1..=max_seeds).map(|seed| (seed, run_one(seed, &settings).violation));
         (defect, noticed.find_map(|(seed, violation)| Some((seed, violation?.check))))
     };
     workers::run(jobs, move || rest.next(), notice, |noticed: Noticed| found.push(noticed));

@@ -5,7 +5,7 @@
 use member::Now;
 
 /// Parts per million that a clock may run fast or slow: a hundred times what a bad crystal does.
-pub(crate) const RATE_PPM_MAX: i64 = 10_000;
+pub(crate) const MAX_RATE_PPM: i64 = 10_000;
 
 const MILLION: i128 = 1_000_000;
 const NS_PER_MS: u64 = 1_000_000;

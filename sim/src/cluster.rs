@@ -132,7 +132,7 @@ impl Cluster {
             self.queue.plan(member as u64, Event::Start { member });
         }
         for client in 0..self.plan.clients {
-            let at_ns = self.client_rng.below(self.plan.think_ns_max + 100_000_000);
+            let at_ns = self.client_rng.below(self.plan.max_think_ns + 100_000_000);
             self.queue.plan(at_ns, Event::Client { client });
         }
         for watcher in 0..self.plan.watchers {

@@ -246,7 +246,7 @@ const EXPECTED: [&str; 23] = [
     "snapshots installed",
     "snapshots not taken",
     "snapshot streams broken",
-    "damage healed",
+    "damage repaired",
     "files reclaimed",
 ];
 

@@ -69,7 +69,7 @@ fn run(args: &Args) -> Result<(), String> {
         (Some(seed), _) => {
             println!("{}", sim::replay(seed, args.defect, args.faults.clone(), args.trace)?);
         }
-        (None, Some(seeds_max)) => return defects(args, seeds_max),
+        (None, Some(max_seeds)) => return defects(args, max_seeds),
         (None, None) if !args.sum.is_empty() => return sum(&args.sum),
         (None, None) => return seeds(args),
     }
@@ -128,14 +128,14 @@ fn sum(paths: &[PathBuf]) -> Result<(), String> {
     verdict(&all)
 }
 
-fn defects(args: &Args, seeds_max: u64) -> Result<(), String> {
+fn defects(args: &Args, max_seeds: u64) -> Result<(), String> {
     let all = args.defect.map_or(Defect::ALL.to_vec(), |defect| vec![defect]);
     let mut missed = Vec::new();
-    for (defect, found) in sim::run_defects(&all, jobs(args), seeds_max) {
+    for (defect, found) in sim::run_defects(&all, jobs(args), max_seeds) {
         match found {
             Some((seeds, check)) => println!("{defect:?}: {seeds} seeds, by \"{check}\""),
             None => {
-                println!("{defect:?}: not noticed in {seeds_max} seeds");
+                println!("{defect:?}: not noticed in {max_seeds} seeds");
                 missed.push(format!("{defect:?}"));
             }
         }

@@ -4,14 +4,14 @@
 //! streams. Frames
 //! arrive in order, whole, at most once, after any time; when a link breaks, what was on its way is lost
 //! from some point
-//! on, and the sender alone is told. A cut link holds frames back until it is mended or the sender gives it
+//! on, and the sender alone is told. A cut link holds frames back until it is repaired or the sender gives it
 //! up. A link is
 //! accepted only from the directory that is bound to the dialler's id.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
-use member::Class;
+use member::MessageClass;
 
 use crate::defects::frames::is_append;
 use crate::plan::LinkShape;
@@ -36,19 +36,19 @@ pub(crate) struct Link {
     pub(crate) up: bool,
     /// Whether it still carries anything; the sender may not know yet that it does not.
     pub(crate) alive: bool,
-    /// Nothing gets through until so many cuts are mended.
+    /// Nothing gets through until so many cuts are repaired.
     pub(crate) cuts: u32,
     /// Added to each frame's delay.
     pub(crate) slow_ns: u64,
     last_ns: [u64; 2],
     /// Frames that a cut holds back.
-    held: Vec<(Class, Bytes)>,
+    held: Vec<(MessageClass, Bytes)>,
     /// Bytes sent and not delivered.
     pub(crate) in_flight_bytes: usize,
     /// Appends with entries sent and not delivered.
     pub(crate) in_flight_appends: usize,
     /// The last consensus frames: they may be seen twice when the link comes back.
-    pub(crate) recent: VecDeque<(Class, Bytes)>,
+    pub(crate) recent: VecDeque<(MessageClass, Bytes)>,
     /// The last forwarded commands that arrived; only a defect sends them again.
     pub(crate) forwarded: Option<Bytes>,
 }
@@ -93,7 +93,7 @@ impl Network {
         &mut self,
         now_ns: u64,
         (from, to): (usize, usize),
-        class: Class,
+        class: MessageClass,
         bytes: Bytes,
         queue: &mut Queue,
     ) {
@@ -206,7 +206,7 @@ impl Link {
     }
 
     /// Frames of one stream never overtake each other.
-    fn arrival_ns(&mut self, at_ns: u64, class: Class) -> u64 {
+    fn arrival_ns(&mut self, at_ns: u64, class: MessageClass) -> u64 {
         let last = &mut self.last_ns[class as usize];
         *last = (at_ns + self.slow_ns).max(*last);
         *last

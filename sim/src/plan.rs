@@ -55,9 +55,9 @@ pub(crate) struct Plan {
     /// Keys they use.
     pub(crate) keys: u64,
     /// Longest value.
-    pub(crate) value_bytes_max: u64,
+    pub(crate) max_value_bytes: u64,
     /// Longest pause of a client between two requests.
-    pub(crate) think_ns_max: u64,
+    pub(crate) max_think_ns: u64,
     /// How long faults strike.
     pub(crate) chaos_ns: u64,
     /// In a long run: from when until when clients and faults are busy. Empty in the others, which always are.
@@ -110,8 +110,8 @@ impl Plan {
             clients: rng.between(3, 14) as usize,
             watchers: rng.between(1, 4) as usize,
             keys: rng.between(2, 40),
-            value_bytes_max: [32, 300, 3_000, 9_000][rng.below(4) as usize],
-            think_ns_max: [20 * MS, 60 * MS, 250 * MS][rng.below(3) as usize],
+            max_value_bytes: [32, 300, 3_000, 9_000][rng.below(4) as usize],
+            max_think_ns: [20 * MS, 60 * MS, 250 * MS][rng.below(3) as usize],
             chaos_ns: rng.between(8, 30) * SECOND,
             bursts: Vec::new(),
             focus: aim::focus(seed),

@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 use bytes::Bytes;
 use log::WriteDone;
-use member::Class;
+use member::MessageClass;
 use member::background::{Done, Job};
 
 /// Something that will happen to a member, a link, a client or the whole.
@@ -21,7 +21,7 @@ pub(crate) enum Event {
     /// The deciding thread hears of it.
     JobDone { member: usize, run: u64, done: Done },
     /// A frame arrives.
-    Deliver { from: usize, to: usize, epoch: u64, class: Class, bytes: Bytes },
+    Deliver { from: usize, to: usize, epoch: u64, class: MessageClass, bytes: Bytes },
     /// A link is dialled.
     Dial { from: usize, to: usize, epoch: u64 },
     /// The sender notices that a link is gone.

@@ -5,7 +5,7 @@ use crate::cluster::Settings;
 use crate::report::RunReport;
 
 /// Runs that a shrink may take.
-const RUNS_MAX: usize = 400;
+const MAX_RUNS: usize = 400;
 
 /// A smaller schedule that fails in the same check: the faults that are left, and the run.
 pub(crate) fn shrink(seed: u64, settings: &Settings) -> Option<(Vec<usize>, RunReport)> {
@@ -15,9 +15,9 @@ pub(crate) fn shrink(seed: u64, settings: &Settings) -> Option<(Vec<usize>, RunR
     let mut best = first;
     let mut runs = 0;
     let mut piece = kept.len().div_ceil(2);
-    while piece > 0 && runs < RUNS_MAX {
+    while piece > 0 && runs < MAX_RUNS {
         let mut at = 0;
-        while at < kept.len() && runs < RUNS_MAX {
+        while at < kept.len() && runs < MAX_RUNS {
             let without: Vec<usize> = kept
                 .iter()
                 .enumerate()

@@ -47,7 +47,7 @@ fn defects_are_noticed() {
         Defect::ReadWithoutIndex,
         Defect::ForwardedTwice,
         Defect::AcceptedOnArrival,
-        Defect::HealingUnanswered,
+        Defect::RepairUnanswered,
     ];
     for (defect, found) in sim::run_defects(&quick, JOBS, DEFECT_SEEDS) {
         assert!(found.is_some(), "{defect:?} was not noticed in {DEFECT_SEEDS} seeds");

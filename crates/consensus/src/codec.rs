@@ -32,8 +32,8 @@ mod kind {
     pub(super) const HEARTBEAT_RESPONSE: u8 = 7;
     pub(super) const TIMEOUT_NOW: u8 = 8;
     pub(super) const SNAPSHOT: u8 = 9;
-    pub(super) const CONFIRM: u8 = 10;
-    pub(super) const CONFIRM_RESPONSE: u8 = 11;
+    pub(super) const LEADERSHIP_CHECK: u8 = 10;
+    pub(super) const LEADERSHIP_CHECK_RESPONSE: u8 = 11;
 }
 
 /// The bits of the flags byte.

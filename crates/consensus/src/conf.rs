@@ -17,7 +17,7 @@ use crate::codec::{DecodeError, Reader};
 const CONF_CHANGE_VERSION: u8 = 1;
 /// Members one configuration or change may name: far above any cluster that makes sense (etcd warns above 7 voters),
 /// low enough that no peer can make us allocate much.
-pub const MEMBERS_MAX: usize = 1024;
+pub const MAX_MEMBERS: usize = 1024;
 
 /// The configuration in force at some index. Lists are sorted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -54,7 +54,7 @@ impl ConfState {
     /// Why this configuration cannot be in force, if it cannot. (The library aborts when restoring such a one.)
     pub(crate) fn flaw(&self) -> Option<&'static str> {
         let lists = [&self.voters, &self.voters_outgoing, &self.learners, &self.learners_next];
-        if lists.iter().any(|list| list.len() > MEMBERS_MAX) {
+        if lists.iter().any(|list| list.len() > MAX_MEMBERS) {
             return Some("too many members");
         }
         if lists.iter().any(|list| list.contains(&0)) {
@@ -136,7 +136,7 @@ impl ConfChange {
     /// The payload of an entry of kind 1: `version u8 | transition u8 | count u16 | count * (kind u8, id u64) |
     /// context`, little-endian.
     pub fn encode(&self) -> Bytes {
-        assert!(self.changes.len() <= MEMBERS_MAX, "a conf change names at most {MEMBERS_MAX} members");
+        assert!(self.changes.len() <= MAX_MEMBERS, "a conf change names at most {MAX_MEMBERS} members");
         let mut buf = BytesMut::with_capacity(4 + 9 * self.changes.len() + self.context.len());
         buf.put_u8(CONF_CHANGE_VERSION);
         buf.put_u8(self.transition as u8);
@@ -168,7 +168,7 @@ impl ConfChange {
             got => return Err(DecodeError::Value { field: "transition", got: got.into() }),
         };
         let count = usize::from(reader.u16()?);
-        if count > MEMBERS_MAX {
+        if count > MAX_MEMBERS {
             return Err(DecodeError::Value { field: "number of changes", got: count as u64 });
         }
         let changes = (0..count).map(|_| decode_change(&mut reader)).collect::<Result<_, _>>()?;

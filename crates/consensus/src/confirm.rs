@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 use crate::ReadReady;
 
 /// Reads waiting for a round. The owner bundles many client reads into one token, so this is far above need.
-pub const READS_WAITING_MAX: usize = 1 << 16;
+pub const MAX_READS_WAITING: usize = 1 << 16;
 
 /// The round in flight.
 struct Round {
@@ -42,7 +42,7 @@ pub(crate) struct Rounds {
 impl Rounds {
     /// Adds a read to the next round; false if too many wait.
     pub(crate) fn join(&mut self, token: u64) -> bool {
-        if self.waiting.len() >= READS_WAITING_MAX {
+        if self.waiting.len() >= MAX_READS_WAITING {
             return false;
         }
         self.waiting.push(token);

@@ -167,7 +167,7 @@ pub(crate) fn message_to_raft(message: Message) -> Option<eraftpb::Message> {
             out.set_snapshot(snapshot_to_raft(&meta));
             Kind::MsgSnapshot
         }
-        Body::Confirm { .. } | Body::ConfirmResponse { .. } => return None,
+        Body::LeadershipCheck { .. } | Body::LeadershipCheckResponse { .. } => return None,
     };
     Some(out)
 }

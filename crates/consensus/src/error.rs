@@ -35,8 +35,8 @@ pub enum ProposeError {
     /// A batch is never empty.
     #[error("empty payload")]
     Empty,
-    /// More than [`crate::ENTRY_BYTES_MAX`].
-    #[error("payload of {bytes} bytes, at most {} are allowed", crate::ENTRY_BYTES_MAX)]
+    /// More than [`crate::MAX_ENTRY_BYTES`].
+    #[error("payload of {bytes} bytes, at most {} are allowed", crate::MAX_ENTRY_BYTES)]
     TooLarge {
         /// Its size.
         bytes: usize,
@@ -66,7 +66,7 @@ pub enum Rejected {
         /// Its receiver.
         to: u64,
     },
-    /// A term of 0 or beyond [`crate::TERM_MAX`].
+    /// A term of 0 or beyond [`crate::MAX_TERM`].
     #[error("term {term} is out of range")]
     Term {
         /// The term.

@@ -17,7 +17,7 @@
 //! | `become_leader`: last index not persisted, or a record with entries | vote not asked for; timeout-now to a sole voter | votes only after our requests left; a sole voter campaigns only with nothing under way |
 //! | `become_leader`, `maybe_commit`, `on_persist_entries`: progress of ourselves missing | votes and responses after our removal | `node` steps down when a conf change removes us |
 //! | `campaign` by a node without configuration: wins at once | timeout-now | only voters campaign |
-//! | `term + 1` overflows | any message with a huge term | `TERM_MAX` |
+//! | `term + 1` overflows | any message with a huge term | `MAX_TERM` |
 //! | `step` with an empty proposal, foreign protobuf bytes | propose, read index | `Message` has no such kinds |
 //! | `Storage` errors it does not expect | append response | `View` gives only those it expects |
 //!
@@ -33,7 +33,7 @@ use crate::{Body, ConfChange, Entry, EntryKind, Message, Rejected, SnapshotMeta}
 
 /// The largest term taken from a peer: one above it a year of elections each nanosecond would not reach, while `+ 1`
 /// stays far from overflowing.
-pub const TERM_MAX: u64 = 1 << 60;
+pub const MAX_TERM: u64 = 1 << 60;
 
 /// What to do with a message that is in order.
 #[derive(Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ pub(crate) fn check(
     if message.from != from || message.to != raft.id || from == raft.id || from == 0 {
         return Err(Rejected::Misaddressed { from: message.from, to: message.to });
     }
-    if message.term == 0 || message.term > TERM_MAX {
+    if message.term == 0 || message.term > MAX_TERM {
         return Err(Rejected::Term { term: message.term });
     }
     if is_response(&message.body) && raft.prs().get(from).is_none() {
@@ -136,7 +136,7 @@ fn is_response(body: &Body) -> bool {
             | Body::AppendRejected { .. }
             | Body::VoteResponse { .. }
             | Body::HeartbeatResponse { .. }
-            | Body::ConfirmResponse { .. }
+            | Body::LeadershipCheckResponse { .. }
     )
 }
 

@@ -1,8 +1,8 @@
 //! Bytes in flight to each peer, limited by us.
 //!
 //! The library counts messages in flight, not bytes. Here the bytes of the appends that left are added up until
-//! their response comes; above [`INFLIGHT_BYTES_MAX`] the peer's window is shut to what is already out, below it is
-//! opened again. One burst from memory may overshoot by [`crate::view::RECENT_BYTES_MAX`].
+//! their response comes; above [`MAX_INFLIGHT_BYTES`] the peer's window is shut to what is already out, below it is
+//! opened again. One burst from memory may overshoot by [`crate::view::MAX_RECENT_BYTES`].
 //!
 //! *Heartbeats.* When a peer answers one, the library lets another append with entries leave, although the peer's
 //! window is full or its probe is still out: what was sent may be lost, and then nothing else would go on. A peer whose
@@ -28,9 +28,9 @@ use crate::view::View;
 use crate::{Body, Message, convert};
 
 /// Bytes of appends to one peer without a response, after which no more are sent: a gigabit times 60 ms.
-pub const INFLIGHT_BYTES_MAX: usize = 8 << 20;
+pub const MAX_INFLIGHT_BYTES: usize = 8 << 20;
 /// Appends to one peer without a response. Batches may be small, so this is generous.
-pub const INFLIGHT_MESSAGES_MAX: usize = 256;
+pub const MAX_INFLIGHT_MESSAGES: usize = 256;
 
 /// The appends in flight to one peer.
 #[derive(Default)]
@@ -126,10 +126,10 @@ pub(crate) fn accepted_again(node: &mut RawNode<View>, peer: u64, index: u64) {
 }
 
 fn adjust(node: &mut RawNode<View>, peer: u64, window: &mut Window) {
-    let shut = window.bytes >= INFLIGHT_BYTES_MAX;
+    let shut = window.bytes >= MAX_INFLIGHT_BYTES;
     if shut != window.shut {
         window.shut = shut;
         // 1 and not 0: with something in flight it shuts as well, and without it never gets stuck.
-        node.raft.adjust_max_inflight_msgs(peer, if shut { 1 } else { INFLIGHT_MESSAGES_MAX });
+        node.raft.adjust_max_inflight_msgs(peer, if shut { 1 } else { MAX_INFLIGHT_MESSAGES });
     }
 }

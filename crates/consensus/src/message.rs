@@ -93,12 +93,12 @@ pub enum Body {
     /// arrived; it travels with the snapshot, not in a frame of its own.
     Snapshot(SnapshotMeta),
     /// The leader asks whether its term still stands (a confirm round, see `confirm`).
-    Confirm {
+    LeadershipCheck {
         /// Never the same twice in a term.
         round: u64,
     },
     /// It does, as far as the sender knows.
-    ConfirmResponse {
+    LeadershipCheckResponse {
         /// The round it answers.
         round: u64,
     },
@@ -117,7 +117,7 @@ pub struct SnapshotMeta {
 
 /// Which of a peer's two ordered streams a message takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Class {
+pub enum MessageClass {
     /// Small and urgent: heartbeats, votes, confirms, transfer.
     Control,
     /// Appends and their responses, snapshots.
@@ -126,13 +126,13 @@ pub enum Class {
 
 impl Message {
     /// The stream this message takes.
-    pub fn class(&self) -> Class {
+    pub fn class(&self) -> MessageClass {
         match self.body {
             Body::Append { .. }
             | Body::AppendAccepted { .. }
             | Body::AppendRejected { .. }
-            | Body::Snapshot(_) => Class::Bulk,
-            _ => Class::Control,
+            | Body::Snapshot(_) => MessageClass::Bulk,
+            _ => MessageClass::Control,
         }
     }
 

@@ -120,8 +120,8 @@ impl Consensus {
         }
         self.notice_restarted_leader(&message);
         match message.body {
-            Body::Confirm { round } => self.answer_confirm(from, message.term, round),
-            Body::ConfirmResponse { round } => self.take_confirmation(from, message.term, round),
+            Body::LeadershipCheck { round } => self.answer_confirm(from, message.term, round),
+            Body::LeadershipCheckResponse { round } => self.take_confirmation(from, message.term, round),
             _ => self.step_raft(message),
         }
         self.settle();

@@ -9,7 +9,7 @@ use raft::eraftpb::{self, MessageType};
 use crate::{ConfChange, Consensus, ProposeError, convert};
 
 /// Bytes of one payload; its length travels in 32 bits, with room to spare.
-pub const ENTRY_BYTES_MAX: usize = 1 << 30;
+pub const MAX_ENTRY_BYTES: usize = 1 << 30;
 
 impl Consensus {
     /// Proposes a batch of commands. Returns the index and term it gets; it is committed if and only if an entry with
@@ -19,7 +19,7 @@ impl Consensus {
         if payload.is_empty() {
             return Err(ProposeError::Empty);
         }
-        if payload.len() > ENTRY_BYTES_MAX {
+        if payload.len() > MAX_ENTRY_BYTES {
             return Err(ProposeError::TooLarge { bytes: payload.len() });
         }
         self.propose_entry(eraftpb::Entry { data: payload, ..Default::default() })
@@ -31,7 +31,7 @@ impl Consensus {
         if self.node.raft.has_pending_conf() {
             return Err(ProposeError::ConfChangePending);
         }
-        if change.changes.len() > crate::MEMBERS_MAX || change.context.len() > ENTRY_BYTES_MAX / 2 {
+        if change.changes.len() > crate::MAX_MEMBERS || change.context.len() > MAX_ENTRY_BYTES / 2 {
             return Err(ProposeError::ConfChange("it is too large".to_owned()));
         }
         if change.changes.iter().any(|change| change.id() == 0) {

@@ -52,13 +52,13 @@ impl Consensus {
         voters.dedup();
         let (from, term) = (self.id, self.node.raft.term);
         let asked = voters.into_iter().filter(|voter| *voter != from && !acks.contains(voter));
-        self.outbox.extend(asked.map(|to| Message { from, to, term, body: Body::Confirm { round } }));
+        self.outbox.extend(asked.map(|to| Message { from, to, term, body: Body::LeadershipCheck { round } }));
     }
 
     /// Answers a leader's round if its term is still ours.
     pub(crate) fn answer_confirm(&mut self, leader: u64, term: u64, round: u64) {
         if term == self.node.raft.term {
-            let body = Body::ConfirmResponse { round };
+            let body = Body::LeadershipCheckResponse { round };
             self.outbox.push(Message { from: self.id, to: leader, term, body });
         }
     }

@@ -69,7 +69,7 @@ pub struct ReadReady {
     pub index: u64,
 }
 
-/// Entries `from..to` wanted from the log; the first few that make `bytes_max` are enough, but at least one.
+/// Entries `from..to` wanted from the log; the first few that make `max_bytes` are enough, but at least one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fetch {
     /// The first index; names the fetch.
@@ -77,7 +77,7 @@ pub struct Fetch {
     /// One past the last index.
     pub to: u64,
     /// Enough bytes of payload.
-    pub bytes_max: u64,
+    pub max_bytes: u64,
 }
 
 impl Consensus {

@@ -4,17 +4,17 @@
 //! applied. Of the log it is told the terms of all entries and given those that are not applied; the rest stays on
 //! disk.
 
-use crate::inflight::INFLIGHT_MESSAGES_MAX;
+use crate::inflight::MAX_INFLIGHT_MESSAGES;
 use crate::terms::Terms;
 use crate::{ConfState, Entry, HardState, StartError};
 
 /// Bytes of entries in one append; a larger entry travels alone. Large enough to amortise a frame, small enough that a
 /// lost one costs little.
-pub const APPEND_BYTES_MAX: u64 = 1 << 20;
+pub const MAX_APPEND_BYTES: u64 = 1 << 20;
 /// Bytes of committed entries handed out at once, so that applying never keeps the loop long.
-pub const COMMITTED_BYTES_MAX: u64 = 4 << 20;
+pub const MAX_COMMITTED_BYTES: u64 = 4 << 20;
 /// Bytes proposed and not committed, after which proposals are refused: the last line behind the owner's queues.
-pub const UNCOMMITTED_BYTES_MAX: u64 = 256 << 20;
+pub const MAX_UNCOMMITTED_BYTES: u64 = 256 << 20;
 /// The settings of a node.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -128,12 +128,12 @@ impl Config {
             election_tick: self.election_tick,
             heartbeat_tick: self.heartbeat_tick,
             applied,
-            max_size_per_msg: APPEND_BYTES_MAX,
-            max_inflight_msgs: INFLIGHT_MESSAGES_MAX,
+            max_size_per_msg: MAX_APPEND_BYTES,
+            max_inflight_msgs: MAX_INFLIGHT_MESSAGES,
             check_quorum: self.check_quorum,
             pre_vote: self.pre_vote,
-            max_uncommitted_size: UNCOMMITTED_BYTES_MAX,
-            max_committed_size_per_ready: COMMITTED_BYTES_MAX,
+            max_uncommitted_size: MAX_UNCOMMITTED_BYTES,
+            max_committed_size_per_ready: MAX_COMMITTED_BYTES,
             ..raft::Config::default()
         }
     }

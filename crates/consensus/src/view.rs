@@ -1,7 +1,7 @@
 //! The library's view of the log, all of it in memory.
 //!
 //! It knows the term of every entry and holds the recent entries themselves: always all that are not applied, and
-//! before those as many as [`RECENT_BYTES_MAX`] allows. Older entries are only ever wanted to send them to a
+//! before those as many as [`MAX_RECENT_BYTES`] allows. Older entries are only ever wanted to send them to a
 //! follower that lags; the view then asks for them (a [`Fetch`]), the owner reads them from disk in its own time
 //! and feeds them back. What is fetched is applied, hence committed, hence final: it cannot be outdated by the time it
 //! arrives.
@@ -20,12 +20,12 @@ use crate::terms::Terms;
 use crate::{Fetch, SnapshotMeta};
 
 /// Bytes of applied entries kept for followers a little behind, so that a hiccup does not read disk.
-pub const RECENT_BYTES_MAX: usize = 16 << 20;
+pub const MAX_RECENT_BYTES: usize = 16 << 20;
 /// Bytes asked for in one fetch: a few messages' worth, so that a lagging follower does not wait for the disk once a
 /// message.
-pub const FETCH_BYTES_MAX: u64 = 4 << 20;
+pub const MAX_FETCH_BYTES: u64 = 4 << 20;
 /// Fetched chunks kept at a time: one for each of a few followers that lag at different places.
-const CHUNKS_MAX: usize = 4;
+const MAX_CHUNKS: usize = 4;
 /// What an entry weighs besides its payload, in these limits.
 const ENTRY_OVERHEAD_BYTES: usize = 64;
 
@@ -117,7 +117,7 @@ impl View {
     }
 
     fn evict(&mut self) {
-        while self.recent_bytes > RECENT_BYTES_MAX
+        while self.recent_bytes > MAX_RECENT_BYTES
             && self.recent.front().is_some_and(|entry| entry.index <= self.applied)
         {
             self.recent_bytes -= self.recent.pop_front().map_or(0, |entry| weight(&entry));
@@ -159,7 +159,7 @@ impl View {
             return false;
         }
         self.chunks.retain(|chunk| chunk[0].index != from);
-        while self.chunks.len() >= CHUNKS_MAX {
+        while self.chunks.len() >= MAX_CHUNKS {
             self.chunks.pop_front();
         }
         self.chunks.push_back(entries);
@@ -207,19 +207,19 @@ impl View {
     fn ask_for(&self, from: u64, to: u64) {
         let mut wanted = self.wanted.borrow_mut();
         if wanted.under_way.insert(from) {
-            wanted.fetches.push(Fetch { from, to, bytes_max: FETCH_BYTES_MAX });
+            wanted.fetches.push(Fetch { from, to, max_bytes: MAX_FETCH_BYTES });
         }
     }
 }
 
-/// Up to `bytes_max` of `entries`, but at least one.
-fn take_some<'a>(entries: impl Iterator<Item = &'a Entry>, bytes_max: Option<u64>) -> Vec<Entry> {
-    let bytes_max = bytes_max.unwrap_or(u64::MAX);
+/// Up to `max_bytes` of `entries`, but at least one.
+fn take_some<'a>(entries: impl Iterator<Item = &'a Entry>, max_bytes: Option<u64>) -> Vec<Entry> {
+    let max_bytes = max_bytes.unwrap_or(u64::MAX);
     let mut bytes = 0;
     let fits = |entry: &&Entry| {
         let first = bytes == 0;
         bytes += weight(entry) as u64;
-        first || bytes <= bytes_max
+        first || bytes <= max_bytes
     };
     entries.take_while(fits).cloned().collect()
 }
@@ -240,18 +240,18 @@ impl Storage for View {
             return Err(Error::Store(StorageError::Compacted));
         }
         assert!(high <= self.last() + 1, "entries up to {high} of a log that ends at {}", self.last());
-        let bytes_max = max_size.into();
+        let max_bytes = max_size.into();
         let recent_first = self.recent_first();
         if low >= recent_first {
             let range = (low - recent_first) as usize..(high - recent_first) as usize;
-            return Ok(take_some(self.recent.range(range), bytes_max));
+            return Ok(take_some(self.recent.range(range), max_bytes));
         }
         assert!(context.can_async(), "entries not applied are in memory");
         let in_chunk =
             |chunk: &&Vec<Entry>| chunk[0].index <= low && low - chunk[0].index < chunk.len() as u64;
         if let Some(chunk) = self.chunks.iter().find(in_chunk) {
             let wanted = chunk.iter().filter(|entry| entry.index >= low && entry.index < high);
-            return Ok(take_some(wanted, bytes_max));
+            return Ok(take_some(wanted, max_bytes));
         }
         self.ask_for(low, high.min(recent_first));
         Err(Error::Store(StorageError::LogTemporarilyUnavailable))

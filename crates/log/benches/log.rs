@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use log::{Disk, Entry, Identity, Log, LogId, MemDisk, Opened, Options, RealDisk, Stored, WriteJob};
+use log::{Disk, Entry, Identity, Log, LogId, MemDisk, Opened, Options, RealDisk, StoredValue, WriteJob};
 
 /// A batch of some twenty small puts.
 const PAYLOAD_BYTES: usize = 8 << 10;
@@ -30,7 +30,7 @@ impl Bench {
         let log = &mut self.opened.log;
         let index = log.last_index() + 1;
         let append = log.append(None, vec![Entry { term: 1, index, kind: 0, payload: self.payload.clone() }]);
-        (append.job, append.places[0])
+        (append.job, append.addresses[0])
     }
 
     fn commit(&mut self, jobs: Vec<WriteJob>) {
@@ -88,10 +88,14 @@ fn reads(c: &mut Criterion) {
         let mut bench = Bench::new(Arc::new(RealDisk), &options);
         let mut values = Vec::new();
         for _ in 0..256 {
-            let (job, place) = bench.append();
+            let (job, address) = bench.append();
             bench.commit(vec![job]);
             let checksum = crc32c::crc32c(&bench.payload[..VALUE_BYTES as usize]);
-            values.extend((0..16).map(|at| Stored { place: place + at * 512, len: VALUE_BYTES, checksum }));
+            values.extend((0..16).map(|at| StoredValue {
+                address: address + at * 512,
+                len: VALUE_BYTES,
+                checksum,
+            }));
         }
         let pin = bench.opened.reader.pin();
         let mut at = 0;
@@ -99,7 +103,7 @@ fn reads(c: &mut Criterion) {
             b.iter(|| {
                 at = (at + 7919) % values.len();
                 let value = values[at];
-                black_box(pin.read(value.place, value.len, value.checksum).expect("an intact value"))
+                black_box(pin.read(value.address, value.len, value.checksum).expect("an intact value"))
             });
         });
         group.bench_function(format!("{name}, 4096 in order"), |b| {

@@ -10,7 +10,7 @@ use crate::log::{Active, Log, Segment};
 use crate::record::{
     self, ENTRY_HEAD_BYTES, HARD_STATE_BYTES, HEAD_BYTES, Head, Kind, Opening, PAYLOAD_OFFSET,
 };
-use crate::types::{Entry, HardState, LogId, PAYLOAD_BYTES_MAX, place_at};
+use crate::types::{Entry, HardState, LogId, MAX_PAYLOAD_BYTES, address_at};
 use crate::writer::{Creation, Part, WriteJob};
 
 static PADDING: [u8; record::ALIGNMENT as usize] = [0; record::ALIGNMENT as usize];
@@ -22,7 +22,7 @@ pub struct Append {
     /// To be run on the log thread, in order.
     pub job: WriteJob,
     /// Where the payload of each entry will lie. Reads of it are answered from memory until it is durable.
-    pub places: Vec<u64>,
+    pub addresses: Vec<u64>,
     /// Log position after these records; durable once [`crate::Completed::position`] has reached it.
     pub position: u64,
 }
@@ -49,24 +49,24 @@ impl Log {
             let offset = self.room(&mut plan, record::span(HARD_STATE_BYTES));
             self.write_record(&mut plan, offset, Kind::HardState, &record::encode_hard_state(&state));
         }
-        let mut places = Vec::with_capacity(entries.len());
+        let mut addresses = Vec::with_capacity(entries.len());
         for entry in &entries {
-            let place = self.write_entry(&mut plan, entry);
+            let address = self.write_entry(&mut plan, entry);
             self.index.push(
                 LogId { index: entry.index, term: entry.term },
-                place,
+                address,
                 u32::try_from(entry.payload.len()).expect("payloads are limited"),
             );
-            places.push(place);
+            addresses.push(address);
         }
         let mut tail = self.shelf.tail.write();
-        for (place, entry) in places.iter().zip(entries) {
-            tail.push(*place, entry);
+        for (address, entry) in addresses.iter().zip(entries) {
+            tail.push(*address, entry);
         }
         tail.shrink(self.durable);
         drop(tail);
         self.content_end = self.position;
-        self.hand_out(plan, places)
+        self.hand_out(plan, addresses)
     }
 
     /// Whether the log is idle and its last records are not yet known durable by a later one. Seal it within
@@ -109,10 +109,10 @@ impl Log {
         self.hand_out(plan, Vec::new())
     }
 
-    fn hand_out(&self, plan: Plan, places: Vec<u64>) -> Append {
+    fn hand_out(&self, plan: Plan, addresses: Vec<u64>) -> Append {
         assert!(!self.failed, "nothing is written after a failed write");
         let job = WriteJob { shelf: self.shelf.clone(), parts: plan.parts, end: self.position };
-        Append { job, places, position: self.position }
+        Append { job, addresses, position: self.position }
     }
 
     /// Where a record of this span goes: in the active segment, or in a new one.
@@ -157,7 +157,7 @@ impl Log {
         self.segments.push_back(Segment {
             number: file.number,
             previous_index: last.index,
-            opened_at: place_at(file.number, HEADER_BYTES + opening_span),
+            opened_at: address_at(file.number, HEADER_BYTES + opening_span),
         });
         plan.parts.push(Part {
             file: file.clone(),
@@ -183,7 +183,7 @@ impl Log {
     /// Plans an entry's record and returns the place of its payload.
     fn write_entry(&mut self, plan: &mut Plan, entry: &Entry) -> u64 {
         let payload = entry.payload.len() as u64;
-        assert!(payload <= PAYLOAD_BYTES_MAX, "the payload of entry {} has {payload} bytes", entry.index);
+        assert!(payload <= MAX_PAYLOAD_BYTES, "the payload of entry {} has {payload} bytes", entry.index);
         let span = record::entry_span(payload);
         let offset = self.room(plan, span);
         let head = self.head(Kind::Entry, ENTRY_HEAD_BYTES + payload, entry.checksum());
@@ -192,9 +192,9 @@ impl Log {
         let start = plan.scratch.split().freeze();
         let padding = (span - PAYLOAD_OFFSET - payload) as usize;
         let buffers = [start, entry.payload.clone(), Bytes::from_static(&PADDING[..padding])];
-        let place = place_at(head.segment, offset + PAYLOAD_OFFSET);
+        let address = address_at(head.segment, offset + PAYLOAD_OFFSET);
         self.advance(plan, offset, head, buffers);
-        place
+        address
     }
 
     fn head(&self, kind: Kind, length: u64, checksum: u32) -> Head {
@@ -222,7 +222,7 @@ impl Log {
         part.buffers.extend(buffers.into_iter().filter(|buffer| !buffer.is_empty()));
         active.offset += head.span();
         self.shelf.files.set_recorded(&active.file, active.offset);
-        self.position = place_at(active.file.number, active.offset);
+        self.position = address_at(active.file.number, active.offset);
         self.stamped = head.synced;
     }
 }

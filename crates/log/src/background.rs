@@ -10,14 +10,14 @@ use crate::error::is_full;
 use crate::files::ValueFile;
 use crate::log::{Log, Retired, Segment};
 use crate::mover::{Move, Moved};
-use crate::prepare::{Prepared, Used, Workshop};
+use crate::prepare::{Prepared, SegmentFactory, Used};
 
 /// Something to do on a background thread. Jobs may run in any order and beside each other.
 #[must_use = "the owner counts on it being run"]
 pub struct BackgroundJob(Work);
 
 enum Work {
-    Prepare { workshop: Workshop, number: u32, old: Option<Used> },
+    Prepare { workshop: SegmentFactory, number: u32, old: Option<Used> },
     Remove { disk: Arc<dyn Disk>, path: PathBuf },
     Move(Move),
 }
@@ -107,7 +107,7 @@ impl Log {
         match result {
             Ok(prepared) => {
                 let file = ValueFile::new(number, None);
-                file.place_at(&prepared.path, Some(prepared.handle));
+                file.set_location(&prepared.path, Some(prepared.handle));
                 file.note_written(prepared.written);
                 self.spares.add(Arc::new(file), self.newest_segment());
                 Ok(())

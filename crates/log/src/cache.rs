@@ -7,7 +7,7 @@
 //!
 //! A place names the same bytes for as long as the process lives. Files draw their numbers from one counter that only
 //! grows, also when a segment is recycled, a value relocated or a snapshot installed, and within a file no place is
-//! planned twice: an entry that replaces another gets a place of its own, and healing writes again what stood there.
+//! planned twice: an entry that replaces another gets a place of its own, and repair writes again what stood there.
 //! What is kept was checked against the length and checksum that it is found by. So files may come, go and be damaged:
 //! there is nothing to throw out, what is not asked for any more is pushed out by what is.
 //!
@@ -22,14 +22,14 @@ use parking_lot::RwLock;
 use quick_cache::unsync::{Cache, DefaultLifecycle};
 use quick_cache::{OptionsBuilder, Weighter};
 
-use crate::gaps::Gap;
-use crate::types::Stored;
+use crate::read_slots::ReadSlot;
+use crate::types::StoredValue;
 
 #[cfg(test)]
 mod tests;
 
 /// Largest value kept, in bytes: a page. Copying a longer one costs as much as asking the system for it.
-const VALUE_BYTES_MAX: usize = 4 << 10;
+const MAX_VALUE_BYTES: usize = 4 << 10;
 
 /// What keeping a value costs beside its bytes: key, links and count of uses in the slab (56 bytes, and up to as much
 /// again while the slab has room to grow), the hash table (10), the allocation's rounding (16).
@@ -54,8 +54,8 @@ pub enum Access {
 #[derive(Clone)]
 struct Weight;
 
-impl Weighter<Stored, Box<[u8]>> for Weight {
-    fn weight(&self, _: &Stored, bytes: &Box<[u8]>) -> u64 {
+impl Weighter<StoredValue, Box<[u8]>> for Weight {
+    fn weight(&self, _: &StoredValue, bytes: &Box<[u8]>) -> u64 {
         bytes.len() as u64 + ENTRY_BYTES
     }
 }
@@ -69,7 +69,7 @@ pub(crate) struct ValueCache {
 }
 
 /// Hashed with a fixed seed: the same reads keep the same values in every run. Clients neither choose nor see places.
-type Values = Cache<Stored, Box<[u8]>, Weight, FixedState>;
+type Values = Cache<StoredValue, Box<[u8]>, Weight, FixedState>;
 
 impl ValueCache {
     /// A cache of at most about `bytes`, its own structures included; 0 keeps nothing.
@@ -83,21 +83,21 @@ impl ValueCache {
         ValueCache { values: RwLock::new(Cache::with_options(options, Weight, hasher, lifecycle)) }
     }
 
-    /// Fills the gaps whose values are kept, moves the others to the front and returns how many they are.
-    pub(crate) fn fill(&self, gaps: &mut [Gap<'_>]) -> usize {
+    /// Fills the slots whose values are kept, moves the others to the front and returns how many they are.
+    pub(crate) fn fill(&self, slots: &mut [ReadSlot<'_>]) -> usize {
         let (mut unfilled, mut next) = (0, 0);
-        while next < gaps.len() {
+        while next < slots.len() {
             let values = self.values.read();
             // None of these waits for another: while one comes from memory, the processor asks for the next.
             let mut kept = [None; HOLD_VALUES];
-            for (kept, gap) in kept.iter_mut().zip(&gaps[next..]).filter(|(_, gap)| may_be_kept(gap)) {
-                *kept = values.get(&gap.value);
+            for (kept, slot) in kept.iter_mut().zip(&slots[next..]).filter(|(_, slot)| may_be_kept(slot)) {
+                *kept = values.get(&slot.value);
             }
-            for kept in kept.iter().take(gaps.len() - next) {
+            for kept in kept.iter().take(slots.len() - next) {
                 match kept {
-                    Some(bytes) => gaps[next].into.copy_from_slice(bytes),
+                    Some(bytes) => slots[next].into.copy_from_slice(bytes),
                     None => {
-                        gaps.swap(unfilled, next);
+                        slots.swap(unfilled, next);
                         unfilled += 1;
                     }
                 }
@@ -107,12 +107,14 @@ impl ValueCache {
         unfilled
     }
 
-    /// Keeps the values that these gaps were filled with, which must have been checked.
-    pub(crate) fn keep(&self, filled: &[Gap<'_>]) {
-        for gaps in filled.chunks(HOLD_VALUES) {
-            let copies =
-                gaps.iter().filter(|gap| may_be_kept(gap)).map(|gap| (gap.value, Box::from(&*gap.into)));
-            let copies: Vec<(Stored, Box<[u8]>)> = copies.collect();
+    /// Keeps the values that these slots were filled with, which must have been checked.
+    pub(crate) fn keep(&self, filled: &[ReadSlot<'_>]) {
+        for slots in filled.chunks(HOLD_VALUES) {
+            let copies = slots
+                .iter()
+                .filter(|slot| may_be_kept(slot))
+                .map(|slot| (slot.value, Box::from(&*slot.into)));
+            let copies: Vec<(StoredValue, Box<[u8]>)> = copies.collect();
             if copies.is_empty() {
                 continue;
             }
@@ -122,6 +124,6 @@ impl ValueCache {
     }
 }
 
-fn may_be_kept(gap: &Gap<'_>) -> bool {
-    gap.into.len() <= VALUE_BYTES_MAX
+fn may_be_kept(slot: &ReadSlot<'_>) -> bool {
+    slot.into.len() <= MAX_VALUE_BYTES
 }

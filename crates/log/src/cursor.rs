@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::error::ReadError;
-use crate::reader::{Pin, Shelf};
+use crate::reader::{Pin, SharedFiles};
 use crate::record::{self, ENTRY_HEAD_BYTES, HEAD_BYTES, Head, Kind, PAYLOAD_OFFSET, read_u64};
 use crate::types::{Entry, LogId, file_of};
 
@@ -16,13 +16,13 @@ const WINDOW_BYTES: u64 = 1 << 20;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EntryRef {
     pub(crate) id: LogId,
-    pub(crate) place: u64,
+    pub(crate) address: u64,
     pub(crate) len: u32,
 }
 
 /// Reads records, neighbours with one call.
 pub(crate) struct Cursor {
-    shelf: Arc<Shelf>,
+    shelf: Arc<SharedFiles>,
     salt: u32,
     window_start: u64,
     window: Bytes,
@@ -31,13 +31,13 @@ pub(crate) struct Cursor {
 }
 
 impl Cursor {
-    pub(crate) fn new(shelf: Arc<Shelf>, salt: u32, limit: u64) -> Cursor {
+    pub(crate) fn new(shelf: Arc<SharedFiles>, salt: u32, limit: u64) -> Cursor {
         Cursor { shelf, salt, window_start: 0, window: Bytes::new(), limit }
     }
 
     /// The entry, from the tail if it is there. It is checked against its own checksum and the index.
     pub(crate) fn entry(&mut self, wanted: EntryRef) -> Result<Entry, ReadError> {
-        if let Some(entry) = self.shelf.tail.read().entry(wanted.place) {
+        if let Some(entry) = self.shelf.tail.read().entry(wanted.address) {
             return Ok(entry.clone());
         }
         self.read_back(wanted)
@@ -45,7 +45,7 @@ impl Cursor {
 
     /// The entry from its file.
     pub(crate) fn read_back(&mut self, wanted: EntryRef) -> Result<Entry, ReadError> {
-        let start = wanted.place - PAYLOAD_OFFSET;
+        let start = wanted.address - PAYLOAD_OFFSET;
         let len = PAYLOAD_OFFSET + u64::from(wanted.len);
         let bytes = self.bytes(start, len)?;
         decode(&bytes, wanted, self.salt).ok_or_else(|| self.shelf.damage(start, len))
@@ -74,7 +74,7 @@ impl Cursor {
 }
 
 fn decode(bytes: &Bytes, wanted: EntryRef, salt: u32) -> Option<Entry> {
-    let head = Head::decode(bytes, file_of(wanted.place), salt).ok()?;
+    let head = Head::decode(bytes, file_of(wanted.address), salt).ok()?;
     let body = bytes.slice(HEAD_BYTES as usize..);
     let whole = head.kind == Kind::Entry && u64::from(head.length) == body.len() as u64;
     if !whole || crc32c::crc32c(&body) != head.checksum {
@@ -124,6 +124,6 @@ impl Iterator for Replay {
 
     fn next(&mut self) -> Option<Self::Item> {
         let wanted = self.entries.next()?;
-        Some(self.cursor.entry(wanted).map(|entry| (entry, wanted.place)))
+        Some(self.cursor.entry(wanted).map(|entry| (entry, wanted.address)))
     }
 }

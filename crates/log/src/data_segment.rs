@@ -9,12 +9,12 @@ use crate::bulk_file::BulkFile;
 use crate::error::JobError;
 use crate::header::{FileType, Header};
 use crate::layout::{UNFINISHED_SUFFIX, file_name};
-use crate::prepare::Workshop;
-use crate::types::place_at;
+use crate::prepare::SegmentFactory;
+use crate::types::address_at;
 
 /// A data segment being written.
 pub(crate) struct DataWriter {
-    workshop: Workshop,
+    workshop: SegmentFactory,
     number: u32,
     unfinished: BulkFile,
 }
@@ -28,7 +28,7 @@ pub(crate) struct DataFile {
 }
 
 impl DataWriter {
-    pub(crate) fn new(workshop: &Workshop, number: u32) -> DataWriter {
+    pub(crate) fn new(workshop: &SegmentFactory, number: u32) -> DataWriter {
         let header = Header { file_type: FileType::DataSegment, number, identity: workshop.identity };
         let unfinished = workshop.layout.data.join(file_name(number, UNFINISHED_SUFFIX));
         let unfinished = BulkFile::new(&workshop.disk, unfinished, &header.encode());
@@ -41,10 +41,10 @@ impl DataWriter {
 
     /// Adds a value and returns its place.
     pub(crate) fn push(&mut self, value: &[u8]) -> Result<u64, JobError> {
-        let place = place_at(self.number, self.bytes());
+        let address = address_at(self.number, self.bytes());
         self.unfinished.push(value);
         self.unfinished.write_full()?;
-        Ok(place)
+        Ok(address)
     }
 
     /// Makes it durable under its name.

@@ -171,12 +171,12 @@ pub enum ReadError {
         source: Arc<io::Error>,
     },
     /// No such file: it is gone, or the place was never valid.
-    #[error("no file {file:08x} in this log (place {place:016x})")]
+    #[error("no file {file:08x} in this log (place {address:016x})")]
     NoFile {
         /// The file number.
         file: u32,
         /// The whole place.
-        place: u64,
+        address: u64,
     },
     /// The log does not hold this entry.
     #[error("entry {index} is not in the log, which holds {first} to {last}")]
@@ -209,7 +209,7 @@ impl Fatal {
     }
 }
 
-/// Work off the hot path (checkpoint, install, relocation, healing) that came to nothing. The log is as
+/// Work off the hot path (checkpoint, install, relocation, repair) that came to nothing. The log is as
 /// before; the work can be begun again.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum JobError {

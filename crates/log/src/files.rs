@@ -74,7 +74,7 @@ impl ValueFile {
         self.location.read().handle.clone()
     }
 
-    pub(crate) fn place_at(&self, path: &Path, handle: Option<Arc<dyn File>>) {
+    pub(crate) fn set_location(&self, path: &Path, handle: Option<Arc<dyn File>>) {
         *self.location.write() = Location { path: Some(path.to_owned()), handle };
     }
 
@@ -153,7 +153,7 @@ impl Files {
         let mut files = self.files.write();
         let file = files.entry(number).or_insert_with(|| Arc::new(ValueFile::new(number, None)));
         if file.is_absent() {
-            file.place_at(path, None);
+            file.set_location(path, None);
         }
         file.clone()
     }
@@ -205,11 +205,11 @@ impl Files {
         self.live.fetch_add(bytes, Ordering::AcqRel);
     }
 
-    pub(crate) fn release(&self, place: u64, len: u32) {
+    pub(crate) fn release(&self, address: u64, len: u32) {
         if len == 0 {
             return;
         }
-        let file = self.get(file_of(place)).expect("what is released was retained, so its file is known");
+        let file = self.get(file_of(address)).expect("what is released was retained, so its file is known");
         let before = file.live.fetch_sub(u64::from(len), Ordering::AcqRel);
         assert!(before >= u64::from(len), "more was released in file {:08x} than retained", file.number);
         self.live.fetch_sub(u64::from(len), Ordering::AcqRel);

@@ -14,7 +14,7 @@ pub(crate) struct EntryIndex {
     /// The entry before the first one here.
     base: LogId,
     /// Payload places.
-    places: VecDeque<u64>,
+    addresses: VecDeque<u64>,
     /// Payload lengths.
     lengths: VecDeque<u32>,
     /// Where each term begins, by ascending index; the first may begin below `base`.
@@ -35,7 +35,7 @@ impl EntryIndex {
     }
 
     pub(crate) fn last(&self) -> LogId {
-        let index = self.base.index + self.places.len() as u64;
+        let index = self.base.index + self.addresses.len() as u64;
         LogId { index, term: self.terms.back().map_or(self.base.term, |run| run.term) }
     }
 
@@ -51,19 +51,19 @@ impl EntryIndex {
     }
 
     /// Payload place and length.
-    pub(crate) fn place(&self, index: u64) -> Option<(u64, u32)> {
+    pub(crate) fn address(&self, index: u64) -> Option<(u64, u32)> {
         let at = index.checked_sub(self.first())? as usize;
-        Some((*self.places.get(at)?, self.lengths[at]))
+        Some((*self.addresses.get(at)?, self.lengths[at]))
     }
 
     /// Adds the entry after the last one.
-    pub(crate) fn push(&mut self, id: LogId, place: u64, length: u32) {
+    pub(crate) fn push(&mut self, id: LogId, address: u64, length: u32) {
         let last = self.last();
         assert!(id.index == last.index + 1, "entry {} does not follow {}", id.index, last.index);
         if self.terms.back().is_none_or(|run| run.term != id.term) {
             self.terms.push_back(id);
         }
-        self.places.push_back(place);
+        self.addresses.push_back(address);
         self.lengths.push_back(length);
     }
 
@@ -71,7 +71,7 @@ impl EntryIndex {
     pub(crate) fn cut_above(&mut self, index: u64) {
         assert!(index >= self.base.index, "entries up to {} are settled", self.base.index);
         let kept = (index - self.base.index) as usize;
-        self.places.truncate(kept);
+        self.addresses.truncate(kept);
         self.lengths.truncate(kept);
         while self.terms.back().is_some_and(|run| run.index > index) {
             self.terms.pop_back();
@@ -83,13 +83,13 @@ impl EntryIndex {
         let index = index.min(self.last().index);
         let Some(term) = self.term(index) else { return };
         let gone = (index - self.base.index) as usize;
-        self.places.drain(..gone);
+        self.addresses.drain(..gone);
         self.lengths.drain(..gone);
         self.base = LogId { index, term };
         while self.terms.len() > 1 && self.terms[1].index <= index + 1 {
             self.terms.pop_front();
         }
-        if self.places.is_empty() {
+        if self.addresses.is_empty() {
             self.terms.clear();
         }
     }

@@ -36,11 +36,10 @@ mod checkpoint;
 mod cursor;
 mod data_segment;
 mod disk;
+mod entry_repair;
 mod error;
 mod files;
-mod gaps;
 mod header;
-mod heal;
 mod index;
 mod install;
 mod layout;
@@ -48,6 +47,7 @@ mod log;
 mod mover;
 mod pins;
 mod prepare;
+mod read_slots;
 mod reader;
 mod record;
 mod recovery;
@@ -61,20 +61,20 @@ pub use append::Append;
 pub use background::{BackgroundDone, BackgroundError, BackgroundJob};
 pub use cache::Access;
 pub use checkpoint::{
-    CHUNK_BYTES_MAX, Checkpoint, CheckpointDone, CheckpointKind, CheckpointWriter, Chunk, Chunks,
+    Checkpoint, CheckpointDone, CheckpointKind, CheckpointWriter, Chunk, Chunks, MAX_CHUNK_BYTES,
 };
 pub use cursor::{ReadJob, Replay};
 pub use disk::{Disk, Fault, File, LockError, LockGuard, MemDisk, Operation, RealDisk, Unsynced};
+pub use entry_repair::EntryRepairJob;
 pub use error::{Fatal, JobError, OpenError, ReadError};
-pub use gaps::Gap;
-pub use heal::HealJob;
 pub use install::{InstallDone, SnapshotInstaller};
 pub use log::{Completed, Log, SEAL_AFTER, Space};
+pub use read_slots::ReadSlot;
 pub use reader::{Damage, Pin, Reader};
 pub use recovery::{Opened, Recovered, Warning};
 pub use relocate::{Candidate, Relocated, Relocation, RelocationDone};
 pub use types::{
-    CACHE_BYTES, Entry, HardState, Identity, LogId, OPEN_FILES, Options, PAYLOAD_BYTES_MAX, RESERVE_SEGMENTS,
-    SEGMENT_BYTES, Stored, TAIL_BYTES, WAL_DIR_BYTES, entry_checksum, file_of, offset_of,
+    CACHE_BYTES, Entry, HardState, Identity, LogId, MAX_PAYLOAD_BYTES, OPEN_FILES, Options, RESERVE_SEGMENTS,
+    SEGMENT_BYTES, StoredValue, TAIL_BYTES, WAL_DIR_BYTES, entry_checksum, file_of, offset_of,
 };
 pub use writer::{WriteDone, WriteJob};

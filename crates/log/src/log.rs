@@ -14,9 +14,9 @@ use crate::disk::LockGuard;
 use crate::error::{Fatal, ReadError};
 use crate::files::ValueFile;
 use crate::index::EntryIndex;
-use crate::prepare::Workshop;
-use crate::reader::{Reader, Shelf};
-use crate::spares::{Numbers, Spares};
+use crate::prepare::SegmentFactory;
+use crate::reader::{Reader, SharedFiles};
+use crate::spares::{Numbers, PreallocatedSegments};
 use crate::types::{HardState, Identity, LogId};
 use crate::writer::WriteDone;
 
@@ -52,15 +52,15 @@ pub(crate) struct Retired {
 
 /// The log. See the module's head, and `Log::open`.
 pub struct Log {
-    pub(crate) shelf: Arc<Shelf>,
-    pub(crate) workshop: Workshop,
+    pub(crate) shelf: Arc<SharedFiles>,
+    pub(crate) workshop: SegmentFactory,
     pub(crate) numbers: Numbers,
     pub(crate) salt: u32,
     pub(crate) index: EntryIndex,
     pub(crate) hard_state: HardState,
     pub(crate) segments: VecDeque<Segment>,
     pub(crate) active: Option<Active>,
-    pub(crate) spares: Spares,
+    pub(crate) spares: PreallocatedSegments,
     /// End of what is planned.
     pub(crate) position: u64,
     /// End of what is known durable.
@@ -146,8 +146,8 @@ impl Log {
     }
 
     /// Where the payload of an entry lies.
-    pub fn place(&self, index: u64) -> Option<u64> {
-        self.index.place(index).map(|(place, _)| place)
+    pub fn address(&self, index: u64) -> Option<u64> {
+        self.index.address(index).map(|(address, _)| address)
     }
 
     /// End of what is durable.
@@ -200,9 +200,9 @@ impl Log {
     }
 
     fn entry_ref(&self, index: u64) -> EntryRef {
-        let (place, len) = self.index.place(index).expect("the caller stays within the log");
+        let (address, len) = self.index.address(index).expect("the caller stays within the log");
         let term = self.index.term(index).expect("the caller stays within the log");
-        EntryRef { id: LogId { index, term }, place, len }
+        EntryRef { id: LogId { index, term }, address, len }
     }
 
     fn cursor(&self) -> Cursor {

@@ -131,7 +131,7 @@ impl Log {
         let Moved { file, from, result } = moved;
         match result {
             Ok((path, handle)) => {
-                file.place_at(&path, Some(handle));
+                file.set_location(&path, Some(handle));
                 self.shelf.files.note_opened(file.number);
                 self.retire(file, from);
                 Ok(())

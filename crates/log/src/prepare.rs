@@ -16,7 +16,7 @@ use crate::types::Identity;
 
 /// What is needed to make segments.
 #[derive(Clone)]
-pub(crate) struct Workshop {
+pub(crate) struct SegmentFactory {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) layout: Arc<Layout>,
     pub(crate) identity: Identity,
@@ -39,7 +39,7 @@ pub(crate) struct Prepared {
     pub(crate) written: u64,
 }
 
-impl Workshop {
+impl SegmentFactory {
     /// Makes segment `number`, out of an old file in the WAL directory if there is one.
     pub(crate) fn segment(&self, number: u32, old: Option<&Used>) -> io::Result<Prepared> {
         let unfinished = self.layout.wal.join(file_name(number, UNFINISHED_SUFFIX));

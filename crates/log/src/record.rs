@@ -6,7 +6,7 @@
 
 use bytes::{BufMut, BytesMut};
 
-use crate::types::{HardState, INDEX_MAX};
+use crate::types::{HardState, MAX_INDEX};
 
 /// Bytes of a record's head.
 pub(crate) const HEAD_BYTES: u64 = 28;
@@ -169,7 +169,7 @@ impl Opening {
             previous_end: read_u64(body, 24),
             hard_state: decode_hard_state(&body[32..])?,
         };
-        (opening.previous_index <= INDEX_MAX).then_some(opening)
+        (opening.previous_index <= MAX_INDEX).then_some(opening)
     }
 }
 

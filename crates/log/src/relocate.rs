@@ -12,9 +12,9 @@ use crate::data_segment::{DataFile, DataWriter};
 use crate::error::{JobError, ReadError};
 use crate::header::HEADER_BYTES;
 use crate::log::Log;
-use crate::prepare::Workshop;
-use crate::reader::{Pin, Shelf};
-use crate::types::Stored;
+use crate::prepare::SegmentFactory;
+use crate::reader::{Pin, SharedFiles};
+use crate::types::StoredValue;
 
 /// A file is worth relocating when at most this share (percent) of what it holds is referenced: three
 /// quarters of it come back for a quarter of its bytes written again.
@@ -39,7 +39,7 @@ pub struct Candidate {
 /// Copies values into a new data segment; runs off the owner's thread.
 #[must_use = "a relocation must be run and its end reported"]
 pub struct Relocation {
-    shelf: Arc<Shelf>,
+    shelf: Arc<SharedFiles>,
     writer: DataWriter,
     source: Source,
     /// Keeps the files copied from.
@@ -47,7 +47,7 @@ pub struct Relocation {
 }
 
 enum Source {
-    Stored(Vec<Stored>),
+    StoredValue(Vec<StoredValue>),
     Given(Vec<(Bytes, u32)>),
 }
 
@@ -59,7 +59,7 @@ pub struct RelocationDone {
 
 struct Copied {
     file: Option<DataFile>,
-    places: Vec<Result<u64, ReadError>>,
+    addresses: Vec<Result<u64, ReadError>>,
 }
 
 /// Where values have gone.
@@ -68,8 +68,8 @@ pub struct Relocated {
     /// The new data segment; none if no value could be copied. Name it to [`Log::relocation_switched`].
     pub file: Option<u32>,
     /// The new place of each value in the order they were given, or why it could not be copied: a damaged
-    /// value stays where it is, to be healed.
-    pub places: Vec<Result<u64, ReadError>>,
+    /// value stays where it is, to be repaired.
+    pub addresses: Vec<Result<u64, ReadError>>,
 }
 
 impl Log {
@@ -96,23 +96,23 @@ impl Log {
     /// Plans to copy values into a new data segment, in the order given: key order makes lists read
     /// neighbours. They should not be more than [`crate::SEGMENT_BYTES`] together, and must stay well below 4
     /// GiB.
-    pub fn relocate(&mut self, values: Vec<Stored>) -> Relocation {
-        self.relocation(Source::Stored(values))
+    pub fn relocate(&mut self, values: Vec<StoredValue>) -> Relocation {
+        self.relocation(Source::StoredValue(values))
     }
 
     /// Plans to write values that a peer sent, each with its checksum, in place of damaged ones.
-    pub fn heal_values(&mut self, values: Vec<(Bytes, u32)>) -> Relocation {
+    pub fn write_repaired_values(&mut self, values: Vec<(Bytes, u32)>) -> Relocation {
         self.relocation(Source::Given(values))
     }
 
     /// Takes in what became of a relocation. The new file is kept, referenced or not, until
     /// [`Log::relocation_switched`].
     pub fn relocated(&mut self, done: RelocationDone) -> Result<Relocated, JobError> {
-        let Copied { file, places } = done.result?;
+        let Copied { file, addresses } = done.result?;
         if let Some(file) = &file {
             self.adopt_data_file(file);
         }
-        Ok(Relocated { file: file.map(|file| file.number), places })
+        Ok(Relocated { file: file.map(|file| file.number), addresses })
     }
 
     /// Says that the references have been switched: retained at the new places, released at the old ones.
@@ -137,17 +137,17 @@ impl Relocation {
     /// Copies the values.
     pub fn run(self) -> RelocationDone {
         let Relocation { shelf, mut writer, source, pin } = self;
-        let places = match source {
-            Source::Stored(values) => copy(&shelf, &mut writer, &values),
+        let addresses = match source {
+            Source::StoredValue(values) => copy(&shelf, &mut writer, &values),
             Source::Given(values) => write(&mut writer, &values),
         };
         drop(pin);
-        let result = places.and_then(|places| {
-            let file = match places.iter().any(Result::is_ok) {
+        let result = addresses.and_then(|addresses| {
+            let file = match addresses.iter().any(Result::is_ok) {
                 true => Some(writer.finish()?),
                 false => None,
             };
-            Ok(Copied { file, places })
+            Ok(Copied { file, addresses })
         });
         RelocationDone { result }
     }
@@ -155,40 +155,40 @@ impl Relocation {
 
 type Places = Result<Vec<Result<u64, ReadError>>, JobError>;
 
-fn copy(shelf: &Shelf, writer: &mut DataWriter, values: &[Stored]) -> Places {
-    let mut places = Vec::with_capacity(values.len());
+fn copy(shelf: &SharedFiles, writer: &mut DataWriter, values: &[StoredValue]) -> Places {
+    let mut addresses = Vec::with_capacity(values.len());
     for batch in values.chunks(BATCH_VALUES) {
         for value in shelf.read_many(batch) {
-            places.push(match value {
+            addresses.push(match value {
                 Ok(bytes) => Ok(writer.push(&bytes)?),
                 Err(error) => Err(error),
             });
         }
     }
-    Ok(places)
+    Ok(addresses)
 }
 
 fn write(writer: &mut DataWriter, values: &[(Bytes, u32)]) -> Places {
-    let mut places = Vec::with_capacity(values.len());
+    let mut addresses = Vec::with_capacity(values.len());
     for (bytes, checksum) in values {
         if crc32c::crc32c(bytes) != *checksum {
             return Err(JobError::Mismatch("a value".to_owned()));
         }
-        places.push(Ok(writer.push(bytes)?));
+        addresses.push(Ok(writer.push(bytes)?));
     }
-    Ok(places)
+    Ok(addresses)
 }
 
 /// Writes values and hands out the next data segment when one is full.
 pub(crate) struct DataWriters {
-    workshop: Workshop,
+    workshop: SegmentFactory,
     numbers: crate::spares::Numbers,
     current: Option<DataWriter>,
     finished: Vec<DataFile>,
 }
 
 impl DataWriters {
-    pub(crate) fn new(workshop: &Workshop, numbers: &crate::spares::Numbers) -> DataWriters {
+    pub(crate) fn new(workshop: &SegmentFactory, numbers: &crate::spares::Numbers) -> DataWriters {
         DataWriters {
             workshop: workshop.clone(),
             numbers: numbers.clone(),

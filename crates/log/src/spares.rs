@@ -33,7 +33,7 @@ fn can_follow(spare: &ValueFile, newest: Option<u32>) -> bool {
 
 /// The spares and what they can be made of.
 #[derive(Default)]
-pub(crate) struct Spares {
+pub(crate) struct PreallocatedSegments {
     /// By ascending number.
     ready: VecDeque<Arc<ValueFile>>,
     /// Old files in the WAL directory, under their old names.
@@ -44,9 +44,9 @@ pub(crate) struct Spares {
     wanted: usize,
 }
 
-impl Spares {
-    pub(crate) fn new(wanted: usize, old: Vec<Used>) -> Spares {
-        Spares { wanted, old, ..Spares::default() }
+impl PreallocatedSegments {
+    pub(crate) fn new(wanted: usize, old: Vec<Used>) -> PreallocatedSegments {
+        PreallocatedSegments { wanted, old, ..PreallocatedSegments::default() }
     }
 
     /// The next segment, if one is ready. It must follow `newest`.
@@ -57,7 +57,7 @@ impl Spares {
         Some(taken)
     }
 
-    /// Spares with lower numbers than the newest segment can only be recycled.
+    /// PreallocatedSegments with lower numbers than the newest segment can only be recycled.
     fn drop_overtaken(&mut self, newest: u32) {
         while let Some(overtaken) = self.ready.pop_front_if(|spare| spare.number < newest) {
             let written = overtaken.written();

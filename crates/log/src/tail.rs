@@ -19,7 +19,7 @@ pub(crate) struct Tail {
 
 #[derive(Debug)]
 struct Item {
-    place: u64,
+    address: u64,
     entry: Entry,
 }
 
@@ -28,30 +28,30 @@ impl Tail {
         Tail { items: VecDeque::new(), bytes: 0, limit }
     }
 
-    pub(crate) fn push(&mut self, place: u64, entry: Entry) {
-        assert!(self.items.back().is_none_or(|last| last.place < place), "places only grow");
+    pub(crate) fn push(&mut self, address: u64, entry: Entry) {
+        assert!(self.items.back().is_none_or(|last| last.address < address), "places only grow");
         self.bytes += entry.payload.len() as u64;
-        self.items.push_back(Item { place, entry });
+        self.items.push_back(Item { address, entry });
     }
 
     /// Drops the oldest durable entries until the limit is met.
     pub(crate) fn shrink(&mut self, durable: u64) {
-        while self.bytes > self.limit && self.items.front().is_some_and(|item| item.place < durable) {
+        while self.bytes > self.limit && self.items.front().is_some_and(|item| item.address < durable) {
             let item = self.items.pop_front().expect("there is a front");
             self.bytes -= item.entry.payload.len() as u64;
         }
     }
 
     /// The bytes at a place, if the entry around them is still here.
-    pub(crate) fn value(&self, place: u64, len: u32) -> Option<Bytes> {
-        let (payload, start) = self.around(place)?;
+    pub(crate) fn value(&self, address: u64, len: u32) -> Option<Bytes> {
+        let (payload, start) = self.around(address)?;
         let end = start.checked_add(len as usize)?;
         (end <= payload.len()).then(|| payload.slice(start..end))
     }
 
     /// Copies the bytes at a place, if the entry around them is still here.
-    pub(crate) fn copy(&self, place: u64, into: &mut [u8]) -> bool {
-        let Some((payload, start)) = self.around(place) else { return false };
+    pub(crate) fn copy(&self, address: u64, into: &mut [u8]) -> bool {
+        let Some((payload, start)) = self.around(address) else { return false };
         let found = payload.get(start..).and_then(|rest| rest.get(..into.len()));
         found.is_some_and(|bytes| {
             into.copy_from_slice(bytes);
@@ -60,17 +60,17 @@ impl Tail {
     }
 
     /// The payload that begins at a place or last before it, and how far before.
-    fn around(&self, place: u64) -> Option<(&Bytes, usize)> {
+    fn around(&self, address: u64) -> Option<(&Bytes, usize)> {
         // Most of what is asked for is older than all of this: no search for it.
-        self.items.front().filter(|oldest| oldest.place <= place)?;
-        let after = self.items.partition_point(|item| item.place <= place);
+        self.items.front().filter(|oldest| oldest.address <= address)?;
+        let after = self.items.partition_point(|item| item.address <= address);
         let item = self.items.get(after.checked_sub(1)?)?;
-        Some((&item.entry.payload, usize::try_from(place - item.place).ok()?))
+        Some((&item.entry.payload, usize::try_from(address - item.address).ok()?))
     }
 
     /// The entry whose payload begins at a place.
-    pub(crate) fn entry(&self, place: u64) -> Option<&Entry> {
-        let at = self.items.binary_search_by_key(&place, |item| item.place).ok()?;
+    pub(crate) fn entry(&self, address: u64) -> Option<&Entry> {
+        let at = self.items.binary_search_by_key(&address, |item| item.address).ok()?;
         Some(&self.items[at].entry)
     }
 }

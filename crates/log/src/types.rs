@@ -64,9 +64,9 @@ pub struct LogId {
 
 /// A value by reference: where it lies, how long it is, and what its bytes must check to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Stored {
+pub struct StoredValue {
     /// File number and offset of its first byte.
-    pub place: u64,
+    pub address: u64,
     /// Bytes.
     pub len: u32,
     /// CRC-32C of the bytes.
@@ -74,17 +74,17 @@ pub struct Stored {
 }
 
 /// The file number of a place or position.
-pub fn file_of(place: u64) -> u32 {
-    (place >> 32) as u32
+pub fn file_of(address: u64) -> u32 {
+    (address >> 32) as u32
 }
 
 /// The byte offset of a place or position within its file.
-pub fn offset_of(place: u64) -> u32 {
-    place as u32
+pub fn offset_of(address: u64) -> u32 {
+    address as u32
 }
 
 /// Puts a file number and an offset together.
-pub(crate) fn place_at(file: u32, offset: u64) -> u64 {
+pub(crate) fn address_at(file: u32, offset: u64) -> u64 {
     let offset = u32::try_from(offset).expect("files stay below 4 GiB");
     u64::from(file) << 32 | u64::from(offset)
 }
@@ -106,11 +106,11 @@ pub const OPEN_FILES: usize = 256;
 /// directory.
 pub const WAL_DIR_BYTES: u64 = 256 << 20;
 /// Largest payload of one entry; offsets in a file are 32 bits.
-pub const PAYLOAD_BYTES_MAX: u64 = 1 << 30;
+pub const MAX_PAYLOAD_BYTES: u64 = 1 << 30;
 
 /// The highest index a log has: a million entries a second do not come near it in a hundred thousand years, and what
 /// is counted from it does not overflow.
-pub(crate) const INDEX_MAX: u64 = 1 << 62;
+pub(crate) const MAX_INDEX: u64 = 1 << 62;
 
 /// How a log is laid out and sized.
 #[derive(Debug, Clone)]

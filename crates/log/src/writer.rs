@@ -16,8 +16,8 @@ use bytes::Bytes;
 use crate::disk::File;
 use crate::error::Fatal;
 use crate::files::ValueFile;
-use crate::prepare::{Used, Workshop};
-use crate::reader::Shelf;
+use crate::prepare::{SegmentFactory, Used};
+use crate::reader::SharedFiles;
 
 /// Small groups are spared new blocks up to the next multiple of this; dozens of them fit in.
 const AHEAD_BYTES: u64 = 32 << 10;
@@ -33,7 +33,7 @@ static ZEROS: [u8; ZEROS_PER_CALL as usize] = [0; ZEROS_PER_CALL as usize];
 /// Writes planned by the owner. Run them in the order they were handed out.
 #[must_use = "what is planned must be written, or the log has a hole"]
 pub struct WriteJob {
-    pub(crate) shelf: Arc<Shelf>,
+    pub(crate) shelf: Arc<SharedFiles>,
     pub(crate) parts: Vec<Part>,
     /// Log position after these writes.
     pub(crate) end: u64,
@@ -54,7 +54,7 @@ pub(crate) struct Part {
 
 /// How to make a segment: anew, or out of an old file.
 pub(crate) struct Creation {
-    pub(crate) workshop: Workshop,
+    pub(crate) workshop: SegmentFactory,
     pub(crate) old: Option<Used>,
 }
 
@@ -108,13 +108,13 @@ fn run(jobs: &[WriteJob], clock: &dyn Fn() -> Duration, times: &mut Vec<Duration
 }
 
 /// The handle of the file of a group, which is made or lengthened if a part says so.
-fn open(shelf: &Shelf, group: &[&Part]) -> Result<Arc<dyn File>, Fatal> {
+fn open(shelf: &SharedFiles, group: &[&Part]) -> Result<Arc<dyn File>, Fatal> {
     let file = &group[0].file;
     if let Some(Creation { workshop, old }) = group.iter().find_map(|part| part.create.as_ref()) {
         let path = workshop.layout.segment(file.number);
         let prepared =
             workshop.segment(file.number, old.as_ref()).map_err(Fatal::io("create segment", &path))?;
-        file.place_at(&prepared.path, Some(prepared.handle));
+        file.set_location(&prepared.path, Some(prepared.handle));
         file.note_written(prepared.written);
     }
     let path = file.shown_path();

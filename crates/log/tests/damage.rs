@@ -135,12 +135,12 @@ fn a_file_cut_short_is_corruption_and_a_tail_of_zeros_is_torn() {
 fn damage_below_the_checkpoint_is_found_when_it_is_read() {
     let mut rig = three_segments(true);
     assert!(rig.checkpoint(CheckpointKind::Base));
-    let place = rig.log.place(1).expect("the first entry");
-    let path = format!("{WAL}/{:08x}.seg", log::file_of(place));
-    rig.disk.flip_bit(Path::new(&path), u64::from(log::offset_of(place)), 1).expect("the file is there");
+    let address = rig.log.address(1).expect("the first entry");
+    let path = format!("{WAL}/{:08x}.seg", log::file_of(address));
+    rig.disk.flip_bit(Path::new(&path), u64::from(log::offset_of(address)), 1).expect("the file is there");
     let checksum = crc32c::crc32c(&rig.state().entries[0].payload);
     let opened = open(&rig.disk.fork(), &options()).expect("it need not be replayed");
-    let read = opened.reader.pin().read(place, 700, checksum);
+    let read = opened.reader.pin().read(address, 700, checksum);
     assert!(matches!(read, Err(ReadError::Damaged { .. })), "{read:?}");
 }
 

@@ -23,14 +23,17 @@ fn dump(rig: &Rig, path: &str, length: usize) -> String {
 fn files_are_written_as_the_format_documents_say() {
     let mut rig = Rig::with(&options());
     let entries = vec![rig.entry(1, 1, 5), rig.entry(2, 1, 3)];
-    let places = rig.append(Some(HardState { term: 1, vote: 0xa2, commit: 0 }), entries);
+    let addresses = rig.append(Some(HardState { term: 1, vote: 0xa2, commit: 0 }), entries);
     assert!(rig.sync());
     rig.seal();
     assert!(rig.sync());
     assert!(rig.checkpoint(CheckpointKind::Base));
     assert!(rig.checkpoint(CheckpointKind::Delta));
-    let value =
-        log::Stored { place: places[0], len: 5, checksum: crc32c::crc32c(&rig.state().entries[0].payload) };
+    let value = log::StoredValue {
+        address: addresses[0],
+        len: 5,
+        checksum: crc32c::crc32c(&rig.state().entries[0].payload),
+    };
     let done = rig.log.relocate(vec![value]).run();
     rig.log.relocated(done).expect("the disk is well");
 

@@ -20,7 +20,7 @@ fn install(log: &mut Log, reader: &Reader) -> Option<()> {
     let mut chunk = Vec::new();
     for value in values() {
         match installer.write_value(&value, crc32c::crc32c(&value)) {
-            Ok(place) => chunk.extend(place.to_le_bytes()),
+            Ok(address) => chunk.extend(address.to_le_bytes()),
             Err(error) => {
                 let _ = log.install_done(installer.abandon(error), HARD_STATE);
                 return None;
@@ -29,15 +29,15 @@ fn install(log: &mut Log, reader: &Reader) -> Option<()> {
     }
     installer.write_chunk(&chunk).expect("small chunks wait in memory");
     let append = log.install_done(installer.finish(), HARD_STATE).ok()?;
-    for place in places(&chunk) {
-        reader.retain(place, 1500);
+    for address in addresses(&chunk) {
+        reader.retain(address, 1500);
     }
     log.install_switched();
     log.complete(WriteJob::run_all(vec![append.job], &no_clock)).ok()?;
     Some(())
 }
 
-fn places(chunk: &[u8]) -> Vec<u64> {
+fn addresses(chunk: &[u8]) -> Vec<u64> {
     chunk.chunks(8).map(|bytes| u64::from_le_bytes(bytes.try_into().expect("eight bytes"))).collect()
 }
 
@@ -59,9 +59,9 @@ fn check_installed(opened: &mut Opened) {
     assert_eq!(opened.log.term(50), Some(7));
     assert!(opened.recovered.hard_state.commit == 50 && opened.recovered.hard_state.term >= 7);
     let chunk = checkpoint.chunks().next().expect("a chunk").expect("an intact chunk");
-    for (place, value) in places(&chunk.bytes).into_iter().zip(values()) {
-        opened.reader.retain(place, 1500);
-        let read = opened.reader.pin().read(place, 1500, crc32c::crc32c(&value));
+    for (address, value) in addresses(&chunk.bytes).into_iter().zip(values()) {
+        opened.reader.retain(address, 1500);
+        let read = opened.reader.pin().read(address, 1500, crc32c::crc32c(&value));
         assert_eq!(read.expect("a value of the snapshot"), value);
     }
     opened.log.loaded().expect("all values are there");
@@ -130,9 +130,9 @@ fn a_value_that_does_not_check_is_refused() {
 #[test]
 fn values_of_a_snapshot_lie_where_nothing_lay_before() {
     let mut rig = lagging();
-    let before = (1..=12).filter_map(|index| rig.log.place(index)).max().expect("there are entries");
+    let before = (1..=12).filter_map(|index| rig.log.address(index)).max().expect("there are entries");
     install(&mut rig.log, &rig.reader).expect("the disk is well");
     let checkpoint = rig.log.checkpoint().expect("the snapshot's");
     let chunk = checkpoint.chunks().next().expect("a chunk").expect("an intact chunk");
-    assert!(places(&chunk.bytes).into_iter().all(|place| file_of(place) > file_of(before)));
+    assert!(addresses(&chunk.bytes).into_iter().all(|address| file_of(address) > file_of(before)));
 }

@@ -4,7 +4,7 @@ mod rig;
 
 use std::path::PathBuf;
 
-use log::{Access, Gap, Options, ReadError, Reader, Stored, file_of, offset_of};
+use log::{Access, Options, ReadError, ReadSlot, Reader, StoredValue, file_of, offset_of};
 use rig::{Rig, options};
 
 fn rig() -> Rig {
@@ -12,23 +12,23 @@ fn rig() -> Rig {
 }
 
 /// Puts an entry of 300 bytes at an index of the log and returns its value.
-fn put(rig: &mut Rig, index: u64, term: u64) -> Stored {
+fn put(rig: &mut Rig, index: u64, term: u64) -> StoredValue {
     let entry = rig.entry(index, term, 300);
     let checksum = crc32c::crc32c(&entry.payload);
-    let place = rig.append(None, vec![entry])[0];
+    let address = rig.append(None, vec![entry])[0];
     assert!(rig.sync());
-    rig.reader.retain(place, 300);
-    Stored { place, len: 300, checksum }
+    rig.reader.retain(address, 300);
+    StoredValue { address, len: 300, checksum }
 }
 
-fn read(reader: &Reader, value: Stored, access: Access) -> Result<Vec<u8>, ReadError> {
+fn read(reader: &Reader, value: StoredValue, access: Access) -> Result<Vec<u8>, ReadError> {
     let mut into = vec![0; value.len as usize];
-    reader.pin().read_into(&mut [Gap { value, into: &mut into }], access).map(|()| into)
+    reader.pin().read_into(&mut [ReadSlot { value, into: &mut into }], access).map(|()| into)
 }
 
-fn damage(rig: &Rig, value: Stored) {
-    let path = PathBuf::from(format!("/data/member/wal/{:08x}.seg", file_of(value.place)));
-    rig.disk.flip_bit(&path, u64::from(offset_of(value.place)) + 7, 3).expect("the file is there");
+fn damage(rig: &Rig, value: StoredValue) {
+    let path = PathBuf::from(format!("/data/member/wal/{:08x}.seg", file_of(value.address)));
+    rig.disk.flip_bit(&path, u64::from(offset_of(value.address)) + 7, 3).expect("the file is there");
 }
 
 #[test]
@@ -62,6 +62,6 @@ fn an_entry_that_replaces_another_is_not_taken_for_it() {
     let before = put(&mut rig, 1, 1);
     assert_eq!(read(&rig.reader, before, Access::Query).expect("intact"), rig.entry(1, 1, 300).payload);
     let after = put(&mut rig, 1, 2);
-    assert_ne!(before.place, after.place);
+    assert_ne!(before.address, after.address);
     assert_eq!(read(&rig.reader, after, Access::Query).expect("intact"), rig.entry(1, 2, 300).payload);
 }

@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use log::{
     CheckpointKind, CheckpointWriter, Entry, Fault, HardState, Log, LogId, MemDisk, Opened, Operation,
-    Options, Pin, Reader, Stored, WriteJob, file_of,
+    Options, Pin, Reader, StoredValue, WriteJob, file_of,
 };
 use proptest::prelude::*;
 use proptest::test_runner::Config;
 use rig::{create, no_clock, open, options};
 
-type Values = BTreeMap<u8, Stored>;
+type Values = BTreeMap<u8, StoredValue>;
 type Contents = BTreeMap<u8, Bytes>;
 
 #[derive(Debug, Clone)]
@@ -88,7 +88,7 @@ struct Store {
     /// A checkpoint that has been begun.
     checkpoint: Option<CheckpointWriter>,
     /// Copied values whose references are not switched yet: key, old and new value.
-    copied: Vec<(u8, Stored, Stored)>,
+    copied: Vec<(u8, StoredValue, StoredValue)>,
     copies: Vec<u32>,
 }
 
@@ -97,9 +97,9 @@ fn settings(separate_wal: bool) -> Options {
     Options { wal_dir, wal_dir_bytes: 8000, ..options() }
 }
 
-fn stored(entry: &Entry, place: u64) -> Stored {
+fn stored(entry: &Entry, address: u64) -> StoredValue {
     let value = &entry.payload[1..];
-    Stored { place: place + 1, len: value.len() as u32, checksum: crc32c::crc32c(value) }
+    StoredValue { address: address + 1, len: value.len() as u32, checksum: crc32c::crc32c(value) }
 }
 
 impl Store {
@@ -127,8 +127,8 @@ impl Store {
             store.applied = checkpoint.id.index;
         }
         for item in store.log.replay(store.applied + 1) {
-            let (entry, place) = item.expect("an intact entry");
-            store.apply(&entry, place);
+            let (entry, address) = item.expect("an intact entry");
+            store.apply(&entry, address);
         }
         store.log.loaded().expect("every file is there");
         model.entries.truncate(recovered.last_index as usize);
@@ -136,23 +136,23 @@ impl Store {
         store
     }
 
-    fn set(&mut self, key: u8, value: Option<Stored>) {
+    fn set(&mut self, key: u8, value: Option<StoredValue>) {
         if let Some(value) = value {
-            self.reader.retain(value.place, value.len);
+            self.reader.retain(value.address, value.len);
         }
         let before = match value {
             Some(value) => self.values.insert(key, value),
             None => self.values.remove(&key),
         };
         if let Some(before) = before {
-            self.reader.release(before.place, before.len);
+            self.reader.release(before.address, before.len);
         }
     }
 
-    fn apply(&mut self, entry: &Entry, place: u64) {
+    fn apply(&mut self, entry: &Entry, address: u64) {
         assert_eq!(entry.index, self.applied + 1);
         let key = entry.payload[0];
-        self.set(key, (entry.kind == 0).then(|| stored(entry, place)));
+        self.set(key, (entry.kind == 0).then(|| stored(entry, address)));
         self.changed.push(key);
         self.applied = entry.index;
     }
@@ -160,8 +160,8 @@ impl Store {
     fn load(&mut self, chunk: &[u8]) {
         for item in chunk.chunks(17) {
             let word = |at: usize| u32::from_le_bytes(item[at..at + 4].try_into().expect("four bytes"));
-            let place = u64::from(word(1)) | u64::from(word(5)) << 32;
-            let value = (place > 0).then(|| Stored { place, len: word(9), checksum: word(13) });
+            let address = u64::from(word(1)) | u64::from(word(5)) << 32;
+            let value = (address > 0).then(|| StoredValue { address, len: word(9), checksum: word(13) });
             self.set(item[0], value);
         }
     }
@@ -169,9 +169,10 @@ impl Store {
     fn chunk(&self, keys: impl Iterator<Item = u8>) -> Vec<u8> {
         let mut chunk = Vec::new();
         for key in keys {
-            let value = self.values.get(&key).copied().unwrap_or(Stored { place: 0, len: 0, checksum: 0 });
+            let value =
+                self.values.get(&key).copied().unwrap_or(StoredValue { address: 0, len: 0, checksum: 0 });
             chunk.push(key);
-            chunk.extend(value.place.to_le_bytes());
+            chunk.extend(value.address.to_le_bytes());
             chunk.extend(value.len.to_le_bytes());
             chunk.extend(value.checksum.to_le_bytes());
         }
@@ -185,7 +186,7 @@ impl Store {
         let state = HardState { term: 1, vote: 1, commit: self.applied };
         let append = self.log.append(Some(state), vec![entry.clone()]);
         self.unwritten.push(append.job);
-        self.unapplied.push((entry, append.places[0]));
+        self.unapplied.push((entry, append.addresses[0]));
     }
 
     fn sync(&mut self) -> bool {
@@ -193,8 +194,8 @@ impl Store {
         if self.log.complete(WriteJob::run_all(jobs, &no_clock)).is_err() {
             return false;
         }
-        for (entry, place) in std::mem::take(&mut self.unapplied) {
-            self.apply(&entry, place);
+        for (entry, address) in std::mem::take(&mut self.unapplied) {
+            self.apply(&entry, address);
         }
         true
     }
@@ -241,13 +242,14 @@ impl Store {
             return;
         }
         for candidate in self.log.relocation_candidates(u64::MAX, true).into_iter().take(2) {
-            let inside = self.values.iter().filter(|(_, value)| file_of(value.place) == candidate.file);
-            let (keys, values): (Vec<u8>, Vec<Stored>) = inside.filter(|(_, value)| value.len > 0).unzip();
+            let inside = self.values.iter().filter(|(_, value)| file_of(value.address) == candidate.file);
+            let (keys, values): (Vec<u8>, Vec<StoredValue>) =
+                inside.filter(|(_, value)| value.len > 0).unzip();
             let done = self.log.relocate(values.clone()).run();
             let Ok(moved) = self.log.relocated(done) else { continue };
-            for ((key, value), place) in keys.into_iter().zip(values).zip(moved.places) {
-                if let Ok(place) = place {
-                    self.copied.push((key, value, Stored { place, ..value }));
+            for ((key, value), address) in keys.into_iter().zip(values).zip(moved.addresses) {
+                if let Ok(address) = address {
+                    self.copied.push((key, value, StoredValue { address, ..value }));
                 }
             }
             self.copies.extend(moved.file);
@@ -296,7 +298,7 @@ impl Store {
 
 fn check_values(pin: &Pin, values: &Values, contents: &Contents) {
     assert!(values.keys().eq(contents.keys()));
-    let references: Vec<Stored> = values.values().copied().collect();
+    let references: Vec<StoredValue> = values.values().copied().collect();
     for (read, value) in pin.read_many(&references).into_iter().zip(contents.values()) {
         match read {
             // An injected fault may strike a lone read of a run that was tried again.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use log::{
     CheckpointKind, Disk, Entry, HardState, Identity, Log, LogId, OpenError, Opened, Options, RealDisk,
-    Stored, WriteJob,
+    StoredValue, WriteJob,
 };
 
 const IDENTITY: Identity = Identity { cluster_id: 1, member_id: 2, incarnation: 3 };
@@ -38,7 +38,7 @@ fn a_log_on_a_real_disk_is_written_locked_recycled_and_opened_again() {
         let checksum = crc32c::crc32c(&entry.payload);
         let hard_state = (index == 1).then_some(HARD_STATE);
         let append = log.append(hard_state, vec![entry]);
-        values.push(Stored { place: append.places[0], len: 3000, checksum });
+        values.push(StoredValue { address: append.addresses[0], len: 3000, checksum });
         let done = WriteJob::run_all(vec![append.job], &|| start.elapsed());
         assert!(done.sync_times.iter().all(|time| *time > Duration::ZERO));
         log.complete(done).expect("the disk is well");

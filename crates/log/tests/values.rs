@@ -6,21 +6,22 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use log::{
-    Access, CheckpointKind, Disk, Fault, Gap, LogId, Operation, Options, ReadError, Space, Stored, file_of,
+    Access, CheckpointKind, Disk, Fault, LogId, Operation, Options, ReadError, ReadSlot, Space, StoredValue,
+    file_of,
 };
 use rig::{Rig, open, options};
 
 /// Appends and syncs entries of 500 bytes until they lie in `files` files; returns their values.
-fn fill(rig: &mut Rig, files: usize) -> Vec<Stored> {
-    let mut values: Vec<Stored> = Vec::new();
-    while values.iter().map(|value| file_of(value.place)).collect::<std::collections::BTreeSet<_>>().len()
+fn fill(rig: &mut Rig, files: usize) -> Vec<StoredValue> {
+    let mut values: Vec<StoredValue> = Vec::new();
+    while values.iter().map(|value| file_of(value.address)).collect::<std::collections::BTreeSet<_>>().len()
         <= files
     {
         let entry = rig.entry(rig.state().entries.len() as u64 + 1, 1, 500);
         let checksum = crc32c::crc32c(&entry.payload);
-        let place = rig.append(None, vec![entry])[0];
-        rig.reader.retain(place, 500);
-        values.push(Stored { place, len: 500, checksum });
+        let address = rig.append(None, vec![entry])[0];
+        rig.reader.retain(address, 500);
+        values.push(StoredValue { address, len: 500, checksum });
     }
     assert!(rig.sync());
     values
@@ -49,12 +50,12 @@ fn values_are_read_from_memory_and_from_disk_in_the_order_asked() {
     let mut rig = Rig::new();
     let values = fill(&mut rig, 3);
     let pin = rig.reader.pin();
-    let backwards: Vec<Stored> = values.iter().rev().copied().collect();
+    let backwards: Vec<StoredValue> = values.iter().rev().copied().collect();
     for (at, read) in pin.read_many(&backwards).into_iter().enumerate() {
         assert_eq!(read.expect("an intact value"), value(&rig, values.len() - 1 - at));
     }
     for (at, stored) in values.iter().enumerate() {
-        let part = pin.read(stored.place + 10, 5, crc32c::crc32c(&value(&rig, at)[10..15]));
+        let part = pin.read(stored.address + 10, 5, crc32c::crc32c(&value(&rig, at)[10..15]));
         assert_eq!(part.expect("a part of a payload"), value(&rig, at).slice(10..15));
     }
     assert_eq!(rig.reader.live_bytes(), 500 * values.len() as u64);
@@ -66,24 +67,24 @@ fn a_value_that_does_not_check_is_an_error_that_names_the_file_and_is_remembered
     let mut rig = Rig::new();
     let values = fill(&mut rig, 3);
     let bad = values[1];
-    let path = PathBuf::from(format!("/data/member/wal/{:08x}.seg", file_of(bad.place)));
-    rig.disk.flip_bit(&path, u64::from(bad.place as u32) + 7, 3).expect("the file is there");
+    let path = PathBuf::from(format!("/data/member/wal/{:08x}.seg", file_of(bad.address)));
+    rig.disk.flip_bit(&path, u64::from(bad.address as u32) + 7, 3).expect("the file is there");
     let reads = rig.reader.pin().read_many(&values[..3]);
     assert!(reads[0].is_ok() && reads[2].is_ok());
     match &reads[1] {
         Err(ReadError::Damaged { path: found, offset, len }) => {
-            assert_eq!((found, *offset, *len), (&path, u64::from(bad.place as u32), 500));
+            assert_eq!((found, *offset, *len), (&path, u64::from(bad.address as u32), 500));
         }
         other => panic!("{other:?}"),
     }
     let damaged = rig.reader.damaged();
-    assert_eq!((damaged.len(), damaged[0].place), (1, bad.place));
+    assert_eq!((damaged.len(), damaged[0].address), (1, bad.address));
 
-    let done = rig.log.heal_values(vec![(value(&rig, 1), bad.checksum)]).run();
-    let healed = rig.log.relocated(done).expect("the disk is well");
-    let place = *healed.places[0].as_ref().expect("the value was written");
-    let read = rig.reader.pin().read(place, bad.len, bad.checksum);
-    assert_eq!(read.expect("the healed value"), value(&rig, 1));
+    let done = rig.log.write_repaired_values(vec![(value(&rig, 1), bad.checksum)]).run();
+    let repaired = rig.log.relocated(done).expect("the disk is well");
+    let address = *repaired.addresses[0].as_ref().expect("the value was written");
+    let read = rig.reader.pin().read(address, bad.len, bad.checksum);
+    assert_eq!(read.expect("the repaired value"), value(&rig, 1));
 }
 
 #[test]
@@ -91,15 +92,15 @@ fn a_damaged_entry_is_healed_in_place() {
     let mut rig = Rig::new();
     let values = fill(&mut rig, 3);
     let bad = values[0];
-    let path = PathBuf::from(format!("/data/member/wal/{:08x}.seg", file_of(bad.place)));
-    rig.disk.flip_bit(&path, u64::from(bad.place as u32), 0).expect("the file is there");
+    let path = PathBuf::from(format!("/data/member/wal/{:08x}.seg", file_of(bad.address)));
+    rig.disk.flip_bit(&path, u64::from(bad.address as u32), 0).expect("the file is there");
     let read = |rig: &Rig| rig.log.read_entries(1, 3, u64::MAX).expect("in range").run();
     assert!(matches!(read(&rig), Err(ReadError::Damaged { .. })));
     let entry = rig.state().entries[0].clone();
     let wrong = log::Entry { term: 9, ..entry.clone() };
-    assert!(rig.log.heal_entry(wrong).is_err());
-    rig.log.heal_entry(entry).expect("the entry of the log").run().expect("the disk is well");
-    assert_eq!(read(&rig).expect("healed"), rig.state().entries[..2]);
+    assert!(rig.log.repair_entry(wrong).is_err());
+    rig.log.repair_entry(entry).expect("the entry of the log").run().expect("the disk is well");
+    assert_eq!(read(&rig).expect("repaired"), rig.state().entries[..2]);
     assert!(rig.reader.damaged().is_empty());
 }
 
@@ -118,10 +119,10 @@ fn laggards_read_entries_within_a_limit_of_bytes() {
 fn a_file_is_freed_after_switch_checkpoint_and_the_last_old_pin() {
     let mut rig = Rig::new();
     let values = fill(&mut rig, 4);
-    let first_file = file_of(values[0].place);
-    let in_first = values.iter().filter(|value| file_of(value.place) == first_file).count();
+    let first_file = file_of(values[0].address);
+    let in_first = values.iter().filter(|value| file_of(value.address) == first_file).count();
     for dead in &values[1..in_first] {
-        rig.reader.release(dead.place, dead.len);
+        rig.reader.release(dead.address, dead.len);
     }
     assert!(
         rig.log.relocation_candidates(u64::MAX, false).is_empty(),
@@ -136,10 +137,10 @@ fn a_file_is_freed_after_switch_checkpoint_and_the_last_old_pin() {
     let old_pin = rig.reader.pin();
     let done = rig.log.relocate(vec![values[0]]).run();
     let moved = rig.log.relocated(done).expect("the disk is well");
-    let place = *moved.places[0].as_ref().expect("an intact value");
+    let address = *moved.addresses[0].as_ref().expect("an intact value");
     assert!(rig.checkpoint(CheckpointKind::Delta), "before the switch");
-    rig.reader.retain(place, 500);
-    rig.reader.release(values[0].place, 500);
+    rig.reader.retain(address, 500);
+    rig.reader.release(values[0].address, 500);
     rig.log.relocation_switched(moved.file.expect("a value was copied"));
     rig.background();
     let name = format!("{first_file:08x}.seg");
@@ -148,12 +149,12 @@ fn a_file_is_freed_after_switch_checkpoint_and_the_last_old_pin() {
     assert!(rig.checkpoint(CheckpointKind::Delta));
     rig.background();
     assert!(wal_files(&rig).contains(&name), "a pin is older than the switch");
-    let read = old_pin.read(values[0].place, 500, values[0].checksum);
+    let read = old_pin.read(values[0].address, 500, values[0].checksum);
     assert_eq!(read.expect("pinned files stay"), value(&rig, 0));
     drop(old_pin);
     rig.background();
     assert!(!wal_files(&rig).contains(&name));
-    let read = rig.reader.pin().read(place, 500, values[0].checksum);
+    let read = rig.reader.pin().read(address, 500, values[0].checksum);
     assert_eq!(read.expect("the relocated value"), value(&rig, 0));
 }
 
@@ -163,13 +164,13 @@ fn relocated_values_survive_a_crash_and_orphans_go() {
     let values = fill(&mut rig, 3);
     let done = rig.log.relocate(values[..2].to_vec()).run();
     let moved = rig.log.relocated(done).expect("the disk is well");
-    let place = *moved.places[1].as_ref().expect("an intact value");
+    let address = *moved.addresses[1].as_ref().expect("an intact value");
     drop(rig.log);
     let disk = rig.disk.crash(&mut |_| 0);
     let mut opened = open(&disk, &options()).expect("a crash is not corruption");
-    opened.reader.retain(place, 500);
+    opened.reader.retain(address, 500);
     opened.log.loaded().expect("the data segment is durable");
-    let read = opened.reader.pin().read(place, 500, values[1].checksum);
+    let read = opened.reader.pin().read(address, 500, values[1].checksum);
     assert_eq!(read.expect("the relocated value"), rig.states.last().expect("a state").entries[1].payload);
     drop(opened);
 
@@ -278,24 +279,24 @@ fn a_failed_sync_is_fatal_and_a_failed_checkpoint_is_not() {
 fn gaps_are_filled_wherever_the_values_lie() {
     let mut rig = Rig::new();
     let values = fill(&mut rig, 3);
-    let mut rooms: Vec<(Stored, Vec<u8>)> =
+    let mut rooms: Vec<(StoredValue, Vec<u8>)> =
         values.iter().rev().map(|value| (*value, vec![0; value.len as usize])).collect();
-    let gaps = |rooms: &mut [(Stored, Vec<u8>)], pin: &log::Pin| {
-        let gaps = rooms.iter_mut().map(|(value, into)| Gap { value: *value, into });
-        pin.read_into(&mut gaps.collect::<Vec<_>>(), Access::Scan)
+    let slots = |rooms: &mut [(StoredValue, Vec<u8>)], pin: &log::Pin| {
+        let slots = rooms.iter_mut().map(|(value, into)| ReadSlot { value: *value, into });
+        pin.read_into(&mut slots.collect::<Vec<_>>(), Access::Scan)
     };
     let pin = rig.reader.pin();
-    gaps(&mut rooms, &pin).expect("all are intact");
+    slots(&mut rooms, &pin).expect("all are intact");
     for (at, (_, read)) in rooms.iter().rev().enumerate() {
         assert_eq!(read[..], value(&rig, at));
     }
 
     let bad = values[1];
-    let path = PathBuf::from(format!("/data/member/wal/{:08x}.seg", file_of(bad.place)));
-    rig.disk.flip_bit(&path, u64::from(bad.place as u32) + 7, 3).expect("the file is there");
-    assert!(matches!(gaps(&mut rooms, &pin), Err(ReadError::Damaged { .. })));
+    let path = PathBuf::from(format!("/data/member/wal/{:08x}.seg", file_of(bad.address)));
+    rig.disk.flip_bit(&path, u64::from(bad.address as u32) + 7, 3).expect("the file is there");
+    assert!(matches!(slots(&mut rooms, &pin), Err(ReadError::Damaged { .. })));
     let damaged = rig.reader.damaged();
-    assert_eq!((damaged.len(), damaged[0].place), (1, bad.place));
+    assert_eq!((damaged.len(), damaged[0].address), (1, bad.address));
     rooms.retain(|(value, _)| *value != bad);
-    gaps(&mut rooms, &pin).expect("the others are intact");
+    slots(&mut rooms, &pin).expect("the others are intact");
 }

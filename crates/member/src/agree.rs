@@ -10,10 +10,10 @@ use bytes::Bytes;
 use consensus::{Message, Ready, Write};
 
 use crate::batch::Kind;
-use crate::frame::{Class, Frame, LeaseAnswer};
-use crate::inbox::OWN_COMMAND;
 use crate::io::{Answer, Fatal, Notice, Now, Output};
 use crate::member::{Leadership, Member, Transfer};
+use crate::peer_message::{LeaseAnswer, PeerMessage};
+use crate::proposal_queue::OWN_COMMAND;
 use crate::reads::Reader;
 
 /// Writes of consensus under way: (its number, the log position that makes it durable), oldest first.
@@ -125,11 +125,8 @@ impl Member {
                 self.stream_snapshot(message.to, meta, &message.encode(), out);
                 continue;
             }
-            let class = match message.class() {
-                consensus::Class::Control => Class::Control,
-                consensus::Class::Bulk => Class::Bulk,
-            };
-            out.frames.push((message.to, class, Frame::of_consensus(message.encode())));
+            let class = message.class();
+            out.frames.push((message.to, class, PeerMessage::of_consensus(message.encode())));
         }
     }
 
@@ -176,7 +173,7 @@ impl Member {
         self.drop_unsent_snapshots();
         for reader in self.reads.leader_changed().into_iter().chain(self.leases.take_held()) {
             match reader {
-                Reader::Peer { peer, round } => self.send(peer, &Frame::ReadAnswer(round, None), out),
+                Reader::Peer { peer, round } => self.send(peer, &PeerMessage::ReadAnswer(round, None), out),
                 Reader::Lease(lease) if lease.peer.is_some() => {
                     self.answer_lease(lease.peer, lease.sequence, LeaseAnswer::NotLeader, out);
                 }

@@ -100,19 +100,19 @@ impl Member {
         self.upkeep.remember_hash(entry.index, self.reader.state_hash().1);
     }
 
-    /// Applies one batch; false when it must wait for a value to be healed.
+    /// Applies one batch; false when it must wait for a value to be repaired.
     fn apply_batch(&mut self, now: Now, entry: &Entry, out: &mut Output) -> Result<bool, Fatal> {
-        let place = self.log.place(entry.index).expect("a committed entry is in the log");
+        let address = self.log.address(entry.index).expect("a committed entry is in the log");
         let batch = decode_batch(entry)
             .map_err(|error| Fatal::Entry { index: entry.index, reason: error.to_string() })?;
         let (decoded, steps) = decode_all(batch.commands);
         let answered = self.answered(&decoded);
-        let context = context(entry, place, batch.clock_ms, &answered);
+        let context = context(entry, address, batch.clock_ms, &answered);
         let applied = match self.store.apply_batch(&context, &steps) {
             Ok(applied) => applied,
             Err(damaged) => {
                 self.backlog.blocked = true;
-                self.heal_for_apply(&damaged, out);
+                self.repair_for_apply(&damaged, out);
                 return Ok(false);
             }
         };
@@ -182,7 +182,7 @@ impl Member {
 ///
 /// # Errors
 /// What makes it impossible, with what to do about it.
-pub(crate) fn replay(store: &mut Store, entry: &Entry, place: u64) -> Result<(), String> {
+pub(crate) fn replay(store: &mut Store, entry: &Entry, address: u64) -> Result<(), String> {
     match entry.kind {
         EntryKind::Empty => store.apply_empty(position(entry)),
         EntryKind::ConfChange => {
@@ -191,7 +191,7 @@ pub(crate) fn replay(store: &mut Store, entry: &Entry, place: u64) -> Result<(),
         EntryKind::Batch => {
             let batch = decode_batch(entry).map_err(|error| error.to_string())?;
             let (_, steps) = decode_all(batch.commands);
-            let applied = store.apply_batch(&context(entry, place, batch.clock_ms, &[]), &steps);
+            let applied = store.apply_batch(&context(entry, address, batch.clock_ms, &[]), &steps);
             applied.map_err(|damaged| format!("it compares a value that is damaged here: {damaged}"))?;
         }
     }
@@ -221,12 +221,12 @@ fn position(entry: &Entry) -> Position {
 
 fn context<'a>(
     entry: &'a Entry,
-    payload_place: u64,
+    payload_address: u64,
     clock_ms: u64,
     answered: &'a [bool],
 ) -> BatchContext<'a> {
     let Entry { index, term, payload, .. } = entry;
-    BatchContext { index: *index, term: *term, clock_ms, payload, payload_place, answered }
+    BatchContext { index: *index, term: *term, clock_ms, payload, payload_address, answered }
 }
 
 /// Decodes the commands of a batch for the store. What does not decode becomes a command the store refuses.

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use log::{
-    BackgroundDone, BackgroundJob, CHUNK_BYTES_MAX, CheckpointDone, CheckpointWriter, HealJob, InstallDone,
-    JobError, LogId, Pin, ReadError, ReadJob, Relocation, RelocationDone, SnapshotInstaller,
+    BackgroundDone, BackgroundJob, CheckpointDone, CheckpointWriter, EntryRepairJob, InstallDone, JobError,
+    LogId, MAX_CHUNK_BYTES, Pin, ReadError, ReadJob, Relocation, RelocationDone, SnapshotInstaller,
 };
 use store::{CheckpointSource, ValueRef, Values};
 
-use crate::frame::{Frame, ValueName};
+use crate::peer_message::{PeerMessage, ValueName};
 
 /// A job for the background thread. Jobs may run in any order.
 pub enum Job {
@@ -46,11 +46,11 @@ pub enum Job {
         read: PeerRead,
     },
     /// Write a damaged entry again.
-    HealEntry {
+    RepairEntry {
         /// Its index.
         index: u64,
         /// The write.
-        job: HealJob,
+        job: EntryRepairJob,
     },
 }
 
@@ -60,7 +60,7 @@ pub enum Purpose {
     /// The old file shall go.
     Space,
     /// They were damaged where they were.
-    Heal,
+    Repair,
 }
 
 /// What a peer has lost.
@@ -123,10 +123,10 @@ pub enum Done {
         /// The peer.
         to: u64,
         /// What it is told.
-        answer: Frame,
+        answer: PeerMessage,
     },
-    /// See [`Job::HealEntry`].
-    EntryHealed {
+    /// See [`Job::RepairEntry`].
+    EntryRepaired {
         /// Its index.
         index: u64,
         /// How it went.
@@ -152,7 +152,7 @@ impl std::fmt::Debug for Done {
             Done::InstallAbandoned(_) => "InstallAbandoned",
             Done::Relocated { .. } => "Relocated",
             Done::ReadForPeer { .. } => "ReadForPeer",
-            Done::EntryHealed { .. } => "EntryHealed",
+            Done::EntryRepaired { .. } => "EntryRepaired",
         })
     }
 }
@@ -166,7 +166,7 @@ impl Job {
             Job::ReadEntries { from, single, job } => Done::ReadEntries { from, single, entries: job.run() },
             Job::Relocate { purpose, job } => Done::Relocated { purpose, done: job.run() },
             Job::ReadForPeer { to, read } => Done::ReadForPeer { to, answer: read.run() },
-            Job::HealEntry { index, job } => Done::EntryHealed { index, result: job.run() },
+            Job::RepairEntry { index, job } => Done::EntryRepaired { index, result: job.run() },
             Job::Install(installer) => Done::Installed(installer.finish()),
             Job::AbandonInstall(installer) => Done::InstallAbandoned(installer.abandon(JobError::Superseded)),
         }
@@ -181,7 +181,7 @@ impl CheckpointJob {
                 return self.writer.finish();
             };
             // The history of one key may be longer than a chunk of a file; the store puts it together again.
-            for piece in chunk.chunks(CHUNK_BYTES_MAX) {
+            for piece in chunk.chunks(MAX_CHUNK_BYTES) {
                 if let Err(error) = self.writer.write(piece) {
                     return self.writer.abandon(error);
                 }

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use crate::batch::Kind;
-use crate::frame::{Frame, LeaseAnswer, LeaseAsk, MAX_LEASES_PER_FRAME};
 use crate::io::{Answer, Now, Output};
 use crate::lease::{Expiry, KeepAlive, LeaseClock, MAX_RECORDED_PER_COMMAND};
 use crate::member::Member;
+use crate::peer_message::{LeaseAnswer, LeaseAsk, MAX_LEASES_PER_FRAME, PeerMessage};
 use crate::reads::{LeaseReader, RETRY_NS, Reader};
 
 /// Reads and lease questions that may wait in a member: as many as commands.
-pub(crate) const MAX_WAITING_READS: usize = crate::inbox::MAX_WAITING_COMMANDS;
+pub(crate) const MAX_WAITING_READS: usize = crate::proposal_queue::MAX_WAITING_COMMANDS;
 
 /// A lease question sent to a leader.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ impl Member {
         if self.leadership.leading {
             self.reads.arrive(Reader::Peer { peer: from, round });
         } else {
-            self.send(from, &Frame::ReadAnswer(round, None), out);
+            self.send(from, &PeerMessage::ReadAnswer(round, None), out);
         }
     }
 
@@ -98,7 +98,7 @@ impl Member {
     pub(crate) fn send_lease_answers(&mut self, out: &mut Output) {
         for (peer, answers) in std::mem::take(&mut self.lease_answers) {
             for some in answers.chunks(MAX_LEASES_PER_FRAME) {
-                self.send(peer, &Frame::LeaseAnswers(some.to_vec()), out);
+                self.send(peer, &PeerMessage::LeaseAnswers(some.to_vec()), out);
             }
         }
     }
@@ -140,7 +140,9 @@ impl Member {
         for token in dropped {
             for reader in self.reads.dropped(token) {
                 match reader {
-                    Reader::Peer { peer, round } => self.send(peer, &Frame::ReadAnswer(round, None), out),
+                    Reader::Peer { peer, round } => {
+                        self.send(peer, &PeerMessage::ReadAnswer(round, None), out)
+                    }
                     other => self.reads.arrive(other),
                 }
             }
@@ -160,7 +162,7 @@ impl Member {
             let leader = self.leadership.leader;
             self.ask_leases(now, leader, out);
             if let Some(round) = self.reads.ask(now.monotonic_ns) {
-                self.send(leader, &Frame::ReadAsk(round), out);
+                self.send(leader, &PeerMessage::ReadAsk(round), out);
             }
         }
     }
@@ -173,7 +175,7 @@ impl Member {
                 let LeaseReader { sequence, lease, renew, .. } = *question;
                 LeaseAsk { sequence, lease, renew }
             };
-            self.send(leader, &Frame::LeaseAsks(some.iter().map(ask).collect()), out);
+            self.send(leader, &PeerMessage::LeaseAsks(some.iter().map(ask).collect()), out);
         }
         for question in questions {
             self.asked_leases.insert(question.sequence, Asked { question, at_ns: now.monotonic_ns });
@@ -187,7 +189,7 @@ impl Member {
                 Reader::Local(token) => self.answer(token, Answer::ReadNow, out),
                 Reader::Peer { peer, round } => {
                     let index = self.backlog.applied();
-                    self.send(peer, &Frame::ReadAnswer(round, Some(index)), out);
+                    self.send(peer, &PeerMessage::ReadAnswer(round, Some(index)), out);
                 }
                 Reader::Lease(question) => self.decide_lease(now, began_ns, question, out),
             }

@@ -5,9 +5,10 @@
 //! order a real machine could, and a test can read what would have happened.
 
 use bytes::Bytes;
+use consensus::MessageClass;
 
 use crate::batch::Kind;
-use crate::frame::{Class, LeaseAnswer};
+use crate::peer_message::LeaseAnswer;
 use crate::snapshot::{Outgoing, Receiver, SendError, Sent};
 
 /// The two clocks, read by the caller.
@@ -46,11 +47,11 @@ pub enum Input {
         to: u64,
     },
     /// A value turned out damaged when it was read.
-    Heal {
+    Repair {
         /// Answered under this.
         token: u64,
         /// The place of the reference.
-        place: u64,
+        address: u64,
     },
     /// Give space back eagerly (the API's defragment).
     Defragment,
@@ -121,7 +122,7 @@ pub enum Answer {
     /// Leadership moved.
     LeaderMoved,
     /// The value is intact again, or its reference points elsewhere now: read again.
-    Healed,
+    Repaired,
     /// Takes what the peer sends.
     SnapshotFrom(Box<Receiver>),
     /// The snapshot is here; consensus decides whether it is installed.
@@ -165,13 +166,13 @@ pub enum Notice {
         /// What happened.
         event: SnapshotEvent,
     },
-    /// A damaged value was found, or mended.
+    /// A damaged value was found, or repaired.
     Damage {
         /// What happened and where.
         text: String,
     },
     /// Damaged data is whole again.
-    Healed {
+    Repaired {
         /// What, and from whom.
         text: String,
     },
@@ -181,7 +182,7 @@ pub enum Notice {
         file: u32,
     },
     /// Something failed that will be tried again.
-    Trouble {
+    Failure {
         /// What failed, and why.
         text: String,
     },
@@ -234,7 +235,7 @@ pub struct Output {
     /// For the background thread.
     pub background: Vec<crate::background::Job>,
     /// For peers: id, stream, pieces of the frame.
-    pub frames: Vec<(u64, Class, Vec<Bytes>)>,
+    pub frames: Vec<(u64, MessageClass, Vec<Bytes>)>,
     /// To be sent to their peers, each by a thread of its own; its end comes back as [`Input::SnapshotSent`].
     pub snapshots: Vec<Box<Outgoing>>,
     /// For callers, by token.

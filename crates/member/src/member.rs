@@ -13,7 +13,7 @@
 //! | `confirm` | linearizable reads and the lease clock's use of them |
 //! | `upkeep` | checkpoints, truncation, purging, seals, state hashes |
 //! | `reclaim` | live values out of files that hold little else |
-//! | `heal` | damaged values fetched from peers |
+//! | `repair` | damaged values fetched from peers |
 //! | `snapshot` | state for peers that are too far behind, and from them |
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -29,12 +29,12 @@ use crate::batch::{Command, Kind};
 use crate::comeback::Comeback;
 use crate::config::Config;
 use crate::confirm::{Asked, LeaseDuty};
-use crate::frame::{Frame, LeaseAnswer};
-use crate::heal::Healing;
-use crate::inbox::{Inbox, OWN_COMMAND, Pace};
 use crate::io::{Answer, Fatal, Input, Notice, Now, Output};
+use crate::peer_message::{LeaseAnswer, PeerMessage};
+use crate::proposal_queue::{GroupCommitDelay, OWN_COMMAND, ProposalQueue};
 use crate::reads::Reads;
 use crate::reclaim::Reclaim;
+use crate::repair::Repairs;
 use crate::snapshot::Snapshots;
 use crate::status::Status;
 use crate::upkeep::Upkeep;
@@ -52,10 +52,10 @@ pub struct Member {
     pub(crate) values: Arc<LogValues>,
     pub(crate) status: Arc<Status>,
     pub(crate) waiting: Waiting,
-    pub(crate) inbox: Inbox,
+    pub(crate) inbox: ProposalQueue,
     /// Commands sent to a leader, until they are answered or come back.
     pub(crate) forwarded: BTreeMap<u64, Command>,
-    pub(crate) pace: Pace,
+    pub(crate) pace: GroupCommitDelay,
     /// Commands could not leave when it was last tried; the next tick tries again.
     pub(crate) commands_held: bool,
     /// Indexes of the batches proposed here in this term and not yet committed.
@@ -71,7 +71,7 @@ pub struct Member {
     pub(crate) upkeep: Upkeep,
     pub(crate) snapshots: Snapshots,
     pub(crate) reclaim: Reclaim,
-    pub(crate) healing: Healing,
+    pub(crate) repair: Repairs,
     /// Peers whose streams are up.
     pub(crate) up: BTreeSet<u64>,
     pub(crate) leadership: Leadership,
@@ -112,7 +112,7 @@ impl Member {
             Input::Read { token } => self.on_read(now, token, out),
             Input::Lease { token, lease, renew } => self.on_lease(now, token, lease, renew, out),
             Input::MoveLeader { token, to } => self.on_move_leader(now, token, to, out),
-            Input::Heal { token, place } => self.on_heal(now, token, place, out),
+            Input::Repair { token, address } => self.on_repair(now, token, address, out),
             Input::Defragment => self.defragment(),
             Input::Frame { from, bytes } => self.on_frame(now, from, bytes, out),
             Input::PeerUp(peer) => {
@@ -172,7 +172,7 @@ impl Member {
         let lease = if self.transfer.is_none() { self.leases.next_due_ns() } else { None };
         let may_reclaim = !self.snapshots.is_installing() && !self.upkeep.is_stopping();
         let reclaim = if may_reclaim { self.reclaim.next_due_ns() } else { None };
-        let duties = [self.upkeep.next_due_ns(), reclaim, self.healing.next_due_ns()];
+        let duties = [self.upkeep.next_due_ns(), reclaim, self.repair.next_due_ns()];
         [Some(self.next_tick_ns), pace, reads, lease].into_iter().chain(duties).flatten().min()
     }
 
@@ -239,22 +239,24 @@ impl Member {
     }
 
     fn on_frame(&mut self, now: Now, from: u64, bytes: bytes::Bytes, out: &mut Output) {
-        let Some(frame) = Frame::decode(bytes) else {
+        let Some(frame) = PeerMessage::decode(bytes) else {
             return self.bad_frame(from, "it does not decode", out);
         };
         match frame {
-            Frame::Consensus(bytes) => self.on_consensus_message(from, bytes, out),
-            Frame::Forward(batch) => self.on_forward(from, &batch, out),
-            Frame::Refused(reason, sequences) => self.on_refused(reason, &sequences, out),
-            Frame::ReadAsk(round) => self.on_read_ask(from, round, out),
-            Frame::ReadAnswer(round, index) => self.reads.answered(round, index),
-            Frame::LeaseAsks(asks) => self.on_lease_asks(from, asks),
-            Frame::LeaseAnswers(answers) => self.on_lease_answers(answers, out),
-            Frame::StateHash { index, hash } => self.on_state_hash(from, index, hash, out),
-            Frame::ValueAsk(name) => self.on_value_ask(from, name, out),
-            Frame::ValueAnswer(name, value) => self.on_value_answer(now, &name, value, out),
-            Frame::EntryAsk { index, term } => self.on_entry_ask(from, index, term, out),
-            Frame::EntryAnswer { index, term, entry } => self.on_entry_answer(now, index, term, entry, out),
+            PeerMessage::Consensus(bytes) => self.on_consensus_message(from, bytes, out),
+            PeerMessage::Forward(batch) => self.on_forward(from, &batch, out),
+            PeerMessage::Refused(reason, sequences) => self.on_refused(reason, &sequences, out),
+            PeerMessage::ReadAsk(round) => self.on_read_ask(from, round, out),
+            PeerMessage::ReadAnswer(round, index) => self.reads.answered(round, index),
+            PeerMessage::LeaseAsks(asks) => self.on_lease_asks(from, asks),
+            PeerMessage::LeaseAnswers(answers) => self.on_lease_answers(answers, out),
+            PeerMessage::StateHash { index, hash } => self.on_state_hash(from, index, hash, out),
+            PeerMessage::ValueAsk(name) => self.on_value_ask(from, name, out),
+            PeerMessage::ValueAnswer(name, value) => self.on_value_answer(now, &name, value, out),
+            PeerMessage::EntryAsk { index, term } => self.on_entry_ask(from, index, term, out),
+            PeerMessage::EntryAnswer { index, term, entry } => {
+                self.on_entry_answer(now, index, term, entry, out)
+            }
         }
     }
 
@@ -263,7 +265,7 @@ impl Member {
         out.disconnect.push(from);
     }
 
-    pub(crate) fn send(&self, to: u64, frame: &Frame, out: &mut Output) {
+    pub(crate) fn send(&self, to: u64, frame: &PeerMessage, out: &mut Output) {
         out.frames.push((to, frame.class(), frame.encode()));
     }
 

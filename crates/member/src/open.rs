@@ -156,7 +156,7 @@ fn load(log: &Log, recovered: &Recovered, values: &Arc<LogValues>) -> Result<Loa
     let mut applied = checkpoint.id;
     let mut rest = Vec::new();
     for replayed in log.replay(applied.index + 1) {
-        let (entry, place) = replayed.map_err(|error| OpenError::Read { reason: error.to_string() })?;
+        let (entry, address) = replayed.map_err(|error| OpenError::Read { reason: error.to_string() })?;
         let (index, term) = (entry.index, entry.term);
         let broken = |reason: String| OpenError::Replay { index, reason };
         let entry =
@@ -165,7 +165,7 @@ fn load(log: &Log, recovered: &Recovered, values: &Arc<LogValues>) -> Result<Loa
             rest.push(entry);
             continue;
         }
-        crate::apply::replay(&mut store, &entry, place).map_err(broken)?;
+        crate::apply::replay(&mut store, &entry, address).map_err(broken)?;
         applied = LogId { index, term };
     }
     let loading = Loading {
@@ -311,7 +311,7 @@ fn assemble(
         transfer: None,
         snapshots: Default::default(),
         reclaim: Default::default(),
-        healing: Default::default(),
+        repair: Default::default(),
         config,
     };
     Opened { member, reader, values, log: log_reader, hub, status, identity, warnings, loading }

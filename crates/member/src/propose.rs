@@ -7,9 +7,9 @@
 use bytes::Bytes;
 
 use crate::batch::{self, Command, Kind};
-use crate::frame::{Frame, Reason};
 use crate::io::{Answer, Now, Output, Proposal};
 use crate::member::Member;
+use crate::peer_message::{PeerMessage, Reason};
 
 impl Member {
     pub(crate) fn on_propose(&mut self, now: Now, proposal: Proposal, out: &mut Output) {
@@ -69,7 +69,7 @@ impl Member {
 
     fn refuse(&self, to: u64, reason: Reason, sequences: Vec<u64>, out: &mut Output) {
         if !sequences.is_empty() {
-            self.send(to, &Frame::Refused(reason, sequences), out);
+            self.send(to, &PeerMessage::Refused(reason, sequences), out);
         }
     }
 
@@ -127,7 +127,7 @@ impl Member {
 
     fn forward_batch(&mut self, now: Now, out: &mut Output) {
         let commands = self.inbox.take_batch();
-        self.send(self.leadership.leader, &Frame::Forward(batch::encode(now.wall_ms, &commands)), out);
+        self.send(self.leadership.leader, &PeerMessage::Forward(batch::encode(now.wall_ms, &commands)), out);
         for command in commands {
             self.waiting.underway(command.sequence);
             self.forwarded.insert(command.sequence, command);

@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use log::{JobError, RelocationDone, Space, Stored};
+use log::{JobError, RelocationDone, Space, StoredValue};
 use store::Reference;
 
 use crate::background::{Job, Purpose};
@@ -203,7 +203,7 @@ impl Member {
     }
 
     fn walk(&mut self, file: u32, from: &Bytes, mut found: Vec<Reference>, mut bytes: u64, out: &mut Output) {
-        let in_file = |place| log::file_of(place) == file;
+        let in_file = |address| log::file_of(address) == file;
         let (more, rest) = self.reader.live_references(in_file, from, STEP_KEYS);
         bytes += more.iter().map(|reference| u64::from(reference.value.len)).sum::<u64>();
         found.extend(more);
@@ -214,7 +214,7 @@ impl Member {
             None if found.is_empty() => self.file_done(file, out),
             rest => {
                 let stored = found.iter().map(|reference| crate::values::stored(&reference.value)).collect();
-                let stored: Vec<Stored> = stored;
+                let stored: Vec<StoredValue> = stored;
                 let job = self.log.relocate(stored);
                 self.reclaim.stage = Stage::Copying { file, rest, moving: found };
                 out.background.push(Job::Relocate { purpose: Purpose::Space, job });
@@ -229,7 +229,7 @@ impl Member {
             Ok(relocated) => relocated,
             Err(JobError::Fatal(fatal)) => return Err(fatal.into()),
             Err(error) => {
-                out.notices.push(Notice::Trouble { text: format!("values cannot be moved: {error}") });
+                out.notices.push(Notice::Failure { text: format!("values cannot be moved: {error}") });
                 if let Stage::Copying { file, .. } = stage {
                     self.give_up(file);
                 }
@@ -242,10 +242,10 @@ impl Member {
             return Ok(());
         };
         let mut moves = Vec::with_capacity(moving.len());
-        for (reference, place) in moving.into_iter().zip(relocated.places) {
-            match place {
-                Ok(place) => moves.push((reference, place)),
-                Err(_) => self.heal_place(reference.value.place, out),
+        for (reference, address) in moving.into_iter().zip(relocated.addresses) {
+            match address {
+                Ok(address) => moves.push((reference, address)),
+                Err(_) => self.repair_value(reference.value.address, out),
             }
         }
         self.reclaim.stage =
@@ -261,9 +261,9 @@ impl Member {
         mut moves: std::vec::IntoIter<(Reference, u64)>,
         out: &mut Output,
     ) {
-        for (reference, place) in moves.by_ref().take(STEP_SWITCHES) {
-            // One that is gone, or was healed meanwhile, stays as it is.
-            self.store.relocate(&reference.key, reference.revision, &reference.value, place);
+        for (reference, address) in moves.by_ref().take(STEP_SWITCHES) {
+            // One that is gone, or was repaired meanwhile, stays as it is.
+            self.store.relocate(&reference.key, reference.revision, &reference.value, address);
         }
         if moves.len() > 0 {
             self.reclaim.stage = Stage::Switching { file, rest, target, moves };

@@ -9,9 +9,9 @@ use log::{LogId, Space};
 use store::{CheckpointKind, Outcome};
 
 use crate::background::{CheckpointJob, Done, Job, Purpose};
-use crate::frame::Frame;
 use crate::io::{Answer, Fatal, Notice, Now, Output};
 use crate::member::Member;
+use crate::peer_message::PeerMessage;
 
 /// Changes purged in one step: some tens of microseconds, so that no request waits long behind it.
 const PURGE_STEPS: usize = 256;
@@ -26,7 +26,7 @@ const DELTAS_TO_BASE: u64 = 2;
 
 /// Deltas after which a base is written whatever their size. A few keys that change for ever make small ones, and what
 /// a restart reads, the list of them and the history that only purging knew would grow without end.
-const DELTAS_MAX: usize = 256;
+const MAX_DELTAS: usize = 256;
 
 /// State hashes remembered, to compare with peers that are a little behind.
 const HASHES_KEPT: usize = 1_000;
@@ -127,7 +127,7 @@ impl Member {
         self.purge(now, out);
         self.seal(now, out);
         self.checkpoint_if_due(out);
-        self.drive_healing(now, out);
+        self.drive_repair(now, out);
         self.reclaim_space(now, out);
         while let Some(job) = self.log.next_job() {
             out.background.push(Job::Log(job));
@@ -189,7 +189,7 @@ impl Member {
         let (base, deltas) = self.log.checkpoint_bytes();
         // Without a base there is nothing to grow to, so one is due.
         let is_base_due =
-            deltas >= base.saturating_mul(DELTAS_TO_BASE) || self.log.checkpoint_deltas() >= DELTAS_MAX;
+            deltas >= base.saturating_mul(DELTAS_TO_BASE) || self.log.checkpoint_deltas() >= MAX_DELTAS;
         let wanted = if is_base_due { CheckpointKind::Base } else { CheckpointKind::Delta };
         let source = self.store.begin_checkpoint(wanted);
         let kind = match source.kind() {
@@ -209,15 +209,15 @@ impl Member {
         match done {
             Done::Log(done) => {
                 if let Err(error) = self.log.background_done(done) {
-                    out.notices.push(Notice::Trouble { text: error.to_string() });
+                    out.notices.push(Notice::Failure { text: error.to_string() });
                 }
             }
             Done::Checkpoint { id, done } => self.checkpoint_done(id, done, out),
             Done::ReadEntries { from, single, entries } => self.entries_read(from, single, entries, out),
             Done::Relocated { purpose: Purpose::Space, done } => self.on_copied(done, out)?,
-            Done::Relocated { purpose: Purpose::Heal, done } => self.on_values_written(now, done, out)?,
+            Done::Relocated { purpose: Purpose::Repair, done } => self.on_values_written(now, done, out)?,
             Done::ReadForPeer { to, answer } => self.on_read_for_peer(to, &answer, out),
-            Done::EntryHealed { index, result } => self.on_entry_healed(index, result, out)?,
+            Done::EntryRepaired { index, result } => self.on_entry_repaired(index, result, out)?,
             Done::Installed(done) => self.on_installed(now, done, out)?,
             Done::InstallAbandoned(done) => self.install_abandoned(done),
         }
@@ -235,7 +235,7 @@ impl Member {
                 self.store.abandon_checkpoint();
                 self.reclaim.checkpoint_failed();
                 out.notices
-                    .push(Notice::Trouble { text: format!("the checkpoint was not written: {error}") });
+                    .push(Notice::Failure { text: format!("the checkpoint was not written: {error}") });
             }
         }
         out.stopped |= self.upkeep.stopping;
@@ -254,7 +254,7 @@ impl Member {
 
     pub(crate) fn fetch_entries(&mut self, fetches: Vec<consensus::Fetch>, out: &mut Output) {
         for fetch in fetches {
-            match self.log.read_entries(fetch.from, fetch.to, fetch.bytes_max) {
+            match self.log.read_entries(fetch.from, fetch.to, fetch.max_bytes) {
                 Ok(job) => out.background.push(Job::ReadEntries { from: fetch.from, single: false, job }),
                 Err(_) => self.consensus.fetch_failed(fetch.from),
             }
@@ -282,7 +282,7 @@ impl Member {
             return;
         }
         out.notices.push(Notice::Damage { text: error.to_string() });
-        self.heal_entry(from);
+        self.repair_entry(from);
         self.consensus.fetch_failed(from);
     }
 
@@ -313,7 +313,7 @@ impl Member {
         }
         self.upkeep.hash_sent = index;
         for peer in self.up.clone() {
-            self.send(peer, &Frame::StateHash { index, hash }, out);
+            self.send(peer, &PeerMessage::StateHash { index, hash }, out);
         }
     }
 

@@ -7,78 +7,84 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use bytes::Bytes;
-use log::{ReadError, Reader, Stored};
-use store::{Access, Damaged, Gap, ValueRef, Values};
+use log::{ReadError, Reader, StoredValue};
+use store::{Access, Damaged, ValueRef, ValueSlot, Values};
 
-/// Places remembered whose values were healed elsewhere. Replies, pieces of lists and events that were made before
+/// Places remembered whose values were repaired elsewhere. Replies, pieces of lists and events that were made before
 /// still name the old ones; each lives for seconds.
-const HEALED_MAX: usize = 4_096;
+const MAX_REPAIRED: usize = 4_096;
 
 /// Reads values from the log and keeps its count of references.
 pub(crate) struct LogValues {
     reader: Reader,
-    healed: RwLock<Healed>,
+    repaired: RwLock<Repaired>,
 }
 
 /// From a damaged place to the one that stands in for it.
 #[derive(Default)]
-struct Healed {
-    places: BTreeMap<u64, u64>,
+struct Repaired {
+    addresses: BTreeMap<u64, u64>,
     oldest: VecDeque<u64>,
 }
 
 impl LogValues {
     /// Values of the log that `reader` reads.
     pub(crate) fn new(reader: Reader) -> LogValues {
-        LogValues { reader, healed: RwLock::default() }
+        LogValues { reader, repaired: RwLock::default() }
     }
 
     /// The value at `old` is damaged; a copy of it is at `new`.
-    pub(crate) fn healed(&self, old: u64, new: u64) {
-        let mut healed = self.healed.write().unwrap_or_else(PoisonError::into_inner);
-        if healed.places.insert(old, new).is_none() {
-            healed.oldest.push_back(old);
+    pub(crate) fn repaired(&self, old: u64, new: u64) {
+        let mut repaired = self.repaired.write().unwrap_or_else(PoisonError::into_inner);
+        if repaired.addresses.insert(old, new).is_none() {
+            repaired.oldest.push_back(old);
         }
-        if healed.oldest.len() > HEALED_MAX
-            && let Some(oldest) = healed.oldest.pop_front()
+        if repaired.oldest.len() > MAX_REPAIRED
+            && let Some(oldest) = repaired.oldest.pop_front()
         {
-            healed.places.remove(&oldest);
+            repaired.addresses.remove(&oldest);
         }
     }
 
-    /// A value that could not be read where its reference says, from where it was healed.
-    fn read_healed(&self, value: &ValueRef, error: &ReadError) -> Result<Bytes, Damaged> {
-        let place =
-            self.healed.read().unwrap_or_else(PoisonError::into_inner).places.get(&value.place).copied();
-        let read = place.map(|place| self.reader.pin().read(place, value.len, value.checksum));
+    /// A value that could not be read where its reference says, from where it was repaired.
+    fn read_repaired(&self, value: &ValueRef, error: &ReadError) -> Result<Bytes, Damaged> {
+        let address = self
+            .repaired
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .addresses
+            .get(&value.address)
+            .copied();
+        let read = address.map(|address| self.reader.pin().read(address, value.len, value.checksum));
         read.and_then(Result::ok).ok_or_else(|| damaged(value, error))
     }
 }
 
 /// The reference as the log has it.
-pub(crate) fn stored(value: &ValueRef) -> Stored {
-    Stored { place: value.place, len: value.len, checksum: value.checksum }
+pub(crate) fn stored(value: &ValueRef) -> StoredValue {
+    StoredValue { address: value.address, len: value.len, checksum: value.checksum }
 }
 
 fn damaged(value: &ValueRef, error: &ReadError) -> Damaged {
-    Damaged { place: value.place, len: value.len, reason: Arc::from(error.to_string()) }
+    Damaged { address: value.address, len: value.len, reason: Arc::from(error.to_string()) }
 }
 
 impl Values for LogValues {
     fn read(&self, value: &ValueRef) -> Result<Bytes, Damaged> {
-        let read = self.reader.pin().read(value.place, value.len, value.checksum);
-        read.or_else(|error| self.read_healed(value, &error))
+        let read = self.reader.pin().read(value.address, value.len, value.checksum);
+        read.or_else(|error| self.read_repaired(value, &error))
     }
 
     fn read_many(&self, values: &[ValueRef]) -> Result<Vec<Bytes>, Damaged> {
-        let wanted: Vec<Stored> = values.iter().map(stored).collect();
+        let wanted: Vec<StoredValue> = values.iter().map(stored).collect();
         let read = self.reader.pin().read_many(&wanted);
         let read = read.into_iter().zip(values);
-        read.map(|(bytes, value)| bytes.or_else(|error| self.read_healed(value, &error))).collect()
+        read.map(|(bytes, value)| bytes.or_else(|error| self.read_repaired(value, &error))).collect()
     }
 
-    fn read_into(&self, gaps: &mut [Gap<'_>], access: Access) -> Result<(), Damaged> {
-        let wanted = gaps.iter_mut().map(|gap| log::Gap { value: stored(&gap.value), into: &mut *gap.into });
+    fn read_into(&self, slots: &mut [ValueSlot<'_>], access: Access) -> Result<(), Damaged> {
+        let wanted =
+            slots.iter_mut().map(|slot| log::ReadSlot { value: stored(&slot.value), into: &mut *slot.into });
         let access = match access {
             Access::Query => log::Access::Query,
             Access::Scan => log::Access::Scan,
@@ -86,22 +92,22 @@ impl Values for LogValues {
         if self.reader.pin().read_into(&mut wanted.collect::<Vec<_>>(), access).is_ok() {
             return Ok(());
         }
-        // Something is damaged. One by one, each is found where it was healed, or named.
-        gaps.iter_mut().try_for_each(|gap| {
-            gap.into.copy_from_slice(&self.read(&gap.value)?);
+        // Something is damaged. One by one, each is found where it was repaired, or named.
+        slots.iter_mut().try_for_each(|slot| {
+            slot.into.copy_from_slice(&self.read(&slot.value)?);
             Ok(())
         })
     }
 
     fn retain(&self, value: &ValueRef) {
-        self.reader.retain(value.place, value.len);
+        self.reader.retain(value.address, value.len);
     }
 
     fn retain_all(&self, values: &mut dyn Iterator<Item = ValueRef>) {
-        self.reader.retain_all(values.map(|value| (value.place, value.len)));
+        self.reader.retain_all(values.map(|value| (value.address, value.len)));
     }
 
     fn release(&self, value: &ValueRef) {
-        self.reader.release(value.place, value.len);
+        self.reader.release(value.address, value.len);
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use api::etcdserverpb as pb;
 use log::{CheckpointKind, Disk, Log, LogId, MemDisk, Options, WriteJob};
 use member::batch::Kind;
-use member::inbox::pace_ns;
+use member::proposal_queue::pace_ns;
 use member::{Answer, Config, Input, Now, Opened, Output, Proposal};
 use prost::Message;
 use store::{Reply, Response};
@@ -145,7 +145,7 @@ fn a_lease_runs_out_and_takes_its_keys_along() {
     alone.propose(Kind::Put, &put);
     alone.now_ns += 4_000_000_000;
     let renewed = alone.ask(|token| Input::Lease { token, lease: 77, renew: true });
-    assert!(matches!(renewed, Answer::Lease(member::frame::LeaseAnswer::Alive { granted_s: 5, .. })));
+    assert!(matches!(renewed, Answer::Lease(member::peer_message::LeaseAnswer::Alive { granted_s: 5, .. })));
     alone.now_ns += 4_500_000_000;
     assert_eq!(alone.get("k").len(), 1, "renewed");
     alone.now_ns += 1_000_000_000;

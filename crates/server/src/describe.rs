@@ -9,7 +9,7 @@ use member::{InitialMember, Opened};
 use crate::config::{Config, Url};
 use crate::driver::{Desks, Mailbox};
 use crate::metrics::Metrics;
-use crate::node::{Admission, LeaseIds, Limits, LongLists, Node};
+use crate::node::{Admission, LargeRanges, LeaseIds, Limits, Node};
 
 /// The member that the flags describe.
 pub(crate) fn member_config(config: &Config) -> member::Config {
@@ -95,6 +95,6 @@ pub(crate) fn node(
         desks: desks.clone(),
         lease_ids: LeaseIds::starting_at(member_id, start),
         admission: Admission::default(),
-        long_lists: LongLists::default(),
+        large_ranges: LargeRanges::default(),
     }
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use api::etcdserverpb::ResponseHeader;
 use bytes::Bytes;
 use member::batch::Kind;
-use member::frame::LeaseAnswer;
+use member::peer_message::LeaseAnswer;
 use member::{Answer, Input, Proposal, Status};
 use store::watch::Hub;
 use store::{Damaged, HashKvReply, Outcome, Reader, Values};
@@ -55,7 +55,7 @@ pub(crate) struct Node {
     pub(crate) desks: Arc<Desks>,
     pub(crate) lease_ids: LeaseIds,
     pub(crate) admission: Admission,
-    pub(crate) long_lists: LongLists,
+    pub(crate) large_ranges: LargeRanges,
 }
 
 /// Bytes of large commands that may be on their way at once. Clients that send more wait their turn here, instead of
@@ -93,20 +93,20 @@ impl Admission {
 const LONG_LISTS_PER_CORE: usize = 2;
 
 /// Lets long lists in, first come first served.
-pub(crate) struct LongLists {
+pub(crate) struct LargeRanges {
     turns: Arc<Semaphore>,
 }
 
-impl Default for LongLists {
-    fn default() -> LongLists {
+impl Default for LargeRanges {
+    fn default() -> LargeRanges {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        LongLists::at_once(LONG_LISTS_PER_CORE * cores)
+        LargeRanges::at_once(LONG_LISTS_PER_CORE * cores)
     }
 }
 
-impl LongLists {
-    fn at_once(turns: usize) -> LongLists {
-        LongLists { turns: Arc::new(Semaphore::new(turns)) }
+impl LargeRanges {
+    fn at_once(turns: usize) -> LargeRanges {
+        LargeRanges { turns: Arc::new(Semaphore::new(turns)) }
     }
 
     /// Begins to make a list when its turn has come, on a thread of its own. What has begun is made to its end even if
@@ -159,11 +159,11 @@ impl Node {
     ///
     /// # Errors
     /// When no peer had it in time.
-    pub(crate) async fn heal(&self, damaged: &Damaged) -> Result<(), api::Error> {
+    pub(crate) async fn repair(&self, damaged: &Damaged) -> Result<(), api::Error> {
         tracing::error!(error = %damaged, "found damaged data");
-        let place = damaged.place;
-        match self.ask(|token| Input::Heal { token, place }).await? {
-            Answer::Healed => Ok(()),
+        let address = damaged.address;
+        match self.ask(|token| Input::Repair { token, address }).await? {
+            Answer::Repaired => Ok(()),
             other => Err(unexpected(&other)),
         }
     }

@@ -1,19 +1,19 @@
 //! What operators hear of a member, where those of etcd look for it, in its words.
 
-mod troubles;
+mod repeated_failures;
 
 use std::time::Instant;
 
 use member::{Notice, SnapshotEvent};
 use parking_lot::Mutex;
 
-use troubles::Troubles;
+use repeated_failures::RepeatedFailures;
 
 /// Writes the notices of one member.
 pub(crate) struct Notices {
     /// Its id, as logs show it.
     local: String,
-    troubles: Mutex<Troubles>,
+    troubles: Mutex<RepeatedFailures>,
 }
 
 impl Notices {
@@ -59,12 +59,12 @@ impl Notices {
             }
             Notice::Checkpoint { index } => tracing::info!(snapshot_index = index, "saved snapshot"),
             Notice::Snapshot { peer, event } => report_snapshot(*peer, event),
-            Notice::Healed { text } => tracing::warn!(damage = text, "mended damaged data"),
+            Notice::Repaired { text } => tracing::warn!(damage = text, "repaired damaged data"),
             Notice::Reclaimed { file } => {
                 tracing::info!(file = format!("{file:08x}"), "moved the values out of a file")
             }
             Notice::Damage { text } => tracing::error!(damage = text, "found damaged data"),
-            Notice::Trouble { text } => self.trouble(text),
+            Notice::Failure { text } => self.trouble(text),
             Notice::Diverged { peer, index } => {
                 tracing::error!(
                     remote_peer_id = format!("{peer:x}"),

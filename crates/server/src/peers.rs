@@ -9,7 +9,7 @@ use member::snapshot::Outgoing;
 use member::{Input, Notice};
 use parking_lot::Mutex;
 use store::Reader;
-use transport::{Class, Error, Gate, Identity, Inbound, Peers, Reason, Refusal, Side};
+use transport::{Error, Gate, Identity, Inbound, Peers, Reason, Refusal, Side, StreamClass};
 
 use crate::driver::{Edge, LogDesk, Mailbox};
 use crate::metrics::Metrics;
@@ -72,23 +72,23 @@ impl Arrivals {
     }
 
     /// Records one stream; true when that changed whether both are up.
-    fn set(&self, peer: u64, class: Class, is_up: bool) -> bool {
+    fn set(&self, peer: u64, class: StreamClass, is_up: bool) -> bool {
         let mut up = self.up.lock();
         let streams = up.entry(peer).or_default();
         let before = *streams == (true, true);
         match class {
-            Class::Control => streams.0 = is_up,
-            Class::Bulk => streams.1 = is_up,
+            StreamClass::Control => streams.0 = is_up,
+            StreamClass::Bulk => streams.1 = is_up,
         }
         before != (*streams == (true, true))
     }
 }
 
 impl Inbound for Arrivals {
-    fn frame(&self, from: u64, class: Class, bytes: Bytes, more: bool) {
+    fn frame(&self, from: u64, class: StreamClass, bytes: Bytes, more: bool) {
         let len = bytes.len();
         let bring = || self.mailbox.bring(vec![Input::Frame { from, bytes }]);
-        if class == Class::Control {
+        if class == StreamClass::Control {
             return bring();
         }
         self.mailbox.make_room(len);
@@ -96,14 +96,14 @@ impl Inbound for Arrivals {
         if more { bring() } else { self.log.volunteer(bring) }
     }
 
-    fn up(&self, peer: u64, class: Class) {
+    fn up(&self, peer: u64, class: StreamClass) {
         if self.set(peer, class, true) {
             tracing::info!(remote_peer_id = format!("{peer:x}"), "peer became active");
             self.mailbox.send(Input::PeerUp(peer));
         }
     }
 
-    fn down(&self, peer: u64, class: Class, why: &Error) {
+    fn down(&self, peer: u64, class: StreamClass, why: &Error) {
         if self.set(peer, class, false) {
             tracing::warn!(remote_peer_id = format!("{peer:x}"), error = %why, "peer became inactive");
             self.mailbox.send(Input::PeerDown(peer));
@@ -131,10 +131,10 @@ pub(crate) struct PeerEdge {
 }
 
 impl Edge for PeerEdge {
-    fn send(&self, peer: u64, class: member::Class, pieces: &[Bytes]) {
+    fn send(&self, peer: u64, class: member::MessageClass, pieces: &[Bytes]) {
         let class = match class {
-            member::Class::Control => Class::Control,
-            member::Class::Bulk => Class::Bulk,
+            member::MessageClass::Control => StreamClass::Control,
+            member::MessageClass::Bulk => StreamClass::Bulk,
         };
         // What is dropped is sent again by whoever needs it: consensus, or the one who asked.
         let _ = self.peers.send(peer, class, pieces);

@@ -116,7 +116,7 @@ type Ended = watch::Receiver<Option<Result<(), String>>>;
 
 fn start_deciding(decider: Decider<PeerEdge>, desks: Arc<Desks>) -> std::io::Result<Ended> {
     let (ended, end) = watch::channel(None);
-    std::thread::Builder::new().name("stele-decide".to_owned()).spawn(move || {
+    std::thread::Builder::new().name("stele-raft".to_owned()).spawn(move || {
         let result = decider.run();
         desks.close();
         let _ = ended.send(Some(result.map_err(|fatal| fatal.to_string())));

@@ -21,7 +21,7 @@ struct NoValues;
 
 impl Values for NoValues {
     fn read(&self, value: &ValueRef) -> Result<Bytes, Damaged> {
-        Err(Damaged { place: value.place, len: value.len, reason: "a benchmark has no values".into() })
+        Err(Damaged { address: value.address, len: value.len, reason: "a benchmark has no values".into() })
     }
 
     fn retain(&self, _: &ValueRef) {}
@@ -55,7 +55,7 @@ fn batch(first: u64) -> (Bytes, Vec<Command>) {
 
 fn apply(store: &mut Store, index: u64, (payload, commands): &(Bytes, Vec<Command>)) {
     let ctx =
-        BatchContext { index, term: 1, clock_ms: 0, payload, payload_place: index << 20, answered: &[] };
+        BatchContext { index, term: 1, clock_ms: 0, payload, payload_address: index << 20, answered: &[] };
     black_box(store.apply_batch(&ctx, commands).expect("nothing is compared"));
 }
 

@@ -63,7 +63,7 @@ impl Setup {
 
     fn put(&mut self, at: usize) {
         self.revision += 1;
-        let value = ValueRef { place: 1, len: 256, checksum: 0 };
+        let value = ValueRef { address: 1, len: 256, checksum: 0 };
         let mod_revision = Revision { main: self.revision, sub: 0 };
         let kv =
             KvRef { key: key(at), create_revision: 1, mod_revision, version: self.revision, lease: 0, value };

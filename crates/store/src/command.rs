@@ -23,7 +23,7 @@ pub struct BatchContext<'a> {
     /// The entry's payload. Values in the commands are slices of it.
     pub payload: &'a Bytes,
     /// The place of the payload's first byte.
-    pub payload_place: u64,
+    pub payload_address: u64,
     /// For each command, whether this member answers the client; what is missing counts as no. Ranges in
     /// transactions that nobody here waits for are not carried out. It changes replies only, never the state.
     pub answered: &'a [bool],

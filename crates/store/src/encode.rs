@@ -1,7 +1,7 @@
 //! `RangeResponse` on the wire, written straight from the index and the values.
 //!
-//! The length of everything is known before any value is read. So a response is laid out first, with a [`Gap`] for
-//! each value, and then the gaps are filled: a value is copied once, from where it lies to where it is sent from.
+//! The length of everything is known before any value is read. So a response is laid out first, with a [`ValueSlot`] for
+//! each value, and then the slots are filled: a value is copied once, from where it lies to where it is sent from.
 //! It comes in [`Pieces`] of bounded size, which can be sent, and freed, while the next is made. A large value is not
 //! copied at all: it is a piece of its own.
 //!
@@ -20,7 +20,7 @@ use bytes::{BufMut, Bytes};
 
 use crate::index::Version;
 use crate::range::Findings;
-use crate::types::{Access, Damaged, Gap, KvRef, ValueRef, Values};
+use crate::types::{Access, Damaged, KvRef, ValueRef, ValueSlot, Values};
 use crate::wire::{bytes_len, number_len, put_bytes, put_number, put_prefix, record_len};
 
 /// Bytes of a piece, about: large enough that what a piece costs is nothing by the byte, small enough to stay in the
@@ -236,21 +236,21 @@ impl Items for Listed<'_> {
 /// A few encoded fields.
 #[derive(Clone, Copy)]
 pub(crate) struct Fields {
-    bytes: [u8; Fields::BYTES_MAX],
+    bytes: [u8; Fields::MAX_BYTES],
     len: usize,
 }
 
 impl Fields {
     /// The prefix of an enclosing message, and a header whose numbers are at their longest.
-    const BYTES_MAX: usize = 64;
+    const MAX_BYTES: usize = 64;
 
-    pub(crate) const NONE: Fields = Fields { bytes: [0; Fields::BYTES_MAX], len: 0 };
+    pub(crate) const NONE: Fields = Fields { bytes: [0; Fields::MAX_BYTES], len: 0 };
 
     fn of(write: impl FnOnce(&mut &mut [u8])) -> Fields {
         let mut fields = Fields::NONE;
         let mut room = &mut fields.bytes[..];
         write(&mut room);
-        fields.len = Fields::BYTES_MAX - room.len();
+        fields.len = Fields::MAX_BYTES - room.len();
         fields
     }
 
@@ -389,7 +389,7 @@ impl<'v> Encoder<'v> {
     fn write(&mut self, items: &impl Items, part: &Part, end: &Fields) -> Result<(), Damaged> {
         let mut piece = vec![0; part.bytes + end.len];
         let mut out = piece.as_mut_slice();
-        let mut gaps = Vec::with_capacity(part.to - part.from);
+        let mut slots = Vec::with_capacity(part.to - part.from);
         out.put_slice(self.front.as_slice());
         self.front = Fields::NONE;
         for (at, len) in (part.from..part.to).zip(&self.lens) {
@@ -400,14 +400,14 @@ impl<'v> Encoder<'v> {
             }
             if item.value.len > 0 {
                 let (into, rest) = std::mem::take(&mut out).split_at_mut(item.value.len as usize);
-                gaps.push(Gap { value: item.value, into });
+                slots.push(ValueSlot { value: item.value, into });
                 out = rest;
             }
             item.put_back(&mut out);
         }
         out.put_slice(end.as_slice());
         assert!(out.is_empty(), "a piece is as long as was measured");
-        self.values.read_into(&mut gaps, self.access)?;
+        self.values.read_into(&mut slots, self.access)?;
         self.into.push(piece.into());
         Ok(())
     }

@@ -50,14 +50,14 @@ mod wire;
 mod testing;
 
 pub use checkpoint::{
-    CheckpointKind, CheckpointSource, Restoration, RestoreError, Restored, chunk_values, with_places,
+    CheckpointKind, CheckpointSource, Restoration, RestoreError, Restored, chunk_values, with_addresses,
 };
 pub use command::{
     Applied, BatchContext, Command, DeleteReply, LeaseChange, OpReply, Outcome, PutReply, Reply, TxnReply,
 };
 pub use encode::Pieces;
 pub use index::VERSION_OVERHEAD_BYTES;
-pub use lease::{LEASE_TTL_MAX, LeaseInfo};
+pub use lease::{LeaseInfo, MAX_LEASE_TTL};
 pub use members::{Member, MemberChange};
 pub use range::{ByValue, RangeReply};
 pub use reader::{
@@ -67,5 +67,6 @@ pub use resolve::{Response, resolve, resolve_kv, resolve_range, resolve_txn};
 pub use state::{Limits, Position};
 pub use store::Store;
 pub use types::{
-    Access, Compacted, Damaged, Event, EventKind, Gap, History, KeyRange, KvRef, Revision, ValueRef, Values,
+    Access, Compacted, Damaged, Event, EventKind, History, KeyRange, KvRef, Revision, ValueRef, ValueSlot,
+    Values,
 };

@@ -40,7 +40,7 @@ pub enum Response {
 /// Turns a reply into the response.
 ///
 /// # Errors
-/// [`Damaged`] when a value cannot be read; heal it and call again.
+/// [`Damaged`] when a value cannot be read; repair it and call again.
 pub fn resolve(reply: &Reply, values: &dyn Values) -> Result<Response, Damaged> {
     Ok(match reply {
         Reply::Put(reply) => Response::Put(put(reply, values)?),
@@ -71,7 +71,7 @@ pub fn resolve(reply: &Reply, values: &dyn Values) -> Result<Response, Damaged> 
 /// Turns the answer to a range into the response.
 ///
 /// # Errors
-/// [`Damaged`] when a value cannot be read; heal it and call again.
+/// [`Damaged`] when a value cannot be read; repair it and call again.
 pub fn resolve_range(reply: &RangeReply, values: &dyn Values) -> Result<pb::RangeResponse, Damaged> {
     let mut settled = Cow::Borrowed(reply);
     if reply.by_value.is_some() {
@@ -150,7 +150,7 @@ fn delete_range(reply: &DeleteReply, values: &dyn Values) -> Result<pb::DeleteRa
 /// Turns the answer to a transaction into the response.
 ///
 /// # Errors
-/// [`Damaged`] when a value cannot be read; heal it and call again.
+/// [`Damaged`] when a value cannot be read; repair it and call again.
 pub fn resolve_txn(reply: &TxnReply, values: &dyn Values) -> Result<pb::TxnResponse, Damaged> {
     let responses = reply.replies.iter().map(|reply| op(reply, values)).collect::<Result<_, _>>()?;
     Ok(pb::TxnResponse { header: header(reply.revision), succeeded: reply.succeeded, responses })

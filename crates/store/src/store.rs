@@ -113,14 +113,14 @@ impl Store {
 
     /// Points the version of `key` written at `revision` to the same value at another place. Returns false,
     /// and changes nothing, when that version is gone or its value is no longer at `old`.
-    pub fn relocate(&mut self, key: &[u8], revision: Revision, old: &ValueRef, place: u64) -> bool {
+    pub fn relocate(&mut self, key: &[u8], revision: Revision, old: &ValueRef, address: u64) -> bool {
         let mut state = self.shared.state.write();
-        if !state.index.relocate(key, revision, old, place) {
+        if !state.index.relocate(key, revision, old, address) {
             return false;
         }
-        state.dirty.moved(key, revision, place);
+        state.dirty.moved(key, revision, address);
         drop(state);
-        retain(&*self.shared.values, &ValueRef { place, ..*old });
+        retain(&*self.shared.values, &ValueRef { address, ..*old });
         release(&*self.shared.values, old);
         true
     }

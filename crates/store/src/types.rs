@@ -22,7 +22,7 @@ pub struct Revision {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ValueRef {
     /// Opaque to the store; the log knows it as file and offset.
-    pub place: u64,
+    pub address: u64,
     /// Length in bytes.
     pub len: u32,
     /// CRC-32C of the value's bytes, checked by every read.
@@ -68,10 +68,10 @@ pub struct Event {
 
 /// A value could not be read back intact; it must be fetched from a peer before it can be served.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("value at place {place:#x} ({len} bytes) is damaged: {reason}")]
+#[error("value at place {address:#x} ({len} bytes) is damaged: {reason}")]
 pub struct Damaged {
     /// The reference's place.
-    pub place: u64,
+    pub address: u64,
     /// The reference's length.
     pub len: u32,
     /// What was found: checksum mismatch, short read, read error.
@@ -80,7 +80,7 @@ pub struct Damaged {
 
 /// A value that is wanted, and the room its bytes are to fill exactly.
 #[derive(Debug)]
-pub struct Gap<'a> {
+pub struct ValueSlot<'a> {
     /// The value; never an empty one.
     pub value: ValueRef,
     /// As many bytes as the value has.
@@ -108,11 +108,11 @@ pub trait Values: Send + Sync {
         values.iter().map(|value| self.read(value)).collect()
     }
 
-    /// Reads and checks several values to where they are wanted. The order of `gaps` may change, and neighbours may be
+    /// Reads and checks several values to where they are wanted. The order of `slots` may change, and neighbours may be
     /// read together.
-    fn read_into(&self, gaps: &mut [Gap<'_>], _: Access) -> Result<(), Damaged> {
-        gaps.iter_mut().try_for_each(|gap| {
-            gap.into.copy_from_slice(&self.read(&gap.value)?);
+    fn read_into(&self, slots: &mut [ValueSlot<'_>], _: Access) -> Result<(), Damaged> {
+        slots.iter_mut().try_for_each(|slot| {
+            slot.into.copy_from_slice(&self.read(&slot.value)?);
             Ok(())
         })
     }

@@ -18,9 +18,9 @@ pub(crate) struct Backoff {
 impl Backoff {
     pub(crate) fn new(timeouts: &Timeouts) -> Backoff {
         Backoff {
-            next: timeouts.redial_min,
-            min: timeouts.redial_min,
-            max: timeouts.redial_max,
+            next: timeouts.min_redial,
+            min: timeouts.min_redial,
+            max: timeouts.max_redial,
             refused: timeouts.refused,
         }
     }
@@ -53,7 +53,7 @@ mod tests {
     #[test]
     fn it_doubles_up_to_the_cap_and_starts_over_after_a_steady_connection() {
         let ms = Duration::from_millis;
-        let timeouts = Timeouts { redial_min: ms(10), redial_max: ms(35), ..Timeouts::default() };
+        let timeouts = Timeouts { min_redial: ms(10), max_redial: ms(35), ..Timeouts::default() };
         let mut backoff = Backoff::new(&timeouts);
         let rests: Vec<_> = (0..4).map(|_| backoff.after_failure()).collect();
         assert_eq!(rests, [ms(10), ms(20), ms(35), ms(35)]);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{Class, Identity};
+use crate::{Identity, StreamClass};
 
 /// Everything [`crate::Peers::start`] needs to be told.
 #[derive(Debug, Clone)]
@@ -57,10 +57,10 @@ impl Default for Limits {
 }
 
 impl Limits {
-    pub(crate) fn queue_bytes(&self, class: Class) -> usize {
+    pub(crate) fn queue_bytes(&self, class: StreamClass) -> usize {
         match class {
-            Class::Control => self.control_queue_bytes,
-            Class::Bulk => self.bulk_queue_bytes,
+            StreamClass::Control => self.control_queue_bytes,
+            StreamClass::Bulk => self.bulk_queue_bytes,
         }
     }
 }
@@ -80,9 +80,9 @@ pub struct Timeouts {
     /// A control stream whose ping is not answered for this long is dead.
     pub pong: Duration,
     /// The rest before the first redial; it doubles with each failure.
-    pub redial_min: Duration,
+    pub min_redial: Duration,
     /// The longest rest between two dials of a peer that does not answer.
-    pub redial_max: Duration,
+    pub max_redial: Duration,
     /// The rest after a refusal, which seldom changes by itself.
     pub refused: Duration,
     /// A snapshot whose receiver takes or answers nothing for this long has failed.
@@ -98,9 +98,9 @@ const PING_INTERVAL: Duration = Duration::from_secs(1);
 /// Five election timeouts: by then the cluster has long moved on.
 const PONG: Duration = Duration::from_secs(5);
 /// A restarted peer should be heartbeated again well within one heartbeat interval (100 ms).
-const REDIAL_MIN: Duration = Duration::from_millis(10);
+const MIN_REDIAL: Duration = Duration::from_millis(10);
 /// A quarter of the shortest usual election timeout; four dials a second cost nothing.
-const REDIAL_MAX: Duration = Duration::from_millis(250);
+const MAX_REDIAL: Duration = Duration::from_millis(250);
 const REFUSED: Duration = Duration::from_secs(1);
 /// Includes a slow disk's sync of what was received.
 const SNAPSHOT: Duration = Duration::from_secs(60);
@@ -113,8 +113,8 @@ impl Default for Timeouts {
             stall: STALL,
             ping_interval: PING_INTERVAL,
             pong: PONG,
-            redial_min: REDIAL_MIN,
-            redial_max: REDIAL_MAX,
+            min_redial: MIN_REDIAL,
+            max_redial: MAX_REDIAL,
             refused: REFUSED,
             snapshot: SNAPSHOT,
         }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use crate::Class;
+use crate::StreamClass;
 
 /// Figures about one peer since it was set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +48,7 @@ impl Counters {
         counter.fetch_add(amount, Relaxed);
     }
 
-    pub(crate) fn set_since(&self, class: Class, since: Option<Instant>) {
+    pub(crate) fn set_since(&self, class: StreamClass, since: Option<Instant>) {
         self.current.lock().since[class as usize] = since;
     }
 
@@ -64,8 +64,8 @@ impl Counters {
             received_bytes: self.received_bytes.load(Relaxed),
             send_failures: self.send_failures.load(Relaxed),
             receive_failures: self.receive_failures.load(Relaxed),
-            control_since: current.since[Class::Control as usize],
-            bulk_since: current.since[Class::Bulk as usize],
+            control_since: current.since[StreamClass::Control as usize],
+            bulk_since: current.since[StreamClass::Bulk as usize],
             round_trip: current.round_trip,
         }
     }

@@ -7,7 +7,7 @@ use std::time::Instant;
 use crate::peer::Peer;
 use crate::peers::Shared;
 use crate::stream::Stream;
-use crate::{ANSWER_BYTES, Answer, Error, HandshakeError, Hello, Side, StreamKind, VERSION_MAX, VERSION_MIN};
+use crate::{ANSWER_BYTES, Answer, Error, HandshakeError, Hello, MAX_VERSION, MIN_VERSION, Side, StreamKind};
 
 /// Opens a stream to the first address of the peer that admits us; the error is that of the last one tried.
 pub(crate) fn open(shared: &Shared, peer: &Peer, kind: StreamKind) -> Result<Stream, Error> {
@@ -57,7 +57,7 @@ fn greet(shared: &Shared, peer: &Peer, stream: &mut Stream, kind: StreamKind) ->
             shared.note_refusal(peer.id, Side::Remote, &refusal);
             return Err(Error::RefusedByPeer(refusal));
         }
-        Ok(version) if !(VERSION_MIN..=VERSION_MAX).contains(&version) => {
+        Ok(version) if !(MIN_VERSION..=MAX_VERSION).contains(&version) => {
             return Err(HandshakeError::Version(version).into());
         }
         Ok(_) => {}

@@ -34,16 +34,16 @@
 //! These two layouts are those of every protocol version, past and to come; a reader ignores the bytes that are
 //! zero today, so that a newer peer can be told by name that it is too new.
 
-use crate::{Class, HandshakeError, Reason, Refusal};
+use crate::{HandshakeError, Reason, Refusal, StreamClass};
 
 /// The first bytes of a peer connection. The first is no ASCII, so neither HTTP nor TLS begins like this.
 pub const PREFACE: &[u8; 8] = b"\x89STELEP\n";
 const ANSWER_PREFACE: &[u8; 8] = b"\x89STELEA\n";
 
 /// The oldest protocol version this release speaks.
-pub const VERSION_MIN: u16 = 1;
+pub const MIN_VERSION: u16 = 1;
 /// The newest protocol version this release speaks.
-pub const VERSION_MAX: u16 = 1;
+pub const MAX_VERSION: u16 = 1;
 
 /// Length of a hello.
 pub const HELLO_BYTES: usize = 64;
@@ -67,7 +67,7 @@ pub struct Identity {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum StreamKind {
     /// Messages of one class.
-    Messages(Class),
+    Messages(StreamClass),
     /// One snapshot.
     Snapshot,
 }
@@ -75,16 +75,16 @@ pub enum StreamKind {
 impl StreamKind {
     fn code(self) -> u8 {
         match self {
-            StreamKind::Messages(Class::Control) => 1,
-            StreamKind::Messages(Class::Bulk) => 2,
+            StreamKind::Messages(StreamClass::Control) => 1,
+            StreamKind::Messages(StreamClass::Bulk) => 2,
             StreamKind::Snapshot => 3,
         }
     }
 
     fn from_code(code: u8) -> Result<StreamKind, HandshakeError> {
         match code {
-            1 => Ok(StreamKind::Messages(Class::Control)),
-            2 => Ok(StreamKind::Messages(Class::Bulk)),
+            1 => Ok(StreamKind::Messages(StreamClass::Control)),
+            2 => Ok(StreamKind::Messages(StreamClass::Bulk)),
             3 => Ok(StreamKind::Snapshot),
             other => Err(HandshakeError::Stream(other)),
         }
@@ -95,9 +95,9 @@ impl StreamKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hello {
     /// The oldest protocol version it speaks.
-    pub version_min: u16,
+    pub min_version: u16,
     /// The newest protocol version it speaks.
-    pub version_max: u16,
+    pub max_version: u16,
     /// What the connection is for.
     pub stream: StreamKind,
     /// Who it is.
@@ -109,15 +109,15 @@ pub struct Hello {
 impl Hello {
     /// A hello of this release.
     pub fn new(from: Identity, to: u64, stream: StreamKind) -> Hello {
-        Hello { version_min: VERSION_MIN, version_max: VERSION_MAX, stream, from, to }
+        Hello { min_version: MIN_VERSION, max_version: MAX_VERSION, stream, from, to }
     }
 
     /// Its bytes.
     pub fn encode(&self) -> [u8; HELLO_BYTES] {
         let mut bytes = [0; HELLO_BYTES];
         bytes[..8].copy_from_slice(PREFACE);
-        bytes[8..10].copy_from_slice(&self.version_min.to_le_bytes());
-        bytes[10..12].copy_from_slice(&self.version_max.to_le_bytes());
+        bytes[8..10].copy_from_slice(&self.min_version.to_le_bytes());
+        bytes[10..12].copy_from_slice(&self.max_version.to_le_bytes());
         bytes[12] = self.stream.code();
         put_identity(&mut bytes, &self.from);
         bytes[40..48].copy_from_slice(&self.to.to_le_bytes());
@@ -131,8 +131,8 @@ impl Hello {
         check_preface(bytes, PREFACE)?;
         check_sum(bytes, 60)?;
         Ok(Hello {
-            version_min: half(bytes, 8),
-            version_max: half(bytes, 10),
+            min_version: half(bytes, 8),
+            max_version: half(bytes, 10),
             stream: StreamKind::from_code(bytes[12])?,
             from: identity(bytes),
             to: long(bytes, 40),
@@ -141,7 +141,7 @@ impl Hello {
 
     /// The newest version both this hello and `oldest..=newest` speak.
     pub(crate) fn choose_version(&self, oldest: u16, newest: u16) -> Result<u16, Refusal> {
-        let theirs = format!("{} to {}", self.version_min, self.version_max);
+        let theirs = format!("{} to {}", self.min_version, self.max_version);
         let ours = format!("{oldest} to {newest}");
         let refusal = |reason| {
             Refusal::new(
@@ -149,13 +149,13 @@ impl Hello {
                 format!("you speak the peer protocol in versions {theirs}, this member {ours}"),
             )
         };
-        if self.version_max < oldest {
+        if self.max_version < oldest {
             return Err(refusal(Reason::VersionTooOld));
         }
-        if self.version_min > newest {
+        if self.min_version > newest {
             return Err(refusal(Reason::VersionTooNew));
         }
-        Ok(self.version_max.min(newest))
+        Ok(self.max_version.min(newest))
     }
 }
 

@@ -15,8 +15,8 @@ use crate::peers::Shared;
 use crate::reader::FrameReader;
 use crate::stream::Stream;
 use crate::{
-    Answer, Class, Error, HELLO_BYTES, Hello, Kind, Refusal, Side, StreamKind, VERSION_MAX, VERSION_MIN,
-    snapshot,
+    Answer, Error, HELLO_BYTES, Hello, Kind, MAX_VERSION, MIN_VERSION, Refusal, Side, StreamClass,
+    StreamKind, snapshot,
 };
 
 /// One of the threads that incoming connections may have.
@@ -108,7 +108,7 @@ fn welcome(shared: &Shared, stream: &mut Stream) -> Result<Hello, Error> {
 /// The protocol version to speak, or why not to speak. Versions come first: what follows them may have changed
 /// its meaning.
 fn judge(shared: &Shared, hello: &Hello) -> Result<u16, Refusal> {
-    let version = hello.choose_version(VERSION_MIN, VERSION_MAX)?;
+    let version = hello.choose_version(MIN_VERSION, MAX_VERSION)?;
     shared.admit(&hello.from, None)?;
     shared.check_addressee(hello.to)?;
     Ok(version)
@@ -121,7 +121,7 @@ fn read(shared: &Shared, peer: &Peer, stream: &mut Stream, kind: StreamKind) -> 
     match kind {
         StreamKind::Snapshot => claim.deliver(|| snapshot::receive(shared, peer.id, stream))?,
         StreamKind::Messages(class) => {
-            if class == Class::Control {
+            if class == StreamClass::Control {
                 peer.hurry();
             }
             let mut reader = FrameReader::new(shared.config.limits.max_frame_bytes);
@@ -133,7 +133,7 @@ fn read(shared: &Shared, peer: &Peer, stream: &mut Stream, kind: StreamKind) -> 
                         let more = reader.has_more();
                         claim.deliver(|| shared.sink.frame(peer.id, class, frame.body, more))?;
                     }
-                    (Kind::Ping, Class::Control) => {
+                    (Kind::Ping, StreamClass::Control) => {
                         frame.number()?;
                         let max = shared.config.limits.max_frame_bytes;
                         stream.write_frame(Kind::Pong, &[frame.body], max)?;

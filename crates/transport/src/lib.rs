@@ -53,8 +53,8 @@ pub use counters::PeerStatistics;
 pub use error::{Error, FrameError, HandshakeError, UrlError};
 pub use frame::{Frame, HEADER_BYTES, Header, Kind};
 pub use handshake::{
-    ANSWER_BYTES, Answer, HELLO_BYTES, Hello, Identity, MAX_REFUSAL_TEXT_BYTES, PREFACE, StreamKind,
-    VERSION_MAX, VERSION_MIN,
+    ANSWER_BYTES, Answer, HELLO_BYTES, Hello, Identity, MAX_REFUSAL_TEXT_BYTES, MAX_VERSION, MIN_VERSION,
+    PREFACE, StreamKind,
 };
 pub use link::{DropReason, Sent};
 pub use owner::{Gate, Inbound, Side, SnapshotReceiver, SnapshotSink};
@@ -65,23 +65,23 @@ pub use snapshot::SnapshotSender;
 
 /// Which of the two ordered streams of a peer a frame travels on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Class {
+pub enum StreamClass {
     /// Small and urgent: heartbeats, votes, confirm rounds. Its sink must not block.
     Control,
     /// Appends, their responses and anything large. Its sink may block, which is back-pressure.
     Bulk,
 }
 
-impl Class {
+impl StreamClass {
     /// Both, in the order of their codes.
-    pub const ALL: [Class; 2] = [Class::Control, Class::Bulk];
+    pub const ALL: [StreamClass; 2] = [StreamClass::Control, StreamClass::Bulk];
 }
 
-impl std::fmt::Display for Class {
+impl std::fmt::Display for StreamClass {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Class::Control => "control",
-            Class::Bulk => "bulk",
+            StreamClass::Control => "control",
+            StreamClass::Bulk => "bulk",
         })
     }
 }

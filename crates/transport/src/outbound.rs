@@ -20,13 +20,13 @@ use crate::pulse::{Beat, Progress, Pulse};
 use crate::reader::FrameReader;
 use crate::stream::{Stream, is_pause};
 use crate::wake::Wake;
-use crate::{Class, DropReason, Error, Header, Kind, Sent, StreamKind, dial};
+use crate::{DropReason, Error, Header, Kind, Sent, StreamClass, StreamKind, dial};
 
 /// The way back of a message stream carries pongs only.
 const MAX_ANSWER_BYTES: u32 = 8;
 
 pub(crate) struct Outbound {
-    class: Class,
+    class: StreamClass,
     queue_bytes: usize,
     max_frame_bytes: u32,
     state: Mutex<State>,
@@ -42,7 +42,7 @@ struct State {
 }
 
 impl Outbound {
-    pub(crate) fn new(class: Class, shared: &Shared) -> std::io::Result<Outbound> {
+    pub(crate) fn new(class: StreamClass, shared: &Shared) -> std::io::Result<Outbound> {
         Ok(Outbound {
             class,
             queue_bytes: shared.config.limits.queue_bytes(class),
@@ -110,7 +110,7 @@ impl Outbound {
                     backoff.after_failure()
                 }
             };
-            self.rest(rest, shared.config.timeouts.redial_min);
+            self.rest(rest, shared.config.timeouts.min_redial);
         }
     }
 
@@ -183,7 +183,7 @@ impl Outbound {
     ) -> Result<std::convert::Infallible, Error> {
         let timeouts = &shared.config.timeouts;
         let mut progress = Progress::new(timeouts, Instant::now());
-        let mut pulse = (self.class == Class::Control).then(|| Pulse::new(timeouts, Instant::now()));
+        let mut pulse = (self.class == StreamClass::Control).then(|| Pulse::new(timeouts, Instant::now()));
         let mut reader = FrameReader::new(MAX_ANSWER_BYTES);
         loop {
             let beat = pulse.as_mut().map_or(Ok(None), |pulse| self.beat(pulse))?;

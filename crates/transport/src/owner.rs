@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::{Class, Error, Identity, Refusal};
+use crate::{Error, Identity, Refusal, StreamClass};
 
 /// Decides whether a member may talk to us, whichever side dialled. That the cluster id is ours, that the
 /// dialler meant us and that we have a protocol version in common was checked before.
@@ -28,13 +28,13 @@ pub trait Inbound: Send + Sync {
     /// A frame of peer `from`. Frames of one peer and class come one at a time and in order. May block when the
     /// class is bulk (nothing more of that stream is read meanwhile), must not when it is control. `more` says that
     /// some of what follows it has been read already.
-    fn frame(&self, from: u64, class: Class, frame: Bytes, more: bool);
+    fn frame(&self, from: u64, class: StreamClass, frame: Bytes, more: bool);
 
     /// Our stream of this class to the peer stands: what is sent from now on will leave.
-    fn up(&self, peer: u64, class: Class);
+    fn up(&self, peer: u64, class: StreamClass);
 
     /// Our stream of this class to the peer is lost, with whatever was on its way; it is being redialled.
-    fn down(&self, peer: u64, class: Class, why: &Error);
+    fn down(&self, peer: u64, class: StreamClass, why: &Error);
 
     /// A handshake was refused, by us or by the peer. Comes again with every attempt.
     fn refused(&self, peer: u64, by: Side, refusal: &Refusal);

@@ -10,7 +10,7 @@ use crate::outbound::Outbound;
 use crate::peers::Shared;
 use crate::slot::Slot;
 use crate::url::PeerUrl;
-use crate::{Class, StreamKind};
+use crate::{StreamClass, StreamKind};
 
 pub(crate) struct Peer {
     pub(crate) id: u64,
@@ -24,7 +24,7 @@ pub(crate) struct Peer {
 
 impl Peer {
     pub(crate) fn new(id: u64, shared: &Shared) -> io::Result<Peer> {
-        let [control, bulk] = Class::ALL;
+        let [control, bulk] = StreamClass::ALL;
         Ok(Peer {
             id,
             counters: Arc::default(),
@@ -40,7 +40,7 @@ impl Peer {
         format!("{:x}", self.id)
     }
 
-    pub(crate) fn outbound(&self, class: Class) -> &Outbound {
+    pub(crate) fn outbound(&self, class: StreamClass) -> &Outbound {
         &self.outbound[class as usize]
     }
 

@@ -15,8 +15,8 @@ use crate::refusal::RefusalLog;
 use crate::snapshot::SnapshotSender;
 use crate::url::PeerUrl;
 use crate::{
-    Class, Config, DropReason, Error, Gate, Identity, Inbound, PeerStatistics, Reason, Refusal, Sent, Side,
-    SnapshotSink, inbound,
+    Config, DropReason, Error, Gate, Identity, Inbound, PeerStatistics, Reason, Refusal, Sent, Side,
+    SnapshotSink, StreamClass, inbound,
 };
 
 /// What all threads share.
@@ -132,14 +132,14 @@ impl Peers {
         let urls: Vec<PeerUrl> = urls.iter().map(|url| PeerUrl::parse(url)).collect::<Result<_, _>>()?;
         let peer = self.shared.peer_or_insert(peer)?;
         if peer.set_urls(urls) {
-            for class in Class::ALL {
+            for class in StreamClass::ALL {
                 self.start_outbound(&peer, class)?;
             }
         }
         Ok(())
     }
 
-    fn start_outbound(&self, peer: &Arc<Peer>, class: Class) -> Result<(), Error> {
+    fn start_outbound(&self, peer: &Arc<Peer>, class: StreamClass) -> Result<(), Error> {
         let (shared, peer) = (self.shared.clone(), peer.clone());
         let thread = std::thread::Builder::new().name(format!("peer-{class}"));
         let run = move || peer.outbound(class).run(&shared, &peer);
@@ -156,7 +156,7 @@ impl Peers {
 
     /// Sends a frame whose body is `pieces`, one after another. Writes to the socket from the calling thread when
     /// nothing waits before it, else queues; never blocks on the network and copies no piece.
-    pub fn send(&self, peer: u64, class: Class, pieces: &[Bytes]) -> Sent {
+    pub fn send(&self, peer: u64, class: StreamClass, pieces: &[Bytes]) -> Sent {
         let registry = self.shared.peers.read();
         match registry.peers.get(&peer) {
             Some(peer) => peer.outbound(class).send_message(peer, pieces),
@@ -165,7 +165,7 @@ impl Peers {
     }
 
     /// Bytes accepted by [`Peers::send`] that the socket has not taken yet.
-    pub fn in_flight_bytes(&self, peer: u64, class: Class) -> usize {
+    pub fn in_flight_bytes(&self, peer: u64, class: StreamClass) -> usize {
         self.shared.peer(peer).map_or(0, |peer| peer.outbound(class).queued_bytes())
     }
 

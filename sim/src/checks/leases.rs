@@ -2,13 +2,13 @@
 //!
 //! The TTL counts from the moment the client *asked* for the last renewal that was acknowledged, the most
 //! that a client
-//! can rely on; clocks may run fast by [`RATE_PPM_MAX`].
+//! can rely on; clocks may run fast by [`MAX_RATE_PPM`].
 
 use std::collections::BTreeMap;
 
-use member::frame::LeaseAnswer;
+use member::peer_message::LeaseAnswer;
 
-use crate::clock::RATE_PPM_MAX;
+use crate::clock::MAX_RATE_PPM;
 use crate::report::Violation;
 
 const CHECK: &str = "leases never expire early";
@@ -77,7 +77,7 @@ impl Leases {
     pub(crate) fn gone(&self, id: i64, now_ns: u64) -> Result<(), Violation> {
         let Some(known) = self.known.get(&id).filter(|known| !known.revoked) else { return Ok(()) };
         let ttl_ns = known.ttl_s as u64 * SECOND;
-        let shortest_ns = ttl_ns - ttl_ns / 1_000_000 * RATE_PPM_MAX as u64;
+        let shortest_ns = ttl_ns - ttl_ns / 1_000_000 * MAX_RATE_PPM as u64;
         if now_ns < known.asked_ns + shortest_ns {
             let text = format!(
                 "lease {id} of {} s, renewed at {:.4} s, was gone at {:.4} s",
@@ -93,7 +93,7 @@ impl Leases {
     /// A lease that a member holds at the end, when nobody has renewed any since `calm_ns`.
     pub(crate) fn remains(&self, id: i64, ttl_s: i64, calm_ns: u64, now_ns: u64) -> Result<(), Violation> {
         let ttl_ns = ttl_s as u64 * SECOND;
-        let longest_ns = ttl_ns + ttl_ns / 1_000_000 * RATE_PPM_MAX as u64 * 2;
+        let longest_ns = ttl_ns + ttl_ns / 1_000_000 * MAX_RATE_PPM as u64 * 2;
         if now_ns > calm_ns + longest_ns + LATE_NS {
             let text = format!(
                 "lease {id} of {ttl_s} s is still there, {:.1} s after the last fault",

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 
 use api::etcdserverpb::WatchResponse;
 use consensus::{
-    APPEND_BYTES_MAX, Body, EntryKind, INFLIGHT_BYTES_MAX, INFLIGHT_MESSAGES_MAX, Message, RECENT_BYTES_MAX,
+    Body, EntryKind, MAX_APPEND_BYTES, MAX_INFLIGHT_BYTES, MAX_INFLIGHT_MESSAGES, MAX_RECENT_BYTES, Message,
 };
 use member::batch;
-use member::inbox::MAX_WAITING_COMMANDS;
-use member::snapshot::RUNNING_MAX;
+use member::proposal_queue::MAX_WAITING_COMMANDS;
+use member::snapshot::MAX_RUNNING;
 use prost::Message as _;
 use store::watch::{MAX_INBOX_BLOCKS, MAX_RESPONSE_BYTES};
 
@@ -18,7 +18,7 @@ use crate::report::Violation;
 const CHECK: &str = "queues stay within their limits";
 
 /// What one burst may add to the bytes in flight before the window shuts: the recent entries in memory.
-const BURST_BYTES: usize = RECENT_BYTES_MAX;
+const BURST_BYTES: usize = MAX_RECENT_BYTES;
 
 /// Appends of a leader that was deposed may be on their way when it leads again, with a window of its own.
 const WINDOWS: usize = 2;
@@ -45,10 +45,10 @@ pub(crate) fn member(
 
 /// Bytes and appends on their way from one member to another.
 pub(crate) fn link(from: usize, to: usize, bytes: usize, appends: usize) -> Result<(), Violation> {
-    if bytes > INFLIGHT_BYTES_MAX + BURST_BYTES + batch::MAX_BYTES {
+    if bytes > MAX_INFLIGHT_BYTES + BURST_BYTES + batch::MAX_BYTES {
         return Violation::err(CHECK, format!("{bytes} bytes are in flight from {from} to {to}"));
     }
-    if appends > WINDOWS * INFLIGHT_MESSAGES_MAX {
+    if appends > WINDOWS * MAX_INFLIGHT_MESSAGES {
         return Violation::err(CHECK, format!("{appends} appends are in flight from {from} to {to}"));
     }
     Ok(())
@@ -58,7 +58,7 @@ pub(crate) fn link(from: usize, to: usize, bytes: usize, appends: usize) -> Resu
 pub(crate) fn append(member: usize, message: &Message) -> Result<(), Violation> {
     let Body::Append { entries, .. } = &message.body else { return Ok(()) };
     let bytes: usize = entries.iter().map(|entry| entry.payload.len()).sum();
-    if entries.len() > 1 && bytes as u64 > APPEND_BYTES_MAX {
+    if entries.len() > 1 && bytes as u64 > MAX_APPEND_BYTES {
         let text = format!("member {member} sends {} entries of {bytes} bytes at once", entries.len());
         return Violation::err(CHECK, text);
     }
@@ -82,7 +82,7 @@ pub(crate) fn append(member: usize, message: &Message) -> Result<(), Violation> 
 
 /// Snapshots that a member sends at the same time.
 pub(crate) fn snapshots(member: usize, running: usize) -> Result<(), Violation> {
-    if running > RUNNING_MAX {
+    if running > MAX_RUNNING {
         return Violation::err(CHECK, format!("member {member} sends {running} snapshots at once"));
     }
     Ok(())

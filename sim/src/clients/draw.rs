@@ -89,7 +89,7 @@ impl Drawing<'_> {
     }
 
     fn put(&mut self, nth: usize) -> pb::PutRequest {
-        let bytes = self.rng.below(self.plan.value_bytes_max) as usize;
+        let bytes = self.rng.below(self.plan.max_value_bytes) as usize;
         let mut value = format!("{}:{nth}:", self.number).into_bytes();
         value.resize(value.len() + bytes, b'a' + (self.number % 26) as u8);
         let lease = if self.rng.percent(25) { self.recent_lease().unwrap_or(0) } else { 0 };

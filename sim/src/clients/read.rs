@@ -19,7 +19,7 @@ use crate::report::Violation;
 type Answered = Result<Result<pb::RangeResponse, Error>, Damaged>;
 
 impl Cluster {
-    /// Answers a range from a member's state as it is. False when the client waits on: the member heals what the answer
+    /// Answers a range from a member's state as it is. False when the client waits on: the member repairs what the answer
     /// needs, and is asked again.
     pub(super) fn serve_locally(
         &mut self,
@@ -45,10 +45,10 @@ impl Cluster {
                 self.checks.monotonic.served(member, run, revision)?;
             }
             Err(damaged) => {
-                let healing = self.unreadable(member, &damaged)?.filter(|_| listed);
+                let repair = self.unreadable(member, &damaged)?.filter(|_| listed);
                 let process = self.machines[member].process.as_mut();
-                if let (Some(token), Some(process)) = (healing, process) {
-                    self.coverage.event("lists that wait for healing");
+                if let (Some(token), Some(process)) = (repair, process) {
+                    self.coverage.event("lists that wait for repair");
                     process.asked.insert(token, asked.clone());
                     return Ok(false);
                 }
@@ -102,7 +102,7 @@ impl Cluster {
         Ok(Some(answered))
     }
 
-    /// A value that does not check is never served. The member is asked to heal it, as a server does; returns the token
+    /// A value that does not check is never served. The member is asked to repair it, as a server does; returns the token
     /// of that.
     pub(crate) fn unreadable(&mut self, member: usize, damaged: &Damaged) -> Result<Option<u64>, Violation> {
         self.coverage.event("damage kept from clients");
@@ -114,7 +114,7 @@ impl Cluster {
         let Some(process) = self.machines[member].process.as_mut() else { return Ok(None) };
         let token = process.next_token;
         process.next_token += 1;
-        self.feed(member, Input::Heal { token, place: damaged.place });
+        self.feed(member, Input::Repair { token, address: damaged.address });
         Ok(Some(token))
     }
 

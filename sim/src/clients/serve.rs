@@ -130,7 +130,7 @@ impl Cluster {
     /// When a client asks again. Once faults have stopped, little is needed to see that all is well; in a quiet spell
     /// little happens before the next burst.
     fn next_request_ns(&mut self) -> u64 {
-        let think_ns = self.plan.think_ns_max;
+        let think_ns = self.plan.max_think_ns;
         match self.plan.quiet_until(self.now_ns) {
             Some(until_ns) => {
                 let burst_ns = until_ns.saturating_add(self.client_rng.below(think_ns));
@@ -151,7 +151,7 @@ impl Cluster {
                     self.snapshot_answered(member, token, answer);
                     Ok(())
                 }
-                Answer::LeaderMoved | Answer::Failed(_) | Answer::Healed => Ok(()),
+                Answer::LeaderMoved | Answer::Failed(_) | Answer::Repaired => Ok(()),
                 _ => Violation::err("one answer a request", format!("member {member} answers {token} twice")),
             };
         };
@@ -164,8 +164,8 @@ impl Cluster {
                 }
             },
             Answer::Applied(Err(error)) => self.refuse(&asked, error)?,
-            // The local state may be read, or what could not be read of it was healed.
-            Answer::ReadNow | Answer::Healed => {
+            // The local state may be read, or what could not be read of it was repaired.
+            Answer::ReadNow | Answer::Repaired => {
                 if let Op::Read(request) | Op::Local(request) = &asked.op
                     && !self.serve_locally(member, &asked, request)?
                 {

@@ -17,7 +17,7 @@ const JUDGE_NS: u64 = 6 * SECOND;
 const CHECK: &str = "progress after faults stop";
 
 impl Cluster {
-    /// No more faults: links are mended, disks have room, everybody starts. Only a member that lost its
+    /// No more faults: links are repaired, disks have room, everybody starts. Only a member that lost its
     /// directory stays
     /// away: it has to be removed and added again.
     pub(super) fn calm(&mut self) -> Result<(), Violation> {

@@ -238,7 +238,7 @@ impl Cluster {
         let hard_state = opened.recovered.hard_state;
         let found =
             Remembered { term: hard_state.term, vote: hard_state.vote, last: opened.log.last_index() };
-        let end = opened.log.place(found.last).unwrap_or(0);
+        let end = opened.log.address(found.last).unwrap_or(0);
         Ok(self.checks.log.read(before, &entries).map(|()| (found, end)))
     }
 }

@@ -1,7 +1,7 @@
 //! Links between members: dialled, broken, delivering.
 
 use bytes::Bytes;
-use member::{Class, Input};
+use member::{Input, MessageClass};
 
 use super::Cluster;
 use crate::defects::{Defect, frames};
@@ -36,7 +36,7 @@ impl Cluster {
 
     /// Consensus takes what it has already seen; a forwarded command must never come twice.
     fn resend(&mut self, from: usize, to: usize) {
-        let again: Vec<(Class, Bytes)> = if self.network.rng.percent(20) {
+        let again: Vec<(MessageClass, Bytes)> = if self.network.rng.percent(20) {
             self.network.link(from, to).recent.iter().cloned().collect()
         } else {
             Vec::new()
@@ -47,7 +47,7 @@ impl Cluster {
             self.network.send(self.now_ns, (from, to), class, bytes, &mut self.queue);
         }
         if let Some(bytes) = self.network.link(from, to).forwarded.take().filter(|_| forwards) {
-            self.network.send(self.now_ns, (from, to), Class::Bulk, bytes, &mut self.queue);
+            self.network.send(self.now_ns, (from, to), MessageClass::Bulk, bytes, &mut self.queue);
         }
     }
 
@@ -92,7 +92,7 @@ impl Cluster {
         &mut self,
         (from, to): (usize, usize),
         epoch: u64,
-        class: Class,
+        class: MessageClass,
         bytes: Bytes,
     ) -> Result<(), Violation> {
         let link = self.network.link(from, to);
@@ -110,7 +110,7 @@ impl Cluster {
         {
             self.checks.promises.sent(to, &accepted)?;
             let bytes = frames::frame_of(&accepted);
-            self.network.send(self.now_ns, (to, from), Class::Bulk, bytes, &mut self.queue);
+            self.network.send(self.now_ns, (to, from), MessageClass::Bulk, bytes, &mut self.queue);
         }
         self.feed(to, Input::Frame { from: id_of(from), bytes });
         Ok(())

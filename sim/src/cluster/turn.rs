@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use api::etcdserverpb::WatchResponse;
 use bytes::Bytes;
-use consensus::INFLIGHT_MESSAGES_MAX;
+use consensus::MAX_INFLIGHT_MESSAGES;
 use log::{WriteDone, WriteJob};
 use member::background::{Done, Job, Purpose};
-use member::{Answer, Class, Fatal, Input, Notice, Output, SnapshotEvent};
+use member::{Answer, Fatal, Input, MessageClass, Notice, Output, SnapshotEvent};
 use prost::Message;
 use store::watch::Next;
 
@@ -21,17 +21,17 @@ use crate::queue::Event;
 use crate::report::Violation;
 
 /// Turns for nothing that a member may take one after another: purging a long history takes some.
-const IDLE_TURNS_MAX: u32 = 200;
+const MAX_IDLE_TURNS: u32 = 200;
 
 /// The longest that a checkpoint takes, and any other job.
 const CHECKPOINT_NS: u64 = 300_000_000;
 const JOB_NS: u64 = 25_000_000;
 
 /// Faults of reading that may be set at the same time.
-const READ_FAULTS_MAX: u32 = 50;
+const MAX_READ_FAULTS: u32 = 50;
 
 /// Frames that our own watch may send at once; far above what one turn can apply.
-const OBSERVED_MAX: usize = 100_000;
+const MAX_OBSERVED: usize = 100_000;
 
 impl Cluster {
     /// Gives a member something to handle at its next turn, which is soon.
@@ -103,7 +103,7 @@ impl Cluster {
         let at_ns = if self.defect == Some(Defect::MemberNeverRests) { self.now_ns } else { at_ns };
         let spins = idle && at_ns <= self.now_ns + 1;
         process.idle_turns = if spins { process.idle_turns + 1 } else { 0 };
-        if process.idle_turns > IDLE_TURNS_MAX {
+        if process.idle_turns > MAX_IDLE_TURNS {
             let text =
                 format!("member {member} wants to be woken at once, again and again, and does nothing");
             return Violation::err("members rest", text);
@@ -119,8 +119,8 @@ impl Cluster {
         let damaged = self.machines[member].damaged;
         let Some(process) = self.machines[member].process.as_mut() else { return Ok(true) };
         let mut events = Vec::new();
-        let mut retries = READ_FAULTS_MAX;
-        for _ in 0..OBSERVED_MAX {
+        let mut retries = MAX_READ_FAULTS;
+        for _ in 0..MAX_OBSERVED {
             match process.observer.next(0) {
                 Ok(Next::Frame(frame)) => {
                     if let Ok(response) = WatchResponse::decode(frame.to_bytes()) {
@@ -224,9 +224,9 @@ impl Cluster {
                 return Violation::err("frames are sound", text);
             }
             Notice::Damage { .. } => self.coverage.event("damage noticed"),
-            Notice::Healed { .. } => self.coverage.event("damage healed"),
+            Notice::Repaired { .. } => self.coverage.event("damage repaired"),
             Notice::Reclaimed { .. } => self.coverage.event("files reclaimed"),
-            Notice::Trouble { .. } => self.coverage.event("trouble noticed"),
+            Notice::Failure { .. } => self.coverage.event("trouble noticed"),
             Notice::Snapshot { event, .. } => {
                 if matches!(event, SnapshotEvent::Installed { .. }) {
                     self.coverage.event("snapshots installed");
@@ -237,7 +237,7 @@ impl Cluster {
         Ok(())
     }
 
-    fn send(&mut self, member: usize, to: u64, class: Class, bytes: Bytes) -> Result<(), Violation> {
+    fn send(&mut self, member: usize, to: u64, class: MessageClass, bytes: Bytes) -> Result<(), Violation> {
         let peer = (to - 1) as usize;
         if let Some(message) = frames::message(&bytes) {
             queues::append(member, &message)?;
@@ -257,11 +257,11 @@ impl Cluster {
                 }
             }
             Some(Defect::AppendsRepeated) if frames::is_append(&bytes) && self.network.rng.below(20) == 0 => {
-                for _ in 0..4 * INFLIGHT_MESSAGES_MAX {
+                for _ in 0..4 * MAX_INFLIGHT_MESSAGES {
                     self.network.send(self.now_ns, (member, peer), class, bytes.clone(), &mut self.queue);
                 }
             }
-            Some(Defect::HealingUnanswered) if frames::is_value_answer(&bytes) => return Ok(()),
+            Some(Defect::RepairUnanswered) if frames::is_value_answer(&bytes) => return Ok(()),
             Some(Defect::FrameNotChecked) if self.network.rng.below(300) == 0 => {
                 let bytes = frames::altered(&bytes).unwrap_or(bytes);
                 self.network.send(self.now_ns, (member, peer), class, bytes, &mut self.queue);

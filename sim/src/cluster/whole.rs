@@ -1,5 +1,5 @@
 //! Last of all, every member that takes part must have every value. Bits flip on fewer members than make a quorum, and
-//! what members have not compacted the others have: so whatever cannot be read is healed with a peer's copy.
+//! what members have not compacted the others have: so whatever cannot be read is repaired with a peer's copy.
 //!
 //! Most of what flips in a run lies in history, in checkpoints, or in values that are gone by now. So a few bits flip
 //! once more, in what the members that may be damaged hold of the keys as they are.
@@ -14,7 +14,7 @@ use crate::report::Violation;
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1_000_000_000;
 
-/// From the first read to the last: far more than healing each of the damaged values takes, one after the other, and a
+/// From the first read to the last: far more than repair each of the damaged values takes, one after the other, and a
 /// start of a member that meets one more fault of its disk.
 const READ_NS: u64 = 30 * SECOND;
 
@@ -53,7 +53,7 @@ impl Cluster {
         }
     }
 
-    /// Reads a member from its first key to its last. What it cannot read it is asked to heal, and read again.
+    /// Reads a member from its first key to its last. What it cannot read it is asked to repair, and read again.
     pub(super) fn read_all(&mut self, member: usize) -> Result<(), Violation> {
         let request = everything();
         let hindrance = match self.list(member, &request)? {

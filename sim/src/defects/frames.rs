@@ -2,12 +2,12 @@
 
 use bytes::Bytes;
 use consensus::{Body, Entry, EntryKind, Message};
-use member::frame::Frame;
+use member::peer_message::PeerMessage;
 
 /// The consensus message in a frame, if it holds one.
 pub(crate) fn message(bytes: &Bytes) -> Option<Message> {
-    match Frame::decode(bytes.clone())? {
-        Frame::Consensus(bytes) => Message::decode(bytes).ok(),
+    match PeerMessage::decode(bytes.clone())? {
+        PeerMessage::Consensus(bytes) => Message::decode(bytes).ok(),
         _ => None,
     }
 }
@@ -42,14 +42,14 @@ pub(crate) fn is_value_answer(bytes: &Bytes) -> bool {
 
 /// A frame around a message.
 pub(crate) fn frame_of(message: &Message) -> Bytes {
-    Frame::of_consensus(message.encode()).concat().into()
+    PeerMessage::of_consensus(message.encode()).concat().into()
 }
 
 /// The answer that would come to a confirm, if this frame is one.
 pub(crate) fn confirmation(bytes: &Bytes) -> Option<Bytes> {
     let message = message(bytes)?;
-    let Body::Confirm { round } = message.body else { return None };
-    let body = Body::ConfirmResponse { round };
+    let Body::LeadershipCheck { round } = message.body else { return None };
+    let body = Body::LeadershipCheckResponse { round };
     Some(frame_of(&Message { from: message.to, to: message.from, term: message.term, body }))
 }
 

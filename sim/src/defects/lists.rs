@@ -25,7 +25,7 @@ pub(crate) fn without_damaged(
     loop {
         match resolve_range(&reply, opened.values.as_ref()) {
             Ok(response) => return Ok(response),
-            Err(damaged) => reply.kvs.retain(|kv| kv.value.place != damaged.place),
+            Err(damaged) => reply.kvs.retain(|kv| kv.value.address != damaged.address),
         }
     }
 }

@@ -71,7 +71,7 @@ pub enum Defect {
     /// Values kept in memory are found by their keys, whatever was written since.
     CacheServesOther,
     /// Who asks for a value that is damaged here gets no answer.
-    HealingUnanswered,
+    RepairUnanswered,
 }
 
 impl Defect {
@@ -106,6 +106,6 @@ impl Defect {
         Defect::AnsweredTwice,
         Defect::ListSkipsDamaged,
         Defect::CacheServesOther,
-        Defect::HealingUnanswered,
+        Defect::RepairUnanswered,
     ];
 }

@@ -166,8 +166,8 @@ pub(crate) fn accept_stale(disk: &MemDisk, paths: &[PathBuf], salt: u32) {
         segments(disk, paths).into_iter().filter(|segment| !segment.records(salt).0.is_empty());
     let Some(mut segment) = with_records.max_by_key(|segment| segment.number) else { return };
     let (_, end) = segment.records(salt);
-    let places = (end..segment.bytes.len()).step_by(ALIGNMENT);
-    let heads = places.filter_map(|at| Record::head(&segment.bytes, at, None, salt));
+    let addresses = (end..segment.bytes.len()).step_by(ALIGNMENT);
+    let heads = addresses.filter_map(|at| Record::head(&segment.bytes, at, None, salt));
     let mut stale = heads.filter(|record| record.kind == ENTRY && record.is_whole(&segment.bytes));
     let Some(found) = stale.find(|record| record.next() <= segment.bytes.len()) else { return };
     segment.bytes.copy_within(found.at..found.next(), end);

@@ -145,7 +145,7 @@ fn draw(number: usize, plan: &Plan, rng: &mut Rng, times: Times) -> Option<Fault
         11 => Fault::ReadFails { target, after: rng.below(20) },
         12 => Fault::DiskFull { target, for_ns: time },
         13 => Fault::SyncStalls { target, for_ns: time },
-        14 => Fault::BitFlip { victim: victim?, places: rng.between(1, 4) },
+        14 => Fault::BitFlip { victim: victim?, addresses: rng.between(1, 4) },
         15 => Fault::WallJump { target, by_ms: rng.below(7_200_000) as i64 - 3_600_000 },
         16 => Fault::Wipe { victim: victim? },
         17 if alone => return None,

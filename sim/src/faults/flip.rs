@@ -33,13 +33,13 @@ impl Cluster {
 
     /// Flips a bit of a value on a victim's disk, where it can be told from a torn tail.
     pub(crate) fn flip_value(&mut self, victim: usize, value: &ValueRef) {
-        let name = format!("{:08x}", log::file_of(value.place));
+        let name = format!("{:08x}", log::file_of(value.address));
         let files = self.machines[victim].disk.files();
         let holds = |path: &&PathBuf| path.file_stem().is_some_and(|stem| *stem == *name);
         let Some(path) = files.iter().filter(|path| !path.starts_with(CHECKPOINTS)).find(holds) else {
             return;
         };
-        let offset = u64::from(log::offset_of(value.place)) + self.list_rng.below(u64::from(value.len));
+        let offset = u64::from(log::offset_of(value.address)) + self.list_rng.below(u64::from(value.len));
         let bit = self.list_rng.below(8) as u8;
         if value.len > 0 && offset < self.told_from_torn(victim, path) {
             self.flip_bit(victim, path, offset, bit);

@@ -55,7 +55,7 @@ pub(crate) enum Fault {
     /// Syncs take seconds.
     SyncStalls { target: Target, for_ns: u64 },
     /// A bit flips in what a victim has on its disk.
-    BitFlip { victim: usize, places: u64 },
+    BitFlip { victim: usize, addresses: u64 },
     /// Somebody sets the time of day.
     WallJump { target: Target, by_ms: i64 },
     /// A victim loses its directory and starts again.

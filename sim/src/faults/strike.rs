@@ -41,7 +41,7 @@ impl Cluster {
             Fault::Defragment { .. } => self.tell(member, Input::Defragment),
             Fault::Wipe { victim } => self.wipe(victim)?,
             Fault::WallJump { by_ms, .. } => self.machines[member].clock.jump_wall(by_ms),
-            Fault::BitFlip { victim, places } => (0..places).for_each(|_| self.flip(victim)),
+            Fault::BitFlip { victim, addresses } => (0..addresses).for_each(|_| self.flip(victim)),
             Fault::TailFlip { victim } => self.flip_tail(victim),
             Fault::BreakLink { .. }
             | Fault::Cut { .. }

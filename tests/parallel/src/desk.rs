@@ -1,6 +1,6 @@
 //! Desks: whoever asks is answered, by the answer to his question, or let go when the deciding thread has ended.
 
-use member::frame::LeaseAnswer;
+use member::peer_message::LeaseAnswer;
 use member::{Answer, Input};
 use shuttle::future::block_on;
 use shuttle::thread;

@@ -7,9 +7,9 @@
 #![cfg(test)]
 #![allow(dead_code, reason = "of a copied source each scenario uses its part")]
 
+mod addresses;
 mod desk;
 mod mailbox;
-mod places;
 mod tail;
 mod watch;
 mod writes;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use log::{Append, Disk, Entry, Identity, Log, MemDisk, Opened, Options, Reader, Stored, WriteJob};
+use log::{Append, Disk, Entry, Identity, Log, MemDisk, Opened, Options, Reader, StoredValue, WriteJob};
 use parking_lot::Mutex;
 use shuttle::thread;
 
@@ -23,15 +23,15 @@ fn open() -> Opened {
     opened
 }
 
-fn append(log: &mut Log, index: u64, announced: &Mutex<Vec<Stored>>) -> WriteJob {
+fn append(log: &mut Log, index: u64, announced: &Mutex<Vec<StoredValue>>) -> WriteJob {
     let payload = Bytes::from(vec![index as u8; VALUE_BYTES]);
     let checksum = crc32c::crc32c(&payload);
-    let Append { job, places, .. } = log.append(None, vec![Entry { term: 1, index, kind: 0, payload }]);
-    announced.lock().push(Stored { place: places[0], len: VALUE_BYTES as u32, checksum });
+    let Append { job, addresses, .. } = log.append(None, vec![Entry { term: 1, index, kind: 0, payload }]);
+    announced.lock().push(StoredValue { address: addresses[0], len: VALUE_BYTES as u32, checksum });
     job
 }
 
-fn read_all(reader: &Reader, announced: &Mutex<Vec<Stored>>) {
+fn read_all(reader: &Reader, announced: &Mutex<Vec<StoredValue>>) {
     let mut seen = 0;
     while seen < ENTRIES as usize {
         let values = announced.lock().clone();
@@ -47,7 +47,7 @@ fn read_all(reader: &Reader, announced: &Mutex<Vec<Stored>>) {
 /// Entries are appended; their writes run in the order of `writes`, two appends at a time.
 fn written(writes: fn(WriteJob, WriteJob) -> [WriteJob; 2]) {
     let Opened { mut log, reader, .. } = open();
-    let announced: Arc<Mutex<Vec<Stored>>> = Arc::default();
+    let announced: Arc<Mutex<Vec<StoredValue>>> = Arc::default();
     let readers = [(); 2].map(|()| {
         let (reader, announced) = (reader.clone(), announced.clone());
         thread::spawn(move || read_all(&reader, &announced))

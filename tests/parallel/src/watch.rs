@@ -19,7 +19,7 @@ struct NoValues;
 
 impl Values for NoValues {
     fn read(&self, value: &ValueRef) -> Result<Bytes, Damaged> {
-        Err(Damaged { place: value.place, len: value.len, reason: "there are no values".into() })
+        Err(Damaged { address: value.address, len: value.len, reason: "there are no values".into() })
     }
 
     fn retain(&self, _value: &ValueRef) {}
@@ -56,7 +56,7 @@ impl Bell {
 fn put(store: &mut Store, hub: &Hub, index: u64) {
     let payload = Bytes::new();
     let context =
-        BatchContext { index, term: 1, clock_ms: 0, payload: &payload, payload_place: 0, answered: &[] };
+        BatchContext { index, term: 1, clock_ms: 0, payload: &payload, payload_address: 0, answered: &[] };
     let request = pb::PutRequest { key: "a".into(), ..Default::default() };
     let applied = store.apply_batch(&context, &[Command::Put(request)]).expect("nothing is compared");
     hub.publish(applied.revision, &applied.events.into());

@@ -21,7 +21,7 @@ const TURN_NS: u64 = 5_000_000;
 /// How long a turn waits for jobs that are under way; only decides how soon it looks again.
 const WAIT: Duration = Duration::from_millis(5);
 /// Turns after which something that must happen has not.
-pub(crate) const TURNS_MAX: usize = 4_000;
+pub(crate) const MAX_TURNS: usize = 4_000;
 
 /// Why a run could not go on.
 #[derive(Debug)]
@@ -136,13 +136,13 @@ impl Live {
         ledger: &mut Ledger,
         is_so: impl Fn(&Live) -> bool,
     ) -> Result<(), Stopped> {
-        for _ in 0..TURNS_MAX {
+        for _ in 0..MAX_TURNS {
             if is_so(self) {
                 return Ok(());
             }
             self.turn(Vec::new(), ledger)?;
         }
-        Err(Stopped::Wrong(format!("not within {TURNS_MAX} turns: {what}")))
+        Err(Stopped::Wrong(format!("not within {MAX_TURNS} turns: {what}")))
     }
 
     pub(crate) fn is_stopped(&self) -> bool {

@@ -14,7 +14,7 @@ use crate::survival::Survival;
 use crate::{DATA_DIR, TICK_NS, config, options};
 
 /// Turns within which a member alone must answer: an election takes some tens.
-const TURNS_MAX: usize = 200;
+const MAX_TURNS: usize = 200;
 /// Lives of recovered members are numbered from here on.
 const FIRST_LIFE: u64 = 1_000;
 /// Changes within which a recovery is interrupted: opening makes about ten, the first election some more.
@@ -138,13 +138,13 @@ impl Recovered {
         self.next_token += 1;
         let token = self.next_token;
         let mut inputs = vec![input(token)];
-        for _ in 0..TURNS_MAX {
+        for _ in 0..MAX_TURNS {
             let answers = self.turn(std::mem::take(&mut inputs))?;
             if let Some((_, answer)) = answers.into_iter().find(|(answered, _)| *answered == token) {
                 return Ok(answer);
             }
         }
-        Err(format!("no answer within {TURNS_MAX} turns"))
+        Err(format!("no answer within {MAX_TURNS} turns"))
     }
 
     /// Waits until it serves linearizable reads: all of its log is applied by then.

@@ -17,7 +17,7 @@ const SECTOR_BYTES: usize = 512;
 /// Larger writes are lost by pages, as the system writes them back.
 const PAGE_BYTES: usize = 4096;
 /// The longest write that is played by sectors.
-const BY_SECTOR_MAX: usize = 4 * PAGE_BYTES;
+const MAX_BY_SECTOR: usize = 4 * PAGE_BYTES;
 
 /// Something wrong on purpose, to see it noticed. It begins with the second quarter of a recording: what is noticed is
 /// the loss of something that was acknowledged, not an unfinished beginning.
@@ -129,7 +129,7 @@ impl<'r> Replay<'r> {
 }
 
 fn write(file: &Arc<dyn File>, offset: u64, bytes: &[u8]) -> io::Result<()> {
-    let unit = if bytes.len() <= BY_SECTOR_MAX { SECTOR_BYTES } else { PAGE_BYTES };
+    let unit = if bytes.len() <= MAX_BY_SECTOR { SECTOR_BYTES } else { PAGE_BYTES };
     let mut at = 0;
     while at < bytes.len() {
         let within = (offset as usize + at) % unit;

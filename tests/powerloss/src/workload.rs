@@ -19,7 +19,7 @@ use crate::recording::Recording;
 /// Different keys; few, so that most of what lies in old files is superseded.
 const KEYS: u64 = 24;
 /// Commands under way at once, at most.
-const BURST_MAX: u64 = 5;
+const MAX_BURST: u64 = 5;
 /// Length of most values, and of some.
 const VALUE_BYTES: u64 = 900;
 const LARGE_VALUE_BYTES: u64 = 5_000;
@@ -158,7 +158,7 @@ impl Workload<'_> {
 
     /// Several commands at once.
     fn burst(&mut self, live: &mut Live) -> Result<(), Stopped> {
-        let count = 1 + self.below(BURST_MAX);
+        let count = 1 + self.below(MAX_BURST);
         let commands = (0..count).map(|_| self.write()).collect();
         self.ask(live, commands)
     }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::{ENTRY_ROW_BYTES, MESSAGE_VERSION, Reader, flag, kind};
-use crate::conf::{ConfState, MEMBERS_MAX};
+use crate::conf::{ConfState, MAX_MEMBERS};
 use crate::{Body, Entry, EntryKind, Message, SnapshotMeta};
 
 /// Why bytes are not what they should be. The sender is broken or speaks another version: drop what came, count
@@ -112,8 +112,8 @@ fn body(kind: u8, flags: u8, reader: &mut Reader) -> Result<Body, DecodeError> {
             term: reader.u64()?,
             conf_state: conf_state(reader)?,
         }),
-        kind::CONFIRM => Body::Confirm { round: reader.u64()? },
-        kind::CONFIRM_RESPONSE => Body::ConfirmResponse { round: reader.u64()? },
+        kind::LEADERSHIP_CHECK => Body::LeadershipCheck { round: reader.u64()? },
+        kind::LEADERSHIP_CHECK_RESPONSE => Body::LeadershipCheckResponse { round: reader.u64()? },
         got => return Err(DecodeError::Value { field: "message kind", got: got.into() }),
     })
 }
@@ -180,7 +180,7 @@ fn conf_state(reader: &mut Reader) -> Result<ConfState, DecodeError> {
 
 fn ids(reader: &mut Reader) -> Result<Vec<u64>, DecodeError> {
     let count = usize::from(reader.u16()?);
-    if count > MEMBERS_MAX {
+    if count > MAX_MEMBERS {
         return Err(DecodeError::Value { field: "number of members", got: count as u64 });
     }
     (0..count).map(|_| reader.u64()).collect()

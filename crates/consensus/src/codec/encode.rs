@@ -3,7 +3,7 @@
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::{ENTRY_ROW_BYTES, HEADER_BYTES, MESSAGE_VERSION, flag, kind};
-use crate::conf::{ConfState, MEMBERS_MAX};
+use crate::conf::{ConfState, MAX_MEMBERS};
 use crate::{Body, Entry, Message};
 
 /// Room for the fixed fields of the longest body, so that the header is one allocation.
@@ -46,8 +46,8 @@ fn kind_of(body: &Body) -> u8 {
         Body::HeartbeatResponse { .. } => kind::HEARTBEAT_RESPONSE,
         Body::TimeoutNow => kind::TIMEOUT_NOW,
         Body::Snapshot(_) => kind::SNAPSHOT,
-        Body::Confirm { .. } => kind::CONFIRM,
-        Body::ConfirmResponse { .. } => kind::CONFIRM_RESPONSE,
+        Body::LeadershipCheck { .. } => kind::LEADERSHIP_CHECK,
+        Body::LeadershipCheckResponse { .. } => kind::LEADERSHIP_CHECK_RESPONSE,
     }
 }
 
@@ -81,7 +81,7 @@ fn put_body(buf: &mut BytesMut, body: &Body) {
             put(&[meta.index, meta.term]);
             put_conf_state(buf, &meta.conf_state);
         }
-        Body::Confirm { round } | Body::ConfirmResponse { round } => put(&[*round]),
+        Body::LeadershipCheck { round } | Body::LeadershipCheckResponse { round } => put(&[*round]),
     }
 }
 
@@ -98,7 +98,7 @@ fn put_entry_rows(buf: &mut BytesMut, entries: &[Entry]) {
 fn put_conf_state(buf: &mut BytesMut, conf: &ConfState) {
     buf.put_u8(u8::from(conf.auto_leave));
     for list in [&conf.voters, &conf.voters_outgoing, &conf.learners, &conf.learners_next] {
-        assert!(list.len() <= MEMBERS_MAX, "a configuration names at most {MEMBERS_MAX} members a list");
+        assert!(list.len() <= MAX_MEMBERS, "a configuration names at most {MAX_MEMBERS} members a list");
         buf.put_u16_le(list.len() as u16);
         list.iter().for_each(|id| buf.put_u64_le(*id));
     }

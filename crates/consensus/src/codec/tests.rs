@@ -50,8 +50,8 @@ fn every_kind_has_its_bytes() {
             Body::Snapshot(SnapshotMeta { index: 6, term: 2, conf_state }),
             head(9, 0) + &le(6) + &le(2) + &conf_bytes,
         ),
-        (Body::Confirm { round: 12 }, head(10, 0) + &le(12)),
-        (Body::ConfirmResponse { round: 12 }, head(11, 0) + &le(12)),
+        (Body::LeadershipCheck { round: 12 }, head(10, 0) + &le(12)),
+        (Body::LeadershipCheckResponse { round: 12 }, head(11, 0) + &le(12)),
     ];
     for (body, expected) in cases {
         assert_eq!(hex(&frame(&message(body.clone()))), expected, "{body:?}");
@@ -176,7 +176,7 @@ fn any_body() -> impl Strategy<Value = Body> {
             Body::VoteResponse { pre, granted, commit, commit_term }
         }),
         number().prop_map(|commit| Body::Heartbeat { commit }),
-        number().prop_map(|round| Body::ConfirmResponse { round }),
+        number().prop_map(|round| Body::LeadershipCheckResponse { round }),
         (number(), number(), conf).prop_map(|(index, term, conf_state)| Body::Snapshot(SnapshotMeta {
             index,
             term,

@@ -111,7 +111,7 @@ fn truncate(cluster: &mut Cluster, id: u64) {
     }
 }
 
-fn heal(cluster: &mut Cluster) {
+fn repair(cluster: &mut Cluster) {
     cluster.cut.clear();
     for id in cluster.members.keys().copied().collect::<Vec<_>>() {
         if cluster.members[&id].node.is_none() {
@@ -121,7 +121,7 @@ fn heal(cluster: &mut Cluster) {
 }
 
 fn settle_and_check(cluster: &mut Cluster) {
-    heal(cluster);
+    repair(cluster);
     cluster.run(60);
     let leader = cluster.elect();
     let (index, term) = cluster.propose(leader, 8).unwrap();

@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use consensus::{
-    Body, Class, ConfChange, Consensus, Entry, EntryKind, Message, ProposeError, Ready, SnapshotMeta, Start,
+    Body, ConfChange, Consensus, Entry, EntryKind, Message, MessageClass, ProposeError, Ready, SnapshotMeta,
+    Start,
 };
 
 use crate::member::Member;
@@ -247,7 +248,7 @@ impl Cluster {
             let entries: Vec<Entry> = (fetch.from..fetch.to)
                 .map_while(|index| disk.entry(index).cloned())
                 .take_while(|entry| {
-                    let enough = bytes >= fetch.bytes_max;
+                    let enough = bytes >= fetch.max_bytes;
                     bytes += entry.payload.len() as u64;
                     !enough
                 })
@@ -302,7 +303,7 @@ impl Cluster {
                 }
                 continue;
             }
-            let link = (id, message.to, message.class() == Class::Bulk);
+            let link = (id, message.to, message.class() == MessageClass::Bulk);
             self.links.entry(link).or_default().push_back(message.encode().concat().into());
         }
     }

@@ -98,8 +98,8 @@ fn message(rng: &mut Rng, node: &Consensus) -> (u64, Message) {
             term: number(rng, term),
             conf_state: conf_state(rng),
         }),
-        _ if rng.chance(50) => Body::Confirm { round: number(rng, 1) },
-        _ => Body::ConfirmResponse { round: number(rng, 1) },
+        _ if rng.chance(50) => Body::LeadershipCheck { round: number(rng, 1) },
+        _ => Body::LeadershipCheckResponse { round: number(rng, 1) },
     };
     (from, Message { from, to: ME, term, body })
 }

@@ -1,6 +1,6 @@
 //! What may be in flight to a peer, and that nothing lost stops it.
 
-use consensus::{APPEND_BYTES_MAX, INFLIGHT_BYTES_MAX, INFLIGHT_MESSAGES_MAX, PeerStatus};
+use consensus::{MAX_APPEND_BYTES, MAX_INFLIGHT_BYTES, MAX_INFLIGHT_MESSAGES, PeerStatus};
 
 use crate::cluster::Cluster;
 use crate::member::ELECTION_TICK;
@@ -17,7 +17,7 @@ fn full_window(seed: u64) -> (Cluster, u64, u64) {
     cluster.run(3);
     let hung = follower(&cluster, leader);
     cluster.members.get_mut(&hung).unwrap().is_disk_hung = true;
-    for _ in 0..3 * INFLIGHT_MESSAGES_MAX {
+    for _ in 0..3 * MAX_INFLIGHT_MESSAGES {
         cluster.propose(leader, 8).unwrap();
     }
     (cluster, leader, hung)
@@ -28,7 +28,7 @@ fn catches_up(cluster: &mut Cluster, leader: u64, id: u64) {
     cluster.run(2 * ELECTION_TICK);
     assert_eq!(cluster.leader(), Some(leader));
     assert_eq!(cluster.members[&id].applied, cluster.members[&leader].applied);
-    assert!(cluster.members[&id].applied > 3 * INFLIGHT_MESSAGES_MAX as u64);
+    assert!(cluster.members[&id].applied > 3 * MAX_INFLIGHT_MESSAGES as u64);
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn a_peer_that_does_not_answer_gets_no_more_than_its_window() {
         while cluster.complete_write(leader) {}
     }
     let bytes = cluster.bytes_under_way(leader, silent);
-    assert!((INFLIGHT_BYTES_MAX..INFLIGHT_BYTES_MAX + 800_000).contains(&bytes), "{bytes} bytes in flight");
+    assert!((MAX_INFLIGHT_BYTES..MAX_INFLIGHT_BYTES + 800_000).contains(&bytes), "{bytes} bytes in flight");
     cluster.run(10);
     assert_eq!(cluster.members[&silent].applied, cluster.members[&leader].applied);
     assert_eq!(cluster.bytes_under_way(leader, silent), 0);
@@ -58,7 +58,7 @@ fn heartbeats_do_not_widen_the_window_of_a_peer_whose_disk_hangs() {
     let (mut cluster, leader, hung) = full_window(16);
     cluster.run(200);
     let peer = peer(&mut cluster, leader, hung);
-    assert_eq!(peer.next - 1 - peer.matched, INFLIGHT_MESSAGES_MAX as u64, "an append for each entry");
+    assert_eq!(peer.next - 1 - peer.matched, MAX_INFLIGHT_MESSAGES as u64, "an append for each entry");
     catches_up(&mut cluster, leader, hung);
 }
 
@@ -75,7 +75,7 @@ fn heartbeats_do_not_widen_a_window_that_is_shut_by_its_bytes() {
     }
     cluster.run(200);
     let peer = peer(&mut cluster, leader, hung);
-    let appends = INFLIGHT_BYTES_MAX.div_ceil(700_000) as u64;
+    let appends = MAX_INFLIGHT_BYTES.div_ceil(700_000) as u64;
     assert_eq!(peer.next - 1 - peer.matched, appends, "an append for each entry");
     cluster.members.get_mut(&hung).unwrap().is_disk_hung = false;
     cluster.run(10);
@@ -135,7 +135,7 @@ fn a_peer_that_answers_many_heartbeats_at_once_is_probed_once() {
     while cluster.deliver((hung, heir, false)) || cluster.deliver((hung, heir, true)) {
         most = most.max(cluster.bytes_under_way(heir, hung));
     }
-    assert!(most as u64 <= APPEND_BYTES_MAX + 100_000, "{most} bytes in flight");
+    assert!(most as u64 <= MAX_APPEND_BYTES + 100_000, "{most} bytes in flight");
     cluster.run(5);
     assert_eq!(cluster.members[&hung].applied, cluster.members[&heir].applied);
 }

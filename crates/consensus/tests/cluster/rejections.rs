@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use consensus::{
-    Body, ConfState, Config, Consensus, Entry, EntryKind, Message, Rejected, SnapshotMeta, Start, TERM_MAX,
+    Body, ConfState, Config, Consensus, Entry, EntryKind, MAX_TERM, Message, Rejected, SnapshotMeta, Start,
 };
 
 const TERM: u64 = 2;
@@ -84,7 +84,7 @@ fn a_message_is_from_whom_the_connection_says() {
     assert_eq!(node.step(2, elsewhere), Err(Rejected::Misaddressed { from: 2, to: 3 }));
     let second = Message { from: 3, ..heartbeat.clone() };
     assert_eq!(node.step(3, second), Err(Rejected::TwoLeaders { from: 3, leader: 2, term: TERM }));
-    for term in [0, TERM_MAX + 1] {
+    for term in [0, MAX_TERM + 1] {
         assert_eq!(node.step(2, Message { term, ..heartbeat.clone() }), Err(Rejected::Term { term }));
     }
     node.step(2, heartbeat).unwrap();

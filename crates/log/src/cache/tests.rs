@@ -5,8 +5,8 @@ use super::*;
 const CAPACITY: u64 = 64 << 10;
 
 /// Value number `number`, wherever it is read.
-fn stored(number: u64, len: u32) -> Stored {
-    Stored { place: (7 << 32) + number * 4096, len, checksum: number as u32 }
+fn stored(number: u64, len: u32) -> StoredValue {
+    StoredValue { address: (7 << 32) + number * 4096, len, checksum: number as u32 }
 }
 
 fn bytes(number: u64, len: u32) -> Vec<u8> {
@@ -16,11 +16,11 @@ fn bytes(number: u64, len: u32) -> Vec<u8> {
 /// Asks for a value as a list would: it is kept if it was not. Returns whether it was.
 fn ask(cache: &ValueCache, number: u64, len: u32) -> bool {
     let mut into = vec![0xee; len as usize];
-    let mut gaps = [Gap { value: stored(number, len), into: &mut into }];
-    let found = cache.fill(&mut gaps) == 0;
+    let mut slots = [ReadSlot { value: stored(number, len), into: &mut into }];
+    let found = cache.fill(&mut slots) == 0;
     if !found {
-        gaps[0].into.copy_from_slice(&bytes(number, len));
-        cache.keep(&gaps);
+        slots[0].into.copy_from_slice(&bytes(number, len));
+        cache.keep(&slots);
     }
     assert_eq!(into, bytes(number, len));
     found
@@ -62,7 +62,7 @@ fn the_same_questions_find_the_same_values() {
 #[test]
 fn large_values_are_not_kept_and_nothing_without_room() {
     let cache = ValueCache::new(CAPACITY);
-    let large = VALUE_BYTES_MAX as u32 + 1;
+    let large = MAX_VALUE_BYTES as u32 + 1;
     assert_eq!([ask(&cache, 1, large), ask(&cache, 1, large)], [false, false]);
     assert_eq!([ask(&cache, 2, 256), ask(&cache, 2, 256)], [false, true]);
     let none = ValueCache::new(0);
@@ -73,30 +73,30 @@ fn large_values_are_not_kept_and_nothing_without_room() {
 fn another_value_at_a_place_is_not_found() {
     let cache = ValueCache::new(CAPACITY);
     ask(&cache, 1, 256);
-    let other = [Stored { checksum: 2, ..stored(1, 256) }, Stored { len: 255, ..stored(1, 256) }];
+    let other = [StoredValue { checksum: 2, ..stored(1, 256) }, StoredValue { len: 255, ..stored(1, 256) }];
     for value in other {
         let mut into = vec![0; value.len as usize];
-        assert_eq!(cache.fill(&mut [Gap { value, into: &mut into }]), 1);
+        assert_eq!(cache.fill(&mut [ReadSlot { value, into: &mut into }]), 1);
     }
 }
 
 #[test]
 fn of_many_gaps_those_left_open_come_first() {
-    let large = VALUE_BYTES_MAX as u32 + 1;
+    let large = MAX_VALUE_BYTES as u32 + 1;
     for count in [HOLD_VALUES as u64, 2 * HOLD_VALUES as u64 + 7] {
         let cache = ValueCache::new(CAPACITY);
         let len = |number: u64| if number % 7 == 5 { large } else { 64 };
         let is_kept = |number: u64| !number.is_multiple_of(3) && len(number) != large;
         (0..count).filter(|number| is_kept(*number)).for_each(|number| _ = ask(&cache, number, 64));
         let mut room: Vec<_> = (0..count).map(|number| vec![0xee; len(number) as usize]).collect();
-        let gap = |(into, number): (_, u64)| Gap { value: stored(number, len(number)), into };
-        let mut gaps: Vec<_> = room.iter_mut().map(Vec::as_mut_slice).zip(0..).map(gap).collect();
-        let open = cache.fill(&mut gaps);
-        let number = |gap: &Gap<'_>| u64::from(gap.value.checksum);
-        let mut left: Vec<u64> = gaps[..open].iter().map(number).collect();
+        let slot = |(into, number): (_, u64)| ReadSlot { value: stored(number, len(number)), into };
+        let mut slots: Vec<_> = room.iter_mut().map(Vec::as_mut_slice).zip(0..).map(slot).collect();
+        let open = cache.fill(&mut slots);
+        let number = |slot: &ReadSlot<'_>| u64::from(slot.value.checksum);
+        let mut left: Vec<u64> = slots[..open].iter().map(number).collect();
         left.sort_unstable();
         assert_eq!(left, (0..count).filter(|number| !is_kept(*number)).collect::<Vec<u64>>());
-        assert!(gaps[..open].iter().all(|gap| gap.into.iter().all(|byte| *byte == 0xee)));
-        assert!(gaps[open..].iter().all(|gap| *gap.into == *bytes(number(gap), 64)));
+        assert!(slots[..open].iter().all(|slot| slot.into.iter().all(|byte| *byte == 0xee)));
+        assert!(slots[open..].iter().all(|slot| *slot.into == *bytes(number(slot), 64)));
     }
 }

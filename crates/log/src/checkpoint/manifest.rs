@@ -9,7 +9,7 @@ use crate::error::OpenError;
 use crate::header::{FileType, HEADER_BYTES, Header};
 use crate::layout::{Layout, UNFINISHED_SUFFIX, file_name};
 use crate::record::{read_u32, read_u64};
-use crate::types::{INDEX_MAX, Identity, LogId};
+use crate::types::{Identity, LogId, MAX_INDEX};
 
 const LINK_BYTES: usize = 32;
 /// Next number, count.
@@ -80,7 +80,7 @@ impl Manifest {
         if !well_formed {
             return Err(corrupt("its checkpoints are not one base and the deltas after it"));
         }
-        if chain.iter().any(|link| link.id.index > INDEX_MAX) {
+        if chain.iter().any(|link| link.id.index > MAX_INDEX) {
             return Err(corrupt("a checkpoint is of an entry that no log has"));
         }
         Ok(Manifest { identity, next_number: read_u32(body, 0), chain })

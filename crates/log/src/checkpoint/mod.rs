@@ -21,11 +21,11 @@ pub use writer::{CheckpointDone, CheckpointWriter};
 
 use crate::error::JobError;
 use crate::log::Log;
-use crate::prepare::Workshop;
+use crate::prepare::SegmentFactory;
 use crate::types::LogId;
 
 /// Largest chunk, so that a reader knows what it may have to allocate.
-pub const CHUNK_BYTES_MAX: usize = 16 << 20;
+pub const MAX_CHUNK_BYTES: usize = 16 << 20;
 
 /// What a checkpoint holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,7 +71,7 @@ impl Checkpoints {
     }
 
     /// Where to read the newest checkpoint, if there is one.
-    pub(crate) fn source(&self, workshop: &Workshop) -> Option<Checkpoint> {
+    pub(crate) fn source(&self, workshop: &SegmentFactory) -> Option<Checkpoint> {
         let newest = self.chain.last()?;
         Some(Checkpoint {
             id: newest.id,

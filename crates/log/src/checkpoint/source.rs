@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::manifest::Link;
 use super::writer::{END_MARK, description, frame_checksum};
-use super::{CHUNK_BYTES_MAX, CheckpointKind};
+use super::{CheckpointKind, MAX_CHUNK_BYTES};
 use crate::disk::{Disk, File};
 use crate::error::OpenError;
 use crate::header::{FileType, HEADER_BYTES, Header};
@@ -145,7 +145,7 @@ impl Frames {
         let (length, checksum) = (read_u32(&head, 0), read_u32(&head, 4));
         let is_end = length == END_MARK;
         let length = if is_end { 8 } else { u64::from(length) };
-        if length > CHUNK_BYTES_MAX as u64 {
+        if length > MAX_CHUNK_BYTES as u64 {
             return Err(OpenError::corrupt(&self.path, start, "a chunk is too long"));
         }
         let data = self.bytes(length)?;

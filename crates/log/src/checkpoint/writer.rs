@@ -6,12 +6,12 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::manifest::{Link, Manifest};
-use super::{CHUNK_BYTES_MAX, CheckpointKind};
+use super::{CheckpointKind, MAX_CHUNK_BYTES};
 use crate::bulk_file::BulkFile;
 use crate::error::JobError;
 use crate::header::{FileType, Header};
 use crate::layout::file_name;
-use crate::prepare::Workshop;
+use crate::prepare::SegmentFactory;
 use crate::types::LogId;
 
 /// The length that marks the last frame.
@@ -19,7 +19,7 @@ pub(super) const END_MARK: u32 = u32::MAX;
 
 /// Writes one checkpoint, chunk by chunk. Nothing counts until [`CheckpointWriter::finish`] committed it.
 pub struct CheckpointWriter {
-    workshop: Workshop,
+    workshop: SegmentFactory,
     manifest: Arc<Mutex<Manifest>>,
     link: Link,
     parent: Option<u32>,
@@ -60,7 +60,7 @@ impl CheckpointDone {
 
 impl CheckpointWriter {
     pub(crate) fn new(
-        workshop: &Workshop,
+        workshop: &SegmentFactory,
         manifest: &Arc<Mutex<Manifest>>,
         number: u32,
         kind: CheckpointKind,
@@ -81,10 +81,10 @@ impl CheckpointWriter {
         writer
     }
 
-    /// Adds a chunk of at most [`CHUNK_BYTES_MAX`]. After an error give the writer to
+    /// Adds a chunk of at most [`MAX_CHUNK_BYTES`]. After an error give the writer to
     /// [`CheckpointWriter::abandon`].
     pub fn write(&mut self, chunk: &[u8]) -> Result<(), JobError> {
-        assert!(chunk.len() <= CHUNK_BYTES_MAX, "a chunk has {} bytes", chunk.len());
+        assert!(chunk.len() <= MAX_CHUNK_BYTES, "a chunk has {} bytes", chunk.len());
         self.frame(chunk);
         self.file.write_full()
     }

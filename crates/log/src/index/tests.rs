@@ -31,9 +31,9 @@ proptest! {
             match step {
                 Step::Push { new_term } => {
                     let last = list.last().expect("there is a base").0;
-                    let (term, place) = (last + u64::from(new_term), at as u64 * 8);
-                    index.push(LogId { index: base + list.len() as u64, term }, place, at as u32);
-                    list.push((term, place, at as u32));
+                    let (term, address) = (last + u64::from(new_term), at as u64 * 8);
+                    index.push(LogId { index: base + list.len() as u64, term }, address, at as u32);
+                    list.push((term, address, at as u32));
                 }
                 Step::CutAbove(kept) => {
                     let kept = kept.min(list.len() - 1);
@@ -54,8 +54,8 @@ proptest! {
             for asked in base.saturating_sub(2)..last + 3 {
                 let known = asked.checked_sub(base).and_then(|at| list.get(at as usize));
                 prop_assert_eq!(index.term(asked), known.map(|entry| entry.0));
-                let place = known.filter(|_| asked > base).map(|entry| (entry.1, entry.2));
-                prop_assert_eq!(index.place(asked), place);
+                let address = known.filter(|_| asked > base).map(|entry| (entry.1, entry.2));
+                prop_assert_eq!(index.address(asked), address);
             }
         }
     }

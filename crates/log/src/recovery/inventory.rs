@@ -16,7 +16,7 @@ use crate::record::{END_BYTES, Kind, Opening};
 
 /// The highest number of a file that is found: a file a second for a lifetime, and as many again before they are used
 /// up.
-const NUMBER_MAX: u32 = 1 << 31;
+const MAX_NUMBER: u32 = 1 << 31;
 
 /// A segment that was begun.
 pub(super) struct Opened {
@@ -105,7 +105,7 @@ impl Inventory {
         for link in &manifest.chain {
             inventory.note_number(link.number);
         }
-        match inventory.highest_number <= NUMBER_MAX {
+        match inventory.highest_number <= MAX_NUMBER {
             true => Ok(inventory),
             false => Err(OpenError::corrupt(&layout.manifest(), HEADER_BYTES, "file numbers are used up")),
         }
@@ -188,8 +188,8 @@ fn segments(disk: &dyn Disk, layout: &Layout) -> Result<BTreeMap<u32, PathBuf>, 
         let Some((number, SEGMENT_SUFFIX)) = parse_name(&name) else { continue };
         let path = layout.segment(number);
         match found.entry(number) {
-            Entry::Vacant(place) => {
-                place.insert(path);
+            Entry::Vacant(address) => {
+                address.insert(path);
             }
             Entry::Occupied(_) => disk.remove(&path).map_err(OpenError::io("remove", &path))?,
         }

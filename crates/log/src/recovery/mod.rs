@@ -25,12 +25,12 @@ use crate::header::{FileType, HEADER_BYTES, Header};
 use crate::layout::{Layout, SEGMENT_SUFFIX, file_name, list, parse_name};
 use crate::log::{Log, Segment};
 use crate::pins::Pins;
-use crate::prepare::{Used, Workshop};
-use crate::reader::{Reader, Shelf};
+use crate::prepare::{SegmentFactory, Used};
+use crate::reader::{Reader, SharedFiles};
 use crate::record::{self, Head, Kind, Opening};
-use crate::spares::{Numbers, Spares};
+use crate::spares::{Numbers, PreallocatedSegments};
 use crate::tail::Tail;
-use crate::types::{HardState, Identity, LogId, Options, file_of, offset_of, place_at};
+use crate::types::{HardState, Identity, LogId, Options, address_at, file_of, offset_of};
 
 use inventory::Inventory;
 
@@ -233,14 +233,14 @@ impl Found {
         salt: u32,
         lock: Box<dyn LockGuard>,
     ) -> Opened {
-        let shelf = Arc::new(Shelf {
+        let shelf = Arc::new(SharedFiles {
             files: Files::new(disk.clone(), options.open_files),
             tail: RwLock::new(Tail::new(options.tail_bytes)),
             cache: ValueCache::new(options.cache_bytes),
             pins: Pins::default(),
         });
         self.shelve(&shelf);
-        let workshop = Workshop {
+        let workshop = SegmentFactory {
             disk: disk.clone(),
             layout: self.layout,
             identity: self.manifest.identity,
@@ -268,7 +268,7 @@ impl Found {
             hard_state: self.walk.hard_state,
             segments: self.inventory.opened.iter().map(segment).collect(),
             active: None,
-            spares: Spares::new(1 + options.reserve_segments, old),
+            spares: PreallocatedSegments::new(1 + options.reserve_segments, old),
             position: end,
             durable: end,
             stamped: end,
@@ -288,7 +288,7 @@ impl Found {
     }
 
     /// Makes every file known that may hold values.
-    fn shelve(&self, shelf: &Shelf) {
+    fn shelve(&self, shelf: &SharedFiles) {
         let opened = &self.inventory.opened;
         for (at, segment) in opened.iter().enumerate() {
             let recorded = match opened.get(at + 1).map(|next| next.opening.previous_end) {
@@ -315,6 +315,6 @@ fn segment(opened: &inventory::Opened) -> Segment {
     Segment {
         number: opened.number,
         previous_index: opened.opening.previous_index,
-        opened_at: place_at(opened.number, FIRST_SEGMENT_BYTES),
+        opened_at: address_at(opened.number, FIRST_SEGMENT_BYTES),
     }
 }

@@ -14,7 +14,7 @@ use crate::header::HEADER_BYTES;
 use crate::index::EntryIndex;
 use crate::prepare::Used;
 use crate::record::{END_BYTES, Kind, NotRecord, Opening, PAYLOAD_OFFSET, decode_hard_state};
-use crate::types::{HardState, LogId, file_of, offset_of, place_at};
+use crate::types::{HardState, LogId, address_at, file_of, offset_of};
 
 /// What the records say.
 pub(super) struct Walk {
@@ -101,7 +101,7 @@ impl Walk {
         let mut offset = HEADER_BYTES;
         let why = loop {
             if durable && offset == limit {
-                self.end = place_at(segment.number, offset);
+                self.end = address_at(segment.number, offset);
                 return Ok(None);
             }
             match scan.record(offset)? {
@@ -112,7 +112,7 @@ impl Walk {
                 Found::Nothing(why) => break why,
             }
         };
-        self.end = place_at(segment.number, offset);
+        self.end = address_at(segment.number, offset);
         if durable || scan.proves_durable(offset, self.end)? {
             let what = "a record that was durable does not check";
             return Err(OpenError::corrupt(&segment.path, offset, what));
@@ -158,9 +158,9 @@ impl Walk {
                     self.index = EntryIndex::new(LogId { index: entry.index - 1, term: 0 });
                     self.base_replaced = true;
                 }
-                let place = place_at(segment.number, offset + PAYLOAD_OFFSET);
+                let address = address_at(segment.number, offset + PAYLOAD_OFFSET);
                 let id = LogId { index: entry.index, term: entry.term };
-                self.index.push(id, place, entry.payload.len() as u32);
+                self.index.push(id, address, entry.payload.len() as u32);
             }
             Kind::Seal => {}
         }
@@ -242,7 +242,7 @@ pub(super) fn reusable(
         }
         let file = disk.open(path).map_err(OpenError::io("open", path))?;
         let mut scan = Scan::new(path, file, number, salt, unopened.length);
-        if scan.proves_durable(HEADER_BYTES, place_at(number, HEADER_BYTES))? {
+        if scan.proves_durable(HEADER_BYTES, address_at(number, HEADER_BYTES))? {
             return Err(OpenError::corrupt(path, HEADER_BYTES, "its first record does not check"));
         }
         let bytes = unopened.length - HEADER_BYTES;

@@ -96,7 +96,7 @@ impl Rig {
         }
         let append = self.log.append(hard_state, entries);
         self.unwritten.push(append.job);
-        append.places
+        append.addresses
     }
 
     pub fn seal(&mut self) {

@@ -9,7 +9,7 @@ const HEADER_BYTES: usize = 24;
 const ITEM_HEAD_BYTES: usize = 9;
 
 /// No item is longer: the largest value with its head, or the history of one key.
-const ITEM_BYTES_MAX: usize = (1 << 30) + (1 << 20);
+const MAX_ITEM_BYTES: usize = (1 << 30) + (1 << 20);
 
 /// What names one stream of one sender: it is the same only when the bytes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +113,7 @@ impl ItemReader {
     pub(super) fn take(&mut self) -> Result<Option<(ItemKind, Bytes)>, String> {
         let Some(mut head) = self.rest.get(..ITEM_HEAD_BYTES) else { return Ok(None) };
         let (len, kind, expected) = (head.get_u32_le() as usize, head.get_u8(), head.get_u32_le());
-        if len > ITEM_BYTES_MAX {
+        if len > MAX_ITEM_BYTES {
             return Err(format!("item {} says it has {len} bytes", self.ordinal));
         }
         if self.rest.len() < ITEM_HEAD_BYTES + len {

@@ -78,7 +78,7 @@ impl Member {
         self.hub.snapshot_installed(self.reader.current_revision());
         self.upkeep.installed();
         self.forget_reclaiming();
-        self.forget_healing(out);
+        self.forget_repairs(out);
         if !write.entries.is_empty() {
             let append = self.log.append(None, crate::agree::to_log_entries(write.entries));
             position = append.position;

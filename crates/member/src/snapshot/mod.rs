@@ -22,7 +22,7 @@ mod receive;
 mod send;
 
 pub use receive::Receiver;
-pub use send::{Outgoing, RESUME_BYTES, RUNNING_MAX, SendError, Sent};
+pub use send::{MAX_RUNNING, Outgoing, RESUME_BYTES, SendError, Sent};
 
 use std::collections::BTreeMap;
 

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 use consensus::{Body, Message, SnapshotMeta};
-use log::{CHUNK_BYTES_MAX, LogId, SnapshotInstaller};
-use store::{Restoration, Restored, with_places};
+use log::{LogId, MAX_CHUNK_BYTES, SnapshotInstaller};
+use store::{Restoration, Restored, with_addresses};
 
 use super::format::{ItemKind, ItemReader, StreamId, decode_header, take_value};
 use crate::background::Job;
@@ -40,7 +40,7 @@ pub struct Receiver {
     installer: Box<SnapshotInstaller>,
     restoration: Restoration,
     /// Where the values of the next chunk were written, and how long each is.
-    places: VecDeque<(u64, u32)>,
+    addresses: VecDeque<(u64, u32)>,
     head_seen: bool,
     restored: Option<Restored>,
     failed: bool,
@@ -105,8 +105,8 @@ impl Receiver {
     fn take_values(&mut self, mut body: Bytes) -> Result<(), String> {
         while !body.is_empty() {
             let (value, checksum) = take_value(&mut body)?;
-            let place = self.installer.write_value(&value, checksum).map_err(|error| error.to_string())?;
-            self.places.push_back((place, value.len() as u32));
+            let address = self.installer.write_value(&value, checksum).map_err(|error| error.to_string())?;
+            self.addresses.push_back((address, value.len() as u32));
         }
         Ok(())
     }
@@ -115,16 +115,16 @@ impl Receiver {
         if !self.head_seen {
             return Err("a chunk comes before the head".to_owned());
         }
-        let places = &mut self.places;
+        let addresses = &mut self.addresses;
         let next = |value: &store::ValueRef| {
-            places.pop_front().filter(|(_, len)| *len == value.len).map(|(place, _)| place)
+            addresses.pop_front().filter(|(_, len)| *len == value.len).map(|(address, _)| address)
         };
-        let chunk = with_places(body, next).map_err(|error| error.to_string())?;
-        if !self.places.is_empty() {
+        let chunk = with_addresses(body, next).map_err(|error| error.to_string())?;
+        if !self.addresses.is_empty() {
             return Err("there are more values than the chunk refers to".to_owned());
         }
         self.restoration.push(&chunk).map_err(|error| error.to_string())?;
-        for piece in chunk.chunks(CHUNK_BYTES_MAX) {
+        for piece in chunk.chunks(MAX_CHUNK_BYTES) {
             self.installer.write_chunk(piece).map_err(|error| error.to_string())?;
         }
         Ok(())
@@ -140,7 +140,7 @@ impl Receiver {
                 applied.index, self.meta.index
             ));
         }
-        if !self.items.is_empty() || !self.places.is_empty() {
+        if !self.items.is_empty() || !self.addresses.is_empty() {
             return Err("something follows the end".to_owned());
         }
         self.restored = Some(restored);
@@ -225,7 +225,7 @@ impl Member {
             items: ItemReader::default(),
             installer,
             restoration: Restoration::default(),
-            places: VecDeque::new(),
+            addresses: VecDeque::new(),
             head_seen: false,
             restored: None,
             failed: false,

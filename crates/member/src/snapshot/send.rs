@@ -16,7 +16,7 @@ use crate::member::Member;
 pub const RESUME_BYTES: usize = 16 << 20;
 
 /// Snapshots sent at a time: each pins files and history. Other peers are named again and wait their turn.
-pub const RUNNING_MAX: usize = 2;
+pub const MAX_RUNNING: usize = 2;
 
 /// An item of values is closed at this many bytes or values: one read's worth.
 const VALUES_BYTES: usize = 1 << 20;
@@ -160,7 +160,7 @@ impl Outgoing {
         let read = self
             .values
             .read_many(&wanted)
-            .map_err(|damaged| SendError { reason: damaged.to_string(), damaged: Some(damaged.place) })?;
+            .map_err(|damaged| SendError { reason: damaged.to_string(), damaged: Some(damaged.address) })?;
         let bytes: usize = read.iter().map(|value| VALUE_HEAD_BYTES + value.len()).sum();
         let mut body = Vec::with_capacity(bytes);
         for (value, reference) in read.iter().zip(&wanted) {
@@ -192,7 +192,7 @@ impl Member {
     /// A peer needs a snapshot: pins the state as it is now and offers it.
     pub(crate) fn prepare_snapshot(&mut self, peer: u64) {
         let running = &self.snapshots.running;
-        if running.contains_key(&peer) || running.len() >= RUNNING_MAX || self.snapshots.is_installing() {
+        if running.contains_key(&peer) || running.len() >= MAX_RUNNING || self.snapshots.is_installing() {
             return;
         }
         let meta = SnapshotMeta {
@@ -262,8 +262,8 @@ impl Member {
                 SnapshotEvent::Sent { index }
             }
             Err(SendError { reason, damaged }) => {
-                if let Some(place) = damaged {
-                    self.heal_place(place, out);
+                if let Some(address) = damaged {
+                    self.repair_value(address, out);
                 }
                 SnapshotEvent::NotSent { index, reason }
             }

@@ -8,7 +8,7 @@ use prost::Message;
 use crate::rig::Cluster;
 
 /// Steps after which a leader without followers steps down; long enough for every election timeout.
-const STEPS_MAX: usize = 2_000;
+const MAX_STEPS: usize = 2_000;
 
 /// Steps in the shortest election timeout.
 const ELECTION_STEPS: usize = 200;
@@ -20,7 +20,7 @@ fn steps_to_step_down(put_at: Option<usize>) -> usize {
     for follower in (1..=3).filter(|id| *id != leader) {
         cluster.stop(follower);
     }
-    for step in 0..STEPS_MAX {
+    for step in 0..MAX_STEPS {
         if put_at == Some(step) {
             let put = pb::PutRequest { key: "k".into(), ..Default::default() };
             let body = put.encode_to_vec().into();

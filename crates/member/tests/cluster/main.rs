@@ -1,7 +1,7 @@
 //! Clusters of members in one thread, over disks in memory.
 
-mod healing;
 mod leading;
+mod repair;
 mod rig;
 mod snapshots;
 mod space;

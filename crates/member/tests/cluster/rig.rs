@@ -332,7 +332,7 @@ impl Cluster {
         self.propose(leader, Kind::Put, &put).expect("a put is applied");
     }
 
-    /// Reads a key at one member, healing what is damaged as an RPC worker would.
+    /// Reads a key at one member, repair what is damaged as an RPC worker would.
     pub(crate) fn get(&mut self, at: u64, key: &str) -> Result<Option<Bytes>, api::Error> {
         loop {
             let opened = &self.nodes[&at].opened;
@@ -342,9 +342,9 @@ impl Cluster {
             match store::resolve_range(&reply, opened.values.as_ref()) {
                 Ok(response) => return Ok(response.kvs.into_iter().next().map(|kv| kv.value)),
                 Err(damaged) => {
-                    let place = damaged.place;
-                    match self.ask(at, |token| Input::Heal { token, place }) {
-                        Answer::Healed => {}
+                    let address = damaged.address;
+                    match self.ask(at, |token| Input::Repair { token, address }) {
+                        Answer::Repaired => {}
                         Answer::Failed(error) => return Err(error),
                         other => panic!("another answer: {other:?}"),
                     }
@@ -365,9 +365,9 @@ impl Cluster {
         let node = &self.nodes[&at];
         let range = pb::RangeRequest { key: key.to_owned().into(), ..Default::default() };
         let reply = node.opened.reader.range(&range).expect("in range");
-        let place = reply.kvs[0].value.place;
-        let name = format!("{:08x}", log::file_of(place));
-        let offset = u64::from(log::offset_of(place)) + 1;
+        let address = reply.kvs[0].value.address;
+        let name = format!("{:08x}", log::file_of(address));
+        let offset = u64::from(log::offset_of(address)) + 1;
         let dirs = ["/data/member/wal", "/data/member/data"].map(Path::new);
         let in_dir = |dir: &Path| {
             let names = node.disk.list(dir).unwrap_or_default().into_iter();

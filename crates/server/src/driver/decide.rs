@@ -22,7 +22,7 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 /// What is carried out beyond our own workers: peers and the operator's eyes.
 pub(crate) trait Edge: Send {
     /// Sends a frame to a peer, without blocking.
-    fn send(&self, peer: u64, class: member::Class, pieces: &[bytes::Bytes]);
+    fn send(&self, peer: u64, class: member::MessageClass, pieces: &[bytes::Bytes]);
     /// Streams a snapshot to its peer, on a thread of its own, and reports the end to the mailbox.
     fn stream(&self, snapshot: Box<Outgoing>);
     /// Closes the connections to a peer.

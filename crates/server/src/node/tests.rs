@@ -21,7 +21,7 @@ fn waits(future: impl Future) -> bool {
 #[test]
 fn a_long_list_is_not_begun_before_its_turn() {
     on_one_thread(async {
-        let lists = LongLists::at_once(2);
+        let lists = LargeRanges::at_once(2);
         let turns = lists.turns.clone().try_acquire_many_owned(2).unwrap();
         let begun = Arc::new(AtomicBool::new(false));
         let early = begun.clone();
@@ -36,7 +36,7 @@ fn a_long_list_is_not_begun_before_its_turn() {
 #[test]
 fn a_list_whose_client_has_gone_counts_until_it_is_made() {
     on_one_thread(async {
-        let lists = LongLists::at_once(1);
+        let lists = LargeRanges::at_once(1);
         let (finish, finished) = channel::<()>();
         drop(lists.begin(move || finished.recv()).await);
         assert_eq!(lists.turns.available_permits(), 0);
@@ -48,7 +48,7 @@ fn a_list_whose_client_has_gone_counts_until_it_is_made() {
 #[test]
 fn a_list_that_panics_gives_its_turn_back() {
     on_one_thread(async {
-        let lists = LongLists::at_once(1);
+        let lists = LargeRanges::at_once(1);
         assert!(lists.begin(|| panic!("a test's")).await.await.is_err());
         assert_eq!(lists.begin(|| 7).await.await.unwrap(), 7);
     });
@@ -57,5 +57,5 @@ fn a_list_that_panics_gives_its_turn_back() {
 #[test]
 fn there_are_turns_for_every_core() {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    assert_eq!(LongLists::default().turns.available_permits(), 2 * cores);
+    assert_eq!(LargeRanges::default().turns.available_permits(), 2 * cores);
 }

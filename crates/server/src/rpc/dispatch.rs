@@ -11,8 +11,8 @@ use bytes::Bytes;
 use http::request;
 
 use super::counted::{Counted, Underway};
-use super::listing::{Answer, Listing};
 use super::stream::{Requests, Responses};
+use super::streamed_range::{Answer, StreamedRange};
 use super::{Call, Failure, client_version, cluster, health, kv, lease, maintenance, watch};
 use crate::grpc::{self, Gone, Reply, Service, Serving};
 use crate::node::Node;
@@ -182,7 +182,7 @@ fn end(sent: Result<Result<(), Failure>, Gone>, mut underway: Underway, reply: R
 }
 
 /// Answers with a list, as it is made. It may be that it ends amid its message, with a failure.
-async fn grow(mut listing: Listing, mut reply: Reply, underway: Underway) {
+async fn grow(mut listing: StreamedRange, mut reply: Reply, underway: Underway) {
     let sent = async {
         reply.begin_message(listing.len())?;
         while let Some(piece) = reply.unless_gone(listing.next()).await? {

@@ -11,8 +11,8 @@ use bytes::Bytes;
 use member::batch::Kind;
 use store::{Damaged, ReadTxn, Reply, Response};
 
-use super::listing::{Answer, Listing};
 use super::stream::{Requests, Responses, Sink};
+use super::streamed_range::{Answer, StreamedRange};
 use super::{Call, Encoded, Failure, decode};
 use crate::node::Node;
 
@@ -70,7 +70,7 @@ async fn read_txn(node: &Node, txn: &ReadTxn<'_>) -> Result<Encoded, Failure> {
                 fill(node, &mut response.header);
                 return Ok(Encoded::message(&response));
             }
-            Err(damaged) => node.heal(&damaged).await?,
+            Err(damaged) => node.repair(&damaged).await?,
         }
     }
 }
@@ -88,12 +88,12 @@ pub(super) async fn range(node: &Arc<Node>, body: Bytes) -> Result<Answer, Failu
         node.linearize().await?;
     }
     if is_long(node, &request) {
-        return Ok(Answer::Growing(Listing::begin(node, request).await?));
+        return Ok(Answer::Growing(StreamedRange::begin(node, request).await?));
     }
     loop {
         match list(node, &request) {
             Ok(pieces) => return Ok(Encoded(pieces?).into()),
-            Err(damaged) => node.heal(&damaged).await?,
+            Err(damaged) => node.repair(&damaged).await?,
         }
     }
 }
@@ -142,7 +142,7 @@ async fn send_pieces(node: &Node, request: &pb::RangeRequest, sink: &Sink) -> Re
         let encoded = loop {
             match piece.encode(|revision| node.header(revision), node.values.as_ref()) {
                 Ok(pieces) => break Encoded(pieces),
-                Err(damaged) => met.heal(node, &damaged).await?,
+                Err(damaged) => met.repair(node, &damaged).await?,
             }
         };
         sink.send(encoded).await;
@@ -155,34 +155,34 @@ async fn write(node: &Node, kind: Kind, body: Bytes) -> Result<Reply, Failure> {
     Ok(node.propose(kind, body).await?)
 }
 
-/// Reads the values a reply names, waiting for damaged ones to be healed.
+/// Reads the values a reply names, waiting for damaged ones to be repaired.
 async fn resolve(node: &Node, reply: &Reply) -> Result<Response, Failure> {
     let mut met = Met::default();
     loop {
         match store::resolve(reply, node.values.as_ref()) {
             Ok(response) => return Ok(response),
-            Err(damaged) => met.heal(node, &damaged).await?,
+            Err(damaged) => met.repair(node, &damaged).await?,
         }
     }
 }
 
-/// What an answer has met that is already under way. Meeting the same damage after it was healed means that the value
+/// What an answer has met that is already under way. Meeting the same damage after it was repaired means that the value
 /// is gone for this answer: overwritten and compacted meanwhile.
 #[derive(Default)]
 pub(super) struct Met {
-    place: Option<u64>,
+    address: Option<u64>,
 }
 
 impl Met {
-    /// Has damage healed.
+    /// Has damage repaired.
     ///
     /// # Errors
-    /// [`api::Error::Corrupt`] when it was met before, and those of healing.
-    pub(super) async fn heal(&mut self, node: &Node, damaged: &store::Damaged) -> Result<(), api::Error> {
-        if self.place.replace(damaged.place) == Some(damaged.place) {
+    /// [`api::Error::Corrupt`] when it was met before, and those of repair.
+    pub(super) async fn repair(&mut self, node: &Node, damaged: &store::Damaged) -> Result<(), api::Error> {
+        if self.address.replace(damaged.address) == Some(damaged.address) {
             return Err(api::Error::Corrupt);
         }
-        node.heal(damaged).await
+        node.repair(damaged).await
     }
 }
 

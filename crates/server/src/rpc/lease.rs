@@ -6,7 +6,7 @@ use api::etcdserverpb as pb;
 use api::validate;
 use bytes::Bytes;
 use member::batch::Kind;
-use member::frame::LeaseAnswer;
+use member::peer_message::LeaseAnswer;
 use prost::Message;
 use store::Reply;
 

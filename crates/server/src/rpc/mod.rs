@@ -11,9 +11,9 @@ mod dispatch;
 mod health;
 mod kv;
 mod lease;
-mod listing;
 mod maintenance;
 mod stream;
+mod streamed_range;
 mod watch;
 
 pub(crate) use dispatch::Dispatch;

@@ -59,7 +59,7 @@ fn take(watchers: &mut WatchStream, body: Bytes) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Sends everything the stream has. A damaged value makes its watchers wait until it has been healed.
+/// Sends everything the stream has. A damaged value makes its watchers wait until it has been repaired.
 async fn send_all(node: &Node, watchers: &mut WatchStream, sink: &Sink) {
     loop {
         match watchers.next(node.status.term()) {
@@ -71,7 +71,7 @@ async fn send_all(node: &Node, watchers: &mut WatchStream, sink: &Sink) {
             Ok(Next::Idle) => return,
             Err(damaged) => {
                 // A moved reference looks damaged too; either way the next try reads history again.
-                if node.heal(&damaged).await.is_err() {
+                if node.repair(&damaged).await.is_err() {
                     tracing::warn!(error = %damaged, "watchers wait for a value that no peer has");
                 }
                 watchers.retry_damaged();

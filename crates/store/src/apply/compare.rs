@@ -45,7 +45,7 @@ pub(super) fn prefetch(shared: &Shared, commands: &[Command]) -> Result<Prefetch
         }
     }
     let bytes = shared.values.read_many(&wanted)?;
-    Ok(wanted.iter().map(|value| value.place).zip(bytes).collect())
+    Ok(wanted.iter().map(|value| value.address).zip(bytes).collect())
 }
 
 /// The compares of values in `request` and below, whichever branches will be taken.
@@ -90,11 +90,11 @@ impl Batch<'_> {
 
     /// The bytes of a value: of this batch, or read before it.
     fn value_bytes(&self, value: &ValueRef) -> Bytes {
-        let offset = value.place.wrapping_sub(self.ctx.payload_place);
+        let offset = value.address.wrapping_sub(self.ctx.payload_address);
         let len = u64::from(value.len);
         if offset.checked_add(len).is_some_and(|end| end <= self.ctx.payload.len() as u64) {
             return self.ctx.payload.slice(offset as usize..(offset + len) as usize);
         }
-        self.prefetched.get(&value.place).expect("values to compare were read before the batch").clone()
+        self.prefetched.get(&value.address).expect("values to compare were read before the batch").clone()
     }
 }

@@ -3,7 +3,7 @@
 //! Apply is a function of the state and the batch. The one thing it needs from outside are the bytes of
 //! values that a transaction compares, and those can be damaged on this member alone. So they are read
 //! *first*, by [`compare::prefetch`], while nothing has changed; if one is damaged the caller hears which,
-//! heals it and calls again. From then on nothing can fail.
+//! repairs it and calls again. From then on nothing can fail.
 
 mod compare;
 mod kv;
@@ -180,7 +180,7 @@ impl Batch<'_> {
         assert!(payload.start <= slice.start && slice.end <= payload.end, "values are slices of the payload");
         let offset = slice.start as usize - payload.start as usize;
         ValueRef {
-            place: self.ctx.payload_place + offset as u64,
+            address: self.ctx.payload_address + offset as u64,
             len: u32::try_from(value.len()).expect("a payload is far below 4 GiB"),
             checksum: crc32c::crc32c(value),
         }

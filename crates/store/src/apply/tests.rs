@@ -201,18 +201,18 @@ fn compares_of_missing_keys_and_ranges() {
 fn a_damaged_value_stops_a_batch_before_anything_changed() {
     let mut bench = Bench::new();
     bench.put("a", "1");
-    let place = bench.reader.range(&range_request("a", "")).unwrap().kvs[0].value.place;
-    bench.values.damage(place, true);
+    let address = bench.reader.range(&range_request("a", "")).unwrap().kvs[0].value.address;
+    bench.values.damage(address, true);
     let guarded = || {
         Command::Txn(txn(vec![value_is("a", "1")], vec![Request::RequestPut(put_request("b", "1"))], vec![]))
     };
     let before = bench.reader.state_hash();
     let damaged = bench.try_apply(vec![put("c", "1"), guarded()]).unwrap_err();
-    assert_eq!(damaged.place, place);
+    assert_eq!(damaged.address, address);
     assert_eq!(bench.reader.state_hash(), before);
     let other = txn(vec![value_is("a", "other")], vec![], vec![]);
     assert!(!txn_response(bench.respond(Command::Txn(other))).succeeded, "the checksum alone tells");
-    bench.values.damage(place, false);
+    bench.values.damage(address, false);
     bench.apply(vec![put("c", "1"), guarded()]);
     assert_eq!(bench.reader.counts().keys, 3);
 }

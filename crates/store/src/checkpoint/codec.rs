@@ -12,7 +12,7 @@ const FIRST: u8 = 4;
 const SUB: u8 = 8;
 
 /// No key is written this often in the lifetime of anything, and what is counted from here does not overflow.
-const VERSION_MAX: i64 = 1 << 61;
+const MAX_VERSION: i64 = 1 << 61;
 
 /// Appends a number.
 pub(super) fn put_number(out: &mut Vec<u8>, mut number: u64) {
@@ -70,7 +70,7 @@ pub(super) fn put_version(out: &mut Vec<u8>, version: &Version) {
     }
     put_number(out, u64::from(version.value.len));
     if version.value.len > 0 {
-        out.extend_from_slice(&version.value.place.to_le_bytes());
+        out.extend_from_slice(&version.value.address.to_le_bytes());
         out.extend_from_slice(&version.value.checksum.to_le_bytes());
     }
 }
@@ -167,15 +167,15 @@ impl<'a> Fields<'a> {
         if create <= 0 || version <= 0 {
             return Err(RestoreError::Malformed("a version was created before the first revision"));
         }
-        if version > VERSION_MAX {
+        if version > MAX_VERSION {
             return Err(RestoreError::Malformed("a version has a number that no key reaches"));
         }
         let lease = if has(LEASED) { self.signed()? } else { 0 };
         let len = self.small()?;
         let mut value = ValueRef::default();
         if len > 0 {
-            let place = u64::from_le_bytes(self.array()?);
-            value = ValueRef { place, len, checksum: u32::from_le_bytes(self.array()?) };
+            let address = u64::from_le_bytes(self.array()?);
+            value = ValueRef { address, len, checksum: u32::from_le_bytes(self.array()?) };
         }
         Ok(Version { revision, create, version, lease, value })
     }

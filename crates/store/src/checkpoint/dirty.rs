@@ -56,9 +56,9 @@ impl Dirty {
     }
 
     /// Notes that a value moved.
-    pub(crate) fn moved(&mut self, key: &[u8], revision: Revision, place: u64) {
+    pub(crate) fn moved(&mut self, key: &[u8], revision: Revision, address: u64) {
         if self.baseline.is_some() {
-            self.changes.moved.push((Key::new(key), revision, place));
+            self.changes.moved.push((Key::new(key), revision, address));
         }
     }
 

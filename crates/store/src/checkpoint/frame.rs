@@ -10,7 +10,7 @@ const HEADER_BYTES: usize = 9;
 
 /// No frame is longer: its length has 32 bits. Chunks are cut near 64 KiB, and only a key with a very long
 /// history makes a larger one; hundreds of millions of versions, which no memory holds, would make one too large.
-const BODY_BYTES_MAX: usize = u32::MAX as usize;
+const MAX_BODY_BYTES: usize = u32::MAX as usize;
 
 /// What a frame holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ impl FrameKind {
 
 /// A frame of `body`.
 pub(super) fn frame(kind: FrameKind, body: &[u8]) -> Bytes {
-    assert!(body.len() <= BODY_BYTES_MAX, "one key's history fits a frame");
+    assert!(body.len() <= MAX_BODY_BYTES, "one key's history fits a frame");
     let mut out = BytesMut::with_capacity(HEADER_BYTES + body.len());
     out.put_u32_le(body.len() as u32);
     out.put_u8(kind as u8);

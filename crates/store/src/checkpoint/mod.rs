@@ -9,10 +9,10 @@
 //! meanwhile. Only small things are copied at the beginning: lists of what changed, members, alarms, and for
 //! a base the leases.
 
+mod addresses;
 mod codec;
 mod dirty;
 mod frame;
-mod places;
 mod restore;
 mod source;
 
@@ -21,9 +21,9 @@ mod tests;
 
 use std::sync::Arc;
 
+pub use addresses::{chunk_values, with_addresses};
 use dirty::Baseline;
 pub(crate) use dirty::Dirty;
-pub use places::{chunk_values, with_places};
 pub(crate) use restore::restore;
 pub use restore::{Restoration, RestoreError, Restored};
 pub use source::CheckpointSource;

@@ -15,8 +15,8 @@ use crate::purge::purge;
 use crate::state::{NEVER_COMPACTED, Position, State};
 
 /// Above these no store comes in the lifetime of anything, and what is counted from them does not overflow.
-const REVISION_MAX: i64 = 1 << 61;
-const INDEX_MAX: u64 = 1 << 62;
+const MAX_REVISION: i64 = 1 << 61;
+const MAX_INDEX: u64 = 1 << 62;
 
 /// A checkpoint cannot be restored.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -161,7 +161,7 @@ impl Restore {
         }
         let in_order =
             NEVER_COMPACTED <= purged && purged <= compacted && compacted <= revision && revision >= 1;
-        if !in_order || revision > REVISION_MAX || position.index > INDEX_MAX {
+        if !in_order || revision > MAX_REVISION || position.index > MAX_INDEX {
             return Err(RestoreError::Malformed("revisions are out of order, or none that a store has"));
         }
         if !delta {

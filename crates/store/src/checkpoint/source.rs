@@ -321,9 +321,9 @@ fn put_lease(out: &mut Vec<u8>, (id, lease): &(i64, Option<LeaseInfo>)) {
     }
 }
 
-fn put_moved(out: &mut Vec<u8>, (key, revision, place): &(Key, Revision, u64)) {
+fn put_moved(out: &mut Vec<u8>, (key, revision, address): &(Key, Revision, u64)) {
     put_bytes(out, key.as_slice());
     put_number(out, revision.main as u64);
     put_number(out, u64::from(revision.sub));
-    out.extend_from_slice(&place.to_le_bytes());
+    out.extend_from_slice(&address.to_le_bytes());
 }

@@ -236,15 +236,17 @@ fn places_are_listed_and_replaced() {
     let values: Vec<ValueRef> = chunks.iter().flat_map(|chunk| chunk_values(chunk).unwrap()).collect();
     assert_eq!(values.len(), from.values.references().len());
     let shift = 5 << 32;
-    let moved: Vec<Bytes> =
-        chunks.iter().map(|chunk| with_places(chunk, |value| Some(value.place + shift)).unwrap()).collect();
+    let moved: Vec<Bytes> = chunks
+        .iter()
+        .map(|chunk| with_addresses(chunk, |value| Some(value.address + shift)).unwrap())
+        .collect();
     let after: Vec<ValueRef> = moved.iter().flat_map(|chunk| chunk_values(chunk).unwrap()).collect();
     assert!(
-        values.iter().zip(&after).all(|(old, new)| *new == ValueRef { place: old.place + shift, ..*old })
+        values.iter().zip(&after).all(|(old, new)| *new == ValueRef { address: old.address + shift, ..*old })
     );
     assert_eq!(restored(&moved).unwrap().applied(), from.reader.applied());
     let keys = chunks.iter().find(|chunk| !chunk_values(chunk).unwrap().is_empty()).unwrap();
-    assert!(with_places(keys, |_| None).is_err(), "a value without a place");
+    assert!(with_addresses(keys, |_| None).is_err(), "a value without a place");
     assert!(chunk_values(&keys[..keys.len() - 1]).is_err(), "cut off");
 }
 
@@ -294,15 +296,15 @@ fn a_delta_does_not_bring_back_values_that_purging_dropped() {
     }
     bench.compact(6).unwrap();
     assert!(!bench.store.purge_step(3), "the purge is not through");
-    let places = |bench: &Bench| -> Vec<u64> {
+    let addresses = |bench: &Bench| -> Vec<u64> {
         let held = bench.values.references().into_iter().filter(|(_, count)| *count > 0);
-        held.map(|(place, _)| place).collect()
+        held.map(|(address, _)| address).collect()
     };
-    let held = places(&bench);
+    let held = addresses(&bench);
     chain.extend(bench.store.begin_checkpoint(CheckpointKind::Delta));
     let _restored = restore_bench(&bench, &chain).unwrap();
-    let named = places(&bench);
-    assert!(named.iter().all(|place| held.contains(place)), "{named:?} are not all among {held:?}");
+    let named = addresses(&bench);
+    assert!(named.iter().all(|address| held.contains(address)), "{named:?} are not all among {held:?}");
 }
 
 #[test]

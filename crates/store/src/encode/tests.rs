@@ -192,16 +192,17 @@ fn a_damaged_value_is_named_until_it_is_healed() {
         sort_target: SortTarget::Value as i32,
         ..range_request("k", "l")
     };
-    let place = bench.reader.range(&range_request("k07", "")).expect("now can be read").kvs[0].value.place;
+    let address =
+        bench.reader.range(&range_request("k07", "")).expect("now can be read").kvs[0].value.address;
     for request in [range_request("k07", ""), range_request("k", "l"), by_value] {
-        bench.values.damage(place, true);
+        bench.values.damage(address, true);
         assert_eq!(
-            bench.reader.list(&request, header, &mut Vec::new()).err().map(|damaged| damaged.place),
-            Some(place)
+            bench.reader.list(&request, header, &mut Vec::new()).err().map(|damaged| damaged.address),
+            Some(address)
         );
         let keys_only = pb::RangeRequest { keys_only: true, ..range_request("k", "l") };
         check(&bench, &keys_only);
-        bench.values.damage(place, false);
+        bench.values.damage(address, false);
         check(&bench, &request);
     }
 }

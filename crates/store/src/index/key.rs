@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// The longest key that needs no allocation.
-const INLINE_BYTES_MAX: usize = 14;
+const MAX_INLINE_BYTES: usize = 14;
 
 /// An owned key.
 #[derive(Clone)]
@@ -13,7 +13,7 @@ pub(crate) struct Key(Repr);
 enum Repr {
     Inline {
         len: u8,
-        bytes: [u8; INLINE_BYTES_MAX],
+        bytes: [u8; MAX_INLINE_BYTES],
     },
     /// The outer box makes the pointer thin: a fat one would cost every record 8 bytes more.
     Heap(Box<Box<[u8]>>),
@@ -24,10 +24,10 @@ const _: () = assert!(size_of::<Key>() == 16, "a record is one cache line only w
 impl Key {
     /// Copies `bytes`.
     pub(crate) fn new(bytes: &[u8]) -> Key {
-        if bytes.len() > INLINE_BYTES_MAX {
+        if bytes.len() > MAX_INLINE_BYTES {
             return Key(Repr::Heap(Box::new(bytes.into())));
         }
-        let mut inline = [0; INLINE_BYTES_MAX];
+        let mut inline = [0; MAX_INLINE_BYTES];
         inline[..bytes.len()].copy_from_slice(bytes);
         Key(Repr::Inline { len: bytes.len() as u8, bytes: inline })
     }
@@ -44,7 +44,7 @@ impl Key {
 
 impl Default for Key {
     fn default() -> Key {
-        Key(Repr::Inline { len: 0, bytes: [0; INLINE_BYTES_MAX] })
+        Key(Repr::Inline { len: 0, bytes: [0; MAX_INLINE_BYTES] })
     }
 }
 

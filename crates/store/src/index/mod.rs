@@ -145,11 +145,11 @@ impl Index {
     }
 
     /// Points the version of `key` at `revision` to another place, if it still has the value `old`.
-    pub(crate) fn relocate(&mut self, key: &[u8], revision: Revision, old: &ValueRef, place: u64) -> bool {
+    pub(crate) fn relocate(&mut self, key: &[u8], revision: Revision, old: &ValueRef, address: u64) -> bool {
         let Some(slot) = self.slot(key) else { return false };
         match self.records.get_mut(slot).value_mut(revision) {
             Some(value) if value == old => {
-                value.place = place;
+                value.address = address;
                 true
             }
             _ => false,

@@ -13,7 +13,7 @@ mod tests;
 
 /// Changes that may be missing from the history of a checkpoint, because they were purged while it was
 /// written. Far more than can be, and still little memory: a thousand of them take less than 200 bytes of the log.
-const GAPS_MAX: u64 = 1 << 28;
+const MAX_GAPS: u64 = 1 << 28;
 
 /// Up to so many revisions for each change, changes are brought in order by their places, which is fast, but takes
 /// 8 bytes for each revision. A checkpoint with more missing is odd or forged: its changes are sorted.
@@ -84,11 +84,11 @@ impl Restoring {
     }
 
     /// Points a version that the checkpoints before had to another place, if it is there.
-    pub(crate) fn relocate(&mut self, key: &[u8], revision: Revision, place: u64) {
+    pub(crate) fn relocate(&mut self, key: &[u8], revision: Revision, address: u64) {
         if let Some(slot) = self.look_up(key)
             && let Some(value) = self.records.get_mut(slot).value_mut(revision)
         {
-            value.place = place;
+            value.address = address;
         }
     }
 
@@ -169,7 +169,7 @@ fn build_log(changes: Vec<(Revision, u32)>, revision: i64) -> Option<RevisionLog
     }
     let revisions = (revision - first) as u64 + 1;
     let known = changes.len() as u64;
-    let mut building = Building { log: RevisionLog::default(), last: None, gaps: GAPS_MAX };
+    let mut building = Building { log: RevisionLog::default(), last: None, gaps: MAX_GAPS };
     building.take_gaps(revisions.saturating_sub(known))?;
     if revisions / REVISIONS_PER_CHANGE <= known {
         building.add_by_place(changes, first, revisions)?;

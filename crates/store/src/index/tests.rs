@@ -10,8 +10,8 @@ fn shuffled(len: u64) -> impl Iterator<Item = u64> {
         .filter(move |n| *n < len)
 }
 
-fn value(place: u64) -> ValueRef {
-    ValueRef { place, len: 256, checksum: place as u32 }
+fn value(address: u64) -> ValueRef {
+    ValueRef { address, len: 256, checksum: address as u32 }
 }
 
 #[test]

@@ -15,7 +15,7 @@ use crate::hash::{Part, PartHash};
 mod tests;
 
 /// The longest TTL that may be granted, in seconds; etcd's, about 285 years.
-pub const LEASE_TTL_MAX: i64 = 9_000_000_000;
+pub const MAX_LEASE_TTL: i64 = 9_000_000_000;
 
 /// A lease as others may see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ impl Lessor {
         if id == 0 {
             return Err(Error::LeaseNotFound);
         }
-        if ttl > LEASE_TTL_MAX {
+        if ttl > MAX_LEASE_TTL {
             return Err(Error::LeaseTtlTooLarge);
         }
         if self.leases.contains_key(&id) {

@@ -6,8 +6,8 @@ use super::*;
 fn grants_are_refused_for_what_cannot_be() {
     let mut lessor = Lessor::default();
     assert_eq!(lessor.grant(0, 10), Err(Error::LeaseNotFound));
-    assert_eq!(lessor.grant(1, LEASE_TTL_MAX + 1), Err(Error::LeaseTtlTooLarge));
-    assert_eq!(lessor.grant(1, LEASE_TTL_MAX), Ok(LEASE_TTL_MAX));
+    assert_eq!(lessor.grant(1, MAX_LEASE_TTL + 1), Err(Error::LeaseTtlTooLarge));
+    assert_eq!(lessor.grant(1, MAX_LEASE_TTL), Ok(MAX_LEASE_TTL));
     assert_eq!(lessor.grant(1, 5), Err(Error::LeaseExists));
     assert_eq!(lessor.grant(-2, -5), Ok(1), "a negative id is an id, a TTL is at least a second");
 }

@@ -19,11 +19,11 @@ use crate::types::{Access, Damaged, Revision};
 
 /// Most keys of a list whose values are kept in memory for the next one: of the usual sizes, as many as
 /// the memory for it holds. A longer list would push out its own beginning.
-pub(super) const KEPT_KEYS_MAX: usize = 20_000;
+pub(super) const MAX_KEPT_KEYS: usize = 20_000;
 
 /// How to read the values of so many keys.
 fn access(keys: usize) -> Access {
-    if keys <= KEPT_KEYS_MAX { Access::Query } else { Access::Scan }
+    if keys <= MAX_KEPT_KEYS { Access::Query } else { Access::Scan }
 }
 
 impl Reader {
@@ -31,7 +31,7 @@ impl Reader {
     /// `header` completes the header of which the revision is given. Whoever calls holds the log's pin.
     ///
     /// # Errors
-    /// [`Damaged`] when a value cannot be read, perhaps behind some of the pieces. Heal it and call again: at the same
+    /// [`Damaged`] when a value cannot be read, perhaps behind some of the pieces. Repair it and call again: at the same
     /// revision and with the same header, the pieces put together are the same. Within, [`Error::FutureRevision`] and
     /// [`Error::Compacted`], before anything else.
     pub fn list(

@@ -34,7 +34,7 @@ impl Reader {
         let rest =
             walk_chunk(&state.index, &Bounds { start: from, end: None }, max_keys.max(1), |record, _| {
                 for version in record.versions() {
-                    if version.value.len > 0 && wanted(version.value.place) {
+                    if version.value.len > 0 && wanted(version.value.address) {
                         let key = Bytes::copy_from_slice(record.key());
                         found.push(Reference { key, revision: version.revision, value: version.value });
                     }

@@ -49,7 +49,7 @@ impl StreamChunk {
     /// revision is given.
     ///
     /// # Errors
-    /// [`Damaged`] when a value cannot be read; heal it and call again.
+    /// [`Damaged`] when a value cannot be read; repair it and call again.
     pub fn encode(
         &self,
         header: impl FnOnce(i64) -> pb::ResponseHeader,

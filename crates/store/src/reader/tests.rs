@@ -203,19 +203,19 @@ fn references_into_a_file_are_found_and_switched() {
     let mut found = Vec::new();
     let mut from = Some(Bytes::new());
     while let Some(start) = from {
-        let (references, next) = bench.reader.live_references(|place| place >> 32 == 0, &start, 1);
+        let (references, next) = bench.reader.live_references(|address| address >> 32 == 0, &start, 1);
         found.extend(references);
         from = next;
     }
     assert_eq!(found.len(), 4, "empty values have no place");
-    assert_eq!(bench.reader.live_references(|place| place >> 32 == 1, b"", 10), (vec![], None));
+    assert_eq!(bench.reader.live_references(|address| address >> 32 == 1, b"", 10), (vec![], None));
     let one = &found[0];
     let copy = 7 << 32;
     bench.values.store(copy, &Bytes::from_static(b"a"));
     assert!(bench.store.relocate(&one.key, one.revision, &one.value, copy));
     assert!(!bench.store.relocate(&one.key, one.revision, &one.value, copy), "it is not there any more");
-    assert_eq!(bench.reader.live_references(|place| place >> 32 == 7, b"", 10).0.len(), 1);
-    assert_eq!(bench.values.references().keys().filter(|place| **place >= copy).count(), 1);
+    assert_eq!(bench.reader.live_references(|address| address >> 32 == 7, b"", 10).0.len(), 1);
+    assert_eq!(bench.values.references().keys().filter(|address| **address >= copy).count(), 1);
 }
 
 #[test]

@@ -60,7 +60,7 @@ impl Reader {
     /// Carries out a transaction that only reads.
     ///
     /// # Errors
-    /// Outer: [`Damaged`] when a value to compare cannot be read; heal it and call again. Inner:
+    /// Outer: [`Damaged`] when a value to compare cannot be read; repair it and call again. Inner:
     /// [`Error::FutureRevision`], [`Error::Compacted`]
     pub fn txn(&self, txn: &ReadTxn<'_>) -> Result<Result<TxnReply, Error>, Damaged> {
         let state = self.shared.state.read();

@@ -86,13 +86,14 @@ impl Run {
     }
 
     fn relocate(&mut self, nth: u64) {
-        let (references, _) = self.bench.reader.live_references(|place| place >> 32 == 0, b"", usize::MAX);
+        let (references, _) =
+            self.bench.reader.live_references(|address| address >> 32 == 0, b"", usize::MAX);
         for reference in references.iter().skip(nth as usize).step_by(3) {
             self.copies += 1;
-            let place = (1 << 40) + (self.copies << 10);
+            let address = (1 << 40) + (self.copies << 10);
             let bytes = self.bench.values.read(&reference.value).unwrap();
-            self.bench.values.store(place, &bytes);
-            assert!(self.bench.store.relocate(&reference.key, reference.revision, &reference.value, place));
+            self.bench.values.store(address, &bytes);
+            assert!(self.bench.store.relocate(&reference.key, reference.revision, &reference.value, address));
         }
     }
 
@@ -205,7 +206,7 @@ impl Run {
                 bytes +=
                     record.key().len() as u64 + u64::from(version.value.len) + crate::VERSION_OVERHEAD_BYTES;
                 if version.value.len > 0 {
-                    *references.entry(version.value.place).or_insert(0) += 1;
+                    *references.entry(version.value.address).or_insert(0) += 1;
                 }
             }
         }

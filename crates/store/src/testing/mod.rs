@@ -11,8 +11,8 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 
 use crate::{
-    Access, Applied, BatchContext, Command, Damaged, Gap, Limits, Outcome, Reader, Response, Store, ValueRef,
-    Values, resolve,
+    Access, Applied, BatchContext, Command, Damaged, Limits, Outcome, Reader, Response, Store, ValueRef,
+    ValueSlot, Values, resolve,
 };
 
 /// Values by place, counting references; places can be damaged.
@@ -31,8 +31,8 @@ struct Inner {
 
 impl MapValues {
     /// Stores a payload so that its slices can be read.
-    pub(crate) fn store(&self, place: u64, payload: &Bytes) {
-        self.inner.lock().bytes.insert(place, payload.clone());
+    pub(crate) fn store(&self, address: u64, payload: &Bytes) {
+        self.inner.lock().bytes.insert(address, payload.clone());
     }
 
     /// Forgets all references, as a process that ends does.
@@ -41,12 +41,12 @@ impl MapValues {
     }
 
     /// Makes a place unreadable, or readable again.
-    pub(crate) fn damage(&self, place: u64, damaged: bool) {
+    pub(crate) fn damage(&self, address: u64, damaged: bool) {
         let mut inner = self.inner.lock();
         if damaged {
-            inner.damaged.insert(place)
+            inner.damaged.insert(address)
         } else {
-            inner.damaged.remove(&place)
+            inner.damaged.remove(&address)
         };
     }
 
@@ -64,37 +64,38 @@ impl MapValues {
 impl Values for MapValues {
     fn read(&self, value: &ValueRef) -> Result<Bytes, Damaged> {
         let inner = self.inner.lock();
-        let damaged = |reason: &str| Damaged { place: value.place, len: value.len, reason: reason.into() };
-        if inner.damaged.contains(&value.place) {
+        let damaged =
+            |reason: &str| Damaged { address: value.address, len: value.len, reason: reason.into() };
+        if inner.damaged.contains(&value.address) {
             return Err(damaged("the test says so"));
         }
-        let (place, payload) =
-            inner.bytes.range(..=value.place).next_back().ok_or_else(|| damaged("nothing"))?;
-        let start = (value.place - place) as usize;
+        let (address, payload) =
+            inner.bytes.range(..=value.address).next_back().ok_or_else(|| damaged("nothing"))?;
+        let start = (value.address - address) as usize;
         let bytes = payload.slice(start..start + value.len as usize);
         assert_eq!(crc32c::crc32c(&bytes), value.checksum);
         Ok(bytes)
     }
 
-    fn read_into(&self, gaps: &mut [Gap<'_>], access: Access) -> Result<(), Damaged> {
+    fn read_into(&self, slots: &mut [ValueSlot<'_>], access: Access) -> Result<(), Damaged> {
         self.inner.lock().accesses.push(access);
-        gaps.iter_mut().try_for_each(|gap| {
-            gap.into.copy_from_slice(&self.read(&gap.value)?);
+        slots.iter_mut().try_for_each(|slot| {
+            slot.into.copy_from_slice(&self.read(&slot.value)?);
             Ok(())
         })
     }
 
     fn retain(&self, value: &ValueRef) {
         assert!(value.len > 0);
-        *self.inner.lock().references.entry(value.place).or_default() += 1;
+        *self.inner.lock().references.entry(value.address).or_default() += 1;
     }
 
     fn release(&self, value: &ValueRef) {
         let mut inner = self.inner.lock();
-        let count = inner.references.get_mut(&value.place).expect("released what was retained");
+        let count = inner.references.get_mut(&value.address).expect("released what was retained");
         *count -= 1;
         if *count == 0 {
-            inner.references.remove(&value.place);
+            inner.references.remove(&value.address);
         }
     }
 }
@@ -137,11 +138,11 @@ impl Bench {
         for (put, at) in puts.iter_mut().zip(at) {
             put.value = payload.slice(at);
         }
-        let payload_place = index * PAYLOAD_STEP;
-        self.values.store(payload_place, &payload);
+        let payload_address = index * PAYLOAD_STEP;
+        self.values.store(payload_address, &payload);
         let answered = vec![self.answers; commands.len()];
         let (term, clock_ms, payload) = (self.term, 0, &payload);
-        let ctx = BatchContext { index, term, clock_ms, payload, payload_place, answered: &answered };
+        let ctx = BatchContext { index, term, clock_ms, payload, payload_address, answered: &answered };
         self.store.apply_batch(&ctx, &commands)
     }
 

@@ -14,7 +14,7 @@ fn hex(bytes: &[u8]) -> String {
 /// The bytes `docs/internals/transport.md` shows.
 #[test]
 fn a_hello_is_these_bytes() {
-    let hello = Hello::new(DIALLER, 0xb, StreamKind::Messages(Class::Bulk));
+    let hello = Hello::new(DIALLER, 0xb, StreamKind::Messages(StreamClass::Bulk));
     assert_eq!(
         hex(&hello.encode()),
         "89 53 54 45 4c 45 50 0a 01 00 01 00 02 00 00 00 \
@@ -83,9 +83,9 @@ fn a_long_text_is_cut_at_a_character() {
 #[test]
 fn the_newest_common_version_is_chosen() {
     let hello = Hello {
-        version_min: 3,
-        version_max: 5,
-        ..Hello::new(DIALLER, 0xb, StreamKind::Messages(Class::Control))
+        min_version: 3,
+        max_version: 5,
+        ..Hello::new(DIALLER, 0xb, StreamKind::Messages(StreamClass::Control))
     };
     assert_eq!(hello.choose_version(1, 4), Ok(4));
     assert_eq!(hello.choose_version(5, 9), Ok(5));
@@ -106,8 +106,8 @@ proptest! {
     #[test]
     fn hellos_round_trip(min: u16, max: u16, cluster_id: u64, member_id: u64, incarnation: u64, to: u64) {
         let from = Identity { cluster_id, member_id, incarnation };
-        let stream = StreamKind::Messages(Class::Control);
-        let hello = Hello { version_min: min, version_max: max, stream, from, to };
+        let stream = StreamKind::Messages(StreamClass::Control);
+        let hello = Hello { min_version: min, max_version: max, stream, from, to };
         prop_assert_eq!(Hello::decode(&hello.encode()), Ok(hello));
     }
 

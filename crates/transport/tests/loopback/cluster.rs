@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use transport::{
-    Class, Config, Error, Gate, Identity, Inbound, Peers, Reason, Refusal, Sent, Side, SnapshotReceiver,
-    SnapshotSink,
+    Config, Error, Gate, Identity, Inbound, Peers, Reason, Refusal, Sent, Side, SnapshotReceiver,
+    SnapshotSink, StreamClass,
 };
 
 /// Long enough for any loaded machine: reached only by a test that fails.
@@ -24,9 +24,9 @@ pub(crate) fn identity(member_id: u64) -> Identity {
 /// What a member has seen.
 #[derive(Default)]
 pub(crate) struct Seen {
-    pub(crate) frames: Vec<(u64, Class, Bytes)>,
-    pub(crate) ups: BTreeMap<(u64, Class), usize>,
-    pub(crate) downs: Vec<(u64, Class, String)>,
+    pub(crate) frames: Vec<(u64, StreamClass, Bytes)>,
+    pub(crate) ups: BTreeMap<(u64, StreamClass), usize>,
+    pub(crate) downs: Vec<(u64, StreamClass, String)>,
     pub(crate) refusals: Vec<(u64, Side, Refusal)>,
     pub(crate) round_trips: usize,
     /// While set, the sink blocks on bulk frames.
@@ -50,7 +50,7 @@ pub(crate) struct Snapshots {
 }
 
 impl Seen {
-    pub(crate) fn bodies(&self, class: Class) -> Vec<Bytes> {
+    pub(crate) fn bodies(&self, class: StreamClass) -> Vec<Bytes> {
         let of_class = self.frames.iter().filter(|(_, found, _)| *found == class);
         of_class.map(|(_, _, body)| body.clone()).collect()
     }
@@ -80,7 +80,7 @@ impl Journal {
     }
 
     pub(crate) fn wait_up(&self, peer: u64, times: usize) {
-        for class in Class::ALL {
+        for class in StreamClass::ALL {
             drop(self.wait_for("streams to stand", |seen| {
                 seen.ups.get(&(peer, class)).is_some_and(|ups| *ups >= times)
             }));
@@ -98,18 +98,18 @@ impl Gate for Journal {
 }
 
 impl Inbound for Journal {
-    fn frame(&self, from: u64, class: Class, frame: Bytes, _more: bool) {
-        if class == Class::Bulk {
+    fn frame(&self, from: u64, class: StreamClass, frame: Bytes, _more: bool) {
+        if class == StreamClass::Bulk {
             drop(self.wait_for("bulk to be released", |seen| !seen.bulk_blocked));
         }
         self.change(|seen| seen.frames.push((from, class, frame)));
     }
 
-    fn up(&self, peer: u64, class: Class) {
+    fn up(&self, peer: u64, class: StreamClass) {
         self.change(|seen| *seen.ups.entry((peer, class)).or_default() += 1);
     }
 
-    fn down(&self, peer: u64, class: Class, why: &Error) {
+    fn down(&self, peer: u64, class: StreamClass, why: &Error) {
         self.change(|seen| seen.downs.push((peer, class, why.to_string())));
     }
 
@@ -123,9 +123,9 @@ impl Inbound for Journal {
 }
 
 /// The snapshot end of a journal.
-pub(crate) struct Shelf(pub Arc<Journal>);
+pub(crate) struct SharedFiles(pub Arc<Journal>);
 
-impl SnapshotSink for Shelf {
+impl SnapshotSink for SharedFiles {
     fn begin(&self, from: u64, header: Bytes) -> Result<(u64, Box<dyn SnapshotReceiver>), String> {
         let journal = self.0.clone();
         self.0.change(|seen| match seen.snapshots.refuse.clone() {
@@ -190,7 +190,7 @@ impl Member {
     pub(crate) fn listening(config: Config, listener: TcpListener) -> Member {
         let id = config.local.member_id;
         let journal = Arc::new(Journal::default());
-        let shelf = Arc::new(Shelf(journal.clone()));
+        let shelf = Arc::new(SharedFiles(journal.clone()));
         let peers = Arc::new(Peers::start(config, journal.clone(), journal.clone(), shelf));
         let address = listener.local_addr().unwrap();
         let accepted = Arc::new(Mutex::new(Vec::new()));
@@ -223,7 +223,7 @@ impl Member {
     }
 
     /// Sends a frame, which must be taken.
-    pub(crate) fn send(&self, to: u64, class: Class, body: impl Into<Bytes>) {
+    pub(crate) fn send(&self, to: u64, class: StreamClass, body: impl Into<Bytes>) {
         assert_eq!(self.peers.send(to, class, &[body.into()]), Sent::Queued);
     }
 }

@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
 use bytes::Bytes;
-use transport::{ANSWER_BYTES, Answer, Class, Config, HELLO_BYTES, Header, Hello, Kind, StreamKind};
+use transport::{ANSWER_BYTES, Answer, Config, HELLO_BYTES, Header, Hello, Kind, StreamClass, StreamKind};
 
 use crate::cluster::{Member, PATIENCE, identity};
 
@@ -40,7 +40,7 @@ fn garbage_after_the_handshake_closes_the_connection_and_nothing_is_delivered() 
     let giant = Header { kind: Kind::Message, length: u32::MAX, checksum: 0 }.encode().to_vec();
     let mut damaged = frame(Kind::Message, b"payload");
     damaged[18] ^= 1;
-    for class in Class::ALL {
+    for class in StreamClass::ALL {
         for bytes in [
             b"GET / HTTP/1.1\r\n\r\n".to_vec(),
             giant.clone(),
@@ -89,7 +89,7 @@ fn a_hello_that_never_ends_is_given_up() {
 fn a_newer_connection_replaces_the_older_and_waits_for_its_delivery() {
     let member = Member::start(1);
     member.journal.change(|seen| seen.bulk_blocked = true);
-    let kind = StreamKind::Messages(Class::Bulk);
+    let kind = StreamKind::Messages(StreamClass::Bulk);
     let mut older = intrude(&member, kind);
     older.write_all(&frame(Kind::Message, b"older")).unwrap();
     older.write_all(&frame(Kind::Message, b"too late")).unwrap();
@@ -107,7 +107,7 @@ fn connections_beyond_the_limit_are_closed_at_once() {
     let mut config = Config::new(identity(1));
     config.limits.max_inbound_connections = 1;
     let member = Member::configured(config);
-    let _first = intrude(&member, StreamKind::Messages(Class::Bulk));
+    let _first = intrude(&member, StreamKind::Messages(StreamClass::Bulk));
     let second = TcpStream::connect(member.address).unwrap();
     second.set_read_timeout(Some(PATIENCE)).unwrap();
     let second_error = member.peers.accept(second.try_clone().unwrap()).unwrap_err();
@@ -143,15 +143,15 @@ fn a_peer_that_is_connected_but_dead_is_noticed_on_both_streams() {
     member.journal.wait_up(2, 1);
     // More than any socket buffer takes, so that the rest waits.
     let large = Bytes::from(vec![0; 32 << 20]);
-    let _ = member.peers.send(2, Class::Bulk, &[large]);
+    let _ = member.peers.send(2, StreamClass::Bulk, &[large]);
     drop(member.journal.wait_for("both to be given up", |seen| {
         let lost = |class, reasons: &[&str]| {
             let fits = |why: &str| reasons.iter().any(|reason| why.contains(reason));
             seen.downs.iter().any(|(_, down, why)| *down == class && fits(why))
         };
         // A receive window that stays shut is given up by us or by the kernel, whoever is first.
-        lost(Class::Control, &["answered no ping"])
-            && lost(Class::Bulk, &["took or gave no byte", "timed out"])
+        lost(StreamClass::Control, &["answered no ping"])
+            && lost(StreamClass::Bulk, &["took or gave no byte", "timed out"])
     }));
     member.journal.wait_up(2, 2);
 }

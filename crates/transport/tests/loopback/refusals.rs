@@ -3,7 +3,9 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use transport::{ANSWER_BYTES, Answer, Class, Config, Hello, Identity, Reason, Refusal, Side, StreamKind};
+use transport::{
+    ANSWER_BYTES, Answer, Config, Hello, Identity, Reason, Refusal, Side, StreamClass, StreamKind,
+};
 
 use crate::cluster::{Member, PATIENCE, identity};
 
@@ -24,7 +26,7 @@ fn a_hello_that_does_not_belong_is_refused_by_its_reason() {
     let member = Member::start(1);
     let barred = Refusal::new(Reason::RemovedMember, "member 5 was removed");
     member.journal.change(|seen| seen.barred.insert(5, barred));
-    let good = Hello::new(identity(2), 1, StreamKind::Messages(Class::Bulk));
+    let good = Hello::new(identity(2), 1, StreamKind::Messages(StreamClass::Bulk));
     let from = |from| Hello { from, ..good };
     let cases = [
         (
@@ -37,12 +39,12 @@ fn a_hello_that_does_not_belong_is_refused_by_its_reason() {
         (from(identity(5)), Reason::RemovedMember, "member 5 was removed"),
         (from(Identity { incarnation: 1, ..identity(2) }), Reason::WrongIncarnation, "the member was wiped"),
         (
-            Hello { version_min: 8, version_max: 9, ..good },
+            Hello { min_version: 8, max_version: 9, ..good },
             Reason::VersionTooNew,
             "you speak the peer protocol in versions 8 to 9, this member 1 to 1",
         ),
         (
-            Hello { version_min: 0, version_max: 0, ..good },
+            Hello { min_version: 0, max_version: 0, ..good },
             Reason::VersionTooOld,
             "you speak the peer protocol in versions 0 to 0, this member 1 to 1",
         ),

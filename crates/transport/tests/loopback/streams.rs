@@ -4,7 +4,7 @@ use crate::cluster::{Member, PATIENCE, identity, pair};
 use std::time::Instant;
 
 use bytes::Bytes;
-use transport::{Class, Config, DropReason, Sent, Timeouts};
+use transport::{Config, DropReason, Sent, StreamClass, Timeouts};
 
 fn config(id: u64) -> Config {
     Config::new(identity(id))
@@ -23,15 +23,15 @@ fn frames_arrive_whole_and_in_order_in_both_classes() {
     for (n, body) in sent.iter().enumerate() {
         let middle = body.len() / 2;
         let pieces = [body.slice(..middle), Bytes::new(), body.slice(middle..)];
-        assert_eq!(a.peers.send(2, Class::Bulk, &pieces), Sent::Queued);
+        assert_eq!(a.peers.send(2, StreamClass::Bulk, &pieces), Sent::Queued);
         if n % 10 == 0 {
-            a.send(2, Class::Control, body.clone());
+            a.send(2, StreamClass::Control, body.clone());
         }
     }
     let seen = b.journal.wait_for("all frames", |seen| seen.frames.len() == 2200);
-    assert_eq!(seen.bodies(Class::Bulk), sent);
+    assert_eq!(seen.bodies(StreamClass::Bulk), sent);
     let control: Vec<Bytes> = sent.iter().step_by(10).cloned().collect();
-    assert_eq!(seen.bodies(Class::Control), control);
+    assert_eq!(seen.bodies(StreamClass::Control), control);
     assert!(seen.frames.iter().all(|(from, _, _)| *from == 1));
 }
 
@@ -39,7 +39,7 @@ fn frames_arrive_whole_and_in_order_in_both_classes() {
 fn a_frame_of_more_pieces_than_one_system_call_takes_arrives_whole() {
     let (a, b) = pair(config(1), config(2));
     let pieces: Vec<Bytes> = (0..5000).map(|n| numbered(n, 100)).collect();
-    assert_eq!(a.peers.send(2, Class::Bulk, &pieces), Sent::Queued);
+    assert_eq!(a.peers.send(2, StreamClass::Bulk, &pieces), Sent::Queued);
     let seen = b.journal.wait_for("the frame", |seen| seen.frames.len() == 1);
     assert_eq!(seen.frames[0].2, pieces.concat());
 }
@@ -53,25 +53,26 @@ fn a_blocked_bulk_sink_holds_back_bulk_only_and_memory_stays_bounded() {
     let body = Bytes::from(vec![7; 100_000]);
     let mut taken = 0;
     let dropped = loop {
-        match a.peers.send(2, Class::Bulk, std::slice::from_ref(&body)) {
+        match a.peers.send(2, StreamClass::Bulk, std::slice::from_ref(&body)) {
             Sent::Queued => taken += 1,
             Sent::Dropped(reason) => break reason,
         }
         assert!(taken < 100_000, "nothing holds the sender back");
     };
     assert_eq!(dropped, DropReason::QueueFull);
-    assert!(a.peers.in_flight_bytes(2, Class::Bulk) <= 1 << 20);
+    assert!(a.peers.in_flight_bytes(2, StreamClass::Bulk) <= 1 << 20);
     assert_eq!(a.peers.statistics()[0].send_failures, 1);
 
-    a.send(2, Class::Control, "still alive");
+    a.send(2, StreamClass::Control, "still alive");
     drop(b.journal.wait_for("control past a blocked bulk", |seen| {
-        seen.bodies(Class::Control) == [Bytes::from("still alive")]
+        seen.bodies(StreamClass::Control) == [Bytes::from("still alive")]
     }));
     b.journal.change(|seen| seen.bulk_blocked = false);
-    let seen =
-        b.journal.wait_for("every frame that was taken", |seen| seen.bodies(Class::Bulk).len() == taken);
-    assert!(seen.bodies(Class::Bulk).iter().all(|found| *found == body));
-    assert_eq!(a.peers.in_flight_bytes(2, Class::Bulk), 0);
+    let seen = b
+        .journal
+        .wait_for("every frame that was taken", |seen| seen.bodies(StreamClass::Bulk).len() == taken);
+    assert!(seen.bodies(StreamClass::Bulk).iter().all(|found| *found == body));
+    assert_eq!(a.peers.in_flight_bytes(2, StreamClass::Bulk), 0);
 }
 
 #[test]
@@ -80,16 +81,17 @@ fn a_cut_connection_is_dialled_again_and_order_is_kept() {
     let mut number = 0;
     for round in 2..5 {
         for _ in 0..100 {
-            a.send(2, Class::Bulk, numbered(number, 10));
+            a.send(2, StreamClass::Bulk, numbered(number, 10));
             number += 1;
         }
         b.cut();
         a.journal.wait_up(2, round);
     }
-    a.send(2, Class::Bulk, numbered(number, 10));
+    a.send(2, StreamClass::Bulk, numbered(number, 10));
     let last = numbered(number, 10);
-    let seen = b.journal.wait_for("the last frame", |seen| seen.bodies(Class::Bulk).last() == Some(&last));
-    let bodies = seen.bodies(Class::Bulk);
+    let seen =
+        b.journal.wait_for("the last frame", |seen| seen.bodies(StreamClass::Bulk).last() == Some(&last));
+    let bodies = seen.bodies(StreamClass::Bulk);
     let numbers: Vec<u32> =
         bodies.iter().map(|body| u32::from_le_bytes(*body.first_chunk().unwrap())).collect();
     assert!(numbers.is_sorted_by(|one, next| one < next), "twice or out of order: {numbers:?}");
@@ -110,7 +112,7 @@ fn a_restarted_peer_is_found_again() {
     let deadline = Instant::now() + PATIENCE;
     while b.journal.wait_for("nothing", |_| true).frames.is_empty() {
         assert!(Instant::now() < deadline, "the peer was not found again");
-        let _ = a.peers.send(2, Class::Control, &[Bytes::from("welcome back")]);
+        let _ = a.peers.send(2, StreamClass::Control, &[Bytes::from("welcome back")]);
         std::thread::yield_now();
     }
 }
@@ -119,7 +121,7 @@ fn a_restarted_peer_is_found_again() {
 fn round_trips_and_bytes_are_measured() {
     let often = Timeouts { ping_interval: std::time::Duration::from_millis(1), ..Timeouts::default() };
     let (a, b) = pair(Config { timeouts: often, ..config(1) }, config(2));
-    a.send(2, Class::Bulk, vec![0; 1000]);
+    a.send(2, StreamClass::Bulk, vec![0; 1000]);
     drop(b.journal.wait_for("a frame", |seen| seen.frames.len() == 1));
     drop(a.journal.wait_for("pongs", |seen| seen.round_trips >= 3));
     let [figures] = a.peers.statistics()[..] else { panic!("one peer was set") };
@@ -137,14 +139,14 @@ fn what_cannot_be_sent_says_why() {
     let long = Bytes::from(vec![0; 101]);
     let dropped = |reason| Sent::Dropped(reason);
     assert_eq!(
-        a.peers.send(2, Class::Bulk, &[long.slice(..50), long.slice(..51)]),
+        a.peers.send(2, StreamClass::Bulk, &[long.slice(..50), long.slice(..51)]),
         dropped(DropReason::TooLarge)
     );
-    assert_eq!(a.peers.send(3, Class::Bulk, &[]), dropped(DropReason::UnknownPeer));
+    assert_eq!(a.peers.send(3, StreamClass::Bulk, &[]), dropped(DropReason::UnknownPeer));
     a.peers.set(4, &[]).unwrap();
-    assert_eq!(a.peers.send(4, Class::Bulk, &[]), dropped(DropReason::Disconnected));
+    assert_eq!(a.peers.send(4, StreamClass::Bulk, &[]), dropped(DropReason::Disconnected));
     a.peers.remove(2);
-    assert_eq!(a.peers.send(2, Class::Bulk, &[]), dropped(DropReason::UnknownPeer));
+    assert_eq!(a.peers.send(2, StreamClass::Bulk, &[]), dropped(DropReason::UnknownPeer));
     drop(b.journal.wait_for("the other side to notice", |seen| seen.downs.len() >= 2));
     let error = a.peers.set(5, &["https://10.0.0.1:2380".into()]).unwrap_err();
     assert!(error.to_string().contains("expected http://host:port"), "{error}");

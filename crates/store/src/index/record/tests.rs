@@ -33,7 +33,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 fn version(number: i64, main: i64, lease: i64) -> Version {
     let revision = Revision { main, sub: (main % 3) as u32 };
-    let value = ValueRef { place: main as u64, len: 8, checksum: number as u32 };
+    let value = ValueRef { address: main as u64, len: 8, checksum: number as u32 };
     Version { revision, create: main, version: number, lease, value }
 }
 
@@ -75,8 +75,8 @@ impl Pair {
             Step::Move(at) => {
                 let at = at.index(self.list.len());
                 let revision = self.list[at].revision;
-                self.record.value_mut(revision).unwrap().place += 1 << 32;
-                self.list[at].value.place += 1 << 32;
+                self.record.value_mut(revision).unwrap().address += 1 << 32;
+                self.list[at].value.address += 1 << 32;
             }
         }
     }

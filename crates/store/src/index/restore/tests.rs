@@ -43,7 +43,7 @@ impl World {
     fn next(&mut self, tombstone: bool) -> Version {
         self.main += 1;
         let revision = Revision { main: self.main, sub: 0 };
-        let value = ValueRef { place: self.main as u64, len: 4, checksum: 0 };
+        let value = ValueRef { address: self.main as u64, len: 4, checksum: 0 };
         match tombstone {
             true => Version::tombstone(revision),
             false => Version { revision, create: self.main, version: 1, lease: 0, value },
@@ -63,8 +63,8 @@ impl World {
         for (key, change) in changes.iter().rev() {
             if let (Change::Move, Some(versions)) = (change, self.model.get_mut(key)) {
                 let oldest = &mut versions[0];
-                oldest.value.place += 1 << 32;
-                self.restoring.relocate(key, oldest.revision, oldest.value.place);
+                oldest.value.address += 1 << 32;
+                self.restoring.relocate(key, oldest.revision, oldest.value.address);
             }
         }
         for (key, change) in changes {

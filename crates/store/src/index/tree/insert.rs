@@ -82,7 +82,7 @@ impl Tree {
         };
         self.root = self.inners.insert(root);
         self.height += 1;
-        assert!(self.height < super::HEIGHT_MAX, "the height is bounded by the number of slots");
+        assert!(self.height < super::MAX_HEIGHT, "the height is bounded by the number of slots");
     }
 }
 

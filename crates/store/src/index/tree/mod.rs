@@ -35,10 +35,10 @@ const MERGE_BELOW: usize = FANOUT / 4;
 
 /// Two siblings merge only when this is enough for both: a merged node must not be split by the next
 /// insertion.
-const MERGED_MAX: usize = FANOUT * 3 / 4;
+const MAX_MERGED: usize = FANOUT * 3 / 4;
 
 /// More levels than four thousand million keys can make, given that splits leave halves.
-const HEIGHT_MAX: usize = 10;
+const MAX_HEIGHT: usize = 10;
 
 /// The keys that slots stand for.
 pub(crate) trait Keys {
@@ -99,7 +99,7 @@ impl Default for Tree {
 pub(crate) struct Path {
     /// Whether the sought key is at this place.
     pub(crate) found: bool,
-    steps: [Step; HEIGHT_MAX],
+    steps: [Step; MAX_HEIGHT],
     leaf: u32,
     at: usize,
 }

@@ -1,10 +1,10 @@
 //! Removal of dead keys, and merging what became too small.
 
-use super::{FANOUT, Keys, MERGE_BELOW, MERGED_MAX, Path, Tree};
+use super::{FANOUT, Keys, MAX_MERGED, MERGE_BELOW, Path, Tree};
 
 /// Whether two neighbours with these sizes become one.
 fn should_merge(left: usize, right: usize) -> bool {
-    left.min(right) < MERGE_BELOW && left + right <= MERGED_MAX || left.min(right) == 0
+    left.min(right) < MERGE_BELOW && left + right <= MAX_MERGED || left.min(right) == 0
 }
 
 impl Tree {

@@ -1,6 +1,6 @@
 //! Going down: to a key, and counting on the way.
 
-use super::{Bounds, HEIGHT_MAX, Inner, Keys, Path, Step, Tree};
+use super::{Bounds, Inner, Keys, MAX_HEIGHT, Path, Step, Tree};
 
 impl Inner {
     /// The child under which `key` belongs.
@@ -12,7 +12,7 @@ impl Inner {
 impl Tree {
     /// The place of `key`, or where it would be inserted.
     pub(crate) fn seek(&self, keys: &impl Keys, key: &[u8]) -> Path {
-        let mut steps = [Step::default(); HEIGHT_MAX];
+        let mut steps = [Step::default(); MAX_HEIGHT];
         let mut node = self.root;
         for step in &mut steps[..self.height] {
             let inner = self.inners.get(node);

@@ -77,12 +77,12 @@ fn the_branch_taken_decides_what_is_refused() {
 fn a_damaged_value_to_compare_is_told_of() {
     let mut bench = Bench::new();
     bench.put("a", "1");
-    let place = bench.reader.range(&range_request("a", "")).unwrap().kvs[0].value.place;
-    bench.values.damage(place, true);
+    let address = bench.reader.range(&range_request("a", "")).unwrap().kvs[0].value.address;
+    bench.values.damage(address, true);
     let request = request(vec![value_is("a", "", "1")], vec![], vec![]);
     let txn = ReadTxn::of(&request).expect("it only reads");
-    assert_eq!(bench.reader.txn(&txn).unwrap_err().place, place);
-    bench.values.damage(place, false);
+    assert_eq!(bench.reader.txn(&txn).unwrap_err().address, address);
+    bench.values.damage(address, false);
     assert!(bench.reader.txn(&txn).unwrap().unwrap().succeeded);
 }
 

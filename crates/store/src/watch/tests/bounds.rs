@@ -20,14 +20,14 @@ fn watchers_of_one_shape_share_the_encoded_bytes() {
         drain(stream);
     }
     world.put(&hub, "k");
-    let mut places = Vec::new();
+    let mut addresses = Vec::new();
     for stream in &mut streams {
         while let Next::Frame(frame) = stream.next(TERM).expect("no value is damaged") {
-            places.push(frame.events.as_ptr());
+            addresses.push(frame.events.as_ptr());
         }
     }
-    assert_eq!(places.len(), 8);
-    assert!(places.iter().all(|place| *place == places[0]));
+    assert_eq!(addresses.len(), 8);
+    assert!(addresses.iter().all(|address| *address == addresses[0]));
     assert_eq!(world.reads.load(Ordering::Relaxed), 1, "the value was read once");
 }
 

@@ -18,13 +18,13 @@ fn number() -> impl Strategy<Value = i64> {
 fn kv() -> impl Strategy<Value = KvRef> {
     let key = prop::collection::vec(any::<u8>(), 0..200).prop_map(Bytes::from);
     (key, [number(), number(), number(), number()], any::<u64>(), 0..400_u32).prop_map(
-        |(key, n, place, len)| KvRef {
+        |(key, n, address, len)| KvRef {
             key,
             create_revision: n[0],
             mod_revision: Revision { main: n[1], sub: 0 },
             version: n[2],
             lease: n[3],
-            value: ValueRef { place, len, checksum: 0 },
+            value: ValueRef { address, len, checksum: 0 },
         },
     )
 }
@@ -82,7 +82,7 @@ proptest! {
         let mut main = 0;
         let events: Arc<[Event]> = mains.iter().map(|(step, len)| {
             main += step / 2;
-            let value = ValueRef { place: 1, len: *len, checksum: 0 };
+            let value = ValueRef { address: 1, len: *len, checksum: 0 };
             let mod_revision = Revision { main, sub: 0 };
             let kv = KvRef { key: "k".into(), create_revision: 0, mod_revision, version: 1, lease: 0, value };
             Event { kind: EventKind::Put, kv, prev: None }

@@ -44,7 +44,7 @@ enum Step {
     Timer(usize),
     /// Damages a value, back from the newest revision.
     Damage(i64),
-    Heal,
+    Repair,
     /// Calls `next` so often.
     Read(usize, usize),
 }
@@ -76,7 +76,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (0..STREAMS).prop_map(Step::Progress),
         1 => (0..STREAMS).prop_map(Step::Timer),
         1 => (0..8_i64).prop_map(Step::Damage),
-        1 => Just(Step::Heal),
+        1 => Just(Step::Repair),
         // The last stream is read seldom.
         5 => (0..STREAMS - 1, 1..30_usize).prop_map(|(stream, calls)| Step::Read(stream, calls)),
         1 => (0..STREAMS, 1..900_usize).prop_map(|(stream, calls)| Step::Read(stream, calls)),
@@ -263,7 +263,7 @@ impl Run {
                 self.world.set_damaged(now - back, true);
                 self.damaged.push(now - back);
             }
-            Step::Heal => self.heal(),
+            Step::Repair => self.repair(),
             Step::Read(stream, calls) => self.clients[stream].read(&self.world, calls),
         }
     }
@@ -273,7 +273,7 @@ impl Run {
         self.hub.publish(self.world.current_revision(), &events.into());
     }
 
-    fn heal(&mut self) {
+    fn repair(&mut self) {
         self.damaged.drain(..).for_each(|revision| self.world.set_damaged(revision, false));
         self.clients.iter_mut().for_each(|client| client.ask().retry_damaged());
     }
@@ -281,7 +281,7 @@ impl Run {
     /// In the end every watcher that was not ended has everything, and progress says so.
     fn finish(mut self) {
         self.publish();
-        self.heal();
+        self.repair();
         let events = self.world.all_events();
         for mut client in self.clients {
             client.ask().progress();

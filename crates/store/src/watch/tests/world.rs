@@ -93,15 +93,15 @@ impl World {
         state.compacted = state.compacted.max(revision.min(state.revision));
     }
 
-    /// Damages or heals the value of the event at `revision`.
+    /// Damages or repairs the value of the event at `revision`.
     pub(super) fn set_damaged(&self, revision: i64, damaged: bool) {
         let mut state = self.state.lock();
-        let places: Vec<u64> = state.at(revision).map(|event| event.kv.value.place).collect();
-        for place in places {
+        let addresses: Vec<u64> = state.at(revision).map(|event| event.kv.value.address).collect();
+        for address in addresses {
             if damaged {
-                state.damaged.insert(place)
+                state.damaged.insert(address)
             } else {
-                state.damaged.remove(&place)
+                state.damaged.remove(&address)
             };
         }
     }
@@ -133,7 +133,7 @@ impl State {
             return Some(Event { kind: EventKind::Delete, kv, prev });
         };
         self.next_place += 1;
-        let value = ValueRef { place: self.next_place, len, checksum: 0 };
+        let value = ValueRef { address: self.next_place, len, checksum: 0 };
         let create_revision = prev.as_ref().map_or(mod_revision.main, |prev| prev.create_revision);
         let version = prev.as_ref().map_or(1, |prev| prev.version + 1);
         let lease = self.next_place as i64 % 3;
@@ -205,15 +205,19 @@ impl State {
 /// The bytes of a value: its place, repeated to its length.
 fn value(value: &ValueRef) -> Bytes {
     let len = value.len as usize;
-    Bytes::from(value.place.to_le_bytes().repeat(len.div_ceil(8))).slice(..len)
+    Bytes::from(value.address.to_le_bytes().repeat(len.div_ceil(8))).slice(..len)
 }
 
 impl Values for World {
     fn read(&self, asked: &ValueRef) -> Result<Bytes, Damaged> {
         self.reads.fetch_add(1, Ordering::Relaxed);
         self.reach(Moment::BeforeValue);
-        if self.state.lock().damaged.contains(&asked.place) {
-            return Err(Damaged { place: asked.place, len: asked.len, reason: "checksum mismatch".into() });
+        if self.state.lock().damaged.contains(&asked.address) {
+            return Err(Damaged {
+                address: asked.address,
+                len: asked.len,
+                reason: "checksum mismatch".into(),
+            });
         }
         Ok(value(asked))
     }

@@ -47,7 +47,7 @@ pub const MAX_WAITING_BYTES: usize = 512 << 20;
 
 /// Commands on their way to consensus (or, on a follower, to the leader).
 #[derive(Debug, Default)]
-pub struct Inbox {
+pub struct ProposalQueue {
     /// The member's own, in order: they keep the cluster running and go first.
     own: VecDeque<Command>,
     commands: VecDeque<Command>,
@@ -57,7 +57,7 @@ pub struct Inbox {
 /// Sequence numbers of the member's own commands have this bit; tokens of callers do not.
 pub const OWN_COMMAND: u64 = 1 << 63;
 
-impl Inbox {
+impl ProposalQueue {
     /// Queues a command.
     ///
     /// # Errors
@@ -164,7 +164,7 @@ fn drop_unless(queue: &mut VecDeque<Command>, keep: impl Fn(&Command) -> bool) -
 
 /// Decides when the next batch may leave.
 #[derive(Debug, Default)]
-pub struct Pace {
+pub struct GroupCommitDelay {
     in_flight: usize,
     last_ns: u64,
     /// Commands of the last batch.
@@ -173,7 +173,7 @@ pub struct Pace {
     peak: usize,
 }
 
-impl Pace {
+impl GroupCommitDelay {
     /// Whether a batch may leave now.
     pub fn ready(&self, now_ns: u64) -> bool {
         self.ready_at_ns().is_some_and(|at_ns| now_ns >= at_ns)
@@ -204,7 +204,7 @@ impl Pace {
 
     /// The leader changed: what was in flight is no longer ours to wait for.
     pub fn reset(&mut self) {
-        *self = Pace::default();
+        *self = GroupCommitDelay::default();
     }
 }
 
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn a_batch_is_closed_by_count_or_bytes_and_a_giant_travels_alone() {
-        let mut inbox = Inbox::default();
+        let mut inbox = ProposalQueue::default();
         for sequence in 0..1500 {
             inbox.push(command(sequence, 8)).expect("room");
         }
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn own_commands_go_first_in_order_also_after_they_came_back() {
-        let mut inbox = Inbox::default();
+        let mut inbox = ProposalQueue::default();
         inbox.push(command(1, 8)).expect("room");
         inbox.push_own(command(OWN_COMMAND | 2, 8));
         inbox.push_own(command(OWN_COMMAND | 3, 8));
@@ -263,7 +263,7 @@ mod tests {
 
     #[test]
     fn a_batch_names_no_more_origins_than_its_format_can() {
-        let mut inbox = Inbox::default();
+        let mut inbox = ProposalQueue::default();
         for start in 0..300 {
             let origin = Origin { member: 1, start };
             inbox.push(Command { origin, ..command(start, 8) }).expect("room");
@@ -274,7 +274,7 @@ mod tests {
 
     #[test]
     fn what_expired_is_dropped_and_nothing_else() {
-        let mut inbox = Inbox::default();
+        let mut inbox = ProposalQueue::default();
         (0..4).for_each(|sequence| inbox.push(command(sequence, 8)).expect("room"));
         inbox.drop_expired(command(0, 0).origin, &BTreeSet::from([1, 3]));
         assert_eq!(inbox.take_batch().iter().map(|c| c.sequence).collect::<Vec<_>>(), [0, 2]);
@@ -283,7 +283,7 @@ mod tests {
 
     #[test]
     fn a_full_inbox_gives_the_command_back() {
-        let mut inbox = Inbox::default();
+        let mut inbox = ProposalQueue::default();
         for sequence in 0..MAX_WAITING_COMMANDS as u64 {
             inbox.push(command(sequence, 0)).expect("room");
         }
@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn a_lone_batch_leaves_at_once_the_second_waits_its_time_the_third_for_a_commit() {
-        let mut pace = Pace::default();
+        let mut pace = GroupCommitDelay::default();
         assert!(pace.ready(5));
         pace.started(5, 1);
         assert!(!pace.ready(5 + PACE_NS - 1));
@@ -311,7 +311,7 @@ mod tests {
         assert_eq!(pace_ns(1), PACE_NS);
         assert_eq!(pace_ns(50), 50 * PACE_EACH_NS);
         assert_eq!(pace_ns(usize::MAX), CROWD_NS);
-        let mut pace = Pace::default();
+        let mut pace = GroupCommitDelay::default();
         pace.started(0, 50);
         assert_eq!(pace.ready_at_ns(), Some(50 * PACE_EACH_NS));
         pace.finished();
@@ -320,7 +320,7 @@ mod tests {
 
     #[test]
     fn a_crowd_keeps_its_distance_until_it_is_gone() {
-        let mut pace = Pace::default();
+        let mut pace = GroupCommitDelay::default();
         pace.started(0, MAX_COMMANDS);
         pace.finished();
         let mut now = 0;

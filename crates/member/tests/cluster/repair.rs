@@ -1,4 +1,4 @@
-//! Damage is mended with a peer's copy, wherever it is met; when there is none, those who wait get an error.
+//! Damage is repaired with a peer's copy, wherever it is met; when there is none, those who wait get an error.
 
 use api::etcdserverpb as pb;
 use member::batch::Kind;
@@ -15,8 +15,8 @@ fn filled() -> Cluster {
     cluster
 }
 
-fn mended(cluster: &Cluster, at: u64) -> usize {
-    cluster.nodes[&at].notices.iter().filter(|notice| matches!(notice, Notice::Healed { .. })).count()
+fn repaired(cluster: &Cluster, at: u64) -> usize {
+    cluster.nodes[&at].notices.iter().filter(|notice| matches!(notice, Notice::Repaired { .. })).count()
 }
 
 #[test]
@@ -25,10 +25,10 @@ fn a_reader_gets_a_damaged_value_from_a_peer() {
     for at in [1, 2, 3] {
         cluster.damage(at, "key7");
         assert_eq!(cluster.get(at, "key7"), Ok(Some(vec![7; 300].into())));
-        assert_eq!(mended(&cluster, at), 1);
+        assert_eq!(repaired(&cluster, at), 1);
     }
     cluster.assert_equal();
-    // What was mended stays so.
+    // What was repaired stays so.
     cluster.stop(2);
     cluster.start(2);
     cluster.settle();
@@ -68,9 +68,9 @@ fn a_sole_member_says_so_at_once() {
 #[test]
 fn a_place_that_nobody_refers_to_needs_no_healing() {
     let mut cluster = filled();
-    let place = 77 << 32;
-    let answer = cluster.ask(1, |token| Input::Heal { token, place });
-    assert!(matches!(answer, member::Answer::Healed));
+    let address = 77 << 32;
+    let answer = cluster.ask(1, |token| Input::Repair { token, address });
+    assert!(matches!(answer, member::Answer::Repaired));
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn apply_waits_for_a_value_it_compares() {
     let hurt = cluster.follower();
     cluster.damage(hurt, "key9");
     cluster.propose(hurt, Kind::Txn, &compares_key9()).expect("it is applied where the value was damaged");
-    assert_eq!(mended(&cluster, hurt), 1);
+    assert_eq!(repaired(&cluster, hurt), 1);
     cluster.settle();
     cluster.assert_equal();
     assert_eq!(cluster.get(hurt, "then"), Ok(Some("yes".into())));
@@ -134,7 +134,7 @@ fn apply_tries_its_own_disk_again_when_peers_have_purged_the_value() {
     cluster.damage(behind, "key9");
     cluster.settle();
     cluster.assert_equal();
-    assert_eq!(mended(&cluster, behind), 0);
+    assert_eq!(repaired(&cluster, behind), 0);
     assert_eq!(cluster.get(behind, "then"), Ok(Some("yes".into())));
 }
 
@@ -154,7 +154,7 @@ fn a_damaged_entry_is_mended_for_a_follower_that_lags() {
     cluster.damage(leader, "key3");
     cluster.start(behind);
     cluster.settle();
-    assert!(mended(&cluster, leader) >= 1);
+    assert!(repaired(&cluster, leader) >= 1);
     cluster.assert_equal();
 }
 
@@ -170,6 +170,6 @@ fn a_snapshot_meets_a_damaged_value_and_the_next_one_has_it() {
     cluster.damage(leader, "key3");
     cluster.start(behind);
     cluster.settle();
-    assert_eq!(mended(&cluster, leader), 1);
+    assert_eq!(repaired(&cluster, leader), 1);
     cluster.assert_equal();
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 use api::etcdserverpb as pb;
 use bytes::Bytes;
 use log::{
-    CheckpointKind, Disk, Entry, Identity, Log, LogId, MemDisk, Opened, Options, Stored, WriteJob, file_of,
+    CheckpointKind, Disk, Entry, Identity, Log, LogId, MemDisk, Opened, Options, StoredValue, WriteJob,
+    file_of,
 };
 use shuttle::thread;
 use store::{BatchContext, Command, Damaged, KvRef, Limits, Reader, Store, ValueRef, Values};
@@ -21,22 +22,22 @@ struct LogValues(log::Reader);
 
 impl Values for LogValues {
     fn read(&self, value: &ValueRef) -> Result<Bytes, Damaged> {
-        let Stored { place, len, checksum } = stored(value);
-        let read = self.0.pin().read(place, len, checksum);
-        read.map_err(|error| Damaged { place, len, reason: error.to_string().into() })
+        let StoredValue { address, len, checksum } = stored(value);
+        let read = self.0.pin().read(address, len, checksum);
+        read.map_err(|error| Damaged { address, len, reason: error.to_string().into() })
     }
 
     fn retain(&self, value: &ValueRef) {
-        self.0.retain(value.place, value.len);
+        self.0.retain(value.address, value.len);
     }
 
     fn release(&self, value: &ValueRef) {
-        self.0.release(value.place, value.len);
+        self.0.release(value.address, value.len);
     }
 }
 
-fn stored(value: &ValueRef) -> Stored {
-    Stored { place: value.place, len: value.len, checksum: value.checksum }
+fn stored(value: &ValueRef) -> StoredValue {
+    StoredValue { address: value.address, len: value.len, checksum: value.checksum }
 }
 
 /// One who plans, applies and relocates.
@@ -86,7 +87,7 @@ impl Owner {
             term: 1,
             clock_ms: 0,
             payload: &payload,
-            payload_place: append.places[0],
+            payload_address: append.addresses[0],
             answered: &[],
         };
         let commands = [Command::Put(request), Command::Compaction(compaction)];
@@ -106,12 +107,12 @@ impl Owner {
         assert!(!candidates.is_empty(), "a file holds little else than what was overwritten");
         for candidate in candidates {
             let inside: Vec<KvRef> =
-                list(reader).into_iter().filter(|kv| file_of(kv.value.place) == candidate.file).collect();
+                list(reader).into_iter().filter(|kv| file_of(kv.value.address) == candidate.file).collect();
             let done = self.log.relocate(inside.iter().map(|kv| stored(&kv.value)).collect()).run();
             let moved = self.log.relocated(done).expect("the disk is well");
-            for (kv, place) in inside.iter().zip(moved.places) {
-                let place = place.expect("values are intact");
-                assert!(self.store.relocate(&kv.key, kv.mod_revision, &kv.value, place));
+            for (kv, address) in inside.iter().zip(moved.addresses) {
+                let address = address.expect("values are intact");
+                assert!(self.store.relocate(&kv.key, kv.mod_revision, &kv.value, address));
             }
             moved.file.into_iter().for_each(|file| self.log.relocation_switched(file));
         }
@@ -153,7 +154,7 @@ fn read_and_pin_late(values: &log::Reader, reader: &Reader) {
 }
 
 fn check(pin: &log::Pin, seen: &[KvRef]) {
-    let wanted: Vec<Stored> = seen.iter().map(|kv| stored(&kv.value)).collect();
+    let wanted: Vec<StoredValue> = seen.iter().map(|kv| stored(&kv.value)).collect();
     for (kv, value) in seen.iter().zip(pin.read_many(&wanted)) {
         assert_eq!(value.expect("a pinned value can be read")[0], kv.key[0]);
     }
@@ -163,7 +164,7 @@ fn relocated(read: fn(&log::Reader, &Reader)) {
     let (mut owner, values, reader, _) = owner();
     owner.work();
     (0..KEYS).for_each(|key| owner.put(key));
-    let before: Vec<u64> = list(&reader).iter().map(|kv| kv.value.place).collect();
+    let before: Vec<u64> = list(&reader).iter().map(|kv| kv.value.address).collect();
     let readers = [(); 2].map(|()| {
         let (values, reader) = (values.clone(), reader.clone());
         thread::spawn(move || (0..READS).for_each(|_| read(&values, &reader)))
@@ -173,8 +174,8 @@ fn relocated(read: fn(&log::Reader, &Reader)) {
     // What was freed is written again.
     (0..2 * KEYS).for_each(|key| owner.put(key % KEYS));
     readers.into_iter().for_each(|reader| reader.join().unwrap());
-    let after: Vec<u64> = list(&reader).iter().map(|kv| kv.value.place).collect();
-    assert!(before.iter().all(|place| !after.contains(place)), "values have moved");
+    let after: Vec<u64> = list(&reader).iter().map(|kv| kv.value.address).collect();
+    assert!(before.iter().all(|address| !after.contains(address)), "values have moved");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //!
 //! A value that does not check is named by who wrote it, (key, main, sub), and by length and checksum, which are the
 //! same on every member; where it lies is not. So the place is looked up in the index first: when nobody refers to it
-//! any more (it was moved, overwritten and compacted, or healed already) there is nothing to heal and whoever met it
+//! any more (it was moved, overwritten and compacted, or repaired already) there is nothing to repair and whoever met it
 //! reads again. Else peers are asked, one after the other; what comes is checked, written into a data segment, and the
 //! references are switched to it. Asking ends with an error for those who wait. Only apply cannot go on without the
 //! value: it then tries its own disk again, which may have failed only once, and peers are asked once more.
@@ -20,12 +20,12 @@ use log::{JobError, RelocationDone};
 use store::{Damaged, Reference};
 
 use crate::background::{Job, Purpose};
-use crate::frame::{Frame, ValueName};
 use crate::io::{Answer, Fatal, Notice, Now, Output};
 use crate::member::Member;
+use crate::peer_message::{PeerMessage, ValueName};
 
-/// Values that are being healed at a time; more than this damage is a disk to be replaced.
-const TASKS_MAX: usize = 1_024;
+/// Values that are being repaired at a time; more than this damage is a disk to be replaced.
+const MAX_TASKS: usize = 1_024;
 
 /// How long a peer has to answer, in nanoseconds: a read of its disk and a message each way.
 const ANSWER_NS: u64 = 500_000_000;
@@ -36,9 +36,9 @@ const ROUNDS: u32 = 3;
 /// Keys looked at in one step of a look-up.
 const STEP_KEYS: usize = 2_000;
 
-/// What is being healed.
+/// What is being repaired.
 #[derive(Default)]
-pub(crate) struct Healing {
+pub(crate) struct Repairs {
     /// By place.
     tasks: BTreeMap<u64, Task>,
     walk: Option<Walk>,
@@ -68,11 +68,11 @@ struct Task {
 
 /// A look-up of several places at once.
 struct Walk {
-    places: BTreeSet<u64>,
+    addresses: BTreeSet<u64>,
     from: Bytes,
 }
 
-impl Healing {
+impl Repairs {
     pub(crate) fn next_due_ns(&self) -> Option<u64> {
         if self.walk.is_some() {
             return Some(0);
@@ -84,9 +84,9 @@ impl Healing {
 
 impl Member {
     /// A compare needs a value that is damaged here: apply waits.
-    pub(crate) fn heal_for_apply(&mut self, damaged: &Damaged, out: &mut Output) {
-        self.heal_place(damaged.place, out);
-        match self.healing.tasks.get_mut(&damaged.place) {
+    pub(crate) fn repair_for_apply(&mut self, damaged: &Damaged, out: &mut Output) {
+        self.repair_value(damaged.address, out);
+        match self.repair.tasks.get_mut(&damaged.address) {
             Some(task) => task.for_apply = true,
             // Too much is damaged to begin now: the next tick tries again.
             None => self.backlog.blocked = false,
@@ -94,9 +94,9 @@ impl Member {
     }
 
     /// A reader met a damaged value.
-    pub(crate) fn on_heal(&mut self, now: Now, token: u64, place: u64, out: &mut Output) {
-        self.heal_place(place, out);
-        match self.healing.tasks.get_mut(&place) {
+    pub(crate) fn on_repair(&mut self, now: Now, token: u64, address: u64, out: &mut Output) {
+        self.repair_value(address, out);
+        match self.repair.tasks.get_mut(&address) {
             Some(task) => {
                 task.callers.push(token);
                 self.waiting.insert(token, now.monotonic_ns + self.config.request_timeout_ns());
@@ -106,85 +106,83 @@ impl Member {
     }
 
     /// Somebody met a damaged value; nobody waits.
-    pub(crate) fn heal_place(&mut self, place: u64, out: &mut Output) {
-        let tasks = &mut self.healing.tasks;
-        if tasks.contains_key(&place) || tasks.len() >= TASKS_MAX {
+    pub(crate) fn repair_value(&mut self, address: u64, out: &mut Output) {
+        let tasks = &mut self.repair.tasks;
+        if tasks.contains_key(&address) || tasks.len() >= MAX_TASKS {
             return;
         }
-        let (file, offset) = (log::file_of(place), log::offset_of(place));
+        let (file, offset) = (log::file_of(address), log::offset_of(address));
         out.notices.push(Notice::Damage { text: format!("a value in file {file:08x} at byte {offset}") });
-        tasks.insert(place, Task::default());
+        tasks.insert(address, Task::default());
     }
 
-    /// One step of healing.
-    pub(crate) fn drive_healing(&mut self, now: Now, out: &mut Output) {
+    /// One step of repair.
+    pub(crate) fn drive_repair(&mut self, now: Now, out: &mut Output) {
         self.look_up(now, out);
-        let late = self.healing.tasks.iter().filter(|(_, task)| {
+        let late = self.repair.tasks.iter().filter(|(_, task)| {
             !task.references.is_empty() && !task.fetched && now.monotonic_ns >= task.until_ns
         });
-        for place in late.map(|(place, _)| *place).collect::<Vec<_>>() {
-            self.ask_for_value(now, place, out);
+        for address in late.map(|(address, _)| *address).collect::<Vec<_>>() {
+            self.ask_for_value(now, address, out);
         }
         self.drive_entries(now, out);
-        if self.healing.writing.is_none()
-            && !self.healing.fetched.is_empty()
-            && !self.snapshots.is_installing()
+        if self.repair.writing.is_none() && !self.repair.fetched.is_empty() && !self.snapshots.is_installing()
         {
-            let fetched = std::mem::take(&mut self.healing.fetched);
-            self.healing.writing = Some(fetched.iter().map(|(place, _, _)| *place).collect());
+            let fetched = std::mem::take(&mut self.repair.fetched);
+            self.repair.writing = Some(fetched.iter().map(|(address, _, _)| *address).collect());
             let values = fetched.into_iter().map(|(_, value, checksum)| (value, checksum)).collect();
-            let job = self.log.heal_values(values);
-            out.background.push(Job::Relocate { purpose: Purpose::Heal, job });
+            let job = self.log.write_repaired_values(values);
+            out.background.push(Job::Relocate { purpose: Purpose::Repair, job });
         }
     }
 
     /// Looks for the references to all places that are new.
     fn look_up(&mut self, now: Now, out: &mut Output) {
-        if self.healing.walk.is_none() {
+        if self.repair.walk.is_none() {
             let due = |task: &Task| task.references.is_empty() && now.monotonic_ns >= task.until_ns;
-            let new = self.healing.tasks.iter().filter(|(_, task)| due(task));
-            let places: BTreeSet<u64> = new.map(|(place, _)| *place).collect();
-            if places.is_empty() {
+            let new = self.repair.tasks.iter().filter(|(_, task)| due(task));
+            let addresses: BTreeSet<u64> = new.map(|(address, _)| *address).collect();
+            if addresses.is_empty() {
                 return;
             }
-            self.healing.walk = Some(Walk { places, from: Bytes::new() });
+            self.repair.walk = Some(Walk { addresses, from: Bytes::new() });
         }
-        let Some(mut walk) = self.healing.walk.take() else { return };
+        let Some(mut walk) = self.repair.walk.take() else { return };
         let (found, rest) =
-            self.reader.live_references(|place| walk.places.contains(&place), &walk.from, STEP_KEYS);
+            self.reader.live_references(|address| walk.addresses.contains(&address), &walk.from, STEP_KEYS);
         for reference in found {
-            if let Some(task) = self.healing.tasks.get_mut(&reference.value.place) {
+            if let Some(task) = self.repair.tasks.get_mut(&reference.value.address) {
                 task.references.push(reference);
             }
         }
         if let Some(from) = rest {
             walk.from = from;
-            self.healing.walk = Some(walk);
+            self.repair.walk = Some(walk);
             return;
         }
-        for place in walk.places {
-            match self.healing.tasks.get(&place) {
-                Some(task) if task.references.is_empty() => self.end_healing(place, Ok(()), out),
-                Some(_) => self.ask_for_value(now, place, out),
+        for address in walk.addresses {
+            match self.repair.tasks.get(&address) {
+                Some(task) if task.references.is_empty() => self.end_repair(address, Ok(()), out),
+                Some(_) => self.ask_for_value(now, address, out),
                 None => {}
             }
         }
     }
 
     /// Asks the next peer, or gives up.
-    fn ask_for_value(&mut self, now: Now, place: u64, out: &mut Output) {
+    fn ask_for_value(&mut self, now: Now, address: u64, out: &mut Output) {
         let is_alone = self.reader.members().len() <= 1;
-        let Some(task) = self.healing.tasks.get_mut(&place) else { return };
+        let Some(task) = self.repair.tasks.get_mut(&address) else { return };
         task.until_ns = now.monotonic_ns + ANSWER_NS;
         if let Some(peer) = self.up.iter().find(|peer| !task.tried.contains(peer)).copied() {
             task.tried.insert(peer);
-            let ask = Frame::ValueAsk(name_of(&task.references[0]));
+            let ask = PeerMessage::ValueAsk(name_of(&task.references[0]));
             return self.send(peer, &ask, out);
         }
         task.tried.clear();
         task.rounds += 1;
         if task.rounds >= ROUNDS || is_alone {
-            self.end_healing(place, Err(api::Error::Corrupt), out);
+            self.end_repair(address, Err(api::Error::Corrupt), out);
         }
     }
 
@@ -198,17 +196,18 @@ impl Member {
         let wanted = |task: &Task| {
             !task.fetched && task.references.first().is_some_and(|reference| name_of(reference) == *name)
         };
-        let tasks = self.healing.tasks.iter();
-        let places: Vec<u64> = tasks.filter(|(_, task)| wanted(task)).map(|(place, _)| *place).collect();
+        let tasks = self.repair.tasks.iter();
+        let addresses: Vec<u64> =
+            tasks.filter(|(_, task)| wanted(task)).map(|(address, _)| *address).collect();
         let value =
             value.filter(|value| value.len() == name.len as usize && crc32c::crc32c(value) == name.checksum);
-        for place in places {
-            match (&value, self.healing.tasks.get_mut(&place)) {
+        for address in addresses {
+            match (&value, self.repair.tasks.get_mut(&address)) {
                 (Some(value), Some(task)) => {
                     task.fetched = true;
-                    self.healing.fetched.push((place, value.clone(), name.checksum));
+                    self.repair.fetched.push((address, value.clone(), name.checksum));
                 }
-                _ => self.ask_for_value(now, place, out),
+                _ => self.ask_for_value(now, address, out),
             }
         }
     }
@@ -220,46 +219,46 @@ impl Member {
         done: RelocationDone,
         out: &mut Output,
     ) -> Result<(), Fatal> {
-        let places = self.healing.writing.take().unwrap_or_default();
+        let addresses = self.repair.writing.take().unwrap_or_default();
         let relocated = match self.log.relocated(done) {
             Ok(relocated) => relocated,
             Err(JobError::Fatal(fatal)) => return Err(fatal.into()),
             Err(error) => {
-                out.notices.push(Notice::Trouble { text: format!("a value cannot be healed: {error}") });
-                for place in places {
-                    self.end_healing(place, Err(api::Error::NoSpace), out);
+                out.notices.push(Notice::Failure { text: format!("a value cannot be repaired: {error}") });
+                for address in addresses {
+                    self.end_repair(address, Err(api::Error::NoSpace), out);
                 }
                 return Ok(());
             }
         };
-        for (old, new) in places.iter().copied().zip(relocated.places) {
-            let task = self.healing.tasks.get_mut(&old);
+        for (old, new) in addresses.iter().copied().zip(relocated.addresses) {
+            let task = self.repair.tasks.get_mut(&old);
             let references = task.map(|task| std::mem::take(&mut task.references)).unwrap_or_default();
             if let Ok(new) = new {
-                self.values.healed(old, new);
+                self.values.repaired(old, new);
                 for reference in references {
-                    // One that is gone meanwhile needs no healing.
+                    // One that is gone meanwhile needs no repair.
                     self.store.relocate(&reference.key, reference.revision, &reference.value, new);
                 }
             }
             let (file, offset) = (log::file_of(old), log::offset_of(old));
             let text = format!("a value in file {file:08x} at byte {offset}, with a peer's copy");
-            out.notices.push(Notice::Healed { text });
-            self.end_healing(old, Ok(()), out);
+            out.notices.push(Notice::Repaired { text });
+            self.end_repair(old, Ok(()), out);
         }
         relocated.file.into_iter().for_each(|file| self.log.relocation_switched(file));
-        if places.iter().any(|place| self.log.is_replayed(log::file_of(*place))) {
+        if addresses.iter().any(|address| self.log.is_replayed(log::file_of(*address))) {
             // The entry that brought it is still damaged, and a start that replays it would refuse.
             self.leave_segment(now, out);
         }
         Ok(())
     }
 
-    fn end_healing(&mut self, place: u64, result: Result<(), api::Error>, out: &mut Output) {
-        let Some(mut task) = self.healing.tasks.remove(&place) else { return };
+    fn end_repair(&mut self, address: u64, result: Result<(), api::Error>, out: &mut Output) {
+        let Some(mut task) = self.repair.tasks.remove(&address) else { return };
         for token in std::mem::take(&mut task.callers) {
             let answer = match &result {
-                Ok(()) => Answer::Healed,
+                Ok(()) => Answer::Repaired,
                 Err(error) => Answer::Failed(*error),
             };
             self.answer(token, answer, out);
@@ -269,17 +268,17 @@ impl Member {
             if result.is_err() {
                 // Our own disk may have failed only once, and peers have given the value up: apply tries it again. If
                 // it is still damaged, peers are asked again after a while.
-                self.healing.tasks.insert(place, Task { until_ns: task.until_ns, ..Task::default() });
+                self.repair.tasks.insert(address, Task { until_ns: task.until_ns, ..Task::default() });
             }
         }
     }
 
     /// The state was replaced by another: places of the old one mean nothing.
-    pub(crate) fn forget_healing(&mut self, out: &mut Output) {
-        self.healing.walk = None;
-        self.healing.fetched.clear();
-        for place in self.healing.tasks.keys().copied().collect::<Vec<_>>() {
-            self.end_healing(place, Ok(()), out);
+    pub(crate) fn forget_repairs(&mut self, out: &mut Output) {
+        self.repair.walk = None;
+        self.repair.fetched.clear();
+        for address in self.repair.tasks.keys().copied().collect::<Vec<_>>() {
+            self.end_repair(address, Ok(()), out);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Long lists: made on a thread of their own, and sent while they are made.
 //!
 //! The maker's pieces cross a channel to the call, which hands them to its connection. When a value turns out to be
-//! damaged behind pieces that were sent already, it is healed and the list is made once more, at the same revision and
+//! damaged behind pieces that were sent already, it is repaired and the list is made once more, at the same revision and
 //! with the same header; that gives the same bytes, so those that were sent are skipped.
 
 use std::cell::OnceCell;
@@ -24,7 +24,7 @@ pub(super) enum Answer {
     /// All of it.
     Whole(Encoded),
     /// One message, as it is made.
-    Growing(Listing),
+    Growing(StreamedRange),
 }
 
 impl From<Encoded> for Answer {
@@ -34,7 +34,7 @@ impl From<Encoded> for Answer {
 }
 
 /// A list whose length is known.
-pub(super) struct Listing {
+pub(super) struct StreamedRange {
     node: Arc<Node>,
     /// With the revision it is made at.
     request: pb::RangeRequest,
@@ -53,12 +53,12 @@ enum Part {
     Failed(api::Error),
 }
 
-impl Listing {
+impl StreamedRange {
     /// Has a list made. Returns when its length is known.
     ///
     /// # Errors
-    /// What is wrong with the request, and damage that cannot be healed.
-    pub(super) async fn begin(node: &Arc<Node>, request: pb::RangeRequest) -> Result<Listing, Failure> {
+    /// What is wrong with the request, and damage that cannot be repaired.
+    pub(super) async fn begin(node: &Arc<Node>, request: pb::RangeRequest) -> Result<StreamedRange, Failure> {
         loop {
             let mut parts = make(node, &request, None, 0).await;
             match parts.recv().await {
@@ -67,7 +67,7 @@ impl Listing {
                     let revision = if request.revision > 0 { request.revision } else { header.revision };
                     let request = pb::RangeRequest { revision, ..request };
                     let node = node.clone();
-                    return Ok(Listing {
+                    return Ok(StreamedRange {
                         node,
                         request,
                         header,
@@ -77,7 +77,7 @@ impl Listing {
                         met: Met::default(),
                     });
                 }
-                Some(Part::Damaged(damaged)) => node.heal(&damaged).await?,
+                Some(Part::Damaged(damaged)) => node.repair(&damaged).await?,
                 Some(Part::Failed(error)) => return Err(error.into()),
                 Some(Part::Pieces(_)) | None => return Err(Failure::unexpected()),
             }
@@ -92,7 +92,7 @@ impl Listing {
     /// The next pieces; `None` after the last.
     ///
     /// # Errors
-    /// Damage that cannot be healed.
+    /// Damage that cannot be repaired.
     pub(super) async fn next(&mut self) -> Option<Result<Vec<Bytes>, Failure>> {
         loop {
             match self.parts.recv().await {
@@ -118,21 +118,21 @@ impl Listing {
 
     /// Heals and has the rest made.
     async fn resume(&mut self, damaged: &Damaged) -> Result<(), Failure> {
-        self.met.heal(&self.node, damaged).await?;
+        self.met.repair(&self.node, damaged).await?;
         self.parts = make(&self.node, &self.request, Some(self.header), self.sent).await;
         Ok(())
     }
 }
 
 /// Longest message a client of grpc-go takes at all; etcd sends none that is longer either.
-const MESSAGE_BYTES_MAX: usize = i32::MAX as usize;
+const MAX_MESSAGE_BYTES: usize = i32::MAX as usize;
 
 /// Refuses what cannot be sent as one message, in the words of grpc-go.
 fn check_length(length: usize) -> Result<(), Failure> {
-    if length <= MESSAGE_BYTES_MAX {
+    if length <= MAX_MESSAGE_BYTES {
         return Ok(());
     }
-    let text = format!("grpc: trying to send message larger than max ({length} vs. {MESSAGE_BYTES_MAX})");
+    let text = format!("grpc: trying to send message larger than max ({length} vs. {MAX_MESSAGE_BYTES})");
     Err(Failure::new(api::Code::ResourceExhausted, text))
 }
 
@@ -146,7 +146,7 @@ async fn make(
     let (parts, receiver) = mpsc::unbounded_channel();
     let (on, request) = (node.clone(), request.clone());
     // How it ends is heard through the channel.
-    let listing = node.long_lists.begin(move || {
+    let listing = node.large_ranges.begin(move || {
         let _pin = on.pin();
         let used = OnceCell::new();
         let choose = |revision| *used.get_or_init(|| header.unwrap_or_else(|| on.header(revision)));
@@ -247,8 +247,8 @@ mod tests {
 
     #[test]
     fn what_is_too_long_for_a_message_is_refused() {
-        assert!(check_length(MESSAGE_BYTES_MAX).is_ok());
-        let failure = check_length(MESSAGE_BYTES_MAX + 1).unwrap_err();
+        assert!(check_length(MAX_MESSAGE_BYTES).is_ok());
+        let failure = check_length(MAX_MESSAGE_BYTES + 1).unwrap_err();
         assert_eq!(failure.code, api::Code::ResourceExhausted);
         assert!(failure.message.contains("(2147483648 vs. 2147483647)"), "{}", failure.message);
     }

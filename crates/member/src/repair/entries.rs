@@ -7,9 +7,9 @@ use log::{Entry, JobError};
 
 use super::{ANSWER_NS, ROUNDS};
 use crate::background::Job;
-use crate::frame::Frame;
 use crate::io::{Fatal, Notice, Now, Output};
 use crate::member::Member;
+use crate::peer_message::PeerMessage;
 
 /// One entry that peers are asked for.
 pub(crate) struct EntryTask {
@@ -23,35 +23,32 @@ pub(crate) struct EntryTask {
 
 impl Member {
     /// The entry at this index does not check.
-    pub(crate) fn heal_entry(&mut self, index: u64) {
+    pub(crate) fn repair_entry(&mut self, index: u64) {
         let Some(term) = self.log.term(index) else { return };
         let task = EntryTask { term, tried: BTreeSet::new(), rounds: 0, until_ns: 0, writing: false };
-        self.healing.entries.entry(index).or_insert(task);
+        self.repair.entries.entry(index).or_insert(task);
     }
 
     pub(super) fn drive_entries(&mut self, now: Now, out: &mut Output) {
-        let late = self
-            .healing
-            .entries
-            .iter()
-            .filter(|(_, task)| !task.writing && now.monotonic_ns >= task.until_ns);
+        let late =
+            self.repair.entries.iter().filter(|(_, task)| !task.writing && now.monotonic_ns >= task.until_ns);
         for index in late.map(|(index, _)| *index).collect::<Vec<_>>() {
             self.ask_for_entry(now, index, out);
         }
     }
 
     fn ask_for_entry(&mut self, now: Now, index: u64, out: &mut Output) {
-        let Some(task) = self.healing.entries.get_mut(&index) else { return };
+        let Some(task) = self.repair.entries.get_mut(&index) else { return };
         task.until_ns = now.monotonic_ns + ANSWER_NS;
         let term = task.term;
         if let Some(peer) = self.up.iter().find(|peer| !task.tried.contains(peer)).copied() {
             task.tried.insert(peer);
-            return self.send(peer, &Frame::EntryAsk { index, term }, out);
+            return self.send(peer, &PeerMessage::EntryAsk { index, term }, out);
         }
         task.tried.clear();
         task.rounds += 1;
         if task.rounds >= ROUNDS {
-            self.healing.entries.remove(&index);
+            self.repair.entries.remove(&index);
             self.give_up_entry(index, out);
         }
     }
@@ -76,33 +73,35 @@ impl Member {
         out: &mut Output,
     ) {
         let wanted = |task: &&mut EntryTask| task.term == term && !task.writing;
-        let Some(task) = self.healing.entries.get_mut(&index).filter(wanted) else { return };
+        let Some(task) = self.repair.entries.get_mut(&index).filter(wanted) else { return };
         let Some((kind, payload)) = entry else { return self.ask_for_entry(now, index, out) };
-        match self.log.heal_entry(Entry { term, index, kind, payload }) {
+        match self.log.repair_entry(Entry { term, index, kind, payload }) {
             Ok(job) => {
                 task.writing = true;
-                out.background.push(Job::HealEntry { index, job });
+                out.background.push(Job::RepairEntry { index, job });
             }
             // Its file is busy: it is met again when it is read again.
-            Err(JobError::Busy(_)) => drop(self.healing.entries.remove(&index)),
+            Err(JobError::Busy(_)) => drop(self.repair.entries.remove(&index)),
             Err(_) => self.ask_for_entry(now, index, out),
         }
     }
 
     /// The entry was written again.
-    pub(crate) fn on_entry_healed(
+    pub(crate) fn on_entry_repaired(
         &mut self,
         index: u64,
         result: Result<(), JobError>,
         out: &mut Output,
     ) -> Result<(), Fatal> {
-        self.healing.entries.remove(&index);
+        self.repair.entries.remove(&index);
         match result {
-            Ok(()) => out.notices.push(Notice::Healed { text: format!("entry {index}, with a peer's copy") }),
+            Ok(()) => {
+                out.notices.push(Notice::Repaired { text: format!("entry {index}, with a peer's copy") })
+            }
             Err(JobError::Fatal(fatal)) => return Err(fatal.into()),
             Err(error) => {
                 out.notices
-                    .push(Notice::Trouble { text: format!("entry {index} cannot be healed: {error}") });
+                    .push(Notice::Failure { text: format!("entry {index} cannot be repaired: {error}") });
             }
         }
         Ok(())

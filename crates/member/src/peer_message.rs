@@ -24,17 +24,9 @@
 mod lease;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
+use consensus::MessageClass;
 
 pub use lease::{LeaseAnswer, LeaseAsk, MAX_LEASES_PER_FRAME};
-
-/// Which of the two streams of a peer a frame takes: megabytes must never sit before a heartbeat.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Class {
-    /// Small and urgent.
-    Control,
-    /// Everything that can be large.
-    Bulk,
-}
 
 /// Why forwarded commands came back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +42,7 @@ pub enum Reason {
 
 /// One frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Frame {
+pub enum PeerMessage {
     /// A consensus message, still encoded.
     Consensus(Bytes),
     /// Commands for the leader, an encoded batch.
@@ -110,14 +102,15 @@ pub struct ValueName {
     pub key: Bytes,
 }
 
-impl Frame {
+impl PeerMessage {
     /// The stream the frame belongs on; consensus messages say so themselves.
-    pub fn class(&self) -> Class {
+    pub fn class(&self) -> MessageClass {
         match self {
-            Frame::Forward(_) | Frame::ValueAnswer(..) | Frame::EntryAnswer { .. } | Frame::Consensus(_) => {
-                Class::Bulk
-            }
-            _ => Class::Control,
+            PeerMessage::Forward(_)
+            | PeerMessage::ValueAnswer(..)
+            | PeerMessage::EntryAnswer { .. }
+            | PeerMessage::Consensus(_) => MessageClass::Bulk,
+            _ => MessageClass::Control,
         }
     }
 
@@ -134,48 +127,48 @@ impl Frame {
         let mut head = BytesMut::with_capacity(40);
         let mut tail = None;
         match self {
-            Frame::Consensus(message) => {
+            PeerMessage::Consensus(message) => {
                 head.put_u8(1);
                 tail = Some(message.clone());
             }
-            Frame::Forward(batch) => {
+            PeerMessage::Forward(batch) => {
                 head.put_u8(2);
                 tail = Some(batch.clone());
             }
-            Frame::Refused(reason, sequences) => {
+            PeerMessage::Refused(reason, sequences) => {
                 head.put_u8(3);
                 head.put_u8(*reason as u8);
                 sequences.iter().for_each(|sequence| head.put_u64_le(*sequence));
             }
-            Frame::ReadAsk(round) => {
+            PeerMessage::ReadAsk(round) => {
                 head.put_u8(4);
                 head.put_u64_le(*round);
             }
-            Frame::ReadAnswer(round, index) => {
+            PeerMessage::ReadAnswer(round, index) => {
                 head.put_u8(5);
                 head.put_u64_le(*round);
                 head.put_u8(u8::from(index.is_some()));
                 head.put_u64_le(index.unwrap_or(0));
             }
-            Frame::LeaseAsks(asks) => {
+            PeerMessage::LeaseAsks(asks) => {
                 head.put_u8(6);
                 lease::encode_asks(&mut head, asks);
             }
-            Frame::LeaseAnswers(answers) => {
+            PeerMessage::LeaseAnswers(answers) => {
                 head.put_u8(7);
                 lease::encode_answers(&mut head, answers);
             }
-            Frame::StateHash { index, hash } => {
+            PeerMessage::StateHash { index, hash } => {
                 head.put_u8(8);
                 head.put_u64_le(*index);
                 head.put_u64_le(*hash);
             }
-            Frame::ValueAsk(name) => {
+            PeerMessage::ValueAsk(name) => {
                 head.put_u8(9);
                 encode_name(&mut head, name);
                 tail = Some(name.key.clone());
             }
-            Frame::ValueAnswer(name, value) => {
+            PeerMessage::ValueAnswer(name, value) => {
                 head.put_u8(10);
                 encode_name(&mut head, name);
                 head.put_u32_le(name.key.len() as u32);
@@ -183,12 +176,12 @@ impl Frame {
                 head.put_u8(u8::from(value.is_some()));
                 tail.clone_from(value);
             }
-            Frame::EntryAsk { index, term } => {
+            PeerMessage::EntryAsk { index, term } => {
                 head.put_u8(11);
                 head.put_u64_le(*index);
                 head.put_u64_le(*term);
             }
-            Frame::EntryAnswer { index, term, entry } => {
+            PeerMessage::EntryAnswer { index, term, entry } => {
                 encode_entry_answer(&mut head, *index, *term, entry.as_ref());
                 tail = entry.as_ref().map(|(_, payload)| payload.clone());
             }
@@ -196,14 +189,14 @@ impl Frame {
         std::iter::once(head.freeze()).chain(tail).collect()
     }
 
-    /// Decodes a frame that a peer sent; `None` for anything [`Frame::encode`] does not write.
-    pub fn decode(mut bytes: Bytes) -> Option<Frame> {
+    /// Decodes a frame that a peer sent; `None` for anything [`PeerMessage::encode`] does not write.
+    pub fn decode(mut bytes: Bytes) -> Option<PeerMessage> {
         let kind = bytes.try_get_u8().ok()?;
         let frame = match kind {
-            1 => return Some(Frame::Consensus(bytes)),
-            2 => return Some(Frame::Forward(bytes)),
+            1 => return Some(PeerMessage::Consensus(bytes)),
+            2 => return Some(PeerMessage::Forward(bytes)),
             3 => decode_refused(&mut bytes)?,
-            4 => Frame::ReadAsk(bytes.try_get_u64_le().ok()?),
+            4 => PeerMessage::ReadAsk(bytes.try_get_u64_le().ok()?),
             5 => {
                 let round = bytes.try_get_u64_le().ok()?;
                 let index = match (decode_bool(&mut bytes)?, bytes.try_get_u64_le().ok()?) {
@@ -211,18 +204,24 @@ impl Frame {
                     (false, 0) => None,
                     (false, _) => return None,
                 };
-                Frame::ReadAnswer(round, index)
+                PeerMessage::ReadAnswer(round, index)
             }
-            6 => Frame::LeaseAsks(lease::decode_asks(&mut bytes)?),
-            7 => Frame::LeaseAnswers(lease::decode_answers(&mut bytes)?),
-            8 => Frame::StateHash { index: bytes.try_get_u64_le().ok()?, hash: bytes.try_get_u64_le().ok()? },
+            6 => PeerMessage::LeaseAsks(lease::decode_asks(&mut bytes)?),
+            7 => PeerMessage::LeaseAnswers(lease::decode_answers(&mut bytes)?),
+            8 => PeerMessage::StateHash {
+                index: bytes.try_get_u64_le().ok()?,
+                hash: bytes.try_get_u64_le().ok()?,
+            },
             9 => {
                 let mut name = decode_name(&mut bytes)?;
                 name.key = bytes.split_to(bytes.len());
-                Frame::ValueAsk(name)
+                PeerMessage::ValueAsk(name)
             }
             10 => decode_value_answer(&mut bytes)?,
-            11 => Frame::EntryAsk { index: bytes.try_get_u64_le().ok()?, term: bytes.try_get_u64_le().ok()? },
+            11 => PeerMessage::EntryAsk {
+                index: bytes.try_get_u64_le().ok()?,
+                term: bytes.try_get_u64_le().ok()?,
+            },
             12 => decode_entry_answer(&mut bytes)?,
             _ => return None,
         };
@@ -238,7 +237,7 @@ fn decode_bool(bytes: &mut Bytes) -> Option<bool> {
     }
 }
 
-fn decode_refused(bytes: &mut Bytes) -> Option<Frame> {
+fn decode_refused(bytes: &mut Bytes) -> Option<PeerMessage> {
     let reason = match bytes.try_get_u8().ok()? {
         1 => Reason::NotLeader,
         2 => Reason::TooManyRequests,
@@ -249,7 +248,7 @@ fn decode_refused(bytes: &mut Bytes) -> Option<Frame> {
     while bytes.has_remaining() {
         sequences.push(bytes.try_get_u64_le().ok()?);
     }
-    Some(Frame::Refused(reason, sequences))
+    Some(PeerMessage::Refused(reason, sequences))
 }
 
 fn encode_entry_answer(head: &mut BytesMut, index: u64, term: u64, entry: Option<&(u8, Bytes)>) {
@@ -266,7 +265,7 @@ fn encode_entry_answer(head: &mut BytesMut, index: u64, term: u64, entry: Option
 }
 
 /// An entry that does not check is no frame: only a sender at fault makes one.
-fn decode_entry_answer(bytes: &mut Bytes) -> Option<Frame> {
+fn decode_entry_answer(bytes: &mut Bytes) -> Option<PeerMessage> {
     let (index, term) = (bytes.try_get_u64_le().ok()?, bytes.try_get_u64_le().ok()?);
     let found = decode_bool(bytes)?;
     let (kind, checksum) = (bytes.try_get_u8().ok()?, bytes.try_get_u32_le().ok()?);
@@ -275,7 +274,7 @@ fn decode_entry_answer(bytes: &mut Bytes) -> Option<Frame> {
         true => log::entry_checksum(term, index, kind, &payload) == checksum,
         false => (kind, checksum) == (0, 0) && payload.is_empty(),
     };
-    intact.then_some(Frame::EntryAnswer { index, term, entry: found.then_some((kind, payload)) })
+    intact.then_some(PeerMessage::EntryAnswer { index, term, entry: found.then_some((kind, payload)) })
 }
 
 fn encode_name(head: &mut BytesMut, name: &ValueName) {
@@ -295,7 +294,7 @@ fn decode_name(bytes: &mut Bytes) -> Option<ValueName> {
     })
 }
 
-fn decode_value_answer(bytes: &mut Bytes) -> Option<Frame> {
+fn decode_value_answer(bytes: &mut Bytes) -> Option<PeerMessage> {
     let mut name = decode_name(bytes)?;
     let key = bytes.try_get_u32_le().ok()? as usize;
     if bytes.len() < key {
@@ -305,7 +304,7 @@ fn decode_value_answer(bytes: &mut Bytes) -> Option<Frame> {
     let found = decode_bool(bytes)?;
     let value = bytes.split_to(bytes.len());
     let is_written_so = found || value.is_empty();
-    is_written_so.then(|| Frame::ValueAnswer(name, found.then_some(value)))
+    is_written_so.then(|| PeerMessage::ValueAnswer(name, found.then_some(value)))
 }
 
 #[cfg(test)]
@@ -314,7 +313,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn whole(frame: &Frame) -> Bytes {
+    fn whole(frame: &PeerMessage) -> Bytes {
         frame.encode().concat().into()
     }
 
@@ -322,38 +321,38 @@ mod tests {
     fn frames_survive_their_encoding() {
         let name = ValueName { main: 5, sub: 1, len: 2, checksum: 9, key: Bytes::from_static(b"k") };
         let frames = [
-            Frame::Consensus(Bytes::from_static(b"m")),
-            Frame::Forward(Bytes::from_static(b"b")),
-            Frame::Refused(Reason::NoSpace, vec![1, 2]),
-            Frame::ReadAsk(3),
-            Frame::ReadAnswer(3, Some(8)),
-            Frame::ReadAnswer(3, None),
-            Frame::LeaseAsks(vec![
+            PeerMessage::Consensus(Bytes::from_static(b"m")),
+            PeerMessage::Forward(Bytes::from_static(b"b")),
+            PeerMessage::Refused(Reason::NoSpace, vec![1, 2]),
+            PeerMessage::ReadAsk(3),
+            PeerMessage::ReadAnswer(3, Some(8)),
+            PeerMessage::ReadAnswer(3, None),
+            PeerMessage::LeaseAsks(vec![
                 LeaseAsk { sequence: 1, lease: -2, renew: true },
                 LeaseAsk { sequence: 2, lease: 9, renew: false },
             ]),
-            Frame::LeaseAnswers(vec![
+            PeerMessage::LeaseAnswers(vec![
                 (1, LeaseAnswer::Alive { remaining_s: 3, granted_s: 4 }),
                 (2, LeaseAnswer::NotFound),
                 (3, LeaseAnswer::NotLeader),
             ]),
-            Frame::StateHash { index: 1, hash: 2 },
-            Frame::ValueAsk(name.clone()),
-            Frame::ValueAnswer(name.clone(), Some(Bytes::from_static(b"vv"))),
-            Frame::ValueAnswer(name, None),
-            Frame::EntryAsk { index: 4, term: 2 },
-            Frame::EntryAnswer { index: 4, term: 2, entry: Some((0, Bytes::from_static(b"payload"))) },
-            Frame::EntryAnswer { index: 4, term: 2, entry: None },
+            PeerMessage::StateHash { index: 1, hash: 2 },
+            PeerMessage::ValueAsk(name.clone()),
+            PeerMessage::ValueAnswer(name.clone(), Some(Bytes::from_static(b"vv"))),
+            PeerMessage::ValueAnswer(name, None),
+            PeerMessage::EntryAsk { index: 4, term: 2 },
+            PeerMessage::EntryAnswer { index: 4, term: 2, entry: Some((0, Bytes::from_static(b"payload"))) },
+            PeerMessage::EntryAnswer { index: 4, term: 2, entry: None },
         ];
         for frame in frames {
-            assert_eq!(Frame::decode(whole(&frame)), Some(frame));
+            assert_eq!(PeerMessage::decode(whole(&frame)), Some(frame));
         }
     }
 
     #[test]
     fn the_bytes_are_what_the_table_says() {
         assert_eq!(
-            whole(&Frame::ReadAnswer(2, Some(3))),
+            whole(&PeerMessage::ReadAnswer(2, Some(3))),
             [&[5u8, 2][..], &[0; 7], &[1, 3], &[0; 7]].concat()
         );
     }
@@ -361,16 +360,16 @@ mod tests {
     #[test]
     fn lease_frames_hold_at_least_one_item_and_at_most_the_limit() {
         let ask = LeaseAsk { sequence: 1, lease: 2, renew: true };
-        let of = |count| whole(&Frame::LeaseAsks(vec![ask; count]));
-        assert_eq!(Frame::decode(of(0)), None);
+        let of = |count| whole(&PeerMessage::LeaseAsks(vec![ask; count]));
+        assert_eq!(PeerMessage::decode(of(0)), None);
         assert_eq!(
-            Frame::decode(of(MAX_LEASES_PER_FRAME)),
-            Some(Frame::LeaseAsks(vec![ask; MAX_LEASES_PER_FRAME]))
+            PeerMessage::decode(of(MAX_LEASES_PER_FRAME)),
+            Some(PeerMessage::LeaseAsks(vec![ask; MAX_LEASES_PER_FRAME]))
         );
-        assert_eq!(Frame::decode(of(MAX_LEASES_PER_FRAME + 1)), None);
+        assert_eq!(PeerMessage::decode(of(MAX_LEASES_PER_FRAME + 1)), None);
         let cut = of(2);
-        assert_eq!(Frame::decode(cut.slice(..cut.len() - 1)), None);
-        assert_eq!(Frame::decode(whole(&Frame::LeaseAnswers(Vec::new()))), None);
+        assert_eq!(PeerMessage::decode(cut.slice(..cut.len() - 1)), None);
+        assert_eq!(PeerMessage::decode(whole(&PeerMessage::LeaseAnswers(Vec::new()))), None);
     }
 
     #[test]
@@ -378,24 +377,24 @@ mod tests {
         // Not granted, but with an index; not found, but with a rest of time or a value.
         let name = ValueName { main: 5, sub: 1, len: 2, checksum: 9, key: Bytes::from_static(b"k") };
         let frames = [
-            (Frame::ReadAnswer(3, None), 10),
-            (Frame::LeaseAnswers(vec![(1, LeaseAnswer::NotFound)]), 10),
-            (Frame::LeaseAnswers(vec![(1, LeaseAnswer::NotLeader)]), 18),
+            (PeerMessage::ReadAnswer(3, None), 10),
+            (PeerMessage::LeaseAnswers(vec![(1, LeaseAnswer::NotFound)]), 10),
+            (PeerMessage::LeaseAnswers(vec![(1, LeaseAnswer::NotLeader)]), 18),
         ];
         for (frame, at) in frames {
             let mut bytes = frame.encode().concat();
             bytes[at] = 1;
-            assert_eq!(Frame::decode(bytes.into()), None, "{frame:?}");
+            assert_eq!(PeerMessage::decode(bytes.into()), None, "{frame:?}");
         }
-        let bytes = [whole(&Frame::ValueAnswer(name, None)), Bytes::from_static(b"vv")].concat();
-        assert_eq!(Frame::decode(bytes.into()), None);
+        let bytes = [whole(&PeerMessage::ValueAnswer(name, None)), Bytes::from_static(b"vv")].concat();
+        assert_eq!(PeerMessage::decode(bytes.into()), None);
     }
 
     proptest! {
         #[test]
         fn garbage_never_panics(bytes in any::<Vec<u8>>()) {
-            if let Some(frame) = Frame::decode(bytes.clone().into()) {
-                prop_assert_eq!(Frame::decode(whole(&frame)), Some(frame));
+            if let Some(frame) = PeerMessage::decode(bytes.clone().into()) {
+                prop_assert_eq!(PeerMessage::decode(whole(&frame)), Some(frame));
             }
         }
     }

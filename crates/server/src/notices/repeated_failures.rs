@@ -20,9 +20,9 @@ struct Said {
 
 /// The troubles said last, oldest first.
 #[derive(Default)]
-pub(super) struct Troubles(VecDeque<Said>);
+pub(super) struct RepeatedFailures(VecDeque<Said>);
 
-impl Troubles {
+impl RepeatedFailures {
     /// A trouble happened. Returns how often it did since it was last said, this time counted, if it is to be said now.
     pub(super) fn due(&mut self, text: &str, now: Instant) -> Option<u64> {
         let known = self.0.iter().position(|said| said.text == text);
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn a_trouble_that_lasts_is_said_once_a_minute_with_its_number() {
-        let mut troubles = Troubles::default();
+        let mut troubles = RepeatedFailures::default();
         let start = Instant::now();
         let after = |seconds| start + Duration::from_secs(seconds);
         assert_eq!(troubles.due("full", start), Some(1));
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn a_bounded_number_is_remembered() {
-        let mut troubles = Troubles::default();
+        let mut troubles = RepeatedFailures::default();
         let now = Instant::now();
         for number in 0..=REMEMBERED {
             assert_eq!(troubles.due(&number.to_string(), now), Some(1));

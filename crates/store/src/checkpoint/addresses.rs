@@ -21,20 +21,20 @@ pub fn chunk_values(chunk: &[u8]) -> Result<Vec<ValueRef>, RestoreError> {
     Ok(values)
 }
 
-/// The chunk with other places, which `place` is asked for in the order of [`chunk_values`].
+/// The chunk with other places, which `address` is asked for in the order of [`chunk_values`].
 ///
 /// # Errors
-/// [`RestoreError`] when it is no chunk of a whole state, or `place` has no answer.
-pub fn with_places(
+/// [`RestoreError`] when it is no chunk of a whole state, or `address` has no answer.
+pub fn with_addresses(
     chunk: &[u8],
-    mut place: impl FnMut(&ValueRef) -> Option<u64>,
+    mut address: impl FnMut(&ValueRef) -> Option<u64>,
 ) -> Result<Bytes, RestoreError> {
     let mut moved = Vec::with_capacity(chunk.len());
     each_frame(chunk, |kind, body| {
         let mut body_moved = body.to_vec();
         let mut missing = false;
-        each_value(kind, body, |at, value| match place(&value) {
-            Some(place) => body_moved[at..at + 8].copy_from_slice(&place.to_le_bytes()),
+        each_value(kind, body, |at, value| match address(&value) {
+            Some(address) => body_moved[at..at + 8].copy_from_slice(&address.to_le_bytes()),
             None => missing = true,
         })?;
         if missing {
