@@ -19,7 +19,7 @@ use member::Input;
 use member::batch::{self, Command, Kind, Origin};
 use member::lease::Expiry;
 use member::peer_message::{LeaseAnswer, LeaseAsk, PeerMessage, Reason, ValueName};
-use member::publish::Publish;
+use member::publication::Publish;
 use prost::Message;
 use store::{BatchContext, CheckpointKind, Store};
 use transport::{Answer, Header, Hello, Identity, Refusal, StreamClass, StreamKind};

@@ -5,7 +5,7 @@
 use bytes::Bytes;
 use member::batch;
 use member::lease::Expiry;
-use member::publish::Publish;
+use member::publication::Publish;
 
 /// Reads the bytes as each of them.
 ///

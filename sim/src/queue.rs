@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use bytes::Bytes;
 use log::WriteDone;
 use member::MessageClass;
-use member::background::{Done, Job};
+use member::jobs::{Done, Job};
 
 /// Something that will happen to a member, a link, a client or the whole.
 pub(crate) enum Event {

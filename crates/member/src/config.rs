@@ -1,6 +1,6 @@
 //! What a member is told at its start. Plain data with working defaults; `server` fills it from the flags.
 
-use crate::batch::Origin;
+use crate::proposals::batch::Origin;
 
 /// A member named by `--initial-cluster`.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,15 +1,15 @@
-//! What goes into a member and what comes out of it.
+//! Inputs and outputs of a member.
 //!
-//! Inputs are facts: a request arrived, a frame came in, a job is done, time has passed. Outputs are wishes: write
-//! this, send that, answer him. The member never carries out anything itself, so a simulator can deliver inputs in any
+//! Inputs are facts: a request arrived, a frame was received, a job is done. Outputs are effects to carry out: write
+//! this, send that, answer this caller. The member carries out nothing itself, so a simulator can deliver inputs in any
 //! order a real machine could, and a test can read what would have happened.
 
 use bytes::Bytes;
 use consensus::MessageClass;
 
-use crate::batch::Kind;
-use crate::peer_message::LeaseAnswer;
-use crate::snapshot::{Outgoing, Receiver, SendError, Sent};
+use crate::peer_message::{LeaseAnswer, PeerMessage};
+use crate::proposals::batch::Kind;
+use crate::snapshot::{Outgoing, Receiver, SendError, SentSnapshot};
 
 /// The two clocks, read by the caller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub enum Input {
         /// Answered under this.
         token: u64,
     },
-    /// Renew a lease, or ask what is left of it.
+    /// Renew a lease, or ask for its remaining time.
     Lease {
         /// Answered under this.
         token: u64,
@@ -39,18 +39,18 @@ pub enum Input {
         /// Renew, or only look.
         renew: bool,
     },
-    /// Hand leadership to a member.
+    /// Transfer leadership to a member.
     MoveLeader {
         /// Answered under this.
         token: u64,
-        /// The member that shall lead.
+        /// The transfer target.
         to: u64,
     },
-    /// A value turned out damaged when it was read.
+    /// A reader found a value damaged.
     Repair {
         /// Answered under this.
         token: u64,
-        /// The place of the reference.
+        /// The address of the value.
         address: u64,
     },
     /// Give space back eagerly (the API's defragment).
@@ -69,7 +69,7 @@ pub enum Input {
     /// A write job of the log thread is done.
     Written(log::WriteDone),
     /// A background job is done.
-    Background(Box<crate::background::Done>),
+    Background(Box<crate::jobs::Done>),
     /// A peer opens a snapshot stream: answered with [`Answer::SnapshotFrom`] or [`Answer::SnapshotRefused`].
     SnapshotOffered {
         /// Answered under this.
@@ -90,8 +90,8 @@ pub enum Input {
     },
     /// A snapshot was sent, or could not be.
     SnapshotSent {
-        /// Which.
-        sent: Sent,
+        /// Names it.
+        sent: SentSnapshot,
         /// How it ended.
         result: Result<(), SendError>,
     },
@@ -110,30 +110,30 @@ pub struct Proposal {
     pub body: Bytes,
 }
 
-/// What a caller is told.
+/// The answer to a caller.
 #[derive(Debug)]
 pub enum Answer {
-    /// The command was applied; the store says how it went.
+    /// The command was applied, with this outcome.
     Applied(store::Outcome),
     /// The local state contains everything acknowledged before the read arrived.
     ReadNow,
-    /// What the leader said of a lease.
+    /// The leader's answer about a lease.
     Lease(LeaseAnswer),
     /// Leadership moved.
     LeaderMoved,
-    /// The value is intact again, or its reference points elsewhere now: read again.
+    /// The value is repaired, or its reference has changed: read again.
     Repaired,
-    /// Takes what the peer sends.
+    /// Receives what the peer sends.
     SnapshotFrom(Box<Receiver>),
-    /// The snapshot is here; consensus decides whether it is installed.
+    /// The whole snapshot was received; consensus decides whether it is installed.
     SnapshotTaken,
-    /// The snapshot is not wanted, or no good; for its sender.
+    /// The snapshot is not wanted or not valid; for its sender.
     SnapshotRefused(String),
-    /// It could not be done, or it is not known whether it was.
+    /// The request failed, or its outcome is unknown.
     Failed(api::Error),
 }
 
-/// Something an operator wants to read about.
+/// An event for operators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// Role, term or leader changed.
@@ -166,22 +166,22 @@ pub enum Notice {
         /// What happened.
         event: SnapshotEvent,
     },
-    /// A damaged value was found, or repaired.
+    /// Damaged data was found.
     Damage {
-        /// What happened and where.
+        /// What is damaged and where.
         text: String,
     },
-    /// Damaged data is whole again.
+    /// Damaged data was repaired.
     Repaired {
         /// What, and from whom.
         text: String,
     },
-    /// All live values have left a file; it goes once a checkpoint says so.
-    Reclaimed {
+    /// All live values have left a file; it is removed after the next checkpoint.
+    Relocated {
         /// Its number.
         file: u32,
     },
-    /// Something failed that will be tried again.
+    /// Something failed and will be retried.
     Failure {
         /// What failed, and why.
         text: String,
@@ -227,28 +227,45 @@ pub enum SnapshotEvent {
     },
 }
 
-/// What the owner shall carry out, in the order given within each list.
+/// Effects for the owner to carry out, in order within each list.
+///
+/// Everything in one `Output` may be carried out at once: the ordering rule (persist, then send, then reply) is kept by
+/// consensus, which releases a message or a committed entry only after the writes it depends on were reported durable
+/// (`crates/consensus/src/replication/unsynced_writes.rs`).
 #[derive(Default)]
 pub struct Output {
     /// For the log thread, in order.
     pub writes: Vec<log::WriteJob>,
     /// For the background thread.
-    pub background: Vec<crate::background::Job>,
-    /// For peers: id, stream, pieces of the frame.
+    pub background: Vec<crate::jobs::Job>,
+    /// For peers: id, stream, and the buffers of the frame in order.
     pub frames: Vec<(u64, MessageClass, Vec<Bytes>)>,
-    /// To be sent to their peers, each by a thread of its own; its end comes back as [`Input::SnapshotSent`].
+    /// Snapshots to send to their peers, each by a thread of its own that reports [`Input::SnapshotSent`].
     pub snapshots: Vec<Box<Outgoing>>,
     /// For callers, by token.
     pub answers: Vec<(u64, Answer)>,
     /// For operators.
     pub notices: Vec<Notice>,
-    /// Peers whose connections shall be closed because they sent something impossible.
+    /// Peers whose connections are to be closed because they sent an invalid frame.
     pub disconnect: Vec<u64>,
     /// The member has stopped in good order.
     pub stopped: bool,
 }
 
-/// The member cannot go on; recovery at the next start is the way back.
+impl Output {
+    /// Adds a frame for a peer.
+    pub(crate) fn send(&mut self, to: u64, message: &PeerMessage) {
+        self.frames.push((to, message.class(), message.encode()));
+    }
+
+    /// A peer sent an invalid frame: reports it and closes its connections.
+    pub(crate) fn reject_frame(&mut self, from: u64, reason: impl ToString) {
+        self.notices.push(Notice::BadFrame { from, reason: reason.to_string() });
+        self.disconnect.push(from);
+    }
+}
+
+/// The member cannot go on; it recovers at the next start.
 #[derive(Debug, thiserror::Error)]
 pub enum Fatal {
     /// A write or sync into a log file failed.

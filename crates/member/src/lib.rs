@@ -16,36 +16,34 @@
 //!
 //! It knows no threads, sockets or clocks, and no file system but the one handed in.
 
-mod agree;
 mod apply;
-pub mod background;
-pub mod batch;
-mod comeback;
+mod callers;
+mod conf_state;
 mod config;
-mod confirm;
-mod head;
 pub mod identity;
 mod io;
+pub mod jobs;
+mod leadership;
 pub mod lease;
+mod maintenance;
 mod member;
 mod open;
 pub mod peer_message;
-pub mod proposal_queue;
-mod propose;
-pub mod publish;
-mod reads;
-mod reclaim;
+mod pending_writes;
+mod proposals;
+mod read_index;
+mod relocation;
 mod repair;
 pub mod snapshot;
 mod status;
-mod upkeep;
 mod values;
-mod waiting;
 
 pub use consensus::MessageClass;
 
 pub use config::{Config, DEFAULT_CATCHUP_ENTRIES, DEFAULT_CHECKPOINT_COMMANDS, InitialMember};
 pub use io::{Answer, Fatal, Input, Notice, Now, Output, Proposal, SnapshotEvent};
+pub use maintenance::publication;
 pub use member::Member;
 pub use open::{Loading, OpenError, Opened, open};
+pub use proposals::{batch, group_commit, queue as proposal_queue};
 pub use status::Status;

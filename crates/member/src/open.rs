@@ -4,7 +4,6 @@
 //! members, holds the members that `--initial-cluster` names. So every start after the first is the same: checkpoint,
 //! then the committed entries behind it, then consensus over the rest.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use consensus::{ConfState, Consensus, Start};
@@ -12,14 +11,11 @@ use log::{CheckpointKind, Disk, HardState, Identity, Log, LogId, Options, Recove
 use store::watch::Hub;
 use store::{Limits, Position, Reader, Store, Values};
 
-use crate::apply::Backlog;
-use crate::background::CheckpointJob;
-use crate::comeback::Comeback;
+use crate::conf_state;
 use crate::config::Config;
-use crate::head;
-use crate::member::{Leadership, Member};
+use crate::jobs::CheckpointJob;
+use crate::member::{Member, Parts};
 use crate::status::Status;
-use crate::upkeep::Upkeep;
 use crate::values::LogValues;
 
 /// A member and what others use of it.
@@ -144,7 +140,7 @@ fn bootstrap(opened: log::Opened, config: &Config) -> Result<(), OpenError> {
     let id = LogId { index, term };
     let writer = log.begin_checkpoint(CheckpointKind::Base, id);
     let source = store.begin_checkpoint(store::CheckpointKind::Base);
-    let job = CheckpointJob { id, writer, head: head::encode(&voters), source };
+    let job = CheckpointJob { id, writer, head: conf_state::encode(&voters), source };
     log.checkpoint_done(job.write())?;
     Ok(())
 }
@@ -199,7 +195,7 @@ fn restore(
         if file.replace(chunk.file) == Some(chunk.file) {
             return Some(chunk.bytes);
         }
-        conf_state = head::decode(&chunk.bytes);
+        conf_state = conf_state::decode(&chunk.bytes);
         None
     });
     let restored = Store::restore(values.clone(), Limits::default(), chunks);
@@ -278,41 +274,16 @@ fn assemble(
     let status = Arc::new(Status::default());
     let Config { cluster_id, member_id, incarnation, .. } = config;
     let identity = Identity { cluster_id, member_id, incarnation };
-    let leadership = Leadership { term: consensus.status().term, ..Leadership::default() };
-    let comeback = Comeback::new(member_id, log.hard_state().vote);
-    status.set_term(leadership.term);
-    status.set_applied_index(applied.index);
-    let member = Member {
+    let member = Member::new(Parts {
+        config,
+        status: status.clone(),
         log,
         consensus,
         store,
         reader: reader.clone(),
-        hub: hub.clone(),
         values: values.clone(),
-        status: status.clone(),
-        waiting: Default::default(),
-        inbox: Default::default(),
-        forwarded: Default::default(),
-        pace: Default::default(),
-        commands_held: false,
-        own_batches: Default::default(),
-        writes: Default::default(),
-        backlog: Backlog::at(applied.index, applied.term),
-        reads: Default::default(),
-        asked_leases: Default::default(),
-        lease_answers: Default::default(),
-        leases: Default::default(),
-        upkeep: Upkeep::default(),
-        up: BTreeSet::new(),
-        leadership,
-        comeback: Some(comeback),
-        next_tick_ns: 0,
-        own_sequence: 0,
-        transfer: None,
-        snapshots: Default::default(),
-        reclaim: Default::default(),
-        repair: Default::default(),
-        config,
-    };
+        hub: hub.clone(),
+        applied,
+    });
     Opened { member, reader, values, log: log_reader, hub, status, identity, warnings, loading }
 }

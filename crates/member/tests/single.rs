@@ -9,7 +9,7 @@ use std::time::Duration;
 use api::etcdserverpb as pb;
 use log::{CheckpointKind, Disk, Log, LogId, MemDisk, Options, WriteJob};
 use member::batch::Kind;
-use member::proposal_queue::pace_ns;
+use member::group_commit::delay_ns;
 use member::{Answer, Config, Input, Now, Opened, Output, Proposal};
 use prost::Message;
 use store::{Reply, Response};
@@ -170,7 +170,7 @@ fn a_command_behind_a_crowd_leaves_when_the_member_says() {
     assert_eq!(crowd.len(), 100, "they leave at once, together");
     assert_eq!(alone.step(vec![proposal(2_000)]).len(), 0);
     let due_ns = alone.opened.member.next_due_ns().expect("something waits");
-    assert_eq!(due_ns, left_ns + pace_ns(100));
+    assert_eq!(due_ns, left_ns + delay_ns(100));
     alone.now_ns = due_ns - alone.step_ns - 1;
     assert_eq!(alone.step(Vec::new()).len(), 0, "too soon");
     assert_eq!(alone.opened.member.next_due_ns(), Some(due_ns));

@@ -60,7 +60,7 @@ impl Notices {
             Notice::Checkpoint { index } => tracing::info!(snapshot_index = index, "saved snapshot"),
             Notice::Snapshot { peer, event } => report_snapshot(*peer, event),
             Notice::Repaired { text } => tracing::warn!(damage = text, "repaired damaged data"),
-            Notice::Reclaimed { file } => {
+            Notice::Relocated { file } => {
                 tracing::info!(file = format!("{file:08x}"), "moved the values out of a file")
             }
             Notice::Damage { text } => tracing::error!(damage = text, "found damaged data"),

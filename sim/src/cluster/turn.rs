@@ -6,7 +6,7 @@ use api::etcdserverpb::WatchResponse;
 use bytes::Bytes;
 use consensus::MAX_INFLIGHT_MESSAGES;
 use log::{WriteDone, WriteJob};
-use member::background::{Done, Job, Purpose};
+use member::jobs::{Done, Job, Purpose};
 use member::{Answer, Fatal, Input, MessageClass, Notice, Output, SnapshotEvent};
 use prost::Message;
 use store::watch::Next;
@@ -225,7 +225,7 @@ impl Cluster {
             }
             Notice::Damage { .. } => self.coverage.event("damage noticed"),
             Notice::Repaired { .. } => self.coverage.event("damage repaired"),
-            Notice::Reclaimed { .. } => self.coverage.event("files reclaimed"),
+            Notice::Relocated { .. } => self.coverage.event("files reclaimed"),
             Notice::Failure { .. } => self.coverage.event("trouble noticed"),
             Notice::Snapshot { event, .. } => {
                 if matches!(event, SnapshotEvent::Installed { .. }) {

@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use log::{Disk, WriteJob};
-use member::background::Job;
+use member::jobs::Job;
 use member::{Answer, Input, Now, Opened, Output};
 
 use crate::ledger::Ledger;

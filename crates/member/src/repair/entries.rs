@@ -1,109 +1,126 @@
-//! Entries that are damaged on disk, met when a follower that lags wants them.
+//! Damaged log entries, found when a follower that lags wants them.
+//!
+//! An entry is named by (index, term) and written again in its place. When no peer has it, the log before it is given
+//! up, if the checkpoint has its effect: the follower then gets a snapshot.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use log::{Entry, JobError};
+use log::{Entry, JobError, Log};
 
-use super::{ANSWER_NS, ROUNDS};
-use crate::background::Job;
-use crate::io::{Fatal, Notice, Now, Output};
-use crate::member::Member;
+use super::{ANSWER_NS, MAX_ROUNDS};
+use crate::io::{Fatal, Notice, Output};
+use crate::jobs::Job;
 use crate::peer_message::PeerMessage;
 
 /// One entry that peers are asked for.
-pub(crate) struct EntryTask {
+struct EntryTask {
     term: u64,
-    tried: BTreeSet<u64>,
+    /// Peers asked in this round.
+    asked: BTreeSet<u64>,
     rounds: u32,
-    pub(super) until_ns: u64,
+    /// When the peer asked last has had its time.
+    until_ns: u64,
     /// Whether a job writes it.
-    writing: bool,
+    is_written: bool,
 }
 
-impl Member {
-    /// The entry at this index does not check.
-    pub(crate) fn repair_entry(&mut self, index: u64) {
-        let Some(term) = self.log.term(index) else { return };
-        let task = EntryTask { term, tried: BTreeSet::new(), rounds: 0, until_ns: 0, writing: false };
-        self.repair.entries.entry(index).or_insert(task);
+/// The entries under repair, by index.
+#[derive(Default)]
+pub(crate) struct EntryRepairs {
+    tasks: BTreeMap<u64, EntryTask>,
+}
+
+impl EntryRepairs {
+    /// When the next peer is asked.
+    pub(crate) fn next_due_ns(&self) -> Option<u64> {
+        self.tasks.values().map(|task| task.until_ns).min()
     }
 
-    pub(super) fn drive_entries(&mut self, now: Now, out: &mut Output) {
-        let late =
-            self.repair.entries.iter().filter(|(_, task)| !task.writing && now.monotonic_ns >= task.until_ns);
-        for index in late.map(|(index, _)| *index).collect::<Vec<_>>() {
-            self.ask_for_entry(now, index, out);
-        }
+    /// The entry at this index is damaged.
+    pub(crate) fn begin(&mut self, index: u64, log: &Log) {
+        let Some(term) = log.term(index) else { return };
+        let task = EntryTask { term, asked: BTreeSet::new(), rounds: 0, until_ns: 0, is_written: false };
+        self.tasks.entry(index).or_insert(task);
     }
 
-    fn ask_for_entry(&mut self, now: Now, index: u64, out: &mut Output) {
-        let Some(task) = self.repair.entries.get_mut(&index) else { return };
-        task.until_ns = now.monotonic_ns + ANSWER_NS;
+    /// Asks the next peer for each entry whose peer did not answer. Returns the entries that no peer has.
+    pub(crate) fn ask_late(&mut self, now_ns: u64, connected: &BTreeSet<u64>, out: &mut Output) -> Vec<u64> {
+        let late = self.tasks.iter().filter(|(_, task)| !task.is_written && now_ns >= task.until_ns);
+        let late: Vec<u64> = late.map(|(index, _)| *index).collect();
+        late.into_iter().filter(|index| !self.ask(now_ns, *index, connected, out)).collect()
+    }
+
+    /// Asks the next peer. Returns false when the entry is given up.
+    fn ask(&mut self, now_ns: u64, index: u64, connected: &BTreeSet<u64>, out: &mut Output) -> bool {
+        let Some(task) = self.tasks.get_mut(&index) else { return true };
+        task.until_ns = now_ns + ANSWER_NS;
         let term = task.term;
-        if let Some(peer) = self.up.iter().find(|peer| !task.tried.contains(peer)).copied() {
-            task.tried.insert(peer);
-            return self.send(peer, &PeerMessage::EntryAsk { index, term }, out);
+        if let Some(peer) = connected.iter().find(|peer| !task.asked.contains(peer)).copied() {
+            task.asked.insert(peer);
+            out.send(peer, &PeerMessage::EntryAsk { index, term });
+            return true;
         }
-        task.tried.clear();
+        task.asked.clear();
         task.rounds += 1;
-        if task.rounds >= ROUNDS {
-            self.repair.entries.remove(&index);
-            self.give_up_entry(index, out);
+        if task.rounds < MAX_ROUNDS {
+            return true;
         }
-    }
-
-    /// Nobody has the entry: if the checkpoint has its effect, followers are better off with a snapshot.
-    fn give_up_entry(&mut self, index: u64, out: &mut Output) {
+        self.tasks.remove(&index);
         let text = format!("entry {index} is damaged and no peer has it");
         out.notices.push(Notice::Damage { text });
-        let settled = self.log.checkpoint_id().is_some_and(|id| index <= id.index);
-        if settled && index <= self.snapshots.oldest_needed(self.backlog.applied()) {
-            self.log.truncate_to(index);
-            self.consensus.truncate(index);
-        }
+        false
     }
 
-    pub(crate) fn on_entry_answer(
+    /// A peer answered. Returns false when the entry is given up.
+    pub(crate) fn answered(
         &mut self,
-        now: Now,
-        index: u64,
-        term: u64,
-        entry: Option<(u8, Bytes)>,
+        now_ns: u64,
+        entry: Result<Entry, (u64, u64)>,
+        log: &Log,
+        connected: &BTreeSet<u64>,
         out: &mut Output,
-    ) {
-        let wanted = |task: &&mut EntryTask| task.term == term && !task.writing;
-        let Some(task) = self.repair.entries.get_mut(&index).filter(wanted) else { return };
-        let Some((kind, payload)) = entry else { return self.ask_for_entry(now, index, out) };
-        match self.log.repair_entry(Entry { term, index, kind, payload }) {
+    ) -> bool {
+        let (index, term) = entry.as_ref().map_or_else(|missing| *missing, |entry| (entry.index, entry.term));
+        let is_wanted = |task: &&mut EntryTask| task.term == term && !task.is_written;
+        let Some(task) = self.tasks.get_mut(&index).filter(is_wanted) else { return true };
+        let Ok(entry) = entry else { return self.ask(now_ns, index, connected, out) };
+        match log.repair_entry(entry) {
             Ok(job) => {
-                task.writing = true;
+                task.is_written = true;
                 out.background.push(Job::RepairEntry { index, job });
+                true
             }
-            // Its file is busy: it is met again when it is read again.
-            Err(JobError::Busy(_)) => drop(self.repair.entries.remove(&index)),
-            Err(_) => self.ask_for_entry(now, index, out),
+            Err(JobError::Busy(_)) => {
+                // Its file is being written: the damage is found again when the entry is read again.
+                self.tasks.remove(&index);
+                true
+            }
+            Err(_) => self.ask(now_ns, index, connected, out),
         }
     }
 
-    /// The entry was written again.
-    pub(crate) fn on_entry_repaired(
+    /// The entry was written again, or could not be.
+    ///
+    /// # Errors
+    /// The log can no longer be trusted.
+    pub(crate) fn written(
         &mut self,
         index: u64,
         result: Result<(), JobError>,
         out: &mut Output,
     ) -> Result<(), Fatal> {
-        self.repair.entries.remove(&index);
-        match result {
-            Ok(()) => {
-                out.notices.push(Notice::Repaired { text: format!("entry {index}, with a peer's copy") })
-            }
+        self.tasks.remove(&index);
+        out.notices.push(match result {
+            Ok(()) => Notice::Repaired { text: format!("entry {index}, with a peer's copy") },
             Err(JobError::Fatal(fatal)) => return Err(fatal.into()),
-            Err(error) => {
-                out.notices
-                    .push(Notice::Failure { text: format!("entry {index} cannot be repaired: {error}") });
-            }
-        }
+            Err(error) => Notice::Failure { text: format!("entry {index} cannot be repaired: {error}") },
+        });
         Ok(())
     }
+}
+
+/// The entry that an answer holds, or the (index, term) that the peer does not have.
+pub(crate) fn from_answer(index: u64, term: u64, entry: Option<(u8, Bytes)>) -> Result<Entry, (u64, u64)> {
+    entry.map(|(kind, payload)| Entry { term, index, kind, payload }).ok_or((index, term))
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use log::WriteJob;
 use member::Input;
-use member::background::Job;
+use member::jobs::Job;
 
 use super::Mailbox;
 use super::writes::Writes;

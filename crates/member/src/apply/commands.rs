@@ -1,0 +1,126 @@
+//! From a committed entry to the store: decoding its batch, and replay at the start.
+//!
+//! What a command asks for may be refused, but every member refuses it alike: bytes that do not decode become a command
+//! that the store refuses ([`store::Command::Unknown`]), never an error of one member alone.
+
+use api::etcdserverpb as pb;
+use bytes::Bytes;
+use consensus::{Entry, EntryKind};
+use prost::Message;
+use store::{BatchContext, Position, Store};
+
+use crate::lease::Expiry;
+use crate::maintenance::publication::Publish;
+use crate::proposals::batch::{self, Batch, Command, DecodeError, Kind};
+
+/// One logged command and the number of store commands it decodes to: one, or several for an expiry of many leases.
+pub(super) struct DecodedCommand {
+    pub(super) command: Command,
+    pub(super) steps: usize,
+}
+
+/// Applies an entry that was committed before this start: it has no callers and no watchers.
+///
+/// # Errors
+/// Why it cannot be applied, and what to do.
+pub(crate) fn replay(store: &mut Store, entry: &Entry, address: u64) -> Result<(), String> {
+    match entry.kind {
+        EntryKind::Empty => store.apply_empty(position(entry)),
+        EntryKind::ConfChange => {
+            return Err("changes of membership are not known to this release".to_owned());
+        }
+        EntryKind::Batch => {
+            let batch = decode_batch(entry).map_err(|error| error.to_string())?;
+            let (_, steps) = decode_all(batch.commands);
+            let applied = store.apply_batch(&context(entry, address, batch.clock_ms, &[]), &steps);
+            applied.map_err(|damaged| format!("it compares a value that is damaged here: {damaged}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// An entry of the log as consensus has it; `None` for an unknown kind.
+pub(crate) fn from_log(entry: log::Entry) -> Option<Entry> {
+    let kind = EntryKind::from_u8(entry.kind)?;
+    Some(Entry { term: entry.term, index: entry.index, kind, payload: entry.payload })
+}
+
+/// Decodes the batch of an entry. Bytes that are no batch of a known version have no effect, on all members alike.
+///
+/// # Errors
+/// An unknown version: its effect cannot be guessed.
+pub(super) fn decode_batch(entry: &Entry) -> Result<Batch, DecodeError> {
+    match batch::decode(&entry.payload) {
+        Err(error @ DecodeError::Version(_)) => Err(error),
+        other => Ok(other.unwrap_or_else(|_| Batch { clock_ms: 0, commands: Vec::new() })),
+    }
+}
+
+pub(crate) fn position(entry: &Entry) -> Position {
+    Position { index: entry.index, term: entry.term }
+}
+
+pub(super) fn context<'a>(
+    entry: &'a Entry,
+    payload_address: u64,
+    clock_ms: u64,
+    answered: &'a [bool],
+) -> BatchContext<'a> {
+    let Entry { index, term, payload, .. } = entry;
+    BatchContext { index: *index, term: *term, clock_ms, payload, payload_address, answered }
+}
+
+/// Decodes the commands of a batch for the store.
+pub(super) fn decode_all(commands: Vec<Command>) -> (Vec<DecodedCommand>, Vec<store::Command>) {
+    let mut decoded = Vec::with_capacity(commands.len());
+    let mut all = Vec::with_capacity(commands.len());
+    for command in commands {
+        let before = all.len();
+        decode_into(&mut all, &command);
+        decoded.push(DecodedCommand { steps: all.len() - before, command });
+    }
+    (decoded, all)
+}
+
+fn decode_into(all: &mut Vec<store::Command>, command: &Command) {
+    let body = command.body.clone();
+    let step = match command.kind {
+        Kind::Put => request(body, store::Command::Put),
+        Kind::DeleteRange => request(body, store::Command::DeleteRange),
+        Kind::Txn => request(body, store::Command::Txn),
+        Kind::Compaction => request(body, store::Command::Compaction),
+        Kind::LeaseGrant => request(body, store::Command::LeaseGrant),
+        Kind::LeaseRevoke => {
+            request(body, |request| store::Command::LeaseRevoke { request, expiry_term: None })
+        }
+        Kind::LeaseExpire => return decode_expiry(all, &body),
+        Kind::LeaseCheckpoint => request(body, store::Command::LeaseCheckpoint),
+        Kind::Alarm => request(body, store::Command::Alarm),
+        Kind::ClusterVersion => request(body, store::Command::ClusterVersionSet),
+        Kind::Publish => decode_publish(&body),
+    };
+    all.push(step);
+}
+
+fn request<R: Message + Default>(body: Bytes, make: impl FnOnce(R) -> store::Command) -> store::Command {
+    R::decode(body).map_or(store::Command::Unknown, make)
+}
+
+fn decode_expiry(all: &mut Vec<store::Command>, body: &Bytes) {
+    match Expiry::decode(body) {
+        None => all.push(store::Command::Unknown),
+        Some(expiry) => all.extend(expiry.leases.into_iter().map(|id| store::Command::LeaseRevoke {
+            request: pb::LeaseRevokeRequest { id },
+            expiry_term: Some(expiry.term),
+        })),
+    }
+}
+
+fn decode_publish(body: &Bytes) -> store::Command {
+    Publish::decode(body).map_or(store::Command::Unknown, |publish| store::Command::Publish {
+        id: publish.member,
+        incarnation: publish.incarnation,
+        name: publish.name,
+        client_urls: publish.client_urls,
+    })
+}

@@ -1,0 +1,134 @@
+//! Applying committed entries: in order, one batch at a time.
+//!
+//! Apply is a total function of the log: every member gets the same outcome for every command, refusals included. Only
+//! a damaged value that a compare needs can hold it up: the batch then waits, untouched, until the value is repaired.
+//!
+//! ```text
+//! committed by consensus: push(41) push(42)        applied: 40   committed: 42   queue: 41 42
+//! apply 41: done                                   applied: 41                   queue: 42
+//! apply 42: compares a damaged value -> blocked    applied: 41                   queue: 42 (blocked)
+//! the value is repaired: unblock, apply 42         applied: 42                   queue: -
+//! ```
+
+mod commands;
+
+use std::collections::VecDeque;
+
+use consensus::Entry;
+use log::LogId;
+use store::{Damaged, Outcome, Store};
+
+use crate::io::Fatal;
+use crate::proposals::batch::{Command, Origin};
+use commands::{DecodedCommand, context, decode_all, decode_batch};
+
+pub(crate) use commands::{from_log, position, replay};
+
+/// Committed entries that are not applied yet.
+#[derive(Debug, Default)]
+pub(crate) struct ApplyQueue {
+    queue: VecDeque<Entry>,
+    applied: LogId,
+    /// Whether the first entry waits for a damaged value.
+    blocked: bool,
+}
+
+impl ApplyQueue {
+    /// Nothing waits; the state is that of `applied`.
+    pub(crate) fn at(applied: LogId) -> ApplyQueue {
+        ApplyQueue { applied, ..ApplyQueue::default() }
+    }
+
+    /// Adds a committed entry.
+    pub(crate) fn push(&mut self, entry: Entry) {
+        assert!(entry.index == self.committed() + 1, "entry {} is committed out of order", entry.index);
+        self.queue.push_back(entry);
+    }
+
+    /// The next entry to apply, unless it waits for a damaged value.
+    pub(crate) fn next(&self) -> Option<Entry> {
+        if self.blocked { None } else { self.queue.front().cloned() }
+    }
+
+    /// The next entry is applied.
+    pub(crate) fn advance(&mut self) {
+        let entry = self.queue.pop_front().expect("an entry was applied, so it waited");
+        assert!(entry.term >= self.applied.term, "terms never decrease along the log");
+        self.applied = LogId { index: entry.index, term: entry.term };
+    }
+
+    /// The next entry needs a damaged value.
+    pub(crate) fn block(&mut self) {
+        self.blocked = true;
+    }
+
+    /// The next entry may be tried again.
+    pub(crate) fn unblock(&mut self) {
+        self.blocked = false;
+    }
+
+    /// The applied entry.
+    pub(crate) fn applied_id(&self) -> LogId {
+        self.applied
+    }
+
+    /// Index of the applied entry.
+    pub(crate) fn applied(&self) -> u64 {
+        self.applied.index
+    }
+
+    /// Index of the highest entry known committed.
+    pub(crate) fn committed(&self) -> u64 {
+        self.queue.back().map_or(self.applied.index, |entry| entry.index)
+    }
+}
+
+/// What applying a batch came to.
+pub(crate) struct AppliedBatch {
+    decoded: Vec<DecodedCommand>,
+    /// What the store reports: revision, events, lease changes.
+    pub(crate) applied: store::Applied,
+}
+
+impl AppliedBatch {
+    /// Number of commands.
+    pub(crate) fn len(&self) -> u64 {
+        self.decoded.len() as u64
+    }
+
+    /// Each command with its outcome.
+    pub(crate) fn into_outcomes(self) -> impl Iterator<Item = (Command, Outcome)> {
+        let mut outcomes = self.applied.outcomes.into_iter();
+        self.decoded.into_iter().filter_map(move |DecodedCommand { command, steps }| {
+            outcomes.by_ref().take(steps).last().map(|outcome| (command, outcome))
+        })
+    }
+}
+
+/// Applies the batch of an entry whose payload lies at `address`. Callers of commands from `origin` wait in this
+/// process.
+///
+/// # Errors
+/// Outer: the batch cannot be applied by this release. Inner: a value it compares is damaged; the store is unchanged.
+pub(crate) fn apply_batch(
+    store: &mut Store,
+    entry: &Entry,
+    address: u64,
+    origin: Origin,
+) -> Result<Result<AppliedBatch, Damaged>, Fatal> {
+    let batch = decode_batch(entry)
+        .map_err(|error| Fatal::Entry { index: entry.index, reason: error.to_string() })?;
+    let (decoded, steps) = decode_all(batch.commands);
+    let answered = answered(&decoded, origin);
+    let context = context(entry, address, batch.clock_ms, &answered);
+    Ok(store.apply_batch(&context, &steps).map(|applied| {
+        assert!(applied.outcomes.len() == steps.len(), "every command has an outcome");
+        AppliedBatch { decoded, applied }
+    }))
+}
+
+/// For each store command, whether its caller waits in this process.
+fn answered(decoded: &[DecodedCommand], origin: Origin) -> Vec<bool> {
+    let own = decoded.iter().map(|one| (one.command.origin == origin, one.steps));
+    own.flat_map(|(own, steps)| std::iter::repeat_n(own, steps)).collect()
+}

@@ -1,0 +1,111 @@
+//! The callers of this process that wait for an answer, by token, and their deadlines.
+//!
+//! Every request that is answered later (a command, a linearizable read, a lease question, a repair) is registered here
+//! under the token its caller chose. All requests wait equally long, so deadlines never decrease in the order of
+//! registration: the next to expire is always at the front, and no request needs a timer of its own.
+//!
+//! ```text
+//! insert(7, 500)  insert(8, 510)  remove(7)       deadlines: (500, 7) (510, 8)     waiting: 8
+//! take_expired(505) -> None                       7 was answered: it is skipped    waiting: 8
+//! take_expired(510) -> Some((8, Queued))                                           waiting: -
+//! ```
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::io::{Answer, Output};
+
+/// How far a request got. It decides which error its caller gets at the deadline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// In a queue of this member: certainly not proposed.
+    Queued,
+    /// Handed to consensus here, or sent to a leader: its outcome is unknown.
+    Sent,
+}
+
+/// The tokens that wait for an answer.
+#[derive(Debug, Default)]
+pub(crate) struct Callers {
+    waiting: BTreeMap<u64, Progress>,
+    /// (deadline, token), deadlines never decreasing; answered tokens are skipped when they come up.
+    deadlines: VecDeque<(u64, u64)>,
+}
+
+impl Callers {
+    /// Registers a token until `deadline_ns`.
+    pub(crate) fn insert(&mut self, token: u64, deadline_ns: u64) {
+        let not_before = self.deadlines.back().map_or(0, |(deadline, _)| *deadline);
+        self.deadlines.push_back((deadline_ns.max(not_before), token));
+        self.waiting.insert(token, Progress::Queued);
+    }
+
+    /// The request has left this member's queue.
+    pub(crate) fn mark_sent(&mut self, token: u64) {
+        if let Some(progress) = self.waiting.get_mut(&token) {
+            *progress = Progress::Sent;
+        }
+    }
+
+    /// The request came back to this member's queue: certainly not proposed.
+    pub(crate) fn mark_queued(&mut self, token: u64) {
+        if let Some(progress) = self.waiting.get_mut(&token) {
+            *progress = Progress::Queued;
+        }
+    }
+
+    /// Whether the token still waits.
+    pub(crate) fn contains(&self, token: u64) -> bool {
+        self.waiting.contains_key(&token)
+    }
+
+    /// Answers the token, unless it expired or was answered before.
+    pub(crate) fn answer(&mut self, token: u64, answer: Answer, out: &mut Output) {
+        if self.remove(token) {
+            out.answers.push((token, answer));
+        }
+    }
+
+    fn remove(&mut self, token: u64) -> bool {
+        self.waiting.remove(&token).is_some()
+    }
+
+    /// Number of tokens that wait.
+    pub(crate) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Removes and returns one token whose deadline has passed.
+    pub(crate) fn take_expired(&mut self, now_ns: u64) -> Option<(u64, Progress)> {
+        while let Some(&(deadline, token)) = self.deadlines.front() {
+            if deadline > now_ns && self.waiting.contains_key(&token) {
+                return None;
+            }
+            self.deadlines.pop_front();
+            if let Some(progress) = self.waiting.remove(&token) {
+                return Some((token, progress));
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Tokens expire in order of their deadlines; answered tokens never expire.
+    use super::*;
+
+    #[test]
+    fn tokens_expire_in_order_and_answered_ones_do_not() {
+        let mut callers = Callers::default();
+        callers.insert(1, 10);
+        callers.insert(2, 20);
+        callers.insert(3, 15); // a clock that jumped back does not reorder
+        callers.mark_sent(2);
+        assert!(callers.remove(1));
+        assert_eq!(callers.take_expired(19), None);
+        assert_eq!(callers.take_expired(20), Some((2, Progress::Sent)));
+        assert_eq!(callers.take_expired(20), Some((3, Progress::Queued)));
+        assert_eq!(callers.take_expired(u64::MAX), None);
+        assert!(!callers.remove(2));
+        assert_eq!(callers.len(), 0);
+    }
+}

@@ -1,0 +1,215 @@
+//! Jobs for the background thread and their results.
+//!
+//! Whatever blocks on the disk and is not a log write is a [`Job`]: a value that the owner of the member runs on another
+//! thread, and whose [`Done`] comes back as [`crate::Input::Background`].
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use log::{
+    BackgroundDone, BackgroundJob, CheckpointDone, CheckpointWriter, EntryRepairJob, InstallDone, JobError,
+    LogId, MAX_CHUNK_BYTES, Pin, ReadError, ReadJob, Relocation, RelocationDone, SnapshotInstaller,
+};
+use store::{CheckpointSource, ValueRef, Values};
+
+use crate::peer_message::{PeerMessage, ValueName};
+
+/// A job for the background thread. Jobs may run in any order.
+pub enum Job {
+    /// Files of the log: prepare, move, remove.
+    Log(BackgroundJob),
+    /// Write a checkpoint.
+    Checkpoint(Box<CheckpointJob>),
+    /// Read entries for a peer that lags behind memory.
+    ReadEntries {
+        /// The first index asked for.
+        from: u64,
+        /// Whether it is the one entry alone.
+        single: bool,
+        /// The read.
+        job: ReadJob,
+    },
+    /// Commit a snapshot that was received.
+    Install(Box<SnapshotInstaller>),
+    /// Give up what was received of a snapshot.
+    AbandonInstall(Box<SnapshotInstaller>),
+    /// Write values into a new file.
+    Relocate {
+        /// What for.
+        purpose: Purpose,
+        /// The copy.
+        job: Relocation,
+    },
+    /// Read something for a peer that has lost it.
+    ReadForPeer {
+        /// The peer.
+        to: u64,
+        /// What it asked for.
+        read: PeerRead,
+    },
+    /// Write a damaged entry again.
+    RepairEntry {
+        /// Its index.
+        index: u64,
+        /// The write.
+        job: EntryRepairJob,
+    },
+}
+
+/// Why values are written into a new file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// The old file shall go.
+    Space,
+    /// They were damaged where they were.
+    Repair,
+}
+
+/// What a peer has lost.
+pub enum PeerRead {
+    /// A value.
+    Value {
+        /// As the peer names it.
+        name: ValueName,
+        /// As we do.
+        value: ValueRef,
+        /// Where values are.
+        values: Arc<dyn Values>,
+        /// Keeps its file.
+        pin: Pin,
+    },
+    /// An entry of the log.
+    Entry {
+        /// Its index.
+        index: u64,
+        /// Its term.
+        term: u64,
+        /// The read.
+        job: ReadJob,
+    },
+}
+
+/// What became of a [`Job`].
+pub enum Done {
+    /// See [`Job::Log`].
+    Log(BackgroundDone),
+    /// See [`Job::Checkpoint`].
+    Checkpoint {
+        /// The entry it is of.
+        id: LogId,
+        /// How it went.
+        done: CheckpointDone,
+    },
+    /// See [`Job::ReadEntries`].
+    ReadEntries {
+        /// The first index asked for.
+        from: u64,
+        /// Whether it was the one entry alone.
+        single: bool,
+        /// The entries.
+        entries: Result<Vec<log::Entry>, ReadError>,
+    },
+    /// See [`Job::Install`].
+    Installed(InstallDone),
+    /// See [`Job::AbandonInstall`].
+    InstallAbandoned(InstallDone),
+    /// See [`Job::Relocate`].
+    Relocated {
+        /// What for.
+        purpose: Purpose,
+        /// How it went.
+        done: RelocationDone,
+    },
+    /// See [`Job::ReadForPeer`].
+    ReadForPeer {
+        /// The peer.
+        to: u64,
+        /// What it is told.
+        answer: PeerMessage,
+    },
+    /// See [`Job::RepairEntry`].
+    EntryRepaired {
+        /// Its index.
+        index: u64,
+        /// How it went.
+        result: Result<(), JobError>,
+    },
+}
+
+/// A checkpoint on its way to disk: the member's own chunk, then the store's.
+pub struct CheckpointJob {
+    pub(crate) id: LogId,
+    pub(crate) writer: CheckpointWriter,
+    pub(crate) head: Bytes,
+    pub(crate) source: CheckpointSource,
+}
+
+impl std::fmt::Debug for Done {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Done::Log(_) => "Log",
+            Done::Checkpoint { .. } => "Checkpoint",
+            Done::ReadEntries { .. } => "ReadEntries",
+            Done::Installed(_) => "Installed",
+            Done::InstallAbandoned(_) => "InstallAbandoned",
+            Done::Relocated { .. } => "Relocated",
+            Done::ReadForPeer { .. } => "ReadForPeer",
+            Done::EntryRepaired { .. } => "EntryRepaired",
+        })
+    }
+}
+
+impl Job {
+    /// Does it; blocks.
+    pub fn run(self) -> Done {
+        match self {
+            Job::Log(job) => Done::Log(job.run()),
+            Job::Checkpoint(job) => Done::Checkpoint { id: job.id, done: job.write() },
+            Job::ReadEntries { from, single, job } => Done::ReadEntries { from, single, entries: job.run() },
+            Job::Relocate { purpose, job } => Done::Relocated { purpose, done: job.run() },
+            Job::ReadForPeer { to, read } => Done::ReadForPeer { to, answer: read.run() },
+            Job::RepairEntry { index, job } => Done::EntryRepaired { index, result: job.run() },
+            Job::Install(installer) => Done::Installed(installer.finish()),
+            Job::AbandonInstall(installer) => Done::InstallAbandoned(installer.abandon(JobError::Superseded)),
+        }
+    }
+}
+
+impl CheckpointJob {
+    pub(crate) fn write(mut self) -> CheckpointDone {
+        let mut chunks = VecDeque::from([self.head.clone()]);
+        loop {
+            let Some(chunk) = chunks.pop_front().or_else(|| self.source.next()) else {
+                return self.writer.finish();
+            };
+            // The history of one key may be longer than a chunk of a file; the store puts it together again.
+            for piece in chunk.chunks(MAX_CHUNK_BYTES) {
+                if let Err(error) = self.writer.write(piece) {
+                    return self.writer.abandon(error);
+                }
+            }
+        }
+    }
+}
+
+impl PeerRead {
+    /// Reads. Data that is damaged here too is answered as if this member did not have it.
+    fn run(self) -> PeerMessage {
+        match self {
+            PeerRead::Value { name, value, values, pin } => {
+                let read = values.read(&value).ok();
+                drop(pin);
+                PeerMessage::ValueAnswer(name, read)
+            }
+            PeerRead::Entry { index, term, job } => {
+                let entry = job.run().ok().and_then(|entries| entries.into_iter().next());
+                PeerMessage::EntryAnswer {
+                    index,
+                    term,
+                    entry: entry.map(|entry| (entry.kind, entry.payload)),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Alarms that this member raises through the log, and whether the store may grow.
+
+use api::etcdserverpb::{AlarmRequest, AlarmType, alarm_request::AlarmAction};
+use bytes::Bytes;
+use log::Space;
+use prost::Message;
+
+/// Why the store may not grow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shortage {
+    /// The disk is nearly full.
+    Disk,
+    /// The referenced bytes have reached `--quota-backend-bytes`.
+    Quota,
+}
+
+/// Whether the store may grow. The quota is counted exactly, before a command is proposed; a nearly full disk counts as
+/// full. `quota_bytes` of 0 is no quota.
+pub(crate) fn shortage(
+    space: Space,
+    quota_bytes: u64,
+    referenced_bytes: impl FnOnce() -> u64,
+) -> Option<Shortage> {
+    match space {
+        Space::Low => Some(Shortage::Disk),
+        Space::Ok if quota_bytes > 0 && referenced_bytes() >= quota_bytes => Some(Shortage::Quota),
+        Space::Ok => None,
+    }
+}
+
+/// The alarms proposed by this member.
+#[derive(Debug, Default)]
+pub(crate) struct Alarms {
+    /// An alarm was proposed and is not yet known to be applied.
+    is_proposed: bool,
+}
+
+impl Alarms {
+    /// A proposed alarm was applied, or may be lost with the leader: the next one may be proposed.
+    pub(crate) fn settled(&mut self) {
+        self.is_proposed = false;
+    }
+
+    /// The command that raises an alarm for `member_id`, unless it is raised already or one is on its way.
+    pub(crate) fn raise(
+        &mut self,
+        alarm: AlarmType,
+        member_id: u64,
+        reader: &store::Reader,
+    ) -> Option<Bytes> {
+        let is_raised = reader
+            .alarms()
+            .iter()
+            .any(|raised| raised.alarm == alarm as i32 && raised.member_id == member_id);
+        if is_raised || std::mem::replace(&mut self.is_proposed, true) {
+            return None;
+        }
+        let action = AlarmAction::Activate as i32;
+        Some(AlarmRequest { action, member_id, alarm: alarm as i32 }.encode_to_vec().into())
+    }
+}

@@ -1,0 +1,93 @@
+//! When a checkpoint is written, and which kind.
+//!
+//! A base holds the whole index, a delta what changed since the checkpoint before. A base is due when the deltas have
+//! grown to [`DELTAS_TO_BASE`] times its size, or are [`MAX_DELTAS`] in number:
+//!
+//! ```text
+//! base 100 MB | delta 5 MB | delta 5 MB | ... 40 deltas later: 200 MB of deltas | base 100 MB | delta ...
+//! ```
+
+use consensus::ConfState;
+use log::{Log, LogId};
+use store::{CheckpointKind, Store};
+
+use crate::conf_state;
+use crate::jobs::{CheckpointJob, Job};
+
+/// A base is written when the deltas have grown to so many times its size. A larger factor writes fewer bytes for a
+/// growing index (all bases together are half of the last one, not as much again as with 1), and makes a restart merge
+/// more.
+const DELTAS_TO_BASE: u64 = 2;
+
+/// Deltas after which a base is written whatever their size. A few keys that change for ever make small deltas, and
+/// what a restart reads, their list, and the history that only purging knew would grow without end.
+const MAX_DELTAS: usize = 256;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Checkpoints {
+    commands_since: u64,
+    is_running: bool,
+    /// A checkpoint is wanted at or behind this entry.
+    wanted: Option<u64>,
+}
+
+impl Checkpoints {
+    /// Commands were applied.
+    pub(crate) fn applied(&mut self, commands: u64) {
+        self.commands_since += commands;
+    }
+
+    /// The state was replaced by that of a snapshot, which is a checkpoint.
+    pub(crate) fn installed(&mut self) {
+        self.commands_since = 0;
+    }
+
+    /// A checkpoint shall be written at or behind this entry.
+    pub(crate) fn want(&mut self, index: u64) {
+        self.wanted = Some(index);
+    }
+
+    /// Whether a checkpoint is being written.
+    pub(crate) fn is_running(&self) -> bool {
+        self.is_running
+    }
+
+    /// Whether commands were applied since the last checkpoint began.
+    pub(crate) fn has_changes(&self) -> bool {
+        self.commands_since > 0
+    }
+
+    /// Whether a checkpoint should begin: none is running, and enough commands were applied or one is wanted.
+    pub(crate) fn is_due(&self, applied: u64, every_commands: u64) -> bool {
+        let is_wanted = self.wanted.is_some_and(|index| index <= applied);
+        !self.is_running && (self.commands_since >= every_commands || is_wanted)
+    }
+
+    /// Begins a checkpoint of the state at `id`.
+    pub(crate) fn begin(&mut self, id: LogId, conf: &ConfState, log: &mut Log, store: &mut Store) -> Job {
+        assert!(!self.is_running, "one checkpoint at a time");
+        let (base, deltas) = log.checkpoint_bytes();
+        // Without a base the deltas have nothing to grow to, so a base is due.
+        let is_base_due =
+            deltas >= base.saturating_mul(DELTAS_TO_BASE) || log.checkpoint_deltas() >= MAX_DELTAS;
+        let wanted = if is_base_due { CheckpointKind::Base } else { CheckpointKind::Delta };
+        let source = store.begin_checkpoint(wanted);
+        let kind = match source.kind() {
+            CheckpointKind::Base => log::CheckpointKind::Base,
+            CheckpointKind::Delta => log::CheckpointKind::Delta,
+        };
+        let writer = log.begin_checkpoint(kind, id);
+        let head = conf_state::encode(conf);
+        self.is_running = true;
+        self.wanted.take_if(|index| *index <= id.index);
+        self.commands_since = 0;
+        Job::Checkpoint(Box::new(CheckpointJob { id, writer, head, source }))
+    }
+
+    /// The checkpoint was written, or failed.
+    pub(crate) fn done(&mut self) {
+        assert!(self.is_running, "a checkpoint ends once");
+        self.is_running = false;
+    }
+}

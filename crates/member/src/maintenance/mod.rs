@@ -1,0 +1,19 @@
+//! Periodic work that keeps a member small and quick to restart. Each concern is a component of its own.
+//!
+//! | file | concern |
+//! |---|---|
+//! | `checkpoints` | when a checkpoint is due, and whether it is a base or a delta |
+//! | `purge` | compacted history leaves memory, in small steps |
+//! | `seal` | an idle log is sealed, so that recovery need not guess where it ended |
+//! | `state_hashes` | state hashes compared with the peers |
+//! | `alarms` | alarms this member raises; whether the store may grow |
+//! | `publication` | this member's name and client URLs, published through the log |
+//!
+//! None of it is urgent: each step is short, and long work goes to the background thread.
+
+pub(crate) mod alarms;
+pub(crate) mod checkpoints;
+pub mod publication;
+pub(crate) mod purge;
+pub(crate) mod seal;
+pub(crate) mod state_hashes;

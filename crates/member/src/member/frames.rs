@@ -1,0 +1,134 @@
+//! Messages from peers: each is decoded, checked, and given to the component it is for.
+//!
+//! A peer is not trusted: what does not decode, or no sound member sends, is reported and ends its connections.
+
+use bytes::Bytes;
+use consensus::{Body, Message};
+
+use super::Member;
+use crate::io::{Notice, Now, Output};
+use crate::peer_message::{LeaseAnswer, PeerMessage, Reason};
+use crate::proposals::batch::{self, Command};
+use crate::repair::entries;
+
+impl Member {
+    pub(super) fn on_frame(&mut self, now: Now, from: u64, bytes: Bytes, out: &mut Output) {
+        let Some(message) = PeerMessage::decode(bytes) else {
+            return out.reject_frame(from, "it does not decode");
+        };
+        match message {
+            PeerMessage::Consensus(bytes) => self.on_consensus_message(from, bytes, out),
+            PeerMessage::Forward(batch) => self.on_forward(from, &batch, out),
+            PeerMessage::Refused(reason, sequences) => {
+                self.proposals.refused(reason, &sequences, &mut self.callers, out);
+            }
+            PeerMessage::ReadAsk(question) => self.on_read_question(from, question, out),
+            PeerMessage::ReadAnswer(question, index) => self.read_index.answered(question, index),
+            PeerMessage::LeaseAsks(asks) => self.on_lease_asks(from, asks),
+            PeerMessage::LeaseAnswers(answers) => self.on_lease_answers(answers, out),
+            PeerMessage::StateHash { index, hash } => self.on_state_hash(from, index, hash, out),
+            PeerMessage::ValueAsk(name) => {
+                let (log, reader) = (&self.log, &self.reader);
+                self.repair_server.value_asked(from, name, log, reader, &self.values, out);
+            }
+            PeerMessage::ValueAnswer(name, value) => {
+                self.repair(now, out, |repairs, context| repairs.answered(&name, value, context));
+            }
+            PeerMessage::EntryAsk { index, term } => {
+                let applied = self.apply_queue.applied();
+                self.repair_server.entry_asked(from, (index, term), applied, &self.log, out);
+            }
+            PeerMessage::EntryAnswer { index, term, entry } => {
+                let entry = entries::from_answer(index, term, entry);
+                let (now_ns, log) = (now.monotonic_ns, &self.log);
+                if !self.entry_repairs.answered(now_ns, entry, log, &self.connected, out) {
+                    self.give_up_entry(index);
+                }
+            }
+        }
+    }
+
+    fn on_consensus_message(&mut self, from: u64, bytes: Bytes, out: &mut Output) {
+        let message = match Message::decode(bytes) {
+            Ok(message) => message,
+            Err(error) => return out.reject_frame(from, error),
+        };
+        if matches!(message.body, Body::Snapshot(_)) {
+            return out.reject_frame(from, "a snapshot must come on a snapshot stream");
+        }
+        if let Err(rejected) = self.consensus.step(from, message) {
+            out.reject_frame(from, rejected);
+        }
+    }
+
+    /// A follower forwards the commands of its clients.
+    fn on_forward(&mut self, from: u64, batch: &Bytes, out: &mut Output) {
+        let commands = match batch::decode(batch) {
+            Ok(batch) => batch.commands,
+            Err(error) => return out.reject_frame(from, error),
+        };
+        let first = commands.first().map(|first| first.origin);
+        let is_of_one_run = commands.iter().all(|command| Some(command.origin) == first);
+        if !is_of_one_run || first.is_some_and(|first| first.member != from) {
+            return out.reject_frame(from, "it forwards commands that are not its own");
+        }
+        if !self.term.leads() {
+            let sequences = commands.iter().map(|command| command.sequence).collect();
+            return refuse(from, Reason::NotLeader, sequences, out);
+        }
+        let shortage =
+            if commands.iter().any(|command| command.kind.grows()) { self.shortage() } else { None };
+        for (reason, sequences) in self.proposals.push_forwarded(commands, shortage.is_none()) {
+            refuse(from, reason, sequences, out);
+        }
+        if let Some(shortage) = shortage {
+            self.note_shortage(shortage);
+        }
+    }
+
+    /// Commands of peers that wait here when leadership is lost go back to them.
+    pub(super) fn return_foreign_commands(&mut self, out: &mut Output) {
+        for Command { origin, sequence, .. } in self.proposals.take_foreign() {
+            refuse(origin.member, Reason::NotLeader, vec![sequence], out);
+        }
+    }
+
+    /// A peer's hash at an index that this member has passed must equal its own. The leader raises the alarm.
+    fn on_state_hash(&mut self, from: u64, index: u64, hash: u64, out: &mut Output) {
+        if self.state_hashes.contradicts(index, hash) {
+            out.notices.push(Notice::Diverged { peer: from, index });
+            if self.term.leads() {
+                self.raise_alarm(api::etcdserverpb::AlarmType::Corrupt, from);
+            }
+        }
+    }
+
+    /// Sends the answers to lease questions of peers, in as few frames as the limit allows.
+    pub(super) fn send_lease_answers(&mut self, out: &mut Output) {
+        for (peer, answers) in std::mem::take(&mut self.lease_answers) {
+            for chunk in answers.chunks(crate::peer_message::MAX_LEASES_PER_FRAME) {
+                out.send(peer, &PeerMessage::LeaseAnswers(chunk.to_vec()));
+            }
+        }
+    }
+
+    /// Answers a lease question of a peer, or of a caller of this process.
+    pub(super) fn answer_lease(
+        &mut self,
+        peer: Option<u64>,
+        sequence: u64,
+        answer: LeaseAnswer,
+        out: &mut Output,
+    ) {
+        match peer {
+            Some(peer) => self.lease_answers.entry(peer).or_default().push((sequence, answer)),
+            None => self.callers.answer(sequence, crate::io::Answer::Lease(answer), out),
+        }
+    }
+}
+
+fn refuse(to: u64, reason: Reason, sequences: Vec<u64>, out: &mut Output) {
+    if !sequences.is_empty() {
+        out.send(to, &PeerMessage::Refused(reason, sequences));
+    }
+}

@@ -1,0 +1,135 @@
+//! Results of background jobs.
+
+use log::{CheckpointDone, InstallDone, LogId, ReadError, RelocationDone};
+
+use super::Member;
+use super::ready_loop::{to_log_entries, to_log_hard_state};
+use crate::apply::{ApplyQueue, from_log};
+use crate::io::{Fatal, Notice, Now, Output, SnapshotEvent};
+use crate::jobs::{Done, Job, Purpose};
+use crate::snapshot::Installation;
+
+impl Member {
+    pub(super) fn on_job_done(&mut self, now: Now, done: Done, out: &mut Output) -> Result<(), Fatal> {
+        match done {
+            Done::Log(done) => {
+                if let Err(error) = self.log.background_done(done) {
+                    out.notices.push(Notice::Failure { text: error.to_string() });
+                }
+            }
+            Done::Checkpoint { id, done } => self.on_checkpoint_done(id, done, out),
+            Done::ReadEntries { from, single, entries } => self.on_entries_read(from, single, entries, out),
+            Done::Relocated { purpose: Purpose::Space, done } => {
+                for address in self.relocation.copied(done, &mut self.log, out)? {
+                    self.value_repairs.begin(address, out);
+                }
+            }
+            Done::Relocated { purpose: Purpose::Repair, done } => self.on_values_written(now, done, out)?,
+            Done::ReadForPeer { to, answer } => self.repair_server.read_done(to, &answer, out),
+            Done::EntryRepaired { index, result } => self.entry_repairs.written(index, result, out)?,
+            Done::Installed(done) => self.on_installed(now, done, out)?,
+            Done::InstallAbandoned(done) => {
+                // Nothing was committed, so nothing follows; its files are removed.
+                let hard_state = self.log.hard_state();
+                let _ = self.log.install_done(done, hard_state);
+            }
+        }
+        Ok(())
+    }
+
+    fn on_checkpoint_done(&mut self, id: LogId, done: CheckpointDone, out: &mut Output) {
+        self.checkpoints.done();
+        match self.log.checkpoint_done(done) {
+            Ok(()) => {
+                out.notices.push(Notice::Checkpoint { index: id.index });
+                self.truncate();
+            }
+            Err(error) => {
+                self.store.abandon_checkpoint();
+                self.relocation.checkpoint_failed();
+                let text = format!("the checkpoint was not written: {error}");
+                out.notices.push(Notice::Failure { text });
+            }
+        }
+        out.stopped |= self.is_stopping;
+    }
+
+    /// Entries for a follower were read. If one is damaged, the entries before it are found by reading one at a time.
+    fn on_entries_read(
+        &mut self,
+        from: u64,
+        single: bool,
+        entries: Result<Vec<log::Entry>, ReadError>,
+        out: &mut Output,
+    ) {
+        let error = match entries {
+            Ok(entries) => {
+                let entries = entries.into_iter().filter_map(from_log).collect();
+                self.consensus.entries_fetched(from, entries);
+                return;
+            }
+            Err(error) => error,
+        };
+        if !single && let Ok(job) = self.log.read_entries(from, from + 1, 0) {
+            out.background.push(Job::ReadEntries { from, single: true, job });
+            return;
+        }
+        out.notices.push(Notice::Damage { text: error.to_string() });
+        self.entry_repairs.begin(from, &self.log);
+        self.consensus.fetch_failed(from);
+    }
+
+    /// Values that peers sent are written.
+    fn on_values_written(&mut self, now: Now, done: RelocationDone, out: &mut Output) -> Result<(), Fatal> {
+        let mut context = crate::repair::values::RepairContext {
+            now_ns: now.monotonic_ns,
+            connected: &self.connected,
+            reader: &self.reader,
+            callers: &mut self.callers,
+            out,
+            unblocks_apply: false,
+        };
+        let (log, store) = (&mut self.log, &mut self.store);
+        let ends_segment = self.value_repairs.written(done, log, store, &self.values, &mut context)?;
+        if context.unblocks_apply {
+            self.apply_queue.unblock();
+        }
+        if ends_segment {
+            self.end_segment(now, out);
+        }
+        Ok(())
+    }
+
+    /// A snapshot is committed on disk: log, store, watchers and apply queue switch to the new state.
+    fn on_installed(&mut self, now: Now, done: InstallDone, out: &mut Output) -> Result<(), Fatal> {
+        let Installation { from, meta, write, restored, .. } = self.installing.finish();
+        let newer = self.pending_writes.take_hard_state(&write);
+        let mut hard_state = newer.map_or_else(|| self.log.hard_state(), to_log_hard_state);
+        hard_state.commit = hard_state.commit.max(meta.index);
+        let installed =
+            self.log.install_done(done, hard_state).map_err(|source| Fatal::Install { source })?;
+        let mut position = installed.position;
+        out.writes.push(installed.job);
+        self.store.install(restored);
+        self.log.install_switched();
+        self.apply_queue = ApplyQueue::at(LogId { index: meta.index, term: meta.term });
+        self.hub.snapshot_installed(self.reader.current_revision());
+        self.checkpoints.installed();
+        self.purge.start();
+        self.alarms.settled();
+        self.relocation.state_replaced(&mut self.log);
+        self.repair(now, out, |repairs, context| repairs.state_replaced(context));
+        if !write.entries.is_empty() {
+            let append = self.log.append(None, to_log_entries(write.entries));
+            position = append.position;
+            out.writes.push(append.job);
+        }
+        self.note_write(now, write.number, position);
+        let event = SnapshotEvent::Installed { index: meta.index };
+        out.notices.push(Notice::Snapshot { peer: from, event });
+        for write in self.installing.take_held() {
+            self.write(now, write, out);
+        }
+        Ok(())
+    }
+}

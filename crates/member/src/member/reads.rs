@@ -1,0 +1,154 @@
+//! ReadIndex rounds and lease questions: who asks whom, and what a released waiter gets.
+
+use super::Member;
+use crate::io::{Answer, Now, Output};
+use crate::leadership::RoleState;
+use crate::lease::{Decision, LeaseQuestion};
+use crate::peer_message::{LeaseAnswer, LeaseAsk, PeerMessage};
+use crate::read_index::Waiter;
+
+impl Member {
+    /// Begins a ReadIndex round (leader), or sends questions to the leader (follower), for the waiters there are.
+    pub(super) fn start_rounds(&mut self, now: Now, out: &mut Output) {
+        let (now_ns, leader) = (now.monotonic_ns, self.term.leader);
+        match &mut self.term.role {
+            RoleState::Leader(state) => {
+                if state.leases.is_some() && self.read_index.may_begin_round(now_ns) {
+                    let token = self.read_index.begin_round(now_ns);
+                    if self.consensus.read(token).is_ok() {
+                        self.consensus.start_round();
+                    }
+                }
+            }
+            RoleState::Follower(state) => {
+                if !self.connected.contains(&leader) {
+                    return;
+                }
+                if !state.lease_questions.waits() {
+                    let questions = self.read_index.take_leases();
+                    state.lease_questions.send(now_ns, leader, questions, out);
+                }
+                let leases_wait = state.lease_questions.waits();
+                if let Some(question) = self.read_index.begin_question(now_ns, leases_wait) {
+                    out.send(leader, &PeerMessage::ReadAsk(question));
+                }
+            }
+        }
+    }
+
+    /// A follower asks for a read index.
+    pub(super) fn on_read_question(&mut self, from: u64, question: u64, out: &mut Output) {
+        if self.term.leads() {
+            self.read_index.arrive(Waiter::Follower { peer: from, question });
+        } else {
+            out.send(from, &PeerMessage::ReadAnswer(question, None));
+        }
+    }
+
+    /// A follower forwards lease questions of its clients.
+    pub(super) fn on_lease_asks(&mut self, from: u64, asks: Vec<LeaseAsk>) {
+        if !self.term.leads() {
+            let refusals = asks.iter().map(|ask| (ask.sequence, LeaseAnswer::NotLeader));
+            return self.lease_answers.entry(from).or_default().extend(refusals);
+        }
+        for LeaseAsk { sequence, lease, renew } in asks {
+            let question = LeaseQuestion { peer: Some(from), sequence, lease, renew };
+            self.read_index.arrive(Waiter::Lease(question));
+        }
+    }
+
+    /// The leader answers lease questions. Those answered by a member that does not lead wait for the next leader.
+    pub(super) fn on_lease_answers(&mut self, answers: Vec<(u64, LeaseAnswer)>, out: &mut Output) {
+        let Some(follower) = self.term.as_follower_mut() else { return };
+        follower.lease_questions.answers_arrived();
+        for (sequence, answer) in answers {
+            let Some(question) = follower.lease_questions.take(sequence) else { continue };
+            if answer == LeaseAnswer::NotLeader {
+                self.read_index.arrive(Waiter::Lease(question));
+            } else {
+                self.callers.answer(sequence, Answer::Lease(answer), out);
+            }
+        }
+    }
+
+    /// A connection broke: lease questions that were sent go back to the queue.
+    pub(super) fn take_back_lease_questions(&mut self) {
+        let Some(follower) = self.term.as_follower_mut() else { return };
+        let questions = follower.lease_questions.take_all();
+        questions.into_iter().for_each(|question| self.read_index.arrive(Waiter::Lease(question)));
+    }
+
+    /// Lease questions that the leader did not answer in time go back to the queue.
+    pub(super) fn repeat_lease_questions(&mut self, now: Now) {
+        let Some(follower) = self.term.as_follower_mut() else { return };
+        let questions = follower.lease_questions.take_unanswered(now.monotonic_ns);
+        questions.into_iter().for_each(|question| self.read_index.arrive(Waiter::Lease(question)));
+    }
+
+    /// Drops waiters of this process whose callers got a time-out.
+    pub(super) fn forget_expired_waiters(&mut self) {
+        let callers = &self.callers;
+        let question_waits =
+            |question: &LeaseQuestion| question.peer.is_some() || callers.contains(question.sequence);
+        self.read_index.retain_waiting(|waiter| match waiter {
+            Waiter::Read(token) => callers.contains(*token),
+            Waiter::Lease(question) => question_waits(question),
+            Waiter::Follower { .. } => true,
+        });
+        if let Some(leases) = self.term.leases_mut() {
+            leases.retain_held(question_waits);
+        }
+    }
+
+    /// Rounds were given up: local waiters wait for another, followers must ask again.
+    pub(super) fn on_rounds_dropped(&mut self, rounds: Vec<u64>, out: &mut Output) {
+        for round in rounds {
+            for waiter in self.read_index.round_dropped(round) {
+                if let Waiter::Follower { peer, question } = waiter {
+                    out.send(peer, &PeerMessage::ReadAnswer(question, None));
+                }
+            }
+        }
+    }
+
+    /// Answers the waiters whose read index is applied.
+    pub(super) fn answer_released(&mut self, now: Now, out: &mut Output) {
+        let applied = self.apply_queue.applied();
+        for (began_ns, waiter) in self.read_index.take_released(applied) {
+            match waiter {
+                Waiter::Read(token) => self.callers.answer(token, Answer::ReadNow, out),
+                Waiter::Follower { peer, question } => {
+                    out.send(peer, &PeerMessage::ReadAnswer(question, Some(applied)));
+                }
+                Waiter::Lease(question) => self.decide_lease(now, began_ns, question, out),
+            }
+        }
+    }
+
+    fn decide_lease(&mut self, now: Now, began_ns: u64, question: LeaseQuestion, out: &mut Output) {
+        let LeaseQuestion { peer, sequence, .. } = question;
+        let Some(leases) = self.term.leases_mut() else {
+            return match peer {
+                Some(_) => self.answer_lease(peer, sequence, LeaseAnswer::NotLeader, out),
+                None => self.read_index.arrive(Waiter::Lease(question)),
+            };
+        };
+        match leases.decide(now.monotonic_ns, began_ns, question) {
+            Decision::Answer(answer) => self.answer_lease(peer, sequence, answer, out),
+            Decision::Held(command) => {
+                if let Some((kind, body)) = command {
+                    self.proposals.push_own(kind, body);
+                }
+            }
+        }
+    }
+
+    /// Proposes expiries, and records remainders of long leases, unless a transfer is under way.
+    pub(super) fn propose_lease_commands(&mut self, now: Now) {
+        let (term, transfers) = (self.term.term, self.transfer.is_some());
+        let Some(leases) = self.term.leases_mut().filter(|_| !transfers) else { return };
+        for (kind, body) in leases.take_commands(now.monotonic_ns, term) {
+            self.proposals.push_own(kind, body);
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! The ready loop: carries out what consensus wants done, one ready after another.
+//!
+//! Consensus keeps the ordering rule (persist, then send, then reply; see
+//! `crates/consensus/src/replication/unsynced_writes.rs`): a message in a ready may leave now, and one that promises
+//! something about a write is held back until that write is reported durable. What is left to do here is to turn each
+//! write into one write job, to report it when it is durable, and to send what is then released.
+//!
+//! ```text
+//! ready:  messages  -> Output::frames, at once
+//!         write 7   -> one job of the log; durable later: persisted(7) -> more messages
+//!         committed -> the apply queue
+//!         reads     -> waiters of a ReadIndex round that was won
+//! ```
+
+use bytes::Bytes;
+use consensus::{Body, Message, Ready, Role, Write};
+
+use super::Member;
+use crate::io::{Answer, Fatal, Notice, Now, Output};
+use crate::leadership::{FollowerState, LeaderState, RoleState, TermState};
+use crate::lease::LeaderLeases;
+use crate::peer_message::{LeaseAnswer, PeerMessage};
+use crate::read_index::Waiter;
+use crate::repair::serving::fetch_entries;
+
+impl Member {
+    /// Proposes (leader) or forwards (follower) the commands that wait, unless a transfer is under way.
+    pub(super) fn start_commands(&mut self, now: Now, out: &mut Output) {
+        self.proposals.hold(self.transfer.is_some());
+        if self.transfer.is_some() {
+            return;
+        }
+        let leader = self.term.leader;
+        match &mut self.term.role {
+            RoleState::Leader(state) => {
+                let (consensus, callers) = (&mut self.consensus, &mut self.callers);
+                self.proposals.propose_batches(now, &mut state.batches, consensus, callers);
+            }
+            RoleState::Follower(_) if leader != 0 && self.connected.contains(&leader) => {
+                self.proposals.forward_batches(now, leader, &mut self.callers, out);
+            }
+            RoleState::Follower(_) => {}
+        }
+    }
+
+    /// Reports durable writes to consensus and carries out one ready. Returns false when there is none.
+    pub(super) fn take_ready(&mut self, now: Now, out: &mut Output) -> Result<bool, Fatal> {
+        if let Some(number) = self.pending_writes.take_durable() {
+            let released = self.consensus.persisted(number);
+            self.send_messages(released, out);
+        }
+        let Some(ready) = self.consensus.ready() else { return Ok(false) };
+        self.carry_out(now, ready, out);
+        Ok(true)
+    }
+
+    fn carry_out(&mut self, now: Now, ready: Ready, out: &mut Output) {
+        if let Some(leadership) = ready.leadership {
+            self.follow_leadership(now, leadership, out);
+        }
+        self.send_messages(ready.messages, out);
+        if let Some(write) = ready.write {
+            self.write(now, write, out);
+        }
+        for entry in ready.committed {
+            if let Some(leader) = self.term.as_leader_mut() {
+                leader.batches.committed(entry.index);
+            }
+            self.apply_queue.push(entry);
+        }
+        for read in ready.reads {
+            self.read_index.round_won(read.token, read.index);
+        }
+        fetch_entries(ready.fetches, &self.log, &mut self.consensus, out);
+        for peer in ready.snapshots_wanted {
+            if self.sending.may_prepare(peer) && !self.installing.is_running() {
+                let applied = self.apply_queue.applied_id();
+                let (consensus, store) = (&mut self.consensus, &mut self.store);
+                self.sending.prepare(peer, applied, consensus, &self.log, store, self.values.clone());
+            }
+        }
+        self.on_rounds_dropped(ready.reads_dropped, out);
+    }
+
+    /// Turns a write into a job of the log. During a snapshot installation writes wait for it.
+    pub(super) fn write(&mut self, now: Now, write: Write, out: &mut Output) {
+        if self.installing.is_running() {
+            return self.installing.hold(write);
+        }
+        if let Some(meta) = write.snapshot.clone() {
+            return self.installing.want(&meta, write);
+        }
+        let hard_state = self.pending_writes.hard_state_for(&write);
+        if !write.must_sync {
+            return;
+        }
+        let append = self.log.append(hard_state.map(to_log_hard_state), to_log_entries(write.entries));
+        self.note_write(now, write.number, append.position);
+        out.writes.push(append.job);
+    }
+
+    /// The write of this number is durable when the log is durable up to `position`.
+    pub(super) fn note_write(&mut self, now: Now, number: u64, position: u64) {
+        self.pending_writes.push(number, position);
+        self.sealing.wrote(now.monotonic_ns);
+    }
+
+    fn send_messages(&mut self, messages: Vec<Message>, out: &mut Output) {
+        for message in messages {
+            let Body::Snapshot(meta) = &message.body else {
+                let buffers: Vec<Bytes> = PeerMessage::of_consensus(message.encode());
+                out.frames.push((message.to, message.class(), buffers));
+                continue;
+            };
+            if !self.sending.start(message.to, meta, self.config.start, &message.encode(), out) {
+                self.consensus.report_snapshot(message.to, false);
+            }
+        }
+    }
+
+    /// Term, leader or role changed: shows it, and replaces the state of the role.
+    fn follow_leadership(&mut self, now: Now, seen: consensus::Leadership, out: &mut Output) {
+        let leads = seen.role == Role::Leader;
+        self.status.set_term(seen.term);
+        self.status.set_leader(seen.leader);
+        if (seen.leader, seen.term, leads) == (self.term.leader, self.term.term, self.term.leads()) {
+            return;
+        }
+        if seen.leader != 0 && seen.leader != self.term.leader {
+            self.status.set_leader_changes(self.status.leader_changes() + 1);
+        }
+        out.notices.push(Notice::Leadership { term: seen.term, leader: seen.leader, leading: leads });
+        let role = match leads {
+            true => RoleState::Leader(LeaderState::default()),
+            false => RoleState::Follower(FollowerState::default()),
+        };
+        let (term, leader, since_ns) = (seen.term, seen.leader, now.monotonic_ns);
+        let former = std::mem::replace(&mut self.term, TermState { term, leader, since_ns, role });
+        self.leave_role(former.role, out);
+    }
+
+    /// What a former role leaves behind: waiters start again, waiters of peers are refused.
+    fn leave_role(&mut self, former: RoleState, out: &mut Output) {
+        let mut held = Vec::new();
+        match former {
+            RoleState::Leader(leader) => {
+                held = leader.leases.map(LeaderLeases::into_held).unwrap_or_default();
+            }
+            RoleState::Follower(mut follower) => {
+                let questions = follower.lease_questions.take_all();
+                questions.into_iter().for_each(|question| self.read_index.arrive(Waiter::Lease(question)));
+            }
+        }
+        self.proposals.leadership_changed();
+        self.alarms.settled();
+        self.sending.leadership_changed();
+        let refused = self.read_index.leadership_changed().into_iter();
+        for waiter in refused.chain(held.into_iter().map(Waiter::Lease)) {
+            match waiter {
+                Waiter::Follower { peer, question } => {
+                    out.send(peer, &PeerMessage::ReadAnswer(question, None));
+                }
+                Waiter::Lease(lease) if lease.peer.is_some() => {
+                    self.answer_lease(lease.peer, lease.sequence, LeaseAnswer::NotLeader, out);
+                }
+                local => self.read_index.arrive(local),
+            }
+        }
+        if !self.term.leads() {
+            self.return_foreign_commands(out);
+        }
+        self.finish_transfer(out);
+    }
+
+    /// A transfer ends when another member leads.
+    fn finish_transfer(&mut self, out: &mut Output) {
+        let leader = self.term.leader;
+        if leader == 0 || leader == self.config.member_id {
+            return;
+        }
+        if let Some(transfer) = self.transfer.take() {
+            self.callers.answer(transfer.token, Answer::LeaderMoved, out);
+        }
+    }
+}
+
+pub(super) fn to_log_entries(entries: Vec<consensus::Entry>) -> Vec<log::Entry> {
+    let to_log = |entry: consensus::Entry| log::Entry {
+        term: entry.term,
+        index: entry.index,
+        kind: entry.kind as u8,
+        payload: entry.payload,
+    };
+    entries.into_iter().map(to_log).collect()
+}
+
+pub(super) fn to_log_hard_state(state: consensus::HardState) -> log::HardState {
+    log::HardState { term: state.term, vote: state.vote, commit: state.commit }
+}

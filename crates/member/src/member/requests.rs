@@ -1,0 +1,161 @@
+//! Requests of this process: admission, registration of the caller, and the component that serves them.
+
+use bytes::Bytes;
+
+use super::Member;
+use crate::io::{Answer, Now, Output, Proposal};
+use crate::leadership::Transfer;
+use crate::lease::LeaseQuestion;
+use crate::maintenance::alarms::{Shortage, shortage};
+use crate::proposals::batch::Kind;
+use crate::read_index::{MAX_WAITING, Waiter};
+use crate::snapshot::{Receiver, SendError, SentSnapshot};
+
+impl Member {
+    pub(super) fn on_propose(&mut self, now: Now, proposal: Proposal, out: &mut Output) {
+        let Proposal { token, kind, body } = proposal;
+        let shortage = if kind.grows() { self.shortage() } else { None };
+        if let Some(shortage) = shortage {
+            self.note_shortage(shortage);
+            out.answers.push((token, Answer::Failed(api::Error::NoSpace)));
+            return;
+        }
+        match self.proposals.push(token, kind, body) {
+            Ok(()) => self.register(now, token),
+            Err(error) => out.answers.push((token, Answer::Failed(error))),
+        }
+    }
+
+    /// Why the store may not grow now, if it may not.
+    pub(super) fn shortage(&self) -> Option<Shortage> {
+        shortage(self.log.space(), self.config.quota_bytes, || self.reader.referenced_bytes())
+    }
+
+    /// A command was refused: a used-up quota raises the alarm, a full disk is seen by the log itself.
+    pub(super) fn note_shortage(&mut self, shortage: Shortage) {
+        if shortage == Shortage::Quota {
+            self.raise_alarm(api::etcdserverpb::AlarmType::Nospace, self.config.member_id);
+        }
+    }
+
+    pub(super) fn raise_alarm(&mut self, alarm: api::etcdserverpb::AlarmType, member_id: u64) {
+        if let Some(body) = self.alarms.raise(alarm, member_id, &self.reader) {
+            self.proposals.push_own(Kind::Alarm, body);
+        }
+    }
+
+    pub(super) fn on_read(&mut self, now: Now, token: u64, out: &mut Output) {
+        if self.read_index.len() >= MAX_WAITING {
+            return out.answers.push((token, Answer::Failed(api::Error::TooManyRequests)));
+        }
+        self.register(now, token);
+        self.read_index.arrive(Waiter::Read(token));
+    }
+
+    pub(super) fn on_lease(&mut self, now: Now, token: u64, lease: i64, renew: bool, out: &mut Output) {
+        let sent = self.term.as_follower().map_or(0, |follower| follower.lease_questions.len());
+        if self.read_index.len() + sent >= MAX_WAITING {
+            return out.answers.push((token, Answer::Failed(api::Error::TooManyRequests)));
+        }
+        self.register(now, token);
+        self.read_index.arrive(Waiter::Lease(LeaseQuestion { peer: None, sequence: token, lease, renew }));
+    }
+
+    pub(super) fn on_move_leader(&mut self, now: Now, token: u64, to: u64, out: &mut Output) {
+        if let Err(error) = self.check_transfer(to) {
+            out.answers.push((token, Answer::Failed(error)));
+        } else if to == self.config.member_id {
+            out.answers.push((token, Answer::LeaderMoved));
+        } else if self.consensus.transfer_leader(to).is_err() {
+            out.answers.push((token, Answer::Failed(api::Error::BadLeaderTransferee)));
+        } else {
+            let election_ns = self.config.tick_ns * u64::from(self.config.election_ticks);
+            self.register(now, token);
+            self.transfer = Some(Transfer { token, until_ns: now.monotonic_ns + election_ns });
+        }
+    }
+
+    fn check_transfer(&self, to: u64) -> Result<(), api::Error> {
+        if !self.term.leads() {
+            return Err(api::Error::NotLeader);
+        }
+        let votes = self.consensus.status().conf_state.voters.contains(&to);
+        if votes && self.transfer.is_none() { Ok(()) } else { Err(api::Error::BadLeaderTransferee) }
+    }
+
+    /// A transfer that the target did not take is given up after an election timeout.
+    pub(super) fn give_up_transfer(&mut self, now: Now, out: &mut Output) {
+        if let Some(transfer) = self.transfer.take_if(|transfer| now.monotonic_ns >= transfer.until_ns) {
+            let answer = Answer::Failed(api::Error::TimeoutLeaderTransfer);
+            self.callers.answer(transfer.token, answer, out);
+        }
+    }
+
+    pub(super) fn on_repair(&mut self, now: Now, token: u64, address: u64, out: &mut Output) {
+        if !self.value_repairs.begin(address, out) {
+            return out.answers.push((token, Answer::Failed(api::Error::TooManyRequests)));
+        }
+        self.value_repairs.add_caller(address, token);
+        self.register(now, token);
+    }
+
+    pub(super) fn on_defragment(&mut self) {
+        self.purge.start();
+        self.relocation.start_eager();
+    }
+
+    /// A peer wants to send a snapshot; the answer is a receiver, or why not.
+    pub(super) fn on_snapshot_offered(&mut self, from: u64, header: Bytes, token: u64, out: &mut Output) {
+        let is_busy = self.installing.is_running() || self.is_stopping;
+        let refusal = is_busy.then_some("a snapshot is being installed, or the member stops");
+        let (member_id, applied) = (self.config.member_id, self.apply_queue.applied());
+        let (log, consensus) = (&mut self.log, &mut self.consensus);
+        let accepted = self.receiving.accept(from, member_id, header, applied, refusal, log, consensus, out);
+        out.answers.push((token, accepted.map_or_else(Answer::SnapshotRefused, Answer::SnapshotFrom)));
+    }
+
+    pub(super) fn on_snapshot_whole(&mut self, receiver: Box<Receiver>, token: u64, out: &mut Output) {
+        let is_installing = self.installing.is_running();
+        match self.receiving.whole(receiver, is_installing, &mut self.consensus, out) {
+            Ok(arrived) => {
+                self.installing.arrived(arrived);
+                out.answers.push((token, Answer::SnapshotTaken));
+            }
+            Err(reason) => out.answers.push((token, Answer::SnapshotRefused(reason))),
+        }
+    }
+
+    pub(super) fn on_snapshot_sent(
+        &mut self,
+        sent: SentSnapshot,
+        result: &Result<(), SendError>,
+        out: &mut Output,
+    ) {
+        let Some((peer, notice)) = self.sending.ended(sent, result) else { return };
+        self.consensus.report_snapshot(peer, result.is_ok());
+        if let Err(SendError { damaged: Some(address), .. }) = result {
+            self.value_repairs.begin(*address, out);
+        }
+        out.notices.push(notice);
+    }
+
+    /// A last checkpoint makes the next start quick. If one is running, the member stops when it ends.
+    pub(super) fn on_stop(&mut self, out: &mut Output) {
+        self.status.set_stopping();
+        self.is_stopping = true;
+        if self.checkpoints.is_running() {
+            return;
+        }
+        // An installation is cut short: the next start finds the state before it, or after.
+        if self.installing.is_running() || !self.checkpoints.has_changes() {
+            out.stopped = true;
+        } else {
+            self.begin_checkpoint(out);
+        }
+    }
+
+    /// Registers a caller until the request timeout.
+    fn register(&mut self, now: Now, token: u64) {
+        self.callers.insert(token, now.monotonic_ns + self.config.request_timeout_ns());
+    }
+}

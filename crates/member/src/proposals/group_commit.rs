@@ -1,0 +1,138 @@
+//! The group-commit delay: when the leader may propose its next batch.
+//!
+//! One entry is proposed per batch, and each batch costs a sync on every member. With no batch in flight a command
+//! leaves at once. Otherwise at most [`MAX_IN_FLIGHT`] batches are in flight, and the second starts no sooner than
+//! [`delay_ns`] after the first: without a delay, a high rate of commands would sync a handful at a time.
+//!
+//! A *large batch* shows that many clients send at once. Their answers return together and their next commands arrive
+//! one by one, so a batch that leaves at once would hold only the first few of them. After a large batch the delay
+//! applies also when no batch is in flight, until a dozen smaller batches have passed (RFC 0008).
+//!
+//! ```text
+//! time      0 ms    0.3 ms     ...      a lone client: each batch leaves at once, none is in flight
+//! batch     1 cmd   1 cmd (second in flight: 300 us after the first)
+//! batch     500 cmds at 0 ms, 480 cmds at 3 ms, 510 cmds at 6 ms: one sync for each 500 commands
+//! ```
+
+/// Batches proposed and not yet committed. One that is being written while the next one collects keeps the disk busy;
+/// more would only make each smaller.
+pub const MAX_IN_FLIGHT: usize = 2;
+
+/// Least delay between two batches while another is in flight, in nanoseconds: about three syncs of a prepared file.
+const MIN_DELAY_NS: u64 = 300_000;
+
+/// Each command of a batch adds this to the delay until the next, in nanoseconds: the cost of a sync is then a small
+/// part of the cost of its commands.
+const DELAY_PER_COMMAND_NS: u64 = 20_000;
+
+/// Commands that make a batch large: more than some dozens of clients ever send at once.
+const LARGE_BATCH: usize = 64;
+
+/// Delay after a large batch, in nanoseconds: well below what its clients wait anyway.
+const LARGE_BATCH_DELAY_NS: u64 = 3_000_000;
+
+/// After each batch this part of the recent peak is forgotten, so that even the largest batch stops counting as recent
+/// after a dozen small ones.
+const FORGOTTEN_PART: usize = 4;
+
+/// Least delay between a batch of `commands` commands and the next, in nanoseconds.
+pub fn delay_ns(commands: usize) -> u64 {
+    if commands < LARGE_BATCH {
+        (commands as u64 * DELAY_PER_COMMAND_NS).max(MIN_DELAY_NS)
+    } else {
+        LARGE_BATCH_DELAY_NS
+    }
+}
+
+/// Decides when the next batch may leave; see the module.
+#[derive(Debug, Default)]
+pub struct GroupCommitDelay {
+    in_flight: usize,
+    last_ns: u64,
+    /// Commands of the last batch.
+    last_size: usize,
+    /// Commands of the largest recent batch.
+    peak: usize,
+}
+
+impl GroupCommitDelay {
+    /// Whether a batch may leave now.
+    pub fn ready(&self, now_ns: u64) -> bool {
+        self.ready_at_ns().is_some_and(|at_ns| now_ns >= at_ns)
+    }
+
+    /// When a batch may leave; `None` while too many are in flight.
+    pub fn ready_at_ns(&self) -> Option<u64> {
+        match self.in_flight {
+            _ if self.in_flight >= MAX_IN_FLIGHT => None,
+            _ if self.peak >= LARGE_BATCH => Some(self.last_ns + LARGE_BATCH_DELAY_NS),
+            0 => Some(0),
+            _ => Some(self.last_ns + delay_ns(self.last_size)),
+        }
+    }
+
+    /// A batch of `size` commands was proposed.
+    pub fn started(&mut self, now_ns: u64, size: usize) {
+        self.in_flight += 1;
+        self.last_ns = now_ns;
+        self.last_size = size;
+        self.peak = size.max(self.peak - self.peak / FORGOTTEN_PART);
+    }
+
+    /// A batch proposed here was committed.
+    pub fn finished(&mut self) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! When batches may leave.
+    use super::super::batch::MAX_COMMANDS;
+    use super::*;
+
+    #[test]
+    fn a_lone_batch_leaves_at_once_the_second_after_the_delay_the_third_after_a_commit() {
+        let mut delay = GroupCommitDelay::default();
+        assert!(delay.ready(5));
+        delay.started(5, 1);
+        assert!(!delay.ready(5 + MIN_DELAY_NS - 1));
+        assert_eq!(delay.ready_at_ns(), Some(5 + MIN_DELAY_NS));
+        assert!(delay.ready(5 + MIN_DELAY_NS));
+        delay.started(5 + MIN_DELAY_NS, 1);
+        assert!(!delay.ready(u64::MAX));
+        assert_eq!(delay.ready_at_ns(), None);
+        delay.finished();
+        delay.finished();
+        assert!(delay.ready(0));
+    }
+
+    #[test]
+    fn the_delay_grows_with_the_batch() {
+        assert_eq!(delay_ns(1), MIN_DELAY_NS);
+        assert_eq!(delay_ns(50), 50 * DELAY_PER_COMMAND_NS);
+        assert_eq!(delay_ns(usize::MAX), LARGE_BATCH_DELAY_NS);
+        let mut delay = GroupCommitDelay::default();
+        delay.started(0, 50);
+        assert_eq!(delay.ready_at_ns(), Some(50 * DELAY_PER_COMMAND_NS));
+        delay.finished();
+        assert_eq!(delay.ready_at_ns(), Some(0), "a few dozen clients do not wait for each other");
+    }
+
+    #[test]
+    fn the_delay_of_large_batches_ends_after_a_dozen_small_ones() {
+        let mut delay = GroupCommitDelay::default();
+        delay.started(0, MAX_COMMANDS);
+        delay.finished();
+        let mut now = 0;
+        let mut batches = 0;
+        while delay.ready_at_ns() == Some(now + LARGE_BATCH_DELAY_NS) {
+            now += LARGE_BATCH_DELAY_NS;
+            delay.started(now, 1);
+            delay.finished();
+            batches += 1;
+        }
+        assert_eq!(delay.ready_at_ns(), Some(0));
+        assert!((1..=12).contains(&batches), "{batches} batches were delayed");
+    }
+}

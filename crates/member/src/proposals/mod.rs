@@ -1,0 +1,212 @@
+//! Commands on their way to agreement: the queue, batching, forwarding to the leader.
+//!
+//! A command is proposed at most once. It waits in the queue until this member leads (then it goes into a batch) or
+//! knows a connected leader (then it is forwarded, in one frame with all others that wait). After it left the queue its
+//! outcome is unknown, and it is never sent again unless the leader refused it.
+//!
+//! ```text
+//!            push              propose_batches              committed: Leader::batches
+//! client ----------> queue ------------------> consensus
+//!                      |  ^
+//!       forward_batches|  | refused (not leader): back to the front of the queue
+//!                      v  |
+//!                   forwarded ---- applied here, or refused for lack of space: answered
+//! ```
+
+pub mod batch;
+pub mod group_commit;
+pub mod queue;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use bytes::Bytes;
+use consensus::Consensus;
+
+use crate::callers::Callers;
+use crate::io::{Answer, Now, Output};
+use crate::peer_message::{PeerMessage, Reason};
+use batch::{Command, Kind, Origin};
+use group_commit::GroupCommitDelay;
+use queue::{OWN_COMMAND, ProposalQueue};
+
+/// The commands of this member's clients and, on a leader, those its followers forwarded.
+pub(crate) struct Proposals {
+    /// Names this process in the commands of its clients.
+    origin: Origin,
+    queue: ProposalQueue,
+    /// Commands sent to a leader and neither applied nor refused yet, by sequence number.
+    forwarded: BTreeMap<u64, Command>,
+    /// Commands could not leave when it was last tried; the next tick tries again.
+    held: bool,
+    own_sequence: u64,
+}
+
+/// The batches that a leader has proposed in its term. Dropped with the leadership.
+#[derive(Debug, Default)]
+pub(crate) struct ProposedBatches {
+    delay: GroupCommitDelay,
+    /// Entry indexes of the batches in flight, ascending.
+    in_flight: VecDeque<u64>,
+}
+
+impl ProposedBatches {
+    /// Entries up to `index` are committed.
+    pub(crate) fn committed(&mut self, index: u64) {
+        while self.in_flight.pop_front_if(|own| *own <= index).is_some() {
+            self.delay.finished();
+        }
+    }
+}
+
+impl Proposals {
+    pub(crate) fn new(origin: Origin) -> Proposals {
+        Proposals {
+            origin,
+            queue: ProposalQueue::default(),
+            forwarded: BTreeMap::new(),
+            held: false,
+            own_sequence: 0,
+        }
+    }
+
+    /// Queues a client's command.
+    ///
+    /// # Errors
+    /// [`api::Error::TooManyRequests`] when the queue is full.
+    pub(crate) fn push(&mut self, token: u64, kind: Kind, body: Bytes) -> Result<(), api::Error> {
+        let command = Command { origin: self.origin, sequence: token, kind, auth: Bytes::new(), body };
+        self.queue.push(command).map_err(|_| api::Error::TooManyRequests)
+    }
+
+    /// Queues a command of the member's own, before those of clients. It has no caller.
+    pub(crate) fn push_own(&mut self, kind: Kind, body: Bytes) {
+        self.own_sequence += 1;
+        self.queue.push_own(Command {
+            origin: self.origin,
+            sequence: OWN_COMMAND | self.own_sequence,
+            kind,
+            auth: Bytes::new(),
+            body,
+        });
+    }
+
+    /// Queues the commands of a follower's frame; `has_space` says whether the store may grow. Returns the sequence
+    /// numbers refused for lack of space, and those refused because the queue is full.
+    pub(crate) fn push_forwarded(
+        &mut self,
+        commands: Vec<Command>,
+        has_space: bool,
+    ) -> [(Reason, Vec<u64>); 2] {
+        let (mut no_space, mut too_many) = (Vec::new(), Vec::new());
+        for command in commands {
+            if command.kind.grows() && !has_space {
+                no_space.push(command.sequence);
+            } else if let Err(command) = self.queue.push(command) {
+                too_many.push(command.sequence);
+            }
+        }
+        [(Reason::NoSpace, no_space), (Reason::TooManyRequests, too_many)]
+    }
+
+    /// A leader refused forwarded commands: certainly not proposed. Those sent to a member that does not lead return to
+    /// the queue; the others are answered.
+    pub(crate) fn refused(
+        &mut self,
+        reason: Reason,
+        sequences: &[u64],
+        callers: &mut Callers,
+        out: &mut Output,
+    ) {
+        for sequence in sequences {
+            let Some(command) = self.forwarded.remove(sequence) else { continue };
+            let error = match reason {
+                Reason::NotLeader => {
+                    callers.mark_queued(*sequence);
+                    self.queue.give_back(std::iter::once(command));
+                    continue;
+                }
+                Reason::TooManyRequests => api::Error::TooManyRequests,
+                Reason::NoSpace => api::Error::NoSpace,
+            };
+            callers.answer(*sequence, Answer::Failed(error), out);
+        }
+    }
+
+    /// Commands may leave, or wait for the end of a leadership transfer.
+    pub(crate) fn hold(&mut self, held: bool) {
+        self.held = held;
+    }
+
+    /// Leader: proposes as many batches as the group-commit delay allows.
+    pub(crate) fn propose_batches(
+        &mut self,
+        now: Now,
+        batches: &mut ProposedBatches,
+        consensus: &mut Consensus,
+        callers: &mut Callers,
+    ) {
+        while !self.held && !self.queue.is_empty() && batches.delay.ready(now.monotonic_ns) {
+            let commands = self.queue.take_batch();
+            let payload = batch::encode(now.wall_ms, &commands);
+            let Ok((index, _)) = consensus.propose(payload) else {
+                // Not proposed: consensus no longer leads, which its next ready says, or its limits are reached.
+                self.held = true;
+                return self.queue.give_back(commands.into_iter());
+            };
+            assert!(
+                batches.in_flight.back().is_none_or(|last| *last < index),
+                "entry {index} is proposed after one with a higher index"
+            );
+            batches.delay.started(now.monotonic_ns, commands.len());
+            batches.in_flight.push_back(index);
+            let own = commands.iter().filter(|command| command.origin == self.origin);
+            own.for_each(|command| callers.mark_sent(command.sequence));
+        }
+    }
+
+    /// Follower: sends all commands that wait to the leader.
+    pub(crate) fn forward_batches(&mut self, now: Now, leader: u64, callers: &mut Callers, out: &mut Output) {
+        while !self.queue.is_empty() {
+            let commands = self.queue.take_batch();
+            out.send(leader, &PeerMessage::Forward(batch::encode(now.wall_ms, &commands)));
+            for command in commands {
+                callers.mark_sent(command.sequence);
+                self.forwarded.insert(command.sequence, command);
+            }
+        }
+    }
+
+    /// When a leader may propose what waits, if time alone decides it.
+    pub(crate) fn next_due_ns(&self, batches: &ProposedBatches) -> Option<u64> {
+        let may_propose = !self.held && !self.queue.is_empty();
+        may_propose.then(|| batches.delay.ready_at_ns()).flatten()
+    }
+
+    /// A command of this process was applied: it is no longer under way.
+    pub(crate) fn applied(&mut self, sequence: u64) {
+        self.forwarded.remove(&sequence);
+    }
+
+    /// The caller of a forwarded command got a time-out.
+    pub(crate) fn expire_forwarded(&mut self, token: u64) {
+        self.forwarded.remove(&token);
+    }
+
+    /// The callers of these queued commands got a time-out: the commands must not be proposed later.
+    pub(crate) fn expire_queued(&mut self, tokens: &BTreeSet<u64>) {
+        self.queue.drop_expired(self.origin, tokens);
+    }
+
+    /// Term, leader or role changed. What a former leader knew of leases must not be proposed in another term.
+    pub(crate) fn leadership_changed(&mut self) {
+        self.queue.drop_own(Kind::LeaseCheckpoint);
+        self.queue.drop_own(Kind::LeaseExpire);
+        // The member's own commands have no caller, so no deadline would remove these.
+        self.forwarded.retain(|sequence, _| sequence & OWN_COMMAND == 0);
+    }
+
+    /// Takes the commands of other members out of the queue, when this member stops leading.
+    pub(crate) fn take_foreign(&mut self) -> VecDeque<Command> {
+        self.queue.take_foreign(self.origin)
+    }
+}

@@ -1,0 +1,305 @@
+//! Damaged values.
+//!
+//! A value is named by what is equal on all members: key, revision, length and checksum. Its address is not, so the
+//! references to a damaged address are looked up in the index first. When nothing refers to the address any more (the
+//! value was relocated, overwritten and compacted, or repaired already), there is nothing to repair and the reader reads
+//! again. Otherwise peers are asked, one after the other; a value whose length and checksum fit is written into a data
+//! segment and the references are switched to it.
+//!
+//! When no peer has the value, its readers get an error. Only apply cannot go on without it: it then tries its own disk
+//! again, which may have failed only once, and peers are asked once more.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use log::{JobError, Log, RelocationDone};
+use store::{Reader, Reference, Store};
+
+use super::{ANSWER_NS, MAX_ROUNDS};
+use crate::callers::Callers;
+use crate::io::{Answer, Fatal, Notice, Output};
+use crate::jobs::{Job, Purpose};
+use crate::peer_message::{PeerMessage, ValueName};
+use crate::values::LogValues;
+
+/// Values under repair at a time. A disk with more damage than this must be replaced.
+const MAX_TASKS: usize = 1_024;
+
+/// Keys searched in one step of a look-up.
+const STEP_KEYS: usize = 2_000;
+
+/// The values under repair.
+#[derive(Default)]
+pub(crate) struct ValueRepairs {
+    /// By damaged address.
+    tasks: BTreeMap<u64, ValueTask>,
+    look_up: Option<LookUp>,
+    /// Checked values that wait to be written: damaged address, value, checksum.
+    fetched: Vec<(u64, Bytes, u32)>,
+    /// The damaged addresses whose values a job writes.
+    writing: Option<Vec<u64>>,
+}
+
+#[derive(Default)]
+struct ValueTask {
+    /// Tokens of the readers that wait.
+    callers: Vec<u64>,
+    for_apply: bool,
+    /// The versions that refer to the address; empty until they were looked up.
+    references: Vec<Reference>,
+    is_fetched: bool,
+    /// Peers asked in this round.
+    asked: BTreeSet<u64>,
+    rounds: u32,
+    /// When the peer asked last has had its time.
+    until_ns: u64,
+}
+
+/// A search of the index for the references to several addresses at once.
+struct LookUp {
+    addresses: BTreeSet<u64>,
+    from: Bytes,
+}
+
+/// What a step of repair works with.
+pub(crate) struct RepairContext<'a> {
+    pub(crate) now_ns: u64,
+    pub(crate) connected: &'a BTreeSet<u64>,
+    pub(crate) reader: &'a Reader,
+    pub(crate) callers: &'a mut Callers,
+    pub(crate) out: &'a mut Output,
+    /// Set when apply may try its value again.
+    pub(crate) unblocks_apply: bool,
+}
+
+impl ValueRepairs {
+    /// When the next step is due.
+    pub(crate) fn next_due_ns(&self) -> Option<u64> {
+        if self.look_up.is_some() {
+            return Some(0);
+        }
+        let asking = self.tasks.values().filter(|task| task.is_asking());
+        asking.map(|task| task.until_ns).min()
+    }
+
+    /// The value at `address` is damaged. Returns false when too many values are under repair.
+    pub(crate) fn begin(&mut self, address: u64, out: &mut Output) -> bool {
+        if self.tasks.contains_key(&address) {
+            return true;
+        }
+        if self.tasks.len() >= MAX_TASKS {
+            return false;
+        }
+        out.notices.push(Notice::Damage { text: describe(address) });
+        self.tasks.insert(address, ValueTask::default());
+        true
+    }
+
+    /// A reader waits for the repair of `address`, which has begun.
+    pub(crate) fn add_caller(&mut self, address: u64, token: u64) {
+        if let Some(task) = self.tasks.get_mut(&address) {
+            task.callers.push(token);
+        }
+    }
+
+    /// Apply waits for the repair of `address`, which has begun.
+    pub(crate) fn mark_for_apply(&mut self, address: u64) {
+        if let Some(task) = self.tasks.get_mut(&address) {
+            task.for_apply = true;
+        }
+    }
+
+    /// Whether a look-up is under way or should begin.
+    pub(crate) fn has_look_up(&self, now_ns: u64) -> bool {
+        self.look_up.is_some() || self.tasks.values().any(|task| task.needs_look_up(now_ns))
+    }
+
+    /// One step of a look-up.
+    pub(crate) fn look_up(&mut self, context: &mut RepairContext<'_>) {
+        let begin = || {
+            let new = self.tasks.iter().filter(|(_, task)| task.needs_look_up(context.now_ns));
+            LookUp { addresses: new.map(|(address, _)| *address).collect(), from: Bytes::new() }
+        };
+        let mut look_up = self.look_up.take().unwrap_or_else(begin);
+        let is_wanted = |address| look_up.addresses.contains(&address);
+        let (found, rest) = context.reader.live_references(is_wanted, &look_up.from, STEP_KEYS);
+        for reference in found {
+            if let Some(task) = self.tasks.get_mut(&reference.value.address) {
+                task.references.push(reference);
+            }
+        }
+        if let Some(from) = rest {
+            look_up.from = from;
+            self.look_up = Some(look_up);
+            return;
+        }
+        for address in look_up.addresses {
+            match self.tasks.get(&address) {
+                Some(task) if task.references.is_empty() => self.end(address, Ok(()), context),
+                Some(_) => self.ask(address, context),
+                None => {}
+            }
+        }
+    }
+
+    /// Asks the next peer for each value whose peer did not answer in time.
+    pub(crate) fn ask_late(&mut self, context: &mut RepairContext<'_>) {
+        let late = self.tasks.iter().filter(|(_, task)| task.is_asking() && context.now_ns >= task.until_ns);
+        for address in late.map(|(address, _)| *address).collect::<Vec<_>>() {
+            self.ask(address, context);
+        }
+    }
+
+    /// Asks the next peer, or gives up.
+    fn ask(&mut self, address: u64, context: &mut RepairContext<'_>) {
+        let Some(task) = self.tasks.get_mut(&address) else { return };
+        task.until_ns = context.now_ns + ANSWER_NS;
+        if let Some(peer) = context.connected.iter().find(|peer| !task.asked.contains(peer)).copied() {
+            task.asked.insert(peer);
+            let ask = PeerMessage::ValueAsk(name_of(&task.references[0]));
+            return context.out.send(peer, &ask);
+        }
+        task.asked.clear();
+        task.rounds += 1;
+        let is_alone = context.reader.members().len() <= 1;
+        if task.rounds >= MAX_ROUNDS || is_alone {
+            self.end(address, Err(api::Error::Corrupt), context);
+        }
+    }
+
+    /// A peer answered.
+    pub(crate) fn answered(
+        &mut self,
+        name: &ValueName,
+        value: Option<Bytes>,
+        context: &mut RepairContext<'_>,
+    ) {
+        let is_wanted = |task: &ValueTask| {
+            !task.is_fetched && task.references.first().is_some_and(|reference| name_of(reference) == *name)
+        };
+        let tasks = self.tasks.iter();
+        let wanted: Vec<u64> =
+            tasks.filter(|(_, task)| is_wanted(task)).map(|(address, _)| *address).collect();
+        let value =
+            value.filter(|value| value.len() == name.len as usize && crc32c::crc32c(value) == name.checksum);
+        for address in wanted {
+            match (&value, self.tasks.get_mut(&address)) {
+                (Some(value), Some(task)) => {
+                    task.is_fetched = true;
+                    self.fetched.push((address, value.clone(), name.checksum));
+                }
+                _ => self.ask(address, context),
+            }
+        }
+    }
+
+    /// Whether fetched values wait to be written and no job writes any.
+    pub(crate) fn has_values_to_write(&self) -> bool {
+        self.writing.is_none() && !self.fetched.is_empty()
+    }
+
+    /// The job that writes the fetched values into a data segment.
+    pub(crate) fn write_fetched(&mut self, log: &mut Log) -> Job {
+        let fetched = std::mem::take(&mut self.fetched);
+        self.writing = Some(fetched.iter().map(|(address, _, _)| *address).collect());
+        let values = fetched.into_iter().map(|(_, value, checksum)| (value, checksum)).collect();
+        Job::Relocate { purpose: Purpose::Repair, job: log.write_repaired_values(values) }
+    }
+
+    /// Fetched values are durable, or could not be written. Returns whether the active segment should end: the entry
+    /// that brought a value is still damaged, and a start that replays it would refuse.
+    ///
+    /// # Errors
+    /// The log can no longer be trusted.
+    pub(crate) fn written(
+        &mut self,
+        done: RelocationDone,
+        log: &mut Log,
+        store: &mut Store,
+        values: &LogValues,
+        context: &mut RepairContext<'_>,
+    ) -> Result<bool, Fatal> {
+        let addresses = self.writing.take().unwrap_or_default();
+        let relocated = match log.relocated(done) {
+            Ok(relocated) => relocated,
+            Err(JobError::Fatal(fatal)) => return Err(fatal.into()),
+            Err(error) => {
+                let text = format!("a value cannot be repaired: {error}");
+                context.out.notices.push(Notice::Failure { text });
+                for address in addresses {
+                    self.end(address, Err(api::Error::NoSpace), context);
+                }
+                return Ok(false);
+            }
+        };
+        assert!(addresses.len() == relocated.addresses.len(), "every value that was written has a result");
+        for (old, new) in addresses.iter().copied().zip(relocated.addresses) {
+            let task = self.tasks.get_mut(&old);
+            let references = task.map(|task| std::mem::take(&mut task.references)).unwrap_or_default();
+            if let Ok(new) = new {
+                values.repaired(old, new);
+                for reference in references {
+                    // A version that is gone meanwhile needs no repair.
+                    store.relocate(&reference.key, reference.revision, &reference.value, new);
+                }
+            }
+            let text = format!("{}, with a peer's copy", describe(old));
+            context.out.notices.push(Notice::Repaired { text });
+            self.end(old, Ok(()), context);
+        }
+        relocated.file.into_iter().for_each(|file| log.relocation_switched(file));
+        Ok(addresses.iter().any(|address| log.is_replayed(log::file_of(*address))))
+    }
+
+    fn end(&mut self, address: u64, result: Result<(), api::Error>, context: &mut RepairContext<'_>) {
+        let Some(task) = self.tasks.remove(&address) else { return };
+        for token in task.callers {
+            let answer = match &result {
+                Ok(()) => Answer::Repaired,
+                Err(error) => Answer::Failed(*error),
+            };
+            context.callers.answer(token, answer, context.out);
+        }
+        if task.for_apply {
+            context.unblocks_apply = true;
+            if result.is_err() {
+                // This member's disk may have failed only once: apply tries it again. If the value is still damaged,
+                // peers are asked again after a while.
+                self.tasks.insert(address, ValueTask { until_ns: task.until_ns, ..ValueTask::default() });
+            }
+        }
+    }
+
+    /// The state was replaced by another: addresses of the old one mean nothing.
+    pub(crate) fn state_replaced(&mut self, context: &mut RepairContext<'_>) {
+        self.look_up = None;
+        self.fetched.clear();
+        for address in self.tasks.keys().copied().collect::<Vec<_>>() {
+            self.end(address, Ok(()), context);
+        }
+    }
+}
+
+impl ValueTask {
+    fn needs_look_up(&self, now_ns: u64) -> bool {
+        self.references.is_empty() && now_ns >= self.until_ns
+    }
+
+    fn is_asking(&self) -> bool {
+        !self.references.is_empty() && !self.is_fetched
+    }
+}
+
+fn describe(address: u64) -> String {
+    format!("a value in file {:08x} at byte {}", log::file_of(address), log::offset_of(address))
+}
+
+fn name_of(reference: &Reference) -> ValueName {
+    ValueName {
+        main: reference.revision.main,
+        sub: reference.revision.sub,
+        len: reference.value.len,
+        checksum: reference.value.checksum,
+        key: reference.key.clone(),
+    }
+}
