@@ -1,4 +1,4 @@
-//! What a member is told at its start. Plain data with working defaults; `server` fills it from the flags.
+//! The configuration of a member: plain data with working defaults, which `server` fills from the flags.
 
 use crate::proposals::batch::Origin;
 

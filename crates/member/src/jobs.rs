@@ -1,7 +1,7 @@
 //! Jobs for the background thread and their results.
 //!
-//! Whatever blocks on the disk and is not a log write is a [`Job`]: a value that the owner of the member runs on another
-//! thread, and whose [`Done`] comes back as [`crate::Input::Background`].
+//! Work that blocks on the disk and is not a log write is a [`Job`]: a value that the owner of the member runs on
+//! another thread, and whose [`Done`] comes back as [`crate::Input::Background`].
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub enum Job {
     AbandonInstall(Box<SnapshotInstaller>),
     /// Write values into a new file.
     Relocate {
-        /// What for.
+        /// Why the values are written.
         purpose: Purpose,
         /// The copy.
         job: Relocation,
@@ -90,7 +90,7 @@ pub enum PeerRead {
     },
 }
 
-/// What became of a [`Job`].
+/// The result of a [`Job`].
 pub enum Done {
     /// See [`Job::Log`].
     Log(BackgroundDone),
@@ -98,7 +98,7 @@ pub enum Done {
     Checkpoint {
         /// The entry it is of.
         id: LogId,
-        /// How it went.
+        /// Its result.
         done: CheckpointDone,
     },
     /// See [`Job::ReadEntries`].
@@ -116,23 +116,23 @@ pub enum Done {
     InstallAbandoned(InstallDone),
     /// See [`Job::Relocate`].
     Relocated {
-        /// What for.
+        /// Why the values are written.
         purpose: Purpose,
-        /// How it went.
+        /// Its result.
         done: RelocationDone,
     },
     /// See [`Job::ReadForPeer`].
     ReadForPeer {
         /// The peer.
         to: u64,
-        /// What it is told.
+        /// The answer to send.
         answer: PeerMessage,
     },
     /// See [`Job::RepairEntry`].
     EntryRepaired {
         /// Its index.
         index: u64,
-        /// How it went.
+        /// Its result.
         result: Result<(), JobError>,
     },
 }
@@ -161,7 +161,7 @@ impl std::fmt::Debug for Done {
 }
 
 impl Job {
-    /// Does it; blocks.
+    /// Runs the job; blocks on the disk.
     pub fn run(self) -> Done {
         match self {
             Job::Log(job) => Done::Log(job.run()),
@@ -184,8 +184,8 @@ impl CheckpointJob {
                 return self.writer.finish();
             };
             // The history of one key may be longer than a chunk of a file; the store puts it together again.
-            for piece in chunk.chunks(MAX_CHUNK_BYTES) {
-                if let Err(error) = self.writer.write(piece) {
+            for part in chunk.chunks(MAX_CHUNK_BYTES) {
+                if let Err(error) = self.writer.write(part) {
                     return self.writer.abandon(error);
                 }
             }

@@ -1,9 +1,9 @@
 //! Linearizable reads and lease renewals: one queue of waiters, released by proof that the leader still leads.
 //!
-//! A leader proves it with a *ReadIndex round* (Raft paper, section 8; the round itself is in `consensus`): it notes its
-//! commit index, asks a quorum whether its term is still theirs, and every waiter that arrived before the round began
-//! may read at that index. A follower sends the leader one *read-index question* for all its waiters. A released waiter
-//! still waits until its index is applied here.
+//! A leader proves it with a *ReadIndex round* (Raft paper, section 8; the round itself is in `consensus`): it notes
+//! its commit index, asks a quorum whether its term is still theirs, and every waiter that arrived before the round
+//! began may read at that index. A follower sends the leader one *read-index question* for all its waiters. A released
+//! waiter still waits until its index is applied here.
 //!
 //! ```text
 //! arrive(1) arrive(2)          waiting: 1 2
@@ -60,7 +60,7 @@ impl Waiter {
 
 /// Waiters that share a round (leader) or a question (follower).
 #[derive(Debug)]
-struct Round {
+struct ReadRound {
     number: u64,
     began_ns: u64,
     waiters: Vec<Waiter>,
@@ -80,9 +80,9 @@ pub(crate) struct ReadIndex {
     /// In order of arrival, for the next round.
     waiting: Vec<Waiter>,
     /// Leader: the round in flight.
-    round: Option<Round>,
+    round: Option<ReadRound>,
     /// Follower: the question sent to the leader.
-    question: Option<Round>,
+    question: Option<ReadRound>,
     granted: VecDeque<Granted>,
     last_number: u64,
     last_began_ns: u64,
@@ -121,13 +121,14 @@ impl ReadIndex {
     pub(crate) fn begin_round(&mut self, now_ns: u64) -> u64 {
         let waiters = self.take_waiting(now_ns);
         self.last_number += 1;
-        self.round = Some(Round { number: self.last_number, began_ns: now_ns, waiters });
+        self.round = Some(ReadRound { number: self.last_number, began_ns: now_ns, waiters });
         self.last_number
     }
 
     /// A round was won: its waiters may read at `index`. Rounds of an earlier leadership are ignored.
     pub(crate) fn round_won(&mut self, number: u64, index: u64) {
-        if let Some(Round { began_ns, waiters, .. }) = self.round.take_if(|round| round.number == number) {
+        if let Some(ReadRound { began_ns, waiters, .. }) = self.round.take_if(|round| round.number == number)
+        {
             self.granted.push_back(Granted { index, began_ns, waiters });
         }
     }
@@ -159,14 +160,14 @@ impl ReadIndex {
             }
         }
         self.last_number += 1;
-        self.question = Some(Round { number: self.last_number, began_ns: now_ns, waiters });
+        self.question = Some(ReadRound { number: self.last_number, began_ns: now_ns, waiters });
         Some(self.last_number)
     }
 
     /// The leader answered a question: with an index, or `None` if it does not lead.
     pub(crate) fn answered(&mut self, number: u64, index: Option<u64>) {
         let Some(question) = self.question.take_if(|question| question.number == number) else { return };
-        let Round { began_ns, waiters, .. } = question;
+        let ReadRound { began_ns, waiters, .. } = question;
         match index {
             Some(index) => self.granted.push_back(Granted { index, began_ns, waiters }),
             None => self.return_to_front(waiters),
@@ -175,7 +176,7 @@ impl ReadIndex {
 
     /// Takes back a question that the leader did not answer in time.
     pub(crate) fn expire_question(&mut self, now_ns: u64) {
-        let is_late = |question: &mut Round| now_ns >= question.began_ns + RETRY_NS;
+        let is_late = |question: &mut ReadRound| now_ns >= question.began_ns + RETRY_NS;
         if let Some(question) = self.question.take_if(is_late) {
             self.return_to_front(question.waiters);
         }

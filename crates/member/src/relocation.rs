@@ -7,15 +7,15 @@
 //! ```text
 //! Idle ------> Searching ------> Copying ------> Switching ----> Idle
 //!  a file with   1,000 keys a     a job writes    200 references   the file is empty: the next
-//!  little live   step, until a    the values to   a step           checkpoint lets it go
+//!  little live   step, until a    the values to   a step           checkpoint frees it
 //!  data          job is full      a new file
 //!                    ^                                |
 //!                    '---- keys are left to search ---'
 //! ```
 //!
-//! History that is not compacted is referenced, so a file above the compaction revision holds little garbage and is left
-//! alone. *Eager* relocation, after a client asked to defragment, treats every file with garbage worth a copy, the
-//! segment being written and entries kept for followers included, until nothing is left to gain.
+//! History that is not compacted is referenced, so a file above the compaction revision holds little garbage and is
+//! left alone. *Eager* relocation, after a client asked to defragment, treats every file with garbage worth a copy,
+//! the segment being written and entries kept for followers included, until nothing is left to gain.
 
 use std::collections::BTreeMap;
 
@@ -58,7 +58,7 @@ const CATCH_UP_NS: u64 = 1_000_000_000;
 
 /// See the module.
 #[derive(Default)]
-pub(crate) struct Relocation {
+pub(crate) struct Relocator {
     is_eager: bool,
     /// The checkpoint that eager relocation waits for first: at or behind this entry.
     settle_at: Option<u64>,
@@ -100,7 +100,7 @@ pub(crate) enum Settling {
     Settled,
 }
 
-impl Relocation {
+impl Relocator {
     /// A client asked to defragment.
     pub(crate) fn start_eager(&mut self) {
         self.is_eager = true;
@@ -139,8 +139,8 @@ impl Relocation {
     /// Before files are looked at eagerly: history is purged, the active segment ended, and a checkpoint behind it
     /// written, so that only what must be kept is kept.
     pub(crate) fn settle(&mut self, now_ns: u64, log: &Log, reader: &Reader, leads: bool) -> Settling {
-        let wait = |relocation: &mut Relocation| {
-            relocation.next_ns = now_ns + SETTLE_NS;
+        let wait = |relocator: &mut Relocator| {
+            relocator.next_ns = now_ns + SETTLE_NS;
             Settling::Waits
         };
         if reader.purged() < reader.compacted() {
@@ -200,7 +200,7 @@ impl Relocation {
         self.checkpoint_not_before_ns = now_ns + CHECKPOINT_EVERY_NS;
     }
 
-    /// A checkpoint was not written: whoever asked for space must ask again.
+    /// A checkpoint was not written: the client that asked to defragment must ask again.
     pub(crate) fn checkpoint_failed(&mut self) {
         self.is_eager = false;
     }

@@ -1,7 +1,7 @@
 //! The log as the store's place of values.
 //!
-//! A read pins the log for its own duration. Whoever looks a reference up first must hold a pin from before the
-//! look-up, or the file could be given back in between.
+//! A read pins the log for its own duration. A reader that looks a reference up first must hold a pin from
+//! before the look-up, or the file could be freed in between.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, PoisonError, RwLock};

@@ -158,16 +158,16 @@ fn proposal(token: u64) -> Input {
     Input::Propose(Proposal { token, kind: Kind::Put, body: put.encode_to_vec().into() })
 }
 
-/// What comes behind a crowd waits for the rest of it, and nothing but time wakes the member then.
+/// A command that arrives after a large batch waits for the group-commit delay, and only time wakes the member then.
 #[test]
-fn a_command_behind_a_crowd_leaves_when_the_member_says() {
+fn a_command_after_a_large_batch_leaves_after_the_delay() {
     let disk: Arc<dyn Disk> = Arc::new(MemDisk::default());
     let mut alone = Alone::start(&disk, 1);
     alone.put("a", "1");
     alone.step_ns = 1_000;
     let left_ns = alone.now_ns + alone.step_ns;
-    let crowd = alone.step((1_000..1_100).map(proposal).collect());
-    assert_eq!(crowd.len(), 100, "they leave at once, together");
+    let batch = alone.step((1_000..1_100).map(proposal).collect());
+    assert_eq!(batch.len(), 100, "they leave at once, together");
     assert_eq!(alone.step(vec![proposal(2_000)]).len(), 0);
     let due_ns = alone.opened.member.next_due_ns().expect("something waits");
     assert_eq!(due_ns, left_ns + delay_ns(100));

@@ -1,7 +1,7 @@
 //! Who leads, and what exists only while this member leads or follows.
 //!
-//! [`TermState`] is replaced whenever term, leader or role changes. What belongs to a role is part of [`RoleState`]: it is
-//! created and dropped with the role, so that nothing of a former leadership can be used in a later one.
+//! [`TermState`] is replaced whenever term, leader or role changes. What belongs to a role is part of [`RoleState`]: it
+//! is created and dropped with the role, so that nothing of a former leadership can be used in a later one.
 
 pub(crate) mod startup_election;
 

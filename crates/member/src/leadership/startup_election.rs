@@ -12,9 +12,9 @@
 //! member 3   rank 2                     asks from the fifth tick on
 //! ```
 //!
-//! Only a pre-vote is asked for: a voter that hears from a leader refuses, and nothing has changed. An answer may be lost
-//! while the other side is not yet connected to this member, so each tick asks again. After an election timeout the
-//! ordinary election takes over.
+//! Only a pre-vote is asked for: a voter that hears from a leader refuses, and nothing has changed. An answer may be
+//! lost while the other side is not yet connected to this member, so each tick asks again. After an election timeout
+//! the ordinary election takes over.
 
 use std::collections::BTreeSet;
 

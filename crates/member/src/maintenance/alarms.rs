@@ -30,12 +30,12 @@ pub(crate) fn shortage(
 
 /// The alarms proposed by this member.
 #[derive(Debug, Default)]
-pub(crate) struct Alarms {
+pub(crate) struct AlarmProposals {
     /// An alarm was proposed and is not yet known to be applied.
     is_proposed: bool,
 }
 
-impl Alarms {
+impl AlarmProposals {
     /// A proposed alarm was applied, or may be lost with the leader: the next one may be proposed.
     pub(crate) fn settled(&mut self) {
         self.is_proposed = false;

@@ -25,14 +25,14 @@ const MAX_DELTAS: usize = 256;
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(crate) struct Checkpoints {
+pub(crate) struct CheckpointSchedule {
     commands_since: u64,
     is_running: bool,
     /// A checkpoint is wanted at or behind this entry.
     wanted: Option<u64>,
 }
 
-impl Checkpoints {
+impl CheckpointSchedule {
     /// Commands were applied.
     pub(crate) fn applied(&mut self, commands: u64) {
         self.commands_since += commands;

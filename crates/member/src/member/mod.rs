@@ -45,8 +45,8 @@ use crate::io::{Answer, Fatal, Input, Notice, Now, Output};
 use crate::jobs::Job;
 use crate::leadership::startup_election::{self, StartupElection};
 use crate::leadership::{TermState, Transfer};
-use crate::maintenance::alarms::Alarms;
-use crate::maintenance::checkpoints::Checkpoints;
+use crate::maintenance::alarms::AlarmProposals;
+use crate::maintenance::checkpoints::CheckpointSchedule;
 use crate::maintenance::publication::Publication;
 use crate::maintenance::purge::Purge;
 use crate::maintenance::seal::Sealing;
@@ -56,7 +56,7 @@ use crate::pending_writes::PendingWrites;
 use crate::proposals::Proposals;
 use crate::proposals::batch::Kind;
 use crate::read_index::ReadIndex;
-use crate::relocation::Relocation;
+use crate::relocation::Relocator;
 use crate::repair::entries::EntryRepairs;
 use crate::repair::serving::RepairServer;
 use crate::repair::values::{RepairContext, ValueRepairs};
@@ -96,13 +96,13 @@ pub struct Member {
     apply_queue: ApplyQueue,
 
     // Periodic work.
-    checkpoints: Checkpoints,
+    checkpoints: CheckpointSchedule,
     purge: Purge,
     sealing: Sealing,
     state_hashes: StateHashes,
-    alarms: Alarms,
+    alarms: AlarmProposals,
     publication: Publication,
-    relocation: Relocation,
+    relocation: Relocator,
 
     // Repair and snapshots.
     value_repairs: ValueRepairs,
@@ -154,13 +154,13 @@ impl Member {
             lease_answers: BTreeMap::new(),
             pending_writes: PendingWrites::default(),
             apply_queue: ApplyQueue::at(applied),
-            checkpoints: Checkpoints::default(),
+            checkpoints: CheckpointSchedule::default(),
             purge: Purge::default(),
             sealing: Sealing::default(),
             state_hashes: StateHashes::default(),
-            alarms: Alarms::default(),
+            alarms: AlarmProposals::default(),
             publication: Publication::default(),
-            relocation: Relocation::default(),
+            relocation: Relocator::default(),
             value_repairs: ValueRepairs::default(),
             entry_repairs: EntryRepairs::default(),
             repair_server: RepairServer::default(),
@@ -250,7 +250,7 @@ impl Member {
 
     /// When [`Member::drive`] must run next although nothing happens.
     pub fn next_due_ns(&self) -> Option<u64> {
-        // Commands that wait for a leader or for the end of a transfer wait for a message or a tick, not for time alone.
+        // Commands that wait for a leader or for the end of a transfer wait for a message or a tick.
         let leader = self.term.as_leader().filter(|_| self.transfer.is_none());
         let proposals = leader.and_then(|leader| self.proposals.next_due_ns(&leader.batches));
         let leases = leader.and_then(|leader| leader.leases.as_ref()).and_then(|leases| leases.next_due_ns());

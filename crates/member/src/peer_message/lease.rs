@@ -47,7 +47,7 @@ pub(super) fn decode_asks(bytes: &mut Bytes) -> Option<Vec<LeaseAsk>> {
         Some(LeaseAsk {
             sequence: bytes.try_get_u64_le().ok()?,
             lease: bytes.try_get_i64_le().ok()?,
-            renew: super::decode_bool(bytes)?,
+            renew: decode_bool(bytes)?,
         })
     })
 }
@@ -90,4 +90,13 @@ fn decode_some<T>(bytes: &mut Bytes, mut item: impl FnMut(&mut Bytes) -> Option<
         items.push(item(bytes)?);
     }
     Some(items)
+}
+
+/// Decodes a byte that must be 0 or 1.
+pub(super) fn decode_bool(bytes: &mut Bytes) -> Option<bool> {
+    match bytes.try_get_u8().ok()? {
+        0 => Some(false),
+        1 => Some(true),
+        _ => None,
+    }
 }

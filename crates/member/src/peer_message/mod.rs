@@ -1,11 +1,11 @@
-//! What members say to each other, inside the frames of the peer streams.
+//! Messages between members, as bodies of the frames of peer streams.
 //!
 //! ```text
 //! offset size  field
 //!      0    1  kind
 //!      1    -  by kind, little-endian:
 //!   1 consensus     a message of the consensus crate
-//!   2 forward       a batch (see `batch`) of commands for the leader's inbox
+//!   2 forward       a batch (see `batch`) of commands for the leader's proposal queue
 //!   3 refused       reason u8 | sequence u64 each: forwarded commands that were not and will not be proposed
 //!   4 read ask      round u64
 //!   5 read answer   round u64 | granted u8 | read index u64
@@ -34,13 +34,13 @@ pub use lease::{LeaseAnswer, LeaseAsk, MAX_LEASES_PER_FRAME};
 pub enum Reason {
     /// The receiver does not lead; the sender may try the next leader.
     NotLeader = 1,
-    /// The leader's inbox is full.
+    /// The leader's proposal queue is full.
     TooManyRequests = 2,
     /// The quota is used up or the disk is nearly full.
     NoSpace = 3,
 }
 
-/// One frame.
+/// One message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PeerMessage {
     /// A consensus message, still encoded.
@@ -114,15 +114,15 @@ impl PeerMessage {
         }
     }
 
-    /// The pieces of a frame around an encoded consensus message.
+    /// The buffers of a frame around an encoded consensus message.
     pub fn of_consensus(message: Vec<Bytes>) -> Vec<Bytes> {
-        let mut pieces = Vec::with_capacity(1 + message.len());
-        pieces.push(Bytes::from_static(&[1]));
-        pieces.extend(message);
-        pieces
+        let mut buffers = Vec::with_capacity(1 + message.len());
+        buffers.push(Bytes::from_static(&[1]));
+        buffers.extend(message);
+        buffers
     }
 
-    /// Encodes the frame into pieces that are sent one behind the other; large parts are not copied.
+    /// Encodes the message into the buffers of a frame, in order; large payloads are not copied.
     pub fn encode(&self) -> Vec<Bytes> {
         let mut head = BytesMut::with_capacity(40);
         let mut tail = None;
@@ -199,7 +199,7 @@ impl PeerMessage {
             4 => PeerMessage::ReadAsk(bytes.try_get_u64_le().ok()?),
             5 => {
                 let round = bytes.try_get_u64_le().ok()?;
-                let index = match (decode_bool(&mut bytes)?, bytes.try_get_u64_le().ok()?) {
+                let index = match (lease::decode_bool(&mut bytes)?, bytes.try_get_u64_le().ok()?) {
                     (true, index) => Some(index),
                     (false, 0) => None,
                     (false, _) => return None,
@@ -226,14 +226,6 @@ impl PeerMessage {
             _ => return None,
         };
         (!bytes.has_remaining()).then_some(frame)
-    }
-}
-
-fn decode_bool(bytes: &mut Bytes) -> Option<bool> {
-    match bytes.try_get_u8().ok()? {
-        0 => Some(false),
-        1 => Some(true),
-        _ => None,
     }
 }
 
@@ -267,7 +259,7 @@ fn encode_entry_answer(head: &mut BytesMut, index: u64, term: u64, entry: Option
 /// An entry that does not check is no frame: only a sender at fault makes one.
 fn decode_entry_answer(bytes: &mut Bytes) -> Option<PeerMessage> {
     let (index, term) = (bytes.try_get_u64_le().ok()?, bytes.try_get_u64_le().ok()?);
-    let found = decode_bool(bytes)?;
+    let found = lease::decode_bool(bytes)?;
     let (kind, checksum) = (bytes.try_get_u8().ok()?, bytes.try_get_u32_le().ok()?);
     let payload = bytes.split_to(bytes.len());
     let intact = match found {
@@ -301,7 +293,7 @@ fn decode_value_answer(bytes: &mut Bytes) -> Option<PeerMessage> {
         return None;
     }
     name.key = bytes.split_to(key);
-    let found = decode_bool(bytes)?;
+    let found = lease::decode_bool(bytes)?;
     let value = bytes.split_to(bytes.len());
     let is_written_so = found || value.is_empty();
     is_written_so.then(|| PeerMessage::ValueAnswer(name, found.then_some(value)))

@@ -1,4 +1,4 @@
-//! The payload of a command entry: many commands behind one header, so that a whole drained inbox costs one entry.
+//! The payload of a command entry: many commands behind one header, so that all commands that wait cost one entry.
 //!
 //! ```text
 //! offset size  field
@@ -42,7 +42,7 @@ const HEADER: usize = 16;
 const ORIGIN: usize = 16;
 const COMMAND: usize = 16;
 
-/// The process a command came from; its answer goes back to it and to nobody else.
+/// The process a command came from; only this process answers it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Origin {
     /// Member id.

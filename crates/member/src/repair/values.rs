@@ -2,9 +2,9 @@
 //!
 //! A value is named by what is equal on all members: key, revision, length and checksum. Its address is not, so the
 //! references to a damaged address are looked up in the index first. When nothing refers to the address any more (the
-//! value was relocated, overwritten and compacted, or repaired already), there is nothing to repair and the reader reads
-//! again. Otherwise peers are asked, one after the other; a value whose length and checksum fit is written into a data
-//! segment and the references are switched to it.
+//! value was relocated, overwritten and compacted, or repaired already), there is nothing to repair and the reader
+//! reads again. Otherwise peers are asked, one after the other; a value whose length and checksum fit is written into
+//! a data segment and the references are switched to it.
 //!
 //! When no peer has the value, its readers get an error. Only apply cannot go on without it: it then tries its own disk
 //! again, which may have failed only once, and peers are asked once more.

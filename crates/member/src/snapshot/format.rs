@@ -1,5 +1,5 @@
-//! The bytes of a snapshot stream: a header when it is opened, then items. `docs/internals/snapshot-stream.md` has
-//! them all.
+//! The bytes of a snapshot stream: a header when it is opened, then items; `docs/internals/snapshot-stream.md` has the
+//! tables.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
@@ -11,9 +11,9 @@ const ITEM_HEAD_BYTES: usize = 9;
 /// No item is longer: the largest value with its head, or the history of one key.
 const MAX_ITEM_BYTES: usize = (1 << 30) + (1 << 20);
 
-/// What names one stream of one sender: it is the same only when the bytes are.
+/// Names one stream of one sender. Equal names mean equal bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct StreamId {
+pub(super) struct SnapshotStreamId {
     /// The run of the sender's process.
     pub(super) start: u64,
     /// Counted by it.
@@ -21,19 +21,19 @@ pub(super) struct StreamId {
 }
 
 /// What a stream is opened with.
-pub(super) fn encode_header(id: StreamId, message: &[Bytes]) -> Bytes {
+pub(super) fn encode_header(id: SnapshotStreamId, message: &[Bytes]) -> Bytes {
     let mut out = BytesMut::with_capacity(HEADER_BYTES + message.iter().map(Bytes::len).sum::<usize>());
     out.put_slice(&MAGIC);
     out.put_u16_le(VERSION);
     out.put_u16_le(0);
     out.put_u64_le(id.start);
     out.put_u64_le(id.sequence);
-    message.iter().for_each(|piece| out.put_slice(piece));
+    message.iter().for_each(|buffer| out.put_slice(buffer));
     out.freeze()
 }
 
 /// The stream's name and the encoded consensus message.
-pub(super) fn decode_header(mut header: Bytes) -> Result<(StreamId, Bytes), String> {
+pub(super) fn decode_header(mut header: Bytes) -> Result<(SnapshotStreamId, Bytes), String> {
     if header.len() < HEADER_BYTES || header[..4] != MAGIC {
         return Err("this is no header of a snapshot stream".to_owned());
     }
@@ -43,7 +43,7 @@ pub(super) fn decode_header(mut header: Bytes) -> Result<(StreamId, Bytes), Stri
         return Err(format!("the stream has version {version}, this member reads version {VERSION}"));
     }
     header.advance(2);
-    Ok((StreamId { start: header.get_u64_le(), sequence: header.get_u64_le() }, header))
+    Ok((SnapshotStreamId { start: header.get_u64_le(), sequence: header.get_u64_le() }, header))
 }
 
 /// What an item is.

@@ -12,10 +12,10 @@
 //!                                            log and store switch to it, apply goes on behind it
 //! ```
 //!
-//! `docs/internals/snapshot-stream.md` describes the bytes in between. Until consensus wants it, a received snapshot has
-//! no effect: a crash leaves files without a reference, which the next start removes. After the commit recovery finds
-//! the new state. During an installation later writes of consensus wait for it, and no checkpoint of the old state
-//! begins.
+//! `docs/internals/snapshot-stream.md` describes the bytes in between. Until consensus wants it, a received snapshot
+//! has no effect: a crash leaves files without a reference, which the next start removes. After the commit recovery
+//! finds the new state. During an installation later writes of consensus wait for it, and no checkpoint of the old
+//! state begins.
 
 mod format;
 mod installing;

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use consensus::SnapshotMeta;
 use store::{CheckpointSource, ValueRef, Values, chunk_values};
 
-use super::format::{ItemKind, ItemWriter, StreamId, VALUE_HEAD_BYTES, encode_header, put_value};
+use super::format::{ItemKind, ItemWriter, SnapshotStreamId, VALUE_HEAD_BYTES, encode_header, put_value};
 use crate::conf_state;
 
 /// Bytes already given that are kept, so that a broken stream can go on where its receiver stands: more than the
@@ -109,7 +109,7 @@ impl Outgoing {
 
     /// Consensus lets the snapshot leave: its stream from the process run `start` is opened with `message`.
     pub(super) fn open(&mut self, start: u64, message: &[Bytes]) {
-        self.header = encode_header(StreamId { start, sequence: self.sequence }, message);
+        self.header = encode_header(SnapshotStreamId { start, sequence: self.sequence }, message);
     }
 
     /// The receiving peer.

@@ -13,14 +13,14 @@ use consensus::{Message, SnapshotMeta};
 use log::{MAX_CHUNK_BYTES, SnapshotInstaller};
 use store::{Restoration, Restored, with_addresses};
 
-use super::format::{ItemKind, ItemReader, StreamId, take_value};
+use super::format::{ItemKind, ItemReader, SnapshotStreamId, take_value};
 use crate::conf_state;
 
 /// The sender, and which of its streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct StreamKey {
     pub(super) from: u64,
-    pub(super) id: StreamId,
+    pub(super) id: SnapshotStreamId,
 }
 
 /// Receives one snapshot. It belongs to the thread that reads the stream; its calls block on the disk.

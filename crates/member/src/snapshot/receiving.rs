@@ -114,7 +114,7 @@ impl SnapshotReceiving {
         }
     }
 
-    /// A stream has ended: consensus hears of its snapshot and decides. `is_installing`: another one is being installed.
+    /// A stream has ended: consensus hears of its snapshot and decides. `is_installing` tells of another one.
     ///
     /// # Errors
     /// Why the snapshot is of no use; for the sender.

@@ -1,4 +1,4 @@
-//! Damage is repaired with a peer's copy, wherever it is met; when there is none, those who wait get an error.
+//! Damage is repaired with a peer's copy, wherever it is found; without one, the callers that wait get an error.
 
 use api::etcdserverpb as pb;
 use member::batch::Kind;
@@ -66,7 +66,7 @@ fn a_sole_member_says_so_at_once() {
 }
 
 #[test]
-fn a_place_that_nobody_refers_to_needs_no_healing() {
+fn an_address_without_references_needs_no_repair() {
     let mut cluster = filled();
     let address = 77 << 32;
     let answer = cluster.ask(1, |token| Input::Repair { token, address });
@@ -139,7 +139,7 @@ fn apply_tries_its_own_disk_again_when_peers_have_purged_the_value() {
 }
 
 #[test]
-fn a_damaged_entry_is_mended_for_a_follower_that_lags() {
+fn a_damaged_entry_is_repaired_for_a_follower_that_lags() {
     let mut cluster = Cluster::new(3, |config| {
         config.catchup_entries = 10_000;
         config.checkpoint_commands = 100_000;

@@ -22,7 +22,7 @@ const STEP_NS: u64 = 5_000_000;
 pub(crate) struct Node {
     pub(crate) opened: Opened,
     pub(crate) disk: MemDisk,
-    inbox: Vec<Input>,
+    inputs: Vec<Input>,
     output: Output,
     pub(crate) notices: Vec<Notice>,
 }
@@ -118,11 +118,11 @@ impl Cluster {
         let disk = self.disks[&id].clone();
         let shared: Arc<dyn Disk> = Arc::new(disk.clone());
         let opened = member::open(&shared, &options(), config)?;
-        let inbox = self.nodes.keys().map(|peer| Input::PeerUp(*peer)).collect();
+        let inputs = self.nodes.keys().map(|peer| Input::PeerUp(*peer)).collect();
         for node in self.nodes.values_mut() {
-            node.inbox.push(Input::PeerUp(id));
+            node.inputs.push(Input::PeerUp(id));
         }
-        let node = Node { opened, disk, inbox, output: Output::default(), notices: Vec::new() };
+        let node = Node { opened, disk, inputs, output: Output::default(), notices: Vec::new() };
         self.nodes.insert(id, node);
         Ok(())
     }
@@ -136,12 +136,12 @@ impl Cluster {
             } else if let Some(sender) = self.nodes.get_mut(&stream.from) {
                 let error = SendError { reason: "the peer is down".into(), damaged: None };
                 let sent = stream.outgoing.sent();
-                sender.inbox.push(Input::SnapshotSent { sent, result: Err(error) });
+                sender.inputs.push(Input::SnapshotSent { sent, result: Err(error) });
             }
         }
         self.streams.retain(|stream| stream.from != id);
         for node in self.nodes.values_mut() {
-            node.inbox.push(Input::PeerDown(id));
+            node.inputs.push(Input::PeerDown(id));
         }
     }
 
@@ -159,7 +159,7 @@ impl Cluster {
         let Some(node) = self.nodes.get_mut(&id) else { return };
         let mut frames = Vec::new();
         loop {
-            for input in std::mem::take(&mut node.inbox) {
+            for input in std::mem::take(&mut node.inputs) {
                 if node.opened.member.handle(now, input, &mut node.output).is_err() {
                     return self.stop(id);
                 }
@@ -170,23 +170,23 @@ impl Cluster {
             let output = std::mem::take(&mut node.output);
             if !output.writes.is_empty() {
                 let done = WriteJob::run_all(output.writes, &|| Duration::ZERO);
-                node.inbox.push(Input::Written(done));
+                node.inputs.push(Input::Written(done));
             }
             let jobs = output.background.into_iter();
-            node.inbox.extend(jobs.map(|job| Input::Background(Box::new(job.run()))));
+            node.inputs.extend(jobs.map(|job| Input::Background(Box::new(job.run()))));
             frames.extend(output.frames);
             self.answers.extend(output.answers);
             node.notices.extend(output.notices);
             for outgoing in output.snapshots {
                 self.streams.push(Stream { from: id, outgoing, state: StreamState::Opening(0) });
             }
-            if node.inbox.is_empty() {
+            if node.inputs.is_empty() {
                 break;
             }
         }
-        for (to, _, pieces) in frames {
+        for (to, _, buffers) in frames {
             if let Some(peer) = self.nodes.get_mut(&to) {
-                peer.inbox.push(Input::Frame { from: id, bytes: pieces.concat().into() });
+                peer.inputs.push(Input::Frame { from: id, bytes: buffers.concat().into() });
             }
         }
     }
@@ -198,7 +198,7 @@ impl Cluster {
                 Some(result) => {
                     let sent = stream.outgoing.sent();
                     if let Some(node) = self.nodes.get_mut(&stream.from) {
-                        node.inbox.push(Input::SnapshotSent { sent, result });
+                        node.inputs.push(Input::SnapshotSent { sent, result });
                     }
                 }
             }
@@ -215,13 +215,13 @@ impl Cluster {
                 let token = self.next_token;
                 self.next_token += 1;
                 let header = stream.outgoing.header();
-                node.inbox.push(Input::SnapshotOffered { token, from: stream.from, header });
+                node.inputs.push(Input::SnapshotOffered { token, from: stream.from, header });
                 stream.state = StreamState::Opening(token);
             }
             StreamState::Opening(token) => match self.answers.remove(&token) {
                 Some(Answer::SnapshotFrom(receiver)) => {
                     if !stream.outgoing.resume(receiver.offset()) {
-                        node.inbox.push(Input::SnapshotBroken(receiver));
+                        node.inputs.push(Input::SnapshotBroken(receiver));
                         return failed("too far back".into());
                     }
                     stream.state = StreamState::Sending(receiver);
@@ -234,7 +234,7 @@ impl Cluster {
                 Ok(None) => {
                     let token = self.next_token;
                     self.next_token += 1;
-                    node.inbox.push(Input::SnapshotWhole { token, receiver });
+                    node.inputs.push(Input::SnapshotWhole { token, receiver });
                     stream.state = StreamState::Ending(token);
                 }
                 Ok(Some(bytes)) => {
@@ -244,11 +244,11 @@ impl Cluster {
                         self.breaks.remove(0);
                         let part = at.saturating_sub(receiver.offset()) as usize;
                         receiver.take(&bytes[..part]).expect("the bytes are good");
-                        node.inbox.push(Input::SnapshotBroken(receiver));
+                        node.inputs.push(Input::SnapshotBroken(receiver));
                         return None;
                     }
                     if let Err(reason) = receiver.take(&bytes) {
-                        node.inbox.push(Input::SnapshotBroken(receiver));
+                        node.inputs.push(Input::SnapshotBroken(receiver));
                         return failed(reason);
                     }
                     stream.state = StreamState::Sending(receiver);
@@ -307,7 +307,7 @@ impl Cluster {
     pub(crate) fn send(&mut self, at: u64, input: impl FnOnce(u64) -> Input) -> u64 {
         let token = self.next_token;
         self.next_token += 1;
-        self.nodes.get_mut(&at).expect("it runs").inbox.push(input(token));
+        self.nodes.get_mut(&at).expect("it runs").inputs.push(input(token));
         token
     }
 

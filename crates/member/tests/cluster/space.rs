@@ -1,4 +1,4 @@
-//! Space comes back: at once when a client asks, by and by when nobody does, and never what somebody still reads.
+//! Space is freed: at once when a client asks, gradually otherwise, and never while a reader still needs it.
 
 use api::etcdserverpb as pb;
 use member::batch::Kind;

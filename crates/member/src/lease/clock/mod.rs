@@ -2,7 +2,7 @@
 //!
 //! The store replicates which leases exist; only the leader watches time, and only from the moment it has applied an
 //! entry of its own term. It then gives every lease its full TTL again, except those whose remainder is recorded in
-//! the log. A keep-alive moves a deadline without touching the log, so it is acknowledged only after a confirm round:
+//! the log. A keep-alive moves a deadline without touching the log, so it is acknowledged only after a ReadIndex round:
 //! a deposed leader cannot acknowledge one that its successor does not honour.
 //!
 //! A lease that ran out is proposed for expiry together with the leader's term ([`Expiry`]); apply ignores it in an
@@ -108,7 +108,7 @@ impl LeaseClock {
         }
     }
 
-    /// Renews a lease, after the confirm round that makes it safe.
+    /// Renews a lease, after the ReadIndex round that makes it safe.
     pub fn keep_alive(&mut self, now_ns: u64, id: i64) -> KeepAlive {
         match self.deadlines.get_mut(&id) {
             None => KeepAlive::NotFound,

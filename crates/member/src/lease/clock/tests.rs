@@ -95,7 +95,6 @@ fn hostile_ttls_do_not_overflow() {
     assert_eq!(clock.keep_alive(u64::MAX - 1, 1), KeepAlive::Renewed(i64::MAX));
 }
 
-
 #[test]
 fn leases_that_are_granted_for_years_and_revoked_leave_nothing_behind() {
     let mut clock = clock(&[(1, 100, 0)]);
