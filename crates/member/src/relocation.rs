@@ -1,8 +1,8 @@
 //! Relocation: live values leave files that hold little else, so that the files can be freed without a pause.
 //!
-//! One file at a time and in small steps. A search finds the references into the file a few keys at a time, a job copies
-//! the values, and the references are switched a few at a time. A checkpoint that begins after the switch makes the old
-//! file superfluous; the log knows when no reader can be using it any more.
+//! One file at a time and in small steps. A search finds the references into the file a few keys at a time, a job
+//! copies the values, and the references are switched a few at a time. A checkpoint that begins after the switch makes
+//! the old file superfluous; the log knows when no reader can be using it any more.
 //!
 //! ```text
 //! Idle ------> Searching ------> Copying ------> Switching ----> Idle

@@ -167,6 +167,7 @@ pub fn encode(clock_ms: u64, commands: &[Command]) -> Bytes {
     out.put_u8(VERSION);
     out.put_u8(origins.len() as u8);
     out.put_u16_le(0);
+    // The limits of a batch, of an auth context and of a request are far below what these fields hold.
     out.put_u32_le(u32::try_from(commands.len()).expect("a batch has at most MAX_COMMANDS commands"));
     out.put_u64_le(clock_ms);
     for origin in &origins {
@@ -183,6 +184,7 @@ pub fn encode(clock_ms: u64, commands: &[Command]) -> Bytes {
 fn encode_command(out: &mut BytesMut, command: &Command, origin: u8) {
     out.put_u8(command.kind as u8);
     out.put_u8(origin);
+    // As above.
     out.put_u16_le(u16::try_from(command.auth.len()).expect("an auth context is short"));
     out.put_u32_le(u32::try_from(command.body.len()).expect("a body is under 4 GiB"));
     out.put_u64_le(command.sequence);
@@ -286,7 +288,8 @@ mod tests {
         #[test]
         fn what_is_encoded_decodes(
             clock in any::<u64>(),
-            commands in prop::collection::vec((0u64..3, any::<u64>(), 0usize..Kind::ALL.len(), any::<Vec<u8>>(), any::<[u8; 3]>()), 0..20),
+            commands in prop::collection::vec(
+                (0u64..3, any::<u64>(), 0usize..Kind::ALL.len(), any::<Vec<u8>>(), any::<[u8; 3]>()), 0..20),
         ) {
             let commands: Vec<Command> = commands.into_iter().map(|(member, sequence, kind, body, auth)| Command {
                 origin: Origin { member, start: member + 1 }, sequence, kind: Kind::ALL[kind],

@@ -62,7 +62,10 @@ impl SnapshotReceiving {
         if meta.index <= applied {
             // Consensus answers how far this member is: the sender does not know, or it would not send this.
             let stepped = consensus.step(from, message);
-            let known = stepped.map_or_else(|rejected| rejected.to_string(), |()| "it is told so".to_owned());
+            let known = stepped.map_or_else(
+                |rejected| rejected.to_string(),
+                |()| "it gets an answer that says so".to_owned(),
+            );
             return Err(format!("entry {} is applied here; {known}", meta.index));
         }
         if let Some(refusal) = refusal {
