@@ -63,7 +63,7 @@ impl Consensus {
         ready.committed = entries_from_raft(from_library.take_committed_entries());
         let (number, must_sync) = (from_library.number(), from_library.must_sync());
 
-        // The view must hold what the library believes stored before the library is told so.
+        // The view must hold the entries before `advance_append_async` marks them as stored.
         let view = self.node.mut_store();
         if let Some(meta) = &snapshot {
             view.restart_after(meta);
@@ -92,7 +92,7 @@ impl Consensus {
     /// Write `number` is synced, and so is every write before it. Returns the messages that waited for it: send them.
     pub fn persisted(&mut self, number: u64) -> Vec<Message> {
         let synced = self.writes.complete(number);
-        if let Some(number) = synced.tell {
+        if let Some(number) = synced.report {
             self.node.on_persist_ready(number);
         }
         if let Some(index) = self.writes.take_installed(self.node.raft.raft_log.persisted) {

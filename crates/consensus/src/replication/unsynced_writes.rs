@@ -1,6 +1,6 @@
 //! The ordering rule: persist, then send, then reply. This is the one place that states and implements it.
 //!
-//! A crash loses what is not synced. So a message that tells another member about this member's disk must not leave
+//! A crash loses what is not synced. So a message that states to another member what is on this member's disk must not leave
 //! before the disk has it, and a client must not get a reply for what a crash could take back. The owner hands a write
 //! to the log and goes on; [`UnsyncedWrites`] holds back the messages that have to wait for it:
 //!
@@ -28,9 +28,9 @@
 //!  7    write 3 synced (and so 2)                             accepted 9, vote response, check response
 //! ```
 //!
-//! *What the library learns.* It is told that write `n` is persisted, and takes all before it for persisted as well. It
-//! is not told while a later unsynced write replaces entries of `n`: the library compares terms, and could take the
-//! replaced entries for the ones that are still being written. It learns of both together.
+//! *What the library learns.* A report that write `n` is persisted covers all writes before it. The report is delayed
+//! while a later unsynced write replaces entries of `n`: the library compares terms, and could take the replaced entries
+//! for the ones that are still being written. Both are then reported together.
 
 use std::collections::VecDeque;
 
@@ -70,18 +70,18 @@ struct UnsyncedWrite {
 /// The unsynced writes, oldest first, and the messages that wait for them.
 pub(crate) struct UnsyncedWrites {
     writes: VecDeque<UnsyncedWrite>,
-    /// The newest synced number that the library has not been told, and the last index of what it wrote.
-    untold: Option<(u64, u64)>,
+    /// The newest synced number that is not reported to the library yet, and the last index of what it wrote.
+    unreported: Option<(u64, u64)>,
     /// The hard state handed out last.
     hard_state: HardState,
-    /// A snapshot that is on disk and that the library has not been told.
+    /// A snapshot that is on disk and not reported to the library yet.
     installed: Option<u64>,
 }
 
 /// What follows from a sync.
 pub(crate) struct SyncedWrites {
-    /// Tell the library that all writes up to this number are persisted.
-    pub(crate) tell: Option<u64>,
+    /// Report to the library that all writes up to this number are persisted.
+    pub(crate) report: Option<u64>,
     /// These messages may leave now.
     pub(crate) released: Vec<Message>,
 }
@@ -89,7 +89,7 @@ pub(crate) struct SyncedWrites {
 impl UnsyncedWrites {
     /// No writes yet; `hard_state` is on disk.
     pub(crate) fn new(hard_state: HardState) -> UnsyncedWrites {
-        UnsyncedWrites { writes: VecDeque::new(), untold: None, hard_state, installed: None }
+        UnsyncedWrites { writes: VecDeque::new(), unreported: None, hard_state, installed: None }
     }
 
     /// Notes a write that is handed out at `tick`.
@@ -126,20 +126,20 @@ impl UnsyncedWrites {
 
     /// The write of this number is synced, and so are all before it.
     pub(crate) fn complete(&mut self, number: u64) -> SyncedWrites {
-        let mut synced = SyncedWrites { tell: None, released: Vec::new() };
-        let (mut told, mut last) = self.untold.take().unwrap_or_default();
+        let mut synced = SyncedWrites { report: None, released: Vec::new() };
+        let (mut newest, mut last) = self.unreported.take().unwrap_or_default();
         while self.writes.front().is_some_and(|write| write.number <= number) {
             let write = self.writes.pop_front().expect("there is a front");
-            told = write.number;
+            newest = write.number;
             last = last.max(write.entries.map_or(0, |(_, last)| last));
             self.installed = write.snapshot.or(self.installed);
             synced.released.extend(write.held);
         }
         let is_replaced = |write: &UnsyncedWrite| write.entries.is_some_and(|(first, _)| first <= last);
         if self.writes.iter().any(is_replaced) {
-            self.untold = Some((told, last));
-        } else if told != 0 {
-            synced.tell = Some(told);
+            self.unreported = Some((newest, last));
+        } else if newest != 0 {
+            synced.report = Some(newest);
         }
         synced
     }
@@ -149,9 +149,9 @@ impl UnsyncedWrites {
         self.installed.take_if(|index| *index <= persisted)
     }
 
-    /// Whether entries or a snapshot are on their way to the disk, or the library has not been told that they are there.
+    /// Whether entries or a snapshot are on their way to the disk, or are there but not reported to the library yet.
     pub(crate) fn changes_log(&self) -> bool {
-        self.untold.is_some()
+        self.unreported.is_some()
             || self.writes.iter().any(|write| write.entries.is_some() || write.snapshot.is_some())
     }
 
@@ -162,7 +162,7 @@ impl UnsyncedWrites {
 
     /// Asserts that numbers and ticks ascend.
     pub(crate) fn check(&self) {
-        let mut previous = (self.untold.map_or(0, |(number, _)| number), 0);
+        let mut previous = (self.unreported.map_or(0, |(number, _)| number), 0);
         for write in &self.writes {
             assert!(previous.0 < write.number, "write {} after write {}", write.number, previous.0);
             assert!(previous.1 <= write.since_tick, "write {} is older than the one before", write.number);
@@ -219,15 +219,15 @@ mod tests {
     }
 
     #[test]
-    fn a_write_that_is_being_replaced_is_not_told_to_the_library() {
+    fn a_write_that_is_being_replaced_is_not_reported() {
         let mut writes = UnsyncedWrites::new(HardState::default());
         writes.begin(&write(1, 5..8), 0);
         writes.begin(&write(2, 6..7), 0);
         writes.begin(&write(3, 7..8), 0);
-        assert_eq!(writes.complete(1).tell, None);
+        assert_eq!(writes.complete(1).report, None);
         assert!(writes.changes_log());
-        assert_eq!(writes.complete(2).tell, None, "the first write's last entry is still being replaced");
-        assert_eq!(writes.complete(3).tell, Some(3));
+        assert_eq!(writes.complete(2).report, None, "the first write's last entry is still being replaced");
+        assert_eq!(writes.complete(3).report, Some(3));
         assert!(!writes.changes_log());
     }
 }

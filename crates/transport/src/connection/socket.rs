@@ -1,8 +1,8 @@
-//! A connection between two members: the one place where TLS will be wrapped around TCP.
+//! The socket of a connection between two members, and the one place where TLS will be wrapped around TCP.
 //!
-//! A variant for TLS would hold the socket and a `rustls` connection, read and write through it, and answer
-//! [`Stream::tcp`] with the socket for options, waiting and shutdown. Nothing else in this crate reads or writes
-//! a socket.
+//! A variant for TLS would hold the TCP socket and a `rustls` connection, read and write through the latter, and return
+//! the former from [`PeerSocket::tcp`] for options, polling and shutdown. Nothing else in this crate reads or writes a
+//! socket.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -11,21 +11,23 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use socket2::{SockRef, TcpKeepalive};
 
-use crate::{Error, Header, Kind};
+use crate::error::Error;
+use crate::protocol::{FrameHeader, FrameKind};
 
-pub(crate) enum Stream {
+/// A connected socket.
+pub(crate) enum PeerSocket {
     Plain(TcpStream),
 }
 
-/// Idle connections are probed, so that a host that vanished is noticed by those who only read.
+/// TCP probes idle connections, so that a thread that only reads notices when the other host is gone.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(5);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(1);
 const KEEPALIVE_RETRIES: u32 = 5;
 
-impl Stream {
+impl PeerSocket {
     /// Takes over a connected socket, in blocking mode. Data that the peer does not acknowledge for `dead_after`
     /// ends it.
-    pub(crate) fn new(tcp: TcpStream, dead_after: Duration) -> io::Result<Stream> {
+    pub(crate) fn new(tcp: TcpStream, dead_after: Duration) -> io::Result<PeerSocket> {
         tcp.set_nonblocking(false)?;
         tcp.set_nodelay(true)?;
         let socket = SockRef::from(&tcp);
@@ -36,23 +38,23 @@ impl Stream {
         socket.set_tcp_keepalive(&keepalive)?;
         #[cfg(target_os = "linux")]
         socket.set_tcp_user_timeout(Some(dead_after))?;
-        Ok(Stream::Plain(tcp))
+        Ok(PeerSocket::Plain(tcp))
     }
 
-    /// The socket below, for options, waiting and shutdown.
+    /// The TCP socket, for options, polling and shutdown.
     pub(crate) fn tcp(&self) -> &TcpStream {
         match self {
-            Stream::Plain(tcp) => tcp,
+            PeerSocket::Plain(tcp) => tcp,
         }
     }
 
-    /// Ends both directions; whoever blocks in a read or write of it returns.
+    /// Ends both directions; a thread that blocks in a read or write returns.
     pub(crate) fn shutdown(&self) {
-        // Fails when the connection is gone already, which is what was asked for.
+        // Fails when the connection is gone already, which is the aim.
         let _ = self.tcp().shutdown(Shutdown::Both);
     }
 
-    /// Fills `bytes` before `deadline`, which is `allowed` after the handshake began.
+    /// Fills `bytes` before `deadline`, which is `allowed` after the begin of the handshake.
     pub(crate) fn read_exact_by(
         &mut self,
         bytes: &mut [u8],
@@ -77,9 +79,9 @@ impl Stream {
     }
 
     /// Writes a whole frame to a blocking stream; the body is not copied.
-    pub(crate) fn write_frame(&mut self, kind: Kind, pieces: &[Bytes], max: u32) -> Result<(), Error> {
-        let header = Header::of(kind, pieces, max)?.encode();
-        let bodies = pieces.iter().map(|piece| IoSlice::new(piece));
+    pub(crate) fn write_frame(&mut self, kind: FrameKind, parts: &[Bytes], max: u32) -> Result<(), Error> {
+        let header = FrameHeader::of(kind, parts, max)?.encode();
+        let bodies = parts.iter().map(|part| IoSlice::new(part));
         let mut slices: Vec<_> = std::iter::once(IoSlice::new(&header)).chain(bodies).collect();
         let mut rest = slices.as_mut_slice();
         while !rest.is_empty() {
@@ -94,35 +96,35 @@ impl Stream {
     }
 }
 
-impl Read for Stream {
+impl Read for PeerSocket {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         match self {
-            Stream::Plain(tcp) => tcp.read(bytes),
+            PeerSocket::Plain(tcp) => tcp.read(bytes),
         }
     }
 }
 
-impl Write for Stream {
+impl Write for PeerSocket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Stream::Plain(tcp) => tcp.write(bytes),
+            PeerSocket::Plain(tcp) => tcp.write(bytes),
         }
     }
 
-    fn write_vectored(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+    fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         match self {
-            Stream::Plain(tcp) => tcp.write_vectored(pieces),
+            PeerSocket::Plain(tcp) => tcp.write_vectored(parts),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match self {
-            Stream::Plain(tcp) => tcp.flush(),
+            PeerSocket::Plain(tcp) => tcp.flush(),
         }
     }
 }
 
-/// Whether an operation only has to be tried again.
+/// Whether an operation only has to be repeated.
 pub(crate) fn is_pause(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }

@@ -1,13 +1,14 @@
-//! How long to rest before the next dial.
+//! The delay before the next dial: it doubles with each failure, up to a limit.
 
 use std::time::Duration;
 
-use crate::Timeouts;
+use crate::config::Timeouts;
 
-/// A connection must have stood this long before the rest starts over from the shortest; a peer that accepts and
-/// drops us in a loop is not dialled a hundred times a second.
+/// A connection must have lasted this long to reset the delay; so a peer that accepts and drops us in a loop is not
+/// dialled a hundred times a second.
 const STEADY: Duration = Duration::from_secs(1);
 
+/// The delays of one outgoing stream.
 pub(crate) struct Backoff {
     next: Duration,
     min: Duration,
@@ -25,21 +26,21 @@ impl Backoff {
         }
     }
 
-    /// The rest after a dial that failed.
+    /// The delay after a dial that failed.
     pub(crate) fn after_failure(&mut self) -> Duration {
-        let rest = self.next;
-        self.next = (rest * 2).min(self.max);
-        rest
+        let delay = self.next;
+        self.next = (delay * 2).min(self.max);
+        delay
     }
 
-    /// The rest after a refusal.
+    /// The delay after a refusal.
     pub(crate) fn after_refusal(&self) -> Duration {
         self.refused
     }
 
-    /// The rest after losing a connection that had stood for `stood`.
-    pub(crate) fn after_loss(&mut self, stood: Duration) -> Duration {
-        if stood >= STEADY {
+    /// The delay after the loss of a connection that lasted for `lasted`.
+    pub(crate) fn after_loss(&mut self, lasted: Duration) -> Duration {
+        if lasted >= STEADY {
             self.next = self.min;
         }
         self.after_failure()
@@ -55,8 +56,8 @@ mod tests {
         let ms = Duration::from_millis;
         let timeouts = Timeouts { min_redial: ms(10), max_redial: ms(35), ..Timeouts::default() };
         let mut backoff = Backoff::new(&timeouts);
-        let rests: Vec<_> = (0..4).map(|_| backoff.after_failure()).collect();
-        assert_eq!(rests, [ms(10), ms(20), ms(35), ms(35)]);
+        let delays: Vec<_> = (0..4).map(|_| backoff.after_failure()).collect();
+        assert_eq!(delays, [ms(10), ms(20), ms(35), ms(35)]);
         assert_eq!(backoff.after_loss(ms(999)), ms(35));
         assert_eq!(backoff.after_loss(ms(1000)), ms(10));
         assert_eq!(backoff.after_failure(), ms(20));

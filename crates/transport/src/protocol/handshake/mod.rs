@@ -1,4 +1,18 @@
-//! The handshake: the dialler's hello, the acceptor's answer.
+//! The handshake: the dialler sends a hello, the acceptor an answer; only then frames flow.
+//!
+//! Member a dials its bulk stream to member b of cluster 7. Both must complete the handshake within
+//! [`crate::Timeouts::handshake`]:
+//!
+//! ```text
+//! a: hello   versions 1..=1, stream bulk, cluster 7, from a (incarnation 51), to b
+//!            b checks: checksum, versions, cluster, member and incarnation of the sender, the member meant
+//! b: answer  version 1, cluster 7, from b (incarnation 62)
+//!            a checks the identity in the answer the same way, and closes if it does not fit
+//! a: frame, frame, ...
+//!
+//! b was not meant, or a was removed:
+//! b: answer  reason 2 "this is member c, not b"        and closes; a waits a second and dials again
+//! ```
 //!
 //! Hello, 64 bytes (numbers little endian):
 //!
@@ -22,7 +36,7 @@
 //! |---|---|---|
 //! | 0 | 8 | `89 "STELEA" 0a` |
 //! | 8 | 2 | protocol version chosen, 0 when refused |
-//! | 10 | 2 | 0 when accepted, else the code of the [`Reason`] |
+//! | 10 | 2 | 0 when accepted, else the code of the [`RefusalReason`] |
 //! | 12 | 2 | length of the text, 0 when accepted |
 //! | 14 | 2 | zero |
 //! | 16 | 8 | cluster id |
@@ -31,10 +45,11 @@
 //! | 40 | 4 | CRC-32C of the text |
 //! | 44 | 4 | CRC-32C of bytes 0 to 43 |
 //!
-//! These two layouts are those of every protocol version, past and to come; a reader ignores the bytes that are
-//! zero today, so that a newer peer can be told by name that it is too new.
+//! All protocol versions have these two layouts. A reader ignores the bytes that are zero today, so that it can answer a
+//! newer peer that its version is too new.
 
-use crate::{HandshakeError, Reason, Refusal, StreamClass};
+use crate::protocol::refusal::{Refusal, RefusalReason};
+use crate::protocol::stream_kind::StreamKind;
 
 /// The first bytes of a peer connection. The first is no ASCII, so neither HTTP nor TLS begins like this.
 pub const PREFACE: &[u8; 8] = b"\x89STELEP\n";
@@ -52,67 +67,39 @@ pub const ANSWER_BYTES: usize = 48;
 /// The longest text of a refusal: a few sentences.
 pub const MAX_REFUSAL_TEXT_BYTES: usize = 1024;
 
-/// Who somebody is: what both sides of a handshake present.
+/// The identity that each side of a handshake presents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Identity {
-    /// The cluster.
+pub struct PeerIdentity {
+    /// Equal on all members of a cluster.
     pub cluster_id: u64,
-    /// The member of the cluster.
+    /// Unique within the cluster; never used again.
     pub member_id: u64,
-    /// The data directory of the member.
+    /// The random number of the member's data directory.
     pub incarnation: u64,
 }
 
-/// What a connection is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum StreamKind {
-    /// Messages of one class.
-    Messages(StreamClass),
-    /// One snapshot.
-    Snapshot,
-}
-
-impl StreamKind {
-    fn code(self) -> u8 {
-        match self {
-            StreamKind::Messages(StreamClass::Control) => 1,
-            StreamKind::Messages(StreamClass::Bulk) => 2,
-            StreamKind::Snapshot => 3,
-        }
-    }
-
-    fn from_code(code: u8) -> Result<StreamKind, HandshakeError> {
-        match code {
-            1 => Ok(StreamKind::Messages(StreamClass::Control)),
-            2 => Ok(StreamKind::Messages(StreamClass::Bulk)),
-            3 => Ok(StreamKind::Snapshot),
-            other => Err(HandshakeError::Stream(other)),
-        }
-    }
-}
-
-/// What the dialler says.
+/// The dialler's half of a handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hello {
-    /// The oldest protocol version it speaks.
+    /// The oldest protocol version the dialler speaks.
     pub min_version: u16,
-    /// The newest protocol version it speaks.
+    /// The newest protocol version the dialler speaks.
     pub max_version: u16,
     /// What the connection is for.
     pub stream: StreamKind,
-    /// Who it is.
-    pub from: Identity,
-    /// The member it means to reach.
+    /// The dialler.
+    pub from: PeerIdentity,
+    /// The member the dialler means to reach.
     pub to: u64,
 }
 
 impl Hello {
     /// A hello of this release.
-    pub fn new(from: Identity, to: u64, stream: StreamKind) -> Hello {
+    pub fn new(from: PeerIdentity, to: u64, stream: StreamKind) -> Hello {
         Hello { min_version: MIN_VERSION, max_version: MAX_VERSION, stream, from, to }
     }
 
-    /// Its bytes.
+    /// The hello as it goes on the wire.
     pub fn encode(&self) -> [u8; HELLO_BYTES] {
         let mut bytes = [0; HELLO_BYTES];
         bytes[..8].copy_from_slice(PREFACE);
@@ -126,14 +113,14 @@ impl Hello {
         bytes
     }
 
-    /// Reads a hello. Says nothing about whether it is welcome.
+    /// Decodes a hello. Whether to accept it is decided by the caller.
     pub fn decode(bytes: &[u8; HELLO_BYTES]) -> Result<Hello, HandshakeError> {
         check_preface(bytes, PREFACE)?;
         check_sum(bytes, 60)?;
         Ok(Hello {
             min_version: half(bytes, 8),
             max_version: half(bytes, 10),
-            stream: StreamKind::from_code(bytes[12])?,
+            stream: StreamKind::from_code(bytes[12]).ok_or(HandshakeError::Stream(bytes[12]))?,
             from: identity(bytes),
             to: long(bytes, 40),
         })
@@ -150,26 +137,26 @@ impl Hello {
             )
         };
         if self.max_version < oldest {
-            return Err(refusal(Reason::VersionTooOld));
+            return Err(refusal(RefusalReason::VersionTooOld));
         }
         if self.min_version > newest {
-            return Err(refusal(Reason::VersionTooNew));
+            return Err(refusal(RefusalReason::VersionTooNew));
         }
         Ok(self.max_version.min(newest))
     }
 }
 
-/// What the acceptor says.
+/// The acceptor's half of a handshake.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
-    /// Who it is.
-    pub from: Identity,
-    /// The protocol version it chose, or why it will not talk.
+pub struct HandshakeAnswer {
+    /// The acceptor.
+    pub from: PeerIdentity,
+    /// The protocol version it chose, or why it refuses.
     pub verdict: Result<u16, Refusal>,
 }
 
-impl Answer {
-    /// Its bytes, with the text of a refusal.
+impl HandshakeAnswer {
+    /// The answer as it goes on the wire, with the text of a refusal.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = [0; ANSWER_BYTES];
         bytes[..8].copy_from_slice(ANSWER_PREFACE);
@@ -199,18 +186,18 @@ impl Answer {
         }
     }
 
-    /// Reads an answer and the text that followed it.
-    pub fn decode(bytes: &[u8; ANSWER_BYTES], text: &[u8]) -> Result<Answer, HandshakeError> {
-        Answer::text_length(bytes)?;
+    /// Decodes an answer and the text that follows it.
+    pub fn decode(bytes: &[u8; ANSWER_BYTES], text: &[u8]) -> Result<HandshakeAnswer, HandshakeError> {
+        HandshakeAnswer::text_length(bytes)?;
         let (stored, computed) = (word(bytes, 40), crc32c::crc32c(text));
         if stored != computed {
             return Err(HandshakeError::Checksum { stored, computed });
         }
         let verdict = match half(bytes, 10) {
             0 => Ok(half(bytes, 8)),
-            code => Err(Refusal::new(Reason::from_code(code), String::from_utf8_lossy(text))),
+            code => Err(Refusal::new(RefusalReason::from_code(code), String::from_utf8_lossy(text))),
         };
-        Ok(Answer { from: identity(bytes), verdict })
+        Ok(HandshakeAnswer { from: identity(bytes), verdict })
     }
 }
 
@@ -227,14 +214,14 @@ fn check_sum(bytes: &[u8], at: usize) -> Result<(), HandshakeError> {
     if stored == computed { Ok(()) } else { Err(HandshakeError::Checksum { stored, computed }) }
 }
 
-fn put_identity(bytes: &mut [u8], identity: &Identity) {
+fn put_identity(bytes: &mut [u8], identity: &PeerIdentity) {
     bytes[16..24].copy_from_slice(&identity.cluster_id.to_le_bytes());
     bytes[24..32].copy_from_slice(&identity.member_id.to_le_bytes());
     bytes[32..40].copy_from_slice(&identity.incarnation.to_le_bytes());
 }
 
-fn identity(bytes: &[u8]) -> Identity {
-    Identity { cluster_id: long(bytes, 16), member_id: long(bytes, 24), incarnation: long(bytes, 32) }
+fn identity(bytes: &[u8]) -> PeerIdentity {
+    PeerIdentity { cluster_id: long(bytes, 16), member_id: long(bytes, 24), incarnation: long(bytes, 32) }
 }
 
 /// `text`, cut at a character boundary to at most `max` bytes.
@@ -252,6 +239,31 @@ fn word(bytes: &[u8], at: usize) -> u32 {
 
 fn long(bytes: &[u8], at: usize) -> u64 {
     u64::from(word(bytes, at)) | u64::from(word(bytes, at + 4)) << 32
+}
+
+/// What is wrong with the bytes of a handshake.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum HandshakeError {
+    /// The first eight bytes are something else.
+    #[error("it starts with {0:02x?}, which is not the preface")]
+    Preface([u8; 8]),
+    /// The checksum does not match.
+    #[error("checksum is {stored:08x}, computed {computed:08x}")]
+    Checksum {
+        /// As read.
+        stored: u32,
+        /// Of the bytes read.
+        computed: u32,
+    },
+    /// A stream this version does not know.
+    #[error("stream code {0} is unknown")]
+    Stream(u8),
+    /// The text of a refusal is longer than allowed.
+    #[error("a refusal text of {0} bytes")]
+    TextTooLong(u16),
+    /// The peer chose a version we do not speak.
+    #[error("the peer chose protocol version {0}, which we did not offer")]
+    Version(u16),
 }
 
 #[cfg(test)]

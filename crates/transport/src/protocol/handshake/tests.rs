@@ -3,9 +3,10 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::protocol::stream_kind::StreamClass;
 
-const DIALLER: Identity = Identity { cluster_id: 0x1122, member_id: 0xa, incarnation: 0x3344 };
-const ACCEPTOR: Identity = Identity { cluster_id: 0x1122, member_id: 0xb, incarnation: 0x5566 };
+const DIALLER: PeerIdentity = PeerIdentity { cluster_id: 0x1122, member_id: 0xa, incarnation: 0x3344 };
+const ACCEPTOR: PeerIdentity = PeerIdentity { cluster_id: 0x1122, member_id: 0xb, incarnation: 0x5566 };
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ")
@@ -28,14 +29,15 @@ fn a_hello_is_these_bytes() {
 /// The bytes `docs/internals/transport.md` shows.
 #[test]
 fn answers_are_these_bytes() {
-    let accepted = Answer { from: ACCEPTOR, verdict: Ok(1) };
+    let accepted = HandshakeAnswer { from: ACCEPTOR, verdict: Ok(1) };
     assert_eq!(
         hex(&accepted.encode()),
         "89 53 54 45 4c 45 41 0a 01 00 00 00 00 00 00 00 \
          22 11 00 00 00 00 00 00 0b 00 00 00 00 00 00 00 \
          66 55 00 00 00 00 00 00 00 00 00 00 5a c0 98 71"
     );
-    let refused = Answer { from: ACCEPTOR, verdict: Err(Refusal::new(Reason::RemovedMember, "gone")) };
+    let refused =
+        HandshakeAnswer { from: ACCEPTOR, verdict: Err(Refusal::new(RefusalReason::RemovedMember, "gone")) };
     assert_eq!(
         hex(&refused.encode()),
         "89 53 54 45 4c 45 41 0a 00 00 04 00 04 00 00 00 \
@@ -45,10 +47,10 @@ fn answers_are_these_bytes() {
     );
 }
 
-fn decode_answer(bytes: &[u8]) -> Result<Answer, HandshakeError> {
+fn decode_answer(bytes: &[u8]) -> Result<HandshakeAnswer, HandshakeError> {
     let head = bytes.first_chunk().unwrap();
-    let length = Answer::text_length(head)?;
-    Answer::decode(head, &bytes[ANSWER_BYTES..ANSWER_BYTES + length])
+    let length = HandshakeAnswer::text_length(head)?;
+    HandshakeAnswer::decode(head, &bytes[ANSWER_BYTES..ANSWER_BYTES + length])
 }
 
 #[test]
@@ -63,8 +65,8 @@ fn damage_is_noticed() {
             other => panic!("byte {at}: {other:?}"),
         }
     }
-    let refusal = Refusal::new(Reason::UnknownMember, "who?");
-    let answer = Answer { from: ACCEPTOR, verdict: Err(refusal) }.encode();
+    let refusal = Refusal::new(RefusalReason::UnknownMember, "who?");
+    let answer = HandshakeAnswer { from: ACCEPTOR, verdict: Err(refusal) }.encode();
     for at in 0..answer.len() {
         let mut damaged = answer.clone();
         damaged[at] ^= 1;
@@ -75,7 +77,8 @@ fn damage_is_noticed() {
 #[test]
 fn a_long_text_is_cut_at_a_character() {
     let text = "ä".repeat(MAX_REFUSAL_TEXT_BYTES);
-    let answer = Answer { from: ACCEPTOR, verdict: Err(Refusal::new(Reason::NotReady, text)) };
+    let answer =
+        HandshakeAnswer { from: ACCEPTOR, verdict: Err(Refusal::new(RefusalReason::NotReady, text)) };
     let refusal = decode_answer(&answer.encode()).unwrap().verdict.unwrap_err();
     assert_eq!(refusal.text, "ä".repeat(MAX_REFUSAL_TEXT_BYTES / 2));
 }
@@ -90,22 +93,22 @@ fn the_newest_common_version_is_chosen() {
     assert_eq!(hello.choose_version(1, 4), Ok(4));
     assert_eq!(hello.choose_version(5, 9), Ok(5));
     let too_new = hello.choose_version(1, 2).unwrap_err();
-    assert_eq!(too_new.reason, Reason::VersionTooNew);
+    assert_eq!(too_new.reason, RefusalReason::VersionTooNew);
     assert_eq!(too_new.text, "you speak the peer protocol in versions 3 to 5, this member 1 to 2");
-    assert_eq!(hello.choose_version(6, 7).unwrap_err().reason, Reason::VersionTooOld);
+    assert_eq!(hello.choose_version(6, 7).unwrap_err().reason, RefusalReason::VersionTooOld);
 }
 
 #[test]
 fn reason_codes_are_their_own_inverse() {
     for code in 1..=100 {
-        assert_eq!(Reason::from_code(code).code(), code);
+        assert_eq!(RefusalReason::from_code(code).code(), code);
     }
 }
 
 proptest! {
     #[test]
     fn hellos_round_trip(min: u16, max: u16, cluster_id: u64, member_id: u64, incarnation: u64, to: u64) {
-        let from = Identity { cluster_id, member_id, incarnation };
+        let from = PeerIdentity { cluster_id, member_id, incarnation };
         let stream = StreamKind::Messages(StreamClass::Control);
         let hello = Hello { min_version: min, max_version: max, stream, from, to };
         prop_assert_eq!(Hello::decode(&hello.encode()), Ok(hello));
@@ -113,9 +116,9 @@ proptest! {
 
     #[test]
     fn answers_round_trip(cluster_id: u64, member_id: u64, incarnation: u64, code in 0u16..20, text in ".{0,200}") {
-        let from = Identity { cluster_id, member_id, incarnation };
-        let verdict = if code == 0 { Ok(7) } else { Err(Refusal::new(Reason::from_code(code), text)) };
-        let answer = Answer { from, verdict };
+        let from = PeerIdentity { cluster_id, member_id, incarnation };
+        let verdict = if code == 0 { Ok(7) } else { Err(Refusal::new(RefusalReason::from_code(code), text)) };
+        let answer = HandshakeAnswer { from, verdict };
         prop_assert_eq!(decode_answer(&answer.encode()), Ok(answer));
     }
 
@@ -134,6 +137,6 @@ proptest! {
             let checksum = crc32c::crc32c(&answer[..44]);
             answer[44..].copy_from_slice(&checksum.to_le_bytes());
         }
-        let _ = Answer::decode(&answer, &text);
+        let _ = HandshakeAnswer::decode(&answer, &text);
     }
 }

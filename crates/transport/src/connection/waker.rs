@@ -1,4 +1,4 @@
-//! Waiting for a socket, a time, or somebody who wants us awake.
+//! Waits for a socket, a deadline, or another thread.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -8,31 +8,31 @@ use std::time::Instant;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-/// A doorbell that can be waited for together with a socket.
-pub(crate) struct Wake {
-    ring: UnixStream,
-    hear: UnixStream,
+/// Wakes a thread that waits in `poll`: a byte written to one end of a socket pair makes the other end readable.
+pub(crate) struct PollWaker {
+    sender: UnixStream,
+    receiver: UnixStream,
 }
 
-/// What a wait found about the socket.
+/// What can be done with the socket after a wait.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Ready {
+pub(crate) struct Readiness {
     pub(crate) readable: bool,
     pub(crate) writable: bool,
 }
 
-impl Wake {
-    pub(crate) fn new() -> io::Result<Wake> {
-        let (ring, hear) = UnixStream::pair()?;
-        ring.set_nonblocking(true)?;
-        hear.set_nonblocking(true)?;
-        Ok(Wake { ring, hear })
+impl PollWaker {
+    pub(crate) fn new() -> io::Result<PollWaker> {
+        let (sender, receiver) = UnixStream::pair()?;
+        sender.set_nonblocking(true)?;
+        receiver.set_nonblocking(true)?;
+        Ok(PollWaker { sender, receiver })
     }
 
     /// Wakes the waiting thread, now or at its next wait. Never blocks.
     pub(crate) fn wake(&self) {
-        // A pair that is full has rung already.
-        let _ = (&self.ring).write(&[0]);
+        // A pair that is full wakes the thread already.
+        let _ = (&self.sender).write(&[0]);
     }
 
     /// Waits until woken, until `deadline`, or until the socket can be read (or written, when asked).
@@ -40,10 +40,10 @@ impl Wake {
         &self,
         socket: Option<(&TcpStream, bool)>,
         deadline: Option<Instant>,
-    ) -> io::Result<Ready> {
+    ) -> io::Result<Readiness> {
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let timeout = left.and_then(|left| Timespec::try_from(left).ok());
-        let mut fds = vec![PollFd::new(&self.hear, PollFlags::IN)];
+        let mut fds = vec![PollFd::new(&self.receiver, PollFlags::IN)];
         if let Some((socket, write)) = socket {
             let flags = if write { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
             fds.push(PollFd::new(socket, flags));
@@ -55,14 +55,14 @@ impl Wake {
         let found = fds.get(1).map_or(PollFlags::empty(), PollFd::revents);
         self.drain();
         let broken = found.intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL);
-        Ok(Ready {
+        Ok(Readiness {
             readable: broken || found.contains(PollFlags::IN),
             writable: found.contains(PollFlags::OUT),
         })
     }
 
     fn drain(&self) {
-        let mut rings = [0; 64];
-        while matches!((&self.hear).read(&mut rings), Ok(count) if count == rings.len()) {}
+        let mut bytes = [0; 64];
+        while matches!((&self.receiver).read(&mut bytes), Ok(count) if count == bytes.len()) {}
     }
 }

@@ -4,8 +4,6 @@ use std::fmt;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 
-use crate::UrlError;
-
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PeerUrl {
     host: String,
@@ -43,6 +41,16 @@ impl fmt::Display for PeerUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.host, self.port)
     }
+}
+
+/// What is wrong with a peer URL.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("peer URL {url:?}: {problem}; expected http://host:port")]
+pub struct UrlError {
+    /// As given.
+    pub url: String,
+    /// What was found.
+    pub problem: &'static str,
 }
 
 #[cfg(test)]
