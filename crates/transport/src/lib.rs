@@ -12,8 +12,8 @@
 //! ```
 //!
 //! Invariants
-//! - Within one stream frames arrive in the order they were sent, whole, at most once. A connection that breaks
-//!   loses what was on its way; this crate never sends it again. A frame with the outcome [`SendOutcome::Dropped`] never
+//! - Within one stream frames arrive in the order they were sent, whole, at most once. A connection that breaks loses
+//!   what was on its way; this crate never sends it again. A frame with the outcome [`SendOutcome::Dropped`] never
 //!   arrives.
 //! - A newer connection for the same stream replaces the older: once the newer delivers, the older never does.
 //! - [`Peers::send`] never blocks and never copies a payload; queues are bounded in bytes and parts.

@@ -69,8 +69,8 @@ impl Peers {
         self.registry.remove(peer);
     }
 
-    /// Sends a frame whose body is `parts`, one after another. Writes to the socket from the calling thread when nothing
-    /// waits before it, else queues; never blocks on the network and copies no part.
+    /// Sends a frame whose body is `parts`, one after another. Writes to the socket from the calling thread when
+    /// nothing waits before it, else queues; never blocks on the network and copies no part.
     pub fn send(&self, peer: u64, class: StreamClass, parts: &[Bytes]) -> SendOutcome {
         match self.registry.read().get(peer) {
             Some(peer) => peer.outbound(class).send_message(&peer.info, parts),

@@ -1,7 +1,7 @@
 //! Conversion of configurations and their changes to and from the library's types.
 //!
-//! The payload of a conf change (our format) lies in the `context` of the library's entry, which the library carries but
-//! never reads. The library parses protobuf from `data` only. `data` is filled only in a proposal, with bytes made
+//! The payload of a conf change (our format) lies in the `context` of the library's entry, which the library carries
+//! but never reads. The library parses protobuf from `data` only. `data` is filled only in a proposal, with bytes made
 //! here, so no byte of a peer or a file reaches that parser.
 
 use bytes::Bytes;

@@ -1,8 +1,9 @@
 //! The consensus messages between members.
 //!
-//! [`Message`] is what `Ready::messages` holds and what `Consensus::step` takes; the codec turns it into bytes. Messages
-//! of two classes travel on two ordered streams (docs/internals/transport.md), so that a heartbeat never queues behind
-//! megabytes of entries. No message forwards a proposal or a read: followers do that in frames of their owner.
+//! [`Message`] is what `Ready::messages` holds and what `Consensus::step` takes; the codec turns it into bytes.
+//! Messages of two classes travel on two ordered streams (docs/internals/transport.md), so that a heartbeat never
+//! queues behind megabytes of entries. No message forwards a proposal or a read: followers do that in frames of their
+//! owner.
 
 use crate::entry::Entry;
 use crate::membership::ConfState;

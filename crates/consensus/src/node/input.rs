@@ -62,8 +62,8 @@ impl Consensus {
         Ok(())
     }
 
-    /// If our leader asks for pre-votes in a later term, it leads no more: it was restarted, or stepped down. Waiting for
-    /// its heartbeats would only delay our vote for it.
+    /// If our leader asks for pre-votes in a later term, it leads no more: it was restarted, or stepped down. Waiting
+    /// for its heartbeats would only delay our vote for it.
     fn notice_restarted_leader(&mut self, message: &Message) {
         let raft = &mut self.node.raft;
         let asks = matches!(message.body, Body::Vote { pre: true, .. });
@@ -103,7 +103,8 @@ impl Consensus {
         Ok(())
     }
 
-    /// Whether reads wait and a ReadIndex round may start: none is in flight, and this leader has committed in its term.
+    /// Whether reads wait and a ReadIndex round may start: none is in flight, and this leader has committed in its
+    /// term.
     pub fn can_start_round(&self) -> bool {
         self.rounds.can_start(&self.node)
     }
@@ -177,7 +178,8 @@ impl Consensus {
         self.settle();
     }
 
-    /// The outcome of a snapshot that was sent to `peer`. Always report it: until then nothing else is sent to the peer.
+    /// The outcome of a snapshot that was sent to `peer`. Always report it: until then nothing else is sent to the
+    /// peer.
     pub fn report_snapshot(&mut self, peer: u64, ok: bool) {
         let status = if ok { SnapshotStatus::Finish } else { SnapshotStatus::Failure };
         self.node.report_snapshot(peer, status);

@@ -1,8 +1,8 @@
 //! What a node gives out, and the completions of it.
 //!
-//! The owner's loop: give input (`tick`, `step`, `propose`, ...), then take [`Consensus::ready`] until there is none. For
-//! each ready: send `messages`; hand `write` to the log and go on; apply `committed` in order. When the log reports that
-//! write `n` is synced, send what [`Consensus::persisted`]`(n)` returns.
+//! The owner's loop: give input (`tick`, `step`, `propose`, ...), then take [`Consensus::ready`] until there is none.
+//! For each ready: send `messages`; hand `write` to the log and go on; apply `committed` in order. When the log
+//! reports that write `n` is synced, send what [`Consensus::persisted`]`(n)` returns.
 //!
 //! ```text
 //! input --> ready { write 7, messages, committed } --> log, peers, state machine

@@ -27,7 +27,8 @@ pub struct Config {
     pub election_tick: usize,
     /// Ticks between heartbeats; less than `election_tick`.
     pub heartbeat_tick: usize,
-    /// Ask for pre-votes before an election, so that a member that was cut off does not depose a leader when it returns.
+    /// Ask for pre-votes before an election, so that a member that was cut off does not depose a leader when it
+    /// returns.
     pub pre_vote: bool,
     /// Step down when messages of no quorum arrived for an election timeout.
     pub check_quorum: bool,

@@ -52,8 +52,8 @@ impl InflightWindows {
         adjust(node, message.to, window);
     }
 
-    /// A peer has all entries up to `index`. Call it before the library steps the response, so that the library finds the
-    /// window open.
+    /// A peer has all entries up to `index`. Call it before the library steps the response, so that the library finds
+    /// the window open.
     pub(crate) fn accepted(&mut self, node: &mut RawNode<LogView>, peer: u64, index: u64) {
         let Some(window) = self.windows.get_mut(&peer) else { return };
         while window.appends.front().is_some_and(|append| append.0 <= index) {

@@ -1,8 +1,8 @@
 //! The ordering rule: persist, then send, then reply. This is the one place that states and implements it.
 //!
-//! A crash loses what is not synced. So a message that states to another member what is on this member's disk must not leave
-//! before the disk has it, and a client must not get a reply for what a crash could take back. The owner hands a write
-//! to the log and goes on; [`UnsyncedWrites`] holds back the messages that have to wait for it:
+//! A crash loses what is not synced. So a message that states to another member what is on this member's disk must not
+//! leave before the disk has it, and a client must not get a reply for what a crash could take back. The owner hands a
+//! write to the log and goes on; [`UnsyncedWrites`] holds back the messages that have to wait for it:
 //!
 //! | message | waits for |
 //! |---|---|
@@ -29,8 +29,8 @@
 //! ```
 //!
 //! *What the library learns.* A report that write `n` is persisted covers all writes before it. The report is delayed
-//! while a later unsynced write replaces entries of `n`: the library compares terms, and could take the replaced entries
-//! for the ones that are still being written. Both are then reported together.
+//! while a later unsynced write replaces entries of `n`: the library compares terms, and could take the replaced
+//! entries for the ones that are still being written. Both are then reported together.
 
 use std::collections::VecDeque;
 

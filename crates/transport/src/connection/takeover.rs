@@ -1,7 +1,7 @@
 //! Connection takeover: of one incoming stream, a newer connection replaces the older.
 //!
-//! A peer that redials has given up its older connection, but we may not have noticed, and a thread may be in the middle
-//! of a delivery from it:
+//! A peer that redials has given up its older connection, but we may not have noticed, and a thread may be in the
+//! middle of a delivery from it:
 //!
 //! ```text
 //! claim 1     deliver m1 | deliver m2 ...... |  deliver m3: Error::Replaced

@@ -11,8 +11,8 @@
 //!                           <-    done
 //! ```
 //!
-//! The receiver may send `failed` with a reason at any point instead. When a stream breaks, its owner opens another, and
-//! the receiver answers with the offset up to which it has the snapshot. This module knows offsets, not contents.
+//! The receiver may send `failed` with a reason at any point instead. When a stream breaks, its owner opens another,
+//! and the receiver answers with the offset up to which it has the snapshot. This module knows offsets, not contents.
 
 mod receiver;
 mod sender;

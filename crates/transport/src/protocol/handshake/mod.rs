@@ -45,8 +45,8 @@
 //! | 40 | 4 | CRC-32C of the text |
 //! | 44 | 4 | CRC-32C of bytes 0 to 43 |
 //!
-//! All protocol versions have these two layouts. A reader ignores the bytes that are zero today, so that it can answer a
-//! newer peer that its version is too new.
+//! All protocol versions have these two layouts. A reader ignores the bytes that are zero today, so that it can answer
+//! a newer peer that its version is too new.
 
 use crate::protocol::refusal::{Refusal, RefusalReason};
 use crate::protocol::stream_kind::StreamKind;
