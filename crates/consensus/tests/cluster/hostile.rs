@@ -1,4 +1,4 @@
-//! A peer that says anything: no message, however absurd, makes a node abort.
+//! Hostile peers: no message makes a node abort.
 
 use bytes::Bytes;
 use consensus::{

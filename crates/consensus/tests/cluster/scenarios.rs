@@ -1,4 +1,4 @@
-//! One story a test.
+//! Elections, transfers, restarts and lagging followers, one scenario a test.
 
 use bytes::Bytes;
 use consensus::{
@@ -83,7 +83,7 @@ fn leadership_is_handed_over_and_proposals_wait() {
 }
 
 #[test]
-fn a_leader_with_a_hung_disk_hands_over() {
+fn a_leader_with_a_stalled_disk_transfers_its_leadership() {
     let mut cluster = Cluster::new(4, 3);
     let leader = cluster.elect();
     cluster.run(5);

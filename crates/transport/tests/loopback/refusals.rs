@@ -1,4 +1,4 @@
-//! Who is turned away, by whom, and what both sides learn.
+//! Refused handshakes: which side refuses, and what both sides learn.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -36,7 +36,7 @@ fn frames_arrive_whole_and_in_order_in_both_classes() {
 }
 
 #[test]
-fn a_frame_of_more_pieces_than_one_system_call_takes_arrives_whole() {
+fn a_frame_of_more_parts_than_one_system_call_takes_arrives_whole() {
     let (a, b) = pair(config(1), config(2));
     let parts: Vec<Bytes> = (0..5000).map(|n| numbered(n, 100)).collect();
     assert_eq!(a.peers.send(2, StreamClass::Bulk, &parts), SendOutcome::Queued);
