@@ -22,7 +22,7 @@ use member::peer_message::{LeaseAnswer, LeaseAsk, PeerMessage, Reason, ValueName
 use member::publication::Publish;
 use prost::Message;
 use store::{BatchContext, CheckpointKind, Store};
-use transport::{Answer, Header, Hello, Identity, Refusal, StreamClass, StreamKind};
+use transport::{FrameHeader, HandshakeAnswer, Hello, PeerIdentity, Refusal, StreamClass, StreamKind};
 
 fn main() {
     directories();
@@ -302,19 +302,20 @@ fn batches() {
 }
 
 fn streams() {
-    let from = Identity { cluster_id: 7, member_id: 1, incarnation: 91 };
+    let from = PeerIdentity { cluster_id: 7, member_id: 1, incarnation: 91 };
     let hello = Hello::new(from, 2, StreamKind::Messages(StreamClass::Bulk));
     write("transport_frame", "hello", &hello.encode());
-    write("transport_frame", "answer", &Answer { from, verdict: Ok(1) }.encode());
-    let refusal = Refusal::new(transport::Reason::VersionTooOld, "you are too old".to_owned());
-    write("transport_frame", "refusal", &Answer { from, verdict: Err(refusal) }.encode());
-    let stream: Vec<u8> = [(transport::Kind::Message, "a message"), (transport::Kind::Ping, "01234567")]
-        .into_iter()
-        .flat_map(|(kind, body)| {
-            let header = Header::of(kind, &[body.into()], 1024).expect("it is short");
-            [&header.encode()[..], body.as_bytes()].concat()
-        })
-        .collect();
+    write("transport_frame", "answer", &HandshakeAnswer { from, verdict: Ok(1) }.encode());
+    let refusal = Refusal::new(transport::RefusalReason::VersionTooOld, "you are too old".to_owned());
+    write("transport_frame", "refusal", &HandshakeAnswer { from, verdict: Err(refusal) }.encode());
+    let stream: Vec<u8> =
+        [(transport::FrameKind::Message, "a message"), (transport::FrameKind::Ping, "01234567")]
+            .into_iter()
+            .flat_map(|(kind, body)| {
+                let header = FrameHeader::of(kind, &[body.into()], 1024).expect("it is short");
+                [&header.encode()[..], body.as_bytes()].concat()
+            })
+            .collect();
     write("transport_frame", "stream", &stream);
 }
 

@@ -4,7 +4,9 @@
 //! apart from bytes that later versions of the handshake may use.
 
 use bytes::Bytes;
-use transport::{ANSWER_BYTES, Answer, Frame, FrameError, FrameReader, HELLO_BYTES, Header, Hello};
+use transport::{
+    ANSWER_BYTES, Frame, FrameError, FrameHeader, FrameReader, HELLO_BYTES, HandshakeAnswer, Hello,
+};
 
 /// The longest frame taken; more than the inputs have, less than the allocator refuses.
 const MAX_FRAME_BYTES: u32 = 1 << 20;
@@ -29,17 +31,17 @@ pub fn run(data: &[u8]) {
 }
 
 fn check_answer(bytes: &[u8; ANSWER_BYTES], text: &[u8]) {
-    let Ok(length) = Answer::text_length(bytes) else {
+    let Ok(length) = HandshakeAnswer::text_length(bytes) else {
         return;
     };
     let Some(text) = text.get(..length) else { return };
-    let Ok(answer) = Answer::decode(bytes, text) else {
+    let Ok(answer) = HandshakeAnswer::decode(bytes, text) else {
         return;
     };
     let encoded = answer.encode();
     let Some((again, text)) = encoded.split_first_chunk::<ANSWER_BYTES>() else { panic!("too short") };
-    assert_eq!(Answer::text_length(again), Ok(text.len()));
-    assert_eq!(Answer::decode(again, text), Ok(answer));
+    assert_eq!(HandshakeAnswer::text_length(again), Ok(text.len()));
+    assert_eq!(HandshakeAnswer::decode(again, text), Ok(answer));
 }
 
 /// The frames of a stream that comes in pieces of `cut` bytes, and why it ended before its end.
@@ -69,6 +71,6 @@ fn frames(mut stream: &[u8], cut: usize) -> (Vec<Frame>, Option<FrameError>) {
 
 fn encode(frame: &Frame) -> Vec<u8> {
     let body: [Bytes; 1] = [frame.body.clone()];
-    let header = Header::of(frame.kind, &body, MAX_FRAME_BYTES).expect("it was not too long to be read");
+    let header = FrameHeader::of(frame.kind, &body, MAX_FRAME_BYTES).expect("it was not too long to be read");
     [&header.encode()[..], &frame.body].concat()
 }

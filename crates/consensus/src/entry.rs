@@ -1,6 +1,9 @@
-//! What the log holds: entries, and the hard state that must never be lost.
+//! Entries of the replicated log, and the hard state that Raft must not lose.
 
 use bytes::Bytes;
+
+/// Largest payload of one entry: its length travels in 32 bits, and half of that range is far above any batch.
+pub const MAX_ENTRY_BYTES: usize = 1 << 30;
 
 /// What an entry is. The numbers are on disk and on the wire; they never change meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -8,7 +11,7 @@ use bytes::Bytes;
 pub enum EntryKind {
     /// A batch of commands. Its payload is never empty.
     Batch = 0,
-    /// A conf change; the payload is [`crate::ConfChange::encode`]'s.
+    /// A conf change; the payload is [`crate::membership::ConfChange::encode`]'s.
     ConfChange = 1,
     /// A new leader's first entry, without payload: committing it commits what earlier terms left.
     Empty = 2,
@@ -31,7 +34,7 @@ impl EntryKind {
 pub struct Entry {
     /// The term of the leader that proposed it, at least 1.
     pub term: u64,
-    /// Its place in the log, at least 1.
+    /// Its position in the log, at least 1.
     pub index: u64,
     /// How to read the payload.
     pub kind: EntryKind,
@@ -55,12 +58,12 @@ pub fn entry_checksum(term: u64, index: u64, kind: EntryKind, payload: &[u8]) ->
     crc32c::crc32c_append(crc32c::crc32c(&head), payload)
 }
 
-/// What a member must remember across restarts besides its log.
+/// What a member must keep across restarts besides its log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HardState {
     /// The newest term this member has seen.
     pub term: u64,
-    /// Whom it voted for in that term; 0 for nobody.
+    /// The candidate it voted for in that term; 0 for none.
     pub vote: u64,
     /// The newest index it knows committed. Losing it costs a little replay, nothing else.
     pub commit: u64,

@@ -1,4 +1,6 @@
-//! What can go wrong, and whose fault it is.
+//! Errors of starting a node, of proposals and reads, and of messages.
+
+use crate::entry::MAX_ENTRY_BYTES;
 
 /// The node cannot start from what it was given: the files disagree with each other.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -20,13 +22,13 @@ pub enum ProposeError {
     /// Ask the leader; 0 if none is known.
     #[error("not the leader (the leader is {leader:x})")]
     NotLeader {
-        /// Who leads, 0 if nobody known.
+        /// The leader, 0 if none is known.
         leader: u64,
     },
-    /// Leadership is being handed over: wait for the next leader.
+    /// The leadership is being transferred: wait for the next leader.
     #[error("leadership is being transferred to {to:x}")]
     Transferring {
-        /// To whom.
+        /// The transfer target.
         to: u64,
     },
     /// Too much is proposed and not committed, or too many reads wait.
@@ -36,18 +38,18 @@ pub enum ProposeError {
     #[error("empty payload")]
     Empty,
     /// More than [`crate::MAX_ENTRY_BYTES`].
-    #[error("payload of {bytes} bytes, at most {} are allowed", crate::MAX_ENTRY_BYTES)]
+    #[error("payload of {bytes} bytes, at most {} are allowed", MAX_ENTRY_BYTES)]
     TooLarge {
-        /// Its size.
+        /// Its length.
         bytes: usize,
     },
-    /// Only a voter can be handed the leadership.
+    /// Only a voter can be a transfer target.
     #[error("{id:x} is not a voter")]
     NotAVoter {
-        /// Who was named.
+        /// The member named.
         id: u64,
     },
-    /// One conf change at a time: another may be on its way.
+    /// Another conf change is proposed and not applied yet.
     #[error("another conf change is not applied yet")]
     ConfChangePending,
     /// The change does not fit the configuration in force.
@@ -75,14 +77,14 @@ pub enum Rejected {
     /// Two leaders in one term.
     #[error("{from:x} leads term {term}, which {leader:x} leads")]
     TwoLeaders {
-        /// Who claims it.
+        /// The sender, which claims it.
         from: u64,
-        /// Whom we know.
+        /// The leader we know.
         leader: u64,
         /// The term.
         term: u64,
     },
-    /// Its entries or positions cannot be.
+    /// Its entries or indexes are impossible.
     #[error("malformed: {0}")]
     Malformed(&'static str),
     /// It contradicts a committed entry: one of the two logs is damaged.
@@ -99,7 +101,7 @@ pub enum Rejected {
         /// Our last one.
         last: u64,
     },
-    /// A vote before we asked for it.
+    /// A vote that this node has not asked for.
     #[error("a vote nobody asked for")]
     VoteNotAsked,
 }

@@ -1,9 +1,9 @@
 //! Consensus: the Raft log of one member, sans-IO.
 //!
-//! [`Consensus`] takes input (ticks, messages, proposals, completions) and gives out what is to be done
-//! ([`Ready`]): entries to write, messages to send, entries to apply. It has no clock, no entropy, no threads, no
-//! files and no sockets; the same input gives the same output, always. Underneath is the `raft` library, which no
-//! other crate names; everything it gives and takes is in types of our own, converted by moves.
+//! [`Consensus`] takes input (ticks, messages, proposals, completions) and gives out what is to be done ([`Ready`]):
+//! entries to write, messages to send, entries to apply. It has no clock, no entropy, no threads, no files and no
+//! sockets; the same input always gives the same output. Underneath is the `raft` library, which no other crate names.
+//! Everything that goes in or out has a type of this crate, converted by moves.
 //!
 //! ```
 //! use consensus::{Config, Consensus, Start};
@@ -23,45 +23,43 @@
 //! assert_eq!(applied.last().map(|entry| (entry.index, entry.term)), Some((index, term)));
 //! ```
 //!
-//! What to read: `start`, `node`, `propose` and `reads` (input), `ready` (output and completions), `writes` (which
-//! message waits for the disk), `guard` (what is checked before a message is stepped), `confirm` (linearizable reads),
-//! `view` (the log in memory), `hung_disk`, `inflight`, `timeout`, and `codec` with docs/internals/peer-messages.md
-//! for the bytes.
+//! # What to read
+//!
+//! | question | file |
+//! |---|---|
+//! | what goes in, what comes out | `node/input.rs`, `node/propose.rs`, `node/output.rs` |
+//! | which message waits for the disk: the ordering rule | `replication/unsynced_writes.rs` |
+//! | how a linearizable read is confirmed | `read_index/mod.rs` |
+//! | how much a leader sends without a response | `replication/inflight.rs` |
+//! | what a leader does about lost messages, lagging followers, its own stalled disk | `replication/{lost_appends,lagging,stalled_disk}.rs` |
+//! | what of the log is in memory | `log_view/view.rs` |
+//! | why no message can abort the library | `node/guard.rs` |
+//! | the bytes of a message | `message/codec/`, docs/internals/peer-messages.md |
+//!
+//! A file imports only files of its own folder and of the folders before it: `entry`, `error`, `field_reader`;
+//! `membership`; `message`; `log_view`; `replication`, `read_index`; `node`.
 
-mod codec;
-mod conf;
-mod confirm;
-mod convert;
 mod entry;
 mod error;
-mod guard;
-mod hung_disk;
-mod inflight;
+mod field_reader;
+mod log_view;
+mod membership;
 mod message;
 mod node;
-mod propose;
-mod reads;
-mod ready;
-mod replay;
-mod start;
-mod status;
-mod terms;
-mod timeout;
-mod view;
-mod writes;
+mod read_index;
+mod replication;
 
-pub use codec::{DecodeError, MESSAGE_VERSION};
-pub use conf::{Change, ConfChange, ConfState, MAX_MEMBERS, Transition};
-pub use confirm::MAX_READS_WAITING;
-pub use entry::{Entry, EntryKind, HardState, entry_checksum};
+pub use entry::{Entry, EntryKind, HardState, MAX_ENTRY_BYTES, entry_checksum};
 pub use error::{ProposeError, Rejected, StartError};
-pub use guard::MAX_TERM;
-pub use hung_disk::StalledWrite;
-pub use inflight::{MAX_INFLIGHT_BYTES, MAX_INFLIGHT_MESSAGES};
-pub use message::{Body, Message, MessageClass, SnapshotMeta};
-pub use node::Consensus;
-pub use propose::MAX_ENTRY_BYTES;
-pub use ready::{Fetch, Leadership, ReadReady, Ready, Write};
-pub use start::{Config, MAX_APPEND_BYTES, MAX_COMMITTED_BYTES, MAX_UNCOMMITTED_BYTES, Start};
-pub use status::{PeerState, PeerStatus, Role, Status};
-pub use view::{MAX_FETCH_BYTES, MAX_RECENT_BYTES};
+pub use field_reader::WireError;
+pub use log_view::{Fetch, MAX_FETCH_BYTES, MAX_RECENT_BYTES};
+pub use membership::{Change, ConfChange, ConfState, MAX_MEMBERS, Transition};
+pub use message::{Body, MESSAGE_VERSION, Message, MessageClass, SnapshotMeta};
+pub use node::{
+    Config, Consensus, Leadership, MAX_APPEND_BYTES, MAX_COMMITTED_BYTES, MAX_TERM, MAX_UNCOMMITTED_BYTES,
+    Ready, Role, Start, Status,
+};
+pub use read_index::{MAX_READS_WAITING, ReadReady};
+pub use replication::{
+    MAX_INFLIGHT_BYTES, MAX_INFLIGHT_MESSAGES, PeerState, PeerStatus, StalledWrite, Write,
+};

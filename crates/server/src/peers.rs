@@ -9,7 +9,9 @@ use member::snapshot::Outgoing;
 use member::{Input, Notice};
 use parking_lot::Mutex;
 use store::Reader;
-use transport::{Error, Gate, Identity, Inbound, Peers, Reason, Refusal, Side, StreamClass};
+use transport::{
+    Admission, Error, FrameSink, PeerIdentity, Peers, Refusal, RefusalReason, Side, StreamClass,
+};
 
 use crate::driver::{Edge, LogDesk, Mailbox};
 use crate::metrics::Metrics;
@@ -27,24 +29,24 @@ impl Membership {
     }
 }
 
-impl Gate for Membership {
-    fn admit(&self, peer: &Identity) -> Result<(), Refusal> {
+impl Admission for Membership {
+    fn admit(&self, peer: &PeerIdentity) -> Result<(), Refusal> {
         let id = peer.member_id;
         if self.reader.was_removed(id) {
             let text = format!("member {id:x} was removed from the cluster; its id is never used again");
-            return Err(Refusal::new(Reason::RemovedMember, text));
+            return Err(Refusal::new(RefusalReason::RemovedMember, text));
         }
         let Some(member) = self.reader.members().into_iter().find(|member| member.id == id) else {
             let text =
                 format!("member {id:x} is not in the cluster; add it first, or check --initial-cluster");
-            return Err(Refusal::new(Reason::UnknownMember, text));
+            return Err(Refusal::new(RefusalReason::UnknownMember, text));
         };
         if member.incarnation != 0 && member.incarnation != peer.incarnation {
             let text = format!(
                 "member {id:x} comes with another data directory than the one the cluster knows: if its data was \
                  lost, remove the member and add it again"
             );
-            return Err(Refusal::new(Reason::WrongIncarnation, text));
+            return Err(Refusal::new(RefusalReason::WrongIncarnation, text));
         }
         Ok(())
     }
@@ -84,7 +86,7 @@ impl Arrivals {
     }
 }
 
-impl Inbound for Arrivals {
+impl FrameSink for Arrivals {
     fn frame(&self, from: u64, class: StreamClass, bytes: Bytes, more: bool) {
         let len = bytes.len();
         let bring = || self.mailbox.bring(vec![Input::Frame { from, bytes }]);
@@ -115,7 +117,7 @@ impl Inbound for Arrivals {
     }
 
     fn refused(&self, _peer: u64, by: Side, refusal: &Refusal) {
-        let fatal = [Reason::WrongIncarnation, Reason::RemovedMember];
+        let fatal = [RefusalReason::WrongIncarnation, RefusalReason::RemovedMember];
         if by == Side::Remote && fatal.contains(&refusal.reason) {
             (self.wiped)(refusal);
         }

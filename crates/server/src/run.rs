@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use member::{Input, Opened};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use transport::{Identity, Peers};
+use transport::{PeerIdentity, Peers};
 
 use crate::compactor;
 use crate::config::{Config, Note, Parsed, Url};
@@ -229,7 +229,7 @@ fn connect(
     node: &Arc<Node>,
 ) -> Result<Peers, Failed> {
     let log::Identity { cluster_id, member_id, incarnation } = opened.identity;
-    let local = Identity { cluster_id, member_id, incarnation };
+    let local = PeerIdentity { cluster_id, member_id, incarnation };
     let wiped = |refusal: &transport::Refusal| {
         tracing::error!(reason = %refusal, "the cluster refuses this member");
         std::process::exit(1);
@@ -237,7 +237,7 @@ fn connect(
     let arrivals = Arc::new(Arrivals::new(mailbox.clone(), log.clone(), node.metrics.clone(), wiped));
     let gate = Arc::new(Membership::new(opened.reader.clone()));
     let snapshots = Arc::new(Arriving::new(node.clone()));
-    let peers = Peers::start(transport::Config::new(local), gate, arrivals, snapshots);
+    let peers = Peers::start(transport::PeersConfig::new(local), gate, arrivals, snapshots);
     for member in opened.reader.members().iter().filter(|member| member.id != member_id) {
         peers.set(member.id, &member.peer_urls)?;
     }

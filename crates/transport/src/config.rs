@@ -1,30 +1,30 @@
-//! Who we are, how much we hold, how long we wait. Plain data with working defaults.
+//! Configuration: identity, limits and timeouts, with working defaults.
 
 use std::time::Duration;
 
-use crate::{Identity, StreamClass};
+use crate::protocol::{PeerIdentity, StreamClass};
 
-/// Everything [`crate::Peers::start`] needs to be told.
+/// The configuration of [`crate::Peers::start`].
 #[derive(Debug, Clone)]
-pub struct Config {
-    /// What we present in handshakes.
-    pub local: Identity,
-    /// How much may be held in memory.
-    pub limits: Limits,
-    /// How long is waited for what.
+pub struct PeersConfig {
+    /// Presented in handshakes.
+    pub local: PeerIdentity,
+    /// Bounds on memory and connections.
+    pub limits: PeerLimits,
+    /// How long each wait may take.
     pub timeouts: Timeouts,
 }
 
-impl Config {
+impl PeersConfig {
     /// The defaults for a member of this identity.
-    pub fn new(local: Identity) -> Config {
-        Config { local, limits: Limits::default(), timeouts: Timeouts::default() }
+    pub fn new(local: PeerIdentity) -> PeersConfig {
+        PeersConfig { local, limits: PeerLimits::default(), timeouts: Timeouts::default() }
     }
 }
 
 /// Bounds on memory and connections.
 #[derive(Debug, Clone)]
-pub struct Limits {
+pub struct PeerLimits {
     /// The longest body of a frame that is sent or accepted. Must be equal on all members.
     pub max_frame_bytes: u32,
     /// Bytes that may wait for the control socket of one peer.
@@ -38,16 +38,16 @@ pub struct Limits {
 /// Room for the largest request an operator is likely to allow (`--max-request-bytes`), many times the
 /// megabyte at which batches are closed.
 const MAX_FRAME_BYTES: u32 = 64 << 20;
-/// Control frames are tens of bytes: a queue of a megabyte is thousands of heartbeats nobody read.
+/// Control frames are tens of bytes: a queue of a megabyte holds thousands of heartbeats.
 const CONTROL_QUEUE_BYTES: usize = 1 << 20;
-/// The window of appends on its way to one peer; the sender of appends limits itself long before.
+/// The appends in flight to one peer; consensus limits itself to a part of it.
 const BULK_QUEUE_BYTES: usize = 64 << 20;
 /// Seven members need eighteen; the rest is for connections that are being replaced.
 const MAX_INBOUND_CONNECTIONS: usize = 256;
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
+impl Default for PeerLimits {
+    fn default() -> PeerLimits {
+        PeerLimits {
             max_frame_bytes: MAX_FRAME_BYTES,
             control_queue_bytes: CONTROL_QUEUE_BYTES,
             bulk_queue_bytes: BULK_QUEUE_BYTES,
@@ -56,7 +56,7 @@ impl Default for Limits {
     }
 }
 
-impl Limits {
+impl PeerLimits {
     pub(crate) fn queue_bytes(&self, class: StreamClass) -> usize {
         match class {
             StreamClass::Control => self.control_queue_bytes,
@@ -79,13 +79,13 @@ pub struct Timeouts {
     pub ping_interval: Duration,
     /// A control stream whose ping is not answered for this long is dead.
     pub pong: Duration,
-    /// The rest before the first redial; it doubles with each failure.
+    /// The delay before the first redial; it doubles with each failure.
     pub min_redial: Duration,
-    /// The longest rest between two dials of a peer that does not answer.
+    /// The longest delay between two dials of a peer that does not answer.
     pub max_redial: Duration,
-    /// The rest after a refusal, which seldom changes by itself.
+    /// The delay after a refusal, which seldom changes by itself.
     pub refused: Duration,
-    /// A snapshot whose receiver takes or answers nothing for this long has failed.
+    /// A snapshot fails when its receiver neither reads nor answers for this long.
     pub snapshot: Duration,
 }
 
@@ -95,9 +95,9 @@ const HANDSHAKE: Duration = Duration::from_secs(2);
 /// Longer than any pause of a healthy member, shorter than what an operator would wait for.
 const STALL: Duration = Duration::from_secs(10);
 const PING_INTERVAL: Duration = Duration::from_secs(1);
-/// Five election timeouts: by then the cluster has long moved on.
+/// Five election timeouts: by then the cluster has elected another leader.
 const PONG: Duration = Duration::from_secs(5);
-/// A restarted peer should be heartbeated again well within one heartbeat interval (100 ms).
+/// A restarted peer should receive a heartbeat well within one heartbeat interval (100 ms).
 const MIN_REDIAL: Duration = Duration::from_millis(10);
 /// A quarter of the shortest usual election timeout; four dials a second cost nothing.
 const MAX_REDIAL: Duration = Duration::from_millis(250);

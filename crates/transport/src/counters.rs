@@ -1,11 +1,11 @@
-//! What is counted about each peer, for metrics.
+//! Figures about each peer, for metrics.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use crate::StreamClass;
+use crate::protocol::StreamClass;
 
 /// Figures about one peer since it was set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,30 +20,30 @@ pub struct PeerStatistics {
     pub send_failures: u64,
     /// Incoming connections that ended by an error other than being closed or replaced.
     pub receive_failures: u64,
-    /// Since when our control stream to it stands.
+    /// When our control stream to it was established; none while it is down.
     pub control_since: Option<Instant>,
-    /// Since when our bulk stream to it stands.
+    /// When our bulk stream to it was established; none while it is down.
     pub bulk_since: Option<Instant>,
-    /// The last round trip measured.
+    /// The round trip of the last ping.
     pub round_trip: Option<Duration>,
 }
 
 #[derive(Default)]
-pub(crate) struct Counters {
+pub(crate) struct PeerCounters {
     pub(crate) sent_bytes: AtomicU64,
     pub(crate) received_bytes: AtomicU64,
     pub(crate) send_failures: AtomicU64,
     pub(crate) receive_failures: AtomicU64,
-    current: Mutex<Current>,
+    current: Mutex<CurrentFigures>,
 }
 
 #[derive(Default, Clone, Copy)]
-struct Current {
+struct CurrentFigures {
     since: [Option<Instant>; 2],
     round_trip: Option<Duration>,
 }
 
-impl Counters {
+impl PeerCounters {
     pub(crate) fn add(counter: &AtomicU64, amount: u64) {
         counter.fetch_add(amount, Relaxed);
     }

@@ -3,10 +3,10 @@
 use std::io;
 use std::time::Duration;
 
-use crate::{Kind, Refusal};
+use crate::protocol::{Frame, FrameError, FrameKind, HandshakeError, Refusal, UrlError};
 
-/// Any failure of this crate. None is fatal for the process: a stream that failed is redialled by itself, a
-/// snapshot is opened again by its owner.
+/// Any failure of this crate. None is fatal for the process: a stream that failed is redialled, and the owner opens a
+/// snapshot stream again.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -32,11 +32,11 @@ pub enum Error {
     /// What was read is not a frame of this protocol.
     #[error("bad frame: {0}")]
     Frame(#[from] FrameError),
-    /// A frame of a kind that has no place where it came.
+    /// A frame of a kind that is not allowed here, or with a body that does not fit its kind.
     #[error("a frame of kind {kind:?} ({length} bytes) has no place here")]
     Unexpected {
         /// The kind that came.
-        kind: Kind,
+        kind: FrameKind,
         /// Length of its body.
         length: usize,
     },
@@ -58,7 +58,7 @@ pub enum Error {
     /// A ping was not answered.
     #[error("the peer answered no ping for {0:?}")]
     Silent(Duration),
-    /// A newer connection took the place of this one.
+    /// A newer connection replaced this one.
     #[error("replaced by a newer connection")]
     Replaced,
     /// The peer was removed, or everything stopped.
@@ -73,10 +73,10 @@ pub enum Error {
     /// A peer URL that cannot be dialled.
     #[error(transparent)]
     Url(#[from] UrlError),
-    /// The receiver of a snapshot gave up, with its own words.
+    /// The receiver of a snapshot gave up, for this reason.
     #[error("the receiver of the snapshot failed: {0}")]
     SnapshotReceiver(String),
-    /// Our own receiver of a snapshot gave up.
+    /// Our own receiver of a snapshot gave up, for this reason.
     #[error("receiving the snapshot failed: {0}")]
     SnapshotFailed(String),
     /// A chunk of a snapshot does not continue where the one before ended.
@@ -94,85 +94,25 @@ impl Error {
         move |source| Error::Io { doing, source }
     }
 
-    /// A socket's timeout by its own name.
-    pub(crate) fn or_stalled(self, patience: Duration) -> Error {
+    /// A frame that is not allowed where it was read.
+    pub(crate) fn unexpected(frame: &Frame) -> Error {
+        Error::Unexpected { kind: frame.kind, length: frame.body.len() }
+    }
+
+    /// The number in a frame's body.
+    pub(crate) fn expect_number(frame: &Frame) -> Result<u64, Error> {
+        frame.number().ok_or_else(|| Error::unexpected(frame))
+    }
+
+    /// Turns the system's error for a timeout of `allowed` into [`Error::Stalled`].
+    pub(crate) fn or_stalled(self, allowed: Duration) -> Error {
         match self {
             Error::Io { source, .. }
                 if matches!(source.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) =>
             {
-                Error::Stalled(patience)
+                Error::Stalled(allowed)
             }
             other => other,
         }
     }
-}
-
-/// What is wrong with a frame.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum FrameError {
-    /// The header does not match its checksum.
-    #[error("header checksum is {stored:08x}, computed {computed:08x}")]
-    HeaderChecksum {
-        /// As read.
-        stored: u32,
-        /// Of the bytes read.
-        computed: u32,
-    },
-    /// The body does not match its checksum.
-    #[error("body checksum is {stored:08x}, computed {computed:08x}")]
-    BodyChecksum {
-        /// As read.
-        stored: u32,
-        /// Of the bytes read.
-        computed: u32,
-    },
-    /// A kind this version does not know.
-    #[error("kind {0} is unknown")]
-    Kind(u8),
-    /// Bytes that must be zero are not.
-    #[error("reserved bytes are not zero")]
-    Reserved,
-    /// The body is longer than allowed.
-    #[error("a body of {length} bytes, allowed are {max}")]
-    TooLong {
-        /// Length of the body.
-        length: u64,
-        /// The limit.
-        max: u32,
-    },
-}
-
-/// What is wrong with the bytes of a handshake.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum HandshakeError {
-    /// The first eight bytes are something else.
-    #[error("it starts with {0:02x?}, which is not the preface")]
-    Preface([u8; 8]),
-    /// The checksum does not match.
-    #[error("checksum is {stored:08x}, computed {computed:08x}")]
-    Checksum {
-        /// As read.
-        stored: u32,
-        /// Of the bytes read.
-        computed: u32,
-    },
-    /// A stream this version does not know.
-    #[error("stream code {0} is unknown")]
-    Stream(u8),
-    /// The text of a refusal is longer than allowed.
-    #[error("a refusal text of {0} bytes")]
-    TextTooLong(u16),
-    /// The peer chose a version we do not speak.
-    #[error("the peer chose protocol version {0}, which we did not offer")]
-    Version(u16),
-}
-
-/// What is wrong with a peer URL.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("peer URL {url:?}: {problem}; expected http://host:port")]
-pub struct UrlError {
-    /// As given.
-    pub url: String,
-    /// What was found.
-    pub problem: &'static str,
 }

@@ -1,146 +1,178 @@
-//! Incoming connections: the handshake from the acceptor's side, then a thread that reads.
+//! Incoming connections: the acceptor's side of the handshake, then a thread that reads.
 
 use std::io::Write;
 use std::net::TcpStream;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use tracing::{debug, info, warn};
 
-use crate::counters::Counters;
-use crate::frame::HEADER_BYTES;
-use crate::peer::Peer;
-use crate::peers::Shared;
-use crate::reader::FrameReader;
-use crate::stream::Stream;
-use crate::{
-    Answer, Error, HELLO_BYTES, Hello, Kind, MAX_VERSION, MIN_VERSION, Refusal, Side, StreamClass,
-    StreamKind, snapshot,
+use crate::connection::{FrameReader, PeerSocket};
+use crate::context::StreamContext;
+use crate::counters::PeerCounters;
+use crate::error::Error;
+use crate::peer::PeerStreams;
+use crate::protocol::{
+    FRAME_HEADER_BYTES, FrameKind, HELLO_BYTES, HandshakeAnswer, Hello, MAX_VERSION, MIN_VERSION, Refusal,
+    Side, StreamClass, StreamKind,
 };
+use crate::registry::PeerRegistry;
+use crate::snapshot;
+
+/// Takes incoming connections, up to a limit.
+pub(crate) struct Acceptor {
+    context: Arc<StreamContext>,
+    registry: Arc<PeerRegistry>,
+    /// Connections that have a thread.
+    connections: Arc<AtomicUsize>,
+}
 
 /// One of the threads that incoming connections may have.
-struct Permit(Arc<Shared>);
+struct ThreadPermit(Arc<AtomicUsize>);
 
-impl Permit {
-    fn take(shared: &Arc<Shared>) -> Result<Permit, Error> {
-        let max = shared.config.limits.max_inbound_connections;
-        let permit = Permit(shared.clone());
-        if shared.inbound_connections.fetch_add(1, Relaxed) >= max {
+impl ThreadPermit {
+    fn take(connections: &Arc<AtomicUsize>, max: usize) -> Result<ThreadPermit, Error> {
+        let permit = ThreadPermit(connections.clone());
+        if connections.fetch_add(1, Relaxed) >= max {
             return Err(Error::TooManyConnections(max));
         }
         Ok(permit)
     }
 }
 
-impl Drop for Permit {
+impl Drop for ThreadPermit {
     fn drop(&mut self) {
-        self.0.inbound_connections.fetch_sub(1, Relaxed);
+        let before = self.0.fetch_sub(1, Relaxed);
+        assert!(before > 0, "a permit is returned once");
     }
 }
 
-/// Takes a connection whose first bytes are (still to be read and) the preface.
-pub(crate) fn accept(shared: &Arc<Shared>, tcp: TcpStream) -> Result<(), Error> {
-    let permit = Permit::take(shared)?;
-    let read = move || receive(&permit.0, tcp);
-    let thread = std::thread::Builder::new().name("peer-in".into());
-    thread.spawn(read).map_err(Error::io("start a thread")).map(drop)
+impl Acceptor {
+    pub(crate) fn new(context: Arc<StreamContext>, registry: Arc<PeerRegistry>) -> Acceptor {
+        Acceptor { context, registry, connections: Arc::default() }
+    }
+
+    /// Takes a connection whose first bytes, not read yet, are the preface.
+    pub(crate) fn accept(&self, tcp: TcpStream) -> Result<(), Error> {
+        let permit =
+            ThreadPermit::take(&self.connections, self.context.config.limits.max_inbound_connections)?;
+        let (context, registry) = (self.context.clone(), self.registry.clone());
+        let run = move || {
+            run_connection(&context, &registry, tcp);
+            drop(permit);
+        };
+        let thread = std::thread::Builder::new().name("peer-in".into());
+        thread.spawn(run).map_err(Error::io("start a thread")).map(drop)
+    }
 }
 
-/// The life of the connection's thread.
-fn receive(shared: &Shared, tcp: TcpStream) {
+/// The connection's thread, from the handshake to the end.
+fn run_connection(context: &StreamContext, registry: &PeerRegistry, tcp: TcpStream) {
     let address = tcp.peer_addr().map_or_else(|error| error.to_string(), |address| address.to_string());
-    let timeouts = &shared.config.timeouts;
-    let mut stream = match Stream::new(tcp, timeouts.stall) {
-        Ok(stream) => stream,
+    let timeouts = &context.config.timeouts;
+    let mut socket = match PeerSocket::new(tcp, timeouts.stall) {
+        Ok(socket) => socket,
         Err(error) => return warn!(address, %error, "cannot set up a peer connection"),
     };
-    match welcome(shared, &mut stream) {
-        Ok(hello) => attend(shared, &mut stream, &hello, &address),
-        // Told to the owner and the log already.
+    match answer_hello(context, &mut socket) {
+        Ok(hello) => serve(context, registry, &mut socket, &hello, &address),
+        // Reported to the owner and logged already.
         Err(Error::RefusedPeer(_)) => {}
         Err(error) => warn!(address, %error, "a peer connection failed in its handshake"),
     }
-    stream.shutdown();
+    socket.shutdown();
 }
 
-/// Serves an admitted connection to its end.
-fn attend(shared: &Shared, stream: &mut Stream, hello: &Hello, address: &str) {
-    let id = hello.from.member_id;
-    let name = format!("{id:x}");
-    let peer = match shared.peer_or_insert(id) {
-        Ok(peer) => peer,
-        Err(error) => return warn!(peer = name, %error, "cannot take a peer connection"),
-    };
-    debug!(peer = name, address, stream = ?hello.stream, "the peer connected");
-    match read(shared, &peer, stream, hello.stream) {
-        Ok(()) => {}
-        Err(error @ (Error::Closed | Error::Replaced | Error::Stopped)) => {
-            info!(peer = name, address, stream = ?hello.stream, %error, "a connection of the peer ended");
-        }
-        Err(error) => {
-            Counters::add(&peer.counters.receive_failures, 1);
-            warn!(peer = name, address, stream = ?hello.stream, %error, "a connection of the peer failed");
-        }
-    }
-}
-
-/// Reads the hello and answers it.
-fn welcome(shared: &Shared, stream: &mut Stream) -> Result<Hello, Error> {
-    let timeouts = &shared.config.timeouts;
+/// Reads the hello and answers it. An error means that the connection was refused or is of no use.
+fn answer_hello(context: &StreamContext, socket: &mut PeerSocket) -> Result<Hello, Error> {
+    let timeouts = &context.config.timeouts;
     let deadline = Instant::now() + timeouts.handshake;
-    stream.tcp().set_write_timeout(Some(timeouts.stall)).map_err(Error::io("set a timeout"))?;
+    socket.tcp().set_write_timeout(Some(timeouts.stall)).map_err(Error::io("set a timeout"))?;
     let mut bytes = [0; HELLO_BYTES];
-    stream.read_exact_by(&mut bytes, deadline, timeouts.handshake)?;
+    socket.read_exact_by(&mut bytes, deadline, timeouts.handshake)?;
     let hello = Hello::decode(&bytes)?;
-    let verdict = judge(shared, &hello);
-    let answer = Answer { from: shared.config.local, verdict };
-    stream.write_all(&answer.encode()).map_err(Error::io("write the answer"))?;
+    let verdict = choose_version_or_refuse(context, &hello);
+    let answer = HandshakeAnswer { from: context.config.local, verdict };
+    socket.write_all(&answer.encode()).map_err(Error::io("write the answer"))?;
     match answer.verdict {
         Ok(_) => Ok(hello),
         Err(refusal) => {
-            shared.note_refusal(hello.from.member_id, Side::Local, &refusal);
+            context.note_refusal(hello.from.member_id, Side::Local, &refusal);
             Err(Error::RefusedPeer(refusal))
         }
     }
 }
 
-/// The protocol version to speak, or why not to speak. Versions come first: what follows them may have changed
-/// its meaning.
-fn judge(shared: &Shared, hello: &Hello) -> Result<u16, Refusal> {
+/// The protocol version to speak, or the refusal. Versions come first: in another version, the fields after them may
+/// have another meaning.
+fn choose_version_or_refuse(context: &StreamContext, hello: &Hello) -> Result<u16, Refusal> {
     let version = hello.choose_version(MIN_VERSION, MAX_VERSION)?;
-    shared.admit(&hello.from, None)?;
-    shared.check_addressee(hello.to)?;
+    context.admit(&hello.from, None)?;
+    context.check_addressee(hello.to)?;
     Ok(version)
 }
 
-/// Reads one connection to its end.
-fn read(shared: &Shared, peer: &Peer, stream: &mut Stream, kind: StreamKind) -> Result<(), Error> {
-    let slot = peer.slot(kind);
-    let claim = slot.claim(stream.tcp())?;
-    match kind {
-        StreamKind::Snapshot => claim.deliver(|| snapshot::receive(shared, peer.id, stream))?,
-        StreamKind::Messages(class) => {
-            if class == StreamClass::Control {
-                peer.hurry();
+/// Serves an admitted connection until it ends.
+fn serve(
+    context: &StreamContext,
+    registry: &PeerRegistry,
+    socket: &mut PeerSocket,
+    hello: &Hello,
+    address: &str,
+) {
+    let id = hello.from.member_id;
+    let name = format!("{id:x}");
+    let peer = match registry.get_or_insert(id) {
+        Ok(peer) => peer,
+        Err(error) => return warn!(peer = name, %error, "cannot take a peer connection"),
+    };
+    debug!(peer = name, address, stream = ?hello.stream, "the peer connected");
+    match receive(context, &peer, socket, hello.stream) {
+        Ok(()) => {}
+        Err(error @ (Error::Closed | Error::Replaced | Error::Stopped)) => {
+            info!(peer = name, address, stream = ?hello.stream, %error, "a connection of the peer ended");
+        }
+        Err(error) => {
+            PeerCounters::add(&peer.info.counters.receive_failures, 1);
+            warn!(peer = name, address, stream = ?hello.stream, %error, "a connection of the peer failed");
+        }
+    }
+}
+
+/// Delivers what arrives on one connection until it ends.
+fn receive(
+    context: &StreamContext,
+    peer: &PeerStreams,
+    socket: &mut PeerSocket,
+    kind: StreamKind,
+) -> Result<(), Error> {
+    let id = peer.info.id;
+    let claim = peer.inbound(kind).claim(socket.tcp())?;
+    let class = match kind {
+        StreamKind::Snapshot => return claim.deliver(|| snapshot::receive(context, id, socket))?,
+        StreamKind::Messages(class) => class,
+    };
+    if class == StreamClass::Control {
+        peer.redial_now();
+    }
+    let max_frame_bytes = context.config.limits.max_frame_bytes;
+    let mut reader = FrameReader::new(max_frame_bytes);
+    loop {
+        let frame = reader.read_frame(socket)?;
+        let frame_bytes = (FRAME_HEADER_BYTES + frame.body.len()) as u64;
+        PeerCounters::add(&peer.info.counters.received_bytes, frame_bytes);
+        match (frame.kind, class) {
+            (FrameKind::Message, _) => {
+                let more = reader.has_more();
+                claim.deliver(|| context.sink.frame(id, class, frame.body, more))?;
             }
-            let mut reader = FrameReader::new(shared.config.limits.max_frame_bytes);
-            loop {
-                let frame = reader.read_frame(stream)?;
-                Counters::add(&peer.counters.received_bytes, (HEADER_BYTES + frame.body.len()) as u64);
-                match (frame.kind, class) {
-                    (Kind::Message, _) => {
-                        let more = reader.has_more();
-                        claim.deliver(|| shared.sink.frame(peer.id, class, frame.body, more))?;
-                    }
-                    (Kind::Ping, StreamClass::Control) => {
-                        frame.number()?;
-                        let max = shared.config.limits.max_frame_bytes;
-                        stream.write_frame(Kind::Pong, &[frame.body], max)?;
-                    }
-                    _ => return Err(frame.unexpected()),
-                }
+            (FrameKind::Ping, StreamClass::Control) => {
+                Error::expect_number(&frame)?;
+                socket.write_frame(FrameKind::Pong, &[frame.body], max_frame_bytes)?;
             }
+            _ => return Err(Error::unexpected(&frame)),
         }
     }
 }

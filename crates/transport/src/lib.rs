@@ -1,87 +1,71 @@
 //! Peer streams: what carries frames and snapshots between the members of a cluster.
 //!
 //! A member holds two *outgoing* streams to each of its peers, **control** and **bulk**, each a TCP connection
-//! it dialled itself; what the peer has to say comes in on the two connections the peer dialled. So every
-//! connection carries messages one way only, nobody has to agree on who dials, a cluster still works when only
-//! some directions can be dialled for a moment, and there is one owner for each redial. (The way back of a
-//! connection carries only the answer to the handshake, to pings and to snapshots.)
+//! that it dialled itself. The peer's messages arrive on the two connections that the peer dialled. So every connection
+//! carries messages in one direction only, and always the sender redials. (In the other direction only answers to the
+//! handshake, to pings and to snapshots are sent.)
 //!
 //! ```text
-//! caller --Peers::send--> sendmsg, at once, when nothing is queued
+//! caller --Peers::send--> sendmsg, at once, when nothing waits
 //!             `- rest --> queue (bounded) --> the stream's own thread        one thread an outgoing stream
-//! socket --> reader thread --> Inbound::frame (may block on bulk)           one thread an incoming stream
+//! socket --> reader thread --> FrameSink::frame (may block on bulk)           one thread an incoming stream
 //! ```
 //!
 //! Invariants
-//! - Within one stream frames arrive in the order they were sent, whole, at most once. A connection that breaks
-//!   loses what was on its way; nothing is ever sent again. A frame refused with [`Sent::Dropped`] never arrives.
+//! - Within one stream frames arrive in the order they were sent, whole, at most once. A connection that breaks loses
+//!   what was on its way; this crate never sends it again. A frame with the outcome [`SendOutcome::Dropped`] never
+//!   arrives.
 //! - A newer connection for the same stream replaces the older: once the newer delivers, the older never does.
-//! - [`Peers::send`] never blocks and never copies a payload; queues are bounded in bytes and pieces.
-//! - A sink that blocks stops the reading of that stream, and TCP stops the sender: memory does not grow.
+//! - [`Peers::send`] never blocks and never copies a payload; queues are bounded in bytes and parts.
+//! - While a sink blocks, its stream is not read, and TCP stops the sender: memory does not grow.
 //! - Every byte read is covered by a checksum and a limit before it is used. What does not fit ends the
 //!   connection with a log line that names the peer and the reason.
 //!
 //! Formats to the byte: `docs/internals/transport.md`.
 //!
-//! This crate does not know raft, requests or what a frame means; whether a peer may talk to us is decided by a
-//! [`Gate`]. It does not yet speak TLS: `stream.rs` is the one place where a connection would be wrapped.
+//! This crate does not know raft, requests or what a frame means; the owner's [`Admission`] decides which peers are
+//! admitted. It does not speak TLS yet: `connection/socket.rs` is the one place where a connection would be wrapped.
+//!
+//! # What to read
+//!
+//! | question | file |
+//! |---|---|
+//! | what the owner calls and provides | `peers.rs`, `owner.rs`, `config.rs` |
+//! | what is on the wire | `protocol/` |
+//! | what `send` writes at once and what waits | `outbound/link.rs` |
+//! | how a stream is dialled, kept alive and redialled | `outbound/mod.rs`, `connection/dial.rs` |
+//! | how an incoming connection is answered and read | `inbound.rs`, `connection/frame_reader.rs` |
+//! | what happens when a peer connects twice | `connection/takeover.rs` |
+//! | how a snapshot is sent | `snapshot/` |
+//!
+//! A file imports only files of its own folder and of what stands before it: `protocol`, `error`, `owner`, `config`,
+//! `counters`; `context`, `peer_info`; `connection`; `outbound`, `snapshot`; `peer`, `registry`, `inbound`; `peers`.
 
-mod backoff;
 mod config;
+mod connection;
+mod context;
 mod counters;
-mod dial;
 mod error;
-mod frame;
-mod handshake;
 mod inbound;
-mod link;
 mod outbound;
 mod owner;
 mod peer;
+mod peer_info;
 mod peers;
-mod pulse;
-mod reader;
-mod refusal;
-mod slot;
+mod protocol;
+mod registry;
 mod snapshot;
-mod stream;
-mod url;
-mod wake;
 
-pub use config::{Config, Limits, Timeouts};
+pub use config::{PeerLimits, PeersConfig, Timeouts};
+pub use connection::FrameReader;
 pub use counters::PeerStatistics;
-pub use error::{Error, FrameError, HandshakeError, UrlError};
-pub use frame::{Frame, HEADER_BYTES, Header, Kind};
-pub use handshake::{
-    ANSWER_BYTES, Answer, HELLO_BYTES, Hello, Identity, MAX_REFUSAL_TEXT_BYTES, MAX_VERSION, MIN_VERSION,
-    PREFACE, StreamKind,
-};
-pub use link::{DropReason, Sent};
-pub use owner::{Gate, Inbound, Side, SnapshotReceiver, SnapshotSink};
+pub use error::Error;
+pub use outbound::{DropReason, SendOutcome};
+pub use owner::{Admission, FrameSink, SnapshotReceiver, SnapshotSink};
 pub use peers::Peers;
-pub use reader::FrameReader;
-pub use refusal::{Reason, Refusal};
+pub use protocol::{
+    ANSWER_BYTES, FRAME_HEADER_BYTES, Frame, FrameError, FrameHeader, FrameKind, HELLO_BYTES,
+    HandshakeAnswer, HandshakeError, Hello, MAX_REFUSAL_TEXT_BYTES, MAX_VERSION, MIN_VERSION, PREFACE,
+    PeerIdentity, Refusal, RefusalReason, Side, StreamClass, StreamKind, UrlError,
+};
 pub use snapshot::SnapshotSender;
-
-/// Which of the two ordered streams of a peer a frame travels on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum StreamClass {
-    /// Small and urgent: heartbeats, votes, confirm rounds. Its sink must not block.
-    Control,
-    /// Appends, their responses and anything large. Its sink may block, which is back-pressure.
-    Bulk,
-}
-
-impl StreamClass {
-    /// Both, in the order of their codes.
-    pub const ALL: [StreamClass; 2] = [StreamClass::Control, StreamClass::Bulk];
-}
-
-impl std::fmt::Display for StreamClass {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            StreamClass::Control => "control",
-            StreamClass::Bulk => "bulk",
-        })
-    }
-}

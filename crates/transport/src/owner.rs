@@ -1,64 +1,55 @@
-//! What the owner of the streams provides: who is let in, and where what arrives goes.
+//! What the owner of the streams provides: the decision which peers are admitted, and the receivers of what arrives.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::{Error, Identity, Refusal, StreamClass};
+use crate::error::Error;
+use crate::protocol::{PeerIdentity, Refusal, Side, StreamClass};
 
-/// Decides whether a member may talk to us, whichever side dialled. That the cluster id is ours, that the
-/// dialler meant us and that we have a protocol version in common was checked before.
-pub trait Gate: Send + Sync {
-    /// Admits the member or says why not. Must not block.
-    fn admit(&self, peer: &Identity) -> Result<(), Refusal>;
+/// Admission control: decides which members may open streams to us, and to which we keep ours. Cluster id, the member
+/// that the dialler means, and protocol version were checked before.
+pub trait Admission: Send + Sync {
+    /// Admits the peer, or refuses it with the reason. Must not block.
+    fn admit(&self, peer: &PeerIdentity) -> Result<(), Refusal>;
 }
 
-/// Which side refused a handshake.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Side {
-    /// We refused the peer.
-    Local,
-    /// The peer refused us.
-    Remote,
-}
-
-/// Where frames and events go. Called from the threads of the streams; a call that has begun may still be
-/// running when [`crate::Peers::remove`] returns.
-pub trait Inbound: Send + Sync {
+/// Receives frames and events. Called from the threads of the streams; a call that has begun may still be running when
+/// [`crate::Peers::remove`] returns.
+pub trait FrameSink: Send + Sync {
     /// A frame of peer `from`. Frames of one peer and class come one at a time and in order. May block when the
     /// class is bulk (nothing more of that stream is read meanwhile), must not when it is control. `more` says that
-    /// some of what follows it has been read already.
+    /// bytes of a later frame have been read already.
     fn frame(&self, from: u64, class: StreamClass, frame: Bytes, more: bool);
 
-    /// Our stream of this class to the peer stands: what is sent from now on will leave.
+    /// Our stream of this class to the peer is established: what is sent from now on leaves.
     fn up(&self, peer: u64, class: StreamClass);
 
-    /// Our stream of this class to the peer is lost, with whatever was on its way; it is being redialled.
+    /// Our stream of this class to the peer is lost, with everything that was on its way; it is redialled.
     fn down(&self, peer: u64, class: StreamClass, why: &Error);
 
-    /// A handshake was refused, by us or by the peer. Comes again with every attempt.
+    /// A handshake was refused, by us or by the peer. Called for every attempt.
     fn refused(&self, peer: u64, by: Side, refusal: &Refusal);
 
-    /// A ping was answered.
+    /// A pong arrived, `time` after its ping.
     fn round_trip(&self, _peer: u64, _time: Duration) {}
 }
 
-/// Takes snapshots that peers send.
+/// Receives snapshots that peers send.
 pub trait SnapshotSink: Send + Sync {
-    /// A snapshot arrives; `header` is what the sender gave to [`crate::Peers::open_snapshot`]. Returns from
-    /// which offset it is wanted (above 0 when an earlier attempt left something) and who takes it, or a
-    /// reason for the sender. There is at most one at a time from one peer: an earlier one's receiver has been
-    /// dropped before.
+    /// A snapshot arrives; `header` is what the sender gave to [`crate::Peers::open_snapshot`]. Returns the offset to
+    /// continue from (above 0 when an earlier attempt left a part) and the receiver, or a reason that is sent to the
+    /// sender. A peer sends one snapshot at a time: the receiver of an earlier one has been dropped before.
     fn begin(&self, from: u64, header: Bytes) -> Result<(u64, Box<dyn SnapshotReceiver>), String>;
 }
 
-/// Takes one snapshot. Dropped without [`SnapshotReceiver::end`] when the stream breaks; what it has may serve
-/// to resume.
+/// Receives one snapshot. Dropped without [`SnapshotReceiver::end`] when the stream breaks; a later attempt may resume
+/// from what it has.
 pub trait SnapshotReceiver: Send {
-    /// The bytes at `offset`, which continue where the ones before ended. May block. An error ends the stream
-    /// and is told to the sender.
+    /// The bytes at `offset`, which continue where the chunk before ended. May block. An error ends the
+    /// stream and is sent to the sender.
     fn chunk(&mut self, offset: u64, bytes: Bytes) -> Result<(), String>;
 
-    /// All `length` bytes were given. What this returns is told to the sender.
+    /// All `length` bytes were given. The outcome is sent to the sender.
     fn end(self: Box<Self>, length: u64) -> Result<(), String>;
 }

@@ -1,79 +1,58 @@
-//! All that belongs to one peer: its URLs, our streams to it, the places of its streams to us, its figures.
+//! All streams of one peer: our two to it, and the connections that serve its three to us.
 
 use std::io;
-use std::sync::Arc;
 
-use parking_lot::Mutex;
-
-use crate::counters::Counters;
+use crate::config::PeerLimits;
+use crate::connection::CurrentConnection;
 use crate::outbound::Outbound;
-use crate::peers::Shared;
-use crate::slot::Slot;
-use crate::url::PeerUrl;
-use crate::{StreamClass, StreamKind};
+use crate::peer_info::PeerInfo;
+use crate::protocol::{PeerUrl, StreamClass, StreamKind};
 
-pub(crate) struct Peer {
-    pub(crate) id: u64,
-    pub(crate) counters: Arc<Counters>,
-    /// None until the peer was set: it may dial us before we know where it is.
-    urls: Mutex<Option<Arc<[PeerUrl]>>>,
+/// The streams to and from one peer.
+pub(crate) struct PeerStreams {
+    pub(crate) info: PeerInfo,
     outbound: [Outbound; 2],
-    messages: [Slot; 2],
-    snapshot: Slot,
+    inbound: [CurrentConnection; 2],
+    inbound_snapshot: CurrentConnection,
 }
 
-impl Peer {
-    pub(crate) fn new(id: u64, shared: &Shared) -> io::Result<Peer> {
+impl PeerStreams {
+    pub(crate) fn new(id: u64, limits: &PeerLimits) -> io::Result<PeerStreams> {
         let [control, bulk] = StreamClass::ALL;
-        Ok(Peer {
-            id,
-            counters: Arc::default(),
-            urls: Mutex::default(),
-            outbound: [Outbound::new(control, shared)?, Outbound::new(bulk, shared)?],
-            messages: Default::default(),
-            snapshot: Slot::default(),
+        Ok(PeerStreams {
+            info: PeerInfo::new(id),
+            outbound: [Outbound::new(control, limits)?, Outbound::new(bulk, limits)?],
+            inbound: Default::default(),
+            inbound_snapshot: CurrentConnection::default(),
         })
-    }
-
-    /// Member ids are written as etcd writes them.
-    pub(crate) fn id_hex(&self) -> String {
-        format!("{:x}", self.id)
     }
 
     pub(crate) fn outbound(&self, class: StreamClass) -> &Outbound {
         &self.outbound[class as usize]
     }
 
-    pub(crate) fn slot(&self, kind: StreamKind) -> &Slot {
+    pub(crate) fn inbound(&self, kind: StreamKind) -> &CurrentConnection {
         match kind {
-            StreamKind::Messages(class) => &self.messages[class as usize],
-            StreamKind::Snapshot => &self.snapshot,
+            StreamKind::Messages(class) => &self.inbound[class as usize],
+            StreamKind::Snapshot => &self.inbound_snapshot,
         }
     }
 
-    pub(crate) fn urls(&self) -> Arc<[PeerUrl]> {
-        self.urls.lock().clone().unwrap_or_default()
-    }
-
-    pub(crate) fn is_set(&self) -> bool {
-        self.urls.lock().is_some()
-    }
-
-    /// Dials these from now on; says whether it is the first time.
+    /// Dials these URLs from now on; says whether the peer was not set before.
     pub(crate) fn set_urls(&self, urls: Vec<PeerUrl>) -> bool {
-        let before = self.urls.lock().replace(urls.into());
-        self.hurry();
-        before.is_none()
+        let is_first = self.info.set_urls(urls);
+        self.redial_now();
+        is_first
     }
 
-    /// Lets streams that rest between two dials dial at once.
-    pub(crate) fn hurry(&self) {
-        self.outbound.iter().for_each(Outbound::hurry);
+    /// Ends the delay of outgoing streams that wait between two dials.
+    pub(crate) fn redial_now(&self) {
+        self.outbound.iter().for_each(Outbound::redial_now);
     }
 
     /// Ends all streams, in and out, for good.
     pub(crate) fn stop(&self) {
         self.outbound.iter().for_each(Outbound::stop);
-        self.messages.iter().chain([&self.snapshot]).for_each(Slot::close);
+        self.inbound.iter().chain([&self.inbound_snapshot]).for_each(CurrentConnection::close);
     }
 }

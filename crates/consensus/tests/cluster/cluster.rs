@@ -124,10 +124,10 @@ impl Cluster {
         self.work(id);
     }
 
-    /// Completes the oldest write of a member's disk; false if there is none, or the disk hangs.
+    /// Completes the oldest write of a member's disk; false if there is none, or the disk stalls.
     pub(crate) fn complete_write(&mut self, id: u64) -> bool {
         let member = self.members.get_mut(&id).unwrap();
-        if member.is_disk_hung {
+        if member.is_disk_stalled {
             return false;
         }
         let Some(write) = member.writes.pop_front() else { return false };
@@ -173,7 +173,7 @@ impl Cluster {
         self.links.get(&(from, to, true)).into_iter().flatten().map(Bytes::len).sum()
     }
 
-    /// What is under way from one member to another is lost, and nobody is told.
+    /// What is under way from one member to another is lost, without a report to either.
     pub(crate) fn lose(&mut self, from: u64, to: u64) {
         for is_bulk in [false, true] {
             self.links.remove(&(from, to, is_bulk));

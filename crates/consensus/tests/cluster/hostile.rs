@@ -1,4 +1,4 @@
-//! A peer that says anything: no message, however absurd, makes a node abort.
+//! Hostile peers: no message makes a node abort.
 
 use bytes::Bytes;
 use consensus::{
@@ -49,11 +49,11 @@ fn conf_change(rng: &mut Rng) -> ConfChange {
 }
 
 fn conf_state(rng: &mut Rng) -> ConfState {
-    let mut list = |percent| (0..5).filter(|_| rng.chance(percent)).collect::<Vec<u64>>();
-    let mut conf = ConfState { voters: list(60), ..ConfState::default() };
-    conf.voters_outgoing = if list(20).len() > 1 { list(60) } else { Vec::new() };
-    conf.learners = list(20);
-    conf.learners_next = list(10);
+    let mut ids = |percent| (0..5).filter(|_| rng.chance(percent)).collect::<Vec<u64>>();
+    let mut conf = ConfState { voters: ids(60), ..ConfState::default() };
+    conf.voters_outgoing = if ids(20).len() > 1 { ids(60) } else { Vec::new() };
+    conf.learners = ids(20);
+    conf.learners_next = ids(10);
     conf
 }
 

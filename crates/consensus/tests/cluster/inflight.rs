@@ -10,21 +10,21 @@ fn peer(cluster: &mut Cluster, leader: u64, id: u64) -> PeerStatus {
     cluster.node(leader).status().peers.into_iter().find(|peer| peer.id == id).unwrap()
 }
 
-/// A leader, and a follower whose disk hangs, with a full window of appends that are written nowhere.
+/// A leader, and a follower whose disk stalls, with a full window of appends that are written nowhere.
 fn full_window(seed: u64) -> (Cluster, u64, u64) {
     let mut cluster = Cluster::new(seed, 3);
     let leader = cluster.elect();
     cluster.run(3);
-    let hung = follower(&cluster, leader);
-    cluster.members.get_mut(&hung).unwrap().is_disk_hung = true;
+    let stalled = follower(&cluster, leader);
+    cluster.members.get_mut(&stalled).unwrap().is_disk_stalled = true;
     for _ in 0..3 * MAX_INFLIGHT_MESSAGES {
         cluster.propose(leader, 8).unwrap();
     }
-    (cluster, leader, hung)
+    (cluster, leader, stalled)
 }
 
 fn catches_up(cluster: &mut Cluster, leader: u64, id: u64) {
-    cluster.members.get_mut(&id).unwrap().is_disk_hung = false;
+    cluster.members.get_mut(&id).unwrap().is_disk_stalled = false;
     cluster.run(2 * ELECTION_TICK);
     assert_eq!(cluster.leader(), Some(leader));
     assert_eq!(cluster.members[&id].applied, cluster.members[&leader].applied);
@@ -55,11 +55,11 @@ fn a_peer_that_does_not_answer_gets_no_more_than_its_window() {
 
 #[test]
 fn heartbeats_do_not_widen_the_window_of_a_peer_whose_disk_hangs() {
-    let (mut cluster, leader, hung) = full_window(16);
+    let (mut cluster, leader, stalled) = full_window(16);
     cluster.run(200);
-    let peer = peer(&mut cluster, leader, hung);
+    let peer = peer(&mut cluster, leader, stalled);
     assert_eq!(peer.next - 1 - peer.matched, MAX_INFLIGHT_MESSAGES as u64, "an append for each entry");
-    catches_up(&mut cluster, leader, hung);
+    catches_up(&mut cluster, leader, stalled);
 }
 
 #[test]
@@ -67,36 +67,36 @@ fn heartbeats_do_not_widen_a_window_that_is_shut_by_its_bytes() {
     let mut cluster = Cluster::new(17, 3);
     let leader = cluster.elect();
     cluster.run(3);
-    let hung = follower(&cluster, leader);
-    cluster.members.get_mut(&hung).unwrap().is_disk_hung = true;
+    let stalled = follower(&cluster, leader);
+    cluster.members.get_mut(&stalled).unwrap().is_disk_stalled = true;
     for _ in 0..30 {
         cluster.propose(leader, 700_000).unwrap();
         cluster.flush();
     }
     cluster.run(200);
-    let peer = peer(&mut cluster, leader, hung);
+    let peer = peer(&mut cluster, leader, stalled);
     let appends = MAX_INFLIGHT_BYTES.div_ceil(700_000) as u64;
     assert_eq!(peer.next - 1 - peer.matched, appends, "an append for each entry");
-    cluster.members.get_mut(&hung).unwrap().is_disk_hung = false;
+    cluster.members.get_mut(&stalled).unwrap().is_disk_stalled = false;
     cluster.run(10);
-    assert_eq!(cluster.members[&hung].applied, cluster.members[&leader].applied);
+    assert_eq!(cluster.members[&stalled].applied, cluster.members[&leader].applied);
 }
 
 #[test]
 fn a_full_window_of_lost_appends_is_sent_again() {
-    let (mut cluster, leader, hung) = full_window(18);
-    cluster.lose(leader, hung);
-    catches_up(&mut cluster, leader, hung);
+    let (mut cluster, leader, stalled) = full_window(18);
+    cluster.lose(leader, stalled);
+    catches_up(&mut cluster, leader, stalled);
 }
 
 #[test]
 fn a_full_window_whose_responses_are_lost_is_freed() {
-    let (mut cluster, leader, hung) = full_window(19);
-    while cluster.deliver((leader, hung, true)) {}
-    cluster.members.get_mut(&hung).unwrap().is_disk_hung = false;
-    while cluster.complete_write(hung) {}
-    cluster.lose(hung, leader);
-    catches_up(&mut cluster, leader, hung);
+    let (mut cluster, leader, stalled) = full_window(19);
+    while cluster.deliver((leader, stalled, true)) {}
+    cluster.members.get_mut(&stalled).unwrap().is_disk_stalled = false;
+    while cluster.complete_write(stalled) {}
+    cluster.lose(stalled, leader);
+    catches_up(&mut cluster, leader, stalled);
 }
 
 #[test]
@@ -117,25 +117,25 @@ fn a_peer_that_answers_many_heartbeats_at_once_is_probed_once() {
     let mut cluster = Cluster::new(21, 3);
     let first = cluster.elect();
     cluster.run(3);
-    let heir = follower(&cluster, first);
-    let hung = 6 - first - heir;
-    cluster.members.get_mut(&hung).unwrap().is_disk_hung = true;
-    cluster.node(first).transfer_leader(heir).unwrap();
+    let target = follower(&cluster, first);
+    let stalled = 6 - first - target;
+    cluster.members.get_mut(&stalled).unwrap().is_disk_stalled = true;
+    cluster.node(first).transfer_leader(target).unwrap();
     cluster.work(first);
     cluster.flush();
-    assert_eq!(cluster.leader(), Some(heir));
+    assert_eq!(cluster.leader(), Some(target));
     // Its vote is not on its disk, so that its answers wait.
     for _ in 0..3 {
-        cluster.propose(heir, 300_000).unwrap();
+        cluster.propose(target, 300_000).unwrap();
     }
     cluster.run(20 * ELECTION_TICK);
-    cluster.members.get_mut(&hung).unwrap().is_disk_hung = false;
-    while cluster.complete_write(hung) {}
+    cluster.members.get_mut(&stalled).unwrap().is_disk_stalled = false;
+    while cluster.complete_write(stalled) {}
     let mut most = 0;
-    while cluster.deliver((hung, heir, false)) || cluster.deliver((hung, heir, true)) {
-        most = most.max(cluster.bytes_under_way(heir, hung));
+    while cluster.deliver((stalled, target, false)) || cluster.deliver((stalled, target, true)) {
+        most = most.max(cluster.bytes_under_way(target, stalled));
     }
     assert!(most as u64 <= MAX_APPEND_BYTES + 100_000, "{most} bytes in flight");
     cluster.run(5);
-    assert_eq!(cluster.members[&hung].applied, cluster.members[&heir].applied);
+    assert_eq!(cluster.members[&stalled].applied, cluster.members[&target].applied);
 }

@@ -88,7 +88,7 @@ pub(crate) struct Member {
     pub(crate) writes: VecDeque<Write>,
     pub(crate) applied: u64,
     pub(crate) conf_state: ConfState,
-    pub(crate) is_disk_hung: bool,
+    pub(crate) is_disk_stalled: bool,
 }
 
 impl Member {
@@ -100,7 +100,7 @@ impl Member {
             writes: VecDeque::new(),
             applied: 0,
             conf_state: ConfState::default(),
-            is_disk_hung: false,
+            is_disk_stalled: false,
         };
         member.start(seed);
         member
@@ -128,7 +128,7 @@ impl Member {
             self.disk.write(&write);
         }
         self.node = None;
-        self.is_disk_hung = false;
+        self.is_disk_stalled = false;
     }
 
     /// Takes a checkpoint of what is applied.

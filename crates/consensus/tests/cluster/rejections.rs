@@ -1,4 +1,4 @@
-//! What is refused, and with which words.
+//! Proposals, reads and messages that are refused, with their errors.
 
 use bytes::Bytes;
 use consensus::{

@@ -1,4 +1,4 @@
-//! One story a test.
+//! Elections, transfers, restarts and lagging followers, one scenario a test.
 
 use bytes::Bytes;
 use consensus::{
@@ -71,39 +71,39 @@ fn leadership_is_handed_over_and_proposals_wait() {
     let mut cluster = Cluster::new(3, 3);
     let leader = cluster.elect();
     cluster.run(2);
-    let heir = follower(&cluster, leader);
-    cluster.node(leader).transfer_leader(heir).unwrap();
+    let successor = follower(&cluster, leader);
+    cluster.node(leader).transfer_leader(successor).unwrap();
     cluster.work(leader);
-    assert_eq!(cluster.propose(leader, 8), Err(ProposeError::Transferring { to: heir }));
+    assert_eq!(cluster.propose(leader, 8), Err(ProposeError::Transferring { to: successor }));
     cluster.flush();
-    assert_eq!(cluster.leader(), Some(heir));
-    cluster.propose(heir, 8).unwrap();
+    assert_eq!(cluster.leader(), Some(successor));
+    cluster.propose(successor, 8).unwrap();
     cluster.run(2);
-    assert_eq!(cluster.node(heir).transfer_leader(99), Err(ProposeError::NotAVoter { id: 99 }));
+    assert_eq!(cluster.node(successor).transfer_leader(99), Err(ProposeError::NotAVoter { id: 99 }));
 }
 
 #[test]
-fn a_leader_with_a_hung_disk_hands_over() {
+fn a_leader_with_a_stalled_disk_transfers_its_leadership() {
     let mut cluster = Cluster::new(4, 3);
     let leader = cluster.elect();
     cluster.run(5);
-    cluster.members.get_mut(&leader).unwrap().is_disk_hung = true;
+    cluster.members.get_mut(&leader).unwrap().is_disk_stalled = true;
     let (index, _) = cluster.propose(leader, 8).unwrap();
     cluster.run(ELECTION_TICK - 1);
     assert_eq!(cluster.leader(), Some(leader));
     let stalled = cluster.node(leader).stalled_write().unwrap();
     assert!(stalled.replicated && stalled.ticks == ELECTION_TICK as u64 - 1);
     cluster.run(2);
-    let heir = cluster.leader().unwrap();
-    assert_ne!(heir, leader);
-    cluster.propose(heir, 8).unwrap();
+    let successor = cluster.leader().unwrap();
+    assert_ne!(successor, leader);
+    cluster.propose(successor, 8).unwrap();
     cluster.run(5);
     assert!(cluster.committed.contains_key(&(index + 2)), "the others go on");
     cluster.run(5 * ELECTION_TICK);
-    assert_eq!(cluster.leader(), Some(heir), "a hung disk wins no election");
-    cluster.members.get_mut(&leader).unwrap().is_disk_hung = false;
+    assert_eq!(cluster.leader(), Some(successor), "a stalled disk wins no election");
+    cluster.members.get_mut(&leader).unwrap().is_disk_stalled = false;
     cluster.run(5);
-    assert_eq!(cluster.members[&leader].applied, cluster.members[&heir].applied);
+    assert_eq!(cluster.members[&leader].applied, cluster.members[&successor].applied);
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn a_slow_disk_delays_neither_heartbeats_nor_reads() {
     let leader = cluster.elect();
     cluster.run(5);
     for member in cluster.members.values_mut() {
-        member.is_disk_hung = true;
+        member.is_disk_stalled = true;
     }
     cluster.propose(leader, 8).unwrap();
     cluster.read(leader);
@@ -231,9 +231,9 @@ fn a_removed_leader_steps_down() {
     cluster.propose_conf_change(leader, &change(Transition::Auto, &[Change::Remove(leader)])).unwrap();
     cluster.run(4 * ELECTION_TICK);
     assert_eq!(cluster.node(leader).status().role, Role::Follower);
-    let heir = cluster.leader().unwrap();
-    assert_ne!(heir, leader);
-    cluster.propose(heir, 8).unwrap();
+    let successor = cluster.leader().unwrap();
+    assert_ne!(successor, leader);
+    cluster.propose(successor, 8).unwrap();
     cluster.run(3);
 }
 
@@ -277,14 +277,14 @@ fn a_sole_voter_says_nothing_in_a_term_that_is_not_on_its_disk() {
     cluster.propose_conf_change(1, &change(Transition::Auto, &[Change::AddLearner(2)])).unwrap();
     cluster.run(5);
     cluster.crash(1);
-    cluster.members.get_mut(&1).unwrap().is_disk_hung = true;
+    cluster.members.get_mut(&1).unwrap().is_disk_stalled = true;
     cluster.restart(1);
     assert_eq!(cluster.leader(), Some(1));
     for _ in 0..ELECTION_TICK {
         cluster.tick(1);
     }
     assert!(cluster.waiting_links().is_empty(), "its vote for itself could still be lost");
-    cluster.members.get_mut(&1).unwrap().is_disk_hung = false;
+    cluster.members.get_mut(&1).unwrap().is_disk_stalled = false;
     cluster.run(5);
     assert_eq!(cluster.members[&2].applied, cluster.members[&1].applied);
 }

@@ -6,58 +6,63 @@ use std::time::{Duration, Instant};
 
 use bytes::{Buf, Bytes};
 
-use super::OFFSET_BYTES;
-use crate::frame::{Frame, number_body};
-use crate::peers::Shared;
-use crate::reader::FrameReader;
-use crate::stream::Stream;
-use crate::{Error, Kind, SnapshotReceiver};
+use crate::connection::{FrameReader, PeerSocket};
+use crate::context::StreamContext;
+use crate::error::Error;
+use crate::owner::SnapshotReceiver;
+use crate::protocol::{Frame, FrameKind, NUMBER_BYTES, number_body};
 
-/// After a failure what the sender still sends is read away this long, so that closing does not reset the
-/// connection before the reason has arrived.
-const DRAIN: Duration = Duration::from_secs(2);
-/// The longest reason told to a sender.
+/// After a failure the receiver discards what still arrives for this long: closing at once would reset the connection
+/// before the reason has arrived.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
+/// The longest reason that is sent to a sender.
 const MAX_REASON_BYTES: usize = 1024;
 
 /// Receives one snapshot from peer `from`.
-pub(crate) fn receive(shared: &Shared, from: u64, stream: &mut Stream) -> Result<(), Error> {
-    let patience = shared.config.timeouts.snapshot;
-    stream.tcp().set_read_timeout(Some(patience)).map_err(Error::io("set a timeout"))?;
-    let mut reader = FrameReader::new(shared.config.limits.max_frame_bytes);
-    let received = take(shared, from, stream, &mut reader).map_err(|error| error.or_stalled(patience));
+pub(crate) fn receive(context: &StreamContext, from: u64, socket: &mut PeerSocket) -> Result<(), Error> {
+    let timeout = context.config.timeouts.snapshot;
+    socket.tcp().set_read_timeout(Some(timeout)).map_err(Error::io("set a timeout"))?;
+    let mut reader = FrameReader::new(context.config.limits.max_frame_bytes);
+    let received = receive_all(context, from, socket, &mut reader).map_err(|error| error.or_stalled(timeout));
     if let Err(Error::SnapshotFailed(reason)) = &received {
-        tell(stream, reason);
+        report_failure(socket, reason);
     }
     received
 }
 
-fn take(shared: &Shared, from: u64, stream: &mut Stream, reader: &mut FrameReader) -> Result<(), Error> {
-    let begin = reader.read_frame(stream)?;
-    if begin.kind != Kind::SnapshotBegin {
-        return Err(begin.unexpected());
+/// Receives from the begin frame to the end frame.
+fn receive_all(
+    context: &StreamContext,
+    from: u64,
+    socket: &mut PeerSocket,
+    reader: &mut FrameReader,
+) -> Result<(), Error> {
+    let begin = reader.read_frame(socket)?;
+    if begin.kind != FrameKind::SnapshotBegin {
+        return Err(Error::unexpected(&begin));
     }
     let (mut expected, mut receiver) =
-        shared.snapshots.begin(from, begin.body).map_err(Error::SnapshotFailed)?;
-    stream.write_frame(Kind::SnapshotResume, &[number_body(expected)], OFFSET_BYTES as u32)?;
+        context.snapshots.begin(from, begin.body).map_err(Error::SnapshotFailed)?;
+    socket.write_frame(FrameKind::SnapshotResume, &[number_body(expected)], NUMBER_BYTES as u32)?;
     loop {
-        let frame = reader.read_frame(stream)?;
+        let frame = reader.read_frame(socket)?;
         match frame.kind {
-            Kind::SnapshotChunk => expected = take_chunk(receiver.as_mut(), frame, expected)?,
-            Kind::SnapshotEnd => {
-                let length = frame.number()?;
+            FrameKind::SnapshotChunk => expected = take_chunk(receiver.as_mut(), frame, expected)?,
+            FrameKind::SnapshotEnd => {
+                let length = Error::expect_number(&frame)?;
                 check_offset(length, expected)?;
                 receiver.end(length).map_err(Error::SnapshotFailed)?;
-                return stream.write_frame(Kind::SnapshotDone, &[], 0);
+                return socket.write_frame(FrameKind::SnapshotDone, &[], 0);
             }
-            _ => return Err(frame.unexpected()),
+            _ => return Err(Error::unexpected(&frame)),
         }
     }
 }
 
-/// Hands a chunk on; returns where the next one belongs.
+/// Delivers a chunk; returns the offset of the next one.
 fn take_chunk(receiver: &mut dyn SnapshotReceiver, frame: Frame, expected: u64) -> Result<u64, Error> {
-    if frame.body.len() < OFFSET_BYTES {
-        return Err(frame.unexpected());
+    if frame.body.len() < NUMBER_BYTES {
+        return Err(Error::unexpected(&frame));
     }
     let mut bytes = frame.body;
     let offset = bytes.get_u64_le();
@@ -71,19 +76,19 @@ fn check_offset(offset: u64, expected: u64) -> Result<(), Error> {
     if offset == expected { Ok(()) } else { Err(Error::SnapshotGap { offset, expected }) }
 }
 
-/// Tells the sender why, as well as that is still possible.
-fn tell(stream: &mut Stream, reason: &str) {
+/// Sends the reason to the sender, if that is still possible.
+fn report_failure(socket: &mut PeerSocket, reason: &str) {
     let reason = &reason[..reason.floor_char_boundary(MAX_REASON_BYTES)];
     let body = Bytes::copy_from_slice(reason.as_bytes());
-    let told = stream.write_frame(Kind::SnapshotFailed, &[body], MAX_REASON_BYTES as u32);
-    if told.is_err() || stream.tcp().shutdown(Shutdown::Write).is_err() {
+    let sent = socket.write_frame(FrameKind::SnapshotFailed, &[body], MAX_REASON_BYTES as u32);
+    if sent.is_err() || socket.tcp().shutdown(Shutdown::Write).is_err() {
         return;
     }
-    let deadline = Instant::now() + DRAIN;
-    let mut away = vec![0; 64 << 10];
+    let deadline = Instant::now() + DRAIN_TIMEOUT;
+    let mut discarded = vec![0; 64 << 10];
     while Instant::now() < deadline {
-        let waits = stream.tcp().set_read_timeout(Some(DRAIN)).is_ok();
-        if !waits || !matches!(stream.read(&mut away), Ok(count) if count > 0) {
+        let waits = socket.tcp().set_read_timeout(Some(DRAIN_TIMEOUT)).is_ok();
+        if !waits || !matches!(socket.read(&mut discarded), Ok(count) if count > 0) {
             return;
         }
     }

@@ -9,16 +9,16 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use transport::{
-    Config, Error, Gate, Identity, Inbound, Peers, Reason, Refusal, Sent, Side, SnapshotReceiver,
-    SnapshotSink, StreamClass,
+    Admission, Error, FrameSink, PeerIdentity, Peers, PeersConfig, Refusal, RefusalReason, SendOutcome, Side,
+    SnapshotReceiver, SnapshotSink, StreamClass,
 };
 
 /// Long enough for any loaded machine: reached only by a test that fails.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) const CLUSTER: u64 = 0xc1;
 
-pub(crate) fn identity(member_id: u64) -> Identity {
-    Identity { cluster_id: CLUSTER, member_id, incarnation: member_id * 100 }
+pub(crate) fn identity(member_id: u64) -> PeerIdentity {
+    PeerIdentity { cluster_id: CLUSTER, member_id, incarnation: member_id * 100 }
 }
 
 /// What a member has seen.
@@ -88,16 +88,16 @@ impl Journal {
     }
 }
 
-impl Gate for Journal {
-    fn admit(&self, peer: &Identity) -> Result<(), Refusal> {
+impl Admission for Journal {
+    fn admit(&self, peer: &PeerIdentity) -> Result<(), Refusal> {
         if peer.incarnation != identity(peer.member_id).incarnation {
-            return Err(Refusal::new(Reason::WrongIncarnation, "the member was wiped"));
+            return Err(Refusal::new(RefusalReason::WrongIncarnation, "the member was wiped"));
         }
         self.seen.lock().barred.get(&peer.member_id).map_or(Ok(()), |refusal| Err(refusal.clone()))
     }
 }
 
-impl Inbound for Journal {
+impl FrameSink for Journal {
     fn frame(&self, from: u64, class: StreamClass, frame: Bytes, _more: bool) {
         if class == StreamClass::Bulk {
             drop(self.wait_for("bulk to be released", |seen| !seen.bulk_blocked));
@@ -123,9 +123,9 @@ impl Inbound for Journal {
 }
 
 /// The snapshot end of a journal.
-pub(crate) struct SharedFiles(pub Arc<Journal>);
+pub(crate) struct KeptSnapshots(pub Arc<Journal>);
 
-impl SnapshotSink for SharedFiles {
+impl SnapshotSink for KeptSnapshots {
     fn begin(&self, from: u64, header: Bytes) -> Result<(u64, Box<dyn SnapshotReceiver>), String> {
         let journal = self.0.clone();
         self.0.change(|seen| match seen.snapshots.refuse.clone() {
@@ -143,12 +143,12 @@ struct Taking(Arc<Journal>);
 impl SnapshotReceiver for Taking {
     fn chunk(&mut self, offset: u64, bytes: Bytes) -> Result<(), String> {
         self.0.change(|seen| {
-            let shelf = &mut seen.snapshots;
-            if shelf.fail_at.is_some_and(|fail_at| offset >= fail_at) {
+            let kept = &mut seen.snapshots;
+            if kept.fail_at.is_some_and(|fail_at| offset >= fail_at) {
                 return Err("no space left on device".into());
             }
-            assert_eq!(offset, shelf.kept.len() as u64);
-            shelf.kept.extend_from_slice(&bytes);
+            assert_eq!(offset, kept.kept.len() as u64);
+            kept.kept.extend_from_slice(&bytes);
             Ok(())
         })
     }
@@ -179,19 +179,19 @@ pub(crate) struct Member {
 
 impl Member {
     pub(crate) fn start(id: u64) -> Member {
-        Member::configured(Config::new(identity(id)))
+        Member::configured(PeersConfig::new(identity(id)))
     }
 
-    pub(crate) fn configured(config: Config) -> Member {
+    pub(crate) fn configured(config: PeersConfig) -> Member {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         Member::listening(config, listener)
     }
 
-    pub(crate) fn listening(config: Config, listener: TcpListener) -> Member {
+    pub(crate) fn listening(config: PeersConfig, listener: TcpListener) -> Member {
         let id = config.local.member_id;
         let journal = Arc::new(Journal::default());
-        let shelf = Arc::new(SharedFiles(journal.clone()));
-        let peers = Arc::new(Peers::start(config, journal.clone(), journal.clone(), shelf));
+        let kept = Arc::new(KeptSnapshots(journal.clone()));
+        let peers = Arc::new(Peers::start(config, journal.clone(), journal.clone(), kept));
         let address = listener.local_addr().unwrap();
         let accepted = Arc::new(Mutex::new(Vec::new()));
         let stop = Arc::new(Mutex::new(false));
@@ -224,7 +224,7 @@ impl Member {
 
     /// Sends a frame, which must be taken.
     pub(crate) fn send(&self, to: u64, class: StreamClass, body: impl Into<Bytes>) {
-        assert_eq!(self.peers.send(to, class, &[body.into()]), Sent::Queued);
+        assert_eq!(self.peers.send(to, class, &[body.into()]), SendOutcome::Queued);
     }
 }
 
@@ -240,7 +240,7 @@ impl Drop for Member {
 }
 
 /// Two members that know each other, with all streams standing.
-pub(crate) fn pair(first: Config, second: Config) -> (Member, Member) {
+pub(crate) fn pair(first: PeersConfig, second: PeersConfig) -> (Member, Member) {
     let (first, second) = (Member::configured(first), Member::configured(second));
     first.peers.set(second.id, &second.url()).unwrap();
     second.peers.set(first.id, &first.url()).unwrap();

@@ -5,7 +5,10 @@ use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
 use bytes::Bytes;
-use transport::{ANSWER_BYTES, Answer, Config, HELLO_BYTES, Header, Hello, Kind, StreamClass, StreamKind};
+use transport::{
+    ANSWER_BYTES, FrameHeader, FrameKind, HELLO_BYTES, HandshakeAnswer, Hello, PeersConfig, StreamClass,
+    StreamKind,
+};
 
 use crate::cluster::{Member, PATIENCE, identity};
 
@@ -16,12 +19,12 @@ fn intrude(member: &Member, kind: StreamKind) -> TcpStream {
     stream.write_all(&Hello::new(identity(2), member.id, kind).encode()).unwrap();
     let mut answer = [0; ANSWER_BYTES];
     stream.read_exact(&mut answer).unwrap();
-    assert_eq!(Answer::decode(&answer, b"").unwrap().verdict, Ok(1));
+    assert_eq!(HandshakeAnswer::decode(&answer, b"").unwrap().verdict, Ok(1));
     stream
 }
 
-fn frame(kind: Kind, body: &'static [u8]) -> Vec<u8> {
-    let header = Header::of(kind, &[Bytes::from_static(body)], u32::MAX).unwrap();
+fn frame(kind: FrameKind, body: &'static [u8]) -> Vec<u8> {
+    let header = FrameHeader::of(kind, &[Bytes::from_static(body)], u32::MAX).unwrap();
     [&header.encode(), body].concat()
 }
 
@@ -37,20 +40,20 @@ fn assert_closed(mut stream: TcpStream) {
 #[test]
 fn garbage_after_the_handshake_closes_the_connection_and_nothing_is_delivered() {
     let member = Member::start(1);
-    let giant = Header { kind: Kind::Message, length: u32::MAX, checksum: 0 }.encode().to_vec();
-    let mut damaged = frame(Kind::Message, b"payload");
+    let giant = FrameHeader { kind: FrameKind::Message, length: u32::MAX, checksum: 0 }.encode().to_vec();
+    let mut damaged = frame(FrameKind::Message, b"payload");
     damaged[18] ^= 1;
     for class in StreamClass::ALL {
         for bytes in [
             b"GET / HTTP/1.1\r\n\r\n".to_vec(),
             giant.clone(),
             damaged.clone(),
-            frame(Kind::Pong, b"12345678"),
-            frame(Kind::SnapshotChunk, b"12345678"),
-            frame(Kind::Ping, b"not a number"),
+            frame(FrameKind::Pong, b"12345678"),
+            frame(FrameKind::SnapshotChunk, b"12345678"),
+            frame(FrameKind::Ping, b"not a number"),
         ] {
             let mut stream = intrude(&member, StreamKind::Messages(class));
-            stream.write_all(&frame(Kind::Message, b"good")).unwrap();
+            stream.write_all(&frame(FrameKind::Message, b"good")).unwrap();
             stream.write_all(&bytes).unwrap();
             assert_closed(stream);
         }
@@ -76,7 +79,7 @@ fn what_is_no_hello_gets_no_answer() {
 
 #[test]
 fn a_hello_that_never_ends_is_given_up() {
-    let mut config = Config::new(identity(1));
+    let mut config = PeersConfig::new(identity(1));
     config.timeouts.handshake = Duration::from_millis(20);
     let member = Member::configured(config);
     let mut stream = TcpStream::connect(member.address).unwrap();
@@ -91,10 +94,10 @@ fn a_newer_connection_replaces_the_older_and_waits_for_its_delivery() {
     member.journal.change(|seen| seen.bulk_blocked = true);
     let kind = StreamKind::Messages(StreamClass::Bulk);
     let mut older = intrude(&member, kind);
-    older.write_all(&frame(Kind::Message, b"older")).unwrap();
-    older.write_all(&frame(Kind::Message, b"too late")).unwrap();
+    older.write_all(&frame(FrameKind::Message, b"older")).unwrap();
+    older.write_all(&frame(FrameKind::Message, b"too late")).unwrap();
     let mut newer = intrude(&member, kind);
-    newer.write_all(&frame(Kind::Message, b"newer")).unwrap();
+    newer.write_all(&frame(FrameKind::Message, b"newer")).unwrap();
     assert_closed(older);
     member.journal.change(|seen| seen.bulk_blocked = false);
     let newest = |seen: &crate::cluster::Seen| seen.frames.last().is_some_and(|(_, _, body)| body == "newer");
@@ -104,7 +107,7 @@ fn a_newer_connection_replaces_the_older_and_waits_for_its_delivery() {
 
 #[test]
 fn connections_beyond_the_limit_are_closed_at_once() {
-    let mut config = Config::new(identity(1));
+    let mut config = PeersConfig::new(identity(1));
     config.limits.max_inbound_connections = 1;
     let member = Member::configured(config);
     let _first = intrude(&member, StreamKind::Messages(StreamClass::Bulk));
@@ -124,7 +127,7 @@ fn mute_listener() -> String {
             let mut stream = stream.unwrap();
             // A dialler that has given up meanwhile is no concern of this one.
             if stream.read_exact(&mut [0; HELLO_BYTES]).is_ok() {
-                let _ = stream.write_all(&Answer { from: identity(2), verdict: Ok(1) }.encode());
+                let _ = stream.write_all(&HandshakeAnswer { from: identity(2), verdict: Ok(1) }.encode());
             }
             held.push(stream);
         }
@@ -134,7 +137,7 @@ fn mute_listener() -> String {
 
 #[test]
 fn a_peer_that_is_connected_but_dead_is_noticed_on_both_streams() {
-    let mut config = Config::new(identity(1));
+    let mut config = PeersConfig::new(identity(1));
     config.timeouts.pong = Duration::from_millis(50);
     config.timeouts.stall = Duration::from_millis(50);
     let member = Member::configured(config);
@@ -149,7 +152,7 @@ fn a_peer_that_is_connected_but_dead_is_noticed_on_both_streams() {
             let fits = |why: &str| reasons.iter().any(|reason| why.contains(reason));
             seen.downs.iter().any(|(_, down, why)| *down == class && fits(why))
         };
-        // A receive window that stays shut is given up by us or by the kernel, whoever is first.
+        // Either we or the kernel give up on a receive window that stays closed.
         lost(StreamClass::Control, &["answered no ping"])
             && lost(StreamClass::Bulk, &["took or gave no byte", "timed out"])
     }));
@@ -165,8 +168,8 @@ fn a_pong_nobody_asked_for_ends_the_stream() {
     for _ in 0..2 {
         let (mut stream, _) = listener.accept().unwrap();
         stream.read_exact(&mut [0; HELLO_BYTES]).unwrap();
-        stream.write_all(&Answer { from: identity(2), verdict: Ok(1) }.encode()).unwrap();
-        stream.write_all(&frame(Kind::Pong, b"\xff2345678")).unwrap();
+        stream.write_all(&HandshakeAnswer { from: identity(2), verdict: Ok(1) }.encode()).unwrap();
+        stream.write_all(&frame(FrameKind::Pong, b"\xff2345678")).unwrap();
         held.push(stream);
     }
     drop(member.journal.wait_for("both streams to end", |seen| seen.downs.len() >= 2));

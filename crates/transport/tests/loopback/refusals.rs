@@ -1,51 +1,56 @@
-//! Who is turned away, by whom, and what both sides learn.
+//! Refused handshakes: which side refuses, and what both sides learn.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use transport::{
-    ANSWER_BYTES, Answer, Config, Hello, Identity, Reason, Refusal, Side, StreamClass, StreamKind,
+    ANSWER_BYTES, HandshakeAnswer, Hello, PeerIdentity, PeersConfig, Refusal, RefusalReason, Side,
+    StreamClass, StreamKind,
 };
 
 use crate::cluster::{Member, PATIENCE, identity};
 
 /// Says hello as anyone we like; returns what the member answers.
-fn greet(member: &Member, hello: Hello) -> (TcpStream, Answer) {
+fn greet(member: &Member, hello: Hello) -> (TcpStream, HandshakeAnswer) {
     let mut stream = TcpStream::connect(member.address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.write_all(&hello.encode()).unwrap();
     let mut bytes = [0; ANSWER_BYTES];
     stream.read_exact(&mut bytes).unwrap();
-    let mut text = vec![0; Answer::text_length(&bytes).unwrap()];
+    let mut text = vec![0; HandshakeAnswer::text_length(&bytes).unwrap()];
     stream.read_exact(&mut text).unwrap();
-    (stream, Answer::decode(&bytes, &text).unwrap())
+    (stream, HandshakeAnswer::decode(&bytes, &text).unwrap())
 }
 
 #[test]
 fn a_hello_that_does_not_belong_is_refused_by_its_reason() {
     let member = Member::start(1);
-    let barred = Refusal::new(Reason::RemovedMember, "member 5 was removed");
+    let barred = Refusal::new(RefusalReason::RemovedMember, "member 5 was removed");
     member.journal.change(|seen| seen.barred.insert(5, barred));
     let good = Hello::new(identity(2), 1, StreamKind::Messages(StreamClass::Bulk));
     let from = |from| Hello { from, ..good };
     let cases = [
         (
-            from(Identity { cluster_id: 7, ..identity(2) }),
-            Reason::WrongCluster,
+            from(PeerIdentity { cluster_id: 7, ..identity(2) }),
+            RefusalReason::WrongCluster,
             "cluster 7 was met, expected c1",
         ),
-        (Hello { to: 9, ..good }, Reason::WrongMember, "this is member 1, not 9"),
-        (from(identity(1)), Reason::WrongMember, "member 1 cannot be its own peer"),
-        (from(identity(5)), Reason::RemovedMember, "member 5 was removed"),
-        (from(Identity { incarnation: 1, ..identity(2) }), Reason::WrongIncarnation, "the member was wiped"),
+        (Hello { to: 9, ..good }, RefusalReason::WrongMember, "this is member 1, not 9"),
+        (from(identity(1)), RefusalReason::WrongMember, "member 1 cannot be its own peer"),
+        (from(identity(5)), RefusalReason::RemovedMember, "member 5 was removed"),
+        (
+            from(PeerIdentity { incarnation: 1, ..identity(2) }),
+            RefusalReason::WrongIncarnation,
+            "the member was wiped",
+        ),
         (
             Hello { min_version: 8, max_version: 9, ..good },
-            Reason::VersionTooNew,
+            RefusalReason::VersionTooNew,
             "you speak the peer protocol in versions 8 to 9, this member 1 to 1",
         ),
         (
             Hello { min_version: 0, max_version: 0, ..good },
-            Reason::VersionTooOld,
+            RefusalReason::VersionTooOld,
             "you speak the peer protocol in versions 0 to 0, this member 1 to 1",
         ),
     ];
@@ -55,8 +60,8 @@ fn a_hello_that_does_not_belong_is_refused_by_its_reason() {
         assert_eq!(answer.verdict.as_ref(), Err(&refusal));
         assert_eq!(answer.from, identity(1));
         assert_eq!(stream.read(&mut [0]).unwrap(), 0, "closed after a refusal");
-        let told = (hello.from.member_id, Side::Local, refusal);
-        drop(member.journal.wait_for("the refusal as an event", |seen| seen.refusals.contains(&told)));
+        let reported = (hello.from.member_id, Side::Local, refusal);
+        drop(member.journal.wait_for("the refusal as an event", |seen| seen.refusals.contains(&reported)));
     }
     let (_stream, answer) = greet(&member, good);
     assert_eq!(answer.verdict, Ok(1));
@@ -64,14 +69,14 @@ fn a_hello_that_does_not_belong_is_refused_by_its_reason() {
 
 #[test]
 fn a_dialler_that_is_refused_learns_why_and_is_let_in_when_that_changes() {
-    let mut config = Config::new(identity(1));
+    let mut config = PeersConfig::new(identity(1));
     config.timeouts.refused = std::time::Duration::from_millis(5);
     let (a, b) = (Member::configured(config), Member::start(2));
-    let unknown = Refusal::new(Reason::UnknownMember, "member 1 is not known here (yet)");
+    let unknown = Refusal::new(RefusalReason::UnknownMember, "member 1 is not known here (yet)");
     b.journal.change(|seen| seen.barred.insert(1, unknown.clone()));
     a.peers.set(2, &b.url()).unwrap();
-    let told = (2, Side::Remote, unknown);
-    drop(a.journal.wait_for("a refusal", |seen| seen.refusals.contains(&told)));
+    let reported = (2, Side::Remote, unknown);
+    drop(a.journal.wait_for("a refusal", |seen| seen.refusals.contains(&reported)));
     assert!(a.journal.wait_for("nothing", |_| true).ups.is_empty());
     b.journal.change(|seen| seen.barred.clear());
     a.journal.wait_up(2, 1);
@@ -80,12 +85,12 @@ fn a_dialler_that_is_refused_learns_why_and_is_let_in_when_that_changes() {
 #[test]
 fn an_acceptor_that_is_not_who_was_meant_is_refused_by_the_dialler() {
     let (a, b) = (Member::start(1), Member::start(2));
-    let wiped = Refusal::new(Reason::WrongIncarnation, "member 2 was wiped");
+    let wiped = Refusal::new(RefusalReason::WrongIncarnation, "member 2 was wiped");
     a.journal.change(|seen| seen.barred.insert(2, wiped.clone()));
     a.peers.set(2, &b.url()).unwrap();
     a.peers.set(3, &b.url()).unwrap();
     let by_us = (2, Side::Local, wiped);
-    let by_them = (3, Side::Remote, Refusal::new(Reason::WrongMember, "this is member 2, not 3"));
+    let by_them = (3, Side::Remote, Refusal::new(RefusalReason::WrongMember, "this is member 2, not 3"));
     let seen = a
         .journal
         .wait_for("both refusals", |seen| seen.refusals.contains(&by_us) && seen.refusals.contains(&by_them));

@@ -1,7 +1,7 @@
 //! Snapshots: whole, resumed, refused, failed.
 
 use bytes::Bytes;
-use transport::{Config, Error, SnapshotSender};
+use transport::{Error, PeersConfig, SnapshotSender};
 
 use crate::cluster::{Member, identity, pair};
 
@@ -9,7 +9,7 @@ fn content() -> Bytes {
     (0..3_000_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect::<Vec<u8>>().into()
 }
 
-/// Sends what the receiver still wants, in chunks of two pieces, up to `end`.
+/// Sends what the receiver still wants, in chunks of two parts, up to `end`.
 fn send_until(sender: &mut SnapshotSender, content: &Bytes, end: usize) -> Result<(), Error> {
     while sender.offset() < end as u64 {
         let from = sender.offset() as usize;
@@ -21,7 +21,7 @@ fn send_until(sender: &mut SnapshotSender, content: &Bytes, end: usize) -> Resul
 }
 
 fn members() -> (Member, Member) {
-    pair(Config::new(identity(1)), Config::new(identity(2)))
+    pair(PeersConfig::new(identity(1)), PeersConfig::new(identity(2)))
 }
 
 #[test]

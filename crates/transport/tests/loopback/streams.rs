@@ -4,10 +4,10 @@ use crate::cluster::{Member, PATIENCE, identity, pair};
 use std::time::Instant;
 
 use bytes::Bytes;
-use transport::{Config, DropReason, Sent, StreamClass, Timeouts};
+use transport::{DropReason, PeersConfig, SendOutcome, StreamClass, Timeouts};
 
-fn config(id: u64) -> Config {
-    Config::new(identity(id))
+fn config(id: u64) -> PeersConfig {
+    PeersConfig::new(identity(id))
 }
 
 fn numbered(number: u32, length: usize) -> Bytes {
@@ -22,8 +22,8 @@ fn frames_arrive_whole_and_in_order_in_both_classes() {
     let sent: Vec<Bytes> = (0..2000).map(|n| numbered(n, (n as usize * 37) % 5000)).collect();
     for (n, body) in sent.iter().enumerate() {
         let middle = body.len() / 2;
-        let pieces = [body.slice(..middle), Bytes::new(), body.slice(middle..)];
-        assert_eq!(a.peers.send(2, StreamClass::Bulk, &pieces), Sent::Queued);
+        let parts = [body.slice(..middle), Bytes::new(), body.slice(middle..)];
+        assert_eq!(a.peers.send(2, StreamClass::Bulk, &parts), SendOutcome::Queued);
         if n % 10 == 0 {
             a.send(2, StreamClass::Control, body.clone());
         }
@@ -36,12 +36,12 @@ fn frames_arrive_whole_and_in_order_in_both_classes() {
 }
 
 #[test]
-fn a_frame_of_more_pieces_than_one_system_call_takes_arrives_whole() {
+fn a_frame_of_more_parts_than_one_system_call_takes_arrives_whole() {
     let (a, b) = pair(config(1), config(2));
-    let pieces: Vec<Bytes> = (0..5000).map(|n| numbered(n, 100)).collect();
-    assert_eq!(a.peers.send(2, StreamClass::Bulk, &pieces), Sent::Queued);
+    let parts: Vec<Bytes> = (0..5000).map(|n| numbered(n, 100)).collect();
+    assert_eq!(a.peers.send(2, StreamClass::Bulk, &parts), SendOutcome::Queued);
     let seen = b.journal.wait_for("the frame", |seen| seen.frames.len() == 1);
-    assert_eq!(seen.frames[0].2, pieces.concat());
+    assert_eq!(seen.frames[0].2, parts.concat());
 }
 
 #[test]
@@ -54,8 +54,8 @@ fn a_blocked_bulk_sink_holds_back_bulk_only_and_memory_stays_bounded() {
     let mut taken = 0;
     let dropped = loop {
         match a.peers.send(2, StreamClass::Bulk, std::slice::from_ref(&body)) {
-            Sent::Queued => taken += 1,
-            Sent::Dropped(reason) => break reason,
+            SendOutcome::Queued => taken += 1,
+            SendOutcome::Dropped(reason) => break reason,
         }
         assert!(taken < 100_000, "nothing holds the sender back");
     };
@@ -120,7 +120,7 @@ fn a_restarted_peer_is_found_again() {
 #[test]
 fn round_trips_and_bytes_are_measured() {
     let often = Timeouts { ping_interval: std::time::Duration::from_millis(1), ..Timeouts::default() };
-    let (a, b) = pair(Config { timeouts: often, ..config(1) }, config(2));
+    let (a, b) = pair(PeersConfig { timeouts: often, ..config(1) }, config(2));
     a.send(2, StreamClass::Bulk, vec![0; 1000]);
     drop(b.journal.wait_for("a frame", |seen| seen.frames.len() == 1));
     drop(a.journal.wait_for("pongs", |seen| seen.round_trips >= 3));
@@ -137,7 +137,7 @@ fn what_cannot_be_sent_says_why() {
     small.limits.max_frame_bytes = 100;
     let (a, b) = pair(small, config(2));
     let long = Bytes::from(vec![0; 101]);
-    let dropped = |reason| Sent::Dropped(reason);
+    let dropped = |reason| SendOutcome::Dropped(reason);
     assert_eq!(
         a.peers.send(2, StreamClass::Bulk, &[long.slice(..50), long.slice(..51)]),
         dropped(DropReason::TooLarge)

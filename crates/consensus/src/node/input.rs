@@ -1,0 +1,195 @@
+//! What a node takes: ticks, messages, reads, conf changes, transfers and reports.
+
+use raft::{SnapshotStatus, StateRole};
+
+use crate::error::{ProposeError, Rejected};
+use crate::membership::{ConfChange, ConfState, conf_change_to_raft};
+use crate::message::{Body, Message, message_to_raft};
+use crate::node::consensus::Consensus;
+use crate::node::guard::{self, Verdict};
+use crate::read_index::ReadIndexRounds;
+use crate::replication::{
+    StalledDiskAction, peers, probe_after_heartbeat, resume_after_probe, transfer_target,
+};
+
+impl Consensus {
+    /// A tick of the clock passed.
+    pub fn tick(&mut self) {
+        self.ticks += 1;
+        let would_abort =
+            self.node.raft.promotable() && !guard::may_campaign(&self.node, self.writes.changes_log());
+        if !self.is_leader() && would_abort {
+            // Time passes all the same: a leader that is no longer heard must not keep our vote from others.
+            self.node.raft.election_elapsed += 1;
+        } else {
+            self.node.tick();
+        }
+        self.windows.reconcile(&mut self.node);
+        if self.node.store().has_fetched() {
+            let next_indexes: Vec<u64> = peers(&self.node).iter().map(|peer| peer.next).collect();
+            self.node.mut_store().keep_fetched_for(&next_indexes);
+        }
+        match self.stalled_disk.tick(self.stalled_write(), self.ticks, self.election_tick as u64) {
+            StalledDiskAction::Wait => {}
+            StalledDiskAction::Transfer => {
+                if let Some(target) = transfer_target(&self.node) {
+                    self.node.transfer_leader(target);
+                }
+            }
+            StalledDiskAction::StepDown => self.step_down(),
+        }
+        self.settle();
+    }
+
+    /// Takes a message that came over the connection to `from`. An error means that no sound member sends this message:
+    /// count it and disconnect.
+    pub fn step(&mut self, from: u64, message: Message) -> Result<(), Rejected> {
+        let verdict = guard::check(&self.node, from, &message, self.writes.changes_log())?;
+        if verdict == Verdict::Ignore {
+            return Ok(());
+        }
+        self.notice_restarted_leader(&message);
+        match message.body {
+            Body::LeadershipCheck { round } => {
+                self.outbox.extend(ReadIndexRounds::respond(&self.node, from, message.term, round));
+            }
+            Body::LeadershipCheckResponse { round } => {
+                self.rounds.take_response(&self.node, from, message.term, round);
+            }
+            _ => self.step_library(message),
+        }
+        self.settle();
+        Ok(())
+    }
+
+    /// If our leader asks for pre-votes in a later term, it leads no more: it was restarted, or stepped down. Waiting
+    /// for its heartbeats would only delay our vote for it.
+    fn notice_restarted_leader(&mut self, message: &Message) {
+        let raft = &mut self.node.raft;
+        let asks = matches!(message.body, Body::Vote { pre: true, .. });
+        if asks && message.term > raft.term && raft.leader_id == message.from {
+            let term = raft.term;
+            raft.become_follower(term, raft::INVALID_ID);
+        }
+    }
+
+    fn step_library(&mut self, message: Message) {
+        let (peer, is_ours) = (message.from, self.leading == Some(message.term));
+        match message.body {
+            Body::AppendAccepted { index, .. } if is_ours => {
+                self.windows.accepted(&mut self.node, peer, index);
+                resume_after_probe(&mut self.node, peer, index);
+            }
+            Body::HeartbeatResponse { commit }
+                if is_ours && probe_after_heartbeat(&mut self.node, peer, commit) =>
+            {
+                return;
+            }
+            _ => {}
+        }
+        let message = message_to_raft(message).expect("leadership checks do not come here");
+        // The library's errors are about proposals and unknown members; neither comes here.
+        let _ = self.node.step(message);
+    }
+
+    /// Asks for a linearizable read. It joins the next ReadIndex round; `token` comes back in
+    /// [`crate::Ready::reads`] or [`crate::Ready::reads_dropped`]. A sole voter needs no round.
+    pub fn read(&mut self, token: u64) -> Result<(), ProposeError> {
+        self.check_leader()?;
+        if !self.rounds.join(token) {
+            return Err(ProposeError::Overloaded);
+        }
+        self.settle();
+        Ok(())
+    }
+
+    /// Whether reads wait and a ReadIndex round may start: none is in flight, and this leader has committed in its
+    /// term.
+    pub fn can_start_round(&self) -> bool {
+        self.rounds.can_start(&self.node)
+    }
+
+    /// Whether a ReadIndex round is in flight.
+    pub fn round_in_flight(&self) -> bool {
+        self.rounds.is_in_flight()
+    }
+
+    /// Starts a ReadIndex round for all waiting reads, if one may start; says whether it did.
+    pub fn start_round(&mut self) -> bool {
+        let can_start = self.can_start_round();
+        if can_start {
+            let checks = self.rounds.start(&self.node);
+            self.outbox.extend(checks);
+        }
+        can_start
+    }
+
+    /// Sends the leadership checks of the round in flight again to the voters that have not responded; messages may be
+    /// lost.
+    pub fn retry_round(&mut self) {
+        self.outbox.extend(self.rounds.missing_checks(&self.node));
+    }
+
+    /// A committed conf change is applied: returns the configuration now in force. An error means that the change does
+    /// not fit the configuration before it, on any member, and has no effect. Call it before [`Consensus::applied`] and
+    /// before applying what follows.
+    pub fn apply_conf_change(&mut self, change: &ConfChange) -> Result<ConfState, String> {
+        self.node.apply_conf_change(&conf_change_to_raft(change)).map_err(|error| error.to_string())?;
+        let raft = &mut self.node.raft;
+        if !raft.promotable() && raft.state != StateRole::Follower {
+            let term = raft.term;
+            raft.become_follower(term, raft::INVALID_ID);
+        }
+        self.settle();
+        self.rounds.release_if_won(&self.node);
+        Ok(self.conf_state())
+    }
+
+    /// Transfers the leadership to the voter `to`, which takes at most an election timeout. Until then nothing can be
+    /// proposed.
+    pub fn transfer_leader(&mut self, to: u64) -> Result<(), ProposeError> {
+        self.check_leader()?;
+        if !self.conf_state().voters.contains(&to) {
+            return Err(ProposeError::NotAVoter { id: to });
+        }
+        self.node.transfer_leader(to);
+        self.settle();
+        Ok(())
+    }
+
+    /// If this node leads, it becomes a follower of the same term, without a successor.
+    pub fn step_down(&mut self) {
+        if self.is_leader() {
+            let term = self.node.raft.term;
+            self.node.raft.become_follower(term, raft::INVALID_ID);
+            self.settle();
+        }
+    }
+
+    /// As a leader, sends every member a heartbeat now. Call it when a connection to a peer was established.
+    pub fn ping(&mut self) {
+        self.node.ping();
+        self.settle();
+    }
+
+    /// A message to `peer` was lost.
+    pub fn report_unreachable(&mut self, peer: u64) {
+        self.node.report_unreachable(peer);
+        self.settle();
+    }
+
+    /// The outcome of a snapshot that was sent to `peer`. Always report it: until then nothing else is sent to the
+    /// peer.
+    pub fn report_snapshot(&mut self, peer: u64, ok: bool) {
+        let status = if ok { SnapshotStatus::Finish } else { SnapshotStatus::Failure };
+        self.node.report_snapshot(peer, status);
+        self.settle();
+    }
+
+    /// The owner's log no longer holds the entries up to `index`, which must be applied.
+    pub fn truncate(&mut self, index: u64) {
+        if index >= self.node.store().first() {
+            self.node.mut_store().truncate_to(index);
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! ReadIndex rounds: how a leader proves, before it answers a linearizable read, that it still was the leader after the
+//! read arrived.
+//!
+//! A round notes the commit index and sends a *leadership check* with its number to every voter. A voter responds if
+//! the leader's term is still its own. The round is won when a quorum has responded (two quorums, in a joint
+//! configuration). Its reads may be served once the noted index is applied.
+//!
+//! ```text
+//! member 1 leads term 4, commit index 90             2                     3
+//! read A arrives; no round in flight
+//! round 1 = {A}, index 90      check(1) ------------>  --------------------->
+//! read B, read C arrive; they wait for the next round
+//!                              <------- response(1)
+//! quorum {1, 2}: A may be served at index 90
+//! round 2 = {B, C}, index 95   check(2) ------------>  --------------------->
+//! ```
+//!
+//! *Why it is sound.* A leader of a later term was elected by a quorum that shares a voter with the quorum that
+//! responded. That voter had not left term 4 when it responded. So when the round began, nothing was committed beyond
+//! what this leader knew. A read waits for the first round that begins *after* it arrived, which is why B does not join
+//! round 1.
+//!
+//! - One round is in flight at a time, so a thousand reads cost as much as one. The owner decides when to start a round
+//!   and when to repeat the checks of voters that have not responded (messages may be lost).
+//! - A process never uses a round number twice, and after a restart it leads in a later term at the earliest. So a late
+//!   response is never taken for one of another round.
+//! - A round needs a leader that has committed in its own term: before, its commit index may be behind.
+//! - A lost leadership drops all reads.
+//!
+//! The library's own ReadIndex is not used: it drops equal contexts, loses requests, and its heartbeat responses free
+//! flow control (etcd#20418).
+
+use std::collections::BTreeSet;
+
+use raft::{RawNode, StateRole};
+
+use crate::log_view::LogView;
+use crate::membership::conf_state_from_raft;
+use crate::message::{Body, Message};
+
+/// Reads that wait for a round. The owner joins many client reads under one token, so this is far above need.
+pub const MAX_READS_WAITING: usize = 1 << 16;
+
+/// A read whose round was won.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReadReady {
+    /// The token of [`crate::Consensus::read`].
+    pub token: u64,
+    /// Serve the read when this index is applied.
+    pub index: u64,
+}
+
+/// The round in flight.
+struct Round {
+    number: u64,
+    /// The commit index when the round began.
+    index: u64,
+    /// Voters that responded, and this leader.
+    responded: BTreeSet<u64>,
+    reads: Vec<u64>,
+}
+
+/// The reads that wait for a round, the round in flight, and the reads whose outcome is known.
+#[derive(Default)]
+pub(crate) struct ReadIndexRounds {
+    last_number: u64,
+    waiting: Vec<u64>,
+    in_flight: Option<Round>,
+    released: Vec<ReadReady>,
+    dropped: Vec<u64>,
+}
+
+impl ReadIndexRounds {
+    /// Adds a read to the next round; false if too many wait.
+    pub(crate) fn join(&mut self, token: u64) -> bool {
+        if self.waiting.len() >= MAX_READS_WAITING {
+            return false;
+        }
+        self.waiting.push(token);
+        true
+    }
+
+    /// Whether reads wait, no round is in flight, and `node` leads and has committed in its term.
+    pub(crate) fn can_start(&self, node: &RawNode<LogView>) -> bool {
+        let reads_wait = self.in_flight.is_none() && !self.waiting.is_empty();
+        reads_wait && node.raft.state == StateRole::Leader && node.raft.commit_to_current_term()
+    }
+
+    pub(crate) fn is_in_flight(&self) -> bool {
+        self.in_flight.is_some()
+    }
+
+    /// Starts a round for all waiting reads. Returns the leadership checks to send.
+    pub(crate) fn start(&mut self, node: &RawNode<LogView>) -> Vec<Message> {
+        assert!(self.can_start(node), "one round in flight, and only for reads of a leader");
+        self.last_number += 1;
+        self.in_flight = Some(Round {
+            number: self.last_number,
+            index: node.raft.raft_log.committed,
+            responded: BTreeSet::from([node.raft.id]),
+            reads: std::mem::take(&mut self.waiting),
+        });
+        let checks = self.missing_checks(node);
+        self.release_if_won(node);
+        checks
+    }
+
+    /// The leadership checks of the round in flight for the voters that have not responded.
+    pub(crate) fn missing_checks(&self, node: &RawNode<LogView>) -> Vec<Message> {
+        let Some(round) = &self.in_flight else { return Vec::new() };
+        let conf = conf_state_from_raft(&node.raft.prs().conf().to_conf_state());
+        let voters: BTreeSet<u64> = conf.voters.into_iter().chain(conf.voters_outgoing).collect();
+        let body = Body::LeadershipCheck { round: round.number };
+        let check = |to| Message { from: node.raft.id, to, term: node.raft.term, body: body.clone() };
+        voters.difference(&round.responded).copied().map(check).collect()
+    }
+
+    /// A follower's part: the response to the leadership check of `leader`, unless the term has changed since.
+    pub(crate) fn respond(node: &RawNode<LogView>, leader: u64, term: u64, round: u64) -> Option<Message> {
+        let body = Body::LeadershipCheckResponse { round };
+        (term == node.raft.term).then_some(Message { from: node.raft.id, to: leader, term, body })
+    }
+
+    /// A voter responded to a leadership check of `round` in `term`.
+    pub(crate) fn take_response(&mut self, node: &RawNode<LogView>, voter: u64, term: u64, round: u64) {
+        let is_ours = node.raft.state == StateRole::Leader && term == node.raft.term;
+        let in_flight = self.in_flight.as_mut().filter(|in_flight| is_ours && in_flight.number == round);
+        if let Some(in_flight) = in_flight {
+            in_flight.responded.insert(voter);
+            self.release_if_won(node);
+        }
+    }
+
+    /// Releases the reads of the round in flight if a quorum of the configuration in force has responded.
+    pub(crate) fn release_if_won(&mut self, node: &RawNode<LogView>) {
+        let won = |round: &mut Round| {
+            let responded = round.responded.iter().copied().collect();
+            node.raft.prs().has_quorum(&responded)
+        };
+        if let Some(round) = self.in_flight.take_if(won) {
+            let index = round.index;
+            self.released.extend(round.reads.into_iter().map(|token| ReadReady { token, index }));
+        }
+    }
+
+    /// Drops all reads: the leadership is lost.
+    pub(crate) fn drop_all(&mut self) {
+        self.dropped.extend(self.in_flight.take().into_iter().flat_map(|round| round.reads));
+        self.dropped.append(&mut self.waiting);
+    }
+
+    pub(crate) fn has_outcome(&self) -> bool {
+        !self.released.is_empty() || !self.dropped.is_empty()
+    }
+
+    /// Takes the reads whose round was won, and the tokens of the dropped ones.
+    pub(crate) fn take_outcome(&mut self) -> (Vec<ReadReady>, Vec<u64>) {
+        (std::mem::take(&mut self.released), std::mem::take(&mut self.dropped))
+    }
+
+    /// Asserts that only a leader has reads, and that the round in flight is one of its own.
+    pub(crate) fn check(&self, node: &RawNode<LogView>) {
+        let is_leader = node.raft.state == StateRole::Leader;
+        assert!(is_leader || self.waiting.is_empty(), "only a leader takes reads");
+        if let Some(round) = &self.in_flight {
+            assert!(is_leader, "only a leader has a round in flight");
+            assert!(round.number == self.last_number, "the round in flight is the newest");
+            assert!(round.index <= node.raft.raft_log.committed, "a read index is committed");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

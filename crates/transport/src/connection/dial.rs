@@ -1,0 +1,82 @@
+//! Dialling a peer: each of its URLs, each of their addresses, and the dialler's side of the handshake.
+
+use std::io::{self, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Instant;
+
+use crate::connection::socket::PeerSocket;
+use crate::context::StreamContext;
+use crate::error::Error;
+use crate::peer_info::PeerInfo;
+use crate::protocol::{
+    ANSWER_BYTES, HandshakeAnswer, HandshakeError, Hello, MAX_VERSION, MIN_VERSION, Side, StreamKind,
+};
+
+/// Opens a stream to the first address of the peer that accepts us. The error is that of the last address tried.
+pub(crate) fn dial(context: &StreamContext, peer: &PeerInfo, kind: StreamKind) -> Result<PeerSocket, Error> {
+    let mut last = None;
+    for url in peer.urls().iter() {
+        let failed = |source| Error::Dial { address: url.to_string(), source };
+        match url.resolve() {
+            Err(error) => last = Some(failed(error)),
+            Ok(addresses) => {
+                for address in addresses {
+                    match dial_address(context, peer, address, kind) {
+                        Ok(socket) => return Ok(socket),
+                        Err(error) => last = Some(error),
+                    }
+                }
+            }
+        }
+    }
+    let nowhere = || io::Error::new(io::ErrorKind::AddrNotAvailable, "it has no address");
+    Err(last.unwrap_or_else(|| Error::Dial { address: peer.id_hex(), source: nowhere() }))
+}
+
+fn dial_address(
+    context: &StreamContext,
+    peer: &PeerInfo,
+    address: SocketAddr,
+    kind: StreamKind,
+) -> Result<PeerSocket, Error> {
+    let timeouts = &context.config.timeouts;
+    let dead_after = if kind == StreamKind::Snapshot { timeouts.snapshot } else { timeouts.stall };
+    let mut socket = TcpStream::connect_timeout(&address, timeouts.dial)
+        .and_then(|tcp| PeerSocket::new(tcp, dead_after))
+        .map_err(|source| Error::Dial { address: address.to_string(), source })?;
+    shake_hands(context, peer, &mut socket, kind)?;
+    Ok(socket)
+}
+
+/// Sends the hello and checks the answer.
+fn shake_hands(
+    context: &StreamContext,
+    peer: &PeerInfo,
+    socket: &mut PeerSocket,
+    kind: StreamKind,
+) -> Result<(), Error> {
+    let allowed = context.config.timeouts.handshake;
+    let deadline = Instant::now() + allowed;
+    socket.tcp().set_write_timeout(Some(allowed)).map_err(Error::io("set a timeout"))?;
+    let hello = Hello::new(context.config.local, peer.id, kind);
+    socket.write_all(&hello.encode()).map_err(Error::io("write the hello"))?;
+    let mut bytes = [0; ANSWER_BYTES];
+    socket.read_exact_by(&mut bytes, deadline, allowed)?;
+    let mut text = vec![0; HandshakeAnswer::text_length(&bytes)?];
+    socket.read_exact_by(&mut text, deadline, allowed)?;
+    let answer = HandshakeAnswer::decode(&bytes, &text)?;
+    match answer.verdict {
+        Err(refusal) => {
+            context.note_refusal(peer.id, Side::Remote, &refusal);
+            return Err(Error::RefusedByPeer(refusal));
+        }
+        Ok(version) if !(MIN_VERSION..=MAX_VERSION).contains(&version) => {
+            return Err(HandshakeError::Version(version).into());
+        }
+        Ok(_) => {}
+    }
+    context.admit(&answer.from, Some(peer.id)).map_err(|refusal| {
+        context.note_refusal(peer.id, Side::Local, &refusal);
+        Error::RefusedPeer(refusal)
+    })
+}

@@ -1,0 +1,13 @@
+//! One TCP connection between two members: dialling, reading frames, polling, and replacing an older connection.
+
+mod dial;
+mod frame_reader;
+mod socket;
+mod takeover;
+mod waker;
+
+pub(crate) use dial::dial;
+pub use frame_reader::FrameReader;
+pub(crate) use socket::{PeerSocket, is_pause};
+pub(crate) use takeover::CurrentConnection;
+pub(crate) use waker::PollWaker;

@@ -1,0 +1,130 @@
+//! The socket of a connection between two members, and the one place where TLS will be wrapped around TCP.
+//!
+//! A variant for TLS would hold the TCP socket and a `rustls` connection, read and write through the latter, and return
+//! the former from [`PeerSocket::tcp`] for options, polling and shutdown. Nothing else in this crate reads or writes a
+//! socket.
+
+use std::io::{self, IoSlice, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use socket2::{SockRef, TcpKeepalive};
+
+use crate::error::Error;
+use crate::protocol::{FrameHeader, FrameKind};
+
+/// A connected socket.
+pub(crate) enum PeerSocket {
+    Plain(TcpStream),
+}
+
+/// TCP probes idle connections, so that a thread that only reads notices when the other host is gone.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(5);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(1);
+const KEEPALIVE_RETRIES: u32 = 5;
+
+impl PeerSocket {
+    /// Takes over a connected socket, in blocking mode. Data that the peer does not acknowledge for `dead_after`
+    /// ends it.
+    pub(crate) fn new(tcp: TcpStream, dead_after: Duration) -> io::Result<PeerSocket> {
+        tcp.set_nonblocking(false)?;
+        tcp.set_nodelay(true)?;
+        let socket = SockRef::from(&tcp);
+        let keepalive = TcpKeepalive::new()
+            .with_time(KEEPALIVE_IDLE)
+            .with_interval(KEEPALIVE_INTERVAL)
+            .with_retries(KEEPALIVE_RETRIES);
+        socket.set_tcp_keepalive(&keepalive)?;
+        #[cfg(target_os = "linux")]
+        socket.set_tcp_user_timeout(Some(dead_after))?;
+        Ok(PeerSocket::Plain(tcp))
+    }
+
+    /// The TCP socket, for options, polling and shutdown.
+    pub(crate) fn tcp(&self) -> &TcpStream {
+        match self {
+            PeerSocket::Plain(tcp) => tcp,
+        }
+    }
+
+    /// Ends both directions; a thread that blocks in a read or write returns.
+    pub(crate) fn shutdown(&self) {
+        // Fails when the connection is gone already, which is the aim.
+        let _ = self.tcp().shutdown(Shutdown::Both);
+    }
+
+    /// Fills `bytes` before `deadline`, which is `allowed` after the begin of the handshake.
+    pub(crate) fn read_exact_by(
+        &mut self,
+        bytes: &mut [u8],
+        deadline: Instant,
+        allowed: Duration,
+    ) -> Result<(), Error> {
+        let mut filled = 0;
+        while filled < bytes.len() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(Error::HandshakeTimeout(allowed));
+            }
+            self.tcp().set_read_timeout(Some(left)).map_err(Error::io("set a timeout"))?;
+            match self.read(&mut bytes[filled..]) {
+                Ok(0) => return Err(Error::Closed),
+                Ok(count) => filled += count,
+                Err(error) if is_pause(&error) || error.kind() == io::ErrorKind::TimedOut => {}
+                Err(error) => return Err(Error::io("read a handshake")(error)),
+            }
+        }
+        self.tcp().set_read_timeout(None).map_err(Error::io("set a timeout"))
+    }
+
+    /// Writes a whole frame to a blocking stream; the body is not copied.
+    pub(crate) fn write_frame(&mut self, kind: FrameKind, parts: &[Bytes], max: u32) -> Result<(), Error> {
+        let header = FrameHeader::of(kind, parts, max)?.encode();
+        let bodies = parts.iter().map(|part| IoSlice::new(part));
+        let mut slices: Vec<_> = std::iter::once(IoSlice::new(&header)).chain(bodies).collect();
+        let mut rest = slices.as_mut_slice();
+        while !rest.is_empty() {
+            match self.write_vectored(rest) {
+                Ok(0) => return Err(Error::Closed),
+                Ok(count) => IoSlice::advance_slices(&mut rest, count),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(Error::io("write")(error)),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Read for PeerSocket {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        match self {
+            PeerSocket::Plain(tcp) => tcp.read(bytes),
+        }
+    }
+}
+
+impl Write for PeerSocket {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            PeerSocket::Plain(tcp) => tcp.write(bytes),
+        }
+    }
+
+    fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        match self {
+            PeerSocket::Plain(tcp) => tcp.write_vectored(parts),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            PeerSocket::Plain(tcp) => tcp.flush(),
+        }
+    }
+}
+
+/// Whether an operation only has to be repeated.
+pub(crate) fn is_pause(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}

@@ -1,0 +1,288 @@
+//! An outgoing stream of messages: dialled, used, and dialled again by a thread of its own.
+//!
+//! Callers write through [`Outbound::send`]; the thread dials, drains the queue, pings (control) and detects the end of
+//! the connection. Only the thread sets and clears the link, so it alone reports `up` and `down`, alternately.
+//!
+//! ```text
+//! run:  dial --failed, refused--> wait for the backoff, or until redial_now --> dial
+//!        `- connected --> install the link, report up --> serve until an error --> clear it, report down --> wait
+//! ```
+
+mod backoff;
+mod keepalive;
+mod link;
+
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use tracing::{debug, info, warn};
+
+use crate::config::PeerLimits;
+use crate::connection::{FrameReader, PeerSocket, PollWaker, dial, is_pause};
+use crate::context::StreamContext;
+use crate::counters::PeerCounters;
+use crate::error::Error;
+use crate::outbound::backoff::Backoff;
+use crate::outbound::keepalive::{Keepalive, KeepaliveAction, StallDetector};
+use crate::outbound::link::Link;
+use crate::peer_info::PeerInfo;
+use crate::protocol::{FrameHeader, FrameKind, StreamClass, StreamKind, number_body};
+
+pub use link::{DropReason, SendOutcome};
+
+/// The acceptor of a message stream sends back pongs only.
+const MAX_PONG_BYTES: u32 = 8;
+
+/// The control or bulk stream to one peer.
+pub(crate) struct Outbound {
+    class: StreamClass,
+    queue_bytes: usize,
+    max_frame_bytes: u32,
+    state: Mutex<OutboundState>,
+    waker: PollWaker,
+}
+
+#[derive(Default)]
+struct OutboundState {
+    link: Option<Link>,
+    /// Dial now instead of after the backoff.
+    redial_now: bool,
+    stopped: bool,
+}
+
+impl Outbound {
+    pub(crate) fn new(class: StreamClass, limits: &PeerLimits) -> std::io::Result<Outbound> {
+        Ok(Outbound {
+            class,
+            queue_bytes: limits.queue_bytes(class),
+            max_frame_bytes: limits.max_frame_bytes,
+            state: Mutex::default(),
+            waker: PollWaker::new()?,
+        })
+    }
+
+    /// Sends a frame from the calling thread, or queues it. Never blocks on the network.
+    pub(crate) fn send(&self, kind: FrameKind, parts: &[Bytes]) -> SendOutcome {
+        let Ok(header) = FrameHeader::of(kind, parts, self.max_frame_bytes) else {
+            return SendOutcome::Dropped(DropReason::TooLarge);
+        };
+        let mut state = self.state.lock();
+        let Some(link) = &mut state.link else { return SendOutcome::Dropped(DropReason::Disconnected) };
+        let waited = link.queued_bytes() > 0;
+        let sent = link.send(&header, parts, self.queue_bytes);
+        if link.is_broken() || (!waited && link.queued_bytes() > 0) {
+            self.waker.wake();
+        }
+        sent
+    }
+
+    /// Bytes that wait for the socket.
+    pub(crate) fn queued_bytes(&self) -> usize {
+        self.state.lock().link.as_ref().map_or(0, Link::queued_bytes)
+    }
+
+    /// Ends the delay between two dials: the peer has dialled us, or its URLs changed.
+    pub(crate) fn redial_now(&self) {
+        self.state.lock().redial_now = true;
+        self.waker.wake();
+    }
+
+    /// Ends the stream for good.
+    pub(crate) fn stop(&self) {
+        let mut state = self.state.lock();
+        state.stopped = true;
+        if let Some(link) = &state.link {
+            link.shutdown();
+        }
+        self.waker.wake();
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.state.lock().stopped
+    }
+
+    /// The stream's thread, until [`Outbound::stop`].
+    pub(crate) fn run(&self, context: &StreamContext, peer: &PeerInfo) {
+        let mut backoff = Backoff::new(&context.config.timeouts);
+        let mut outage_logged = false;
+        while !self.is_stopped() {
+            let delay = match dial(context, peer, StreamKind::Messages(self.class)) {
+                Ok(socket) => {
+                    outage_logged = false;
+                    let began = Instant::now();
+                    self.run_connection(context, peer, socket);
+                    backoff.after_loss(began.elapsed())
+                }
+                Err(Error::RefusedByPeer(_) | Error::RefusedPeer(_)) => backoff.after_refusal(),
+                Err(error) => {
+                    self.log_dial_failure(peer, &error, !outage_logged);
+                    outage_logged = true;
+                    backoff.after_failure()
+                }
+            };
+            self.wait_to_redial(delay, context.config.timeouts.min_redial);
+        }
+    }
+
+    /// Logs the first failure of an outage as a warning, the others for debugging only.
+    fn log_dial_failure(&self, peer: &PeerInfo, error: &Error, is_first: bool) {
+        let id = peer.id_hex();
+        if is_first {
+            warn!(peer = id, class = %self.class, %error, "cannot connect to the peer, retrying");
+        } else {
+            debug!(peer = id, class = %self.class, %error, "still cannot connect to the peer");
+        }
+    }
+
+    /// Waits for `delay`, or only `min_delay` after [`Outbound::redial_now`], or not at all when stopped. The minimum
+    /// keeps two members whose connections break at the same time from making each other redial in a loop.
+    fn wait_to_redial(&self, delay: Duration, min_delay: Duration) {
+        let began = Instant::now();
+        loop {
+            let mut state = self.state.lock();
+            let deadline = began + if state.redial_now { delay.min(min_delay) } else { delay };
+            if state.stopped || Instant::now() >= deadline {
+                state.redial_now = false;
+                return;
+            }
+            drop(state);
+            if self.waker.wait(None, Some(deadline)).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Uses a connection until it ends.
+    fn run_connection(&self, context: &StreamContext, peer: &PeerInfo, socket: PeerSocket) {
+        let tcp = match self.install(peer, socket) {
+            Ok(tcp) => tcp,
+            Err(error) => return warn!(peer = peer.id_hex(), class = %self.class, %error, "lost the peer"),
+        };
+        peer.counters.set_since(self.class, Some(Instant::now()));
+        info!(peer = peer.id_hex(), class = %self.class, "connected to the peer");
+        context.sink.up(peer.id, self.class);
+        let Err(error) = self.serve(context, peer, &tcp);
+        let link = self.state.lock().link.take();
+        peer.counters.set_since(self.class, None);
+        if let Some(link) = link {
+            link.shutdown();
+        }
+        warn!(peer = peer.id_hex(), class = %self.class, %error, "lost the peer");
+        context.sink.down(peer.id, self.class, &error);
+    }
+
+    /// Makes the connection the one that callers write to; returns its TCP socket, for polling.
+    fn install(&self, peer: &PeerInfo, socket: PeerSocket) -> Result<TcpStream, Error> {
+        let tcp = socket.tcp().try_clone().map_err(Error::io("duplicate the socket"))?;
+        tcp.set_nonblocking(true).map_err(Error::io("set non-blocking"))?;
+        let mut state = self.state.lock();
+        if state.stopped {
+            return Err(Error::Stopped);
+        }
+        state.link = Some(Link::new(socket, peer.counters.clone()));
+        Ok(tcp)
+    }
+
+    /// Drains the queue, pings, and reads pongs, until the connection ends.
+    fn serve(
+        &self,
+        context: &StreamContext,
+        peer: &PeerInfo,
+        tcp: &TcpStream,
+    ) -> Result<std::convert::Infallible, Error> {
+        let timeouts = &context.config.timeouts;
+        let mut detector = StallDetector::new(timeouts, Instant::now());
+        let mut keepalive =
+            (self.class == StreamClass::Control).then(|| Keepalive::new(timeouts, Instant::now()));
+        let mut reader = FrameReader::new(MAX_PONG_BYTES);
+        loop {
+            let ping_due = keepalive.as_mut().map_or(Ok(None), |keepalive| self.ping_if_due(keepalive))?;
+            let (waiting, written) = self.link_state()?;
+            let stall = detector.check(waiting, written, Instant::now())?;
+            let deadline = ping_due.into_iter().chain(stall).min();
+            let ready = self.waker.wait(Some((tcp, waiting)), deadline).map_err(Error::io("wait"))?;
+            if ready.writable {
+                self.flush();
+            }
+            if ready.readable {
+                self.read_pongs(context, peer, &mut reader, keepalive.as_mut())?;
+            }
+        }
+    }
+
+    /// Whether bytes wait, and how many ever left; the error when the link is broken or the stream stopped.
+    fn link_state(&self) -> Result<(bool, u64), Error> {
+        let mut state = self.state.lock();
+        if state.stopped {
+            return Err(Error::Stopped);
+        }
+        let broken = state.link.take_if(|link| link.is_broken());
+        if let Some(link) = broken {
+            link.shutdown();
+            return Err(link.into_error().map_or(Error::Closed, Error::io("write")));
+        }
+        let link = state.link.as_ref().ok_or(Error::Stopped)?;
+        Ok((link.queued_bytes() > 0, link.written_bytes()))
+    }
+
+    fn flush(&self) {
+        if let Some(link) = &mut self.state.lock().link {
+            link.flush();
+        }
+    }
+
+    /// Sends a ping when one is due; returns when to call it again.
+    fn ping_if_due(&self, keepalive: &mut Keepalive) -> Result<Option<Instant>, Error> {
+        match keepalive.next_action(Instant::now())? {
+            KeepaliveAction::Wait(until) => Ok(Some(until)),
+            KeepaliveAction::Ping(number) => {
+                // A ping that a full queue drops stays unanswered, which ends the connection as it should.
+                let _ = self.send(FrameKind::Ping, &[number_body(number)]);
+                Ok(Some(Instant::now()))
+            }
+        }
+    }
+
+    /// Reads what the acceptor sent back: pongs, or the end.
+    fn read_pongs(
+        &self,
+        context: &StreamContext,
+        peer: &PeerInfo,
+        reader: &mut FrameReader,
+        mut keepalive: Option<&mut Keepalive>,
+    ) -> Result<(), Error> {
+        let read = {
+            let mut state = self.state.lock();
+            let link = state.link.as_mut().ok_or(Error::Stopped)?;
+            reader.fill(|room| link.read(room))
+        };
+        match read {
+            Ok(0) => return Err(Error::Closed),
+            Ok(_) => {}
+            Err(error) if is_pause(&error) => return Ok(()),
+            Err(error) => return Err(Error::io("read")(error)),
+        }
+        while let Some(frame) = reader.next_frame()? {
+            let now = Instant::now();
+            let answered = match (&mut keepalive, frame.kind) {
+                (Some(keepalive), FrameKind::Pong) => keepalive.pong(Error::expect_number(&frame)?, now),
+                _ => None,
+            };
+            let time = answered.ok_or_else(|| Error::unexpected(&frame))?;
+            peer.counters.set_round_trip(time);
+            context.sink.round_trip(peer.id, time);
+        }
+        Ok(())
+    }
+
+    /// Sends a message of the owner; counts it if it is dropped.
+    pub(crate) fn send_message(&self, peer: &PeerInfo, parts: &[Bytes]) -> SendOutcome {
+        let sent = self.send(FrameKind::Message, parts);
+        if sent != SendOutcome::Queued {
+            PeerCounters::add(&peer.counters.send_failures, 1);
+        }
+        sent
+    }
+}
