@@ -214,8 +214,8 @@ mod tests {
         assert_eq!(SegmentOpening::decode(&opening.encode()), Some(opening));
         let last = SegmentOpening { previous_index: MAX_INDEX, ..opening };
         assert_eq!(SegmentOpening::decode(&last.encode()), Some(last));
-        let behind = SegmentOpening { previous_index: MAX_INDEX + 1, ..opening };
-        assert_eq!(SegmentOpening::decode(&behind.encode()), None);
+        let beyond = SegmentOpening { previous_index: MAX_INDEX + 1, ..opening };
+        assert_eq!(SegmentOpening::decode(&beyond.encode()), None);
         assert_eq!(SegmentOpening::decode(&opening.encode()[1..]), None);
     }
 }

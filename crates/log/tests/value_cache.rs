@@ -1,4 +1,4 @@
-//! Values kept in memory after they were read: never instead of a check, never for another value.
+//! The value cache: what it returns was checked, and belongs to the value that is read.
 
 mod rig;
 
@@ -32,7 +32,7 @@ fn damage(rig: &Rig, value: StoredValue) {
 }
 
 #[test]
-fn a_first_read_is_checked_and_what_fails_is_not_kept() {
+fn a_first_read_is_checked_and_damage_is_not_cached() {
     let mut rig = rig();
     let value = put(&mut rig, 1, 1);
     damage(&rig, value);
@@ -44,7 +44,7 @@ fn a_first_read_is_checked_and_what_fails_is_not_kept() {
 }
 
 #[test]
-fn a_value_that_was_read_whole_outlives_its_file_and_a_walk_sees_the_file() {
+fn a_cached_value_survives_damage_of_its_file_and_a_scan_reads_the_file() {
     let mut rig = rig();
     let [kept, passed] = [1, 2].map(|index| put(&mut rig, index, 1));
     read(&rig.reader, kept, Access::Query).expect("an intact value");
@@ -53,11 +53,11 @@ fn a_value_that_was_read_whole_outlives_its_file_and_a_walk_sees_the_file() {
     damage(&rig, passed);
     assert_eq!(read(&rig.reader, kept, Access::Query).expect("in memory"), rig.entry(1, 1, 300).payload);
     assert!(matches!(read(&rig.reader, kept, Access::Scan), Err(ReadError::Damaged { .. })));
-    assert!(read(&rig.reader, passed, Access::Query).is_err(), "a walk keeps nothing");
+    assert!(read(&rig.reader, passed, Access::Query).is_err(), "a scan caches nothing");
 }
 
 #[test]
-fn an_entry_that_replaces_another_is_not_taken_for_it() {
+fn an_entry_that_replaces_another_has_its_own_value() {
     let mut rig = rig();
     let before = put(&mut rig, 1, 1);
     assert_eq!(read(&rig.reader, before, Access::Query).expect("intact"), rig.entry(1, 1, 300).payload);
