@@ -1,4 +1,11 @@
-//! What can go wrong, and what whoever reads it can do.
+//! Errors, one type for each party that handles them.
+//!
+//! | type | who handles it | what to do |
+//! |---|---|---|
+//! | [`OpenError`] | the operator, at the start of the process | what its text says; nothing was changed |
+//! | [`ReadError`] | the reader of a value or an entry | fetch the bytes from a peer |
+//! | [`Fatal`] | the process | stop; recovery restores everything durable |
+//! | [`JobError`] | the owner of a background job | retry later; the log is as before |
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,22 +14,22 @@ use std::sync::Arc;
 /// Why a log could not be created or opened. Nothing was changed, except that unfinished files may be gone.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The operating system said no.
+    /// A call of the operating system failed.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
         /// What was tried.
         action: &'static str,
         /// With what.
         path: PathBuf,
-        /// Its answer.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// Another process works in this directory.
+    /// Another process uses this directory.
     #[error("{} is in use by {holder}; stop it, or choose another data directory", path.display())]
     Locked {
         /// The lock file.
         path: PathBuf,
-        /// Whoever holds it.
+        /// The process that holds the lock.
         holder: String,
     },
     /// The directory belongs to etcd.
@@ -53,7 +60,7 @@ pub enum OpenError {
         /// What shows that it was.
         segment: PathBuf,
     },
-    /// A file too short to be ours.
+    /// A file that is too short for its header.
     #[error("{} has {length} bytes, too few for the header of {what}; {ADVICE}", path.display())]
     TooShort {
         /// The file.
@@ -63,7 +70,7 @@ pub enum OpenError {
         /// What it should be.
         what: &'static str,
     },
-    /// The first bytes are not those of our files.
+    /// A file that does not begin like a file of a log.
     #[error("{} is not {what}: its first bytes are {found:02x?}; {ADVICE}", path.display())]
     BadMagic {
         /// The file.
@@ -105,7 +112,7 @@ pub enum OpenError {
         /// The number in its header.
         found: u32,
     },
-    /// The chain of segments has a hole.
+    /// A segment between two others is missing.
     #[error("segment {number:08x} is missing: {} continues it; put it back, or {ADVICE}", path.display())]
     MissingSegment {
         /// Which.
@@ -122,7 +129,7 @@ pub enum OpenError {
         /// The data directory.
         path: PathBuf,
     },
-    /// Bytes that were durable are no longer what was written.
+    /// Durable bytes have changed.
     #[error("{} is corrupt at offset {offset}: {what}; {ADVICE}", path.display())]
     Corrupt {
         /// The file.
@@ -147,10 +154,10 @@ impl OpenError {
     }
 }
 
-/// Why bytes could not be read. The caller fetches them from a peer (`Damaged`), or asks differently.
+/// Why bytes could not be read. After `Damaged`, the caller fetches them from a peer.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ReadError {
-    /// The bytes are not those that were written.
+    /// The bytes have changed since they were written.
     #[error("{} is damaged at offset {offset} ({len} bytes)", path.display())]
     Damaged {
         /// The file.
@@ -160,22 +167,22 @@ pub enum ReadError {
         /// Its length.
         len: u64,
     },
-    /// The operating system could not read.
+    /// A read call of the operating system failed.
     #[error("cannot read {} at offset {offset}: {source}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
         /// Where.
         offset: u64,
-        /// Its answer.
+        /// The error of the operating system.
         source: Arc<io::Error>,
     },
-    /// No such file: it is gone, or the place was never valid.
+    /// The file was freed, or the log address was never valid.
     #[error("no file {file:08x} in this log (place {address:016x})")]
     NoFile {
         /// The file number.
         file: u32,
-        /// The whole place.
+        /// The log address.
         address: u64,
     },
     /// The log does not hold this entry.
@@ -190,8 +197,8 @@ pub enum ReadError {
     },
 }
 
-/// A write or sync into a log file failed: nothing in memory can be trusted to be on disk. Stop the process;
-/// recovery is the way back.
+/// A write or sync of a log file failed, so what is on disk is unknown. Stop the process; recovery restores everything
+/// durable.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("cannot {action} {}: {source}; the log stops here, a restart recovers what is durable", path.display())]
 pub struct Fatal {
@@ -199,7 +206,7 @@ pub struct Fatal {
     pub action: &'static str,
     /// The file.
     pub path: PathBuf,
-    /// The operating system's answer.
+    /// The error of the operating system.
     pub source: Arc<io::Error>,
 }
 
@@ -209,24 +216,24 @@ impl Fatal {
     }
 }
 
-/// Work off the hot path (checkpoint, install, relocation, repair) that came to nothing. The log is as
-/// before; the work can be begun again.
+/// A background job failed: checkpoint, installation, relocation, repair, preparing, moving or removing a file. The log is
+/// as before; the job can be retried.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum JobError {
-    /// The operating system said no, for example because the disk is full.
+    /// A call of the operating system failed, for example because the disk is full.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
         /// What was tried.
         action: &'static str,
         /// With what.
         path: PathBuf,
-        /// Its answer.
+        /// The error of the operating system.
         source: Arc<io::Error>,
     },
-    /// What was to be extended or replaced has been replaced meanwhile.
+    /// Another checkpoint replaced the one that this job extends.
     #[error("another checkpoint took its place meanwhile")]
     Superseded,
-    /// What should be copied cannot be read.
+    /// A value to be copied cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
     /// A write into a file of the log failed: stop the process, as after a failed append.
@@ -235,7 +242,7 @@ pub enum JobError {
     /// Not now; try again later.
     #[error("not now: {0}")]
     Busy(&'static str),
-    /// Bytes handed in do not check to what they should be.
+    /// Bytes from a peer do not match their checksum or their entry.
     #[error("what was handed in for {0} is not what was written")]
     Mismatch(String),
 }

@@ -1,14 +1,43 @@
 //! The replicated log on disk: segments of records, recovery, checkpoint files, value reads and relocation.
 //!
-//! The log is the database: a value is written once, in the entry that brought it, and stays there. This
-//! crate keeps the files. It does not know what an entry means, which key a value belongs to, who leads, or
-//! what time it is; those who do hand it bytes, and get *places* back.
+//! The log is the database. A value is written once, in the entry of its put, and stays there; the store remembers its
+//! *log address*. This crate keeps the files. It does not know what an entry means, which key a value belongs to, who is
+//! the leader, or what time it is.
 //!
 //! Three parties work with it:
-//! - the *owner*, one thread that must never wait for a disk, plans with [`Log`] and gets jobs;
-//! - whoever *runs jobs*: [`WriteJob::run_all`] on one thread in order, [`BackgroundJob`] and the others
-//!   elsewhere;
-//! - *readers*, any number, with a [`Pin`] from a [`Reader`].
+//! - the *owner*, one thread that never waits for a disk, plans with [`Log`] and gets jobs;
+//! - other threads run the jobs: [`WriteJob::run_all`] on one thread in order, [`BackgroundJob`] and the others on any;
+//! - *readers*, on any thread, read values with a [`Pin`] from a [`Reader`].
+//!
+//! ```text
+//!   put k = "hello"
+//!
+//!   owner       Log::append([entry 7])       -> WriteJob, address 0x2b_000000c5
+//!   log thread  WriteJob::run_all(jobs)      writes the records of many entries, one sync
+//!   owner       Log::complete(done)          entry 7 is durable
+//!   owner       store: k -> (0x2b_000000d1, 5 bytes, checksum)      the value lies 12 bytes into the payload
+//!   reader      Pin::read(0x2b_000000d1, 5, checksum)  -> "hello"
+//! ```
+//!
+//! # Where to read on
+//!
+//! | folder | what |
+//! |---|---|
+//! | `log.rs` | [`Log`]: the composition of all parts, and its public methods |
+//! | `types.rs` | log addresses, entries, hard states |
+//! | `format/` | file headers, records, names of files |
+//! | `write/` | planning records, writing and syncing them |
+//! | `read/` | the tail, the value cache, files, pins and epochs |
+//! | `segments/` | the life of a segment file: preallocated, in the log, retired, recycled |
+//! | `relocation/` | copying live values out of nearly empty files |
+//! | `checkpoint/` | checkpoint files, the manifest, installing snapshots |
+//! | `recovery/` | creating and opening a log |
+//! | `disk/` | the file system behind a trait, and one in memory for tests |
+//!
+//! Folders only import folders below them: `log.rs`, `recovery`, `checkpoint`, `relocation`, `write`, `segments`,
+//! `read`, `format`, `disk`.
+//!
+//! # Example
 //!
 //! ```
 //! # use std::{sync::Arc, time::Duration};
@@ -21,60 +50,43 @@
 //! let append = opened.log.append(None, vec![entry]);
 //! let done = WriteJob::run_all(vec![append.job], &|| Duration::ZERO);
 //! assert_eq!(opened.log.complete(done)?.position, append.position);
-//! let value = opened.reader.pin().read(append.places[0], 5, crc32c::crc32c(b"hello"))?;
+//! let value = opened.reader.pin().read(append.addresses[0], 5, crc32c::crc32c(b"hello"))?;
 //! assert_eq!(value, "hello");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! Formats to the byte: `docs/internals/log.md`, `docs/internals/checkpoint.md`.
 
-mod append;
 mod background;
-mod bulk_file;
-mod cache;
 mod checkpoint;
-mod cursor;
-mod data_segment;
 mod disk;
-mod entry_repair;
+mod entry_index;
 mod error;
-mod files;
-mod header;
-mod index;
-mod install;
-mod layout;
+mod format;
 mod log;
-mod mover;
-mod pins;
-mod prepare;
-mod read_slots;
-mod reader;
-mod record;
+mod options;
+mod read;
 mod recovery;
-mod relocate;
-mod spares;
-mod tail;
+mod relocation;
+mod segments;
 mod types;
-mod writer;
+mod write;
 
-pub use append::Append;
-pub use background::{BackgroundDone, BackgroundError, BackgroundJob};
-pub use cache::Access;
+pub use background::{BackgroundDone, BackgroundJob};
 pub use checkpoint::{
-    Checkpoint, CheckpointDone, CheckpointKind, CheckpointWriter, Chunk, Chunks, MAX_CHUNK_BYTES,
+    Checkpoint, CheckpointDone, CheckpointKind, CheckpointWriter, Chunk, Chunks, InstallDone,
+    MAX_CHUNK_BYTES, SnapshotInstaller,
 };
-pub use cursor::{ReadJob, Replay};
 pub use disk::{Disk, Fault, File, LockError, LockGuard, MemDisk, Operation, RealDisk, Unsynced};
-pub use entry_repair::EntryRepairJob;
 pub use error::{Fatal, JobError, OpenError, ReadError};
-pub use install::{InstallDone, SnapshotInstaller};
-pub use log::{Completed, Log, SEAL_AFTER, Space};
-pub use read_slots::ReadSlot;
-pub use reader::{Damage, Pin, Reader};
-pub use recovery::{Opened, Recovered, Warning};
-pub use relocate::{Candidate, Relocated, Relocation, RelocationDone};
-pub use types::{
-    CACHE_BYTES, Entry, HardState, Identity, LogId, MAX_PAYLOAD_BYTES, OPEN_FILES, Options, RESERVE_SEGMENTS,
-    SEGMENT_BYTES, StoredValue, TAIL_BYTES, WAL_DIR_BYTES, entry_checksum, file_of, offset_of,
+pub use log::{Log, Opened, Space};
+pub use options::{
+    CACHE_BYTES, OPEN_FILES, Options, RESERVE_SEGMENTS, SEGMENT_BYTES, TAIL_BYTES, WAL_DIR_BYTES,
 };
-pub use writer::{WriteDone, WriteJob};
+pub use read::{Access, Damage, Pin, ReadJob, ReadSlot, Reader, Replay};
+pub use recovery::{Recovered, Warning};
+pub use relocation::{Candidate, Relocated, Relocation, RelocationDone};
+pub use types::{
+    Entry, HardState, Identity, LogId, MAX_PAYLOAD_BYTES, StoredValue, entry_checksum, file_of, offset_of,
+};
+pub use write::{Append, Completed, EntryRepairJob, SEAL_AFTER, WriteDone, WriteJob};

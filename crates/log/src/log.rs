@@ -1,135 +1,195 @@
-//! The owner's side of the log: one thread plans, others write.
+//! The owner's side of the log: one thread plans, other threads do the I/O.
 //!
-//! [`Log`] does no I/O of its own after it was opened, so its owner never waits for a disk. It hands out jobs
-//! and is told what became of them. What it plans becomes true in memory at once (index, places, tail);
-//! `durable` follows.
+//! [`Log`] does no I/O after it was opened, so its owner never waits for a disk. Methods return jobs, other threads run
+//! them, and their results come back to the owner:
+//!
+//! ```text
+//!   what                     plan                     run (any other thread)        take the result
+//!   entries, hard state      append, seal, roll_over  WriteJob::run_all (in order)  complete
+//!   files                    next_job                 BackgroundJob::run            background_done
+//!   checkpoint               begin_checkpoint         CheckpointWriter              checkpoint_done
+//!   relocation, repair       relocate, ..             Relocation::run               relocated, relocation_switched
+//!   snapshot from a peer     begin_install            SnapshotInstaller             install_done, install_switched
+//!   reading entries          read_entries             ReadJob::run                  (nothing changes)
+//!   repair of an entry       repair_entry             EntryRepairJob::run           (nothing changes)
+//! ```
+//!
+//! Each concern is a component with its own state. This file composes them; no component knows `Log`.
 
-use std::collections::{BTreeSet, VecDeque};
-use std::path::PathBuf;
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
-use crate::cursor::{Cursor, EntryRef, ReadJob, Replay};
-use crate::disk::LockGuard;
-use crate::error::{Fatal, ReadError};
-use crate::files::ValueFile;
-use crate::index::EntryIndex;
-use crate::prepare::SegmentFactory;
-use crate::reader::{Reader, SharedFiles};
-use crate::spares::{Numbers, PreallocatedSegments};
-use crate::types::{HardState, Identity, LogId};
-use crate::writer::WriteDone;
+use bytes::Bytes;
 
-/// An idle log is sealed within this time.
-pub const SEAL_AFTER: Duration = Duration::from_millis(10);
+use crate::background::{BackgroundDone, BackgroundJob, BackgroundOutcome, BackgroundWork};
+use crate::checkpoint::{
+    Checkpoint, CheckpointDone, CheckpointKind, CheckpointWriter, Checkpoints, InstallDone,
+    SnapshotInstaller, SnapshotInstalls,
+};
+use crate::disk::{Disk, LockGuard};
+use crate::entry_index::EntryIndex;
+use crate::error::{Fatal, JobError, OpenError, ReadError};
+use crate::options::Options;
+use crate::read::{EntryCursor, Pin, ReadJob, Reader, Replay, SharedFiles};
+use crate::recovery::{self, LogParts, Recovered};
+use crate::relocation::{Candidate, Relocated, Relocation, RelocationDone, Relocations};
+use crate::segments::{FileRetirement, PreallocatedSegments, SegmentChain, SegmentFactory, WalDirMoves};
+use crate::types::{Entry, HardState, Identity, LogId, StoredValue};
+use crate::write::{Append, Completed, EntryRepairJob, WriteDone, WriteJob, WritePlanner};
 
-/// The segment being written.
-pub(crate) struct Active {
-    pub(crate) file: Arc<ValueFile>,
-    /// Where the next record goes.
-    pub(crate) offset: u64,
-    pub(crate) capacity: u64,
-}
-
-/// A segment of the log, in the order of the log.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Segment {
-    pub(crate) number: u32,
-    /// The last entry before it.
-    pub(crate) previous_index: u64,
-    /// Position after its opening record: once durable, the segment carries the hard state.
-    pub(crate) opened_at: u64,
-}
-
-/// A retired file, waiting for its readers.
-pub(crate) struct Retired {
-    pub(crate) file: Arc<ValueFile>,
-    pub(crate) path: PathBuf,
-    pub(crate) era: u64,
-    /// The file may be made into a spare segment.
-    pub(crate) recyclable: bool,
-}
-
-/// The log. See the module's head, and `Log::open`.
+/// The log. See the head of the module, and [`Log::open`].
 pub struct Log {
-    pub(crate) shelf: Arc<SharedFiles>,
-    pub(crate) workshop: SegmentFactory,
-    pub(crate) numbers: Numbers,
-    pub(crate) salt: u32,
-    pub(crate) index: EntryIndex,
-    pub(crate) hard_state: HardState,
-    pub(crate) segments: VecDeque<Segment>,
-    pub(crate) active: Option<Active>,
-    pub(crate) spares: PreallocatedSegments,
-    /// End of what is planned.
-    pub(crate) position: u64,
-    /// End of what is known durable.
-    pub(crate) durable: u64,
-    /// The highest `synced` any record says.
-    pub(crate) stamped: u64,
-    /// End of the last record that is not a seal.
-    pub(crate) content_end: u64,
-    pub(crate) failed: bool,
-    pub(crate) checkpoints: crate::checkpoint::Checkpoints,
-    /// Files without a reference in the newest durable checkpoint, or since.
-    pub(crate) unreferenced: BTreeSet<u32>,
-    /// Data segments whose values are not referenced yet.
-    pub(crate) young: BTreeSet<u32>,
-    /// Data segments of an installed snapshot that is not loaded yet.
-    pub(crate) installed: Vec<u32>,
-    pub(crate) retired: Vec<Retired>,
-    /// Files that nobody needs any more.
-    pub(crate) removable: Vec<PathBuf>,
-    pub(crate) moving: Option<u32>,
-    pub(crate) wal_dir_bytes: u64,
-    pub(crate) _lock: Box<dyn LockGuard>,
+    /// Files, caches and pins, which readers and jobs share.
+    shared: Arc<SharedFiles>,
+    factory: SegmentFactory,
+    /// Raft index -> log address.
+    index: EntryIndex,
+    /// The end of the log: planned and durable positions.
+    writes: WritePlanner,
+    /// The segments of the log, in order.
+    chain: SegmentChain,
+    /// The next segment and the reserve.
+    preallocated: PreallocatedSegments,
+    /// Files on their way out.
+    retirement: FileRetirement,
+    /// Moves out of a separate WAL directory.
+    wal_dir: WalDirMoves,
+    checkpoints: Checkpoints,
+    relocations: Relocations,
+    installs: SnapshotInstalls,
+    _lock: Box<dyn LockGuard>,
 }
 
-/// Whether client writes may go on.
+/// An opened log.
+pub struct Opened {
+    /// The owner's side.
+    pub log: Log,
+    /// The readers' side.
+    pub reader: Reader,
+    /// What was found.
+    pub recovered: Recovered,
+}
+
+/// Whether client writes may continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Space {
     /// The next segment and the reserve are allocated, or will be.
     Ok,
-    /// They cannot be allocated. Client writes must get NOSPACE; raft, deletes and compaction may use the
-    /// reserve.
+    /// They cannot be allocated. Client writes must get NOSPACE; raft, deletes and compaction may use the reserve.
     Low,
 }
 
-/// What is durable now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Completed {
-    /// Every append up to this position.
-    pub position: u64,
+/// Creating and opening.
+impl Log {
+    /// Whether a data directory holds a log. One that belongs to etcd is an error.
+    pub fn exists(disk: &dyn Disk, options: &Options) -> Result<bool, OpenError> {
+        recovery::exists(disk, options)
+    }
+
+    /// Creates an empty log, durably. After a crash, it can be called again.
+    pub fn create(disk: &Arc<dyn Disk>, options: &Options, identity: Identity) -> Result<(), OpenError> {
+        recovery::create(disk, options, identity)
+    }
+
+    /// Opens a log: finds its end, cuts off a torn write, refuses corruption.
+    pub fn open(disk: &Arc<dyn Disk>, options: &Options) -> Result<Opened, OpenError> {
+        let parts = recovery::open(disk, options)?;
+        let LogParts { shared, factory, numbers, index, recovered, .. } = parts;
+        let layout = || factory.layout.clone();
+        let log = Log {
+            writes: WritePlanner::new(shared.clone(), parts.salt, recovered.hard_state, parts.end),
+            index,
+            chain: parts.chain,
+            preallocated: parts.preallocated,
+            retirement: FileRetirement::new(shared.clone(), layout()),
+            wal_dir: WalDirMoves::new(shared.clone(), disk.clone(), layout(), options.wal_dir_bytes),
+            checkpoints: parts.checkpoints,
+            relocations: Relocations::new(shared.clone(), factory.clone(), numbers.clone()),
+            installs: SnapshotInstalls::new(shared.clone(), factory.clone(), numbers),
+            shared: shared.clone(),
+            factory,
+            _lock: parts.lock,
+        };
+        log.check();
+        Ok(Opened { log, reader: Reader::new(shared), recovered })
+    }
+
+    /// To be called once, when the checkpoint is loaded, its references are retained and the entries after it are
+    /// replayed. Frees files that nothing ever referenced.
+    ///
+    /// # Errors
+    /// [`OpenError::MissingFiles`] if files are referenced that do not exist.
+    pub fn loaded(&mut self) -> Result<(), OpenError> {
+        let needed = self.needed_segments(u64::MAX);
+        self.retirement.add_orphans(&needed)?;
+        self.retire_unreferenced();
+        Ok(())
+    }
 }
 
+/// Writing.
 impl Log {
-    /// Takes in what became of write jobs. After an error nothing may be appended any more: stop the process.
+    /// Plans a new hard state and entries. The entries must be without holes, and begin directly after the last entry or
+    /// before it; in the latter case they replace all entries from there on. Truncated or installed entries cannot be
+    /// replaced.
+    pub fn append(&mut self, hard_state: Option<HardState>, entries: Vec<Entry>) -> Append {
+        let Log { writes, index, chain, preallocated, .. } = self;
+        writes.append(hard_state, entries, index, chain, preallocated)
+    }
+
+    /// Takes the result of write jobs. After an error nothing may be appended any more: stop the process.
     pub fn complete(&mut self, done: WriteDone) -> Result<Completed, Fatal> {
-        if let Err(fatal) = done.result {
-            self.failed = true;
-            return Err(fatal);
-        }
-        assert!(done.end <= self.position, "only what was planned can be written");
-        self.durable = self.durable.max(done.end);
-        self.shelf.tail.write().shrink(self.durable);
-        Ok(Completed { position: self.durable })
+        self.writes.complete(done)
     }
 
-    /// A handle for reading values, from any thread.
-    pub fn reader(&self) -> Reader {
-        Reader { shelf: self.shelf.clone() }
+    /// Whether the log is idle and its last records are not yet proved durable by a later one. Seal it within
+    /// [`crate::SEAL_AFTER`]: then recovery cannot take damage in these records for a torn write.
+    pub fn seal_due(&self) -> bool {
+        self.writes.is_seal_due()
     }
 
-    /// Whose log this is.
-    pub fn identity(&self) -> Identity {
-        self.workshop.identity
+    /// Plans a seal, if one is due.
+    pub fn seal(&mut self) -> Option<WriteJob> {
+        if self.seal_due() { self.writes.seal() } else { None }
+    }
+
+    /// Ends the active segment early, so that its values can be relocated, or it can be freed. It costs a preallocated
+    /// segment, so it is for callers that ask for space. Does nothing if the segment holds no entry or
+    /// [`Log::can_roll_over`] is false.
+    pub fn roll_over(&mut self) -> Option<Append> {
+        let last = self.chain.newest()?;
+        let is_used = self.writes.active_number().is_some() && last.previous_index < self.last_index();
+        (is_used && self.can_roll_over()).then(|| self.begin_segment(self.hard_state()))
+    }
+
+    /// Whether the next segment and the whole reserve are preallocated. While [`Log::space`] is `Ok`, they soon are.
+    pub fn can_roll_over(&self) -> bool {
+        self.preallocated.is_complete(self.chain.newest_number())
+    }
+
+    fn begin_segment(&mut self, hard_state: HardState) -> Append {
+        let last = self.index.last();
+        self.writes.begin_segment(hard_state, last, &mut self.chain, &mut self.preallocated)
     }
 
     /// The newest hard state, durable or planned.
     pub fn hard_state(&self) -> HardState {
-        self.hard_state
+        self.writes.hard_state()
     }
 
+    /// End of what is durable.
+    pub fn durable_position(&self) -> u64 {
+        self.writes.durable()
+    }
+
+    /// End of what is planned.
+    pub fn position(&self) -> u64 {
+        self.writes.position()
+    }
+}
+
+/// Entries.
+impl Log {
     /// Index of the first entry raft may ask for; one above the last entry if there is none.
     pub fn first_index(&self) -> u64 {
         self.index.first()
@@ -145,71 +205,278 @@ impl Log {
         self.index.term(index)
     }
 
-    /// Where the payload of an entry lies.
+    /// Log address of the payload of an entry.
     pub fn address(&self, index: u64) -> Option<u64> {
         self.index.address(index).map(|(address, _)| address)
     }
 
-    /// End of what is durable.
-    pub fn durable_position(&self) -> u64 {
-        self.durable
-    }
-
-    /// End of what is planned.
-    pub fn position(&self) -> u64 {
-        self.position
-    }
-
-    /// Whether the next segment and the reserve can be had.
-    pub fn space(&self) -> Space {
-        if self.spares.is_low() { Space::Low } else { Space::Ok }
-    }
-
-    /// Reads entries `from..to`, at most `max_bytes` of payload but at least one. Run the job off the owner's
+    /// Reads entries `from..to`, at most `max_bytes` of payload but at least one entry. Run the job off the owner's
     /// thread unless the entries are recent.
     pub fn read_entries(&self, from: u64, to: u64, max_bytes: u64) -> Result<ReadJob, ReadError> {
-        let (first, last) = (self.index.first(), self.index.last().index);
-        if from < first || from > last {
-            return Err(ReadError::NoEntry { index: from, first, last });
-        }
-        let mut bytes = 0;
-        let mut entries = Vec::new();
-        for index in from..to.min(last + 1) {
-            let entry = self.entry_ref(index);
-            bytes += u64::from(entry.len);
-            if bytes > max_bytes && !entries.is_empty() {
-                break;
-            }
-            entries.push(entry);
-        }
-        Ok(ReadJob { cursor: self.cursor(), entries, pin: self.reader().pin() })
+        let entries = self.index.entries(from, to, max_bytes)?;
+        Ok(ReadJob::new(self.cursor(), entries, Pin::new(&self.shared)))
     }
 
-    /// Walks all entries from an index on, at the start of the process: what the checkpoint does not hold.
+    /// Reads all entries from an index on, at the start of the process: what the checkpoint does not hold.
     pub fn replay(&self, from: u64) -> Replay {
-        let range = from.max(self.index.first())..self.index.last().index + 1;
-        let entries: Vec<EntryRef> = range.map(|index| self.entry_ref(index)).collect();
-        Replay { cursor: self.cursor(), entries: entries.into_iter() }
+        Replay::new(self.cursor(), self.index.entries_from(from))
     }
 
-    /// Forgets the entries up to an index: raft will not ask for them again. Their files are freed once no
-    /// value in them is referenced and a checkpoint makes them unnecessary.
+    fn cursor(&self) -> EntryCursor {
+        EntryCursor::new(self.shared.clone(), self.writes.salt(), self.writes.durable())
+    }
+
+    /// Forgets the entries up to an index: raft will not ask for them again. Their files are freed when no value in them
+    /// is referenced and a checkpoint makes them unnecessary.
     pub fn truncate_to(&mut self, index: u64) {
         self.index.cut_below(index);
         self.retire_unreferenced();
     }
 
-    fn entry_ref(&self, index: u64) -> EntryRef {
-        let (address, len) = self.index.address(index).expect("the caller stays within the log");
-        let term = self.index.term(index).expect("the caller stays within the log");
-        EntryRef { id: LogId { index, term }, address, len }
+    /// Plans to write an entry over its damaged record. The entry must be the same: index, term and length.
+    pub fn repair_entry(&self, entry: Entry) -> Result<EntryRepairJob, JobError> {
+        let (durable, moving) = (self.writes.durable(), self.wal_dir.moving());
+        EntryRepairJob::plan(entry, &self.index, durable, moving, self.writes.salt(), &self.shared)
+    }
+}
+
+/// Files.
+impl Log {
+    /// The owner of the data directory.
+    pub fn identity(&self) -> Identity {
+        self.factory.identity
     }
 
-    fn cursor(&self) -> Cursor {
-        Cursor::new(self.shelf.clone(), self.salt, self.durable)
+    /// A handle for reading values, from any thread.
+    pub fn reader(&self) -> Reader {
+        Reader::new(self.shared.clone())
     }
 
-    pub(crate) fn newest_segment(&self) -> Option<u32> {
-        self.segments.back().map(|segment| segment.number)
+    /// Whether the next segment and the reserve can be allocated.
+    pub fn space(&self) -> Space {
+        if self.preallocated.is_low() { Space::Low } else { Space::Ok }
+    }
+
+    /// Tries again to allocate the next segment and the reserve. To be called periodically while [`Log::space`] is `Low`.
+    pub fn retry_space(&mut self) {
+        self.preallocated.retry();
+    }
+
+    /// The next background job, if there is one.
+    pub fn next_job(&mut self) -> Option<BackgroundJob> {
+        self.retire_unreferenced();
+        self.retirement.release_retired(&mut self.preallocated);
+        let prepare = self.preallocated.next_job().map(BackgroundWork::Prepare);
+        prepare.or_else(|| self.next_removal()).or_else(|| self.next_move()).map(BackgroundJob)
+    }
+
+    fn next_removal(&mut self) -> Option<BackgroundWork> {
+        let retired = self.retirement.take_removable();
+        let path = retired.or_else(|| Some(self.preallocated.take_surplus()?.path))?;
+        Some(BackgroundWork::Remove { disk: self.factory.disk.clone(), path })
+    }
+
+    fn next_move(&mut self) -> Option<BackgroundWork> {
+        let (active, durable) = (self.writes.active_number(), self.writes.durable());
+        let is_idle = self.wal_dir.is_idle();
+        let next = if is_idle { self.wal_dir.next_move(&self.chain, active, durable) } else { None };
+        next.map(BackgroundWork::Move)
+    }
+
+    /// Takes the result of a background job. After an error the log works; the job is retried, or its files are removed
+    /// when the log is next opened.
+    pub fn background_done(&mut self, done: BackgroundDone) -> Result<(), JobError> {
+        match done.0 {
+            BackgroundOutcome::Prepared(done) => self.preallocated.prepared(done, self.chain.newest_number()),
+            BackgroundOutcome::Removed { path, result } => {
+                self.preallocated.retry();
+                result.map_err(JobError::io("remove", &path))
+            }
+            BackgroundOutcome::Moved(done) => {
+                let (file, old_path) = self.wal_dir.moved(done)?;
+                self.retirement.retire(file, old_path);
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether the next open would read this file as a whole, and refuse it for damage.
+    pub fn is_replayed(&self, file: u32) -> bool {
+        self.chain.replayed_after(self.checkpoints.newest_index()).contains(&file)
+    }
+
+    /// Bytes in files that could be freed if a checkpoint of the state after `applied` were made now and entries up to
+    /// `forgotten` were truncated.
+    pub fn reclaimable_bytes(&self, applied: u64, forgotten: u64) -> u64 {
+        let settled = applied.min(forgotten.max(self.index.base().index));
+        let needed = self.chain.needed_after(settled, self.writes.durable());
+        let free = self.without_references(applied).into_iter();
+        let files = free.filter(|number| !needed.contains(number) && !self.retirement.is_retired(*number));
+        files.filter_map(|number| self.shared.files.get(number)).map(|file| file.recorded()).sum()
+    }
+
+    /// Segments that recovery would replay, that raft may ask for, or that alone carry the hard state. Entries above
+    /// `watermark_index` are needed in any case.
+    fn needed_segments(&self, watermark_index: u64) -> BTreeSet<u32> {
+        let settled = self.checkpoints.newest_index().min(self.index.base().index).min(watermark_index);
+        self.chain.needed_after(settled, self.writes.durable())
+    }
+
+    /// Files in which nothing is referenced now, and nothing will be, because every entry in them is applied.
+    fn without_references(&self, applied: u64) -> Vec<u32> {
+        let unapplied = self.chain.replayed_after(applied);
+        self.shared.files.without_references(|file| unapplied.contains(&file) || self.is_unswitched(file))
+    }
+
+    /// Whether the store has still to switch to the addresses in this file.
+    fn is_unswitched(&self, file: u32) -> bool {
+        self.relocations.is_unswitched(file) || self.installs.is_unswitched(file)
+    }
+
+    fn retire_unreferenced(&mut self) {
+        if self.retirement.has_unreferenced() {
+            let needed = self.needed_segments(u64::MAX);
+            self.retirement.retire_unreferenced(&needed, self.wal_dir.moving(), &mut self.chain);
+        }
+    }
+}
+
+/// Checkpoints and snapshots.
+impl Log {
+    /// Begins a checkpoint of the state after applying `id`, without I/O. The references in it must be those that are
+    /// retained now, or newer ones: files that nothing references now are freed when it is done.
+    pub fn begin_checkpoint(&mut self, kind: CheckpointKind, id: LogId) -> CheckpointWriter {
+        let unreferenced = self.without_references(id.index);
+        self.checkpoints.begin(kind, id, unreferenced)
+    }
+
+    /// Takes the result of a checkpoint. If it failed, the previous one is still valid.
+    pub fn checkpoint_done(&mut self, done: CheckpointDone) -> Result<(), JobError> {
+        let unreferenced = self.adopt_checkpoint(done)?;
+        self.retirement.add_unreferenced(unreferenced);
+        self.retire_unreferenced();
+        Ok(())
+    }
+
+    /// Takes a durable checkpoint and returns the files without a reference when it began.
+    fn adopt_checkpoint(&mut self, done: CheckpointDone) -> Result<Vec<u32>, JobError> {
+        let effects = self.checkpoints.done(done);
+        self.retirement.add_removable(effects.removable);
+        effects.result
+    }
+
+    /// Index and term of the newest durable checkpoint.
+    pub fn checkpoint_id(&self) -> Option<LogId> {
+        self.checkpoints.newest_id()
+    }
+
+    /// Bytes of the base and of all deltas, to decide when a new base is due.
+    pub fn checkpoint_bytes(&self) -> (u64, u64) {
+        self.checkpoints.bytes()
+    }
+
+    /// Number of deltas after the base: each is a file to be read at the next start.
+    pub fn checkpoint_deltas(&self) -> usize {
+        self.checkpoints.deltas()
+    }
+
+    /// The newest checkpoint, to be loaded after an installation.
+    pub fn checkpoint(&self) -> Option<Checkpoint> {
+        self.checkpoints.newest()
+    }
+
+    /// Begins to receive the snapshot of the state after applying `id`, without I/O.
+    pub fn begin_install(&mut self, id: LogId) -> SnapshotInstaller {
+        let checkpoint = self.begin_checkpoint(CheckpointKind::Base, id);
+        self.installs.begin(id, checkpoint)
+    }
+
+    /// Takes the result of an installation: the log is empty after the snapshot's entry, and a new segment with this hard
+    /// state is planned, whose job must be run like any other. If the installation failed, nothing has changed.
+    ///
+    /// The owner then loads the checkpoint, retains its references, releases the old ones and calls
+    /// [`Log::install_switched`].
+    pub fn install_done(&mut self, done: InstallDone, hard_state: HardState) -> Result<Append, JobError> {
+        let InstallDone { id, files, checkpoint } = done;
+        self.adopt_checkpoint(checkpoint)?;
+        assert!(hard_state.commit >= id.index, "what a snapshot holds is committed");
+        self.installs.add(&files);
+        self.index = EntryIndex::new(id);
+        Ok(self.begin_segment(hard_state))
+    }
+
+    /// To be called when the references of the installed snapshot are retained and the old ones released: files without
+    /// a reference are freed.
+    pub fn install_switched(&mut self) {
+        self.installs.switched();
+        let unreferenced = self.without_references(self.index.base().index);
+        self.retirement.add_unreferenced(unreferenced);
+        self.retire_unreferenced();
+    }
+}
+
+/// Relocation and repair of values.
+impl Log {
+    /// Files whose live values should be relocated, the emptiest first. A file is offered only if all of it is below the
+    /// compaction watermark, the entries that raft needs, and the newest checkpoint. With `eager`, nearly every file that
+    /// would shrink.
+    pub fn relocation_candidates(&self, watermark_index: u64, eager: bool) -> Vec<Candidate> {
+        let needed = self.needed_segments(watermark_index);
+        self.relocations.candidates(eager, |file| needed.contains(&file) || self.is_unswitched(file))
+    }
+
+    /// Plans to copy values into a new data segment, in this order; in key order, ranges read neighbours. The values
+    /// should not be more than [`crate::SEGMENT_BYTES`] together, and must stay well below 4 GiB.
+    pub fn relocate(&mut self, values: Vec<StoredValue>) -> Relocation {
+        self.relocations.relocate(values)
+    }
+
+    /// Plans to write values that a peer sent, each with its checksum, in place of damaged ones.
+    pub fn write_repaired_values(&mut self, values: Vec<(Bytes, u32)>) -> Relocation {
+        self.relocations.write_received(values)
+    }
+
+    /// Takes the result of a relocation. The new file is kept, referenced or not, until [`Log::relocation_switched`].
+    pub fn relocated(&mut self, done: RelocationDone) -> Result<Relocated, JobError> {
+        self.relocations.relocated(done)
+    }
+
+    /// To be called when the references are switched: retained at the new addresses, released at the old ones.
+    pub fn relocation_switched(&mut self, file: u32) {
+        self.relocations.switched(file);
+    }
+}
+
+/// Invariants.
+impl Log {
+    /// Checks the cheap invariants: a few comparisons. The owner calls it at the end of each step.
+    ///
+    /// # Panics
+    /// If an invariant does not hold.
+    pub fn check(&self) {
+        self.writes.check(self.chain.newest_number());
+        self.index.check(self.writes.position());
+        assert!(self.checkpoints.newest_index() <= self.last_index(), "the log reaches to its checkpoint");
+        let (moving, active) = (self.wal_dir.moving(), self.writes.active_number());
+        assert!(moving.is_none() || moving != active, "the segment being written is not moved");
+    }
+
+    /// Checks all invariants, and walks the index and the files. For tests and the simulator; references must not change
+    /// meanwhile.
+    ///
+    /// # Panics
+    /// If an invariant does not hold.
+    pub fn check_all(&self) {
+        self.check();
+        self.shared.files.check_all();
+        self.shared.tail.read().check_all();
+        self.chain.check_all();
+        self.preallocated.check_all();
+        self.retirement.check_all();
+        self.checkpoints.check_all();
+        let segments: BTreeSet<u32> = self.chain.iter().map(|segment| segment.number).collect();
+        self.index.check_all(|file| segments.contains(&file));
+        let is_known = |number: &u32| self.shared.files.get(*number).is_some();
+        assert!(segments.iter().all(is_known), "every segment of the log is a known file");
     }
 }

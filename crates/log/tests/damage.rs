@@ -1,4 +1,4 @@
-//! What recovery makes of torn, damaged, missing and foreign files.
+//! How recovery treats torn, damaged, missing and foreign files.
 
 mod rig;
 
@@ -49,7 +49,7 @@ fn last_segment(disk: &MemDisk) -> (String, u64) {
 }
 
 #[test]
-fn a_flipped_bit_in_what_is_replayed_is_corruption_at_its_place() {
+fn a_flipped_bit_in_a_replayed_record_is_corruption_with_its_offset() {
     let rig = three_segments(true);
     let mut corrupt = 0;
     let (path, _) = last_segment(&rig.disk);

@@ -1,4 +1,4 @@
-//! A snapshot is installed whole or not at all, whatever operation a crash strikes.
+//! A snapshot is installed as a whole or not at all, at whichever operation a crash occurs.
 
 mod rig;
 
@@ -14,7 +14,7 @@ fn values() -> Vec<Vec<u8>> {
     (0..6).map(|at| vec![at as u8 + 1; 1500]).collect()
 }
 
-/// Installs the snapshot; its chunk is the list of places. `None` once the disk has failed.
+/// Installs the snapshot; its chunk holds the addresses. `None` once the disk has failed.
 fn install(log: &mut Log, reader: &Reader) -> Option<()> {
     let mut installer = log.begin_install(SNAPSHOT);
     let mut chunk = Vec::new();
@@ -101,7 +101,7 @@ fn a_crash_at_any_operation_leaves_before_or_after() {
 }
 
 #[test]
-fn the_log_goes_on_behind_a_snapshot_and_the_old_files_go() {
+fn the_log_continues_after_a_snapshot_and_old_files_are_freed() {
     let mut rig = lagging();
     let old: Vec<String> = rig.disk.list(Path::new("/data/member/wal")).expect("the directory is there");
     install(&mut rig.log, &rig.reader).expect("the disk is well");
@@ -119,16 +119,16 @@ fn the_log_goes_on_behind_a_snapshot_and_the_old_files_go() {
 }
 
 #[test]
-fn a_value_that_does_not_check_is_refused() {
+fn a_value_with_a_wrong_checksum_is_refused() {
     let mut rig = lagging();
     let mut installer = rig.log.begin_install(SNAPSHOT);
-    let error = installer.write_value(b"value", 1).expect_err("it does not check");
+    let error = installer.write_value(b"value", 1).expect_err("its checksum is wrong");
     assert!(rig.log.install_done(installer.abandon(error), HARD_STATE).is_err());
     assert_eq!(rig.log.last_index(), 12);
 }
 
 #[test]
-fn values_of_a_snapshot_lie_where_nothing_lay_before() {
+fn values_of_a_snapshot_get_new_addresses() {
     let mut rig = lagging();
     let before = (1..=12).filter_map(|index| rig.log.address(index)).max().expect("there are entries");
     install(&mut rig.log, &rig.reader).expect("the disk is well");

@@ -1,5 +1,5 @@
-//! A small store lives on a log through crashes, checkpoints, relocation and freeing. Whatever happens, every
-//! value it references can be read, and a pin keeps what it saw.
+//! A small store uses a log through crashes, checkpoints, relocation and freeing of files. Every value that it references
+//! can always be read, and a pin keeps the values that were referenced when it was taken.
 
 mod rig;
 
@@ -34,7 +34,7 @@ enum Step {
     Background,
     Pin,
     Unpin,
-    /// A read fault: the bytes are fine, the call is not.
+    /// A read call fails; the bytes are intact.
     ReadFails,
 }
 
@@ -301,7 +301,7 @@ fn check_values(pin: &Pin, values: &Values, contents: &Contents) {
     let references: Vec<StoredValue> = values.values().copied().collect();
     for (read, value) in pin.read_many(&references).into_iter().zip(contents.values()) {
         match read {
-            // An injected fault may strike a lone read of a run that was tried again.
+            // An injected fault may fail the single read after a failed read of a run.
             Err(log::ReadError::Io { .. }) => {}
             read => assert_eq!(read.expect("a live value"), value),
         }
@@ -326,7 +326,9 @@ proptest! {
             let mut store = Store::start(disk, &options, &mut model);
             store.disk.stop_after(stop);
             for step in &steps {
-                if !store.run(&mut model, step) {
+                let is_running = store.run(&mut model, step);
+                store.log.check_all();
+                if !is_running {
                     break;
                 }
             }

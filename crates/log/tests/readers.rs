@@ -105,12 +105,12 @@ fn pinned_values_stay_readable_while_files_come_and_go() {
         let readers: Vec<_> =
             (0..2).map(|_| scope.spawn(|| read_until_done(&reader, &index, &done))).collect();
         for round in 1..=ROUNDS {
-            assert!(addresses.insert(put(&mut rig, &index, round)), "a place is never used again");
+            assert!(addresses.insert(put(&mut rig, &index, round)), "an address is never reused");
             if round % 10 == 0 {
                 let moved = relocate(&mut rig, &index);
                 assert!(
                     moved.into_iter().all(|address| addresses.insert(address)),
-                    "a place is never used again"
+                    "an address is never reused"
                 );
                 let writer = rig.log.begin_checkpoint(CheckpointKind::Base, LogId { index: round, term: 1 });
                 rig.log.checkpoint_done(writer.finish()).expect("the disk is well");

@@ -1,4 +1,4 @@
-//! Values: read by place, counted by file, relocated, and freed when nobody can come asking any more.
+//! Values: read by address, counted by file, relocated, and freed when no reader can hold their address.
 
 mod rig;
 
@@ -11,7 +11,7 @@ use log::{
 };
 use rig::{Rig, open, options};
 
-/// Appends and syncs entries of 500 bytes until they lie in `files` files; returns their values.
+/// Appends and syncs entries of 500 bytes until they fill `files` files; returns their values.
 fn fill(rig: &mut Rig, files: usize) -> Vec<StoredValue> {
     let mut values: Vec<StoredValue> = Vec::new();
     while values.iter().map(|value| file_of(value.address)).collect::<std::collections::BTreeSet<_>>().len()
@@ -63,7 +63,7 @@ fn values_are_read_from_memory_and_from_disk_in_the_order_asked() {
 }
 
 #[test]
-fn a_value_that_does_not_check_is_an_error_that_names_the_file_and_is_remembered() {
+fn a_damaged_value_is_an_error_that_names_the_file_and_is_remembered() {
     let mut rig = Rig::new();
     let values = fill(&mut rig, 3);
     let bad = values[1];
@@ -88,7 +88,7 @@ fn a_value_that_does_not_check_is_an_error_that_names_the_file_and_is_remembered
 }
 
 #[test]
-fn a_damaged_entry_is_healed_in_place() {
+fn a_damaged_entry_is_repaired_in_place() {
     let mut rig = Rig::new();
     let values = fill(&mut rig, 3);
     let bad = values[0];
@@ -105,7 +105,7 @@ fn a_damaged_entry_is_healed_in_place() {
 }
 
 #[test]
-fn laggards_read_entries_within_a_limit_of_bytes() {
+fn entries_are_read_within_a_limit_of_bytes() {
     let mut rig = Rig::new();
     fill(&mut rig, 2);
     let read = |from, to, max| rig.log.read_entries(from, to, max).map(|job| job.run().expect("intact"));
@@ -132,7 +132,7 @@ fn a_file_is_freed_after_switch_checkpoint_and_the_last_old_pin() {
     truncate(&mut rig);
     let candidates = rig.log.relocation_candidates(u64::MAX, false);
     assert_eq!(candidates.iter().map(|file| file.file).collect::<Vec<_>>(), [first_file]);
-    assert!(rig.log.relocation_candidates(0, false).is_empty(), "nothing lies below the watermark");
+    assert!(rig.log.relocation_candidates(0, false).is_empty(), "no file is below the watermark");
 
     let old_pin = rig.reader.pin();
     let done = rig.log.relocate(vec![values[0]]).run();
@@ -159,7 +159,7 @@ fn a_file_is_freed_after_switch_checkpoint_and_the_last_old_pin() {
 }
 
 #[test]
-fn relocated_values_survive_a_crash_and_orphans_go() {
+fn relocated_values_survive_a_crash_and_orphans_are_removed() {
     let mut rig = Rig::new();
     let values = fill(&mut rig, 3);
     let done = rig.log.relocate(values[..2].to_vec()).run();
@@ -250,7 +250,7 @@ fn a_segment_is_only_ended_early_if_the_reserve_stays_whole() {
 }
 
 #[test]
-fn a_restart_on_a_full_disk_begins_in_a_segment_prepared_before() {
+fn a_restart_on_a_full_disk_begins_in_a_preallocated_segment() {
     let mut rig = Rig::new();
     rig.background();
     let disk = rig.disk.crash(&mut |_| 0);
@@ -276,7 +276,7 @@ fn a_failed_sync_is_fatal_and_a_failed_checkpoint_is_not() {
 }
 
 #[test]
-fn gaps_are_filled_wherever_the_values_lie() {
+fn slots_are_filled_from_memory_and_from_files() {
     let mut rig = Rig::new();
     let values = fill(&mut rig, 3);
     let mut rooms: Vec<(StoredValue, Vec<u8>)> =

@@ -1,23 +1,51 @@
-//! The manifest: whose directory this is, and the chain of checkpoints. The root of everything.
+//! The manifest: the identity of the data directory, and the chain of checkpoints. Recovery begins with it.
+//!
+//! It is small, and is always replaced as a whole: written under an unfinished name, synced, renamed.
 
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 
-use super::CheckpointKind;
 use crate::disk::Disk;
 use crate::error::OpenError;
-use crate::header::{FileType, HEADER_BYTES, Header};
-use crate::layout::{Layout, UNFINISHED_SUFFIX, file_name};
-use crate::record::{read_u32, read_u64};
+use crate::format::{
+    FileHeader, FileType, HEADER_BYTES, Layout, UNFINISHED_SUFFIX, file_name, read_u32, read_u64,
+};
 use crate::types::{Identity, LogId, MAX_INDEX};
 
 const LINK_BYTES: usize = 32;
 /// Next number, count.
-const HEAD_BYTES: usize = 8;
+const MANIFEST_HEAD_BYTES: usize = 8;
+
+/// What a checkpoint holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum CheckpointKind {
+    /// The whole state.
+    Base = 1,
+    /// What changed since the checkpoint before it.
+    Delta = 2,
+}
+
+impl CheckpointKind {
+    fn suffix(self) -> &'static str {
+        match self {
+            CheckpointKind::Base => "base",
+            CheckpointKind::Delta => "delta",
+        }
+    }
+
+    fn from_byte(byte: u8) -> Option<CheckpointKind> {
+        match byte {
+            1 => Some(CheckpointKind::Base),
+            2 => Some(CheckpointKind::Delta),
+            _ => None,
+        }
+    }
+}
 
 /// One checkpoint of the chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Link {
+pub(crate) struct ManifestLink {
     pub(crate) number: u32,
     pub(crate) kind: CheckpointKind,
     pub(crate) id: LogId,
@@ -25,7 +53,7 @@ pub(crate) struct Link {
     pub(crate) length: u64,
 }
 
-impl Link {
+impl ManifestLink {
     pub(crate) fn path(&self, layout: &Layout) -> PathBuf {
         layout.checkpoint.join(file_name(self.number, self.kind.suffix()))
     }
@@ -34,15 +62,15 @@ impl Link {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Manifest {
     pub(crate) identity: Identity,
-    /// No file of a number below this will be made again.
+    /// All files to come have this number or a higher one.
     pub(crate) next_number: u32,
     /// A base and the deltas after it, or nothing.
-    pub(crate) chain: Vec<Link>,
+    pub(crate) chain: Vec<ManifestLink>,
 }
 
 impl Manifest {
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let header = Header { file_type: FileType::Manifest, number: 0, identity: self.identity };
+        let header = FileHeader { file_type: FileType::Manifest, number: 0, identity: self.identity };
         let mut bytes = header.encode().to_vec();
         bytes.extend(self.next_number.to_le_bytes());
         bytes.extend((self.chain.len() as u32).to_le_bytes());
@@ -59,21 +87,21 @@ impl Manifest {
     }
 
     pub(crate) fn decode(bytes: &[u8], path: &Path) -> Result<Manifest, OpenError> {
-        let identity = Header::decode(bytes, FileType::Manifest, path)?.identity;
+        let identity = FileHeader::decode(bytes, FileType::Manifest, path)?.identity;
         let corrupt = |what: &str| OpenError::corrupt(path, HEADER_BYTES, what);
         let body = &bytes[HEADER_BYTES as usize..];
-        if body.len() < HEAD_BYTES + 4 {
+        if body.len() < MANIFEST_HEAD_BYTES + 4 {
             return Err(corrupt("it is cut short"));
         }
         let (body, crc) = body.split_at(body.len() - 4);
         if crc32c::crc32c(body) != read_u32(crc, 0) {
             return Err(corrupt("its checksum does not match"));
         }
-        let links = &body[HEAD_BYTES..];
+        let links = &body[MANIFEST_HEAD_BYTES..];
         if read_u32(body, 4) as usize * LINK_BYTES != links.len() {
             return Err(corrupt("its count of checkpoints does not match its length"));
         }
-        let chain: Option<Vec<Link>> = links.chunks_exact(LINK_BYTES).map(decode_link).collect();
+        let chain: Option<Vec<ManifestLink>> = links.chunks_exact(LINK_BYTES).map(decode_link).collect();
         let chain = chain.ok_or_else(|| corrupt("it names a checkpoint of an unknown kind"))?;
         let well_formed =
             chain.iter().enumerate().all(|(at, link)| (at == 0) == (link.kind == CheckpointKind::Base));
@@ -89,13 +117,13 @@ impl Manifest {
     pub(crate) fn read(disk: &dyn Disk, path: &Path) -> Result<Manifest, OpenError> {
         let file = disk.open(path).map_err(OpenError::io("open", path))?;
         let length = file.length().map_err(OpenError::io("measure", path))?;
-        // A chain is a handful of links; whatever is far longer is not a manifest.
+        // A chain has a handful of links; a far longer file is not a manifest.
         let mut bytes = vec![0; length.min(1 << 20) as usize];
         let count = file.read_at(&mut bytes, 0).map_err(OpenError::io("read", path))?;
         Manifest::decode(&bytes[..count], path)
     }
 
-    /// Replaces the manifest on disk. When this returns, it is durable; when it fails, either may be found.
+    /// Replaces the manifest on disk, durably. After an error, the disk may have the old manifest or the new one.
     pub(crate) fn replace(&self, disk: &dyn Disk, layout: &Layout) -> io::Result<()> {
         let path = layout.manifest();
         let unfinished = path.with_extension(UNFINISHED_SUFFIX);
@@ -110,8 +138,8 @@ impl Manifest {
     }
 }
 
-fn decode_link(bytes: &[u8]) -> Option<Link> {
-    Some(Link {
+fn decode_link(bytes: &[u8]) -> Option<ManifestLink> {
+    Some(ManifestLink {
         number: read_u32(bytes, 0),
         kind: CheckpointKind::from_byte(bytes[4])?,
         id: LogId { index: read_u64(bytes, 8), term: read_u64(bytes, 16) },

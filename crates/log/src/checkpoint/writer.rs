@@ -1,48 +1,49 @@
-//! Writing a checkpoint, off the owner's thread.
+//! Writes a checkpoint file, off the owner's thread, and commits it by replacing the manifest.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::manifest::{Link, Manifest};
-use super::{CheckpointKind, MAX_CHUNK_BYTES};
-use crate::bulk_file::BulkFile;
+use super::manifest::{CheckpointKind, Manifest, ManifestLink};
 use crate::error::JobError;
-use crate::header::{FileType, Header};
-use crate::layout::file_name;
-use crate::prepare::SegmentFactory;
+use crate::format::{FileHeader, FileType};
+use crate::segments::SegmentFactory;
 use crate::types::LogId;
+use crate::write::BulkFile;
+
+/// Largest chunk; bounds what a reader allocates.
+pub const MAX_CHUNK_BYTES: usize = 16 << 20;
 
 /// The length that marks the last frame.
 pub(super) const END_MARK: u32 = u32::MAX;
 
-/// Writes one checkpoint, chunk by chunk. Nothing counts until [`CheckpointWriter::finish`] committed it.
+/// Writes one checkpoint, chunk by chunk. It has no effect before [`CheckpointWriter::finish`] commits it.
 pub struct CheckpointWriter {
-    workshop: SegmentFactory,
+    factory: SegmentFactory,
     manifest: Arc<Mutex<Manifest>>,
-    link: Link,
+    link: ManifestLink,
     parent: Option<u32>,
     file: BulkFile,
     frames: u64,
 }
 
-/// What became of a checkpoint. Goes back to [`crate::Log::checkpoint_done`].
+/// The result of a checkpoint, for [`crate::Log::checkpoint_done`].
 #[derive(Debug)]
-#[must_use = "the owner has to learn what became of its checkpoint"]
+#[must_use = "the owner needs the result of its checkpoint"]
 pub struct CheckpointDone {
     pub(crate) number: u32,
-    /// The file, when it failed and certainly is not named by the manifest.
+    /// The file, if the checkpoint failed and no manifest on disk can name it.
     pub(crate) leftover: Option<PathBuf>,
-    pub(crate) result: Result<Vec<Link>, JobError>,
+    pub(crate) result: Result<Vec<ManifestLink>, JobError>,
 }
 
-/// The checksum of a frame: its ordinal and its bytes, so that a frame cannot be lost or swapped unseen.
+/// The checksum of a frame: over its ordinal and its bytes, so that a lost or swapped frame is noticed.
 pub(super) fn frame_checksum(ordinal: u64, data: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&ordinal.to_le_bytes()), data)
 }
 
-/// What the first frame says, so that a file can be judged without its manifest.
+/// The first frame: describes the file, so that it can be checked without its manifest.
 pub(super) fn description(kind: CheckpointKind, id: LogId) -> [u8; 17] {
     let mut bytes = [0; 17];
     bytes[0] = kind as u8;
@@ -52,28 +53,30 @@ pub(super) fn description(kind: CheckpointKind, id: LogId) -> [u8; 17] {
 }
 
 impl CheckpointDone {
-    /// It failed, and the manifest on disk certainly does not name it.
-    pub(crate) fn is_certainly_void(&self) -> bool {
+    /// Whether the checkpoint failed and no manifest on disk can name it. If neither this nor success holds, either
+    /// manifest may be on disk.
+    pub(super) fn is_not_committed(&self) -> bool {
         self.leftover.is_some()
     }
 }
 
 impl CheckpointWriter {
     pub(crate) fn new(
-        workshop: &SegmentFactory,
+        factory: &SegmentFactory,
         manifest: &Arc<Mutex<Manifest>>,
         number: u32,
         kind: CheckpointKind,
         id: LogId,
         parent: Option<u32>,
     ) -> CheckpointWriter {
-        let header = Header { file_type: FileType::Checkpoint, number, identity: workshop.identity };
-        let path = workshop.layout.checkpoint.join(file_name(number, kind.suffix()));
+        let header = FileHeader { file_type: FileType::Checkpoint, number, identity: factory.identity };
+        let link = ManifestLink { number, kind, id, length: 0 };
+        let path = link.path(&factory.layout);
         let mut writer = CheckpointWriter {
-            file: BulkFile::new(&workshop.disk, path, &header.encode()),
-            workshop: workshop.clone(),
+            file: BulkFile::new(&factory.disk, path, &header.encode()),
+            factory: factory.clone(),
             manifest: manifest.clone(),
-            link: Link { number, kind, id, length: 0 },
+            link,
             parent,
             frames: 0,
         };
@@ -99,17 +102,16 @@ impl CheckpointWriter {
         let written = self.make_durable();
         let is_written = written.is_ok();
         let result = written.and_then(|()| self.commit());
-        // When replacing the manifest fails, either one may be found: then the file stays until the next
-        // open.
-        let certain = !is_written || matches!(result, Err(JobError::Superseded));
+        // If replacing the manifest failed, the disk may have either one: the file stays until the next open.
+        let is_not_committed = !is_written || matches!(result, Err(JobError::Superseded));
         CheckpointDone {
             number: self.link.number,
-            leftover: certain.then(|| self.file.path().to_owned()),
+            leftover: is_not_committed.then(|| self.file.path().to_owned()),
             result,
         }
     }
 
-    /// Gives it up.
+    /// Abandons the checkpoint.
     pub fn abandon(self, cause: JobError) -> CheckpointDone {
         CheckpointDone {
             number: self.link.number,
@@ -131,13 +133,13 @@ impl CheckpointWriter {
         self.file.push(&frame_checksum(self.frames, &count).to_le_bytes());
         self.file.push(&count);
         self.link.length = self.file.finish()?;
-        let dir = &self.workshop.layout.checkpoint;
-        self.workshop.disk.sync_dir(dir).map_err(JobError::io("sync", dir))
+        let dir = &self.factory.layout.checkpoint;
+        self.factory.disk.sync_dir(dir).map_err(JobError::io("sync", dir))
     }
 
-    fn commit(&mut self) -> Result<Vec<Link>, JobError> {
-        let disk = self.workshop.disk.as_ref();
-        let layout = &self.workshop.layout;
+    fn commit(&mut self) -> Result<Vec<ManifestLink>, JobError> {
+        let disk = self.factory.disk.as_ref();
+        let layout = &self.factory.layout;
         let mut manifest = self.manifest.lock();
         let next = self.successor(&manifest)?;
         let path = layout.manifest();
@@ -146,7 +148,7 @@ impl CheckpointWriter {
         Ok(manifest.chain.clone())
     }
 
-    /// The manifest after this checkpoint, unless the one it builds upon is gone.
+    /// The manifest with this checkpoint, unless the one that it extends or replaces has been superseded.
     fn successor(&self, current: &Manifest) -> Result<Manifest, JobError> {
         let last = current.chain.last();
         let fits = match self.link.kind {

@@ -1,91 +1,27 @@
 //! The disk as the log sees it: a handful of synchronous file operations behind two traits.
 //!
-//! Whoever runs the log hands a [`Disk`] in. The product hands in [`RealDisk`]; tests and the simulator hand
-//! in [`MemDisk`], which remembers what was synced and what was not, and can tear, lose, flip and fill.
+//! The caller passes a [`Disk`] to the log. The product passes [`RealDisk`]; tests and the simulator pass [`MemDisk`],
+//! which distinguishes synced from unsynced changes and can lose, tear or flip bytes, run full, or fail an operation.
 //!
-//! What an implementation owes:
+//! What an implementation guarantees:
 //! - a write is durable only after `sync_data` of its file returned;
 //! - a name (created, renamed, removed) is durable only after `sync_dir` of its directory returned;
-//! - a rename replaces its target atomically; an open file stays readable after its name is gone.
+//! - a rename replaces its target atomically; an open file stays readable after its name is removed.
+//!
+//! ```text
+//!   create_new("7.new")  write_at  sync_data          contents durable; the name may still be lost
+//!   rename("7.new" -> "7.seg")                        both names are possible after a power loss
+//!   sync_dir(".")                                     "7.seg" is durable, and it is whole
+//! ```
 
-mod mem;
+mod interface;
+mod mem_disk;
+mod mem_inode;
+mod mem_state;
 mod real;
 
-use std::io::{self, IoSlice};
-use std::path::Path;
-use std::sync::Arc;
-
-pub use mem::{Fault, MemDisk, Operation, Unsynced};
+pub use interface::{Disk, File, LockError, LockGuard};
+pub use mem_disk::MemDisk;
+pub use mem_inode::Unsynced;
+pub use mem_state::{Fault, Operation};
 pub use real::RealDisk;
-
-/// A file system, or the part of one which the log uses.
-pub trait Disk: Send + Sync {
-    /// Opens an existing file for reading and writing.
-    fn open(&self, path: &Path) -> io::Result<Arc<dyn File>>;
-
-    /// Creates a file for reading and writing; an existing one is an error (`AlreadyExists`).
-    fn create_new(&self, path: &Path) -> io::Result<Arc<dyn File>>;
-
-    /// The names of the files in a directory, sorted. Directories are left out.
-    fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
-
-    /// Whether a file or directory of this name exists.
-    fn exists(&self, path: &Path) -> io::Result<bool>;
-
-    /// Renames a file within its directory, replacing the target.
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
-
-    /// Removes a file.
-    fn remove(&self, path: &Path) -> io::Result<()>;
-
-    /// Creates a directory and its parents, durably.
-    fn create_dir_all(&self, dir: &Path) -> io::Result<()>;
-
-    /// Makes the names in a directory durable.
-    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
-
-    /// Takes the exclusive lock on a file, creating it; held until the guard is dropped.
-    fn lock(&self, path: &Path) -> Result<Box<dyn LockGuard>, LockError>;
-
-    /// Free bytes of the file system that holds a directory.
-    fn free_bytes(&self, dir: &Path) -> io::Result<u64>;
-}
-
-/// An open file.
-pub trait File: Send + Sync {
-    /// Reads at an offset until the buffer is full or the file ends; returns the bytes read.
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
-
-    /// Writes all buffers, one after the other, starting at an offset.
-    fn write_at(&self, buffers: &[IoSlice<'_>], offset: u64) -> io::Result<()>;
-
-    /// Makes the contents durable.
-    fn sync_data(&self) -> io::Result<()>;
-
-    /// Allocates blocks up to this length and lengthens the file to it; never shortens.
-    fn allocate(&self, length: u64) -> io::Result<()>;
-
-    /// Length in bytes.
-    fn length(&self) -> io::Result<u64>;
-
-    /// Shortens or lengthens the file.
-    fn set_length(&self, length: u64) -> io::Result<()>;
-}
-
-/// Holds a directory lock for as long as it lives.
-pub trait LockGuard: Send + Sync {}
-
-/// Why a lock could not be had.
-#[derive(Debug)]
-pub enum LockError {
-    /// Somebody else holds it; the text names the holder as far as it is known.
-    Held(String),
-    /// The lock file could not be opened, locked or written.
-    Io(io::Error),
-}
-
-impl From<io::Error> for LockError {
-    fn from(error: io::Error) -> Self {
-        LockError::Io(error)
-    }
-}

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use rustix::fs::{FallocateFlags, FlockOperation, OFlags};
 
-use super::{Disk, File, LockError, LockGuard};
+use super::interface::{Disk, File, LockError, LockGuard};
 
 /// Buffers handed to one `pwritev`; Linux takes at most 1,024 (`IOV_MAX`).
 const BUFFERS_PER_WRITE: usize = 1024;
@@ -20,8 +20,8 @@ pub struct RealDisk;
 struct RealFile(fs::File);
 
 impl RealFile {
-    /// Nobody asks when a file was last read, and noting it costs a small read a twentieth of its time. Only a file's
-    /// owner may leave it out; to others the file is as good as it was.
+    /// Turns off access times, which nothing uses: updating them costs a small read a twentieth of its time. Only the
+    /// owner of a file may do so; for any other user the flag is refused and the file works as before.
     fn new(file: fs::File) -> RealFile {
         let _ = rustix::fs::fcntl_getfl(&file)
             .and_then(|flags| rustix::fs::fcntl_setfl(&file, flags | OFlags::NOATIME));
@@ -92,7 +92,7 @@ impl Disk for RealDisk {
 
     #[expect(
         clippy::disallowed_methods,
-        reason = "the lock file names its holder for whoever finds it locked"
+        reason = "the lock file names its holder to the next process that finds it locked"
     )]
     fn lock(&self, path: &Path) -> Result<Box<dyn LockGuard>, LockError> {
         let file = fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
@@ -162,7 +162,7 @@ impl File for RealFile {
 
     fn allocate(&self, length: u64) -> io::Result<()> {
         match rustix::fs::fallocate(&self.0, FallocateFlags::empty(), 0, length) {
-            // A file system without fallocate: a longer file is all that can be had.
+            // A file system without fallocate: lengthen the file instead.
             Err(rustix::io::Errno::OPNOTSUPP) if self.length()? < length => self.0.set_len(length),
             Err(rustix::io::Errno::OPNOTSUPP) => Ok(()),
             other => Ok(other?),

@@ -1,54 +1,55 @@
-//! What lies in the directories when the log is opened: swept of what is unfinished, and sorted out.
+//! The files found when a log is opened: segments with an opening, segments without one, data segments.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::scan::{Found, Scan};
-use super::{FIRST_SEGMENT_BYTES, Warning};
+use super::create::FIRST_SEGMENT_BYTES;
+use super::scan::{ScannedRecord, SegmentScan};
+use super::warning::Warning;
 use crate::checkpoint::Manifest;
 use crate::disk::{Disk, File};
 use crate::error::OpenError;
-use crate::header::{FileType, HEADER_BYTES, Header};
-use crate::layout::{DATA_SUFFIX, Layout, SEGMENT_SUFFIX, UNFINISHED_SUFFIX, list, parse_name};
-use crate::record::{END_BYTES, Kind, Opening};
+use crate::format::{
+    DATA_SUFFIX, END_BYTES, FileHeader, FileType, HEADER_BYTES, Layout, RecordKind, SEGMENT_SUFFIX,
+    SegmentOpening, UNFINISHED_SUFFIX, list, parse_name,
+};
 
-/// The highest number of a file that is found: a file a second for a lifetime, and as many again before they are used
-/// up.
+/// Highest number of a file that recovery accepts: one file a second for a lifetime, and half of all numbers are left.
 const MAX_NUMBER: u32 = 1 << 31;
 
-/// A segment that was begun.
-pub(super) struct Opened {
+/// A segment with a valid opening: part of the log.
+pub(super) struct BegunSegment {
     pub(super) number: u32,
     pub(super) path: PathBuf,
     pub(super) file: Arc<dyn File>,
     pub(super) length: u64,
-    pub(super) opening: Opening,
+    pub(super) opening: SegmentOpening,
 }
 
-/// A segment file whose first record is not there.
-pub(super) struct Unopened {
+/// A segment file without a valid opening.
+pub(super) struct UnbegunSegment {
     pub(super) number: u32,
     pub(super) path: PathBuf,
     pub(super) length: u64,
-    /// It is whole, and nothing was ever written into it under this number.
-    pub(super) clean: bool,
+    /// It has its full length, and no record was written into it under this number.
+    pub(super) is_clean: bool,
 }
 
 pub(super) struct Inventory {
-    /// By number, which is the order of the log.
-    pub(super) opened: Vec<Opened>,
-    pub(super) unopened: Vec<Unopened>,
+    /// By number, which is their order in the log.
+    pub(super) begun: Vec<BegunSegment>,
+    pub(super) unbegun: Vec<UnbegunSegment>,
     /// Data segments: number, path, length.
     pub(super) data: Vec<(u32, PathBuf, u64)>,
     pub(super) highest_number: u32,
     pub(super) warnings: Vec<Warning>,
 }
 
-/// Makes durable what is found by its name. A process that was killed may have left names that a power loss would undo:
-/// files that the newest manifest makes superfluous must not go while an older one can come back.
-pub(super) fn settle_names(disk: &dyn Disk, layout: &Layout) -> Result<(), OpenError> {
+/// Makes all names durable. A killed process may have left names that a power loss would undo. Files that the newest
+/// manifest makes superfluous must not be removed while a power loss could restore an older manifest.
+pub(super) fn sync_names(disk: &dyn Disk, layout: &Layout) -> Result<(), OpenError> {
     for dir in [&layout.wal, &layout.data, &layout.checkpoint] {
         if disk.exists(dir).map_err(OpenError::io("look for", dir))? {
             disk.sync_dir(dir).map_err(OpenError::io("sync", dir))?;
@@ -58,9 +59,13 @@ pub(super) fn settle_names(disk: &dyn Disk, layout: &Layout) -> Result<(), OpenE
 }
 
 /// Removes unfinished files and checkpoints that the manifest does not name.
-pub(super) fn sweep(disk: &dyn Disk, layout: &Layout, manifest: &Manifest) -> Result<(), OpenError> {
+pub(super) fn remove_unfinished(
+    disk: &dyn Disk,
+    layout: &Layout,
+    manifest: &Manifest,
+) -> Result<(), OpenError> {
     for dir in [&layout.wal, &layout.data, &layout.checkpoint] {
-        let mut swept = false;
+        let mut has_removed = false;
         for name in list(disk, dir)? {
             let path = dir.join(&name);
             let unnamed = (name.ends_with(".base") || name.ends_with(".delta"))
@@ -68,10 +73,10 @@ pub(super) fn sweep(disk: &dyn Disk, layout: &Layout, manifest: &Manifest) -> Re
             let unfinished = name.rsplit_once('.').is_some_and(|(_, suffix)| suffix == UNFINISHED_SUFFIX);
             if unfinished || unnamed {
                 disk.remove(&path).map_err(OpenError::io("remove", &path))?;
-                swept = true;
+                has_removed = true;
             }
         }
-        if swept {
+        if has_removed {
             disk.sync_dir(dir).map_err(OpenError::io("sync", dir))?;
         }
     }
@@ -86,20 +91,20 @@ impl Inventory {
         salt: u32,
     ) -> Result<Inventory, OpenError> {
         let mut inventory = Inventory {
-            opened: Vec::new(),
-            unopened: Vec::new(),
+            begun: Vec::new(),
+            unbegun: Vec::new(),
             data: Vec::new(),
             highest_number: manifest.next_number.saturating_sub(1),
             warnings: Vec::new(),
         };
         for (number, path) in segments(disk, layout)? {
             inventory.note_number(number);
-            inventory.look_at(disk, number, path, manifest, salt)?;
+            inventory.add_segment(disk, number, path, manifest, salt)?;
         }
         for name in list(disk, &layout.data)? {
             if let Some((number, DATA_SUFFIX)) = parse_name(&name) {
                 inventory.note_number(number);
-                inventory.look_at_data(disk, number, layout.data_segment(number), manifest)?;
+                inventory.add_data_segment(disk, number, layout.data_segment(number), manifest)?;
             }
         }
         for link in &manifest.chain {
@@ -115,7 +120,7 @@ impl Inventory {
         self.highest_number = self.highest_number.max(number);
     }
 
-    fn look_at(
+    fn add_segment(
         &mut self,
         disk: &dyn Disk,
         number: u32,
@@ -125,25 +130,27 @@ impl Inventory {
     ) -> Result<(), OpenError> {
         let (file, length) = open(disk, &path)?;
         read_header(&file, FileType::Segment, &path)?.check(&manifest.identity, number, &path)?;
-        let mut scan = Scan::new(&path, file.clone(), number, salt, length);
-        let found = scan.record(HEADER_BYTES)?;
-        let opening = match &found {
-            Found::Record(head, body) if head.kind == Kind::Opening => Opening::decode(body),
+        let mut scan = SegmentScan::new(&path, file.clone(), number, salt, length);
+        let first = scan.record(HEADER_BYTES)?;
+        let opening = match &first {
+            ScannedRecord::Valid(head, body) if head.kind == RecordKind::Opening => {
+                SegmentOpening::decode(body)
+            }
             _ => None,
         };
         match opening {
-            Some(opening) => self.opened.push(Opened { number, path, file, length, opening }),
+            Some(opening) => self.begun.push(BegunSegment { number, path, file, length, opening }),
             None => {
                 let is_whole = length >= FIRST_SEGMENT_BYTES + END_BYTES;
-                let clean = is_whole && scan.is_clean(HEADER_BYTES)?;
-                self.unopened.push(Unopened { number, path, length, clean });
+                let is_clean = is_whole && scan.is_clean(HEADER_BYTES)?;
+                self.unbegun.push(UnbegunSegment { number, path, length, is_clean });
             }
         }
         Ok(())
     }
 
-    /// A data segment's values check for themselves, so a damaged header is no reason to refuse.
-    fn look_at_data(
+    /// Each value of a data segment has a checksum of its own, so a damaged header is a warning, not an error.
+    fn add_data_segment(
         &mut self,
         disk: &dyn Disk,
         number: u32,
@@ -169,14 +176,14 @@ fn open(disk: &dyn Disk, path: &Path) -> Result<(Arc<dyn File>, u64), OpenError>
     Ok((file, length))
 }
 
-fn read_header(file: &Arc<dyn File>, file_type: FileType, path: &Path) -> Result<Header, OpenError> {
+fn read_header(file: &Arc<dyn File>, file_type: FileType, path: &Path) -> Result<FileHeader, OpenError> {
     let mut bytes = [0; HEADER_BYTES as usize];
     let count = file.read_at(&mut bytes, 0).map_err(OpenError::io("read", path))?;
-    Header::decode(&bytes[..count], file_type, path)
+    FileHeader::decode(&bytes[..count], file_type, path)
 }
 
-/// All segments by number. One that was being moved lies in both directories; the copy is whole, since it
-/// only got its name when it was durable, so the original goes.
+/// All segments by number. One that was being moved may be in both directories. The copy got its name when it was durable,
+/// so it is whole, and the original is removed.
 fn segments(disk: &dyn Disk, layout: &Layout) -> Result<BTreeMap<u32, PathBuf>, OpenError> {
     let mut found = BTreeMap::new();
     for name in list(disk, &layout.data)? {
@@ -188,8 +195,8 @@ fn segments(disk: &dyn Disk, layout: &Layout) -> Result<BTreeMap<u32, PathBuf>, 
         let Some((number, SEGMENT_SUFFIX)) = parse_name(&name) else { continue };
         let path = layout.segment(number);
         match found.entry(number) {
-            Entry::Vacant(address) => {
-                address.insert(path);
+            Entry::Vacant(vacant) => {
+                vacant.insert(path);
             }
             Entry::Occupied(_) => disk.remove(&path).map_err(OpenError::io("remove", &path))?,
         }

@@ -1,4 +1,4 @@
-//! A log on a disk in memory together with a model of what it must hold.
+//! A log on a disk in memory, with a model of what it must hold.
 
 #![allow(dead_code, unreachable_pub, reason = "each test file is a crate of its own and uses its part")]
 
@@ -85,7 +85,7 @@ impl Rig {
             state.hard_state = hard_state;
             self.states.push(state.clone());
         }
-        // Replaced entries may go before their replacements are there: nobody committed them.
+        // Replaced entries may disappear before their replacements are durable: they were never committed.
         if let Some(first) = entries.first().filter(|first| first.index as usize <= state.entries.len()) {
             state.entries.truncate(first.index as usize - 1);
             self.states.push(state.clone());
@@ -96,6 +96,7 @@ impl Rig {
         }
         let append = self.log.append(hard_state, entries);
         self.unwritten.push(append.job);
+        self.log.check();
         append.addresses
     }
 
@@ -110,26 +111,27 @@ impl Rig {
         if ok {
             self.durable = self.states.len() - 1;
         }
+        self.log.check_all();
         ok
     }
 
-    /// Hands planned jobs over, to be run by the caller.
+    /// Returns the planned jobs, for the caller to run.
     pub fn take_jobs(&mut self) -> Vec<WriteJob> {
         std::mem::take(&mut self.unwritten)
     }
 
     pub fn background(&mut self) {
-        // Each job makes progress, so the limit is only for a disk that fails all of them.
+        // Each job makes progress; the limit is for a disk that fails all of them.
         for _ in 0..100 {
             let Some(job) = self.log.next_job() else { return };
             let _ = self.log.background_done(BackgroundJob::run(job));
+            self.log.check_all();
         }
     }
 
     /// A checkpoint of everything durable; false if the disk failed.
     pub fn checkpoint(&mut self, kind: CheckpointKind) -> bool {
-        // What is applied is committed, and is never replaced: neither by what is durable nor by what is
-        // planned.
+        // An applied entry is committed. It is never replaced, neither by durable entries nor by planned ones.
         let durable = &self.states[self.durable].entries;
         let kept = self.states[self.durable..].iter().map(|state| {
             state.entries.iter().zip(durable).take_while(|(planned, durable)| planned == durable).count()
@@ -150,15 +152,17 @@ impl Rig {
         if ok {
             self.checkpoint = id;
         }
+        self.log.check_all();
         ok
     }
 
     /// Asserts that a recovered log holds everything durable, and of the rest a prefix.
     pub fn check(&self, recovered: Opened) {
         let Opened { log, recovered, .. } = recovered;
+        log.check_all();
         let found = found(&log, recovered.hard_state);
         let first = recovered.first_index;
-        assert!(first <= self.checkpoint_floor(&recovered) + 1, "entries behind the checkpoint are missing");
+        assert!(first <= self.checkpoint_floor(&recovered) + 1, "entries after the checkpoint are missing");
         let possible = self.states[self.durable..].iter().any(|state| matches(state, &found, first));
         let summary = |state: &State| {
             let entries: Vec<_> = state.entries.iter().map(|entry| (entry.index, entry.term)).collect();

@@ -1,0 +1,115 @@
+//! The owner's view of its checkpoints: the chain on disk, and the checkpoints that are being written.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::manifest::{CheckpointKind, Manifest, ManifestLink};
+use super::reader::Checkpoint;
+use super::writer::{CheckpointDone, CheckpointWriter};
+use crate::error::JobError;
+use crate::segments::{FileNumbers, SegmentFactory};
+use crate::types::LogId;
+
+/// The chain of checkpoints.
+pub(crate) struct Checkpoints {
+    factory: SegmentFactory,
+    numbers: FileNumbers,
+    /// The manifest on disk. A writer holds the lock while it replaces the manifest; the owner never takes it.
+    manifest: Arc<Mutex<Manifest>>,
+    /// The owner's copy of the chain.
+    chain: Vec<ManifestLink>,
+    /// Of each running checkpoint, by file number: the files without a reference when it began.
+    begun: BTreeMap<u32, Vec<u32>>,
+}
+
+/// What changes when a checkpoint is done.
+pub(crate) struct CheckpointEffects {
+    /// Files that can be removed.
+    pub(crate) removable: Vec<PathBuf>,
+    /// If the checkpoint is durable, the files without a reference when it began.
+    pub(crate) result: Result<Vec<u32>, JobError>,
+}
+
+impl Checkpoints {
+    pub(crate) fn new(factory: SegmentFactory, numbers: FileNumbers, manifest: Manifest) -> Checkpoints {
+        let chain = manifest.chain.clone();
+        let manifest = Arc::new(Mutex::new(manifest));
+        Checkpoints { factory, numbers, manifest, chain, begun: BTreeMap::new() }
+    }
+
+    /// The newest durable checkpoint, for reading.
+    pub(crate) fn newest(&self) -> Option<Checkpoint> {
+        Checkpoint::of_chain(&self.factory, &self.chain)
+    }
+
+    /// Index and term of the newest durable checkpoint.
+    pub(crate) fn newest_id(&self) -> Option<LogId> {
+        self.chain.last().map(|link| link.id)
+    }
+
+    /// Index of the newest durable checkpoint; 0 if there is none.
+    pub(crate) fn newest_index(&self) -> u64 {
+        self.newest_id().map_or(0, |id| id.index)
+    }
+
+    /// Bytes of the base, and of all deltas.
+    pub(crate) fn bytes(&self) -> (u64, u64) {
+        let (mut base, mut deltas) = (0, 0);
+        for link in &self.chain {
+            match link.kind {
+                CheckpointKind::Base => base += link.length,
+                CheckpointKind::Delta => deltas += link.length,
+            }
+        }
+        (base, deltas)
+    }
+
+    /// Number of deltas after the base.
+    pub(crate) fn deltas(&self) -> usize {
+        self.chain.len().saturating_sub(1)
+    }
+
+    /// Begins a checkpoint of the state after applying `id`. `unreferenced` are the files without a reference now.
+    pub(crate) fn begin(
+        &mut self,
+        kind: CheckpointKind,
+        id: LogId,
+        unreferenced: Vec<u32>,
+    ) -> CheckpointWriter {
+        let parent = self.chain.last().map(|link| link.number);
+        assert!(kind == CheckpointKind::Base || parent.is_some(), "a delta needs a checkpoint before it");
+        let number = self.numbers.next();
+        self.begun.insert(number, unreferenced);
+        let parent = if kind == CheckpointKind::Delta { parent } else { None };
+        CheckpointWriter::new(&self.factory, &self.manifest, number, kind, id, parent)
+    }
+
+    /// Takes the result of a checkpoint. If it failed, the chain stays as it was.
+    pub(crate) fn done(&mut self, done: CheckpointDone) -> CheckpointEffects {
+        let unreferenced = self.begun.remove(&done.number).unwrap_or_default();
+        let mut removable: Vec<PathBuf> = done.leftover.into_iter().collect();
+        let result = done.result.map(|chain| {
+            removable.extend(self.replace_chain(chain));
+            unreferenced
+        });
+        CheckpointEffects { removable, result }
+    }
+
+    /// Replaces the chain and returns the files that it does not name any more.
+    fn replace_chain(&mut self, chain: Vec<ManifestLink>) -> Vec<PathBuf> {
+        let old = std::mem::replace(&mut self.chain, chain);
+        let is_gone = |old: &&ManifestLink| !self.chain.iter().any(|link| link.number == old.number);
+        old.iter().filter(is_gone).map(|link| link.path(&self.factory.layout)).collect()
+    }
+
+    /// Walks the chain: one base, then deltas, at ascending entries.
+    pub(crate) fn check_all(&self) {
+        let is_base = |link: &ManifestLink| link.kind == CheckpointKind::Base;
+        assert!(self.chain.iter().skip(1).all(|link| !is_base(link)), "deltas follow the base");
+        assert!(self.chain.first().is_none_or(is_base), "a chain begins with a base");
+        assert!(self.chain.iter().is_sorted_by_key(|link| link.id.index), "checkpoints ascend");
+    }
+}

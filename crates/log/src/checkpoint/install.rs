@@ -1,0 +1,113 @@
+//! Installs a snapshot that a peer sent: values into data segments, the state into a base checkpoint.
+//!
+//! ```text
+//!   1. values      checked and written to data segments, each synced and named
+//!   2. chunks      the base checkpoint, with the addresses of step 1
+//!   3. manifest    replaced: the commit point
+//!   4. log         a new segment carries the hard state; its previous entry is the snapshot's
+//!   5. switch      the store loads the checkpoint, retains its references and releases the old ones
+//! ```
+//!
+//! A crash before step 3 leaves files that nothing references; the next open frees them. After step 3, recovery finds the
+//! checkpoint and discards a log that lacks its entry.
+
+use std::sync::Arc;
+
+use super::writer::{CheckpointDone, CheckpointWriter};
+use crate::error::JobError;
+use crate::read::SharedFiles;
+use crate::relocation::{DataSegment, DataSegmentSeries};
+use crate::segments::{FileNumbers, SegmentFactory};
+use crate::types::LogId;
+
+/// Receives a snapshot, off the owner's thread.
+pub struct SnapshotInstaller {
+    id: LogId,
+    values: DataSegmentSeries,
+    checkpoint: CheckpointWriter,
+}
+
+/// The result of an installation, for [`crate::Log::install_done`].
+#[must_use = "the owner needs the result"]
+pub struct InstallDone {
+    pub(crate) id: LogId,
+    pub(crate) files: Vec<DataSegment>,
+    pub(crate) checkpoint: CheckpointDone,
+}
+
+/// Begins installations and keeps their new files until the store has switched.
+pub(crate) struct SnapshotInstalls {
+    shared: Arc<SharedFiles>,
+    factory: SegmentFactory,
+    numbers: FileNumbers,
+    /// Data segments of an installed snapshot that the store does not refer to yet.
+    unswitched: Vec<u32>,
+}
+
+impl SnapshotInstalls {
+    pub(crate) fn new(
+        shared: Arc<SharedFiles>,
+        factory: SegmentFactory,
+        numbers: FileNumbers,
+    ) -> SnapshotInstalls {
+        SnapshotInstalls { shared, factory, numbers, unswitched: Vec::new() }
+    }
+
+    /// Begins to receive the snapshot after `id`, whose state goes to `checkpoint`.
+    pub(crate) fn begin(&self, id: LogId, checkpoint: CheckpointWriter) -> SnapshotInstaller {
+        let values = DataSegmentSeries::new(&self.factory, &self.numbers);
+        SnapshotInstaller { id, values, checkpoint }
+    }
+
+    /// Adds the data segments of an installation that is committed.
+    pub(crate) fn add(&mut self, files: &[DataSegment]) {
+        for file in files {
+            self.shared.files.insert_written(file.number, &file.path, file.bytes);
+            self.unswitched.push(file.number);
+        }
+    }
+
+    /// The store has switched to the installed state.
+    pub(crate) fn switched(&mut self) {
+        self.unswitched.clear();
+    }
+
+    /// Whether the store has still to switch to a file, which must be kept although nothing in it is referenced.
+    pub(crate) fn is_unswitched(&self, file: u32) -> bool {
+        self.unswitched.contains(&file)
+    }
+}
+
+impl SnapshotInstaller {
+    /// Writes a value, after checking it, and returns its log address.
+    pub fn write_value(&mut self, value: &[u8], checksum: u32) -> Result<u64, JobError> {
+        if crc32c::crc32c(value) != checksum {
+            return Err(JobError::Mismatch("a value of a snapshot".to_owned()));
+        }
+        self.values.push(value)
+    }
+
+    /// Writes a chunk of the checkpoint, with the addresses that [`SnapshotInstaller::write_value`] returned.
+    pub fn write_chunk(&mut self, chunk: &[u8]) -> Result<(), JobError> {
+        self.checkpoint.write(chunk)
+    }
+
+    /// Makes everything durable and commits it.
+    pub fn finish(mut self) -> InstallDone {
+        let checkpoint = match self.values.finish_current() {
+            Ok(()) => self.checkpoint.finish(),
+            Err(error) => self.checkpoint.abandon(error),
+        };
+        // If the manifest on disk may name the checkpoint, the values must stay.
+        if checkpoint.is_not_committed() {
+            self.values.discard();
+        }
+        InstallDone { id: self.id, files: self.values.finished().to_vec(), checkpoint }
+    }
+
+    /// Abandons the installation and removes its files.
+    pub fn abandon(mut self, cause: JobError) -> InstallDone {
+        self.values.discard();
+        InstallDone { id: self.id, files: Vec::new(), checkpoint: self.checkpoint.abandon(cause) }
+    }
+}

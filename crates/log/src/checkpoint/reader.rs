@@ -1,0 +1,201 @@
+//! Reads checkpoints: the base first, then the deltas in order, with a check of each chunk.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::manifest::{CheckpointKind, ManifestLink};
+use super::writer::{END_MARK, MAX_CHUNK_BYTES, description, frame_checksum};
+use crate::disk::{Disk, File};
+use crate::error::OpenError;
+use crate::format::{FileHeader, FileType, HEADER_BYTES, Layout, read_u32, read_u64};
+use crate::segments::SegmentFactory;
+use crate::types::{Identity, LogId};
+
+/// Bytes of a frame before its data: length, checksum.
+const FRAME_HEAD_BYTES: u64 = 8;
+/// Bytes read at once.
+const WINDOW_BYTES: u64 = 1 << 20;
+
+/// A durable checkpoint, for reading.
+pub struct Checkpoint {
+    /// The state after applying this entry.
+    pub id: LogId,
+    disk: Arc<dyn Disk>,
+    layout: Arc<Layout>,
+    identity: Identity,
+    links: Vec<ManifestLink>,
+}
+
+/// A chunk, as it was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chunk {
+    /// Number of its file: two checkpoints in a chain may be of the same entry.
+    pub file: u32,
+    /// Of a base or a delta.
+    pub kind: CheckpointKind,
+    /// The state that its file completes.
+    pub id: LogId,
+    /// Its bytes.
+    pub bytes: Bytes,
+}
+
+impl Checkpoint {
+    /// The state at the end of a chain, if the chain is not empty.
+    pub(super) fn of_chain(factory: &SegmentFactory, chain: &[ManifestLink]) -> Option<Checkpoint> {
+        let newest = chain.last()?;
+        Some(Checkpoint {
+            id: newest.id,
+            disk: factory.disk.clone(),
+            layout: factory.layout.clone(),
+            identity: factory.identity,
+            links: chain.to_vec(),
+        })
+    }
+
+    /// Bytes of all its files.
+    pub fn bytes(&self) -> u64 {
+        self.links.iter().map(|link| link.length).sum()
+    }
+
+    /// All chunks in the order they were written, base first. The first error ends it.
+    pub fn chunks(&self) -> Chunks {
+        Chunks {
+            disk: self.disk.clone(),
+            layout: self.layout.clone(),
+            identity: self.identity,
+            rest: self.links.clone().into_iter(),
+            current: None,
+            failed: false,
+        }
+    }
+}
+
+/// Iterates over the chunks of a checkpoint.
+pub struct Chunks {
+    disk: Arc<dyn Disk>,
+    layout: Arc<Layout>,
+    identity: Identity,
+    rest: std::vec::IntoIter<ManifestLink>,
+    current: Option<FrameReader>,
+    failed: bool,
+}
+
+impl Iterator for Chunks {
+    type Item = Result<Chunk, OpenError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed {
+            return None;
+        }
+        let next = self.advance().transpose();
+        self.failed = matches!(next, Some(Err(_)));
+        next
+    }
+}
+
+impl Chunks {
+    fn advance(&mut self) -> Result<Option<Chunk>, OpenError> {
+        loop {
+            if let Some(frames) = &mut self.current
+                && let Some(bytes) = frames.next()?
+            {
+                let ManifestLink { number, kind, id, .. } = frames.link;
+                return Ok(Some(Chunk { file: number, kind, id, bytes }));
+            }
+            let Some(link) = self.rest.next() else { return Ok(None) };
+            self.current = Some(FrameReader::open(self.disk.as_ref(), &self.layout, &self.identity, link)?);
+        }
+    }
+}
+
+/// The frames of one file.
+struct FrameReader {
+    link: ManifestLink,
+    path: PathBuf,
+    file: Arc<dyn File>,
+    offset: u64,
+    window: Bytes,
+    window_start: u64,
+    ordinal: u64,
+}
+
+impl FrameReader {
+    fn open(
+        disk: &dyn Disk,
+        layout: &Layout,
+        identity: &Identity,
+        link: ManifestLink,
+    ) -> Result<FrameReader, OpenError> {
+        let path = link.path(layout);
+        let file = disk.open(&path).map_err(OpenError::io("open", &path))?;
+        let length = file.length().map_err(OpenError::io("measure", &path))?;
+        if length != link.length {
+            let what = format!("it has {length} bytes where the manifest says {}", link.length);
+            return Err(OpenError::corrupt(&path, length.min(link.length), what));
+        }
+        let window = Bytes::new();
+        let mut frames = FrameReader { link, path, file, offset: 0, window, window_start: 0, ordinal: 0 };
+        let header = frames.bytes(HEADER_BYTES)?;
+        FileHeader::decode(&header, FileType::Checkpoint, &frames.path)?.check(
+            identity,
+            link.number,
+            &frames.path,
+        )?;
+        match frames.next()? {
+            Some(found) if found == description(link.kind, link.id)[..] => Ok(frames),
+            _ => Err(OpenError::corrupt(
+                &frames.path,
+                HEADER_BYTES,
+                "it is not the checkpoint of the manifest",
+            )),
+        }
+    }
+
+    /// The data of the next frame, or nothing after the last.
+    fn next(&mut self) -> Result<Option<Bytes>, OpenError> {
+        let start = self.offset;
+        let head = self.bytes(FRAME_HEAD_BYTES)?;
+        let (length, checksum) = (read_u32(&head, 0), read_u32(&head, 4));
+        let is_end = length == END_MARK;
+        let length = if is_end { 8 } else { u64::from(length) };
+        if length > MAX_CHUNK_BYTES as u64 {
+            return Err(OpenError::corrupt(&self.path, start, "a chunk is too long"));
+        }
+        let data = self.bytes(length)?;
+        let intact = frame_checksum(self.ordinal, &data) == checksum;
+        if !intact || (is_end && read_u64(&data, 0) != self.ordinal) {
+            return Err(OpenError::corrupt(&self.path, start, "the checksum of a chunk does not match"));
+        }
+        self.ordinal += 1;
+        match is_end {
+            true if self.offset == self.link.length => Ok(None),
+            true => Err(OpenError::corrupt(&self.path, self.offset, "something follows its end")),
+            false => Ok(Some(data)),
+        }
+    }
+
+    /// The next bytes of the file.
+    fn bytes(&mut self, length: u64) -> Result<Bytes, OpenError> {
+        let end = self.offset + length;
+        if end > self.link.length {
+            return Err(OpenError::corrupt(&self.path, self.offset, "a chunk reaches beyond the end"));
+        }
+        if end > self.window_start + self.window.len() as u64 {
+            let ahead = (self.link.length - self.offset).min(WINDOW_BYTES).max(length);
+            let mut window = vec![0; ahead as usize];
+            let count =
+                self.file.read_at(&mut window, self.offset).map_err(OpenError::io("read", &self.path))?;
+            if (count as u64) < length {
+                return Err(OpenError::corrupt(&self.path, self.offset, "the file is shorter than it was"));
+            }
+            window.truncate(count);
+            self.window = Bytes::from(window);
+            self.window_start = self.offset;
+        }
+        let from = (self.offset - self.window_start) as usize;
+        self.offset = end;
+        Ok(self.window.slice(from..from + length as usize))
+    }
+}

@@ -1,0 +1,132 @@
+//! The readers' side of the log: pins, value reads, and the references that keep files.
+//!
+//! A reader takes a [`Pin`] first, then looks at its index, then reads through the pin. Every value that the index
+//! showed stays readable as long as the pin lives; [`crate::Log`] frees no file before (see `read/pins.rs`).
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::cache::Access;
+use super::read_slots::ReadSlot;
+use super::shared_files::SharedFiles;
+use crate::error::ReadError;
+use crate::types::{StoredValue, address_at, file_of, offset_of};
+
+/// Hands out pins and counts references. Cheap to clone.
+#[derive(Clone)]
+pub struct Reader {
+    shared: Arc<SharedFiles>,
+}
+
+/// A range of a file whose checksum failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Damage {
+    /// Log address of its first byte.
+    pub address: u64,
+    /// Bytes.
+    pub len: u32,
+    /// The file.
+    pub path: PathBuf,
+}
+
+impl Reader {
+    pub(crate) fn new(shared: Arc<SharedFiles>) -> Reader {
+        Reader { shared }
+    }
+
+    /// Keeps every file that is referenced now until the pin is dropped. Take it before looking at the index.
+    pub fn pin(&self) -> Pin {
+        Pin::new(&self.shared)
+    }
+
+    /// Counts a reference to a value: its file stays.
+    pub fn retain(&self, address: u64, len: u32) {
+        self.shared.files.retain(file_of(address), u64::from(len));
+    }
+
+    /// Counts references to many values, given as log address and length.
+    pub fn retain_all(&self, values: impl Iterator<Item = (u64, u32)>) {
+        let mut bytes: BTreeMap<u32, u64> = BTreeMap::new();
+        for (address, len) in values {
+            *bytes.entry(file_of(address)).or_default() += u64::from(len);
+        }
+        bytes.into_iter().for_each(|(file, bytes)| self.shared.files.retain(file, bytes));
+    }
+
+    /// Releases a reference. It must have been retained, with the same length.
+    pub fn release(&self, address: u64, len: u32) {
+        self.shared.files.release(address, len);
+    }
+
+    /// Bytes of values referenced (etcd's `dbSizeInUse`).
+    pub fn live_bytes(&self) -> u64 {
+        self.shared.files.live_bytes()
+    }
+
+    /// Bytes written in files that exist, without preallocation (etcd's `dbSize`).
+    pub fn file_bytes(&self) -> u64 {
+        self.shared.files.recorded_bytes()
+    }
+
+    /// Notes that a value is damaged, so that it is neither served nor copied. Reads that fail do so themselves.
+    pub fn mark_damaged(&self, address: u64, len: u32) {
+        if let Some(file) = self.shared.files.get(file_of(address)) {
+            file.mark_damaged(offset_of(address), len);
+        }
+    }
+
+    /// All known damage, by log address. A value that was repaired in another file is included until its old file is
+    /// freed.
+    pub fn damaged(&self) -> Vec<Damage> {
+        let mut damaged = Vec::new();
+        for file in self.shared.files.all() {
+            let path = file.shown_path();
+            damaged.extend(file.damaged().into_iter().map(|(offset, len)| Damage {
+                address: address_at(file.number, u64::from(offset)),
+                len,
+                path: path.clone(),
+            }));
+        }
+        damaged
+    }
+}
+
+/// Keeps files readable; see [`Reader::pin`].
+pub struct Pin {
+    shared: Arc<SharedFiles>,
+    epoch: u64,
+}
+
+impl Drop for Pin {
+    fn drop(&mut self) {
+        self.shared.pins.unpin(self.epoch);
+    }
+}
+
+impl Pin {
+    pub(crate) fn new(shared: &Arc<SharedFiles>) -> Pin {
+        Pin { epoch: shared.pins.pin(), shared: shared.clone() }
+    }
+
+    /// Reads one value.
+    pub fn read(&self, address: u64, len: u32, checksum: u32) -> Result<Bytes, ReadError> {
+        self.shared.read(StoredValue { address, len, checksum })
+    }
+
+    /// Reads many values, neighbours together; the answers are in the order of `values`.
+    pub fn read_many(&self, values: &[StoredValue]) -> Vec<Result<Bytes, ReadError>> {
+        self.shared.read_many(values)
+    }
+
+    /// Reads many values into the buffers of `slots`, neighbours together. The order of `slots` may change. With
+    /// [`Access::Query`] the value cache is asked first and keeps what was read.
+    ///
+    /// # Errors
+    /// That of one of the values that could not be read; the contents of the slots are undefined then.
+    pub fn read_into(&self, slots: &mut [ReadSlot<'_>], access: Access) -> Result<(), ReadError> {
+        self.shared.fill(slots, access)
+    }
+}

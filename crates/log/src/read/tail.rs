@@ -1,0 +1,85 @@
+//! The tail: the most recent entries in memory, by log address.
+//!
+//! Followers, watchers and replies ask for what was written last. Entries that are not durable yet stay here whatever
+//! the limit says, because their file may not hold them.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+
+use crate::types::Entry;
+
+#[derive(Debug)]
+pub(crate) struct Tail {
+    /// By ascending address.
+    entries: VecDeque<TailEntry>,
+    /// Bytes of all payloads.
+    bytes: u64,
+    limit: u64,
+}
+
+#[derive(Debug)]
+struct TailEntry {
+    /// Log address of the payload.
+    address: u64,
+    entry: Entry,
+}
+
+impl Tail {
+    pub(crate) fn new(limit: u64) -> Tail {
+        Tail { entries: VecDeque::new(), bytes: 0, limit }
+    }
+
+    pub(crate) fn push(&mut self, address: u64, entry: Entry) {
+        assert!(self.entries.back().is_none_or(|last| last.address < address), "log addresses ascend");
+        self.bytes += entry.payload.len() as u64;
+        self.entries.push_back(TailEntry { address, entry });
+    }
+
+    /// Drops the oldest durable entries until the limit is met.
+    pub(crate) fn shrink(&mut self, durable: u64) {
+        while self.bytes > self.limit && self.entries.front().is_some_and(|oldest| oldest.address < durable) {
+            let oldest = self.entries.pop_front().expect("there is a front");
+            self.bytes -= oldest.entry.payload.len() as u64;
+        }
+    }
+
+    /// The bytes at an address, if the entry around them is still here.
+    pub(crate) fn value(&self, address: u64, len: u32) -> Option<Bytes> {
+        let (payload, start) = self.around(address)?;
+        let end = start.checked_add(len as usize)?;
+        (end <= payload.len()).then(|| payload.slice(start..end))
+    }
+
+    /// Copies the bytes at an address, if the entry around them is still here.
+    pub(crate) fn copy(&self, address: u64, into: &mut [u8]) -> bool {
+        let Some((payload, start)) = self.around(address) else { return false };
+        let found = payload.get(start..).and_then(|rest| rest.get(..into.len()));
+        found.is_some_and(|bytes| {
+            into.copy_from_slice(bytes);
+            true
+        })
+    }
+
+    /// The last payload that begins at or before an address, and the offset of the address in it.
+    fn around(&self, address: u64) -> Option<(&Bytes, usize)> {
+        // Most addresses are older than the whole tail: skip the search for them.
+        self.entries.front().filter(|oldest| oldest.address <= address)?;
+        let after = self.entries.partition_point(|entry| entry.address <= address);
+        let found = self.entries.get(after.checked_sub(1)?)?;
+        Some((&found.entry.payload, usize::try_from(address - found.address).ok()?))
+    }
+
+    /// The entry whose payload begins at an address.
+    pub(crate) fn entry(&self, address: u64) -> Option<&Entry> {
+        let at = self.entries.binary_search_by_key(&address, |entry| entry.address).ok()?;
+        Some(&self.entries[at].entry)
+    }
+
+    /// Walks the tail: addresses ascend, and the sum of bytes is right.
+    pub(crate) fn check_all(&self) {
+        assert!(self.entries.iter().is_sorted_by(|one, next| one.address < next.address));
+        let bytes: u64 = self.entries.iter().map(|entry| entry.entry.payload.len() as u64).sum();
+        assert!(self.bytes == bytes, "the tail counts {} bytes and holds {bytes}", self.bytes);
+    }
+}

@@ -1,0 +1,41 @@
+//! What recovery found that the operator should know.
+
+use std::path::PathBuf;
+
+/// A finding of recovery that the operator should know. The log works.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Warning {
+    /// The log ended in an invalid record, which has been cut off: most likely a write that a crash tore before it was
+    /// acknowledged. Nothing proves that it was durable.
+    TornTail {
+        /// The segment.
+        path: PathBuf,
+        /// Where it was cut.
+        offset: u64,
+        /// Bytes of the file after that offset.
+        bytes: u64,
+    },
+    /// A file that is not replayed is damaged. Its values are checked when they are read.
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Where.
+        offset: u64,
+    },
+}
+
+impl std::fmt::Display for Warning {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Warning::TornTail { path, offset, bytes } => write!(
+                out,
+                "{} ended in a record that does not check, as a write torn by a crash does: cut at offset {offset}, \
+                 with the {bytes} bytes of the file behind it",
+                path.display()
+            ),
+            Warning::Damaged { path, offset } => {
+                write!(out, "{} is damaged at offset {offset}, outside of what is replayed", path.display())
+            }
+        }
+    }
+}

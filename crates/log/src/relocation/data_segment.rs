@@ -1,0 +1,125 @@
+//! Data segments: files of values outside of entries, one after the other, without frames.
+//!
+//! The store's value pointers have the address, length and checksum of each value. A data segment gets its name when it is
+//! whole and durable, and never changes afterwards.
+
+use std::path::PathBuf;
+
+use crate::error::JobError;
+use crate::format::{FileHeader, FileType, UNFINISHED_SUFFIX, file_name};
+use crate::segments::{FileNumbers, SegmentFactory};
+use crate::types::address_at;
+use crate::write::BulkFile;
+
+/// A data segment being written.
+pub(crate) struct DataSegmentWriter {
+    factory: SegmentFactory,
+    number: u32,
+    unfinished: BulkFile,
+}
+
+/// A durable data segment.
+#[derive(Debug, Clone)]
+pub(crate) struct DataSegment {
+    pub(crate) number: u32,
+    pub(crate) path: PathBuf,
+    pub(crate) bytes: u64,
+}
+
+impl DataSegmentWriter {
+    pub(crate) fn new(factory: &SegmentFactory, number: u32) -> DataSegmentWriter {
+        let header = FileHeader { file_type: FileType::DataSegment, number, identity: factory.identity };
+        let unfinished = factory.layout.data.join(file_name(number, UNFINISHED_SUFFIX));
+        let unfinished = BulkFile::new(&factory.disk, unfinished, &header.encode());
+        DataSegmentWriter { factory: factory.clone(), number, unfinished }
+    }
+
+    fn bytes(&self) -> u64 {
+        self.unfinished.bytes()
+    }
+
+    /// Adds a value and returns its log address.
+    pub(crate) fn push(&mut self, value: &[u8]) -> Result<u64, JobError> {
+        let address = address_at(self.number, self.bytes());
+        self.unfinished.push(value);
+        self.unfinished.write_full()?;
+        Ok(address)
+    }
+
+    /// Makes the file durable under its name.
+    pub(crate) fn finish(mut self) -> Result<DataSegment, JobError> {
+        let finished = self.make_durable();
+        if finished.is_err() {
+            self.discard();
+        }
+        finished
+    }
+
+    /// Removes the file. Best effort: the next open removes unfinished files.
+    pub(crate) fn discard(self) {
+        self.unfinished.discard();
+    }
+
+    fn make_durable(&mut self) -> Result<DataSegment, JobError> {
+        let bytes = self.unfinished.finish()?;
+        let layout = &self.factory.layout;
+        let path = layout.data_segment(self.number);
+        let disk = &self.factory.disk;
+        let unfinished = self.unfinished.path();
+        disk.rename(unfinished, &path).map_err(JobError::io("rename", unfinished))?;
+        disk.sync_dir(&layout.data).map_err(JobError::io("sync", &layout.data))?;
+        Ok(DataSegment { number: self.number, path, bytes })
+    }
+}
+
+/// Writes values into data segments, each up to the size of a segment.
+pub(crate) struct DataSegmentSeries {
+    factory: SegmentFactory,
+    numbers: FileNumbers,
+    current: Option<DataSegmentWriter>,
+    finished: Vec<DataSegment>,
+}
+
+impl DataSegmentSeries {
+    pub(crate) fn new(factory: &SegmentFactory, numbers: &FileNumbers) -> DataSegmentSeries {
+        DataSegmentSeries {
+            factory: factory.clone(),
+            numbers: numbers.clone(),
+            current: None,
+            finished: Vec::new(),
+        }
+    }
+
+    pub(crate) fn push(&mut self, value: &[u8]) -> Result<u64, JobError> {
+        let full =
+            |writer: &DataSegmentWriter| writer.bytes() + value.len() as u64 > self.factory.segment_bytes;
+        if self.current.as_ref().is_some_and(full) {
+            self.finish_current()?;
+        }
+        let current =
+            self.current.get_or_insert_with(|| DataSegmentWriter::new(&self.factory, self.numbers.next()));
+        current.push(value)
+    }
+
+    pub(crate) fn finish_current(&mut self) -> Result<(), JobError> {
+        if let Some(current) = self.current.take() {
+            self.finished.push(current.finish()?);
+        }
+        Ok(())
+    }
+
+    /// The durable data segments so far.
+    pub(crate) fn finished(&self) -> &[DataSegment] {
+        &self.finished
+    }
+
+    /// Removes all files. Best effort: the next open removes files that nothing references.
+    pub(crate) fn discard(&mut self) {
+        if let Some(current) = self.current.take() {
+            current.discard();
+        }
+        for file in self.finished.drain(..) {
+            let _ = self.factory.disk.remove(&file.path);
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Makes a segment file ready: named, with a header, allocated and durable, so that a write into it needs one sync.
+//!
+//! The file is made under an unfinished name and renamed when it is durable. A segment that exists therefore has a whole
+//! header. A recycled file keeps its blocks and its old records, which recovery recognizes by their segment number. A new
+//! file is only allocated: the first write to a block costs a metadata update in its sync, which `write/job.rs` mitigates.
+
+use std::io::{self, IoSlice};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::disk::{Disk, File};
+use crate::format::{FileHeader, FileType, HEADER_BYTES, Layout, UNFINISHED_SUFFIX, file_name};
+use crate::types::Identity;
+
+/// What is needed to make files of a log. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct SegmentFactory {
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) layout: Arc<Layout>,
+    pub(crate) identity: Identity,
+    pub(crate) segment_bytes: u64,
+}
+
+/// An old file of the WAL directory, to be made into a segment.
+#[derive(Debug, Clone)]
+pub(crate) struct UsedFile {
+    pub(crate) path: PathBuf,
+    /// End of its blocks that have been written.
+    pub(crate) written: u64,
+}
+
+/// A segment file ready to be written.
+pub(crate) struct PreparedSegment {
+    pub(crate) path: PathBuf,
+    pub(crate) handle: Arc<dyn File>,
+    /// End of its blocks that have been written before; writing them again changes no metadata.
+    pub(crate) written: u64,
+}
+
+impl SegmentFactory {
+    /// Makes segment `number`, from an old file if there is one.
+    pub(crate) fn segment(&self, number: u32, old: Option<&UsedFile>) -> io::Result<PreparedSegment> {
+        let unfinished = self.layout.wal.join(file_name(number, UNFINISHED_SUFFIX));
+        let made = self.prepare(number, old, &unfinished);
+        if made.is_err() {
+            // Best effort: the next open removes unfinished files.
+            let _ = self.disk.remove(&unfinished);
+        }
+        made
+    }
+
+    fn prepare(&self, number: u32, old: Option<&UsedFile>, unfinished: &Path) -> io::Result<PreparedSegment> {
+        let handle = match old {
+            Some(old) => {
+                self.disk.rename(&old.path, unfinished)?;
+                // The contents may change only when the unfinished name is durable: otherwise a crash could restore the
+                // old name with new contents.
+                self.disk.sync_dir(&self.layout.wal)?;
+                self.disk.open(unfinished)?
+            }
+            None => self.disk.create_new(unfinished)?,
+        };
+        let length = handle.length()?;
+        if length > self.segment_bytes {
+            handle.set_length(self.segment_bytes)?;
+        }
+        // Blocks that are cut off, or were never written, count as new.
+        let written = old.map_or(0, |old| old.written.min(length).min(self.segment_bytes)).max(HEADER_BYTES);
+        handle.allocate(self.segment_bytes)?;
+        let header = FileHeader { file_type: FileType::Segment, number, identity: self.identity };
+        handle.write_at(&[IoSlice::new(&header.encode())], 0)?;
+        handle.sync_data()?;
+        let path = self.layout.segment(number);
+        self.disk.rename(unfinished, &path)?;
+        self.disk.sync_dir(&self.layout.wal)?;
+        Ok(PreparedSegment { path, handle, written })
+    }
+}
