@@ -59,7 +59,7 @@ pub use node::{
     Config, Consensus, Leadership, MAX_APPEND_BYTES, MAX_COMMITTED_BYTES, MAX_TERM, MAX_UNCOMMITTED_BYTES,
     Ready, Role, Start, Status,
 };
-pub use read_index::{MAX_READS_WAITING, ReadReady};
+pub use read_index::ReadReady;
 pub use replication::{
     MAX_INFLIGHT_BYTES, MAX_INFLIGHT_MESSAGES, PeerState, PeerStatus, StalledWrite, Write,
 };

@@ -148,14 +148,9 @@ impl Consensus {
         if leading != self.leading {
             self.leading = leading;
             self.stalled_disk = StalledDisk::default();
-            self.rounds.drop_all();
+            self.rounds.drop_round();
             self.windows.reset(&mut self.node);
             self.node.mut_store().forget_followers();
-        }
-        // A sole voter is a quorum by itself: its rounds are won as they start.
-        if self.rounds.can_start(&self.node) && guard::is_alone(&self.node) {
-            let checks = self.rounds.start(&self.node);
-            self.outbox.extend(checks);
         }
     }
 }

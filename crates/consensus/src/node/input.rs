@@ -92,36 +92,20 @@ impl Consensus {
         let _ = self.node.step(message);
     }
 
-    /// Asks for a linearizable read. It joins the next ReadIndex round; `token` comes back in
-    /// [`crate::Ready::reads`] or [`crate::Ready::reads_dropped`]. A sole voter needs no round.
-    pub fn read(&mut self, token: u64) -> Result<(), ProposeError> {
+    /// Starts a ReadIndex round for the reads that the owner joined under `token`, which comes back in
+    /// [`crate::Ready::reads`] or [`crate::Ready::reads_dropped`]. A sole voter needs no responses.
+    ///
+    /// # Errors
+    /// This member does not lead, has not committed in its term, or has a round in flight.
+    pub fn start_round(&mut self, token: u64) -> Result<(), ProposeError> {
         self.check_leader()?;
-        if !self.rounds.join(token) {
+        if !self.rounds.can_start(&self.node) {
             return Err(ProposeError::Overloaded);
         }
+        let checks = self.rounds.start(&self.node, token);
+        self.outbox.extend(checks);
         self.settle();
         Ok(())
-    }
-
-    /// Whether reads wait and a ReadIndex round may start: none is in flight, and this leader has committed in its
-    /// term.
-    pub fn can_start_round(&self) -> bool {
-        self.rounds.can_start(&self.node)
-    }
-
-    /// Whether a ReadIndex round is in flight.
-    pub fn round_in_flight(&self) -> bool {
-        self.rounds.is_in_flight()
-    }
-
-    /// Starts a ReadIndex round for all waiting reads, if one may start; says whether it did.
-    pub fn start_round(&mut self) -> bool {
-        let can_start = self.can_start_round();
-        if can_start {
-            let checks = self.rounds.start(&self.node);
-            self.outbox.extend(checks);
-        }
-        can_start
     }
 
     /// Sends the leadership checks of the round in flight again to the voters that have not responded; messages may be

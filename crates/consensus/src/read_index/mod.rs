@@ -25,7 +25,8 @@
 //! - A process never uses a round number twice, and after a restart it leads in a later term at the earliest. So a late
 //!   response is never taken for one of another round.
 //! - A round needs a leader that has committed in its own term: before, its commit index may be behind.
-//! - A lost leadership drops all reads.
+//! - A lost leadership drops the round in flight.
+//! - The owner has the queue of waiting reads. It joins all that wait under one token when it starts a round.
 //!
 //! The library's own ReadIndex is not used: it drops equal contexts, loses requests, and its heartbeat responses free
 //! flow control (etcd#20418).
@@ -38,15 +39,12 @@ use crate::log_view::LogView;
 use crate::membership::conf_state_from_raft;
 use crate::message::{Body, Message};
 
-/// Reads that wait for a round. The owner joins many client reads under one token, so this is far above need.
-pub const MAX_READS_WAITING: usize = 1 << 16;
-
-/// A read whose round was won.
+/// Reads whose round was won.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadReady {
-    /// The token of [`crate::Consensus::read`].
+    /// The token of [`crate::Consensus::start_round`].
     pub token: u64,
-    /// Serve the read when this index is applied.
+    /// Serve them when this index is applied.
     pub index: u64,
 }
 
@@ -57,48 +55,34 @@ struct Round {
     index: u64,
     /// Voters that responded, and this leader.
     responded: BTreeSet<u64>,
-    reads: Vec<u64>,
+    /// The owner's token for the reads of the round.
+    token: u64,
 }
 
-/// The reads that wait for a round, the round in flight, and the reads whose outcome is known.
+/// The round in flight, and the rounds whose outcome is known. The reads that wait for a round wait at the owner.
 #[derive(Default)]
 pub(crate) struct ReadIndexRounds {
     last_number: u64,
-    waiting: Vec<u64>,
     in_flight: Option<Round>,
     released: Vec<ReadReady>,
     dropped: Vec<u64>,
 }
 
 impl ReadIndexRounds {
-    /// Adds a read to the next round; false if too many wait.
-    pub(crate) fn join(&mut self, token: u64) -> bool {
-        if self.waiting.len() >= MAX_READS_WAITING {
-            return false;
-        }
-        self.waiting.push(token);
-        true
-    }
-
-    /// Whether reads wait, no round is in flight, and `node` leads and has committed in its term.
+    /// Whether no round is in flight, and `node` leads and has committed in its term.
     pub(crate) fn can_start(&self, node: &RawNode<LogView>) -> bool {
-        let reads_wait = self.in_flight.is_none() && !self.waiting.is_empty();
-        reads_wait && node.raft.state == StateRole::Leader && node.raft.commit_to_current_term()
+        self.in_flight.is_none() && node.raft.state == StateRole::Leader && node.raft.commit_to_current_term()
     }
 
-    pub(crate) fn is_in_flight(&self) -> bool {
-        self.in_flight.is_some()
-    }
-
-    /// Starts a round for all waiting reads. Returns the leadership checks to send.
-    pub(crate) fn start(&mut self, node: &RawNode<LogView>) -> Vec<Message> {
-        assert!(self.can_start(node), "one round in flight, and only for reads of a leader");
+    /// Starts a round. Returns the leadership checks to send.
+    pub(crate) fn start(&mut self, node: &RawNode<LogView>, token: u64) -> Vec<Message> {
+        assert!(self.can_start(node), "one round in flight, and only on an established leader");
         self.last_number += 1;
         self.in_flight = Some(Round {
             number: self.last_number,
             index: node.raft.raft_log.committed,
             responded: BTreeSet::from([node.raft.id]),
-            reads: std::mem::take(&mut self.waiting),
+            token,
         });
         let checks = self.missing_checks(node);
         self.release_if_won(node);
@@ -138,15 +122,13 @@ impl ReadIndexRounds {
             node.raft.prs().has_quorum(&responded)
         };
         if let Some(round) = self.in_flight.take_if(won) {
-            let index = round.index;
-            self.released.extend(round.reads.into_iter().map(|token| ReadReady { token, index }));
+            self.released.push(ReadReady { token: round.token, index: round.index });
         }
     }
 
-    /// Drops all reads: the leadership is lost.
-    pub(crate) fn drop_all(&mut self) {
-        self.dropped.extend(self.in_flight.take().into_iter().flat_map(|round| round.reads));
-        self.dropped.append(&mut self.waiting);
+    /// Drops the round in flight: the leadership is lost.
+    pub(crate) fn drop_round(&mut self) {
+        self.dropped.extend(self.in_flight.take().map(|round| round.token));
     }
 
     pub(crate) fn has_outcome(&self) -> bool {
@@ -158,10 +140,9 @@ impl ReadIndexRounds {
         (std::mem::take(&mut self.released), std::mem::take(&mut self.dropped))
     }
 
-    /// Asserts that only a leader has reads, and that the round in flight is one of its own.
+    /// Asserts that only a leader has a round in flight, and that it is its newest.
     pub(crate) fn check(&self, node: &RawNode<LogView>) {
         let is_leader = node.raft.state == StateRole::Leader;
-        assert!(is_leader || self.waiting.is_empty(), "only a leader takes reads");
         if let Some(round) = &self.in_flight {
             assert!(is_leader, "only a leader has a round in flight");
             assert!(round.number == self.last_number, "the round in flight is the newest");

@@ -30,17 +30,14 @@ fn checks(messages: &[Message]) -> Vec<(u64, u64)> {
 }
 
 #[test]
-fn a_round_serves_the_reads_that_came_before_it() {
+fn a_late_response_wins_no_later_round() {
     let node = leader();
     let mut rounds = ReadIndexRounds::default();
-    assert!(!rounds.can_start(&node), "no read waits");
-    assert!(rounds.join(10));
-    assert_eq!(checks(&rounds.start(&node)), [(2, 1), (3, 1)]);
-    assert!(rounds.join(11));
+    assert_eq!(checks(&rounds.start(&node, 10)), [(2, 1), (3, 1)]);
     assert!(!rounds.can_start(&node), "one round is in flight at a time");
     rounds.take_response(&node, 3, 1, 1);
     assert_eq!(rounds.take_outcome(), (vec![ReadReady { token: 10, index: 1 }], vec![]));
-    assert_eq!(checks(&rounds.start(&node)), [(2, 2), (3, 2)]);
+    assert_eq!(checks(&rounds.start(&node, 11)), [(2, 2), (3, 2)]);
     rounds.take_response(&node, 2, 1, 1);
     assert!(!rounds.has_outcome(), "a late response of round 1");
     rounds.take_response(&node, 2, 1, 2);
@@ -57,24 +54,21 @@ fn checks_are_repeated_for_the_voters_that_have_not_responded() {
         node.apply_conf_change(&change).unwrap();
     }
     let mut rounds = ReadIndexRounds::default();
-    assert!(rounds.join(10));
-    assert_eq!(checks(&rounds.start(&node)), [(2, 1), (3, 1), (4, 1), (5, 1)]);
+    assert_eq!(checks(&rounds.start(&node, 10)), [(2, 1), (3, 1), (4, 1), (5, 1)]);
     rounds.take_response(&node, 4, 1, 1);
     assert_eq!(checks(&rounds.missing_checks(&node)), [(2, 1), (3, 1), (5, 1)]);
 }
 
 #[test]
-fn a_lost_leadership_drops_the_reads_in_flight_and_waiting() {
+fn a_lost_leadership_drops_the_round_in_flight() {
     let mut node = leader();
     let mut rounds = ReadIndexRounds::default();
-    assert!(rounds.join(10));
-    rounds.start(&node);
-    assert!(rounds.join(11));
+    rounds.start(&node, 10);
     node.raft.become_follower(2, 0);
     rounds.take_response(&node, 2, 1, 1);
-    rounds.drop_all();
+    rounds.drop_round();
     rounds.check(&node);
-    assert_eq!(rounds.take_outcome(), (vec![], vec![10, 11]));
+    assert_eq!(rounds.take_outcome(), (vec![], vec![10]));
 }
 
 #[test]

@@ -35,7 +35,7 @@ fn event(cluster: &mut Cluster) {
             if !leaders.is_empty() {
                 let leader = leaders[cluster.rng.below(leaders.len())];
                 cluster.read(leader);
-                cluster.node(leader).start_round();
+                cluster.start_round(leader);
                 cluster.work(leader);
             }
         }

@@ -28,6 +28,8 @@ pub(crate) struct Cluster {
     leaders: BTreeMap<u64, u64>,
     /// For each read asked: what was committed anywhere at that moment.
     reads: BTreeMap<u64, u64>,
+    /// Tokens of reads that wait for a round, by member.
+    waiting_reads: BTreeMap<u64, VecDeque<u64>>,
     next_token: u64,
     pub(crate) reads_served: usize,
     pub(crate) snapshots_installed: usize,
@@ -47,6 +49,7 @@ impl Cluster {
             committed: BTreeMap::new(),
             leaders: BTreeMap::new(),
             reads: BTreeMap::new(),
+            waiting_reads: BTreeMap::new(),
             next_token: 0,
             reads_served: 0,
             snapshots_installed: 0,
@@ -109,17 +112,26 @@ impl Cluster {
         self.next_token += 1;
         let token = self.next_token;
         let newest = self.committed.keys().next_back().copied().unwrap_or(0);
-        if self.node(id).read(token).is_ok() {
-            self.reads.insert(token, newest);
-        }
+        self.reads.insert(token, newest);
+        self.waiting_reads.entry(id).or_default().push_back(token);
         self.work(id);
     }
 
+    /// Starts a ReadIndex round for the oldest read that waits; false if none waits or the member starts none now.
+    pub(crate) fn start_round(&mut self, id: u64) -> bool {
+        let waiting = self.waiting_reads.get(&id).and_then(|tokens| tokens.front());
+        let Some(token) = waiting.copied() else { return false };
+        let is_started = self.node(id).start_round(token).is_ok();
+        if is_started {
+            self.waiting_reads.entry(id).or_default().pop_front();
+        }
+        is_started
+    }
+
     pub(crate) fn tick(&mut self, id: u64) {
-        let node = self.node(id);
-        node.tick();
-        if !node.start_round() {
-            node.retry_round();
+        self.node(id).tick();
+        if !self.start_round(id) {
+            self.node(id).retry_round();
         }
         self.work(id);
     }

@@ -152,8 +152,7 @@ fn harass(seed: u64, start: Start) -> (usize, usize) {
                 let _ = node.propose_conf_change(&conf_change(&mut rng));
             }
             3 => {
-                let _ = node.read(7);
-                node.start_round();
+                let _ = node.start_round(7);
             }
             4 => {
                 let _ = node.transfer_leader(2);

@@ -36,7 +36,7 @@ fn a_follower_names_the_leader_and_takes_no_proposal() {
     cluster.run(2);
     let follower = follower(&cluster, leader);
     assert_eq!(cluster.propose(follower, 8), Err(ProposeError::NotLeader { leader }));
-    assert_eq!(cluster.node(follower).read(1), Err(ProposeError::NotLeader { leader }));
+    assert_eq!(cluster.node(follower).start_round(1), Err(ProposeError::NotLeader { leader }));
 }
 
 #[test]
@@ -258,13 +258,15 @@ fn a_follower_far_behind_is_fed_from_disk() {
 }
 
 #[test]
-fn a_sole_voter_leads_at_once_and_confirms_itself() {
+fn a_sole_voter_leads_at_once_and_wins_its_rounds_alone() {
     let mut cluster = Cluster::new(12, 1);
     cluster.work(1);
     assert_eq!(cluster.leader(), Some(1));
     cluster.read(1);
-    assert_eq!(cluster.reads_served, 0, "nothing of its term is committed yet");
+    assert!(!cluster.start_round(1), "nothing of its term is committed yet");
     cluster.flush();
+    assert!(cluster.start_round(1));
+    cluster.work(1);
     assert_eq!(cluster.reads_served, 1);
 }
 
@@ -297,7 +299,7 @@ fn a_leader_that_was_deposed_unawares_answers_no_read() {
     let others: Vec<u64> = cluster.running().into_iter().filter(|id| *id != old).collect();
     // A round is under way to the others while they elect another leader, who commits.
     cluster.read(old);
-    assert!(cluster.node(old).start_round());
+    assert!(cluster.start_round(old));
     cluster.work(old);
     cluster.run_among(&others, 4 * ELECTION_TICK);
     let new = cluster.leader().unwrap();
@@ -324,28 +326,26 @@ fn a_read_waits_for_a_round_that_begins_after_it() {
     let leader = cluster.elect();
     cluster.run(5);
     cluster.read(leader);
-    assert!(cluster.node(leader).start_round());
+    assert!(cluster.start_round(leader));
     cluster.read(leader);
-    assert!(!cluster.node(leader).start_round(), "one round in flight");
+    assert!(!cluster.start_round(leader), "one round in flight");
     cluster.flush();
     assert_eq!(cluster.reads_served, 1);
-    assert!(cluster.node(leader).start_round());
+    assert!(cluster.start_round(leader));
     cluster.work(leader);
     cluster.flush();
     assert_eq!(cluster.reads_served, 2);
 }
 
 #[test]
-fn reads_end_with_the_leadership() {
+fn a_round_ends_with_the_leadership() {
     let mut cluster = Cluster::new(14, 3);
     let leader = cluster.elect();
     cluster.run(3);
-    cluster.node(leader).read(1000).unwrap();
-    assert!(cluster.node(leader).start_round());
-    cluster.node(leader).read(1001).unwrap();
+    cluster.node(leader).start_round(1000).unwrap();
     cluster.node(leader).step_down();
     let ready = cluster.node(leader).ready().unwrap();
-    assert_eq!((ready.reads, ready.reads_dropped), (vec![], vec![1000, 1001]));
+    assert_eq!((ready.reads, ready.reads_dropped), (vec![], vec![1000]));
 }
 
 /// Runs a sole voter until nothing is left to do; returns all readies.

@@ -15,9 +15,8 @@ impl Member {
             RoleState::Leader(state) => {
                 if state.leases.is_some() && self.read_index.may_begin_round(now_ns) {
                     let token = self.read_index.begin_round(now_ns);
-                    if self.consensus.read(token).is_ok() {
-                        self.consensus.start_round();
-                    }
+                    // An error means that the leadership is lost: the next ready says so and returns the waiters.
+                    let _ = self.consensus.start_round(token);
                 }
             }
             RoleState::Follower(state) => {
