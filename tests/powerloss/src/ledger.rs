@@ -14,12 +14,12 @@ struct Acknowledged {
     /// Operations recorded when it was asked, and when the answer could be given.
     asked_at: usize,
     answered_at: usize,
-    promise: Promise,
+    promise: DurablePromise,
 }
 
 /// What must be there from an answer on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Promise {
+pub(crate) struct DurablePromise {
     /// Revision at least.
     pub(crate) revision: i64,
     /// Compacted at least up to here; 0 for not at all.
@@ -58,14 +58,14 @@ impl Ledger {
     }
 
     /// Notes an answer.
-    pub(crate) fn acknowledge(&mut self, asked_at: usize, answered_at: usize, promise: Promise) {
+    pub(crate) fn acknowledge(&mut self, asked_at: usize, answered_at: usize, promise: DurablePromise) {
         self.acknowledged.push(Acknowledged { asked_at, answered_at, promise });
     }
 
     /// What must be there when power is lost after so many operations; `early` counts from the questions on.
-    pub(crate) fn promised(&self, position: usize, early: bool) -> Promise {
+    pub(crate) fn promised(&self, position: usize, early: bool) -> DurablePromise {
         let due = |one: &&Acknowledged| position >= if early { one.asked_at } else { one.answered_at };
-        self.acknowledged.iter().filter(due).fold(Promise::default(), |all, one| Promise {
+        self.acknowledged.iter().filter(due).fold(DurablePromise::default(), |all, one| DurablePromise {
             revision: all.revision.max(one.promise.revision),
             compacted: all.compacted.max(one.promise.compacted),
             term: all.term.max(one.promise.term),

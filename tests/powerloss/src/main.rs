@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
-use powerloss::Plan;
+use powerloss::CutPlan;
 
 /// Recovery from every cut point of a recorded run of a real member.
 #[derive(Parser)]
@@ -44,7 +44,7 @@ fn run(args: &Args) -> Result<(), String> {
         let recorded = begun.elapsed();
         println!("seed {seed}: {recording}, recorded in {:.1} s", recorded.as_secs_f64());
         let Args { chances, threads, .. } = *args;
-        let plan = Plan { seed, chances, go_on_every: 4, threads, mistake: None };
+        let plan = CutPlan { seed, chances, go_on_every: 4, threads, defect: None };
         let figures = powerloss::cut_everywhere(&recording, plan).map_err(|failure| failure.to_string())?;
         println!("seed {seed}: {figures}, in {:.1} s", (begun.elapsed() - recorded).as_secs_f64());
     }

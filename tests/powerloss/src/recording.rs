@@ -4,12 +4,13 @@ use std::fmt;
 use std::path::Path;
 
 use crate::ledger::Ledger;
-use crate::recorder::Operation;
+use crate::recorder::DiskOperation;
+use crate::setup::SEGMENT_BYTES;
 
 /// A run that was recorded.
 pub struct Recording {
     /// What was done to the disk.
-    pub operations: Vec<Operation>,
+    pub operations: Vec<DiskOperation>,
     /// What was shown and acknowledged.
     pub ledger: Ledger,
     /// How often the process was killed.
@@ -22,19 +23,22 @@ impl Recording {
     /// How often each thing happened that a recording is made for.
     fn met(&self) -> [(&'static str, usize); 10] {
         let named = |path: &Path, suffix: &str| path.extension().is_some_and(|found| found == suffix);
-        let count = |is: &dyn Fn(&Operation) -> bool| self.operations.iter().filter(|one| is(one)).count();
-        let renamed_to = |suffix| count(&|one| matches!(one, Operation::Rename(_, to) if named(to, suffix)));
-        let created = |suffix| count(&|one| matches!(one, Operation::Create(_, path) if named(path, suffix)));
-        let recycled = |one: &Operation| match one {
-            Operation::Rename(from, to) => named(from, "seg") && named(to, "new"),
+        let count =
+            |is: &dyn Fn(&DiskOperation) -> bool| self.operations.iter().filter(|one| is(one)).count();
+        let renamed_to =
+            |suffix| count(&|one| matches!(one, DiskOperation::Rename(_, to) if named(to, suffix)));
+        let created =
+            |suffix| count(&|one| matches!(one, DiskOperation::Create(_, path) if named(path, suffix)));
+        let recycled = |one: &DiskOperation| match one {
+            DiskOperation::Rename(from, to) => named(from, "seg") && named(to, "new"),
             _ => false,
         };
-        let long = |one: &Operation| match one {
-            Operation::Allocate(_, length) => *length > crate::SEGMENT_BYTES,
+        let long = |one: &DiskOperation| match one {
+            DiskOperation::Allocate(_, length) => *length > SEGMENT_BYTES,
             _ => false,
         };
-        let manifest = |one: &Operation| match one {
-            Operation::Rename(_, to) => to.ends_with("MANIFEST"),
+        let manifest = |one: &DiskOperation| match one {
+            DiskOperation::Rename(_, to) => to.ends_with("MANIFEST"),
             _ => false,
         };
         [
@@ -45,7 +49,7 @@ impl Recording {
             ("delta checkpoints", created("delta")),
             ("manifests", count(&manifest)),
             ("files of relocated values", renamed_to("dat")),
-            ("files removed", count(&|one| matches!(one, Operation::Remove(_)))),
+            ("files removed", count(&|one| matches!(one, DiskOperation::Remove(_)))),
             ("kills", self.kills as usize),
             ("stops", self.stops as usize),
         ]

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use log::{Disk, File, MemDisk};
 
-use crate::recorder::Operation;
+use crate::recorder::DiskOperation;
 
 /// Bytes of a write that a device keeps or loses as one, and that a power loss may tear all the same.
 const SECTOR_BYTES: usize = 512;
@@ -22,7 +22,7 @@ const MAX_BY_SECTOR: usize = 4 * PAGE_BYTES;
 /// Something wrong on purpose, to see it noticed. It begins with the second quarter of a recording: what is noticed is
 /// the loss of something that was acknowledged, not an unfinished beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mistake {
+pub enum Defect {
     /// Log segments are not synced.
     SegmentsNotSynced,
     /// Names are not synced.
@@ -35,76 +35,77 @@ pub enum Mistake {
     AnsweredAtOnce,
 }
 
-impl Mistake {
+impl Defect {
     /// All of them.
-    pub const ALL: [Mistake; 5] = [
-        Mistake::SegmentsNotSynced,
-        Mistake::NamesNotSynced,
-        Mistake::CheckpointsNotSynced,
-        Mistake::RelocatedNotSynced,
-        Mistake::AnsweredAtOnce,
+    pub const ALL: [Defect; 5] = [
+        Defect::SegmentsNotSynced,
+        Defect::NamesNotSynced,
+        Defect::CheckpointsNotSynced,
+        Defect::RelocatedNotSynced,
+        Defect::AnsweredAtOnce,
     ];
 
     /// Whether a sync of a file in this directory is forgotten.
     fn forgets_sync_in(self, directory: &str) -> bool {
         match self {
-            Mistake::SegmentsNotSynced => directory == "wal",
-            Mistake::CheckpointsNotSynced => directory == "checkpoint",
-            Mistake::RelocatedNotSynced => directory == "data",
-            Mistake::NamesNotSynced | Mistake::AnsweredAtOnce => false,
+            Defect::SegmentsNotSynced => directory == "wal",
+            Defect::CheckpointsNotSynced => directory == "checkpoint",
+            Defect::RelocatedNotSynced => directory == "data",
+            Defect::NamesNotSynced | Defect::AnsweredAtOnce => false,
         }
     }
 }
 
 /// Plays operations.
-pub(crate) struct Replay<'r> {
-    operations: &'r [Operation],
+pub(crate) struct DiskReplay<'r> {
+    operations: &'r [DiskOperation],
     next: usize,
     pub(crate) disk: MemDisk,
     files: BTreeMap<u64, Arc<dyn File>>,
     /// Files whose syncs are forgotten.
     forgotten: BTreeSet<u64>,
-    mistake: Option<Mistake>,
+    defect: Option<Defect>,
     /// Operations that are played without the mistake.
     sound: usize,
 }
 
-impl<'r> Replay<'r> {
-    pub(crate) fn new(operations: &'r [Operation], mistake: Option<Mistake>) -> Replay<'r> {
+impl<'r> DiskReplay<'r> {
+    pub(crate) fn new(operations: &'r [DiskOperation], defect: Option<Defect>) -> DiskReplay<'r> {
         let disk = MemDisk::new();
         let (files, forgotten, sound) = (BTreeMap::new(), BTreeSet::new(), operations.len() / 4);
-        Replay { operations, next: 0, disk, files, forgotten, mistake, sound }
+        DiskReplay { operations, next: 0, disk, files, forgotten, defect, sound }
     }
 
     /// Plays the next operation and returns it; `None` after the last.
-    pub(crate) fn step(&mut self) -> io::Result<Option<&'r Operation>> {
+    pub(crate) fn step(&mut self) -> io::Result<Option<&'r DiskOperation>> {
         let Some(operation) = self.operations.get(self.next) else { return Ok(None) };
         self.next += 1;
         self.play(operation)?;
         Ok(Some(operation))
     }
 
-    fn play(&mut self, operation: &Operation) -> io::Result<()> {
+    fn play(&mut self, operation: &DiskOperation) -> io::Result<()> {
         match operation {
-            Operation::CreateDirectory(dir) => self.disk.create_dir_all(dir)?,
-            Operation::Create(number, path) => {
+            DiskOperation::CreateDirectory(dir) => self.disk.create_dir_all(dir)?,
+            DiskOperation::Create(number, path) => {
                 let file = self.disk.create_new(path)?;
                 self.opened(*number, path, file);
             }
-            Operation::Open(number, path) => {
+            DiskOperation::Open(number, path) => {
                 let file = self.disk.open(path)?;
                 self.opened(*number, path, file);
             }
-            Operation::Close(number) => drop(self.files.remove(number)),
-            Operation::Write(number, offset, bytes) => write(self.file(*number)?, *offset, bytes)?,
-            Operation::Sync(number) if self.errs() && self.forgotten.contains(number) => {}
-            Operation::Sync(number) => self.file(*number)?.sync_data()?,
-            Operation::Allocate(number, length) => self.file(*number)?.allocate(*length)?,
-            Operation::SetLength(number, length) => self.file(*number)?.set_length(*length)?,
-            Operation::Rename(from, to) => self.disk.rename(from, to)?,
-            Operation::Remove(path) => self.disk.remove(path)?,
-            Operation::SyncDirectory(_) if self.errs() && self.mistake == Some(Mistake::NamesNotSynced) => {}
-            Operation::SyncDirectory(dir) => self.disk.sync_dir(dir)?,
+            DiskOperation::Close(number) => drop(self.files.remove(number)),
+            DiskOperation::Write(number, offset, bytes) => write(self.file(*number)?, *offset, bytes)?,
+            DiskOperation::Sync(number) if self.errs() && self.forgotten.contains(number) => {}
+            DiskOperation::Sync(number) => self.file(*number)?.sync_data()?,
+            DiskOperation::Allocate(number, length) => self.file(*number)?.allocate(*length)?,
+            DiskOperation::SetLength(number, length) => self.file(*number)?.set_length(*length)?,
+            DiskOperation::Rename(from, to) => self.disk.rename(from, to)?,
+            DiskOperation::Remove(path) => self.disk.remove(path)?,
+            DiskOperation::SyncDirectory(_) if self.errs() && self.defect == Some(Defect::NamesNotSynced) => {
+            }
+            DiskOperation::SyncDirectory(dir) => self.disk.sync_dir(dir)?,
         }
         Ok(())
     }
@@ -116,8 +117,8 @@ impl<'r> Replay<'r> {
 
     fn opened(&mut self, number: u64, path: &Path, file: Arc<dyn File>) {
         let directory = path.parent().and_then(Path::file_name).and_then(|name| name.to_str());
-        let forgets = |mistake: Mistake| directory.is_some_and(|name| mistake.forgets_sync_in(name));
-        if self.mistake.is_some_and(forgets) {
+        let forgets = |defect: Defect| directory.is_some_and(|name| defect.forgets_sync_in(name));
+        if self.defect.is_some_and(forgets) {
             self.forgotten.insert(number);
         }
         self.files.insert(number, file);

@@ -54,13 +54,13 @@ impl Survival {
                 Unsynced::Names(changes) => below(changes + 1),
             }),
             Survival::LastTorn | Survival::LastOnly => {
-                let pieces = pieces(disk);
+                let chunks = chunks(disk);
                 let mut at = 0;
                 disk.lose_power(&mut |unsynced| {
                     at += u64::from(matches!(unsynced, Unsynced::Bytes(_)));
                     match (unsynced, self) {
-                        (Unsynced::Bytes(bytes), Survival::LastTorn) if at == pieces => below(bytes),
-                        (Unsynced::Bytes(_), Survival::LastOnly) if at < pieces => 0,
+                        (Unsynced::Bytes(bytes), Survival::LastTorn) if at == chunks => below(bytes),
+                        (Unsynced::Bytes(_), Survival::LastOnly) if at < chunks => 0,
                         (Unsynced::Names(changes), _) => below(changes + 1),
                         (other, _) => all(other),
                     }
@@ -78,13 +78,13 @@ fn all(unsynced: Unsynced) -> u64 {
 }
 
 /// Pieces written and not synced.
-fn pieces(disk: &MemDisk) -> u64 {
-    let mut pieces = 0;
+fn chunks(disk: &MemDisk) -> u64 {
+    let mut chunks = 0;
     disk.lose_power(&mut |unsynced| {
-        pieces += u64::from(matches!(unsynced, Unsynced::Bytes(_)));
+        chunks += u64::from(matches!(unsynced, Unsynced::Bytes(_)));
         all(unsynced)
     });
-    pieces
+    chunks
 }
 
 /// Whether anything waits for a sync.

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use powerloss::{Mistake, Plan, Recording, cut_everywhere, record};
+use powerloss::{CutPlan, Defect, Recording, cut_everywhere, record};
 
 const SEED: u64 = 1;
 const STEPS: usize = 160;
@@ -13,8 +13,8 @@ static RECORDING: LazyLock<Recording> = LazyLock::new(|| {
     record(directory.path(), SEED, STEPS).expect("a member without power loss does nothing wrong")
 });
 
-fn plan(mistake: Option<Mistake>) -> Plan {
-    Plan { seed: SEED, chances: 1, go_on_every: 16, threads: 2, mistake }
+fn plan(defect: Option<Defect>) -> CutPlan {
+    CutPlan { seed: SEED, chances: 1, go_on_every: 16, threads: 2, defect }
 }
 
 #[test]
@@ -30,10 +30,10 @@ fn every_cut_point_recovers() {
 
 #[test]
 fn every_mistake_is_noticed() {
-    for mistake in Mistake::ALL {
-        match cut_everywhere(&RECORDING, plan(Some(mistake))) {
-            Ok(figures) => panic!("nobody noticed {mistake:?}: {figures}"),
-            Err(failure) => println!("{mistake:?} is noticed: {failure}\n"),
+    for defect in Defect::ALL {
+        match cut_everywhere(&RECORDING, plan(Some(defect))) {
+            Ok(figures) => panic!("nobody noticed {defect:?}: {figures}"),
+            Err(failure) => println!("{defect:?} is noticed: {failure}\n"),
         }
     }
 }

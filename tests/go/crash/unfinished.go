@@ -42,10 +42,10 @@ type background struct {
 	inInstallation int
 }
 
-// remains is what a killed run left unfinished on its disk.
-type remains struct{ checkpoint, copying, switching bool }
+// unfinishedWork is what a killed process left unfinished in its files.
+type unfinishedWork struct{ checkpoint, copying, switching bool }
 
-// examine adds what a member's run, which was just killed, did and left.
+// examine adds what the process of a member, which was just killed, did and left unfinished.
 func (b *background) examine(m *cluster.Member) error {
 	log, err := m.RunLog()
 	if err != nil {
@@ -54,7 +54,7 @@ func (b *background) examine(m *cluster.Member) error {
 	b.checkpoints += strings.Count(log, checkpointSaved)
 	b.relocations += strings.Count(log, fileEmptied)
 	b.installations += strings.Count(log, snapshotInstalled)
-	left, err := findRemains(m.DataDir)
+	left, err := findUnfinished(m.DataDir)
 	if err != nil {
 		return fmt.Errorf("what %s left: %w", m.Name, err)
 	}
@@ -63,8 +63,8 @@ func (b *background) examine(m *cluster.Member) error {
 }
 
 // count adds a kill. The files of a snapshot look like those of a checkpoint and of a relocation: what may be either is
-// not counted as the latter.
-func (b *background) count(left remains, log string) {
+// not counted as a relocation.
+func (b *background) count(left unfinishedWork, log string) {
 	installed := strings.LastIndex(log, snapshotInstalled)
 	if strings.LastIndex(log, snapshotArrives) > installed {
 		b.inInstallation++
@@ -86,11 +86,11 @@ func times(is bool) int {
 	return 0
 }
 
-// findRemains looks through a member's files. All draw their numbers from one counter: copies with a higher number than
-// the newest checkpoint's were made after that was begun, so it cannot refer to them. Another server's directory has
-// no manifest, and nothing is found there.
-func findRemains(dataDir string) (remains, error) {
-	var left remains
+// findUnfinished reads the file names of a member. One counter numbers all files: a file of copies with a higher number
+// than the newest checkpoint was begun after it, so no checkpoint refers to it. The directory of another server has no
+// manifest, and nothing is found there.
+func findUnfinished(dataDir string) (unfinishedWork, error) {
+	var left unfinishedWork
 	checkpoints := filepath.Join(dataDir, "member", "checkpoint")
 	manifest, err := os.ReadFile(filepath.Join(checkpoints, "MANIFEST"))
 	if errors.Is(err, fs.ErrNotExist) {

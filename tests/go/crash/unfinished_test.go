@@ -31,29 +31,29 @@ func lay(t *testing.T, names ...string) string {
 	return dir
 }
 
-func TestRemainsAreTold(t *testing.T) {
+func TestUnfinishedWorkIsFound(t *testing.T) {
 	for name, c := range map[string]struct {
 		files []string
-		want  remains
+		want  unfinishedWork
 	}{
-		"nothing under way":       {[]string{"checkpoint/0000000a.base", "checkpoint/0000000c.delta", "data/0000000b.dat"}, remains{}},
-		"a checkpoint not named":  {[]string{"checkpoint/0000000d.delta"}, remains{checkpoint: true}},
-		"a manifest not in place": {[]string{"checkpoint/MANIFEST.new"}, remains{checkpoint: true}},
-		"copies not whole":        {[]string{"data/0000000d.new"}, remains{copying: true}},
-		"copies newer than all":   {[]string{"data/0000000d.dat"}, remains{switching: true}},
+		"nothing under way":       {[]string{"checkpoint/0000000a.base", "checkpoint/0000000c.delta", "data/0000000b.dat"}, unfinishedWork{}},
+		"a checkpoint not named":  {[]string{"checkpoint/0000000d.delta"}, unfinishedWork{checkpoint: true}},
+		"a manifest not in place": {[]string{"checkpoint/MANIFEST.new"}, unfinishedWork{checkpoint: true}},
+		"copies not whole":        {[]string{"data/0000000d.new"}, unfinishedWork{copying: true}},
+		"copies newer than all":   {[]string{"data/0000000d.dat"}, unfinishedWork{switching: true}},
 	} {
-		if got, err := findRemains(lay(t, c.files...)); err != nil || got != c.want {
+		if got, err := findUnfinished(lay(t, c.files...)); err != nil || got != c.want {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
-	if got, err := findRemains(t.TempDir()); err != nil || got != (remains{}) {
+	if got, err := findUnfinished(t.TempDir()); err != nil || got != (unfinishedWork{}) {
 		t.Errorf("another server's directory: %+v, %v", got, err)
 	}
 }
 
 // TestSnapshotsAreNotTakenForRelocations makes sure that a kill is not counted as what it was not.
 func TestSnapshotsAreNotTakenForRelocations(t *testing.T) {
-	all := remains{checkpoint: true, copying: true, switching: true}
+	all := unfinishedWork{checkpoint: true, copying: true, switching: true}
 	for name, c := range map[string]struct {
 		log  string
 		want background
