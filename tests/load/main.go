@@ -46,7 +46,7 @@ var kinds = map[string]func(context.Context, *session, options) error{
 	"watch": watch,
 	"put":   put,
 
-	"meanwhile": meanwhile,
+	"meanwhile": runBackground,
 }
 
 func main() {

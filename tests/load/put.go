@@ -21,7 +21,7 @@ func put(ctx context.Context, s *session, o options) error {
 		drive()
 		return nil
 	}
-	stop, err := startMeanwhile(ctx, o)
+	stop, err := startBackground(ctx, o)
 	if err != nil {
 		return err
 	}

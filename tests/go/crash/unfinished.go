@@ -13,7 +13,7 @@ import (
 	"stele.test/cluster"
 )
 
-// What members print; one line each.
+// Log lines of a member.
 const (
 	checkpointSaved   = "saved snapshot"
 	fileEmptied       = "moved the values out of a file"
@@ -21,14 +21,14 @@ const (
 	snapshotInstalled = "applied snapshot"
 )
 
-// Where a manifest, the root of a member's files, holds what is looked for (docs/internals/checkpoint.md).
+// Offsets in a manifest (docs/internals/checkpoint.md).
 const (
 	manifestCountAt = 68
 	manifestChainAt = 72
 	manifestLink    = 32
 )
 
-// background is what members did in the background, and how many kills fell into it as their disks show.
+// background counts what members did in the background, and the kills that interrupted it.
 type background struct {
 	// Finished, by the members' logs.
 	checkpoints, relocations, installations int

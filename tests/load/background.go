@@ -30,9 +30,9 @@ var background = []string{"chrt", "--idle", "0"}
 
 // backgrounds are what may go on while keys are put. Each runs until its context ends.
 var backgrounds = map[string]func(context.Context, *clientv3.Client) error{
-	"list":     listAgain,
-	"catch-up": catchUpAgain,
-	"compact":  compactAgain,
+	"list":     readRanges,
+	"catch-up": catchUpWatchers,
+	"compact":  compactHistory,
 }
 
 func backgroundNames() string {
@@ -45,7 +45,7 @@ func backgroundNames() string {
 }
 
 // meanwhile does one thing again and again until it is told to stop.
-func meanwhile(ctx context.Context, s *session, o options) error {
+func runBackground(ctx context.Context, s *session, o options) error {
 	again := backgrounds[o.while]
 	if again == nil {
 		return fmt.Errorf("--while %q: choose one of %s", o.while, backgroundNames())
@@ -55,9 +55,9 @@ func meanwhile(ctx context.Context, s *session, o options) error {
 	return again(ctx, s.conns[0])
 }
 
-// startMeanwhile runs this program once more, for what goes on in the background. What it returns stops it, and
+// startBackground runs this program once more, for what goes on in the background. What it returns stops it, and
 // says whether it had failed before.
-func startMeanwhile(ctx context.Context, o options) (func() error, error) {
+func startBackground(ctx context.Context, o options) (func() error, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -79,8 +79,8 @@ func startMeanwhile(ctx context.Context, o options) (func() error, error) {
 	}, nil
 }
 
-// listAgain lists all keys again and again.
-func listAgain(ctx context.Context, client *clientv3.Client) error {
+// readRanges lists all keys again and again.
+func readRanges(ctx context.Context, client *clientv3.Client) error {
 	from, opts := everything()
 	for ctx.Err() == nil {
 		if _, err := client.Get(ctx, from, opts...); err != nil && ctx.Err() == nil {
@@ -90,9 +90,9 @@ func listAgain(ctx context.Context, client *clientv3.Client) error {
 	return nil
 }
 
-// catchUpAgain starts watchers from the first revision there is, waits until each has got something, and
+// catchUpWatchers starts watchers from the first revision there is, waits until each has got something, and
 // begins anew.
-func catchUpAgain(ctx context.Context, client *clientv3.Client) error {
+func catchUpWatchers(ctx context.Context, client *clientv3.Client) error {
 	for ctx.Err() == nil {
 		round, cancel := context.WithCancel(ctx)
 		var done sync.WaitGroup
@@ -106,8 +106,8 @@ func catchUpAgain(ctx context.Context, client *clientv3.Client) error {
 	return nil
 }
 
-// compactAgain compacts to the newest revision and defragments every member in turn, again and again.
-func compactAgain(ctx context.Context, client *clientv3.Client) error {
+// compactHistory compacts to the newest revision and defragments every member in turn, again and again.
+func compactHistory(ctx context.Context, client *clientv3.Client) error {
 	for ctx.Err() == nil {
 		err := compactOnce(ctx, client)
 		// A server that is behind says so; the next turn comes soon.
