@@ -18,17 +18,17 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// catchingUp is how many watchers start from the past at a time.
+// catchingUp is the number of watchers that start from history at a time.
 const catchingUp = 1000
 
-// compactPause is the time between two compactions, short enough that several fall into any measurement.
+// compactPause is the time between two compactions, short enough for several in any measurement.
 const compactPause = time.Second
 
-// background starts a program that gets the processor only while nobody else wants it: the client of what goes on
-// meanwhile stands for another machine, and must not take it from those whose latency is measured.
+// background starts a program that runs only while the processor is idle: the background client stands for another
+// machine and must not slow down the clients whose latency is measured.
 var background = []string{"chrt", "--idle", "0"}
 
-// backgrounds are what may go on while keys are put. Each runs until its context ends.
+// backgrounds are the loads that can run while keys are put. Each runs until its context ends.
 var backgrounds = map[string]func(context.Context, *clientv3.Client) error{
 	"list":     readRanges,
 	"catch-up": catchUpWatchers,
@@ -44,7 +44,7 @@ func backgroundNames() string {
 	return strings.Join(all, ", ")
 }
 
-// meanwhile does one thing again and again until it is told to stop.
+// runBackground runs one background load until SIGTERM.
 func runBackground(ctx context.Context, s *session, o options) error {
 	again := backgrounds[o.while]
 	if again == nil {
@@ -55,8 +55,8 @@ func runBackground(ctx context.Context, s *session, o options) error {
 	return again(ctx, s.conns[0])
 }
 
-// startBackground runs this program once more, for what goes on in the background. What it returns stops it, and
-// says whether it had failed before.
+// startBackground runs this program once more, with a background load. The returned function stops it and returns its
+// error.
 func startBackground(ctx context.Context, o options) (func() error, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -70,7 +70,7 @@ func startBackground(ctx context.Context, o options) (func() error, error) {
 		return nil, err
 	}
 	return func() error {
-		// One that has ended already says so below.
+		// If it has ended already, Wait returns its error.
 		_ = other.Process.Signal(syscall.SIGTERM)
 		if err := other.Wait(); err != nil {
 			return fmt.Errorf("%s meanwhile: %w", o.while, err)

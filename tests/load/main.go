@@ -42,7 +42,7 @@ type options struct {
 
 // kinds are the loads, by the name they are asked for.
 var kinds = map[string]func(context.Context, *session, options) error{
-	"list":  list,
+	"list":  readAll,
 	"watch": watch,
 	"put":   put,
 

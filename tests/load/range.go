@@ -7,8 +7,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// list asks for all keys, or the first so many, again and again.
-func list(ctx context.Context, s *session, o options) error {
+// readAll requests all keys, or the first ones up to a limit, repeatedly.
+func readAll(ctx context.Context, s *session, o options) error {
 	opts := []clientv3.OpOption{clientv3.WithLimit(o.limit)}
 	if o.keysOnly {
 		opts = append(opts, clientv3.WithKeysOnly())
@@ -24,7 +24,7 @@ func list(ctx context.Context, s *session, o options) error {
 	return nil
 }
 
-// readStream takes a list in parts and keeps none of them.
+// readStream reads a streamed response and keeps none of its parts.
 func readStream(ctx context.Context, client *clientv3.Client, from string, opts []clientv3.OpOption) error {
 	parts, err := client.GetStream(ctx, from, opts...)
 	if err != nil {
