@@ -1,4 +1,5 @@
-//! The simulator: whole clusters of the product's own log, store, consensus and member code in one thread, from one seed.
+//! The simulator: whole clusters of the product's own log, store, consensus and member code in one thread, from one
+//! seed.
 //!
 //! It is the main test of this project. One run goes from a seed to a verdict like this:
 //!
@@ -29,7 +30,7 @@
 //! sim --seed 42 --faults 3,11 --trace   every event with a text, so that one reads backwards from the violation
 //! ```
 //!
-//! `campaign/` runs many seeds on several threads. [`Defect`] lists deliberate mistakes, each of which the checks must
+//! `campaign/` runs many seeds on several threads. [`Defect`] names deliberate mistakes, each of which the checks must
 //! notice. `docs/internals/simulation.md` says what is simulated, what is checked, and what is not.
 
 mod campaign;

@@ -1,7 +1,7 @@
 //! The only source of randomness: numbers that follow from the seed.
 //!
-//! Each concern (network, disks, clients, ...) draws from a stream of its own. So leaving one fault out of a schedule does
-//! not redraw anything else, which is what makes shrinking work.
+//! Each concern (network, disks, clients, ...) draws from a stream of its own. So leaving one fault out of a schedule
+//! does not redraw anything else, which is what makes shrinking work.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};

@@ -1,7 +1,7 @@
 //! Invariant: no lease expires before its TTL, and every lease expires within a bounded time once no client renews it.
 //!
-//! The TTL counts from the moment at which the client *sent* the last renewal that was acknowledged: a client can rely on
-//! no more. Clocks run at most [`MAX_RATE_PPM`] too fast.
+//! The TTL counts from the moment at which the client *sent* the last renewal that was acknowledged: a client can rely
+//! on no more. Clocks run at most [`MAX_RATE_PPM`] too fast.
 //!
 //! ```text
 //!    renewal sent   acknowledged          TTL - 1 %      TTL + 2 % + 8 s

@@ -1,5 +1,5 @@
-//! Invariant: queues, batches and streams stay within the limits of `docs/operating/limits.md`, as far as these can be seen
-//! from outside a member: what waits in it, what it sends, what is in flight.
+//! Invariant: queues, batches and streams stay within the limits of `docs/operating/limits.md`, as far as these can be
+//! seen from outside a member: what waits in it, what it sends, what is in flight.
 
 use std::collections::BTreeSet;
 
@@ -23,8 +23,8 @@ const BURST_BYTES: usize = MAX_RECENT_BYTES;
 /// Appends of an earlier leadership may be in flight when a member leads again with a new window.
 const WINDOWS: usize = 2;
 
-/// Watch responses are divided between revisions, so the last revision may exceed the limit by the largest transaction of
-/// the clients here.
+/// Watch responses are divided between revisions, so the last revision may exceed the limit by the largest transaction
+/// of the clients here.
 const REVISION_BYTES: usize = 128 << 10;
 
 /// Requests that wait on a member (commands, and as many reads) and events that wait for its watch streams.

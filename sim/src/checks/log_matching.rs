@@ -1,4 +1,5 @@
-//! Invariant (Raft's log matching): if two logs have an entry of equal index and term, that entry and all before it are equal.
+//! Invariant (Raft's log matching): if two logs have an entry of equal index and term, that entry and all before it are
+//! equal.
 //!
 //! Checked in every append that is sent, and in every log that a power loss leaves behind. It is enough to compare each
 //! entry with its predecessor's term; equality of the rest follows by induction.
@@ -30,8 +31,8 @@ impl LogMatching {
         Ok(())
     }
 
-    /// A log was read after a power loss: its entries as (index, term, checksum), and the term before the first, if it is
-    /// known.
+    /// A log was read after a power loss: its entries as (index, term, checksum), and the term before the first, if it
+    /// is known.
     pub(crate) fn read(&mut self, before: Option<u64>, entries: &[(u64, u64, u32)]) -> Result<(), Violation> {
         let mut before = before;
         for &(index, term, checksum) in entries {

@@ -1,7 +1,7 @@
 //! What must always hold: one invariant a file, named in its first sentence.
 //!
-//! A check sees what a member shows to others and nothing else: its frames, its disk after a crash, the answers to clients,
-//! its watch events, and its state hash. [`history`] and [`model`] are what the other checks compare with.
+//! A check sees what a member shows to others and nothing else: its frames, its disk after a crash, the answers to
+//! clients, its watch events, and its state hash. [`history`] and [`model`] are what the other checks compare with.
 
 pub(crate) mod durable_promises;
 pub(crate) mod equal_state;

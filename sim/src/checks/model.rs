@@ -1,5 +1,5 @@
-//! A model of the key-value API: what each request means, on plain sorted maps. Slow, short, and written from etcd's API
-//! documents alone.
+//! A model of the key-value API: what each request means, on plain sorted maps. Slow, short, and written from etcd's
+//! API documents alone.
 //!
 //! ```text
 //! ModelReplay::new(keys at revision 6, 7)

@@ -1,4 +1,5 @@
-//! Invariant: in one run of its process, a member's applied index and revision never go back, nor do its serializable reads.
+//! Invariant: in one run of its process, a member's applied index and revision never go back, nor do its serializable
+//! reads.
 
 use crate::report::trace::Violation;
 

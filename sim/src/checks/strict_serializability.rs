@@ -53,8 +53,8 @@ pub(crate) struct StrictSerializability {
     open: BTreeSet<u64>,
     /// The newest revision that a client knows.
     newest_known: i64,
-    /// Answers whose revision no member has shown yet: the watch of the answering member waits for the repair of a damaged
-    /// value.
+    /// Answers whose revision no member has shown yet: the watch of the answering member waits for the repair of a
+    /// damaged value.
     early: Vec<(u64, Response)>,
     /// Revisions that only delete, and the request that did it, if it is known.
     deletions: BTreeMap<i64, Option<u64>>,

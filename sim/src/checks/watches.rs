@@ -1,5 +1,5 @@
-//! Invariant: a watcher receives every change of its range from its start revision on, once, in order, with transactions
-//! whole, or is cancelled because what it needs was compacted.
+//! Invariant: a watcher receives every change of its range from its start revision on, once, in order, with
+//! transactions whole, or is cancelled because what it needs was compacted.
 
 use api::etcdserverpb::WatchResponse;
 use bytes::Bytes;

@@ -8,7 +8,8 @@ use bytes::Bytes;
 use member::Opened;
 use store::resolve_range;
 
-/// Replaces each value by the first one that was returned for its key: a cache whose key is not the value's log address.
+/// Replaces each value by the first one that was returned for its key: a cache whose key is not the value's log
+/// address.
 pub(crate) fn serve_cached(cached: &mut BTreeMap<Bytes, Bytes>, response: &mut pb::RangeResponse) {
     for kv in response.kvs.iter_mut().filter(|kv| !kv.value.is_empty()) {
         kv.value = cached.entry(kv.key.clone()).or_insert_with(|| kv.value.clone()).clone();

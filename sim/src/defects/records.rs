@@ -158,8 +158,8 @@ pub(crate) fn accept_damage(disk: &MemDisk, paths: &[PathBuf], salt: u32) {
     }
 }
 
-/// Appends to the newest segment the first intact entry that its file held before it was recycled: a reader that does not
-/// check the segment number in a record.
+/// Appends to the newest segment the first intact entry that its file held before it was recycled: a reader that does
+/// not check the segment number in a record.
 pub(crate) fn accept_stale(disk: &MemDisk, paths: &[PathBuf], salt: u32) {
     let with_records =
         segments(disk, paths).into_iter().filter(|segment| !segment.records(salt).0.is_empty());

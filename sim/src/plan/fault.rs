@@ -52,8 +52,8 @@ pub(crate) enum SimFault {
     WallJump { target: FaultTarget, by_ms: i64 },
     /// A victim loses its data directory and starts again.
     Wipe { victim: usize },
-    /// A bit flips at the end of a victim's log, in bytes that are synced but not yet covered by a `synced` mark: its copy
-    /// may be lost.
+    /// A bit flips at the end of a victim's log, in bytes that are synced but not yet covered by a `synced` mark: its
+    /// copy may be lost.
     TailFlip { victim: usize },
     /// An operator transfers leadership.
     MoveLeader { to: usize },

@@ -1,7 +1,8 @@
 //! Focused runs: faults strike while one chosen operation is under way.
 //!
-//! By chance alone a rare fault hardly ever meets an operation that takes milliseconds. So every second seed has a focus:
-//! the plan makes the operation frequent, and most faults wait until it is under way on the member that they strike.
+//! By chance alone a rare fault hardly ever meets an operation that takes milliseconds. So every second seed has a
+//! focus: the plan makes the operation frequent, and most faults wait until it is under way on the member that they
+//! strike.
 //!
 //! ```text
 //! focus Snapshot:  segments 16 KiB, catch-up 5..20 entries, more compactions   adapt_plan

@@ -6,9 +6,9 @@
 //!     ^^^^^^^^^^ faults that last 20 s to 10 min strike at any time ^^
 //! ```
 //!
-//! In a burst, clients are busy and faults follow each other closely. Between bursts leases are renewed or run out, their
-//! remainders are recorded each minute, and clients send few requests. A fault that lasts for minutes leaves a member far
-//! behind.
+//! In a burst, clients are busy and faults follow each other closely. Between bursts leases are renewed or run out,
+//! their remainders are recorded each minute, and clients send few requests. A fault that lasts for minutes leaves a
+//! member far behind.
 
 use super::run_plan::RunPlan;
 use super::schedule::draw_long_schedule;

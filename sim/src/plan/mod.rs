@@ -5,9 +5,9 @@
 //!
 //! ```text
 //! draw_plan(42)
-//!   members 3, segments of 16 KiB, checkpoint every 57 commands, 9 clients     sizes and speeds   (this file)
-//!   42 ends in 2: focus on Snapshot -> catch-up of 11 entries, compactions     kind of the run    (seed_kinds, focus, long)
-//!   at 1.4 s Kill { target: Leader, down_ns: 800 ms }, during Snapshot         fault schedule     (schedule, fault)
+//!   members 3, segments of 16 KiB, checkpoint every 57 commands, 9 clients   sizes, speeds (this file)
+//!   42 ends in 2: focus on Snapshot -> catch-up of 11 entries, compactions   kind (seed_kinds, focus, long)
+//!   at 1.4 s Kill { target: Leader, down_ns: 800 ms }, during Snapshot       faults (schedule, fault)
 //!   at 2.1 s SlowLink { from: 0, to: 2, by_ns: 90 ms, for_ns: 3 s }
 //! ```
 //!
@@ -27,8 +27,8 @@ use run_plan::{DiskDelays, LinkDelays, RunPlan};
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1_000_000_000;
 
-/// Usual weight of each request: put, transaction, delete, read, read of the past, serializable read, grant, renew, look
-/// at a lease, revoke, compact.
+/// Usual weight of each request: put, transaction, delete, read, read of the past, serializable read, grant, renew,
+/// look at a lease, revoke, compact.
 pub(crate) const REQUEST_WEIGHTS: [u64; 11] = [30, 18, 6, 18, 6, 10, 4, 12, 2, 2, 1];
 
 /// Draws the plan of a seed.

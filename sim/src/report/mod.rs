@@ -2,7 +2,7 @@
 //!
 //! | file | is |
 //! |---|---|
-//! | `trace` | the events of a run: a hash over all of them, the last ones as text; the violation; the report of a run |
+//! | `trace` | the events of a run: a hash over all, the last ones as text; the violation and the report |
 //! | `coverage` | which fault struck during which operation |
 //! | `figures` | the sum over a campaign, with the table of faults and operations |
 

@@ -1,8 +1,8 @@
 //! The trace of a run, and its report.
 //!
-//! Every event adds a few numbers to the trace hash: its kind, its time, members, lengths. So two runs that differ in one
-//! event have different hashes, and a change that claims to change no behaviour keeps the hash of every seed. Text is not
-//! part of the hash: messages may be reworded.
+//! Every event adds a few numbers to the trace hash: its kind, its time, members, lengths. So two runs that differ in
+//! one event have different hashes, and a change that claims to change no behaviour keeps the hash of every seed. Text
+//! is not part of the hash: messages may be reworded.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;

@@ -1,7 +1,7 @@
 //! The queue of events: simulated time.
 //!
-//! Events are handled in the order of their times; events of the same time in the order in which they were scheduled. So
-//! nothing depends on anything but the seed.
+//! Events are handled in the order of their times; events of the same time in the order in which they were scheduled.
+//! So nothing depends on anything but the seed.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -21,20 +21,20 @@ const SHOWN: usize = 12;
 /// How a recording is cut.
 #[derive(Debug, Clone, Copy)]
 pub struct CutPlan {
-    /// Decides what is left to chance.
+    /// Decides the random cases.
     pub seed: u64,
-    /// Images that chance decides about, of each cut.
+    /// Random images of each cut.
     pub chances: u64,
-    /// Of so many images one also loses power while it recovers, and another time takes a write, loses power and keeps
-    /// the write.
+    /// One image in this many is also recovered with another power loss during recovery, and with one after a new
+    /// write.
     pub go_on_every: usize,
     /// Threads.
     pub threads: usize,
-    /// Something wrong on purpose.
+    /// A deliberate defect.
     pub defect: Option<Defect>,
 }
 
-/// What a campaign came to.
+/// The figures of a campaign.
 #[derive(Debug, Clone, Default)]
 pub struct CutFigures {
     /// Operations recorded.
@@ -43,7 +43,7 @@ pub struct CutFigures {
     pub cuts: usize,
     /// Recoveries by how their image was made.
     images: BTreeMap<Survival, usize>,
-    /// Recoveries whose state was compared by hash, whose history was read, and which went on.
+    /// Recoveries whose state hash was compared, whose history was read, and that continued with a write.
     pub hashes: usize,
     /// See [`CutFigures::hashes`].
     pub histories: usize,
@@ -132,7 +132,7 @@ pub fn cut_everywhere(recording: &Recording, plan: CutPlan) -> Result<CutFigures
     failures.into_iter().min_by_key(|failure| failure.position).map_or(Ok(all), Err)
 }
 
-/// One thread's part.
+/// One thread's part of the cuts.
 struct CutWorker<'r> {
     recording: &'r Recording,
     plan: CutPlan,
@@ -192,7 +192,7 @@ impl CutWorker<'_> {
         let promise = ledger.promised(position, self.plan.defect == Some(Defect::AnsweredAtOnce));
         let image = survival.image(disk, seed);
         *self.figures.images.entry(survival).or_default() += 1;
-        // A process that is killed goes on with what is not synced, and may lose it later.
+        // After a kill the next process uses what is not synced, and may lose it later.
         if survival == Survival::Killed || self.figures.recoveries().is_multiple_of(self.plan.go_on_every) {
             self.figures.went_on += 1;
             recover_and_go_on(&image.fork(), promise, ledger)?;
@@ -218,7 +218,7 @@ impl CutWorker<'_> {
     }
 }
 
-/// A number of its own for each image.
+/// A seed for each image.
 fn drawn(seed: u64, position: usize, image: u64) -> u64 {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     random.set_stream((position as u64) << 8 | image);

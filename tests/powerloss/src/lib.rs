@@ -8,10 +8,10 @@
 //!              open a member from it, and compare it with the ledger                 (recovery)
 //! ```
 //!
-//! The workload covers everything that a disk can hold: segments, recycled segments, base and delta checkpoints, relocated
-//! values, graceful stops and kills. A recovered member must open; have everything that was acknowledged before the cut,
-//! exactly, and no half of a transaction; have the state hash that belongs to its index; not be in an earlier term; and
-//! take a new write and keep it.
+//! The workload covers everything that a disk can hold: segments, recycled segments, base and delta checkpoints,
+//! relocated values, graceful stops and kills. A recovered member must open; have everything that was acknowledged
+//! before the cut, exactly, and no half of a transaction; have the state hash that belongs to its index; not be in an
+//! earlier term; and take a new write and keep it.
 //!
 //! Deliberate [`Defect`]s show that the checks can fail.
 

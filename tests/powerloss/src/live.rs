@@ -1,6 +1,6 @@
-//! A member that runs as in the server: it decides on one thread, writes on another, and does long work on a third.
+//! A member that runs as in the server: one thread decides, one writes the log, one runs background jobs.
 //!
-//! Its clock is made: every turn takes some milliseconds, so that leases, pauses and elections pass quickly.
+//! Its clock is simulated: every iteration takes 5 ms, so that leases, pauses and elections pass quickly.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,14 +16,14 @@ use crate::ledger::Ledger;
 use crate::recorder::Recorder;
 use crate::setup::{config, options};
 
-/// What a turn takes on the member's clock.
+/// Duration of an iteration on the member's clock.
 const ITERATION_NS: u64 = 5_000_000;
-/// How long a turn waits for jobs that are under way; only decides how soon it looks again.
+/// How long an iteration waits for jobs that are under way.
 const WAIT: Duration = Duration::from_millis(5);
-/// Turns after which something that must happen has not.
+/// Iterations within which an expected condition must hold.
 pub(crate) const MAX_ITERATIONS: usize = 4_000;
 
-/// Why a run could not go on.
+/// Why a process ended.
 #[derive(Debug)]
 pub(crate) enum LiveError {
     /// The process was killed, as planned.
@@ -44,10 +44,10 @@ pub(crate) struct LiveMember {
     recorder: Recorder,
     now_ns: u64,
     output: Output,
-    /// What came of jobs, and of how many.
+    /// Completions, each with its number of jobs.
     inputs: Receiver<(Input, usize)>,
     underway: usize,
-    /// Answers that came, and the operations recorded when each could be given.
+    /// Answers by token, with the number of operations recorded when each could be given.
     pub(crate) answers: BTreeMap<u64, (usize, Answer)>,
     workers: Option<(Sender<WriteJob>, Sender<Job>)>,
     threads: Vec<JoinHandle<()>>,
@@ -95,14 +95,15 @@ impl LiveMember {
         })
     }
 
-    /// Hands in what came and decides once. What the member shows afterwards goes to the ledger.
+    /// One iteration: inputs and completions in, one decision, outputs carried out. The ledger records what the member
+    /// shows.
     pub(crate) fn iterate(&mut self, inputs: Vec<Input>, ledger: &mut Ledger) -> Result<(), LiveError> {
         let mut done = Vec::new();
         if inputs.is_empty() && self.underway > 0 {
             done.extend(self.inputs.recv_timeout(WAIT));
         }
         done.extend(self.inputs.try_iter());
-        // An answer follows from what is known here: everything recorded until now has happened before it.
+        // Everything recorded until now has happened before an answer of this iteration.
         let position = self.recorder.position();
         self.now_ns += ITERATION_NS;
         let now = Now { monotonic_ns: self.now_ns, wall_ms: self.now_ns / 1_000_000 };
@@ -111,7 +112,7 @@ impl LiveMember {
         let mut inputs = inputs.into_iter().chain(done.into_iter().map(|(input, _)| input));
         let decided = inputs.try_for_each(|input| member.handle(now, input, &mut self.output));
         let decided = decided.and_then(|()| member.drive(now, &mut self.output));
-        // A killed process answers nobody and shows nothing any more.
+        // A killed process sends no answers and shows no state.
         if self.recorder.is_killed() {
             return Err(LiveError::Killed);
         }
@@ -133,7 +134,7 @@ impl LiveMember {
         self.output.notices.clear();
     }
 
-    /// Turns until something is so.
+    /// Iterates until a condition holds.
     pub(crate) fn until(
         &mut self,
         what: &str,

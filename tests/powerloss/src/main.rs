@@ -9,7 +9,7 @@ use powerloss::CutPlan;
 /// Recovery from every cut point of a recorded run of a real member.
 #[derive(Parser)]
 struct Args {
-    /// Decides what the member is asked and what chance leaves of the unsynced.
+    /// Decides the requests and the random images.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Recordings, each of the next seed.
@@ -18,7 +18,7 @@ struct Args {
     /// Steps of each: bursts of commands, compactions, leases, pauses, restarts.
     #[arg(long, default_value_t = 1_000)]
     steps: usize,
-    /// Images by chance of every cut point.
+    /// Random images of every cut point.
     #[arg(long, default_value_t = 3)]
     chances: u64,
     /// Threads.

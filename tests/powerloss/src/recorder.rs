@@ -1,7 +1,7 @@
-//! The disk that writes down what is done to it.
+//! A disk that records the operations on it.
 //!
-//! One operation at a time, whichever thread it comes from: so the order written down is the order in which the disk
-//! saw them, and what a sync covers is everything before it. What only reads is not written down.
+//! It performs one operation at a time, whatever thread calls it. So the recorded order is the order on the disk, and a
+//! sync covers everything before it. Reads are not recorded.
 
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 use crate::setup::DATA_DIR;
 
-/// One operation that a disk was asked for and did. Paths begin with `DATA_DIR`, files are named by numbers.
+/// One operation that a disk performed. Paths begin with `DATA_DIR`, files are named by numbers.
 #[derive(Debug, Clone)]
 pub enum DiskOperation {
     /// A directory was made, durably.
@@ -74,13 +74,12 @@ impl Recorder {
         Recorder { root: root.into(), record: Arc::default() }
     }
 
-    /// How many operations there were.
+    /// Number of operations so far.
     pub fn position(&self) -> usize {
         self.record.lock().operations.len()
     }
 
-    /// Lets so many more changes happen and refuses all that follow, as if the process were killed there; `None` takes
-    /// that back.
+    /// Refuses all changes after this many more, as if the process were killed there; `None` allows all again.
     pub fn kill_after(&self, changes: Option<u64>) {
         self.record.lock().left = changes;
     }
@@ -90,7 +89,7 @@ impl Recorder {
         self.record.lock().left == Some(0)
     }
 
-    /// Everything recorded.
+    /// All operations.
     pub fn into_operations(self) -> Vec<DiskOperation> {
         std::mem::take(&mut self.record.lock().operations)
     }
@@ -99,7 +98,7 @@ impl Recorder {
         Path::new(DATA_DIR).join(path.strip_prefix(&self.root).unwrap_or(path))
     }
 
-    /// Hands a file out under a number of its own.
+    /// Gives a file a number of its own.
     fn number(&self, record: &mut OperationLog, file: Arc<dyn File>) -> RecordedFile {
         let number = record.next_file;
         record.next_file += 1;
@@ -107,7 +106,7 @@ impl Recorder {
     }
 }
 
-/// Does a change and writes it down, if it may still happen.
+/// Performs a change and records it, unless the process counts as killed.
 fn perform(
     record: &Mutex<OperationLog>,
     operation: impl FnOnce() -> DiskOperation,

@@ -1,4 +1,4 @@
-//! A run that was recorded, and how much of what it is made for happened in it.
+//! A recorded run, and how often everything happened in it that it must cover.
 
 use std::fmt;
 use std::path::Path;
@@ -7,20 +7,20 @@ use crate::ledger::Ledger;
 use crate::recorder::DiskOperation;
 use crate::setup::SEGMENT_BYTES;
 
-/// A run that was recorded.
+/// A recorded run.
 pub struct Recording {
-    /// What was done to the disk.
+    /// The operations on the disk.
     pub operations: Vec<DiskOperation>,
-    /// What was shown and acknowledged.
+    /// What the member showed and acknowledged.
     pub ledger: Ledger,
     /// How often the process was killed.
     pub kills: u64,
-    /// How often it was stopped in good order.
+    /// How often it was stopped gracefully.
     pub stops: u64,
 }
 
 impl Recording {
-    /// How often each thing happened that a recording is made for.
+    /// How often everything happened that a recording must cover.
     fn met(&self) -> [(&'static str, usize); 10] {
         let named = |path: &Path, suffix: &str| path.extension().is_some_and(|found| found == suffix);
         let count =
@@ -55,7 +55,7 @@ impl Recording {
         ]
     }
 
-    /// What did not happen, and should have.
+    /// What the recording must cover and does not.
     pub fn unmet(&self) -> Vec<&'static str> {
         self.met().into_iter().filter(|(_, count)| *count == 0).map(|(what, _)| what).collect()
     }

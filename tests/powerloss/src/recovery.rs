@@ -1,4 +1,4 @@
-//! A member opened from an image, held against the ledger.
+//! A member opened from an image, compared with the ledger.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,19 +13,19 @@ use crate::ledger::{DurablePromise, Ledger, everything};
 use crate::setup::{DATA_DIR, TICK_NS, config, options};
 use crate::survival::Survival;
 
-/// Turns within which a member alone must answer: an election takes some tens.
+/// Iterations within which a single member must answer: an election takes some tens.
 const MAX_ITERATIONS: usize = 200;
-/// Lives of recovered members are numbered from here on.
+/// Number of the first process of a recovered member.
 const FIRST_PROCESS: u64 = 1_000;
 /// Changes within which a recovery is interrupted: opening makes about ten, the first election some more.
 const INTERRUPT_WITHIN: u64 = 24;
 /// The key of the write that a recovered member must take.
 const PROBE: &[u8] = b"probe";
 
-/// What a recovery came to.
+/// What could be compared after a recovery.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct RecoveryChecks {
-    /// Its state at the start had a hash in the ledger, and it was that.
+    /// The ledger had a hash for its state after opening, and it was equal.
     pub(crate) hash_compared: bool,
     /// An older revision was read and compared.
     pub(crate) history_compared: bool,
@@ -42,7 +42,7 @@ struct RecoveredMember {
 /// Recovers from an image once.
 ///
 /// # Errors
-/// What is not as it must be.
+/// The check that failed.
 pub(crate) fn recover(
     image: &MemDisk,
     promise: DurablePromise,
@@ -61,7 +61,7 @@ pub(crate) fn recover(
 /// Loses power a second time while it recovers, and recovers from that.
 ///
 /// # Errors
-/// What is not as it must be.
+/// The check that failed.
 pub(crate) fn recover_interrupted(
     image: &MemDisk,
     promise: DurablePromise,
@@ -70,7 +70,7 @@ pub(crate) fn recover_interrupted(
 ) -> Result<(), String> {
     let stopping = image.fork();
     stopping.stop_after(choice % INTERRUPT_WITHIN);
-    // It fails, or is done before: what it left is what counts.
+    // It fails, or completes before: only the disk matters.
     let _ = RecoveredMember::open(&stopping, FIRST_PROCESS).and_then(|mut recovered| recovered.lead());
     let image = Survival::Chance.image(&stopping, choice);
     recover(&image, promise, ledger, choice).map_err(|why| format!("interrupted, a second time: {why}"))?;
@@ -80,7 +80,7 @@ pub(crate) fn recover_interrupted(
 /// Recovers, writes, loses power again and recovers again.
 ///
 /// # Errors
-/// What is not as it must be.
+/// The check that failed.
 pub(crate) fn recover_and_go_on(
     image: &MemDisk,
     promise: DurablePromise,
@@ -152,7 +152,7 @@ impl RecoveredMember {
         Err(format!("no answer within {MAX_ITERATIONS} iterations"))
     }
 
-    /// Waits until it serves linearizable reads: all of its log is applied by then.
+    /// Waits until it serves linearizable reads: then all of its log is applied.
     fn lead(&mut self) -> Result<(), String> {
         match self.ask(|token| Input::Read { token })? {
             Answer::ReadNow => Ok(()),
@@ -169,7 +169,7 @@ impl RecoveredMember {
         }
     }
 
-    /// The state as it was opened, if the recorded member was ever seen at the same entry.
+    /// Compares the state after opening, if the ledger has a hash for its index.
     fn check_hash(&self, ledger: &Ledger) -> Result<bool, String> {
         let (applied, hash) = self.opened.reader.state_hash();
         let id = LogId { index: applied.index, term: applied.term };
@@ -202,7 +202,7 @@ impl RecoveredMember {
         self.compare(revision, ledger)
     }
 
-    /// Reads an older revision, if there is one: relocated and superseded values are as good as new ones.
+    /// Reads an older revision, if there is one: it has relocated and superseded values.
     fn check_history(&self, ledger: &Ledger, choice: u64) -> Result<bool, String> {
         let reader = &self.opened.reader;
         let (newest, oldest) = (reader.current_revision(), reader.compacted().max(1));

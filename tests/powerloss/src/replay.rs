@@ -1,7 +1,7 @@
-//! Recorded operations played onto a disk in memory, one at a time.
+//! Recorded operations, applied to a disk in memory one at a time.
 //!
-//! A write is played in pieces of the size that a device writes whole, so that a power loss may keep any of them; and
-//! deliberate mistakes are made here: what a member would have written down had it forgotten something.
+//! A write is replayed in chunks of the size that a device writes at once, so that a power loss may keep any of them.
+//! The deliberate defects are carried out here: operations that a defective member would have left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, IoSlice};
@@ -12,26 +12,26 @@ use log::{Disk, File, MemDisk};
 
 use crate::recorder::DiskOperation;
 
-/// Bytes of a write that a device keeps or loses as one, and that a power loss may tear all the same.
+/// Size of the chunks that a device keeps or loses; a power loss may tear one all the same.
 const SECTOR_BYTES: usize = 512;
-/// Larger writes are lost by pages, as the system writes them back.
+/// Chunk size of larger writes, which the system writes back by pages.
 const PAGE_BYTES: usize = 4096;
-/// The longest write that is played by sectors.
+/// The longest write that is replayed by sectors.
 const MAX_BY_SECTOR: usize = 4 * PAGE_BYTES;
 
-/// Something wrong on purpose, to see it noticed. It begins with the second quarter of a recording: what is noticed is
-/// the loss of something that was acknowledged, not an unfinished beginning.
+/// A deliberate defect, which must be noticed. It begins after the first quarter of a recording, so that acknowledged
+/// data is lost rather than an unfinished beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Defect {
     /// Log segments are not synced.
     SegmentsNotSynced,
-    /// Names are not synced.
+    /// Directories are not synced.
     NamesNotSynced,
     /// Checkpoints are not synced.
     CheckpointsNotSynced,
     /// Files of relocated values are not synced.
     RelocatedNotSynced,
-    /// Callers are answered when they ask.
+    /// Requests are answered when they are sent.
     AnsweredAtOnce,
 }
 
@@ -45,7 +45,7 @@ impl Defect {
         Defect::AnsweredAtOnce,
     ];
 
-    /// Whether a sync of a file in this directory is forgotten.
+    /// Whether syncs of files in this directory are left out.
     fn forgets_sync_in(self, directory: &str) -> bool {
         match self {
             Defect::SegmentsNotSynced => directory == "wal",
@@ -56,16 +56,16 @@ impl Defect {
     }
 }
 
-/// Plays operations.
+/// A disk to which recorded operations are applied.
 pub(crate) struct DiskReplay<'r> {
     operations: &'r [DiskOperation],
     next: usize,
     pub(crate) disk: MemDisk,
     files: BTreeMap<u64, Arc<dyn File>>,
-    /// Files whose syncs are forgotten.
+    /// Files whose syncs are left out.
     forgotten: BTreeSet<u64>,
     defect: Option<Defect>,
-    /// Operations that are played without the mistake.
+    /// Number of operations before the defect begins.
     sound: usize,
 }
 
@@ -76,7 +76,7 @@ impl<'r> DiskReplay<'r> {
         DiskReplay { operations, next: 0, disk, files, forgotten, defect, sound }
     }
 
-    /// Plays the next operation and returns it; `None` after the last.
+    /// Applies the next operation and returns it; `None` after the last.
     pub(crate) fn step(&mut self) -> io::Result<Option<&'r DiskOperation>> {
         let Some(operation) = self.operations.get(self.next) else { return Ok(None) };
         self.next += 1;
@@ -110,7 +110,7 @@ impl<'r> DiskReplay<'r> {
         Ok(())
     }
 
-    /// Whether the mistake is made by now.
+    /// Whether the defect has begun.
     fn errs(&self) -> bool {
         self.next > self.sound
     }

@@ -1,4 +1,4 @@
-//! What the recorded member is asked to do, drawn from a seed.
+//! The requests to the recorded member, drawn from a seed.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ use crate::live::{LiveError, LiveMember};
 use crate::recorder::Recorder;
 use crate::recording::Recording;
 
-/// Different keys; few, so that most of what lies in old files is superseded.
+/// Number of keys: few, so that most values in old files are superseded.
 const KEYS: u64 = 24;
 /// Commands under way at once, at most.
 const MAX_BURST: u64 = 5;
@@ -25,7 +25,7 @@ const VALUE_BYTES: u64 = 900;
 const LARGE_VALUE_BYTES: u64 = 5_000;
 /// Longer than a segment: its record lengthens the file.
 const HUGE_VALUE_BYTES: u64 = 20 << 10;
-/// Seconds a lease lives.
+/// TTL of leases.
 const LEASE_S: i64 = 5;
 /// Changes until a planned kill, at most.
 const KILL_WITHIN: u64 = 24;
@@ -52,10 +52,10 @@ struct Workload<'d> {
     stops: u64,
 }
 
-/// Runs a member in an empty directory through so many steps and records what happens to the disk.
+/// Runs a member in an empty directory for this many steps and records the operations on the disk.
 ///
 /// # Errors
-/// What the member did that it must not do, seen without any power loss.
+/// What the member did wrong, without any power loss.
 pub fn record(data_dir: &Path, seed: u64, steps: usize) -> Result<Recording, String> {
     let mut workload = Workload {
         random: ChaCha8Rng::seed_from_u64(seed),
@@ -71,7 +71,7 @@ pub fn record(data_dir: &Path, seed: u64, steps: usize) -> Result<Recording, Str
     };
     let mut live = workload.begin()?;
     for step in 1..=steps {
-        // Whatever is drawn, every recording has kills and stops in it.
+        // Every recording has kills and graceful stops.
         let ending = if step % 40 == 0 { Some(step % 80 == 0) } else { None };
         live = workload.step(live, ending)?;
     }
@@ -86,11 +86,11 @@ impl Workload<'_> {
         self.random.next_u64() % n
     }
 
-    /// Starts a life; returns once it serves.
+    /// Starts a process; returns once it serves requests.
     fn begin(&mut self) -> Result<LiveMember, String> {
         let wrong = |stopped| match stopped {
             LiveError::Wrong(text) => text,
-            LiveError::Killed => "it was killed although nobody did".to_owned(),
+            LiveError::Killed => "it was killed without a planned kill".to_owned(),
         };
         let mut live = LiveMember::start(&self.recorder, self.data_dir, self.process).map_err(wrong)?;
         self.process += 1;
@@ -101,14 +101,14 @@ impl Workload<'_> {
         Ok(live)
     }
 
-    /// One step, and another life if it ended this one. `ending`: in good order, or not.
+    /// One step, and a new process if it ended this one. `ending`: gracefully (true) or by a kill.
     fn step(&mut self, mut live: LiveMember, ending: Option<bool>) -> Result<LiveMember, String> {
         let outcome = match ending {
             Some(true) => return self.stop_and_start(live).or_else(|stopped| self.again(None, stopped)),
             Some(false) => {
                 let within = 1 + self.below(KILL_WITHIN);
                 self.recorder.kill_after(Some(within));
-                // Something that needs the disk, again and again, until it is gone.
+                // Writes, until the process is killed.
                 (0..KILL_WITHIN).try_for_each(|_| self.burst(&mut live))
             }
             None => self.draw(&mut live),
@@ -119,7 +119,7 @@ impl Workload<'_> {
         }
     }
 
-    /// After a kill: another life over what the killed one left.
+    /// After a kill: a new process over what the killed one left.
     fn again(&mut self, live: Option<LiveMember>, stopped: LiveError) -> Result<LiveMember, String> {
         if let LiveError::Wrong(text) = stopped {
             return Err(text);
@@ -163,7 +163,7 @@ impl Workload<'_> {
         self.ask(live, commands)
     }
 
-    /// Sends commands, waits for all answers and holds them against what the member shows.
+    /// Sends commands, waits for all answers and compares them with what the member shows.
     fn ask(&mut self, live: &mut LiveMember, commands: Vec<WorkloadCommand>) -> Result<(), LiveError> {
         let asked_at = self.recorder.position();
         let mut asked = Vec::new();
@@ -204,7 +204,7 @@ impl Workload<'_> {
         format!("key{:02}", self.below(KEYS)).into()
     }
 
-    /// A value that nothing else has.
+    /// A value that is unique in the run.
     fn value(&mut self) -> Bytes {
         let length = match self.below(40) {
             0 => HUGE_VALUE_BYTES,

@@ -1,4 +1,4 @@
-//! The short form: one recording, cut everywhere; and the mistakes that must be noticed.
+//! The short form: one recording, cut everywhere, and the defects that must be noticed.
 
 use std::sync::LazyLock;
 
@@ -7,7 +7,7 @@ use powerloss::{CutPlan, Defect, Recording, cut_everywhere, record};
 const SEED: u64 = 1;
 const STEPS: usize = 160;
 
-/// The same for both tests: what is noticed in it is the mistake.
+/// One recording for both tests, so that what is noticed is the defect.
 static RECORDING: LazyLock<Recording> = LazyLock::new(|| {
     let directory = tempfile::tempdir().expect("a directory to record in");
     record(directory.path(), SEED, STEPS).expect("a member without power loss does nothing wrong")
@@ -29,10 +29,10 @@ fn every_cut_point_recovers() {
 }
 
 #[test]
-fn every_mistake_is_noticed() {
+fn every_defect_is_noticed() {
     for defect in Defect::ALL {
         match cut_everywhere(&RECORDING, plan(Some(defect))) {
-            Ok(figures) => panic!("nobody noticed {defect:?}: {figures}"),
+            Ok(figures) => panic!("not noticed: {defect:?}: {figures}"),
             Err(failure) => println!("{defect:?} is noticed: {failure}\n"),
         }
     }

@@ -20,8 +20,8 @@ use crate::world::request::{ClientRequest, PendingRequest};
 type RangeOutcome = Result<Result<pb::RangeResponse, Error>, Damaged>;
 
 impl Simulation {
-    /// Answers a range from the applied state of a member. False when the client waits on: the member repairs a value, and
-    /// the range is answered again afterwards.
+    /// Answers a range from the applied state of a member. False when the client waits on: the member repairs a value,
+    /// and the range is answered again afterwards.
     pub(super) fn answer_range(
         &mut self,
         member: usize,
@@ -77,8 +77,8 @@ impl Simulation {
         })
     }
 
-    /// A range as a server answers it. If it read from the disk and values are cached, it is answered a second time, and
-    /// the answers must be equal.
+    /// A range as a server answers it. If it read from the disk and values are cached, it is answered a second time,
+    /// and the answers must be equal.
     pub(in crate::simulation) fn encoded_range(
         &mut self,
         member: usize,
@@ -107,8 +107,8 @@ impl Simulation {
         Ok(Some(answered))
     }
 
-    /// A value was not served because its checksum failed. The member is given it to repair, as a server does; returns the
-    /// token of the repair.
+    /// A value was not served because its checksum failed. The member is given it to repair, as a server does; returns
+    /// the token of the repair.
     pub(in crate::simulation) fn request_repair(
         &mut self,
         member: usize,

@@ -1,5 +1,5 @@
-//! Watching clients. Each watches one range, reads now fast and now slowly, and reconnects from its last revision when its
-//! member is gone.
+//! Watching clients. Each watches one range, reads now fast and now slowly, and reconnects from its last revision when
+//! its member is gone.
 
 use std::sync::Arc;
 

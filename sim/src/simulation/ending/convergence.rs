@@ -1,4 +1,5 @@
-//! Invariant: within a bounded time after the last fault, every member answers a write and has applied the same entries.
+//! Invariant: within a bounded time after the last fault, every member answers a write and has applied the same
+//! entries.
 
 use api::etcdserverpb as pb;
 
@@ -15,8 +16,8 @@ const FINAL_WRITE_NS: u64 = 6 * SECOND;
 const CHECK: &str = "progress after faults stop";
 
 impl Simulation {
-    /// Faults stop: cuts end, disks have space, every member starts. Only a member that lost its directory stays down: an
-    /// operator would have to remove and add it.
+    /// Faults stop: cuts end, disks have space, every member starts. Only a member that lost its directory stays down:
+    /// an operator would have to remove and add it.
     pub(in crate::simulation) fn stop_faults(&mut self) -> Result<(), Violation> {
         self.trace.line(self.now_ns, "no more faults");
         self.ending.faults_stopped_ns = Some(self.now_ns);

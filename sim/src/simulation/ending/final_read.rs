@@ -1,9 +1,9 @@
 //! Invariant: at the end every member has every current value; damage was repaired with the copy of a peer.
 //!
-//! Bits flip on fewer members than a quorum, so an intact copy exists. Most bits that flip during a run lie in history, in
-//! checkpoints, or in values that are superseded by now. So a few more bits flip at the end, in current values of the
-//! victims. Then every member is read from its first key to its last; a value that cannot be read must be repaired within
-//! a bounded time.
+//! Bits flip on fewer members than a quorum, so an intact copy exists. Most bits that flip during a run lie in history,
+//! in checkpoints, or in values that are superseded by now. So a few more bits flip at the end, in current values of
+//! the victims. Then every member is read from its first key to its last; a value that cannot be read must be repaired
+//! within a bounded time.
 
 use api::etcdserverpb as pb;
 use bytes::Bytes;

@@ -23,8 +23,8 @@ const CHECKPOINTS: &str = "/data/member/checkpoint";
 const POWER_LOST_PERCENT: u64 = 80;
 
 impl Simulation {
-    /// Flips a bit in a file of a victim, where recovery can distinguish it from a torn tail: below a durable mark of the
-    /// newest segment, or anywhere in a complete file.
+    /// Flips a bit in a file of a victim, where recovery can distinguish it from a torn tail: below a durable mark of
+    /// the newest segment, or anywhere in a complete file.
     pub(super) fn flip_anywhere(&mut self, victim: usize) {
         let files = self.machines[victim].disk.files();
         let Some(path) = files.get(self.disk_rng.below(files.len() as u64) as usize) else { return };

@@ -69,8 +69,8 @@ impl Simulation {
     /// Whether a bit flip at the end of a member's log has cost it entries.
     ///
     /// Recovery either refuses the log or cuts it at the flip, as it cuts a torn tail. Then the entries before the flip
-    /// must be there, unchanged. Votes and entries behind it may be lost, so the member counts as lost, like one without
-    /// its directory, and takes no part any more.
+    /// must be there, unchanged. Votes and entries behind it may be lost, so the member counts as lost, like one
+    /// without its directory, and takes no part any more.
     fn has_lost_tail(&mut self, member: usize) -> Result<bool, Violation> {
         let Some(flip) = self.machines[member].tail_flip.take() else { return Ok(false) };
         let Ok(found) = self.read_log(member) else { return Ok(false) };
@@ -214,8 +214,8 @@ impl Simulation {
         }
     }
 
-    /// Reads a member's log with the log's own recovery: what it holds, and the log address of its last entry. The outer
-    /// error says that it cannot be read, the inner one that an entry differs from what other members have.
+    /// Reads a member's log with the log's own recovery: what it holds, and the log address of its last entry. The
+    /// outer error says that it cannot be read, the inner one that an entry differs from what other members have.
     fn read_log(&mut self, member: usize) -> Result<Result<(RecoveredPromises, u64), Violation>, String> {
         let disk: Arc<dyn Disk> = Arc::new(self.machines[member].disk.inner.fork());
         let options = machine::log_options(&self.plan);

@@ -1,9 +1,9 @@
 //! Snapshot streams: opened, broken, resumed, finished.
 //!
 //! ```text
-//! Closed --SnapshotOffered--> Offered --SnapshotFrom(offset)--> Sending --all bytes sent--> Installing --SnapshotTaken--> finished
-//!   ^                            |                                 |                            |
-//!   '----------------------------+------------- breaks ------------+----------------------------'
+//! Closed --offered--> Offered --SnapshotFrom(offset)--> Sending --all sent--> Installing --SnapshotTaken--> finished
+//!   ^                    |                                 |                     |
+//!   '--------------------+------------ breaks -------------+---------------------'
 //! ```
 
 use member::snapshot::{Outgoing, Receiver, SendError};

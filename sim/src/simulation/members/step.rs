@@ -80,7 +80,8 @@ impl Simulation {
         self.schedule_next_step(member, idle)
     }
 
-    /// Checks the invariants of a member's own state: after each of its steps, and of every member at the end of the run.
+    /// Checks the invariants of a member's own state: after each of its steps, and of every member at the end of the
+    /// run.
     ///
     /// This is the place for checks that are too expensive for production, since they look at all of the state.
     pub(in crate::simulation) fn check_invariants(&self, member: usize) -> Result<(), Violation> {
