@@ -91,7 +91,7 @@ func readRanges(ctx context.Context, client *clientv3.Client) error {
 }
 
 // catchUpWatchers starts watchers from the first revision there is, waits until each has got something, and
-// begins anew.
+// starts again.
 func catchUpWatchers(ctx context.Context, client *clientv3.Client) error {
 	for ctx.Err() == nil {
 		round, cancel := context.WithCancel(ctx)

@@ -26,8 +26,8 @@ var moments = []func(unfinishedWork) bool{
 	func(r unfinishedWork) bool { return r.switching },
 }
 
-// choose waits for the moment that a round is to strike, and says who dies, in this order: whoever was seen, if one was
-// aimed at, and others by chance.
+// chooseVictims waits for the moment of a round and returns the members to kill: first the member that is at this moment,
+// if one was found, then random ones.
 func chooseVictims(ctx context.Context, c *cluster.Cluster, random *rand.Rand) []int {
 	order := random.Perm(members)
 	count := victimCount(random)
