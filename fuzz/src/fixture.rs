@@ -1,4 +1,4 @@
-//! A member on a disk in memory: jobs run at once unless they are held back, time is a number.
+//! A member on a disk in memory. Jobs run at once unless they are held back; time is a number.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,20 +14,20 @@ use crate::image::DATA_DIR;
 /// One tick; an election takes ten to twenty.
 const TICK_NS: u64 = 100_000_000;
 
-/// Rounds of jobs and their completions after which a step ends; work that is left goes on in the next.
+/// Rounds of jobs and completions in one step; the rest of the work continues in the next step.
 const MAX_ROUNDS: usize = 64;
 
-/// The member under test, and all of its cluster's where frames go to.
-pub struct Rig {
+/// The member under test; its frames to other members are collected.
+pub struct MemberFixture {
     /// What the member was opened as.
     pub opened: Opened,
     /// What it answered.
     pub answers: Vec<(u64, Answer)>,
-    /// What it said to its peers.
+    /// The frames that it sent.
     pub frames: Vec<(u64, Bytes)>,
     /// Snapshots it wants to send.
     pub snapshots: Vec<Box<Outgoing>>,
-    /// Whether writes are kept from the disk.
+    /// Whether write jobs are held back.
     pub holds_writes: bool,
     /// It stopped or cannot go on.
     pub is_over: bool,
@@ -67,15 +67,15 @@ pub fn config(id: u64, size: u64, start: u64) -> Config {
     }
 }
 
-impl Rig {
+impl MemberFixture {
     /// Opens a member, or creates it.
     ///
     /// # Errors
     /// Those of [`member::open`].
-    pub fn open(disk: &MemDisk, config: Config) -> Result<Rig, OpenError> {
+    pub fn open(disk: &MemDisk, config: Config) -> Result<MemberFixture, OpenError> {
         let shared: Arc<dyn Disk> = Arc::new(disk.clone());
         let opened = member::open(&shared, &options(), config)?;
-        Ok(Rig {
+        Ok(MemberFixture {
             opened,
             answers: Vec::new(),
             frames: Vec::new(),
@@ -128,7 +128,7 @@ impl Rig {
         }
     }
 
-    /// Handles what came, and runs the jobs that come of it. Whether there is more.
+    /// Handles all inputs and runs the jobs that follow. True if there are more inputs.
     fn round(&mut self) -> bool {
         let now = Now { monotonic_ns: self.now_ns, wall_ms: self.now_ns / 1_000_000 };
         let mut output = Output::default();
@@ -149,7 +149,7 @@ impl Rig {
         self.inbox.extend(done);
         self.answers.append(&mut output.answers);
         self.snapshots.append(&mut output.snapshots);
-        let frames = output.frames.into_iter().map(|(to, _, pieces)| (to, pieces.concat().into()));
+        let frames = output.frames.into_iter().map(|(to, _, chunks)| (to, chunks.concat().into()));
         self.frames.extend(frames);
         !self.inbox.is_empty()
     }

@@ -1,6 +1,6 @@
-//! A checkpoint says which hash its state has, and no fuzzer guesses that: so it is told.
+//! Corrects the state hash in an input: a checkpoint contains the hash of its state, which a fuzzer cannot guess.
 
-/// What a refusal says of the state hash: what was found, and what the checkpoint says.
+/// The state hashes in the text of a refusal: the one found, and the one in the checkpoint.
 fn hashes(refusal: &str) -> Option<(u64, u64)> {
     let mut numbers = refusal
         .split("0x")
@@ -10,8 +10,8 @@ fn hashes(refusal: &str) -> Option<(u64, u64)> {
     refusal.contains("the restored state has hash").then_some((number()?, number()?))
 }
 
-/// The bytes with the hash that `refusal` says they should hold; `None` when that was not what was refused.
-pub fn repaired(bytes: &[u8], refusal: &str) -> Option<Vec<u8>> {
+/// The input with the hash that was found; `None` when it was refused for another reason.
+pub fn with_found_hash(bytes: &[u8], refusal: &str) -> Option<Vec<u8>> {
     let (found, expected) = hashes(refusal)?;
     let at = bytes.windows(8).position(|window| window == expected.to_le_bytes())?;
     let mut repaired = bytes.to_vec();
