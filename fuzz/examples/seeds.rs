@@ -10,8 +10,8 @@ use bytes::Bytes;
 use consensus::{
     Body, Change, ConfChange, ConfState, Entry, EntryKind, Message as PeerMessage, SnapshotMeta,
 };
-use harness::rig::{Rig, config};
-use harness::script::put_piece;
+use harness::fixture::{MemberFixture, config};
+use harness::script::put_bytes;
 use harness::store_checkpoint::{Zeros, limits};
 use harness::{commands, config as flags, image, peer_input};
 use log::MemDisk;
@@ -55,16 +55,16 @@ fn put(key: &str, value: &str, lease: i64) -> Bytes {
 /// A member alone, through a checkpoint or two.
 fn directories() {
     let disk = MemDisk::new();
-    let mut rig = Rig::open(&disk, config(1, 1, 1)).expect("opens");
+    let mut fixture = MemberFixture::open(&disk, config(1, 1, 1)).expect("opens");
     write("log_open", "created", &image::describe(&disk.fork()));
-    (0..4).for_each(|_| rig.wait(1000));
-    rig.propose(Kind::LeaseGrant, pb::LeaseGrantRequest { id: 5, ttl: 60 }.encode_to_vec().into());
+    (0..4).for_each(|_| fixture.wait(1000));
+    fixture.propose(Kind::LeaseGrant, pb::LeaseGrantRequest { id: 5, ttl: 60 }.encode_to_vec().into());
     for number in 0..40 {
-        rig.propose(
+        fixture.propose(
             Kind::Put,
             put(&format!("key{}", number % 7), "some value", if number == 9 { 5 } else { 0 }),
         );
-        (0..4).for_each(|_| rig.wait(10));
+        (0..4).for_each(|_| fixture.wait(10));
         let image = image::describe(&disk.fork());
         match number {
             3 | 12 | 22 => write("member_open", &format!("after-{number}"), &image),
@@ -73,9 +73,9 @@ fn directories() {
         }
     }
     let compaction = pb::CompactionRequest { revision: 30, physical: true };
-    rig.propose(Kind::Compaction, compaction.encode_to_vec().into());
-    (0..40).for_each(|_| rig.wait(100));
-    rig.give(Input::Stop);
+    fixture.propose(Kind::Compaction, compaction.encode_to_vec().into());
+    (0..40).for_each(|_| fixture.wait(100));
+    fixture.give(Input::Stop);
     let image = image::describe(&disk.fork());
     write("log_open", "stopped", &image);
     write("member_open", "stopped", &image);
@@ -130,13 +130,13 @@ fn snapshots() {
     }
     cluster.cut = None;
     cluster.members.insert(1, peer_input::member());
-    cluster.members.values_mut().for_each(|rig| (1..=3).for_each(|id| rig.give(Input::PeerUp(id))));
+    cluster.members.values_mut().for_each(|fixture| (1..=3).for_each(|id| fixture.give(Input::PeerUp(id))));
     cluster.run(400);
     let (from, mut outgoing) = cluster.snapshots.pop().expect("the first member is sent a snapshot");
     let mut script = vec![from as u8];
-    put_piece(&mut script, &outgoing.header());
+    put_bytes(&mut script, &outgoing.header());
     while let Some(bytes) = outgoing.next_bytes().expect("values are intact") {
-        put_piece(&mut script, &bytes);
+        put_bytes(&mut script, &bytes);
     }
     write("snapshot_stream", "whole", &script);
 }
@@ -161,7 +161,7 @@ fn peer_inputs() {
 
 /// Members that hear each other one step later; what the first one hears is written down.
 struct Cluster {
-    members: BTreeMap<u64, Rig>,
+    members: BTreeMap<u64, MemberFixture>,
     snapshots: Vec<(u64, Box<member::snapshot::Outgoing>)>,
     /// Who hears and says nothing.
     cut: Option<u64>,
@@ -173,30 +173,30 @@ struct Cluster {
 
 impl Cluster {
     fn of(size: u64) -> Cluster {
-        let open = |id| (id, Rig::open(&MemDisk::new(), config(id, size, 1)).expect("opens"));
-        let mut members: BTreeMap<u64, Rig> = (1..=size).map(open).collect();
-        for (id, rig) in &mut members {
-            (1..=size).filter(|peer| peer != id).for_each(|peer| rig.give(Input::PeerUp(peer)));
+        let open = |id| (id, MemberFixture::open(&MemDisk::new(), config(id, size, 1)).expect("opens"));
+        let mut members: BTreeMap<u64, MemberFixture> = (1..=size).map(open).collect();
+        for (id, fixture) in &mut members {
+            (1..=size).filter(|peer| peer != id).for_each(|peer| fixture.give(Input::PeerUp(peer)));
         }
         Cluster { members, snapshots: Vec::new(), cut: None, early: None, heard: Vec::new(), waited: 0 }
     }
 
     fn propose(&mut self, body: Bytes) {
-        let leader = self.members.iter().find(|(id, rig)| rig.opened.status.leader() == **id);
+        let leader = self.members.iter().find(|(id, fixture)| fixture.opened.status.leader() == **id);
         let leader = *leader.expect("there is a leader").0;
         if leader == 1 {
             self.flush_wait();
             self.heard.push(2);
-            put_piece(&mut self.heard, &body);
+            put_bytes(&mut self.heard, &body);
         }
         self.members.get_mut(&leader).expect("it leads").propose(Kind::Put, body);
     }
 
     fn run(&mut self, steps: usize) {
         for step in 0..steps {
-            for (id, rig) in &mut self.members {
+            for (id, fixture) in &mut self.members {
                 if self.early.is_none_or(|early| early == *id || step > 250) {
-                    rig.wait(peer_input::WAIT_MS);
+                    fixture.wait(peer_input::WAIT_MS);
                 }
             }
             self.waited += 1;
@@ -206,9 +206,9 @@ impl Cluster {
 
     fn deliver(&mut self) {
         let mut frames = Vec::new();
-        for (from, rig) in &mut self.members {
-            frames.extend(rig.frames.drain(..).map(|(to, frame)| (*from, to, frame)));
-            self.snapshots.extend(rig.snapshots.drain(..).map(|snapshot| (*from, snapshot)));
+        for (from, fixture) in &mut self.members {
+            frames.extend(fixture.frames.drain(..).map(|(to, frame)| (*from, to, frame)));
+            self.snapshots.extend(fixture.snapshots.drain(..).map(|snapshot| (*from, snapshot)));
         }
         for (from, to, frame) in frames {
             if self.cut == Some(from) || self.cut == Some(to) {
@@ -218,8 +218,8 @@ impl Cluster {
                 self.flush_wait();
                 peer_input::put_frame(&mut self.heard, from, &frame);
             }
-            if let Some(rig) = self.members.get_mut(&to) {
-                rig.give(Input::Frame { from, bytes: frame });
+            if let Some(fixture) = self.members.get_mut(&to) {
+                fixture.give(Input::Frame { from, bytes: frame });
             }
         }
     }
@@ -324,7 +324,7 @@ fn requests() {
         let mut script = Vec::new();
         for (number, body) in requests {
             script.push(*number);
-            put_piece(&mut script, body);
+            put_bytes(&mut script, body);
         }
         write("commands", name, &script);
     };
@@ -388,7 +388,7 @@ fn settings() {
         let mut script = Vec::new();
         for (sort, text) in texts {
             script.push(*sort);
-            put_piece(&mut script, text.as_bytes());
+            put_bytes(&mut script, text.as_bytes());
         }
         write("config", name, &script);
     };

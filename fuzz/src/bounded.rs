@@ -1,4 +1,4 @@
-//! An allocator that refuses what only an unchecked length can ask for.
+//! An allocator that ends the process at an allocation whose size can only come from an unchecked length.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 

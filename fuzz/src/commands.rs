@@ -3,7 +3,7 @@
 //!
 //! At the end the member is stopped as a killed process is, and its log replays to the same state.
 //!
-//! The script is a list of requests: which rpc, and its body.
+//! The script is a sequence of requests: which rpc, and its body.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use prost::Message;
 use store::watch::{Next, WatchStream};
 use store::{ReadTxn, Reply};
 
-use crate::rig::{Rig, config};
+use crate::fixture::{MemberFixture, config};
 use crate::script::Script;
 
 /// Requests of a script that are looked at.
@@ -39,10 +39,10 @@ pub const HASH_KV: u8 = 35;
 pub const WAIT: u8 = 36;
 
 /// Member of a cluster of its own, with its leadership behind it.
-fn member(disk: &MemDisk, start: u64) -> Rig {
-    let mut rig = Rig::open(disk, config(1, 1, start)).expect("a sound disk opens");
-    (0..4).for_each(|_| rig.wait(1000));
-    rig
+fn member(disk: &MemDisk, start: u64) -> MemberFixture {
+    let mut fixture = MemberFixture::open(disk, config(1, 1, start)).expect("a sound disk opens");
+    (0..4).for_each(|_| fixture.wait(1000));
+    fixture
 }
 
 /// Carries out a script.
@@ -51,20 +51,20 @@ fn member(disk: &MemDisk, start: u64) -> Rig {
 /// When what is above does not hold.
 pub fn run(data: &[u8]) {
     let disk = MemDisk::new();
-    let mut rig = member(&disk, 1);
-    let mut watch = rig.opened.hub.open(Arc::new(|| {}), FRAGMENT_BYTES);
+    let mut fixture = member(&disk, 1);
+    let mut watch = fixture.opened.hub.open(Arc::new(|| {}), FRAGMENT_BYTES);
     let mut script = Script::new(data);
     for _ in 0..MAX_REQUESTS {
-        let (Some(number), Some(body)) = (script.byte(), script.piece()) else {
+        let (Some(number), Some(body)) = (script.byte(), script.bytes()) else {
             break;
         };
-        request(&mut rig, &mut watch, number, Bytes::copy_from_slice(body));
+        request(&mut fixture, &mut watch, number, Bytes::copy_from_slice(body));
         drain(&mut watch);
-        assert!(!rig.is_over, "a client's request never stops a member");
+        assert!(!fixture.is_over, "a client's request never stops a member");
     }
-    let before = (rig.opened.reader.state_hash(), rig.opened.reader.current_revision());
-    drop((watch, rig));
-    let again = Rig::open(&disk.fork(), config(1, 1, 2)).expect("a killed member opens again");
+    let before = (fixture.opened.reader.state_hash(), fixture.opened.reader.current_revision());
+    drop((watch, fixture));
+    let again = MemberFixture::open(&disk.fork(), config(1, 1, 2)).expect("a killed member opens again");
     let after = again.opened.reader.state_hash();
     // What was not known to be committed is not replayed at once.
     if after.0 == before.0.0 {
@@ -72,7 +72,7 @@ pub fn run(data: &[u8]) {
     }
 }
 
-fn request(rig: &mut Rig, watch: &mut WatchStream, number: u8, body: Bytes) {
+fn request(fixture: &mut MemberFixture, watch: &mut WatchStream, number: u8, body: Bytes) {
     match number {
         1 => drop(pb::PutRequest::decode(body.clone()).map(|request| validate::put(&request))),
         2 => {
@@ -80,67 +80,69 @@ fn request(rig: &mut Rig, watch: &mut WatchStream, number: u8, body: Bytes) {
                 pb::DeleteRangeRequest::decode(body.clone()).map(|request| validate::delete_range(&request)),
             );
         }
-        3 => drop(pb::TxnRequest::decode(body.clone()).map(|request| txn(rig, &request))),
+        3 => drop(pb::TxnRequest::decode(body.clone()).map(|request| txn(fixture, &request))),
         5 => drop(pb::LeaseGrantRequest::decode(body.clone()).map(|request| validate::lease_grant(&request))),
-        RANGE => drop(pb::RangeRequest::decode(body.clone()).map(|request| range(rig, &request))),
-        RANGE_STREAM => drop(pb::RangeRequest::decode(body.clone()).map(|request| stream(rig, &request))),
+        RANGE => drop(pb::RangeRequest::decode(body.clone()).map(|request| range(fixture, &request))),
+        RANGE_STREAM => drop(pb::RangeRequest::decode(body.clone()).map(|request| stream(fixture, &request))),
         WATCH => drop(pb::WatchCreateRequest::decode(body.clone()).map(|request| create(watch, &request))),
-        HASH_KV => drop(pb::HashKvRequest::decode(body.clone()).map(|request| hash(rig, request.revision))),
-        WAIT => (0..body.len().min(100)).for_each(|_| rig.wait(1000)),
+        HASH_KV => {
+            drop(pb::HashKvRequest::decode(body.clone()).map(|request| hash(fixture, request.revision)))
+        }
+        WAIT => (0..body.len().min(100)).for_each(|_| fixture.wait(1000)),
         _ => {}
     }
     if let Some(kind) = Kind::from_number(number) {
-        propose(rig, kind, body);
+        propose(fixture, kind, body);
     }
 }
 
-fn propose(rig: &mut Rig, kind: Kind, body: Bytes) {
-    let pin = rig.opened.log.pin();
-    let token = rig.propose(kind, body);
-    (0..4).for_each(|_| rig.wait(1));
-    let answer = rig.take_answer(token);
-    // Expiries are the leader's own and nobody's question; one of no leases has no answer.
+fn propose(fixture: &mut MemberFixture, kind: Kind, body: Bytes) {
+    let pin = fixture.opened.log.pin();
+    let token = fixture.propose(kind, body);
+    (0..4).for_each(|_| fixture.wait(1));
+    let answer = fixture.take_answer(token);
+    // Expiries are proposed by the leader itself; an expiry of no leases has no answer.
     assert!(answer.is_some() || kind == Kind::LeaseExpire, "a member alone answers at once");
     if let Some(Answer::Applied(Ok(reply))) = answer {
-        store::resolve(&reply, rig.opened.values.as_ref()).expect("values are intact");
+        store::resolve(&reply, fixture.opened.values.as_ref()).expect("values are intact");
     }
     drop(pin);
 }
 
-fn txn(rig: &Rig, request: &pb::TxnRequest) {
+fn txn(fixture: &MemberFixture, request: &pb::TxnRequest) {
     if validate::txn(request, MAX_TXN_OPS).is_err() {
         return;
     }
     let Some(read) = ReadTxn::of(request) else { return };
-    let _pin = rig.opened.log.pin();
-    if let Ok(reply) = rig.opened.reader.txn(&read).expect("values are intact") {
-        store::resolve(&Reply::Txn(reply), rig.opened.values.as_ref()).expect("values are intact");
+    let _pin = fixture.opened.log.pin();
+    if let Ok(reply) = fixture.opened.reader.txn(&read).expect("values are intact") {
+        store::resolve(&Reply::Txn(reply), fixture.opened.values.as_ref()).expect("values are intact");
     }
 }
 
-fn range(rig: &Rig, request: &pb::RangeRequest) {
+fn range(fixture: &MemberFixture, request: &pb::RangeRequest) {
     if validate::range(request).is_err() {
         return;
     }
-    let _pin = rig.opened.log.pin();
-    if let Ok(reply) = rig.opened.reader.range(request) {
-        store::resolve_range(&reply, rig.opened.values.as_ref()).expect("values are intact");
+    let _pin = fixture.opened.log.pin();
+    if let Ok(reply) = fixture.opened.reader.range(request) {
+        store::resolve_range(&reply, fixture.opened.values.as_ref()).expect("values are intact");
     }
 }
 
-fn stream(rig: &Rig, request: &pb::RangeRequest) {
+fn stream(fixture: &MemberFixture, request: &pb::RangeRequest) {
     if validate::range_stream(request).is_err() {
         return;
     }
-    let _pin = rig.opened.log.pin();
-    let Ok(mut stream) = rig.opened.reader.range_stream(request) else {
+    let _pin = fixture.opened.log.pin();
+    let Ok(mut stream) = fixture.opened.reader.range_stream(request) else {
         return;
     };
     let mut is_last = false;
     while let Some(chunk) = stream.next_chunk(3, 64) {
         assert!(!is_last, "nothing follows the last chunk");
         is_last = chunk.last;
-        store::resolve_range(&chunk.reply, rig.opened.values.as_ref()).expect("values are intact");
+        store::resolve_range(&chunk.reply, fixture.opened.values.as_ref()).expect("values are intact");
     }
     assert!(is_last, "a stream has a last chunk");
 }
@@ -153,8 +155,8 @@ fn create(watch: &mut WatchStream, request: &pb::WatchCreateRequest) {
     watch.cancel(request.start_revision);
 }
 
-fn hash(rig: &Rig, revision: i64) {
-    let Ok(mut hash) = rig.opened.reader.hash_kv(revision) else {
+fn hash(fixture: &MemberFixture, revision: i64) {
+    let Ok(mut hash) = fixture.opened.reader.hash_kv(revision) else {
         return;
     };
     while hash.step().is_none() {}

@@ -3,7 +3,7 @@
 //! They give a configuration or an error that says something. What is taken for a duration, a URL or a number comes out
 //! of the same parsers wherever it stands.
 //!
-//! The script is a list of texts: each an argument, a variable, or the file.
+//! The script is a sequence of texts: each an argument, a variable, or the file.
 
 use std::ffi::OsString;
 use std::fs;
@@ -29,7 +29,7 @@ pub fn run(data: &[u8]) {
     let mut args = vec![OsString::from("stele"), OsString::from("server")];
     let mut variables = Vec::new();
     let mut file = None;
-    while let (Some(sort), Some(text)) = (script.byte(), script.piece()) {
+    while let (Some(sort), Some(text)) = (script.byte(), script.bytes()) {
         let text = String::from_utf8_lossy(text).into_owned();
         // Other files are not ours to read: some have no end.
         if sort != FILE && (text.contains("config-file") || text.contains("CONFIG_FILE")) {

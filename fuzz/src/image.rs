@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use log::{Disk, MemDisk};
 
-use crate::script::{Script, put_piece};
+use crate::script::{Script, put_bytes};
 
 /// Where the directory is on the disk in memory.
 pub const DATA_DIR: &str = "/data";
@@ -39,12 +39,12 @@ pub fn lay_out(bytes: &[u8]) -> MemDisk {
     }
     let mut script = Script::new(bytes);
     while let (Some(sort), Some(number), Some(zeros)) = (script.byte(), script.byte(), script.half()) {
-        let piece = script.piece().unwrap_or_default();
+        let bytes = script.bytes().unwrap_or_default();
         let Ok(file) = disk.create_new(&path(sort, number)) else {
             continue;
         };
-        file.write_at(&[IoSlice::new(piece)], 0).expect("the disk has no faults");
-        file.set_length(piece.len() as u64 + u64::from(zeros)).expect("the disk has no faults");
+        file.write_at(&[IoSlice::new(bytes)], 0).expect("the disk has no faults");
+        file.set_length(bytes.len() as u64 + u64::from(zeros)).expect("the disk has no faults");
     }
     disk
 }
@@ -69,7 +69,7 @@ pub fn describe(disk: &MemDisk) -> Vec<u8> {
             let zeros = u16::try_from(bytes.len() - used).expect("files are short");
             script.extend([sort, number]);
             script.extend(zeros.to_le_bytes());
-            put_piece(&mut script, &bytes[..used]);
+            put_bytes(&mut script, &bytes[..used]);
         }
     }
     script

@@ -1,6 +1,7 @@
 //! A data directory in which every byte may be anything is opened as a log.
 //!
-//! What opens can be read to its end, takes an entry behind its last one, and opens again, ending with that one.
+//! A log that opens can be read to its end, accepts an entry after its last one, and opens again with that entry at its
+//! end.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -8,8 +9,8 @@ use std::time::Duration;
 
 use log::{Disk, Entry, Log, Opened, WriteJob};
 
+use crate::fixture::options;
 use crate::image;
-use crate::rig::options;
 
 /// Reads a script as [`image::lay_out`] does.
 ///

@@ -5,21 +5,21 @@ use member::Input;
 use member::batch::Kind;
 use prost::Message;
 
+use crate::fixture::{MemberFixture, config};
 use crate::image;
-use crate::rig::{Rig, config};
 
 /// Reads a script as [`image::lay_out`] does.
 pub fn run(data: &[u8]) {
     let disk = image::lay_out(data);
-    let Ok(mut rig) = Rig::open(&disk, config(1, 1, 2)) else {
+    let Ok(mut fixture) = MemberFixture::open(&disk, config(1, 1, 2)) else {
         return;
     };
-    rig.wait(0);
+    fixture.wait(0);
     let put = api::etcdserverpb::PutRequest { key: "a".into(), value: "b".into(), ..Default::default() };
-    rig.propose(Kind::Put, put.encode_to_vec().into());
-    rig.ask(|token| Input::Read { token });
+    fixture.propose(Kind::Put, put.encode_to_vec().into());
+    fixture.ask(|token| Input::Read { token });
     for _ in 0..4 {
-        rig.wait(1000);
+        fixture.wait(1000);
     }
-    rig.give(Input::Stop);
+    fixture.give(Input::Stop);
 }

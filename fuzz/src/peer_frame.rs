@@ -1,6 +1,6 @@
 //! What travels inside the frames of peers: `member::peer_message` and the messages of consensus.
 //!
-//! Whatever decodes is encoded to the same bytes: there is one way to say a thing.
+//! What decodes is encoded to the same bytes: every message has one encoding.
 
 use bytes::Bytes;
 use consensus::{ConfChange, Message};

@@ -1,10 +1,14 @@
-//! Inputs that are a list of things: small numbers and pieces of bytes, one behind the other. Every input is a script.
+//! Inputs that are sequences: small numbers and byte strings, one after the other. Every input is a valid script.
+//!
+//! ```text
+//! 00 | 02 | 03 00 | 61 62 63      byte 0 (a frame), byte 2 (from peer 2), 3 bytes "abc"
+//! ```
 
-/// Takes a script apart; at its end there is nothing more.
+/// Reads a script.
 pub struct Script<'a>(&'a [u8]);
 
 impl<'a> Script<'a> {
-    /// A script to be read.
+    /// Starts at the beginning of a script.
     pub fn new(bytes: &'a [u8]) -> Script<'a> {
         Script(bytes)
     }
@@ -21,21 +25,21 @@ impl<'a> Script<'a> {
         Some(u16::from_le_bytes([self.byte()?, self.byte()?]))
     }
 
-    /// Bytes with their length before them; fewer at the end of the script.
-    pub fn piece(&mut self) -> Option<&'a [u8]> {
+    /// Bytes, after their length of two bytes; fewer at the end of the script.
+    pub fn bytes(&mut self) -> Option<&'a [u8]> {
         let length = usize::from(self.half()?).min(self.0.len());
-        let (piece, rest) = self.0.split_at(length);
+        let (bytes, rest) = self.0.split_at(length);
         self.0 = rest;
-        Some(piece)
+        Some(bytes)
     }
 }
 
-/// Appends bytes with their length before them.
+/// Appends bytes after their length of two bytes.
 ///
 /// # Panics
-/// When they are longer than a length can say.
-pub fn put_piece(script: &mut Vec<u8>, piece: &[u8]) {
-    let length = u16::try_from(piece.len()).expect("a piece is shorter than 64 KiB");
+/// When there are 64 KiB or more.
+pub fn put_bytes(script: &mut Vec<u8>, bytes: &[u8]) {
+    let length = u16::try_from(bytes.len()).expect("they are shorter than 64 KiB");
     script.extend(length.to_le_bytes());
-    script.extend(piece);
+    script.extend(bytes);
 }

@@ -7,14 +7,14 @@ use member::batch::Kind;
 use member::{Answer, Input};
 use prost::Message;
 
-use crate::mend::repaired;
 use crate::peer_input::member;
 use crate::script::Script;
+use crate::state_hash::with_found_hash;
 
 /// Carries out a script, and again with the hash its state has.
 pub fn run(data: &[u8]) {
     if let Err(refusal) = receive(data)
-        && let Some(repaired) = repaired(data, &refusal)
+        && let Some(repaired) = with_found_hash(data, &refusal)
     {
         drop(receive(&repaired));
     }
@@ -22,26 +22,26 @@ pub fn run(data: &[u8]) {
 
 fn receive(data: &[u8]) -> Result<(), String> {
     let mut script = Script::new(data);
-    let (Some(from), Some(header)) = (script.byte(), script.piece()) else {
+    let (Some(from), Some(header)) = (script.byte(), script.bytes()) else {
         return Ok(());
     };
-    let mut rig = member();
+    let mut fixture = member();
     let from = u64::from(from);
     let header = Bytes::copy_from_slice(header);
-    let token = rig.ask(|token| Input::SnapshotOffered { token, from, header });
-    let Some(Answer::SnapshotFrom(mut receiver)) = rig.take_answer(token) else {
+    let token = fixture.ask(|token| Input::SnapshotOffered { token, from, header });
+    let Some(Answer::SnapshotFrom(mut receiver)) = fixture.take_answer(token) else {
         return Ok(());
     };
     let mut taken = Ok(());
-    while let Some(piece) = script.piece().filter(|piece| !piece.is_empty() && taken.is_ok()) {
-        taken = receiver.take(piece);
+    while let Some(bytes) = script.bytes().filter(|bytes| !bytes.is_empty() && taken.is_ok()) {
+        taken = receiver.take(bytes);
     }
     match taken {
-        Ok(()) => drop(rig.ask(|token| Input::SnapshotWhole { token, receiver })),
-        Err(_) => rig.give(Input::SnapshotBroken(receiver)),
+        Ok(()) => drop(fixture.ask(|token| Input::SnapshotWhole { token, receiver })),
+        Err(_) => fixture.give(Input::SnapshotBroken(receiver)),
     }
     let put = api::etcdserverpb::PutRequest { key: "a".into(), value: "b".into(), ..Default::default() };
-    rig.propose(Kind::Put, put.encode_to_vec().into());
-    (0..4).for_each(|_| rig.wait(1000));
+    fixture.propose(Kind::Put, put.encode_to_vec().into());
+    (0..4).for_each(|_| fixture.wait(1000));
     taken
 }

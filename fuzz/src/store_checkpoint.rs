@@ -13,7 +13,7 @@ use store::{
     with_addresses,
 };
 
-use crate::mend::repaired;
+use crate::state_hash::with_found_hash;
 
 /// Values longer than this are damaged: the fuzzer chooses lengths.
 const MAX_VALUE_BYTES: u32 = 1 << 10;
@@ -37,11 +37,11 @@ impl Values for Zeros {
     }
 
     fn retain(&self, value: &ValueRef) {
-        *self.0.lock().expect("nobody panicked").entry((value.address, value.len)).or_default() += 1;
+        *self.0.lock().expect("no thread panicked").entry((value.address, value.len)).or_default() += 1;
     }
 
     fn release(&self, value: &ValueRef) {
-        let mut references = self.0.lock().expect("nobody panicked");
+        let mut references = self.0.lock().expect("no thread panicked");
         let count = references.get_mut(&(value.address, value.len)).expect("released what was retained");
         *count = count.checked_sub(1).expect("released as often as retained");
     }
@@ -61,19 +61,19 @@ pub fn run(data: &[u8]) {
     drop(with_addresses(data, |value| Some(value.address.wrapping_add(1))));
     let values = Arc::new(Zeros::default());
     match Store::restore(values.clone(), limits(), [data]) {
-        Ok((store, reader)) => live(store, &reader, &values),
+        Ok((store, reader)) => use_store(store, &reader, &values),
         Err(refusal) => {
-            let Some(data) = repaired(data, &refusal.to_string()) else {
+            let Some(data) = with_found_hash(data, &refusal.to_string()) else {
                 return;
             };
             if let Ok((store, reader)) = Store::restore(values.clone(), limits(), [data]) {
-                live(store, &reader, &values);
+                use_store(store, &reader, &values);
             }
         }
     }
 }
 
-fn live(mut store: Store, reader: &Reader, values: &Arc<Zeros>) {
+fn use_store(mut store: Store, reader: &Reader, values: &Arc<Zeros>) {
     read(reader);
     if reader.applied().index > INDEX_END || reader.current_revision() > REVISION_END {
         return;

@@ -44,7 +44,7 @@ fn check_answer(bytes: &[u8; ANSWER_BYTES], text: &[u8]) {
     assert_eq!(HandshakeAnswer::decode(again, text), Ok(answer));
 }
 
-/// The frames of a stream that comes in pieces of `cut` bytes, and why it ended before its end.
+/// The frames of a stream that comes in chunks of `cut` bytes, and why it ended before its end.
 fn frames(mut stream: &[u8], cut: usize) -> (Vec<Frame>, Option<FrameError>) {
     let mut reader = FrameReader::new(MAX_FRAME_BYTES);
     let mut frames = Vec::new();

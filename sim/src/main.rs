@@ -1,12 +1,12 @@
-//! `sim`: runs the simulator. One seed, a number of them, or for hours; in one piece or in parts that are added up.
+//! `sim`: runs one seed, a number of seeds, or seeds for hours; as a whole or in parts whose figures are added up.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
-use sim::{Defect, Figures};
+use sim::{CampaignFigures, Defect};
 
-/// A run allocates all the time, and nothing else is as quick at it.
+/// The fastest allocator for a run, which allocates all the time.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -16,37 +16,37 @@ struct Args {
     /// Run this seed.
     #[arg(long)]
     seed: Option<u64>,
-    /// Of its planned faults, only these strike.
+    /// Indices of the planned faults that strike; all when not given.
     #[arg(long, value_delimiter = ',', requires = "seed")]
     faults: Option<Vec<usize>>,
-    /// Cut the failing seed down.
+    /// Shrink the fault schedule of a failing seed.
     #[arg(long, requires = "seed")]
     shrink: bool,
-    /// Print every event worth reading.
+    /// Print every event that has a text.
     #[arg(long, requires = "seed")]
     trace: bool,
-    /// Run so many seeds.
+    /// Run this many seeds.
     #[arg(long)]
     seeds: Option<u64>,
     /// The first of them.
     #[arg(long, default_value_t = 1)]
     from: u64,
-    /// Run until something is found, for so many hours.
+    /// Run seeds for this many hours, or until one fails.
     #[arg(long)]
     hours: Option<f64>,
     /// Runs at the same time; all cores when not given.
     #[arg(long)]
     jobs: Option<usize>,
-    /// Keep the figures in this file, as JSON; it is replaced as seeds are done.
+    /// Write the figures to this file, as JSON; it is replaced every 25 seeds.
     #[arg(long)]
     json: Option<PathBuf>,
     /// Add up the figures in these files.
     #[arg(long, num_args = 1.., conflicts_with_all = ["seed", "seeds", "hours", "json", "defects"])]
     sum: Vec<PathBuf>,
-    /// Make this mistake on purpose.
+    /// Run with this deliberate defect.
     #[arg(long)]
     defect: Option<Defect>,
-    /// Make each mistake in turn, and say how many seeds it took to notice, at most so many.
+    /// Run with each defect until it is noticed, for at most this many seeds.
     #[arg(long)]
     defects: Option<u64>,
 }
@@ -65,7 +65,7 @@ fn main() -> ExitCode {
 
 fn run(args: &Args) -> Result<(), String> {
     match (args.seed, args.defects) {
-        (Some(seed), _) if args.shrink => println!("{}", sim::shrink(seed, args.defect)?),
+        (Some(seed), _) if args.shrink => println!("{}", sim::shrink_seed(seed, args.defect)?),
         (Some(seed), _) => {
             println!("{}", sim::replay(seed, args.defect, args.faults.clone(), args.trace)?);
         }
@@ -82,35 +82,35 @@ fn jobs(args: &Args) -> usize {
 }
 
 fn seeds(args: &Args) -> Result<(), String> {
-    #[expect(clippy::disallowed_methods, reason = "how long to go on is a matter of real time")]
+    #[expect(clippy::disallowed_methods, reason = "the duration of a campaign is real time")]
     let begun = std::time::Instant::now();
-    #[expect(clippy::disallowed_methods, reason = "how long to go on is a matter of real time")]
+    #[expect(clippy::disallowed_methods, reason = "the duration of a campaign is real time")]
     let elapsed_s = || begun.elapsed().as_secs_f64();
     let limit = args.seeds.unwrap_or(if args.hours.is_some() { u64::MAX } else { 100 });
     let in_time = || args.hours.is_none_or(|hours| elapsed_s() < hours * 3600.0);
     let jobs = jobs(args);
-    let timed = |figures: &Figures| figures.clone().timed(elapsed_s(), jobs);
-    let mut kept = Ok(());
-    let progress = |figures: &Figures| {
+    let timed = |figures: &CampaignFigures| figures.clone().timed(elapsed_s(), jobs);
+    let mut written = Ok(());
+    let progress = |figures: &CampaignFigures| {
         eprintln!("{}", figures.line());
         if let Some(path) = &args.json {
-            kept = keep(&timed(figures), path);
+            written = write_figures(&timed(figures), path);
         }
     };
     let figures = sim::run_seeds(args.from, jobs, |begun| begun < limit && in_time(), progress)?;
-    kept?;
+    written?;
     verdict(&timed(&figures))
 }
 
-/// Prints the summary; what was never tested is an error.
-fn verdict(figures: &Figures) -> Result<(), String> {
+/// Prints the summary. Pairs and events that never occurred are an error.
+fn verdict(figures: &CampaignFigures) -> Result<(), String> {
     println!("{}", figures.summary());
     let untested = figures.untested();
     if untested.is_empty() { Ok(()) } else { Err(format!("never tested:\n  {}", untested.join("\n  "))) }
 }
 
-/// Replaces a file of figures, so that it is whole whenever the campaign is interrupted.
-fn keep(figures: &Figures, path: &Path) -> Result<(), String> {
+/// Replaces the file of figures in one step, so that it is complete whenever the campaign is interrupted.
+fn write_figures(figures: &CampaignFigures, path: &Path) -> Result<(), String> {
     let text = serde_json::to_string_pretty(figures).map_err(|error| error.to_string())?;
     let new = path.with_extension("new");
     let written = std::fs::write(&new, text + "\n").and_then(|()| std::fs::rename(&new, path));
@@ -118,11 +118,11 @@ fn keep(figures: &Figures, path: &Path) -> Result<(), String> {
 }
 
 fn sum(paths: &[PathBuf]) -> Result<(), String> {
-    let mut all = Figures::default();
+    let mut all = CampaignFigures::default();
     for path in paths {
         let named = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
         let text = std::fs::read_to_string(path).map_err(|error| named(&error))?;
-        let part: Figures = serde_json::from_str(&text).map_err(|error| named(&error))?;
+        let part: CampaignFigures = serde_json::from_str(&text).map_err(|error| named(&error))?;
         all.add(&part).map_err(|error| named(&error))?;
     }
     verdict(&all)

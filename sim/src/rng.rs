@@ -1,15 +1,14 @@
-//! The only source of chance: numbers that follow from the seed.
+//! The only source of randomness: numbers that follow from the seed.
 //!
-//! Each concern (network, disks, clients, ...) draws from a stream of its own, so that taking one fault out
-//! of a
-//! schedule does not redraw everything else; that is what makes shrinking work.
+//! Each concern (network, disks, clients, ...) draws from a stream of its own. So leaving one fault out of a schedule
+//! does not redraw anything else, which is what makes shrinking work.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
 /// What a stream of numbers is for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Stream {
+pub(crate) enum RngStream {
     /// The shape of the run: sizes, rates, weights.
     Plan = 1,
     /// Which faults strike and when.
@@ -20,14 +19,14 @@ pub(crate) enum Stream {
     Disk,
     /// What clients ask for and how long they wait.
     Clients,
-    /// What members are told at their start.
+    /// Delays of steps, and the identities of directories and processes.
     Members,
     /// The shape of long runs.
     Long,
-    /// What is in focus, and which faults wait for it.
-    Aim,
-    /// What is kept of values, and which ranges are answered as lists.
-    Lists,
+    /// The operation in focus, and which faults wait for it.
+    Focus,
+    /// The value cache, and which ranges are answered in encoded form.
+    Ranges,
 }
 
 /// A stream of numbers.
@@ -35,7 +34,7 @@ pub(crate) struct Rng(ChaCha8Rng);
 
 impl Rng {
     /// The stream of a seed.
-    pub(crate) fn new(seed: u64, stream: Stream) -> Rng {
+    pub(crate) fn new(seed: u64, stream: RngStream) -> Rng {
         let mut inner = ChaCha8Rng::seed_from_u64(seed);
         inner.set_stream(stream as u64);
         Rng(inner)
@@ -51,12 +50,12 @@ impl Rng {
         if n == 0 { 0 } else { self.next() % n }
     }
 
-    /// A number from `low` to `high`, both possible.
+    /// A number from `low` to `high`, inclusive.
     pub(crate) fn between(&mut self, low: u64, high: u64) -> u64 {
         low + self.below(high - low + 1)
     }
 
-    /// True in `percent` of a hundred cases.
+    /// True with a probability of `percent` in 100.
     pub(crate) fn percent(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }

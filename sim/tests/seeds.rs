@@ -1,17 +1,15 @@
-//! The gate's runs: seeds that once failed, some new ones, the same seed twice, and defects that must be
-//! noticed.
+//! The gate's runs: seeds that once found a bug, new ones, the same seed twice, and defects that must be noticed.
 
 use sim::Defect;
 
-/// Seeds that every change runs; fewer without optimization, which is thirty times slower. What is found
-/// with others is
-/// added to `seeds.txt`.
+/// Seeds that every change runs; fewer without optimization, which is thirty times slower. Other seeds that find a bug
+/// go into `seeds.txt`.
 const SEEDS: u64 = if cfg!(debug_assertions) { 8 } else { 250 };
 
-/// Runs at the same time: the machines that run the gate have two cores at least.
+/// Runs at the same time: machines that run the gate have at least two cores.
 const JOBS: usize = 2;
 
-/// Seeds within which a defect that is quick to show must be noticed.
+/// Seeds within which these defects must be noticed.
 const DEFECT_SEEDS: u64 = 12;
 
 #[test]

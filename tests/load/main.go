@@ -42,11 +42,11 @@ type options struct {
 
 // kinds are the loads, by the name they are asked for.
 var kinds = map[string]func(context.Context, *session, options) error{
-	"list":  list,
+	"list":  readAll,
 	"watch": watch,
 	"put":   put,
 
-	"meanwhile": meanwhile,
+	"meanwhile": runBackground,
 }
 
 func main() {
@@ -103,7 +103,7 @@ func parse(kind string, args []string) (options, error) {
 	flags.IntVar(&o.watchers, "watchers", 1000, "watch: number of watchers")
 	flags.IntVar(&o.keys, "keys", 1, "watch: number of keys they are spread over")
 	flags.IntVar(&o.rate, "rate", 0, "put: requests a second, whatever the server can take; 0 is as fast as it can")
-	flags.StringVar(&o.while, "while", "", "put: what goes on meanwhile: "+backgroundNames())
+	flags.StringVar(&o.while, "while", "", "put: background load: "+backgroundNames())
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}

@@ -8,7 +8,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// put puts keys, while something else goes on when that was asked for.
+// put puts keys, with a background load if requested.
 func put(ctx context.Context, s *session, o options) error {
 	value := strings.Repeat("v", o.valueSize)
 	drive := func() {
@@ -21,7 +21,7 @@ func put(ctx context.Context, s *session, o options) error {
 		drive()
 		return nil
 	}
-	stop, err := startMeanwhile(ctx, o)
+	stop, err := startBackground(ctx, o)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,11 @@
-//! The key-value model: what every request means, on a plain sorted map. Slow, short, and written from the
-//! API's documents
-//! alone.
+//! A model of the key-value API: what each request means, on plain sorted maps. Slow, short, and written from etcd's
+//! API documents alone.
+//!
+//! ```text
+//! ModelReplay::new(keys at revision 6, 7)
+//!   .txn(if version(a) = 3 then put a=x, delete b)  ->  response: succeeded, 1 deleted
+//!   .changes                                        ->  [a = x (create 2, mod 7, version 4), b deleted]
+//! ```
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -12,16 +17,7 @@ use api::etcdserverpb::response_op::Response;
 use api::mvccpb::KeyValue;
 use bytes::Bytes;
 
-use super::history::View;
-
-/// What one revision did to one key; `None` deleted it.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Change {
-    /// The key.
-    pub(crate) key: Bytes,
-    /// What it became.
-    pub(crate) kv: Option<KeyValue>,
-}
+use super::history::{KeyChange, KeysAtRevision};
 
 /// Whether a key is in the range of a request.
 pub(crate) fn is_within(key: &Bytes, start: &Bytes, end: &Bytes) -> bool {
@@ -32,20 +28,20 @@ pub(crate) fn is_within(key: &Bytes, start: &Bytes, end: &Bytes) -> bool {
     }
 }
 
-/// A request being carried out on the keys at a revision.
-pub(crate) struct Replay<'a> {
-    before: View<'a>,
+/// A request that is applied to the keys at a revision.
+pub(crate) struct ModelReplay<'a> {
+    before: KeysAtRevision<'a>,
     main: i64,
-    /// Keys that it has written or (`None`) deleted.
+    /// Keys that it has written, or deleted (`None`).
     written: BTreeMap<Bytes, Option<KeyValue>>,
     /// What it changed so far, in order.
-    pub(crate) changes: Vec<Change>,
+    pub(crate) changes: Vec<KeyChange>,
 }
 
-impl<'a> Replay<'a> {
+impl<'a> ModelReplay<'a> {
     /// Begins on the keys at a revision; changes get the revision `main`.
-    pub(crate) fn new(before: View<'a>, main: i64) -> Replay<'a> {
-        Replay { before, main, written: BTreeMap::new(), changes: Vec::new() }
+    pub(crate) fn new(before: KeysAtRevision<'a>, main: i64) -> ModelReplay<'a> {
+        ModelReplay { before, main, written: BTreeMap::new(), changes: Vec::new() }
     }
 
     fn get(&self, key: &Bytes) -> Option<&KeyValue> {
@@ -83,7 +79,7 @@ impl<'a> Replay<'a> {
             lease: request.lease,
         };
         self.written.insert(request.key.clone(), Some(kv.clone()));
-        self.changes.push(Change { key: request.key.clone(), kv: Some(kv) });
+        self.changes.push(KeyChange { key: request.key.clone(), kv: Some(kv) });
         pb::PutResponse { header: None, prev_kv: before.filter(|_| request.prev_kv) }
     }
 
@@ -92,7 +88,7 @@ impl<'a> Replay<'a> {
         let gone = self.within(&request.key, &request.range_end);
         for kv in &gone {
             self.written.insert(kv.key.clone(), None);
-            self.changes.push(Change { key: kv.key.clone(), kv: None });
+            self.changes.push(KeyChange { key: kv.key.clone(), kv: None });
         }
         let deleted = gone.len() as i64;
         pb::DeleteRangeResponse {
@@ -102,9 +98,7 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// A range over the keys as they are now, with the options that clients here use: limit, keys alone,
-    /// count alone,
-    /// descending by key.
+    /// A range, with the options that the clients here use: limit, keys only, count only, descending by key.
     pub(crate) fn range(&self, request: &pb::RangeRequest) -> pb::RangeResponse {
         let mut kvs = self.within(&request.key, &request.range_end);
         let count = kvs.len() as i64;

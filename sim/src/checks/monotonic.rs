@@ -1,33 +1,32 @@
-//! Within one run of its process a member's applied index and revision never go back, nor does what a
-//! serializable read
-//! shows.
+//! Invariant: in one run of its process, a member's applied index and revision never go back, nor do its serializable
+//! reads.
 
-use crate::report::Violation;
+use crate::report::trace::Violation;
 
-/// How far one member was seen, in this run of its process.
+/// The newest state that one member has shown in this run of its process.
 #[derive(Clone, Copy, Debug, Default)]
-struct Seen {
+struct HighestSeen {
     run: u64,
     applied: u64,
     revision: i64,
     served: i64,
 }
 
-/// How far all members were seen.
-pub(crate) struct Monotonic {
-    members: Vec<Seen>,
+/// The newest states that the members have shown.
+pub(crate) struct MonotonicState {
+    members: Vec<HighestSeen>,
 }
 
-impl Monotonic {
-    /// Nothing was seen.
-    pub(crate) fn new(members: usize) -> Monotonic {
-        Monotonic { members: vec![Seen::default(); members] }
+impl MonotonicState {
+    /// No member has shown anything.
+    pub(crate) fn new(members: usize) -> MonotonicState {
+        MonotonicState { members: vec![HighestSeen::default(); members] }
     }
 
-    fn seen(&mut self, member: usize, run: u64) -> &mut Seen {
+    fn highest(&mut self, member: usize, run: u64) -> &mut HighestSeen {
         let seen = &mut self.members[member];
         if seen.run != run {
-            *seen = Seen { run, ..Seen::default() };
+            *seen = HighestSeen { run, ..HighestSeen::default() };
         }
         seen
     }
@@ -40,7 +39,7 @@ impl Monotonic {
         applied: u64,
         revision: i64,
     ) -> Result<(), Violation> {
-        let seen = self.seen(member, run);
+        let seen = self.highest(member, run);
         if applied < seen.applied || revision < seen.revision {
             let text = format!(
                 "member {member} went back from index {} and revision {} to {applied} and {revision}",
@@ -54,7 +53,7 @@ impl Monotonic {
 
     /// A member served a serializable read at a revision.
     pub(crate) fn served(&mut self, member: usize, run: u64, revision: i64) -> Result<(), Violation> {
-        let seen = self.seen(member, run);
+        let seen = self.highest(member, run);
         if revision < seen.served {
             let text = format!("member {member} served revision {revision} after {}", seen.served);
             return Violation::err("serializable reads never go backwards", text);

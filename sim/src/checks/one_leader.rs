@@ -1,17 +1,19 @@
-//! A term has at most one leader.
+//! Invariant: a term has at most one leader.
+//!
+//! Two leaders at the same time are allowed, in different terms: the older one does not know yet that it was replaced.
 
 use std::collections::BTreeMap;
 
-use crate::report::Violation;
+use crate::report::trace::Violation;
 
-/// Who led which term.
+/// The leader of each term, once it is known.
 #[derive(Default)]
 pub(crate) struct OneLeader {
     leaders: BTreeMap<u64, usize>,
 }
 
 impl OneLeader {
-    /// A member says that it leads a term.
+    /// A member reports that it leads a term.
     pub(crate) fn leads(&mut self, member: usize, term: u64) -> Result<(), Violation> {
         let leader = *self.leaders.entry(term).or_insert(member);
         if leader != member {

@@ -1,4 +1,4 @@
-//! Checkpoint files, as bytes: what a defective writer would leave out of them.
+//! Checkpoint files, as bytes: what a defective writer leaves out of them.
 //!
 //! Layouts as in `docs/internals/checkpoint.md` (header, frames of length, checksum and data; the manifest that
 //! names the files with their lengths) and `docs/internals/store-checkpoint.md` (frames of length, kind, checksum
@@ -44,7 +44,7 @@ fn replace(disk: &MemDisk, path: &Path, bytes: &[u8]) {
     }
 }
 
-/// Takes members, alarms and leases out of every checkpoint that the manifest names.
+/// Removes members, alarms and leases from every checkpoint that the manifest names.
 pub(crate) fn drop_small_state(disk: &MemDisk, paths: &[PathBuf]) {
     let Some(manifest_path) = paths.iter().find(|path| path.ends_with("MANIFEST")) else { return };
     let Some(mut manifest) = read(disk, manifest_path) else { return };
@@ -68,7 +68,7 @@ pub(crate) fn drop_small_state(disk: &MemDisk, paths: &[PathBuf]) {
     replace(disk, manifest_path, &manifest);
 }
 
-/// A checkpoint file whose frames lack the small state. `None` if it is not a whole one.
+/// A checkpoint file whose frames lack the small state. `None` if the file is incomplete.
 fn without_small_state(file: &[u8]) -> Option<Vec<u8>> {
     let mut out = file.get(..FILE_HEADER)?.to_vec();
     let (mut at, mut ordinal) = (FILE_HEADER, 0u64);

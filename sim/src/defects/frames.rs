@@ -1,4 +1,4 @@
-//! Frames between members, as a defective member would send or take them.
+//! Frames between members, as a defective member would send or accept them.
 
 use bytes::Bytes;
 use consensus::{Body, Entry, EntryKind, Message};
@@ -15,14 +15,13 @@ pub(crate) fn message(bytes: &Bytes) -> Option<Message> {
 /// Bytes of the smallest frame with an append that has an entry: kind, header, three numbers, a row of the table.
 const ONE_ENTRY_BYTES: usize = 1 + 28 + 3 * 8 + 17;
 
-/// Whether a frame is an append with entries; told by the kinds of the frame and of the message and by its length,
-/// since every frame is asked. Empty ones take no room in the window: each heartbeat of a follower whose disk hangs is
-/// answered with one.
+/// Whether a frame is an append with entries. Decided by the kinds of frame and message and by the length, without
+/// decoding, since this is called for every frame. Empty appends do not count towards the window of appends in flight.
 pub(crate) fn is_append(bytes: &Bytes) -> bool {
     (bytes.first(), bytes.get(2)) == (Some(&1), Some(&1)) && bytes.len() >= ONE_ENTRY_BYTES
 }
 
-/// The vote that would come if this frame asks for one.
+/// The granted vote that would answer this frame, if it requests a vote.
 pub(crate) fn grant(bytes: &Bytes) -> Option<Bytes> {
     let message = message(bytes)?;
     let Body::Vote { pre, .. } = message.body else { return None };
@@ -35,7 +34,7 @@ pub(crate) fn is_forward(bytes: &Bytes) -> bool {
     bytes.first() == Some(&2)
 }
 
-/// Whether a frame answers a member whose copy of a value is damaged.
+/// Whether a frame carries the copy of a value to a member whose own copy is damaged.
 pub(crate) fn is_value_answer(bytes: &Bytes) -> bool {
     bytes.first() == Some(&10)
 }
@@ -45,15 +44,15 @@ pub(crate) fn frame_of(message: &Message) -> Bytes {
     PeerMessage::of_consensus(message.encode()).concat().into()
 }
 
-/// The answer that would come to a confirm, if this frame is one.
-pub(crate) fn confirmation(bytes: &Bytes) -> Option<Bytes> {
+/// The answer to a leadership check, if this frame is one.
+pub(crate) fn leadership_answer(bytes: &Bytes) -> Option<Bytes> {
     let message = message(bytes)?;
     let Body::LeadershipCheck { round } = message.body else { return None };
     let body = Body::LeadershipCheckResponse { round };
     Some(frame_of(&Message { from: message.to, to: message.from, term: message.term, body }))
 }
 
-/// The append with one bit of its last batch changed, if this frame is one with a batch.
+/// The append with one bit of its last batch changed, if this frame is an append with a batch.
 pub(crate) fn altered(bytes: &Bytes) -> Option<Bytes> {
     let mut message = message(bytes)?;
     let Body::Append { entries, .. } = &mut message.body else { return None };
@@ -65,7 +64,7 @@ pub(crate) fn altered(bytes: &Bytes) -> Option<Bytes> {
     Some(frame_of(&message))
 }
 
-/// The acceptance of an append, if this frame is one with entries.
+/// The acceptance of this frame, if it is an append with entries.
 pub(crate) fn acceptance(bytes: &Bytes) -> Option<Message> {
     let message = message(bytes)?;
     let Body::Append { entries, commit, .. } = &message.body else { return None };

@@ -1,76 +1,77 @@
-//! Deliberate defects. Each stands for a mistake that could be made in the product; the simulator must
-//! notice every one of
-//! them. None is code of the product: the product's parts are wrapped, on their way to the disk, to the
-//! peers and to the
-//! clients, or at a restart.
+//! Deliberate defects. Each stands for a mistake that could be made in the product, and the simulator must notice every
+//! one of them: this shows that the checks can fail.
+//!
+//! A defect is no code of the product. It changes what passes between its parts: writes to the disk (`world/disk.rs`),
+//! frames to peers (`simulation/members/links.rs`), answers to clients (`simulation/clients`), files before a restart
+//! (`simulation/members/lifecycle.rs`). The files here read and change the formats that this takes.
 
 pub(crate) mod checkpoints;
 pub(crate) mod frames;
-pub(crate) mod lists;
+pub(crate) mod ranges;
 pub(crate) mod records;
 
-/// A mistake, made on purpose.
+/// A deliberate mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Defect {
-    /// Writes count as durable one sync too early.
+    /// Writes are reported as durable one sync too early.
     ReplyBeforeSync,
     /// One member never syncs its log.
     SyncSkipped,
-    /// Names of files are never made durable.
+    /// Directories are never synced, so names of files are not durable.
     DirectoryNotSynced,
-    /// A leader answers its confirm rounds itself.
+    /// A leader completes ReadIndex rounds without a quorum.
     ReadIndexWithoutQuorum,
-    /// Linearizable reads are served from the local state at once.
+    /// Linearizable reads are answered from the local state without a ReadIndex round.
     ReadWithoutIndex,
-    /// The vote in a hard state is forgotten.
+    /// Hard states are written without their vote.
     VoteNotPersisted,
-    /// The hard state at the head of a segment is empty: what was voted is recycled away with older segments.
+    /// The first record of a segment lacks the vote, which is lost when older segments are recycled.
     HardStateRecycled,
-    /// A torn record at the end of the log is taken for whole.
+    /// A torn record at the end of the log is accepted.
     TornTailAccepted,
-    /// Damage in the log is not noticed.
+    /// Checksums of the log are not checked.
     ChecksumNotChecked,
-    /// A restart replays the log from one entry too far: the checkpoint lacked the last batch it names.
+    /// A restart replays one entry too few: the checkpoint lacks the last batch of its index.
     CheckpointMissesBatch,
     /// A watch that catches up skips an event.
     WatchSkipsEvent,
-    /// A new leader's lease clock does not begin anew.
+    /// A new leader's lease clock does not start again: leases that it takes over expire early.
     LeaseClockReset,
-    /// The clocks that leases live by run at less than half their speed.
+    /// Lease clocks run at less than half of the correct speed.
     LeaseClockSlow,
-    /// A forwarded command is sent again when the link to the leader comes back.
+    /// Forwarded commands are sent again after a reconnect.
     ForwardedTwice,
-    /// A member that lost its directory takes part as if it remembered.
+    /// A member that lost its directory takes part as before.
     WipedMemberVotes,
-    /// An append is altered on its way and nobody checks.
+    /// An append is changed on its way, and its checksum is not checked.
     FrameNotChecked,
-    /// Serializable reads go to whichever member is nearest.
+    /// Serializable reads of one client are answered by different members.
     ReadsHopMembers,
-    /// A follower accepts entries when they arrive, not when they are on its disk.
+    /// A follower accepts entries when they arrive, before they are on its disk.
     AcceptedOnArrival,
-    /// What is relocated leaves out versions that are still referenced.
+    /// Relocation leaves out versions that are still referenced.
     RelocationDropsVersion,
     /// Checkpoints lack the small state: members, alarms, leases.
     CheckpointWithoutSmallState,
-    /// A record that a recycled segment held before is taken for one of the new segment.
+    /// A record that a recycled segment held before is accepted as one of the new segment.
     StaleRecordAccepted,
-    /// A candidate leads without waiting for votes.
+    /// A candidate becomes leader without waiting for votes.
     VotesNotAwaited,
-    /// A member falls back to what its disk holds while it runs.
+    /// A running member goes back to the state on its disk.
     StateFallsBack,
-    /// Appends are sent again and again, whatever is in flight.
+    /// Appends are sent many times, whatever is in flight.
     AppendsRepeated,
-    /// A link that broke is not dialled again.
+    /// A link that was lost is not dialled again.
     LinkNotRedialled,
-    /// A member always wants to be woken at once.
-    MemberNeverRests,
-    /// Now and then a request is answered twice.
+    /// A member always asks for its next step at once.
+    MemberSpins,
+    /// Some requests are answered twice.
     AnsweredTwice,
-    /// A list leaves out what it cannot read.
-    ListSkipsDamaged,
-    /// Values kept in memory are found by their keys, whatever was written since.
+    /// A range leaves out values that it cannot read.
+    RangeSkipsDamaged,
+    /// The value cache finds values by key, and returns old ones.
     CacheServesOther,
-    /// Who asks for a value that is damaged here gets no answer.
+    /// Requests for the copy of a damaged value are not answered.
     RepairUnanswered,
 }
 
@@ -102,9 +103,9 @@ impl Defect {
         Defect::StateFallsBack,
         Defect::AppendsRepeated,
         Defect::LinkNotRedialled,
-        Defect::MemberNeverRests,
+        Defect::MemberSpins,
         Defect::AnsweredTwice,
-        Defect::ListSkipsDamaged,
+        Defect::RangeSkipsDamaged,
         Defect::CacheServesOther,
         Defect::RepairUnanswered,
     ];

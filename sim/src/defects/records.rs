@@ -1,7 +1,6 @@
-//! Records of the log, as bytes: what a defective writer or reader would make of them.
+//! Records of the log, as bytes: what a defective writer or reader makes of them.
 //!
-//! Layout as in `docs/internals/log.md`: a file header of 64 bytes, then records of a 28-byte head
-//! (checksum, segment,
+//! Layout as in `docs/internals/log.md`: a file header of 64 bytes, then records of a 28-byte head (checksum, segment,
 //! length, kind, synced, checksum of the body) and a body, at multiples of 8.
 
 use std::io::IoSlice;
@@ -33,25 +32,25 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]))
 }
 
-/// A record within some bytes.
+/// The head of a record within some bytes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Record {
+pub(crate) struct RawRecord {
     /// Where its head begins.
     pub(crate) at: usize,
     /// Its kind.
     pub(crate) kind: u8,
     /// Bytes of its body.
     pub(crate) length: usize,
-    /// What it says was durable.
+    /// Its `synced` mark: the log address up to which everything was durable.
     pub(crate) synced: u64,
 }
 
-impl Record {
-    fn head(bytes: &[u8], at: usize, segment: Option<u32>, salt: u32) -> Option<Record> {
+impl RawRecord {
+    fn head(bytes: &[u8], at: usize, segment: Option<u32>, salt: u32) -> Option<RawRecord> {
         let head = bytes.get(at..at + HEAD)?;
         let intact = crc32c::crc32c_append(salt, &head[4..]) == u32_at(head, 0);
         let ours = segment.is_none_or(|segment| segment == u32_at(head, 4));
-        (intact && ours).then(|| Record {
+        (intact && ours).then(|| RawRecord {
             at,
             kind: head[12],
             length: u32_at(head, 8) as usize,
@@ -76,7 +75,7 @@ impl Record {
         (self.kind == ENTRY && self.length >= ENTRY_HEAD).then(|| u64_at(bytes, self.at + HEAD + 8))
     }
 
-    /// Makes the checksums fit what is there.
+    /// Recomputes both checksums.
     fn sign(&self, bytes: &mut [u8], salt: u32) {
         let body = crc32c::crc32c(&bytes[self.at + HEAD..self.at + HEAD + self.length]);
         bytes[self.at + 24..self.at + HEAD].copy_from_slice(&body.to_le_bytes());
@@ -85,10 +84,10 @@ impl Record {
     }
 }
 
-/// Takes the votes out of records of a kind that are about to be written at `offset` of a segment.
+/// Clears the votes in records of a kind that are about to be written at `offset` of a segment.
 pub(crate) fn forget_votes(bytes: &mut [u8], offset: u64, kind: u8, salt: u32) {
     let mut at = FILE_HEADER.saturating_sub(offset as usize);
-    while let Some(record) = Record::head(bytes, at, None, salt) {
+    while let Some(record) = RawRecord::head(bytes, at, None, salt) {
         let body = at + HEAD;
         if record.kind == kind && record.body(bytes).is_some() {
             let vote = body + if kind == OPENING { OPENING_VOTE } else { 8 };
@@ -100,13 +99,13 @@ pub(crate) fn forget_votes(bytes: &mut [u8], offset: u64, kind: u8, salt: u32) {
 }
 
 /// A segment file read whole.
-struct Segment {
+struct RawSegment {
     path: PathBuf,
     number: u32,
     bytes: Vec<u8>,
 }
 
-fn segments(disk: &MemDisk, paths: &[PathBuf]) -> Vec<Segment> {
+fn segments(disk: &MemDisk, paths: &[PathBuf]) -> Vec<RawSegment> {
     let segments = paths.iter().filter(|path| path.extension().is_some_and(|suffix| suffix == "seg"));
     segments
         .filter_map(|path| {
@@ -114,17 +113,17 @@ fn segments(disk: &MemDisk, paths: &[PathBuf]) -> Vec<Segment> {
             let mut bytes = vec![0; file.length().ok()? as usize];
             file.read_at(&mut bytes, 0).ok()?;
             let number = u32::from_str_radix(path.file_stem()?.to_str()?, 16).ok()?;
-            Some(Segment { path: path.clone(), number, bytes })
+            Some(RawSegment { path: path.clone(), number, bytes })
         })
         .collect()
 }
 
-impl Segment {
-    /// The records whose heads are in order, one behind the other, and where they end.
-    fn records(&self, salt: u32) -> (Vec<Record>, usize) {
+impl RawSegment {
+    /// The records whose heads are intact, and where they end.
+    fn records(&self, salt: u32) -> (Vec<RawRecord>, usize) {
         let mut records = Vec::new();
         let mut at = FILE_HEADER;
-        while let Some(record) = Record::head(&self.bytes, at, Some(self.number), salt) {
+        while let Some(record) = RawRecord::head(&self.bytes, at, Some(self.number), salt) {
             if record.next() > self.bytes.len() {
                 break;
             }
@@ -142,7 +141,7 @@ impl Segment {
     }
 }
 
-/// Makes records with damaged bodies pass for whole: those at the end of the log alone (a torn tail), or all.
+/// Makes records with damaged bodies look intact.
 pub(crate) fn accept_damage(disk: &MemDisk, paths: &[PathBuf], salt: u32) {
     for mut segment in segments(disk, paths) {
         let (records, _) = segment.records(salt);
@@ -159,24 +158,24 @@ pub(crate) fn accept_damage(disk: &MemDisk, paths: &[PathBuf], salt: u32) {
     }
 }
 
-/// Takes the first whole entry that the newest segment's file held before it was recycled, behind the end of the log,
-/// for the next record of that segment: a reader that looks for the next record, and not at its number.
+/// Appends to the newest segment the first intact entry that its file held before it was recycled: a reader that does
+/// not check the segment number in a record.
 pub(crate) fn accept_stale(disk: &MemDisk, paths: &[PathBuf], salt: u32) {
     let with_records =
         segments(disk, paths).into_iter().filter(|segment| !segment.records(salt).0.is_empty());
     let Some(mut segment) = with_records.max_by_key(|segment| segment.number) else { return };
     let (_, end) = segment.records(salt);
     let addresses = (end..segment.bytes.len()).step_by(ALIGNMENT);
-    let heads = addresses.filter_map(|at| Record::head(&segment.bytes, at, None, salt));
+    let heads = addresses.filter_map(|at| RawRecord::head(&segment.bytes, at, None, salt));
     let mut stale = heads.filter(|record| record.kind == ENTRY && record.is_whole(&segment.bytes));
     let Some(found) = stale.find(|record| record.next() <= segment.bytes.len()) else { return };
     segment.bytes.copy_within(found.at..found.next(), end);
     segment.bytes[end + 4..end + 8].copy_from_slice(&segment.number.to_le_bytes());
-    Record { at: end, ..found }.sign(&mut segment.bytes, salt);
+    RawRecord { at: end, ..found }.sign(&mut segment.bytes, salt);
     segment.write_back(disk);
 }
 
-/// Makes the entry at `index` an empty one, as if what it did were already in the checkpoint.
+/// Makes the entry at `index` an empty one, as if the checkpoint held its effect.
 pub(crate) fn skip_entry(disk: &MemDisk, paths: &[PathBuf], salt: u32, index: u64) {
     for mut segment in segments(disk, paths) {
         let (records, _) = segment.records(salt);
@@ -189,20 +188,18 @@ pub(crate) fn skip_entry(disk: &MemDisk, paths: &[PathBuf], salt: u32, index: u6
     }
 }
 
-/// Offsets of a segment below which a record of the same segment says that all is durable: damage there can
-/// be told from
-/// a torn tail.
+/// The highest `synced` mark of a segment within itself: damage below it cannot be a torn tail.
 pub(crate) fn covered_bytes(disk: &MemDisk, path: &Path, salt: u32) -> u64 {
     let paths = [path.to_owned()];
     let Some(segment) = segments(disk, &paths).into_iter().next() else { return 0 };
     let (records, _) = segment.records(salt);
-    let own = |record: &Record| (record.synced >> 32) as u32 == segment.number;
+    let own = |record: &RawRecord| (record.synced >> 32) as u32 == segment.number;
     let marks = records.iter().filter(|record| own(record)).map(|record| u64::from(record.synced as u32));
     marks.max().unwrap_or(0)
 }
 
-/// The end of a log that is durable, but lies behind every mark that says so.
-pub(crate) struct Tail {
+/// The end of a log that is durable but lies behind every `synced` mark.
+pub(crate) struct UncoveredTail {
     /// The newest segment.
     pub(crate) path: PathBuf,
     /// Its number.
@@ -215,7 +212,7 @@ pub(crate) struct Tail {
     records: Vec<(u64, Option<u64>)>,
 }
 
-impl Tail {
+impl UncoveredTail {
     /// The index of the last entry wholly before an offset of the tail; 0 if the segment has none.
     pub(crate) fn last_index_before(&self, offset: u64) -> u64 {
         let begun = self.records.partition_point(|(at, _)| *at <= offset);
@@ -225,7 +222,7 @@ impl Tail {
 }
 
 /// The part of the newest segment that holds records and is not covered by a mark. `None` if there is none.
-pub(crate) fn uncovered_tail(disk: &MemDisk, paths: &[PathBuf], salt: u32) -> Option<Tail> {
+pub(crate) fn uncovered_tail(disk: &MemDisk, paths: &[PathBuf], salt: u32) -> Option<UncoveredTail> {
     let with_records = segments(disk, paths).into_iter().filter_map(|segment| {
         let (records, end) = segment.records(salt);
         (!records.is_empty()).then_some((segment, records, end))
@@ -234,5 +231,11 @@ pub(crate) fn uncovered_tail(disk: &MemDisk, paths: &[PathBuf], salt: u32) -> Op
     let covered = covered_bytes(disk, &segment.path, salt);
     let from = records.iter().map(|record| record.at as u64).find(|at| *at >= covered)?;
     let indexed = records.iter().map(|record| (record.at as u64, record.index(&segment.bytes))).collect();
-    Some(Tail { path: segment.path, segment: segment.number, from, to: end as u64, records: indexed })
+    Some(UncoveredTail {
+        path: segment.path,
+        segment: segment.number,
+        from,
+        to: end as u64,
+        records: indexed,
+    })
 }

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 /// How long a start may take on a busy machine before the test gives up.
 const START_LIMIT: Duration = Duration::from_secs(60);
 
-/// How often a starting server is asked; it only decides how soon a test goes on.
+/// How often a starting server is asked; it only decides how soon a test continues.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A running member.

@@ -7,7 +7,7 @@ use etcd_client_tests::Server;
 type Seen = (EventType, String, String, i64);
 
 async fn next(stream: &mut WatchStream) -> WatchResponse {
-    stream.message().await.unwrap().expect("the stream goes on")
+    stream.message().await.unwrap().expect("the stream continues")
 }
 
 /// Reads events until there are `count`.

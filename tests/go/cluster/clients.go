@@ -18,7 +18,7 @@ func ConnectAll(configs []clientv3.Config) ([]*clientv3.Client, error) {
 	return clients, nil
 }
 
-// CloseAll closes clients of which nobody needs to know how that went.
+// CloseAll closes clients and ignores their errors.
 func CloseAll(clients []*clientv3.Client) {
 	for _, client := range clients {
 		client.Close()

@@ -36,12 +36,12 @@ type Config struct {
 	Size int
 	// Args are added to every member's command line, after the flags the package sets itself.
 	Args []string
-	// Homes says where each member lives, one for each; none means loopback for all.
-	Homes []Home
+	// Hosts says where each member lives, one for each; none means loopback for all.
+	Hosts []Host
 }
 
-// Home is where a member lives.
-type Home struct {
+// Host is where a member runs.
+type Host struct {
 	// Address is the IP address it listens on and is known by.
 	Address string
 	// Prefix are the words before its command line, such as `ip netns exec NAME`. The process must stay the one
@@ -120,12 +120,12 @@ func (c *Cluster) Close() error {
 // layOut decides names, ports and directories, and starts nothing.
 func layOut(config Config) (*Cluster, error) {
 	size := max(config.Size, 1)
-	homes := config.Homes
-	if homes == nil {
-		homes = slices.Repeat([]Home{{Address: "127.0.0.1"}}, size)
+	hosts := config.Hosts
+	if hosts == nil {
+		hosts = slices.Repeat([]Host{{Address: "127.0.0.1"}}, size)
 	}
-	if len(homes) != size {
-		return nil, fmt.Errorf("%d members have %d homes", size, len(homes))
+	if len(hosts) != size {
+		return nil, fmt.Errorf("%d members have %d hosts", size, len(hosts))
 	}
 	ports, err := freePorts(2 * size)
 	if err != nil {
@@ -140,10 +140,10 @@ func layOut(config Config) (*Cluster, error) {
 	for i := range size {
 		m := &Member{
 			Name:      fmt.Sprintf("m%d", i+1),
-			ClientURL: fmt.Sprintf("http://%s:%d", homes[i].Address, ports[2*i]),
-			PeerURL:   fmt.Sprintf("http://%s:%d", homes[i].Address, ports[2*i+1]),
+			ClientURL: fmt.Sprintf("http://%s:%d", hosts[i].Address, ports[2*i]),
+			PeerURL:   fmt.Sprintf("http://%s:%d", hosts[i].Address, ports[2*i+1]),
 			binary:    config.Binary,
-			prefix:    homes[i].Prefix,
+			prefix:    hosts[i].Prefix,
 		}
 		m.DataDir = filepath.Join(dir, m.Name)
 		m.logPath = filepath.Join(dir, m.Name+".log")

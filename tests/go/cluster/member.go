@@ -107,7 +107,7 @@ func (m *Member) Terminate() error { return m.end(syscall.SIGTERM) }
 // Freeze stops the process with SIGSTOP: it holds its connections and its disk, and answers nothing.
 func (m *Member) Freeze() error { return m.signal(syscall.SIGSTOP) }
 
-// Thaw lets a frozen process go on.
+// Thaw resumes a frozen process.
 func (m *Member) Thaw() error { return m.signal(syscall.SIGCONT) }
 
 // Running says whether the current run is still alive.

@@ -7,14 +7,14 @@ import (
 )
 
 // Members come back on the port they had, so ports are taken from below the range the kernel hands out to
-// outgoing connections: there, a connection of somebody else could sit on the port of a member that is down.
+// outgoing connections: there, the connection of another process could sit on the port of a member that is down.
 const (
 	firstPort    = 10_000
 	lastPort     = 32_000
 	portAttempts = 1_000
 )
 
-// freePorts returns n different loopback ports that nobody listens on at the moment.
+// freePorts returns n different loopback ports that are unused at the moment.
 func freePorts(n int) ([]int, error) {
 	ports := make([]int, 0, n)
 	for attempt := 0; len(ports) < n; attempt++ {

@@ -191,7 +191,7 @@ func (j *judge) survived(ctx context.Context, o op, left, right []answer) *diffe
 
 // died says whether a side's process ended in an op. A refused connection may be seen before the end is.
 func died(ctx context.Context, s *side, answers []answer) bool {
-	// A watch stream that ended under a barrier is told of in the text of a finding.
+	// A finding names a watch stream that ended before a barrier.
 	cut := func(a answer) bool {
 		return a.code == codes.Unavailable || strings.Contains(a.text, "code = Unavailable")
 	}

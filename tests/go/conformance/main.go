@@ -48,7 +48,7 @@ func parse() (options, error) {
 	var o options
 	flag.Uint64Var(&o.seed, "seed", 1, "the first seed")
 	flag.IntVar(&o.ops, "ops", 400, "operations for each seed")
-	flag.DurationVar(&o.length, "for", 0, "go on with the next seeds for this long; 0 plays one seed")
+	flag.DurationVar(&o.length, "for", 0, "run the next seeds for this long; 0 runs one seed")
 	flag.DurationVar(&o.shrink, "shrink", 2*time.Minute, "how long to look for a shorter failing sequence")
 	sut := flag.String("sut", "stele", "the system under test: stele, or etcd to check the judge itself")
 	stele := flag.String("sut-bin", cluster.StelePath(), "the stele binary")

@@ -83,7 +83,7 @@ type compaction struct{ request *pb.CompactionRequest }
 
 func (c compaction) String() string { return fmt.Sprintf("KV/Compact %v", describe(c.request)) }
 
-// What watchers are still told of the past depends on how far they have caught up.
+// What watchers still receive from history depends on how far they have caught up.
 func (c compaction) needsBarrier() bool { return true }
 
 func (c compaction) run(ctx context.Context, s *side, known revisions) []answer {

@@ -136,7 +136,7 @@ func tooLargeOnAStream(ctx context.Context, conn *grpc.ClientConn) string {
 	return ending(err)
 }
 
-// onlyListens creates a watcher, says that it will ask for nothing more, and is still told of a write.
+// onlyListens creates a watcher, closes its sending side, and still receives a write.
 func onlyListens(ctx context.Context, conn *grpc.ClientConn) string {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

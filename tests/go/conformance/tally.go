@@ -15,7 +15,7 @@ type tally map[string]int
 
 func (t tally) count(o op, answers []answer) {
 	if several, ok := o.(burst); ok {
-		// The answers of a burst are told apart by their own types.
+		// The answers of a burst are distinguished by their types.
 		for _, a := range answers {
 			t["burst: "+outcome(a)]++
 		}

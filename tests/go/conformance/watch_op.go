@@ -39,7 +39,7 @@ func (w watchCreate) run(ctx context.Context, s *side, known revisions) []answer
 	if ok && !created.Canceled && request.StartRevision > 0 && request.StartRevision < known.compacted {
 		// The end of this watcher frees its id: without the wait, which id is given next would be left to chance.
 		if err := stream.awaitEnded(ctx, endedBefore+1); err != nil {
-			answers = append(answers, finding("watcher %d below the compaction goes on: %v", created.WatchId, err))
+			answers = append(answers, finding("watcher %d below the compaction continues: %v", created.WatchId, err))
 		}
 	}
 	return answers
@@ -105,7 +105,7 @@ func (w watchCancel) String() string {
 	return fmt.Sprintf("Watch cancel on stream %d id %d", w.stream, w.id)
 }
 
-// What a watcher was told before its cancellation depends on how far it had caught up.
+// What a watcher received before its cancellation depends on how far it had caught up.
 func (w watchCancel) needsBarrier() bool { return true }
 
 func (w watchCancel) run(ctx context.Context, s *side, _ revisions) []answer {
@@ -135,7 +135,7 @@ func (w watchClose) run(_ context.Context, s *side, _ revisions) []answer {
 	return nil
 }
 
-// barrier waits until every stream has told everything up to the current revision, and takes it all.
+// barrier waits until every stream has sent everything up to the current revision, and takes it.
 type barrier struct{}
 
 func (barrier) String() string { return "barrier: all watchers catch up" }
@@ -145,7 +145,7 @@ func (barrier) needsBarrier() bool { return true }
 func (barrier) run(context.Context, *side, revisions) []answer { return nil }
 
 // catchUp is the work of a barrier on one side. The judge has written just before, so that an answer to an
-// earlier progress request, which may have been given before a watcher was created, cannot be taken for this.
+// earlier progress request, which may have been given before a watcher was created, cannot be confused with this one.
 type catchUp struct{}
 
 func (catchUp) String() string { return "barrier" }

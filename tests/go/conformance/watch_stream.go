@@ -34,7 +34,7 @@ type watchStream struct {
 	control []*pb.WatchResponse
 	// logs are the events of each watcher since the last barrier, each log one endless response.
 	logs map[int64]*watchLog
-	// progress is the revision up to which the whole stream is known to be told.
+	// progress is the revision up to which the whole stream is known to have sent.
 	progress int64
 	// compacted are the watchers that a compaction ended and that were cancelled by the judge since.
 	compacted map[int64]bool
@@ -47,11 +47,11 @@ type received struct {
 	err      error
 }
 
-// watchLog is what one watcher was told since the last barrier.
+// watchLog is what one watcher received since the last barrier.
 type watchLog struct {
 	all      *pb.WatchResponse
 	findings []answer
-	// open is set while the last response was a fragment, so that its revision may go on in the next.
+	// open is set while the last response was a fragment, so that its revision may continue in the next.
 	open bool
 }
 
@@ -128,7 +128,7 @@ func (w *watchStream) log(id int64) *watchLog {
 	return w.logs[id]
 }
 
-// takeLogs returns what all watchers were told, in the order of their ids, and forgets it.
+// takeLogs returns and clears what all watchers received, in the order of their ids.
 func (w *watchStream) takeLogs() []answer {
 	var answers []answer
 	for _, id := range slices.Sorted(maps.Keys(w.logs)) {

@@ -1,13 +1,13 @@
-// Package crash kills members of a cluster under load and proves that nothing that was acknowledged is lost.
+// Package crash kills members of a cluster under load and verifies that no acknowledged write is lost.
 //
-// Each writer puts numbered values of some kilobytes to keys that only it writes, and notes which were acknowledged.
-// Meanwhile history is compacted and members are defragmented, and they are told to write checkpoints often and to keep
-// few entries: so checkpoints, purging and the moving of values out of old files go on all the time. Each round kills
-// one random member with SIGKILL, sometimes two or all, lets the rest go on, and brings the dead back. Half of the
-// rounds strike at any moment, the others when a member's files show a checkpoint or a relocation under way. What lies
-// on the disk of a killed member, and its log, tell what the kill interrupted. At the end all are killed once more, so
-// that what is verified comes from their files: on every member every key must hold its last acknowledged value or a
-// later one, to the byte, and the members' pasts and hashes must agree.
+// Each writer puts numbered values of some kilobytes to keys that only it writes, and records which were acknowledged.
+// Meanwhile history is compacted, members are defragmented, write checkpoints often and keep few entries, so that
+// checkpoints, purging and relocation are always under way. Each round kills one random member with SIGKILL, sometimes
+// two or all, waits for writes on the others, and restarts the victims. Half of the rounds kill at any time, the others
+// when a member's files show a checkpoint or a relocation under way. The files and the log of a killed member show what
+// the kill interrupted. At the end all members are killed once more, so that verification reads their files: on every
+// member every key must hold its last acknowledged value or a later one, to the byte, and the members' history and hashes
+// must be equal.
 package crash
 
 import (
@@ -26,23 +26,23 @@ import (
 
 const (
 	members = 3
-	// writesBetween is how many writes must be acknowledged before the next kill: the load is real each time.
+	// writesBetween is the number of writes that must be acknowledged before the next kill.
 	writesBetween = 50
-	// patience bounds each wait for the cluster to take writes again.
-	patience = 60 * time.Second
+	// recoveryTimeout bounds each wait for the cluster to take writes again.
+	recoveryTimeout = 60 * time.Second
 )
 
-// flags make a member write a checkpoint every quarter of a second or so, and let files go soon after.
+// flags make a member write about four checkpoints a second and free files soon after.
 var flags = []string{"--snapshot-count=100", "--snapshot-catchup-entries=1000"}
 
-// plan says how long and how hard a cluster is treated.
+// plan is the size of a run.
 type plan struct {
 	rounds  int
 	writers int
 	seed    uint64
 }
 
-// outcome is what a run came to.
+// outcome is the result of a run.
 type outcome struct {
 	totals
 	background
@@ -59,7 +59,7 @@ func (o outcome) String() string {
 		o.inCheckpoint, o.inRelocation, o.inCopy, o.inSwitch, o.inInstallation)
 }
 
-// run treats a cluster as planned and verifies what it holds.
+// run kills members of a cluster as planned and verifies its content.
 func run(ctx context.Context, c *cluster.Cluster, p plan) (outcome, error) {
 	clients, err := cluster.ConnectAll(slices.Repeat([]clientv3.Config{config(c.Endpoints()...)}, p.writers+1))
 	if err != nil {
@@ -67,26 +67,26 @@ func run(ctx context.Context, c *cluster.Cluster, p plan) (outcome, error) {
 	}
 	defer cluster.CloseAll(clients)
 	l := startLoad(clients[:p.writers])
-	u := startUpkeep(clients[p.writers], c.Endpoints())
+	m := startMaintenance(clients[p.writers], c.Endpoints())
 	var o outcome
 	killErr := o.killRounds(ctx, c, l, p)
-	lastErr := o.kill(c, everybody())
-	u.stop()
-	o.compactions, o.defragmentations = u.compactions, u.defragmentations
+	lastErr := o.kill(c, allMembers())
+	m.stop()
+	o.compactions, o.defragmentations = m.compactions, m.defragmentations
 	if err := errors.Join(killErr, lastErr, l.stop()); err != nil {
 		return o, err
 	}
-	if err := bringBack(ctx, c, everybody()); err != nil {
+	if err := restart(ctx, c, allMembers()); err != nil {
 		return o, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, recoveryTimeout)
 	defer cancel()
 	o.totals, err = verify(ctx, c, l)
 	return o, err
 }
 
-// everybody is the place of every member.
-func everybody() []int {
+// allMembers returns the index of every member.
+func allMembers() []int {
 	all := make([]int, members)
 	for i := range all {
 		all[i] = i
@@ -100,28 +100,28 @@ func (o *outcome) killRounds(ctx context.Context, c *cluster.Cluster, l *load, p
 		if err := awaitWrites(ctx, l); err != nil {
 			return err
 		}
-		victims := choose(ctx, c, random)
+		victims := chooseVictims(ctx, c, random)
 		if err := o.kill(c, victims); err != nil {
 			return err
 		}
-		// A minority is missed by nobody: see that before it comes back.
+		// Without a minority of its members the cluster serves writes: check it before the restart.
 		if len(victims) <= (members-1)/2 {
 			if err := awaitWrites(ctx, l); err != nil {
 				return fmt.Errorf("without member %v: %w", victims, err)
 			}
 		}
-		if err := bringBack(ctx, c, victims); err != nil {
+		if err := restart(ctx, c, victims); err != nil {
 			return err
 		}
 	}
 	return awaitWrites(ctx, l)
 }
 
-// kill kills all victims, then looks at what they left.
+// kill kills all victims, then examines their files.
 func (o *outcome) kill(c *cluster.Cluster, victims []int) error {
 	for _, v := range victims {
 		if !c.Members[v].Running() {
-			return fmt.Errorf("%s had ended by itself", c.Members[v].Name)
+			return fmt.Errorf("%s had exited by itself", c.Members[v].Name)
 		}
 		c.Members[v].Kill()
 	}
@@ -134,8 +134,8 @@ func (o *outcome) kill(c *cluster.Cluster, victims []int) error {
 	return nil
 }
 
-// howMany members die in a round: mostly one, now and then the quorum or everything.
-func howMany(random *rand.Rand) int {
+// victimCount is the number of members that a round kills: usually one, sometimes a quorum or all.
+func victimCount(random *rand.Rand) int {
 	switch random.IntN(6) {
 	case 0:
 		return 2
@@ -146,8 +146,8 @@ func howMany(random *rand.Rand) int {
 	}
 }
 
-// bringBack starts all victims before it waits for any: none is ready before a quorum runs.
-func bringBack(ctx context.Context, c *cluster.Cluster, victims []int) error {
+// restart starts all victims before it waits for any: no member is ready before a quorum runs.
+func restart(ctx context.Context, c *cluster.Cluster, victims []int) error {
 	for _, v := range victims {
 		if err := c.Members[v].Start(); err != nil {
 			return err
@@ -164,7 +164,7 @@ func bringBack(ctx context.Context, c *cluster.Cluster, victims []int) error {
 }
 
 func awaitWrites(ctx context.Context, l *load) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, recoveryTimeout)
 	defer cancel()
 	return l.await(ctx, writesBetween)
 }

@@ -18,7 +18,7 @@ var (
 	seed    = flag.Uint64("seed", 1, "decides who is killed")
 )
 
-// longRounds are enough for kills to have interrupted everything that goes on in the background.
+// longRounds are enough for kills to have interrupted every background task.
 const longRounds = 50
 
 func TestNothingAcknowledgedIsLost(t *testing.T) {
@@ -36,7 +36,7 @@ func TestNothingAcknowledgedIsLost(t *testing.T) {
 	t.Log(o)
 }
 
-// requireBackground fails a run that met less of what goes on in the background than it is meant to.
+// requireBackground fails a run that covered too few background tasks.
 func requireBackground(t *testing.T, o outcome) {
 	t.Helper()
 	met := map[string]int{

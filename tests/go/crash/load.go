@@ -12,26 +12,25 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// writeTimeout is how long a writer waits for one write before it takes its outcome as unknown.
+// writeTimeout is how long a writer waits for one write before its outcome counts as unknown.
 const writeTimeout = 3 * time.Second
 
-// What a writer writes. Most writes go to a few keys and are soon garbage; one in coldEvery goes to one of many keys,
-// and so long outlives what lies around it. Files then hold little that is live, but something: values must be moved
-// before space comes back.
+// Keys of a writer. Most writes go to a few keys and are soon superseded; one in coldKeyEvery goes to one of many keys, and
+// its value lives long. So old files hold few live values, which must be relocated before the files can be freed.
 const (
-	hotKeys   = 10
-	coldKeys  = 100
-	coldEvery = 8
+	hotKeys      = 10
+	coldKeys     = 100
+	coldKeyEvery = 8
 )
 
 // Values have a length between these: a few thousand fill a segment.
 const (
-	valueBytesMin = 1 << 10
-	valueBytesMax = 24 << 10
+	minValueBytes = 1 << 10
+	maxValueBytes = 24 << 10
 )
 
-// history is what one key's only writer knows of it. Writes are numbered 1, 2, 3 ...; one whose outcome is unknown may
-// still take effect, also later, and is never repeated with the same number.
+// history is what the only writer of a key knows of it. Writes are numbered 1, 2, 3 ...; a write of unknown outcome may
+// take effect at any later time and is never repeated with the same number.
 type history struct {
 	key string
 	// attempted is the last number sent.
@@ -39,21 +38,21 @@ type history struct {
 	// acknowledged is the last number whose write was acknowledged, at that revision.
 	acknowledged int
 	revision     int64
-	// writes is how many were acknowledged, unknown of how many nothing is known.
+	// writes counts the acknowledged ones, unknown those of unknown outcome.
 	writes, unknown int
 }
 
-// value is what the write with that number puts to a key: the number, then bytes that follow from both, so that a
-// value that is damaged, cut short or another key's is known.
+// value is what the write with this number puts: the number, then bytes that are derived from key and number, so that a
+// value that is damaged, truncated or of another key is recognized.
 func value(key string, number int) string {
 	random := rand.NewChaCha8(sha256.Sum256(fmt.Appendf(nil, "%s %d", key, number)))
-	filler := make([]byte, valueBytesMin+rand.New(random).IntN(valueBytesMax-valueBytesMin))
+	filler := make([]byte, minValueBytes+rand.New(random).IntN(maxValueBytes-minValueBytes))
 	// It never fails.
 	_, _ = random.Read(filler)
 	return fmt.Sprintf("%d %s", number, filler)
 }
 
-// write sends the next number and notes what came of it.
+// write sends the next number and records the outcome.
 func (h *history) write(ctx context.Context, client *clientv3.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
@@ -77,7 +76,7 @@ type load struct {
 	wait   sync.WaitGroup
 	keys   [][]*history
 	errs   []error
-	// progress tells of acknowledged writes while somebody listens.
+	// progress receives one signal per acknowledged write while await runs.
 	progress chan struct{}
 }
 
@@ -103,8 +102,8 @@ func ownedBy(writer int) string { return fmt.Sprintf("writer/%02d/", writer) }
 func (l *load) writeAll(ctx context.Context, client *clientv3.Client, keys []*history) error {
 	for n := 0; ctx.Err() == nil; n++ {
 		h := keys[n%hotKeys]
-		if n%coldEvery == 0 {
-			h = keys[hotKeys+n/coldEvery%coldKeys]
+		if n%coldKeyEvery == 0 {
+			h = keys[hotKeys+n/coldKeyEvery%coldKeys]
 		}
 		before := h.writes
 		if err := h.write(ctx, client); err != nil {
@@ -120,7 +119,7 @@ func (l *load) writeAll(ctx context.Context, client *clientv3.Client, keys []*hi
 	return nil
 }
 
-// await returns after that many more acknowledged writes, of any writer.
+// await returns after this many more acknowledged writes of any writers.
 func (l *load) await(ctx context.Context, writes int) error {
 	for n := range writes {
 		select {

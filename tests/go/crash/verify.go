@@ -13,13 +13,13 @@ import (
 	"stele.test/cluster"
 )
 
-// totals is what a run proves.
+// totals counts the writes of a run by outcome.
 type totals struct{ acknowledged, unknown int }
 
-// verify holds what every member has on its own disk against what the writers know, and the members against each
-// other: the newest values, those at the revision of the last compaction, and the hash over all between.
+// verify compares the content of every member with what the writers know, and the members with each other: the newest
+// values, those at the compacted revision, and the hash over all revisions between.
 func verify(ctx context.Context, c *cluster.Cluster, l *load) (totals, error) {
-	clients, err := cluster.ConnectAll(eachAlone(c.Endpoints()))
+	clients, err := cluster.ConnectAll(oneEach(c.Endpoints()))
 	if err != nil {
 		return totals{}, err
 	}
@@ -45,8 +45,8 @@ func verify(ctx context.Context, c *cluster.Cluster, l *load) (totals, error) {
 	return sum, nil
 }
 
-// eachAlone has one configuration for each endpoint, that of a client which asks only there.
-func eachAlone(endpoints []string) []clientv3.Config {
+// oneEach returns one client configuration per endpoint, which uses that endpoint only.
+func oneEach(endpoints []string) []clientv3.Config {
 	var configs []clientv3.Config
 	for _, endpoint := range endpoints {
 		configs = append(configs, config(endpoint))
@@ -117,7 +117,7 @@ func verifyOwned(ctx context.Context, clients []*clientv3.Client, members []*clu
 	return nil
 }
 
-// samePast holds one member's past against another's; each value must be one that was written.
+// samePast compares the history of two members; each value must be one that was written.
 func samePast(first, other []*mvccpb.KeyValue) error {
 	same := func(a, b *mvccpb.KeyValue) bool {
 		return string(a.Key) == string(b.Key) && string(a.Value) == string(b.Value) &&
@@ -134,7 +134,7 @@ func samePast(first, other []*mvccpb.KeyValue) error {
 	return nil
 }
 
-// number is that of the write which put this value, if it is whole.
+// number returns the number of the write that put this value, if the value is intact.
 func number(key, found string) (int, error) {
 	text, _, _ := strings.Cut(found, " ")
 	n, err := strconv.Atoi(text)
@@ -147,8 +147,8 @@ func number(key, found string) (int, error) {
 	return n, nil
 }
 
-// check holds what was read against what the writer knows: the last acknowledged number or a later one that was sent,
-// written at the acknowledged revision or a later one.
+// check compares what was read with what the writer knows: it must be the last acknowledged number or a later one that
+// was sent, at the acknowledged revision or a later one.
 func (h *history) check(response *clientv3.GetResponse) error {
 	if len(response.Kvs) == 0 {
 		if h.acknowledged > 0 {

@@ -20,14 +20,14 @@ func sound() []operation {
 	}
 }
 
-// told is what a watcher of that history is told.
-func told() []change {
+// events is what a watcher of that history receives.
+func events() []change {
 	return []change{{2, "k", "a"}, {3, "k", "b"}, {4, "k", "d"}, {5, "k", ""}, {6, "other", "e"}}
 }
 
 func TestASoundHistoryIsAccepted(t *testing.T) {
 	for name, err := range map[string]error{
-		"linearizable": linearizable(sound()), "ordered": ordered(sound()), "complete": complete(told(), sound()),
+		"linearizable": linearizable(sound()), "ordered": ordered(sound()), "complete": complete(events(), sound()),
 	} {
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -69,12 +69,12 @@ func TestViolationsAreSeen(t *testing.T) {
 		}
 	}
 	for name, changes := range map[string][]change{
-		"a gap":                           slices.Delete(told(), 1, 2),
-		"an event told twice":             slices.Insert(told(), 1, told()[0]),
-		"events in another order":         {told()[1], told()[0], told()[2], told()[3], told()[4]},
-		"an end before the last change":   told()[:4],
-		"another value than acknowledged": {told()[0], told()[1], {4, "k", "x"}, told()[3], told()[4]},
-		"another key than acknowledged":   {told()[0], told()[1], told()[2], told()[3], {6, "k", "e"}},
+		"a gap":                           slices.Delete(events(), 1, 2),
+		"an event sent twice":             slices.Insert(events(), 1, events()[0]),
+		"events in another order":         {events()[1], events()[0], events()[2], events()[3], events()[4]},
+		"an end before the last change":   events()[:4],
+		"another value than acknowledged": {events()[0], events()[1], {4, "k", "x"}, events()[3], events()[4]},
+		"another key than acknowledged":   {events()[0], events()[1], events()[2], events()[3], {6, "k", "e"}},
 	} {
 		if complete(changes, sound()) == nil {
 			t.Errorf("not seen in a watch: %s", name)

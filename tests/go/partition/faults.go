@@ -11,22 +11,22 @@ import (
 	"stele.test/cluster"
 )
 
-// Times of a fault: from shorter than an election to several of them, and of the calm after it.
+// Duration of a fault, from less than an election to several elections, and of the pause after it.
 const (
-	shortest = 200 * time.Millisecond
-	longest  = 3 * time.Second
-	calmMax  = 1500 * time.Millisecond
-	// flapMax is how long a flapping link stays as it is.
-	flapMax = 300 * time.Millisecond
+	minFault = 200 * time.Millisecond
+	maxFault = 3 * time.Second
+	maxCalm  = 1500 * time.Millisecond
+	// maxFlap is the longest time that a flapping link stays up or down.
+	maxFlap = 300 * time.Millisecond
 )
 
-// fault is one thing that goes wrong and is put right again.
+// fault is one kind of fault. inject begins it and returns the function that ends it.
 type fault struct {
 	name   string
-	strike func(n *nemesis) (heal func() error, err error)
+	inject func(n *nemesis) (undo func() error, err error)
 }
 
-// nemesis decides what goes wrong when.
+// nemesis decides which fault occurs when.
 type nemesis struct {
 	network *network
 	cluster *cluster.Cluster
@@ -37,27 +37,27 @@ type nemesis struct {
 var faults = []fault{
 	{"isolated member", func(n *nemesis) (func() error, error) {
 		lone := n.member()
-		return n.network.mend, n.network.drop(slices.Concat(from(lone), to(lone))...)
+		return n.network.restore, n.network.drop(slices.Concat(from(lone), to(lone))...)
 	}},
 	{"all links cut", func(n *nemesis) (func() error, error) {
-		return n.network.mend, n.network.drop(slices.Concat(from(0), from(1), from(2))...)
+		return n.network.restore, n.network.drop(slices.Concat(from(0), from(1), from(2))...)
 	}},
 	{"bridge", func(n *nemesis) (func() error, error) {
 		a, b := n.pair()
-		return n.network.mend, n.network.drop(direction{a, b}, direction{b, a})
+		return n.network.restore, n.network.drop(direction{a, b}, direction{b, a})
 	}},
 	{"one-way drop", func(n *nemesis) (func() error, error) {
 		a, b := n.pair()
-		return n.network.mend, n.network.drop(direction{a, b})
+		return n.network.restore, n.network.drop(direction{a, b})
 	}},
 	{"ring of one-way drops", func(n *nemesis) (func() error, error) {
-		return n.network.mend, n.network.drop(direction{0, 1}, direction{1, 2}, direction{2, 0})
+		return n.network.restore, n.network.drop(direction{0, 1}, direction{1, 2}, direction{2, 0})
 	}},
 	{"deaf member", func(n *nemesis) (func() error, error) {
-		return n.network.mend, n.network.drop(to(n.member())...)
+		return n.network.restore, n.network.drop(to(n.member())...)
 	}},
 	{"mute member", func(n *nemesis) (func() error, error) {
-		return n.network.mend, n.network.drop(from(n.member())...)
+		return n.network.restore, n.network.drop(from(n.member())...)
 	}},
 	{"flapping link", (*nemesis).flap},
 	{"unplugged member", func(n *nemesis) (func() error, error) {
@@ -66,7 +66,7 @@ var faults = []fault{
 	}},
 	{"slow link", func(n *nemesis) (func() error, error) {
 		late := n.member()
-		return func() error { return n.network.unslow(late) }, n.network.slow(late)
+		return func() error { return n.network.restoreSpeed(late) }, n.network.slow(late)
 	}},
 	{"kill -9", func(n *nemesis) (func() error, error) {
 		m := n.cluster.Members[n.member()]
@@ -95,28 +95,28 @@ var faults = []fault{
 			if err := n.cluster.Members[victim].Start(); err != nil {
 				return err
 			}
-			return n.network.mend()
+			return n.network.restore()
 		}, n.network.drop(slices.Concat(from(lone), to(lone))...)
 	}},
 }
 
-// flap cuts one link and mends it, again and again, before it returns.
+// flap cuts and restores one link several times before it returns.
 func (n *nemesis) flap() (func() error, error) {
 	a, b := n.pair()
 	for range 2 + n.random.IntN(6) {
 		if err := n.network.drop(direction{a, b}, direction{b, a}); err != nil {
 			return nil, err
 		}
-		time.Sleep(n.within(0, flapMax))
-		if err := n.network.mend(); err != nil {
+		time.Sleep(n.within(0, maxFlap))
+		if err := n.network.restore(); err != nil {
 			return nil, err
 		}
-		time.Sleep(n.within(0, flapMax))
+		time.Sleep(n.within(0, maxFlap))
 	}
-	return n.network.mend, nil
+	return n.network.restore, nil
 }
 
-// run lets faults strike, one after the other, until the context ends. Every kind comes once before any comes again.
+// run injects one fault after the other until the context ends. Each kind occurs once before any occurs again.
 func (n *nemesis) run(ctx context.Context) error {
 	for {
 		for _, at := range n.random.Perm(len(faults)) {
@@ -124,16 +124,16 @@ func (n *nemesis) run(ctx context.Context) error {
 				return nil
 			}
 			f := faults[at]
-			heal, err := f.strike(n)
+			undo, err := f.inject(n)
 			if err != nil {
 				return fmt.Errorf("%s: %w", f.name, err)
 			}
 			n.counts[f.name]++
-			time.Sleep(n.within(shortest, longest))
-			if err := heal(); err != nil {
-				return fmt.Errorf("healing of %s: %w", f.name, err)
+			time.Sleep(n.within(minFault, maxFault))
+			if err := undo(); err != nil {
+				return fmt.Errorf("end of %s: %w", f.name, err)
 			}
-			time.Sleep(n.within(0, calmMax))
+			time.Sleep(n.within(0, maxCalm))
 		}
 	}
 }
@@ -149,8 +149,8 @@ func (n *nemesis) pair() (int, int) {
 	return two[0], two[1]
 }
 
-// struck lists the faults by how often they struck.
-func (n *nemesis) struck() string {
+// summary lists how often each fault occurred.
+func (n *nemesis) summary() string {
 	var parts []string
 	for _, f := range faults {
 		parts = append(parts, fmt.Sprintf("%s %d", f.name, n.counts[f.name]))

@@ -27,8 +27,8 @@ type request struct {
 	expected string
 }
 
-// answer is what came back, or the zero answer if nothing did: then the operation may have happened at any time since,
-// or never.
+// answer is the response, or the zero value if none came: then the operation may have taken effect at any later time, or
+// never.
 type answer struct {
 	known bool
 	// header is the revision of the whole answer.
@@ -51,7 +51,7 @@ type operation struct {
 // never is the ending of an operation of unknown outcome.
 const never = math.MaxInt64
 
-// changes tells whether an answered operation made a revision.
+// changes reports whether an answered operation created a revision.
 func (o operation) changes() bool {
 	switch o.request.kind {
 	case put:
@@ -81,13 +81,13 @@ func (o operation) String() string {
 	return text + fmt.Sprintf(": revision %d, found %q of %d, %v until %v", a.header, a.found, a.revision, a.swapped, time.Duration(o.ending))
 }
 
-// content is what a key holds. The revision is 0 where nobody was told.
+// content is the value of a key. The revision is 0 if no client knows it.
 type content struct {
 	value    string
 	revision int64
 }
 
-// shows tells whether an answer fits, and returns what is known afterwards.
+// shows reports whether an answer is possible, and returns what is known after it.
 func (c content) shows(a answer) (content, bool) {
 	if c.value != a.found {
 		return c, false
@@ -124,7 +124,7 @@ func (c content) apply(r request, a answer) (bool, content) {
 	return true, seen
 }
 
-// guess is what an operation does whose answer nobody knows.
+// guess is the effect of an operation whose answer is unknown.
 func (c content) guess(r request) content {
 	switch {
 	case r.kind == put, r.kind == swap && c.value == r.expected:
@@ -146,7 +146,7 @@ var model = porcupine.Model{
 // checkTimeout bounds the search for one key's order.
 const checkTimeout = 60 * time.Second
 
-// linearizable checks each key's history on its own, and says which one cannot be explained.
+// linearizable checks the history of each key on its own.
 func linearizable(all []operation) error {
 	keys := map[string][]operation{}
 	for _, o := range all {
@@ -169,8 +169,9 @@ func linearizable(all []operation) error {
 	return nil
 }
 
-// relevant leaves out what cannot be seen: reads without an answer, and writes of unknown outcome whose value nobody
-// ever found. Every answer shows what it found, so a history can be explained with those exactly if it can without.
+// relevant leaves out operations that no answer shows: reads without an answer, and writes of unknown outcome whose value
+// was never found. Every answer shows what it found, so a history has a linear order with them exactly if it has one
+// without them.
 func relevant(history []operation) []operation {
 	found := map[string]bool{}
 	for _, o := range history {

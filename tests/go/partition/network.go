@@ -10,9 +10,9 @@ import (
 	"stele.test/cluster"
 )
 
-// network is a router with one link to each member, which lives in a network namespace of its own. Links are cut in
-// the router, one direction at a time, so that packets vanish without a word to either end. The clients are on the
-// router: no cut between members is between a member and its clients.
+// network is a router with one link to each member, which runs in a network namespace of its own. Links are cut in the
+// router, one direction at a time, so that packets are dropped without a notice to either end. The clients run on the
+// router: no cut between members separates a member from its clients.
 type network struct {
 	cut map[direction]bool
 }
@@ -56,16 +56,16 @@ func link(i int) string          { return fmt.Sprintf("link%d", i+1) }
 func address(i int) string       { return fmt.Sprintf("10.77.%d.2", i+1) }
 func routerAddress(i int) string { return fmt.Sprintf("10.77.%d.1", i+1) }
 
-// homes is where the members live.
-func (n *network) homes() []cluster.Home {
-	var homes []cluster.Home
+// hosts are the network namespaces of the members.
+func (n *network) hosts() []cluster.Host {
+	var hosts []cluster.Host
 	for i := range members {
-		homes = append(homes, cluster.Home{Address: address(i), Prefix: []string{"ip", "netns", "exec", space(i)}})
+		hosts = append(hosts, cluster.Host{Address: address(i), Prefix: []string{"ip", "netns", "exec", space(i)}})
 	}
-	return homes
+	return hosts
 }
 
-// drop lets everything vanish that goes these ways.
+// drop drops all packets in these directions.
 func (n *network) drop(ways ...direction) error {
 	for _, way := range ways {
 		if n.cut[way] {
@@ -79,8 +79,8 @@ func (n *network) drop(ways ...direction) error {
 	return nil
 }
 
-// mend lets everything through again.
-func (n *network) mend() error {
+// restore ends all drops.
+func (n *network) restore() error {
 	for way := range n.cut {
 		if err := rule("del", way); err != nil {
 			return err
@@ -90,18 +90,18 @@ func (n *network) mend() error {
 	return nil
 }
 
-// rule is a line of the router's policy: what comes in on one link and goes to the other's member falls into a hole.
+// rule adds or deletes a routing rule that drops what arrives on one link for the member of the other.
 func rule(verb string, way direction) error {
 	preference := fmt.Sprint(100 + 10*way.from + way.to)
 	return ip("rule", verb, "preference", preference, "iif", link(way.from), "to", address(way.to), "blackhole")
 }
 
-// plug connects or disconnects a member altogether, from its clients too.
+// plug connects or disconnects a member completely, from its clients too.
 func (n *network) plug(i int, in bool) error {
 	return ip("link", "set", link(i), map[bool]string{true: "up", false: "down"}[in])
 }
 
-// slow makes everything that goes to a member late and lossy; where the kernel cannot, it makes it trickle.
+// slow delays and loses packets to a member; if the kernel has no netem, it limits their rate.
 func (n *network) slow(i int) error {
 	err := run("tc", "qdisc", "add", "dev", link(i), "root", "netem", "delay", "60ms", "40ms", "loss", "5%")
 	if err == nil {
@@ -110,8 +110,8 @@ func (n *network) slow(i int) error {
 	return run("tc", "qdisc", "add", "dev", link(i), "root", "tbf", "rate", "200kbit", "burst", "4kb", "latency", "300ms")
 }
 
-// unslow undoes slow.
-func (n *network) unslow(i int) error { return run("tc", "qdisc", "del", "dev", link(i), "root") }
+// restoreSpeed undoes slow.
+func (n *network) restoreSpeed(i int) error { return run("tc", "qdisc", "del", "dev", link(i), "root") }
 
 func inOrder(commands ...[]string) error {
 	for _, words := range commands {

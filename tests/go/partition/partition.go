@@ -1,11 +1,11 @@
-// Package partition cuts the network between the members of a real cluster, in every shape, and proves that what its
-// clients saw is strictly serializable.
+// Package partition cuts the network between the members of a real cluster in every shape, and checks that what clients
+// observe is strictly serializable.
 //
-// Each member lives in a network namespace of its own, all linked to a router, where packets are dropped one direction
-// at a time. Clients of each member put, get, delete and swap values of a few keys, with timeouts after which nobody
-// knows what became of a request; members are killed and frozen as well. At the end each key's history must have a
-// linear order (porcupine looks for it), revisions must follow real time across keys, a watcher of each member must
-// have been told every revision once and in order, and the members' hashes must agree.
+// Each member runs in a network namespace of its own. All are linked to a router, which drops packets in one direction at
+// a time. Clients of each member put, get, delete and swap values of a few keys, with timeouts after which the outcome of
+// a request is unknown. Members are killed and frozen as well. At the end each key's history must have a linear order
+// (porcupine searches it), revisions must follow real time across keys, a watcher of each member must have received every
+// revision once and in order, and the members' hashes must be equal.
 package partition
 
 import (
@@ -22,16 +22,16 @@ import (
 
 const (
 	members = 3
-	// firstRevision is the first change's.
+	// firstRevision is the revision of the first change.
 	firstRevision = 2
-	// patience bounds every wait for the healed cluster.
-	patience = 60 * time.Second
+	// recoveryTimeout bounds every wait for the cluster after faults ended.
+	recoveryTimeout = 60 * time.Second
 )
 
-// flags make elections quick, so that short cuts bring many.
+// flags make elections quick, so that short cuts cause many of them.
 var flags = []string{"--heartbeat-interval=50", "--election-timeout=500"}
 
-// outcome is what a run came to.
+// outcome is the result of a run.
 type outcome struct {
 	answered, unknown, changes int
 	faults                     string
@@ -43,8 +43,8 @@ func (o outcome) String() string {
 		o.answered, o.unknown, o.changes, o.took.Round(time.Second), o.faults)
 }
 
-// torment lets faults strike a cluster under load for some time, heals it and checks everything.
-func torment(n *network, c *cluster.Cluster, duration time.Duration, seed uint64) (outcome, error) {
+// runUnderFaults injects faults into a cluster under load for some time, ends them and checks everything.
+func runUnderFaults(n *network, c *cluster.Cluster, duration time.Duration, seed uint64) (outcome, error) {
 	began := time.Now()
 	clients, err := cluster.ConnectAll(configs(c.Endpoints()))
 	if err != nil {
@@ -58,15 +58,15 @@ func torment(n *network, c *cluster.Cluster, duration time.Duration, seed uint64
 		watchers = append(watchers, watch(ctx, client))
 	}
 	l := startLoad(clients, seed)
-	evil := &nemesis{network: n, cluster: c, random: rand.New(rand.NewPCG(seed, 0)), counts: map[string]int{}}
-	striking, end := context.WithTimeout(ctx, duration)
+	faultInjector := &nemesis{network: n, cluster: c, random: rand.New(rand.NewPCG(seed, 0)), counts: map[string]int{}}
+	injecting, end := context.WithTimeout(ctx, duration)
 	defer end()
-	struckErr := evil.run(striking)
+	injectErr := faultInjector.run(injecting)
 	servesErr := serves(ctx, c)
 	all := l.stop()
-	o := outcome{answered: int(l.answered.Load()), faults: evil.struck()}
+	o := outcome{answered: int(l.answered.Load()), faults: faultInjector.summary()}
 	o.unknown = len(all) - o.answered
-	if err := errors.Join(struckErr, servesErr); err != nil {
+	if err := errors.Join(injectErr, servesErr); err != nil {
 		return o, err
 	}
 	o.changes, err = check(ctx, c, clients, watchers, all)
@@ -74,21 +74,21 @@ func torment(n *network, c *cluster.Cluster, duration time.Duration, seed uint64
 	return o, err
 }
 
-// serves waits until every member does.
+// serves waits until every member serves requests.
 func serves(ctx context.Context, c *cluster.Cluster) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, recoveryTimeout)
 	defer cancel()
 	for _, m := range c.Members {
 		if err := m.WaitReady(ctx); err != nil {
-			return fmt.Errorf("after everything was healed: %w", err)
+			return fmt.Errorf("after all faults ended: %w", err)
 		}
 	}
 	return nil
 }
 
-// check holds everything that was seen against what must be, and returns how many revisions there were.
+// check runs all checks and returns the number of revisions.
 func check(ctx context.Context, c *cluster.Cluster, clients []*clientv3.Client, watchers []*watcher, all []operation) (int, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, recoveryTimeout)
 	defer cancel()
 	if err := errors.Join(linearizable(all), ordered(all)); err != nil {
 		return 0, err

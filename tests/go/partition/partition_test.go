@@ -10,7 +10,7 @@ import (
 
 var (
 	bin      = flag.String("bin", cluster.StelePath(), "the server to test")
-	duration = flag.Duration("for", 20*time.Second, "how long faults strike")
+	duration = flag.Duration("for", 20*time.Second, "how long faults inject")
 	seed     = flag.Uint64("seed", 1, "decides what goes wrong when")
 )
 
@@ -22,8 +22,8 @@ func TestClientsOfAPartitionedClusterSeeOneOrder(t *testing.T) {
 	if err != nil {
 		t.Skip("no network to partition: " + err.Error())
 	}
-	c := cluster.ForTest(t, cluster.Config{Binary: *bin, Size: members, Homes: network.homes(), Args: flags})
-	o, err := torment(network, c, *duration, *seed)
+	c := cluster.ForTest(t, cluster.Config{Binary: *bin, Size: members, Hosts: network.hosts(), Args: flags})
+	o, err := runUnderFaults(network, c, *duration, *seed)
 	if err != nil {
 		t.Fatalf("seed %d, after %v: %v", *seed, o, err)
 	}

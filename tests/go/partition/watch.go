@@ -9,7 +9,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// change is one event as a watcher is told of it.
+// change is one event that a watcher receives.
 type change struct {
 	revision   int64
 	key, value string
@@ -20,7 +20,7 @@ type watcher struct {
 	mu      sync.Mutex
 	changes []change
 	err     error
-	// moved tells of changes while somebody listens.
+	// moved receives a signal for each change while until runs.
 	moved chan struct{}
 }
 
@@ -75,21 +75,21 @@ func (w *watcher) until(ctx context.Context, revision int64) ([]change, error) {
 	}
 }
 
-// complete checks what one watcher was told: every revision once and in order, for each of them makes one change here;
+// complete checks what one watcher received: every revision once and in order, for each of them makes one change here;
 // and each acknowledged change as it was acknowledged.
 func complete(changes []change, all []operation) error {
-	told := map[int64]change{}
+	received := map[int64]change{}
 	for i, c := range changes {
 		if expected := int64(i) + firstRevision; c.revision != expected {
 			return fmt.Errorf("change %d has revision %d instead of %d", i, c.revision, expected)
 		}
-		told[c.revision] = c
+		received[c.revision] = c
 	}
 	for _, o := range all {
 		if !o.changes() {
 			continue
 		}
-		c, seen := told[o.answer.header]
+		c, seen := received[o.answer.header]
 		if !seen || c.key != o.request.key || c.value != o.request.value {
 			return fmt.Errorf("the watch tells %v of %v", c, o)
 		}

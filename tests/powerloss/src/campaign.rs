@@ -9,10 +9,10 @@ use log::MemDisk;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
-use crate::recorder::Operation;
+use crate::recorder::DiskOperation;
 use crate::recording::Recording;
 use crate::recovery::{recover, recover_and_go_on, recover_interrupted};
-use crate::replay::{Mistake, Replay};
+use crate::replay::{Defect, DiskReplay};
 use crate::survival::{Survival, has_unsynced};
 
 /// Operations shown before a cut that broke something.
@@ -20,40 +20,40 @@ const SHOWN: usize = 12;
 
 /// How a recording is cut.
 #[derive(Debug, Clone, Copy)]
-pub struct Plan {
-    /// Decides what is left to chance.
+pub struct CutPlan {
+    /// Decides the random cases.
     pub seed: u64,
-    /// Images that chance decides about, of each cut.
+    /// Random images of each cut.
     pub chances: u64,
-    /// Of so many images one also loses power while it recovers, and another time takes a write, loses power and keeps
-    /// the write.
+    /// One image in this many is also recovered with another power loss during recovery, and with one after a new
+    /// write.
     pub go_on_every: usize,
     /// Threads.
     pub threads: usize,
-    /// Something wrong on purpose.
-    pub mistake: Option<Mistake>,
+    /// A deliberate defect.
+    pub defect: Option<Defect>,
 }
 
-/// What a campaign came to.
+/// The figures of a campaign.
 #[derive(Debug, Clone, Default)]
-pub struct Figures {
+pub struct CutFigures {
     /// Operations recorded.
     pub operations: usize,
     /// Points at which power was lost.
     pub cuts: usize,
     /// Recoveries by how their image was made.
     images: BTreeMap<Survival, usize>,
-    /// Recoveries whose state was compared by hash, whose history was read, and which went on.
+    /// Recoveries whose state hash was compared, whose history was read, and that continued with a write.
     pub hashes: usize,
-    /// See [`Figures::hashes`].
+    /// See [`CutFigures::hashes`].
     pub histories: usize,
-    /// See [`Figures::hashes`].
+    /// See [`CutFigures::hashes`].
     pub went_on: usize,
 }
 
 /// A recovery that went wrong.
 #[derive(Debug, Clone)]
-pub struct Failure {
+pub struct RecoveryFailure {
     /// Power was lost after so many operations.
     pub position: usize,
     survival: Survival,
@@ -63,13 +63,13 @@ pub struct Failure {
     trace: Vec<String>,
 }
 
-impl Figures {
+impl CutFigures {
     /// Recoveries in all.
     pub fn recoveries(&self) -> usize {
         self.images.values().sum()
     }
 
-    fn add(&mut self, other: &Figures) {
+    fn add(&mut self, other: &CutFigures) {
         self.cuts += other.cuts;
         self.hashes += other.hashes;
         self.histories += other.histories;
@@ -78,7 +78,7 @@ impl Figures {
     }
 }
 
-impl fmt::Display for Figures {
+impl fmt::Display for CutFigures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let images: Vec<String> =
             self.images.iter().map(|(survival, count)| format!("{survival:?} {count}")).collect();
@@ -97,9 +97,9 @@ impl fmt::Display for Figures {
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for RecoveryFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Failure { position, survival, seed, reason, trace } = self;
+        let RecoveryFailure { position, survival, seed, reason, trace } = self;
         write!(
             f,
             "power lost after operation {position}, {survival:?} of the unsynced left (seed {seed}): {reason}"
@@ -112,15 +112,16 @@ impl fmt::Display for Failure {
 ///
 /// # Errors
 /// The first recovery that was not as it must be.
-pub fn cut_everywhere(recording: &Recording, plan: Plan) -> Result<Figures, Box<Failure>> {
+pub fn cut_everywhere(recording: &Recording, plan: CutPlan) -> Result<CutFigures, Box<RecoveryFailure>> {
     let stop = AtomicBool::new(false);
-    let results: Vec<Result<Figures, Box<Failure>>> = std::thread::scope(|scope| {
-        let share = |worker| Share { recording, plan, worker, stop: &stop, figures: Figures::default() };
+    let results: Vec<Result<CutFigures, Box<RecoveryFailure>>> = std::thread::scope(|scope| {
+        let share =
+            |worker| CutWorker { recording, plan, worker, stop: &stop, figures: CutFigures::default() };
         let workers: Vec<_> =
             (0..plan.threads).map(|worker| scope.spawn(move || share(worker).run())).collect();
         workers.into_iter().filter_map(|worker| worker.join().ok()).collect()
     });
-    let mut all = Figures { operations: recording.operations.len(), ..Figures::default() };
+    let mut all = CutFigures { operations: recording.operations.len(), ..CutFigures::default() };
     let mut failures = Vec::new();
     for result in results {
         match result {
@@ -131,18 +132,18 @@ pub fn cut_everywhere(recording: &Recording, plan: Plan) -> Result<Figures, Box<
     failures.into_iter().min_by_key(|failure| failure.position).map_or(Ok(all), Err)
 }
 
-/// One thread's part.
-struct Share<'r> {
+/// One thread's part of the cuts.
+struct CutWorker<'r> {
     recording: &'r Recording,
-    plan: Plan,
+    plan: CutPlan,
     worker: usize,
     stop: &'r AtomicBool,
-    figures: Figures,
+    figures: CutFigures,
 }
 
-impl Share<'_> {
-    fn run(mut self) -> Result<Figures, Box<Failure>> {
-        let mut replay = Replay::new(&self.recording.operations, self.plan.mistake);
+impl CutWorker<'_> {
+    fn run(mut self) -> Result<CutFigures, Box<RecoveryFailure>> {
+        let mut replay = DiskReplay::new(&self.recording.operations, self.plan.defect);
         for position in 1.. {
             let operation = replay.step().map_err(|error| {
                 self.failure(
@@ -164,7 +165,7 @@ impl Share<'_> {
         Ok(self.figures)
     }
 
-    fn cut(&mut self, disk: &MemDisk, position: usize) -> Result<(), Box<Failure>> {
+    fn cut(&mut self, disk: &MemDisk, position: usize) -> Result<(), Box<RecoveryFailure>> {
         self.figures.cuts += 1;
         let unsynced = has_unsynced(disk);
         let wanted = |survival: &Survival| unsynced || !survival.needs_unsynced();
@@ -188,10 +189,10 @@ impl Share<'_> {
         seed: u64,
     ) -> Result<(), String> {
         let ledger = &self.recording.ledger;
-        let promise = ledger.promised(position, self.plan.mistake == Some(Mistake::AnsweredAtOnce));
+        let promise = ledger.promised(position, self.plan.defect == Some(Defect::AnsweredAtOnce));
         let image = survival.image(disk, seed);
         *self.figures.images.entry(survival).or_default() += 1;
-        // A process that is killed goes on with what is not synced, and may lose it later.
+        // After a kill the next process uses what is not synced, and may lose it later.
         if survival == Survival::Killed || self.figures.recoveries().is_multiple_of(self.plan.go_on_every) {
             self.figures.went_on += 1;
             recover_and_go_on(&image.fork(), promise, ledger)?;
@@ -203,24 +204,32 @@ impl Share<'_> {
         Ok(())
     }
 
-    fn failure(&self, position: usize, survival: Survival, seed: u64, reason: String) -> Box<Failure> {
+    fn failure(
+        &self,
+        position: usize,
+        survival: Survival,
+        seed: u64,
+        reason: String,
+    ) -> Box<RecoveryFailure> {
         self.stop.store(true, Ordering::Relaxed);
         let last = &self.recording.operations[position.saturating_sub(SHOWN)..position];
         let trace = last.iter().map(shown).collect();
-        Box::new(Failure { position, survival, seed, reason, trace })
+        Box::new(RecoveryFailure { position, survival, seed, reason, trace })
     }
 }
 
-/// A number of its own for each image.
+/// A seed for each image.
 fn drawn(seed: u64, position: usize, image: u64) -> u64 {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     random.set_stream((position as u64) << 8 | image);
     random.next_u64()
 }
 
-fn shown(operation: &Operation) -> String {
+fn shown(operation: &DiskOperation) -> String {
     match operation {
-        Operation::Write(file, offset, bytes) => format!("Write({file}, {offset}, {} bytes)", bytes.len()),
+        DiskOperation::Write(file, offset, bytes) => {
+            format!("Write({file}, {offset}, {} bytes)", bytes.len())
+        }
         other => format!("{other:?}"),
     }
 }

@@ -1,4 +1,4 @@
-//! What the member showed while it was recorded, and from which operation on it may not forget it.
+//! What the recorded member showed and acknowledged, and the operation from which on a recovered member must have it.
 
 use std::collections::BTreeMap;
 
@@ -8,18 +8,18 @@ use bytes::Bytes;
 use log::LogId;
 use member::Opened;
 
-/// Something a caller was told.
+/// An acknowledgement.
 #[derive(Debug, Clone, Copy)]
 struct Acknowledged {
-    /// Operations recorded when it was asked, and when the answer could be given.
+    /// Number of operations recorded when the request was sent, and when the answer could be given.
     asked_at: usize,
     answered_at: usize,
-    promise: Promise,
+    promise: DurablePromise,
 }
 
-/// What must be there from an answer on.
+/// What a recovered member must have from an answer on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Promise {
+pub(crate) struct DurablePromise {
     /// Revision at least.
     pub(crate) revision: i64,
     /// Compacted at least up to here; 0 for not at all.
@@ -32,17 +32,17 @@ pub(crate) struct Promise {
 #[derive(Debug, Default)]
 pub struct Ledger {
     acknowledged: Vec<Acknowledged>,
-    /// Everything there was, by revision.
+    /// All keys, by revision.
     states: BTreeMap<i64, Vec<KeyValue>>,
     /// Hash of the state by applied entry.
     hashes: BTreeMap<LogId, u64>,
 }
 
 impl Ledger {
-    /// Notes what the member shows now.
+    /// Records what the member shows now.
     ///
     /// # Errors
-    /// When it shows another thing than before under the same name.
+    /// When it shows another state hash for the same index than before.
     pub(crate) fn watch(&mut self, member: &Opened) -> Result<(), String> {
         let (applied, hash) = member.reader.state_hash();
         let id = LogId { index: applied.index, term: applied.term };
@@ -57,15 +57,16 @@ impl Ledger {
         Ok(())
     }
 
-    /// Notes an answer.
-    pub(crate) fn acknowledge(&mut self, asked_at: usize, answered_at: usize, promise: Promise) {
+    /// Records an answer.
+    pub(crate) fn acknowledge(&mut self, asked_at: usize, answered_at: usize, promise: DurablePromise) {
         self.acknowledged.push(Acknowledged { asked_at, answered_at, promise });
     }
 
-    /// What must be there when power is lost after so many operations; `early` counts from the questions on.
-    pub(crate) fn promised(&self, position: usize, early: bool) -> Promise {
+    /// What must be there when power is lost after this many operations; with `early`, answers count from their
+    /// requests on.
+    pub(crate) fn promised(&self, position: usize, early: bool) -> DurablePromise {
         let due = |one: &&Acknowledged| position >= if early { one.asked_at } else { one.answered_at };
-        self.acknowledged.iter().filter(due).fold(Promise::default(), |all, one| Promise {
+        self.acknowledged.iter().filter(due).fold(DurablePromise::default(), |all, one| DurablePromise {
             revision: all.revision.max(one.promise.revision),
             compacted: all.compacted.max(one.promise.compacted),
             term: all.term.max(one.promise.term),
@@ -77,12 +78,12 @@ impl Ledger {
         self.hashes.get(&id).copied()
     }
 
-    /// Everything there was at a revision.
+    /// All keys at a revision.
     pub(crate) fn state(&self, revision: i64) -> Option<&[KeyValue]> {
         self.states.get(&revision).map(Vec::as_slice)
     }
 
-    /// Holds an acknowledged write against what the member showed at its revision: each key with its value, or none.
+    /// Compares an acknowledged write with what the member showed at its revision: each key with its value, or none.
     ///
     /// # Errors
     /// What differs.
@@ -110,11 +111,11 @@ impl Ledger {
     }
 }
 
-/// Every key at a revision, with its value read from where it lies.
+/// All keys at a revision, with their values.
 pub(crate) fn everything(member: &Opened, revision: i64) -> Result<Vec<KeyValue>, String> {
     let (key, range_end) = (Bytes::from_static(b"\0"), Bytes::from_static(b"\0"));
     let range = pb::RangeRequest { key, range_end, revision, ..Default::default() };
-    let reply = member.reader.range(&range).map_err(|error| format!("a list at {revision}: {error}"))?;
+    let reply = member.reader.range(&range).map_err(|error| format!("a range at {revision}: {error}"))?;
     let response = store::resolve_range(&reply, member.values.as_ref());
-    Ok(response.map_err(|damaged| format!("a list at {revision}: {damaged}"))?.kvs)
+    Ok(response.map_err(|damaged| format!("a range at {revision}: {damaged}"))?.kvs)
 }

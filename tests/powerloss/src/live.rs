@@ -1,6 +1,6 @@
-//! A member that runs as in the server: it decides on one thread, writes on another, and does long work on a third.
+//! A member that runs as in the server: one thread decides, one writes the log, one runs background jobs.
 //!
-//! Its clock is made: every turn takes some milliseconds, so that leases, pauses and elections pass quickly.
+//! Its clock is simulated: every iteration takes 5 ms, so that leases, pauses and elections pass quickly.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,51 +14,55 @@ use member::{Answer, Input, Now, Opened, Output};
 
 use crate::ledger::Ledger;
 use crate::recorder::Recorder;
-use crate::{config, options};
+use crate::setup::{config, options};
 
-/// What a turn takes on the member's clock.
-const TURN_NS: u64 = 5_000_000;
-/// How long a turn waits for jobs that are under way; only decides how soon it looks again.
+/// Duration of an iteration on the member's clock.
+const ITERATION_NS: u64 = 5_000_000;
+/// How long an iteration waits for jobs that are under way.
 const WAIT: Duration = Duration::from_millis(5);
-/// Turns after which something that must happen has not.
-pub(crate) const MAX_TURNS: usize = 4_000;
+/// Iterations within which an expected condition must hold.
+pub(crate) const MAX_ITERATIONS: usize = 4_000;
 
-/// Why a run could not go on.
+/// Why a process ended.
 #[derive(Debug)]
-pub(crate) enum Stopped {
+pub(crate) enum LiveError {
     /// The process was killed, as planned.
     Killed,
     /// Something is wrong.
     Wrong(String),
 }
 
-impl From<String> for Stopped {
+impl From<String> for LiveError {
     fn from(text: String) -> Self {
-        Stopped::Wrong(text)
+        LiveError::Wrong(text)
     }
 }
 
 /// A running member.
-pub(crate) struct Live {
+pub(crate) struct LiveMember {
     pub(crate) opened: Opened,
     recorder: Recorder,
     now_ns: u64,
     output: Output,
-    /// What came of jobs, and of how many.
+    /// Completions, each with its number of jobs.
     inputs: Receiver<(Input, usize)>,
     underway: usize,
-    /// Answers that came, and the operations recorded when each could be given.
+    /// Answers by token, with the number of operations recorded when each could be given.
     pub(crate) answers: BTreeMap<u64, (usize, Answer)>,
     workers: Option<(Sender<WriteJob>, Sender<Job>)>,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl Live {
+impl LiveMember {
     /// Opens the recorder's directory and starts the threads.
-    pub(crate) fn start(recorder: &Recorder, data_dir: &std::path::Path, life: u64) -> Result<Live, Stopped> {
+    pub(crate) fn start(
+        recorder: &Recorder,
+        data_dir: &std::path::Path,
+        process: u64,
+    ) -> Result<LiveMember, LiveError> {
         let disk: Arc<dyn Disk> = Arc::new(recorder.clone());
-        let opened = member::open(&disk, &options(data_dir), config(life));
-        let opened = opened.map_err(|error| Stopped::Wrong(format!("life {life}: {error}")))?;
+        let opened = member::open(&disk, &options(data_dir), config(process));
+        let opened = opened.map_err(|error| LiveError::Wrong(format!("process {process}: {error}")))?;
         let (done, inputs) = channel();
         let (writes, write_queue) = channel::<WriteJob>();
         let (jobs, job_queue) = channel::<Job>();
@@ -78,7 +82,7 @@ impl Live {
                 }
             }),
         ];
-        Ok(Live {
+        Ok(LiveMember {
             opened,
             recorder: recorder.clone(),
             now_ns: 0,
@@ -91,27 +95,28 @@ impl Live {
         })
     }
 
-    /// Hands in what came and decides once. What the member shows afterwards goes to the ledger.
-    pub(crate) fn turn(&mut self, inputs: Vec<Input>, ledger: &mut Ledger) -> Result<(), Stopped> {
+    /// One iteration: inputs and completions in, one decision, outputs carried out. The ledger records what the member
+    /// shows.
+    pub(crate) fn iterate(&mut self, inputs: Vec<Input>, ledger: &mut Ledger) -> Result<(), LiveError> {
         let mut done = Vec::new();
         if inputs.is_empty() && self.underway > 0 {
             done.extend(self.inputs.recv_timeout(WAIT));
         }
         done.extend(self.inputs.try_iter());
-        // An answer follows from what is known here: everything recorded until now has happened before it.
+        // Everything recorded until now has happened before an answer of this iteration.
         let position = self.recorder.position();
-        self.now_ns += TURN_NS;
+        self.now_ns += ITERATION_NS;
         let now = Now { monotonic_ns: self.now_ns, wall_ms: self.now_ns / 1_000_000 };
         self.underway -= done.iter().map(|(_, jobs)| jobs).sum::<usize>();
         let member = &mut self.opened.member;
         let mut inputs = inputs.into_iter().chain(done.into_iter().map(|(input, _)| input));
         let decided = inputs.try_for_each(|input| member.handle(now, input, &mut self.output));
         let decided = decided.and_then(|()| member.drive(now, &mut self.output));
-        // A killed process answers nobody and shows nothing any more.
+        // A killed process sends no answers and shows no state.
         if self.recorder.is_killed() {
-            return Err(Stopped::Killed);
+            return Err(LiveError::Killed);
         }
-        decided.map_err(|fatal| Stopped::Wrong(fatal.to_string()))?;
+        decided.map_err(|fatal| LiveError::Wrong(fatal.to_string()))?;
         self.carry_out();
         self.answers.extend(self.output.answers.drain(..).map(|(token, answer)| (token, (position, answer))));
         ledger.watch(&self.opened)?;
@@ -129,20 +134,20 @@ impl Live {
         self.output.notices.clear();
     }
 
-    /// Turns until something is so.
+    /// Iterates until a condition holds.
     pub(crate) fn until(
         &mut self,
         what: &str,
         ledger: &mut Ledger,
-        is_so: impl Fn(&Live) -> bool,
-    ) -> Result<(), Stopped> {
-        for _ in 0..MAX_TURNS {
+        is_so: impl Fn(&LiveMember) -> bool,
+    ) -> Result<(), LiveError> {
+        for _ in 0..MAX_ITERATIONS {
             if is_so(self) {
                 return Ok(());
             }
-            self.turn(Vec::new(), ledger)?;
+            self.iterate(Vec::new(), ledger)?;
         }
-        Err(Stopped::Wrong(format!("not within {MAX_TURNS} turns: {what}")))
+        Err(LiveError::Wrong(format!("not within {MAX_ITERATIONS} iterations: {what}")))
     }
 
     pub(crate) fn is_stopped(&self) -> bool {

@@ -4,12 +4,12 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
-use powerloss::Plan;
+use powerloss::CutPlan;
 
 /// Recovery from every cut point of a recorded run of a real member.
 #[derive(Parser)]
 struct Args {
-    /// Decides what the member is asked and what chance leaves of the unsynced.
+    /// Decides the requests and the random images.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Recordings, each of the next seed.
@@ -18,7 +18,7 @@ struct Args {
     /// Steps of each: bursts of commands, compactions, leases, pauses, restarts.
     #[arg(long, default_value_t = 1_000)]
     steps: usize,
-    /// Images by chance of every cut point.
+    /// Random images of every cut point.
     #[arg(long, default_value_t = 3)]
     chances: u64,
     /// Threads.
@@ -44,7 +44,7 @@ fn run(args: &Args) -> Result<(), String> {
         let recorded = begun.elapsed();
         println!("seed {seed}: {recording}, recorded in {:.1} s", recorded.as_secs_f64());
         let Args { chances, threads, .. } = *args;
-        let plan = Plan { seed, chances, go_on_every: 4, threads, mistake: None };
+        let plan = CutPlan { seed, chances, go_on_every: 4, threads, defect: None };
         let figures = powerloss::cut_everywhere(&recording, plan).map_err(|failure| failure.to_string())?;
         println!("seed {seed}: {figures}, in {:.1} s", (begun.elapsed() - recorded).as_secs_f64());
     }

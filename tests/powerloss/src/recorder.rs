@@ -1,7 +1,7 @@
-//! The disk that writes down what is done to it.
+//! A disk that records the operations on it.
 //!
-//! One operation at a time, whichever thread it comes from: so the order written down is the order in which the disk
-//! saw them, and what a sync covers is everything before it. What only reads is not written down.
+//! It performs one operation at a time, whatever thread calls it. So the recorded order is the order on the disk, and a
+//! sync covers everything before it. Reads are not recorded.
 
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
@@ -11,11 +11,11 @@ use bytes::Bytes;
 use log::{Disk, File, LockError, LockGuard, RealDisk};
 use parking_lot::Mutex;
 
-use crate::DATA_DIR;
+use crate::setup::DATA_DIR;
 
-/// One operation that a disk was asked for and did. Paths begin with `DATA_DIR`, files are named by numbers.
+/// One operation that a disk performed. Paths begin with `DATA_DIR`, files are named by numbers.
 #[derive(Debug, Clone)]
-pub enum Operation {
+pub enum DiskOperation {
     /// A directory was made, durably.
     CreateDirectory(PathBuf),
     /// A file was made and opened.
@@ -40,10 +40,10 @@ pub enum Operation {
     SyncDirectory(PathBuf),
 }
 
-impl Operation {
+impl DiskOperation {
     /// Whether what a power loss leaves may differ before and after it.
     pub fn is_change(&self) -> bool {
-        !matches!(self, Operation::Open(..) | Operation::Close(_))
+        !matches!(self, DiskOperation::Open(..) | DiskOperation::Close(_))
     }
 }
 
@@ -51,21 +51,21 @@ impl Operation {
 #[derive(Clone)]
 pub struct Recorder {
     root: PathBuf,
-    record: Arc<Mutex<Record>>,
+    record: Arc<Mutex<OperationLog>>,
 }
 
 #[derive(Default)]
-struct Record {
-    operations: Vec<Operation>,
+struct OperationLog {
+    operations: Vec<DiskOperation>,
     next_file: u64,
     /// Changes that still succeed; then the process counts as killed. `None`: all.
     left: Option<u64>,
 }
 
-struct Recorded {
+struct RecordedFile {
     inner: Arc<dyn File>,
     number: u64,
-    record: Arc<Mutex<Record>>,
+    record: Arc<Mutex<OperationLog>>,
 }
 
 impl Recorder {
@@ -74,13 +74,12 @@ impl Recorder {
         Recorder { root: root.into(), record: Arc::default() }
     }
 
-    /// How many operations there were.
+    /// Number of operations so far.
     pub fn position(&self) -> usize {
         self.record.lock().operations.len()
     }
 
-    /// Lets so many more changes happen and refuses all that follow, as if the process were killed there; `None` takes
-    /// that back.
+    /// Refuses all changes after this many more, as if the process were killed there; `None` allows all again.
     pub fn kill_after(&self, changes: Option<u64>) {
         self.record.lock().left = changes;
     }
@@ -90,8 +89,8 @@ impl Recorder {
         self.record.lock().left == Some(0)
     }
 
-    /// Everything recorded.
-    pub fn into_operations(self) -> Vec<Operation> {
+    /// All operations.
+    pub fn into_operations(self) -> Vec<DiskOperation> {
         std::mem::take(&mut self.record.lock().operations)
     }
 
@@ -99,18 +98,18 @@ impl Recorder {
         Path::new(DATA_DIR).join(path.strip_prefix(&self.root).unwrap_or(path))
     }
 
-    /// Hands a file out under a number of its own.
-    fn number(&self, record: &mut Record, file: Arc<dyn File>) -> Recorded {
+    /// Gives a file a number of its own.
+    fn number(&self, record: &mut OperationLog, file: Arc<dyn File>) -> RecordedFile {
         let number = record.next_file;
         record.next_file += 1;
-        Recorded { inner: file, number, record: self.record.clone() }
+        RecordedFile { inner: file, number, record: self.record.clone() }
     }
 }
 
-/// Does a change and writes it down, if it may still happen.
+/// Performs a change and records it, unless the process counts as killed.
 fn perform(
-    record: &Mutex<Record>,
-    operation: impl FnOnce() -> Operation,
+    record: &Mutex<OperationLog>,
+    operation: impl FnOnce() -> DiskOperation,
     act: impl FnOnce() -> io::Result<()>,
 ) -> io::Result<()> {
     let mut record = record.lock();
@@ -120,7 +119,7 @@ fn perform(
     Ok(())
 }
 
-fn spend(record: &mut Record) -> io::Result<()> {
+fn spend(record: &mut OperationLog) -> io::Result<()> {
     match &mut record.left {
         None => Ok(()),
         Some(0) => Err(io::Error::other("the process was killed")),
@@ -135,7 +134,7 @@ impl Disk for Recorder {
     fn open(&self, path: &Path) -> io::Result<Arc<dyn File>> {
         let mut record = self.record.lock();
         let file = self.number(&mut record, RealDisk.open(path)?);
-        record.operations.push(Operation::Open(file.number, self.shown(path)));
+        record.operations.push(DiskOperation::Open(file.number, self.shown(path)));
         Ok(Arc::new(file))
     }
 
@@ -143,7 +142,7 @@ impl Disk for Recorder {
         let mut record = self.record.lock();
         spend(&mut record)?;
         let file = self.number(&mut record, RealDisk.create_new(path)?);
-        record.operations.push(Operation::Create(file.number, self.shown(path)));
+        record.operations.push(DiskOperation::Create(file.number, self.shown(path)));
         Ok(Arc::new(file))
     }
 
@@ -156,21 +155,21 @@ impl Disk for Recorder {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        let shown = || Operation::Rename(self.shown(from), self.shown(to));
+        let shown = || DiskOperation::Rename(self.shown(from), self.shown(to));
         perform(&self.record, shown, || RealDisk.rename(from, to))
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        perform(&self.record, || Operation::Remove(self.shown(path)), || RealDisk.remove(path))
+        perform(&self.record, || DiskOperation::Remove(self.shown(path)), || RealDisk.remove(path))
     }
 
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
-        let shown = || Operation::CreateDirectory(self.shown(dir));
+        let shown = || DiskOperation::CreateDirectory(self.shown(dir));
         perform(&self.record, shown, || RealDisk.create_dir_all(dir))
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        perform(&self.record, || Operation::SyncDirectory(self.shown(dir)), || RealDisk.sync_dir(dir))
+        perform(&self.record, || DiskOperation::SyncDirectory(self.shown(dir)), || RealDisk.sync_dir(dir))
     }
 
     fn lock(&self, path: &Path) -> Result<Box<dyn LockGuard>, LockError> {
@@ -182,7 +181,7 @@ impl Disk for Recorder {
     }
 }
 
-impl File for Recorded {
+impl File for RecordedFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         self.inner.read_at(buffer, offset)
     }
@@ -190,17 +189,17 @@ impl File for Recorded {
     fn write_at(&self, buffers: &[IoSlice<'_>], offset: u64) -> io::Result<()> {
         let bytes = || {
             let all: Vec<&[u8]> = buffers.iter().map(|buffer| &**buffer).collect();
-            Operation::Write(self.number, offset, all.concat().into())
+            DiskOperation::Write(self.number, offset, all.concat().into())
         };
         perform(&self.record, bytes, || self.inner.write_at(buffers, offset))
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        perform(&self.record, || Operation::Sync(self.number), || self.inner.sync_data())
+        perform(&self.record, || DiskOperation::Sync(self.number), || self.inner.sync_data())
     }
 
     fn allocate(&self, length: u64) -> io::Result<()> {
-        perform(&self.record, || Operation::Allocate(self.number, length), || self.inner.allocate(length))
+        perform(&self.record, || DiskOperation::Allocate(self.number, length), || self.inner.allocate(length))
     }
 
     fn length(&self) -> io::Result<u64> {
@@ -208,12 +207,16 @@ impl File for Recorded {
     }
 
     fn set_length(&self, length: u64) -> io::Result<()> {
-        perform(&self.record, || Operation::SetLength(self.number, length), || self.inner.set_length(length))
+        perform(
+            &self.record,
+            || DiskOperation::SetLength(self.number, length),
+            || self.inner.set_length(length),
+        )
     }
 }
 
-impl Drop for Recorded {
+impl Drop for RecordedFile {
     fn drop(&mut self) {
-        self.record.lock().operations.push(Operation::Close(self.number));
+        self.record.lock().operations.push(DiskOperation::Close(self.number));
     }
 }

@@ -1,4 +1,4 @@
-//! A member opened from an image, held against the ledger.
+//! A member opened from an image, compared with the ledger.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,30 +9,30 @@ use member::batch::Kind;
 use member::{Answer, Input, Now, Opened, Output, Proposal};
 use prost::Message;
 
-use crate::ledger::{Ledger, Promise, everything};
+use crate::ledger::{DurablePromise, Ledger, everything};
+use crate::setup::{DATA_DIR, TICK_NS, config, options};
 use crate::survival::Survival;
-use crate::{DATA_DIR, TICK_NS, config, options};
 
-/// Turns within which a member alone must answer: an election takes some tens.
-const MAX_TURNS: usize = 200;
-/// Lives of recovered members are numbered from here on.
-const FIRST_LIFE: u64 = 1_000;
+/// Iterations within which a single member must answer: an election takes some tens.
+const MAX_ITERATIONS: usize = 200;
+/// Number of the first process of a recovered member.
+const FIRST_PROCESS: u64 = 1_000;
 /// Changes within which a recovery is interrupted: opening makes about ten, the first election some more.
 const INTERRUPT_WITHIN: u64 = 24;
 /// The key of the write that a recovered member must take.
 const PROBE: &[u8] = b"probe";
 
-/// What a recovery came to.
+/// What could be compared after a recovery.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Seen {
-    /// Its state at the start had a hash in the ledger, and it was that.
+pub(crate) struct RecoveryChecks {
+    /// The ledger had a hash for its state after opening, and it was equal.
     pub(crate) hash_compared: bool,
     /// An older revision was read and compared.
     pub(crate) history_compared: bool,
 }
 
 /// A member without threads: jobs run when they are handed out.
-struct Recovered {
+struct RecoveredMember {
     opened: Opened,
     now_ns: u64,
     output: Output,
@@ -42,36 +42,36 @@ struct Recovered {
 /// Recovers from an image once.
 ///
 /// # Errors
-/// What is not as it must be.
+/// The check that failed.
 pub(crate) fn recover(
     image: &MemDisk,
-    promise: Promise,
+    promise: DurablePromise,
     ledger: &Ledger,
     choice: u64,
-) -> Result<Seen, String> {
-    let mut recovered = Recovered::open(image, FIRST_LIFE)?;
+) -> Result<RecoveryChecks, String> {
+    let mut recovered = RecoveredMember::open(image, FIRST_PROCESS)?;
     let hash_compared = recovered.check_hash(ledger)?;
     recovered.check_term(promise)?;
     recovered.lead()?;
     recovered.check_state(promise, ledger)?;
     let history_compared = recovered.check_history(ledger, choice)?;
-    Ok(Seen { hash_compared, history_compared })
+    Ok(RecoveryChecks { hash_compared, history_compared })
 }
 
 /// Loses power a second time while it recovers, and recovers from that.
 ///
 /// # Errors
-/// What is not as it must be.
+/// The check that failed.
 pub(crate) fn recover_interrupted(
     image: &MemDisk,
-    promise: Promise,
+    promise: DurablePromise,
     ledger: &Ledger,
     choice: u64,
 ) -> Result<(), String> {
     let stopping = image.fork();
     stopping.stop_after(choice % INTERRUPT_WITHIN);
-    // It fails, or is done before: what it left is what counts.
-    let _ = Recovered::open(&stopping, FIRST_LIFE).and_then(|mut recovered| recovered.lead());
+    // It fails, or completes before: only the disk matters.
+    let _ = RecoveredMember::open(&stopping, FIRST_PROCESS).and_then(|mut recovered| recovered.lead());
     let image = Survival::Chance.image(&stopping, choice);
     recover(&image, promise, ledger, choice).map_err(|why| format!("interrupted, a second time: {why}"))?;
     Ok(())
@@ -80,16 +80,21 @@ pub(crate) fn recover_interrupted(
 /// Recovers, writes, loses power again and recovers again.
 ///
 /// # Errors
-/// What is not as it must be.
-pub(crate) fn recover_and_go_on(image: &MemDisk, promise: Promise, ledger: &Ledger) -> Result<(), String> {
-    let mut recovered = Recovered::open(image, FIRST_LIFE)?;
+/// The check that failed.
+pub(crate) fn recover_and_go_on(
+    image: &MemDisk,
+    promise: DurablePromise,
+    ledger: &Ledger,
+) -> Result<(), String> {
+    let mut recovered = RecoveredMember::open(image, FIRST_PROCESS)?;
     recovered.lead()?;
     let revision = recovered.opened.reader.current_revision();
     recovered.probe()?;
     let written = everything(&recovered.opened, 0)?;
     drop(recovered);
     let image = image.lose_power(&mut |_| 0);
-    let mut again = Recovered::open(&image, FIRST_LIFE + 1).map_err(|why| format!("a second time: {why}"))?;
+    let mut again =
+        RecoveredMember::open(&image, FIRST_PROCESS + 1).map_err(|why| format!("a second time: {why}"))?;
     again.lead()?;
     if everything(&again.opened, 0)? != written {
         return Err("what was there with a new write is not there after another power loss".to_owned());
@@ -100,15 +105,15 @@ pub(crate) fn recover_and_go_on(image: &MemDisk, promise: Promise, ledger: &Ledg
     Ok(())
 }
 
-impl Recovered {
-    fn open(image: &MemDisk, life: u64) -> Result<Recovered, String> {
+impl RecoveredMember {
+    fn open(image: &MemDisk, process: u64) -> Result<RecoveredMember, String> {
         let disk: Arc<dyn Disk> = Arc::new(image.clone());
-        let opened = member::open(&disk, &options(DATA_DIR), config(life));
+        let opened = member::open(&disk, &options(DATA_DIR), config(process));
         let opened = opened.map_err(|error| format!("it does not open: {error}"))?;
-        Ok(Recovered { opened, now_ns: 0, output: Output::default(), next_token: 0 })
+        Ok(RecoveredMember { opened, now_ns: 0, output: Output::default(), next_token: 0 })
     }
 
-    fn turn(&mut self, inputs: Vec<Input>) -> Result<Vec<(u64, Answer)>, String> {
+    fn iterate(&mut self, inputs: Vec<Input>) -> Result<Vec<(u64, Answer)>, String> {
         self.now_ns += TICK_NS / 2;
         let now = Now { monotonic_ns: self.now_ns, wall_ms: self.now_ns / 1_000_000 };
         let member = &mut self.opened.member;
@@ -138,16 +143,16 @@ impl Recovered {
         self.next_token += 1;
         let token = self.next_token;
         let mut inputs = vec![input(token)];
-        for _ in 0..MAX_TURNS {
-            let answers = self.turn(std::mem::take(&mut inputs))?;
+        for _ in 0..MAX_ITERATIONS {
+            let answers = self.iterate(std::mem::take(&mut inputs))?;
             if let Some((_, answer)) = answers.into_iter().find(|(answered, _)| *answered == token) {
                 return Ok(answer);
             }
         }
-        Err(format!("no answer within {MAX_TURNS} turns"))
+        Err(format!("no answer within {MAX_ITERATIONS} iterations"))
     }
 
-    /// Waits until it serves linearizable reads: all of its log is applied by then.
+    /// Waits until it serves linearizable reads: then all of its log is applied.
     fn lead(&mut self) -> Result<(), String> {
         match self.ask(|token| Input::Read { token })? {
             Answer::ReadNow => Ok(()),
@@ -164,7 +169,7 @@ impl Recovered {
         }
     }
 
-    /// The state as it was opened, if the recorded member was ever seen at the same entry.
+    /// Compares the state after opening, if the ledger has a hash for its index.
     fn check_hash(&self, ledger: &Ledger) -> Result<bool, String> {
         let (applied, hash) = self.opened.reader.state_hash();
         let id = LogId { index: applied.index, term: applied.term };
@@ -174,7 +179,7 @@ impl Recovered {
         }
     }
 
-    fn check_term(&self, promise: Promise) -> Result<(), String> {
+    fn check_term(&self, promise: DurablePromise) -> Result<(), String> {
         let term = self.opened.status.term();
         match term < promise.term {
             true => Err(format!("it is back in term {term}, after one in term {}", promise.term)),
@@ -182,7 +187,7 @@ impl Recovered {
         }
     }
 
-    fn check_state(&self, promise: Promise, ledger: &Ledger) -> Result<(), String> {
+    fn check_state(&self, promise: DurablePromise, ledger: &Ledger) -> Result<(), String> {
         let (revision, compacted) =
             (self.opened.reader.current_revision(), self.opened.reader.compacted().max(0));
         if revision < promise.revision {
@@ -197,7 +202,7 @@ impl Recovered {
         self.compare(revision, ledger)
     }
 
-    /// Reads an older revision, if there is one: relocated and superseded values are as good as new ones.
+    /// Reads an older revision, if there is one: it has relocated and superseded values.
     fn check_history(&self, ledger: &Ledger, choice: u64) -> Result<bool, String> {
         let reader = &self.opened.reader;
         let (newest, oldest) = (reader.current_revision(), reader.compacted().max(1));

@@ -1,7 +1,7 @@
-//! Recorded operations played onto a disk in memory, one at a time.
+//! Recorded operations, applied to a disk in memory one at a time.
 //!
-//! A write is played in pieces of the size that a device writes whole, so that a power loss may keep any of them; and
-//! deliberate mistakes are made here: what a member would have written down had it forgotten something.
+//! A write is replayed in chunks of the size that a device writes at once, so that a power loss may keep any of them.
+//! The deliberate defects are carried out here: operations that a defective member would have left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, IoSlice};
@@ -10,114 +10,115 @@ use std::sync::Arc;
 
 use log::{Disk, File, MemDisk};
 
-use crate::recorder::Operation;
+use crate::recorder::DiskOperation;
 
-/// Bytes of a write that a device keeps or loses as one, and that a power loss may tear all the same.
+/// Size of the chunks that a device keeps or loses; a power loss may tear one all the same.
 const SECTOR_BYTES: usize = 512;
-/// Larger writes are lost by pages, as the system writes them back.
+/// Chunk size of larger writes, which the system writes back by pages.
 const PAGE_BYTES: usize = 4096;
-/// The longest write that is played by sectors.
+/// The longest write that is replayed by sectors.
 const MAX_BY_SECTOR: usize = 4 * PAGE_BYTES;
 
-/// Something wrong on purpose, to see it noticed. It begins with the second quarter of a recording: what is noticed is
-/// the loss of something that was acknowledged, not an unfinished beginning.
+/// A deliberate defect, which must be noticed. It begins after the first quarter of a recording, so that acknowledged
+/// data is lost rather than an unfinished beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mistake {
+pub enum Defect {
     /// Log segments are not synced.
     SegmentsNotSynced,
-    /// Names are not synced.
+    /// Directories are not synced.
     NamesNotSynced,
     /// Checkpoints are not synced.
     CheckpointsNotSynced,
     /// Files of relocated values are not synced.
     RelocatedNotSynced,
-    /// Callers are answered when they ask.
+    /// Requests are answered when they are sent.
     AnsweredAtOnce,
 }
 
-impl Mistake {
+impl Defect {
     /// All of them.
-    pub const ALL: [Mistake; 5] = [
-        Mistake::SegmentsNotSynced,
-        Mistake::NamesNotSynced,
-        Mistake::CheckpointsNotSynced,
-        Mistake::RelocatedNotSynced,
-        Mistake::AnsweredAtOnce,
+    pub const ALL: [Defect; 5] = [
+        Defect::SegmentsNotSynced,
+        Defect::NamesNotSynced,
+        Defect::CheckpointsNotSynced,
+        Defect::RelocatedNotSynced,
+        Defect::AnsweredAtOnce,
     ];
 
-    /// Whether a sync of a file in this directory is forgotten.
+    /// Whether syncs of files in this directory are left out.
     fn forgets_sync_in(self, directory: &str) -> bool {
         match self {
-            Mistake::SegmentsNotSynced => directory == "wal",
-            Mistake::CheckpointsNotSynced => directory == "checkpoint",
-            Mistake::RelocatedNotSynced => directory == "data",
-            Mistake::NamesNotSynced | Mistake::AnsweredAtOnce => false,
+            Defect::SegmentsNotSynced => directory == "wal",
+            Defect::CheckpointsNotSynced => directory == "checkpoint",
+            Defect::RelocatedNotSynced => directory == "data",
+            Defect::NamesNotSynced | Defect::AnsweredAtOnce => false,
         }
     }
 }
 
-/// Plays operations.
-pub(crate) struct Replay<'r> {
-    operations: &'r [Operation],
+/// A disk to which recorded operations are applied.
+pub(crate) struct DiskReplay<'r> {
+    operations: &'r [DiskOperation],
     next: usize,
     pub(crate) disk: MemDisk,
     files: BTreeMap<u64, Arc<dyn File>>,
-    /// Files whose syncs are forgotten.
+    /// Files whose syncs are left out.
     forgotten: BTreeSet<u64>,
-    mistake: Option<Mistake>,
-    /// Operations that are played without the mistake.
+    defect: Option<Defect>,
+    /// Number of operations before the defect begins.
     sound: usize,
 }
 
-impl<'r> Replay<'r> {
-    pub(crate) fn new(operations: &'r [Operation], mistake: Option<Mistake>) -> Replay<'r> {
+impl<'r> DiskReplay<'r> {
+    pub(crate) fn new(operations: &'r [DiskOperation], defect: Option<Defect>) -> DiskReplay<'r> {
         let disk = MemDisk::new();
         let (files, forgotten, sound) = (BTreeMap::new(), BTreeSet::new(), operations.len() / 4);
-        Replay { operations, next: 0, disk, files, forgotten, mistake, sound }
+        DiskReplay { operations, next: 0, disk, files, forgotten, defect, sound }
     }
 
-    /// Plays the next operation and returns it; `None` after the last.
-    pub(crate) fn step(&mut self) -> io::Result<Option<&'r Operation>> {
+    /// Applies the next operation and returns it; `None` after the last.
+    pub(crate) fn step(&mut self) -> io::Result<Option<&'r DiskOperation>> {
         let Some(operation) = self.operations.get(self.next) else { return Ok(None) };
         self.next += 1;
         self.play(operation)?;
         Ok(Some(operation))
     }
 
-    fn play(&mut self, operation: &Operation) -> io::Result<()> {
+    fn play(&mut self, operation: &DiskOperation) -> io::Result<()> {
         match operation {
-            Operation::CreateDirectory(dir) => self.disk.create_dir_all(dir)?,
-            Operation::Create(number, path) => {
+            DiskOperation::CreateDirectory(dir) => self.disk.create_dir_all(dir)?,
+            DiskOperation::Create(number, path) => {
                 let file = self.disk.create_new(path)?;
                 self.opened(*number, path, file);
             }
-            Operation::Open(number, path) => {
+            DiskOperation::Open(number, path) => {
                 let file = self.disk.open(path)?;
                 self.opened(*number, path, file);
             }
-            Operation::Close(number) => drop(self.files.remove(number)),
-            Operation::Write(number, offset, bytes) => write(self.file(*number)?, *offset, bytes)?,
-            Operation::Sync(number) if self.errs() && self.forgotten.contains(number) => {}
-            Operation::Sync(number) => self.file(*number)?.sync_data()?,
-            Operation::Allocate(number, length) => self.file(*number)?.allocate(*length)?,
-            Operation::SetLength(number, length) => self.file(*number)?.set_length(*length)?,
-            Operation::Rename(from, to) => self.disk.rename(from, to)?,
-            Operation::Remove(path) => self.disk.remove(path)?,
-            Operation::SyncDirectory(_) if self.errs() && self.mistake == Some(Mistake::NamesNotSynced) => {}
-            Operation::SyncDirectory(dir) => self.disk.sync_dir(dir)?,
+            DiskOperation::Close(number) => drop(self.files.remove(number)),
+            DiskOperation::Write(number, offset, bytes) => write(self.file(*number)?, *offset, bytes)?,
+            DiskOperation::Sync(number) if self.errs() && self.forgotten.contains(number) => {}
+            DiskOperation::Sync(number) => self.file(*number)?.sync_data()?,
+            DiskOperation::Allocate(number, length) => self.file(*number)?.allocate(*length)?,
+            DiskOperation::SetLength(number, length) => self.file(*number)?.set_length(*length)?,
+            DiskOperation::Rename(from, to) => self.disk.rename(from, to)?,
+            DiskOperation::Remove(path) => self.disk.remove(path)?,
+            DiskOperation::SyncDirectory(_) if self.errs() && self.defect == Some(Defect::NamesNotSynced) => {
+            }
+            DiskOperation::SyncDirectory(dir) => self.disk.sync_dir(dir)?,
         }
         Ok(())
     }
 
-    /// Whether the mistake is made by now.
+    /// Whether the defect has begun.
     fn errs(&self) -> bool {
         self.next > self.sound
     }
 
     fn opened(&mut self, number: u64, path: &Path, file: Arc<dyn File>) {
         let directory = path.parent().and_then(Path::file_name).and_then(|name| name.to_str());
-        let forgets = |mistake: Mistake| directory.is_some_and(|name| mistake.forgets_sync_in(name));
-        if self.mistake.is_some_and(forgets) {
+        let forgets = |defect: Defect| directory.is_some_and(|name| defect.forgets_sync_in(name));
+        if self.defect.is_some_and(forgets) {
             self.forgotten.insert(number);
         }
         self.files.insert(number, file);

@@ -1,4 +1,4 @@
-//! What a machine finds of unsynced changes after it lost power: some ways that show most, and chance.
+//! What is left of unsynced changes after a power loss: some extreme cases, and random ones.
 
 use log::{MemDisk, Unsynced};
 use rand_chacha::ChaCha8Rng;
@@ -7,17 +7,17 @@ use rand_chacha::rand_core::{RngCore, SeedableRng};
 /// How an image is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Survival {
-    /// All of it: the disk was quick.
+    /// All of it.
     Everything,
     /// None of it.
     Nothing,
     /// All but the end of the last write.
     LastTorn,
-    /// The last piece written, and nothing before it.
+    /// The last chunk written, and nothing before it.
     LastOnly,
-    /// Each piece as it happens.
+    /// Each chunk at random.
     Chance,
-    /// All of it, but it is still not synced: the process was killed, and power goes later.
+    /// All of it, still unsynced: the process was killed, and power is lost later.
     Killed,
 }
 
@@ -36,7 +36,7 @@ impl Survival {
         self != Survival::Everything
     }
 
-    /// The disk as it is found; `seed` decides what is left to chance.
+    /// The disk after the power loss; `seed` decides the random cases.
     pub(crate) fn image(self, disk: &MemDisk, seed: u64) -> MemDisk {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let mut below = move |n: u64| random.next_u64() % n;
@@ -54,13 +54,13 @@ impl Survival {
                 Unsynced::Names(changes) => below(changes + 1),
             }),
             Survival::LastTorn | Survival::LastOnly => {
-                let pieces = pieces(disk);
+                let chunks = chunks(disk);
                 let mut at = 0;
                 disk.lose_power(&mut |unsynced| {
                     at += u64::from(matches!(unsynced, Unsynced::Bytes(_)));
                     match (unsynced, self) {
-                        (Unsynced::Bytes(bytes), Survival::LastTorn) if at == pieces => below(bytes),
-                        (Unsynced::Bytes(_), Survival::LastOnly) if at < pieces => 0,
+                        (Unsynced::Bytes(bytes), Survival::LastTorn) if at == chunks => below(bytes),
+                        (Unsynced::Bytes(_), Survival::LastOnly) if at < chunks => 0,
                         (Unsynced::Names(changes), _) => below(changes + 1),
                         (other, _) => all(other),
                     }
@@ -77,17 +77,17 @@ fn all(unsynced: Unsynced) -> u64 {
     }
 }
 
-/// Pieces written and not synced.
-fn pieces(disk: &MemDisk) -> u64 {
-    let mut pieces = 0;
+/// Number of chunks written and not synced.
+fn chunks(disk: &MemDisk) -> u64 {
+    let mut chunks = 0;
     disk.lose_power(&mut |unsynced| {
-        pieces += u64::from(matches!(unsynced, Unsynced::Bytes(_)));
+        chunks += u64::from(matches!(unsynced, Unsynced::Bytes(_)));
         all(unsynced)
     });
-    pieces
+    chunks
 }
 
-/// Whether anything waits for a sync.
+/// Whether there are unsynced changes.
 pub(crate) fn has_unsynced(disk: &MemDisk) -> bool {
     let mut found = false;
     disk.lose_power(&mut |unsynced| {

@@ -1,4 +1,4 @@
-//! What the recorded member is asked to do, drawn from a seed.
+//! The requests to the recorded member, drawn from a seed.
 
 use std::path::Path;
 
@@ -11,12 +11,12 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use store::Response;
 
-use crate::ledger::{Ledger, Promise};
-use crate::live::{Live, Stopped};
+use crate::ledger::{DurablePromise, Ledger};
+use crate::live::{LiveError, LiveMember};
 use crate::recorder::Recorder;
 use crate::recording::Recording;
 
-/// Different keys; few, so that most of what lies in old files is superseded.
+/// Number of keys: few, so that most values in old files are superseded.
 const KEYS: u64 = 24;
 /// Commands under way at once, at most.
 const MAX_BURST: u64 = 5;
@@ -25,13 +25,13 @@ const VALUE_BYTES: u64 = 900;
 const LARGE_VALUE_BYTES: u64 = 5_000;
 /// Longer than a segment: its record lengthens the file.
 const HUGE_VALUE_BYTES: u64 = 20 << 10;
-/// Seconds a lease lives.
+/// TTL of leases.
 const LEASE_S: i64 = 5;
 /// Changes until a planned kill, at most.
 const KILL_WITHIN: u64 = 24;
 
 /// A command and what it does to which keys.
-struct Command {
+struct WorkloadCommand {
     kind: Kind,
     body: Bytes,
     keys: Vec<(Bytes, Option<Bytes>)>,
@@ -47,15 +47,15 @@ struct Workload<'d> {
     next_token: u64,
     next_lease: i64,
     leases: Vec<i64>,
-    life: u64,
+    process: u64,
     kills: u64,
     stops: u64,
 }
 
-/// Runs a member in an empty directory through so many steps and records what happens to the disk.
+/// Runs a member in an empty directory for this many steps and records the operations on the disk.
 ///
 /// # Errors
-/// What the member did that it must not do, seen without any power loss.
+/// What the member did wrong, without any power loss.
 pub fn record(data_dir: &Path, seed: u64, steps: usize) -> Result<Recording, String> {
     let mut workload = Workload {
         random: ChaCha8Rng::seed_from_u64(seed),
@@ -65,13 +65,13 @@ pub fn record(data_dir: &Path, seed: u64, steps: usize) -> Result<Recording, Str
         next_token: 1,
         next_lease: 1,
         leases: Vec::new(),
-        life: 1,
+        process: 1,
         kills: 0,
         stops: 0,
     };
     let mut live = workload.begin()?;
     for step in 1..=steps {
-        // Whatever is drawn, every recording has kills and stops in it.
+        // Every recording has kills and graceful stops.
         let ending = if step % 40 == 0 { Some(step % 80 == 0) } else { None };
         live = workload.step(live, ending)?;
     }
@@ -86,29 +86,29 @@ impl Workload<'_> {
         self.random.next_u64() % n
     }
 
-    /// Starts a life; returns once it serves.
-    fn begin(&mut self) -> Result<Live, String> {
+    /// Starts a process; returns once it serves requests.
+    fn begin(&mut self) -> Result<LiveMember, String> {
         let wrong = |stopped| match stopped {
-            Stopped::Wrong(text) => text,
-            Stopped::Killed => "it was killed although nobody did".to_owned(),
+            LiveError::Wrong(text) => text,
+            LiveError::Killed => "it was killed without a planned kill".to_owned(),
         };
-        let mut live = Live::start(&self.recorder, self.data_dir, self.life).map_err(wrong)?;
-        self.life += 1;
+        let mut live = LiveMember::start(&self.recorder, self.data_dir, self.process).map_err(wrong)?;
+        self.process += 1;
         let token = self.token();
-        live.turn(vec![Input::Read { token }], &mut self.ledger).map_err(wrong)?;
-        let served = |live: &Live| live.answers.contains_key(&token);
+        live.iterate(vec![Input::Read { token }], &mut self.ledger).map_err(wrong)?;
+        let served = |live: &LiveMember| live.answers.contains_key(&token);
         live.until("a member alone leads", &mut self.ledger, served).map_err(wrong)?;
         Ok(live)
     }
 
-    /// One step, and another life if it ended this one. `ending`: in good order, or not.
-    fn step(&mut self, mut live: Live, ending: Option<bool>) -> Result<Live, String> {
+    /// One step, and a new process if it ended this one. `ending`: gracefully (true) or by a kill.
+    fn step(&mut self, mut live: LiveMember, ending: Option<bool>) -> Result<LiveMember, String> {
         let outcome = match ending {
             Some(true) => return self.stop_and_start(live).or_else(|stopped| self.again(None, stopped)),
             Some(false) => {
                 let within = 1 + self.below(KILL_WITHIN);
                 self.recorder.kill_after(Some(within));
-                // Something that needs the disk, again and again, until it is gone.
+                // Writes, until the process is killed.
                 (0..KILL_WITHIN).try_for_each(|_| self.burst(&mut live))
             }
             None => self.draw(&mut live),
@@ -119,26 +119,26 @@ impl Workload<'_> {
         }
     }
 
-    /// After a kill: another life over what the killed one left.
-    fn again(&mut self, live: Option<Live>, stopped: Stopped) -> Result<Live, String> {
-        if let Stopped::Wrong(text) = stopped {
+    /// After a kill: a new process over what the killed one left.
+    fn again(&mut self, live: Option<LiveMember>, stopped: LiveError) -> Result<LiveMember, String> {
+        if let LiveError::Wrong(text) = stopped {
             return Err(text);
         }
-        live.into_iter().for_each(Live::end);
+        live.into_iter().for_each(LiveMember::end);
         self.kills += 1;
         self.recorder.kill_after(None);
         self.begin()
     }
 
-    fn stop_and_start(&mut self, mut live: Live) -> Result<Live, Stopped> {
-        live.turn(vec![Input::Stop], &mut self.ledger)?;
-        live.until("a member that was asked to stop stops", &mut self.ledger, Live::is_stopped)?;
+    fn stop_and_start(&mut self, mut live: LiveMember) -> Result<LiveMember, LiveError> {
+        live.iterate(vec![Input::Stop], &mut self.ledger)?;
+        live.until("a member that was asked to stop stops", &mut self.ledger, LiveMember::is_stopped)?;
         live.end();
         self.stops += 1;
         Ok(self.begin()?)
     }
 
-    fn draw(&mut self, live: &mut Live) -> Result<(), Stopped> {
+    fn draw(&mut self, live: &mut LiveMember) -> Result<(), LiveError> {
         match self.below(20) {
             0..11 => self.burst(live),
             11 | 12 => self.compact(live),
@@ -147,24 +147,24 @@ impl Workload<'_> {
                 self.ask(live, vec![grant])
             }
             15 => self.end_lease(live),
-            16 => live.turn(vec![Input::Defragment], &mut self.ledger),
+            16 => live.iterate(vec![Input::Defragment], &mut self.ledger),
             _ => {
                 // Time passes: the log is sealed, leases run out.
-                let turns = 5 + self.below(300);
-                (0..turns).try_for_each(|_| live.turn(Vec::new(), &mut self.ledger))
+                let iterations = 5 + self.below(300);
+                (0..iterations).try_for_each(|_| live.iterate(Vec::new(), &mut self.ledger))
             }
         }
     }
 
     /// Several commands at once.
-    fn burst(&mut self, live: &mut Live) -> Result<(), Stopped> {
+    fn burst(&mut self, live: &mut LiveMember) -> Result<(), LiveError> {
         let count = 1 + self.below(MAX_BURST);
         let commands = (0..count).map(|_| self.write()).collect();
         self.ask(live, commands)
     }
 
-    /// Sends commands, waits for all answers and holds them against what the member shows.
-    fn ask(&mut self, live: &mut Live, commands: Vec<Command>) -> Result<(), Stopped> {
+    /// Sends commands, waits for all answers and compares them with what the member shows.
+    fn ask(&mut self, live: &mut LiveMember, commands: Vec<WorkloadCommand>) -> Result<(), LiveError> {
         let asked_at = self.recorder.position();
         let mut asked = Vec::new();
         let mut inputs = Vec::new();
@@ -173,7 +173,7 @@ impl Workload<'_> {
             inputs.push(Input::Propose(Proposal { token, kind: command.kind, body: command.body.clone() }));
             asked.push((token, command));
         }
-        live.turn(inputs, &mut self.ledger)?;
+        live.iterate(inputs, &mut self.ledger)?;
         for (token, command) in asked {
             live.until("a command is answered", &mut self.ledger, |live| live.answers.contains_key(&token))?;
             let Some((answered_at, answer)) = live.answers.remove(&token) else { continue };
@@ -184,10 +184,10 @@ impl Workload<'_> {
                 }
                 // The lease of a put may have run out, or that of a revocation.
                 Answer::Applied(Err(api::Error::LeaseNotFound)) => continue,
-                other => return Err(Stopped::Wrong(format!("{:?} was answered {other:?}", command.kind))),
+                other => return Err(LiveError::Wrong(format!("{:?} was answered {other:?}", command.kind))),
             };
             let term = live.opened.status.term();
-            let promise = Promise { revision, compacted: command.compacts, term };
+            let promise = DurablePromise { revision, compacted: command.compacts, term };
             self.ledger.acknowledge(asked_at, answered_at, promise);
             // One command of a burst may overwrite what another wrote, but not at its revision.
             self.ledger.check_write(revision, &command.keys)?;
@@ -204,7 +204,7 @@ impl Workload<'_> {
         format!("key{:02}", self.below(KEYS)).into()
     }
 
-    /// A value that nothing else has.
+    /// A value that is unique in the run.
     fn value(&mut self) -> Bytes {
         let length = match self.below(40) {
             0 => HUGE_VALUE_BYTES,
@@ -218,7 +218,7 @@ impl Workload<'_> {
         value.into()
     }
 
-    fn write(&mut self) -> Command {
+    fn write(&mut self) -> WorkloadCommand {
         match self.below(10) {
             0..6 => self.put(),
             6 | 7 => self.txn(),
@@ -226,21 +226,26 @@ impl Workload<'_> {
         }
     }
 
-    fn put(&mut self) -> Command {
+    fn put(&mut self) -> WorkloadCommand {
         let (key, value) = (self.key(), self.value());
         let lease = if self.below(4) == 0 { self.leases.last().copied().unwrap_or(0) } else { 0 };
         let put = pb::PutRequest { key: key.clone(), value: value.clone(), lease, ..Default::default() };
-        Command { kind: Kind::Put, body: encoded(&put), keys: vec![(key, Some(value))], compacts: 0 }
+        WorkloadCommand { kind: Kind::Put, body: encoded(&put), keys: vec![(key, Some(value))], compacts: 0 }
     }
 
-    fn delete(&mut self) -> Command {
+    fn delete(&mut self) -> WorkloadCommand {
         let key = self.key();
         let delete = pb::DeleteRangeRequest { key: key.clone(), ..Default::default() };
-        Command { kind: Kind::DeleteRange, body: encoded(&delete), keys: vec![(key, None)], compacts: 0 }
+        WorkloadCommand {
+            kind: Kind::DeleteRange,
+            body: encoded(&delete),
+            keys: vec![(key, None)],
+            compacts: 0,
+        }
     }
 
     /// Puts to several keys and a deletion, all at one revision.
-    fn txn(&mut self) -> Command {
+    fn txn(&mut self) -> WorkloadCommand {
         let mut keys: Vec<(Bytes, Option<Bytes>)> = Vec::new();
         for _ in 0..2 + self.below(3) {
             let key = self.key();
@@ -251,10 +256,10 @@ impl Workload<'_> {
         }
         let success = keys.iter().map(|(key, value)| pb::RequestOp { request: Some(operation(key, value)) });
         let txn = pb::TxnRequest { success: success.collect(), ..Default::default() };
-        Command { kind: Kind::Txn, body: encoded(&txn), keys, compacts: 0 }
+        WorkloadCommand { kind: Kind::Txn, body: encoded(&txn), keys, compacts: 0 }
     }
 
-    fn compact(&mut self, live: &mut Live) -> Result<(), Stopped> {
+    fn compact(&mut self, live: &mut LiveMember) -> Result<(), LiveError> {
         let newest = live.opened.reader.current_revision();
         let lowest = live.opened.reader.compacted().max(0) + 1;
         if newest < lowest {
@@ -262,28 +267,29 @@ impl Workload<'_> {
         }
         let revision = (newest - self.below(6) as i64).max(lowest);
         let body = encoded(&pb::CompactionRequest { revision, physical: self.below(2) == 0 });
-        let compaction = Command { kind: Kind::Compaction, body, keys: Vec::new(), compacts: revision };
+        let compaction =
+            WorkloadCommand { kind: Kind::Compaction, body, keys: Vec::new(), compacts: revision };
         self.ask(live, vec![compaction])
     }
 
-    fn grant(&mut self) -> Command {
+    fn grant(&mut self) -> WorkloadCommand {
         let id = self.next_lease;
         self.next_lease += 1;
         self.leases.push(id);
         let grant = pb::LeaseGrantRequest { ttl: LEASE_S, id };
-        Command { kind: Kind::LeaseGrant, body: encoded(&grant), keys: Vec::new(), compacts: 0 }
+        WorkloadCommand { kind: Kind::LeaseGrant, body: encoded(&grant), keys: Vec::new(), compacts: 0 }
     }
 
     /// A revocation, or a renewal.
-    fn end_lease(&mut self, live: &mut Live) -> Result<(), Stopped> {
+    fn end_lease(&mut self, live: &mut LiveMember) -> Result<(), LiveError> {
         let Some(lease) = self.leases.last().copied() else { return Ok(()) };
         if self.below(2) == 0 {
             let token = self.token();
-            return live.turn(vec![Input::Lease { token, lease, renew: true }], &mut self.ledger);
+            return live.iterate(vec![Input::Lease { token, lease, renew: true }], &mut self.ledger);
         }
         self.leases.pop();
         let body = encoded(&pb::LeaseRevokeRequest { id: lease });
-        self.ask(live, vec![Command { kind: Kind::LeaseRevoke, body, keys: Vec::new(), compacts: 0 }])
+        self.ask(live, vec![WorkloadCommand { kind: Kind::LeaseRevoke, body, keys: Vec::new(), compacts: 0 }])
     }
 }
 

@@ -1,20 +1,20 @@
-//! The short form: one recording, cut everywhere; and the mistakes that must be noticed.
+//! The short form: one recording, cut everywhere, and the defects that must be noticed.
 
 use std::sync::LazyLock;
 
-use powerloss::{Mistake, Plan, Recording, cut_everywhere, record};
+use powerloss::{CutPlan, Defect, Recording, cut_everywhere, record};
 
 const SEED: u64 = 1;
 const STEPS: usize = 160;
 
-/// The same for both tests: what is noticed in it is the mistake.
+/// One recording for both tests, so that what is noticed is the defect.
 static RECORDING: LazyLock<Recording> = LazyLock::new(|| {
     let directory = tempfile::tempdir().expect("a directory to record in");
     record(directory.path(), SEED, STEPS).expect("a member without power loss does nothing wrong")
 });
 
-fn plan(mistake: Option<Mistake>) -> Plan {
-    Plan { seed: SEED, chances: 1, go_on_every: 16, threads: 2, mistake }
+fn plan(defect: Option<Defect>) -> CutPlan {
+    CutPlan { seed: SEED, chances: 1, go_on_every: 16, threads: 2, defect }
 }
 
 #[test]
@@ -29,11 +29,11 @@ fn every_cut_point_recovers() {
 }
 
 #[test]
-fn every_mistake_is_noticed() {
-    for mistake in Mistake::ALL {
-        match cut_everywhere(&RECORDING, plan(Some(mistake))) {
-            Ok(figures) => panic!("nobody noticed {mistake:?}: {figures}"),
-            Err(failure) => println!("{mistake:?} is noticed: {failure}\n"),
+fn every_defect_is_noticed() {
+    for defect in Defect::ALL {
+        match cut_everywhere(&RECORDING, plan(Some(defect))) {
+            Ok(figures) => panic!("not noticed: {defect:?}: {figures}"),
+            Err(failure) => println!("{defect:?} is noticed: {failure}\n"),
         }
     }
 }

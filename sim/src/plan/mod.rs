@@ -1,0 +1,82 @@
+//! The plan of a run: how large, how fast, how hostile. All of it is drawn from the seed before the run begins.
+//!
+//! Each run has a mix of its own, in which most kinds of faults are missing (*swarm testing*): a run with few kinds of
+//! faults goes deeper into each of them than a run in which everything happens at once.
+//!
+//! ```text
+//! draw_plan(42)
+//!   members 3, segments of 16 KiB, checkpoint every 57 commands, 9 clients   sizes, speeds (this file)
+//!   42 ends in 2: focus on Snapshot -> catch-up of 11 entries, compactions   kind (seed_kinds, focus, long)
+//!   at 1.4 s Kill { target: Leader, down_ns: 800 ms }, during Snapshot       faults (schedule, fault)
+//!   at 2.1 s SlowLink { from: 0, to: 2, by_ns: 90 ms, for_ns: 3 s }
+//! ```
+//!
+//! The plan is data: a failing run is repeated with a part of its faults, and everything else stays as it was.
+
+pub(crate) mod fault;
+mod focus;
+mod long;
+pub(crate) mod operation;
+pub(crate) mod run_plan;
+mod schedule;
+mod seed_kinds;
+
+use crate::rng::{Rng, RngStream};
+use run_plan::{DiskDelays, LinkDelays, RunPlan};
+
+const MS: u64 = 1_000_000;
+const SECOND: u64 = 1_000_000_000;
+
+/// Usual weight of each request: put, transaction, delete, read, read of the past, serializable read, grant, renew,
+/// look at a lease, revoke, compact.
+pub(crate) const REQUEST_WEIGHTS: [u64; 11] = [30, 18, 6, 18, 6, 10, 4, 12, 2, 2, 1];
+
+/// Draws the plan of a seed.
+pub(crate) fn draw_plan(seed: u64) -> RunPlan {
+    let mut rng = Rng::new(seed, RngStream::Plan);
+    let members = [3, 3, 3, 3, 3, 5, 5, 1][rng.below(8) as usize];
+    let first_victim = rng.below(members as u64) as usize;
+    let victims = (0..(members - 1) / 2).map(|n| (first_victim + n) % members).collect();
+    let long_leases = rng.percent(10);
+    let small = rng.percent(50);
+    let mut plan = RunPlan {
+        seed,
+        members,
+        victims,
+        clients: rng.between(3, 14) as usize,
+        watchers: rng.between(1, 4) as usize,
+        keys: rng.between(2, 40),
+        max_value_bytes: [32, 300, 3_000, 9_000][rng.below(4) as usize],
+        max_think_ns: [20 * MS, 60 * MS, 250 * MS][rng.below(3) as usize],
+        fault_phase_ns: rng.between(8, 30) * SECOND,
+        bursts: Vec::new(),
+        focus: focus::draw_focus(seed),
+        recovery_phase_ns: if long_leases { 110 * SECOND } else { 32 * SECOND },
+        segment_bytes: [16 << 10, 64 << 10, 256 << 10][rng.below(3) as usize],
+        tail_bytes: if small { 4 << 10 } else { 1 << 20 },
+        cache_bytes: 0,
+        encoded_range_percent: 0,
+        checkpoint_commands: rng.between(5, 400),
+        catchup_entries: rng.between(5, 500),
+        quota_bytes: if rng.percent(15) { rng.between(20_000, 120_000) } else { 0 },
+        rates_ppm: Vec::new(),
+        link: LinkDelays { base_ns: rng.between(20_000, MS), jitter_ns: rng.between(1, 3 * MS) },
+        disk: DiskDelays { base_ns: rng.between(50_000, MS), jitter_ns: rng.between(1, 4 * MS) },
+        request_weights: Vec::new(),
+        max_ttl_s: if long_leases { 75 } else { 12 },
+        faults: Vec::new(),
+    };
+    plan.rates_ppm = (0..members).map(|_| rng.below(20_001) as i64 - 10_000).collect();
+    plan.request_weights =
+        REQUEST_WEIGHTS.iter().map(|usual| if rng.percent(20) { 0 } else { *usual }).collect();
+    // A run without writes tests nothing.
+    plan.request_weights[0] = plan.request_weights[0].max(10);
+    focus::adapt_plan(&mut plan);
+    if seed_kinds::is_long(seed) {
+        long::extend_plan(&mut plan);
+    } else {
+        plan.faults = schedule::draw_schedule(&plan, &mut Rng::new(seed, RngStream::Faults));
+    }
+    focus::delay_faults(&mut plan);
+    plan
+}

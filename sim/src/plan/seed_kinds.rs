@@ -1,0 +1,34 @@
+//! Which seeds get what: a seed's number alone decides the kind of its run.
+//!
+//! ```text
+//!  last digit      0      1    2      3      4    5      6    7    8      9
+//!  long run        x
+//!  focused run     x           x      x           x                x
+//! ```
+//!
+//! Seeds in `seeds.txt` once found a bug and must keep drawing the same plan. So a new kind of fault or of run is given
+//! to some remainders only, and all other seeds draw what they drew before.
+
+/// One seed in this many is a long run.
+const LONG_RUN_EVERY: u64 = 10;
+
+/// Last digits of the seeds of focused runs: faults wait for one operation, see `plan/focus.rs`.
+const FOCUSED_LAST_DIGITS: [u64; 5] = [0, 2, 3, 5, 8];
+
+/// Remainders modulo 8 of the seeds that draw the fault `Isolate`.
+const ISOLATING_REMAINDERS: [u64; 3] = [2, 6, 7];
+
+/// Whether a seed stands for a long run.
+pub(super) fn is_long(seed: u64) -> bool {
+    seed.is_multiple_of(LONG_RUN_EVERY)
+}
+
+/// Whether a seed stands for a focused run.
+pub(super) fn is_focused(seed: u64) -> bool {
+    FOCUSED_LAST_DIGITS.contains(&(seed % 10))
+}
+
+/// Whether members of this seed's run are isolated now and then.
+pub(super) fn isolates(seed: u64) -> bool {
+    ISOLATING_REMAINDERS.contains(&(seed % 8))
+}

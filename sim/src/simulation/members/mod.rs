@@ -1,0 +1,17 @@
+//! Events of members.
+//!
+//! | file | handles |
+//! |---|---|
+//! | `step` | one step of a member: inputs in, decision, outputs carried out, invariants checked |
+//! | `observe` | what a member shows after a step: events, revision, state hash, notices |
+//! | `jobs` | the log thread and the background thread |
+//! | `links` | frames sent and delivered; links dialled and lost |
+//! | `snapshots` | snapshot streams |
+//! | `lifecycle` | processes that start and end, power losses, lost directories |
+
+mod jobs;
+mod lifecycle;
+mod links;
+mod observe;
+mod snapshots;
+mod step;

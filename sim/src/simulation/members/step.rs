@@ -1,0 +1,157 @@
+//! One step of a member: it takes its inputs, decides, and its outputs are carried out.
+
+use member::{Answer, Fatal, Input, Output};
+
+use crate::defects::Defect;
+use crate::report::trace::Violation;
+use crate::simulation::state::Simulation;
+use crate::world::machine::SimProcess;
+use crate::world::queue::SimEvent;
+
+/// Consecutive steps in which a member may do nothing: purging a long history takes some.
+const MAX_IDLE_STEPS: u32 = 200;
+
+impl Simulation {
+    /// Gives a member an input, to be handled in a step within 60 µs.
+    pub(in crate::simulation) fn give(&mut self, member: usize, input: Input) {
+        let at_ns = self.now_ns + self.member_rng.below(60_000);
+        let Some(process) = self.machines[member].process.as_mut() else { return };
+        process.inputs.push_back(input);
+        self.schedule_step(member, at_ns);
+    }
+
+    /// Gives a member an input of an operator, to be handled within 1 ms.
+    pub(in crate::simulation) fn give_at_once(&mut self, member: usize, input: Input) {
+        self.give(member, input);
+        self.schedule_step(member, self.now_ns + 1_000_000);
+    }
+
+    /// Schedules a step, unless an earlier one is scheduled.
+    pub(in crate::simulation) fn schedule_step(&mut self, member: usize, at_ns: u64) {
+        let run = self.machines[member].run;
+        let Some(process) = self.machines[member].process.as_mut() else { return };
+        if at_ns < process.step_at_ns {
+            process.step_at_ns = at_ns;
+            self.queue.schedule(at_ns, SimEvent::MemberStep { member, run });
+        }
+    }
+
+    /// One step of a member.
+    pub(in crate::simulation) fn step(&mut self, member: usize, run: u64) -> Result<(), Violation> {
+        let now_ns = self.now_ns;
+        let machine = &mut self.machines[member];
+        if now_ns >= machine.clock_jump_at_ns {
+            machine.clock.jump_monotonic(8_000_000_000);
+            machine.clock_jump_at_ns = u64::MAX;
+        }
+        let now = machine.clock.read(now_ns);
+        let Some(process) = machine.process(run) else { return Ok(()) };
+        if process.step_at_ns != now_ns {
+            return Ok(());
+        }
+        process.step_at_ns = u64::MAX;
+        if process.paused_until_ns > now_ns {
+            let at_ns = process.paused_until_ns;
+            self.schedule_step(member, at_ns);
+            return Ok(());
+        }
+        let mut out = Output::default();
+        let inputs = process.inputs.len() as u64;
+        let result = decide(process, now, &mut out);
+        self.trace.mix(&[
+            1,
+            now_ns,
+            member as u64,
+            inputs,
+            out.frames.len() as u64,
+            out.answers.len() as u64,
+        ]);
+        if let Err(fatal) = result {
+            return self.process_fails(member, &fatal);
+        }
+        let idle = inputs == 0 && out.writes.is_empty() && out.background.is_empty() && out.frames.is_empty();
+        if !self.observe(member)? {
+            // The machine is losing power: its disk answers no reads any more.
+            return self.lose_power(member);
+        }
+        self.carry_out(member, out)?;
+        self.check_invariants(member)?;
+        self.strike_armed();
+        self.schedule_next_step(member, idle)
+    }
+
+    /// Checks the invariants of a member's own state: after each of its steps, and of every member at the end of the
+    /// run.
+    ///
+    /// This is the place for checks that are too expensive for production, since they look at all of the state.
+    pub(in crate::simulation) fn check_invariants(&self, member: usize) -> Result<(), Violation> {
+        let Some(process) = &self.machines[member].process else { return Ok(()) };
+        let reader = &process.opened.reader;
+        let (purged, compacted, revision) = (reader.purged(), reader.compacted(), reader.current_revision());
+        if purged > compacted || compacted > revision {
+            let text =
+                format!("member {member} purged up to {purged}, compacted {compacted}, is at {revision}");
+            return Violation::err("purged <= compacted <= current revision", text);
+        }
+        Ok(())
+    }
+
+    /// Schedules the step that the member asks for. A member must not ask for steps in which it does nothing.
+    fn schedule_next_step(&mut self, member: usize, idle: bool) -> Result<(), Violation> {
+        let machine = &mut self.machines[member];
+        let Some(process) = machine.process.as_mut() else { return Ok(()) };
+        let due_ns = process.opened.member.next_due_ns();
+        let at_ns = due_ns.map_or(u64::MAX, |due_ns| machine.clock.simulated_ns(due_ns));
+        let at_ns = if self.defect == Some(Defect::MemberSpins) { self.now_ns } else { at_ns };
+        let spins = idle && at_ns <= self.now_ns + 1;
+        process.idle_steps = if spins { process.idle_steps + 1 } else { 0 };
+        if process.idle_steps > MAX_IDLE_STEPS {
+            let text = format!(
+                "member {member} asks for a step at once, {MAX_IDLE_STEPS} times in a row, and does nothing"
+            );
+            return Violation::err("members do not spin", text);
+        }
+        self.schedule_step(member, at_ns.max(self.now_ns + 20_000));
+        Ok(())
+    }
+
+    fn carry_out(&mut self, member: usize, out: Output) -> Result<(), Violation> {
+        for notice in out.notices {
+            self.handle_notice(member, &notice)?;
+        }
+        for (to, class, chunks) in out.frames {
+            self.send(member, to, class, chunks.concat().into())?;
+        }
+        for peer in out.disconnect {
+            self.disconnect(member, (peer - 1) as usize);
+        }
+        if let Some(process) = self.machines[member].process.as_mut() {
+            process.writes.extend(out.writes);
+        }
+        self.start_writing(member);
+        for job in out.background {
+            self.start_job(member, job);
+        }
+        for outgoing in out.snapshots {
+            self.send_snapshot(member, outgoing)?;
+        }
+        for (token, answer) in out.answers {
+            self.answered(member, token, answer)?;
+            if self.defect == Some(Defect::AnsweredTwice) && self.member_rng.below(100) == 0 {
+                self.answered(member, token, Answer::ReadNow)?;
+            }
+        }
+        if out.stopped {
+            self.process_stopped(member)?;
+        }
+        Ok(())
+    }
+}
+
+fn decide(process: &mut SimProcess, now: member::Now, out: &mut Output) -> Result<(), Fatal> {
+    let member = &mut process.opened.member;
+    for input in process.inputs.drain(..) {
+        member.handle(now, input, out)?;
+    }
+    member.drive(now, out)
+}

@@ -1,0 +1,105 @@
+//! One run: the loop over simulated time, and the handler of each event.
+//!
+//! | folder | handles |
+//! |---|---|
+//! | [`state`] | the state of a run; imports no handler |
+//! | `members/` | steps of members, their jobs, links, snapshots; processes that start and end |
+//! | `clients/` | requests, ranges, watches |
+//! | `faults/` | faults that strike, wait for an operation, end |
+//! | `ending/` | faults stop, members converge, every value is read |
+//!
+//! An event touches several parts of the world: a frame that arrives changes a link, gives a member an input and is
+//! checked. So a handler is a method on [`Simulation`], and calls other handlers through it; the parts themselves
+//! ([`crate::world`], [`crate::checks`], [`crate::plan`]) do not know the run.
+
+mod clients;
+mod ending;
+mod faults;
+mod members;
+pub(crate) mod state;
+
+use crate::report::trace::{RunReport, Violation};
+use crate::world::queue::SimEvent;
+use state::Simulation;
+
+impl Simulation {
+    /// Runs to the end, or to the first violation. Of the planned faults only those in `faults` strike, if it is given.
+    pub(crate) fn run(&mut self, faults: Option<&[usize]>) -> Result<(), Violation> {
+        self.schedule_first_events(faults);
+        while !self.ending.is_over {
+            let Some((at_ns, event)) = self.queue.pop() else { break };
+            self.now_ns = self.now_ns.max(at_ns);
+            self.handle(event)?;
+        }
+        Ok(())
+    }
+
+    fn schedule_first_events(&mut self, faults: Option<&[usize]>) {
+        for member in 0..self.plan.members {
+            self.queue.schedule(member as u64, SimEvent::Start { member });
+        }
+        for client in 0..self.plan.clients {
+            let at_ns = self.workload.rng.below(self.plan.max_think_ns + 100_000_000);
+            self.queue.schedule(at_ns, SimEvent::ClientRequests { client });
+        }
+        for watcher in 0..self.plan.watchers {
+            self.queue.schedule(self.workload.rng.below(2_000_000_000), SimEvent::WatcherReads { watcher });
+        }
+        for planned in 0..self.plan.faults.len() {
+            if faults.is_none_or(|faults| faults.contains(&planned)) {
+                self.queue.schedule(self.plan.faults[planned].at_ns, SimEvent::FaultDue { planned });
+            }
+        }
+        let stop_ns = self.plan.fault_phase_ns;
+        self.queue.schedule(stop_ns, SimEvent::FaultsStop);
+        self.queue.schedule(stop_ns + self.plan.recovery_phase_ns, SimEvent::FinalWrites);
+    }
+
+    fn handle(&mut self, event: SimEvent) -> Result<(), Violation> {
+        match event {
+            SimEvent::MemberStep { member, run } => self.step(member, run)?,
+            SimEvent::WriteLog { member, run } => self.write_log(member, run),
+            SimEvent::LogWritten { member, run, done } => self.log_written(member, run, done),
+            SimEvent::RunJob { member, run, job } => self.run_job(member, run, job),
+            SimEvent::JobDone { member, run, done } => self.job_done(member, run, done),
+            SimEvent::Deliver { from, to, epoch, class, bytes } => {
+                self.deliver((from, to), epoch, class, bytes)?;
+            }
+            SimEvent::Dial { from, to, epoch } => self.dial(from, to, epoch),
+            SimEvent::LinkLost { from, to, epoch } => self.link_lost(from, to, epoch),
+            SimEvent::SnapshotStep { stream } => self.step_snapshot(stream),
+            SimEvent::ClientRequests { client } => self.client_requests(client)?,
+            SimEvent::ClientTimeout { client, number } => self.client_times_out(client, number),
+            SimEvent::WatcherReads { watcher } => self.watcher_reads(watcher)?,
+            SimEvent::FaultDue { planned } => self.fault_due(planned)?,
+            SimEvent::ArmedFaultDue { planned } => self.armed_fault_due(planned)?,
+            SimEvent::FaultEnds { planned } => self.fault_ends(planned),
+            SimEvent::Start { member } => self.start(member)?,
+            SimEvent::PowerLoss { member, run } => {
+                if self.machines[member].run == run && self.machines[member].is_up() {
+                    self.lose_power(member)?;
+                }
+            }
+            SimEvent::FaultsStop => self.stop_faults()?,
+            SimEvent::FinalWrites => self.send_final_writes()?,
+            SimEvent::CheckConvergence => self.check_convergence()?,
+            SimEvent::FinalRead { member } => self.final_read(member)?,
+        }
+        Ok(())
+    }
+
+    /// The report of a run that is over.
+    pub(crate) fn report(mut self, violation: Option<Violation>) -> RunReport {
+        if let Some(violation) = &violation {
+            self.trace.line(self.now_ns, format!("BROKEN {}: {}", violation.check, violation.text));
+        }
+        RunReport {
+            checked: self.checks.checked,
+            coverage: std::mem::take(&mut self.coverage),
+            faults: self.plan.faults.len(),
+            long: self.plan.is_long(),
+            violation,
+            ..RunReport::new(self.plan.seed, &self.trace, self.now_ns)
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! The state of one run. The handlers of events, in the other files of `simulation`, are methods on it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use member::snapshot::{Outgoing, Receiver};
+
+use crate::checks::Checks;
+use crate::checks::watches::OwedEvents;
+use crate::defects::Defect;
+use crate::plan::run_plan::RunPlan;
+use crate::report::coverage::Coverage;
+use crate::report::trace::Trace;
+use crate::rng::{Rng, RngStream};
+use crate::world::machine::SimMachine;
+use crate::world::network::SimNetwork;
+use crate::world::queue::EventQueue;
+
+/// What a run is given besides its seed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RunSettings {
+    /// A deliberate defect.
+    pub(crate) defect: Option<Defect>,
+    /// Indices of the planned faults that strike; `None` for all.
+    pub(crate) faults: Option<Vec<usize>>,
+    /// Print the trace as it is written.
+    pub(crate) verbose: bool,
+}
+
+/// A run.
+pub(crate) struct Simulation {
+    /// What was drawn before the run.
+    pub(crate) plan: RunPlan,
+    /// The deliberate defect of this run.
+    pub(crate) defect: Option<Defect>,
+    /// Simulated time since the start.
+    pub(crate) now_ns: u64,
+    /// What will happen.
+    pub(crate) queue: EventQueue,
+    /// The machines, by member.
+    pub(crate) machines: Vec<SimMachine>,
+    /// The links between them.
+    pub(crate) network: SimNetwork,
+    /// The clients.
+    pub(crate) workload: Workload,
+    /// Snapshots under way.
+    pub(crate) snapshots: SnapshotStreams,
+    /// Faults under way.
+    pub(crate) pending_faults: PendingFaults,
+    /// How far the end of the run has come.
+    pub(crate) ending: RunEnd,
+    /// What must hold.
+    pub(crate) checks: Checks,
+    /// What was tested.
+    pub(crate) coverage: Coverage,
+    /// What happened.
+    pub(crate) trace: Trace,
+    /// Delays of disks, and what a power loss leaves of their contents.
+    pub(crate) disk_rng: Rng,
+    /// Delays of steps, incarnations and the like.
+    pub(crate) member_rng: Rng,
+}
+
+/// The clients of a run.
+pub(crate) struct Workload {
+    /// Clients that send requests.
+    pub(crate) clients: Vec<SimClient>,
+    /// Clients that watch.
+    pub(crate) watchers: Vec<SimWatcher>,
+    /// What clients draw.
+    pub(crate) rng: Rng,
+    /// Which ranges are answered in encoded form, and which values are damaged at the end.
+    pub(crate) range_rng: Rng,
+    /// Leases that were granted, newest last.
+    pub(crate) leases: Vec<i64>,
+    /// Number of the last request.
+    pub(crate) last_number: u64,
+}
+
+/// A client that sends requests.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SimClient {
+    /// The request that it waits for.
+    pub(crate) waits_for: Option<u64>,
+    /// The member that it uses.
+    pub(crate) member: usize,
+}
+
+/// A client that watches.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SimWatcher {
+    /// What it must receive, from its first watch on.
+    pub(crate) owed: Option<OwedEvents>,
+    /// Where it watches: the member and the run of its process.
+    pub(crate) connected_to: Option<(usize, u64)>,
+    /// A defect makes it lose the next event.
+    pub(crate) loses_event: bool,
+}
+
+/// Snapshots under way.
+#[derive(Default)]
+pub(crate) struct SnapshotStreams {
+    /// The streams, by number.
+    pub(crate) streams: BTreeMap<u64, SnapshotStream>,
+    /// Number of the last stream.
+    pub(crate) last_number: u64,
+}
+
+/// A snapshot under way.
+pub(crate) struct SnapshotStream {
+    /// The sender, and the run of its process.
+    pub(crate) from: (usize, u64),
+    /// The receiver.
+    pub(crate) to: usize,
+    /// The run of the receiver's process.
+    pub(crate) to_run: u64,
+    /// The sender's part.
+    pub(crate) outgoing: Box<Outgoing>,
+    /// How far it has come.
+    pub(crate) phase: StreamPhase,
+    /// Times that it broke.
+    pub(crate) breaks: u32,
+}
+
+/// How far a snapshot stream has come.
+pub(crate) enum StreamPhase {
+    /// To be opened.
+    Closed,
+    /// The receiver was offered the snapshot under this token; the sender waits for its answer until then.
+    Offered { token: u64, until_ns: u64 },
+    /// Bytes flow.
+    Sending(Box<Receiver>),
+    /// All bytes were sent under this token; the sender waits until then for the receiver to install them.
+    Installing { token: u64, until_ns: u64 },
+}
+
+impl SnapshotStream {
+    /// Whether a member sends or receives it.
+    pub(crate) fn concerns(&self, member: usize) -> bool {
+        self.from.0 == member || self.to == member
+    }
+}
+
+/// Faults under way.
+#[derive(Default)]
+pub(crate) struct PendingFaults {
+    /// Planned faults that wait for their operation.
+    pub(crate) armed: Vec<usize>,
+    /// Members that are isolated, by planned fault.
+    pub(crate) isolated: BTreeMap<usize, usize>,
+}
+
+/// How far the end of the run has come.
+#[derive(Default)]
+pub(crate) struct RunEnd {
+    /// When faults stopped.
+    pub(crate) faults_stopped_ns: Option<u64>,
+    /// The final writes were sent: clients send no more requests.
+    pub(crate) final_writes_sent: bool,
+    /// Final writes that are not answered yet.
+    pub(crate) unanswered_writes: Vec<u64>,
+    /// Members that have not been read completely, and until when they must have been.
+    pub(crate) unread_members: BTreeSet<usize>,
+    pub(crate) read_until_ns: u64,
+    /// The run is over.
+    pub(crate) is_over: bool,
+}
+
+impl Simulation {
+    /// The cluster of a plan, before its first event.
+    pub(crate) fn new(plan: RunPlan, settings: &RunSettings) -> Simulation {
+        let (seed, defect) = (plan.seed, settings.defect);
+        let mut member_rng = Rng::new(seed, RngStream::Members);
+        let machines =
+            (0..plan.members).map(|member| SimMachine::new(member, &plan, defect, &mut member_rng)).collect();
+        Simulation {
+            defect,
+            now_ns: 0,
+            queue: EventQueue::default(),
+            machines,
+            network: SimNetwork::new(plan.members, plan.link, Rng::new(seed, RngStream::Network)),
+            workload: Workload {
+                clients: vec![SimClient::default(); plan.clients],
+                watchers: vec![SimWatcher::default(); plan.watchers],
+                rng: Rng::new(seed, RngStream::Clients),
+                range_rng: Rng::new(seed.rotate_left(32), RngStream::Ranges),
+                leases: Vec::new(),
+                last_number: 0,
+            },
+            snapshots: SnapshotStreams::default(),
+            pending_faults: PendingFaults::default(),
+            ending: RunEnd::default(),
+            checks: Checks::new(plan.members),
+            coverage: Coverage::default(),
+            trace: Trace::new(settings.verbose),
+            disk_rng: Rng::new(seed, RngStream::Disk),
+            member_rng,
+            plan,
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Requests of clients, and requests under way at a member.
+//!
+//! A request whose answer does not come has an unknown outcome for ever. It is never repeated.
+
+use api::etcdserverpb as pb;
+use bytes::Bytes;
+use member::batch::Kind;
+use prost::Message;
+
+/// A request.
+#[derive(Clone, Debug)]
+pub(crate) enum ClientRequest {
+    /// Write a key.
+    Put(pb::PutRequest),
+    /// Delete keys.
+    Delete(pb::DeleteRangeRequest),
+    /// A transaction.
+    Txn(pb::TxnRequest),
+    /// Compact history.
+    Compact(pb::CompactionRequest),
+    /// Grant a lease.
+    Grant(pb::LeaseGrantRequest),
+    /// Revoke a lease.
+    Revoke(pb::LeaseRevokeRequest),
+    /// Disarm an alarm.
+    Disarm(pb::AlarmRequest),
+    /// A linearizable range.
+    Read(pb::RangeRequest),
+    /// A serializable range.
+    SerializableRead(pb::RangeRequest),
+    /// Renew a lease, or look at it.
+    KeepAlive { lease: i64, renew: bool },
+}
+
+impl ClientRequest {
+    /// The command it is proposed as, if it is one.
+    pub(crate) fn command(&self) -> Option<(Kind, Bytes)> {
+        let (kind, body) = match self {
+            ClientRequest::Put(request) => (Kind::Put, request.encode_to_vec()),
+            ClientRequest::Delete(request) => (Kind::DeleteRange, request.encode_to_vec()),
+            ClientRequest::Txn(request) => (Kind::Txn, request.encode_to_vec()),
+            ClientRequest::Compact(request) => (Kind::Compaction, request.encode_to_vec()),
+            ClientRequest::Grant(request) => (Kind::LeaseGrant, request.encode_to_vec()),
+            ClientRequest::Revoke(request) => (Kind::LeaseRevoke, request.encode_to_vec()),
+            ClientRequest::Disarm(request) => (Kind::Alarm, request.encode_to_vec()),
+            ClientRequest::Read(_) | ClientRequest::SerializableRead(_) | ClientRequest::KeepAlive { .. } => {
+                return None;
+            }
+        };
+        Some((kind, body.into()))
+    }
+}
+
+/// A request under way.
+#[derive(Clone, Debug)]
+pub(crate) struct PendingRequest {
+    /// Its number, unique in the run; the values it writes begin with it.
+    pub(crate) number: u64,
+    /// The client, or [`NO_CLIENT`].
+    pub(crate) client: usize,
+    /// The request.
+    pub(crate) request: ClientRequest,
+    /// When it was sent.
+    pub(crate) at_ns: u64,
+    /// The newest revision that any client knew when it was sent.
+    pub(crate) after: i64,
+}
+
+/// In place of a client: requests of the simulator itself, whose answers wake no client.
+pub(crate) const NO_CLIENT: usize = usize::MAX;
