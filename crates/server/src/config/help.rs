@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::table::{self, Effect, Flag, Section};
+use super::types::feature_gates;
 
 const SECTIONS: [Section; 9] = [
     Section::Member,
@@ -46,7 +47,7 @@ fn describe(text: &mut String, flag: &Flag) {
     }
     text.push('\n');
     if flag.name == "feature-gates" {
-        super::gates::describe().iter().for_each(|gate| text.push_str(&format!("    {gate}\n")));
+        feature_gates::describe().iter().for_each(|gate| text.push_str(&format!("    {gate}\n")));
     }
 }
 

@@ -3,8 +3,9 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use super::url::{self, Url};
-use super::{Config, UsageError};
+use super::diagnostics::UsageError;
+use super::settings::ServerConfig;
+use super::types::url::{self, Url};
 
 /// Longest election timeout: beyond it a cluster is without a leader for too long.
 const MAX_ELECTION_TIMEOUT: Duration = Duration::from_secs(50);
@@ -12,8 +13,8 @@ const MAX_ELECTION_TIMEOUT: Duration = Duration::from_secs(50);
 /// An election timeout must span several heartbeats, or one lost packet starts an election.
 const HEARTBEATS_PER_ELECTION: u32 = 5;
 
-impl Config {
-    /// Checks everything that can be told without looking outside.
+impl ServerConfig {
+    /// Checks everything that can be decided from the configuration alone.
     ///
     /// # Errors
     /// The first rule that is broken.

@@ -3,13 +3,13 @@
 use parking_lot::RwLock;
 use prometheus::{GaugeVec, Histogram, HistogramVec, IntCounter, IntCounterVec, Result};
 
-use super::register::{Buckets, Register};
+use super::register::{Buckets, MetricRegister};
 
-/// Buckets of what should take a fraction of a millisecond.
+/// Buckets of operations that should take a fraction of a millisecond.
 const FROM_100_US: Buckets = (0.0001, 2.0, 20);
-/// Buckets of what waits for a disk or a quorum.
+/// Buckets of operations that wait for a disk or a quorum.
 const FROM_1_MS: Buckets = (0.001, 2.0, 14);
-/// Buckets of what walks all data.
+/// Buckets of operations that walk all data.
 const FROM_10_MS: Buckets = (0.01, 2.0, 15);
 /// Buckets of a round trip between members.
 const ROUND_TRIP: Buckets = (0.0001, 2.0, 16);
@@ -18,7 +18,7 @@ const TRANSFER: Buckets = (0.01, 2.0, 17);
 /// Buckets of TTLs, from one second to half a year.
 const TTL: Buckets = (1.0, 2.0, 24);
 
-/// Most different client versions told apart: a client chooses its version, and each costs memory for good.
+/// Client versions that are counted apart: a client chooses its version, and each costs memory for good.
 const MAX_CLIENT_VERSIONS: usize = 64;
 
 /// Client version under which all beyond the limit are counted.
@@ -26,15 +26,15 @@ const OTHER_VERSIONS: &str = "unknown";
 
 /// How long something took, by whether it worked. Resolve once, observe often.
 #[derive(Clone)]
-pub struct Outcomes {
+pub struct OutcomeTimes {
     succeeded: Histogram,
     failed: Histogram,
 }
 
-impl Outcomes {
-    fn new(histograms: &HistogramVec, labels: &[&str]) -> Outcomes {
+impl OutcomeTimes {
+    fn new(histograms: &HistogramVec, labels: &[&str]) -> OutcomeTimes {
         let with = |success| histograms.with_label_values(&[labels, &[success]].concat());
-        Outcomes { succeeded: with("true"), failed: with("false") }
+        OutcomeTimes { succeeded: with("true"), failed: with("false") }
     }
 
     /// Adds one that took this long.
@@ -50,7 +50,7 @@ struct ClientVersion {
 }
 
 /// What happens in a server. All can be counted from any thread.
-pub struct Events {
+pub struct EventMetrics {
     /// Ranges.
     pub ranges: IntCounter,
     /// Leases granted.
@@ -77,9 +77,9 @@ pub struct Events {
     pub hash: Histogram,
     /// Applies that took longer than the warning threshold.
     pub slow_applies: IntCounter,
-    /// Confirm rounds that took too long.
+    /// ReadIndex rounds that took too long.
     pub slow_read_indexes: IntCounter,
-    /// Confirm rounds that failed.
+    /// ReadIndex rounds that failed.
     pub read_indexes_failed: IntCounter,
     /// Heartbeats the leader could not send in time.
     pub heartbeat_send_failures: IntCounter,
@@ -103,10 +103,10 @@ pub struct Events {
     client_versions: RwLock<Vec<ClientVersion>>,
 }
 
-impl Events {
+impl EventMetrics {
     #[rustfmt::skip]
-    pub(super) fn new(r: &Register<'_>) -> Result<Events> {
-        Ok(Events {
+    pub(super) fn new(r: &MetricRegister<'_>) -> Result<EventMetrics> {
+        Ok(EventMetrics {
             ranges: r.counter("etcd_mvcc_range_total", "Ranges seen by this member")?,
             leases_granted: r.counter("etcd_debugging_lease_granted_total", "Leases granted")?,
             leases_revoked: r.counter("etcd_debugging_lease_revoked_total", "Leases revoked")?,
@@ -140,18 +140,18 @@ impl Events {
     }
 
     /// How long applies of commands of this kind take; `op` as etcd names it: `Put`, `Txn`, `LeaseGrant`.
-    pub fn applies(&self, op: &str) -> Outcomes {
-        Outcomes::new(&self.applies, &["v3", op])
+    pub fn applies(&self, op: &str) -> OutcomeTimes {
+        OutcomeTimes::new(&self.applies, &["v3", op])
     }
 
     /// How long requests of this kind take; `kind` as etcd names it: `Range`, `Put`, `ReadonlyTxn`.
-    pub fn requests(&self, kind: &str) -> Outcomes {
-        Outcomes::new(&self.requests, &[kind])
+    pub fn requests(&self, kind: &str) -> OutcomeTimes {
+        OutcomeTimes::new(&self.requests, &[kind])
     }
 
     /// How long ranges take.
-    pub fn range_durations(&self) -> Outcomes {
-        Outcomes::new(&self.range_durations, &[])
+    pub fn range_durations(&self) -> OutcomeTimes {
+        OutcomeTimes::new(&self.range_durations, &[])
     }
 
     /// Round trips to the peer of this id.

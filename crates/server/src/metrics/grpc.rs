@@ -2,7 +2,7 @@
 
 use prometheus::{Histogram, HistogramVec, IntCounter, IntCounterVec, Result};
 
-use super::register::Register;
+use super::register::MetricRegister;
 
 /// Names of the status codes, by number.
 const CODES: [&str; 17] = [
@@ -31,7 +31,7 @@ const UNKNOWN: usize = 2;
 const LABELS: [&str; 3] = ["grpc_type", "grpc_service", "grpc_method"];
 
 /// Counters of all methods.
-pub struct Grpc {
+pub struct GrpcMetrics {
     started: IntCounterVec,
     handled: IntCounterVec,
     received: IntCounterVec,
@@ -41,7 +41,7 @@ pub struct Grpc {
 
 /// Counters of one method. Resolve once, count often.
 #[derive(Clone)]
-pub struct GrpcMethod {
+pub struct MethodMetrics {
     started: IntCounter,
     handled: [IntCounter; CODES.len()],
     received: IntCounter,
@@ -49,12 +49,12 @@ pub struct GrpcMethod {
     seconds: Option<Histogram>,
 }
 
-impl Grpc {
-    pub(super) fn new(register: &Register<'_>, extensive: bool) -> Result<Grpc> {
+impl GrpcMetrics {
+    pub(super) fn new(register: &MetricRegister<'_>, extensive: bool) -> Result<GrpcMetrics> {
         let with_code = [&LABELS[..], &["grpc_code"]].concat();
         let seconds =
             || register.default_histograms("grpc_server_handling_seconds", "Time of gRPC calls", &LABELS);
-        Ok(Grpc {
+        Ok(GrpcMetrics {
             started: register.counters("grpc_server_started_total", "gRPC calls begun", &LABELS)?,
             handled: register.counters(
                 "grpc_server_handled_total",
@@ -73,12 +73,12 @@ impl Grpc {
 
     /// The counters of the method with this path, such as [`api::methods::KV_PUT`]. From then on it is shown, with
     /// zeros.
-    pub fn method(&self, path: &str) -> GrpcMethod {
+    pub fn method(&self, path: &str) -> MethodMetrics {
         let (service, method) = path.trim_start_matches('/').split_once('/').unwrap_or(("unknown", path));
         let labels = [kind(method), service, method];
         let handled =
             CODES.map(|code| self.handled.with_label_values(&[labels[0], labels[1], labels[2], code]));
-        GrpcMethod {
+        MethodMetrics {
             started: self.started.with_label_values(&labels),
             handled,
             received: self.received.with_label_values(&labels),
@@ -88,7 +88,7 @@ impl Grpc {
     }
 }
 
-impl GrpcMethod {
+impl MethodMetrics {
     /// A call begins.
     pub fn started(&self) {
         self.started.inc();

@@ -1,6 +1,6 @@
 //! Section "Clustering".
 
-use super::{Flag, Section, duration, list, switch, text, urls};
+use super::flag::{Flag, Section, duration, list, switch, text, urls};
 
 const DISCOVERY: &str = "discovery";
 const ONLY_DISCOVERY: &str = "it only matters with discovery, which is not supported yet";

@@ -1,6 +1,6 @@
 //! Sections "Distributed tracing", "Features" and "Unsafe feature".
 
-use super::{Flag, Section, count, duration, integer, switch, text};
+use super::flag::{Flag, Section, count, duration, integer, switch, text};
 
 const NO_SPANS: &str = "spans are not exported yet";
 
