@@ -1,8 +1,8 @@
 //! One member as a process: flags, threads, gRPC and HTTP, metrics, shutdown.
 //!
-//! [`main`] is a table of contents: parse the flags, open the member, connect its peers, listen, run the raft loop until
-//! a signal, drain. What a member *decides* is in the crate `member`; this crate gives it time, threads, sockets and a
-//! disk.
+//! [`main`] is a table of contents: parse the flags, open the member, connect its peers, listen, run the raft loop
+//! until a signal, drain. What a member *decides* is in the crate `member`; this crate gives it time, threads, sockets
+//! and a disk.
 //!
 //! | module | does |
 //! |---|---|

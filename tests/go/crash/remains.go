@@ -16,7 +16,7 @@ import (
 // What members print; one line each.
 const (
 	checkpointSaved   = "saved snapshot"
-	fileEmptied       = "moved the values out of a file"
+	fileEmptied       = "relocated the values of a file"
 	snapshotArrives   = "receiving database snapshot"
 	snapshotInstalled = "applied snapshot"
 )

@@ -1,5 +1,5 @@
-//! The input queue of the raft loop: a sleeping loop is woken, no input is lost, submitters combine, and peers that flood
-//! wait and continue.
+//! The input queue of the raft loop: a sleeping loop is woken, no input is lost, submitters combine, and peers that
+//! flood wait and continue.
 
 use std::time::Instant;
 

@@ -1,8 +1,8 @@
 //! The parallel parts of the product under shuttle: a scheduler that runs threads in one order after another, switching
 //! at every lock. docs/internals/parallel.md lists what is explored.
 //!
-//! Each scenario runs the product's own code and asserts what must hold in every order; a deadlock is a failure too. Each
-//! has a companion with one deliberate defect, which must fail in some order.
+//! Each scenario runs the product's own code and asserts what must hold in every order; a deadlock is a failure too.
+//! Each has a companion with one deliberate defect, which must fail in some order.
 
 #![cfg(test)]
 #![allow(dead_code, reason = "of a copied source each scenario uses its part")]

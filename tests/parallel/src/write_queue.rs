@@ -48,8 +48,8 @@ macro_rules! scenario {
             }
         }
 
-        /// Two threads push and flush inline, a third only pushes; when all is written the queue is closed, while a thread
-        /// flushes inline once more.
+        /// Two threads push and flush inline, a third only pushes; when all is written the queue is closed, while a
+        /// thread flushes inline once more.
         pub(super) fn all_is_written() {
             let queue = Arc::new($module::WriteQueue::default());
             let log = Arc::new(Log::default());

@@ -1,6 +1,6 @@
-//! Who starts the cluster: `--initial-cluster`, and whether this member fits into it.
+//! How a cluster starts: `--initial-cluster`, and whether it matches this member.
 //!
-//! These rules hold only when a member starts without data; on a restart its data says who it is.
+//! These rules hold only when a member starts without data; on a restart its identity is in its data.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -82,7 +82,7 @@ impl ServerConfig {
 }
 
 fn resolve(url: &Url) -> Vec<SocketAddr> {
-    // A name that does not resolve equals nothing but itself, which was looked at before.
+    // A name that does not resolve equals only itself, which has been compared before.
     url.address().to_socket_addrs().map(Iterator::collect).unwrap_or_default()
 }
 

@@ -1,4 +1,4 @@
-//! From checked texts to [`ServerConfig`]: defaults that depend on other flags, and what is refused.
+//! Builds a [`ServerConfig`] from checked texts: defaults that depend on other flags, and refusals.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use super::values::FlagValues;
 
 const DEFAULT_NAME: &str = "default";
 
-/// bcrypt knows no costs outside these.
+/// Costs that bcrypt accepts.
 const BCRYPT_COSTS: std::ops::RangeInclusive<u64> = 4..=31;
 const DEFAULT_BCRYPT_COST: u32 = 10;
 
@@ -146,7 +146,7 @@ fn limits(values: &FlagValues) -> RequestLimits {
         quota_backend_bytes: values.integer("quota-backend-bytes"),
         max_txn_ops: values.count("max-txn-ops"),
         max_request_bytes: values.count("max-request-bytes"),
-        // The table has it checked to fit.
+        // The kind of the flag limits it to 32 bits.
         max_concurrent_streams: u32::try_from(values.count("max-concurrent-streams")).unwrap_or(u32::MAX),
     }
 }
@@ -159,7 +159,7 @@ fn storage(values: &FlagValues) -> Storage {
     }
 }
 
-/// What has no effect may still not be nonsense: a value that etcd refuses is refused here.
+/// Checks flags without effect: a value that etcd refuses is refused here as well.
 fn check_without_effect(values: &FlagValues) -> Result<(), UsageError> {
     let refused = |text: &str| Err(UsageError::config(text.to_owned()));
     if values.integer("compaction-batch-limit") <= 0 {

@@ -5,7 +5,7 @@
 #[error("{message}")]
 pub struct UsageError {
     pub(super) message: String,
-    /// With which code the process should end, the same as etcd's: 2 for a malformed command line, 1 for a bad value.
+    /// Exit code of the process, as etcd's: 2 for a malformed command line, 1 for a bad value.
     pub exit_code: u8,
 }
 
@@ -22,7 +22,7 @@ impl UsageError {
 /// A message for the operator, logged once logging is set up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// Whether it deserves attention.
+    /// Whether it is logged as a warning.
     pub warning: bool,
     /// What happened.
     pub message: &'static str,

@@ -17,7 +17,7 @@ const SECTIONS: [Section; 9] = [
     Section::Unsafe,
 ];
 
-/// The first lines, alone shown when the command line is wrong.
+/// The first lines of the help.
 pub(super) fn usage(program: &str) -> String {
     format!(
         "Usage:\n\n  {program} [flags]\n    Start a server.\n\n  {program} --version\n    Show the version.\n\n  \

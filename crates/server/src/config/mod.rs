@@ -9,8 +9,9 @@
 //! ```
 //!
 //! One table ([`table`]) drives all three sources, the help text and the tests. A flag outranks its variable; a
-//! configuration file replaces both. What etcd knows and Stele cannot do is refused when ignoring it would weaken
-//! security or behave differently, and noted otherwise. Nothing here touches the network or the data directory.
+//! configuration file replaces both. A flag of etcd that Stele does not support is refused if ignoring it would
+//! weaken security or change behaviour, and otherwise noted in the log. Nothing here touches the network or the data
+//! directory.
 //!
 //! ```text
 //!   command line, variables, file --sources--> values (texts, checked by table) --build--> ServerConfig --validate
@@ -50,7 +51,7 @@ use values::FlagValues;
 pub enum Parsed {
     /// To run a server.
     Run(Box<ServerConfig>),
-    /// To print this text and end well.
+    /// To print this text and exit with success.
     Print(String),
 }
 
@@ -59,7 +60,7 @@ pub enum Parsed {
 /// The program is `stele server`, or plain `stele`, or called as `etcd`.
 ///
 /// # Errors
-/// What is wrong, for the user to read.
+/// What is wrong, as a message for the user.
 pub fn parse(
     args: impl Iterator<Item = OsString>,
     env: impl Iterator<Item = (OsString, OsString)>,
@@ -81,7 +82,7 @@ pub fn parse(
     if request.version {
         return Ok(Parsed::Print(help::version(program)));
     }
-    // Variables that are not text can be none of ours, as their names and values are.
+    // Names and values of our variables are text, so others can be ignored.
     let variables: BTreeMap<_, _> =
         env.filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))).collect();
     let from_variable = variables.get(sources::FILE_VARIABLE).filter(|path| !path.is_empty()).cloned();

@@ -6,24 +6,24 @@ use std::time::Duration;
 use super::diagnostics::Note;
 use super::types::{CompactionPolicy, FeatureGates, LogFormat, LogLevel, LogOutput, Url};
 
-/// All a server needs to know.
+/// The whole configuration of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerConfig {
     /// Name of this member.
     pub name: String,
-    /// Directory of everything this member keeps.
+    /// Directory of all data of this member.
     pub data_dir: PathBuf,
-    /// Directory of the log being written, when apart.
+    /// Directory of the log's segments, if another.
     pub wal_dir: Option<PathBuf>,
-    /// Where to listen and what to advertise.
+    /// URLs to listen on and to advertise.
     pub urls: MemberUrls,
     /// The members, and the timing of elections.
     pub cluster: ClusterConfig,
-    /// What clients may ask for.
+    /// Limits on requests of clients.
     pub limits: RequestLimits,
-    /// How idle client connections are watched.
+    /// When idle client connections are pinged.
     pub grpc_keepalive: GrpcKeepalive,
-    /// How data is kept.
+    /// Checkpoints and the log's length.
     pub storage: Storage,
     /// When the server compacts by itself, if it does.
     pub auto_compaction: Option<CompactionPolicy>,
@@ -45,7 +45,7 @@ pub struct ServerConfig {
     pub notes: Vec<Note>,
 }
 
-/// Where to listen and what to advertise. All lists are sorted.
+/// URLs to listen on and to advertise. All lists are sorted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberUrls {
     /// For clients: gRPC, and HTTP when `listen_client_http` is empty.
@@ -92,7 +92,7 @@ pub struct ClusterConfig {
     pub max_learners: usize,
 }
 
-/// What clients may ask for.
+/// Limits on requests of clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestLimits {
     /// Bytes of live data above which writes are refused; 0 as much as the disk allows, negative no limit.
@@ -105,7 +105,7 @@ pub struct RequestLimits {
     pub max_concurrent_streams: u32,
 }
 
-/// How idle client connections are watched.
+/// When idle client connections are pinged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GrpcKeepalive {
     /// Time until the server pings a silent client; zero never.
@@ -114,14 +114,14 @@ pub struct GrpcKeepalive {
     pub timeout: Duration,
 }
 
-/// How data is kept.
+/// Checkpoints and the log's length.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Storage {
-    /// How many applied commands until a checkpoint is due.
+    /// Applied commands between two checkpoints.
     pub snapshot_count: u64,
     /// Whether `snapshot_count` was set.
     pub snapshot_count_is_explicit: bool,
-    /// Log entries kept for followers a little behind.
+    /// Log entries kept for slow followers.
     pub snapshot_catchup_entries: u64,
 }
 
@@ -130,7 +130,7 @@ pub struct Storage {
 pub struct Auth {
     /// Cost of hashing a password.
     pub bcrypt_cost: u32,
-    /// How long an unused token stays good.
+    /// Time until an unused token expires.
     pub token_ttl: Duration,
 }
 
@@ -139,7 +139,7 @@ pub struct Auth {
 pub struct HttpAccess {
     /// Origins of web pages.
     pub cors: Vec<String>,
-    /// Names by which this member may be addressed.
+    /// Host names under which this member is served.
     pub host_whitelist: Vec<String>,
 }
 
@@ -157,7 +157,7 @@ pub struct Observing {
     pub log_level: LogLevel,
     /// Form of a line.
     pub log_format: LogFormat,
-    /// Where lines go.
+    /// Destinations of lines.
     pub log_outputs: Vec<LogOutput>,
     /// Whether metrics include a histogram of the time each gRPC takes.
     pub extensive_metrics: bool,

@@ -1,4 +1,4 @@
-//! Where values come from: the command line in Go's style, `ETCD_` variables, the configuration file.
+//! The sources of values: the command line in Go's style, `ETCD_` variables, the configuration file.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use super::table::{self, FlagKind, OBSOLETE};
 use super::types::scalar::parse_bool;
 use super::values::{FlagValues, ValueSource};
 
-/// What a command line asks for beside setting flags.
+/// What a command line contains beside flags.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct CommandLine {
     pub(super) help: bool,
@@ -18,7 +18,7 @@ pub(super) struct CommandLine {
 /// Reads `-name value`, `--name=value` and bare `--switch` into `values`, as Go's flag package does.
 ///
 /// # Errors
-/// An unknown flag, one without its value, or what is no flag at all.
+/// An unknown flag, a flag without its value, or an argument that is not a flag.
 pub(super) fn command_line(
     args: &[String],
     values: &mut FlagValues,
@@ -84,7 +84,7 @@ pub(super) const FILE_VARIABLE: &str = "ETCD_CONFIG_FILE";
 /// Takes flags that the command line did not set from `variables`. Empty variables count as unset.
 ///
 /// # Errors
-/// A value that is none of its flag's kind.
+/// A value that is not of its flag's kind.
 pub(super) fn environment(
     variables: &BTreeMap<String, String>,
     values: &mut FlagValues,
@@ -119,7 +119,7 @@ pub(super) fn environment(
 /// `client-transport-security` and `peer-transport-security`.
 ///
 /// # Errors
-/// Text that is no YAML map, or a value that is none of its flag's kind.
+/// Text that is not a YAML map, or a value that is not of its flag's kind.
 pub(super) fn file(text: &str, values: &mut FlagValues, notes: &mut Vec<Note>) -> Result<(), UsageError> {
     let parsed: Option<serde_json::Map<String, serde_json::Value>> = yaml_serde::from_str(text)
         .map_err(|e| UsageError::config(format!("error parsing configuration file: {e}")))?;

@@ -1,4 +1,4 @@
-//! The rules a configuration must keep by itself, in etcd's words where users know them.
+//! The rules that every configuration must satisfy, in etcd's words where users know them.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -100,7 +100,7 @@ impl ServerConfig {
     }
 }
 
-/// A listener needs an address of this machine, not a name that may resolve to anything.
+/// A listener needs an address, not a host name that may resolve to another machine.
 fn check_bindable(url: &Url) -> Result<(), String> {
     let host = url.host();
     if url.scheme().is_unix() || host == "localhost" || host.parse::<IpAddr>().is_ok() {

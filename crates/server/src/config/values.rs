@@ -28,7 +28,7 @@ struct FlagValue {
     origin: ValueSource,
 }
 
-/// The text of every flag. All texts that are not defaults were checked against the kind of their flag.
+/// The text of every flag. Texts that are not defaults have been checked against the kind of their flag.
 pub(super) struct FlagValues(Vec<FlagValue>);
 
 impl FlagValues {
@@ -45,13 +45,13 @@ impl FlagValues {
     /// Sets a flag.
     ///
     /// # Errors
-    /// Text that is no value of its kind, or a flag that does not exist.
+    /// Text that is not of the flag's kind, or an unknown flag.
     pub(super) fn set(&mut self, name: &str, text: &str, origin: ValueSource) -> Result<(), UsageError> {
         let Some(value) = self.0.iter_mut().find(|value| value.flag.name == name) else {
             return Err(UsageError::usage(format!("flag provided but not defined: -{name}")));
         };
         check(value.flag.kind, text).map_err(|why| invalid(value.flag, text, origin, &why))?;
-        // An empty list of URLs leaves the default, as it does for etcd.
+        // An empty list of URLs leaves the default, as in etcd.
         if value.flag.kind != FlagKind::Urls || !text.is_empty() {
             value.text = text.to_owned();
         }
@@ -64,12 +64,12 @@ impl FlagValues {
         self.value(name).is_some_and(|value| value.origin != ValueSource::Default)
     }
 
-    /// Flags whose value is not their default, with it.
+    /// Flags whose value is not their default, with the value.
     pub(super) fn changed(&self) -> impl Iterator<Item = (&'static Flag, &str)> {
         self.0.iter().filter(|value| differs(value)).map(|value| (value.flag, value.text.as_str()))
     }
 
-    /// The text of a flag; for names that are no flag nothing.
+    /// The text of a flag; empty for an unknown name.
     pub(super) fn text(&self, name: &str) -> &str {
         debug_assert!(table::flag(name).is_some(), "{name} is not in the table");
         self.value(name).map_or("", |value| &value.text)

@@ -1,8 +1,8 @@
 //! A socket that collects writes while a round of its connection runs.
 //!
 //! The HTTP/2 library flushes whenever it is polled, and writes each larger DATA frame by itself. A write to a socket
-//! costs more than all the rest of a small call, so while [`ConnectionRound::holds`] the written bytes stay here, and everything a
-//! round produced leaves together. The answer to a ping may wait even longer: see `pongs.rs`.
+//! costs more than all the rest of a small call, so while [`ConnectionRound::holds`] the written bytes stay here, and
+//! everything a round produced leaves together. The answer to a ping may wait even longer: see `pongs.rs`.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;

@@ -42,8 +42,8 @@ struct PendingPong {
 }
 
 impl DelayedPong {
-    /// Whether `written`, which is all there is to send, may wait: it is one answer to a ping and not due. The connection
-    /// is woken when it becomes due.
+    /// Whether `written`, which is all there is to send, may wait: it is one answer to a ping and not due. The
+    /// connection is woken when it becomes due.
     pub(super) fn may_wait(&self, written: &[u8], context: &Context<'_>) -> bool {
         let state = &self.0;
         if written.len() != FRAME_BYTES || written[..HEAD.len()] != HEAD || state.due.load(Ordering::Relaxed)

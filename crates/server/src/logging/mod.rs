@@ -68,7 +68,7 @@ fn filter(level: LogLevel) -> LevelFilter {
 
 #[cfg(test)]
 mod tests {
-    //! Golden lines, and their destinations.
+    //! Golden lines, and their destinations. A line names this file as its caller.
 
     use std::fmt;
 
@@ -110,15 +110,27 @@ mod tests {
     fn json_lines_have_etcds_keys() {
         let text = logged(LogFormat::Json, || {
             tracing::info!("ready to serve client requests");
-            tracing::warn!("local-member-id" = %"8e9e", took = 1.5, count = 3u64, ok = true, error = ?Some("x"), "slow \"disk\"\n");
+            tracing::warn!(
+                "local-member-id" = %"8e9e",
+                took = 1.5,
+                count = 3u64,
+                ok = true,
+                error = ?Some("x"),
+                "slow \"disk\"\n"
+            );
             tracing::error!(revision = -1i64);
             tracing::debug!(r#type = "periodic", "starting {}", "compaction");
         });
+        let line = |level: &str, rest: &str| {
+            let time = "2026-11-20T12:00:00.000001Z";
+            format!(r#"{{"level":"{level}","ts":"{time}","caller":"logging/","msg":{rest}}}"#)
+        };
+        let fields = r#""local-member-id":"8e9e","took":1.5,"count":3,"ok":true,"error":"Some(\"x\")""#;
         let expected = [
-            r#"{"level":"info","ts":"2026-11-20T12:00:00.000001Z","caller":"logging/","msg":"ready to serve client requests"}"#,
-            r#"{"level":"warn","ts":"2026-11-20T12:00:00.000001Z","caller":"logging/","msg":"slow \"disk\"\n","local-member-id":"8e9e","took":1.5,"count":3,"ok":true,"error":"Some(\"x\")"}"#,
-            r#"{"level":"error","ts":"2026-11-20T12:00:00.000001Z","caller":"logging/","msg":"","revision":-1}"#,
-            r#"{"level":"debug","ts":"2026-11-20T12:00:00.000001Z","caller":"logging/","msg":"starting compaction","type":"periodic"}"#,
+            line("info", r#""ready to serve client requests""#),
+            line("warn", &format!(r#""slow \"disk\"\n",{fields}"#)),
+            line("error", r#""","revision":-1"#),
+            line("debug", r#""starting compaction","type":"periodic""#),
         ];
         assert_eq!(text, expected.join("\n"));
     }

@@ -1,4 +1,4 @@
-//! Counters and histograms of what happens.
+//! Counters and histograms of events.
 
 use parking_lot::RwLock;
 use prometheus::{GaugeVec, Histogram, HistogramVec, IntCounter, IntCounterVec, Result};
@@ -24,7 +24,7 @@ const MAX_CLIENT_VERSIONS: usize = 64;
 /// Client version under which all beyond the limit are counted.
 const OTHER_VERSIONS: &str = "unknown";
 
-/// How long something took, by whether it worked. Resolve once, observe often.
+/// Durations, by whether the operation succeeded. Resolve once, observe often.
 #[derive(Clone)]
 pub struct OutcomeTimes {
     succeeded: Histogram,
@@ -37,7 +37,7 @@ impl OutcomeTimes {
         OutcomeTimes { succeeded: with("true"), failed: with("false") }
     }
 
-    /// Adds one that took this long.
+    /// Adds one duration.
     pub fn observe(&self, success: bool, seconds: f64) {
         if success { self.succeeded.observe(seconds) } else { self.failed.observe(seconds) }
     }
@@ -49,7 +49,7 @@ struct ClientVersion {
     stream: IntCounter,
 }
 
-/// What happens in a server. All can be counted from any thread.
+/// Events of a server. Any thread may count.
 pub struct EventMetrics {
     /// Ranges.
     pub ranges: IntCounter,
@@ -120,8 +120,8 @@ impl EventMetrics {
             hash_rev: r.histogram("etcd_mvcc_hash_rev_duration_seconds", "Time of hashing at a revision", FROM_10_MS)?,
             hash: r.histogram("etcd_mvcc_hash_duration_seconds", "Time of hashing all data", FROM_10_MS)?,
             slow_applies: r.counter("etcd_server_slow_apply_total", "Applies that took longer than the warning threshold")?,
-            slow_read_indexes: r.counter("etcd_server_slow_read_indexes_total", "Confirm rounds of reads that took too long")?,
-            read_indexes_failed: r.counter("etcd_server_read_indexes_failed_total", "Confirm rounds of reads that failed")?,
+            slow_read_indexes: r.counter("etcd_server_slow_read_indexes_total", "ReadIndex rounds that took too long")?,
+            read_indexes_failed: r.counter("etcd_server_read_indexes_failed_total", "ReadIndex rounds that failed")?,
             heartbeat_send_failures: r.counter("etcd_server_heartbeat_send_failures_total", "Heartbeats the leader could not send in time")?,
             learner_promotions: r.counter("etcd_server_learner_promote_successes", "Learners promoted while this member led")?,
             health_success: r.counter("etcd_server_health_success", "Health checks passed")?,

@@ -94,17 +94,17 @@ impl MethodMetrics {
         self.started.inc();
     }
 
-    /// A message came.
+    /// A message was received.
     pub fn received(&self) {
         self.received.inc();
     }
 
-    /// A message went.
+    /// A message was sent.
     pub fn sent(&self) {
         self.sent.inc();
     }
 
-    /// A call ended with this status code, after so long.
+    /// A call ended with this status code, after this time.
     pub fn handled(&self, code: i32, seconds: f64) {
         let code = usize::try_from(code).ok().filter(|&code| code < CODES.len()).unwrap_or(UNKNOWN);
         self.handled[code].inc();
@@ -113,13 +113,13 @@ impl MethodMetrics {
         }
     }
 
-    /// Whether the time of calls is wanted; asking the clock costs too.
+    /// Whether the time of calls is measured; reading the clock has a cost too.
     pub fn wants_time(&self) -> bool {
         self.seconds.is_some()
     }
 }
 
-/// Which side of a method streams; the names of methods are unique enough.
+/// Which side of a method streams, by its name without the service.
 fn kind(method: &str) -> &'static str {
     match method {
         "Watch" | "LeaseKeepAlive" => "bidi_stream",

@@ -6,7 +6,7 @@ use prometheus::{Counter, Gauge, IntCounter, Result};
 
 use super::register::MetricRegister;
 
-/// The process and what is shown of it. What cannot be read (another system, no permission) keeps its last value.
+/// Metrics of the process. One that cannot be read (another system, no permission) keeps its last value.
 pub(super) struct ProcessMetrics {
     cpu_seconds: Counter,
     received_bytes: IntCounter,
@@ -36,7 +36,7 @@ impl ProcessMetrics {
     }
 
     pub(super) fn refresh(&self) {
-        // Metrics that cannot be read must not cost those that can.
+        // A metric that cannot be read must not hide the others.
         let _ = Process::myself().and_then(|process| self.read(&process));
     }
 

@@ -1,4 +1,4 @@
-//! Limits on work that would otherwise crowd out everything else: the bytes of large commands, and large ranges.
+//! Limits on work that would otherwise delay everything else: the bytes of large commands, and large ranges.
 
 use std::sync::Arc;
 
@@ -35,8 +35,8 @@ impl Admission {
     }
 }
 
-/// Large ranges that are encoded at once, for each core: while one waits for the disk, another has work. The others wait,
-/// so that ranges take neither all memory nor hundreds of threads.
+/// Large ranges that are encoded at once, for each core: while one waits for the disk, another has work. The others
+/// wait, so that ranges take neither all memory nor hundreds of threads.
 const MAX_LARGE_RANGES_PER_CORE: usize = 2;
 
 /// Limits the large ranges that are encoded at once, first come first served.

@@ -1,5 +1,5 @@
-//! The two threads that do the raft loop's slow work: `stele-log` writes, `stele-background` runs jobs one after another.
-//! Each submits its results as inputs.
+//! The two threads that do the raft loop's slow work: `stele-log` writes, `stele-background` runs jobs one after
+//! another. Each submits its results as inputs.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};

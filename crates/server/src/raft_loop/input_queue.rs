@@ -106,8 +106,8 @@ impl InputQueue {
         }
     }
 
-    /// Takes all inputs into `into`, which must be empty. The caller holds the state of the loop until they are handled,
-    /// so that inputs are handled in the order in which they were submitted.
+    /// Takes all inputs into `into`, which must be empty. The caller holds the state of the loop until they are
+    /// handled, so that inputs are handled in the order in which they were submitted.
     pub(super) fn take(&self, into: &mut Vec<Input>) {
         assert!(into.is_empty(), "the inputs of the iteration before were not handled");
         let mut state = self.state.lock();
@@ -140,7 +140,18 @@ mod tests {
     //! Inputs arrive whole and in order; a sleeping loop is woken or served by combining.
     use super::*;
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::thread::{spawn, yield_now};
     use std::time::Duration;
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    /// Sleeps as the raft loop does, and takes all inputs.
+    fn wait_and_take(queue: &InputQueue) -> Vec<String> {
+        let mut inputs = Vec::new();
+        queue.wait(Instant::now() + MINUTE);
+        queue.take(&mut inputs);
+        inputs.iter().map(|input| format!("{input:?}")).collect()
+    }
 
     #[test]
     fn a_flooding_peer_waits_until_the_queue_is_taken() {
@@ -148,17 +159,15 @@ mod tests {
         queue.reserve_bulk(MAX_BULK_BYTES);
         queue.submit_and_run(vec![Input::PeerUp(1)]);
         let sender = queue.clone();
-        let thread = std::thread::spawn(move || {
+        let thread = spawn(move || {
             sender.reserve_bulk(1);
             sender.submit_and_run(vec![Input::PeerUp(2)]);
         });
         let mut all = Vec::new();
         while all.len() < 2 {
-            let mut inputs = Vec::new();
-            queue.wait(Instant::now() + Duration::from_secs(60));
-            queue.take(&mut inputs);
+            let inputs = wait_and_take(&queue);
             assert!(inputs.len() <= 1, "the second waited for the first to be taken");
-            all.append(&mut inputs);
+            all.extend(inputs);
         }
         thread.join().expect("sender");
     }
@@ -167,27 +176,21 @@ mod tests {
     fn a_sleeping_loop_receives_what_others_submit() {
         let queue = Arc::new(InputQueue::default());
         let sender = queue.clone();
-        let thread = std::thread::spawn(move || {
-            sender.submit(Input::PeerUp(1));
-            sender.submit(Input::PeerUp(2));
-        });
+        let thread = spawn(move || (1..=2).for_each(|peer| sender.submit(Input::PeerUp(peer))));
         let mut all = Vec::new();
         while all.len() < 2 {
-            let mut inputs = Vec::new();
-            queue.wait(Instant::now() + Duration::from_secs(60));
-            queue.take(&mut inputs);
-            all.append(&mut inputs);
+            all.extend(wait_and_take(&queue));
         }
         thread.join().expect("sender");
-        let peers: Vec<_> = all.iter().map(|input| format!("{input:?}")).collect();
-        assert_eq!(peers, ["PeerUp(1)", "PeerUp(2)"]);
+        assert_eq!(all, ["PeerUp(1)", "PeerUp(2)"]);
     }
 
-    /// Takes all inputs and counts them.
+    /// Takes all inputs and counts them. Its first iteration is interrupted by `interruption`.
     struct Counter {
         queue: Arc<InputQueue>,
         taken: AtomicUsize,
         due: Option<Instant>,
+        interruption: Mutex<Option<Input>>,
     }
 
     impl RunIteration for Counter {
@@ -195,65 +198,38 @@ mod tests {
             let mut inputs = Vec::new();
             self.queue.take(&mut inputs);
             self.taken.fetch_add(inputs.len(), Ordering::SeqCst);
+            self.interruption.lock().take().into_iter().for_each(|input| self.queue.submit(input));
             self.due
         }
     }
 
     /// Submits an input while another thread sleeps as the raft loop; returns how many inputs were taken by combining,
     /// and whether the loop still sleeps.
-    fn submit_to_a_sleeping_loop(due_after: Option<Duration>) -> (usize, bool) {
+    fn submit_to_a_sleeping_loop(due_after: Option<Duration>, interruption: Option<Input>) -> (usize, bool) {
         let queue = Arc::new(InputQueue::default());
-        let until = Instant::now() + Duration::from_secs(60);
+        let until = Instant::now() + MINUTE;
         let due = due_after.map(|after| until + after);
-        let runner = Arc::new(Counter { queue: queue.clone(), taken: AtomicUsize::new(0), due });
+        let (taken, interruption) = (AtomicUsize::new(0), Mutex::new(interruption));
+        let runner = Arc::new(Counter { queue: queue.clone(), taken, due, interruption });
         queue.set_runner(Some(runner.clone()));
         let sleeper = queue.clone();
-        let thread = std::thread::spawn(move || sleeper.wait(until));
+        let thread = spawn(move || sleeper.wait(until));
         while queue.state.lock().sleeping_until.is_none() {
-            std::thread::yield_now();
+            yield_now();
         }
         queue.submit_and_run(vec![Input::PeerUp(1)]);
         let still_sleeps = queue.state.lock().sleeping_until.is_some();
-        queue.submit(Input::PeerUp(2));
+        queue.submit(Input::PeerUp(3));
         thread.join().expect("sleeper");
+        queue.set_runner(None);
         (runner.taken.load(Ordering::SeqCst), still_sleeps)
     }
 
     #[test]
-    fn a_submitter_runs_the_iteration_of_a_sleeping_loop() {
-        assert_eq!(submit_to_a_sleeping_loop(Some(Duration::ZERO)), (1, true));
-    }
-
-    #[test]
-    fn inputs_during_an_iteration_get_another_without_waking_the_loop() {
-        /// Another input arrives during the first iteration.
-        struct Interrupted(Counter);
-
-        impl RunIteration for Interrupted {
-            fn run_iteration(&self) -> Option<Instant> {
-                if self.0.taken.load(Ordering::SeqCst) == 0 {
-                    self.0.run_iteration();
-                    self.0.queue.submit(Input::PeerUp(2));
-                    return self.0.due;
-                }
-                self.0.run_iteration()
-            }
-        }
-
-        let queue = Arc::new(InputQueue::default());
-        let due = Some(Instant::now() + Duration::from_secs(60));
-        let counter = Counter { queue: queue.clone(), taken: AtomicUsize::new(0), due };
-        let runner = Arc::new(Interrupted(counter));
-        queue.set_runner(Some(runner.clone()));
-        queue.state.lock().sleeping_until = due;
-        queue.submit_and_run(vec![Input::PeerUp(1)]);
-        assert_eq!(runner.0.taken.load(Ordering::SeqCst), 2);
-        assert!(queue.state.lock().sleeping_until.is_some(), "the loop was not woken");
-        queue.set_runner(None);
-    }
-
-    #[test]
-    fn a_sleeping_loop_is_woken_when_the_iteration_needs_it() {
-        assert_eq!(submit_to_a_sleeping_loop(None), (1, false));
+    fn a_submitter_runs_the_iterations_of_a_sleeping_loop_and_wakes_it_if_needed() {
+        let zero = Some(Duration::ZERO);
+        assert_eq!(submit_to_a_sleeping_loop(zero, None), (1, true));
+        assert_eq!(submit_to_a_sleeping_loop(zero, Some(Input::PeerUp(2))), (2, true), "a second iteration");
+        assert_eq!(submit_to_a_sleeping_loop(None, None), (1, false), "the iteration needs the loop");
     }
 }

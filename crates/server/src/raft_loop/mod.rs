@@ -1,8 +1,8 @@
 //! The raft loop, and the path of a request to it and back.
 //!
 //! One [`member::Member`] decides everything that happens in this process, one input after another. It belongs to one
-//! thread, `stele-raft`. Every other thread reaches it through a [`Handoff`]: it submits an [`Input`] and, for a request,
-//! waits for the [`Answer`].
+//! thread, `stele-raft`. Every other thread reaches it through a [`Handoff`]: it submits an [`Input`] and, for a
+//! request, waits for the [`Answer`].
 //!
 //! ```text
 //!  RPC worker 1: request() -> submission queue 1 --.
@@ -33,8 +33,9 @@
 //!
 //! # Flat combining
 //!
-//! Under load the raft loop is always awake, finds inputs whenever it looks, and no thread wakes another. When it sleeps,
-//! the thread that submits an input may run the iteration itself, on the loop's state, instead of waking the loop:
+//! Under load the raft loop is always awake, finds inputs whenever it looks, and no thread wakes another. When it
+//! sleeps, the thread that submits an input may run the iteration itself, on the loop's state, instead of waking the
+//! loop:
 //!
 //! ```text
 //!              the queue is empty                     submit(): wake the loop
@@ -58,8 +59,8 @@
 //!
 //! # Inline flush
 //!
-//! The thread that reads a peer's bulk stream may wait for the disk. When it combines, it also writes and syncs what its
-//! iteration produced, instead of waking the log thread: see `write_queue.rs` and [`Handoff::bulk_frame`], its only
+//! The thread that reads a peer's bulk stream may wait for the disk. When it combines, it also writes and syncs what
+//! its iteration produced, instead of waking the log thread: see `write_queue.rs` and [`Handoff::bulk_frame`], its only
 //! caller.
 
 mod background_workers;

@@ -71,8 +71,8 @@ pub(super) async fn while_led(
     }
 }
 
-/// Completes, with the error that ends the stream, when there has been no leader for a while; never for a call that does
-/// not require one.
+/// Completes, with the error that ends the stream, when there has been no leader for a while; never for a call that
+/// does not require one.
 async fn leader_lost(node: &Node, call: &Call) -> Failure {
     if !call.require_leader {
         std::future::pending::<()>().await;

@@ -41,7 +41,8 @@ pub(super) struct RunningCall {
 }
 
 impl CallMetrics {
-    /// The metrics of a method, resolved once. `is_stream`: either side streams. From then on they are shown, with zeros.
+    /// The metrics of a method, resolved once. `is_stream`: either side streams. From then on they are shown, with
+    /// zeros.
     pub(super) fn new(path: &'static str, is_stream: bool, metrics: &Metrics, slow: Duration) -> CallMetrics {
         let kind = TIMED.iter().find(|(timed, _)| *timed == path);
         let durations = kind.map(|(_, kind)| metrics.events.requests(kind));

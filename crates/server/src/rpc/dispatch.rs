@@ -193,8 +193,8 @@ fn end(sent: Result<Result<(), Failure>, ClientGone>, mut running: RunningCall, 
     reply.finish(ended.as_ref().copied());
 }
 
-/// Answers with a range while it is encoded. If a value is damaged and no peer has an intact copy, the call fails partway
-/// through its message.
+/// Answers with a range while it is encoded. If a value is damaged and no peer has an intact copy, the call fails
+/// partway through its message.
 async fn send_range(mut range: StreamedRange, mut reply: CallReply, running: RunningCall) {
     let sent = async {
         reply.begin_message(range.len())?;

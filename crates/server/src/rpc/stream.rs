@@ -69,8 +69,8 @@ struct ResponseBuffer {
 pub(super) struct ResponseSink(Arc<Mutex<ResponseBuffer>>);
 
 impl ResponseSink {
-    /// Sends one message, waiting for room. The handler must await this itself, not through a combinator that polls only
-    /// woken futures: the connection makes room and then polls the handler, without a waker.
+    /// Sends one message, waiting for room. The handler must await this itself, not through a combinator that polls
+    /// only woken futures: the connection makes room and then polls the handler, without a waker.
     pub(super) async fn send(&self, message: EncodedMessage) {
         poll_fn(|_| match self.0.lock().bytes < MAX_AHEAD_BYTES {
             true => Poll::Ready(()),
@@ -119,7 +119,8 @@ impl Responses {
 
 #[cfg(test)]
 mod tests {
-    //! A handler runs when it is polled, stops when its messages are not taken, and its last messages come before its end.
+    //! A handler runs when it is polled, stops when its messages are not taken, and its last messages come before its
+    //! end.
     use super::*;
 
     fn poll(responses: &mut Responses) -> Poll<Option<Result<Vec<EncodedMessage>, Failure>>> {

@@ -240,8 +240,8 @@ mod tests {
         pb::ResponseHeader { revision, ..Default::default() }
     }
 
-    /// What crosses the channel for parts of these lengths, of which `skip` bytes were sent before: the whole length, then
-    /// the chunks.
+    /// What crosses the channel for parts of these lengths, of which `skip` bytes were sent before: the whole length,
+    /// then the chunks.
     fn crossed(lengths: &[usize], skip: usize) -> (usize, Vec<Vec<u8>>) {
         let (parts, mut receiver) = mpsc::unbounded_channel();
         let used = OnceCell::from(header(7));

@@ -80,9 +80,11 @@ async fn send_all(node: &Node, watchers: &mut WatchStream, sink: &ResponseSink) 
             Ok(Next::Busy) => tokio::task::yield_now().await,
             Ok(Next::Idle) => return,
             Err(damaged) => {
-                // A value that was relocated meanwhile looks damaged too; either way the next attempt reads history again.
+                // A value that was relocated meanwhile looks damaged too; either way the next attempt reads history
+                // again.
                 if node.repair(&damaged).await.is_err() {
-                    tracing::warn!(error = %damaged, "watchers wait for a damaged value of which no peer has an intact copy");
+                    let message = "watchers wait for a damaged value of which no peer has an intact copy";
+                    tracing::warn!(error = %damaged, "{message}");
                 }
                 watchers.retry_damaged();
             }

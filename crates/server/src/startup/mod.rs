@@ -283,7 +283,8 @@ async fn once_ready(
     }
 }
 
-/// Waits until the cluster has applied this member's name and URLs, then the listeners that wait for `ready` accept clients.
+/// Waits until the cluster has applied this member's name and URLs, then the listeners that wait for `ready` accept
+/// clients.
 async fn announce_ready(node: Arc<Node>, config: ServerConfig, ready: watch::Sender<bool>) {
     let urls = texts(&config.urls.advertise_client);
     let known = |node: &Node| {

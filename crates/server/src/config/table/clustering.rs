@@ -78,7 +78,7 @@ pub(super) const FLAGS: &[Flag] = &[
     here(switch(
         "pre-vote",
         "true",
-        "Ask for votes before campaigning, so that a returning member disturbs nobody.",
+        "Ask for votes before campaigning, so that a returning member does not disturb the leader.",
     )),
     here(text(
         "auto-compaction-retention",

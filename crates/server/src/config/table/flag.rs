@@ -1,4 +1,4 @@
-//! What the table says of a flag, and short constructors for its rows.
+//! A row of the table of flags, and short constructors.
 
 use FlagKind::{Bool, Count, Duration, Integer, List, Text, Urls};
 
@@ -24,11 +24,11 @@ pub enum FlagKind {
 /// What setting a flag to something other than its default does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// What its description says.
+    /// That of its description.
     Full,
-    /// Nothing, which is harmless: it is accepted and noted in the log. Says why there is nothing to do.
+    /// None, which is harmless: the flag is accepted and noted in the log. Holds the reason.
     None(&'static str),
-    /// Refused, because going on without it would weaken security or behave differently. Names what is missing.
+    /// Refused, because ignoring it would weaken security or change behaviour. Holds what is missing.
     Refused(&'static str),
 }
 
@@ -49,9 +49,9 @@ pub enum Section {
     Logging,
     /// Spans.
     Tracing,
-    /// Everything that is tuned rarely.
+    /// Rarely tuned flags.
     Features,
-    /// What may lose data.
+    /// Flags that may lose data.
     Unsafe,
 }
 

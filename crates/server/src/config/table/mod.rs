@@ -1,8 +1,8 @@
-//! Every flag of the server: name, default, section, what its value looks like, what it does here.
+//! Every flag of the server: name, default, section, kind of value, effect.
 //!
 //! This one table is read by the command line, the environment, the configuration file, `--help` and the tests. Names,
-//! defaults and sections are etcd's; the descriptions are ours. A flag that etcd has and Stele cannot honour is listed
-//! too: [`Effect`] says whether asking for it is refused or only noted.
+//! defaults and sections are etcd's; the descriptions are ours. A flag of etcd that Stele does not support is
+//! listed too: [`Effect`] says whether setting it is refused or only noted.
 
 mod clustering;
 mod flag;
@@ -32,7 +32,7 @@ pub fn flag(name: &str) -> Option<&'static Flag> {
     flags().find(|flag| flag.name == name)
 }
 
-/// Flags of the releases before etcd 3, which etcd still swallows.
+/// Flags of the releases before etcd 3, which etcd still accepts and ignores.
 pub const OBSOLETE: [&str; 13] = [
     "cluster-active-size",
     "cluster-remove-delay",

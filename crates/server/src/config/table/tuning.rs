@@ -48,7 +48,7 @@ pub(super) const FEATURES: &[Flag] = &[
     feature(duration(
         "watch-progress-notify-interval",
         "10m",
-        "How often an idle watch is told the current revision.",
+        "How often an idle watch receives the current revision.",
     )),
     feature(duration(
         "warning-apply-duration",

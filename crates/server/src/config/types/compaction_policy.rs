@@ -7,9 +7,9 @@ use super::duration;
 /// How much history is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompactionPolicy {
-    /// What happened within this time.
+    /// The changes within this time.
     Periodic(Duration),
-    /// This many revisions.
+    /// This many of the newest revisions.
     Revision(i64),
 }
 
@@ -42,7 +42,7 @@ impl CompactionPolicy {
     }
 }
 
-/// A number without sign.
+/// A whole number without a sign.
 fn whole_number(text: &str) -> Option<i64> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if is_number { text.parse().ok() } else { None }

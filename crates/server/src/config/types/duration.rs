@@ -16,7 +16,7 @@ const UNITS: [(&str, u64); 8] = [
 /// Reads a duration.
 ///
 /// # Errors
-/// Text that is no duration, a negative one, or one beyond Go's limit of 2^63 ns (about 292 years).
+/// Text that is not a duration, a negative duration, or one beyond Go's limit of 2^63 ns (about 292 years).
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     let invalid = || format!("invalid duration {text:?}, expected for example 300ms, 1.5s or 1h30m");
     if text.starts_with('-') && text != "-0" {
@@ -55,7 +55,7 @@ fn leading_part(text: &str) -> Option<(u64, &str)> {
 
 /// `scale` times the decimal fraction with these digits, rounded down.
 fn fraction_of(digits: &str, scale: u64) -> Option<u64> {
-    // More digits than these are below a nanosecond of any unit.
+    // Digits beyond these are less than a nanosecond in any unit.
     let digits = &digits[..digits.len().min(18)];
     if digits.is_empty() {
         return Some(0);

@@ -1,13 +1,13 @@
-//! Feature gates: etcd's names, stages and defaults, so that `--feature-gates` of an etcd deployment is understood.
+//! Feature gates: etcd's names, stages and defaults, so that the `--feature-gates` of an etcd deployment are accepted.
 
 use super::scalar::parse_bool;
 
-/// How settled etcd considers a feature.
+/// etcd's stage of a feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GateStage {
-    /// Off unless asked for.
+    /// Off by default.
     Alpha,
-    /// On unless asked for.
+    /// On by default.
     Beta,
 }
 
@@ -26,7 +26,7 @@ impl GateStage {
 pub struct FeatureGate {
     /// Name in `--feature-gates`.
     pub name: &'static str,
-    /// How settled.
+    /// etcd's stage.
     pub stage: GateStage,
     /// Whether it is open unless set.
     pub default: bool,
@@ -54,7 +54,7 @@ const GATES: [FeatureGate; 9] = [
     beta("TxnModeWriteWithSharedBuffer"),
 ];
 
-/// Gates that stand for all of their stage.
+/// Names that stand for all gates of a stage.
 const ALL: [(&str, GateStage); 2] = [("AllAlpha", GateStage::Alpha), ("AllBeta", GateStage::Beta)];
 
 /// All gates.
@@ -62,10 +62,10 @@ const ALL: [(&str, GateStage); 2] = [("AllAlpha", GateStage::Alpha), ("AllBeta",
 pub struct FeatureGates(Vec<FeatureGate>);
 
 impl FeatureGates {
-    /// Reads `Name=true,Other=false`. A gate named itself outranks `AllAlpha` and `AllBeta`.
+    /// Reads `Name=true,Other=false`. A gate that is named outranks `AllAlpha` and `AllBeta`.
     ///
     /// # Errors
-    /// A name that is no gate, or a value that is no truth value.
+    /// An unknown gate, or a value that is not a boolean.
     pub(crate) fn parse(text: &str) -> Result<FeatureGates, String> {
         let mut gates = GATES.to_vec();
         let mut named = Vec::new();
@@ -91,7 +91,7 @@ impl FeatureGates {
         Ok(FeatureGates(gates))
     }
 
-    /// Whether the gate of that name is open; no for names that are no gate.
+    /// Whether the gate of that name is open; false for an unknown name.
     pub fn enabled(&self, name: &str) -> bool {
         self.0.iter().any(|gate| gate.name == name && gate.enabled)
     }

@@ -1,4 +1,4 @@
-//! What is logged, in which form, and where to.
+//! What is logged, in which form, and to which destinations.
 
 use std::path::PathBuf;
 
@@ -7,11 +7,11 @@ use std::path::PathBuf;
 pub enum LogLevel {
     /// Everything.
     Debug,
-    /// What happens.
+    /// Events of normal operation.
     Info,
-    /// What deserves attention.
+    /// Events that deserve attention.
     Warn,
-    /// What failed. etcd's `panic` and `fatal` mean this as well: both are written as errors here.
+    /// Failures. etcd's `panic` and `fatal` select this level too.
     Error,
 }
 
@@ -19,7 +19,7 @@ impl LogLevel {
     /// Reads `--log-level`.
     ///
     /// # Errors
-    /// A level etcd does not know.
+    /// An unknown level.
     pub fn parse(text: &str) -> Result<LogLevel, String> {
         match text {
             "debug" => Ok(LogLevel::Debug),
@@ -46,7 +46,7 @@ impl LogFormat {
     /// Reads `--log-format`.
     ///
     /// # Errors
-    /// A format etcd does not know.
+    /// An unknown format.
     pub fn parse(text: &str) -> Result<LogFormat, String> {
         match text {
             "json" | "" => Ok(LogFormat::Json),

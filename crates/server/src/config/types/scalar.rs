@@ -1,6 +1,6 @@
 //! Booleans and whole numbers as Go reads them, since users' flags and files hold what Go reads.
 
-/// A truth value as Go reads it.
+/// A boolean as Go reads it.
 pub(in crate::config) fn parse_bool(text: &str) -> Option<bool> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),

@@ -1,20 +1,19 @@
 //! URLs of members: where to listen and what to advertise.
 //!
-//! Their text is identity: a member's id is computed from its peer URLs as written, so a URL is kept as it came,
-//! trimmed.
+//! A member's id is computed from the text of its peer URLs, so a URL keeps the text that was given, trimmed.
 
 use std::fmt;
 
-/// How to reach the address of a URL.
+/// The transport of a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scheme {
-    /// TCP in the clear.
+    /// TCP without TLS.
     Http,
     /// TCP with TLS.
     Https,
-    /// A socket of the file system, in the clear.
+    /// A Unix socket without TLS.
     Unix,
-    /// A socket of the file system, with TLS.
+    /// A Unix socket with TLS.
     Unixs,
 }
 
@@ -30,7 +29,7 @@ impl Scheme {
     }
 }
 
-/// A checked URL: a scheme with `host:port`, or with a path for sockets of the file system.
+/// A checked URL: a scheme with `host:port`, or with the path of a Unix socket.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Url {
     text: String,
@@ -42,7 +41,7 @@ impl Url {
     /// Reads a URL.
     ///
     /// # Errors
-    /// Another scheme, an address that is not `host:port`, or a path, with etcd's words for each.
+    /// An unknown scheme, an address that is not `host:port`, or a path; in etcd's words.
     pub fn parse(text: &str) -> Result<Url, String> {
         let text = text.trim();
         let unknown = || format!("URL scheme must be http, https, unix, or unixs: {text}");
@@ -81,7 +80,7 @@ impl Url {
         Ok(self)
     }
 
-    /// The scheme.
+    /// The transport.
     pub fn scheme(&self) -> Scheme {
         self.scheme
     }
@@ -91,12 +90,12 @@ impl Url {
         &self.text[self.address..]
     }
 
-    /// The host, without the brackets of an IPv6 address; empty for sockets of the file system.
+    /// The host, without the brackets of an IPv6 address; empty for Unix sockets.
     pub fn host(&self) -> &str {
         self.host_port().map_or("", |(host, _)| host)
     }
 
-    /// The port; none for sockets of the file system.
+    /// The port; none for Unix sockets.
     pub fn port(&self) -> Option<u16> {
         self.host_port().and_then(|(_, port)| port.parse().ok())
     }
@@ -105,7 +104,7 @@ impl Url {
         if self.scheme.is_unix() { None } else { split_host_port(self.address()) }
     }
 
-    /// The URL as it was written.
+    /// The text that was given, trimmed.
     pub fn as_str(&self) -> &str {
         &self.text
     }
@@ -139,7 +138,7 @@ fn split_host_port(address: &str) -> Option<(&str, &str)> {
 /// Reads comma-separated URLs; sorted by their text, each once.
 ///
 /// # Errors
-/// Those of [`Url::parse`].
+/// As [`Url::parse`].
 pub(crate) fn parse_list(text: &str) -> Result<Vec<Url>, String> {
     let mut urls = text.split(',').map(Url::parse).collect::<Result<Vec<_>, _>>()?;
     urls.sort();
