@@ -202,7 +202,7 @@ async fn transfer_leadership(node: &Node) {
         tracing::info!(
             ok = matches!(moved, Ok(Ok(()))),
             to = format!("{:x}", target.id),
-            "transferred leadership before the shutdown"
+            "leadership transfer before shutdown"
         );
     }
 }
