@@ -3,74 +3,74 @@
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-/// A change to a source that must be noticed.
+/// A change to a source that a test must notice.
 struct Defect {
     name: &'static str,
     source: &'static str,
-    /// What stands there, and what shall.
+    /// The text that is replaced, and the defect that replaces it.
     change: (&'static str, &'static str),
 }
 
-const DRIVER: &str = "../../crates/server/src/driver";
+const RAFT_LOOP: &str = "../../crates/server/src/raft_loop";
 
 const DEFECTS: &[Defect] = &[
     Defect {
-        name: "mailbox_looks_before_it_locks",
-        source: "mailbox.rs",
+        name: "input_queue_looks_before_it_locks",
+        source: "input_queue.rs",
         change: (
             "state.sleeping_until = Some(until);",
             "drop(state); state = self.state.lock(); state.sleeping_until = Some(until);",
         ),
     },
     Defect {
-        name: "mailbox_forgets_what_came_meanwhile",
-        source: "mailbox.rs",
+        name: "input_queue_forgets_inputs_of_the_last_iteration",
+        source: "input_queue.rs",
         change: ("let may_sleep = state.inputs.is_empty() && due", "let may_sleep = due"),
     },
     Defect {
-        name: "mailbox_wakes_one_flooder",
-        source: "mailbox.rs",
-        change: ("self.emptied.notify_all();", "self.emptied.notify_one();"),
+        name: "input_queue_wakes_one_flooder",
+        source: "input_queue.rs",
+        change: ("self.taken.notify_all();", "self.taken.notify_one();"),
     },
     Defect {
-        name: "writes_forgets_what_came_meanwhile",
-        source: "writes.rs",
+        name: "write_queue_forgets_jobs_of_the_last_write",
+        source: "write_queue.rs",
         change: ("if !state.jobs.is_empty() || state.closed {", "if state.closed {"),
     },
     Defect {
-        name: "writes_lets_go_before_it_reports",
-        source: "writes.rs",
+        name: "write_queue_releases_before_it_reports",
+        source: "write_queue.rs",
         change: (
             "let more = !self.state.lock().jobs.is_empty();",
-            "let mut state = self.state.lock(); state.hand = Hand::Nobody; self.changed.notify_all(); \
+            "let mut state = self.state.lock(); state.flusher = Flusher::None; self.changed.notify_all(); \
              let more = !state.jobs.is_empty(); drop(state);",
         ),
     },
     Defect {
-        name: "writes_volunteer_leaves_silently",
-        source: "writes.rs",
+        name: "write_queue_inline_flusher_leaves_silently",
+        source: "write_queue.rs",
         change: ("if jobs.is_none() && state.closed {", "if false {"),
     },
     Defect {
-        name: "writes_with_two_hands",
-        source: "writes.rs",
-        change: ("let is_ours = state.hand == Hand::Nobody && state.jobs", "let is_ours = state.jobs"),
+        name: "write_queue_with_two_flushers",
+        source: "write_queue.rs",
+        change: ("let reserved = state.flusher == Flusher::None && state.jobs", "let reserved = state.jobs"),
     },
     Defect {
-        name: "desk_counts_after_it_unlocked",
-        source: "desk.rs",
+        name: "worker_queues_count_after_they_unlocked",
+        source: "worker_queues.rs",
         change: (
-            "let first = leaving.len() == 1;\n        drop(leaving);",
-            "drop(leaving);\n        let first = desk.leaving.lock().len() == 1;",
+            "let first = submitted.len() == 1;\n        drop(submitted);",
+            "drop(submitted);\n        let first = queue.submitted.lock().len() == 1;",
         ),
     },
     Defect {
-        name: "desk_closes_before_it_says_so",
-        source: "desk.rs",
+        name: "worker_queues_close_before_they_say_so",
+        source: "worker_queues.rs",
         change: (
             "self.closed.store(true, Ordering::SeqCst);\n        \
-             self.desks.iter().for_each(|desk| desk.waiting.lock().clear());",
-            "self.desks.iter().for_each(|desk| desk.waiting.lock().clear());\n        \
+             self.queues.iter().for_each(|queue| queue.pending.lock().clear());",
+            "self.queues.iter().for_each(|queue| queue.pending.lock().clear());\n        \
              self.closed.store(true, Ordering::SeqCst);",
         ),
     },
@@ -78,8 +78,8 @@ const DEFECTS: &[Defect] = &[
 
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo says where to write"));
-    for source in ["mailbox.rs", "desk.rs", "writes.rs"] {
-        println!("cargo::rerun-if-changed={DRIVER}/{source}");
+    for source in ["input_queue.rs", "worker_queues.rs", "write_queue.rs"] {
+        println!("cargo::rerun-if-changed={RAFT_LOOP}/{source}");
         write(&out, source.trim_end_matches(".rs"), &product(source));
     }
     for defect in DEFECTS {
@@ -98,7 +98,7 @@ fn main() {
 
 /// A source without its head, which an included file cannot have, and without its tests; its atomics are shuttle's.
 fn product(source: &str) -> String {
-    let path = Path::new(DRIVER).join(source);
+    let path = Path::new(RAFT_LOOP).join(source);
     let text = fs::read_to_string(&path).expect("the product's source is there");
     let code = text.split("#[cfg(test)]").next().unwrap_or_default();
     let code: String =

@@ -3,25 +3,25 @@
 use std::collections::BTreeMap;
 
 use server::config::table::{self, Effect};
-use server::config::{Config, Parsed, parse};
-use server::metrics::{Gauges, Metrics, Peer, Source};
+use server::config::{Parsed, ServerConfig, parse};
+use server::metrics::{GaugeSource, Gauges, Metrics, PeerGauges};
 
 const COMPAT: &str = include_str!("../../../docs/compat.md");
 const METRICS: &str = include_str!("contract/metrics.tsv");
 
 struct Everything;
 
-impl Source for Everything {
+impl GaugeSource for Everything {
     fn gauges(&self) -> Gauges {
         Gauges {
             cluster_version: Some("3.7.0".to_owned()),
-            peers: vec![Peer::default()],
+            peers: vec![PeerGauges::default()],
             ..Gauges::default()
         }
     }
 }
 
-fn defaults() -> Config {
+fn defaults() -> ServerConfig {
     match parse(["stele".into()].into_iter(), std::iter::empty()) {
         Ok(Parsed::Run(config)) => *config,
         other => panic!("{other:?}"),

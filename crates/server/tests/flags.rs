@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
-use server::config::table::{self, Effect, Flag, Kind};
-use server::config::{Config, Parsed, UsageError, parse};
+use server::config::table::{self, Effect, Flag, FlagKind};
+use server::config::{Parsed, ServerConfig, UsageError, parse};
 
 const CONTRACT: &str = include_str!("contract/server-flags.tsv");
 
@@ -21,7 +21,7 @@ fn contract() -> impl Iterator<Item = (&'static str, Option<&'static str>)> {
     })
 }
 
-fn run(args: &[String], env: &[(String, String)]) -> Result<Config, UsageError> {
+fn run(args: &[String], env: &[(String, String)]) -> Result<ServerConfig, UsageError> {
     let args = std::iter::once("stele".to_owned()).chain(args.iter().cloned()).map(OsString::from);
     let env = env.iter().map(|(name, value)| (name.into(), value.into()));
     match parse(args, env)? {
@@ -52,18 +52,18 @@ fn sample(flag: &Flag) -> (String, Vec<String>) {
         return ((*value).to_owned(), beside.iter().map(|flag| (*flag).to_owned()).collect());
     }
     let value = match flag.kind {
-        Kind::Bool if flag.default == "true" => "false",
-        Kind::Bool => "true",
-        Kind::Count(_) | Kind::Integer => "17",
-        Kind::Duration => "17m",
-        Kind::Text | Kind::List => "something",
-        Kind::Urls => "http://127.0.0.1:9",
+        FlagKind::Bool if flag.default == "true" => "false",
+        FlagKind::Bool => "true",
+        FlagKind::Count(_) | FlagKind::Integer => "17",
+        FlagKind::Duration => "17m",
+        FlagKind::Text | FlagKind::List => "something",
+        FlagKind::Urls => "http://127.0.0.1:9",
     };
     (value.to_owned(), Vec::new())
 }
 
 /// The configuration without what was noted on the way.
-fn quiet(mut config: Config) -> Config {
+fn quiet(mut config: ServerConfig) -> ServerConfig {
     config.notes.clear();
     config
 }
@@ -121,7 +121,7 @@ fn flag_variable_and_file_agree() {
         let (value, beside) = sample(flag);
         // Switches take their value after `=` only, as in Go.
         let args = match flag.kind {
-            Kind::Bool => vec![format!("-{}={value}", flag.name)],
+            FlagKind::Bool => vec![format!("-{}={value}", flag.name)],
             _ => vec![format!("-{}", flag.name), value.clone()],
         };
         let expected = quiet(run(&[args, beside.clone()].concat(), &[]).expect(flag.name));

@@ -16,7 +16,7 @@ import (
 // Log lines of a member.
 const (
 	checkpointSaved   = "saved snapshot"
-	fileEmptied       = "moved the values out of a file"
+	fileEmptied       = "relocated the values of a file"
 	snapshotArrives   = "receiving database snapshot"
 	snapshotInstalled = "applied snapshot"
 )

@@ -17,7 +17,7 @@ const KEYS: u64 = 3;
 /// Reads of all keys by each of the readers.
 const READS: usize = 2;
 
-/// The log as the store's place of values, without a pin of its own: what is tested is the reader's.
+/// The log as the store's source of values, without a pin of its own: the pin of the reader is tested.
 struct LogValues(log::Reader);
 
 impl Values for LogValues {
@@ -40,7 +40,7 @@ fn stored(value: &ValueRef) -> StoredValue {
     StoredValue { address: value.address, len: value.len, checksum: value.checksum }
 }
 
-/// One who plans, applies and relocates.
+/// The owner of log and store: it plans, applies and relocates.
 struct Owner {
     log: Log,
     store: Store,

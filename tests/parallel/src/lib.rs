@@ -1,18 +1,18 @@
-//! What really runs in parallel in the product, under shuttle: a scheduler that runs threads in one order after
-//! another, switching at every lock. docs/internals/parallel.md says what is explored.
+//! The parallel parts of the product under shuttle: a scheduler that runs threads in one order after another, switching
+//! at every lock. docs/internals/parallel.md lists what is explored.
 //!
-//! Each scenario runs the product's own code and asserts what must hold in every order; an order in which everybody
-//! waits is a failure too. Each has a companion with one deliberate defect, which some order must bring to light.
+//! Each scenario runs the product's own code and asserts what must hold in every order; a deadlock is a failure too.
+//! Each has a companion with one deliberate defect, which must fail in some order.
 
 #![cfg(test)]
 #![allow(dead_code, reason = "of a copied source each scenario uses its part")]
 
 mod addresses;
-mod desk;
-mod mailbox;
+mod input_queue;
 mod tail;
 mod watch;
-mod writes;
+mod worker_queues;
+mod write_queue;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};

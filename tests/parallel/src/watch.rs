@@ -1,5 +1,5 @@
-//! The watch hub: a stream that sleeps is woken, and what it hears is all there is, in order, whether it comes from
-//! history or live.
+//! The watch hub: a sleeping stream is woken, and it receives all events in order, whether they come from history or
+//! live.
 
 use std::sync::Arc;
 
@@ -27,28 +27,28 @@ impl Values for NoValues {
     fn release(&self, _value: &ValueRef) {}
 }
 
-/// What a task of a stream sleeps on.
+/// What the task of a stream sleeps on.
 #[derive(Default)]
-struct Bell {
-    has_rung: Mutex<bool>,
-    rings: Condvar,
+struct WakeUp {
+    is_pending: Mutex<bool>,
+    notified: Condvar,
 }
 
-impl Bell {
-    fn ring(&self) {
-        *self.has_rung.lock() = true;
-        self.rings.notify_one();
+impl WakeUp {
+    fn notify(&self) {
+        *self.is_pending.lock() = true;
+        self.notified.notify_one();
     }
 
     fn wait(&self) {
-        let mut has_rung = self.has_rung.lock();
-        self.rings.wait_while(&mut has_rung, |has_rung| !*has_rung);
-        *has_rung = false;
+        let mut is_pending = self.is_pending.lock();
+        self.notified.wait_while(&mut is_pending, |is_pending| !*is_pending);
+        *is_pending = false;
     }
 
-    /// As a task would that takes only those rings for its own that come while it sleeps.
+    /// As a task would that loses notifications from before it slept.
     fn wait_for_the_next(&self) {
-        *self.has_rung.lock() = false;
+        *self.is_pending.lock() = false;
         self.wait();
     }
 }
@@ -62,7 +62,7 @@ fn put(store: &mut Store, hub: &Hub, index: u64) {
     hub.publish(applied.revision, &applied.events.into());
 }
 
-fn watched(wait: fn(&Bell)) {
+fn watched(wait: fn(&WakeUp)) {
     let (mut store, reader) = Store::new(Arc::new(NoValues), Limits::default());
     let hub = Hub::new(Arc::new(reader), Arc::new(NoValues), 1, 2);
     let publisher = hub.clone();
@@ -71,37 +71,37 @@ fn watched(wait: fn(&Bell)) {
             put(&mut store, &publisher, index);
         }
     });
-    let bell = Arc::new(Bell::default());
-    let rung = bell.clone();
-    let mut stream = hub.open(Arc::new(move || rung.ring()), 1 << 20);
+    let wake_up = Arc::new(WakeUp::default());
+    let notifier = wake_up.clone();
+    let mut stream = hub.open(Arc::new(move || notifier.notify()), 1 << 20);
     stream.create(&pb::WatchCreateRequest { key: "a".into(), start_revision: 2, ..Default::default() });
-    let heard = hear(&mut stream, &|| wait(&bell));
-    assert!(heard.into_iter().eq(2..=LAST_REVISION));
+    let received = receive(&mut stream, &|| wait(&wake_up));
+    assert!(received.into_iter().eq(2..=LAST_REVISION));
     writer.join().unwrap();
 }
 
-fn hear(stream: &mut WatchStream, wait: &dyn Fn()) -> Vec<i64> {
-    let mut heard = Vec::new();
-    while heard.last() != Some(&LAST_REVISION) {
+fn receive(stream: &mut WatchStream, wait: &dyn Fn()) -> Vec<i64> {
+    let mut received = Vec::new();
+    while received.last() != Some(&LAST_REVISION) {
         match stream.next(1).expect("there are no values to damage") {
             Next::Frame(frame) => {
                 let response = pb::WatchResponse::decode(frame.to_bytes()).expect("it was encoded so");
-                heard
+                received
                     .extend(response.events.iter().filter_map(|event| Some(event.kv.as_ref()?.mod_revision)));
             }
             Next::Busy => {}
             Next::Idle => wait(),
         }
     }
-    heard
+    received
 }
 
 #[test]
-fn a_stream_hears_all_events_in_order_and_is_woken_for_each() {
-    crate::holds(|| watched(Bell::wait));
+fn a_stream_receives_all_events_in_order_and_is_woken_for_each() {
+    crate::holds(|| watched(WakeUp::wait));
 }
 
 #[test]
 fn a_task_that_forgets_a_wake_up_is_noticed() {
-    crate::fails(|| watched(Bell::wait_for_the_next));
+    crate::fails(|| watched(WakeUp::wait_for_the_next));
 }

@@ -1,12 +1,13 @@
-//! Who starts the cluster: `--initial-cluster`, and whether this member fits into it.
+//! How a cluster starts: `--initial-cluster`, and whether it matches this member.
 //!
-//! These rules hold only when a member starts without data; on a restart its data says who it is.
+//! These rules hold only when a member starts without data; on a restart its identity is in its data.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, ToSocketAddrs};
 
-use super::url::Url;
-use super::{ClusterState, Config, UsageError};
+use super::diagnostics::UsageError;
+use super::settings::{ClusterState, ServerConfig};
+use super::types::url::{self, Url};
 
 /// Reads `name=url,name=url`: names and the URLs of each, sorted. A name may occur several times.
 pub(super) fn parse_initial_cluster(text: &str) -> Result<Vec<(String, Vec<Url>)>, String> {
@@ -18,7 +19,7 @@ pub(super) fn parse_initial_cluster(text: &str) -> Result<Vec<(String, Vec<Url>)
     Ok(members.into_iter().map(|(name, urls)| (name.to_owned(), urls.into_iter().collect())).collect())
 }
 
-impl Config {
+impl ServerConfig {
     /// Checks what must hold when this member starts without data. May ask the system's resolver for host names.
     ///
     /// # Errors
@@ -69,11 +70,11 @@ impl Config {
             (Some(missing), _) => format!(
                 "--initial-cluster has {} but missing from --initial-advertise-peer-urls={}",
                 with_name(&missing),
-                super::url::join(advertised)
+                url::join(advertised)
             ),
             (None, missing) => format!(
                 "--initial-advertise-peer-urls has {} but missing from --initial-cluster={}",
-                super::url::join(&missing.unwrap_or_default()),
+                url::join(&missing.unwrap_or_default()),
                 with_name(own)
             ),
         })
@@ -81,7 +82,7 @@ impl Config {
 }
 
 fn resolve(url: &Url) -> Vec<SocketAddr> {
-    // A name that does not resolve equals nothing but itself, which was looked at before.
+    // A name that does not resolve equals only itself, which has been compared before.
     url.address().to_socket_addrs().map(Iterator::collect).unwrap_or_default()
 }
 

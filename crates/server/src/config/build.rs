@@ -1,43 +1,53 @@
-//! From checked texts to [`Config`]: defaults that depend on other flags, and what is refused.
+//! Builds a [`ServerConfig`] from checked texts: defaults that depend on other flags, and refusals.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
-use super::gates::FeatureGates;
+use super::bootstrap;
+use super::diagnostics::{Note, UsageError};
+use super::settings::{
+    Auth, ClusterConfig, ClusterState, GrpcKeepalive, HttpAccess, MemberUrls, Observing, RequestLimits,
+    ServerConfig, Sockets, Storage,
+};
 use super::table::{Effect, flag};
-use super::values::Values;
-use super::*;
+use super::types::{CompactionPolicy, FeatureGates, LogFormat, LogLevel, LogOutput};
+use super::values::FlagValues;
 
 const DEFAULT_NAME: &str = "default";
 
-/// bcrypt knows no costs outside these.
+/// Costs that bcrypt accepts.
 const BCRYPT_COSTS: std::ops::RangeInclusive<u64> = 4..=31;
 const DEFAULT_BCRYPT_COST: u32 = 10;
 
 /// Makes a valid configuration. `from_file`: an advertised URL keeps its default even when the listening one is set.
-pub(super) fn config(values: &Values, mut notes: Vec<Note>, from_file: bool) -> Result<Config, UsageError> {
+pub(super) fn config(
+    values: &FlagValues,
+    mut notes: Vec<Note>,
+    from_file: bool,
+) -> Result<ServerConfig, UsageError> {
     check_bootstrap_flags(values)?;
     let name = values.text("name").to_owned();
     let urls = member_urls(values, from_file);
     let cluster = cluster(values, &name, &urls)?;
     check_without_effect(values)?;
-    let config = Config {
+    let config = ServerConfig {
         data_dir: data_dir(values, &name),
         wal_dir: Some(values.text("wal-dir")).filter(|dir| !dir.is_empty()).map(PathBuf::from),
         urls,
         cluster,
         limits: limits(values),
-        grpc_keepalive: Keepalive {
+        grpc_keepalive: GrpcKeepalive {
             interval: values.duration("grpc-keepalive-interval"),
             timeout: values.duration("grpc-keepalive-timeout"),
         },
         storage: storage(values),
-        auto_compaction: Policy::parse(
+        auto_compaction: CompactionPolicy::parse(
             values.text("auto-compaction-mode"),
             values.text("auto-compaction-retention"),
         )
         .map_err(UsageError::config)?,
         auth: auth(values, &mut notes),
-        access: Access { cors: values.list("cors"), host_whitelist: values.list("host-whitelist") },
+        access: HttpAccess { cors: values.list("cors"), host_whitelist: values.list("host-whitelist") },
         sockets: Sockets { reuse_port: values.bool("socket-reuse-port") },
         observing: observing(values, &mut notes)?,
         watch_progress_notify_interval: values.duration("watch-progress-notify-interval"),
@@ -56,7 +66,7 @@ pub(super) fn config(values: &Values, mut notes: Vec<Note>, from_file: bool) -> 
     Ok(config.with_notes(values))
 }
 
-fn data_dir(values: &Values, name: &str) -> PathBuf {
+fn data_dir(values: &FlagValues, name: &str) -> PathBuf {
     match values.text("data-dir") {
         "" => format!("{name}.etcd").into(),
         default if Some(default) == flag("data-dir").map(|flag| flag.default) => {
@@ -66,7 +76,7 @@ fn data_dir(values: &Values, name: &str) -> PathBuf {
     }
 }
 
-fn member_urls(values: &Values, from_file: bool) -> MemberUrls {
+fn member_urls(values: &FlagValues, from_file: bool) -> MemberUrls {
     let must_advertise =
         !from_file && values.is_set("listen-client-urls") && !values.is_set("advertise-client-urls");
     MemberUrls {
@@ -80,7 +90,7 @@ fn member_urls(values: &Values, from_file: bool) -> MemberUrls {
 }
 
 /// `--initial-cluster` and both kinds of discovery exclude each other.
-fn check_bootstrap_flags(values: &Values) -> Result<(), UsageError> {
+fn check_bootstrap_flags(values: &FlagValues) -> Result<(), UsageError> {
     let given = |name| values.is_set(name) && !values.text(name).is_empty();
     let ways = ["initial-cluster", "discovery-srv", "discovery-endpoints"];
     if ways.into_iter().filter(|name| given(name)).count() > 1 {
@@ -99,7 +109,7 @@ fn check_bootstrap_flags(values: &Values) -> Result<(), UsageError> {
     Ok(())
 }
 
-fn cluster(values: &Values, name: &str, urls: &MemberUrls) -> Result<Cluster, UsageError> {
+fn cluster(values: &FlagValues, name: &str, urls: &MemberUrls) -> Result<ClusterConfig, UsageError> {
     let given = values.text("initial-cluster");
     let is_default = Some(given) == flag("initial-cluster").map(|flag| flag.default);
     let initial = if name != DEFAULT_NAME && is_default {
@@ -118,7 +128,7 @@ fn cluster(values: &Values, name: &str, urls: &MemberUrls) -> Result<Cluster, Us
             )));
         }
     };
-    Ok(Cluster {
+    Ok(ClusterConfig {
         initial,
         token: values.text("initial-cluster-token").to_owned(),
         state,
@@ -131,17 +141,17 @@ fn cluster(values: &Values, name: &str, urls: &MemberUrls) -> Result<Cluster, Us
     })
 }
 
-fn limits(values: &Values) -> Limits {
-    Limits {
+fn limits(values: &FlagValues) -> RequestLimits {
+    RequestLimits {
         quota_backend_bytes: values.integer("quota-backend-bytes"),
         max_txn_ops: values.count("max-txn-ops"),
         max_request_bytes: values.count("max-request-bytes"),
-        // The table has it checked to fit.
+        // The kind of the flag limits it to 32 bits.
         max_concurrent_streams: u32::try_from(values.count("max-concurrent-streams")).unwrap_or(u32::MAX),
     }
 }
 
-fn storage(values: &Values) -> Storage {
+fn storage(values: &FlagValues) -> Storage {
     Storage {
         snapshot_count: values.count("snapshot-count"),
         snapshot_count_is_explicit: values.is_set("snapshot-count"),
@@ -149,8 +159,8 @@ fn storage(values: &Values) -> Storage {
     }
 }
 
-/// What has no effect may still not be nonsense: a value that etcd refuses is refused here.
-fn check_without_effect(values: &Values) -> Result<(), UsageError> {
+/// Checks flags without effect: a value that etcd refuses is refused here as well.
+fn check_without_effect(values: &FlagValues) -> Result<(), UsageError> {
     let refused = |text: &str| Err(UsageError::config(text.to_owned()));
     if values.integer("compaction-batch-limit") <= 0 {
         return refused("--compaction-batch-limit must be >0");
@@ -161,7 +171,7 @@ fn check_without_effect(values: &Values) -> Result<(), UsageError> {
     Ok(())
 }
 
-fn auth(values: &Values, notes: &mut Vec<Note>) -> Auth {
+fn auth(values: &FlagValues, notes: &mut Vec<Note>) -> Auth {
     let cost = values.count("bcrypt-cost");
     let bcrypt_cost = if BCRYPT_COSTS.contains(&cost) {
         cost as u32
@@ -177,7 +187,7 @@ fn auth(values: &Values, notes: &mut Vec<Note>) -> Auth {
     Auth { bcrypt_cost, token_ttl: Duration::from_secs(values.count("auth-token-ttl")) }
 }
 
-fn observing(values: &Values, notes: &mut Vec<Note>) -> Result<Observing, UsageError> {
+fn observing(values: &FlagValues, notes: &mut Vec<Note>) -> Result<Observing, UsageError> {
     let logger = values.text("logger");
     if logger != "zap" {
         return Err(UsageError::config(format!("unknown logger option {logger:?}, supported is zap")));
@@ -187,16 +197,16 @@ fn observing(values: &Values, notes: &mut Vec<Note>) -> Result<Observing, UsageE
         notes.push(Note::warning("unknown value of --metrics is taken as 'basic'", [("metrics", metrics)]));
     }
     Ok(Observing {
-        log_level: Level::parse(values.text("log-level")).map_err(UsageError::config)?,
-        log_format: Format::parse(values.text("log-format")).map_err(UsageError::config)?,
-        log_outputs: Output::parse_list(&values.list("log-outputs")).map_err(UsageError::config)?,
+        log_level: LogLevel::parse(values.text("log-level")).map_err(UsageError::config)?,
+        log_format: LogFormat::parse(values.text("log-format")).map_err(UsageError::config)?,
+        log_outputs: LogOutput::parse_list(&values.list("log-outputs")).map_err(UsageError::config)?,
         extensive_metrics: metrics == "extensive",
         warning_apply_duration: values.duration("warning-apply-duration"),
         warning_unary_request_duration: values.duration("warning-unary-request-duration"),
     })
 }
 
-fn refuse_unsupported(values: &Values) -> Result<(), UsageError> {
+fn refuse_unsupported(values: &FlagValues) -> Result<(), UsageError> {
     for (flag, _) in values.changed() {
         if let Effect::Refused(missing) = flag.effect {
             return Err(UsageError::config(format!(
@@ -208,8 +218,8 @@ fn refuse_unsupported(values: &Values) -> Result<(), UsageError> {
     Ok(())
 }
 
-impl Config {
-    fn with_notes(mut self, values: &Values) -> Config {
+impl ServerConfig {
+    fn with_notes(mut self, values: &FlagValues) -> ServerConfig {
         let ignored: Vec<_> = values
             .changed()
             .filter_map(|(flag, _)| match flag.effect {

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::table::{self, Effect, Flag, Section};
+use super::types::feature_gates;
 
 const SECTIONS: [Section; 9] = [
     Section::Member,
@@ -16,7 +17,7 @@ const SECTIONS: [Section; 9] = [
     Section::Unsafe,
 ];
 
-/// The first lines, alone shown when the command line is wrong.
+/// The first lines of the help.
 pub(super) fn usage(program: &str) -> String {
     format!(
         "Usage:\n\n  {program} [flags]\n    Start a server.\n\n  {program} --version\n    Show the version.\n\n  \
@@ -46,7 +47,7 @@ fn describe(text: &mut String, flag: &Flag) {
     }
     text.push('\n');
     if flag.name == "feature-gates" {
-        super::gates::describe().iter().for_each(|gate| text.push_str(&format!("    {gate}\n")));
+        feature_gates::describe().iter().for_each(|gate| text.push_str(&format!("    {gate}\n")));
     }
 }
 

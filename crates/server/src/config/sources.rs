@@ -1,14 +1,15 @@
-//! Where values come from: the command line in Go's style, `ETCD_` variables, the configuration file.
+//! The sources of values: the command line in Go's style, `ETCD_` variables, the configuration file.
 
 use std::collections::BTreeMap;
 
-use super::table::{self, Kind, OBSOLETE};
-use super::values::{Origin, Values};
-use super::{Note, UsageError};
+use super::diagnostics::{Note, UsageError};
+use super::table::{self, FlagKind, OBSOLETE};
+use super::types::scalar::parse_bool;
+use super::values::{FlagValues, ValueSource};
 
-/// What a command line asks for beside setting flags.
+/// What a command line contains beside flags.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Request {
+pub(super) struct CommandLine {
     pub(super) help: bool,
     pub(super) version: bool,
     pub(super) file: Option<String>,
@@ -17,13 +18,13 @@ pub(super) struct Request {
 /// Reads `-name value`, `--name=value` and bare `--switch` into `values`, as Go's flag package does.
 ///
 /// # Errors
-/// An unknown flag, one without its value, or what is no flag at all.
+/// An unknown flag, a flag without its value, or an argument that is not a flag.
 pub(super) fn command_line(
     args: &[String],
-    values: &mut Values,
+    values: &mut FlagValues,
     notes: &mut Vec<Note>,
-) -> Result<Request, UsageError> {
-    let mut request = Request::default();
+) -> Result<CommandLine, UsageError> {
+    let mut request = CommandLine::default();
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         let Some(body) = arg.strip_prefix('-').filter(|body| !body.is_empty()) else {
@@ -52,8 +53,10 @@ pub(super) fn command_line(
                     value.ok_or_else(|| UsageError::usage(format!("flag needs an argument: -{name}")))
                 };
                 match table::flag(name).map(|flag| flag.kind) {
-                    Some(Kind::Bool) => values.set(name, inline.unwrap_or("true"), Origin::CommandLine)?,
-                    Some(_) => values.set(name, &needed(&mut args)?, Origin::CommandLine)?,
+                    Some(FlagKind::Bool) => {
+                        values.set(name, inline.unwrap_or("true"), ValueSource::CommandLine)?
+                    }
+                    Some(_) => values.set(name, &needed(&mut args)?, ValueSource::CommandLine)?,
                     None if name == "config-file" => request.file = Some(needed(&mut args)?),
                     None if OBSOLETE.contains(&name) => {
                         needed(&mut args)?;
@@ -69,7 +72,7 @@ pub(super) fn command_line(
 }
 
 fn truth(name: &str, value: Option<&str>) -> Result<bool, UsageError> {
-    super::values::parse_bool(value.unwrap_or("true")).ok_or_else(|| {
+    parse_bool(value.unwrap_or("true")).ok_or_else(|| {
         let value = value.unwrap_or_default();
         UsageError::usage(format!("invalid boolean value {value:?} for -{name}: expected true or false"))
     })
@@ -81,10 +84,10 @@ pub(super) const FILE_VARIABLE: &str = "ETCD_CONFIG_FILE";
 /// Takes flags that the command line did not set from `variables`. Empty variables count as unset.
 ///
 /// # Errors
-/// A value that is none of its flag's kind.
+/// A value that is not of its flag's kind.
 pub(super) fn environment(
     variables: &BTreeMap<String, String>,
-    values: &mut Values,
+    values: &mut FlagValues,
     notes: &mut Vec<Note>,
 ) -> Result<(), UsageError> {
     for (variable, text) in variables.iter().filter(|(variable, _)| variable.starts_with("ETCD_")) {
@@ -102,7 +105,7 @@ pub(super) fn environment(
             let message = "environment variable is overruled by the command-line flag of the same meaning";
             notes.push(Note::warning(message, [("environment-variable", variable)]));
         } else if !text.is_empty() {
-            values.set(flag.name, text, Origin::Environment)?;
+            values.set(flag.name, text, ValueSource::Environment)?;
             let fields = [("variable-name", variable.as_str()), ("variable-value", text)];
             notes.push(Note::info("recognized and used environment variable", fields));
         }
@@ -116,8 +119,8 @@ pub(super) fn environment(
 /// `client-transport-security` and `peer-transport-security`.
 ///
 /// # Errors
-/// Text that is no YAML map, or a value that is none of its flag's kind.
-pub(super) fn file(text: &str, values: &mut Values, notes: &mut Vec<Note>) -> Result<(), UsageError> {
+/// Text that is not a YAML map, or a value that is not of its flag's kind.
+pub(super) fn file(text: &str, values: &mut FlagValues, notes: &mut Vec<Note>) -> Result<(), UsageError> {
     let parsed: Option<serde_json::Map<String, serde_json::Value>> = yaml_serde::from_str(text)
         .map_err(|e| UsageError::config(format!("error parsing configuration file: {e}")))?;
     for (key, value) in parsed.unwrap_or_default() {
@@ -135,7 +138,7 @@ fn transport_security(
     prefix: &str,
     key: &str,
     value: serde_json::Value,
-    values: &mut Values,
+    values: &mut FlagValues,
     notes: &mut Vec<Note>,
 ) -> Result<(), UsageError> {
     let serde_json::Value::Object(settings) = value else {
@@ -157,7 +160,7 @@ fn file_value(
     name: &str,
     key: &str,
     value: &serde_json::Value,
-    values: &mut Values,
+    values: &mut FlagValues,
     notes: &mut Vec<Note>,
 ) -> Result<(), UsageError> {
     let Some(flag) = table::flag(name) else {
@@ -166,13 +169,17 @@ fn file_value(
     };
     let text = match value {
         serde_json::Value::Null => return Ok(()),
-        serde_json::Value::Number(number) if flag.kind == Kind::Duration => format!("{number}ns"),
+        serde_json::Value::Number(number) if flag.kind == FlagKind::Duration => format!("{number}ns"),
         value => scalar(value).ok_or_else(|| {
             UsageError::config(format!("invalid value for {key} in the configuration file: expected no map"))
         })?,
     };
     // An empty text leaves the default, as an absent key does.
-    if text.is_empty() && flag.kind != Kind::Text { Ok(()) } else { values.set(name, &text, Origin::File) }
+    if text.is_empty() && flag.kind != FlagKind::Text {
+        Ok(())
+    } else {
+        values.set(name, &text, ValueSource::File)
+    }
 }
 
 fn scalar(value: &serde_json::Value) -> Option<String> {

@@ -1,10 +1,11 @@
-//! The rules a configuration must keep by itself, in etcd's words where users know them.
+//! The rules that every configuration must satisfy, in etcd's words where users know them.
 
 use std::net::IpAddr;
 use std::time::Duration;
 
-use super::url::{self, Url};
-use super::{Config, UsageError};
+use super::diagnostics::UsageError;
+use super::settings::ServerConfig;
+use super::types::url::{self, Url};
 
 /// Longest election timeout: beyond it a cluster is without a leader for too long.
 const MAX_ELECTION_TIMEOUT: Duration = Duration::from_secs(50);
@@ -12,8 +13,8 @@ const MAX_ELECTION_TIMEOUT: Duration = Duration::from_secs(50);
 /// An election timeout must span several heartbeats, or one lost packet starts an election.
 const HEARTBEATS_PER_ELECTION: u32 = 5;
 
-impl Config {
-    /// Checks everything that can be told without looking outside.
+impl ServerConfig {
+    /// Checks everything that can be decided from the configuration alone.
     ///
     /// # Errors
     /// The first rule that is broken.
@@ -99,7 +100,7 @@ impl Config {
     }
 }
 
-/// A listener needs an address of this machine, not a name that may resolve to anything.
+/// A listener needs an address, not a host name that may resolve to another machine.
 fn check_bindable(url: &Url) -> Result<(), String> {
     let host = url.host();
     if url.scheme().is_unix() || host == "localhost" || host.parse::<IpAddr>().is_ok() {

@@ -1,4 +1,4 @@
-//! What a handler answers when it cannot answer: a gRPC code and a text.
+//! A status that is not OK: a gRPC code and a text.
 
 use std::borrow::Cow;
 
@@ -19,7 +19,7 @@ impl Failure {
         Failure { code, message: message.into() }
     }
 
-    /// An answer of another kind than the question: a mistake of ours, which the client hears of without a panic.
+    /// An answer of another kind than the request: a bug of the server, which the client gets as an error, not a panic.
     pub(crate) fn unexpected() -> Failure {
         Failure::new(Code::Unknown, "the member answered with something that was not asked")
     }

@@ -1,10 +1,10 @@
-//! The head of a request: whether it is gRPC, and whether it can be served at all; and the head of every answer.
+//! Heads of requests: whether a request is gRPC, and whether it can be served at all. Heads and trailers of answers.
 
 use api::Code;
 use http::header::{CONTENT_TYPE, HeaderName};
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, request};
 
-use super::Failure;
+use super::failure::Failure;
 
 const CONTENT: &str = "application/grpc";
 const ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");

@@ -1,39 +1,33 @@
-//! Messages in a stream of bytes: a flag, a length, and so many bytes.
+//! Decodes messages from a stream of bytes: a flag, a length, and so many bytes.
 //!
-//! A message that is too large is refused when its length arrives, before anything of it is kept.
+//! A message that is too large is refused when its length arrives, before any of its bytes is kept.
 
 use api::Code;
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 
-use super::{Encoded, Failure};
-
-/// Bytes before a message: a flag and its length.
-pub(super) const PREFIX_BYTES: usize = 5;
+use super::failure::Failure;
+use super::frames::PREFIX_BYTES;
 
 /// Messages up to this size are copied out of the frame they came in. The frame is a slice of the connection's read
-/// buffer, and a few bytes that somebody keeps (the key of a watcher) must not keep all of that.
-const COPIED_BYTES: usize = 4096;
+/// buffer, and a few bytes that are kept for long (the key of a watcher) must not keep all of that buffer.
+const MAX_COPIED_BYTES: usize = 4096;
 
-/// Answers up to this size leave as one DATA frame, their pieces joined: a copy costs less than a frame.
-pub(super) const JOINED_BYTES: usize = 8192;
-
-/// Finds the messages in what a client sends.
+/// Finds the messages among the bytes that a client sends.
 #[derive(Debug)]
-pub(super) struct Messages {
+pub(super) struct MessageDecoder {
     max_bytes: usize,
-    /// What has arrived and was not handed out. While a message is incomplete it is gathered in `partial`.
+    /// What has arrived and was not returned. An incomplete message is collected in `partial`.
     arrived: Bytes,
     partial: BytesMut,
 }
 
-impl Messages {
+impl MessageDecoder {
     /// Messages of at most `max_bytes`.
-    pub(super) fn new(max_bytes: usize) -> Messages {
-        Messages { max_bytes, arrived: Bytes::new(), partial: BytesMut::new() }
+    pub(super) fn new(max_bytes: usize) -> MessageDecoder {
+        MessageDecoder { max_bytes, arrived: Bytes::new(), partial: BytesMut::new() }
     }
 
-    /// Takes the next bytes of the stream; what came before has been asked for by [`Messages::next`] until there was
-    /// nothing more.
+    /// Takes the next bytes of the stream. Before, [`MessageDecoder::next`] has been called until it returned `None`.
     pub(super) fn push(&mut self, data: Bytes) {
         if self.partial.is_empty() {
             self.arrived = data;
@@ -58,7 +52,7 @@ impl Messages {
             Some(length) if self.arrived.len() >= PREFIX_BYTES + length => {
                 self.arrived.advance(PREFIX_BYTES);
                 let message = self.arrived.split_to(length);
-                let is_small = message.len() <= COPIED_BYTES;
+                let is_small = message.len() <= MAX_COPIED_BYTES;
                 Ok(Some(if is_small { Bytes::copy_from_slice(&message) } else { message }))
             }
             _ => {
@@ -97,32 +91,67 @@ impl Messages {
 /// A message says it is compressed, in a call that did not say how.
 const COMPRESSED: &str = "grpc: compressed flag set with identity or empty encoding";
 
-/// What stands before a message of so many bytes.
-pub(super) fn prefix(length: usize) -> Bytes {
-    let mut prefix = BytesMut::with_capacity(PREFIX_BYTES);
-    put_prefix(&mut prefix, length);
-    prefix.freeze()
-}
-
-/// Writes what stands before a message of so many bytes.
-pub(super) fn put_prefix(out: &mut BytesMut, length: usize) {
-    out.put_u8(0);
-    // Limits on requests and answers keep messages far below this.
-    out.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
-}
-
-/// The DATA of a message: its prefix and small pieces joined, large ones as they are.
-pub(super) fn frames(message: Encoded) -> impl Iterator<Item = Bytes> {
-    let length = message.len();
-    let joins = length <= JOINED_BYTES;
-    let mut joined = BytesMut::with_capacity(PREFIX_BYTES + if joins { length } else { 0 });
-    put_prefix(&mut joined, length);
-    let mut rest = Vec::new();
-    for piece in message.0 {
-        if joins { joined.extend_from_slice(&piece) } else { rest.push(piece) }
-    }
-    std::iter::once(joined.freeze()).chain(rest)
-}
-
 #[cfg(test)]
-mod tests;
+mod tests {
+    //! Messages are found however the stream is cut, and refused before they are kept.
+    use super::*;
+
+    /// A message of `length` bytes behind its prefix.
+    fn message(length: usize) -> Vec<u8> {
+        let mut bytes = vec![0];
+        bytes.extend((length as u32).to_be_bytes());
+        bytes.resize(PREFIX_BYTES + length, 7);
+        bytes
+    }
+
+    /// Lengths of the messages found in `parts`, and how the stream failed, if it did.
+    fn found<'a>(max: usize, parts: impl Iterator<Item = &'a [u8]>) -> (Vec<usize>, Option<Failure>) {
+        let mut messages = MessageDecoder::new(max);
+        let mut lengths = Vec::new();
+        for part in parts {
+            messages.push(Bytes::copy_from_slice(part));
+            loop {
+                match messages.next() {
+                    Ok(Some(message)) => lengths.push(message.len()),
+                    Ok(None) => break,
+                    Err(failure) => return (lengths, Some(failure)),
+                }
+            }
+        }
+        assert!(messages.is_between(), "nothing is left over");
+        (lengths, None)
+    }
+
+    #[test]
+    fn messages_are_found_however_the_stream_is_cut() {
+        let good: Vec<u8> = [3, 0, 10, 1].into_iter().flat_map(message).collect();
+        for cut in 1..=good.len() {
+            assert_eq!(found(10, good.chunks(cut)), (vec![3, 0, 10, 1], None));
+            let too_large = [&good[..], &message(11)].concat();
+            let (lengths, failure) = found(10, too_large.chunks(cut));
+            assert_eq!(lengths, [3, 0, 10, 1]);
+            let text = "grpc: received message larger than max (11 vs. 10)";
+            assert_eq!(failure, Some(Failure::new(Code::ResourceExhausted, text)));
+        }
+    }
+
+    #[test]
+    fn the_prefix_is_enough_to_refuse() {
+        let mut messages = MessageDecoder::new(10);
+        messages.push(Bytes::from_static(&[0, 0xff, 0xff, 0xff]));
+        assert_eq!(messages.next(), Ok(None));
+        messages.push(Bytes::from_static(&[0xff]));
+        assert!(messages.next().is_err());
+    }
+
+    #[test]
+    fn a_large_message_in_one_frame_is_not_copied_and_a_small_one_is() {
+        for (length, is_copied) in [(MAX_COPIED_BYTES, true), (MAX_COPIED_BYTES + 1, false)] {
+            let frame = Bytes::from(message(length));
+            let mut messages = MessageDecoder::new(length);
+            messages.push(frame.clone());
+            let found = messages.next().expect("good").expect("whole");
+            assert_eq!(found.as_ptr() != frame[PREFIX_BYTES..].as_ptr(), is_copied, "{length} bytes");
+        }
+    }
+}

@@ -13,17 +13,16 @@ use http::{HeaderMap, Request, Response};
 use http_body::{Body as _, Frame};
 use tower::Service as _;
 
-use super::Gone;
-use super::reply::send_paced;
+use super::reply::{ClientGone, send_in_window};
 
 /// Serves one request.
 pub(super) async fn serve(mut router: Router, request: Request<RecvStream>, respond: SendResponse<Bytes>) {
-    let Ok(response) = router.call(request.map(|body| Body::new(Received(body)))).await;
+    let Ok(response) = router.call(request.map(|body| Body::new(RequestBody(body)))).await;
     // A client that is gone does not need its answer.
     let _ = answer(response, respond).await;
 }
 
-async fn answer(response: Response<Body>, mut respond: SendResponse<Bytes>) -> Result<(), Gone> {
+async fn answer(response: Response<Body>, mut respond: SendResponse<Bytes>) -> Result<(), ClientGone> {
     let (head, mut body) = response.into_parts();
     let is_empty = body.is_end_stream();
     let mut stream = respond.send_response(Response::from_parts(head, ()), is_empty)?;
@@ -34,16 +33,16 @@ async fn answer(response: Response<Body>, mut respond: SendResponse<Bytes>) -> R
         // Nothing is left to say when the handler fails midway: the stream is reset.
         let Ok(frame) = frame else { return Ok(()) };
         if let Ok(data) = frame.into_data() {
-            send_paced(&mut stream, data).await?;
+            send_in_window(&mut stream, data).await?;
         }
     }
     Ok(stream.send_data(Bytes::new(), true)?)
 }
 
-/// What the client sends, as the router takes it.
-struct Received(RecvStream);
+/// The body of a request, as the router reads it.
+struct RequestBody(RecvStream);
 
-impl http_body::Body for Received {
+impl http_body::Body for RequestBody {
     type Data = Bytes;
     type Error = h2::Error;
 

@@ -1,9 +1,8 @@
-//! Answers to pings that wait for company.
+//! Answers to pings, delayed until the connection sends something else.
 //!
-//! Clients measure the way to the server: grpc-go sends a ping with nearly everything it receives. A write for the
-//! answer alone costs both sides as much as a write that carries something, so an answer waits for what its connection
-//! sends next, but no longer than [`MAX_WAIT`]. The connections of a thread are told together that their answers have
-//! waited long enough, by one timer.
+//! Clients measure the round trip to the server: grpc-go sends a ping with nearly everything it receives. A write for
+//! the answer alone costs both sides as much as a write that carries something, so an answer waits for what its
+//! connection sends next, but no longer than [`MAX_DELAY`]. One timer a thread ends the delays of all its connections.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -13,76 +12,77 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-/// The longest wait: beyond the rest between two deliveries to busy watchers, and far below the seconds after which a
+/// Longest delay: more than the delay between two deliveries to busy watchers, and far below the seconds after which a
 /// client gives up a connection that does not answer.
-const MAX_WAIT: Duration = Duration::from_millis(10);
+const MAX_DELAY: Duration = Duration::from_millis(10);
 
-/// The frame of an answer: eight bytes of PING, acknowledged, for the connection.
+/// The head of the frame: eight bytes of PING, acknowledged, for the connection.
 const HEAD: [u8; 9] = [0, 0, 8, 6, 1, 0, 0, 0, 0];
-const BYTES: usize = HEAD.len() + 8;
+const FRAME_BYTES: usize = HEAD.len() + 8;
 
 thread_local! {
-    static OWN: RefCell<Arc<Mutex<Vec<Waiting>>>> = RefCell::default();
+    static OWN: RefCell<Arc<Mutex<Vec<PendingPong>>>> = RefCell::default();
 }
 
 /// The answer of one connection. See the module.
 #[derive(Default)]
-pub(super) struct Pong(Arc<State>);
+pub(super) struct DelayedPong(Arc<PongState>);
 
 #[derive(Default)]
-struct State {
+struct PongState {
     waits: AtomicBool,
-    /// The thread's timer has this connection on its list.
-    listed: AtomicBool,
+    /// The timer of the thread knows this connection.
+    scheduled: AtomicBool,
     due: AtomicBool,
 }
 
-struct Waiting {
-    state: Arc<State>,
+struct PendingPong {
+    state: Arc<PongState>,
     connection: Waker,
 }
 
-impl Pong {
+impl DelayedPong {
     /// Whether `written`, which is all there is to send, may wait: it is one answer to a ping and not due. The
-    /// connection is woken when it is.
+    /// connection is woken when it becomes due.
     pub(super) fn may_wait(&self, written: &[u8], context: &Context<'_>) -> bool {
         let state = &self.0;
-        if written.len() != BYTES || written[..HEAD.len()] != HEAD || state.due.load(Ordering::Relaxed) {
+        if written.len() != FRAME_BYTES || written[..HEAD.len()] != HEAD || state.due.load(Ordering::Relaxed)
+        {
             return false;
         }
         state.waits.store(true, Ordering::Relaxed);
-        if !state.listed.swap(true, Ordering::Relaxed) {
-            list(Waiting { state: state.clone(), connection: context.waker().clone() });
+        if !state.scheduled.swap(true, Ordering::Relaxed) {
+            schedule(PendingPong { state: state.clone(), connection: context.waker().clone() });
         }
         true
     }
 
-    /// What waited was sent.
+    /// Everything that waited was sent.
     pub(super) fn sent(&self) {
         self.0.waits.store(false, Ordering::Relaxed);
         self.0.due.store(false, Ordering::Relaxed);
     }
 }
 
-/// Puts a connection on the list of its thread, whose timer runs while there is any.
-fn list(waiting: Waiting) {
+/// Adds a connection to those of its thread; starts the thread's timer with the first one.
+fn schedule(pending: PendingPong) {
     let own = OWN.with_borrow(Arc::clone);
-    let mut list = own.lock();
-    list.push(waiting);
-    let first = list.len() == 1;
-    drop(list);
+    let mut connections = own.lock();
+    connections.push(pending);
+    let first = connections.len() == 1;
+    drop(connections);
     if first {
         tokio::spawn(async move {
-            tokio::time::sleep(MAX_WAIT).await;
-            let list = std::mem::take(&mut *own.lock());
-            list.into_iter().for_each(Waiting::end);
+            tokio::time::sleep(MAX_DELAY).await;
+            let connections = std::mem::take(&mut *own.lock());
+            connections.into_iter().for_each(PendingPong::end);
         });
     }
 }
 
-impl Waiting {
+impl PendingPong {
     fn end(self) {
-        self.state.listed.store(false, Ordering::Relaxed);
+        self.state.scheduled.store(false, Ordering::Relaxed);
         if self.state.waits.load(Ordering::Relaxed) {
             self.state.due.store(true, Ordering::Relaxed);
             self.connection.wake();

@@ -9,11 +9,11 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 /// RFC 9113, section 3.4.
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Reads until it is clear what the client speaks; gives back a connection from which all can be read once more.
+/// Reads until the protocol is known; returns a connection from which those bytes can be read again.
 ///
 /// # Errors
-/// When reading fails. A connection that ends at once is none of HTTP/2.
-pub(crate) async fn speaks_http2<I>(mut io: I) -> io::Result<(bool, Begun<I>)>
+/// When reading fails. A connection that ends at once is not HTTP/2.
+pub(crate) async fn speaks_http2<I>(mut io: I) -> io::Result<(bool, ReplayedStart<I>)>
 where
     I: AsyncRead + Unpin,
 {
@@ -26,18 +26,18 @@ where
         }
     }
     let is_http2 = first == *PREFACE;
-    Ok((is_http2, Begun { io, first, next: 0, length }))
+    Ok((is_http2, ReplayedStart { io, first, next: 0, length }))
 }
 
-/// A connection of which the first bytes have been read already.
-pub(crate) struct Begun<I> {
+/// A connection whose first bytes were read before, and are read again.
+pub(crate) struct ReplayedStart<I> {
     io: I,
     first: [u8; PREFACE.len()],
     next: usize,
     length: usize,
 }
 
-impl<I: AsyncRead + Unpin> AsyncRead for Begun<I> {
+impl<I: AsyncRead + Unpin> AsyncRead for ReplayedStart<I> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -54,7 +54,7 @@ impl<I: AsyncRead + Unpin> AsyncRead for Begun<I> {
     }
 }
 
-impl<I: AsyncWrite + Unpin> AsyncWrite for Begun<I> {
+impl<I: AsyncWrite + Unpin> AsyncWrite for ReplayedStart<I> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

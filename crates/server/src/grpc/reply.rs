@@ -9,33 +9,33 @@ use h2::SendStream;
 use h2::server::SendResponse;
 use http::{HeaderMap, StatusCode};
 
-use super::joined::joined;
-use super::messages::{frames, prefix};
-use super::{Encoded, Failure, head};
+use super::failure::Failure;
+use super::frames::{EncodedMessage, frames, joined, prefix};
+use super::head;
 
 /// The way back to a client. Dropping it without an end resets the call.
-pub(crate) struct Reply {
+pub(crate) struct CallReply {
     respond: SendResponse<Bytes>,
     stream: Option<SendStream<Bytes>>,
 }
 
-/// The client went away; there is nobody to answer.
+/// The client has gone; an answer would have no receiver.
 #[derive(Debug)]
-pub(crate) struct Gone;
+pub(crate) struct ClientGone;
 
-impl From<h2::Error> for Gone {
-    fn from(_: h2::Error) -> Gone {
-        Gone
+impl From<h2::Error> for ClientGone {
+    fn from(_: h2::Error) -> ClientGone {
+        ClientGone
     }
 }
 
-impl Reply {
-    pub(super) fn new(respond: SendResponse<Bytes>) -> Reply {
-        Reply { respond, stream: None }
+impl CallReply {
+    pub(super) fn new(respond: SendResponse<Bytes>) -> CallReply {
+        CallReply { respond, stream: None }
     }
 
-    /// Does `work`, unless the client goes first: then it is dropped, and there is nothing to answer.
-    pub(crate) async fn unless_gone<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Gone> {
+    /// Awaits `work`; drops it if the client goes first.
+    pub(crate) async fn unless_gone<T>(&mut self, work: impl Future<Output = T>) -> Result<T, ClientGone> {
         let mut work = pin!(work);
         poll_fn(|context| match work.as_mut().poll(context) {
             Poll::Ready(done) => Poll::Ready(Ok(done)),
@@ -44,22 +44,22 @@ impl Reply {
         .await
     }
 
-    fn poll_gone(&mut self, context: &mut Context<'_>) -> Poll<Gone> {
+    fn poll_gone(&mut self, context: &mut Context<'_>) -> Poll<ClientGone> {
         let reset = match &mut self.stream {
             None => self.respond.poll_reset(context),
             Some(stream) => stream.poll_reset(context),
         };
-        reset.map(|_| Gone)
+        reset.map(|_| ClientGone)
     }
 
-    /// Answers with one message, and ends the call. All of it is handed to the connection, which sends it as the client
-    /// lets it.
-    pub(crate) fn answer(mut self, message: Encoded) {
+    /// Answers with one message, and ends the call. The whole message is given to the connection, which sends it as the
+    /// client's window allows.
+    pub(crate) fn answer(mut self, message: EncodedMessage) {
         // Whether the client still listens does not matter any more.
         let _ = self.try_answer(message);
     }
 
-    fn try_answer(&mut self, message: Encoded) -> Result<(), Gone> {
+    fn try_answer(&mut self, message: EncodedMessage) -> Result<(), ClientGone> {
         let stream = self.begun()?;
         for data in frames(message) {
             stream.send_data(data, false)?;
@@ -67,11 +67,11 @@ impl Reply {
         Ok(stream.send_trailers(ended(Ok(())))?)
     }
 
-    /// Begins a stream of messages: the client hears that it was let in.
+    /// Begins a stream of messages: sends the headers of success.
     ///
     /// # Errors
     /// When the client has gone.
-    pub(crate) fn begin(&mut self) -> Result<(), Gone> {
+    pub(crate) fn begin(&mut self) -> Result<(), ClientGone> {
         self.begun().map(drop)
     }
 
@@ -79,28 +79,28 @@ impl Reply {
     ///
     /// # Errors
     /// When the client has gone.
-    pub(crate) async fn send(&mut self, messages: Vec<Encoded>) -> Result<(), Gone> {
+    pub(crate) async fn send(&mut self, messages: Vec<EncodedMessage>) -> Result<(), ClientGone> {
         let stream = self.begun()?;
         for data in joined(messages) {
-            send_paced(stream, data).await?;
+            send_in_window(stream, data).await?;
         }
         Ok(())
     }
 
-    /// Begins one message of so many bytes. They follow with [`Reply::continue_message`].
+    /// Begins one message of so many bytes. They follow with [`CallReply::continue_message`].
     ///
     /// # Errors
     /// When the client has gone.
-    pub(crate) fn begin_message(&mut self, length: usize) -> Result<(), Gone> {
+    pub(crate) fn begin_message(&mut self, length: usize) -> Result<(), ClientGone> {
         Ok(self.begun()?.send_data(prefix(length), false)?)
     }
 
-    /// Hands the next bytes of a message to the connection, which sends them as the client lets it.
+    /// Gives the next bytes of a message to the connection, which sends them as the client's window allows.
     ///
     /// # Errors
     /// When the client has gone.
-    pub(crate) fn continue_message(&mut self, piece: Bytes) -> Result<(), Gone> {
-        Ok(self.begun()?.send_data(piece, false)?)
+    pub(crate) fn continue_message(&mut self, part: Bytes) -> Result<(), ClientGone> {
+        Ok(self.begun()?.send_data(part, false)?)
     }
 
     /// Ends the call.
@@ -124,7 +124,7 @@ impl Reply {
         self.respond.send_response(answer, true).map(drop)
     }
 
-    fn begun(&mut self) -> Result<&mut SendStream<Bytes>, Gone> {
+    fn begun(&mut self) -> Result<&mut SendStream<Bytes>, ClientGone> {
         let stream = match self.stream.take() {
             Some(stream) => stream,
             None => self.respond.send_response(head::answer(StatusCode::OK), false)?,
@@ -140,14 +140,17 @@ fn ended(result: Result<(), &Failure>) -> HeaderMap {
 }
 
 /// Sends bytes as the client's window allows, keeping what it does not.
-pub(super) async fn send_paced(stream: &mut SendStream<Bytes>, mut data: Bytes) -> Result<(), Gone> {
+pub(super) async fn send_in_window(
+    stream: &mut SendStream<Bytes>,
+    mut data: Bytes,
+) -> Result<(), ClientGone> {
     while !data.is_empty() {
         stream.reserve_capacity(data.len());
         let mut room = stream.capacity();
         if room == 0 {
             room = match poll_fn(|context| stream.poll_capacity(context)).await {
                 Some(room) => room?,
-                None => return Err(Gone),
+                None => return Err(ClientGone),
             };
         }
         stream.send_data(data.split_to(room.min(data.len())), false)?;

@@ -1,4 +1,4 @@
-//! The client's half of a call.
+//! The client's half of a call: its messages.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
@@ -7,8 +7,8 @@ use api::Code;
 use bytes::Bytes;
 use h2::RecvStream;
 
-use super::Failure;
-use super::messages::Messages;
+use super::failure::Failure;
+use super::messages::MessageDecoder;
 
 /// Texts for calls with a wrong number of messages: grpc-go's.
 const NONE: &str = "cardinality violation: received no request message from non-client-streaming RPC";
@@ -16,14 +16,14 @@ const SEVERAL: &str =
     "cardinality violation: received multiple request messages for non-client-streaming RPC";
 
 /// The client's messages.
-pub(crate) struct Requests {
+pub(crate) struct RequestStream {
     body: RecvStream,
-    messages: Messages,
+    messages: MessageDecoder,
 }
 
-impl Requests {
-    pub(super) fn new(body: RecvStream, max_message_bytes: usize) -> Requests {
-        Requests { body, messages: Messages::new(max_message_bytes) }
+impl RequestStream {
+    pub(super) fn new(body: RecvStream, max_message_bytes: usize) -> RequestStream {
+        RequestStream { body, messages: MessageDecoder::new(max_message_bytes) }
     }
 
     /// The next message; `None` when the client has no more, though it may still listen.
@@ -37,7 +37,7 @@ impl Requests {
     /// The message of a call that has just one.
     ///
     /// # Errors
-    /// As [`Requests::next`]; and when there is none, or another.
+    /// As [`RequestStream::next`]; and when there is none, or another.
     pub(crate) async fn only(&mut self) -> Result<Bytes, Failure> {
         let Some(message) = self.next().await? else { return Err(Failure::new(Code::Internal, NONE)) };
         if self.messages.is_between() && self.body.is_end_stream() {

@@ -1,7 +1,7 @@
-//! Who may speak HTTP to the client URLs: hosts, origins, and the old name of the gateway.
+//! Which HTTP requests the client URLs accept: by host name and by origin. Also rewrites the old path of the gateway.
 //!
-//! A page of any origin can make a browser talk to `localhost` under a name of its own (DNS rebinding); the list of
-//! host names closes that. It guards connections in the clear only: TLS proves the name.
+//! A page of any origin can make a browser send requests to `localhost` under another name (DNS rebinding); the list
+//! of host names prevents that. It matters for connections without TLS only: TLS proves the name.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use axum::middleware::{self, Next};
 use axum::response::Response;
 
 use super::answer::error;
-use crate::config::Access;
+use crate::config::HttpAccess;
 
 /// Puts the checks before everything `router` serves, its gateway included.
-pub fn guard(router: Router, access: Access) -> Router {
+pub(crate) fn guard(router: Router, access: HttpAccess) -> Router {
     let access = Arc::new(access);
     let check = move |request: Request, next: Next| {
         let access = access.clone();
@@ -29,7 +29,7 @@ pub fn guard(router: Router, access: Access) -> Router {
     Router::new().fallback_service(router).layer(middleware::from_fn(check))
 }
 
-async fn check(access: &Access, mut request: Request, next: Next) -> Response {
+async fn check(access: &HttpAccess, mut request: Request, next: Next) -> Response {
     let host = host(&request);
     if !allows(&access.host_whitelist, &host) {
         tracing::warn!(host, "rejecting HTTP request to prevent DNS rebinding attacks");
@@ -76,7 +76,7 @@ fn allows(list: &[String], item: &str) -> bool {
     list.is_empty() || list.iter().any(|allowed| allowed == "*" || allowed == item)
 }
 
-fn allowed_origin(access: &Access, request: &Request) -> Option<HeaderValue> {
+fn allowed_origin(access: &HttpAccess, request: &Request) -> Option<HeaderValue> {
     if allows(&access.cors, "*") {
         return Some(HeaderValue::from_static("*"));
     }

@@ -1,11 +1,11 @@
-//! Answers as Go's HTTP server gives them.
+//! HTTP responses as Go's server writes them, and its query parameters.
 
 use axum::body::Body;
 use axum::http::header::{ALLOW, CONTENT_TYPE, HeaderValue};
 use axum::http::{Method, StatusCode};
 use axum::response::Response;
 
-/// Text of people.
+/// Text for people.
 pub(super) const PLAIN: &str = "text/plain; charset=utf-8";
 /// JSON.
 pub(super) const JSON: &str = "application/json";
@@ -18,7 +18,7 @@ pub(super) fn answer(status: StatusCode, content_type: &'static str, body: impl 
     response
 }
 
-/// A plain text that no browser takes for anything else.
+/// A plain text; browsers must not guess another type.
 pub(super) fn plain(status: StatusCode, text: String) -> Response {
     let mut response = answer(status, PLAIN, text);
     response.headers_mut().insert("x-content-type-options", HeaderValue::from_static("nosniff"));

@@ -8,7 +8,7 @@ use axum::response::Response;
 use axum::routing::any;
 
 use super::answer::{allow, error, plain, values};
-use super::{Endpoints, Health};
+use super::endpoints::{Endpoints, Health};
 
 #[derive(Clone, Copy)]
 enum Check {

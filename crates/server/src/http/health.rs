@@ -8,7 +8,7 @@ use axum::response::Response;
 use axum::routing::any;
 
 use super::answer::{PLAIN, allow, answer, error, values};
-use super::{Endpoints, Health};
+use super::endpoints::{Endpoints, Health};
 
 pub(super) fn routes() -> Router<Endpoints> {
     Router::new().route("/health", any(health))

@@ -1,5 +1,5 @@
-//! The peer port's HTTP side: who the members are, a probe, hashes. etcd's own peer protocol is refused, so that an
-//! etcd member that was pointed here by mistake is told so in its own words.
+//! HTTP on the peer port: the members, a probe, hashes. etcd's own peer protocol is refused in etcd's words, so that an
+//! etcd member that was pointed here by mistake logs a useful error.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -14,10 +14,10 @@ use serde::{Deserialize, Serialize};
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime as Clock};
 
-use super::Endpoints;
 use super::answer::{JSON, PLAIN, allow, answer, error};
+use super::endpoints::Endpoints;
 
-/// Header by which members tell clusters apart.
+/// Header that carries the id of the cluster.
 const CLUSTER_ID: &str = "x-etcd-cluster-id";
 
 pub(super) fn routes() -> Router<Endpoints> {
@@ -64,20 +64,20 @@ async fn members(State(endpoints): State<Endpoints>, method: Method) -> Response
 }
 
 #[derive(Deserialize)]
-struct HashKvRequest {
+struct HashKvRequestJson {
     #[serde(default)]
     revision: i64,
 }
 
 #[derive(Serialize)]
-struct HashKvHeader {
+struct HashKvHeaderJson {
     #[serde(skip_serializing_if = "is_zero")]
     revision: i64,
 }
 
 #[derive(Serialize)]
-struct HashKvAnswer {
-    header: HashKvHeader,
+struct HashKvJson {
+    header: HashKvHeaderJson,
     hash: u32,
     #[serde(skip_serializing_if = "is_zero")]
     compact_revision: i64,
@@ -105,14 +105,14 @@ async fn hash_kv(
     {
         return error(StatusCode::PRECONDITION_FAILED, "cluster ID mismatch");
     }
-    let Ok(HashKvRequest { revision }) = serde_json::from_slice(&body) else {
+    let Ok(HashKvRequestJson { revision }) = serde_json::from_slice(&body) else {
         return error(StatusCode::BAD_REQUEST, "error unmarshalling request");
     };
     match endpoints.health.hash_kv(revision).await {
         Ok(found) => {
-            let header = HashKvHeader { revision: found.revision };
+            let header = HashKvHeaderJson { revision: found.revision };
             let (compact_revision, hash_revision) = (found.compact_revision, found.hash_revision);
-            json(&endpoints, &HashKvAnswer { header, hash: found.hash, compact_revision, hash_revision }, "")
+            json(&endpoints, &HashKvJson { header, hash: found.hash, compact_revision, hash_revision }, "")
         }
         Err(why) => error(StatusCode::BAD_REQUEST, &why),
     }
@@ -138,7 +138,7 @@ async fn downgrade(State(endpoints): State<Endpoints>, method: Method) -> Respon
     }
 }
 
-/// What members of etcd ask each other by HTTP and ours by their own frames.
+/// Requests that etcd members send to each other over HTTP, and Stele members in frames of their own.
 async fn only_grpc(method: Method) -> Response {
     allow(&method, &Method::POST)
         .unwrap_or_else(|| error(StatusCode::NOT_IMPLEMENTED, "not served over HTTP; use the gRPC API"))
@@ -164,7 +164,7 @@ fn foreign(endpoints: &Endpoints) -> Response {
 
 async fn probe() -> Response {
     let mut now = String::new();
-    // Without a readable clock the start of time is still an answer to "are you there".
+    // The probe asks only whether this process answers, so without a readable clock any time will do.
     if Clock.format_time(&mut Writer::new(&mut now)).is_err() || SystemTime::now() < UNIX_EPOCH {
         now = "1970-01-01T00:00:00Z".to_owned();
     }

@@ -1,14 +1,16 @@
 //! Every line of the contract that is not the gateway's, and what an unfit member answers.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
+use api::etcdserverpb::{AlarmType, Member};
 use axum::body::{Body, to_bytes};
 use axum::http::Request;
 use tower::Service as _;
 
 use super::*;
-use crate::config::{Access, FeatureGates};
-use crate::metrics::Gauges;
+use crate::config::{FeatureGates, HttpAccess};
+use crate::metrics::{GaugeSource, Gauges, Metrics};
 
 /// A member as the tests want it.
 #[derive(Clone)]
@@ -73,13 +75,13 @@ impl Health for Fake {
         false
     }
 
-    fn hash_kv(&self, revision: i64) -> BoxFuture<'_, Result<HashKv, String>> {
-        let found = HashKv { hash: 7, compact_revision: 0, hash_revision: revision, revision: 9 };
+    fn hash_kv(&self, revision: i64) -> BoxFuture<'_, Result<HashKvResult, String>> {
+        let found = HashKvResult { hash: 7, compact_revision: 0, hash_revision: revision, revision: 9 };
         Box::pin(async move { if revision > 9 { Err("future".to_owned()) } else { Ok(found) } })
     }
 }
 
-impl Source for Fake {
+impl GaugeSource for Fake {
     fn gauges(&self) -> Gauges {
         Gauges { cluster_version: self.cluster_version(), ..Gauges::default() }
     }
@@ -120,7 +122,7 @@ async fn every_line_of_the_contract_holds() {
         let (port, path) = target.split_once('/').expect(target);
         let endpoints = endpoints(Fake::default());
         let router = match port {
-            "CLIENT" => guard(client_router(endpoints), Access::default()),
+            "CLIENT" => guard(client_router(endpoints), HttpAccess::default()),
             "PEER" => peer_router(endpoints),
             "METRICS" => metrics_router(endpoints),
             _ => panic!("port of {line}"),
@@ -230,7 +232,7 @@ async fn hashes_are_answered_as_json() {
 
 #[tokio::test]
 async fn only_listed_hosts_and_origins_are_served() {
-    let access = Access {
+    let access = HttpAccess {
         cors: vec!["http://page:80".to_owned()],
         host_whitelist: vec!["db".to_owned(), "::1".to_owned()],
     };
@@ -254,7 +256,7 @@ async fn only_listed_hosts_and_origins_are_served() {
 #[tokio::test]
 async fn the_old_name_of_the_gateway_leads_to_it() {
     let gateway = Router::new().route("/v3/kv/range", any(async || "ranged"));
-    let router = guard(client_router(endpoints(Fake::default())).merge(gateway), Access::default());
+    let router = guard(client_router(endpoints(Fake::default())).merge(gateway), HttpAccess::default());
     assert_eq!(get(router.clone(), "/v3beta/kv/range?x=1").await, (200, "ranged".to_owned()));
     assert_eq!(get(router, "/v3alpha/kv/range").await.0, 404);
 }

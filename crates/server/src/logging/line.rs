@@ -9,19 +9,19 @@ use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer};
 use tracing_subscriber::fmt::{FmtContext, time::FormatTime};
 use tracing_subscriber::registry::LookupSpan;
 
-use super::Format;
+use crate::config::LogFormat;
 
 /// Formats events as etcd's logger does.
 #[derive(Clone, Debug)]
-pub struct Line<T> {
-    format: Format,
+pub(super) struct LineFormat<T> {
+    format: LogFormat,
     time: T,
 }
 
-impl<T: FormatTime> Line<T> {
+impl<T: FormatTime> LineFormat<T> {
     /// Lines of this form, with the time by `time`: RFC 3339 with microseconds is expected.
-    pub fn new(format: Format, time: T) -> Line<T> {
-        Line { format, time }
+    pub(super) fn new(format: LogFormat, time: T) -> LineFormat<T> {
+        LineFormat { format, time }
     }
 
     fn timestamp(&self) -> Result<String, fmt::Error> {
@@ -31,7 +31,7 @@ impl<T: FormatTime> Line<T> {
     }
 }
 
-impl<S, N, T> FormatEvent<S, N> for Line<T>
+impl<S, N, T> FormatEvent<S, N> for LineFormat<T>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
     N: for<'a> FormatFields<'a> + 'static,
@@ -45,15 +45,15 @@ where
     ) -> fmt::Result {
         let metadata = event.metadata();
         let (level, time, caller) = (level(metadata), self.timestamp()?, caller(metadata));
-        let mut fields = Fields::default();
+        let mut fields = EventFields::default();
         event.record(&mut fields);
         match self.format {
-            Format::Json => {
+            LogFormat::Json => {
                 let head =
                     [("level", level.to_owned()), ("ts", time), ("caller", caller), ("msg", fields.message)];
                 writeln!(writer, "{}", json_line(head, &fields.others))
             }
-            Format::Console => {
+            LogFormat::Console => {
                 write!(writer, "{time}\t{level}\t{caller}\t{}", fields.message)?;
                 if !fields.others.is_empty() {
                     write!(writer, "\t{}", json_line([], &fields.others))?;
@@ -89,12 +89,12 @@ fn caller(metadata: &Metadata<'_>) -> String {
 }
 
 #[derive(Default)]
-struct Fields {
+struct EventFields {
     message: String,
     others: Vec<(String, Value)>,
 }
 
-impl Fields {
+impl EventFields {
     fn add(&mut self, field: &Field, value: impl Into<Value>) {
         let (name, value) = (field.name().trim_start_matches("r#"), value.into());
         match (name, value) {
@@ -105,7 +105,7 @@ impl Fields {
     }
 }
 
-impl Visit for Fields {
+impl Visit for EventFields {
     fn record_f64(&mut self, field: &Field, value: f64) {
         self.add(field, value);
     }

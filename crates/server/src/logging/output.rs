@@ -1,105 +1,67 @@
-//! Where lines go.
+//! The open destinations of log lines.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use tracing_subscriber::fmt::MakeWriter;
 
-use super::LoggingError;
+use crate::config::LogOutput;
 
-/// One place for lines.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Output {
-    /// Standard error, also etcd's `default`.
-    Stderr,
-    /// Standard output.
-    Stdout,
-    /// A file that lines are appended to.
-    File(PathBuf),
-}
-
-impl Output {
-    /// Reads `--log-outputs`: each place once; `/dev/null` outranks all others.
-    ///
-    /// # Errors
-    /// `default` beside others, or the systemd journal.
-    pub fn parse_list(items: &[String]) -> Result<Vec<Output>, String> {
-        if items.is_empty() {
-            return Ok(vec![Output::Stderr]);
-        }
-        if items.len() > 1 && items.iter().any(|item| item == "default") {
-            return Err("multi logoutput for \"default\" is not supported yet".to_owned());
-        }
-        if items.iter().any(|item| item == "/dev/null") {
-            return Ok(Vec::new());
-        }
-        let mut outputs = Vec::new();
-        for item in items {
-            let output = match item.as_str() {
-                "default" | "stderr" => Output::Stderr,
-                "stdout" => Output::Stdout,
-                "systemd/journal" => {
-                    let hint = "log to stderr and let systemd collect it";
-                    return Err(format!("--log-outputs: {item} is not supported yet; {hint}"));
-                }
-                path => Output::File(path.into()),
-            };
-            if !outputs.contains(&output) {
-                outputs.push(output);
-            }
-        }
-        Ok(outputs)
-    }
-}
-
-enum Sink {
+enum OpenOutput {
     Stderr,
     Stdout,
     File(File),
 }
 
-impl Sink {
+impl OpenOutput {
     fn write(&self, line: &[u8]) -> io::Result<()> {
         match self {
-            Sink::Stderr => io::stderr().lock().write_all(line),
-            Sink::Stdout => {
+            OpenOutput::Stderr => io::stderr().lock().write_all(line),
+            OpenOutput::Stdout => {
                 let mut stdout = io::stdout().lock();
                 stdout.write_all(line).and_then(|()| stdout.flush())
             }
-            // Opened for appending: one write lands whole, whoever else appends.
-            Sink::File(file) => (&*file).write_all(line),
+            // Opened for appending: a line is one write, which no other writer can split.
+            OpenOutput::File(file) => (&*file).write_all(line),
         }
     }
 }
 
-/// All places, open.
-#[derive(Clone)]
-pub struct Outputs(Arc<[Sink]>);
+/// A file for log lines that could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[error("--log-outputs: cannot open {path}: {cause}")]
+pub(crate) struct OpenLogError {
+    path: String,
+    cause: std::io::Error,
+}
 
-impl Outputs {
+/// All destinations.
+#[derive(Clone)]
+pub(super) struct LogOutputs(Arc<[OpenOutput]>);
+
+impl LogOutputs {
     /// Opens files, creating those that do not exist.
     ///
     /// # Errors
     /// The first file that cannot be opened.
-    pub fn open(outputs: &[Output]) -> Result<Outputs, LoggingError> {
-        let open = |output: &Output| match output {
-            Output::Stderr => Ok(Sink::Stderr),
-            Output::Stdout => Ok(Sink::Stdout),
-            Output::File(path) => match OpenOptions::new().append(true).create(true).open(path) {
-                Ok(file) => Ok(Sink::File(file)),
-                Err(cause) => Err(LoggingError::Open { path: path.display().to_string(), cause }),
+    pub(super) fn open(outputs: &[LogOutput]) -> Result<LogOutputs, OpenLogError> {
+        let open = |output: &LogOutput| match output {
+            LogOutput::Stderr => Ok(OpenOutput::Stderr),
+            LogOutput::Stdout => Ok(OpenOutput::Stdout),
+            LogOutput::File(path) => match OpenOptions::new().append(true).create(true).open(path) {
+                Ok(file) => Ok(OpenOutput::File(file)),
+                Err(cause) => Err(OpenLogError { path: path.display().to_string(), cause }),
             },
         };
-        Ok(Outputs(outputs.iter().map(open).collect::<Result<_, _>>()?))
+        Ok(LogOutputs(outputs.iter().map(open).collect::<Result<_, _>>()?))
     }
 }
 
-impl Write for Outputs {
+impl Write for LogOutputs {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         for sink in self.0.iter() {
-            // Nobody could be told; the other outputs may still work.
+            // There is nowhere to report the failure; the other outputs may still work.
             let _ = sink.write(line);
         }
         Ok(line.len())
@@ -110,10 +72,10 @@ impl Write for Outputs {
     }
 }
 
-impl<'a> MakeWriter<'a> for Outputs {
-    type Writer = Outputs;
+impl<'a> MakeWriter<'a> for LogOutputs {
+    type Writer = LogOutputs;
 
-    fn make_writer(&'a self) -> Outputs {
+    fn make_writer(&'a self) -> LogOutputs {
         self.clone()
     }
 }

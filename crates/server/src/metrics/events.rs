@@ -1,15 +1,15 @@
-//! Counters and histograms of what happens.
+//! Counters and histograms of events.
 
 use parking_lot::RwLock;
 use prometheus::{GaugeVec, Histogram, HistogramVec, IntCounter, IntCounterVec, Result};
 
-use super::register::{Buckets, Register};
+use super::register::{Buckets, MetricRegister};
 
-/// Buckets of what should take a fraction of a millisecond.
+/// Buckets of operations that should take a fraction of a millisecond.
 const FROM_100_US: Buckets = (0.0001, 2.0, 20);
-/// Buckets of what waits for a disk or a quorum.
+/// Buckets of operations that wait for a disk or a quorum.
 const FROM_1_MS: Buckets = (0.001, 2.0, 14);
-/// Buckets of what walks all data.
+/// Buckets of operations that walk all data.
 const FROM_10_MS: Buckets = (0.01, 2.0, 15);
 /// Buckets of a round trip between members.
 const ROUND_TRIP: Buckets = (0.0001, 2.0, 16);
@@ -18,26 +18,26 @@ const TRANSFER: Buckets = (0.01, 2.0, 17);
 /// Buckets of TTLs, from one second to half a year.
 const TTL: Buckets = (1.0, 2.0, 24);
 
-/// Most different client versions told apart: a client chooses its version, and each costs memory for good.
+/// Client versions that are counted apart: a client chooses its version, and each costs memory for good.
 const MAX_CLIENT_VERSIONS: usize = 64;
 
 /// Client version under which all beyond the limit are counted.
 const OTHER_VERSIONS: &str = "unknown";
 
-/// How long something took, by whether it worked. Resolve once, observe often.
+/// Durations, by whether the operation succeeded. Resolve once, observe often.
 #[derive(Clone)]
-pub struct Outcomes {
+pub struct OutcomeTimes {
     succeeded: Histogram,
     failed: Histogram,
 }
 
-impl Outcomes {
-    fn new(histograms: &HistogramVec, labels: &[&str]) -> Outcomes {
+impl OutcomeTimes {
+    fn new(histograms: &HistogramVec, labels: &[&str]) -> OutcomeTimes {
         let with = |success| histograms.with_label_values(&[labels, &[success]].concat());
-        Outcomes { succeeded: with("true"), failed: with("false") }
+        OutcomeTimes { succeeded: with("true"), failed: with("false") }
     }
 
-    /// Adds one that took this long.
+    /// Adds one duration.
     pub fn observe(&self, success: bool, seconds: f64) {
         if success { self.succeeded.observe(seconds) } else { self.failed.observe(seconds) }
     }
@@ -49,8 +49,8 @@ struct ClientVersion {
     stream: IntCounter,
 }
 
-/// What happens in a server. All can be counted from any thread.
-pub struct Events {
+/// Events of a server. Any thread may count.
+pub struct EventMetrics {
     /// Ranges.
     pub ranges: IntCounter,
     /// Leases granted.
@@ -77,9 +77,9 @@ pub struct Events {
     pub hash: Histogram,
     /// Applies that took longer than the warning threshold.
     pub slow_applies: IntCounter,
-    /// Confirm rounds that took too long.
+    /// ReadIndex rounds that took too long.
     pub slow_read_indexes: IntCounter,
-    /// Confirm rounds that failed.
+    /// ReadIndex rounds that failed.
     pub read_indexes_failed: IntCounter,
     /// Heartbeats the leader could not send in time.
     pub heartbeat_send_failures: IntCounter,
@@ -103,10 +103,10 @@ pub struct Events {
     client_versions: RwLock<Vec<ClientVersion>>,
 }
 
-impl Events {
+impl EventMetrics {
     #[rustfmt::skip]
-    pub(super) fn new(r: &Register<'_>) -> Result<Events> {
-        Ok(Events {
+    pub(super) fn new(r: &MetricRegister<'_>) -> Result<EventMetrics> {
+        Ok(EventMetrics {
             ranges: r.counter("etcd_mvcc_range_total", "Ranges seen by this member")?,
             leases_granted: r.counter("etcd_debugging_lease_granted_total", "Leases granted")?,
             leases_revoked: r.counter("etcd_debugging_lease_revoked_total", "Leases revoked")?,
@@ -120,8 +120,8 @@ impl Events {
             hash_rev: r.histogram("etcd_mvcc_hash_rev_duration_seconds", "Time of hashing at a revision", FROM_10_MS)?,
             hash: r.histogram("etcd_mvcc_hash_duration_seconds", "Time of hashing all data", FROM_10_MS)?,
             slow_applies: r.counter("etcd_server_slow_apply_total", "Applies that took longer than the warning threshold")?,
-            slow_read_indexes: r.counter("etcd_server_slow_read_indexes_total", "Confirm rounds of reads that took too long")?,
-            read_indexes_failed: r.counter("etcd_server_read_indexes_failed_total", "Confirm rounds of reads that failed")?,
+            slow_read_indexes: r.counter("etcd_server_slow_read_indexes_total", "ReadIndex rounds that took too long")?,
+            read_indexes_failed: r.counter("etcd_server_read_indexes_failed_total", "ReadIndex rounds that failed")?,
             heartbeat_send_failures: r.counter("etcd_server_heartbeat_send_failures_total", "Heartbeats the leader could not send in time")?,
             learner_promotions: r.counter("etcd_server_learner_promote_successes", "Learners promoted while this member led")?,
             health_success: r.counter("etcd_server_health_success", "Health checks passed")?,
@@ -140,18 +140,18 @@ impl Events {
     }
 
     /// How long applies of commands of this kind take; `op` as etcd names it: `Put`, `Txn`, `LeaseGrant`.
-    pub fn applies(&self, op: &str) -> Outcomes {
-        Outcomes::new(&self.applies, &["v3", op])
+    pub fn applies(&self, op: &str) -> OutcomeTimes {
+        OutcomeTimes::new(&self.applies, &["v3", op])
     }
 
     /// How long requests of this kind take; `kind` as etcd names it: `Range`, `Put`, `ReadonlyTxn`.
-    pub fn requests(&self, kind: &str) -> Outcomes {
-        Outcomes::new(&self.requests, &[kind])
+    pub fn requests(&self, kind: &str) -> OutcomeTimes {
+        OutcomeTimes::new(&self.requests, &[kind])
     }
 
     /// How long ranges take.
-    pub fn range_durations(&self) -> Outcomes {
-        Outcomes::new(&self.range_durations, &[])
+    pub fn range_durations(&self) -> OutcomeTimes {
+        OutcomeTimes::new(&self.range_durations, &[])
     }
 
     /// Round trips to the peer of this id.

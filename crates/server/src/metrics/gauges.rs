@@ -1,11 +1,11 @@
-//! States, asked for when somebody looks.
+//! States, read at each scrape.
 
 use prometheus::{Gauge, GaugeVec, IntCounter, IntCounterVec, Result};
 
-use super::register::Register;
+use super::register::MetricRegister;
 
 /// Tells the state of this member.
-pub trait Source: Send + Sync {
+pub trait GaugeSource: Send + Sync {
     /// The state now. Called for each scrape; should not block.
     fn gauges(&self) -> Gauges;
 }
@@ -47,12 +47,12 @@ pub struct Gauges {
     /// Active alarms, by name: `NOSPACE`, `CORRUPT`.
     pub alarms: Vec<(u64, &'static str)>,
     /// The other members.
-    pub peers: Vec<Peer>,
+    pub peers: Vec<PeerGauges>,
 }
 
 /// The state of the connection to another member.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Peer {
+pub struct PeerGauges {
     /// Its id.
     pub id: u64,
     /// Whether there is a connection.
@@ -63,7 +63,7 @@ pub struct Peer {
     pub received_bytes: u64,
 }
 
-type Read = fn(&Gauges) -> f64;
+type GaugeValue = fn(&Gauges) -> f64;
 
 const fn flag(value: bool) -> f64 {
     if value { 1.0 } else { 0.0 }
@@ -71,7 +71,7 @@ const fn flag(value: bool) -> f64 {
 
 /// Name, meaning and value of each gauge without labels.
 #[rustfmt::skip]
-const GAUGES: [(&str, &str, Read); 23] = [
+const GAUGES: [(&str, &str, GaugeValue); 23] = [
     ("etcd_server_has_leader", "Whether this member knows a leader", |g| flag(g.has_leader)),
     ("etcd_server_is_leader", "Whether this member leads", |g| flag(g.is_leader)),
     ("etcd_server_is_learner", "Whether this member is a learner", |g| flag(g.is_learner)),
@@ -90,29 +90,29 @@ const GAUGES: [(&str, &str, Read); 23] = [
     ("etcd_debugging_mvcc_watcher_total", "Watchers", |g| g.watchers as f64),
     ("etcd_debugging_mvcc_slow_watcher_total", "Watchers that are catching up", |g| g.slow_watchers as f64),
     ("etcd_debugging_mvcc_watch_stream_total", "Watch streams", |g| g.watch_streams as f64),
-    ("etcd_debugging_mvcc_pending_events_total", "Events waiting to be sent to watchers", |g| g.pending_events as f64),
+    ("etcd_debugging_mvcc_pending_events_total", "EventMetrics waiting to be sent to watchers", |g| g.pending_events as f64),
     ("etcd_debugging_mvcc_current_revision", "Newest revision", |g| g.current_revision as f64),
     ("etcd_debugging_mvcc_compact_revision", "Revision up to which history is gone", |g| g.compact_revision as f64),
     ("etcd_debugging_mvcc_db_compaction_last", "Revision up to which history is gone", |g| g.compact_revision as f64),
     ("etcd_debugging_auth_revision", "Revision of users and roles", |g| g.auth_revision as f64),
 ];
 
-type Count = fn(&Gauges) -> u64;
+type CounterValue = fn(&Gauges) -> u64;
 
 /// Name, meaning and value of each counter that the member keeps itself.
 #[rustfmt::skip]
-const COUNTERS: [(&str, &str, Count); 6] = [
+const COUNTERS: [(&str, &str, CounterValue); 6] = [
     ("etcd_server_leader_changes_seen_total", "Changes of leader seen", |g| g.leader_changes),
     ("etcd_server_proposals_failed_total", "Proposals that failed", |g| g.proposals_failed),
     ("etcd_mvcc_put_total", "Puts applied", |g| g.puts),
     ("etcd_mvcc_delete_total", "Deletions applied", |g| g.deletes),
     ("etcd_mvcc_txn_total", "Transactions applied", |g| g.txns),
-    ("etcd_debugging_mvcc_events_total", "Events sent to watchers", |g| g.watch_events),
+    ("etcd_debugging_mvcc_events_total", "EventMetrics sent to watchers", |g| g.watch_events),
 ];
 
 pub(super) struct ScrapedGauges {
-    plain: Vec<(Gauge, Read)>,
-    counters: Vec<(IntCounter, Count)>,
+    plain: Vec<(Gauge, GaugeValue)>,
+    counters: Vec<(IntCounter, CounterValue)>,
     id: GaugeVec,
     cluster_version: GaugeVec,
     alarms: GaugeVec,
@@ -123,7 +123,7 @@ pub(super) struct ScrapedGauges {
 }
 
 impl ScrapedGauges {
-    pub(super) fn new(r: &Register<'_>) -> Result<ScrapedGauges> {
+    pub(super) fn new(r: &MetricRegister<'_>) -> Result<ScrapedGauges> {
         let plain = GAUGES.into_iter().map(|(name, help, read)| Ok((r.gauge(name, help)?, read)));
         let counters = COUNTERS.into_iter().map(|(name, help, count)| Ok((r.counter(name, help)?, count)));
         Ok(ScrapedGauges {
@@ -163,12 +163,12 @@ impl ScrapedGauges {
         })
     }
 
-    /// Takes over what the source says.
+    /// Sets all metrics to the states of the source.
     pub(super) fn set(&self, gauges: &Gauges) {
         self.plain.iter().for_each(|(gauge, read)| gauge.set(read(gauges)));
         self.counters.iter().for_each(|(counter, count)| raise(counter, count(gauges)));
         let id = format!("{:x}", gauges.member_id);
-        // Labels are states here: the ones of before must go.
+        // Labels are states here: those of the last scrape are removed.
         for labelled in [&self.id, &self.cluster_version, &self.alarms, &self.known_peers, &self.active_peers]
         {
             labelled.reset();
@@ -191,7 +191,7 @@ impl ScrapedGauges {
     }
 }
 
-/// Brings a counter up to `value`; it never goes back.
+/// Raises a counter to `value`; it never goes back.
 fn raise(counter: &IntCounter, value: u64) {
     counter.inc_by(value.saturating_sub(counter.get()));
 }

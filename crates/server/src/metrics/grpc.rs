@@ -2,7 +2,7 @@
 
 use prometheus::{Histogram, HistogramVec, IntCounter, IntCounterVec, Result};
 
-use super::register::Register;
+use super::register::MetricRegister;
 
 /// Names of the status codes, by number.
 const CODES: [&str; 17] = [
@@ -31,7 +31,7 @@ const UNKNOWN: usize = 2;
 const LABELS: [&str; 3] = ["grpc_type", "grpc_service", "grpc_method"];
 
 /// Counters of all methods.
-pub struct Grpc {
+pub struct GrpcMetrics {
     started: IntCounterVec,
     handled: IntCounterVec,
     received: IntCounterVec,
@@ -41,7 +41,7 @@ pub struct Grpc {
 
 /// Counters of one method. Resolve once, count often.
 #[derive(Clone)]
-pub struct GrpcMethod {
+pub struct MethodMetrics {
     started: IntCounter,
     handled: [IntCounter; CODES.len()],
     received: IntCounter,
@@ -49,12 +49,12 @@ pub struct GrpcMethod {
     seconds: Option<Histogram>,
 }
 
-impl Grpc {
-    pub(super) fn new(register: &Register<'_>, extensive: bool) -> Result<Grpc> {
+impl GrpcMetrics {
+    pub(super) fn new(register: &MetricRegister<'_>, extensive: bool) -> Result<GrpcMetrics> {
         let with_code = [&LABELS[..], &["grpc_code"]].concat();
         let seconds =
             || register.default_histograms("grpc_server_handling_seconds", "Time of gRPC calls", &LABELS);
-        Ok(Grpc {
+        Ok(GrpcMetrics {
             started: register.counters("grpc_server_started_total", "gRPC calls begun", &LABELS)?,
             handled: register.counters(
                 "grpc_server_handled_total",
@@ -73,12 +73,12 @@ impl Grpc {
 
     /// The counters of the method with this path, such as [`api::methods::KV_PUT`]. From then on it is shown, with
     /// zeros.
-    pub fn method(&self, path: &str) -> GrpcMethod {
+    pub fn method(&self, path: &str) -> MethodMetrics {
         let (service, method) = path.trim_start_matches('/').split_once('/').unwrap_or(("unknown", path));
         let labels = [kind(method), service, method];
         let handled =
             CODES.map(|code| self.handled.with_label_values(&[labels[0], labels[1], labels[2], code]));
-        GrpcMethod {
+        MethodMetrics {
             started: self.started.with_label_values(&labels),
             handled,
             received: self.received.with_label_values(&labels),
@@ -88,23 +88,23 @@ impl Grpc {
     }
 }
 
-impl GrpcMethod {
+impl MethodMetrics {
     /// A call begins.
     pub fn started(&self) {
         self.started.inc();
     }
 
-    /// A message came.
+    /// A message was received.
     pub fn received(&self) {
         self.received.inc();
     }
 
-    /// A message went.
+    /// A message was sent.
     pub fn sent(&self) {
         self.sent.inc();
     }
 
-    /// A call ended with this status code, after so long.
+    /// A call ended with this status code, after this time.
     pub fn handled(&self, code: i32, seconds: f64) {
         let code = usize::try_from(code).ok().filter(|&code| code < CODES.len()).unwrap_or(UNKNOWN);
         self.handled[code].inc();
@@ -113,13 +113,13 @@ impl GrpcMethod {
         }
     }
 
-    /// Whether the time of calls is wanted; asking the clock costs too.
+    /// Whether the time of calls is measured; reading the clock has a cost too.
     pub fn wants_time(&self) -> bool {
         self.seconds.is_some()
     }
 }
 
-/// Which side of a method streams; the names of methods are unique enough.
+/// Which side of a method streams, by its name without the service.
 fn kind(method: &str) -> &'static str {
     match method {
         "Watch" | "LeaseKeepAlive" => "bidi_stream",

@@ -1,11 +1,11 @@
-//! What Prometheus reads: etcd's metric names, types, labels and buckets, so that its dashboards and alerts go on
+//! What Prometheus reads: etcd's metric names, types, labels and buckets, so that its dashboards and alerts keep
 //! working.
 //!
-//! Two kinds of values meet here. What happens often is *counted where it happens*, through handles whose labels were
-//! resolved once ([`GrpcMethod`], [`Outcomes`]): an atomic addition, no lookup. What is a state is *asked for when
-//! somebody looks*: [`Metrics::render`] takes [`Gauges`] from a [`Source`]. Metrics of parts Stele does not have
-//! (bbolt, the v2 store, the Go runtime) are absent; `docs/compat.md` lists them, and a test holds that list to the
-//! contract.
+//! There are two kinds of values. What happens often is *counted where it happens*, through handles whose labels were
+//! resolved once ([`MethodMetrics`], [`OutcomeTimes`]): an atomic addition, no lookup. What is a state is *read at each
+//! scrape*: [`Metrics::render`] takes [`Gauges`] from a [`GaugeSource`]. Metrics of parts that Stele does not have
+//! (bbolt, the v2 store, the Go runtime) are absent; `docs/compat.md` lists them, and a test checks that list against
+//! the contract.
 
 mod events;
 mod gauges;
@@ -16,13 +16,13 @@ mod register;
 use parking_lot::Mutex;
 use prometheus::{Registry, TextEncoder};
 
-pub use events::{Events, Outcomes};
-pub use gauges::{Gauges, Peer, Source};
-pub use grpc::{Grpc, GrpcMethod};
+pub use events::{EventMetrics, OutcomeTimes};
+pub use gauges::{GaugeSource, Gauges, PeerGauges};
+pub use grpc::{GrpcMetrics, MethodMetrics};
 
 use gauges::ScrapedGauges;
-use process::Process;
-use register::Register;
+use process::ProcessMetrics;
+use register::MetricRegister;
 
 use crate::config::FeatureGates;
 
@@ -32,13 +32,13 @@ pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8; escapi
 /// All metrics of a process.
 pub struct Metrics {
     /// Counters and histograms of what happens.
-    pub events: Events,
+    pub events: EventMetrics,
     /// Counters of gRPC calls.
-    pub grpc: Grpc,
+    pub grpc: GrpcMetrics,
     registry: Registry,
     gauges: ScrapedGauges,
-    process: Process,
-    /// Held while a scrape brings counters up to what the source says.
+    process: ProcessMetrics,
+    /// Held while a scrape raises counters to the values of the source.
     scrape: Mutex<()>,
 }
 
@@ -49,23 +49,23 @@ impl Metrics {
     /// A metric that the registry refuses, which would be a mistake in this module.
     pub fn new(gates: &FeatureGates, extensive: bool) -> prometheus::Result<Metrics> {
         let registry = Registry::new();
-        let register = Register::new(&registry);
+        let register = MetricRegister::new(&registry);
         constants(&register, gates)?;
         Ok(Metrics {
-            events: Events::new(&register)?,
-            grpc: Grpc::new(&register, extensive)?,
+            events: EventMetrics::new(&register)?,
+            grpc: GrpcMetrics::new(&register, extensive)?,
             gauges: ScrapedGauges::new(&register)?,
-            process: Process::new(&register)?,
+            process: ProcessMetrics::new(&register)?,
             registry,
             scrape: Mutex::new(()),
         })
     }
 
-    /// All metrics as text, with the states `source` tells.
+    /// All metrics as text, with the states of `source`.
     ///
     /// # Errors
     /// What cannot be written as text, which would be a mistake in this module.
-    pub fn render(&self, source: &dyn Source) -> prometheus::Result<String> {
+    pub fn render(&self, source: &dyn GaugeSource) -> prometheus::Result<String> {
         let gauges = source.gauges();
         let _scrape = self.scrape.lock();
         self.gauges.set(&gauges);
@@ -75,7 +75,7 @@ impl Metrics {
 }
 
 /// What never changes while the process runs.
-fn constants(register: &Register<'_>, gates: &FeatureGates) -> prometheus::Result<()> {
+fn constants(register: &MetricRegister<'_>, gates: &FeatureGates) -> prometheus::Result<()> {
     let help = "Release of etcd whose API is served, as label 'server_version'; always 1";
     register
         .gauges("etcd_server_version", help, &["server_version"])?

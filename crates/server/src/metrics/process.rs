@@ -1,13 +1,13 @@
-//! What the system says about this process, read when somebody looks.
+//! What the system reports about this process, read at each scrape.
 
-use procfs::process::{LimitValue, Process as Status};
+use procfs::process::{LimitValue, Process};
 use procfs::{ProcResult, WithCurrentSystemInfo as _};
 use prometheus::{Counter, Gauge, IntCounter, Result};
 
-use super::register::Register;
+use super::register::MetricRegister;
 
-/// The process and what is shown of it. What cannot be read (another system, no permission) keeps its last value.
-pub(super) struct Process {
+/// Metrics of the process. One that cannot be read (another system, no permission) keeps its last value.
+pub(super) struct ProcessMetrics {
     cpu_seconds: Counter,
     received_bytes: IntCounter,
     sent_bytes: IntCounter,
@@ -19,10 +19,10 @@ pub(super) struct Process {
     start_time: Gauge,
 }
 
-impl Process {
+impl ProcessMetrics {
     #[rustfmt::skip]
-    pub(super) fn new(r: &Register<'_>) -> Result<Process> {
-        Ok(Process {
+    pub(super) fn new(r: &MetricRegister<'_>) -> Result<ProcessMetrics> {
+        Ok(ProcessMetrics {
             cpu_seconds: r.seconds_counter("process_cpu_seconds_total", "CPU time used, user and system")?,
             received_bytes: r.counter("process_network_receive_bytes_total", "Bytes received in this network namespace")?,
             sent_bytes: r.counter("process_network_transmit_bytes_total", "Bytes sent in this network namespace")?,
@@ -36,11 +36,11 @@ impl Process {
     }
 
     pub(super) fn refresh(&self) {
-        // Metrics that cannot be read must not cost those that can.
-        let _ = Status::myself().and_then(|process| self.read(&process));
+        // A metric that cannot be read must not hide the others.
+        let _ = Process::myself().and_then(|process| self.read(&process));
     }
 
-    fn read(&self, process: &Status) -> ProcResult<()> {
+    fn read(&self, process: &Process) -> ProcResult<()> {
         let ticks = procfs::ticks_per_second() as f64;
         let stat = process.stat()?;
         let cpu = (stat.utime + stat.stime) as f64 / ticks;

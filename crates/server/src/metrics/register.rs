@@ -9,13 +9,13 @@ use prometheus::{
 /// Bucket bounds: the first, the factor between two, how many.
 pub(super) type Buckets = (f64, f64, usize);
 
-pub(super) struct Register<'a> {
+pub(super) struct MetricRegister<'a> {
     registry: &'a Registry,
 }
 
-impl<'a> Register<'a> {
-    pub(super) fn new(registry: &'a Registry) -> Register<'a> {
-        Register { registry }
+impl<'a> MetricRegister<'a> {
+    pub(super) fn new(registry: &'a Registry) -> MetricRegister<'a> {
+        MetricRegister { registry }
     }
 
     fn add<C: Collector + Clone + 'static>(&self, metric: C) -> Result<C> {

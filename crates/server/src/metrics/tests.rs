@@ -4,7 +4,7 @@ use super::*;
 
 struct Fixed(Gauges);
 
-impl Source for Fixed {
+impl GaugeSource for Fixed {
     fn gauges(&self) -> Gauges {
         self.0.clone()
     }
@@ -29,7 +29,7 @@ fn states_are_asked_for() {
         has_leader: true,
         leader_changes: 3,
         quota_bytes: 1 << 33,
-        peers: vec![Peer { id: 0xcd, connected: true, sent_bytes: 10, received_bytes: 20 }],
+        peers: vec![PeerGauges { id: 0xcd, connected: true, sent_bytes: 10, received_bytes: 20 }],
         alarms: vec![(0xab, "NOSPACE")],
         ..Gauges::default()
     };

@@ -10,46 +10,57 @@ use api::{Code, methods};
 use bytes::Bytes;
 use http::request;
 
-use super::counted::{Counted, Underway};
-use super::stream::{Requests, Responses};
-use super::streamed_range::{Answer, StreamedRange};
-use super::{Call, Failure, client_version, cluster, health, kv, lease, maintenance, watch};
-use crate::grpc::{self, Gone, Reply, Service, Serving};
+use super::call::{Call, client_version};
+use super::call_metrics::{CallMetrics, RunningCall};
+use super::stream::{CountedRequests, Responses};
+use super::streamed_range::{StreamedRange, UnaryResponse};
+use super::{health, kv, lease, maintenance, watch};
+use crate::grpc::{CallFuture, CallReply, ClientGone, Failure, GrpcService, RequestStream};
 use crate::node::Node;
 
-/// Bytes a message may have beyond the request limit: the envelope of a request that is just small enough.
+/// Bytes of a message beyond the request limit: the envelope of a request of exactly that size.
 const MESSAGE_OVERHEAD_BYTES: usize = 512 * 1024;
+
+/// Methods in which either side streams. They run long by design, so there is no warning about it.
+const STREAMS: [&str; 5] = [
+    methods::KV_RANGE_STREAM,
+    methods::WATCH_WATCH,
+    methods::LEASE_KEEP_ALIVE,
+    methods::MAINTENANCE_SNAPSHOT,
+    health::WATCH,
+];
 
 /// The gRPC side of the client port.
 #[derive(Clone)]
 pub(crate) struct Dispatch {
     node: Arc<Node>,
-    methods: Arc<HashMap<&'static str, Method>>,
+    methods: Arc<HashMap<&'static str, ServedMethod>>,
     connection: u64,
 }
 
 /// A method that is served.
-struct Method {
-    counted: Counted,
-    serve: fn(Exchange) -> Serving,
+struct ServedMethod {
+    metrics: CallMetrics,
+    serve: fn(Exchange) -> CallFuture,
 }
 
-/// All a method's future begins with.
+/// What the future of a call begins with.
 struct Exchange {
     node: Arc<Node>,
-    counted: Counted,
+    metrics: CallMetrics,
     call: Call,
-    requests: grpc::Requests,
-    reply: Reply,
+    requests: RequestStream,
+    reply: CallReply,
 }
 
 impl Dispatch {
     /// Serves the methods over `node`.
     pub(crate) fn new(node: Arc<Node>) -> Dispatch {
         let method = |path: &'static str| {
-            // Those that are not served are counted too, as zeros.
-            let counted = Counted::new(path, &node.metrics, node.limits.slow_request);
-            Some((path, Method { counted, serve: server(path)? }))
+            // Methods that are not served have metrics too, with zeros.
+            let metrics =
+                CallMetrics::new(path, STREAMS.contains(&path), &node.metrics, node.limits.slow_request);
+            Some((path, ServedMethod { metrics, serve: server(path)? }))
         };
         let methods = methods::ALL.into_iter().chain(health::ALL).filter_map(method).collect();
         Dispatch { methods: Arc::new(methods), node, connection: 0 }
@@ -60,18 +71,18 @@ impl Dispatch {
         Dispatch { connection, ..self.clone() }
     }
 
-    /// Bytes a message of a client may have.
+    /// Bytes of the largest message a client may send.
     pub(crate) fn max_message_bytes(&self) -> usize {
         self.node.limits.max_request_bytes.saturating_add(MESSAGE_OVERHEAD_BYTES)
     }
 
     /// Finds the method; refuses a call that asked for a leader while there is none. All are counted by the client's
     /// version.
-    fn admit(&self, head: &request::Parts) -> Result<(&Method, Call), Failure> {
+    fn admit(&self, head: &request::Parts) -> Result<(&ServedMethod, Call), Failure> {
         let path = head.uri.path();
         let method = self.methods.get(path).ok_or_else(|| unknown(path))?;
         let version = client_version(&head.headers)?;
-        self.node.metrics.events.client_request(method.counted.is_stream(), version);
+        self.node.metrics.events.client_request(method.metrics.is_stream(), version);
         let call = Call::from_headers(&head.headers, self.connection);
         if call.require_leader && !self.node.has_leader() {
             return Err(api::Error::NoLeader.into());
@@ -80,12 +91,12 @@ impl Dispatch {
     }
 }
 
-impl Service for Dispatch {
-    fn call(&self, head: &request::Parts, requests: grpc::Requests, reply: Reply) -> Serving {
+impl GrpcService for Dispatch {
+    fn call(&self, head: &request::Parts, requests: RequestStream, reply: CallReply) -> CallFuture {
         match self.admit(head) {
             Ok((method, call)) => {
-                let (node, counted) = (self.node.clone(), method.counted.clone());
-                (method.serve)(Exchange { node, counted, call, requests, reply })
+                let (node, metrics) = (self.node.clone(), method.metrics.clone());
+                (method.serve)(Exchange { node, metrics, call, requests, reply })
             }
             Err(failure) => {
                 reply.finish(Err(&failure));
@@ -95,8 +106,9 @@ impl Service for Dispatch {
     }
 }
 
-/// What serves a method. Each method's future is boxed by itself: a put must not carry the size of a watch.
-fn server(path: &str) -> Option<fn(Exchange) -> Serving> {
+/// The function that serves a method. The future of each method is boxed on its own: a put must not have the size of a
+/// watch.
+fn server(path: &str) -> Option<fn(Exchange) -> CallFuture> {
     macro_rules! unary {
         ($handler:path) => {
             |exchange| Box::pin(unary(exchange, |node, body| async move { $handler(&node, body).await }))
@@ -120,7 +132,7 @@ fn server(path: &str) -> Option<fn(Exchange) -> Serving> {
         methods::LEASE_KEEP_ALIVE => streaming!(lease::keep_alive),
         methods::LEASE_TIME_TO_LIVE => unary!(lease::time_to_live),
         methods::LEASE_LEASES => unary!(lease::leases),
-        methods::CLUSTER_MEMBER_LIST => unary!(cluster::member_list),
+        methods::CLUSTER_MEMBER_LIST => unary!(maintenance::member_list),
         methods::MAINTENANCE_ALARM => unary!(maintenance::alarm),
         methods::MAINTENANCE_STATUS => unary!(maintenance::status),
         methods::MAINTENANCE_DEFRAGMENT => unary!(maintenance::defragment),
@@ -134,7 +146,7 @@ fn server(path: &str) -> Option<fn(Exchange) -> Serving> {
     })
 }
 
-/// Why a path is not served: it has another form, or a service or a method nobody knows.
+/// Why a path is not served: its form is wrong, or its service or method is unknown.
 fn unknown(path: &str) -> Failure {
     let known = |service: &str| {
         let prefix = format!("/{service}/");
@@ -148,64 +160,65 @@ fn unknown(path: &str) -> Failure {
     Failure::new(Code::Unimplemented, message)
 }
 
-/// One message, one answer.
+/// Runs a call of one request and one response.
 async fn unary<F, H, A>(exchange: Exchange, handler: H)
 where
     H: FnOnce(Arc<Node>, Bytes) -> F,
     F: Future<Output = Result<A, Failure>>,
-    A: Into<Answer>,
+    A: Into<UnaryResponse>,
 {
-    let Exchange { node, counted, mut requests, mut reply, .. } = exchange;
+    let Exchange { node, metrics, mut requests, mut reply, .. } = exchange;
     let body = match requests.only().await {
         Ok(body) => body,
         Err(failure) => return reply.finish(Err(&failure)),
     };
-    let mut underway = counted.begin();
-    counted.received();
+    let mut running = metrics.begin();
+    metrics.received();
     let Ok(answer) = reply.unless_gone(handler(node, body)).await else { return };
     match answer.map(Into::into) {
-        Ok(Answer::Whole(message)) => {
-            underway.sent();
-            underway.ended(Ok(()));
+        Ok(UnaryResponse::Whole(message)) => {
+            running.sent();
+            running.ended(Ok(()));
             reply.answer(message);
         }
-        Ok(Answer::Growing(listing)) => grow(listing, reply, underway).await,
-        Err(failure) => end(Ok(Err(failure)), underway, reply),
+        Ok(UnaryResponse::Streamed(range)) => send_range(range, reply, running).await,
+        Err(failure) => end(Ok(Err(failure)), running, reply),
     }
 }
 
-/// Ends a call as it went, unless its client has gone.
-fn end(sent: Result<Result<(), Failure>, Gone>, mut underway: Underway, reply: Reply) {
+/// Ends a call with its result, unless its client has gone.
+fn end(sent: Result<Result<(), Failure>, ClientGone>, mut running: RunningCall, reply: CallReply) {
     let Ok(ended) = sent else { return };
-    underway.ended(ended.as_ref().copied());
+    running.ended(ended.as_ref().copied());
     reply.finish(ended.as_ref().copied());
 }
 
-/// Answers with a list, as it is made. It may be that it ends amid its message, with a failure.
-async fn grow(mut listing: StreamedRange, mut reply: Reply, underway: Underway) {
+/// Answers with a range while it is encoded. If a value is damaged and no peer has an intact copy, the call fails
+/// partway through its message.
+async fn send_range(mut range: StreamedRange, mut reply: CallReply, running: RunningCall) {
     let sent = async {
-        reply.begin_message(listing.len())?;
-        while let Some(piece) = reply.unless_gone(listing.next()).await? {
-            match piece {
-                Ok(pieces) => pieces.into_iter().try_for_each(|piece| reply.continue_message(piece))?,
+        reply.begin_message(range.len())?;
+        while let Some(chunk) = reply.unless_gone(range.next()).await? {
+            match chunk {
+                Ok(parts) => parts.into_iter().try_for_each(|part| reply.continue_message(part))?,
                 Err(failure) => return Ok(Err(failure)),
             }
         }
-        underway.sent();
+        running.sent();
         Ok(Ok(()))
     };
-    end(sent.await, underway, reply);
+    end(sent.await, running, reply);
 }
 
-/// A stream of answers to one message or many.
+/// Runs a call in which either side streams.
 async fn streaming<F, H>(exchange: Exchange, handler: H)
 where
-    H: FnOnce(Arc<Node>, Call, Requests) -> F,
+    H: FnOnce(Arc<Node>, Call, CountedRequests) -> F,
     F: Future<Output = Result<Responses, Failure>>,
 {
-    let Exchange { node, counted, call, requests, mut reply } = exchange;
-    let underway = counted.begin();
-    let requests = Requests::new(requests, counted);
+    let Exchange { node, metrics, call, requests, mut reply } = exchange;
+    let running = metrics.begin();
+    let requests = CountedRequests::new(requests, metrics);
     let sent = async {
         let mut responses = match reply.unless_gone(handler(node, call, requests)).await? {
             Ok(responses) => responses,
@@ -219,9 +232,9 @@ where
             };
             let count = messages.len();
             reply.send(messages).await?;
-            (0..count).for_each(|_| underway.sent());
+            (0..count).for_each(|_| running.sent());
         }
         Ok(Ok(()))
     };
-    end(sent.await, underway, reply);
+    end(sent.await, running, reply);
 }

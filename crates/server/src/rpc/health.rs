@@ -1,5 +1,5 @@
-//! gRPC's own health service, which probes ask. As with etcd it knows one service, the empty name, and that one serves
-//! for as long as anybody is let in; `/health` and `/readyz` say more.
+//! gRPC's own health service, for probes. As in etcd it knows one service, the empty name, which is serving whenever
+//! clients are accepted; `/health` and `/readyz` say more.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,15 +7,16 @@ use std::sync::Arc;
 use api::Code;
 use bytes::Bytes;
 
-use super::stream::{Requests, Responses};
-use super::{Call, Encoded, Failure, decode};
+use super::call::{Call, decode};
+use super::stream::{CountedRequests, Responses};
+use crate::grpc::{EncodedMessage, Failure};
 use crate::node::Node;
 
-/// Asks once.
+/// The status now.
 pub(super) const CHECK: &str = "/grpc.health.v1.Health/Check";
-/// Asks for every service there is.
+/// The status of every service.
 pub(super) const LIST: &str = "/grpc.health.v1.Health/List";
-/// Asks for now and for every change.
+/// The status now, and every change.
 pub(super) const WATCH: &str = "/grpc.health.v1.Health/Watch";
 
 /// All methods of the service.
@@ -49,7 +50,7 @@ enum ServingStatus {
     Unknown = 0,
     Serving = 1,
     NotServing = 2,
-    /// Of a service that nobody knows; in streams only.
+    /// Of an unknown service; in streams only.
     ServiceUnknown = 3,
 }
 
@@ -57,27 +58,31 @@ fn response(status: ServingStatus) -> HealthCheckResponse {
     HealthCheckResponse { status: status.into() }
 }
 
-pub(super) async fn check(_: &Node, body: Bytes) -> Result<Encoded, Failure> {
+pub(super) async fn check(_: &Node, body: Bytes) -> Result<EncodedMessage, Failure> {
     let request: HealthCheckRequest = decode(body)?;
     if !request.service.is_empty() {
         return Err(Failure::new(Code::NotFound, "unknown service"));
     }
-    Ok(Encoded::message(&response(ServingStatus::Serving)))
+    Ok(EncodedMessage::message(&response(ServingStatus::Serving)))
 }
 
-pub(super) async fn list(_: &Node, body: Bytes) -> Result<Encoded, Failure> {
+pub(super) async fn list(_: &Node, body: Bytes) -> Result<EncodedMessage, Failure> {
     decode::<HealthListRequest>(body)?;
     let statuses = HashMap::from([(String::new(), response(ServingStatus::Serving))]);
-    Ok(Encoded::message(&HealthListResponse { statuses }))
+    Ok(EncodedMessage::message(&HealthListResponse { statuses }))
 }
 
-/// Says what is, and then nothing more: it does not change before the stream ends.
-pub(super) async fn watch(_: Arc<Node>, _: Call, mut requests: Requests) -> Result<Responses, Failure> {
+/// Sends the status once: it does not change before the stream ends.
+pub(super) async fn watch(
+    _: Arc<Node>,
+    _: Call,
+    mut requests: CountedRequests,
+) -> Result<Responses, Failure> {
     let request: HealthCheckRequest = decode(requests.next().await?.unwrap_or_default())?;
     let known = request.service.is_empty();
     let status = if known { ServingStatus::Serving } else { ServingStatus::ServiceUnknown };
     Ok(Responses::of(|sink| async move {
-        sink.send(Encoded::message(&response(status))).await;
+        sink.send(EncodedMessage::message(&response(status))).await;
         std::future::pending().await
     }))
 }

@@ -10,14 +10,15 @@ use member::peer_message::LeaseAnswer;
 use prost::Message;
 use store::Reply;
 
-use super::stream::{Requests, Responses, Sink};
-use super::{Call, Encoded, Failure, decode};
+use super::call::{self, Call, decode};
+use super::stream::{CountedRequests, ResponseSink, Responses};
+use crate::grpc::{EncodedMessage, Failure};
 use crate::node::Node;
 
 /// Remaining TTL of a lease that does not exist.
 const NO_LEASE_TTL: i64 = -1;
 
-pub(super) async fn grant(node: &Node, body: Bytes) -> Result<Encoded, Failure> {
+pub(super) async fn grant(node: &Node, body: Bytes) -> Result<EncodedMessage, Failure> {
     let mut request: pb::LeaseGrantRequest = decode(body)?;
     validate::lease_grant(&request)?;
     if request.id == 0 {
@@ -30,18 +31,18 @@ pub(super) async fn grant(node: &Node, body: Bytes) -> Result<Encoded, Failure> 
         return Err(Failure::unexpected());
     };
     let header = Some(node.header(revision));
-    Ok(Encoded::message(&pb::LeaseGrantResponse { header, id, ttl, error: String::new() }))
+    Ok(EncodedMessage::message(&pb::LeaseGrantResponse { header, id, ttl, error: String::new() }))
 }
 
-pub(super) async fn revoke(node: &Node, body: Bytes) -> Result<Encoded, Failure> {
+pub(super) async fn revoke(node: &Node, body: Bytes) -> Result<EncodedMessage, Failure> {
     decode::<pb::LeaseRevokeRequest>(body.clone())?;
     let Reply::LeaseRevoke { revision } = node.propose(Kind::LeaseRevoke, body).await? else {
         return Err(Failure::unexpected());
     };
-    Ok(Encoded::message(&pb::LeaseRevokeResponse { header: Some(node.header(revision)) }))
+    Ok(EncodedMessage::message(&pb::LeaseRevokeResponse { header: Some(node.header(revision)) }))
 }
 
-pub(super) async fn time_to_live(node: &Node, body: Bytes) -> Result<Encoded, Failure> {
+pub(super) async fn time_to_live(node: &Node, body: Bytes) -> Result<EncodedMessage, Failure> {
     let request: pb::LeaseTimeToLiveRequest = decode(body)?;
     let mut response = pb::LeaseTimeToLiveResponse {
         header: None,
@@ -59,10 +60,10 @@ pub(super) async fn time_to_live(node: &Node, body: Bytes) -> Result<Encoded, Fa
         }
     }
     response.header = Some(node.header_now());
-    Ok(Encoded::message(&response))
+    Ok(EncodedMessage::message(&response))
 }
 
-pub(super) async fn leases(node: &Node, body: Bytes) -> Result<Encoded, Failure> {
+pub(super) async fn leases(node: &Node, body: Bytes) -> Result<EncodedMessage, Failure> {
     decode::<pb::LeaseLeasesRequest>(body)?;
     let leases = node
         .reader
@@ -70,31 +71,31 @@ pub(super) async fn leases(node: &Node, body: Bytes) -> Result<Encoded, Failure>
         .into_iter()
         .map(|lease| pb::LeaseStatus { id: lease.id })
         .collect();
-    Ok(Encoded::message(&pb::LeaseLeasesResponse { header: Some(node.header_now()), leases }))
+    Ok(EncodedMessage::message(&pb::LeaseLeasesResponse { header: Some(node.header_now()), leases }))
 }
 
 /// Renewals are answered in the order they came, each as soon as the leader has confirmed it.
 pub(super) async fn keep_alive(
     node: Arc<Node>,
     call: Call,
-    requests: Requests,
+    requests: CountedRequests,
 ) -> Result<Responses, Failure> {
-    Ok(Responses::of(|sink| async move {
-        super::while_led(&node, &call, renew_all(&node, requests, &sink)).await
-    }))
+    Ok(Responses::of(
+        |sink| async move { call::while_led(&node, &call, renew_all(&node, requests, &sink)).await },
+    ))
 }
 
-async fn renew_all(node: &Node, mut requests: Requests, sink: &Sink) -> Result<(), Failure> {
+async fn renew_all(node: &Node, mut requests: CountedRequests, sink: &ResponseSink) -> Result<(), Failure> {
     while let Some(body) = requests.next().await? {
         let request: pb::LeaseKeepAliveRequest = decode(body)?;
-        // The header is of the moment before: a renewal must not look later than a revocation that beat it.
+        // The revision from before the renewal: a renewal must not look newer than a revocation that preceded it.
         let header = Some(node.header_now());
         let ttl = match node.lease(request.id, true).await? {
             LeaseAnswer::Alive { granted_s, .. } => granted_s,
             LeaseAnswer::NotFound | LeaseAnswer::NotLeader => 0,
         };
         let response = pb::LeaseKeepAliveResponse { header, id: request.id, ttl };
-        sink.send(Encoded::message(&response)).await;
+        sink.send(EncodedMessage::message(&response)).await;
     }
     Ok(())
 }

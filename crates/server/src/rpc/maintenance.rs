@@ -1,4 +1,4 @@
-//! The Maintenance service.
+//! The Maintenance service, and the Cluster service: it lists the members; changing them comes with membership changes.
 
 use api::etcdserverpb as pb;
 use api::version;
@@ -8,13 +8,24 @@ use member::batch::Kind;
 use pb::alarm_request::AlarmAction;
 use store::{HashKvReply, Reply};
 
-use super::{Encoded, Failure, decode};
+use super::call::decode;
+use crate::grpc::{EncodedMessage, Failure};
 use crate::node::Node;
 
 /// etcd's default quota, which clients see when none was set.
 const REPORTED_QUOTA_BYTES: i64 = 2 * 1024 * 1024 * 1024;
 
-pub(super) async fn alarm(node: &Node, body: Bytes) -> Result<Encoded, Failure> {
+pub(super) async fn member_list(node: &Node, body: Bytes) -> Result<EncodedMessage, Failure> {
+    let request: pb::MemberListRequest = decode(body)?;
+    if request.linearizable {
+        node.linearize().await?;
+    }
+    // etcd leaves the revision out of this header.
+    let (header, members) = (Some(node.header(0)), node.members());
+    Ok(EncodedMessage::message(&pb::MemberListResponse { header, members }))
+}
+
+pub(super) async fn alarm(node: &Node, body: Bytes) -> Result<EncodedMessage, Failure> {
     let request: pb::AlarmRequest = decode(body.clone())?;
     let alarms = if request.action == AlarmAction::Get as i32 {
         node.linearize().await?;
@@ -26,10 +37,10 @@ pub(super) async fn alarm(node: &Node, body: Bytes) -> Result<Encoded, Failure> 
             _ => return Err(Failure::unexpected()),
         }
     };
-    Ok(Encoded::message(&pb::AlarmResponse { header: Some(node.header_now()), alarms }))
+    Ok(EncodedMessage::message(&pb::AlarmResponse { header: Some(node.header_now()), alarms }))
 }
 
-pub(super) async fn status(node: &Node, body: Bytes) -> Result<Encoded, Failure> {
+pub(super) async fn status(node: &Node, body: Bytes) -> Result<EncodedMessage, Failure> {
     decode::<pb::StatusRequest>(body)?;
     let leader = node.status.leader();
     let mut errors = Vec::new();
@@ -53,7 +64,7 @@ pub(super) async fn status(node: &Node, body: Bytes) -> Result<Encoded, Failure>
         db_size_quota: if quota == 0 { REPORTED_QUOTA_BYTES } else { quota as i64 },
         downgrade_info: Some(pb::DowngradeInfo::default()),
     };
-    Ok(Encoded::message(&response))
+    Ok(EncodedMessage::message(&response))
 }
 
 /// As Go prints an alarm: fields that are zero are left out. (It puts one or two spaces between them, by the
@@ -71,33 +82,33 @@ fn alarm_text(alarm: &pb::AlarmMember) -> String {
     fields.join(" ")
 }
 
-/// Answers at once: space is given back in the background, eagerly from now on.
-pub(super) async fn defragment(node: &Node, body: Bytes) -> Result<Encoded, Failure> {
+/// Answers at once: from now on, space is returned eagerly in the background.
+pub(super) async fn defragment(node: &Node, body: Bytes) -> Result<EncodedMessage, Failure> {
     decode::<pb::DefragmentRequest>(body)?;
-    node.mailbox.send(Input::Defragment);
-    Ok(Encoded::message(&pb::DefragmentResponse { header: None }))
+    node.handoff.submit(Input::Defragment);
+    Ok(EncodedMessage::message(&pb::DefragmentResponse { header: None }))
 }
 
 /// A hash of this member's state: comparable between members, not with etcd's hash of its file.
-pub(super) async fn hash(node: &Node, body: Bytes) -> Result<Encoded, Failure> {
+pub(super) async fn hash(node: &Node, body: Bytes) -> Result<EncodedMessage, Failure> {
     decode::<pb::HashRequest>(body)?;
     let (_, hash) = node.reader.state_hash();
-    Ok(Encoded::message(&pb::HashResponse {
+    Ok(EncodedMessage::message(&pb::HashResponse {
         header: Some(node.header_now()),
         hash: (hash ^ (hash >> 32)) as u32,
     }))
 }
 
-pub(super) async fn hash_kv(node: &Node, body: Bytes) -> Result<Encoded, Failure> {
+pub(super) async fn hash_kv(node: &Node, body: Bytes) -> Result<EncodedMessage, Failure> {
     let request: pb::HashKvRequest = decode(body)?;
     let HashKvReply { hash, compact_revision, hash_revision, revision } =
         node.hash_kv(request.revision).await?;
     let header = Some(node.header(revision));
-    Ok(Encoded::message(&pb::HashKvResponse { header, hash, compact_revision, hash_revision }))
+    Ok(EncodedMessage::message(&pb::HashKvResponse { header, hash, compact_revision, hash_revision }))
 }
 
-pub(super) async fn move_leader(node: &Node, body: Bytes) -> Result<Encoded, Failure> {
+pub(super) async fn move_leader(node: &Node, body: Bytes) -> Result<EncodedMessage, Failure> {
     let request: pb::MoveLeaderRequest = decode(body)?;
     node.move_leader(request.target_id).await?;
-    Ok(Encoded::message(&pb::MoveLeaderResponse { header: None }))
+    Ok(EncodedMessage::message(&pb::MoveLeaderResponse { header: None }))
 }

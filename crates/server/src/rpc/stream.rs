@@ -1,9 +1,9 @@
 //! The two halves of a streaming call: requests to pull, responses to push.
 //!
 //! A handler of such a call has no task of its own. It is a future that runs inside its [`Responses`], whenever the
-//! connection wants more of them: nothing crosses a channel or wakes another task, what a handler has to say at once
-//! leaves in one piece, and a client that does not read stops its handler, not the server's memory. A client that goes
-//! away drops it.
+//! connection polls them. Nothing crosses a channel or wakes another task, and all messages that a handler sends before
+//! it waits leave together. When a client does not read, its handler stops, so that no buffer grows. When the client
+//! goes, the handler is dropped.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -13,24 +13,23 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use super::counted::Counted;
-use super::{Encoded, Failure};
-use crate::grpc;
+use super::call_metrics::CallMetrics;
+use crate::grpc::{EncodedMessage, Failure, RequestStream};
 
-/// Bytes of messages that a handler may have ahead of its connection, one message beyond it: as much as the connection
-/// puts into one piece.
-const AHEAD_BYTES: usize = 32 << 10;
+/// Bytes of messages that a handler may have ahead of its connection, plus one message: about what the connection sends
+/// with one write.
+const MAX_AHEAD_BYTES: usize = 32 << 10;
 
 /// The client's messages.
-pub(super) struct Requests {
-    inner: grpc::Requests,
-    counted: Counted,
+pub(super) struct CountedRequests {
+    inner: RequestStream,
+    metrics: CallMetrics,
 }
 
-impl Requests {
-    /// The messages of a call, each counted.
-    pub(super) fn new(inner: grpc::Requests, counted: Counted) -> Requests {
-        Requests { inner, counted }
+impl CountedRequests {
+    /// The messages of a call. Each one is counted.
+    pub(super) fn new(inner: RequestStream, metrics: CallMetrics) -> CountedRequests {
+        CountedRequests { inner, metrics }
     }
 
     /// The next message; `None` when the client has no more, though it may still listen.
@@ -40,7 +39,7 @@ impl Requests {
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
         let message = self.inner.next().await?;
         if message.is_some() {
-            self.counted.received();
+            self.metrics.received();
         }
         Ok(message)
     }
@@ -49,31 +48,31 @@ impl Requests {
 /// The server's messages, as the connection pulls them, and the handler they come from.
 pub(super) struct Responses {
     handler: Handler,
-    ahead: Arc<Mutex<Ahead>>,
+    ahead: Arc<Mutex<ResponseBuffer>>,
 }
 
-/// Where a handler is.
+/// How far a handler is.
 enum Handler {
     Running(Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>),
-    /// It is through; how, until that is told.
+    /// It has ended, with this result until that is returned.
     Ended(Result<(), Failure>),
 }
 
 /// Messages between a handler and its connection.
 #[derive(Default)]
-struct Ahead {
-    messages: Vec<Encoded>,
+struct ResponseBuffer {
+    messages: Vec<EncodedMessage>,
     bytes: usize,
 }
 
 /// The handler's end of [`Responses`].
-pub(super) struct Sink(Arc<Mutex<Ahead>>);
+pub(super) struct ResponseSink(Arc<Mutex<ResponseBuffer>>);
 
-impl Sink {
-    /// Sends one message, waiting for room. To be awaited by the handler itself, not through anything that polls only
-    /// what was woken: room is made by the connection, which then runs the handler again.
-    pub(super) async fn send(&self, message: Encoded) {
-        poll_fn(|_| match self.0.lock().bytes < AHEAD_BYTES {
+impl ResponseSink {
+    /// Sends one message, waiting for room. The handler must await this itself, not through a combinator that polls
+    /// only woken futures: the connection makes room and then polls the handler, without a waker.
+    pub(super) async fn send(&self, message: EncodedMessage) {
+        poll_fn(|_| match self.0.lock().bytes < MAX_AHEAD_BYTES {
             true => Poll::Ready(()),
             false => Poll::Pending,
         })
@@ -86,27 +85,30 @@ impl Sink {
 
 impl Responses {
     /// What `handler` sends until it ends; its failure is the status of the call.
-    pub(super) fn of<F>(handler: impl FnOnce(Sink) -> F) -> Responses
+    pub(super) fn of<F>(handler: impl FnOnce(ResponseSink) -> F) -> Responses
     where
         F: Future<Output = Result<(), Failure>> + Send + 'static,
     {
-        let ahead = Arc::<Mutex<Ahead>>::default();
-        let handler = Handler::Running(Box::pin(handler(Sink(ahead.clone()))));
+        let ahead = Arc::<Mutex<ResponseBuffer>>::default();
+        let handler = Handler::Running(Box::pin(handler(ResponseSink(ahead.clone()))));
         Responses { handler, ahead }
     }
 
     /// The next messages, at least one, or the failure; `None` at the end. Runs the handler as far as it goes.
-    pub(super) async fn next(&mut self) -> Option<Result<Vec<Encoded>, Failure>> {
+    pub(super) async fn next(&mut self) -> Option<Result<Vec<EncodedMessage>, Failure>> {
         poll_fn(|context| self.poll_messages(context)).await
     }
 
-    fn poll_messages(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Vec<Encoded>, Failure>>> {
+    fn poll_messages(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Vec<EncodedMessage>, Failure>>> {
         if let Handler::Running(handler) = &mut self.handler
             && let Poll::Ready(result) = handler.as_mut().poll(context)
         {
             self.handler = Handler::Ended(result);
         }
-        let Ahead { messages, .. } = std::mem::take(&mut *self.ahead.lock());
+        let ResponseBuffer { messages, .. } = std::mem::take(&mut *self.ahead.lock());
         match &mut self.handler {
             _ if !messages.is_empty() => Poll::Ready(Some(Ok(messages))),
             Handler::Running(_) => Poll::Pending,
@@ -117,15 +119,16 @@ impl Responses {
 
 #[cfg(test)]
 mod tests {
-    //! A handler runs when it is asked, stops when nobody takes, and its last words go before its end.
+    //! A handler runs when it is polled, stops when its messages are not taken, and its last messages come before its
+    //! end.
     use super::*;
 
-    fn poll(responses: &mut Responses) -> Poll<Option<Result<Vec<Encoded>, Failure>>> {
+    fn poll(responses: &mut Responses) -> Poll<Option<Result<Vec<EncodedMessage>, Failure>>> {
         responses.poll_messages(&mut Context::from_waker(std::task::Waker::noop()))
     }
 
-    fn message(bytes: usize) -> Encoded {
-        Encoded(vec![vec![0; bytes].into()])
+    fn message(bytes: usize) -> EncodedMessage {
+        EncodedMessage(vec![vec![0; bytes].into()])
     }
 
     #[test]
@@ -136,7 +139,7 @@ mod tests {
             Err(Failure::unexpected())
         });
         let Poll::Ready(Some(Ok(messages))) = poll(&mut responses) else { panic!("messages") };
-        assert_eq!(messages.iter().map(Encoded::len).collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(messages.iter().map(EncodedMessage::len).collect::<Vec<_>>(), [1, 2]);
         let Poll::Ready(Some(Err(failure))) = poll(&mut responses) else { panic!("the failure") };
         assert_eq!(failure, Failure::unexpected());
         assert!(matches!(poll(&mut responses), Poll::Ready(None)));
@@ -146,7 +149,7 @@ mod tests {
     fn a_handler_does_not_run_ahead_of_its_connection() {
         let mut responses = Responses::of(|sink| async move {
             loop {
-                sink.send(message(AHEAD_BYTES - 1)).await;
+                sink.send(message(MAX_AHEAD_BYTES - 1)).await;
             }
         });
         for _ in 0..3 {

@@ -1,8 +1,19 @@
-//! Long lists: made on a thread of their own, and sent while they are made.
+//! Large ranges: encoded on a thread of their own, and sent while they are encoded.
 //!
-//! The maker's pieces cross a channel to the call, which hands them to its connection. When a value turns out to be
-//! damaged behind pieces that were sent already, it is repaired and the list is made once more, at the same revision and
-//! with the same header; that gives the same bytes, so those that were sent are skipped.
+//! ```text
+//!   encoding thread (RangeEncoder)          channel                       RPC worker (StreamedRange)
+//!   lays out the response, 5 MiB   -> Begin { header, length: 5 MiB } ->  sends the prefix of the message
+//!   reads values, encodes 1 MiB    -> Chunk(1 MiB)                    ->  sends it
+//!   reads values, encodes 1 MiB    -> Chunk(1 MiB)                    ->  sends it: 2 MiB are sent
+//!   finds a damaged value          -> Damaged                         ->  has it repaired by a peer
+//!
+//!   a second encoder begins at the same revision, with the same header, and skips 2 MiB
+//!                                  -> Begin { length: 5 MiB }         ->  checks the length
+//!   encodes from the beginning     -> Chunk(1 MiB): bytes 2 to 3 MiB  ->  sends it, and so on
+//! ```
+//!
+//! So the response is never in memory as a whole. Encoding the same range twice at the same revision gives the same
+//! bytes, which is why the bytes that were sent can be skipped.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -12,122 +23,133 @@ use bytes::{Buf, Bytes};
 use store::{Damaged, Pieces};
 use tokio::sync::mpsc;
 
-use super::kv::Met;
-use super::{Encoded, Failure};
+use crate::grpc::{EncodedMessage, Failure};
 use crate::node::Node;
 
-/// Bytes that cross the channel at once: each crossing wakes the call's worker, and then the client.
-const CROSSING_BYTES: usize = 1 << 20;
+/// Bytes that cross the channel at once: each crossing wakes the RPC worker, and then the client.
+const CHUNK_BYTES: usize = 1 << 20;
 
-/// What a unary call is answered with.
-pub(super) enum Answer {
-    /// All of it.
-    Whole(Encoded),
-    /// One message, as it is made.
-    Growing(StreamedRange),
+/// Longest message a client of grpc-go accepts; etcd sends no longer one either.
+const MAX_MESSAGE_BYTES: usize = i32::MAX as usize;
+
+/// The response of a unary call.
+pub(super) enum UnaryResponse {
+    /// The whole message.
+    Whole(EncodedMessage),
+    /// One message, sent while it is encoded.
+    Streamed(StreamedRange),
 }
 
-impl From<Encoded> for Answer {
-    fn from(encoded: Encoded) -> Answer {
-        Answer::Whole(encoded)
+impl From<EncodedMessage> for UnaryResponse {
+    fn from(encoded: EncodedMessage) -> UnaryResponse {
+        UnaryResponse::Whole(encoded)
     }
 }
 
-/// A list whose length is known.
+/// The damage that one response has found last. The same damage once more, after it was repaired, means that the value
+/// is lost for this response: overwritten and compacted meanwhile.
+#[derive(Default)]
+pub(super) struct KnownDamage {
+    address: Option<u64>,
+}
+
+impl KnownDamage {
+    /// Has damage repaired.
+    ///
+    /// # Errors
+    /// [`api::Error::Corrupt`] when it was known already, and those of [`Node::repair`].
+    pub(super) async fn repair(&mut self, node: &Node, damaged: &Damaged) -> Result<(), api::Error> {
+        if self.address.replace(damaged.address) == Some(damaged.address) {
+            return Err(api::Error::Corrupt);
+        }
+        node.repair(damaged).await
+    }
+}
+
+/// A range whose encoded length is known.
 pub(super) struct StreamedRange {
     node: Arc<Node>,
-    /// With the revision it is made at.
+    /// With the revision at which it is read.
     request: pb::RangeRequest,
     header: pb::ResponseHeader,
     length: usize,
     sent: usize,
-    parts: mpsc::UnboundedReceiver<Part>,
-    met: Met,
+    parts: mpsc::UnboundedReceiver<RangePart>,
+    known: KnownDamage,
 }
 
-/// What the maker says.
-enum Part {
+/// What crosses the channel.
+enum RangePart {
     Begin { header: pb::ResponseHeader, length: usize },
-    Pieces(Vec<Bytes>),
+    Chunk(Vec<Bytes>),
     Damaged(Damaged),
     Failed(api::Error),
 }
 
 impl StreamedRange {
-    /// Has a list made. Returns when its length is known.
+    /// Begins to encode a range. Returns when the length is known.
     ///
     /// # Errors
     /// What is wrong with the request, and damage that cannot be repaired.
     pub(super) async fn begin(node: &Arc<Node>, request: pb::RangeRequest) -> Result<StreamedRange, Failure> {
         loop {
-            let mut parts = make(node, &request, None, 0).await;
+            let mut parts = encode(node, &request, None, 0).await;
             match parts.recv().await {
-                Some(Part::Begin { header, length }) => {
+                Some(RangePart::Begin { header, length }) => {
                     check_length(length)?;
                     let revision = if request.revision > 0 { request.revision } else { header.revision };
                     let request = pb::RangeRequest { revision, ..request };
-                    let node = node.clone();
-                    return Ok(StreamedRange {
-                        node,
-                        request,
-                        header,
-                        length,
-                        sent: 0,
-                        parts,
-                        met: Met::default(),
-                    });
+                    let (node, known) = (node.clone(), KnownDamage::default());
+                    return Ok(StreamedRange { node, request, header, length, sent: 0, parts, known });
                 }
-                Some(Part::Damaged(damaged)) => node.repair(&damaged).await?,
-                Some(Part::Failed(error)) => return Err(error.into()),
-                Some(Part::Pieces(_)) | None => return Err(Failure::unexpected()),
+                Some(RangePart::Damaged(damaged)) => node.repair(&damaged).await?,
+                Some(RangePart::Failed(error)) => return Err(error.into()),
+                Some(RangePart::Chunk(_)) | None => return Err(Failure::unexpected()),
             }
         }
     }
 
-    /// Bytes of all pieces.
+    /// Bytes of the whole message.
     pub(super) fn len(&self) -> usize {
         self.length
     }
 
-    /// The next pieces; `None` after the last.
+    /// The next bytes; `None` at the end.
     ///
     /// # Errors
     /// Damage that cannot be repaired.
     pub(super) async fn next(&mut self) -> Option<Result<Vec<Bytes>, Failure>> {
         loop {
             match self.parts.recv().await {
-                // A list that is made again begins again, and must be the same.
-                Some(Part::Begin { length, .. }) if length == self.length => {}
-                Some(Part::Begin { .. }) => return Some(Err(Failure::unexpected())),
-                Some(Part::Pieces(pieces)) => {
-                    self.sent += pieces.iter().map(Bytes::len).sum::<usize>();
+                // A second encoder begins again, and must give the same bytes.
+                Some(RangePart::Begin { length, .. }) if length == self.length => {}
+                Some(RangePart::Begin { .. }) => return Some(Err(Failure::unexpected())),
+                Some(RangePart::Chunk(chunk)) => {
+                    self.sent += chunk.iter().map(Bytes::len).sum::<usize>();
                     let fits = self.sent <= self.length;
-                    return Some(if fits { Ok(pieces) } else { Err(Failure::unexpected()) });
+                    return Some(if fits { Ok(chunk) } else { Err(Failure::unexpected()) });
                 }
-                Some(Part::Damaged(damaged)) => {
+                Some(RangePart::Damaged(damaged)) => {
                     if let Err(failure) = self.resume(&damaged).await {
                         return Some(Err(failure));
                     }
                 }
-                Some(Part::Failed(error)) => return Some(Err(error.into())),
+                Some(RangePart::Failed(error)) => return Some(Err(error.into())),
                 None if self.sent == self.length => return None,
                 None => return Some(Err(Failure::unexpected())),
             }
         }
     }
 
-    /// Heals and has the rest made.
+    /// Has damage repaired and the rest encoded.
     async fn resume(&mut self, damaged: &Damaged) -> Result<(), Failure> {
-        self.met.repair(&self.node, damaged).await?;
-        self.parts = make(&self.node, &self.request, Some(self.header), self.sent).await;
+        self.known.repair(&self.node, damaged).await?;
+        self.parts = encode(&self.node, &self.request, Some(self.header), self.sent).await;
         Ok(())
     }
 }
 
-/// Longest message a client of grpc-go takes at all; etcd sends none that is longer either.
-const MAX_MESSAGE_BYTES: usize = i32::MAX as usize;
-
-/// Refuses what cannot be sent as one message, in the words of grpc-go.
+/// Refuses a response that cannot be sent as one message, in the words of grpc-go.
 fn check_length(length: usize) -> Result<(), Failure> {
     if length <= MAX_MESSAGE_BYTES {
         return Ok(());
@@ -136,71 +158,73 @@ fn check_length(length: usize) -> Result<(), Failure> {
     Err(Failure::new(api::Code::ResourceExhausted, text))
 }
 
-/// Has a list made in its turn, but for the first `skip` bytes; under `header`, if there was one before.
-async fn make(
+/// Waits for a permit, then has a range encoded, without its first `skip` bytes; with `header`, if an encoder ran
+/// before.
+async fn encode(
     node: &Arc<Node>,
     request: &pb::RangeRequest,
     header: Option<pb::ResponseHeader>,
     skip: usize,
-) -> mpsc::UnboundedReceiver<Part> {
+) -> mpsc::UnboundedReceiver<RangePart> {
     let (parts, receiver) = mpsc::unbounded_channel();
     let (on, request) = (node.clone(), request.clone());
-    // How it ends is heard through the channel.
-    let listing = node.large_ranges.begin(move || {
+    let encoding = node.large_ranges.begin(move || {
         let _pin = on.pin();
         let used = OnceCell::new();
         let choose = |revision| *used.get_or_init(|| header.unwrap_or_else(|| on.header(revision)));
-        let mut maker = Maker { parts: &parts, header: &used, skip, gathered: Vec::new(), bytes: 0 };
-        let told = match on.reader.list(&request, choose, &mut maker) {
-            Ok(Ok(())) => return maker.let_go(),
-            Ok(Err(error)) => Part::Failed(error),
+        let mut encoder =
+            RangeEncoder { parts: &parts, header: &used, skip, collected: Vec::new(), bytes: 0 };
+        let end = match on.reader.list(&request, choose, &mut encoder) {
+            Ok(Ok(())) => return encoder.send_chunk(),
+            Ok(Err(error)) => RangePart::Failed(error),
             Err(damaged) => {
-                maker.let_go();
-                Part::Damaged(damaged)
+                encoder.send_chunk();
+                RangePart::Damaged(damaged)
             }
         };
-        let _ = parts.send(told);
+        let _ = parts.send(end);
     });
-    drop(listing.await);
+    // The end is reported through the channel.
+    drop(encoding.await);
     receiver
 }
 
-/// The maker's end of the channel. When the call has gone, nobody listens any more.
-struct Maker<'a> {
-    parts: &'a mpsc::UnboundedSender<Part>,
-    /// Known before anything is told.
+/// The encoder's end of the channel. When the call has ended, what is sent is dropped.
+struct RangeEncoder<'a> {
+    parts: &'a mpsc::UnboundedSender<RangePart>,
+    /// Known before the length is.
     header: &'a OnceCell<pb::ResponseHeader>,
     /// Bytes that were sent before.
     skip: usize,
     /// What crosses together, and its bytes.
-    gathered: Vec<Bytes>,
+    collected: Vec<Bytes>,
     bytes: usize,
 }
 
-impl Maker<'_> {
-    fn let_go(&mut self) {
+impl RangeEncoder<'_> {
+    fn send_chunk(&mut self) {
         self.bytes = 0;
-        if !self.gathered.is_empty() {
-            let _ = self.parts.send(Part::Pieces(std::mem::take(&mut self.gathered)));
+        if !self.collected.is_empty() {
+            let _ = self.parts.send(RangePart::Chunk(std::mem::take(&mut self.collected)));
         }
     }
 }
 
-impl Pieces for Maker<'_> {
+impl Pieces for RangeEncoder<'_> {
     fn begin(&mut self, bytes: usize) {
         let Some(header) = self.header.get().copied() else { return };
-        let _ = self.parts.send(Part::Begin { header, length: bytes });
+        let _ = self.parts.send(RangePart::Begin { header, length: bytes });
     }
 
-    fn push(&mut self, mut piece: Bytes) {
-        let skipped = self.skip.min(piece.len());
+    fn push(&mut self, mut part: Bytes) {
+        let skipped = self.skip.min(part.len());
         self.skip -= skipped;
-        piece.advance(skipped);
-        if !piece.is_empty() {
-            self.bytes += piece.len();
-            self.gathered.push(piece);
-            if self.bytes >= CROSSING_BYTES {
-                self.let_go();
+        part.advance(skipped);
+        if !part.is_empty() {
+            self.bytes += part.len();
+            self.collected.push(part);
+            if self.bytes >= CHUNK_BYTES {
+                self.send_chunk();
             }
         }
     }
@@ -208,45 +232,47 @@ impl Pieces for Maker<'_> {
 
 #[cfg(test)]
 mod tests {
-    //! What crosses the channel, and what is too long. That a list made again has the same bytes is held by the store's
-    //! tests.
+    //! What crosses the channel, and what is too long. The store's tests check that a range encoded twice has the same
+    //! bytes.
     use super::*;
 
     fn header(revision: i64) -> pb::ResponseHeader {
         pb::ResponseHeader { revision, ..Default::default() }
     }
 
-    /// What a call hears of pieces of these lengths, of which it has `skip` bytes: the length told, then what crosses.
-    fn heard(lengths: &[usize], skip: usize) -> (usize, Vec<Vec<u8>>) {
+    /// What crosses the channel for parts of these lengths, of which `skip` bytes were sent before: the whole length,
+    /// then the chunks.
+    fn crossed(lengths: &[usize], skip: usize) -> (usize, Vec<Vec<u8>>) {
         let (parts, mut receiver) = mpsc::unbounded_channel();
         let used = OnceCell::from(header(7));
-        let mut maker = Maker { parts: &parts, header: &used, skip, gathered: Vec::new(), bytes: 0 };
-        maker.begin(lengths.iter().sum());
+        let mut encoder =
+            RangeEncoder { parts: &parts, header: &used, skip, collected: Vec::new(), bytes: 0 };
+        encoder.begin(lengths.iter().sum());
         for (number, length) in lengths.iter().enumerate() {
-            maker.push(vec![number as u8; *length].into());
+            encoder.push(vec![number as u8; *length].into());
         }
-        maker.let_go();
+        encoder.send_chunk();
         drop(parts);
-        let Some(Part::Begin { header: told, length }) = receiver.blocking_recv() else {
+        let Some(RangePart::Begin { header: sent, length }) = receiver.blocking_recv() else {
             panic!("no beginning")
         };
-        assert_eq!(told, header(7));
-        let mut crossed = Vec::new();
-        while let Some(Part::Pieces(pieces)) = receiver.blocking_recv() {
-            crossed.push(pieces.concat());
+        assert_eq!(sent, header(7));
+        let mut chunks = Vec::new();
+        while let Some(RangePart::Chunk(chunk)) = receiver.blocking_recv() {
+            chunks.push(chunk.concat());
         }
-        (length, crossed)
+        (length, chunks)
     }
 
     #[test]
-    fn pieces_cross_together_until_they_are_worth_it() {
-        let (length, crossed) = heard(&[CROSSING_BYTES - 1, 1, 5, 6], 0);
-        assert_eq!(length, CROSSING_BYTES + 11);
-        assert_eq!(crossed.iter().map(Vec::len).collect::<Vec<_>>(), [CROSSING_BYTES, 11]);
+    fn parts_cross_together_as_chunks() {
+        let (length, chunks) = crossed(&[CHUNK_BYTES - 1, 1, 5, 6], 0);
+        assert_eq!(length, CHUNK_BYTES + 11);
+        assert_eq!(chunks.iter().map(Vec::len).collect::<Vec<_>>(), [CHUNK_BYTES, 11]);
     }
 
     #[test]
-    fn what_is_too_long_for_a_message_is_refused() {
+    fn a_response_too_long_for_a_message_is_refused() {
         assert!(check_length(MAX_MESSAGE_BYTES).is_ok());
         let failure = check_length(MAX_MESSAGE_BYTES + 1).unwrap_err();
         assert_eq!(failure.code, api::Code::ResourceExhausted);
@@ -254,11 +280,11 @@ mod tests {
     }
 
     #[test]
-    fn what_the_call_has_is_not_sent_again() {
+    fn sent_bytes_are_not_sent_again() {
         for skip in 0..=9 {
-            let (length, crossed) = heard(&[2, 4, 3], skip);
+            let (length, chunks) = crossed(&[2, 4, 3], skip);
             assert_eq!(length, 9);
-            assert_eq!(crossed.concat(), [0, 0, 1, 1, 1, 1, 2, 2, 2][skip..]);
+            assert_eq!(chunks.concat(), [0, 0, 1, 1, 1, 1, 2, 2, 2][skip..]);
         }
     }
 }

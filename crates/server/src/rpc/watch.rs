@@ -9,35 +9,45 @@ use pb::watch_request::RequestUnion;
 use store::watch::{Next, WatchStream};
 use tokio::sync::Notify;
 
-use super::stream::{Requests, Responses, Sink};
-use super::{Call, Encoded, Failure, decode};
-use crate::driver::Bell;
+use super::call::{self, Call, decode};
+use super::coalescing_notifier::CoalescingNotifier;
+use super::stream::{CountedRequests, ResponseSink, Responses};
+use crate::grpc::{EncodedMessage, Failure};
 use crate::node::Node;
 
 /// What a response may have beyond the request limit before it is split: etcd's allowance for the gRPC envelope.
 const FRAGMENT_OVERHEAD_BYTES: usize = 512 * 1024;
 
-pub(super) async fn watch(node: Arc<Node>, call: Call, requests: Requests) -> Result<Responses, Failure> {
+pub(super) async fn watch(
+    node: Arc<Node>,
+    call: Call,
+    requests: CountedRequests,
+) -> Result<Responses, Failure> {
     Ok(Responses::of(|sink| async move {
-        super::while_led(&node, &call, serve(&node, call.connection, requests, &sink)).await
+        call::while_led(&node, &call, serve(&node, call.connection, requests, &sink)).await
     }))
 }
 
 /// Runs one watch stream until the client goes.
-async fn serve(node: &Node, connection: u64, mut requests: Requests, sink: &Sink) -> Result<(), Failure> {
+async fn serve(
+    node: &Node,
+    connection: u64,
+    mut requests: CountedRequests,
+    sink: &ResponseSink,
+) -> Result<(), Failure> {
     let woken = Arc::new(Notify::new());
     let max_fragment_bytes = node.limits.max_request_bytes + FRAGMENT_OVERHEAD_BYTES;
-    let mut watchers = node.hub.open(Bell::wake(connection, &woken), max_fragment_bytes);
+    let mut watchers = node.hub.open(CoalescingNotifier::wake(connection, &woken), max_fragment_bytes);
     let mut progress = tokio::time::interval(node.limits.progress_interval);
     progress.reset();
-    let mut asking = true;
+    let mut has_requests = true;
     loop {
         send_all(node, &mut watchers, sink).await;
         tokio::select! {
-            request = requests.next(), if asking => match request? {
+            request = requests.next(), if has_requests => match request? {
                 Some(body) => take(&mut watchers, body)?,
-                // It asks for nothing more, but watches on until it goes.
-                None => asking = false,
+                // The client sends nothing more, but keeps watching until it goes.
+                None => has_requests = false,
             },
             () = woken.notified() => {}
             _ = progress.tick() => watchers.notify_progress_due(),
@@ -59,20 +69,22 @@ fn take(watchers: &mut WatchStream, body: Bytes) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Sends everything the stream has. A damaged value makes its watchers wait until it has been repaired.
-async fn send_all(node: &Node, watchers: &mut WatchStream, sink: &Sink) {
+/// Sends everything the stream has. Watchers of a damaged value wait until it has been repaired.
+async fn send_all(node: &Node, watchers: &mut WatchStream, sink: &ResponseSink) {
     loop {
         match watchers.next(node.status.term()) {
             Ok(Next::Frame(frame)) => {
-                let pieces = [frame.head, frame.events].into_iter().filter(|piece| !piece.is_empty());
-                sink.send(Encoded(pieces.collect())).await;
+                let parts = [frame.head, frame.events].into_iter().filter(|part| !part.is_empty());
+                sink.send(EncodedMessage(parts.collect())).await;
             }
             Ok(Next::Busy) => tokio::task::yield_now().await,
             Ok(Next::Idle) => return,
             Err(damaged) => {
-                // A moved reference looks damaged too; either way the next try reads history again.
+                // A value that was relocated meanwhile looks damaged too; either way the next attempt reads history
+                // again.
                 if node.repair(&damaged).await.is_err() {
-                    tracing::warn!(error = %damaged, "watchers wait for a value that no peer has");
+                    let message = "watchers wait for a damaged value of which no peer has an intact copy";
+                    tracing::warn!(error = %damaged, "{message}");
                 }
                 watchers.retry_damaged();
             }

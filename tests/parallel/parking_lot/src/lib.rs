@@ -16,14 +16,14 @@ pub struct Mutex<T>(sync::Mutex<T>);
 pub struct MutexGuard<'a, T>(Option<sync::MutexGuard<'a, T>>);
 
 impl<T> Mutex<T> {
-    /// A lock that nobody holds.
+    /// An unlocked lock.
     pub const fn new(value: T) -> Mutex<T> {
         Mutex(sync::Mutex::new(value))
     }
 
     /// Waits for the lock.
     pub fn lock(&self) -> MutexGuard<'_, T> {
-        MutexGuard(Some(self.0.lock().expect("nobody panicked with the lock held")))
+        MutexGuard(Some(self.0.lock().expect("no thread panicked with the lock held")))
     }
 }
 
@@ -57,19 +57,19 @@ pub type RwLockReadGuard<'a, T> = sync::RwLockReadGuard<'a, T>;
 pub type RwLockWriteGuard<'a, T> = sync::RwLockWriteGuard<'a, T>;
 
 impl<T> RwLock<T> {
-    /// A lock that nobody holds.
+    /// An unlocked lock.
     pub const fn new(value: T) -> RwLock<T> {
         RwLock(sync::RwLock::new(value))
     }
 
     /// Waits until it may read.
     pub fn read(&self) -> RwLockReadGuard<'_, T> {
-        self.0.read().expect("nobody panicked with the lock held")
+        self.0.read().expect("no thread panicked with the lock held")
     }
 
     /// Waits until it may write.
     pub fn write(&self) -> RwLockWriteGuard<'_, T> {
-        self.0.write().expect("nobody panicked with the lock held")
+        self.0.write().expect("no thread panicked with the lock held")
     }
 }
 
@@ -89,17 +89,17 @@ impl WaitTimeoutResult {
 }
 
 impl Condvar {
-    /// One that nobody waits for.
+    /// A condition without waiters.
     pub const fn new() -> Condvar {
         Condvar(sync::Condvar::new())
     }
 
-    /// Wakes one who waits.
+    /// Wakes one waiter.
     pub fn notify_one(&self) {
         self.0.notify_one();
     }
 
-    /// Wakes all who wait.
+    /// Wakes all waiters.
     pub fn notify_all(&self) {
         self.0.notify_all();
     }
@@ -107,7 +107,7 @@ impl Condvar {
     /// Waits to be woken.
     pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
         let held = guard.0.take().expect("a guard waits once at a time");
-        guard.0 = Some(self.0.wait(held).expect("nobody panicked with the lock held"));
+        guard.0 = Some(self.0.wait(held).expect("no thread panicked with the lock held"));
     }
 
     /// Waits while `condition` holds.

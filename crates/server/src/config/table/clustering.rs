@@ -1,6 +1,6 @@
 //! Section "Clustering".
 
-use super::{Flag, Section, duration, list, switch, text, urls};
+use super::flag::{Flag, Section, duration, list, switch, text, urls};
 
 const DISCOVERY: &str = "discovery";
 const ONLY_DISCOVERY: &str = "it only matters with discovery, which is not supported yet";
@@ -78,7 +78,7 @@ pub(super) const FLAGS: &[Flag] = &[
     here(switch(
         "pre-vote",
         "true",
-        "Ask for votes before campaigning, so that a returning member disturbs nobody.",
+        "Ask for votes before campaigning, so that a returning member does not disturb the leader.",
     )),
     here(text(
         "auto-compaction-retention",

@@ -1,6 +1,6 @@
 //! Section "Member".
 
-use super::{Flag, Kind, count, duration, integer, switch, text, urls};
+use super::flag::{Flag, FlagKind, count, duration, integer, switch, text, urls};
 
 const NO_BBOLT: &str = "there is no bbolt";
 const OWN_FILES: &str = "log segments and checkpoints are freed when nothing needs them";
@@ -40,7 +40,7 @@ pub(super) const FLAGS: &[Flag] = &[
     count("max-txn-ops", "128", "Most operations in one transaction."),
     count("max-request-bytes", "1572864", "Largest request accepted from a client, in bytes."),
     Flag::new(
-        Kind::Count(32),
+        FlagKind::Count(32),
         "max-concurrent-streams",
         "4294967295",
         "Most streams a client may have open on one connection.",

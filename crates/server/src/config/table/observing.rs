@@ -1,6 +1,6 @@
 //! Sections "Auth", "Profiling and Monitoring" and "Logging".
 
-use super::{Flag, Section, count, duration, list, switch, text, urls};
+use super::flag::{Flag, Section, count, duration, list, switch, text, urls};
 
 const fn auth(flag: Flag) -> Flag {
     flag.section(Section::Auth)

@@ -1,6 +1,6 @@
 //! Section "Security".
 
-use super::{Flag, Section, count, list, switch, text};
+use super::flag::{Flag, Section, count, list, switch, text};
 
 const TLS: &str = "TLS";
 const ONLY_TLS: &str = "it only matters with TLS, which is not supported yet";

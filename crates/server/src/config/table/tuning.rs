@@ -1,6 +1,6 @@
 //! Sections "Distributed tracing", "Features" and "Unsafe feature".
 
-use super::{Flag, Section, count, duration, integer, switch, text};
+use super::flag::{Flag, Section, count, duration, integer, switch, text};
 
 const NO_SPANS: &str = "spans are not exported yet";
 
@@ -48,7 +48,7 @@ pub(super) const FEATURES: &[Flag] = &[
     feature(duration(
         "watch-progress-notify-interval",
         "10m",
-        "How often an idle watch is told the current revision.",
+        "How often an idle watch receives the current revision.",
     )),
     feature(duration(
         "warning-apply-duration",

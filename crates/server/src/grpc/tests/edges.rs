@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use super::super::gather::{Gather, Turn};
+use super::super::gathering_socket::{ConnectionRound, GatheringSocket};
 use super::super::head::percent_encoded;
 use super::super::speaks_http2;
 
@@ -77,28 +77,28 @@ impl AsyncWrite for Socket {
 }
 
 #[tokio::test]
-async fn what_is_written_in_one_turn_leaves_together_and_in_order() {
-    let (socket, turn) = (Socket::default(), Turn::default());
-    let mut gather = Gather::new(socket.clone(), turn.clone());
+async fn writes_of_one_round_leave_together_and_in_order() {
+    let (socket, round) = (Socket::default(), ConnectionRound::default());
+    let mut gathering = GatheringSocket::new(socket.clone(), round.clone());
     let sizes = || socket.0.lock().expect("lock").iter().map(Vec::len).collect::<Vec<_>>();
-    turn.hold(true);
+    round.hold(true);
     for part in ["a", "bc", "def"] {
-        gather.write_all(part.as_bytes()).await.expect("room");
-        gather.flush().await.expect("held");
+        gathering.write_all(part.as_bytes()).await.expect("room");
+        gathering.flush().await.expect("held");
     }
     assert!(sizes().is_empty(), "held");
-    turn.hold(false);
-    gather.flush().await.expect("let go");
+    round.hold(false);
+    gathering.flush().await.expect("released");
     assert_eq!(socket.0.lock().expect("lock").concat(), b"abcdef");
     assert_eq!(sizes(), [6], "one write");
     // More than may wait goes through, behind what waited.
-    turn.hold(true);
+    round.hold(true);
     let large = vec![7; 100_000];
-    gather.write_all(b"x").await.expect("room");
-    gather.write_all(&large).await.expect("written");
+    gathering.write_all(b"x").await.expect("room");
+    gathering.write_all(&large).await.expect("written");
     assert_eq!(sizes(), [6, 1, 100_000]);
-    gather.write_all(b"last").await.expect("room");
-    gather.shutdown().await.expect("the end lets all go");
+    gathering.write_all(b"last").await.expect("room");
+    gathering.shutdown().await.expect("the end releases everything");
     assert_eq!(sizes(), [6, 1, 100_000, 4]);
 }
 
@@ -108,32 +108,32 @@ const PONG: [u8; 17] = [0, 0, 8, 6, 1, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8];
 #[tokio::test(start_paused = true)]
 async fn the_answer_to_a_ping_leaves_with_what_is_sent_next_or_by_itself_in_the_end() {
     let socket = Socket::default();
-    let mut gather = Gather::new(socket.clone(), Turn::default());
+    let mut gathering = GatheringSocket::new(socket.clone(), ConnectionRound::default());
     let sizes = || socket.0.lock().expect("lock").iter().map(Vec::len).collect::<Vec<_>>();
     for _ in 0..2 {
-        gather.write_all(&PONG).await.expect("room");
-        gather.flush().await.expect("it waits");
+        gathering.write_all(&PONG).await.expect("room");
+        gathering.flush().await.expect("it waits");
         assert!(sizes().is_empty(), "an answer was sent by itself");
-        gather.write_all(b"message").await.expect("room");
-        gather.flush().await.expect("both go");
+        gathering.write_all(b"message").await.expect("room");
+        gathering.flush().await.expect("both go");
         assert_eq!(
             std::mem::take(&mut *socket.0.lock().expect("lock")).concat(),
             [&PONG[..], b"message"].concat()
         );
     }
-    gather.write_all(&PONG).await.expect("room");
-    // Its connection flushes when it is woken, as it does at the end of each turn.
+    gathering.write_all(&PONG).await.expect("room");
+    // Its connection flushes when it is woken, as it does at the end of each round.
     let mut waiting = true;
     std::future::poll_fn(|context| {
-        let flushed = Pin::new(&mut gather).poll_flush(context);
+        let flushed = Pin::new(&mut gathering).poll_flush(context);
         if std::mem::take(&mut waiting) { Poll::Pending } else { flushed }
     })
     .await
     .expect("sent");
     assert_eq!(sizes(), [PONG.len()]);
     for _ in 0..2 {
-        gather.write_all(&PONG).await.expect("room");
+        gathering.write_all(&PONG).await.expect("room");
     }
-    gather.flush().await.expect("two go");
+    gathering.flush().await.expect("two go");
     assert_eq!(sizes(), [PONG.len(), 2 * PONG.len()], "who pings twice is not kept waiting");
 }

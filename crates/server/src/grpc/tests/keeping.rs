@@ -1,4 +1,4 @@
-//! Silent clients are asked whether they are there, and let go when they are not.
+//! Silent clients are pinged, and disconnected when they do not answer.
 use std::time::Duration;
 
 use tokio::io::AsyncWriteExt;
@@ -24,7 +24,7 @@ async fn silent_client(timeout: Duration) -> Option<Duration> {
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_does_not_answer_is_let_go() {
-    let took = silent_client(TIMEOUT).await.expect("let go");
+    let took = silent_client(TIMEOUT).await.expect("disconnected");
     // The greeting was heard in the first interval, so the second one is the first silent one.
     assert!(took >= INTERVAL * 2 + TIMEOUT && took < INTERVAL * 2 + TIMEOUT * 2, "after {took:?}");
     assert_eq!(silent_client(Duration::ZERO).await, None, "without a time-out it may stay");

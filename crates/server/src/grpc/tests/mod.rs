@@ -1,8 +1,8 @@
 //! A server of a few methods, asked by a client that may break any rule, over a connection in memory.
 
 mod edges;
+mod flow_control;
 mod keeping;
-mod pace;
 mod refusals;
 mod rig;
 

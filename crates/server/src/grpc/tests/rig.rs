@@ -16,8 +16,10 @@ use tokio::io::DuplexStream;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::super::{Encoded, Failure, Reply, Requests, Service, Serving, Settings, serve};
-use crate::config::Keepalive;
+use super::super::{
+    CallFuture, CallReply, ConnectionSettings, EncodedMessage, Failure, GrpcService, RequestStream, serve,
+};
+use crate::config::GrpcKeepalive;
 
 /// Bytes of a message the server takes.
 pub(super) const MAX_BYTES: usize = 200_000;
@@ -47,8 +49,13 @@ impl Drop for Waiting {
     }
 }
 
-impl Service for Seen {
-    fn call(&self, head: &http::request::Parts, mut requests: Requests, mut reply: Reply) -> Serving {
+impl GrpcService for Seen {
+    fn call(
+        &self,
+        head: &http::request::Parts,
+        mut requests: RequestStream,
+        mut reply: CallReply,
+    ) -> CallFuture {
         let (seen, path) = (self.clone(), head.uri.path().to_owned());
         Box::pin(async move {
             let body = match requests.only().await {
@@ -59,11 +66,14 @@ impl Service for Seen {
                 Failure::new(Code::FailedPrecondition, String::from_utf8_lossy(text).into_owned())
             };
             match path.as_str() {
-                "/test/Echo" => reply.answer(Encoded(vec![body])),
+                "/test/Echo" => reply.answer(EncodedMessage(vec![body])),
                 "/test/Fail" => reply.finish(Err(&failure(&body))),
                 "/test/Twice" => {
                     for _ in 0..2 {
-                        reply.send(vec![Encoded(vec![body.clone()])]).await.expect("the client listens");
+                        reply
+                            .send(vec![EncodedMessage(vec![body.clone()])])
+                            .await
+                            .expect("the client listens");
                     }
                     reply.finish(Err(&failure(&body)));
                 }
@@ -71,7 +81,7 @@ impl Service for Seen {
                     seen.waiting.fetch_add(1, Ordering::SeqCst);
                     let _waiting = Waiting(seen.waiting.clone());
                     if reply.unless_gone(seen.release.notified()).await.is_ok() {
-                        reply.answer(Encoded(vec![body]));
+                        reply.answer(EncodedMessage(vec![body]));
                     }
                 }
                 "/test/Pour" => pour(&seen, reply).await,
@@ -81,23 +91,25 @@ impl Service for Seen {
     }
 }
 
-async fn pour(seen: &Seen, mut reply: Reply) {
+async fn pour(seen: &Seen, mut reply: CallReply) {
     for _ in 0..POURED {
-        let Ok(()) = reply.send(vec![Encoded(vec![vec![7; POURED_BYTES].into()])]).await else { return };
+        let Ok(()) = reply.send(vec![EncodedMessage(vec![vec![7; POURED_BYTES].into()])]).await else {
+            return;
+        };
         seen.poured.fetch_add(1, Ordering::SeqCst);
     }
     reply.finish(Ok(()));
 }
 
 /// Settings with these times of keep-alive.
-pub(super) fn settings(interval: Duration, timeout: Duration) -> Settings {
-    let keepalive = Keepalive { interval, timeout };
-    Settings { max_concurrent_streams: 100, max_message_bytes: MAX_BYTES, keepalive }
+pub(super) fn settings(interval: Duration, timeout: Duration) -> ConnectionSettings {
+    let keepalive = GrpcKeepalive { interval, timeout };
+    ConnectionSettings { max_concurrent_streams: 100, max_message_bytes: MAX_BYTES, keepalive }
 }
 
 /// A server on one end of a connection in memory; the future ends with it.
 pub(super) fn server(
-    settings: Settings,
+    settings: ConnectionSettings,
     seen: Seen,
     stop: CancellationToken,
 ) -> (impl Future<Output = ()>, DuplexStream) {
@@ -150,7 +162,7 @@ impl Client {
     }
 
     /// A client of another kind.
-    pub(super) async fn start_with(builder: &h2::client::Builder, settings: Settings) -> Client {
+    pub(super) async fn start_with(builder: &h2::client::Builder, settings: ConnectionSettings) -> Client {
         let (seen, stop) = (Seen::default(), CancellationToken::new());
         let (serving, theirs) = server(settings, seen.clone(), stop.clone());
         let server = tokio::spawn(serving);
@@ -214,7 +226,7 @@ pub(super) async fn whole(response: ResponseFuture) -> Answer {
     Answer { http: head.status.as_u16(), head: head.headers, body: bytes, trailers }
 }
 
-/// What was received, if anything. A server that has answered and does not want the rest of a request says so with a
+/// What was received, if anything. A server that has answered and does not want the rest of a request sends a
 /// reset that is no error.
 fn orderly<T>(received: Option<Result<T, h2::Error>>) -> Option<T> {
     match received {
@@ -232,9 +244,9 @@ async fn rest(body: &mut RecvStream) -> Vec<u8> {
     bytes
 }
 
-/// Lets the other tasks run until `met`.
-pub(super) async fn until(met: impl Fn() -> bool) {
-    while !met() {
+/// Yields to the other tasks until `condition` holds.
+pub(super) async fn until(condition: impl Fn() -> bool) {
+    while !condition() {
         tokio::task::yield_now().await;
     }
 }

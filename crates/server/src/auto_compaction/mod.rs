@@ -1,0 +1,38 @@
+//! Compacts history by itself, as `--auto-compaction-*` says; on the leader only, so that members do not compete.
+
+mod schedule;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use api::etcdserverpb::CompactionRequest;
+use member::batch::Kind;
+use prost::Message;
+
+use crate::config::CompactionPolicy;
+use crate::node::Node;
+
+use schedule::Schedule;
+
+/// Runs until the process ends.
+pub(crate) async fn run(node: Arc<Node>, policy: CompactionPolicy) {
+    let start = Instant::now();
+    let now_ns = || start.elapsed().as_nanos() as u64;
+    let mut schedule = Schedule::new(policy, now_ns());
+    let mut interval = tokio::time::interval(schedule.interval());
+    loop {
+        interval.tick().await;
+        let Some(revision) = schedule.observe(now_ns(), node.reader.current_revision()) else { continue };
+        if node.status.leader() != node.member_id {
+            continue;
+        }
+        let body = CompactionRequest { revision, physical: false }.encode_to_vec().into();
+        match node.propose(Kind::Compaction, body).await {
+            Ok(_) | Err(api::Error::Compacted) => {
+                schedule.compacted(now_ns(), revision);
+                tracing::info!(revision, "completed auto compaction");
+            }
+            Err(error) => tracing::warn!(revision, error = error.message(), "failed auto compaction"),
+        }
+    }
+}

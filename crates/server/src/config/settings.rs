@@ -1,0 +1,168 @@
+//! The configuration as plain composed data.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::diagnostics::Note;
+use super::types::{CompactionPolicy, FeatureGates, LogFormat, LogLevel, LogOutput, Url};
+
+/// The whole configuration of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerConfig {
+    /// Name of this member.
+    pub name: String,
+    /// Directory of all data of this member.
+    pub data_dir: PathBuf,
+    /// Directory of the log's segments, if another.
+    pub wal_dir: Option<PathBuf>,
+    /// URLs to listen on and to advertise.
+    pub urls: MemberUrls,
+    /// The members, and the timing of elections.
+    pub cluster: ClusterConfig,
+    /// Limits on requests of clients.
+    pub limits: RequestLimits,
+    /// When idle client connections are pinged.
+    pub grpc_keepalive: GrpcKeepalive,
+    /// Checkpoints and the log's length.
+    pub storage: Storage,
+    /// When the server compacts by itself, if it does.
+    pub auto_compaction: Option<CompactionPolicy>,
+    /// Passwords and tokens.
+    pub auth: Auth,
+    /// Which HTTP clients are served.
+    pub access: HttpAccess,
+    /// How listeners are opened.
+    pub sockets: Sockets,
+    /// Log and metrics.
+    pub observing: Observing,
+    /// Time between two progress notifications of an idle watch.
+    pub watch_progress_notify_interval: Duration,
+    /// Whether the JSON gateway is served.
+    pub grpc_gateway: bool,
+    /// Gates, as etcd names them.
+    pub feature_gates: FeatureGates,
+    /// Messages for the operator.
+    pub notes: Vec<Note>,
+}
+
+/// URLs to listen on and to advertise. All lists are sorted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberUrls {
+    /// For clients: gRPC, and HTTP when `listen_client_http` is empty.
+    pub listen_client: Vec<Url>,
+    /// For HTTP clients only.
+    pub listen_client_http: Vec<Url>,
+    /// For other members.
+    pub listen_peer: Vec<Url>,
+    /// For metrics and health checks.
+    pub listen_metrics: Vec<Url>,
+    /// Advertised to clients.
+    pub advertise_client: Vec<Url>,
+    /// Advertised to other members when the cluster starts.
+    pub initial_advertise_peer: Vec<Url>,
+}
+
+/// Whether the cluster is new.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClusterState {
+    /// This member helps to start it.
+    New,
+    /// This member joins it.
+    Existing,
+}
+
+/// The members, and the timing of elections.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterConfig {
+    /// All members at the start, by name, each with its peer URLs.
+    pub initial: Vec<(String, Vec<Url>)>,
+    /// Keeps clusters apart that start from the same URLs.
+    pub token: String,
+    /// Whether the cluster is new.
+    pub state: ClusterState,
+    /// Time between two heartbeats: a tick.
+    pub heartbeat_interval: Duration,
+    /// Time without a leader until a member campaigns.
+    pub election_timeout: Duration,
+    /// Whether to ask for votes before campaigning.
+    pub pre_vote: bool,
+    /// Whether changes of membership that would cost the quorum are refused.
+    pub strict_reconfig_check: bool,
+    /// Most learners at a time.
+    pub max_learners: usize,
+}
+
+/// Limits on requests of clients.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestLimits {
+    /// Bytes of live data above which writes are refused; 0 as much as the disk allows, negative no limit.
+    pub quota_backend_bytes: i64,
+    /// Most operations in one transaction.
+    pub max_txn_ops: u64,
+    /// Largest request in bytes.
+    pub max_request_bytes: u64,
+    /// Most open streams of one connection.
+    pub max_concurrent_streams: u32,
+}
+
+/// When idle client connections are pinged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GrpcKeepalive {
+    /// Time until the server pings a silent client; zero never.
+    pub interval: Duration,
+    /// Time a pinged client may stay silent; zero forever.
+    pub timeout: Duration,
+}
+
+/// Checkpoints and the log's length.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Storage {
+    /// Applied commands between two checkpoints.
+    pub snapshot_count: u64,
+    /// Whether `snapshot_count` was set.
+    pub snapshot_count_is_explicit: bool,
+    /// Log entries kept for slow followers.
+    pub snapshot_catchup_entries: u64,
+}
+
+/// Passwords and tokens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Auth {
+    /// Cost of hashing a password.
+    pub bcrypt_cost: u32,
+    /// Time until an unused token expires.
+    pub token_ttl: Duration,
+}
+
+/// Which HTTP clients are served. An empty list, or one with `*`, allows all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HttpAccess {
+    /// Origins of web pages.
+    pub cors: Vec<String>,
+    /// Host names under which this member is served.
+    pub host_whitelist: Vec<String>,
+}
+
+/// How listeners are opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sockets {
+    /// Whether several processes may share a port.
+    pub reuse_port: bool,
+}
+
+/// Log and metrics.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Observing {
+    /// Least severity logged.
+    pub log_level: LogLevel,
+    /// Form of a line.
+    pub log_format: LogFormat,
+    /// Destinations of lines.
+    pub log_outputs: Vec<LogOutput>,
+    /// Whether metrics include a histogram of the time each gRPC takes.
+    pub extensive_metrics: bool,
+    /// An apply that takes longer is logged.
+    pub warning_apply_duration: Duration,
+    /// A request that takes longer is logged.
+    pub warning_unary_request_duration: Duration,
+}

@@ -1,0 +1,143 @@
+//! Feature gates: etcd's names, stages and defaults, so that the `--feature-gates` of an etcd deployment are accepted.
+
+use super::scalar::parse_bool;
+
+/// etcd's stage of a feature.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GateStage {
+    /// Off by default.
+    Alpha,
+    /// On by default.
+    Beta,
+}
+
+impl GateStage {
+    /// The label of the metric `etcd_server_feature_enabled`.
+    pub fn name(self) -> &'static str {
+        match self {
+            GateStage::Alpha => "ALPHA",
+            GateStage::Beta => "BETA",
+        }
+    }
+}
+
+/// One gate and whether it is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FeatureGate {
+    /// Name in `--feature-gates`.
+    pub name: &'static str,
+    /// etcd's stage.
+    pub stage: GateStage,
+    /// Whether it is open unless set.
+    pub default: bool,
+    /// Whether it is open.
+    pub enabled: bool,
+}
+
+const fn alpha(name: &'static str) -> FeatureGate {
+    FeatureGate { name, stage: GateStage::Alpha, default: false, enabled: false }
+}
+
+const fn beta(name: &'static str) -> FeatureGate {
+    FeatureGate { name, stage: GateStage::Beta, default: true, enabled: true }
+}
+
+const GATES: [FeatureGate; 9] = [
+    alpha("CompactHashCheck"),
+    beta("FastLeaseKeepAlive"),
+    alpha("InitialCorruptCheck"),
+    alpha("LeaseCheckpoint"),
+    alpha("LeaseCheckpointPersist"),
+    alpha("PriorityRequest"),
+    alpha("SetMemberLocalAddr"),
+    alpha("StopGRPCServiceOnDefrag"),
+    beta("TxnModeWriteWithSharedBuffer"),
+];
+
+/// Names that stand for all gates of a stage.
+const ALL: [(&str, GateStage); 2] = [("AllAlpha", GateStage::Alpha), ("AllBeta", GateStage::Beta)];
+
+/// All gates.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FeatureGates(Vec<FeatureGate>);
+
+impl FeatureGates {
+    /// Reads `Name=true,Other=false`. A gate that is named outranks `AllAlpha` and `AllBeta`.
+    ///
+    /// # Errors
+    /// An unknown gate, or a value that is not a boolean.
+    pub(crate) fn parse(text: &str) -> Result<FeatureGates, String> {
+        let mut gates = GATES.to_vec();
+        let mut named = Vec::new();
+        for pair in text.split(',').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let (name, value) = (name.trim(), value.trim());
+            if value.is_empty() {
+                return Err(format!("missing bool value for {name}"));
+            }
+            let value = parse_bool(value)
+                .ok_or_else(|| format!("invalid value of {name}={value}, err: not a bool"))?;
+            named.push((name, value));
+        }
+        for (name, stage) in ALL {
+            if let Some((_, value)) = named.iter().rfind(|(given, _)| *given == name) {
+                gates.iter_mut().filter(|gate| gate.stage == stage).for_each(|gate| gate.enabled = *value);
+            }
+        }
+        for (name, value) in named.into_iter().filter(|(name, _)| !ALL.iter().any(|(all, _)| all == name)) {
+            let gate = gates.iter_mut().find(|gate| gate.name == name);
+            gate.ok_or_else(|| format!("unrecognized feature gate: {name}"))?.enabled = value;
+        }
+        Ok(FeatureGates(gates))
+    }
+
+    /// Whether the gate of that name is open; false for an unknown name.
+    pub fn enabled(&self, name: &str) -> bool {
+        self.0.iter().any(|gate| gate.name == name && gate.enabled)
+    }
+
+    /// All gates, in the order of their names.
+    pub fn all(&self) -> &[FeatureGate] {
+        &self.0
+    }
+}
+
+/// A line for each gate, as `--help` and the contract list them.
+pub(crate) fn describe() -> Vec<String> {
+    let all = ALL.iter().map(|(name, stage)| (*name, *stage, false));
+    let gates = GATES.iter().map(|gate| (gate.name, gate.stage, gate.default));
+    let line = |(name, stage, default): (&str, GateStage, bool)| {
+        format!("{name}=true|false ({} - default={default})", stage.name())
+    };
+    all.chain(gates).map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    //! Feature gates against etcd's list and rules.
+
+    use super::*;
+
+    #[test]
+    fn the_list_is_etcds() {
+        let contract = include_str!("../../../tests/contract/feature-gates.txt");
+        assert_eq!(describe(), contract.lines().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_named_gate_outranks_its_stage() {
+        let gates = FeatureGates::parse("LeaseCheckpoint=false,AllAlpha=true, AllBeta=0").expect("gates");
+        assert!(!gates.enabled("LeaseCheckpoint"));
+        assert!(gates.enabled("InitialCorruptCheck"));
+        assert!(!gates.enabled("FastLeaseKeepAlive"));
+        assert!(!gates.enabled("AllAlpha"));
+    }
+
+    #[test]
+    fn errors_are_etcds() {
+        let error = |text| FeatureGates::parse(text).expect_err(text);
+        assert_eq!(error("Nonsense=true"), "unrecognized feature gate: Nonsense");
+        assert_eq!(error("LeaseCheckpoint"), "missing bool value for LeaseCheckpoint");
+        assert_eq!(error("LeaseCheckpoint=x"), "invalid value of LeaseCheckpoint=x, err: not a bool");
+    }
+}

@@ -1,0 +1,125 @@
+//! EncodedMessage messages, and the DATA they become: a prefix of a flag and a length, then the bytes.
+//!
+//! A DATA frame costs its sender and its reader more than a small message does, so small messages are copied behind
+//! their prefixes, and many of them share a frame: the watchers of one stream often receive one event each. Large ones
+//! are not copied.
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+/// Bytes before a message: a flag and its length.
+pub(super) const PREFIX_BYTES: usize = 5;
+
+/// Messages up to this size are joined with their prefix: a copy costs less than a frame.
+const MAX_JOINED_BYTES: usize = 8192;
+
+/// An encoded message in parts, sent one after the other: often a small header, then bytes that many clients share.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct EncodedMessage(pub(crate) Vec<Bytes>);
+
+impl EncodedMessage {
+    /// Encodes a message as one part.
+    pub(crate) fn message(message: &impl prost::Message) -> EncodedMessage {
+        EncodedMessage(vec![message.encode_to_vec().into()])
+    }
+
+    /// Bytes of all parts.
+    pub(crate) fn len(&self) -> usize {
+        self.0.iter().map(Bytes::len).sum()
+    }
+}
+
+/// The prefix of a message of so many bytes.
+pub(super) fn prefix(length: usize) -> Bytes {
+    let mut prefix = BytesMut::with_capacity(PREFIX_BYTES);
+    put_prefix(&mut prefix, length);
+    prefix.freeze()
+}
+
+/// Writes the prefix of a message of so many bytes.
+fn put_prefix(out: &mut BytesMut, length: usize) {
+    out.put_u8(0);
+    // Limits on requests and answers keep messages far below this.
+    out.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
+}
+
+/// The DATA of one message: its prefix and a small message joined, a large one uncopied.
+pub(super) fn frames(message: EncodedMessage) -> impl Iterator<Item = Bytes> {
+    let length = message.len();
+    let joins = length <= MAX_JOINED_BYTES;
+    let mut joined = BytesMut::with_capacity(PREFIX_BYTES + if joins { length } else { 0 });
+    put_prefix(&mut joined, length);
+    let mut rest = Vec::new();
+    for part in message.0 {
+        if joins { joined.extend_from_slice(&part) } else { rest.push(part) }
+    }
+    std::iter::once(joined.freeze()).chain(rest)
+}
+
+/// The DATA of messages that leave together: prefixes and small messages joined, large ones uncopied.
+pub(super) fn joined(messages: Vec<EncodedMessage>) -> Vec<Bytes> {
+    let of_small = |length: usize| PREFIX_BYTES + if length <= MAX_JOINED_BYTES { length } else { 0 };
+    let bytes = messages.iter().map(|message| of_small(message.len())).sum();
+    let mut joined = BytesMut::with_capacity(bytes);
+    let mut data = Vec::with_capacity(1);
+    for message in messages {
+        let length = message.len();
+        put_prefix(&mut joined, length);
+        if length <= MAX_JOINED_BYTES {
+            message.0.iter().for_each(|part| joined.extend_from_slice(part));
+        } else {
+            data.push(joined.split().freeze());
+            data.extend(message.0);
+        }
+    }
+    if !joined.is_empty() {
+        data.push(joined.freeze());
+    }
+    data
+}
+
+#[cfg(test)]
+mod tests {
+    //! All prefixes and bytes, in order; small messages in one part, large ones uncopied.
+    use super::*;
+
+    fn message(length: usize) -> EncodedMessage {
+        EncodedMessage(vec![vec![1; length / 2].into(), vec![2; length - length / 2].into()])
+    }
+
+    #[test]
+    fn small_messages_share_a_part_and_large_ones_keep_theirs() {
+        let lengths = [3, 0, 5, MAX_JOINED_BYTES + 1, MAX_JOINED_BYTES, 7];
+        let messages: Vec<EncodedMessage> = lengths.into_iter().map(message).collect();
+        let mut expected = Vec::new();
+        for message in &messages {
+            expected.push(0);
+            expected.extend((message.len() as u32).to_be_bytes());
+            expected.extend(message.0.concat());
+        }
+        let large = messages[3].0[0].clone();
+        let data = joined(messages);
+        assert_eq!(data.concat(), expected);
+        assert_eq!(data.len(), 4, "what is before the large one, its two parts, what is after it");
+        assert_eq!(data[1].as_ptr(), large.as_ptr());
+    }
+
+    #[test]
+    fn a_small_message_is_joined_and_a_large_one_is_not_copied() {
+        let part = Bytes::from(vec![7; MAX_JOINED_BYTES - 1]);
+        let sent = |parts: &[Bytes]| frames(EncodedMessage(parts.to_vec())).collect::<Vec<_>>();
+        let small = sent(&[Bytes::from_static(b"x"), part.clone()]);
+        assert_eq!(small.len(), 1, "all that fits is joined");
+        let large = sent(&[Bytes::from_static(b"xy"), part.clone()]);
+        assert_eq!(
+            large.last().map(|last| last.as_ptr()),
+            Some(part.as_ptr()),
+            "the large part is not copied"
+        );
+        for frames in [small, large] {
+            let whole = frames.concat();
+            let length = u32::from_be_bytes([whole[1], whole[2], whole[3], whole[4]]) as usize;
+            assert_eq!((whole[0], length), (0, whole.len() - PREFIX_BYTES));
+        }
+        assert_eq!(sent(&[]).concat(), [0; PREFIX_BYTES], "an empty message is a prefix");
+    }
+}

@@ -1,0 +1,30 @@
+//! The contract between connections and the methods they serve.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use super::reply::CallReply;
+use super::request::RequestStream;
+use crate::config::GrpcKeepalive;
+
+/// How client connections behave.
+#[derive(Clone, Debug)]
+pub(crate) struct ConnectionSettings {
+    /// Calls of one connection at a time.
+    pub(crate) max_concurrent_streams: u32,
+    /// Bytes of a request's message.
+    pub(crate) max_message_bytes: usize,
+    /// When silent clients are pinged, and when they are given up.
+    pub(crate) keepalive: GrpcKeepalive,
+}
+
+/// A call that runs. It answers through its [`CallReply`], or not at all when the client has gone.
+///
+/// Its connection polls it once when it begins, and then only when it was woken; a client that goes has it dropped.
+pub(crate) type CallFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Serves calls.
+pub(crate) trait GrpcService: Send + 'static {
+    /// Begins a call: `head` has its path and metadata.
+    fn call(&self, head: &http::request::Parts, requests: RequestStream, reply: CallReply) -> CallFuture;
+}

@@ -1,0 +1,105 @@
+//! The notices of a member as log lines, in etcd's words where etcd has them.
+
+use std::time::Instant;
+
+use member::{Notice, SnapshotEvent};
+use parking_lot::Mutex;
+
+use super::repeated_failures::RepeatedFailures;
+
+/// Logs the notices of one member.
+pub(crate) struct NoticeLog {
+    /// Its id in hexadecimal, as the log shows it.
+    local: String,
+    failures: Mutex<RepeatedFailures>,
+}
+
+impl NoticeLog {
+    /// The notices of `member_id`.
+    pub(crate) fn new(member_id: u64) -> NoticeLog {
+        NoticeLog { local: format!("{member_id:x}"), failures: Mutex::default() }
+    }
+
+    /// Logs a notice, unless it is a failure that was logged lately.
+    pub(crate) fn report(&self, notice: &Notice) {
+        let local = &self.local;
+        match notice {
+            Notice::Leadership { term, leader: 0, .. } => {
+                tracing::info!(local_member_id = local, term, "lost leader");
+            }
+            Notice::Leadership { term, leader, leading: true } => {
+                tracing::info!(
+                    local_member_id = local,
+                    leader = format!("{leader:x}"),
+                    term,
+                    "became leader"
+                );
+            }
+            Notice::Leadership { term, leader, leading: false } => {
+                tracing::info!(
+                    local_member_id = local,
+                    leader = format!("{leader:x}"),
+                    term,
+                    "elected leader"
+                );
+            }
+            Notice::TickLate(late_ns) => tracing::warn!(
+                local_member_id = local,
+                exceeded_duration = format!("{}ms", late_ns / 1_000_000),
+                "leader failed to send out heartbeat on time; took too long, leader is overloaded likely from slow disk"
+            ),
+            Notice::BadFrame { from, reason } => {
+                tracing::warn!(remote_peer_id = format!("{from:x}"), reason, "dropped an invalid frame");
+            }
+            Notice::Checkpoint { index } => tracing::info!(snapshot_index = index, "saved snapshot"),
+            Notice::Snapshot { peer, event } => report_snapshot(*peer, event),
+            Notice::Repaired { text } => tracing::warn!(damage = text, "repaired damaged data"),
+            Notice::Relocated { file } => {
+                tracing::info!(file = format!("{file:08x}"), "relocated the values of a file")
+            }
+            Notice::Damage { text } => tracing::error!(damage = text, "found damaged data"),
+            Notice::Failure { text } => self.report_failure(text),
+            Notice::Diverged { peer, index } => {
+                tracing::error!(
+                    remote_peer_id = format!("{peer:x}"),
+                    index,
+                    "found data inconsistency with peer"
+                )
+            }
+        }
+    }
+
+    fn report_failure(&self, text: &str) {
+        if let Some(times) = self.failures.lock().due(text, Instant::now()) {
+            tracing::warn!(reason = text, times, "retrying");
+        }
+    }
+}
+
+fn report_snapshot(peer: u64, event: &SnapshotEvent) {
+    let peer = format!("{peer:x}");
+    match event {
+        SnapshotEvent::Sending { index } => {
+            tracing::info!(remote_peer_id = peer, snapshot_index = index, "sending database snapshot");
+        }
+        SnapshotEvent::Sent { index } => {
+            tracing::info!(remote_peer_id = peer, snapshot_index = index, "sent database snapshot");
+        }
+        SnapshotEvent::NotSent { index, reason } => tracing::warn!(
+            remote_peer_id = peer,
+            snapshot_index = index,
+            reason,
+            "failed to send database snapshot"
+        ),
+        SnapshotEvent::Receiving { index } => {
+            tracing::info!(
+                remote_peer_id = peer,
+                incoming_snapshot_index = index,
+                "receiving database snapshot"
+            );
+        }
+        SnapshotEvent::Installed { index } => {
+            tracing::info!(remote_peer_id = peer, incoming_snapshot_index = index, "applied snapshot");
+        }
+    }
+}

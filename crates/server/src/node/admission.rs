@@ -1,0 +1,137 @@
+//! Limits on work that would otherwise delay everything else: the bytes of large commands, and large ranges.
+
+use std::sync::Arc;
+
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::task::JoinHandle;
+
+/// Bytes of large commands that may be proposed at once. Beyond it commands wait here, first come first served, instead
+/// of making all requests time out behind the disk.
+const MAX_LARGE_BYTES: usize = 64 << 20;
+
+/// Size from which on a command counts as large; smaller ones are limited by their number alone.
+const MIN_LARGE_BYTES: usize = 64 << 10;
+
+/// Limits the bytes of large commands that are proposed at once.
+pub(crate) struct Admission {
+    kilobytes: Semaphore,
+}
+
+impl Default for Admission {
+    fn default() -> Admission {
+        Admission { kilobytes: Semaphore::new(MAX_LARGE_BYTES >> 10) }
+    }
+}
+
+impl Admission {
+    /// Waits until a command of this size may be proposed; it counts until the permit is dropped.
+    pub(super) async fn admit(&self, bytes: usize) -> Option<SemaphorePermit<'_>> {
+        if bytes < MIN_LARGE_BYTES {
+            return None;
+        }
+        let kilobytes = (bytes >> 10).min(MAX_LARGE_BYTES >> 10) as u32;
+        // The semaphore is never closed.
+        self.kilobytes.acquire_many(kilobytes).await.ok()
+    }
+}
+
+/// Large ranges that are encoded at once, for each core: while one waits for the disk, another has work. The others
+/// wait, so that ranges take neither all memory nor hundreds of threads.
+const MAX_LARGE_RANGES_PER_CORE: usize = 2;
+
+/// Limits the large ranges that are encoded at once, first come first served.
+pub(crate) struct LargeRanges {
+    permits: Arc<Semaphore>,
+}
+
+impl Default for LargeRanges {
+    fn default() -> LargeRanges {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        LargeRanges::at_once(MAX_LARGE_RANGES_PER_CORE * cores)
+    }
+}
+
+impl LargeRanges {
+    fn at_once(count: usize) -> LargeRanges {
+        LargeRanges { permits: Arc::new(Semaphore::new(count)) }
+    }
+
+    /// Waits for a permit, then runs `encode` on a thread of its own. It runs to its end even if the caller is dropped,
+    /// and counts until then.
+    pub(crate) async fn begin<T: Send + 'static>(
+        &self,
+        encode: impl FnOnce() -> T + Send + 'static,
+    ) -> JoinHandle<T> {
+        // The semaphore is never closed.
+        let permit = self.permits.clone().acquire_owned().await.ok();
+        tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            encode()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Large ranges wait for a permit and return it.
+
+    use std::pin::pin;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::mpsc::channel;
+    use std::task::{Context, Waker};
+
+    use super::*;
+
+    /// One thread for blocking work: what is given to it runs in order.
+    fn on_one_thread(test: impl Future<Output = ()>) {
+        let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
+        runtime.block_on(test);
+    }
+
+    /// Polls a future once and drops it. Returns whether it has to wait.
+    fn has_to_wait(future: impl Future) -> bool {
+        pin!(future).poll(&mut Context::from_waker(Waker::noop())).is_pending()
+    }
+
+    #[test]
+    fn a_large_range_does_not_begin_without_a_permit() {
+        on_one_thread(async {
+            let ranges = LargeRanges::at_once(2);
+            let permits = ranges.permits.clone().try_acquire_many_owned(2).unwrap();
+            let begun = Arc::new(AtomicBool::new(false));
+            let early = begun.clone();
+            assert!(has_to_wait(ranges.begin(move || early.store(true, Ordering::SeqCst))));
+            drop(permits);
+            assert_eq!(ranges.begin(|| 7).await.await.unwrap(), 7);
+            assert!(!begun.load(Ordering::SeqCst), "a range was encoded while all permits were taken");
+            assert_eq!(ranges.permits.available_permits(), 2);
+        });
+    }
+
+    #[test]
+    fn a_range_without_a_caller_counts_until_it_is_encoded() {
+        on_one_thread(async {
+            let ranges = LargeRanges::at_once(1);
+            let (finish, finished) = channel::<()>();
+            drop(ranges.begin(move || finished.recv()).await);
+            assert_eq!(ranges.permits.available_permits(), 0);
+            finish.send(()).unwrap();
+            assert_eq!(ranges.begin(|| 7).await.await.unwrap(), 7);
+        });
+    }
+
+    #[test]
+    fn a_range_that_panics_returns_its_permit() {
+        on_one_thread(async {
+            let ranges = LargeRanges::at_once(1);
+            assert!(ranges.begin(|| panic!("a test's")).await.await.is_err());
+            assert_eq!(ranges.begin(|| 7).await.await.unwrap(), 7);
+        });
+    }
+
+    #[test]
+    fn there_are_permits_for_every_core() {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        assert_eq!(LargeRanges::default().permits.available_permits(), 2 * cores);
+    }
+}

@@ -1,0 +1,205 @@
+//! What the services share: this process's view of its member, and the way to send it requests.
+//!
+//! A handler never touches the member. It reads the store through its reader, opens streams on the watch hub, and
+//! submits everything else to the raft loop, waiting for the answer.
+
+mod admission;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use api::etcdserverpb as pb;
+use bytes::Bytes;
+use member::batch::Kind;
+use member::peer_message::LeaseAnswer;
+use member::{Answer, Input, Proposal, Status};
+use store::watch::Hub;
+use store::{Damaged, HashKvReply, Outcome, Reader, Values};
+
+use crate::metrics::Metrics;
+use crate::raft_loop::Handoff;
+
+pub(crate) use admission::{Admission, LargeRanges};
+
+/// Limits that handlers enforce.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ServiceLimits {
+    /// `--max-request-bytes`.
+    pub(crate) max_request_bytes: usize,
+    /// `--max-txn-ops`.
+    pub(crate) max_txn_ops: usize,
+    /// Leases shorter than this, in seconds, are granted this: a shorter one could run out during an election.
+    pub(crate) min_lease_ttl: i64,
+    /// `--quota-backend-bytes`, as Status reports it.
+    pub(crate) quota_bytes: u64,
+    /// `--watch-progress-notify-interval`.
+    pub(crate) progress_interval: std::time::Duration,
+    /// `--warning-unary-request-duration`.
+    pub(crate) slow_request: std::time::Duration,
+}
+
+/// The member as the services see it.
+pub(crate) struct Node {
+    pub(crate) cluster_id: u64,
+    pub(crate) member_id: u64,
+    pub(crate) reader: Reader,
+    pub(crate) values: Arc<dyn Values>,
+    pub(crate) log: log::Reader,
+    pub(crate) hub: Hub,
+    pub(crate) status: Arc<Status>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) limits: ServiceLimits,
+    pub(crate) handoff: Handoff,
+    pub(crate) lease_ids: LeaseIds,
+    pub(crate) admission: Admission,
+    pub(crate) large_ranges: LargeRanges,
+}
+
+impl Node {
+    /// The header of a response at `revision`.
+    pub(crate) fn header(&self, revision: i64) -> pb::ResponseHeader {
+        pb::ResponseHeader {
+            cluster_id: self.cluster_id,
+            member_id: self.member_id,
+            revision,
+            raft_term: self.status.term(),
+        }
+    }
+
+    /// The header of a response about now.
+    pub(crate) fn header_now(&self) -> pb::ResponseHeader {
+        self.header(self.reader.current_revision())
+    }
+
+    /// Whether a leader is known.
+    pub(crate) fn has_leader(&self) -> bool {
+        self.status.leader() != 0
+    }
+
+    /// All members of the cluster.
+    pub(crate) fn members(&self) -> Vec<pb::Member> {
+        let describe = |member: store::Member| pb::Member {
+            id: member.id,
+            name: member.name,
+            peer_urls: member.peer_urls,
+            client_urls: member.client_urls,
+            is_learner: member.learner,
+        };
+        self.reader.members().into_iter().map(describe).collect()
+    }
+
+    /// Keeps the files to which references lead that are read from now on.
+    pub(crate) fn pin(&self) -> log::Pin {
+        self.log.pin()
+    }
+
+    /// Whether this member has no vote.
+    pub(crate) fn is_learner(&self) -> bool {
+        self.reader.members().iter().any(|member| member.id == self.member_id && member.learner)
+    }
+
+    /// Waits until a damaged value has been fetched from a peer.
+    ///
+    /// # Errors
+    /// When no peer had it in time.
+    pub(crate) async fn repair(&self, damaged: &Damaged) -> Result<(), api::Error> {
+        tracing::error!(error = %damaged, "found damaged data");
+        let address = damaged.address;
+        match self.request(|token| Input::Repair { token, address }).await? {
+            Answer::Repaired => Ok(()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Hashes all versions up to `revision`, yielding to other tasks between steps.
+    ///
+    /// # Errors
+    /// Those of [`Reader::hash_kv`].
+    pub(crate) async fn hash_kv(&self, revision: i64) -> Result<HashKvReply, api::Error> {
+        let mut hashing = self.reader.hash_kv(revision)?;
+        loop {
+            match hashing.step() {
+                Some(reply) => return Ok(reply),
+                None => tokio::task::yield_now().await,
+            }
+        }
+    }
+
+    /// Replicates a command and waits until it is applied here.
+    ///
+    /// # Errors
+    /// The error of the store, or why the command was not committed.
+    pub(crate) async fn propose(&self, kind: Kind, body: Bytes) -> Outcome {
+        let _admitted = self.admission.admit(body.len()).await;
+        let answer = self.request(|token| Input::Propose(Proposal { token, kind, body })).await?;
+        match answer {
+            Answer::Applied(outcome) => outcome,
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Waits until the local state has everything that was acknowledged anywhere before this call.
+    pub(crate) async fn linearize(&self) -> Result<(), api::Error> {
+        match self.request(|token| Input::Read { token }).await? {
+            Answer::ReadNow => Ok(()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Renews a lease, or asks the leader for its remaining time.
+    pub(crate) async fn lease(&self, lease: i64, renew: bool) -> Result<LeaseAnswer, api::Error> {
+        match self.request(|token| Input::Lease { token, lease, renew }).await? {
+            Answer::Lease(answer) => Ok(answer),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Hands leadership to a member.
+    pub(crate) async fn move_leader(&self, to: u64) -> Result<(), api::Error> {
+        match self.request(|token| Input::MoveLeader { token, to }).await? {
+            Answer::LeaderMoved => Ok(()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// [`Node::request`] for threads that may block; failures are among the answers.
+    pub(crate) fn request_blocking(&self, input: impl FnOnce(u64) -> Input) -> Result<Answer, api::Error> {
+        self.handoff.request(input).blocking_recv().map_err(|_| api::Error::Stopped)
+    }
+
+    /// Submits a request and waits for its answer; a failure among the answers becomes the error.
+    pub(crate) async fn request(&self, input: impl FnOnce(u64) -> Input) -> Result<Answer, api::Error> {
+        match self.handoff.request(input).await {
+            Ok(Answer::Failed(error)) => Err(error),
+            Ok(answer) => Ok(answer),
+            // The raft loop has ended.
+            Err(_) => Err(api::Error::Stopped),
+        }
+    }
+}
+
+/// An answer of another kind than was asked for would be a mistake of ours; the client gets an error, not a panic.
+fn unexpected(answer: &Answer) -> api::Error {
+    tracing::error!(?answer, "the member answered something that was not asked");
+    api::Error::Unhealthy
+}
+
+/// Lease ids for clients that do not choose one: positive, and unlikely to collide with those of other members.
+pub(crate) struct LeaseIds {
+    member_id: u64,
+    counter: AtomicU64,
+}
+
+impl LeaseIds {
+    /// Ids that begin at a random number.
+    pub(crate) fn starting_at(member_id: u64, random: u64) -> LeaseIds {
+        LeaseIds { member_id, counter: AtomicU64::new(random) }
+    }
+
+    /// The next id: two bytes of the member's id, then a counter, as etcd builds its request ids.
+    pub(crate) fn next(&self) -> i64 {
+        let low = self.counter.fetch_add(1, Ordering::Relaxed) & 0x0000_ffff_ffff_ffff;
+        let id = ((self.member_id << 48) | low) & (i64::MAX as u64);
+        id as i64
+    }
+}

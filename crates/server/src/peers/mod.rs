@@ -1,0 +1,163 @@
+//! The member's peers: which are accepted, what arrives from them, and what is sent to them.
+
+mod snapshots;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use member::snapshot::Outgoing;
+use member::{Input, Notice};
+use parking_lot::Mutex;
+use store::Reader;
+use transport::{
+    Admission, Error, FrameSink, PeerIdentity, Peers, Refusal, RefusalReason, Side, StreamClass,
+};
+
+use crate::logging::NoticeLog;
+use crate::metrics::Metrics;
+use crate::raft_loop::{Edge, Handoff};
+
+pub(crate) use snapshots::IncomingSnapshots;
+
+/// Accepts members of the cluster that run on the data directory they first published.
+pub(crate) struct MembershipGate {
+    reader: Reader,
+}
+
+impl MembershipGate {
+    /// The members as `reader`'s store knows them.
+    pub(crate) fn new(reader: Reader) -> MembershipGate {
+        MembershipGate { reader }
+    }
+}
+
+impl Admission for MembershipGate {
+    fn admit(&self, peer: &PeerIdentity) -> Result<(), Refusal> {
+        let id = peer.member_id;
+        if self.reader.was_removed(id) {
+            let text = format!("member {id:x} was removed from the cluster; its id is never used again");
+            return Err(Refusal::new(RefusalReason::RemovedMember, text));
+        }
+        let Some(member) = self.reader.members().into_iter().find(|member| member.id == id) else {
+            let text =
+                format!("member {id:x} is not in the cluster; add it first, or check --initial-cluster");
+            return Err(Refusal::new(RefusalReason::UnknownMember, text));
+        };
+        if member.incarnation != 0 && member.incarnation != peer.incarnation {
+            let text = format!(
+                "member {id:x} comes with another data directory than the one the cluster knows: if its data was \
+                 lost, remove the member and add it again"
+            );
+            return Err(Refusal::new(RefusalReason::WrongIncarnation, text));
+        }
+        Ok(())
+    }
+}
+
+/// Passes what arrives from peers to the raft loop.
+pub(crate) struct PeerInbound {
+    handoff: Handoff,
+    /// Which of a peer's two streams are up: (control, bulk).
+    up: Mutex<BTreeMap<u64, (bool, bool)>>,
+    metrics: Arc<Metrics>,
+    wiped: Box<dyn Fn(&Refusal) + Send + Sync>,
+}
+
+impl PeerInbound {
+    /// `wiped` is called when a peer says that this member's data directory is not the one the cluster knows.
+    pub(crate) fn new(
+        handoff: Handoff,
+        metrics: Arc<Metrics>,
+        wiped: impl Fn(&Refusal) + Send + Sync + 'static,
+    ) -> PeerInbound {
+        PeerInbound { handoff, up: Mutex::default(), metrics, wiped: Box::new(wiped) }
+    }
+
+    /// Records one stream; true when that changed whether both are up.
+    fn set(&self, peer: u64, class: StreamClass, is_up: bool) -> bool {
+        let mut up = self.up.lock();
+        let streams = up.entry(peer).or_default();
+        let before = *streams == (true, true);
+        match class {
+            StreamClass::Control => streams.0 = is_up,
+            StreamClass::Bulk => streams.1 = is_up,
+        }
+        before != (*streams == (true, true))
+    }
+}
+
+impl FrameSink for PeerInbound {
+    fn frame(&self, from: u64, class: StreamClass, bytes: Bytes, more: bool) {
+        match class {
+            StreamClass::Control => self.handoff.control_frame(from, bytes),
+            StreamClass::Bulk => self.handoff.bulk_frame(from, bytes, more),
+        }
+    }
+
+    fn up(&self, peer: u64, class: StreamClass) {
+        if self.set(peer, class, true) {
+            tracing::info!(remote_peer_id = format!("{peer:x}"), "peer became active");
+            self.handoff.submit(Input::PeerUp(peer));
+        }
+    }
+
+    fn down(&self, peer: u64, class: StreamClass, why: &Error) {
+        if self.set(peer, class, false) {
+            tracing::warn!(remote_peer_id = format!("{peer:x}"), error = %why, "peer became inactive");
+            self.handoff.submit(Input::PeerDown(peer));
+        }
+    }
+
+    fn round_trip(&self, peer: u64, time: Duration) {
+        self.metrics.events.round_trips(peer).observe(time.as_secs_f64());
+    }
+
+    fn refused(&self, _peer: u64, by: Side, refusal: &Refusal) {
+        let fatal = [RefusalReason::WrongIncarnation, RefusalReason::RemovedMember];
+        if by == Side::Remote && fatal.contains(&refusal.reason) {
+            (self.wiped)(refusal);
+        }
+    }
+}
+
+/// Carries out, over the transport and the log for operators, what the raft loop decided.
+pub(crate) struct PeerEdge {
+    pub(crate) peers: Arc<Peers>,
+    pub(crate) handoff: Handoff,
+    pub(crate) reader: Reader,
+    pub(crate) notices: NoticeLog,
+}
+
+impl Edge for PeerEdge {
+    fn send(&self, peer: u64, class: member::MessageClass, parts: &[Bytes]) {
+        let class = match class {
+            member::MessageClass::Control => StreamClass::Control,
+            member::MessageClass::Bulk => StreamClass::Bulk,
+        };
+        // A dropped frame is sent again by its sender: consensus, or the caller of a request.
+        let _ = self.peers.send(peer, class, parts);
+    }
+
+    fn stream(&self, snapshot: Box<Outgoing>) {
+        snapshots::send(self.peers.clone(), self.handoff.clone(), snapshot);
+    }
+
+    fn disconnect(&self, peer: u64) {
+        let members = self.reader.members();
+        let Some(member) = members.into_iter().find(|member| member.id == peer) else { return };
+        self.peers.remove(peer);
+        if let Err(error) = self.peers.set(peer, &member.peer_urls) {
+            tracing::warn!(remote_peer_id = format!("{peer:x}"), %error, "cannot dial the peer again");
+        }
+        tracing::warn!(
+            remote_peer_id = format!("{peer:x}"),
+            "disconnected a peer that sent an invalid message"
+        );
+    }
+
+    fn notice(&self, notice: &Notice) {
+        self.notices.report(notice);
+    }
+}

@@ -1,0 +1,200 @@
+//! The raft loop and one iteration of it: take all inputs, decide once, carry out the output.
+//!
+//! The state of an iteration is behind a lock, because two kinds of threads run iterations: the raft loop, and a
+//! submitter while the loop sleeps (flat combining, see the module `raft_loop`).
+//!
+//! ```text
+//!  run_iteration, either thread     take inputs -> member decides -> answers -> frames -> writes -> background jobs
+//!  then, the raft loop only         snapshots -> disconnects -> notices
+//! ```
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use member::snapshot::Outgoing;
+use member::{Fatal, Input, Member, Notice, Output};
+use parking_lot::Mutex;
+
+use super::background_workers::BackgroundWorkers;
+use super::clock::Clock;
+use super::input_queue::{InputQueue, RunIteration};
+use super::log_writer::LogWriter;
+use super::worker_queues::WorkerQueues;
+use crate::metrics::Metrics;
+
+/// Longest sleep when nothing is due: a bound in case a deadline was forgotten, not a period anything relies on.
+const MAX_SLEEP: Duration = Duration::from_secs(1);
+
+/// Carries out what leaves this process: to peers, and to operators.
+pub(crate) trait Edge: Send {
+    /// Sends a frame, in parts, to a peer, without blocking.
+    fn send(&self, peer: u64, class: member::MessageClass, parts: &[bytes::Bytes]);
+    /// Streams a snapshot to its peer, on a thread of its own, and submits the result as an input.
+    fn stream(&self, snapshot: Box<Outgoing>);
+    /// Closes the connections to a peer.
+    fn disconnect(&self, peer: u64);
+    /// Logs a notice for operators.
+    fn notice(&self, notice: &Notice);
+}
+
+/// What the loop consists of. [`RaftLoop::run`] is the thread `stele-raft`.
+pub(super) struct RaftLoop<E> {
+    pub(super) member: Member,
+    pub(super) inputs: Arc<InputQueue>,
+    pub(super) completions: Arc<WorkerQueues>,
+    pub(super) log: Arc<LogWriter>,
+    pub(super) clock: Clock,
+    pub(super) edge: E,
+    pub(super) metrics: Arc<Metrics>,
+    /// `--warning-apply-duration`.
+    pub(super) slow_apply: Duration,
+}
+
+/// What an iteration needs. The thread that has locked it runs iterations.
+struct LoopState<E> {
+    parts: RaftLoop<E>,
+    workers: BackgroundWorkers,
+    /// Empty between iterations; keeps its room.
+    taken: Vec<Input>,
+    /// Between iterations, what is left to the raft loop.
+    output: Output,
+    /// The member has stopped, or cannot go on: there are no more iterations.
+    end: Option<Result<(), Fatal>>,
+}
+
+impl<E: Edge + 'static> RaftLoop<E> {
+    /// Runs until the member has stopped in good order.
+    ///
+    /// # Errors
+    /// What makes it impossible to go on; the caller ends the process.
+    pub(super) fn run(self) -> Result<(), Fatal> {
+        let inputs = self.inputs.clone();
+        let (workers, threads) = BackgroundWorkers::start(inputs.clone(), self.log.clone())
+            .map_err(|source| Fatal::Threads { source })?;
+        let state =
+            LoopState { parts: self, workers, taken: Vec::new(), output: Output::default(), end: None };
+        let state = Arc::new(Mutex::new(state));
+        inputs.set_runner(Some(state.clone()));
+        let end = loop {
+            let mut held = state.lock();
+            // A submitter may have run the last iteration.
+            if held.end.is_none() {
+                held.iterate();
+            }
+            held.carry_out_rest();
+            if let Some(end) = held.end.take() {
+                // A submitter that comes later finds that there are no more iterations.
+                held.end = Some(Ok(()));
+                break end;
+            }
+            let until = held.due();
+            drop(held);
+            inputs.wait(until);
+        };
+        inputs.set_runner(None);
+        end?;
+        // Dropping the state closes the queues of the background threads.
+        drop(state);
+        threads.into_iter().for_each(|thread| drop(thread.join()));
+        Ok(())
+    }
+}
+
+impl<E: Edge> RunIteration for Mutex<LoopState<E>> {
+    fn run_iteration(&self) -> Option<Instant> {
+        let mut state = self.lock();
+        if state.end.is_none() {
+            state.iterate();
+        }
+        let is_done = state.end.is_none() && !state.has_rest();
+        is_done.then(|| state.due())
+    }
+}
+
+impl<E: Edge> LoopState<E> {
+    /// One iteration, up to what is urgent in its output. Not to be called after the end.
+    fn iterate(&mut self) {
+        assert!(self.end.is_none(), "there are no iterations after the end");
+        self.parts.inputs.take(&mut self.taken);
+        if let Err(fatal) = self.decide() {
+            // What was decided before the failure rests on state that is no longer reliable.
+            self.output = Output::default();
+            self.end = Some(Err(fatal));
+            return;
+        }
+        self.carry_out_urgent();
+        if self.output.stopped {
+            self.end = Some(Ok(()));
+        }
+    }
+
+    fn decide(&mut self) -> Result<(), Fatal> {
+        let LoopState { parts, taken, output, .. } = self;
+        let now = parts.clock.now();
+        for input in taken.drain(..) {
+            parts.member.handle(now, input, output)?;
+        }
+        parts.member.drive(now, output)?;
+        parts.watch_time(now.monotonic_ns);
+        Ok(())
+    }
+
+    /// When the next iteration is due although no input arrives.
+    fn due(&self) -> Instant {
+        let parts = &self.parts;
+        let timeout = parts.member.next_due_ns().map_or(MAX_SLEEP, |due| parts.clock.until(due));
+        Instant::now() + timeout.min(MAX_SLEEP)
+    }
+
+    /// Carries out answers, then frames, then writes.
+    ///
+    /// This looks like a violation of the ordering rule (persist, then send, then reply;
+    /// `crates/consensus/src/replication/unsynced_writes.rs`) and is not. The rule was applied before the output got
+    /// here. The answers and frames of an output were released by writes that are already durable, which earlier
+    /// inputs reported, or depend on no write at all. A frame that promises something about a write of this same output
+    /// is not in the output: consensus holds it back until that write is reported as synced, and it leaves with a later
+    /// output.
+    ///
+    /// So any order is correct, and this one is the fastest. A caller waits for each answer, and what a peer does with
+    /// a frame takes longer than a local write, so both start first.
+    fn carry_out_urgent(&mut self) {
+        let LoopState { parts, workers, output, .. } = self;
+        parts.completions.deliver(output.answers.drain(..));
+        for (peer, class, frame) in output.frames.drain(..) {
+            parts.edge.send(peer, class, &frame);
+        }
+        workers.log.push(output.writes.drain(..));
+        // The thread outlives this state; a send can fail only when it has panicked, which aborts the process.
+        for job in output.background.drain(..) {
+            let _ = workers.jobs.send(job);
+        }
+    }
+
+    fn has_rest(&self) -> bool {
+        let Output { snapshots, disconnect, notices, .. } = &self.output;
+        !(snapshots.is_empty() && disconnect.is_empty() && notices.is_empty())
+    }
+
+    /// Carries out what starts or ends threads and connections, and what is logged. For the raft loop's thread alone.
+    fn carry_out_rest(&mut self) {
+        let LoopState { parts, output, .. } = self;
+        output.snapshots.drain(..).for_each(|snapshot| parts.edge.stream(snapshot));
+        output.disconnect.drain(..).for_each(|peer| parts.edge.disconnect(peer));
+        output.notices.drain(..).for_each(|notice| parts.edge.notice(&notice));
+    }
+}
+
+impl<E> RaftLoop<E> {
+    /// Logs when deciding, which includes applying, took long.
+    fn watch_time(&self, since_ns: u64) {
+        let took = Duration::from_nanos(self.clock.monotonic_ns().saturating_sub(since_ns));
+        if took > self.slow_apply {
+            self.metrics.events.slow_applies.inc();
+            tracing::warn!(
+                took = format!("{took:?}"),
+                expected_duration = format!("{:?}", self.slow_apply),
+                "apply request took too long"
+            );
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Writes to the log: all jobs that are queued as one group commit, that is all writes, then one sync.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use log::WriteJob;
+use member::Input;
+
+use super::input_queue::InputQueue;
+use super::write_queue::WriteQueue;
+use crate::metrics::Metrics;
+
+/// A sync that takes longer is logged; etcd's limit.
+const SLOW_SYNC: Duration = Duration::from_secs(1);
+
+/// The write queue, and what its flushers do with the jobs.
+pub(super) struct LogWriter {
+    queue: WriteQueue<WriteJob>,
+    inputs: Arc<InputQueue>,
+    metrics: Arc<Metrics>,
+    start: Instant,
+}
+
+impl LogWriter {
+    /// Completed writes are reported to `inputs`.
+    pub(super) fn new(inputs: Arc<InputQueue>, metrics: Arc<Metrics>) -> LogWriter {
+        LogWriter { queue: WriteQueue::default(), inputs, metrics, start: Instant::now() }
+    }
+
+    /// Queues jobs, in order.
+    pub(super) fn push(&self, jobs: impl Iterator<Item = WriteJob>) {
+        self.queue.push(jobs);
+    }
+
+    /// Calls `run`, which may push jobs, and writes them on this thread if the log thread is idle. For threads that may
+    /// wait for the disk.
+    pub(super) fn flush_inline(&self, run: impl FnOnce()) {
+        if let Some(jobs) = self.queue.take_inline(run) {
+            self.write(jobs);
+        }
+    }
+
+    /// The log thread: writes until the queue is closed and empty.
+    pub(super) fn run(&self) {
+        while let Some(jobs) = self.queue.take() {
+            self.write(jobs);
+        }
+    }
+
+    /// Lets the log thread end.
+    pub(super) fn close(&self) {
+        self.queue.close();
+    }
+
+    fn write(&self, jobs: Vec<WriteJob>) {
+        let done = WriteJob::run_all(jobs, &|| self.start.elapsed());
+        for took in &done.sync_times {
+            self.metrics.events.wal_fsync.observe(took.as_secs_f64());
+            if *took > SLOW_SYNC {
+                tracing::warn!(
+                    took = format!("{took:?}"),
+                    expected_duration = format!("{SLOW_SYNC:?}"),
+                    "slow fdatasync"
+                );
+            }
+        }
+        let done = Input::Written(done);
+        // With more to write, this thread leaves the iteration to another.
+        let report =
+            |more| if more { self.inputs.submit(done) } else { self.inputs.submit_and_run(vec![done]) };
+        self.queue.finish(report);
+    }
+}

@@ -1,0 +1,167 @@
+//! The raft loop, and the path of a request to it and back.
+//!
+//! One [`member::Member`] decides everything that happens in this process, one input after another. It belongs to one
+//! thread, `stele-raft`. Every other thread reaches it through a [`Handoff`]: it submits an [`Input`] and, for a
+//! request, waits for the [`Answer`].
+//!
+//! ```text
+//!  RPC worker 1: request() -> submission queue 1 --.
+//!  RPC worker 2: request() -> submission queue 2 --|                              .-> completion queue 1 -> caller
+//!  peer threads: control_frame(), bulk_frame() ----+-> input queue -> iteration --+-> completion queue 2 -> caller
+//!  log thread:   "written" ------------------------|                    |   |     '-> frames to peers
+//!  background thread: "job done" ------------------'                    |   |
+//!                                                        write queue <--'   '--> background jobs
+//!                                                             |                       |
+//!                                                         stele-log          stele-background
+//! ```
+//!
+//! An *iteration* takes all inputs that wait, lets the member decide once, and carries out the output. It never waits
+//! for a disk, a socket, or a lock that is held for long. The order in which its output is carried out is explained
+//! in `iteration.rs`.
+//!
+//! # Batching
+//!
+//! Waking a thread costs more than most decisions, so each queue is handed over whole. Example: RPC worker 1 receives
+//! three puts in one read of a socket.
+//!
+//! 1. Each put calls [`Handoff::request`], which appends to submission queue 1. The first one wakes the task of that
+//!    queue; within a worker that costs no system call.
+//! 2. The task runs when the connection has nothing more to do. It moves all three inputs to the input queue: one lock,
+//!    at most one wake-up of another thread.
+//! 3. The iteration that applies them appends three answers to completion queue 1 and wakes its task once.
+//! 4. That task completes the three futures, again within its worker.
+//!
+//! # Flat combining
+//!
+//! Under load the raft loop is always awake, finds inputs whenever it looks, and no thread wakes another. When it
+//! sleeps, the thread that submits an input may run the iteration itself, on the loop's state, instead of waking the
+//! loop:
+//!
+//! ```text
+//!              the queue is empty                     submit(): wake the loop
+//!   running ------------------------->  sleeping  ------------------------------> running
+//!                                        |    ^
+//!            submit_and_run(): the       |    |  the queue is empty, and nothing is due
+//!            submitter runs the          |    |  before the loop wakes up by itself
+//!            iteration                   v    |
+//!                                       combining --------------------------------> running
+//!                                             inputs are left, something is due earlier,
+//!                                             or the output needs the loop: wake it
+//! ```
+//!
+//! While a thread combines, others only append. It runs one iteration, and a second one if inputs arrived during the
+//! first; then it wakes the loop if anything is left. So a lone put needs no wake-up of `stele-raft`: the RPC worker
+//! proposes it, the log thread reports the write, the reader of a peer receives the acknowledgement, and each of them
+//! runs the iteration that follows from it. RFC 0006 has the measurements.
+//!
+//! A combining thread carries out what is urgent: answers, frames, writes, background jobs. What starts threads, closes
+//! connections or writes log lines is left to the raft loop.
+//!
+//! # Inline flush
+//!
+//! The thread that reads a peer's bulk stream may wait for the disk. When it combines, it also writes and syncs what
+//! its iteration produced, instead of waking the log thread: see `write_queue.rs` and [`Handoff::bulk_frame`], its only
+//! caller.
+
+mod background_workers;
+mod clock;
+mod input_queue;
+mod iteration;
+mod log_writer;
+mod worker_queues;
+mod write_queue;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use member::{Answer, Input, Member};
+use tokio::sync::{oneshot, watch};
+
+pub(crate) use iteration::Edge;
+
+use clock::Clock;
+use input_queue::InputQueue;
+use iteration::RaftLoop;
+use log_writer::LogWriter;
+use worker_queues::WorkerQueues;
+
+use crate::metrics::Metrics;
+
+/// How the raft loop ended, once it has.
+pub(crate) type LoopEnd = watch::Receiver<Option<Result<(), String>>>;
+
+/// What every other thread has of the raft loop. A clone shares its queues.
+#[derive(Clone)]
+pub(crate) struct Handoff {
+    inputs: Arc<InputQueue>,
+    workers: Arc<WorkerQueues>,
+    log: Arc<LogWriter>,
+}
+
+impl Handoff {
+    /// The queues of a loop that has not been started, for `workers` RPC workers. Inputs wait until it is.
+    pub(crate) fn new(workers: usize, metrics: Arc<Metrics>) -> Handoff {
+        let inputs = Arc::new(InputQueue::default());
+        let log = Arc::new(LogWriter::new(inputs.clone(), metrics));
+        Handoff { workers: Arc::new(WorkerQueues::new(workers, inputs.clone())), inputs, log }
+    }
+
+    /// Serves the queues of all threads that are no RPC workers, on the runtime of the caller.
+    pub(crate) fn serve_shared(&self) {
+        self.workers.serve_shared();
+    }
+
+    /// Gives this thread, whose runtime the caller is on, the queues of RPC worker `index`, from 0.
+    pub(crate) fn serve_worker(&self, index: usize) {
+        self.workers.serve_worker(index);
+    }
+
+    /// Submits a request, made from the token of its answer. The answer comes through the channel; the channel is
+    /// closed when the raft loop has ended.
+    pub(crate) fn request(&self, input: impl FnOnce(u64) -> Input) -> oneshot::Receiver<Answer> {
+        self.workers.request(input)
+    }
+
+    /// Submits an input that has no answer.
+    pub(crate) fn submit(&self, input: Input) {
+        self.inputs.submit(input);
+    }
+
+    /// Submits a frame of a peer's control stream. Never waits for the disk: a slow disk must not delay heartbeats.
+    pub(crate) fn control_frame(&self, from: u64, bytes: Bytes) {
+        self.inputs.submit_and_run(vec![Input::Frame { from, bytes }]);
+    }
+
+    /// Submits a frame of a peer's bulk stream; waits while too many bytes of such frames are queued. `more`: another
+    /// frame follows close behind, and is better written together with this one, by the log thread.
+    pub(crate) fn bulk_frame(&self, from: u64, bytes: Bytes, more: bool) {
+        self.inputs.reserve_bulk(bytes.len());
+        let run = || self.inputs.submit_and_run(vec![Input::Frame { from, bytes }]);
+        if more { run() } else { self.log.flush_inline(run) }
+    }
+
+    /// Starts the raft loop and its threads. An apply that takes longer than `slow_apply` is logged.
+    ///
+    /// # Errors
+    /// When the system refuses a thread.
+    pub(crate) fn start(
+        &self,
+        member: Member,
+        edge: impl Edge + 'static,
+        metrics: Arc<Metrics>,
+        slow_apply: Duration,
+    ) -> std::io::Result<LoopEnd> {
+        let (ended, end) = watch::channel(None);
+        let Handoff { inputs, workers, log } = self.clone();
+        let completions = workers.clone();
+        let clock = Clock::start();
+        let raft_loop = RaftLoop { member, inputs, completions, log, clock, edge, metrics, slow_apply };
+        std::thread::Builder::new().name("stele-raft".to_owned()).spawn(move || {
+            let result = raft_loop.run();
+            workers.close();
+            let _ = ended.send(Some(result.map_err(|fatal| fatal.to_string())));
+        })?;
+        Ok(end)
+    }
+}

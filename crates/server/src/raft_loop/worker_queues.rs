@@ -1,0 +1,195 @@
+//! The submission queues and completion queues of the RPC workers.
+//!
+//! Each RPC worker has one of each. A request is appended to the submission queue, and a task of that worker moves all
+//! that are there to the input queue at once; the raft loop appends all answers for a worker to its completion queue at
+//! once, and another task of the worker completes the callers' futures. So a thousand requests cost a few wake-ups
+//! between threads instead of two thousand; waking a task of the own thread is a queue operation of the runtime.
+//!
+//! The low eight bits of a token are the number of the worker, so that its answer finds the way back. Example: worker 2
+//! submits its requests 7 and 8, and the raft loop answers the second one first.
+//!
+//! ```text
+//!            submission queue 2      input queue                          completion queue 2
+//!  request   [0x702, 0x802]     ->   [.., 0x702, 0x802]
+//!  iteration                                            0x802 & 0xff = 2  [(0x802, answer)]  -> pending[0x802]
+//! ```
+//!
+//! Queue 0 belongs to all threads that are no RPC workers.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use member::{Answer, Input};
+use parking_lot::Mutex;
+use tokio::sync::{Notify, oneshot};
+
+use super::input_queue::InputQueue;
+
+/// Bits of a token that are the number of the worker.
+const WORKER_BITS: u32 = 8;
+
+/// Workers, with number 0.
+const MAX_WORKERS: usize = 1 << WORKER_BITS;
+
+thread_local! {
+    static OWN: RefCell<Option<Arc<WorkerQueue>>> = const { RefCell::new(None) };
+}
+
+/// The two queues of one worker. See the module.
+struct WorkerQueue {
+    number: u64,
+    submitted: Mutex<Vec<Input>>,
+    wake_submission: Notify,
+    /// Where each answer goes, by token.
+    pending: Mutex<HashMap<u64, oneshot::Sender<Answer>>>,
+    completed: Mutex<Vec<(u64, Answer)>>,
+    wake_completion: Notify,
+}
+
+/// The queues of all workers.
+pub(super) struct WorkerQueues {
+    queues: Vec<Arc<WorkerQueue>>,
+    inputs: Arc<InputQueue>,
+    next_request: AtomicU64,
+    closed: AtomicBool,
+}
+
+impl WorkerQueue {
+    fn new(number: u64) -> WorkerQueue {
+        WorkerQueue {
+            number,
+            submitted: Mutex::default(),
+            wake_submission: Notify::new(),
+            pending: Mutex::default(),
+            completed: Mutex::default(),
+            wake_completion: Notify::new(),
+        }
+    }
+
+    /// Moves submitted requests to the input queue, all that have gathered since the last time.
+    async fn move_submissions(self: Arc<WorkerQueue>, queue: Arc<InputQueue>) {
+        loop {
+            self.wake_submission.notified().await;
+            let inputs = std::mem::take(&mut *self.submitted.lock());
+            queue.submit_and_run(inputs);
+        }
+    }
+
+    /// Completes the futures of the callers.
+    async fn complete(self: Arc<WorkerQueue>) {
+        loop {
+            self.wake_completion.notified().await;
+            let answers = std::mem::take(&mut *self.completed.lock());
+            let mut pending = self.pending.lock();
+            for (token, answer) in answers {
+                if let Some(caller) = pending.remove(&token) {
+                    // A caller that gave up does not need its answer.
+                    let _ = caller.send(answer);
+                }
+            }
+        }
+    }
+}
+
+impl WorkerQueues {
+    /// Queues for `count` workers, and number 0.
+    pub(super) fn new(count: usize, inputs: Arc<InputQueue>) -> WorkerQueues {
+        assert!(count < MAX_WORKERS, "a token numbers at most {MAX_WORKERS} workers");
+        let queues = (0..=count as u64).map(|number| Arc::new(WorkerQueue::new(number))).collect();
+        WorkerQueues { queues, inputs, next_request: AtomicU64::new(1), closed: AtomicBool::new(false) }
+    }
+
+    /// Serves the queues with number 0, on the runtime of the caller.
+    pub(super) fn serve_shared(&self) {
+        self.spawn(&self.queues[0]);
+    }
+
+    /// Gives this thread, whose runtime the caller is on, the queues of worker `index`, from 0.
+    pub(super) fn serve_worker(&self, index: usize) {
+        let own = &self.queues[index + 1];
+        OWN.set(Some(own.clone()));
+        self.spawn(own);
+    }
+
+    fn spawn(&self, own: &Arc<WorkerQueue>) {
+        tokio::spawn(own.clone().move_submissions(self.inputs.clone()));
+        tokio::spawn(own.clone().complete());
+    }
+
+    /// Submits a request, made from the token of its answer. The answer comes through the channel; the channel is
+    /// closed when the raft loop has ended.
+    pub(super) fn request(&self, input: impl FnOnce(u64) -> Input) -> oneshot::Receiver<Answer> {
+        let (caller, answer) = oneshot::channel();
+        let own = OWN.with_borrow(Option::clone);
+        let queue = own.as_ref().unwrap_or(&self.queues[0]);
+        let token = self.next_request.fetch_add(1, Ordering::Relaxed) << WORKER_BITS | queue.number;
+        queue.pending.lock().insert(token, caller);
+        if self.closed.load(Ordering::SeqCst) {
+            queue.pending.lock().clear();
+            return answer;
+        }
+        let mut submitted = queue.submitted.lock();
+        submitted.push(input(token));
+        let first = submitted.len() == 1;
+        drop(submitted);
+        if first {
+            queue.wake_submission.notify_one();
+        }
+        answer
+    }
+
+    /// Appends answers, each with its token, to the completion queues they belong to.
+    pub(super) fn deliver(&self, answers: impl Iterator<Item = (u64, Answer)>) {
+        let mut has_answers = [false; MAX_WORKERS];
+        for (token, answer) in answers {
+            let number = (token & (MAX_WORKERS as u64 - 1)) as usize;
+            let Some(queue) = self.queues.get(number) else { continue };
+            queue.completed.lock().push((token, answer));
+            has_answers[number] = true;
+        }
+        for (queue, _) in self.queues.iter().zip(has_answers).filter(|(_, has_answers)| *has_answers) {
+            queue.wake_completion.notify_one();
+        }
+    }
+
+    /// The raft loop has ended: closes the channels of all callers, and of those that follow.
+    pub(super) fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+        self.queues.iter().for_each(|queue| queue.pending.lock().clear());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! A token has the number of its worker, answers reach their callers, and closing ends every wait.
+    use super::*;
+
+    #[tokio::test]
+    async fn answers_reach_their_callers_and_closing_ends_the_other_waits() {
+        let inputs = Arc::new(InputQueue::default());
+        let queues = WorkerQueues::new(2, inputs.clone());
+        queues.serve_shared();
+        queues.serve_worker(1);
+        let first = queues.request(|token| Input::Read { token });
+        let second = queues.request(|token| Input::Read { token });
+        let mut taken = Vec::new();
+        while taken.len() < 2 {
+            tokio::task::yield_now().await;
+            let mut more = Vec::new();
+            inputs.take(&mut more);
+            taken.append(&mut more);
+        }
+        let tokens: Vec<u64> = taken
+            .iter()
+            .map(|input| if let Input::Read { token } = input { *token } else { panic!("another input") })
+            .collect();
+        assert!(tokens.iter().all(|token| token & 0xff == 2), "the queues of the second worker");
+        queues.deliver(std::iter::once((tokens[1], Answer::ReadNow)));
+        assert!(matches!(second.await, Ok(Answer::ReadNow)));
+        queues.close();
+        assert!(first.await.is_err());
+        assert!(queues.request(|token| Input::Read { token }).await.is_err());
+    }
+}

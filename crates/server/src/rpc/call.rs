@@ -1,0 +1,86 @@
+//! What all handlers use of a call: its metadata, its request, and whether the cluster has a leader.
+
+use std::future::Future;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::HeaderMap;
+use http::header::HeaderName;
+
+use crate::grpc::Failure;
+use crate::node::Node;
+
+/// Metadata key by which a client asks to be refused while there is no leader.
+const HAS_LEADER: HeaderName = HeaderName::from_static("hasleader");
+
+/// Metadata key of the client's API version, counted by the metrics.
+const CLIENT_VERSION: HeaderName = HeaderName::from_static("client-api-version");
+
+/// The version of a client that did not say.
+const UNKNOWN_VERSION: &str = "unknown";
+
+/// What a call's metadata said.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Call {
+    /// Refuse, or end the stream, while there is no leader.
+    pub(super) require_leader: bool,
+    /// The connection it came on: a number of its own within this process.
+    pub(super) connection: u64,
+}
+
+impl Call {
+    /// Reads the metadata.
+    pub(super) fn from_headers(headers: &HeaderMap, connection: u64) -> Call {
+        let require_leader = headers.get(HAS_LEADER).is_some_and(|value| value == "true");
+        Call { require_leader, connection }
+    }
+}
+
+/// The API version a client says it has.
+///
+/// # Errors
+/// One that is not text.
+pub(super) fn client_version(headers: &HeaderMap) -> Result<&str, Failure> {
+    let Some(version) = headers.get(CLIENT_VERSION) else { return Ok(UNKNOWN_VERSION) };
+    version.to_str().map_err(|_| api::Error::InvalidClientApiVersion.into())
+}
+
+/// A stream that requires a leader ends when there was none at this many checks in a row; etcd's number.
+const MAX_LEADERLESS_CHECKS: u32 = 3;
+
+/// Time between two checks: about an election.
+const LEADER_CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Decodes a request.
+///
+/// # Errors
+/// When the bytes are not that message.
+pub(super) fn decode<M: prost::Message + Default>(body: Bytes) -> Result<M, Failure> {
+    M::decode(body).map_err(|error| Failure::undecodable(&error))
+}
+
+/// Awaits the work of a stream; ends it if the call requires a leader and there has been none for a while.
+pub(super) async fn while_led(
+    node: &Node,
+    call: &Call,
+    work: impl Future<Output = Result<(), Failure>>,
+) -> Result<(), Failure> {
+    tokio::select! {
+        ended = work => ended,
+        failure = leader_lost(node, call) => Err(failure),
+    }
+}
+
+/// Completes, with the error that ends the stream, when there has been no leader for a while; never for a call that
+/// does not require one.
+async fn leader_lost(node: &Node, call: &Call) -> Failure {
+    if !call.require_leader {
+        std::future::pending::<()>().await;
+    }
+    let mut without = 0;
+    while without < MAX_LEADERLESS_CHECKS {
+        tokio::time::sleep(LEADER_CHECK_INTERVAL).await;
+        without = if node.has_leader() { 0 } else { without + 1 };
+    }
+    api::Error::NoLeader.into()
+}

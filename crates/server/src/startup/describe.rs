@@ -1,0 +1,98 @@
+//! What the flags mean to the member and to the services.
+
+use std::sync::Arc;
+
+use log::Identity;
+use member::identity::{cluster_id, member_id};
+use member::{InitialMember, Opened};
+
+use crate::config::{ServerConfig, Url};
+use crate::metrics::Metrics;
+use crate::node::{Admission, LargeRanges, LeaseIds, Node, ServiceLimits};
+use crate::raft_loop::Handoff;
+
+/// The member that the flags describe.
+pub(crate) fn member_config(config: &ServerConfig) -> member::Config {
+    let token = &config.cluster.token;
+    let initial_cluster: Vec<InitialMember> = config
+        .cluster
+        .initial
+        .iter()
+        .map(|(name, urls)| {
+            let peer_urls = texts(urls);
+            InitialMember { id: member_id(&peer_urls, token, None), name: name.clone(), peer_urls }
+        })
+        .collect();
+    let ids: Vec<u64> = initial_cluster.iter().map(|member| member.id).collect();
+    // Checked by `ServerConfig::validate_bootstrap` for a new member; one that restarts has its id from its directory.
+    let own = initial_cluster.iter().find(|member| member.name == config.name).map_or(0, |member| member.id);
+    let tick = config.cluster.heartbeat_interval;
+    let storage = &config.storage;
+    let checkpoint_commands = if storage.snapshot_count_is_explicit {
+        storage.snapshot_count
+    } else {
+        member::DEFAULT_CHECKPOINT_COMMANDS
+    };
+    member::Config {
+        cluster_id: cluster_id(&ids),
+        member_id: own,
+        incarnation: random(),
+        start: random(),
+        seed: random(),
+        name: config.name.clone(),
+        client_urls: texts(&config.urls.advertise_client),
+        initial_cluster,
+        tick_ns: tick.as_nanos() as u64,
+        election_ticks: (config.cluster.election_timeout.as_millis() / tick.as_millis().max(1)) as u32,
+        pre_vote: config.cluster.pre_vote,
+        checkpoint_commands,
+        catchup_entries: storage.snapshot_catchup_entries,
+        quota_bytes: u64::try_from(config.limits.quota_backend_bytes).unwrap_or(0),
+    }
+}
+
+pub(crate) fn texts(urls: &[Url]) -> Vec<String> {
+    urls.iter().map(|url| url.as_str().to_owned()).collect()
+}
+
+/// A random number other than 0.
+fn random() -> u64 {
+    use std::hash::{BuildHasher, Hasher};
+    // The standard library seeds each of these from the system's entropy.
+    std::hash::RandomState::new().build_hasher().finish().max(1)
+}
+
+/// The member as the services see it.
+pub(crate) fn node(
+    config: &ServerConfig,
+    opened: &Opened,
+    handoff: &Handoff,
+    metrics: &Arc<Metrics>,
+    start: u64,
+) -> Node {
+    let Identity { cluster_id, member_id, .. } = opened.identity;
+    let election_ms = config.cluster.election_timeout.as_millis() as i64;
+    Node {
+        cluster_id,
+        member_id,
+        reader: opened.reader.clone(),
+        values: opened.values.clone(),
+        log: opened.log.clone(),
+        hub: opened.hub.clone(),
+        status: opened.status.clone(),
+        metrics: metrics.clone(),
+        limits: ServiceLimits {
+            max_request_bytes: config.limits.max_request_bytes as usize,
+            max_txn_ops: config.limits.max_txn_ops as usize,
+            // etcd's rule: one and a half elections, rounded up to seconds.
+            min_lease_ttl: (3 * election_ms / 2 + 999) / 1000,
+            quota_bytes: u64::try_from(config.limits.quota_backend_bytes).unwrap_or(0),
+            progress_interval: config.watch_progress_notify_interval,
+            slow_request: config.observing.warning_unary_request_duration,
+        },
+        handoff: handoff.clone(),
+        lease_ids: LeaseIds::starting_at(member_id, start),
+        admission: Admission::default(),
+        large_ranges: LargeRanges::default(),
+    }
+}
