@@ -5,15 +5,18 @@ use std::process::Command;
 
 use crate::Outcome;
 
-/// The root of the repository: the folder above this package's manifest.
-pub(crate) fn root() -> PathBuf {
-    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
-    manifest.parent().map_or_else(|| manifest.to_path_buf(), Path::to_path_buf)
-}
-
-/// Makes the root the current directory, so that every task may name files from there.
+/// Makes the root of the repository the current directory, so that every task may name files from there.
 pub(crate) fn enter_root() -> Outcome {
     std::env::set_current_dir(root()).map_err(|error| format!("cannot enter the repository: {error}"))
+}
+
+/// The checkout that holds the current directory, else the one that this program was built from.
+fn root() -> PathBuf {
+    let top = output(Command::new("git").args(["rev-parse", "--show-toplevel"]));
+    let current = top.ok().map(|path| PathBuf::from(path.trim()));
+    let built_from = || Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_path_buf);
+    let is_ours = |path: &PathBuf| path.join("xtask/Cargo.toml").is_file();
+    current.filter(is_ours).or_else(built_from).unwrap_or_default()
 }
 
 /// The cargo that runs this task.

@@ -54,7 +54,7 @@ mod tests {
     fn package(license: &str) -> Package {
         let text = format!(
             r#"{{"id": "x", "name": "x", "version": "1.0.0", "license": "{license}", "source": null,
-                "dependencies": []}}"#
+                "dependencies": [], "targets": []}}"#
         );
         serde_json::from_str(&text).unwrap()
     }

@@ -12,6 +12,7 @@ mod licences;
 mod metadata;
 mod outside;
 mod processes;
+mod source;
 mod tidy;
 
 use std::process::ExitCode;
