@@ -25,6 +25,7 @@ pub(crate) struct Package {
     pub(crate) source: Option<String>,
     pub(crate) dependencies: Vec<Dependency>,
     pub(crate) targets: Vec<CompilationTarget>,
+    pub(crate) manifest_path: PathBuf,
 }
 
 /// What cargo builds of a package.
@@ -34,7 +35,19 @@ pub(crate) struct CompilationTarget {
     src_path: PathBuf,
 }
 
+impl Dependency {
+    /// Whether only tests, benchmarks and examples use it.
+    pub(crate) fn is_for_tests(&self) -> bool {
+        self.kind.as_deref() == Some("dev")
+    }
+}
+
 impl Package {
+    /// The folder of its manifest, from the root of the repository.
+    pub(crate) fn folder(&self) -> Result<String, String> {
+        from_root(self.manifest_path.parent().unwrap_or(&self.manifest_path))
+    }
+
     /// The root files of its library and its binaries, as paths from the root of the repository.
     pub(crate) fn roots(&self) -> Result<Vec<String>, String> {
         let is_product = |kind: &String| kind == "lib" || kind == "bin";

@@ -25,7 +25,8 @@ pub(super) fn between_files(tree: &SourceTree) -> Imports {
     let mut imports = Imports::new();
     for (id, module) in tree.modules.iter().enumerate() {
         let taken = module.imports.iter().filter(|import| {
-            !import.is_glob && !(import.is_reexport && is_of_descendant(tree, id, &import.path))
+            let only_offers = || import.is_reexport && is_of_descendant(tree, id, &import.path);
+            !(import.is_glob || only_offers())
         });
         let taken = taken.map(|import| (&import.path, import.line));
         let mentioned = module.mentions.iter().map(|mention| (&mention.path, mention.line));

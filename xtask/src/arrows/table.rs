@@ -10,7 +10,7 @@ pub(super) struct Arrow {
 }
 
 pub(super) const ARROWS: &[Arrow] = &[
-    Arrow { from: "stele-api", to: &[], reason: "wire types know nobody" },
+    Arrow { from: "stele-api", to: &[], reason: "wire types depend on no other crate" },
     Arrow { from: "stele-crc32c", to: &[], reason: "it sums bytes" },
     Arrow {
         from: "stele-log",
