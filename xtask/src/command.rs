@@ -3,17 +3,21 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::Outcome;
+/// What every task returns: nothing, or what was wrong and what to do.
+pub(crate) type Outcome = Result<(), String>;
 
-/// The root of the repository: the folder above this package's manifest.
-pub(crate) fn root() -> PathBuf {
-    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
-    manifest.parent().map_or_else(|| manifest.to_path_buf(), Path::to_path_buf)
-}
-
-/// Makes the root the current directory, so that every task may name files from there.
+/// Makes the root of the repository the current directory, so that every task may name files from there.
 pub(crate) fn enter_root() -> Outcome {
     std::env::set_current_dir(root()).map_err(|error| format!("cannot enter the repository: {error}"))
+}
+
+/// The checkout that holds the current directory, else the one that this program was built from.
+fn root() -> PathBuf {
+    let top = output(Command::new("git").args(["rev-parse", "--show-toplevel"]));
+    let current = top.ok().map(|path| PathBuf::from(path.trim()));
+    let built_from = || Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_path_buf);
+    let is_ours = |path: &PathBuf| path.join("xtask/Cargo.toml").is_file();
+    current.filter(is_ours).or_else(built_from).unwrap_or_default()
 }
 
 /// The cargo that runs this task.
@@ -46,12 +50,17 @@ pub(crate) fn is_installed(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
 }
 
+/// Whether Go is there.
+pub(crate) fn is_go_installed() -> bool {
+    Command::new("go").arg("version").output().is_ok_and(|output| output.status.success())
+}
+
 /// Whether Go is there. On a machine without it, what needs it is left out, with a line that says so.
 ///
 /// # Errors
 /// In a CI run, which must leave nothing out.
 pub(crate) fn has_go(what: &str) -> Result<bool, String> {
-    let found = Command::new("go").arg("version").output().is_ok_and(|output| output.status.success());
+    let found = is_go_installed();
     if !found && std::env::var_os("CI").is_some() {
         return Err(format!("{what}: needs Go 1.26 or newer, which is not installed"));
     }
@@ -61,7 +70,8 @@ pub(crate) fn has_go(what: &str) -> Result<bool, String> {
     Ok(found)
 }
 
-fn describe(command: &Command) -> String {
+/// The command as one would type it.
+pub(crate) fn describe(command: &Command) -> String {
     let program = Path::new(command.get_program());
     let name = program.file_name().unwrap_or(command.get_program());
     let words = std::iter::once(name).chain(command.get_args()).map(|word| word.to_string_lossy());

@@ -4,22 +4,22 @@
 //! product: it runs cargo, the Go toolchain and binaries, and reads files.
 
 mod arrows;
+mod binaries;
 mod codegen;
 mod command;
 mod compare;
 mod gate;
-mod licences;
 mod metadata;
-mod outside;
-mod processes;
+mod quick;
+mod source;
+mod steps;
 mod tidy;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// What every task returns: nothing, or what was wrong and what to do.
-pub(crate) type Outcome = Result<(), String>;
+use command::Outcome;
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "The gate and the comparison: one command each")]
@@ -38,6 +38,11 @@ enum Task {
         /// target.
         #[arg(long)]
         long: bool,
+    },
+    /// Check what changed since the merge base with main: the fast loop while writing, see CONTRIBUTING.md.
+    Quick {
+        /// Crates to test with those that depend on them, instead of the changed ones; `log` means stele-log.
+        crates: Vec<String>,
     },
     /// Generate the wire types of crates/api from proto/.
     Codegen {
@@ -63,6 +68,7 @@ fn run(task: Task) -> Outcome {
     command::enter_root()?;
     match task {
         Task::Ci { steps, long } => gate::run(&steps, long),
+        Task::Quick { crates } => quick::run(&crates),
         Task::Codegen { check } => codegen::run(check),
         Task::Compare(options) => compare::run(&options),
     }

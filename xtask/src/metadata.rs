@@ -1,5 +1,8 @@
 //! The part of `cargo metadata` that the checks read.
 
+use std::env;
+use std::path::{Path, PathBuf};
+
 use serde::Deserialize;
 
 use crate::command::{self, cargo};
@@ -21,6 +24,44 @@ pub(crate) struct Package {
     /// Where it comes from; `None` for the packages of this repository.
     pub(crate) source: Option<String>,
     pub(crate) dependencies: Vec<Dependency>,
+    pub(crate) targets: Vec<CompilationTarget>,
+    pub(crate) manifest_path: PathBuf,
+}
+
+/// What cargo builds of a package.
+#[derive(Deserialize)]
+pub(crate) struct CompilationTarget {
+    kind: Vec<String>,
+    src_path: PathBuf,
+}
+
+impl Dependency {
+    /// Whether only tests, benchmarks and examples use it.
+    pub(crate) fn is_for_tests(&self) -> bool {
+        self.kind.as_deref() == Some("dev")
+    }
+}
+
+impl Package {
+    /// The folder of its manifest, from the root of the repository.
+    pub(crate) fn folder(&self) -> Result<String, String> {
+        from_root(self.manifest_path.parent().unwrap_or(&self.manifest_path))
+    }
+
+    /// The root files of its library and its binaries, as paths from the root of the repository.
+    pub(crate) fn roots(&self) -> Result<Vec<String>, String> {
+        let is_product = |kind: &String| kind == "lib" || kind == "bin";
+        let targets = self.targets.iter().filter(|target| target.kind.iter().any(is_product));
+        targets.map(|target| from_root(&target.src_path)).collect()
+    }
+}
+
+/// `path` without the folder in which every task runs.
+fn from_root(path: &Path) -> Result<String, String> {
+    let root = env::current_dir().map_err(|error| format!("cannot find the current folder: {error}"))?;
+    let below = path.strip_prefix(&root);
+    let below = below.map_err(|_| format!("{} is not below {}", path.display(), root.display()))?;
+    Ok(below.to_string_lossy().into_owned())
 }
 
 #[derive(Deserialize)]

@@ -39,8 +39,8 @@ pub(super) struct Load {
     pub(super) program: Program,
     /// Keys among them are any bytes.
     pub(super) arguments: Vec<OsString>,
-    /// Whether the generator sets the pace; then its throughput says nothing about the system.
-    pub(super) paced: bool,
+    /// Whether the generator sends at a fixed rate; then its throughput says nothing about the system.
+    pub(super) has_fixed_rate: bool,
 }
 
 impl Load {
@@ -67,7 +67,7 @@ impl Load {
             Program::Benchmark => read_benchmark(&text)?,
             Program::Load => read_load(&text)?,
         };
-        if self.paced {
+        if self.has_fixed_rate {
             figures.per_second = None;
         }
         Ok(figures)

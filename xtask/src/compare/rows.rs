@@ -84,7 +84,7 @@ fn range(flags: &str) -> Load {
 }
 
 fn load(program: Program, line: &str) -> Load {
-    Load { program, arguments: line.split(' ').map(OsString::from).collect(), paced: false }
+    Load { program, arguments: line.split(' ').map(OsString::from).collect(), has_fixed_rate: false }
 }
 
 fn several(count: u64, noun: &str) -> String {
@@ -125,13 +125,13 @@ impl Rows {
         };
         let one = put(1, 1, 10_000);
         let many = put(100, 1000, 200_000);
-        let crowd = put(100, 16_000, 200_000);
+        let most = put(100, 16_000, 200_000);
         vec![
             self.drive("put-1-leader", "put, 1 client, to the leader", 0, leader(&one)),
             self.drive("put-1", "put, 1 client", 0, benchmark(&one)),
             self.drive("put-1000-leader", "put, 1000 clients, to the leader", 0, leader(&many)),
             self.drive("put-1000", "put, 1000 clients, to all members", 0, benchmark(&many)),
-            self.drive("put-16000", "put, 16,000 clients, to all members", 0, benchmark(&crowd)),
+            self.drive("put-16000", "put, 16,000 clients, to all members", 0, benchmark(&most)),
         ]
     }
 
@@ -198,7 +198,7 @@ impl Rows {
         let keep = format!("lease-keepalive --conns=100 --clients=1000 --total={}", self.scaled(200_000));
         let latency =
             format!("watch-latency --val-size=256 --put-total={} --put-rate=200", self.scaled(2000));
-        let latency = Load { paced: true, ..benchmark(&latency) };
+        let latency = Load { has_fixed_rate: true, ..benchmark(&latency) };
         let watchers = self.scaled(10_000);
         let spread = |keys: u64, puts: u64| {
             let puts = self.scaled(puts);
@@ -230,7 +230,7 @@ impl Rows {
         let limit = format!("--limit={}", self.scaled(10_000));
         let beside = |meanwhile: &str| {
             let line = format!("{} --rate={PUTS_A_SECOND}{meanwhile}", put(10, 100, 50_000));
-            Load { paced: true, ..ours(&line) }
+            Load { has_fixed_rate: true, ..ours(&line) }
         };
         let during = |what: &str| beside(&format!(" --while={what}"));
         vec![

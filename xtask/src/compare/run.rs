@@ -54,9 +54,9 @@ pub(super) fn all(
     for round in 1..=settings.rounds {
         for group in rows.chunk_by(|first, second| first.shared && second.shared && first.keys == second.keys)
         {
-            // Whoever goes first finds another machine: take turns.
-            let turn = if round % 2 == 1 { [0, 1] } else { [1, 0] };
-            for system in turn.map(|index| &systems[index]) {
+            // The first run of a row finds another machine than the second: alternate.
+            let order = if round % 2 == 1 { [0, 1] } else { [1, 0] };
+            for system in order.map(|index| &systems[index]) {
                 run_group(group, system, round, settings, bar, &mut samples);
             }
         }
@@ -92,14 +92,14 @@ fn run_group(
         Ok((cluster, loaded))
     });
     for row in rows {
-        let place = format!("round {round}, {}, {}", system.name, row.name);
-        bar.set_message(place.clone());
+        let current = format!("round {round}, {}, {}", system.name, row.name);
+        bar.set_message(current.clone());
         let outcome = match &mut started {
             Ok((cluster, loaded)) => run_row(row, cluster, loaded, settings),
             Err(error) => Err(error.clone()),
         };
         let figures = outcome.unwrap_or_else(failure);
-        bar.suspend(|| eprintln!("{place}: {}", brief(&figures)));
+        bar.suspend(|| eprintln!("{current}: {}", brief(&figures)));
         samples.push(Sample { row: row.name.clone(), system: system.name, round, figures });
         bar.inc(1);
     }
@@ -204,7 +204,7 @@ fn restart(
     })
 }
 
-/// What a cluster costs that nobody asks for anything.
+/// What a cluster without clients costs.
 fn idle(cluster: &Cluster, time: Duration) -> Result<Figures, String> {
     let seconds = (time.as_secs_f64().round() as u64).max(1);
     let begin = Instant::now();

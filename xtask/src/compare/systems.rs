@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::processes;
+use crate::{binaries, command};
 
 /// How long a member may take until it serves, with a million keys and on a slow disk.
 const READY_LIMIT: Duration = Duration::from_secs(120);
@@ -38,7 +38,7 @@ impl System {
     pub(super) fn new(name: &'static str, binary: &Path) -> Result<Self, String> {
         let binary =
             binary.canonicalize().map_err(|error| format!("cannot find {}: {error}", binary.display()))?;
-        Ok(Self { name, version: super::version(&binary)?, binary })
+        Ok(Self { name, version: version(&binary)?, binary })
     }
 }
 
@@ -60,7 +60,7 @@ impl Cluster {
     /// Starts `count` members on fresh data and waits until each serves.
     pub(super) fn start(system: &System, count: usize) -> Result<Self, String> {
         // Not the system's temporary folder: where that is memory, a sync costs nothing.
-        let folder = TempDir::with_prefix_in("compare-", processes::target()?)
+        let folder = TempDir::with_prefix_in("compare-", binaries::target_folder()?)
             .map_err(|error| format!("cannot create a temporary folder: {error}"))?;
         let addresses = free_addresses(2 * count)?;
         let (clients, peers) = addresses.split_at(count);
@@ -187,4 +187,10 @@ fn free_addresses(count: usize) -> Result<Vec<SocketAddr>, String> {
     let listeners = (0..count).map(|_| bind()).collect::<Result<Vec<_>, _>>();
     let addresses = listeners.and_then(|all| all.iter().map(TcpListener::local_addr).collect());
     addresses.map_err(|error| format!("cannot find free ports: {error}"))
+}
+
+/// The first line that `binary --version` prints.
+fn version(binary: &Path) -> Result<String, String> {
+    let text = command::output(Command::new(binary).arg("--version"))?;
+    Ok(text.lines().next().unwrap_or("").to_owned())
 }

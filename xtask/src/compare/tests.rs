@@ -123,7 +123,7 @@ fn the_page_holds_the_table_the_plots_and_the_doubts() {
 }
 
 #[test]
-fn ticks_that_went_missing_are_nobody_elses() {
+fn ticks_that_went_missing_belong_to_no_other_process() {
     let ms = Duration::from_millis;
     let part = |used, ours, whole| measure::foreign_part(ms(used), ms(ours), 4, ms(whole));
     assert_eq!(part(60, 30, 100), 0.0, "four processes may have lost 80 ms");

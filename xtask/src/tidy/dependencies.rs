@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{File, Finding};
+use super::file::{File, Finding};
 
 const TABLE: &str = "Cargo.toml";
 const EXPLAINED: &str = "docs/dependencies.md";

@@ -5,16 +5,12 @@ use std::path::{Component, Path, PathBuf};
 
 use pulldown_cmark::{Event, Parser, Tag, TagEnd};
 
-use super::{File, Finding};
+use super::file::{File, Finding};
 
 /// Checks the links of every Markdown file; addresses of the network are left alone.
 pub(super) fn check(files: &[File]) -> Vec<Finding> {
-    let documents = files.iter().filter(|file| is_document(&file.path));
+    let documents = files.iter().filter(|file| file.is_document());
     documents.flat_map(|file| check_file(file, files)).collect()
-}
-
-fn is_document(path: &str) -> bool {
-    path.ends_with(".md")
 }
 
 fn check_file(file: &File, files: &[File]) -> Vec<Finding> {
@@ -38,7 +34,7 @@ fn resolve(file: &File, link: &str, files: &[File]) -> Result<(), &'static str> 
     let known = |found: &&File| Path::new(&found.path) == target;
     let is_folder = || files.iter().any(|found| Path::new(&found.path).starts_with(&target));
     match (files.iter().find(known), heading) {
-        (Some(found), Some(heading)) if is_document(&found.path) => {
+        (Some(found), Some(heading)) if found.is_document() => {
             headings(&found.text).contains(heading).then_some(()).ok_or("the document has no such heading")
         }
         (Some(_), _) => Ok(()),

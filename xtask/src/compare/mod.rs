@@ -24,7 +24,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use indicatif::ProgressBar;
 
-use crate::{Outcome, command, processes};
+use crate::binaries::{self, Profile};
+use crate::command::Outcome;
 use figures::Run;
 use rows::Row;
 use systems::System;
@@ -68,8 +69,8 @@ pub(crate) fn run(options: &Options) -> Outcome {
         rows::all(options.scale).iter().for_each(|row| println!("{:24} {}", row.name, row.title));
         return Ok(());
     }
-    let tools = processes::build_etcd()?;
-    let first = options.a.clone().map_or_else(processes::build_stele, Ok)?;
+    let tools = binaries::build_etcd()?;
+    let first = options.a.clone().map_or_else(|| binaries::build_stele(Profile::Release), Ok)?;
     let second = options.b.clone().unwrap_or_else(|| tools.join("etcd"));
     let systems = [System::new("a", &first)?, System::new("b", &second)?];
     let samples = 2 * rows.len() * options.rounds;
@@ -128,10 +129,4 @@ fn report(run: &Run, options: &Options) -> Outcome {
 
 fn write(path: &Path, text: &str) -> Outcome {
     fs::write(path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))
-}
-
-/// The first line that `binary --version` prints.
-fn version(binary: &Path) -> Result<String, String> {
-    let text = command::output(std::process::Command::new(binary).arg("--version"))?;
-    Ok(text.lines().next().unwrap_or("").to_owned())
 }

@@ -1,7 +1,7 @@
 //! The rules over one file.
 
+use super::file::{File, Finding};
 use super::ratchet::Measured;
-use super::{File, Finding};
 
 /// Names that say nothing about what is in a file.
 const EMPTY_NAMES: &[&str] = &["utils", "util", "common", "helper", "helpers", "manager", "misc"];
@@ -17,7 +17,7 @@ const UNFINISHED: &[&str] = &[
 ];
 
 /// Folders of somebody's machine and hosts of package registries: neither means anything to the next reader.
-const PLACES: &[&str] = &[
+const MACHINE_PATHS: &[&str] = &[
     concat!("/wo", "rk/"),
     concat!("/ho", "me/"),
     concat!("/ro", "ot/"),
@@ -53,9 +53,11 @@ pub(super) fn unfinished(file: &File) -> Vec<Finding> {
     words(file, UNFINISHED, |word| format!("{word:?}: finish it, or open an issue"))
 }
 
-/// No places that exist on one machine only.
-pub(super) fn places(file: &File) -> Vec<Finding> {
-    words(file, PLACES, |word| format!("{word:?} is a place on somebody's machine or a registry's host"))
+/// No paths that exist on one machine only.
+pub(super) fn machine_paths(file: &File) -> Vec<Finding> {
+    words(file, MACHINE_PATHS, |word| {
+        format!("{word:?} is a path on somebody's machine or a registry's host")
+    })
 }
 
 fn words(file: &File, words: &[&str], what: impl Fn(&str) -> String) -> Vec<Finding> {
@@ -79,7 +81,7 @@ pub(super) fn whitespace(file: &File) -> Vec<Finding> {
     let mut findings: Vec<Finding> =
         lines.map(|(number, _)| Finding::new(file, number, "blanks at the end of the line")).collect();
     if !file.text.is_empty() && (!file.text.ends_with('\n') || file.text.ends_with("\n\n")) {
-        let last = file.text.lines().count();
+        let last = file.lines();
         findings.push(Finding::new(file, last, "a file ends with exactly one newline"));
     }
     findings
@@ -87,7 +89,7 @@ pub(super) fn whitespace(file: &File) -> Vec<Finding> {
 
 /// How long the file is, tests of its own included: they belong into a file of their own.
 pub(super) fn file_lines(file: &File) -> Measured {
-    Measured { value: file.text.lines().count(), line: 1 }
+    Measured { value: file.lines(), line: 1 }
 }
 
 /// The longest line. Rows of tables in comments and lines that hold an address cannot be broken.

@@ -9,7 +9,7 @@ use std::fs;
 
 use spdx::{Expression, ParseMode};
 
-use crate::Outcome;
+use crate::command::Outcome;
 use crate::metadata::{self, Package};
 
 const DENY_FILE: &str = "deny.toml";
@@ -54,7 +54,7 @@ mod tests {
     fn package(license: &str) -> Package {
         let text = format!(
             r#"{{"id": "x", "name": "x", "version": "1.0.0", "license": "{license}", "source": null,
-                "dependencies": []}}"#
+                "dependencies": [], "targets": [], "manifest_path": "x"}}"#
         );
         serde_json::from_str(&text).unwrap()
     }

@@ -1,24 +1,16 @@
-//! The dependency arrows: which crate of ours may know which, and which libraries are behind a door.
-//!
-//! This table is the only place where an arrow is allowed. Direct dependencies are read from `cargo metadata`
-//! (ordinary and build ones; tests may use more), and for the deterministic crates the whole tree below them
-//! from `cargo tree`, which, unlike the metadata, does not mix in the features that other crates ask for.
+//! The table of arrows: the only place where a dependency between crates of ours is allowed.
 
 use std::collections::BTreeSet;
 
-use crate::Outcome;
-use crate::command::{self, cargo};
-use crate::metadata::{self, Metadata, Package};
-
 /// A crate of ours and the crates of ours it may depend on.
-struct Arrow {
-    from: &'static str,
-    to: &'static [&'static str],
-    reason: &'static str,
+pub(super) struct Arrow {
+    pub(super) from: &'static str,
+    pub(super) to: &'static [&'static str],
+    pub(super) reason: &'static str,
 }
 
-const ARROWS: &[Arrow] = &[
-    Arrow { from: "stele-api", to: &[], reason: "wire types know nobody" },
+pub(super) const ARROWS: &[Arrow] = &[
+    Arrow { from: "stele-api", to: &[], reason: "wire types depend on no other crate" },
     Arrow { from: "stele-crc32c", to: &[], reason: "it sums bytes" },
     Arrow {
         from: "stele-log",
@@ -65,13 +57,13 @@ const ARROWS: &[Arrow] = &[
 ];
 
 /// Libraries and the only crates of ours that may depend on them.
-struct Door {
-    libraries: &'static [&'static str],
-    only: &'static [&'static str],
-    reason: &'static str,
+pub(super) struct Door {
+    pub(super) libraries: &'static [&'static str],
+    pub(super) only: &'static [&'static str],
+    pub(super) reason: &'static str,
 }
 
-const DOORS: &[Door] = &[
+pub(super) const DOORS: &[Door] = &[
     Door {
         libraries: &["crc-fast"],
         only: &["stele-crc32c"],
@@ -101,51 +93,20 @@ const DOORS: &[Door] = &[
 ];
 
 /// Crates whose whole tree must be free of [`RUNTIMES`].
-const DETERMINISTIC: &[&str] = &["stele-log", "stele-store", "stele-consensus", "stele-member", "sim"];
+pub(super) const DETERMINISTIC: &[&str] =
+    &["stele-log", "stele-store", "stele-consensus", "stele-member", "sim"];
 
-const RUNTIMES: &[&str] = &["tokio", "mio", "hyper", "h2", "async-std", "smol"];
+pub(super) const RUNTIMES: &[&str] = &["tokio", "mio", "hyper", "h2", "async-std", "smol"];
 
-/// Checks every arrow and every door.
-pub(crate) fn run() -> Outcome {
-    let metadata = metadata::read()?;
-    let mut wrong = Vec::new();
-    for package in metadata.ours() {
-        check_package(&metadata, package, &mut wrong);
-    }
-    for name in DETERMINISTIC {
-        check_tree(name, &mut wrong)?;
-    }
-    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
-}
-
-fn check_package(metadata: &Metadata, package: &Package, wrong: &mut Vec<String>) {
-    let name = package.name.as_str();
-    let Some(arrow) = ARROWS.iter().find(|arrow| arrow.from == name) else {
-        wrong.push(format!("{name} is not in the table of arrows: say what it may know, and why"));
-        return;
-    };
-    let ours: BTreeSet<&str> = metadata.ours().map(|package| package.name.as_str()).collect();
-    for dependency in package.dependencies.iter().filter(|found| found.kind.as_deref() != Some("dev")) {
-        let to = dependency.name.as_str();
-        if ours.contains(to) && !arrow.to.contains(&to) {
-            wrong.push(format!("{name} must not depend on {to}: {}", arrow.reason));
-        }
-        let closed = DOORS.iter().find(|door| door.libraries.contains(&to) && !door.only.contains(&name));
-        if let Some(door) = closed {
-            wrong.push(format!("{name} must not depend on {to}: {}", door.reason));
+/// The crates that `name` may know, directly or through others.
+pub(crate) fn known_by(name: &str) -> BTreeSet<&'static str> {
+    let below = |name: &str| ARROWS.iter().find(|arrow| arrow.from == name).map_or(&[][..], |arrow| arrow.to);
+    let mut known = BTreeSet::new();
+    let mut pending = below(name).to_vec();
+    while let Some(next) = pending.pop() {
+        if known.insert(next) {
+            pending.extend(below(next));
         }
     }
-}
-
-fn check_tree(name: &str, wrong: &mut Vec<String>) -> Outcome {
-    let arguments = ["tree", "--locked", "-p", name, "-e", "normal", "--prefix", "none", "-f", "{p}"];
-    let tree = command::output(&mut cargo(&arguments))?;
-    let below: BTreeSet<&str> = tree.lines().filter_map(|line| line.split(' ').next()).collect();
-    for runtime in RUNTIMES.iter().filter(|runtime| below.contains(**runtime)) {
-        wrong.push(format!(
-            "{name} reaches {runtime}: see `cargo tree -p {name} -e normal -i {runtime}`; the core is plain \
-             synchronous code"
-        ));
-    }
-    Ok(())
+    known
 }

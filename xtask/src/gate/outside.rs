@@ -5,9 +5,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::Outcome;
-use crate::command::{self, cargo};
-use crate::processes::target;
+use crate::binaries::target_folder;
+use crate::command::{self, Outcome, cargo};
 
 /// Where the fuzz targets and their corpora are.
 const FUZZ: &str = "fuzz";
@@ -16,28 +15,39 @@ const FUZZ: &str = "fuzz";
 const PARALLEL: &str = "tests/parallel/Cargo.toml";
 
 /// The packages, for the steps that look at the form of all code.
-pub(crate) const MANIFESTS: [&str; 2] = ["fuzz/Cargo.toml", PARALLEL];
+pub(super) const MANIFESTS: [&str; 2] = ["fuzz/Cargo.toml", PARALLEL];
 
 /// Seconds for which each target looks for new inputs.
 const SECONDS: u32 = 60;
 
-/// What libFuzzer is told: resident memory, seconds and bytes of one input.
+/// Limits for libFuzzer: resident memory, seconds and bytes of one input.
 const LIMITS: [&str; 3] = ["-rss_limit_mb=1024", "-timeout=10", "-max_len=16384"];
 
-/// Runs the tests under shuttle, in a target folder of their own: all they share with the product is its source.
-pub(crate) fn parallel() -> Outcome {
-    let folder = target()?.join("parallel");
+/// Runs the tests under shuttle.
+pub(super) fn parallel() -> Outcome {
+    command::run(&mut parallel_tests(&[])?)
+}
+
+/// What is built for [`parallel`].
+pub(super) fn parallel_builds() -> Result<Vec<Command>, String> {
+    Ok(vec![parallel_tests(&["--no-run"])?])
+}
+
+/// The command for the tests under shuttle, in a target folder of their own: they share only source with the product,
+/// and builds in folders of their own do not wait for each other.
+fn parallel_tests(arguments: &[&str]) -> Result<Command, String> {
     let mut tests = cargo(&["test", "--locked", "--manifest-path", PARALLEL]);
-    command::run(tests.env("CARGO_TARGET_DIR", folder))
+    tests.args(arguments).env("CARGO_TARGET_DIR", target_folder()?.join("parallel"));
+    Ok(tests)
 }
 
 /// Runs each fuzz target for [`SECONDS`], beginning with its corpus. What it finds beyond is kept under the target
 /// folder, so that the corpora in the repository stay small.
-pub(crate) fn fuzz() -> Outcome {
+pub(super) fn fuzz() -> Outcome {
     if !has_fuzzer()? {
         return Ok(());
     }
-    let folder = target()?.join("fuzz");
+    let folder = target_folder()?.join("fuzz");
     for name in targets()? {
         let found = folder.join("corpus").join(&name);
         fs::create_dir_all(&found).map_err(|error| format!("cannot create {}: {error}", found.display()))?;

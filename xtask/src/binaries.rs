@@ -1,0 +1,88 @@
+//! The binaries that processes are started from: Stele's own, and those built from Go modules.
+//!
+//! Go programs are built from their published modules into `tests/.bin`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde::Deserialize;
+
+use crate::command::{self, cargo};
+
+/// Where the binaries built from Go modules are put.
+const GO_BINARIES: &str = "tests/.bin";
+
+/// Which Go packages are built, from which module under `tests/`, into a binary of which name.
+const GO_PROGRAMS: &str = "tests/binaries.json";
+
+#[derive(Deserialize)]
+struct GoProgram {
+    binary: String,
+    module: String,
+    package: String,
+}
+
+/// How the binary is optimized.
+#[derive(Clone, Copy)]
+pub(crate) enum Profile {
+    /// As it is published: one unit of code, optimized as a whole, which takes minutes.
+    Release,
+    /// The same code and the same settings but for optimization across crates: for tests.
+    Gate,
+}
+
+impl Profile {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Release => "release",
+            Self::Gate => "gate",
+        }
+    }
+}
+
+/// Builds Stele's binary and returns its path.
+pub(crate) fn build_stele(profile: Profile) -> Result<PathBuf, String> {
+    command::run(&mut stele_build(profile))?;
+    Ok(target_folder()?.join(profile.name()).join("stele"))
+}
+
+/// The command that builds Stele's binary.
+pub(crate) fn stele_build(profile: Profile) -> Command {
+    cargo(&["build", "--profile", profile.name(), "--locked", "--package", "stele"])
+}
+
+/// Builds etcd, its tools and its load generator, and returns the folder they are in.
+pub(crate) fn build_etcd() -> Result<PathBuf, String> {
+    for mut build in etcd_builds()? {
+        command::run(&mut build)?;
+    }
+    absolute(Path::new(GO_BINARIES))
+}
+
+/// The commands that build the programs of [`GO_PROGRAMS`].
+pub(crate) fn etcd_builds() -> Result<Vec<Command>, String> {
+    let text =
+        fs::read_to_string(GO_PROGRAMS).map_err(|error| format!("cannot read {GO_PROGRAMS}: {error}"))?;
+    let programs: Vec<GoProgram> =
+        serde_json::from_str(&text).map_err(|error| format!("cannot read {GO_PROGRAMS}: {error}"))?;
+    fs::create_dir_all(GO_BINARIES).map_err(|error| format!("cannot create {GO_BINARIES}: {error}"))?;
+    let folder = absolute(Path::new(GO_BINARIES))?;
+    let build = |program: GoProgram| {
+        let mut build = Command::new("go");
+        build.current_dir(Path::new("tests").join(&program.module)).args(["build", "-trimpath", "-o"]);
+        build.arg(folder.join(&program.binary)).arg(&program.package);
+        build
+    };
+    Ok(programs.into_iter().map(build).collect())
+}
+
+/// Where cargo builds: on a real disk, and ignored by git.
+pub(crate) fn target_folder() -> Result<PathBuf, String> {
+    let folder = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    absolute(Path::new(&folder))
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, String> {
+    path.canonicalize().map_err(|error| format!("cannot find {}: {error}", path.display()))
+}

@@ -1,0 +1,63 @@
+//! Tests against real processes, under `tests/`: Stele's binary, real clients and a real etcd.
+//!
+//! The tests find the servers through `STELE_BIN` and `ETCD_BIN`.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::binaries::{self, Profile};
+use crate::command::{self, Outcome, cargo};
+
+/// The module of the tests that use Go's client.
+const GO_TESTS: &str = "tests/go";
+
+/// Modules with Go code of ours.
+const GO_CODE: &[&str] = &[GO_TESTS, "tests/load"];
+
+/// The package of the tests that use the `etcd-client` crate; outside of the workspace, since it needs
+/// `protoc`.
+pub(super) const RUST_TESTS: &str = "tests/etcd-client/Cargo.toml";
+
+/// Builds everything and runs the tests of both clients.
+pub(super) fn run() -> Outcome {
+    let stele = binaries::build_stele(Profile::Gate)?;
+    if command::has_go("etcd's own clients, the comparison with etcd and the crash tests")? {
+        run_go(&stele)?;
+    }
+    command::run(rust_tests(&[])?.env("STELE_BIN", &stele))
+}
+
+/// What is built for [`run`].
+pub(super) fn builds() -> Result<Vec<Command>, String> {
+    let mut builds = vec![binaries::stele_build(Profile::Gate)];
+    if command::is_go_installed() {
+        builds.extend(binaries::etcd_builds()?);
+    }
+    builds.push(rust_tests(&["--no-run"])?);
+    Ok(builds)
+}
+
+/// Runs the tests that are written in Go, against `stele` and a real etcd.
+fn run_go(stele: &Path) -> Outcome {
+    let etcd = binaries::build_etcd()?.join("etcd");
+    for module in GO_CODE {
+        command::run(Command::new("go").current_dir(module).args(["vet", "./..."]))?;
+    }
+    let mut go = Command::new("go");
+    // One package at a time: each starts clusters of its own.
+    go.current_dir(GO_TESTS).args(["test", "-count=1", "-p", "1", "./..."]);
+    command::run(go.env("STELE_BIN", stele).env("ETCD_BIN", &etcd))
+}
+
+/// The command for the tests of the `etcd-client` crate, in the workspace's target folder: a package outside of the
+/// workspace would build into its own.
+fn rust_tests(arguments: &[&str]) -> Result<Command, String> {
+    let mut tests = cargo(&["test", "--locked", "--manifest-path", RUST_TESTS]);
+    tests.args(arguments).env("PROTOC", protoc()?).env("CARGO_TARGET_DIR", binaries::target_folder()?);
+    Ok(tests)
+}
+
+/// The `protoc` that the build script of the `etcd-client` crate wants.
+fn protoc() -> Result<PathBuf, String> {
+    protoc_bin_vendored::protoc_bin_path().map_err(|error| format!("no protoc for this platform: {error}"))
+}
