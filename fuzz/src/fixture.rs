@@ -33,7 +33,7 @@ pub struct MemberFixture {
     pub is_over: bool,
     now_ns: u64,
     next_token: u64,
-    inbox: Vec<Input>,
+    inputs: Vec<Input>,
     held: Vec<WriteJob>,
 }
 
@@ -84,14 +84,14 @@ impl MemberFixture {
             is_over: false,
             now_ns: 0,
             next_token: 1,
-            inbox: Vec::new(),
+            inputs: Vec::new(),
             held: Vec::new(),
         })
     }
 
     /// Gives an input and lets the member act.
     pub fn give(&mut self, input: Input) {
-        self.inbox.push(input);
+        self.inputs.push(input);
         self.act();
     }
 
@@ -133,7 +133,7 @@ impl MemberFixture {
         let now = Now { monotonic_ns: self.now_ns, wall_ms: self.now_ns / 1_000_000 };
         let mut output = Output::default();
         let member = &mut self.opened.member;
-        for input in std::mem::take(&mut self.inbox) {
+        for input in std::mem::take(&mut self.inputs) {
             if member.handle(now, input, &mut output).is_err() {
                 self.is_over = true;
                 return false;
@@ -143,14 +143,14 @@ impl MemberFixture {
         self.held.append(&mut output.writes);
         if !self.holds_writes && !self.held.is_empty() {
             let done = WriteJob::run_all(std::mem::take(&mut self.held), &|| Duration::ZERO);
-            self.inbox.push(Input::Written(done));
+            self.inputs.push(Input::Written(done));
         }
         let done = output.background.into_iter().map(|job| Input::Background(Box::new(job.run())));
-        self.inbox.extend(done);
+        self.inputs.extend(done);
         self.answers.append(&mut output.answers);
         self.snapshots.append(&mut output.snapshots);
         let frames = output.frames.into_iter().map(|(to, _, chunks)| (to, chunks.concat().into()));
         self.frames.extend(frames);
-        !self.inbox.is_empty()
+        !self.inputs.is_empty()
     }
 }

@@ -102,6 +102,6 @@ pub enum Rejected {
         last: u64,
     },
     /// A vote that this node has not asked for.
-    #[error("a vote nobody asked for")]
+    #[error("a vote that was not asked for")]
     VoteNotAsked,
 }

@@ -81,7 +81,7 @@ pub enum Error {
     SnapshotFailed(String),
     /// A chunk of a snapshot does not continue where the one before ended.
     #[error("a snapshot chunk at offset {offset}, expected {expected}")]
-    SnapshotGap {
+    SnapshotOffset {
         /// Where the chunk says it belongs.
         offset: u64,
         /// Where the snapshot stands.

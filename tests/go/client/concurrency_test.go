@@ -129,17 +129,17 @@ func expectLeader(t *testing.T, observed <-chan *clientv3.GetResponse, want stri
 func TestTransfersKeepTheSum(t *testing.T) {
 	_, client := single(t)
 	ctx := patiently(t)
-	const accounts, movers, transfers, initial = 5, 4, 25, 100
+	const accounts, clients, transfers, initial = 5, 4, 25, 100
 	account := func(i int) string { return fmt.Sprintf("account/%d", i%accounts) }
 	for i := range accounts {
 		putting(t)(client.Put(ctx, account(i), strconv.Itoa(initial)))
 	}
 	var wait sync.WaitGroup
-	errs := make(chan error, movers*transfers)
-	for mover := range movers {
+	errs := make(chan error, clients*transfers)
+	for number := range clients {
 		wait.Go(func() {
 			for i := range transfers {
-				errs <- transfer(ctx, client, account(mover+i), account(mover+2*i+1))
+				errs <- transfer(ctx, client, account(number+i), account(number+2*i+1))
 			}
 		})
 	}

@@ -77,14 +77,14 @@ func populate(m protoreflect.Message, depth int) {
 	}
 }
 
-// place is one scalar in a message.
-type place struct {
+// scalarField is one scalar in a message.
+type scalarField struct {
 	in    protoreflect.Message
 	field protoreflect.FieldDescriptor
 }
 
 // change gives the scalar another value and returns the name of its field.
-func (p place) change() string {
+func (p scalarField) change() string {
 	if p.field.IsList() {
 		p.in.Get(p.field).List().Set(0, scalar(p.field, 2))
 	} else {
@@ -94,22 +94,22 @@ func (p place) change() string {
 }
 
 // scalars are all of a message and the messages within it, always in the same order.
-func scalars(m proto.Message) []place {
-	var places []place
+func scalars(m proto.Message) []scalarField {
+	var found []scalarField
 	fields := m.ProtoReflect().Descriptor().Fields()
 	for i := range fields.Len() {
 		field, value := fields.Get(i), m.ProtoReflect().Get(fields.Get(i))
 		switch {
 		case !m.ProtoReflect().Has(field):
 		case field.Message() == nil:
-			places = append(places, place{m.ProtoReflect(), field})
+			found = append(found, scalarField{m.ProtoReflect(), field})
 		case field.IsList():
-			places = append(places, scalars(value.List().Get(0).Message().Interface())...)
+			found = append(found, scalars(value.List().Get(0).Message().Interface())...)
 		default:
-			places = append(places, scalars(value.Message().Interface())...)
+			found = append(found, scalars(value.Message().Interface())...)
 		}
 	}
-	return places
+	return found
 }
 
 func scalar(field protoreflect.FieldDescriptor, n int) protoreflect.Value {

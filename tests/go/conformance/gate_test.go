@@ -54,7 +54,7 @@ var mustReach = []string{
 	"let: more=false, 0 key-values",
 }
 
-func TestSystemsAgree(t *testing.T) {
+func TestSystemsAnswerAlike(t *testing.T) {
 	sys := systems{reference: cluster.EtcdPath(), tested: *bin, tally: tally{}}
 	for seed := uint64(1); seed <= uint64(*seeds); seed++ {
 		ops := generate(seed, gateOps)
@@ -80,8 +80,8 @@ func TestSystemsAgree(t *testing.T) {
 	}
 }
 
-// TestWhatKillsEtcdIsSurvived sends the transactions that etcd panics of. What the right answer is nobody can
-// say; but it must be one, and the next request must be served.
+// TestWhatKillsEtcdIsSurvived sends the transactions that etcd panics of. The right answer is unknown;
+// but there must be one, and the next request must be served.
 func TestWhatKillsEtcdIsSurvived(t *testing.T) {
 	if sameFile(*bin, cluster.EtcdPath()) {
 		t.Skip("this is etcd")

@@ -52,8 +52,8 @@ const largestMessage = maxRequestBytes + 512*1024
 // TestTheProtocolIsTheSame looks at what lies below requests: paths, frames, and who ends a stream.
 func TestTheProtocolIsTheSame(t *testing.T) {
 	uses := map[string]protocolUse{
-		"a method nobody knows":       raw(nil, "/etcdserverpb.KV/Nothing"),
-		"a service nobody knows":      raw(nil, "/nobody.Knows/This"),
+		"an unknown method":           raw(nil, "/etcdserverpb.KV/Nothing"),
+		"an unknown service":          raw(nil, "/unknown.Service/This"),
 		"a path with more parts":      raw(nil, "/etcdserverpb.KV/Put/More"),
 		"a path without a method":     raw(nil, "/etcdserverpb.KV"),
 		"no message of that kind":     raw([]byte{0xff, 0xff}, "/etcdserverpb.KV/Put"),
@@ -65,7 +65,7 @@ func TestTheProtocolIsTheSame(t *testing.T) {
 		"a probe of the server":       probe(""),
 		"a probe of a service":        probe("etcdserverpb.KV"),
 		"a watching probe":            watchingProbe(""),
-		"a watching probe of no use":  watchingProbe("nobody"),
+		"a watching probe of no use":  watchingProbe("unknown"),
 		"all that can be probed":      probeAll,
 		"keep-alives that end":        keepAlivesEnd,
 	}

@@ -17,8 +17,8 @@ const (
 	sentinelID = 1_000_000
 	// progressID is the watch id of answers that concern a whole stream.
 	progressID = -1
-	// inboxLength lets the reader of a stream run ahead of the judge; what does not fit waits in gRPC.
-	inboxLength = 1_024
+	// responsesAhead lets the reader of a stream run ahead of the judge; what does not fit waits in gRPC.
+	responsesAhead = 1_024
 )
 
 // watchStream is one gRPC watch stream of one side, and what came on it since the last barrier.
@@ -27,9 +27,9 @@ const (
 // so answers to control requests are read as they are asked for, and events are collected by watcher and
 // compared, flattened, at a barrier.
 type watchStream struct {
-	client pb.Watch_WatchClient
-	cancel context.CancelFunc
-	inbox  chan received
+	client    pb.Watch_WatchClient
+	cancel    context.CancelFunc
+	responses chan received
 	// control holds answers to create and cancel requests, in the order they came.
 	control []*pb.WatchResponse
 	// logs are the events of each watcher since the last barrier, each log one endless response.
@@ -63,7 +63,7 @@ func openStream(s *side) (*watchStream, error) {
 		return nil, err
 	}
 	w := &watchStream{
-		client: client, cancel: cancel, inbox: make(chan received, inboxLength),
+		client: client, cancel: cancel, responses: make(chan received, responsesAhead),
 		logs: map[int64]*watchLog{}, compacted: map[int64]bool{},
 	}
 	go w.read(ctx)
@@ -76,7 +76,7 @@ func (w *watchStream) read(ctx context.Context) {
 	for {
 		response, err := w.client.Recv()
 		select {
-		case w.inbox <- received{response, err}:
+		case w.responses <- received{response, err}:
 		case <-ctx.Done():
 			return
 		}
@@ -89,7 +89,7 @@ func (w *watchStream) read(ctx context.Context) {
 // receive takes one response from the stream and files it.
 func (w *watchStream) receive(ctx context.Context) error {
 	select {
-	case r := <-w.inbox:
+	case r := <-w.responses:
 		if r.err != nil {
 			return r.err
 		}

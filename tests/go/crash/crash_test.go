@@ -73,7 +73,7 @@ func TestLossesAreSeen(t *testing.T) {
 		"the key is gone":                          {&clientv3.GetResponse{}, false},
 		"an older value":                           {holds(of(4), 99, 4), false},
 		"another value at the same revision":       {holds(of(6), 100, 5), false},
-		"a value nobody wrote":                     {holds(of(8), 103, 6), false},
+		"a value never written":                    {holds(of(8), 103, 6), false},
 		"the acknowledged write took effect twice": {holds(of(5), 101, 6), false},
 		"fewer versions than acknowledged writes":  {holds(of(7), 101, 3), false},
 		"more versions than writes":                {holds(of(7), 101, 8), false},

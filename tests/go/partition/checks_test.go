@@ -40,7 +40,7 @@ func TestViolationsAreSeen(t *testing.T) {
 	for name, spoil := range map[string]func(all []operation){
 		"a stale read":                              func(all []operation) { all[7].answer = answer{known: true, header: 5, found: "d", revision: 4} },
 		"a read of what was not yet written":        func(all []operation) { all[1].answer.found, all[1].answer.revision = "d", 4 },
-		"a value nobody wrote":                      func(all []operation) { all[3].answer.found = "x" },
+		"a value never written":                     func(all []operation) { all[3].answer.found = "x" },
 		"a lost write":                              func(all []operation) { all[1].answer.found = "" },
 		"a swap of what was not there":              func(all []operation) { all[5].answer.found, all[5].answer.revision = "a", 2 },
 		"a swap that should have been made":         func(all []operation) { all[5].answer.swapped = false },

@@ -17,8 +17,8 @@ const (
 	clientsEach = 2
 	// keysAtOnce is how many keys all clients fight for.
 	keysAtOnce = 4
-	// operationsAKey is about how many operations a key sees before others take its place: the search for an order
-	// grows with the operations of one key that nobody knows the outcome of.
+	// operationsAKey is about how many operations a key sees before others replace it: the search for an order
+	// grows with the operations of one key whose outcome is unknown.
 	operationsAKey = 80
 	// askTimeout is when the outcome of an operation counts as unknown: below an election, so that many do.
 	askTimeout = 700 * time.Millisecond

@@ -320,6 +320,7 @@ impl WritePlanner {
         if plan.parts.last().is_none_or(|part| part.file.number != active.file.number) {
             plan.parts.push(WritePart::new(active.file.clone(), active.capacity, offset));
         }
+        // There is a part: the lines above add one if there was none.
         let part = plan.parts.last_mut().expect("a part was just added");
         part.buffers.extend(buffers.into_iter().filter(|buffer| !buffer.is_empty()));
         active.offset += head.span();

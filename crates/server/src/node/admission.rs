@@ -13,17 +13,17 @@ const MAX_LARGE_BYTES: usize = 64 << 20;
 const MIN_LARGE_BYTES: usize = 64 << 10;
 
 /// Limits the bytes of large commands that are proposed at once.
-pub(crate) struct Admission {
+pub(crate) struct LargeRequests {
     kilobytes: Semaphore,
 }
 
-impl Default for Admission {
-    fn default() -> Admission {
-        Admission { kilobytes: Semaphore::new(MAX_LARGE_BYTES >> 10) }
+impl Default for LargeRequests {
+    fn default() -> LargeRequests {
+        LargeRequests { kilobytes: Semaphore::new(MAX_LARGE_BYTES >> 10) }
     }
 }
 
-impl Admission {
+impl LargeRequests {
     /// Waits until a command of this size may be proposed; it counts until the permit is dropped.
     pub(super) async fn admit(&self, bytes: usize) -> Option<SemaphorePermit<'_>> {
         if bytes < MIN_LARGE_BYTES {

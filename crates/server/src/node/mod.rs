@@ -19,7 +19,7 @@ use store::{Damaged, HashKvReply, Outcome, Reader, Values};
 use crate::metrics::Metrics;
 use crate::raft_loop::Handoff;
 
-pub(crate) use admission::{Admission, LargeRanges};
+pub(crate) use admission::{LargeRequests, LargeRanges};
 
 /// Limits that handlers enforce.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +51,7 @@ pub(crate) struct Node {
     pub(crate) limits: ServiceLimits,
     pub(crate) handoff: Handoff,
     pub(crate) lease_ids: LeaseIds,
-    pub(crate) admission: Admission,
+    pub(crate) admission: LargeRequests,
     pub(crate) large_ranges: LargeRanges,
 }
 

@@ -8,7 +8,7 @@ use member::{InitialMember, Opened};
 
 use crate::config::{ServerConfig, Url};
 use crate::metrics::Metrics;
-use crate::node::{Admission, LargeRanges, LeaseIds, Node, ServiceLimits};
+use crate::node::{LargeRequests, LargeRanges, LeaseIds, Node, ServiceLimits};
 use crate::raft_loop::Handoff;
 
 /// The member that the flags describe.
@@ -92,7 +92,7 @@ pub(crate) fn node(
         },
         handoff: handoff.clone(),
         lease_ids: LeaseIds::starting_at(member_id, start),
-        admission: Admission::default(),
+        admission: LargeRequests::default(),
         large_ranges: LargeRanges::default(),
     }
 }

@@ -67,13 +67,13 @@ fn take_chunk(receiver: &mut dyn SnapshotReceiver, frame: Frame, expected: u64) 
     let mut bytes = frame.body;
     let offset = bytes.get_u64_le();
     check_offset(offset, expected)?;
-    let next = offset.checked_add(bytes.len() as u64).ok_or(Error::SnapshotGap { offset, expected })?;
+    let next = offset.checked_add(bytes.len() as u64).ok_or(Error::SnapshotOffset { offset, expected })?;
     receiver.chunk(offset, bytes).map_err(Error::SnapshotFailed)?;
     Ok(next)
 }
 
 fn check_offset(offset: u64, expected: u64) -> Result<(), Error> {
-    if offset == expected { Ok(()) } else { Err(Error::SnapshotGap { offset, expected }) }
+    if offset == expected { Ok(()) } else { Err(Error::SnapshotOffset { offset, expected }) }
 }
 
 /// Sends the reason to the sender, if that is still possible.
