@@ -31,7 +31,6 @@
 
 mod error;
 pub mod validate;
-pub mod version;
 
 pub use error::{Code, Error};
 
@@ -74,4 +73,18 @@ package!(
 /// The path of every rpc, as HTTP/2 and metrics name it.
 pub mod methods {
     include!("generated/methods.rs");
+}
+
+/// The versions that this release claims to be. Clients and tools decide by them which requests to send.
+///
+/// They are etcd's, whose API this is. Stele's own version is that of its packages.
+pub mod version {
+    /// Release of etcd whose behaviour we offer: `Status.version`, and `etcdserver` of `/version`.
+    pub const ETCD_VERSION: &str = "3.7.3";
+
+    /// Version of the cluster once all its members run this release: `etcdcluster` of `/version`.
+    pub const CLUSTER_VERSION: &str = "3.7.0";
+
+    /// `Status.storageVersion`, and `storage` of `/version`.
+    pub const STORAGE_VERSION: &str = "3.7.0";
 }

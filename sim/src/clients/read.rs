@@ -131,7 +131,7 @@ struct Made {
     pieces: Vec<Bytes>,
 }
 
-impl store::Pieces for Made {
+impl store::ChunkSink for Made {
     fn begin(&mut self, bytes: usize) {
         self.announced = bytes;
     }
@@ -156,7 +156,7 @@ fn listed(
         raft_term: opened.status.term(),
     };
     let mut made = Made::default();
-    match opened.reader.list(request, header, &mut made) {
+    match opened.reader.encode_range(request, header, &mut made) {
         Ok(Ok(())) => {}
         Ok(Err(error)) => return Ok(Ok(Err(error))),
         Err(_) if defect == Some(Defect::ListSkipsDamaged) => {

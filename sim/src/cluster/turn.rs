@@ -9,7 +9,7 @@ use log::{WriteDone, WriteJob};
 use member::background::{Done, Job, Purpose};
 use member::{Answer, Fatal, Input, MessageClass, Notice, Output, SnapshotEvent};
 use prost::Message;
-use store::watch::Next;
+use store::watch::NextResponse;
 
 use super::Cluster;
 use super::lifecycle::observer;
@@ -122,7 +122,7 @@ impl Cluster {
         let mut retries = MAX_READ_FAULTS;
         for _ in 0..MAX_OBSERVED {
             match process.observer.next(0) {
-                Ok(Next::Frame(frame)) => {
+                Ok(NextResponse::Send(frame)) => {
                     if let Ok(response) = WatchResponse::decode(frame.to_bytes()) {
                         // Who catches up may find its next revisions applied and purged in one turn.
                         if response.canceled {
@@ -131,8 +131,8 @@ impl Cluster {
                         events.extend(response.events);
                     }
                 }
-                Ok(Next::Busy) => {}
-                Ok(Next::Idle) => break,
+                Ok(NextResponse::Busy) => {}
+                Ok(NextResponse::Idle) => break,
                 // A read may fail once; what is damaged stays so.
                 Err(damaged) if damaged.reason.contains(DISK_STOPPED) => return Ok(false),
                 Err(_) if retries == 0 => break,

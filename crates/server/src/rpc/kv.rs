@@ -111,7 +111,7 @@ fn is_long(node: &Node, request: &pb::RangeRequest) -> bool {
 fn list(node: &Node, request: &pb::RangeRequest) -> Result<Result<Vec<Bytes>, api::Error>, Damaged> {
     let _pin = node.pin();
     let mut pieces = Vec::new();
-    let listed = node.reader.list(request, |revision| node.header(revision), &mut pieces)?;
+    let listed = node.reader.encode_range(request, |revision| node.header(revision), &mut pieces)?;
     Ok(listed.map(|()| pieces))
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use api::etcdserverpb as pb;
 use bytes::{Buf, Bytes};
-use store::{Damaged, Pieces};
+use store::{ChunkSink, Damaged};
 use tokio::sync::mpsc;
 
 use super::kv::Met;
@@ -151,7 +151,7 @@ async fn make(
         let used = OnceCell::new();
         let choose = |revision| *used.get_or_init(|| header.unwrap_or_else(|| on.header(revision)));
         let mut maker = Maker { parts: &parts, header: &used, skip, gathered: Vec::new(), bytes: 0 };
-        let told = match on.reader.list(&request, choose, &mut maker) {
+        let told = match on.reader.encode_range(&request, choose, &mut maker) {
             Ok(Ok(())) => return maker.let_go(),
             Ok(Err(error)) => Part::Failed(error),
             Err(damaged) => {
@@ -186,7 +186,7 @@ impl Maker<'_> {
     }
 }
 
-impl Pieces for Maker<'_> {
+impl ChunkSink for Maker<'_> {
     fn begin(&mut self, bytes: usize) {
         let Some(header) = self.header.get().copied() else { return };
         let _ = self.parts.send(Part::Begin { header, length: bytes });

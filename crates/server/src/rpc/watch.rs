@@ -6,7 +6,7 @@ use api::etcdserverpb as pb;
 use api::validate;
 use bytes::Bytes;
 use pb::watch_request::RequestUnion;
-use store::watch::{Next, WatchStream};
+use store::watch::{NextResponse, WatchStream};
 use tokio::sync::Notify;
 
 use super::stream::{Requests, Responses, Sink};
@@ -63,12 +63,12 @@ fn take(watchers: &mut WatchStream, body: Bytes) -> Result<(), Failure> {
 async fn send_all(node: &Node, watchers: &mut WatchStream, sink: &Sink) {
     loop {
         match watchers.next(node.status.term()) {
-            Ok(Next::Frame(frame)) => {
+            Ok(NextResponse::Send(frame)) => {
                 let pieces = [frame.head, frame.events].into_iter().filter(|piece| !piece.is_empty());
                 sink.send(Encoded(pieces.collect())).await;
             }
-            Ok(Next::Busy) => tokio::task::yield_now().await,
-            Ok(Next::Idle) => return,
+            Ok(NextResponse::Busy) => tokio::task::yield_now().await,
+            Ok(NextResponse::Idle) => return,
             Err(damaged) => {
                 // A moved reference looks damaged too; either way the next try reads history again.
                 if node.repair(&damaged).await.is_err() {

@@ -1,4 +1,4 @@
-//! A store in which everything is kept as one list of events: the truth that watchers are held against.
+//! A store that is one list of events: the reference for what watchers receive.
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -202,7 +202,7 @@ impl State {
     }
 }
 
-/// The bytes of a value: its place, repeated to its length.
+/// The bytes of a value: its address, repeated to its length.
 fn value(value: &ValueRef) -> Bytes {
     let len = value.len as usize;
     Bytes::from(value.address.to_le_bytes().repeat(len.div_ceil(8))).slice(..len)
