@@ -13,7 +13,7 @@ use store::{Compacted, Damaged, Event, EventKind, History, KeyRange, KvRef, Revi
 const WATCHERS: usize = 10_000;
 const FRAGMENT_BYTES: usize = 2 << 20;
 
-/// A store with 256-byte values and no history: nobody in here falls behind.
+/// A store with 256-byte values and no history: no watcher falls behind here.
 struct NoHistory;
 
 impl History for NoHistory {

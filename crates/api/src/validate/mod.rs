@@ -1,10 +1,9 @@
 //! The checks a request must pass before it is served or proposed.
 //!
-//! They are etcd's: the same errors, in the same order, so that a request with two faults is
-//! refused for the same one. Only what can be told from the request itself is checked here; what
-//! depends on the state (a lease that does not exist, a revision compacted away) is found when it
-//! is applied. Every function takes a request as it was decoded and never panics, whatever it
-//! holds.
+//! They are etcd's: the same errors, in the same order, so that a request with two faults gets the same
+//! error. Only the request itself is checked here; what depends on the state (a lease that does not exist, a
+//! revision that is compacted) is checked when it is applied. Every function takes a decoded request and
+//! never panics, whatever its contents.
 //!
 //! | request | checked by etcd |
 //! |---|---|
@@ -37,7 +36,7 @@ pub fn size(encoded_bytes: usize, max_request_bytes: usize) -> Result<(), Error>
     if encoded_bytes > max_request_bytes { Err(Error::RequestTooLarge) } else { Ok(()) }
 }
 
-/// Tells whether no key lies in the range: one zero byte as `range_end` is no end at all.
+/// Whether the range contains no key. A `range_end` of one zero byte means no end.
 fn is_empty_range(key: &[u8], range_end: &[u8]) -> bool {
     const NO_END: &[u8] = &[0];
     !range_end.is_empty() && range_end != NO_END && key >= range_end

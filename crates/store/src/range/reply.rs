@@ -1,4 +1,6 @@
 //! The answer to a range, before its values are read.
+//!
+//! It is made while the lock is held or a revision is pinned, and its references are resolved after.
 
 use crate::types::KvRef;
 

@@ -1,19 +1,19 @@
-//! No key may be changed twice by a transaction.
+//! A transaction must not change a key twice.
 //!
-//! A transaction is one revision, and a key has one version a revision. So the puts and deletions
-//! of a branch, nested transactions included, must not touch the same key, except that the two
-//! branches of a nested transaction exclude each other. The order of the checks is etcd's, and so
-//! are two gaps that clients may rely on:
+//! A transaction is one revision, and a key has one version per revision. So the puts and deletions of a
+//! branch, including nested transactions, must not touch the same key, except that the two branches of a
+//! nested transaction exclude each other. The order of the checks is etcd's, and so are two exceptions that
+//! clients may rely on:
 //!
 //! - Deletions may overlap each other, and a nested put may be followed by a deletion of its key in
 //!   a *later* nested transaction; the other way round it is refused.
 //! - A deletion of all keys from one on (`range_end` of one zero byte) is compared as the range it
 //!   literally is, which is empty, and so never collides.
 //!
-//! Whoever applies a transaction must therefore cope with a key changed twice in one revision.
+//! The store must therefore be able to apply a transaction that changes a key twice.
 //!
-//! Recursion is bounded by the caller, which has checked the depth; time is O(n log n) for each
-//! level, whatever the ranges look like.
+//! The caller bounds the recursion: it has checked the depth. Time is O(n log n) for each level, for any
+//! ranges.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,14 +30,14 @@ mod tests;
 /// [`Error::DuplicateKey`]
 pub(super) fn check(branch: &[RequestOp]) -> Result<(), Error> {
     match branch {
-        // The common case by far, and it cannot collide: spare the sets.
+        // By far the most common case. It cannot collide, so no sets are built.
         [] => Ok(()),
         [single] if !matches!(single.request, Some(Request::RequestTxn(_))) => Ok(()),
         _ => Changes::of(branch).map(|_| ()),
     }
 }
 
-/// What a branch changes.
+/// The keys and ranges that a branch changes.
 #[derive(Default)]
 struct Changes<'a> {
     puts: BTreeSet<&'a [u8]>,
@@ -78,7 +78,7 @@ impl<'a> Changes<'a> {
         if self.puts.contains(key) || self.deletions.cover(key) { Err(Error::DuplicateKey) } else { Ok(()) }
     }
 
-    /// Moves the smaller into the larger, so that deep nesting does not move every key each time.
+    /// Merges the smaller set into the larger, so that deep nesting does not move every key at each level.
     fn merge(&mut self, mut other: Changes<'a>) {
         if self.puts.len() < other.puts.len() {
             std::mem::swap(&mut self.puts, &mut other.puts);
@@ -95,7 +95,7 @@ impl<'a> Changes<'a> {
 #[derive(Default)]
 struct Deletions<'a> {
     keys: BTreeSet<&'a [u8]>,
-    /// Begin to end, neither empty nor overlapping: what overlaps is joined on insertion.
+    /// Begin to end; not empty, and disjoint: overlapping ranges are joined on insertion.
     ranges: BTreeMap<&'a [u8], &'a [u8]>,
 }
 
@@ -110,7 +110,7 @@ impl<'a> Deletions<'a> {
 
     fn insert_range(&mut self, begin: &'a [u8], end: &'a [u8]) {
         let (mut begin, mut end) = (begin, end);
-        // From the right, each range that begins within [begin, end] and reaches into it.
+        // From the right: each range that begins at or before `end` and reaches `begin`.
         while let Some((&other_begin, &other_end)) = self.ranges.range(..=end).next_back() {
             if other_end < begin {
                 break;

@@ -130,11 +130,12 @@ proptest! {
 fn a_log_is_built_from_changes_in_any_order() {
     let at = |main, sub| Revision { main, sub };
     let log = build_log(vec![(at(7, 2), 3), (at(5, 0), 1), (at(7, 0), 2), (at(5, 1), 4)], 7).unwrap();
-    let listed: Vec<_> = log.iter_from(0).map(|entry| (entry.revision, entry.slot)).collect();
-    let gap = |main, sub| (at(main, sub), None);
+    let entries: Vec<_> = log.iter_from(0).map(|entry| (entry.revision, entry.slot)).collect();
+    let unknown = |main, sub| (at(main, sub), None);
     let change = |main, sub, slot| (at(main, sub), Some(slot));
-    let wanted = [change(5, 0, 1), change(5, 1, 4), gap(6, 0), change(7, 0, 2), gap(7, 1), change(7, 2, 3)];
-    assert_eq!(listed, wanted);
+    let wanted =
+        [change(5, 0, 1), change(5, 1, 4), unknown(6, 0), change(7, 0, 2), unknown(7, 1), change(7, 2, 3)];
+    assert_eq!(entries, wanted);
     for (changes, revision, why) in [
         (vec![(at(5, 0), 1)], 6, "it ends before the revision"),
         (vec![(at(5, 0), 1)], 4, "it ends behind the revision"),

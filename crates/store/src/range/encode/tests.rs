@@ -184,7 +184,7 @@ fn a_large_value_is_a_chunk_of_its_own() {
 }
 
 #[test]
-fn a_damaged_value_is_named_until_it_is_healed() {
+fn a_damaged_value_is_named_until_it_is_repaired() {
     let mut bench = TestStore::new();
     for n in 0..20 {
         bench.put(&format!("k{n:02}"), "value");

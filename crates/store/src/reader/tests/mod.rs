@@ -83,15 +83,15 @@ fn a_stream_stays_at_its_revision_while_history_goes() {
     let whole = bench.reader.range(&request).unwrap();
     let mut stream = bench.reader.range_stream(&request).unwrap();
     let mut merged: Vec<Bytes> = Vec::new();
-    let mut pieces = 0;
+    let mut chunks = 0;
     while let Some(chunk) = stream.next_chunk(4, usize::MAX) {
         merged.extend(keys(&chunk.reply));
-        pieces += 1;
-        bench.apply(vec![Command::DeleteRange(delete_request(&format!("k1{pieces}"), ""))]);
+        chunks += 1;
+        bench.apply(vec![Command::DeleteRange(delete_request(&format!("k1{chunks}"), ""))]);
         let now = bench.reader.current_revision();
         bench.compact(now).unwrap();
         assert!(bench.store.purge_step(1_000));
-        assert_eq!(chunk.last, pieces == 4);
+        assert_eq!(chunk.last, chunks == 4);
         if chunk.last {
             assert_eq!((chunk.reply.revision, chunk.reply.count, chunk.reply.more), (21, 20, true));
         } else {

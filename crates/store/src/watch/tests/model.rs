@@ -1,4 +1,4 @@
-//! Random histories and random watchers, some on streams that nobody reads for long, against the plain list
+//! Random histories and random watchers, some on streams whose client does not read for long, against the plain list
 //! of events.
 //!
 //! Each stream has a client that knows for each of its watchers which event must come next. So every response
@@ -208,7 +208,7 @@ impl Client {
         for (id, watched) in &mut self.watched {
             if response.watch_id == -1 || response.watch_id == *id {
                 let due = watched.due(events).map_or(i64::MAX, |event| event.kv.mod_revision.main);
-                assert!(due > revision, "watcher {id} is told {revision} before {due}");
+                assert!(due > revision, "watcher {id} is sent progress {revision} before {due}");
             }
         }
     }
