@@ -73,7 +73,7 @@ fn delta(bench: &mut TestStore) -> Vec<Bytes> {
 
 fn restore_bench(bench: &TestStore, chunks: &[Bytes]) -> Result<(Store, Reader), RestoreError> {
     bench.values.forget_references();
-    Store::restore(bench.values.clone(), small_limits(), chunks)
+    Store::restore(bench.values.clone(), small_limits(), chunks).inspect(|(store, _)| store.check_all())
 }
 
 fn hex(chunks: &[Bytes]) -> String {
@@ -92,7 +92,7 @@ fn bytes_are_those_of_the_format_version() {
 }
 
 #[test]
-fn everything_comes_back() {
+fn everything_is_restored() {
     let mut bench = rich();
     let mut chain = base(&mut bench);
     for step in 0..2 {
@@ -233,7 +233,7 @@ fn restored(chunks: &[Bytes]) -> Result<Restored, RestoreError> {
 
 /// A receiver of a snapshot replaces the addresses, and changes nothing else.
 #[test]
-fn places_are_listed_and_replaced() {
+fn addresses_are_read_and_replaced() {
     let from = rich();
     let chunks: Vec<Bytes> = from.store.begin_snapshot().collect();
     let values: Vec<ValueRef> = chunks.iter().flat_map(|chunk| chunk_values(chunk).unwrap()).collect();
@@ -272,7 +272,7 @@ fn an_installed_checkpoint_replaces_the_state_and_its_references() {
 
 /// A half-finished purge had taken a tombstone that the base did not have yet, and the key came back to life.
 #[test]
-fn a_delta_takes_away_what_purging_took() {
+fn a_delta_removes_what_purging_removed() {
     let mut bench = TestStore::new();
     bench.put("k", "1");
     let mut chain = base(&mut bench);

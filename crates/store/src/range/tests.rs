@@ -6,7 +6,6 @@ use api::etcdserverpb::RangeRequest;
 use api::etcdserverpb::range_request::{SortOrder, SortTarget};
 use bytes::Bytes;
 
-use super::*;
 use crate::testing::{TestStore, put_request, range_request};
 use crate::{Command, Reader};
 

@@ -82,6 +82,7 @@ fn answers_are_those_of_etcd() {
         assert_eq!(answer, expected, "line {}: {kind} {hex}", number + 1);
         if number % 7 == 0 {
             bench.store.purge_step(3);
+            bench.store.check_all();
         }
     }
 }

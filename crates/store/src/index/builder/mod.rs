@@ -4,9 +4,9 @@
 //! checkpoints before it left, as in a merge sort; nothing is looked up in a tree. The tree is built once, at the end:
 //!
 //! ```text
-//! base    a c e      merged: a c e
-//! delta   b c        before: a c e -> merged: a b c(newer version added) e     ; delta also removed e:
-//! finish             a b c -> full leaves, then inner nodes; the revision log from the versions' revisions
+//! base    a c e                 merged: a c e
+//! delta   removed e; b c        before: a c e   merged: a b c     b is new, c gets a newer version
+//! finish                        a b c -> full leaves, then inner nodes; the revision log, from the versions' revisions
 //! ```
 
 use std::collections::BTreeSet;

@@ -9,7 +9,6 @@ use api::Error;
 use api::etcdserverpb as pb;
 use bytes::Bytes;
 
-use super::*;
 use crate::testing::{TestStore, delete_request, grant, op, put_request, range_request};
 use crate::{Command, EventKind, History, KeyRange, RangeReply};
 

@@ -60,6 +60,7 @@ fn readers_see_whole_revisions_while_all_else_goes_on() {
     });
     assert!(bench.store.purge_step(10_000));
     assert_eq!(bench.reader.purged(), bench.reader.compacted());
+    bench.store.check_all();
 }
 
 #[test]
