@@ -13,7 +13,7 @@ use log::MemDisk;
 use member::Answer;
 use member::batch::Kind;
 use prost::Message;
-use store::watch::{Next, WatchStream};
+use store::watch::{NextResponse, WatchStream};
 use store::{ReadTxn, Reply};
 
 use crate::fixture::{MemberFixture, config};
@@ -165,11 +165,11 @@ fn hash(fixture: &MemberFixture, revision: i64) {
 fn drain(watch: &mut WatchStream) {
     for _ in 0..MAX_FRAMES {
         match watch.next(1).expect("values are intact") {
-            Next::Frame(frame) => {
+            NextResponse::Send(frame) => {
                 pb::WatchResponse::decode(frame.to_bytes()).expect("what is sent can be read");
             }
-            Next::Busy => {}
-            Next::Idle => return,
+            NextResponse::Busy => {}
+            NextResponse::Idle => return,
         }
     }
 }

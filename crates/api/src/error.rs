@@ -1,4 +1,4 @@
-//! The error table: what can go wrong for a client, as gRPC code and exact text.
+//! The error table: every error of a client's request, with gRPC code and exact text.
 //!
 //! Clients of etcd match on both (clientv3 turns the text back into a Go error value), so a text
 //! here is contract, not prose. The variants up to [`Error::COUNT_OF_TABLE`] are the published
@@ -6,7 +6,7 @@
 //! without an entry in its table: a plain Go error reaches the client with code `Unknown` and its
 //! own text, and clients see it that way.
 //!
-//! One difference is meant: etcd returns two of its own errors, "too many requests" and "not
+//! One difference is intended: etcd returns two of its own errors, "too many requests" and "not
 //! enough started members", in their client-side form, which gRPC does not recognise, so they
 //! arrive as `Unknown`. The table says `ResourceExhausted` and `FailedPrecondition`, and so do we.
 //! Clients that match on text see no difference.
@@ -105,7 +105,7 @@ impl Code {
 
 macro_rules! error_table {
     ($($name:ident = $code:ident, $message:literal;)*) => {
-        /// An answer to a client that is not the one it hoped for.
+        /// An error that is returned to a client.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Error {
             $(#[doc = $message] $name,)*

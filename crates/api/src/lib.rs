@@ -1,17 +1,16 @@
-//! etcd's v3 API as Rust types: what clients say, what they are answered, and when they are told
-//! that they asked wrongly.
+//! etcd's v3 API as Rust types: requests, responses, errors, and the checks of requests.
 //!
 //! - [`etcdserverpb`], [`mvccpb`], [`authpb`], [`membershippb`], [`v3electionpb`], [`v3lockpb`]:
 //!   the messages, generated from `proto/` by `cargo xtask codegen` and committed. Names, numbers
 //!   and types are contract: `tests/contract/messages.tsv` lists them and `tests/messages.rs`
 //!   checks.
 //! - [`methods`]: the path of every rpc.
-//! - [`Error`]: every error a client can meet, by gRPC code and exact text.
+//! - [`Error`]: every error that a client can receive, with gRPC code and exact text.
 //! - [`validate`]: the checks a request must pass before it is proposed or served.
-//! - [`version`]: the versions we claim to be.
+//! - [`version`]: the versions of etcd that this release claims to be.
 //!
-//! All `bytes` fields are [`bytes::Bytes`]. A message decoded from a `Bytes` shares its memory, so
-//! a value is copied neither on the way in nor on the way to the log:
+//! All `bytes` fields are [`bytes::Bytes`]. A message decoded from a `Bytes` shares its memory, so a value
+//! is not copied between the connection and the log:
 //!
 //! ```
 //! use prost::Message;
@@ -23,15 +22,14 @@
 //! # Ok::<(), api::Error>(())
 //! ```
 //!
-//! Enum fields are `i32`, as prost has them: a number this version does not know must survive, and
-//! what it means is decided where it is used.
+//! Enum fields are `i32`, as in prost: a number that this version does not know is preserved, and
+//! interpreted where it is used.
 //!
-//! This crate knows nothing of storage, consensus, threads or servers, nor of any gRPC library,
-//! which is what lets the deterministic crates use it.
+//! This crate knows no storage, consensus, threads or servers, and no gRPC library, so the deterministic
+//! crates can use it.
 
 mod error;
 pub mod validate;
-pub mod version;
 
 pub use error::{Code, Error};
 
@@ -74,4 +72,18 @@ package!(
 /// The path of every rpc, as HTTP/2 and metrics name it.
 pub mod methods {
     include!("generated/methods.rs");
+}
+
+/// The versions that this release claims to be. Clients and tools decide by them which requests to send.
+///
+/// They are etcd's, whose API this is. Stele's own version is that of its packages.
+pub mod version {
+    /// Release of etcd whose behaviour we offer: `Status.version`, and `etcdserver` of `/version`.
+    pub const ETCD_VERSION: &str = "3.7.3";
+
+    /// Version of the cluster once all its members run this release: `etcdcluster` of `/version`.
+    pub const CLUSTER_VERSION: &str = "3.7.0";
+
+    /// `Status.storageVersion`, and `storage` of `/version`.
+    pub const STORAGE_VERSION: &str = "3.7.0";
 }

@@ -16,7 +16,7 @@ const KEYS: u64 = 1_000_000;
 const VALUE_BYTES: usize = 256;
 const BATCH: u64 = 100;
 
-/// Values that nobody reads.
+/// Values that are not read.
 struct NoValues;
 
 impl Values for NoValues {

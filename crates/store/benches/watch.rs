@@ -7,13 +7,13 @@ use std::sync::Arc;
 use api::etcdserverpb::WatchCreateRequest;
 use bytes::Bytes;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use store::watch::{Hub, Next, WatchStream};
+use store::watch::{Hub, NextResponse, WatchStream};
 use store::{Compacted, Damaged, Event, EventKind, History, KeyRange, KvRef, Revision, ValueRef, Values};
 
 const WATCHERS: usize = 10_000;
 const FRAGMENT_BYTES: usize = 2 << 20;
 
-/// A store with 256-byte values and no history: nobody in here falls behind.
+/// A store with 256-byte values and no history: no watcher falls behind here.
 struct NoHistory;
 
 impl History for NoHistory {
@@ -76,9 +76,9 @@ impl Setup {
         for stream in &mut self.streams {
             loop {
                 match stream.next(1).expect("no value is damaged") {
-                    Next::Frame(frame) => bytes += black_box(&frame).len(),
-                    Next::Busy => {}
-                    Next::Idle => break,
+                    NextResponse::Send(frame) => bytes += black_box(&frame).len(),
+                    NextResponse::Busy => {}
+                    NextResponse::Idle => break,
                 }
             }
         }

@@ -1,7 +1,7 @@
-//! What the log can tell the store to do, and what the store answers.
+//! The commands that the store applies, and its replies.
 //!
-//! A [`Reply`] holds references, not values: it is made under the write lock, and whoever has the client's
-//! connection turns it into a response with [`resolve`](crate::resolve()) later, without any lock.
+//! A [`Reply`] holds references, not values. It is made under the write lock; the RPC worker turns it into a response
+//! with [`resolve`](crate::resolve()) later, without any lock.
 
 use api::Error;
 use api::etcdserverpb as pb;
@@ -11,35 +11,35 @@ use bytes::Bytes;
 use crate::range::RangeReply;
 use crate::types::{Event, KvRef};
 
-/// Where a batch of commands stands in the log.
+/// The log entry of a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct BatchContext<'a> {
     /// Index of the entry.
     pub index: u64,
     /// Term of the entry.
     pub term: u64,
-    /// The wall clock of the leader that proposed it, milliseconds since 1970.
+    /// The wall clock of the leader that proposed it, in milliseconds since 1970.
     pub clock_ms: u64,
     /// The entry's payload. Values in the commands are slices of it.
     pub payload: &'a Bytes,
-    /// The place of the payload's first byte.
+    /// The log address of the payload's first byte.
     pub payload_address: u64,
-    /// For each command, whether this member answers the client; what is missing counts as no. Ranges in
-    /// transactions that nobody here waits for are not carried out. It changes replies only, never the state.
+    /// For each command, whether this member answers its client; missing items count as false. Ranges in a transaction
+    /// are carried out only if so. Affects replies only, never the state.
     pub answered: &'a [bool],
 }
 
-/// One command of a batch. Requests have passed `api::validate` before they were proposed; whatever gets here
-/// all the same has a defined outcome.
+/// One command of a batch. Requests have passed `api::validate` before they were proposed; any other request has a
+/// defined outcome too.
 #[derive(Clone, Debug)]
 pub enum Command {
     /// Write one key.
     Put(pb::PutRequest),
     /// Delete a range of keys.
     DeleteRange(pb::DeleteRangeRequest),
-    /// Compare, then do one list of operations or the other.
+    /// Compare, then carry out one branch of operations or the other.
     Txn(pb::TxnRequest),
-    /// Give up history below a revision.
+    /// Make history below a revision unavailable.
     Compaction(pb::CompactionRequest),
     /// Grant a lease. The proposer has filled in the id and raised the TTL to its minimum.
     LeaseGrant(pb::LeaseGrantRequest),
@@ -47,35 +47,35 @@ pub enum Command {
     LeaseRevoke {
         /// The client's request, or one made for an expired lease.
         request: pb::LeaseRevokeRequest,
-        /// For an expiry: the term of the leader that saw it. In an entry of another term it does nothing,
-        /// since another leader has granted the full time again.
+        /// For an expiry: the term of the leader that proposed it. In an entry of another term it has no effect, since
+        /// the other leader has granted the full TTL again.
         expiry_term: Option<u64>,
     },
-    /// Record what time leases have left, or (0) that they have all of it again.
+    /// Record the remaining seconds of leases; 0 means the full TTL.
     LeaseCheckpoint(pb::LeaseCheckpointRequest),
     /// List, raise or disarm alarms.
     Alarm(pb::AlarmRequest),
-    /// Set the version the whole cluster speaks.
+    /// Set the cluster version.
     ClusterVersionSet(membershippb::ClusterVersionSetRequest),
-    /// A member tells its name and client URLs, and which data directory it speaks from.
+    /// Publish a member's name and client URLs.
     Publish {
-        /// Who speaks.
+        /// The member.
         id: u64,
-        /// The random number of its data directory. The first one published is bound to the id.
+        /// The random number of its data directory. The first one published is kept for the id.
         incarnation: u64,
         /// Its name.
         name: String,
-        /// Where clients reach it.
+        /// URLs for clients.
         client_urls: Vec<String>,
     },
-    /// A command this version does not know. It is refused, and nothing changes.
+    /// A command that this version does not know. It is refused.
     Unknown,
 }
 
-/// What came of one command.
+/// The outcome of one command.
 pub type Outcome = Result<Reply, Error>;
 
-/// The answer to a command that was carried out. Revisions are those of the response's header.
+/// The reply to a command that was carried out. Revisions are those for the response's header.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
     /// To a put.
@@ -89,7 +89,7 @@ pub enum Reply {
     Compaction {
         /// Current revision.
         revision: i64,
-        /// The revision history was cut at.
+        /// The new compact revision.
         compacted: i64,
         /// Whether the client waits for the purge.
         physical: bool,
@@ -103,7 +103,7 @@ pub enum Reply {
         /// Current revision.
         revision: i64,
     },
-    /// To a revocation; also to an expiry of another term, which did nothing.
+    /// To a revocation; also to an expiry of another term, which had no effect.
     LeaseRevoke {
         /// Revision after the lease's keys were deleted.
         revision: i64,
@@ -117,10 +117,10 @@ pub enum Reply {
     Alarm {
         /// Current revision.
         revision: i64,
-        /// The alarms listed, raised or disarmed.
+        /// The alarms requested, raised or disarmed.
         alarms: Vec<pb::AlarmMember>,
     },
-    /// To a command nobody waits for.
+    /// To a command without a response.
     Done,
 }
 
@@ -129,25 +129,25 @@ pub enum Reply {
 pub struct PutReply {
     /// The revision of the write.
     pub revision: i64,
-    /// What was there before, when asked for.
+    /// The previous version, if requested.
     pub previous: Option<KvRef>,
 }
 
 /// The answer to a deletion.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DeleteReply {
-    /// The revision of the delete, or the one before it when there was nothing to delete.
+    /// The revision of the deletion; the newest revision if no key was deleted.
     pub revision: i64,
     /// How many keys were deleted.
     pub deleted: i64,
-    /// What was there before, when asked for.
+    /// The deleted versions, if requested.
     pub previous: Vec<KvRef>,
 }
 
 /// The answer to a transaction.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TxnReply {
-    /// The revision after it; 0 in a nested transaction, as etcd has it.
+    /// The revision after it; 0 in a nested transaction, as in etcd.
     pub revision: i64,
     /// Which branch was taken.
     pub succeeded: bool,
@@ -158,7 +158,7 @@ pub struct TxnReply {
 /// The answer to one operation of a transaction.
 #[derive(Clone, Debug, PartialEq)]
 pub enum OpReply {
-    /// To a range; without keys and count where [`BatchContext::answered`] says no.
+    /// To a range; without keys and count if [`BatchContext::answered`] is false.
     Range(RangeReply),
     /// To a put.
     Put(PutReply),
@@ -166,11 +166,11 @@ pub enum OpReply {
     DeleteRange(DeleteReply),
     /// To a nested transaction.
     Txn(TxnReply),
-    /// To an operation that named none of these.
+    /// To an operation without a request.
     Nothing,
 }
 
-/// What happened to a lease, for whoever keeps its deadline.
+/// A change of a lease, for the lease clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaseChange {
     /// It was granted with this TTL, seconds.
@@ -192,19 +192,19 @@ pub enum LeaseChange {
         /// Seconds.
         remaining: i64,
     },
-    /// Its expiry came too late, in another term: the lease stays.
+    /// Its expiry was proposed in another term and had no effect.
     ExpiryIgnored {
         /// The lease.
         id: i64,
     },
 }
 
-/// What came of a batch.
+/// The results of a batch.
 #[derive(Debug, Default)]
 pub struct Applied {
     /// One for each command, in order.
     pub outcomes: Vec<Outcome>,
-    /// All changes of keys, in revision order.
+    /// All changes of keys; their revisions rise strictly.
     pub events: Vec<Event>,
     /// Changes of leases, in order.
     pub leases: Vec<LeaseChange>,

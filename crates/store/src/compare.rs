@@ -1,7 +1,7 @@
-//! What a compare of a transaction says of one version of a key.
+//! Whether a compare of a transaction holds for one version of a key.
 //!
-//! All but compares of values are answered by the index. For values, length and checksum often decide alone
-//! that two are not equal; else the bytes are needed, and whoever asks hands in how to get them.
+//! The index answers all compares but those of values. For a value, length and CRC-32C often decide that two values are
+//! not equal. Otherwise the bytes are needed, and the caller passes a function that reads them.
 
 use std::cmp::Ordering;
 
@@ -10,10 +10,9 @@ use api::etcdserverpb::compare::{CompareResult, CompareTarget, TargetUnion};
 use bytes::Bytes;
 
 use crate::index::Version;
-use crate::types::ValueRef;
+use crate::values::ValueRef;
 
-/// Whether a compare holds for a version. `read` gives the bytes of its value, and is only asked when it
-/// takes them.
+/// Whether a compare holds for a version. `read` returns the bytes of its value, and is called only if they are needed.
 pub(crate) fn holds_for<E>(
     compare: &Compare,
     version: &Version,
@@ -38,14 +37,14 @@ pub(crate) fn holds_for<E>(
     Ok(passes(compare, ordering))
 }
 
-/// Whether a compare holds where there is no key: all numbers are 0, and no value compares.
+/// Whether a compare holds for an absent key: all numbers are 0, and a compare of values does not hold.
 pub(crate) fn holds_for_none(compare: &Compare) -> bool {
     let no_value = |_: &ValueRef| Err(());
     compare.target != CompareTarget::Value as i32
         && holds_for(compare, &Version::default(), no_value).is_ok_and(|holds| holds)
 }
 
-/// The value a compare of values compares with.
+/// The value that a compare of values names.
 fn wanted_value(compare: &Compare) -> &[u8] {
     match &compare.target_union {
         Some(TargetUnion::Value(value)) => value,
@@ -53,8 +52,8 @@ fn wanted_value(compare: &Compare) -> &[u8] {
     }
 }
 
-/// The outcome, where it takes no bytes: values of another length or checksum are not equal, empty ones are
-/// at hand.
+/// The outcome of a compare of values if it needs no bytes: values of different length or checksum are not equal, and
+/// an empty value is at hand.
 pub(crate) fn decided_by_checksum(compare: &Compare, value: &ValueRef) -> Option<bool> {
     let wanted = wanted_value(compare);
     if value.len == 0 {
@@ -69,7 +68,7 @@ pub(crate) fn decided_by_checksum(compare: &Compare, value: &ValueRef) -> Option
     }
 }
 
-/// Whether an ordering is what the compare asks for. A result nobody defined always is, as in etcd.
+/// Whether an ordering is the one that the compare names. As in etcd, an unknown result always holds.
 fn passes(compare: &Compare, ordering: Ordering) -> bool {
     match CompareResult::try_from(compare.result) {
         Ok(CompareResult::Equal) => ordering.is_eq(),

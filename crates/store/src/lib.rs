@@ -1,48 +1,61 @@
-//! The replicated state machine: what a committed batch of commands does to keys, revisions, leases and
-//! watchers.
+//! The replicated state machine: what a committed batch of commands does to keys, revisions, leases and watchers.
 //!
-//! One [`Store`] writes, any number of [`Reader`]s read; they share an index behind one read-write lock.
-//! Values are not here: the store holds references to them and asks [`Values`] for the bytes, never under its
-//! lock.
+//! One [`Store`] writes, any number of [`Reader`]s read. They share the state behind one read-write lock. The bytes of
+//! values are not in it: the store holds references and reads values through [`Values`], never under its lock.
 //!
 //! ```text
-//! Store::apply_batch(commands) -> Applied { outcomes, events, leases }     the log's only way in
-//! resolve(reply)               -> the client's response, with values       on the RPC worker
-//! Reader::list(request)        -> the client's response, encoded           on the RPC worker
-//! Reader::range, history, hash_kv, live_references                         any thread, in chunks
-//! Store::purge_step, begin_checkpoint, relocate                            upkeep, in small steps
+//! Store::apply_batch(commands) -> Applied { outcomes, events, leases }     the raft loop, for each committed batch
+//! resolve(reply)               -> the client's response, with values       the RPC worker
+//! Reader::encode_range(request)-> the client's response, encoded           the RPC worker
+//! Reader::range, events, hash_kv, live_references                          any thread, in chunks
+//! Store::purge_step, begin_checkpoint, relocate                            maintenance, in small steps
+//! watch::Hub::publish(events)  -> the event buffers of watch streams       the raft loop, after apply
 //! ```
+//!
+//! # Where to find what
+//!
+//! | module | holds |
+//! |---|---|
+//! | `types`, `values`, `command` | the types at the boundary: revisions, events, references, commands and replies |
+//! | `index/` | the key index: records, counted B+ tree, revision log |
+//! | `state/`, `lessor`, `hash/` | the replicated state and its lock, leases, the state hash and the hash of HashKV |
+//! | `apply/`, `compare` | what commands do to the state |
+//! | `range/`, `resolve`, `wire` | which keys a range selects, and the encoded answer |
+//! | `reader/` | all reads |
+//! | `purge` | dropping compacted history |
+//! | `checkpoint/` | the state as bytes: base and deltas |
+//! | `store/` | the writer's handle, which composes these |
+//! | [`watch`] | the watch hub: from applied events to encoded watch responses |
 //!
 //! # Invariants
 //!
-//! - The state after a batch is a function of the state before it and the batch. Nothing local (the clock,
-//!   memory, a damaged value, how far purging came) decides an outcome.
-//! - Every version that a read at the compact revision or later can see is retained; so is what pins see.
-//! - The index retains each value reference it holds exactly once with [`Values`].
+//! - The state after a batch is a function of the state before it and the batch. Nothing local (clock, memory, a
+//!   damaged value, how far purging came) affects an outcome.
+//! - Every version that a read at the compact revision or later can see is retained; so is every version that a pinned
+//!   revision sees.
+//! - The index retains each value reference that it holds exactly once with [`Values`].
+//!
+//! [`Store::check`] and [`Store::check_all`] verify the invariants of the state.
 //!
 //! # What it does not know
 //!
-//! Files, raft, clocks, threads. Deadlines of leases belong to whoever proposes their expiry.
+//! Files, Raft, clocks, threads. The deadlines of leases belong to the lease clock, which proposes their expiry.
 
-mod alarms;
 mod apply;
 mod checkpoint;
 mod command;
 mod compare;
-mod encode;
 mod hash;
 mod index;
-mod lease;
-mod members;
+mod lessor;
 mod purge;
 mod range;
 mod reader;
 mod resolve;
-mod revlog;
 mod state;
 mod store;
 mod types;
-mod version_hash;
+mod values;
 pub mod watch;
 mod wire;
 
@@ -55,18 +68,16 @@ pub use checkpoint::{
 pub use command::{
     Applied, BatchContext, Command, DeleteReply, LeaseChange, OpReply, Outcome, PutReply, Reply, TxnReply,
 };
-pub use encode::Pieces;
 pub use index::VERSION_OVERHEAD_BYTES;
-pub use lease::{LeaseInfo, MAX_LEASE_TTL};
-pub use members::{Member, MemberChange};
-pub use range::{ByValue, RangeReply};
+pub use lessor::{LeaseInfo, MAX_LEASE_TTL};
+pub use range::{ByValue, ChunkSink, RangeReply};
 pub use reader::{
-    Counts, HashKv, HashKvReply, RangeStream, ReadTxn, Reader, Reference, Retained, StreamChunk, VersionWalk,
+    HashKvReply, HashKvScan, RangeStream, ReadTxn, Reader, Reference, RetainedVersion, StoreCounts,
+    StreamChunk, VersionWalk,
 };
 pub use resolve::{Response, resolve, resolve_kv, resolve_range, resolve_txn};
-pub use state::{Limits, Position};
+pub use state::{Limits, Member, MemberChange};
 pub use store::Store;
-pub use types::{
-    Access, Compacted, Damaged, Event, EventKind, History, KeyRange, KvRef, Revision, ValueRef, ValueSlot,
-    Values,
-};
+pub use types::{Event, EventKind, KeyRange, KvRef, Position, Revision};
+pub use values::{Access, Damaged, ValueRef, ValueSlot, Values};
+pub use watch::{Compacted, History};

@@ -1,60 +1,48 @@
-//! Purging: dropping, in small steps, what compaction has put out of reach.
+//! Purging: drops, in small steps, the versions that compaction has put out of reach.
 //!
-//! The revision log drives it. Its entries up to the target are taken in order; an entry hides all older
-//! versions of its key from whoever reads at the target or later, so they go; a tombstone below the target
-//! goes too, and with the last version the key. Entries *at* the compact revision stay with their versions,
-//! tombstones included: a watch may start there. The cost is one step for each change ever made, not one for
-//! each key there is.
+//! Compaction only raises the compact revision. Purging walks the revision log from its oldest entry up to the target
+//! (the compact revision, or the oldest pinned revision if that is lower). An entry supersedes all older versions of
+//! its key for any read at the target or later, so those versions are dropped; a tombstone below the target is dropped
+//! too, and a key without versions is removed:
 //!
-//! On its way it notes the hash of what it walks over, which HashKV needs later: [`CompactionHash`].
+//! ```text
+//! revision log    2:a  3:b  4:a  5:a(delete)  6:b  7:c         compacted at 6
+//!   entry 2       nothing older                                 a: 2 4 5x   b: 3 6   c: 7
+//!   entry 3       nothing older
+//!   entry 4       drops a@2                                     a: 4 5x
+//!   entry 5       drops a@4, then the tombstone; a is removed            b: 3 6   c: 7
+//!   entry 6       is the target: drops b@3, stays in the log             b: 6     c: 7
+//! ```
+//!
+//! Entries *at* the target stay, with their versions and tombstones: a watch may start there. The cost is one step for
+//! each change, independent of the number of keys. On its way purging adds each change to the [`CompactionHash`].
 
-use crate::state::{Shared, State, release};
-use crate::types::{Revision, ValueRef, Values};
-use crate::version_hash::VersionHash;
+#[cfg(doc)]
+use crate::state::CompactionHash;
+use crate::state::{StoreShared, StoreState};
+use crate::types::Revision;
+use crate::values::{ValueRef, Values, release};
 
-/// Entries handled in one hold of the write lock.
-const LOCK_STEPS: usize = 256;
+/// Entries of the revision log handled in one hold of the write lock.
+const MAX_STEPS_LOCKED: usize = 256;
 
-/// The hash of all changes between two compactions, made while purging them.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct CompactionHash {
-    /// The compact revision before: changes after it count.
-    pub(crate) after: i64,
-    /// The compact revision: its changes are the last to count.
-    pub(crate) until: i64,
-    /// The hash, complete when purging has reached `until`.
-    pub(crate) hash: VersionHash,
-}
-
-impl CompactionHash {
-    /// Begins the hash of a compaction at `until`. As in etcd there is none if the one before is still being
-    /// carried out.
-    pub(crate) fn begin(state: &State, until: i64) -> Option<CompactionHash> {
-        let after = state.compacted;
-        (state.purged == after).then_some(CompactionHash { after, until, hash: VersionHash::default() })
-    }
-}
-
-/// Adds the change to the hash of its compaction. Without its version, which a restored log may miss, there
-/// is no hash.
-fn note(state: &mut State, revision: Revision, slot: Option<u32>) {
-    // Entries at the revision that purging reached stay in the log, and come by again.
+/// Adds a change to the hash of the compaction being carried out, if there is one.
+fn hash_change(state: &mut StoreState, revision: Revision, slot: Option<u32>) {
+    // Entries at the revision of the last purge stayed in the log and were hashed then.
     if revision.main <= state.purged {
         return;
     }
-    let Some(note) = &mut state.compaction_hash else { return };
-    let record = slot.map(|slot| state.index.at_slot(slot));
-    match record.and_then(|record| Some((record.key(), record.version_exactly(revision)?.0))) {
-        Some((key, version)) => note.hash.push(key, &version),
-        None => state.compaction_hash = None,
+    let Some(hash) = &mut state.compaction_hash else { return };
+    if !hash.add(&state.index, revision, slot) {
+        state.compaction_hash = None;
     }
 }
 
 /// See [`Store::purge_step`](crate::Store::purge_step).
-pub(crate) fn step(shared: &Shared, max_steps: usize) -> bool {
+pub(crate) fn step(shared: &StoreShared, max_steps: usize) -> bool {
     let mut left = max_steps;
     while left > 0 {
-        let steps = left.min(LOCK_STEPS);
+        let steps = left.min(MAX_STEPS_LOCKED);
         left -= steps;
         let mut dropped = Vec::new();
         let done = {
@@ -77,13 +65,15 @@ fn release_values(values: &dyn Values, dropped: &[ValueRef]) {
     }
 }
 
-/// Purges below `target`, in at most `max_steps` steps. Returns whether it is done.
+/// Purges below `target`, in at most `max_steps` steps; hands each dropped reference to `dropped`. Returns whether
+/// nothing is left to do.
 pub(crate) fn purge(
-    state: &mut State,
+    state: &mut StoreState,
     target: i64,
     max_steps: usize,
     dropped: &mut impl FnMut(&ValueRef),
 ) -> bool {
+    assert!(target <= state.compacted, "only compacted history is purged");
     if target <= state.purged {
         return true;
     }
@@ -92,7 +82,7 @@ pub(crate) fn purge(
         if entry.revision.main >= target {
             return purge_target(state, target, dropped);
         }
-        note(state, entry.revision, entry.slot);
+        hash_change(state, entry.revision, entry.slot);
         if let Some(slot) = entry.slot {
             purge_entry(state, entry.revision, slot, target, dropped);
         }
@@ -105,12 +95,12 @@ pub(crate) fn purge(
     true
 }
 
-/// The last step: entries at the target itself hide older versions, but stay.
-fn purge_target(state: &mut State, target: i64, dropped: &mut impl FnMut(&ValueRef)) -> bool {
+/// The last step: entries at the target supersede older versions, and stay in the log.
+fn purge_target(state: &mut StoreState, target: i64, dropped: &mut impl FnMut(&ValueRef)) -> bool {
     let at_target: Vec<_> =
         state.index.log().iter_from(target).take_while(|entry| entry.revision.main == target).collect();
     for entry in at_target {
-        note(state, entry.revision, entry.slot);
+        hash_change(state, entry.revision, entry.slot);
         if let Some(slot) = entry.slot {
             purge_entry(state, entry.revision, slot, target, dropped);
         }
@@ -120,7 +110,7 @@ fn purge_target(state: &mut State, target: i64, dropped: &mut impl FnMut(&ValueR
 }
 
 fn purge_entry(
-    state: &mut State,
+    state: &mut StoreState,
     revision: Revision,
     slot: u32,
     target: i64,
@@ -128,6 +118,6 @@ fn purge_entry(
 ) {
     let removed = state.index.purge_entry(revision, slot, target, &mut |version| dropped(&version.value));
     if let Some(key) = removed {
-        state.dirty.removed(key);
+        state.changes.note_removed(key);
     }
 }

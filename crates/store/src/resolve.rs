@@ -1,7 +1,7 @@
-//! Turning replies into responses: reading the values that a reply refers to.
+//! Turns replies into responses, by reading the values that a reply refers to.
 //!
-//! Runs on the RPC worker, after apply, without any lock. Whoever calls holds the log's pin from before the
-//! reply was made, so the references are good until the response is built.
+//! Runs on the RPC worker after apply, without any lock. The caller holds a pin of the log from before the reply was
+//! made, so the references stay valid until the response is built.
 
 use std::borrow::Cow;
 
@@ -12,9 +12,10 @@ use bytes::Bytes;
 
 use crate::command::{DeleteReply, OpReply, PutReply, Reply, TxnReply};
 use crate::range::RangeReply;
-use crate::types::{Damaged, KvRef, ValueRef, Values};
+use crate::types::KvRef;
+use crate::values::{Damaged, ValueRef, Values, read};
 
-/// A response, its header holding the revision alone: cluster, member and term are the server's to fill in.
+/// A response whose header has only the revision; the server fills in cluster, member and term.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Response {
     /// To a put.
@@ -33,7 +34,7 @@ pub enum Response {
     LeaseCheckpoint(pb::LeaseCheckpointResponse),
     /// To an alarm request.
     Alarm(pb::AlarmResponse),
-    /// To a command nobody waits for.
+    /// To a command without a response.
     Done,
 }
 
@@ -73,20 +74,20 @@ pub fn resolve(reply: &Reply, values: &dyn Values) -> Result<Response, Damaged> 
 /// # Errors
 /// [`Damaged`] when a value cannot be read; repair it and call again.
 pub fn resolve_range(reply: &RangeReply, values: &dyn Values) -> Result<pb::RangeResponse, Damaged> {
-    let mut settled = Cow::Borrowed(reply);
+    let mut sorted_reply = Cow::Borrowed(reply);
     if reply.by_value.is_some() {
-        settle(settled.to_mut(), values)?;
+        sort_by_value(sorted_reply.to_mut(), values)?;
     }
     let kvs = if reply.keys_only {
-        settled.kvs.iter().map(|kv| key_value(kv, Bytes::new())).collect()
+        sorted_reply.kvs.iter().map(|kv| key_value(kv, Bytes::new())).collect()
     } else {
-        with_values(&settled.kvs, values)?
+        with_values(&sorted_reply.kvs, values)?
     };
     Ok(pb::RangeResponse { header: header(reply.revision), kvs, more: reply.more, count: reply.count })
 }
 
-/// Sorts the keys of a reply by their values, and cuts them at the limit, if that is still to be done.
-pub(crate) fn settle(reply: &mut RangeReply, values: &dyn Values) -> Result<(), Damaged> {
+/// Sorts the keys of a reply by their values and cuts them at the limit, if the reply requires it.
+pub(crate) fn sort_by_value(reply: &mut RangeReply, values: &dyn Values) -> Result<(), Damaged> {
     let Some(by_value) = reply.by_value.take() else { return Ok(()) };
     let kvs = std::mem::take(&mut reply.kvs);
     let mut sorted: Vec<(Bytes, KvRef)> = read_all(&kvs, values)?.into_iter().zip(kvs).collect();
@@ -103,7 +104,7 @@ pub(crate) fn settle(reply: &mut RangeReply, values: &dyn Values) -> Result<(), 
 /// # Errors
 /// [`Damaged`] when it cannot be read.
 pub fn resolve_kv(kv: &KvRef, values: &dyn Values) -> Result<mvccpb::KeyValue, Damaged> {
-    Ok(key_value(kv, crate::state::read(values, &kv.value)?))
+    Ok(key_value(kv, read(values, &kv.value)?))
 }
 
 fn header(revision: i64) -> Option<pb::ResponseHeader> {
@@ -121,13 +122,13 @@ fn key_value(kv: &KvRef, value: Bytes) -> mvccpb::KeyValue {
     }
 }
 
-/// Reads the values of all versions in one go; empty ones are not asked for.
+/// Reads the values of all versions at once.
 fn read_all(kvs: &[KvRef], values: &dyn Values) -> Result<Vec<Bytes>, Damaged> {
     let wanted: Vec<ValueRef> = kvs.iter().map(|kv| kv.value).filter(|value| value.len > 0).collect();
     let mut read = values.read_many(&wanted)?.into_iter();
     let value_of = |kv: &KvRef| match kv.value.len {
         0 => Bytes::new(),
-        _ => read.next().expect("as many values as were asked for"),
+        _ => read.next().expect("as many values as were requested"),
     };
     Ok(kvs.iter().map(value_of).collect())
 }

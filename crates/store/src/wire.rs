@@ -1,6 +1,5 @@
-//! Protobuf's encoding, as far as responses need it that are written without a message type.
-//!
-//! Fields are left out when they are zero or empty, as the generated types do.
+//! The parts of protobuf's encoding that responses written without a message type need. As in the generated types,
+//! fields that are zero or empty are omitted.
 
 use bytes::BufMut;
 
@@ -21,12 +20,12 @@ fn put_varint(out: &mut impl BufMut, mut number: u64) {
     out.put_u8(number as u8);
 }
 
-/// Length of a field that is left out when it is zero.
+/// Length of a number field, omitted if it is zero.
 pub(crate) fn number_len(field: u32, number: u64) -> usize {
     if number == 0 { 0 } else { varint_len((field << 3).into()) + varint_len(number) }
 }
 
-/// Writes a field that is left out when it is zero.
+/// Writes a number field, omitted if it is zero.
 pub(crate) fn put_number(out: &mut impl BufMut, field: u32, number: u64) {
     if number != 0 {
         put_varint(out, (field << 3 | VARINT).into());
@@ -34,23 +33,23 @@ pub(crate) fn put_number(out: &mut impl BufMut, field: u32, number: u64) {
     }
 }
 
-/// Length of a delimited field, present even when empty.
+/// Length of a delimited field, present even if empty.
 pub(crate) fn record_len(field: u32, len: usize) -> usize {
     varint_len((field << 3).into()) + varint_len(len as u64) + len
 }
 
-/// Writes what stands before the contents of a delimited field.
+/// Writes tag and length of a delimited field.
 pub(crate) fn put_prefix(out: &mut impl BufMut, field: u32, len: usize) {
     put_varint(out, (field << 3 | DELIMITED).into());
     put_varint(out, len as u64);
 }
 
-/// Length of a bytes field that is left out when it is empty.
+/// Length of a bytes field, omitted if it is empty.
 pub(crate) fn bytes_len(field: u32, len: usize) -> usize {
     if len == 0 { 0 } else { record_len(field, len) }
 }
 
-/// Writes a bytes field that is left out when it is empty.
+/// Writes a bytes field, omitted if it is empty.
 pub(crate) fn put_bytes(out: &mut impl BufMut, field: u32, bytes: &[u8]) {
     if !bytes.is_empty() {
         put_prefix(out, field, bytes.len());

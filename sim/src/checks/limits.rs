@@ -11,7 +11,7 @@ use member::batch;
 use member::proposal_queue::MAX_WAITING_COMMANDS;
 use member::snapshot::MAX_RUNNING;
 use prost::Message as _;
-use store::watch::{MAX_INBOX_BLOCKS, MAX_RESPONSE_BYTES};
+use store::watch::{MAX_BUFFERED_BLOCKS, MAX_RESPONSE_BYTES};
 
 use crate::report::trace::Violation;
 
@@ -37,7 +37,7 @@ pub(crate) fn member(
     if pending > 2 * MAX_WAITING_COMMANDS as u64 {
         return Violation::err(CHECK, format!("{pending} requests wait on member {member}"));
     }
-    if watch_events > streams.max(1) * MAX_INBOX_BLOCKS * batch::MAX_COMMANDS {
+    if watch_events > streams.max(1) * MAX_BUFFERED_BLOCKS * batch::MAX_COMMANDS {
         return Violation::err(CHECK, format!("{watch_events} events wait for watchers of member {member}"));
     }
     Ok(())

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
 use prost::Message;
 use shuttle::thread;
-use store::watch::{Hub, Next, WatchStream};
+use store::watch::{Hub, NextResponse, WatchStream};
 use store::{BatchContext, Command, Damaged, Limits, Store, ValueRef, Values};
 
 /// Revisions written while the stream runs; the first is 2.
@@ -84,13 +84,13 @@ fn receive(stream: &mut WatchStream, wait: &dyn Fn()) -> Vec<i64> {
     let mut received = Vec::new();
     while received.last() != Some(&LAST_REVISION) {
         match stream.next(1).expect("there are no values to damage") {
-            Next::Frame(frame) => {
+            NextResponse::Send(frame) => {
                 let response = pb::WatchResponse::decode(frame.to_bytes()).expect("it was encoded so");
                 received
                     .extend(response.events.iter().filter_map(|event| Some(event.kv.as_ref()?.mod_revision)));
             }
-            Next::Busy => {}
-            Next::Idle => wait(),
+            NextResponse::Busy => {}
+            NextResponse::Idle => wait(),
         }
     }
     received

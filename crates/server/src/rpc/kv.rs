@@ -112,7 +112,7 @@ fn is_large(node: &Node, request: &pb::RangeRequest) -> bool {
 fn encode_range(node: &Node, request: &pb::RangeRequest) -> Result<Result<Vec<Bytes>, api::Error>, Damaged> {
     let _pin = node.pin();
     let mut parts = Vec::new();
-    let encoded = node.reader.list(request, |revision| node.header(revision), &mut parts)?;
+    let encoded = node.reader.encode_range(request, |revision| node.header(revision), &mut parts)?;
     Ok(encoded.map(|()| parts))
 }
 

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use api::etcdserverpb as pb;
 use bytes::{Buf, Bytes};
-use store::{Damaged, Pieces};
+use store::{ChunkSink, Damaged};
 use tokio::sync::mpsc;
 
 use crate::grpc::{EncodedMessage, Failure};
@@ -174,7 +174,7 @@ async fn encode(
         let choose = |revision| *used.get_or_init(|| header.unwrap_or_else(|| on.header(revision)));
         let mut encoder =
             RangeEncoder { parts: &parts, header: &used, skip, collected: Vec::new(), bytes: 0 };
-        let end = match on.reader.list(&request, choose, &mut encoder) {
+        let end = match on.reader.encode_range(&request, choose, &mut encoder) {
             Ok(Ok(())) => return encoder.send_chunk(),
             Ok(Err(error)) => RangePart::Failed(error),
             Err(damaged) => {
@@ -210,7 +210,7 @@ impl RangeEncoder<'_> {
     }
 }
 
-impl Pieces for RangeEncoder<'_> {
+impl ChunkSink for RangeEncoder<'_> {
     fn begin(&mut self, bytes: usize) {
         let Some(header) = self.header.get().copied() else { return };
         let _ = self.parts.send(RangePart::Begin { header, length: bytes });

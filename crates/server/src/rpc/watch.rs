@@ -6,7 +6,7 @@ use api::etcdserverpb as pb;
 use api::validate;
 use bytes::Bytes;
 use pb::watch_request::RequestUnion;
-use store::watch::{Next, WatchStream};
+use store::watch::{NextResponse, WatchStream};
 use tokio::sync::Notify;
 
 use super::call::{self, Call, decode};
@@ -73,12 +73,12 @@ fn take(watchers: &mut WatchStream, body: Bytes) -> Result<(), Failure> {
 async fn send_all(node: &Node, watchers: &mut WatchStream, sink: &ResponseSink) {
     loop {
         match watchers.next(node.status.term()) {
-            Ok(Next::Frame(frame)) => {
+            Ok(NextResponse::Send(frame)) => {
                 let parts = [frame.head, frame.events].into_iter().filter(|part| !part.is_empty());
                 sink.send(EncodedMessage(parts.collect())).await;
             }
-            Ok(Next::Busy) => tokio::task::yield_now().await,
-            Ok(Next::Idle) => return,
+            Ok(NextResponse::Busy) => tokio::task::yield_now().await,
+            Ok(NextResponse::Idle) => return,
             Err(damaged) => {
                 // A value that was relocated meanwhile looks damaged too; either way the next attempt reads history
                 // again.

@@ -1,7 +1,6 @@
-//! Compares of transactions.
+//! Compares of transactions in a batch, and reading the values they need before the batch.
 //!
-//! All but compares of values are answered by the index. For values, length and checksum often decide alone
-//! that two are not equal; else the bytes are needed, and [`prefetch`] has read them.
+//! See [`crate::compare`] for which compares need the bytes of a value.
 
 use std::convert::Infallible;
 
@@ -10,19 +9,19 @@ use api::etcdserverpb::compare::CompareTarget;
 use api::etcdserverpb::request_op::Request;
 use bytes::Bytes;
 
-use super::{Batch, Prefetched};
+use super::batch::{BatchApply, PrefetchedValues};
 use crate::command::Command;
 use crate::compare::{decided_by_checksum, holds_for, holds_for_none};
-use crate::index::{Index, Version};
+use crate::index::{KeyIndex, Version};
 use crate::range::bounds;
-use crate::state::Shared;
-use crate::types::{Damaged, ValueRef};
+use crate::state::StoreShared;
+use crate::values::{Damaged, ValueRef};
 
-/// Reads every value that a compare of `commands` may need and that is there now. Values that the batch
-/// itself writes need no reading: they lie in its payload.
+/// Reads every value of the present state that a compare of `commands` may need. Values that the batch itself writes
+/// are in its payload.
 ///
-/// It may read more than turns out to be needed, since the batch's own writes can make a compare moot.
-pub(super) fn prefetch(shared: &Shared, commands: &[Command]) -> Result<Prefetched, Damaged> {
+/// Some values may turn out not to be needed, because the batch changes the key before it compares.
+pub(super) fn prefetch(shared: &StoreShared, commands: &[Command]) -> Result<PrefetchedValues, Damaged> {
     let mut compares = Vec::new();
     for command in commands {
         if let Command::Txn(request) = command {
@@ -30,7 +29,7 @@ pub(super) fn prefetch(shared: &Shared, commands: &[Command]) -> Result<Prefetch
         }
     }
     if compares.is_empty() {
-        return Ok(Prefetched::default());
+        return Ok(PrefetchedValues::default());
     }
     let mut wanted = Vec::new();
     {
@@ -48,7 +47,7 @@ pub(super) fn prefetch(shared: &Shared, commands: &[Command]) -> Result<Prefetch
     Ok(wanted.iter().map(|value| value.address).zip(bytes).collect())
 }
 
-/// The compares of values in `request` and below, whichever branches will be taken.
+/// The compares of values in `request` and its nested transactions, in both branches.
 fn collect<'r>(request: &'r pb::TxnRequest, compares: &mut Vec<&'r pb::Compare>) {
     compares.extend(request.compare.iter().filter(|compare| compare.target == CompareTarget::Value as i32));
     for op in request.success.iter().chain(&request.failure) {
@@ -58,8 +57,8 @@ fn collect<'r>(request: &'r pb::TxnRequest, compares: &mut Vec<&'r pb::Compare>)
     }
 }
 
-/// Calls `visit` with the newest version of each live key the compare names, until it returns false.
-fn for_each_live(index: &Index, compare: &pb::Compare, mut visit: impl FnMut(&Version) -> bool) {
+/// Calls `visit` with the newest version of each live key that the compare names, until it returns false.
+fn for_each_live(index: &KeyIndex, compare: &pb::Compare, mut visit: impl FnMut(&Version) -> bool) {
     if compare.range_end.is_empty() {
         let newest =
             index.record(&compare.key).filter(|record| record.is_live()).map(|record| record.newest());
@@ -75,8 +74,8 @@ fn for_each_live(index: &Index, compare: &pb::Compare, mut visit: impl FnMut(&Ve
     }
 }
 
-impl Batch<'_> {
-    /// Whether a compare holds for all keys it names.
+impl BatchApply<'_> {
+    /// Whether a compare holds for all keys that it names.
     pub(super) fn holds(&self, compare: &pb::Compare) -> bool {
         let (mut any, mut all) = (false, true);
         for_each_live(&self.state.index, compare, |version| {
@@ -88,7 +87,7 @@ impl Batch<'_> {
         if any { all } else { holds_for_none(compare) }
     }
 
-    /// The bytes of a value: of this batch, or read before it.
+    /// The bytes of a value: from this batch's payload, or prefetched.
     fn value_bytes(&self, value: &ValueRef) -> Bytes {
         let offset = value.address.wrapping_sub(self.ctx.payload_address);
         let len = u64::from(value.len);

@@ -1,10 +1,25 @@
 //! Applying a batch: one write section, in which every command has its defined outcome.
 //!
-//! Apply is a function of the state and the batch. The one thing it needs from outside are the bytes of
-//! values that a transaction compares, and those can be damaged on this member alone. So they are read
-//! *first*, by [`compare::prefetch`], while nothing has changed; if one is damaged the caller hears which,
-//! repairs it and calls again. From then on nothing can fail.
+//! The state after a batch is a function of the state before it and the batch, so that all members stay equal. The only
+//! input from outside are the values that transactions compare, and those may be damaged on this member alone. So they
+//! are read *first*, while nothing has changed. If one is damaged, the caller repairs it and calls again with the same
+//! batch; from then on nothing can fail.
+//!
+//! ```text
+//! apply_batch [ put a | txn { if value(b) = "x" then put c } | delete d ]
+//!
+//!   1. prefetch (read lock)    b's length and CRC-32C equal those of "x" -> its bytes are read (only then)
+//!   2. write lock
+//!        put a      revision 8.0   record, revision log, lease, key hash, event
+//!        txn        revision 9.0   compare, check, execute: see `txn`
+//!        delete d   revision 10.0
+//!      applied = (index, term); publish revision 10
+//!   3. unlock                  -> Applied { outcomes, events in the order of revisions, lease changes }
+//! ```
+//!
+//! A command that changes no key makes no revision.
 
+mod batch;
 mod compare;
 mod kv;
 mod lease;
@@ -13,35 +28,32 @@ mod txn;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
-
 use api::Error;
-use bytes::Bytes;
 
-use crate::command::{Applied, BatchContext, Command, LeaseChange, Outcome, Reply};
-use crate::purge::CompactionHash;
-use crate::state::{Counters, Position, Shared, State};
-use crate::types::{Damaged, Event, Revision, ValueRef, Values};
+use batch::{BatchApply, BatchCounts};
 
-/// Values read before the write section, by place.
-pub(super) type Prefetched = HashMap<u64, Bytes>;
+use crate::command::{Applied, BatchContext, Command, Outcome, Reply};
+use crate::state::{CompactionHash, StoreShared};
+use crate::types::Position;
+use crate::values::Damaged;
 
 /// Applies one batch. See [`Store::apply_batch`](crate::Store::apply_batch).
-pub(crate) fn batch(
-    shared: &Shared,
+pub(crate) fn apply_batch(
+    shared: &StoreShared,
     ctx: &BatchContext<'_>,
     commands: &[Command],
 ) -> Result<Applied, Damaged> {
     let prefetched = compare::prefetch(shared, commands)?;
     let mut state = shared.state.write();
     assert!(ctx.index > state.applied.index, "entries are applied once, in order");
-    let mut batch = Batch {
+    let before = state.revision;
+    let mut batch = BatchApply {
         state: &mut state,
         values: &*shared.values,
         ctx,
         prefetched: &prefetched,
         answered: false,
-        counts: Counts::default(),
+        counts: BatchCounts::default(),
         events: Vec::with_capacity(commands.len()),
         leases: Vec::new(),
         alarms_changed: false,
@@ -52,70 +64,20 @@ pub(crate) fn batch(
         batch.answered = ctx.answered.get(nth).copied().unwrap_or(false);
         outcomes.push(batch.command(command));
     }
-    let Batch { counts, events, leases, alarms_changed, cluster_changed, .. } = batch;
+    let BatchApply { counts, events, leases, alarms_changed, cluster_changed, .. } = batch;
     state.applied = Position { index: ctx.index, term: ctx.term };
     shared.publish(&state);
     let revision = state.revision;
     drop(state);
+    let newest = events.last().map_or(before, |event| event.kv.mod_revision.main);
+    assert_eq!(newest, revision, "the last event has the newest revision");
+    assert_eq!(outcomes.len(), commands.len(), "each command has an outcome");
     counts.publish(&shared.counters, events.len());
     Ok(Applied { outcomes, events, leases, alarms_changed, cluster_changed, revision })
 }
 
-/// Counts of this batch, added to the shared ones at its end.
-#[derive(Default)]
-struct Counts {
-    puts: u64,
-    deletes: u64,
-    txns: u64,
-    ranges: u64,
-}
-
-impl Counts {
-    fn publish(&self, counters: &Counters, events: usize) {
-        Counters::add(&counters.puts, self.puts);
-        Counters::add(&counters.deletes, self.deletes);
-        Counters::add(&counters.txns, self.txns);
-        Counters::add(&counters.ranges, self.ranges);
-        Counters::add(&counters.events, events as u64);
-    }
-}
-
-/// A batch being applied.
-struct Batch<'a> {
-    state: &'a mut State,
-    values: &'a dyn Values,
-    ctx: &'a BatchContext<'a>,
-    prefetched: &'a Prefetched,
-    /// Whether somebody here waits for the reply to the present command.
-    answered: bool,
-    counts: Counts,
-    events: Vec<Event>,
-    leases: Vec<LeaseChange>,
-    alarms_changed: bool,
-    cluster_changed: bool,
-}
-
-/// Where the changes of one command go: the revision they make, and how many there were.
-struct Changes {
-    main: i64,
-    sub: u32,
-}
-
-impl Changes {
-    /// The revision of the next change.
-    fn next(&mut self) -> Revision {
-        let revision = Revision { main: self.main, sub: self.sub };
-        self.sub += 1;
-        revision
-    }
-
-    /// The revision a read sees after these changes.
-    fn visible(&self) -> i64 {
-        if self.sub > 0 { self.main } else { self.main - 1 }
-    }
-}
-
-impl Batch<'_> {
+impl BatchApply<'_> {
+    /// Carries out one command. An error leaves the state as it was.
     fn command(&mut self, command: &Command) -> Outcome {
         self.state.alarms.check(command)?;
         match command {
@@ -132,7 +94,8 @@ impl Batch<'_> {
                 Ok(Reply::Alarm { revision: self.state.revision, alarms })
             }
             Command::ClusterVersionSet(request) => {
-                // An empty version is none: so checkpoints have it, and members must agree after a restart.
+                // An empty version counts as none: checkpoints store it so, and a restart must not change the state
+                // hash.
                 let version = Some(&request.ver).filter(|version| !version.is_empty());
                 self.state.members.cluster_version = version.cloned();
                 self.cluster_changed = true;
@@ -146,18 +109,7 @@ impl Batch<'_> {
         }
     }
 
-    /// Starts the changes of a command.
-    fn begin(&self) -> Changes {
-        Changes { main: self.state.revision + 1, sub: 0 }
-    }
-
-    /// Ends the changes of a command: if there were any, they are a revision.
-    fn end(&mut self, changes: &Changes) -> i64 {
-        self.state.revision = changes.visible();
-        self.state.revision
-    }
-
-    /// Cuts history. Only the watermark moves; see [`crate::purge`].
+    /// Compacts history: raises the compact revision, up to which [`crate::purge`] drops versions later.
     fn compact(&mut self, at: i64, physical: bool) -> Outcome {
         if at <= self.state.compacted {
             return Err(Error::Compacted);
@@ -165,24 +117,8 @@ impl Batch<'_> {
         if at > self.state.revision {
             return Err(Error::FutureRevision);
         }
-        self.state.compaction_hash = CompactionHash::begin(self.state, at);
+        self.state.compaction_hash = CompactionHash::begin(self.state.purged, self.state.compacted, at);
         self.state.compacted = at;
         Ok(Reply::Compaction { revision: self.state.revision, compacted: at, physical })
-    }
-
-    /// A reference to a value that lies in the payload.
-    fn value_ref(&self, value: &Bytes) -> ValueRef {
-        if value.is_empty() {
-            return ValueRef::default();
-        }
-        let payload = self.ctx.payload.as_ptr_range();
-        let slice = value.as_ptr_range();
-        assert!(payload.start <= slice.start && slice.end <= payload.end, "values are slices of the payload");
-        let offset = slice.start as usize - payload.start as usize;
-        ValueRef {
-            address: self.ctx.payload_address + offset as u64,
-            len: u32::try_from(value.len()).expect("a payload is far below 4 GiB"),
-            checksum: crc32c::crc32c(value),
-        }
     }
 }

@@ -1,23 +1,34 @@
-//! Transactions, in three passes as etcd has them: compare (all nested transactions too, before anything is
-//! written), check, execute. What passed the check cannot fail.
+//! Transactions, in three passes as in etcd. A transaction that passed the second cannot fail in the third.
+//!
+//! ```text
+//! txn { if version(a) > 0 then [ put b, txn { if version(b) > 0 then [put c] else [delete d] }, get b ] else [...] }
+//!       with a present and b absent, at revision 8
+//!
+//! 1. choose    compares of this and all nested transactions, before anything is written: then / else
+//! 2. check     the operations of the chosen branches: leases exist, revisions are readable
+//! 3. execute   put b -> 9.0   delete d -> 9.1   get b sees 9.0; the reply's revision is 9
+//! ```
+//!
+//! The nested compare sees the state before the transaction, so `b` is absent for it although `put b` precedes it.
 
 use api::Error;
 use api::etcdserverpb as pb;
 use api::etcdserverpb::request_op::Request;
 
-use super::{Batch, Changes};
+use super::batch::{BatchApply, RevisionCursor};
 use crate::command::{OpReply, TxnReply};
-use crate::range::count::Count;
-use crate::range::{RangeReply, Selection, Shape, bounds, check_revision_in_txn, lone};
+use crate::range::{
+    RangeCount, RangePlan, RangeReply, RangeSelection, bounds, check_revision_in_txn, select_key,
+};
 use crate::types::Revision;
 
-/// Which branch a transaction takes, and each nested one in that branch, in order.
-struct Branch {
+/// The branch that a transaction takes, and those of the transactions nested in it, in order.
+struct ChosenBranch {
     succeeded: bool,
-    nested: Vec<Branch>,
+    nested: Vec<ChosenBranch>,
 }
 
-impl Branch {
+impl ChosenBranch {
     fn ops<'r>(&self, request: &'r pb::TxnRequest) -> &'r [pb::RequestOp] {
         if self.succeeded { &request.success } else { &request.failure }
     }
@@ -31,7 +42,8 @@ fn nested(ops: &[pb::RequestOp]) -> impl Iterator<Item = &pb::TxnRequest> {
     })
 }
 
-impl Batch<'_> {
+impl BatchApply<'_> {
+    /// Carries out a transaction.
     pub(super) fn txn(&mut self, request: &pb::TxnRequest) -> Result<TxnReply, Error> {
         self.counts.txns += 1;
         let branch = self.choose(request);
@@ -42,14 +54,16 @@ impl Batch<'_> {
         Ok(reply)
     }
 
-    fn choose(&self, request: &pb::TxnRequest) -> Branch {
+    /// The first pass: evaluates all compares.
+    fn choose(&self, request: &pb::TxnRequest) -> ChosenBranch {
         let succeeded = request.compare.iter().all(|compare| self.holds(compare));
-        let mut branch = Branch { succeeded, nested: Vec::new() };
+        let mut branch = ChosenBranch { succeeded, nested: Vec::new() };
         branch.nested = nested(branch.ops(request)).map(|request| self.choose(request)).collect();
         branch
     }
 
-    fn check_ops(&self, request: &pb::TxnRequest, branch: &Branch) -> Result<(), Error> {
+    /// The second pass: checks the operations of the chosen branches.
+    fn check_ops(&self, request: &pb::TxnRequest, branch: &ChosenBranch) -> Result<(), Error> {
         let mut branches = branch.nested.iter();
         for op in branch.ops(request) {
             match &op.request {
@@ -64,12 +78,20 @@ impl Batch<'_> {
         Ok(())
     }
 
-    fn execute(&mut self, request: &pb::TxnRequest, branch: &Branch, changes: &mut Changes) -> TxnReply {
+    /// The third pass: carries out the operations.
+    fn execute(
+        &mut self,
+        request: &pb::TxnRequest,
+        branch: &ChosenBranch,
+        changes: &mut RevisionCursor,
+    ) -> TxnReply {
         let mut branches = branch.nested.iter();
         let replies = branch.ops(request).iter().map(|op| match &op.request {
             Some(Request::RequestRange(request)) => OpReply::Range(self.range(request, changes)),
-            Some(Request::RequestPut(request)) => OpReply::Put(self.write(request, changes)),
-            Some(Request::RequestDeleteRange(request)) => OpReply::DeleteRange(self.erase(request, changes)),
+            Some(Request::RequestPut(request)) => OpReply::Put(self.execute_put(request, changes)),
+            Some(Request::RequestDeleteRange(request)) => {
+                OpReply::DeleteRange(self.execute_delete(request, changes))
+            }
             Some(Request::RequestTxn(request)) => {
                 OpReply::Txn(self.execute(request, next(&mut branches), changes))
             }
@@ -79,34 +101,34 @@ impl Batch<'_> {
         TxnReply { revision: 0, succeeded: branch.succeeded, replies }
     }
 
-    /// A range that sees what the transaction wrote so far.
-    fn range(&mut self, request: &pb::RangeRequest, changes: &Changes) -> RangeReply {
+    /// A range, which sees what the transaction has written so far. Skipped if this member does not answer the client.
+    fn range(&mut self, request: &pb::RangeRequest, changes: &RevisionCursor) -> RangeReply {
         let visible = changes.visible();
         if !self.answered {
             return RangeReply { revision: visible, ..RangeReply::default() };
         }
         self.counts.ranges += 1;
-        let shape = Shape::of(request);
+        let plan = RangePlan::of(request);
         let main = if request.revision > 0 { request.revision } else { visible };
         let at = Revision { main, sub: u32::MAX };
         let index = &self.state.index;
         if request.range_end.is_empty() {
             let mut kvs = Vec::new();
-            let count = lone(index, &request.key, at, &shape, &mut kvs);
-            return shape.finish(kvs, visible, count);
+            let count = select_key(index, &request.key, at, &plan, &mut kvs);
+            return plan.finish(kvs, visible, count);
         }
         let bounds = bounds(&request.key, &request.range_end);
-        let count = Count::new(index, &bounds, main, visible).advance(index, usize::MAX);
+        let count = RangeCount::new(index, &bounds, main, visible).advance(index, usize::MAX);
         let count = count.expect("a count without a limit is complete at once");
-        let mut selection = Selection::new(&bounds, at, shape, Vec::new());
-        if !shape.count_only {
+        let mut selection = RangeSelection::new(&bounds, at, plan, Vec::new());
+        if !plan.count_only {
             let complete = selection.advance(index, usize::MAX);
             debug_assert!(complete);
         }
-        shape.finish(selection.found, visible, count)
+        plan.finish(selection.found, visible, count)
     }
 }
 
-fn next<'b>(branches: &mut std::slice::Iter<'b, Branch>) -> &'b Branch {
-    branches.next().expect("each nested transaction of the branch was compared")
+fn next<'b>(branches: &mut std::slice::Iter<'b, ChosenBranch>) -> &'b ChosenBranch {
+    branches.next().expect("each nested transaction of the branch was chosen")
 }

@@ -1,17 +1,20 @@
-//! The places in a chunk: listed for whoever sends the values along, replaced by whoever wrote them elsewhere.
+//! The log addresses in a chunk: read by a sender of snapshots, which sends the values along, and replaced by the
+//! receiver, which writes them elsewhere.
 
 use bytes::Bytes;
 
-use super::RestoreError;
-use super::codec::Fields;
-use super::frame::{FrameKind, Frames, frame};
-use crate::types::ValueRef;
+use super::codec::FieldReader;
+use super::error::RestoreError;
+use super::frame::{FrameKind, FrameReader, frame};
+use crate::values::ValueRef;
 
-/// The references in a chunk that a [`CheckpointSource`](super::CheckpointSource) of a whole state gave, in their
-/// order. Empty values are left out: they have no place.
+/// Bytes from a version's log address to its end: address u64, checksum u32.
+const ADDRESS_FROM_END: usize = 12;
+
+/// The references in a chunk of a base, in their order, without those of empty values, which have no address.
 ///
 /// # Errors
-/// [`RestoreError`] when it is no such chunk.
+/// [`RestoreError`] when it is not a chunk of a base.
 pub fn chunk_values(chunk: &[u8]) -> Result<Vec<ValueRef>, RestoreError> {
     let mut values = Vec::new();
     each_frame(chunk, |kind, body| {
@@ -21,41 +24,42 @@ pub fn chunk_values(chunk: &[u8]) -> Result<Vec<ValueRef>, RestoreError> {
     Ok(values)
 }
 
-/// The chunk with other places, which `address` is asked for in the order of [`chunk_values`].
+/// The chunk with other log addresses: calls `address` with each reference, in the order of [`chunk_values`].
 ///
 /// # Errors
-/// [`RestoreError`] when it is no chunk of a whole state, or `address` has no answer.
+/// [`RestoreError`] when it is not a chunk of a base, or `address` returns `None`.
 pub fn with_addresses(
     chunk: &[u8],
     mut address: impl FnMut(&ValueRef) -> Option<u64>,
 ) -> Result<Bytes, RestoreError> {
-    let mut moved = Vec::with_capacity(chunk.len());
+    let mut readdressed = Vec::with_capacity(chunk.len());
     each_frame(chunk, |kind, body| {
-        let mut body_moved = body.to_vec();
+        let mut new_body = body.to_vec();
         let mut missing = false;
         each_value(kind, body, |at, value| match address(&value) {
-            Some(address) => body_moved[at..at + 8].copy_from_slice(&address.to_le_bytes()),
+            Some(address) => new_body[at..at + 8].copy_from_slice(&address.to_le_bytes()),
             None => missing = true,
         })?;
         if missing {
             return Err(RestoreError::Malformed("a value is missing"));
         }
-        moved.extend_from_slice(&frame(kind, &body_moved));
+        readdressed.extend_from_slice(&frame(kind, &new_body));
         Ok(())
     })?;
-    Ok(moved.into())
+    assert_eq!(readdressed.len(), chunk.len(), "addresses have a fixed length");
+    Ok(readdressed.into())
 }
 
 fn each_frame(
     chunk: &[u8],
     visit: impl FnMut(FrameKind, &[u8]) -> Result<(), RestoreError>,
 ) -> Result<(), RestoreError> {
-    let mut frames = Frames::default();
+    let mut frames = FrameReader::default();
     frames.push(chunk, visit)?;
     frames.finish()
 }
 
-/// Calls `visit` with each value and the offset of its place in the body.
+/// Calls `visit` with each value and the offset of its address in the body.
 fn each_value(
     kind: FrameKind,
     body: &[u8],
@@ -63,26 +67,23 @@ fn each_value(
 ) -> Result<(), RestoreError> {
     match kind {
         FrameKind::Keys => {}
-        // They belong to deltas, and a delta means nothing to somebody else.
-        FrameKind::Moved | FrameKind::Removed => {
+        // They belong to deltas, and a snapshot is a base.
+        FrameKind::Relocated | FrameKind::Removed => {
             return Err(RestoreError::Malformed("a part of a delta where a whole state was expected"));
         }
         _ => return Ok(()),
     }
-    let mut fields = Fields(body);
+    let mut fields = FieldReader(body);
     let mut key = Vec::new();
     while !fields.is_empty() {
         fields.key(&mut key)?;
         for _ in 0..fields.number()? >> 1 {
             let value = fields.version()?.value;
             if value.len > 0 {
-                // Place and checksum are a version's last fields.
-                visit(body.len() - fields.0.len() - PLACE_FROM_END, value);
+                // Address and checksum are the last fields of a version.
+                visit(body.len() - fields.0.len() - ADDRESS_FROM_END, value);
             }
         }
     }
     Ok(())
 }
-
-/// Bytes from a version's place to its end: place u64, checksum u32.
-const PLACE_FROM_END: usize = 12;

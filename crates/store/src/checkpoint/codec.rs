@@ -1,17 +1,19 @@
-//! The fields of frames: LEB128 numbers, zigzag for those that may be negative, length-prefixed bytes.
+//! The fields of frames, written and read side by side: LEB128 numbers, zigzag for numbers that may be negative,
+//! length-prefixed bytes.
 
-use super::RestoreError;
+use super::error::RestoreError;
 use crate::index::Version;
-use crate::types::{Revision, ValueRef};
+use crate::types::Revision;
+use crate::values::ValueRef;
 
 const TOMBSTONE: u8 = 1;
 const LEASED: u8 = 2;
-/// The first version of its generation: created by the change itself.
+/// The first version of its generation.
 const FIRST: u8 = 4;
 /// Sub is not 0.
 const SUB: u8 = 8;
 
-/// No key is written this often in the lifetime of anything, and what is counted from here does not overflow.
+/// No key reaches this version number, and what is added to it does not overflow.
 const MAX_VERSION: i64 = 1 << 61;
 
 /// Appends a number.
@@ -34,7 +36,7 @@ pub(super) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// Appends a key as what it shares with the one before and the rest.
+/// Appends a key: the length of the prefix that it shares with the key before, and the rest.
 pub(super) fn put_key(out: &mut Vec<u8>, before: &[u8], key: &[u8]) {
     let shared = before.iter().zip(key).take_while(|(a, b)| a == b).count();
     put_number(out, shared as u64);
@@ -75,11 +77,11 @@ pub(super) fn put_version(out: &mut Vec<u8>, version: &Version) {
     }
 }
 
-/// Reads fields off the front of a frame's body. The frame's checksum held, so what does not fit is a fault
-/// of the writer or a forgery: an error all the same.
-pub(super) struct Fields<'a>(pub(super) &'a [u8]);
+/// Reads fields from the front of a frame's body. The frame's checksum matched, so a field that does not fit comes
+/// from a faulty writer or is forged; it is answered with an error.
+pub(super) struct FieldReader<'a>(pub(super) &'a [u8]);
 
-impl<'a> Fields<'a> {
+impl<'a> FieldReader<'a> {
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -115,7 +117,7 @@ impl<'a> Fields<'a> {
         Err(RestoreError::Malformed("a number is too long"))
     }
 
-    /// A number that must fit a smaller type.
+    /// A number that must fit into a smaller type.
     pub(super) fn small<T: TryFrom<u64>>(&mut self) -> Result<T, RestoreError> {
         T::try_from(self.number()?).map_err(|_| RestoreError::Malformed("a number is too large"))
     }
@@ -135,7 +137,7 @@ impl<'a> Fields<'a> {
         String::from_utf8(bytes).map_err(|_| RestoreError::Malformed("a text is not UTF-8"))
     }
 
-    /// Replaces the key before by the next one.
+    /// Reads a key; `key` is the key before, and becomes this one.
     pub(super) fn key(&mut self, key: &mut Vec<u8>) -> Result<(), RestoreError> {
         let shared: usize = self.small()?;
         if shared > key.len() {

@@ -1,15 +1,18 @@
-//! Frames: the units a checkpoint is written and checked in.
+//! Frames: the units in which a checkpoint is written and verified.
 //!
-//! `length u32 | kind u8 | CRC-32C u32 | body`, little-endian, the checksum over kind and body.
+//! `length u32 | kind u8 | CRC-32C u32 | body`, little-endian; the checksum covers kind and body.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use super::RestoreError;
+use super::error::RestoreError;
 
-const HEADER_BYTES: usize = 9;
+/// First bytes of a checkpoint.
+pub(super) const MAGIC: [u8; 4] = *b"STLC";
 
-/// No frame is longer: its length has 32 bits. Chunks are cut near 64 KiB, and only a key with a very long
-/// history makes a larger one; hundreds of millions of versions, which no memory holds, would make one too large.
+const FRAME_HEADER_BYTES: usize = 9;
+
+/// The length has 32 bits. A frame is closed near 64 KiB; only a key with a very long history makes a longer one, and
+/// it would need hundreds of millions of versions, more than memory holds, to exceed this.
 const MAX_BODY_BYTES: usize = u32::MAX as usize;
 
 /// What a frame holds.
@@ -20,7 +23,7 @@ pub(super) enum FrameKind {
     Small = 2,
     Leases = 3,
     Removed = 4,
-    Moved = 5,
+    Relocated = 5,
     Keys = 6,
     End = 7,
 }
@@ -28,7 +31,7 @@ pub(super) enum FrameKind {
 impl FrameKind {
     fn of(number: u8) -> Result<FrameKind, RestoreError> {
         use FrameKind::*;
-        let kinds = [Header, Small, Leases, Removed, Moved, Keys, End];
+        let kinds = [Header, Small, Leases, Removed, Relocated, Keys, End];
         kinds
             .into_iter()
             .find(|kind| *kind as u8 == number)
@@ -36,10 +39,10 @@ impl FrameKind {
     }
 }
 
-/// A frame of `body`.
+/// Encodes a frame.
 pub(super) fn frame(kind: FrameKind, body: &[u8]) -> Bytes {
     assert!(body.len() <= MAX_BODY_BYTES, "one key's history fits a frame");
-    let mut out = BytesMut::with_capacity(HEADER_BYTES + body.len());
+    let mut out = BytesMut::with_capacity(FRAME_HEADER_BYTES + body.len());
     out.put_u32_le(body.len() as u32);
     out.put_u8(kind as u8);
     out.put_u32_le(checksum(kind as u8, body));
@@ -51,14 +54,15 @@ fn checksum(kind: u8, body: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&[kind]), body)
 }
 
-/// Puts frames together from chunks, however they are cut.
+/// Assembles frames from chunks, however the bytes are divided.
 #[derive(Default)]
-pub(super) struct Frames {
+pub(super) struct FrameReader {
+    /// The beginning of a frame whose end has not arrived.
     rest: Vec<u8>,
 }
 
-impl Frames {
-    /// Takes the next bytes and gives every frame that is complete to `visit`.
+impl FrameReader {
+    /// Takes the next bytes, and calls `visit` with every complete frame.
     pub(super) fn push(
         &mut self,
         chunk: &[u8],
@@ -75,7 +79,7 @@ impl Frames {
         Ok(())
     }
 
-    /// Checks that nothing is left over.
+    /// Checks that no frame is incomplete.
     pub(super) fn finish(&self) -> Result<(), RestoreError> {
         if self.rest.is_empty() { Ok(()) } else { Err(RestoreError::Truncated) }
     }
@@ -86,7 +90,7 @@ fn take_frames(
     visit: &mut impl FnMut(FrameKind, &[u8]) -> Result<(), RestoreError>,
 ) -> Result<usize, RestoreError> {
     let mut used = 0;
-    while let Some((header, rest)) = bytes[used..].split_first_chunk::<HEADER_BYTES>() {
+    while let Some((header, rest)) = bytes[used..].split_first_chunk::<FRAME_HEADER_BYTES>() {
         let [l0, l1, l2, l3, kind, c0, c1, c2, c3] = *header;
         let len = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
         let Some(body) = rest.get(..len) else { break };
@@ -94,7 +98,7 @@ fn take_frames(
             return Err(RestoreError::Damaged);
         }
         visit(FrameKind::of(kind)?, body)?;
-        used += HEADER_BYTES + len;
+        used += FRAME_HEADER_BYTES + len;
     }
     Ok(used)
 }

@@ -5,15 +5,16 @@ use std::sync::Arc;
 use api::etcdserverpb as pb;
 use bytes::Bytes;
 
+use super::error::FORMAT_VERSION;
 use super::frame::{FrameKind, frame};
 use super::*;
 use crate::index::Version;
-use crate::testing::{Bench, grant, put_request, range_request, small_limits};
+use crate::testing::{TestStore, grant, put_request, range_request, small_limits};
 use crate::{Command, Member, MemberChange, Position, Reader, Revision, Store, ValueRef};
 
 /// A store with some of everything.
-fn rich() -> Bench {
-    let mut bench = Bench::new();
+fn rich() -> TestStore {
+    let mut bench = TestStore::new();
     let member = Member {
         id: 0xABCD,
         name: "m0".into(),
@@ -22,7 +23,7 @@ fn rich() -> Bench {
         learner: false,
         incarnation: 0x77,
     };
-    let next = |bench: &Bench| Position { index: bench.reader.applied().index + 1, term: 1 };
+    let next = |bench: &TestStore| Position { index: bench.reader.applied().index + 1, term: 1 };
     let at = next(&bench);
     bench.store.apply_member_change(at, MemberChange::Add(member.clone())).unwrap();
     let other = Member { id: 0xBEEF, peer_urls: vec![], client_urls: vec![], learner: true, ..member };
@@ -47,12 +48,12 @@ fn rich() -> Bench {
     bench
 }
 
-fn base(bench: &mut Bench) -> Vec<Bytes> {
+fn base(bench: &mut TestStore) -> Vec<Bytes> {
     bench.store.begin_checkpoint(CheckpointKind::Base).collect()
 }
 
 /// Some changes after the base, and the delta with them.
-fn delta(bench: &mut Bench) -> Vec<Bytes> {
+fn delta(bench: &mut TestStore) -> Vec<Bytes> {
     bench.outcome(Command::Alarm(pb::AlarmRequest { action: 2, member_id: 0xABCD, alarm: 1 })).unwrap();
     let reply = bench.reader.range(&range_request("/registry/b", "")).unwrap();
     let moved = &reply.kvs[0];
@@ -70,9 +71,9 @@ fn delta(bench: &mut Bench) -> Vec<Bytes> {
     source.collect()
 }
 
-fn restore_bench(bench: &Bench, chunks: &[Bytes]) -> Result<(Store, Reader), RestoreError> {
+fn restore_bench(bench: &TestStore, chunks: &[Bytes]) -> Result<(Store, Reader), RestoreError> {
     bench.values.forget_references();
-    Store::restore(bench.values.clone(), small_limits(), chunks)
+    Store::restore(bench.values.clone(), small_limits(), chunks).inspect(|(store, _)| store.check_all())
 }
 
 fn hex(chunks: &[Bytes]) -> String {
@@ -91,7 +92,7 @@ fn bytes_are_those_of_the_format_version() {
 }
 
 #[test]
-fn everything_comes_back() {
+fn everything_is_restored() {
     let mut bench = rich();
     let mut chain = base(&mut bench);
     for step in 0..2 {
@@ -165,7 +166,7 @@ fn only_a_chain_is_restored() {
 
 #[test]
 fn a_later_format_is_refused_by_name() {
-    let mut body = source::MAGIC.to_vec();
+    let mut body = super::frame::MAGIC.to_vec();
     body.extend(3u16.to_le_bytes());
     body.resize(71, 0);
     let error = restore([frame(FrameKind::Header, &body)]).err().unwrap();
@@ -178,7 +179,9 @@ fn a_later_format_is_refused_by_name() {
 fn forged_frames_are_errors() {
     let mut bench = rich();
     let base = base(&mut bench);
-    for kind in [FrameKind::Small, FrameKind::Leases, FrameKind::Removed, FrameKind::Moved, FrameKind::Keys] {
+    for kind in
+        [FrameKind::Small, FrameKind::Leases, FrameKind::Removed, FrameKind::Relocated, FrameKind::Keys]
+    {
         for fill in [0x00, 0x01, 0x02, 0x7F, 0x80, 0xFF] {
             for len in 0..24 {
                 let forged = frame(kind, &vec![fill; len]);
@@ -228,9 +231,9 @@ fn restored(chunks: &[Bytes]) -> Result<Restored, RestoreError> {
     restoration.finish()
 }
 
-/// What a receiver of a snapshot does: other places, and nothing else changes.
+/// A receiver of a snapshot replaces the addresses, and changes nothing else.
 #[test]
-fn places_are_listed_and_replaced() {
+fn addresses_are_read_and_replaced() {
     let from = rich();
     let chunks: Vec<Bytes> = from.store.begin_snapshot().collect();
     let values: Vec<ValueRef> = chunks.iter().flat_map(|chunk| chunk_values(chunk).unwrap()).collect();
@@ -254,7 +257,7 @@ fn places_are_listed_and_replaced() {
 fn an_installed_checkpoint_replaces_the_state_and_its_references() {
     let mut from = rich();
     let chunks = base(&mut from);
-    let mut bench = Bench::new();
+    let mut bench = TestStore::new();
     bench.put("old", "value");
     let mut writing = bench.store.begin_checkpoint(CheckpointKind::Base);
     let begun: Vec<Bytes> = writing.by_ref().take(1).collect();
@@ -269,8 +272,8 @@ fn an_installed_checkpoint_replaces_the_state_and_its_references() {
 
 /// A half-finished purge had taken a tombstone that the base did not have yet, and the key came back to life.
 #[test]
-fn a_delta_takes_away_what_purging_took() {
-    let mut bench = Bench::new();
+fn a_delta_removes_what_purging_removed() {
+    let mut bench = TestStore::new();
     bench.put("k", "1");
     let mut chain = base(&mut bench);
     bench.delete("k", "");
@@ -287,7 +290,7 @@ fn a_delta_takes_away_what_purging_took() {
 /// A half-finished purge had dropped values whose files were then given back, and the chain still named them.
 #[test]
 fn a_delta_does_not_bring_back_values_that_purging_dropped() {
-    let mut bench = Bench::new();
+    let mut bench = TestStore::new();
     bench.put("k", "1");
     bench.put("k", "2");
     let mut chain = base(&mut bench);
@@ -296,7 +299,7 @@ fn a_delta_does_not_bring_back_values_that_purging_dropped() {
     }
     bench.compact(6).unwrap();
     assert!(!bench.store.purge_step(3), "the purge is not through");
-    let addresses = |bench: &Bench| -> Vec<u64> {
+    let addresses = |bench: &TestStore| -> Vec<u64> {
         let held = bench.values.references().into_iter().filter(|(_, count)| *count > 0);
         held.map(|(address, _)| address).collect()
     };
@@ -322,7 +325,7 @@ fn a_snapshot_leaves_the_chain_alone() {
 #[test]
 fn numbers_that_no_store_has_are_refused() {
     let header = |index: u64, revision: i64, compacted: i64| {
-        let mut body = super::source::MAGIC.to_vec();
+        let mut body = super::frame::MAGIC.to_vec();
         body.extend(FORMAT_VERSION.to_le_bytes());
         body.push(0);
         [index, 1, 0, 0].iter().for_each(|number| body.extend(number.to_le_bytes()));
@@ -344,7 +347,7 @@ fn a_version_that_no_key_reaches_is_refused() {
     for (count, is_sound) in [(3, true), (1 << 61, true), (i64::MAX, false)] {
         bytes.clear();
         super::codec::put_version(&mut bytes, &version(count));
-        assert_eq!(super::codec::Fields(&bytes).version().is_ok(), is_sound, "{count}");
+        assert_eq!(super::codec::FieldReader(&bytes).version().is_ok(), is_sound, "{count}");
     }
 }
 

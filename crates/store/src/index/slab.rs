@@ -1,10 +1,11 @@
-//! Values by small integer, in chunks: growing never moves what is there, so it never stalls on a large copy.
+//! Items numbered by small integers, in chunks of 64 KiB. Growing adds a chunk and never moves an item, so it never
+//! stalls on a large copy.
 
-/// Memory of a chunk, about. Large enough that the list of chunks stays in cache, small enough that a chunk
-/// is allocated in microseconds and wastes little in a small store.
+/// Approximate size of a chunk: large enough that the chunk pointers stay in cache, small enough that a chunk is
+/// allocated in microseconds and a small store wastes little.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// See the module.
+/// Items by number; numbers of removed items are reused.
 pub(crate) struct Slab<T> {
     chunks: Vec<Vec<T>>,
     free: Vec<u32>,
@@ -20,7 +21,7 @@ impl<T: Default> Slab<T> {
     /// A power of two, so that finding a chunk is a shift.
     const CHUNK_ITEMS: usize = 1 << (CHUNK_BYTES / size_of::<T>()).ilog2();
 
-    /// Puts `item` in a free place and returns its number.
+    /// Adds an item and returns its number.
     pub(crate) fn insert(&mut self, item: T) -> u32 {
         if let Some(number) = self.free.pop() {
             *self.get_mut(number) = item;
@@ -49,13 +50,13 @@ impl<T: Default> Slab<T> {
         &mut self.chunks[number as usize / Self::CHUNK_ITEMS][number as usize % Self::CHUNK_ITEMS]
     }
 
-    /// Takes an item out; its number may be given to another.
+    /// Removes an item; its number may be given to another.
     pub(crate) fn remove(&mut self, number: u32) -> T {
         self.free.push(number);
         std::mem::take(self.get_mut(number))
     }
 
-    /// Bytes of memory taken, without what items own elsewhere.
+    /// Bytes of memory taken, without the heap allocations of the items.
     #[cfg(test)]
     pub(crate) fn resident_bytes(&self) -> usize {
         self.chunks.iter().map(|chunk| chunk.capacity() * size_of::<T>() + size_of::<Vec<T>>()).sum::<usize>()

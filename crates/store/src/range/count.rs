@@ -1,72 +1,77 @@
-//! Counting keys, now and at older revisions.
+//! Counting the keys of a range, at the newest revision and at older ones.
 //!
-//! The tree counts live keys of any range in one descent. For an older revision that count is corrected by
-//! what the revision log says happened since: births taken off, deaths put back. When more happened than
-//! there are keys in the range, walking the range is cheaper.
+//! The tree counts the live keys of any range in one descent per end. For an older revision, that count is corrected by
+//! the changes since, which the revision log names: a key created since is subtracted, a key deleted since is added.
+//!
+//! ```text
+//! now, revision 9: 5 live keys in [a, z)     changes since 6:  7 put a (version 1)   8 put b (version 4)   9 delete c
+//! at revision 6:   5 - 1 + 1 = 5                               -1                     0                     +1
+//! ```
+//!
+//! If there are more changes than keys in the range, walking the range is cheaper.
 
-use crate::index::tree::Bounds;
-use crate::index::{Index, walk_chunk};
-use crate::types::Revision;
 use std::ops::ControlFlow;
 
-/// A walk of one key costs about as much as this many entries of the log.
+use crate::index::{KeyBounds, KeyIndex, walk_chunk};
+use crate::types::Revision;
+
+/// Walking one key costs about as much as reading this many entries of the revision log.
 const ENTRIES_PER_KEY: u64 = 2;
 
-/// A count being made.
-pub(crate) struct Count {
+/// A count in progress.
+pub(crate) struct RangeCount {
     start: Vec<u8>,
     end: Option<Vec<u8>>,
     at: i64,
-    way: Way,
+    way: CountMethod,
     total: i64,
 }
 
-enum Way {
+enum CountMethod {
     /// Undo the changes from this revision to the one the count started from.
     Undo {
         from: Revision,
         until: i64,
     },
-    /// Look at every key.
+    /// Examine every key.
     Walk,
     Done,
 }
 
-impl Count {
+impl RangeCount {
     /// Starts to count the keys of `bounds` at revision `at`, with `current` the newest one.
-    pub(crate) fn new(index: &Index, bounds: &Bounds<'_>, at: i64, current: i64) -> Count {
+    pub(crate) fn new(index: &KeyIndex, bounds: &KeyBounds<'_>, at: i64, current: i64) -> RangeCount {
         let now = index.count(bounds);
         let (way, total) = if at == current {
-            (Way::Done, now)
+            (CountMethod::Done, now)
         } else if index.log().len_from(at + 1) as u64 <= now * ENTRIES_PER_KEY {
-            (Way::Undo { from: Revision { main: at + 1, sub: 0 }, until: current }, now)
+            (CountMethod::Undo { from: Revision { main: at + 1, sub: 0 }, until: current }, now)
         } else {
-            (Way::Walk, 0)
+            (CountMethod::Walk, 0)
         };
         let total = total as i64;
-        Count { start: bounds.start.to_vec(), end: bounds.end.map(<[u8]>::to_vec), at, way, total }
+        RangeCount { start: bounds.start.to_vec(), end: bounds.end.map(<[u8]>::to_vec), at, way, total }
     }
 
-    /// The count, if at most `max_steps` more keys or changes give it; else `None`, and it is to be called
-    /// again.
-    pub(crate) fn advance(&mut self, index: &Index, max_steps: usize) -> Option<u64> {
+    /// Examines up to `max_steps` more keys or changes. Returns the count once it is known, else `None`: call again.
+    pub(crate) fn advance(&mut self, index: &KeyIndex, max_steps: usize) -> Option<u64> {
         match self.way {
-            Way::Undo { from, until } => self.undo(index, from, until, max_steps),
-            Way::Walk => self.walk(index, max_steps),
-            Way::Done => {}
+            CountMethod::Undo { from, until } => self.undo(index, from, until, max_steps),
+            CountMethod::Walk => self.walk(index, max_steps),
+            CountMethod::Done => {}
         }
-        // Negative only if another state was installed meanwhile: then no number is right.
-        matches!(self.way, Way::Done).then(|| self.total.max(0) as u64)
+        // Negative only if a snapshot replaced the state meanwhile: then no number is right.
+        matches!(self.way, CountMethod::Done).then(|| self.total.max(0) as u64)
     }
 
-    fn undo(&mut self, index: &Index, from: Revision, until: i64, max_steps: usize) {
-        let bounds = Bounds { start: &self.start, end: self.end.as_deref() };
+    fn undo(&mut self, index: &KeyIndex, from: Revision, until: i64, max_steps: usize) {
+        let bounds = KeyBounds { start: &self.start, end: self.end.as_deref() };
         for (steps, entry) in index.log().iter_at(from).enumerate() {
             if entry.revision.main > until {
                 break;
             }
             if steps == max_steps {
-                self.way = Way::Undo { from: entry.revision, until };
+                self.way = CountMethod::Undo { from: entry.revision, until };
                 return;
             }
             let Some(slot) = entry.slot else { continue };
@@ -81,11 +86,11 @@ impl Count {
                 _ => {}
             }
         }
-        self.way = Way::Done;
+        self.way = CountMethod::Done;
     }
 
-    fn walk(&mut self, index: &Index, max_steps: usize) {
-        let bounds = Bounds { start: &self.start, end: self.end.as_deref() };
+    fn walk(&mut self, index: &KeyIndex, max_steps: usize) {
+        let bounds = KeyBounds { start: &self.start, end: self.end.as_deref() };
         let at = Revision { main: self.at, sub: u32::MAX };
         let total = &mut self.total;
         let rest = walk_chunk(index, &bounds, max_steps, |record, _| {
@@ -94,7 +99,7 @@ impl Count {
         });
         match rest {
             Some(key) => self.start = key.as_slice().to_vec(),
-            None => self.way = Way::Done,
+            None => self.way = CountMethod::Done,
         }
     }
 }

@@ -1,75 +1,58 @@
-//! Selecting keys at a revision, in chunks.
+//! Selecting the keys of a range at a revision, in chunks.
+//!
+//! A selection walks a bounded number of keys under one hold of the lock, remembers the key at which it stopped, and
+//! continues there after other threads had the lock. It stays consistent because it reads at one revision, which is
+//! pinned if one chunk is not enough.
 
 use std::ops::ControlFlow;
 
-use bytes::Bytes;
-
-use super::Shape;
-use crate::encode::Found;
-use crate::index::tree::Bounds;
-use crate::index::{Index, Record, Version, walk_chunk};
+use super::plan::RangePlan;
+use super::sink::RangeSink;
+use crate::index::{KeyBounds, KeyIndex, KeyRecord, Version, walk_chunk};
 use crate::types::{KvRef, Revision};
 
-/// Where a selection puts what it finds.
-pub(crate) trait Findings {
-    fn push(&mut self, key: &[u8], version: &Version);
-
-    fn len(&self) -> usize;
-}
-
-impl Findings for Vec<KvRef> {
-    fn push(&mut self, key: &[u8], version: &Version) {
-        Vec::push(self, kv_ref(Bytes::copy_from_slice(key), version));
-    }
-
-    fn len(&self) -> usize {
-        Vec::len(self)
-    }
-}
-
-/// A range being read: the part that is still to be walked and what was found.
-pub(crate) struct Selection<F = Vec<KvRef>> {
+/// A range being selected: the part that is still to be walked, and what was found.
+pub(crate) struct RangeSelection<F = Vec<KvRef>> {
+    /// First key of the part that is left.
     start: Vec<u8>,
-    /// `None`: to the end.
+    /// Key after that part; `None` if it has no end.
     end: Option<Vec<u8>>,
-    /// Newer versions are not seen.
+    /// Newer versions are invisible.
     at: Revision,
-    shape: Shape,
+    shape: RangePlan,
     pub(crate) found: F,
-    /// Keys that were found before and taken away.
+    /// Keys that were found before and taken or cleared.
     taken: usize,
 }
 
-impl Selection {
-    /// Takes what was found so far away.
+impl RangeSelection {
+    /// Takes what was found so far.
     pub(crate) fn take(&mut self) -> Vec<KvRef> {
         self.taken += self.found.len();
         std::mem::take(&mut self.found)
     }
 }
 
-impl Selection<Found> {
-    /// Forgets what was found so far.
-    pub(crate) fn clear(&mut self) {
-        self.taken += self.found.len();
-        self.found.clear();
-    }
-}
-
-impl<F: Findings> Selection<F> {
-    /// Nothing of `bounds` walked yet; what is found goes to `found`.
-    pub(crate) fn new(bounds: &Bounds<'_>, at: Revision, shape: Shape, found: F) -> Selection<F> {
+impl<F: RangeSink> RangeSelection<F> {
+    /// Begins a selection; found versions go to `found`.
+    pub(crate) fn new(bounds: &KeyBounds<'_>, at: Revision, shape: RangePlan, found: F) -> RangeSelection<F> {
         let end = bounds.end.map(<[u8]>::to_vec);
-        Selection { start: bounds.start.to_vec(), end, at, shape, found, taken: 0 }
+        RangeSelection { start: bounds.start.to_vec(), end, at, shape, found, taken: 0 }
     }
 
-    /// Keys still to be found.
+    /// Keys still wanted.
     fn wanted(&self) -> usize {
         self.shape.fetch - self.taken
     }
 
-    /// Looks at up to `max_keys` keys. Returns whether the selection is complete.
-    pub(crate) fn advance(&mut self, index: &Index, max_keys: usize) -> bool {
+    /// Forgets what was found so far, and continues with the limit that is left.
+    pub(crate) fn clear(&mut self) {
+        self.taken += self.found.len();
+        self.found.clear();
+    }
+
+    /// Examines up to `max_keys` keys. Returns whether the selection is complete.
+    pub(crate) fn advance(&mut self, index: &KeyIndex, max_keys: usize) -> bool {
         if self.shape.backwards {
             self.advance_backwards(index, max_keys)
         } else {
@@ -77,8 +60,8 @@ impl<F: Findings> Selection<F> {
         }
     }
 
-    fn advance_forwards(&mut self, index: &Index, max_keys: usize) -> bool {
-        let bounds = Bounds { start: &self.start, end: self.end.as_deref() };
+    fn advance_forwards(&mut self, index: &KeyIndex, max_keys: usize) -> bool {
+        let bounds = KeyBounds { start: &self.start, end: self.end.as_deref() };
         let wanted = self.wanted();
         let (found, shape, at) = (&mut self.found, &self.shape, self.at);
         let rest = walk_chunk(index, &bounds, max_keys, |record, _| {
@@ -96,8 +79,8 @@ impl<F: Findings> Selection<F> {
         rest.is_none() || self.found.len() >= wanted
     }
 
-    fn advance_backwards(&mut self, index: &Index, max_keys: usize) -> bool {
-        let bounds = Bounds { start: &self.start, end: self.end.as_deref() };
+    fn advance_backwards(&mut self, index: &KeyIndex, max_keys: usize) -> bool {
+        let bounds = KeyBounds { start: &self.start, end: self.end.as_deref() };
         let wanted = self.wanted();
         let mut walk = index.walk(&bounds).rev();
         let mut last = None;
@@ -118,18 +101,18 @@ impl<F: Findings> Selection<F> {
     }
 }
 
-/// The record's version at `at`, if there is one and it passes.
+/// The record's version at `at`, if the key existed then and passes the filters.
 #[inline]
-fn version_of(shape: &Shape, at: Revision, record: &Record) -> Option<Version> {
+fn version_of(shape: &RangePlan, at: Revision, record: &KeyRecord) -> Option<Version> {
     record.live_until(at).filter(|version| shape.filters.pass(version.revision.main, version.create))
 }
 
-/// What is selected of a single key; also whether the key is there at all, for the count.
-pub(crate) fn lone<F: Findings>(
-    index: &Index,
+/// Selects a single key. Returns 1 if the key exists at `at`, else 0: the count of the range.
+pub(crate) fn select_key<F: RangeSink>(
+    index: &KeyIndex,
     key: &[u8],
     at: Revision,
-    shape: &Shape,
+    shape: &RangePlan,
     found: &mut F,
 ) -> u64 {
     let Some(version) = index.record(key).and_then(|record| record.live_until(at)) else { return 0 };
@@ -137,16 +120,4 @@ pub(crate) fn lone<F: Findings>(
         found.push(key, &version);
     }
     1
-}
-
-/// A version as it leaves the index.
-pub(crate) fn kv_ref(key: Bytes, version: &Version) -> KvRef {
-    KvRef {
-        key,
-        create_revision: version.create,
-        mod_revision: version.revision,
-        version: version.version,
-        lease: version.lease,
-        value: version.value,
-    }
 }

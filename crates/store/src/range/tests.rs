@@ -1,16 +1,17 @@
 //! Ranges: ends, orders, limits, counts of the past.
 
+use api::Error;
 use api::etcdserverpb as pb;
+use api::etcdserverpb::RangeRequest;
 use api::etcdserverpb::range_request::{SortOrder, SortTarget};
 use bytes::Bytes;
 
-use super::*;
-use crate::testing::{Bench, put_request, range_request};
+use crate::testing::{TestStore, put_request, range_request};
 use crate::{Command, Reader};
 
 /// Keys a, b, c, d with mod revisions 2, 3, 6, 5 and versions 1, 1, 2, 1.
-fn bench() -> Bench {
-    let mut bench = Bench::new();
+fn bench() -> TestStore {
+    let mut bench = TestStore::new();
     for (key, value) in [("a", "3"), ("b", "1"), ("c", "0"), ("d", "2"), ("c", "2")] {
         bench.put(key, value);
     }
@@ -79,7 +80,7 @@ fn counts_do_not_heed_limits_and_filters() {
 
 #[test]
 fn counting_the_past_by_either_way() {
-    let mut bench = Bench::new();
+    let mut bench = TestStore::new();
     for n in 0..30 {
         bench.put(&format!("k{n:02}"), "v");
     }
@@ -116,7 +117,7 @@ fn revisions_out_of_reach() {
 
 #[test]
 fn keys_only_hides_leases_unless_sorted_by_value() {
-    let mut bench = Bench::new();
+    let mut bench = TestStore::new();
     bench.outcome(crate::testing::grant(7, 60)).unwrap();
     bench.outcome(Command::Put(pb::PutRequest { lease: 7, ..put_request("k", "v") })).unwrap();
     for (target, lease) in [(SortTarget::Key, 0), (SortTarget::Value, 7)] {

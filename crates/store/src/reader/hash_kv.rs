@@ -1,34 +1,31 @@
-//! HashKV: etcd's own checksum over all versions, so that members, real etcd and exported files can be
-//! compared.
+//! HashKV: etcd's own checksum over all versions, so that members, etcd and exported files can be compared.
 //!
-//! It begins with the bucket's name, "key"; then come the [versions](crate::version_hash) in the order of
-//! revisions. Of what lies at or below the compact revision, only versions that are still the newest at the
-//! asked revision count, unless no key lives then; tombstones of the compact revision never count.
+//! It hashes the bucket's name, "key", then the [versions](crate::hash) in the order of revisions. Of those at or below
+//! the compact revision, only versions that are still the newest at the requested revision count, unless no key is live
+//! then; tombstones of the compact revision never count.
 //!
-//! Three of etcd's habits are kept because clients can see them. A negative revision is answered as it was
-//! asked, and covers nothing. At the compact revision itself, the answer is the one
-//! [noted](crate::purge::CompactionHash) while that compaction was carried out: it still covers what the
-//! compaction put out of reach, and names the compact revision before it. That note lasts until the process
-//! ends.
+//! Three habits of etcd are kept because clients can observe them. A negative revision is answered with itself, and
+//! covers nothing. At the compact revision, the answer is the hash that was [kept](crate::state::CompactionHash) while
+//! that compaction was carried out: it still covers the versions that the compaction hid, and names the compact
+//! revision before. That hash is kept until the process ends.
 
 use api::Error;
 
-use super::Reader;
-use super::versions::{Old, VersionWalk};
-use crate::index::tree::Bounds;
-use crate::range::check_revision;
-use crate::range::count::Count;
-use crate::state::{NEVER_COMPACTED, State};
-use crate::version_hash::VersionHash;
+use super::handle::Reader;
+use super::versions::{CompactedVersions, VersionWalk};
+use crate::hash::VersionHash;
+use crate::index::KeyBounds;
+use crate::range::{RangeCount, check_revision};
+use crate::state::{NEVER_COMPACTED, StoreState};
 
-/// Versions hashed in one step, about.
-const STEP_VERSIONS: usize = 256;
+/// Versions hashed in one step.
+const MAX_STEP_VERSIONS: usize = 256;
 
-/// A HashKV being computed.
-pub struct HashKv {
+/// A HashKV in progress.
+pub struct HashKvScan {
     walk: VersionWalk,
     hash: VersionHash,
-    /// What comes behind the versions of the walk.
+    /// The hash of what follows the versions of the walk.
     rest: VersionHash,
     header_revision: i64,
     revision: i64,
@@ -49,32 +46,32 @@ pub struct HashKvReply {
 }
 
 impl Reader {
-    /// Starts to hash all versions up to `revision`; 0 is the newest.
+    /// Begins to hash all versions up to `revision`; 0 means the newest.
     ///
     /// # Errors
     /// [`Error::FutureRevision`], [`Error::Compacted`]
-    pub fn hash_kv(&self, revision: i64) -> Result<HashKv, Error> {
+    pub fn hash_kv(&self, revision: i64) -> Result<HashKvScan, Error> {
         let state = self.shared.state.read();
         let (header_revision, compacted) = (state.revision, state.compacted);
         let pin = self.shared.pin(compacted);
         let hashing = |walk, rest, revision, compacted| {
             let hash = VersionHash::of(b"key");
-            Ok(HashKv { walk, hash, rest, header_revision, revision, compacted })
+            Ok(HashKvScan { walk, hash, rest, header_revision, revision, compacted })
         };
         let nothing = VersionHash::default();
         if revision < 0 {
             drop(state);
-            let walk = VersionWalk::new(self, NEVER_COMPACTED, revision, Old::Live, pin);
+            let walk = VersionWalk::new(self, NEVER_COMPACTED, revision, CompactedVersions::Live, pin);
             return hashing(walk, nothing, revision, compacted);
         }
         let asked = revision;
         let revision = check_revision(asked, header_revision, compacted)?;
-        if let Some((before, rest)) = noted(&state, asked) {
+        if let Some((before, rest)) = kept_hash(&state, asked) {
             drop(state);
-            let walk = VersionWalk::new(self, before, before, Old::LiveAt(revision), pin);
+            let walk = VersionWalk::new(self, before, before, CompactedVersions::LiveAt(revision), pin);
             return hashing(walk, rest, revision, before);
         }
-        let mut count = Count::new(&state.index, &Bounds::ALL, revision, header_revision);
+        let mut count = RangeCount::new(&state.index, &KeyBounds::ALL, revision, header_revision);
         drop(state);
         let steps = self.shared.limits.count_steps;
         let live = loop {
@@ -82,23 +79,23 @@ impl Reader {
                 break live;
             }
         };
-        let old = if live == 0 { Old::Live } else { Old::LiveAt(revision) };
+        let old = if live == 0 { CompactedVersions::Live } else { CompactedVersions::LiveAt(revision) };
         let walk = VersionWalk::new(self, compacted, revision, old, pin);
         hashing(walk, nothing, revision, compacted)
     }
 }
 
-/// The compact revision before `asked` and the hash of what lies between the two, if that was noted.
-fn noted(state: &State, asked: i64) -> Option<(i64, VersionHash)> {
+/// The compact revision before `asked`, and the hash of the changes between the two, if it was kept.
+fn kept_hash(state: &StoreState, asked: i64) -> Option<(i64, VersionHash)> {
     let note = state.compaction_hash.as_ref()?;
     (asked > 0 && note.until == asked && state.purged == asked).then_some((note.after, note.hash))
 }
 
-impl HashKv {
-    /// Hashes some more versions; `None` while there are more.
+impl HashKvScan {
+    /// Hashes some more versions. Returns the answer once all are hashed.
     pub fn step(&mut self) -> Option<HashKvReply> {
         let hash = &mut self.hash;
-        if self.walk.visit_chunk(STEP_VERSIONS, |key, version| hash.push(key, version)) {
+        if self.walk.visit_chunk(MAX_STEP_VERSIONS, |key, version| hash.push(key, version)) {
             return None;
         }
         self.hash.append(std::mem::take(&mut self.rest));

@@ -1,13 +1,13 @@
-//! Walking the references to values, for whoever moves values between files.
+//! Walking the references to values, for relocation and repair.
 
 use std::ops::ControlFlow;
 
 use bytes::Bytes;
 
-use super::Reader;
-use crate::index::tree::Bounds;
-use crate::index::walk_chunk;
-use crate::types::{Revision, ValueRef};
+use super::handle::Reader;
+use crate::index::{KeyBounds, walk_chunk};
+use crate::types::Revision;
+use crate::values::ValueRef;
 
 /// One version's reference to its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,13 +16,13 @@ pub struct Reference {
     pub key: Bytes,
     /// The version's revision.
     pub revision: Revision,
-    /// Where the value is.
+    /// The reference; its length is above 0.
     pub value: ValueRef,
 }
 
 impl Reader {
-    /// The references to places that are `wanted` held by keys from `from` on, looking at up to `max_keys` keys. Also
-    /// returns the key to go on from, `None` at the end. Versions of one key are never split.
+    /// The references whose log addresses are `wanted`, of up to `max_keys` keys from `from` on, all versions of a key
+    /// at once. Also returns the key to continue from; `None` at the end.
     pub fn live_references(
         &self,
         wanted: impl Fn(u64) -> bool,
@@ -32,7 +32,7 @@ impl Reader {
         let state = self.shared.state.read();
         let mut found = Vec::new();
         let rest =
-            walk_chunk(&state.index, &Bounds { start: from, end: None }, max_keys.max(1), |record, _| {
+            walk_chunk(&state.index, &KeyBounds { start: from, end: None }, max_keys.max(1), |record, _| {
                 for version in record.versions() {
                     if version.value.len > 0 && wanted(version.value.address) {
                         let key = Bytes::copy_from_slice(record.key());
@@ -44,7 +44,8 @@ impl Reader {
         (found, rest.map(|key| Bytes::copy_from_slice(key.as_slice())))
     }
 
-    /// The reference to the value that `key` got at exactly this revision, while that version is retained.
+    /// The reference of the version of `key` at exactly this revision; `None` if it is not retained or has an empty
+    /// value.
     pub fn reference(&self, key: &[u8], revision: Revision) -> Option<ValueRef> {
         let state = self.shared.state.read();
         let version = state.index.record(key)?.version_until(revision)?;

@@ -1,52 +1,64 @@
-//! A range answered in pieces, all at one revision; put together they are the answer to the plain range.
+//! A range answered as a stream of responses (`RangeStream`), all at one revision. Merged, they are the answer to the
+//! plain range.
 //!
-//! As in etcd, the header, `more` and `count` come with the last piece, and requests that sort or filter are
-//! refused: their answer is not known before the whole range has been looked at.
+//! As in etcd, the header, `more` and `count` are in the last response, and requests that sort or filter are refused:
+//! their answer is not known before the whole range was examined.
+
+use std::collections::VecDeque;
 
 use api::Error;
 use api::etcdserverpb as pb;
 use api::etcdserverpb::range_request::{SortOrder, SortTarget};
-
 use bytes::Bytes;
 
-use super::Reader;
-use crate::encode::{Encoder, Fields, Listed, items_len};
-use crate::range::count::Count;
-use crate::range::{RangeReply, Selection, Shape, bounds, check_revision, lone};
-use crate::state::Pin;
-use crate::types::{Access, Damaged, KvRef, Revision, Values};
+use super::handle::Reader;
+use crate::range::encode::{EncodedFields, RangeEncoder, ReplyKeyValues, items_len};
+use crate::range::{RangeCount, RangePlan, RangeReply, RangeSelection, bounds, check_revision, select_key};
+use crate::state::RevisionPin;
+use crate::types::{KvRef, Revision};
+use crate::values::{Access, Damaged, Values};
 
-/// See the module.
+/// A streamed range in progress; its revision is pinned.
 pub struct RangeStream {
     reader: Reader,
-    shape: Shape,
+    plan: RangePlan,
     /// Revision of the header: the newest when the stream began.
     revision: i64,
-    /// The part still to be walked; `None` for a single key.
-    selection: Option<Selection>,
-    /// Nothing is left to be walked.
+    /// The part that is still to be walked; `None` for a single key.
+    selection: Option<RangeSelection>,
+    /// Whether the walk is complete.
     complete: bool,
-    /// Found and not yet handed out, in key order.
-    found: std::collections::VecDeque<KvRef>,
+    /// Keys that were found and not returned yet, in key order.
+    found: VecDeque<KvRef>,
     /// Keys that the limit still allows.
     left: usize,
     count: i64,
     ended: bool,
-    _pin: Pin,
+    _pin: RevisionPin,
 }
 
-/// A piece of a streamed range.
+/// One response of a streamed range.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StreamChunk {
-    /// The keys. `revision`, `more` and `count` are set in the last piece only.
+    /// The keys. `revision`, `more` and `count` are set only in the last response.
     pub reply: RangeReply,
-    /// Whether this is the last piece: the one whose response has a header.
+    /// Whether this is the last response, the one with a header.
     pub last: bool,
 }
 
+impl Reader {
+    /// Begins a streamed range; see [`RangeStream`].
+    ///
+    /// # Errors
+    /// [`Error::FutureRevision`], [`Error::Compacted`], [`Error::StreamSortUnsupported`],
+    /// [`Error::StreamFilterUnsupported`]
+    pub fn range_stream(&self, request: &pb::RangeRequest) -> Result<RangeStream, Error> {
+        RangeStream::new(self, request)
+    }
+}
+
 impl StreamChunk {
-    /// The piece as an encoded `RangeStreamResponse`, itself in pieces. `header` completes a header of which the
-    /// revision is given.
+    /// Encodes the response as a `RangeStreamResponse`, in chunks. `header` completes a header, given its revision.
     ///
     /// # Errors
     /// [`Damaged`] when a value cannot be read; repair it and call again.
@@ -56,49 +68,51 @@ impl StreamChunk {
         values: &dyn Values,
     ) -> Result<Vec<Bytes>, Damaged> {
         let reply = &self.reply;
-        let items = Listed { kvs: &reply.kvs, keys_only: reply.keys_only };
-        let front = if self.last { Fields::header(&header(reply.revision)) } else { Fields::NONE };
-        let end = Fields::end(reply.more, reply.count);
+        let items = ReplyKeyValues { kvs: &reply.kvs, keys_only: reply.keys_only };
+        let front =
+            if self.last { EncodedFields::header(&header(reply.revision)) } else { EncodedFields::NONE };
+        let end = EncodedFields::end(reply.more, reply.count);
         let items_bytes = items_len(&items);
         let front = front.enclosed(front.as_slice().len() + items_bytes + end.as_slice().len());
-        let mut pieces = Vec::new();
-        let mut encoder = Encoder::begin(front, items_bytes, &end, (values, Access::Scan), &mut pieces);
+        let mut chunks = Vec::new();
+        let mut encoder = RangeEncoder::begin(front, items_bytes, &end, (values, Access::Scan), &mut chunks);
         encoder.add(&items, Some(end))?;
-        Ok(pieces)
+        Ok(chunks)
     }
 }
 
 impl RangeStream {
-    pub(super) fn new(reader: &Reader, request: &pb::RangeRequest) -> Result<RangeStream, Error> {
+    fn new(reader: &Reader, request: &pb::RangeRequest) -> Result<RangeStream, Error> {
         check_order(request)?;
-        let shape = Shape::of(&pb::RangeRequest { sort_target: SortTarget::Key as i32, ..request.clone() });
+        let plan =
+            RangePlan::of(&pb::RangeRequest { sort_target: SortTarget::Key as i32, ..request.clone() });
         let state = reader.shared.state.read();
         let main = check_revision(request.revision, state.revision, state.compacted)?;
         let at = Revision { main, sub: u32::MAX };
         let pin = reader.shared.pin(main);
         let mut stream = RangeStream {
             reader: reader.clone(),
-            shape,
+            plan,
             revision: state.revision,
             selection: None,
             complete: true,
             found: Default::default(),
-            left: shape.limit(),
+            left: plan.limit(),
             count: 0,
             ended: false,
             _pin: pin,
         };
         if request.range_end.is_empty() {
             let mut kvs = Vec::new();
-            let count = lone(&state.index, &request.key, at, &shape, &mut kvs);
+            let count = select_key(&state.index, &request.key, at, &plan, &mut kvs);
             stream.found = kvs.into();
             stream.count = count as i64;
             return Ok(stream);
         }
         let bounds = bounds(&request.key, &request.range_end);
-        let mut count = Count::new(&state.index, &bounds, main, state.revision);
-        stream.selection = Some(Selection::new(&bounds, at, shape, Vec::new()));
-        stream.complete = shape.count_only;
+        let mut count = RangeCount::new(&state.index, &bounds, main, state.revision);
+        stream.selection = Some(RangeSelection::new(&bounds, at, plan, Vec::new()));
+        stream.complete = plan.count_only;
         drop(state);
         let steps = reader.shared.limits.count_steps;
         let total = loop {
@@ -110,18 +124,18 @@ impl RangeStream {
         Ok(stream)
     }
 
-    /// The next piece, of at most `max_keys` keys and, past the first, `max_bytes` of keys and values. `None`
-    /// after the last. There is always a last one, be it empty.
+    /// The next response, with at most `max_keys` keys and, unless it has one key only, `max_bytes` of keys and values.
+    /// `None` after the last. There is at least one response, which may have no keys.
     pub fn next_chunk(&mut self, max_keys: usize, max_bytes: usize) -> Option<StreamChunk> {
         if self.ended {
             return None;
         }
         let max_keys = max_keys.clamp(1, self.left.max(1));
         self.fill(max_keys);
-        let mut reply = RangeReply { keys_only: self.shape.keys_only, ..RangeReply::default() };
+        let mut reply = RangeReply { keys_only: self.plan.keys_only, ..RangeReply::default() };
         let mut bytes = 0;
         while let Some(kv) = self.found.front().filter(|_| self.left > 0 && reply.kvs.len() < max_keys) {
-            let value_bytes = if self.shape.keys_only { 0 } else { kv.value.len as usize };
+            let value_bytes = if self.plan.keys_only { 0 } else { kv.value.len as usize };
             bytes += kv.key.len() + value_bytes;
             if bytes > max_bytes && !reply.kvs.is_empty() {
                 break;
@@ -129,7 +143,7 @@ impl RangeStream {
             reply.kvs.extend(self.found.pop_front());
             self.left -= 1;
         }
-        if self.shape.keys_only {
+        if self.plan.keys_only {
             reply.kvs.iter_mut().for_each(|kv| kv.lease = 0);
         }
         self.ended = self.left == 0 || (self.complete && self.found.is_empty());
@@ -140,7 +154,7 @@ impl RangeStream {
         Some(StreamChunk { reply, last: self.ended })
     }
 
-    /// Walks on until more than `keys` are found, or all are.
+    /// Continues the walk until more than `keys` keys are found, or all are.
     fn fill(&mut self, keys: usize) {
         let Some(selection) = &mut self.selection else { return };
         while !self.complete && self.found.len() <= keys {

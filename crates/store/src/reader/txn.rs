@@ -1,7 +1,8 @@
-//! Transactions that only read: served where they arrive, without the log.
+//! Transactions that only read: served by the member that receives them, without the log.
 //!
-//! All of it is at one revision, the newest when it began, which stays pinned. So compares and ranges need no
-//! common hold of the lock: compares of values can read what they need, and long ranges let the writer in.
+//! The whole transaction reads at one revision, the newest when it began, which stays pinned. So compares and ranges
+//! need no common hold of the lock: compares read the values they need, and long ranges release the lock between
+//! chunks.
 
 use std::ops::ControlFlow;
 
@@ -9,13 +10,14 @@ use api::Error;
 use api::etcdserverpb as pb;
 use api::etcdserverpb::request_op::Request;
 
-use super::Reader;
+use super::handle::Reader;
 use crate::command::{OpReply, TxnReply};
 use crate::compare::{holds_for, holds_for_none};
-use crate::index::{Key, Version, walk_chunk};
+use crate::index::{IndexKey, Version, walk_chunk};
 use crate::range::{bounds, check_revision_in_txn};
-use crate::state::{Counters, read};
-use crate::types::{Damaged, Revision};
+use crate::state::StoreCounters;
+use crate::types::Revision;
+use crate::values::{Damaged, read};
 
 /// A transaction of which all operations, in both branches, are ranges.
 #[derive(Clone, Debug)]
@@ -26,15 +28,14 @@ pub struct ReadTxn<'r> {
 }
 
 impl<'r> ReadTxn<'r> {
-    /// `None` when the request does anything else than read. Like etcd, this does not look into nested
-    /// transactions: they count as writes.
+    /// `None` if the request does anything but read. As in etcd, a nested transaction counts as a write.
     pub fn of(request: &'r pb::TxnRequest) -> Option<ReadTxn<'r>> {
         let (success, failure) = (ranges(&request.success)?, ranges(&request.failure)?);
         Some(ReadTxn { compares: &request.compare, success, failure })
     }
 
-    /// Whether it may be answered from a state that is behind: it reads, and all its ranges allow that.
-    /// Compares alone cannot say so.
+    /// Whether it may be answered without a ReadIndex round: it has ranges, and all of them are serializable. As in
+    /// etcd, a transaction of compares only is not.
     pub fn is_serializable(&self) -> bool {
         let mut ranges = self.success.iter().chain(&self.failure).peekable();
         ranges.peek().is_some() && ranges.all(|range| range.serializable)
@@ -66,7 +67,7 @@ impl Reader {
         let state = self.shared.state.read();
         let (current, compacted) = (state.revision, state.compacted);
         let asked = txn.success.iter().chain(&txn.failure).map(|range| range.revision);
-        // Whichever branch it will be: what can be read now must stay.
+        // Either branch may be taken: pin the oldest revision that either can read.
         let oldest = asked.filter(|asked| *asked > 0 && *asked >= compacted).fold(current, i64::min);
         let _pin = self.shared.pin(oldest);
         drop(state);
@@ -77,7 +78,7 @@ impl Reader {
                 break;
             }
         }
-        Counters::add(&self.shared.counters.txns, 1);
+        StoreCounters::add(&self.shared.counters.txns, 1);
         let ranges = if succeeded { &txn.success } else { &txn.failure };
         for range in ranges {
             if let Err(error) = check_revision_in_txn(range.revision, current, compacted) {
@@ -101,7 +102,7 @@ impl Reader {
             return version.map_or(Ok(holds_for_none(compare)), |version| self.holds_for(compare, &version));
         }
         let mut any = false;
-        let mut start = Some(Key::new(&compare.key));
+        let mut start = Some(IndexKey::new(&compare.key));
         while let Some(from) = start {
             let mut versions = Vec::new();
             let mut range = bounds(&compare.key, &compare.range_end);

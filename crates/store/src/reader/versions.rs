@@ -1,50 +1,56 @@
-//! Walking all retained versions in the order of revisions, as HashKV, export and backup need them.
+//! Walking all retained versions in the order of revisions, for HashKV, export and backup.
 //!
-//! Those at the compact revision or below come from the index: one pass notes their revisions and keys (this
-//! is the one read whose memory grows with the number of keys, by about 40 bytes each), which are then
-//! sorted. Those above come from the revision log. The walk pins the compact revision it started with, so
-//! nothing of it goes away.
+//! Versions at or below the compact revision C come from the index, later ones from the revision log:
+//!
+//! ```text
+//! index, one pass: (revision, key) of each version that a read at C sees, sorted by revision
+//! revision log:    C + 1, C + 2, ... up to the revision at which the walk began
+//! ```
+//!
+//! The first part is the only read whose memory grows with the number of keys, by about 40 bytes each. The walk pins
+//! C, so nothing of it is purged meanwhile.
 
+use std::cell::Cell;
+use std::cmp::Reverse;
 use std::ops::ControlFlow;
 
 use bytes::Bytes;
 
-use super::Reader;
-use crate::index::tree::Bounds;
-use crate::index::{Key, Version, walk_chunk};
+use super::handle::Reader;
+use crate::index::{IndexKey, KeyBounds, Version, walk_chunk};
 use crate::range::kv_ref;
-use crate::state::Pin;
+use crate::state::RevisionPin;
 use crate::types::{KvRef, Revision};
 
 /// A retained version of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Retained {
+pub struct RetainedVersion {
     /// The version; for a tombstone the key and mod revision alone.
     pub kv: KvRef,
-    /// Whether it is the end of a generation.
+    /// Whether it ends a generation.
     pub tombstone: bool,
 }
 
-/// Which versions at or below the compact revision a walk has.
+/// Which versions at or below the compact revision a walk visits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Old {
-    /// What a read at the compact revision sees, and the tombstones of that very revision.
+pub(super) enum CompactedVersions {
+    /// Those that a read at the compact revision sees, and tombstones of that revision itself.
     All,
-    /// What a read at the compact revision sees.
+    /// Those that a read at the compact revision sees.
     Live,
-    /// What a read at this later revision sees.
+    /// Those that a read at this later revision sees.
     LiveAt(i64),
 }
 
-/// See the module.
+/// A walk over all retained versions.
 pub struct VersionWalk {
     reader: Reader,
     compacted: i64,
     until: i64,
     /// Sorted, the oldest last.
-    old: Vec<(Revision, Key)>,
+    old: Vec<(Revision, IndexKey)>,
     next: Revision,
-    _pin: Pin,
+    _pin: RevisionPin,
 }
 
 impl Reader {
@@ -54,13 +60,19 @@ impl Reader {
         let (compacted, until) = (state.compacted, state.revision);
         let pin = self.shared.pin(compacted);
         drop(state);
-        VersionWalk::new(self, compacted, until, Old::All, pin)
+        VersionWalk::new(self, compacted, until, CompactedVersions::All, pin)
     }
 }
 
 impl VersionWalk {
     /// Walks up to revision `until`. `pin` pins `compacted`.
-    pub(super) fn new(reader: &Reader, compacted: i64, until: i64, old: Old, pin: Pin) -> VersionWalk {
+    pub(super) fn new(
+        reader: &Reader,
+        compacted: i64,
+        until: i64,
+        old: CompactedVersions,
+        pin: RevisionPin,
+    ) -> VersionWalk {
         let next = Revision { main: compacted + 1, sub: 0 };
         let mut walk =
             VersionWalk { reader: reader.clone(), compacted, until, old: Vec::new(), next, _pin: pin };
@@ -76,15 +88,15 @@ impl VersionWalk {
     }
 
     /// The next versions, at most `max`; empty at the end.
-    pub fn next_chunk(&mut self, max: usize) -> Vec<Retained> {
+    pub fn next_chunk(&mut self, max: usize) -> Vec<RetainedVersion> {
         let mut chunk = Vec::new();
         self.visit_chunk(max, |key, version| chunk.push(retained(key, version)));
         chunk
     }
 
-    /// Shows the next versions to `visit`, at most `max`. Returns whether there were any: false at the end.
+    /// Visits the next versions, at most `max`. Returns whether there were any; false at the end.
     pub(super) fn visit_chunk(&mut self, max: usize, mut visit: impl FnMut(&[u8], &Version)) -> bool {
-        let visited = std::cell::Cell::new(false);
+        let visited = Cell::new(false);
         let mut visit = |key: &[u8], version: &Version| {
             visited.set(true);
             visit(key, version);
@@ -102,25 +114,25 @@ impl VersionWalk {
         visited.get()
     }
 
-    fn collect(&mut self, old: Old) {
+    fn collect(&mut self, old: CompactedVersions) {
         let at = match old {
-            Old::LiveAt(revision) => revision,
-            Old::All | Old::Live => self.compacted,
+            CompactedVersions::LiveAt(revision) => revision,
+            CompactedVersions::All | CompactedVersions::Live => self.compacted,
         };
         let at = Revision { main: at, sub: u32::MAX };
         let compacted = self.compacted;
         let wanted = |version: &Version| {
-            let kept_tombstone = old == Old::All && version.revision.main == compacted;
+            let kept_tombstone = old == CompactedVersions::All && version.revision.main == compacted;
             version.revision.main <= compacted && (!version.is_tombstone() || kept_tombstone)
         };
-        let mut start = Key::default();
+        let mut start = IndexKey::default();
         loop {
             let state = self.reader.shared.state.read();
-            let bounds = Bounds { start: start.as_slice(), end: None };
+            let bounds = KeyBounds { start: start.as_slice(), end: None };
             let max_keys = self.reader.shared.limits.chunk_keys;
             let rest = walk_chunk(&state.index, &bounds, max_keys, |record, _| {
                 if let Some(version) = record.version_until(at).filter(wanted) {
-                    self.old.push((version.revision, Key::new(record.key())));
+                    self.old.push((version.revision, IndexKey::new(record.key())));
                 }
                 ControlFlow::Continue(())
             });
@@ -129,7 +141,7 @@ impl VersionWalk {
                 None => break,
             }
         }
-        self.old.sort_unstable_by_key(|(revision, _)| std::cmp::Reverse(*revision));
+        self.old.sort_unstable_by_key(|(revision, _)| Reverse(*revision));
     }
 
     fn visit_old(&mut self, max: usize, visit: &mut impl FnMut(&[u8], &Version)) {
@@ -163,6 +175,6 @@ impl VersionWalk {
     }
 }
 
-fn retained(key: &[u8], version: &Version) -> Retained {
-    Retained { kv: kv_ref(Bytes::copy_from_slice(key), version), tombstone: version.is_tombstone() }
+fn retained(key: &[u8], version: &Version) -> RetainedVersion {
+    RetainedVersion { kv: kv_ref(Bytes::copy_from_slice(key), version), tombstone: version.is_tombstone() }
 }

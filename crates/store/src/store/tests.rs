@@ -7,50 +7,57 @@ use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::*;
-use crate::hash::key_part;
-use crate::index::tree::Bounds;
-use crate::testing::model::{Model, within};
-use crate::testing::script::{Step, step};
-use crate::testing::{Bench, grant, range_request, small_limits};
+use crate::hash::key_hash;
+use crate::index::KeyBounds;
+use crate::testing::model::{StoreModel, within};
+use crate::testing::script::{ScriptStep, step};
+use crate::testing::{TestStore, grant, range_request, small_limits};
 use crate::{CheckpointSource, Event, EventKind, History, KeyRange, Response, resolve_kv, resolve_range};
 
-struct Run {
-    bench: Bench,
-    model: Model,
+struct ModelRun {
+    bench: TestStore,
+    model: StoreModel,
     /// A checkpoint being written, what of it is there, and the model as it was at its beginning.
-    pending: Option<(CheckpointSource, Vec<Bytes>, Model)>,
+    pending: Option<(CheckpointSource, Vec<Bytes>, StoreModel)>,
     /// The written base with its deltas, and the model at the last one's beginning.
     chain: Vec<Bytes>,
-    chain_model: Model,
+    chain_model: StoreModel,
     copies: u64,
 }
 
-impl Run {
-    fn new() -> Run {
-        let (chain, chain_model) = (Vec::new(), Model::new());
-        Run { bench: Bench::new(), model: Model::new(), pending: None, chain, chain_model, copies: 0 }
+impl ModelRun {
+    fn new() -> ModelRun {
+        let (chain, chain_model) = (Vec::new(), StoreModel::new());
+        ModelRun {
+            bench: TestStore::new(),
+            model: StoreModel::new(),
+            pending: None,
+            chain,
+            chain_model,
+            copies: 0,
+        }
     }
 
-    fn step(&mut self, step: Step) {
+    fn step(&mut self, step: ScriptStep) {
         match step {
-            Step::Put(request) => {
+            ScriptStep::Put(request) => {
                 let expected = self.model.put(&request).map(Response::Put);
                 self.command(Command::Put(request), expected);
             }
-            Step::Delete(request) => {
+            ScriptStep::Delete(request) => {
                 let expected = self.model.delete_range(&request);
                 self.command(Command::DeleteRange(request), Ok(Response::DeleteRange(expected)));
             }
-            Step::Txn(request) => {
+            ScriptStep::Txn(request) => {
                 let expected = self.model.txn(&request).map(Response::Txn);
                 self.command(Command::Txn(request), expected);
             }
-            Step::Range(request) => self.range(&request),
-            Step::Grant(id) => {
+            ScriptStep::Range(request) => self.range(&request),
+            ScriptStep::Grant(id) => {
                 let outcome = self.bench.outcome(grant(id, 60));
                 assert_eq!(outcome.is_ok(), self.model.leases.insert(id, 60).is_none());
             }
-            Step::Revoke(id) => {
+            ScriptStep::Revoke(id) => {
                 let expected = self.model.revoke(id).map(|revision| {
                     let header = Some(pb::ResponseHeader { revision, ..Default::default() });
                     Response::LeaseRevoke(pb::LeaseRevokeResponse { header })
@@ -58,19 +65,20 @@ impl Run {
                 let request = pb::LeaseRevokeRequest { id };
                 self.command(Command::LeaseRevoke { request, expiry_term: None }, expected);
             }
-            Step::Compact(back) => {
+            ScriptStep::Compact(back) => {
                 let at = self.model.revision - back;
                 let outcome = self.bench.compact(at);
                 assert_eq!(outcome.map(|_| ()), self.model.compact(at));
             }
-            Step::Purge(steps) => {
+            ScriptStep::Purge(steps) => {
                 self.bench.store.purge_step(steps);
             }
-            Step::Relocate(nth) => self.relocate(nth),
-            Step::Checkpoint(base) => self.begin(base),
-            Step::Restart => self.restart(),
+            ScriptStep::Relocate(nth) => self.relocate(nth),
+            ScriptStep::Checkpoint(base) => self.begin(base),
+            ScriptStep::Restart => self.restart(),
         }
         self.write_chunk();
+        self.bench.store.check();
     }
 
     fn command(&mut self, command: Command, expected: Result<Response, Error>) {
@@ -146,23 +154,24 @@ impl Run {
             let range = KeyRange { start: start.into(), end: end.into() };
             assert_eq!(self.catch_up(&range, from), self.expected_events(&range, from));
         }
-        self.check_books();
+        self.bench.store.check_all();
+        self.check_derived();
     }
 
-    /// All events from `from` on, in pieces.
+    /// All events from `from` on, in chunks.
     fn catch_up(&self, range: &KeyRange, mut from: i64) -> Vec<Event> {
         let mut events = Vec::new();
         while from <= self.model.revision {
-            let (piece, next) = self.bench.reader.events(range, from, 2, 3).expect("not compacted");
+            let (chunk, next) = self.bench.reader.events(range, from, 2, 3).expect("not compacted");
             assert!(next > from, "catching up moves on");
-            events.extend(piece);
+            events.extend(chunk);
             from = next;
         }
         events
     }
 
     fn expected_events(&self, range: &KeyRange, from: i64) -> Vec<Event> {
-        let wanted = |change: &&crate::testing::model::Change| {
+        let wanted = |change: &&crate::testing::model::ModelChange| {
             change.main >= from && within(&change.key, &range.start, &range.end)
         };
         let found = self.catch_up(range, from);
@@ -184,19 +193,19 @@ impl Run {
         found
     }
 
-    /// What is kept beside the versions must agree with them.
-    fn check_books(&self) {
+    /// What is derived from the versions agrees with them.
+    fn check_derived(&self) {
         let state = self.bench.reader.shared.state.read();
         let mut references = BTreeMap::new();
         let mut leased: BTreeMap<i64, Vec<Bytes>> =
             self.model.leases.keys().map(|id| (*id, Vec::new())).collect();
         let (mut bytes, mut hash, mut versions) = (0, 0u64, 0);
-        for (record, live) in state.index.walk(&Bounds::ALL) {
+        for (record, live) in state.index.walk(&KeyBounds::ALL) {
             let newest = record.newest();
             assert_eq!(live, record.is_live());
             assert_eq!(live, !newest.is_tombstone());
             if live {
-                hash = hash.wrapping_add(key_part(record.key(), &newest));
+                hash = hash.wrapping_add(key_hash(record.key(), &newest));
             }
             if newest.lease != 0 {
                 leased.get_mut(&newest.lease).unwrap().push(Bytes::copy_from_slice(record.key()));
@@ -226,7 +235,7 @@ proptest! {
 
     #[test]
     fn does_what_the_model_does(steps in prop::collection::vec(step(), 1..160)) {
-        let mut run = Run::new();
+        let mut run = ModelRun::new();
         for step in steps {
             run.step(step);
         }
@@ -245,7 +254,7 @@ proptest! {
 fn members_that_purge_differently_have_the_same_hash() {
     let mut hashes = Vec::new();
     for purges in [false, true] {
-        let mut bench = Bench::new();
+        let mut bench = TestStore::new();
         for n in 0..10 {
             bench.put("k", &n.to_string());
         }
@@ -262,7 +271,7 @@ fn members_that_purge_differently_have_the_same_hash() {
 
 #[test]
 fn purging_leaves_nothing_of_a_deleted_key() {
-    let mut bench = Bench::new();
+    let mut bench = TestStore::new();
     bench.put("k", "v");
     bench.delete("k", "");
     let revision = bench.put("l", "v");

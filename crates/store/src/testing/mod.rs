@@ -15,14 +15,14 @@ use crate::{
     ValueSlot, Values, resolve,
 };
 
-/// Values by place, counting references; places can be damaged.
+/// Values by address, with counted references; values can be damaged.
 #[derive(Default)]
 pub(crate) struct MapValues {
-    inner: Mutex<Inner>,
+    inner: Mutex<MapValuesState>,
 }
 
 #[derive(Default)]
-struct Inner {
+struct MapValuesState {
     bytes: BTreeMap<u64, Bytes>,
     references: BTreeMap<u64, i64>,
     damaged: BTreeSet<u64>,
@@ -40,7 +40,7 @@ impl MapValues {
         self.inner.lock().references.clear();
     }
 
-    /// Makes a place unreadable, or readable again.
+    /// Makes the value at an address unreadable, or readable again.
     pub(crate) fn damage(&self, address: u64, damaged: bool) {
         let mut inner = self.inner.lock();
         if damaged {
@@ -55,7 +55,7 @@ impl MapValues {
         std::mem::take(&mut self.inner.lock().accesses)
     }
 
-    /// References held, by place.
+    /// Retained references, by address.
     pub(crate) fn references(&self) -> BTreeMap<u64, i64> {
         self.inner.lock().references.clone()
     }
@@ -101,7 +101,7 @@ impl Values for MapValues {
 }
 
 /// A store with its log: each call of [`apply`](Self::apply) is one entry.
-pub(crate) struct Bench {
+pub(crate) struct TestStore {
     pub(crate) values: Arc<MapValues>,
     pub(crate) store: Store,
     pub(crate) reader: Reader,
@@ -113,11 +113,11 @@ pub(crate) struct Bench {
 /// Bytes between the payloads of two entries.
 const PAYLOAD_STEP: u64 = 1 << 20;
 
-impl Bench {
-    pub(crate) fn new() -> Bench {
+impl TestStore {
+    pub(crate) fn new() -> TestStore {
         let values = Arc::new(MapValues::default());
         let (store, reader) = Store::new(values.clone(), small_limits());
-        Bench { values, store, reader, term: 1, answers: true }
+        TestStore { values, store, reader, term: 1, answers: true }
     }
 
     /// Applies commands as one entry, after laying their values out in a payload as the log would.

@@ -13,7 +13,7 @@ use bytes::Bytes;
 
 /// A change: the version it made, `None` for a deletion.
 #[derive(Clone, Debug)]
-pub(crate) struct Change {
+pub(crate) struct ModelChange {
     pub(crate) main: i64,
     pub(crate) key: Bytes,
     pub(crate) kv: Option<KeyValue>,
@@ -21,9 +21,9 @@ pub(crate) struct Change {
 
 /// See the module.
 #[derive(Clone, Debug)]
-pub(crate) struct Model {
+pub(crate) struct StoreModel {
     /// All changes ever, in order.
-    pub(crate) changes: Vec<Change>,
+    pub(crate) changes: Vec<ModelChange>,
     pub(crate) revision: i64,
     pub(crate) compacted: i64,
     pub(crate) leases: BTreeMap<i64, i64>,
@@ -42,9 +42,9 @@ fn header(revision: i64) -> Option<pb::ResponseHeader> {
     Some(pb::ResponseHeader { revision, ..Default::default() })
 }
 
-impl Model {
-    pub(crate) fn new() -> Model {
-        Model { changes: Vec::new(), revision: 1, compacted: -1, leases: BTreeMap::new() }
+impl StoreModel {
+    pub(crate) fn new() -> StoreModel {
+        StoreModel { changes: Vec::new(), revision: 1, compacted: -1, leases: BTreeMap::new() }
     }
 
     /// Live keys of a range at a revision, in key order.
@@ -100,7 +100,7 @@ impl Model {
             value: if request.ignore_value { kept.value } else { request.value.clone() },
             lease: if request.ignore_lease { kept.lease } else { request.lease },
         };
-        self.changes.push(Change { main, key: request.key.clone(), kv: Some(kv) });
+        self.changes.push(ModelChange { main, key: request.key.clone(), kv: Some(kv) });
         pb::PutResponse { header: header(main), prev_kv: old.filter(|_| request.prev_kv) }
     }
 
@@ -114,7 +114,7 @@ impl Model {
     fn erase(&mut self, request: &pb::DeleteRangeRequest, main: i64) -> pb::DeleteRangeResponse {
         let old = self.live(&request.key, &request.range_end, i64::MAX);
         for kv in &old {
-            self.changes.push(Change { main, key: kv.key.clone(), kv: None });
+            self.changes.push(ModelChange { main, key: kv.key.clone(), kv: None });
         }
         let deleted = old.len() as i64;
         let prev_kvs = if request.prev_kv { old } else { Vec::new() };
@@ -131,7 +131,7 @@ impl Model {
         self.leases.remove(&id).ok_or(Error::LeaseNotFound)?;
         let main = self.revision + 1;
         for kv in self.live(b"", b"\0", i64::MAX).into_iter().filter(|kv| kv.lease == id) {
-            self.changes.push(Change { main, key: kv.key, kv: None });
+            self.changes.push(ModelChange { main, key: kv.key, kv: None });
         }
         Ok(self.end())
     }
@@ -232,7 +232,7 @@ impl Model {
         Ok(())
     }
 
-    fn run_txn(&mut self, request: &pb::TxnRequest, before: &Model, main: i64) -> pb::TxnResponse {
+    fn run_txn(&mut self, request: &pb::TxnRequest, before: &StoreModel, main: i64) -> pb::TxnResponse {
         let (succeeded, ops) = before.branch(request);
         let mut responses = Vec::new();
         for op in ops {

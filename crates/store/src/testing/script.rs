@@ -10,7 +10,7 @@ use super::op;
 
 /// What a random test does next.
 #[derive(Clone, Debug)]
-pub(crate) enum Step {
+pub(crate) enum ScriptStep {
     Put(pb::PutRequest),
     Delete(pb::DeleteRangeRequest),
     Txn(pb::TxnRequest),
@@ -128,20 +128,20 @@ fn simple_op() -> BoxedStrategy<pb::RequestOp> {
 }
 
 /// A random step.
-pub(crate) fn step() -> impl Strategy<Value = Step> {
+pub(crate) fn step() -> impl Strategy<Value = ScriptStep> {
     let nested = txn(simple_op()).prop_map(|request| op(Request::RequestTxn(request)));
     let any_op = prop_oneof![4 => simple_op(), 1 => nested].boxed();
     prop_oneof![
-        10 => put().prop_map(Step::Put),
-        4 => delete().prop_map(Step::Delete),
-        6 => txn(any_op).prop_map(Step::Txn),
-        6 => range().prop_map(Step::Range),
-        2 => (1..4i64).prop_map(Step::Grant),
-        1 => (1..4i64).prop_map(Step::Revoke),
-        1 => (0..6i64).prop_map(Step::Compact),
-        2 => (1..8usize).prop_map(Step::Purge),
-        1 => (0..4u64).prop_map(Step::Relocate),
-        2 => any::<bool>().prop_map(Step::Checkpoint),
-        1 => Just(Step::Restart),
+        10 => put().prop_map(ScriptStep::Put),
+        4 => delete().prop_map(ScriptStep::Delete),
+        6 => txn(any_op).prop_map(ScriptStep::Txn),
+        6 => range().prop_map(ScriptStep::Range),
+        2 => (1..4i64).prop_map(ScriptStep::Grant),
+        1 => (1..4i64).prop_map(ScriptStep::Revoke),
+        1 => (0..6i64).prop_map(ScriptStep::Compact),
+        2 => (1..8usize).prop_map(ScriptStep::Purge),
+        1 => (0..4u64).prop_map(ScriptStep::Relocate),
+        2 => any::<bool>().prop_map(ScriptStep::Checkpoint),
+        1 => Just(ScriptStep::Restart),
     ]
 }

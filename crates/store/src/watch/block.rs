@@ -1,29 +1,31 @@
 //! The events of one batch that one group of watchers gets: matched once, encoded once.
+
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
-use super::encode::{self, Encoded};
-use crate::{Damaged, Event, Values};
+use super::encode::{self, EncodedEvents};
+use crate::types::Event;
+use crate::values::{Damaged, Values};
 
-/// Part of a published batch. Never empty.
-pub(super) struct Block {
+/// Events of a published batch; at least one.
+pub(super) struct EventBlock {
     batch: Arc<[Event]>,
-    /// Positions in `batch`, rising.
+    /// Positions in `batch`, ascending.
     picked: Box<[u32]>,
     prev_kv: bool,
-    encoded: OnceLock<Encoded>,
-    /// Held while encoding, so that values are read once.
+    encoded: OnceLock<EncodedEvents>,
+    /// Held while encoding, so that the values are read once.
     encoding: Mutex<()>,
 }
 
-impl Block {
+impl EventBlock {
     pub(super) fn new(batch: Arc<[Event]>, picked: Box<[u32]>, prev_kv: bool) -> Self {
         assert!(!picked.is_empty(), "a block has events");
         Self { batch, picked, prev_kv, encoded: OnceLock::new(), encoding: Mutex::new(()) }
     }
 
-    /// Cuts the picked events of a batch into blocks of about `max_bytes` each, between revisions only.
+    /// Divides the picked events of a batch into blocks of about `max_bytes` each, between revisions only.
     pub(super) fn cut(batch: &Arc<[Event]>, picked: &[u32], prev_kv: bool, max_bytes: usize) -> Vec<Self> {
         let event = |position: &u32| &batch[*position as usize];
         let mut blocks = Vec::new();
@@ -49,16 +51,16 @@ impl Block {
         self.picked.len()
     }
 
-    /// About as many bytes as the encoding will have.
+    /// Approximate length of the encoding.
     pub(super) fn weight(&self) -> usize {
         self.events().map(|event| encode::weight(event, self.prev_kv)).sum()
     }
 
-    /// The encoded events; the first caller encodes, callers at the same moment wait for it.
+    /// The encoded events. The first caller encodes them; concurrent callers wait for it.
     ///
     /// # Errors
-    /// A value could not be read; the next caller tries again.
-    pub(super) fn encoded(&self, values: &dyn Values) -> Result<&Encoded, Damaged> {
+    /// [`Damaged`] when a value could not be read. The next caller tries again.
+    pub(super) fn encoded(&self, values: &dyn Values) -> Result<&EncodedEvents, Damaged> {
         if let Some(encoded) = self.encoded.get() {
             return Ok(encoded);
         }

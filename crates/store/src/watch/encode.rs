@@ -1,47 +1,56 @@
-//! `WatchResponse` on the wire, in two pieces: a head of each watcher's own and events that many share.
+//! `WatchResponse` in its encoding, in two parts: a head of each watcher, and events that many watchers share.
 //!
-//! In `WatchResponse` the events are the repeated field with the highest number, so a response is the
-//! concatenation of its other fields and of one length-delimited record an event. Written by hand because a
-//! message type cannot share its encoded parts; the tests hold it equal to the generated types byte for byte.
+//! In `WatchResponse` the events are the repeated field with the highest number. So a response is the concatenation of
+//! its other fields and of one length-delimited record per event:
+//!
+//! ```text
+//! | header | watch_id | created ... |   | event | event | event |
+//!   ResponseHead, one per watcher         EncodedEvents, shared; cut between events for fragments
+//! ```
+//!
+//! Written by hand, because a generated message type cannot share its encoded parts. The tests compare it with the
+//! generated types, byte for byte.
+
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 
+use crate::types::{Event, EventKind, KvRef};
+use crate::values::{Damaged, ValueRef, Values};
 use crate::wire::{bytes_len, number_len, put_bytes, put_number, put_prefix, record_len};
-use crate::{Damaged, Event, EventKind, KvRef, ValueRef, Values};
 
-/// One `WatchResponse`, encoded. The message is `head` followed by `events`.
+/// An encoded `WatchResponse`: `head`, followed by `events`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Frame {
+pub struct EncodedResponse {
     /// All fields but the events.
     pub head: Bytes,
     /// The encoded events, shared with other watchers; empty for answers and progress.
     pub events: Bytes,
 }
 
-impl Frame {
+impl EncodedResponse {
     /// Length of the message in bytes.
     #[expect(clippy::len_without_is_empty, reason = "a response always has a header")]
     pub fn len(&self) -> usize {
         self.head.len() + self.events.len()
     }
 
-    /// The message in one piece, copied.
+    /// The message as one buffer, copied.
     pub fn to_bytes(&self) -> Bytes {
         [self.head.as_ref(), self.events.as_ref()].concat().into()
     }
 }
 
-/// Events in their encoding, with the places to cut between them.
+/// Encoded events, and the positions between them.
 #[derive(Clone)]
-pub(super) struct Encoded {
+pub(super) struct EncodedEvents {
     bytes: Bytes,
-    /// Where each event's record ends in `bytes`.
+    /// The end of each event's record in `bytes`.
     ends: Arc<[usize]>,
 }
 
-impl Encoded {
+impl EncodedEvents {
     pub(super) fn len(&self) -> usize {
         self.ends.len()
     }
@@ -63,14 +72,14 @@ impl Encoded {
 
 /// The cluster's part of a response header.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Identity {
+pub(super) struct ResponseIdentity {
     pub(super) cluster_id: u64,
     pub(super) member_id: u64,
 }
 
-/// Everything of a response but its events.
+/// All fields of a response but its events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Head {
+pub(super) struct ResponseHead {
     pub(super) revision: i64,
     pub(super) watch_id: i64,
     pub(super) created: bool,
@@ -80,25 +89,25 @@ pub(super) struct Head {
     pub(super) fragment: bool,
 }
 
-impl Head {
-    /// Encodes onto the end of `chunk` and splits it off. Heads are small and many, so those of a stream
-    /// share allocations; `expected` says how many are likely to follow.
+impl ResponseHead {
+    /// Encodes the head at the end of `chunk` and splits it off. Heads are small and many, so those of a stream share
+    /// allocations; `expected` tells how many are likely to follow.
     pub(super) fn encode(
         &self,
-        identity: Identity,
+        identity: ResponseIdentity,
         raft_term: u64,
         chunk: &mut BytesMut,
         expected: usize,
     ) -> Bytes {
-        /// Heads for which room is made at a time: enough to forget the cost, little for a stream to hold on
-        /// to.
+        /// Heads for which memory is allocated at once: enough to make its cost negligible, little for a stream to
+        /// keep.
         const MAX_EXPECTED: usize = 40;
-        /// All numbers at their longest, tags and lengths.
-        const NUMBERS: usize = 96;
+        /// The longest numbers, with tags and lengths.
+        const MAX_NUMBERS_BYTES: usize = 96;
         let header =
             [(1, identity.cluster_id), (2, identity.member_id), (3, self.revision as u64), (4, raft_term)];
         let header_len = header.iter().map(|(field, number)| number_len(*field, *number)).sum::<usize>();
-        let longest = NUMBERS + self.cancel_reason.len();
+        let longest = MAX_NUMBERS_BYTES + self.cancel_reason.len();
         if chunk.capacity() < longest {
             *chunk = BytesMut::with_capacity(longest * expected.clamp(1, MAX_EXPECTED));
         }
@@ -114,8 +123,7 @@ impl Head {
     }
 }
 
-/// How many events from the front make a response of about `max_bytes`: at least one revision, and whole ones
-/// only.
+/// How many events from the front make a response of about `max_bytes`: whole revisions, at least one.
 pub(super) fn fitting<'e>(events: impl Iterator<Item = &'e Event>, prev_kv: bool, max_bytes: usize) -> usize {
     let (mut bytes, mut seen, mut whole, mut revision) = (0, 0, 0, None);
     for event in events {
@@ -132,23 +140,23 @@ pub(super) fn fitting<'e>(events: impl Iterator<Item = &'e Event>, prev_kv: bool
     seen
 }
 
-/// About how many bytes an event takes, known without its values.
+/// The approximate length of an encoded event, known without its values.
 pub(super) fn weight(event: &Event, prev_kv: bool) -> usize {
     /// Revisions, version, lease, tags and lengths of one `KeyValue`.
-    const NUMBERS: usize = 40;
-    let of = |kv: &KvRef| kv.key.len() + kv.value.len as usize + NUMBERS;
+    const NUMBERS_BYTES: usize = 40;
+    let of = |kv: &KvRef| kv.key.len() + kv.value.len as usize + NUMBERS_BYTES;
     of(&event.kv) + event.prev.as_ref().filter(|_| prev_kv).map_or(0, of)
 }
 
 /// Encodes events, reading the values they name.
 ///
 /// # Errors
-/// The first value that could not be read intact.
+/// [`Damaged`] for the first value that could not be read intact.
 pub(super) fn events<'e>(
     events: impl Iterator<Item = &'e Event> + Clone,
     prev_kv: bool,
     values: &dyn Values,
-) -> Result<Encoded, Damaged> {
+) -> Result<EncodedEvents, Damaged> {
     let prev = |event: &'e Event| event.prev.as_ref().filter(|_| prev_kv);
     let kvs = events.clone().flat_map(|event| [Some(&event.kv), prev(event)]).flatten();
     let wanted: Vec<ValueRef> = kvs.map(|kv| kv.value).filter(|value| value.len > 0).collect();
@@ -165,7 +173,7 @@ pub(super) fn events<'e>(
         put_event(&mut bytes, &event.kind, kv, prev);
         ends.push(bytes.len());
     }
-    Ok(Encoded { bytes: bytes.freeze(), ends: ends.into() })
+    Ok(EncodedEvents { bytes: bytes.freeze(), ends: ends.into() })
 }
 
 fn put_event(out: &mut BytesMut, kind: &EventKind, kv: (&KvRef, Bytes), prev: Option<(&KvRef, Bytes)>) {

@@ -1,31 +1,31 @@
-//! Who wants which events: watchers of equal shape form a group, found by key.
+//! Groups of watchers with the same filter, found by the key of an event.
+//!
+//! Watchers of single keys, by far the most, are found in a map; watchers of ranges in an
+//! [interval tree](super::interval_tree). A thousand watchers of one prefix are one group, matched once per event.
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::inbox::Inbox;
-use super::intervals::{End, Intervals};
-use crate::{Event, EventKind, KeyRange};
+use super::event_buffer::{EventBuffer, GroupId};
+use super::interval_tree::{IntervalEnd, IntervalTree};
+use crate::types::{Event, EventKind, KeyRange};
 
-/// Names a group; never used again after the group is gone, so what still lies in an inbox cannot reach
-/// another group.
-pub(super) type GroupId = u64;
+/// Names a stream, for the lifetime of the hub.
+pub(super) type WatchStreamId = u64;
 
-/// Names a stream for as long as the hub lives.
-pub(super) type StreamId = u64;
-
-/// What decides which events a watcher gets and how they look.
+/// Determines which events a watcher gets, and whether they have the previous version.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Shape {
+pub(super) struct WatchFilter {
     pub(super) range: KeyRange,
     pub(super) no_put: bool,
     pub(super) no_delete: bool,
     pub(super) prev_kv: bool,
 }
 
-impl Shape {
-    /// Whether an event in the range passes the filters.
+impl WatchFilter {
+    /// Whether an event in the range has a type that the watcher wants.
     pub(super) fn admits(&self, kind: &EventKind) -> bool {
         match kind {
             EventKind::Put => !self.no_put,
@@ -33,65 +33,73 @@ impl Shape {
         }
     }
 
-    /// Where the range ends; `None` when it is one key.
-    fn end(&self) -> Option<End> {
+    /// The end of the range; `None` if it is a single key.
+    fn end(&self) -> Option<IntervalEnd> {
         match self.range.end.as_ref() {
             [] => None,
-            [0] => Some(End::Unbounded),
-            _ => Some(End::Before(self.range.end.clone())),
+            [0] => Some(IntervalEnd::Unbounded),
+            _ => Some(IntervalEnd::Before(self.range.end.clone())),
         }
     }
 }
 
-/// The watchers of one shape, by the streams they are on.
-pub(super) struct Group {
-    pub(super) shape: Shape,
-    pub(super) subscribers: BTreeMap<StreamId, Arc<Inbox>>,
-    /// Positions of the current batch that match; empty between batches.
+/// The watchers of one filter, by stream.
+pub(super) struct WatcherGroup {
+    pub(super) filter: WatchFilter,
+    pub(super) subscribers: BTreeMap<WatchStreamId, Arc<EventBuffer>>,
+    /// Positions in the present batch that match; empty between batches.
     matched: Vec<u32>,
 }
 
-/// All groups. Single keys, by far the most, are found by lookup; ranges by stabbing.
-pub(super) struct Groups {
+/// All groups, by id and by range.
+pub(super) struct WatcherGroups {
     keys: BTreeMap<Bytes, Vec<GroupId>>,
-    ranges: Intervals<Vec<GroupId>>,
-    groups: BTreeMap<GroupId, Group>,
+    ranges: IntervalTree<Vec<GroupId>>,
+    groups: BTreeMap<GroupId, WatcherGroup>,
     next_id: GroupId,
 }
 
-impl Groups {
+impl WatcherGroups {
     pub(super) fn new() -> Self {
-        Self { keys: BTreeMap::new(), ranges: Intervals::new(), groups: BTreeMap::new(), next_id: 0 }
+        Self { keys: BTreeMap::new(), ranges: IntervalTree::new(), groups: BTreeMap::new(), next_id: 0 }
     }
 
-    /// Subscribes a stream to the group of this shape, which is made if there is none.
-    pub(super) fn subscribe(&mut self, shape: &Shape, stream: StreamId, inbox: &Arc<Inbox>) -> GroupId {
-        let id = self.find(shape).unwrap_or_else(|| self.add(shape.clone()));
-        let group = self.groups.get_mut(&id).expect("a group that was found or added");
-        group.subscribers.insert(stream, inbox.clone());
+    /// Subscribes a stream to the group of this filter, which is created if necessary.
+    pub(super) fn subscribe(
+        &mut self,
+        filter: &WatchFilter,
+        stream: WatchStreamId,
+        buffer: &Arc<EventBuffer>,
+    ) -> GroupId {
+        let id = self.find(filter).unwrap_or_else(|| self.add(filter.clone()));
+        let group = self.groups.get_mut(&id).expect("the group was found or added");
+        group.subscribers.insert(stream, buffer.clone());
         id
     }
 
-    /// Ends a subscription; a group without subscribers goes.
-    pub(super) fn unsubscribe(&mut self, id: GroupId, stream: StreamId) {
+    /// Ends a subscription. A group without subscribers is removed.
+    pub(super) fn unsubscribe(&mut self, id: GroupId, stream: WatchStreamId) {
         let Some(group) = self.groups.get_mut(&id) else { return };
         group.subscribers.remove(&stream);
         if group.subscribers.is_empty() {
-            let shape = group.shape.clone();
+            let filter = group.filter.clone();
             self.groups.remove(&id);
-            self.unlist(id, &shape);
+            self.remove_range(id, &filter);
         }
     }
 
-    /// Matches a batch: calls `visit` once for each group with matching events, with their positions in the
-    /// batch.
-    pub(super) fn matching(&mut self, batch: &[Event], mut visit: impl FnMut(GroupId, &Group, &[u32])) {
+    /// Matches a batch: calls `visit` for each group with matching events, with their positions in the batch.
+    pub(super) fn matching(
+        &mut self,
+        batch: &[Event],
+        mut visit: impl FnMut(GroupId, &WatcherGroup, &[u32]),
+    ) {
         let mut touched = Vec::new();
         for (position, event) in batch.iter().enumerate() {
             let groups = &mut self.groups;
             let mut pick = |id: &GroupId| {
-                let group = groups.get_mut(id).expect("a listed group exists");
-                if group.shape.admits(&event.kind) {
+                let group = groups.get_mut(id).expect("a range names existing groups");
+                if group.filter.admits(&event.kind) {
                     if group.matched.is_empty() {
                         touched.push(*id);
                     }
@@ -114,39 +122,39 @@ impl Groups {
         self.groups.is_empty()
     }
 
-    fn find(&mut self, shape: &Shape) -> Option<GroupId> {
-        let ids = match shape.end() {
-            None => self.keys.get(&shape.range.start),
-            Some(end) => self.ranges.get_mut(&shape.range.start, &end).map(|ids| &*ids),
+    fn find(&mut self, filter: &WatchFilter) -> Option<GroupId> {
+        let ids = match filter.end() {
+            None => self.keys.get(&filter.range.start),
+            Some(end) => self.ranges.get_mut(&filter.range.start, &end).map(|ids| &*ids),
         };
-        ids?.iter().copied().find(|id| self.groups[id].shape == *shape)
+        ids?.iter().copied().find(|id| self.groups[id].filter == *filter)
     }
 
-    fn add(&mut self, shape: Shape) -> GroupId {
+    fn add(&mut self, filter: WatchFilter) -> GroupId {
         let id = self.next_id;
         self.next_id += 1;
-        let start = shape.range.start.clone();
-        match shape.end() {
+        let start = filter.range.start.clone();
+        match filter.end() {
             None => self.keys.entry(start).or_default().push(id),
             Some(end) => match self.ranges.get_mut(&start, &end) {
                 Some(ids) => ids.push(id),
                 None => self.ranges.insert(start, end, vec![id]),
             },
         }
-        self.groups.insert(id, Group { shape, subscribers: BTreeMap::new(), matched: Vec::new() });
+        self.groups.insert(id, WatcherGroup { filter, subscribers: BTreeMap::new(), matched: Vec::new() });
         id
     }
 
-    /// Takes a group out of the list of its range, and the range out when it was the last.
-    fn unlist(&mut self, id: GroupId, shape: &Shape) {
-        let start = &shape.range.start;
-        let end = shape.end();
+    /// Removes a group from its range, and the range if it was the last group.
+    fn remove_range(&mut self, id: GroupId, filter: &WatchFilter) {
+        let start = &filter.range.start;
+        let end = filter.end();
         let ids = match &end {
             None => self.keys.get_mut(start),
             Some(end) => self.ranges.get_mut(start, end),
         };
-        let ids = ids.expect("a group is listed under its range");
-        ids.retain(|listed| *listed != id);
+        let ids = ids.expect("the range of a group has it");
+        ids.retain(|other| *other != id);
         if ids.is_empty() {
             match &end {
                 None => drop(self.keys.remove(start)),

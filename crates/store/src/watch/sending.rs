@@ -1,113 +1,105 @@
-//! What a watch stream sends next: fragments, answers, live events and catching up by turns, progress.
-use std::collections::{BTreeSet, VecDeque};
+//! What a watch stream sends next: fragments, answers to requests, live events, history, progress.
+//!
+//! [`WatchStream::next`] does one bounded step. Its order of preference:
+//!
+//! 1. responses that are encoded (`ready`): the fragments of one response stay together;
+//! 2. answers to requests (`control`);
+//! 3. live events and catching up, alternately, so that neither can starve the other;
+//! 4. progress, once everything taken from the event buffer is processed.
+
+use std::collections::VecDeque;
 use std::ops::Bound;
 use std::sync::Weak;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 
-use super::block::Block;
+use super::block::EventBlock;
 use super::catch_up;
-use super::encode::{self, Encoded, Frame, Head};
-use super::groups::GroupId;
-use super::inbox::Delivery;
-use super::stream::{NO_WATCHER, WatchStream};
-use super::watcher::{State, Watcher};
-use crate::Damaged;
+use super::encode::{self, EncodedEvents, EncodedResponse, ResponseHead};
+use super::event_buffer::{Delivery, GroupId};
+use super::stream::{BlockDelivery, NO_WATCHER, ProgressMark, WatchStream};
+use super::watcher::{Watcher, WatcherState};
+use crate::values::Damaged;
 
-/// What [`WatchStream::next`] has for its task.
+/// What the stream's task does next; see [`WatchStream::next`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum NextResponse {
     /// Send this, then call again.
-    Frame(Frame),
-    /// A bounded piece of work was done without anything to send: let others run, then call again.
+    Send(EncodedResponse),
+    /// Nothing to send after a bounded amount of work: let other tasks run, then call again.
     Busy,
     /// Nothing to do until the stream is woken or given a request.
     Idle,
 }
 
-/// A block on its way to the watchers of its group on this stream.
-pub(super) struct Sharing {
-    encoded: Encoded,
-    first: i64,
-    last: i64,
-    watchers: VecDeque<i64>,
-}
-
-/// A revision up to which all was taken from the inbox, and who waits to hear of it.
-pub(super) struct Mark {
-    revision: i64,
-    stream: bool,
-    watchers: BTreeSet<i64>,
-}
-
 impl WatchStream {
-    /// The next frame to send, if there is one; `raft_term` goes into its header. Does a bounded amount of
-    /// work.
+    /// The next response to send, if there is one, with `raft_term` in its header. Does a bounded amount of work.
     ///
     /// # Errors
-    /// A watcher needs a value that is damaged, or that moved while it was read. The watcher waits, losing
-    /// nothing, until [`retry_damaged`](Self::retry_damaged); the others go on with the next call.
-    pub fn next(&mut self, raft_term: u64) -> Result<Next, Damaged> {
+    /// [`Damaged`]: a watcher needs a value that is damaged, or that was relocated while it was read. The watcher
+    /// stops, without losing events, until [`retry_damaged`](Self::retry_damaged); others continue with the next call.
+    pub fn next(&mut self, raft_term: u64) -> Result<NextResponse, Damaged> {
         self.raft_term = raft_term;
-        if let Some(frame) = self.ready.pop_front() {
-            return Ok(Next::Frame(frame));
+        if let Some(response) = self.ready.pop_front() {
+            return Ok(NextResponse::Send(response));
         }
         if let Some(answer) = self.control.pop_front() {
             self.queue(&answer);
-        } else if !self.work()? {
-            return Ok(Next::Idle);
+        } else if !self.serve_watchers()? {
+            return Ok(NextResponse::Idle);
         }
-        Ok(self.ready.pop_front().map_or(Next::Busy, Next::Frame))
+        Ok(self.ready.pop_front().map_or(NextResponse::Busy, NextResponse::Send))
     }
 
-    /// Gives live events and catching up their turns, so that neither can hold up the other. Returns whether
-    /// there was anything to do.
-    fn work(&mut self) -> Result<bool, Damaged> {
-        self.live_turn = !self.live_turn;
-        if self.live_turn {
-            return Ok(self.deliver() || self.catch_up()?);
+    /// Serves live events or catching up, alternately. Returns whether there was anything to do.
+    fn serve_watchers(&mut self) -> Result<bool, Damaged> {
+        self.prefers_live = !self.prefers_live;
+        if self.prefers_live {
+            return Ok(self.process_delivery() || self.catch_up()?);
         }
-        Ok(self.catch_up()? || self.deliver())
+        Ok(self.catch_up()? || self.process_delivery())
     }
 
-    /// Works off a piece of what was taken from the inbox; takes more when nothing is left.
-    fn deliver(&mut self) -> bool {
-        let refilled = self.is_worked_off() && self.mark.is_none();
+    /// Processes one delivery; takes more from the buffer if none is left. Returns whether there was anything to do.
+    fn process_delivery(&mut self) -> bool {
+        let refilled = self.is_processed() && self.mark.is_none();
         if refilled {
             self.refill();
         }
-        if self.is_worked_off() {
+        if self.is_processed() {
             let Some(mark) = self.mark.take() else { return false };
-            let again = self.answer_progress(mark);
-            return again || !self.ready.is_empty() || !refilled;
+            let overtaken = self.answer_progress(mark);
+            return overtaken || !self.ready.is_empty() || !refilled;
         }
-        if self.sharing.is_none()
+        if self.block.is_none()
             && let Some(delivery) = self.taken.pop_front()
         {
             match delivery {
                 Delivery::Missed { from, through } => self.miss(from, through),
-                Delivery::Block { group, first, last, block } => self.begin(group, first, last, &block),
+                Delivery::Block { group, first, last, block } => self.begin_block(group, first, last, &block),
             }
         }
-        while self.ready.is_empty() && self.share() {}
+        while self.ready.is_empty() && self.send_block() {}
         true
     }
 
-    /// Whether nothing is left of what was taken from the inbox.
-    fn is_worked_off(&self) -> bool {
-        self.sharing.is_none() && self.taken.is_empty()
+    /// Whether all taken deliveries are processed.
+    fn is_processed(&self) -> bool {
+        self.block.is_none() && self.taken.is_empty()
     }
 
+    /// Takes deliveries from the buffer; with a mark, if progress is to be answered.
     fn refill(&mut self) {
         if !self.progress_owed && self.notify_owed.is_empty() {
-            return self.inbox.take(&mut self.taken);
+            return self.buffer.take(&mut self.taken);
         }
-        let revision = self.shared.take_between_batches(&self.inbox, &mut self.taken);
+        let revision = self.shared.take_between_batches(&self.buffer, &mut self.taken);
         let stream = std::mem::take(&mut self.progress_owed);
-        self.mark = Some(Mark { revision, stream, watchers: std::mem::take(&mut self.notify_owed) });
+        self.mark = Some(ProgressMark { revision, stream, watchers: std::mem::take(&mut self.notify_owed) });
     }
 
+    /// Makes the watchers of all groups catch up on these revisions.
     fn miss(&mut self, from: i64, through: i64) {
         let ids: Vec<i64> = self.watchers.keys().copied().collect();
         ids.into_iter().for_each(|id| self.fall_behind(id, from, through));
@@ -120,9 +112,9 @@ impl WatchStream {
         }
     }
 
-    /// Starts to send a block to the watchers that are in step with it. One that starts in its middle, and
-    /// all when its events cannot be had any more, get them from the history.
-    fn begin(&mut self, group: GroupId, first: i64, last: i64, block: &Weak<Block>) {
+    /// Begins to send a block to the watchers of its group that need all of it next. A watcher that needs only its end
+    /// reads history instead; so do all if the block has left the tail or cannot be encoded.
+    fn begin_block(&mut self, group: GroupId, first: i64, last: i64, block: &Weak<EventBlock>) {
         let Some(members) = self.members.get(&group) else { return };
         let members = members.iter().copied();
         let (watchers, others): (VecDeque<_>, VecDeque<_>) =
@@ -133,65 +125,66 @@ impl WatchStream {
         }
         let block = block.upgrade();
         match block.and_then(|block| block.encoded(&*self.shared.values).ok().cloned()) {
-            Some(encoded) => self.sharing = Some(Sharing { encoded, first, last, watchers }),
+            Some(encoded) => self.block = Some(BlockDelivery { encoded, first, last, watchers }),
             None => watchers.into_iter().for_each(|id| self.fall_behind(id, first, last)),
         }
     }
 
+    /// Whether a watcher takes a live block that begins at `first`.
     fn takes_live(&self, id: i64, first: i64) -> bool {
-        let takes = |state, next| state == State::Synced && next <= first;
+        let takes = |state, next| state == WatcherState::Synced && next <= first;
         self.watchers.get(&id).is_some_and(|watcher| takes(watcher.state, watcher.next_revision))
     }
 
-    /// Queues the block that is being shared for the next of its watchers.
-    fn share(&mut self) -> bool {
-        let Some(mut sharing) = self.sharing.take() else { return false };
-        let Some(id) = sharing.watchers.pop_front() else { return false };
-        // It may have been canceled, and its id taken anew, since the block was begun.
-        if self.takes_live(id, sharing.first) {
-            self.respond(id, &sharing.encoded, sharing.last);
-            self.newest_sent = self.newest_sent.max(sharing.last);
-            self.advance(id, sharing.last + 1);
+    /// Queues the present block for the next of its watchers.
+    fn send_block(&mut self) -> bool {
+        let Some(mut block) = self.block.take() else { return false };
+        let Some(id) = block.watchers.pop_front() else { return false };
+        // The watcher may have been canceled, and its id given to another, since the block was begun.
+        if self.takes_live(id, block.first) {
+            self.respond(id, &block.encoded, block.last);
+            self.newest_sent = self.newest_sent.max(block.last);
+            self.advance(id, block.last + 1);
         }
-        self.sharing = (!sharing.watchers.is_empty()).then_some(sharing);
+        self.block = (!block.watchers.is_empty()).then_some(block);
         true
     }
 
-    /// Gives one watcher that is behind its turn to read on, together with those that are at the same point.
+    /// Reads the next chunk of history for one watcher that is behind, and for those of its group at the same revision.
     fn catch_up(&mut self) -> Result<bool, Damaged> {
-        let later = (Bound::Excluded(self.last_turn), Bound::Unbounded);
+        let later = (Bound::Excluded(self.last_served), Bound::Unbounded);
         let Some(id) = self.behind.range(later).next().or(self.behind.first()).copied() else {
             return Ok(false);
         };
-        self.last_turn = id;
+        self.last_served = id;
         let watcher = &self.watchers[&id];
-        let alike = self.alike(watcher);
-        let chunk = match catch_up::read(&self.shared, &watcher.shape, watcher.next_revision) {
+        let same = self.at_same_revision(watcher);
+        let chunk = match catch_up::read(&self.shared, &watcher.filter, watcher.next_revision) {
             Ok(chunk) => chunk,
             Err(compacted) => {
-                alike.into_iter().for_each(|id| self.end(id, compacted.at));
+                same.into_iter().for_each(|id| self.end(id, compacted.at));
                 return Ok(true);
             }
         };
         if !chunk.events.is_empty() {
-            match encode::events(chunk.events.iter(), watcher.shape.prev_kv, &*self.shared.values) {
-                Ok(encoded) => alike.iter().for_each(|id| self.respond(*id, &encoded, chunk.published)),
+            match encode::events(chunk.events.iter(), watcher.filter.prev_kv, &*self.shared.values) {
+                Ok(encoded) => same.iter().for_each(|id| self.respond(*id, &encoded, chunk.published)),
                 Err(damaged) => {
-                    alike.iter().for_each(|id| {
+                    same.iter().for_each(|id| {
                         self.behind.remove(id);
                     });
-                    self.stalled.extend(alike);
+                    self.stalled.extend(same);
                     return Err(damaged);
                 }
             }
             self.newest_sent = self.newest_sent.max(chunk.next_revision - 1);
         }
-        alike.into_iter().for_each(|id| self.advance(id, chunk.next_revision));
+        same.into_iter().for_each(|id| self.advance(id, chunk.next_revision));
         Ok(true)
     }
 
-    /// The watchers that are behind and need the very same events next, in order.
-    fn alike(&self, watcher: &Watcher) -> Vec<i64> {
+    /// The watchers that are behind and need the same events next, in order.
+    fn at_same_revision(&self, watcher: &Watcher) -> Vec<i64> {
         let same = |other: &Watcher| other.next_revision == watcher.next_revision;
         let members = self.members[&watcher.group].iter().copied();
         members.filter(|id| self.behind.contains(id) && same(&self.watchers[id])).collect()
@@ -200,36 +193,37 @@ impl WatchStream {
     /// Notes that a watcher has seen everything below `next_revision`.
     fn advance(&mut self, id: i64, next_revision: i64) {
         let Some(watcher) = self.watchers.get_mut(&id) else { return };
+        assert!(watcher.next_revision <= next_revision, "a watcher never goes back");
         watcher.next_revision = next_revision;
-        if let State::CatchingUp { through } = watcher.state
+        if let WatcherState::CatchingUp { through } = watcher.state
             && next_revision > through
         {
-            watcher.state = State::Synced;
+            watcher.state = WatcherState::Synced;
             self.behind.remove(&id);
             self.shared.counters.slow_watchers.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
-    /// Ends a watcher whose next revision was compacted. etcd gives the compact revision here, and neither a
-    /// reason nor a header revision.
+    /// Ends a watcher whose next revision was compacted. As in etcd, the response has the compact revision, and
+    /// neither a reason nor a header revision.
     fn end(&mut self, watch_id: i64, compact_revision: i64) {
         self.unlink(watch_id);
-        self.queue(&Head { watch_id, canceled: true, compact_revision, ..Head::default() });
+        self.queue(&ResponseHead { watch_id, canceled: true, compact_revision, ..ResponseHead::default() });
     }
 
-    /// Answers who waits for a mark. Returns whether another mark should be taken at once.
-    fn answer_progress(&mut self, mark: Mark) -> bool {
+    /// Sends the progress responses of a mark. Returns whether another mark must be taken instead.
+    fn answer_progress(&mut self, mark: ProgressMark) -> bool {
         let revision = mark.revision;
         if self.newest_sent > revision {
-            // A watcher that caught up has overtaken the mark: take another one.
+            // A watcher that caught up was sent events above the mark: take another.
             self.progress_owed |= mark.stream;
             self.notify_owed.extend(mark.watchers);
             return true;
         }
         for watch_id in mark.watchers {
-            let synced = |watcher: &Watcher| watcher.state == State::Synced;
+            let synced = |watcher: &Watcher| watcher.state == WatcherState::Synced;
             if self.watchers.get(&watch_id).is_some_and(|w| synced(w) && w.start_revision <= revision) {
-                self.queue(&Head { revision, watch_id, ..Head::default() });
+                self.queue(&ResponseHead { revision, watch_id, ..ResponseHead::default() });
             }
         }
         if mark.stream {
@@ -238,39 +232,41 @@ impl WatchStream {
         false
     }
 
+    /// Sends the progress of the stream, if no watcher is behind.
     fn answer_stream_progress(&mut self, revision: i64) {
         if !(self.behind.is_empty() && self.stalled.is_empty()) {
             self.progress_owed = true;
             return;
         }
-        let mut living = self.watchers.values().filter(|watcher| watcher.state != State::Ended).peekable();
+        let mut living =
+            self.watchers.values().filter(|watcher| watcher.state != WatcherState::Ended).peekable();
         if living.peek().is_some() && living.all(|watcher| watcher.start_revision <= revision) {
-            self.queue(&Head { revision, watch_id: NO_WATCHER, ..Head::default() });
+            self.queue(&ResponseHead { revision, watch_id: NO_WATCHER, ..ResponseHead::default() });
         }
     }
 
-    fn encode(&mut self, head: &Head) -> Bytes {
+    fn encode(&mut self, head: &ResponseHead) -> Bytes {
         head.encode(self.shared.identity, self.raft_term, &mut self.heads, self.watchers.len())
     }
 
     /// Queues a response without events.
-    fn queue(&mut self, head: &Head) {
+    fn queue(&mut self, head: &ResponseHead) {
         let head = self.encode(head);
-        self.ready.push_back(Frame { head, events: Bytes::new() });
+        self.ready.push_back(EncodedResponse { head, events: Bytes::new() });
     }
 
-    /// Queues a response with events, in fragments if the watcher wants them and its size asks for them: all
-    /// but the last marked, each below the limit unless a single event is above it (etcd's rule).
-    fn respond(&mut self, watch_id: i64, events: &Encoded, revision: i64) {
+    /// Queues a response with events; in fragments if the watcher wants them and the response exceeds the limit. As in
+    /// etcd, all fragments but the last are marked, and each is below the limit unless it is a single event.
+    fn respond(&mut self, watch_id: i64, events: &EncodedEvents, revision: i64) {
         let Some(watcher) = self.watchers.get_mut(&watch_id) else { return };
         watcher.progress_due = watcher.progress_due.map(|_| false);
         let fragment = watcher.fragment;
         let count = events.len();
         self.shared.counters.events_sent.fetch_add(count as u64, Ordering::Relaxed);
-        let mut head = Head { revision, watch_id, ..Head::default() };
+        let mut head = ResponseHead { revision, watch_id, ..ResponseHead::default() };
         let whole = self.encode(&head);
         if !fragment || whole.len() + events.size(0, count) < self.max_fragment_bytes {
-            return self.ready.push_back(Frame { head: whole, events: events.slice(0, count) });
+            return self.ready.push_back(EncodedResponse { head: whole, events: events.slice(0, count) });
         }
         head.fragment = true;
         let partial = self.encode(&head);
@@ -279,7 +275,7 @@ impl WatchStream {
             let fits = |to: &usize| partial.len() + events.size(from, *to) < self.max_fragment_bytes;
             let to = (from + 2..=count).take_while(fits).last().unwrap_or(from + 1);
             let head = if to == count { &whole } else { &partial };
-            self.ready.push_back(Frame { head: head.clone(), events: events.slice(from, to) });
+            self.ready.push_back(EncodedResponse { head: head.clone(), events: events.slice(from, to) });
             from = to;
         }
     }

@@ -1,4 +1,5 @@
-//! One watch stream: the watchers of one RPC, and the requests that change them.
+//! A watch stream: the watchers of one RPC, and the requests that change them.
+
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -7,127 +8,150 @@ use std::sync::atomic::Ordering;
 use api::etcdserverpb::WatchCreateRequest;
 use bytes::BytesMut;
 
-use super::MAX_CONTROL_RESPONSES;
-use super::encode::{Frame, Head};
-use super::groups::{GroupId, StreamId};
-use super::hub::Shared;
-use super::inbox::{Delivery, Inbox};
-use super::sending::{Mark, Sharing};
-use super::watcher::{self, Refusal, State, Watcher};
+use super::encode::{EncodedEvents, EncodedResponse, ResponseHead};
+use super::event_buffer::{Delivery, EventBuffer, GroupId};
+use super::groups::WatchStreamId;
+use super::shared::HubShared;
+use super::watcher::{self, CreateRefusal, Watcher, WatcherState};
 
-/// The id in a response that is about no watcher: a refused request, or progress of the whole stream.
+/// The watch id of a response that concerns no watcher: a refused request, or progress of the whole stream.
 pub(super) const NO_WATCHER: i64 = -1;
 
-/// The id in a request that leaves the choice to us.
+/// The watch id of a request that leaves the choice to the server.
 const CHOOSE_ID: i64 = 0;
 
-/// The watchers of one RPC. Owned by the RPC's task, which feeds it requests and calls
-/// [`next`](WatchStream::next) until it is idle; dropping it cancels its watchers.
+/// A block that is being sent to the watchers of its group on this stream.
+pub(super) struct BlockDelivery {
+    pub(super) encoded: EncodedEvents,
+    pub(super) first: i64,
+    pub(super) last: i64,
+    /// Watchers that are still to be sent the block.
+    pub(super) watchers: VecDeque<i64>,
+}
+
+/// A revision up to which all deliveries were taken, and the progress responses that will name it.
+pub(super) struct ProgressMark {
+    pub(super) revision: i64,
+    /// Whether the client asked for the progress of the stream.
+    pub(super) stream: bool,
+    /// Watchers with a due progress notification.
+    pub(super) watchers: BTreeSet<i64>,
+}
+
+/// The watchers of one RPC. Owned by the RPC's task, which passes requests to it and calls [`next`](WatchStream::next)
+/// until it is idle. Dropping it cancels its watchers.
 pub struct WatchStream {
-    pub(super) shared: Arc<Shared>,
-    pub(super) id: StreamId,
-    pub(super) inbox: Arc<Inbox>,
+    pub(super) shared: Arc<HubShared>,
+    pub(super) id: WatchStreamId,
+    pub(super) buffer: Arc<EventBuffer>,
     pub(super) max_fragment_bytes: usize,
     pub(super) raft_term: u64,
     pub(super) watchers: BTreeMap<i64, Watcher>,
     /// The watchers of each group that this stream is subscribed to.
     pub(super) members: BTreeMap<GroupId, BTreeSet<i64>>,
-    /// Watchers that catch up, and the one that had the last turn.
+    /// Watchers that catch up, and the one that was served last.
     pub(super) behind: BTreeSet<i64>,
-    pub(super) last_turn: i64,
-    /// Watchers that would catch up but for a damaged value.
+    pub(super) last_served: i64,
+    /// Watchers that cannot catch up because of a damaged value.
     pub(super) stalled: BTreeSet<i64>,
-    /// What is to be sent before anything else: the fragments of a response may not be interleaved.
-    pub(super) ready: VecDeque<Frame>,
-    /// Room for the next heads.
+    /// Responses to be sent before anything else: the fragments of a response must not be interleaved with others.
+    pub(super) ready: VecDeque<EncodedResponse>,
+    /// Memory for the next response heads.
     pub(super) heads: BytesMut,
-    /// Answers to requests.
-    pub(super) control: VecDeque<Head>,
-    /// Taken from the inbox and not looked at yet.
+    /// Answers to requests. The server reads a request only after all answers are sent, so there are few.
+    pub(super) control: VecDeque<ResponseHead>,
+    /// Deliveries that were taken from the buffer and not processed yet.
     pub(super) taken: VecDeque<Delivery>,
-    /// The block that is being sent to its watchers.
-    pub(super) sharing: Option<Sharing>,
-    /// Progress to be answered once all that was taken is worked off.
-    pub(super) mark: Option<Mark>,
-    /// No event sent is above this revision.
+    /// The block that is being sent.
+    pub(super) block: Option<BlockDelivery>,
+    /// Progress to be answered once all taken deliveries are processed.
+    pub(super) mark: Option<ProgressMark>,
+    /// The newest revision of any event that was sent.
     pub(super) newest_sent: i64,
-    /// The client asked for the progress of the stream.
+    /// Whether the client asked for the progress of the stream.
     pub(super) progress_owed: bool,
-    /// Watchers that the timer found due for progress.
+    /// Watchers for which a progress notification is due.
     pub(super) notify_owed: BTreeSet<i64>,
-    /// Whose turn it is: live events or catching up.
-    pub(super) live_turn: bool,
+    /// Whether the next step prefers live events to catching up.
+    pub(super) prefers_live: bool,
     next_id: i64,
 }
 
 impl WatchStream {
     pub(super) fn new(
-        shared: Arc<Shared>,
-        id: StreamId,
-        inbox: Arc<Inbox>,
+        shared: Arc<HubShared>,
+        id: WatchStreamId,
+        buffer: Arc<EventBuffer>,
         max_fragment_bytes: usize,
     ) -> Self {
         Self {
             shared,
             id,
-            inbox,
+            buffer,
             max_fragment_bytes,
             raft_term: 0,
             watchers: BTreeMap::new(),
             members: BTreeMap::new(),
             behind: BTreeSet::new(),
-            last_turn: i64::MIN,
+            last_served: i64::MIN,
             stalled: BTreeSet::new(),
             ready: VecDeque::new(),
             heads: BytesMut::new(),
             control: VecDeque::new(),
             taken: VecDeque::new(),
-            sharing: None,
+            block: None,
             mark: None,
             newest_sent: 0,
             progress_owed: false,
             notify_owed: BTreeSet::new(),
-            live_turn: true,
+            prefers_live: true,
             next_id: CHOOSE_ID,
         }
     }
 
-    /// Creates a watcher. The answer, `created` or the reason why not, comes out of [`next`](Self::next).
+    /// Creates a watcher. [`next`](Self::next) returns the answer: created, or refused with a reason.
     pub fn create(&mut self, request: &WatchCreateRequest) {
         let answer = match self.add(request) {
-            Ok((watch_id, revision)) => Head { revision, watch_id, created: true, ..Head::default() },
+            Ok((watch_id, revision)) => {
+                ResponseHead { revision, watch_id, created: true, ..ResponseHead::default() }
+            }
             Err(refusal) => self.refusal(refusal.to_string().into()),
         };
         self.control.push_back(answer);
     }
 
-    /// Answers a create request that the server does not allow, with the reason as etcd words it.
+    /// Answers a create request that the server does not allow, with etcd's text for the reason.
     pub fn refuse(&mut self, reason: impl Into<Cow<'static, str>>) {
         let answer = self.refusal(reason.into());
         self.control.push_back(answer);
     }
 
-    /// Cancels a watcher. As with etcd, an unknown id is not answered, and one whose watcher was ended by a
-    /// compaction is answered once more.
+    /// Cancels a watcher. As in etcd, an unknown id is not answered, and the id of a watcher that a compaction ended is
+    /// answered once more.
     pub fn cancel(&mut self, watch_id: i64) {
         if self.watchers.contains_key(&watch_id) {
             self.unlink(watch_id);
             self.watchers.remove(&watch_id);
             self.notify_owed.remove(&watch_id);
             let revision = self.current_revision();
-            self.control.push_back(Head { revision, watch_id, canceled: true, ..Head::default() });
+            self.control.push_back(ResponseHead {
+                revision,
+                watch_id,
+                canceled: true,
+                ..ResponseHead::default()
+            });
         }
     }
 
-    /// Asks for the progress of the stream. The answer comes when all watchers are synced and have what was
-    /// published before it; requests that wait together get one answer. A stream without watchers, or with
-    /// one that starts in the future, gives none (etcd's rule).
+    /// Requests the progress of the stream. It is answered once all watchers are synced and were sent everything
+    /// published before; requests that wait at the same time get one answer. As in etcd, a stream without watchers, or
+    /// with one that starts in the future, does not answer.
     pub fn progress(&mut self) {
         self.progress_owed = true;
     }
 
-    /// The progress timer fired: each watcher that asked for notifications and was sent nothing since the
-    /// last time gets one, if it is synced.
+    /// The progress timer fired: each synced watcher with notifications that was sent nothing since the last time gets
+    /// one.
     pub fn notify_progress_due(&mut self) {
         for (id, watcher) in &mut self.watchers {
             if let Some(due) = &mut watcher.progress_due
@@ -138,28 +162,23 @@ impl WatchStream {
         }
     }
 
-    /// Lets watchers that met a damaged value try again.
+    /// Makes watchers that were stopped by a damaged value read it again.
     pub fn retry_damaged(&mut self) {
         self.behind.append(&mut self.stalled);
     }
 
-    /// Whether so many answers wait that the server should send before it reads another request.
-    pub fn is_backlogged(&self) -> bool {
-        self.control.len() >= MAX_CONTROL_RESPONSES
-    }
-
-    fn add(&mut self, request: &WatchCreateRequest) -> Result<(i64, i64), Refusal> {
-        let shape = watcher::shape(request)?;
+    fn add(&mut self, request: &WatchCreateRequest) -> Result<(i64, i64), CreateRefusal> {
+        let filter = watcher::filter_of(request)?;
         let watch_id = self.choose_id(request.watch_id)?;
         let current = self.current_revision();
-        let (group, published) = self.shared.subscribe(&shape, self.id, &self.inbox);
+        let (group, published) = self.shared.subscribe(&filter, self.id, &self.buffer);
         let current = current.max(published);
         let next_revision = if request.start_revision == 0 { current + 1 } else { request.start_revision };
         let state = match next_revision > published {
-            true => State::Synced,
-            false => State::CatchingUp { through: published },
+            true => WatcherState::Synced,
+            false => WatcherState::CatchingUp { through: published },
         };
-        if state != State::Synced {
+        if state != WatcherState::Synced {
             self.behind.insert(watch_id);
             self.shared.counters.slow_watchers.fetch_add(1, Ordering::Relaxed);
         }
@@ -167,7 +186,7 @@ impl WatchStream {
         self.members.entry(group).or_default().insert(watch_id);
         let watcher = Watcher {
             group,
-            shape,
+            filter,
             fragment: request.fragment,
             start_revision: request.start_revision,
             next_revision,
@@ -178,9 +197,13 @@ impl WatchStream {
         Ok((watch_id, current))
     }
 
-    fn choose_id(&mut self, asked: i64) -> Result<i64, Refusal> {
+    fn choose_id(&mut self, asked: i64) -> Result<i64, CreateRefusal> {
         if asked != CHOOSE_ID {
-            return if self.watchers.contains_key(&asked) { Err(Refusal::DuplicateId) } else { Ok(asked) };
+            return if self.watchers.contains_key(&asked) {
+                Err(CreateRefusal::DuplicateId)
+            } else {
+                Ok(asked)
+            };
         }
         while self.watchers.contains_key(&self.next_id) {
             self.next_id += 1;
@@ -189,35 +212,35 @@ impl WatchStream {
         Ok(self.next_id - 1)
     }
 
-    fn refusal(&self, cancel_reason: Cow<'static, str>) -> Head {
+    fn refusal(&self, cancel_reason: Cow<'static, str>) -> ResponseHead {
         let revision = self.current_revision();
-        Head {
+        ResponseHead {
             revision,
             watch_id: NO_WATCHER,
             created: true,
             canceled: true,
             cancel_reason,
-            ..Head::default()
+            ..ResponseHead::default()
         }
     }
 
-    /// The newest revision that a client can have read.
+    /// The newest revision that a client may have read.
     fn current_revision(&self) -> i64 {
         self.shared.history.current_revision().max(self.shared.published())
     }
 
-    /// Ends deliveries to a watcher, if it still gets any.
+    /// Ends delivery to a watcher, if it has not ended.
     pub(super) fn unlink(&mut self, watch_id: i64) {
         let Some(watcher) = self.watchers.get_mut(&watch_id) else { return };
-        if watcher.state == State::Ended {
+        if watcher.state == WatcherState::Ended {
             return;
         }
         let group = watcher.group;
         self.shared.counters.watchers.fetch_sub(1, Ordering::Relaxed);
-        if watcher.state != State::Synced {
+        if watcher.state != WatcherState::Synced {
             self.shared.counters.slow_watchers.fetch_sub(1, Ordering::Relaxed);
         }
-        watcher.state = State::Ended;
+        watcher.state = WatcherState::Ended;
         self.behind.remove(&watch_id);
         self.stalled.remove(&watch_id);
         if let Some(members) = self.members.get_mut(&group) {
@@ -232,7 +255,7 @@ impl WatchStream {
 
 impl Drop for WatchStream {
     fn drop(&mut self) {
-        let living = self.watchers.values().filter(|watcher| watcher.state != State::Ended).count();
+        let living = self.watchers.values().filter(|watcher| watcher.state != WatcherState::Ended).count();
         let slow = self.behind.len() + self.stalled.len();
         self.shared.counters.watchers.fetch_sub(living, Ordering::Relaxed);
         self.shared.counters.slow_watchers.fetch_sub(slow, Ordering::Relaxed);

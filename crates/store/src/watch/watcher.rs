@@ -1,66 +1,68 @@
-//! One watcher: what a create request asks for and how far it was served.
+//! One watcher: what its create request asks for, and how far it was served.
+
 use bytes::Bytes;
 
 use api::etcdserverpb::WatchCreateRequest;
 use api::etcdserverpb::watch_create_request::FilterType;
 
-use super::groups::{GroupId, Shape};
-use crate::KeyRange;
+use super::event_buffer::GroupId;
+use super::groups::WatchFilter;
+use crate::types::KeyRange;
 
-/// A watcher of a stream. The stream's task owns it; nobody else sees it.
+/// A watcher of a stream, owned by the stream's task.
 pub(super) struct Watcher {
     pub(super) group: GroupId,
-    pub(super) shape: Shape,
-    /// Split its responses by size.
+    pub(super) filter: WatchFilter,
+    /// Whether its responses are split by size.
     pub(super) fragment: bool,
-    /// What the client asked for; progress below it says nothing about this watcher.
+    /// The requested start revision, 0 for the present. Progress below it is not reported.
     pub(super) start_revision: i64,
     /// The lowest revision that it has not seen.
     pub(super) next_revision: i64,
-    pub(super) state: State,
-    /// For a watcher that wants progress notifications: nothing was sent since the timer last fired.
+    pub(super) state: WatcherState,
+    /// For a watcher with progress notifications: whether nothing was sent since the timer last fired.
     pub(super) progress_due: Option<bool>,
 }
 
-/// Where a watcher gets its events from.
+/// The source of a watcher's events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
-    /// From the inbox.
+pub(super) enum WatcherState {
+    /// The event buffer.
     Synced,
-    /// From the history, until it has seen `through`.
+    /// The history, until it has seen `through`.
     CatchingUp { through: i64 },
-    /// From nowhere: what it needs next was compacted. Its id stays taken until the client cancels it, as
-    /// with etcd.
+    /// None: the revision that it needs next was compacted. As in etcd, its id stays in use until the client cancels
+    /// it.
     Ended,
 }
 
 impl Watcher {
-    /// Notes that events `from..=through` may not come through the inbox. Returns whether the watcher was
-    /// synced and has to catch up now.
+    /// Notes that events of `from..=through` may not be delivered. Returns whether the watcher was synced, and catches
+    /// up from now on.
     pub(super) fn fall_behind(&mut self, from: i64, through: i64) -> bool {
         if self.next_revision > through {
             return false;
         }
         match &mut self.state {
-            State::Synced => {
-                // All before `from` that concerns it was delivered, so a long idle watcher does not reach
-                // back into what was compacted meanwhile.
+            WatcherState::Synced => {
+                // Its events before `from` were delivered. So a watcher that was idle for long does not need revisions
+                // that were compacted meanwhile.
                 self.next_revision = self.next_revision.max(from);
-                self.state = State::CatchingUp { through };
+                self.state = WatcherState::CatchingUp { through };
                 true
             }
-            State::CatchingUp { through: reached } => {
+            WatcherState::CatchingUp { through: reached } => {
                 *reached = through.max(*reached);
                 false
             }
-            State::Ended => false,
+            WatcherState::Ended => false,
         }
     }
 }
 
-/// Why a watcher is not created; the texts are etcd's.
+/// Why a watcher is not created. The texts are etcd's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Refusal {
+pub(super) enum CreateRefusal {
     /// A start revision below zero.
     #[error("etcdserver: mvcc: required revision has been compacted")]
     NegativeStart,
@@ -72,20 +74,19 @@ pub(super) enum Refusal {
     DuplicateId,
 }
 
-/// Reads what a request watches.
-///
-/// The key is copied: a watcher lives long and must not hold on to the buffer its request came in.
-pub(super) fn shape(request: &WatchCreateRequest) -> Result<Shape, Refusal> {
+/// The filter of a create request. Copies the keys, because a watcher lives long and must not keep the buffer of its
+/// request alive.
+pub(super) fn filter_of(request: &WatchCreateRequest) -> Result<WatchFilter, CreateRefusal> {
     if request.start_revision < 0 {
-        return Err(Refusal::NegativeStart);
+        return Err(CreateRefusal::NegativeStart);
     }
     let start: &[u8] = if request.key.is_empty() { &[0] } else { &request.key };
     let end = request.range_end.as_ref();
     if !end.is_empty() && end != [0] && start >= end {
-        return Err(Refusal::EmptyRange);
+        return Err(CreateRefusal::EmptyRange);
     }
     let filters = |filter: FilterType| request.filters.contains(&(filter as i32));
-    Ok(Shape {
+    Ok(WatchFilter {
         range: KeyRange { start: Bytes::copy_from_slice(start), end: Bytes::copy_from_slice(end) },
         no_put: filters(FilterType::Noput),
         no_delete: filters(FilterType::Nodelete),

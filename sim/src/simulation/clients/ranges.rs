@@ -139,7 +139,7 @@ struct EncodedRange {
     chunks: Vec<Bytes>,
 }
 
-impl store::Pieces for EncodedRange {
+impl store::ChunkSink for EncodedRange {
     fn begin(&mut self, bytes: usize) {
         self.announced_bytes = bytes;
     }
@@ -164,7 +164,7 @@ fn encode_range(
         raft_term: opened.status.term(),
     };
     let mut encoded = EncodedRange::default();
-    match opened.reader.list(request, header, &mut encoded) {
+    match opened.reader.encode_range(request, header, &mut encoded) {
         Ok(Ok(())) => {}
         Ok(Err(error)) => return Ok(Ok(Err(error))),
         Err(_) if defect == Some(Defect::RangeSkipsDamaged) => {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use api::etcdserverpb::{WatchCreateRequest, WatchResponse};
 use prost::Message;
-use store::watch::Next;
+use store::watch::NextResponse;
 
 use crate::checks::limits;
 use crate::checks::watches::{OwedEvents, WatchOutcome};
@@ -98,13 +98,13 @@ impl Simulation {
         }
         for _ in 0..max_responses {
             match stream.next(0) {
-                Ok(Next::Busy) => {}
-                Ok(Next::Idle) => break,
+                Ok(NextResponse::Busy) => {}
+                Ok(NextResponse::Idle) => break,
                 Err(_) => {
                     stream.retry_damaged();
                     break;
                 }
-                Ok(Next::Frame(frame)) => {
+                Ok(NextResponse::Send(frame)) => {
                     let Ok(mut response) = WatchResponse::decode(frame.to_bytes()) else {
                         return Violation::err("watches are complete", "a response that does not decode");
                     };

@@ -3,7 +3,7 @@
 use api::etcdserverpb::WatchResponse;
 use member::{Notice, SnapshotEvent};
 use prost::Message;
-use store::watch::Next;
+use store::watch::NextResponse;
 
 use crate::checks::limits;
 use crate::defects::Defect;
@@ -29,7 +29,7 @@ impl Simulation {
         let mut retries = MAX_READ_RETRIES;
         for _ in 0..MAX_OBSERVED {
             match process.observer.next(0) {
-                Ok(Next::Frame(frame)) => {
+                Ok(NextResponse::Send(frame)) => {
                     if let Ok(response) = WatchResponse::decode(frame.to_bytes()) {
                         // Catching up, it may find its next revisions compacted and purged within one step.
                         if response.canceled {
@@ -38,8 +38,8 @@ impl Simulation {
                         events.extend(response.events);
                     }
                 }
-                Ok(Next::Busy) => {}
-                Ok(Next::Idle) => break,
+                Ok(NextResponse::Busy) => {}
+                Ok(NextResponse::Idle) => break,
                 // A read may fail once; a damaged value stays damaged.
                 Err(damaged) if damaged.reason.contains(DISK_STOPPED) => return Ok(false),
                 Err(_) if retries == 0 => break,

@@ -8,7 +8,7 @@ use api::Error;
 use api::etcdserverpb as pb;
 use prost::Message;
 
-use crate::testing::Bench;
+use crate::testing::TestStore;
 use crate::{Command, Response, resolve, resolve_range};
 
 fn unhex(text: &str) -> bytes::Bytes {
@@ -21,7 +21,7 @@ fn request<M: Message + Default>(hex: &str) -> M {
 }
 
 /// Carries a request out; returns the response's bytes.
-fn answer(bench: &mut Bench, kind: &str, hex: &str) -> Result<Vec<u8>, Error> {
+fn answer(bench: &mut TestStore, kind: &str, hex: &str) -> Result<Vec<u8>, Error> {
     let command = match kind {
         "range" => {
             let reply = bench.reader.range(&request(hex))?;
@@ -70,7 +70,7 @@ fn decoded(kind: &str, bytes: &[u8]) -> String {
 
 #[test]
 fn answers_are_those_of_etcd() {
-    let mut bench = Bench::new();
+    let mut bench = TestStore::new();
     for (number, line) in include_str!("../../../testdata/etcd_answers.txt").lines().enumerate() {
         let (question, expected) = line.split_once(" =").expect("a line has an answer");
         let (kind, hex) = question.split_once(' ').unwrap_or((question, ""));
@@ -82,6 +82,7 @@ fn answers_are_those_of_etcd() {
         assert_eq!(answer, expected, "line {}: {kind} {hex}", number + 1);
         if number % 7 == 0 {
             bench.store.purge_step(3);
+            bench.store.check_all();
         }
     }
 }

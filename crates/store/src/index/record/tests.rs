@@ -39,7 +39,7 @@ fn version(number: i64, main: i64, lease: i64) -> Version {
 
 /// A record beside its versions, oldest first.
 struct Pair {
-    record: Record,
+    record: KeyRecord,
     list: Vec<Version>,
 }
 
@@ -105,7 +105,7 @@ proptest! {
     #[test]
     fn behaves_as_a_list(steps in prop::collection::vec(step(), 1..60)) {
         let first = version(1, 2, 0);
-        let mut pair = Pair { record: Record::new(Key::new(b"k"), first), list: vec![first] };
+        let mut pair = Pair { record: KeyRecord::new(IndexKey::new(b"k"), first), list: vec![first] };
         pair.check();
         for step in steps {
             pair.step(step);
@@ -123,7 +123,7 @@ fn what_lies_alone_is_found_whatever_it_is() {
             0 => Version::tombstone(at),
             _ => Version { version: number, lease, ..version(1, 7, 0) },
         };
-        let pair = Pair { record: Record::new(Key::new(b"k"), version), list: vec![version] };
+        let pair = Pair { record: KeyRecord::new(IndexKey::new(b"k"), version), list: vec![version] };
         pair.check();
     }
 }
@@ -131,7 +131,7 @@ fn what_lies_alone_is_found_whatever_it_is() {
 #[test]
 fn a_history_that_was_purged_takes_no_memory() {
     for leased in [0, 5] {
-        let mut record = Record::new(Key::new(b"k"), version(1, 2, leased));
+        let mut record = KeyRecord::new(IndexKey::new(b"k"), version(1, 2, leased));
         (3..500).for_each(|main| record.push(version(main - 1, main, if main == 499 { 0 } else { leased })));
         record.drop_before(record.newest().revision, &mut |_| {});
         assert_eq!(record.resident_bytes(), 0);

@@ -1,30 +1,40 @@
 //! Leaves: slots in key order, searched by hints.
 //!
-//! A key lies in its record, which is a cache miss away, and a binary search would look at six of them. So a
-//! leaf keeps of each key the four bytes behind the prefix that all its keys share. Hints order keys as the
-//! keys do, except that equal hints say nothing: only then records are looked at.
+//! A key is in its record, a cache miss away, and a binary search over 64 slots would read six records. So a leaf
+//! stores the length of a prefix that all its keys share, and for each key a *hint*: the four bytes after that prefix,
+//! as a big-endian number. Hints order keys as the keys do, except that equal hints decide nothing; only then records
+//! are read.
+//!
+//! ```text
+//! keys     /reg/pods/a1   /reg/pods/a2   /reg/pods/b    prefix 10 ("/reg/pods/")
+//! hints    61 31 00 00    61 32 00 00    62 00 00 00
+//! live     1              0              1              bits 0b101
+//!
+//! search /reg/pods/a2: compare the prefix with the first key, hint 61 32 00 00 -> slot 1, one record read to confirm
+//! ```
 
 use std::ops::Range;
 
-use super::{FANOUT, Keys};
+use super::node::{FANOUT, SlotKeys};
 
-/// See the module.
-pub(super) struct Leaf {
+/// Up to [`FANOUT`] slots.
+pub(super) struct LeafNode {
     slots: [u32; FANOUT],
     hints: [u32; FANOUT],
+    /// A bit for each slot whose key is live.
     live: u64,
-    /// Bytes that all keys share, perhaps not all of them.
+    /// Leading bytes that all keys share; the keys may share more.
     prefix: u16,
     len: u8,
 }
 
-impl Default for Leaf {
-    fn default() -> Leaf {
-        Leaf { slots: [0; FANOUT], hints: [0; FANOUT], live: 0, prefix: 0, len: 0 }
+impl Default for LeafNode {
+    fn default() -> LeafNode {
+        LeafNode { slots: [0; FANOUT], hints: [0; FANOUT], live: 0, prefix: 0, len: 0 }
     }
 }
 
-/// The bytes of `key` behind `prefix` as a number; what is not there counts as zero.
+/// The four bytes of `key` after `prefix`, as a number; missing bytes count as zero.
 fn hint(key: &[u8], prefix: usize) -> u32 {
     let rest = &key[prefix.min(key.len())..];
     match rest.first_chunk::<4>() {
@@ -33,12 +43,12 @@ fn hint(key: &[u8], prefix: usize) -> u32 {
     }
 }
 
-/// How many bytes two keys share at the front, as far as a leaf can say.
+/// How many leading bytes two keys share, up to what a leaf can store.
 fn shared(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take(usize::from(u16::MAX)).take_while(|(a, b)| a == b).count()
 }
 
-impl Leaf {
+impl LeafNode {
     pub(super) fn len(&self) -> usize {
         usize::from(self.len)
     }
@@ -65,8 +75,8 @@ impl Leaf {
         u64::from((self.live & low_bits(at)).count_ones())
     }
 
-    /// The place of `key`, or where it would be.
-    pub(super) fn search(&self, keys: &impl Keys, key: &[u8]) -> Result<usize, usize> {
+    /// The position of `key`, or where it would be inserted.
+    pub(super) fn search(&self, keys: &impl SlotKeys, key: &[u8]) -> Result<usize, usize> {
         let Some(first) = self.slots().first() else { return Err(0) };
         let prefix = usize::from(self.prefix);
         if prefix > 0 {
@@ -82,7 +92,7 @@ impl Leaf {
         within.map(|at| start + at).map_err(|at| start + at)
     }
 
-    /// The keys with this hint.
+    /// The positions of the keys with this hint.
     fn alike(&self, hint: u32) -> Range<usize> {
         let hints = &self.hints[..self.len()];
         let start = hints.partition_point(|other| *other < hint);
@@ -90,7 +100,7 @@ impl Leaf {
         start..start + len
     }
 
-    pub(super) fn insert(&mut self, keys: &impl Keys, at: usize, slot: u32, live: bool) {
+    pub(super) fn insert(&mut self, keys: &impl SlotKeys, at: usize, slot: u32, live: bool) {
         self.admit(keys, slot);
         let len = self.len();
         self.slots.copy_within(at..len, at + 1);
@@ -102,8 +112,8 @@ impl Leaf {
         self.len += 1;
     }
 
-    /// Shortens the prefix, if need be, to one that the key of `slot` has too.
-    fn admit(&mut self, keys: &impl Keys, slot: u32) {
+    /// Shortens the prefix, if necessary, to one that the key of `slot` shares.
+    fn admit(&mut self, keys: &impl SlotKeys, slot: u32) {
         let key = keys.key(slot);
         let Some(first) = self.slots().first() else {
             self.prefix = shared(key, key) as u16;
@@ -115,14 +125,14 @@ impl Leaf {
         }
     }
 
-    /// Makes the prefix as long as the keys allow.
-    fn settle(&mut self, keys: &impl Keys) {
+    /// Extends the prefix as far as the keys allow.
+    fn settle(&mut self, keys: &impl SlotKeys) {
         if let [first, .., last] = *self.slots() {
             self.rehint(keys, shared(keys.key(first), keys.key(last)));
         }
     }
 
-    fn rehint(&mut self, keys: &impl Keys, prefix: usize) {
+    fn rehint(&mut self, keys: &impl SlotKeys, prefix: usize) {
         self.prefix = prefix as u16;
         for (hinted, slot) in self.hints.iter_mut().zip(&self.slots[..usize::from(self.len)]) {
             *hinted = hint(keys.key(*slot), prefix);
@@ -138,10 +148,10 @@ impl Leaf {
         self.len -= 1;
     }
 
-    /// Cuts the leaf at `at` and returns the upper part.
-    pub(super) fn split_off(&mut self, keys: &impl Keys, at: usize) -> Leaf {
+    /// Splits the leaf at `at` and returns the upper part.
+    pub(super) fn split_off(&mut self, keys: &impl SlotKeys, at: usize) -> LeafNode {
         let len = self.len();
-        let mut upper = Leaf::default();
+        let mut upper = LeafNode::default();
         upper.slots[..len - at].copy_from_slice(&self.slots[at..len]);
         upper.hints[..len - at].copy_from_slice(&self.hints[at..len]);
         upper.len = (len - at) as u8;
@@ -156,7 +166,7 @@ impl Leaf {
         upper
     }
 
-    pub(super) fn append(&mut self, keys: &impl Keys, upper: &Leaf) {
+    pub(super) fn append(&mut self, keys: &impl SlotKeys, upper: &LeafNode) {
         let len = self.len();
         self.slots[len..len + upper.len()].copy_from_slice(upper.slots());
         if len < FANOUT {
@@ -168,9 +178,9 @@ impl Leaf {
         self.settle(keys);
     }
 
-    /// A full leaf of slots that come in order.
-    pub(super) fn built(keys: &impl Keys, slots: &[u32], live: &impl Fn(u32) -> bool) -> Leaf {
-        let mut leaf = Leaf { len: slots.len() as u8, ..Leaf::default() };
+    /// A leaf of slots in key order.
+    pub(super) fn built(keys: &impl SlotKeys, slots: &[u32], live: &impl Fn(u32) -> bool) -> LeafNode {
+        let mut leaf = LeafNode { len: slots.len() as u8, ..LeafNode::default() };
         for (at, slot) in slots.iter().enumerate() {
             leaf.slots[at] = *slot;
             leaf.live |= u64::from(live(*slot)) << at;
@@ -182,9 +192,9 @@ impl Leaf {
         leaf
     }
 
-    /// Checks what the module's head says, and that no live bit lies past the end.
+    /// Checks prefix and hints, and that no live bit is set after the end.
     #[cfg(test)]
-    pub(super) fn check(&self, keys: &impl Keys) {
+    pub(super) fn check(&self, keys: &impl SlotKeys) {
         assert_eq!(self.live & !low_bits(self.len()), 0);
         let prefix = usize::from(self.prefix);
         for (slot, hinted) in self.slots().iter().zip(&self.hints) {

@@ -1,20 +1,27 @@
-//! Removal of dead keys, and merging what became too small.
+//! Removing a dead key, and merging nodes that have few entries.
 
-use super::{FANOUT, Keys, MAX_MERGED, MERGE_BELOW, Path, Tree};
+use super::key_tree::{KeyTree, TreePath};
+use super::node::{FANOUT, SlotKeys};
 
-/// Whether two neighbours with these sizes become one.
+/// A node with fewer entries is merged with a sibling, if that fits.
+const MIN_LEN: usize = FANOUT / 4;
+
+/// Most entries of a merged node: it must not be split again by the next insertion.
+const MAX_MERGED_LEN: usize = FANOUT * 3 / 4;
+
+/// Whether two siblings of these lengths are merged.
 fn should_merge(left: usize, right: usize) -> bool {
-    left.min(right) < MERGE_BELOW && left + right <= MAX_MERGED || left.min(right) == 0
+    left.min(right) < MIN_LEN && left + right <= MAX_MERGED_LEN || left.min(right) == 0
 }
 
-impl Tree {
-    /// Takes the dead key that was found at `path` out.
-    pub(crate) fn remove(&mut self, keys: &impl Keys, path: &Path) {
-        assert!(path.found, "only what is there is removed");
+impl KeyTree {
+    /// Removes the dead key found at `path`.
+    pub(crate) fn remove(&mut self, keys: &impl SlotKeys, path: &TreePath) {
+        assert!(path.found, "the key to remove was found");
         let leaf = self.leaves.get_mut(path.leaf);
         assert!(!leaf.is_live(path.at), "a live key is counted and cannot be removed");
         leaf.remove(path.at);
-        if leaf.len() >= MERGE_BELOW {
+        if leaf.len() >= MIN_LEN {
             return;
         }
         for level in (0..self.height).rev() {
@@ -23,22 +30,22 @@ impl Tree {
             if !self.merge_around(keys, step.inner, step.child, lowest) {
                 break;
             }
-            if self.inners.get(step.inner).children.len() >= MERGE_BELOW {
+            if self.inners.get(step.inner).children.len() >= MIN_LEN {
                 break;
             }
         }
         self.shrink();
     }
 
-    /// Merges child `child` of `inner` with a neighbour, if they are small enough. Returns whether it did.
-    fn merge_around(&mut self, keys: &impl Keys, inner: u32, child: usize, lowest: bool) -> bool {
+    /// Merges child `child` of `inner` with a sibling, if one is small enough. Returns whether it did.
+    fn merge_around(&mut self, keys: &impl SlotKeys, inner: u32, child: usize, lowest: bool) -> bool {
         let children = self.inners.get(inner).children.len();
         let lefts = [child.checked_sub(1), (child + 1 < children).then_some(child)];
         lefts.into_iter().flatten().any(|left| self.merge(keys, inner, left, lowest))
     }
 
     /// Merges children `left` and `left + 1` of `inner`, if they are small enough.
-    fn merge(&mut self, keys: &impl Keys, inner: u32, left: usize, lowest: bool) -> bool {
+    fn merge(&mut self, keys: &impl SlotKeys, inner: u32, left: usize, lowest: bool) -> bool {
         let node = self.inners.get(inner);
         let (left_node, right_node) = (node.children[left], node.children[left + 1]);
         let merged = if lowest {
@@ -57,7 +64,7 @@ impl Tree {
         true
     }
 
-    fn merge_leaves(&mut self, keys: &impl Keys, left: u32, right: u32) -> bool {
+    fn merge_leaves(&mut self, keys: &impl SlotKeys, left: u32, right: u32) -> bool {
         if !should_merge(self.leaves.get(left).len(), self.leaves.get(right).len()) {
             return false;
         }
@@ -83,7 +90,7 @@ impl Tree {
         true
     }
 
-    /// Takes roots with a single child away.
+    /// Replaces a root with a single child by that child.
     fn shrink(&mut self) {
         while self.height > 0 && self.inners.get(self.root).children.len() == 1 {
             let old = self.inners.remove(self.root);

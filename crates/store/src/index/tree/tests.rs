@@ -4,19 +4,27 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::*;
+use super::key_tree::KeyTree;
+use super::node::{KeyBounds, SlotKeys};
 
 /// Keys by slot, as a plain list.
 struct List(Vec<Vec<u8>>);
 
-impl Keys for List {
+impl SlotKeys for List {
     fn key(&self, slot: u32) -> &[u8] {
         &self.0[slot as usize]
     }
 }
 
 /// Checks the invariants of the module's head; returns the live keys under `node`.
-fn check(tree: &Tree, keys: &List, node: u32, level: usize, low: Option<&[u8]>, high: Option<&[u8]>) -> u64 {
+fn check(
+    tree: &KeyTree,
+    keys: &List,
+    node: u32,
+    level: usize,
+    low: Option<&[u8]>,
+    high: Option<&[u8]>,
+) -> u64 {
     if level == tree.height {
         let leaf = tree.leaves.get(node);
         for pair in leaf.slots().windows(2) {
@@ -41,33 +49,33 @@ fn check(tree: &Tree, keys: &List, node: u32, level: usize, low: Option<&[u8]>, 
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+enum TreeStep {
     Insert(Vec<u8>),
     Flip(Vec<u8>),
     Remove(Vec<u8>),
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps() -> impl Strategy<Value = Vec<TreeStep>> {
     let key = prop_oneof![
         prop::collection::vec(0..4u8, 1..5),
         (0..2000u32).prop_map(|n| format!("/registry/{n:05}").into_bytes()),
     ];
     let step = (0..10u8, key).prop_map(|(kind, key)| match kind {
-        0..6 => Step::Insert(key),
-        6..7 => Step::Flip(key),
-        _ => Step::Remove(key),
+        0..6 => TreeStep::Insert(key),
+        6..7 => TreeStep::Flip(key),
+        _ => TreeStep::Remove(key),
     });
     prop::collection::vec(step, 1..3000)
 }
 
 fn compare(
-    tree: &Tree,
+    tree: &KeyTree,
     keys: &List,
     model: &BTreeMap<Vec<u8>, (u32, bool)>,
     start: &[u8],
     end: Option<&[u8]>,
 ) {
-    let bounds = Bounds { start, end };
+    let bounds = KeyBounds { start, end };
     let want: Vec<_> = model
         .range(start.to_vec()..)
         .take_while(|(key, _)| end.is_none_or(|end| key.as_slice() < end))
@@ -87,11 +95,11 @@ proptest! {
     #[test]
     fn behaves_as_a_sorted_map_with_counts(steps in steps(), start in prop::collection::vec(0..4u8, 0..4)) {
         let mut keys = List(Vec::new());
-        let mut tree = Tree::default();
+        let mut tree = KeyTree::default();
         let mut model: BTreeMap<Vec<u8>, (u32, bool)> = BTreeMap::new();
         for step in steps {
             match step {
-                Step::Insert(key) => {
+                TreeStep::Insert(key) => {
                     let path = tree.seek(&keys, &key);
                     prop_assert_eq!(path.found, model.contains_key(&key));
                     if !path.found {
@@ -101,14 +109,14 @@ proptest! {
                         model.insert(key, (slot, true));
                     }
                 }
-                Step::Flip(key) => {
+                TreeStep::Flip(key) => {
                     if let Some((_, live)) = model.get_mut(&key) {
                         *live = !*live;
                         let path = tree.seek(&keys, &key);
                         tree.set_live(&path, *live);
                     }
                 }
-                Step::Remove(key) => {
+                TreeStep::Remove(key) => {
                     if let Some((_, live)) = model.remove(&key) {
                         let path = tree.seek(&keys, &key);
                         if live {
@@ -128,7 +136,7 @@ proptest! {
 
         let sorted: Vec<u32> = model.values().map(|(slot, _)| *slot).collect();
         let live: Vec<u32> = model.values().filter(|(_, live)| *live).map(|(slot, _)| *slot).collect();
-        let built = Tree::from_sorted(&keys, &sorted, |slot| live.contains(&slot));
+        let built = KeyTree::from_sorted(&keys, &sorted, |slot| live.contains(&slot));
         prop_assert_eq!(check(&built, &keys, built.root, 0, None, None), built.live());
         compare(&built, &keys, &model, &start, Some(b"/registry/01000"));
     }
@@ -138,7 +146,7 @@ proptest! {
 fn keys_in_order_fill_their_leaves() {
     const KEYS: u32 = 100_000;
     let keys = List((0..KEYS).map(|n| n.to_be_bytes().to_vec()).collect());
-    let mut tree = Tree::default();
+    let mut tree = KeyTree::default();
     for slot in 0..KEYS {
         let path = tree.seek(&keys, &keys.0[slot as usize]);
         tree.insert(&keys, &path, slot);
@@ -152,7 +160,7 @@ fn keys_in_order_fill_their_leaves() {
 fn a_tree_emptied_from_either_side_works_again() {
     let keys = List((0..5_000u32).map(|n| n.to_be_bytes().to_vec()).collect());
     for backwards in [false, true] {
-        let mut tree = Tree::default();
+        let mut tree = KeyTree::default();
         for slot in 0..5_000 {
             let path = tree.seek(&keys, &keys.0[slot as usize]);
             tree.insert(&keys, &path, slot);
@@ -163,10 +171,10 @@ fn a_tree_emptied_from_either_side_works_again() {
             tree.set_live(&path, false);
             tree.remove(&keys, &path);
         }
-        assert_eq!(tree.walk(&keys, &Bounds::ALL).count(), 0);
+        assert_eq!(tree.walk(&keys, &KeyBounds::ALL).count(), 0);
         assert_eq!(tree.height, 0, "an empty tree is one leaf");
         let path = tree.seek(&keys, &keys.0[7]);
         tree.insert(&keys, &path, 7);
-        assert_eq!(tree.walk(&keys, &Bounds::ALL).collect::<Vec<_>>(), [(7, true)]);
+        assert_eq!(tree.walk(&keys, &KeyBounds::ALL).collect::<Vec<_>>(), [(7, true)]);
     }
 }

@@ -1,37 +1,38 @@
 //! Walking keys in order, from either end.
 
-use super::{Bounds, Keys, Path, Tree};
+use super::key_tree::{KeyTree, TreePath};
+use super::node::{KeyBounds, SlotKeys};
 
-/// Slots in key order, each with whether its key is live. From the back with `rev()`.
-pub(crate) struct Walk<'a> {
-    tree: &'a Tree,
-    front: Path,
+/// Slots in key order, each with whether its key is live; from the end with `rev()`.
+pub(crate) struct TreeWalk<'a> {
+    tree: &'a KeyTree,
+    front: TreePath,
     /// Exclusive.
-    back: Path,
+    back: TreePath,
     done: bool,
 }
 
-impl Tree {
+impl KeyTree {
     /// The keys of `bounds`, dead ones too.
-    pub(crate) fn walk(&self, keys: &impl Keys, bounds: &Bounds<'_>) -> Walk<'_> {
+    pub(crate) fn walk(&self, keys: &impl SlotKeys, bounds: &KeyBounds<'_>) -> TreeWalk<'_> {
         let inverted = bounds.end.is_some_and(|end| end <= bounds.start);
         let front = self.seek(keys, bounds.start);
         let back = match bounds.end {
             Some(end) => self.seek(keys, end),
             None => self.end(),
         };
-        Walk { tree: self, front, back, done: inverted }
+        TreeWalk { tree: self, front, back, done: inverted }
     }
 
-    /// The place behind the last key.
-    fn end(&self) -> Path {
-        let mut path = Path { found: false, steps: Default::default(), leaf: self.root, at: 0 };
+    /// The position after the last key.
+    fn end(&self) -> TreePath {
+        let mut path = TreePath { found: false, steps: Default::default(), leaf: self.root, at: 0 };
         self.descend(&mut path, 0, self.root, true);
         path
     }
 
-    /// Goes from `node` on `level` down to its first place, or behind its last.
-    fn descend(&self, path: &mut Path, level: usize, mut node: u32, to_end: bool) {
+    /// Descends from `node` on `level` to its first position, or after its last.
+    fn descend(&self, path: &mut TreePath, level: usize, mut node: u32, to_end: bool) {
         for step in &mut path.steps[level..self.height] {
             let inner = self.inners.get(node);
             step.inner = node;
@@ -42,8 +43,8 @@ impl Tree {
         path.at = if to_end { self.leaves.get(node).len() } else { 0 };
     }
 
-    /// Moves to the first place of the next leaf.
-    fn next_leaf(&self, path: &mut Path) -> bool {
+    /// Moves to the first position of the next leaf; returns whether there is one.
+    fn next_leaf(&self, path: &mut TreePath) -> bool {
         for level in (0..self.height).rev() {
             let step = &mut path.steps[level];
             let children = &self.inners.get(step.inner).children;
@@ -57,8 +58,8 @@ impl Tree {
         false
     }
 
-    /// Moves behind the last place of the leaf before.
-    fn previous_leaf(&self, path: &mut Path) -> bool {
+    /// Moves after the last position of the previous leaf; returns whether there is one.
+    fn previous_leaf(&self, path: &mut TreePath) -> bool {
         for level in (0..self.height).rev() {
             let step = &mut path.steps[level];
             if step.child > 0 {
@@ -72,18 +73,18 @@ impl Tree {
     }
 }
 
-impl Walk<'_> {
-    fn met(&self) -> bool {
+impl TreeWalk<'_> {
+    fn is_exhausted(&self) -> bool {
         self.front.leaf == self.back.leaf && self.front.at >= self.back.at
     }
 }
 
-impl Iterator for Walk<'_> {
+impl Iterator for TreeWalk<'_> {
     type Item = (u32, bool);
 
     fn next(&mut self) -> Option<(u32, bool)> {
         loop {
-            if self.done || self.met() {
+            if self.done || self.is_exhausted() {
                 self.done = true;
                 return None;
             }
@@ -98,10 +99,10 @@ impl Iterator for Walk<'_> {
     }
 }
 
-impl DoubleEndedIterator for Walk<'_> {
+impl DoubleEndedIterator for TreeWalk<'_> {
     fn next_back(&mut self) -> Option<(u32, bool)> {
         loop {
-            if self.done || self.met() {
+            if self.done || self.is_exhausted() {
                 self.done = true;
                 return None;
             }

@@ -3,7 +3,7 @@
 use api::Error;
 
 use crate::Reader;
-use crate::testing::Bench;
+use crate::testing::TestStore;
 
 /// CRC-32C of the bucket's name, which is all there is to hash where there are no versions.
 const NOTHING: u32 = 1_084_519_789;
@@ -20,7 +20,7 @@ fn hash(reader: &Reader, revision: i64) -> Result<(u32, i64, i64), Error> {
 
 #[test]
 fn negative_revisions_cover_nothing() {
-    let mut bench = Bench::new();
+    let mut bench = TestStore::new();
     bench.put("a", "1");
     assert_eq!(hash(&bench.reader, -3), Ok((NOTHING, -3, -1)));
     bench.compact(2).expect("2 is the newest");
@@ -29,7 +29,7 @@ fn negative_revisions_cover_nothing() {
 
 #[test]
 fn a_compaction_leaves_the_hash_of_what_it_purged() {
-    let mut bench = Bench::new();
+    let mut bench = TestStore::new();
     for (key, value) in [("a", "1"), ("b", "2"), ("a", ""), ("c", "a longer value")] {
         bench.put(key, value);
     }
@@ -58,7 +58,7 @@ fn a_compaction_leaves_the_hash_of_what_it_purged() {
 
 #[test]
 fn a_compaction_before_the_last_is_purged_leaves_no_hash() {
-    let mut bench = Bench::new();
+    let mut bench = TestStore::new();
     for value in ["1", "2", "3", "4"] {
         bench.put("a", value);
     }

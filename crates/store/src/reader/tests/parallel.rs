@@ -7,7 +7,7 @@ use api::etcdserverpb as pb;
 use api::etcdserverpb::request_op::Request;
 
 use crate::reader::*;
-use crate::testing::{Bench, op, put_request, range_request};
+use crate::testing::{TestStore, op, put_request, range_request};
 use crate::{CheckpointKind, CheckpointSource, Command, History, KeyRange, Store};
 
 const ROUNDS: usize = 300;
@@ -40,7 +40,7 @@ fn read_until(reader: &Reader, done: &AtomicBool) {
 #[test]
 #[allow(clippy::disallowed_methods, reason = "real threads are what is tested")]
 fn readers_see_whole_revisions_while_all_else_goes_on() {
-    let mut bench = Bench::new();
+    let mut bench = TestStore::new();
     bench.apply(vec![write_all(0)]);
     let done = AtomicBool::new(false);
     let reader = bench.reader.clone();
@@ -60,6 +60,7 @@ fn readers_see_whole_revisions_while_all_else_goes_on() {
     });
     assert!(bench.store.purge_step(10_000));
     assert_eq!(bench.reader.purged(), bench.reader.compacted());
+    bench.store.check_all();
 }
 
 #[test]
@@ -69,7 +70,7 @@ fn handles_go_where_they_are_needed() {
     send::<Store>();
     send::<CheckpointSource>();
     send::<RangeStream>();
-    send::<HashKv>();
+    send::<HashKvScan>();
     send::<VersionWalk>();
     shared::<Reader>();
 }

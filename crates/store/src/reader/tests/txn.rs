@@ -5,7 +5,7 @@ use api::etcdserverpb as pb;
 use api::etcdserverpb::compare::{CompareResult, CompareTarget, TargetUnion};
 use api::etcdserverpb::request_op::Request;
 
-use crate::testing::{Bench, op, put_request, range_request};
+use crate::testing::{TestStore, op, put_request, range_request};
 use crate::{Command, OpReply, ReadTxn, Response, resolve_txn};
 
 fn value_is(key: &str, end: &str, value: &str) -> pb::Compare {
@@ -30,7 +30,7 @@ fn request(
 }
 
 /// Answers a request from the reader.
-fn read(bench: &Bench, request: &pb::TxnRequest) -> Result<pb::TxnResponse, Error> {
+fn read(bench: &TestStore, request: &pb::TxnRequest) -> Result<pb::TxnResponse, Error> {
     let txn = ReadTxn::of(request).expect("it only reads");
     let reply = bench.reader.txn(&txn).expect("no value is damaged")?;
     Ok(resolve_txn(&reply, &*bench.values).expect("no value is damaged"))
@@ -38,7 +38,7 @@ fn read(bench: &Bench, request: &pb::TxnRequest) -> Result<pb::TxnResponse, Erro
 
 #[test]
 fn it_is_answered_as_the_log_would_answer_it() {
-    let mut bench = Bench::new();
+    let mut bench = TestStore::new();
     for n in 0..12 {
         bench.put(&format!("k{n:02}"), "v");
     }
@@ -61,7 +61,7 @@ fn it_is_answered_as_the_log_would_answer_it() {
 
 #[test]
 fn the_branch_taken_decides_what_is_refused() {
-    let mut bench = Bench::new();
+    let mut bench = TestStore::new();
     bench.put("a", "1");
     bench.put("a", "2");
     bench.compact(3).expect("3 is there");
@@ -75,7 +75,7 @@ fn the_branch_taken_decides_what_is_refused() {
 
 #[test]
 fn a_damaged_value_to_compare_is_told_of() {
-    let mut bench = Bench::new();
+    let mut bench = TestStore::new();
     bench.put("a", "1");
     let address = bench.reader.range(&range_request("a", "")).unwrap().kvs[0].value.address;
     bench.values.damage(address, true);
@@ -103,7 +103,7 @@ fn what_is_no_range_is_left_to_the_log() {
 
 #[test]
 fn its_ranges_are_all_of_one_revision() {
-    let mut bench = Bench::new();
+    let mut bench = TestStore::new();
     bench.put("a", "1");
     let request = request(vec![], vec![range_request("a", "b"), range_request("a", "")], vec![]);
     let reply = bench.reader.txn(&ReadTxn::of(&request).unwrap()).unwrap().unwrap();

@@ -6,11 +6,11 @@ use api::etcdserverpb::WatchCreateRequest;
 
 use super::client::{drain, respond, revisions, watch, watch_all};
 use super::world::{TERM, World, open};
-use crate::watch::{MAX_INBOX_BLOCKS, MAX_RESPONSE_BYTES, MAX_TAIL_BYTES, Next};
+use crate::watch::{MAX_BUFFERED_BLOCKS, MAX_RESPONSE_BYTES, MAX_TAIL_BYTES, NextResponse};
 use crate::{Event, History};
 
 #[test]
-fn watchers_of_one_shape_share_the_encoded_bytes() {
+fn watchers_of_one_filter_share_the_encoded_bytes() {
     let world = World::new();
     let hub = world.hub();
     let mut streams: Vec<_> = (0..4).map(|_| open(&hub).0).collect();
@@ -22,8 +22,8 @@ fn watchers_of_one_shape_share_the_encoded_bytes() {
     world.put(&hub, "k");
     let mut addresses = Vec::new();
     for stream in &mut streams {
-        while let Next::Frame(frame) = stream.next(TERM).expect("no value is damaged") {
-            addresses.push(frame.events.as_ptr());
+        while let NextResponse::Send(response) = stream.next(TERM).expect("no value is damaged") {
+            addresses.push(response.events.as_ptr());
         }
     }
     assert_eq!(addresses.len(), 8);
@@ -38,11 +38,11 @@ fn a_stream_that_nobody_reads_is_bounded_and_then_catches_up() {
     let (mut stream, woken) = open(&hub);
     stream.create(&watch("k", 0));
     drain(&mut stream);
-    let written = 3 * MAX_INBOX_BLOCKS as i64;
+    let written = 3 * MAX_BUFFERED_BLOCKS as i64;
     for _ in 0..written {
         world.put(&hub, "k");
     }
-    assert_eq!(hub.stats().pending_events, MAX_INBOX_BLOCKS);
+    assert_eq!(hub.stats().pending_events, MAX_BUFFERED_BLOCKS);
     assert_eq!(woken.load(Ordering::Relaxed), 1);
     let seen: Vec<i64> = drain(&mut stream).iter().flat_map(revisions).collect();
     assert_eq!(seen, (2..written + 2).collect::<Vec<_>>());
@@ -79,12 +79,12 @@ fn an_idle_watcher_that_falls_behind_is_not_ended_by_a_compaction_it_did_not_nee
         world.put(&hub, "busy");
     }
     world.compact(45);
-    for _ in 0..MAX_INBOX_BLOCKS + 10 {
+    for _ in 0..MAX_BUFFERED_BLOCKS + 10 {
         world.put(&hub, "idle");
     }
     let answers = drain(&mut stream);
     assert!(answers.iter().all(|answer| !answer.canceled));
-    assert_eq!(answers.iter().flat_map(revisions).count(), MAX_INBOX_BLOCKS + 10);
+    assert_eq!(answers.iter().flat_map(revisions).count(), MAX_BUFFERED_BLOCKS + 10);
 }
 
 #[test]
@@ -126,9 +126,9 @@ fn a_damaged_value_is_waited_for_and_holds_up_nobody_else() {
     let mut seen = Vec::new();
     loop {
         match stream.next(TERM) {
-            Ok(Next::Frame(frame)) => seen.push(frame),
-            Ok(Next::Busy) => {}
-            Ok(Next::Idle) => break,
+            Ok(NextResponse::Send(response)) => seen.push(response),
+            Ok(NextResponse::Busy) => {}
+            Ok(NextResponse::Idle) => break,
             Err(_) => damaged += 1,
         }
     }

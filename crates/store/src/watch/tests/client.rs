@@ -3,21 +3,21 @@ use api::etcdserverpb::{WatchCreateRequest, WatchResponse};
 use prost::Message;
 
 use super::world::{CLUSTER, MEMBER, TERM};
-use crate::watch::{Next, WatchStream};
+use crate::watch::{NextResponse, WatchStream};
 
 /// The next response, `None` when the stream is idle. Panics on a damaged value.
 pub(super) fn respond(stream: &mut WatchStream) -> Option<WatchResponse> {
     loop {
         match stream.next(TERM).expect("no value is damaged") {
-            Next::Frame(frame) => {
-                assert_eq!(frame.len(), frame.to_bytes().len());
-                let response = WatchResponse::decode(frame.to_bytes()).expect("a frame is a response");
+            NextResponse::Send(encoded) => {
+                assert_eq!(encoded.len(), encoded.to_bytes().len());
+                let response = WatchResponse::decode(encoded.to_bytes()).expect("it is a response");
                 let header = response.header.as_ref().expect("a response has a header");
                 assert_eq!((header.cluster_id, header.member_id, header.raft_term), (CLUSTER, MEMBER, TERM));
                 return Some(response);
             }
-            Next::Busy => continue,
-            Next::Idle => return None,
+            NextResponse::Busy => continue,
+            NextResponse::Idle => return None,
         }
     }
 }

@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use prost::Message;
 
 use super::world::{World, message};
-use crate::watch::block::Block;
-use crate::watch::encode::{self, Head, Identity};
+use crate::watch::block::EventBlock;
+use crate::watch::encode::{self, ResponseHead, ResponseIdentity};
 use crate::{Event, EventKind, KvRef, Revision, ValueRef};
 
 fn number() -> impl Strategy<Value = i64> {
@@ -34,9 +34,9 @@ fn event() -> impl Strategy<Value = Event> {
     (kind, kv(), prop::option::of(kv())).prop_map(|(kind, kv, prev)| Event { kind, kv, prev })
 }
 
-fn head() -> impl Strategy<Value = Head> {
+fn head() -> impl Strategy<Value = ResponseHead> {
     (number(), number(), any::<[bool; 3]>(), number(), ".{0,40}").prop_map(
-        |(revision, watch_id, [created, canceled, fragment], compact_revision, reason)| Head {
+        |(revision, watch_id, [created, canceled, fragment], compact_revision, reason)| ResponseHead {
             revision,
             watch_id,
             created,
@@ -59,7 +59,7 @@ proptest! {
         let world = World::new();
         let encoded = encode::events(events.iter(), prev_kv, &*world).expect("nothing is damaged");
         let [cluster_id, member_id, raft_term] = ids;
-        let front = head.encode(Identity { cluster_id, member_id }, raft_term, &mut BytesMut::new(), 1);
+        let front = head.encode(ResponseIdentity { cluster_id, member_id }, raft_term, &mut BytesMut::new(), 1);
         let ours = [front, encoded.slice(0, events.len())].concat();
         let theirs = WatchResponse {
             header: Some(ResponseHeader { cluster_id, member_id, revision: head.revision, raft_term }),
@@ -88,8 +88,8 @@ proptest! {
             Event { kind: EventKind::Put, kv, prev: None }
         }).collect();
         let picked: Vec<u32> = (0..events.len() as u32).collect();
-        let blocks = Block::cut(&events, &picked, false, max);
-        prop_assert_eq!(blocks.iter().map(Block::len).sum::<usize>(), events.len());
+        let blocks = EventBlock::cut(&events, &picked, false, max);
+        prop_assert_eq!(blocks.iter().map(EventBlock::len).sum::<usize>(), events.len());
         for pair in blocks.windows(2) {
             prop_assert!(pair[0].last_revision() < pair[1].first_revision());
         }

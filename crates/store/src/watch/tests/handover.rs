@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use super::client::{drain, revision, revisions, watch, watch_all};
 use super::world::{Moment, TERM, World, open};
-use crate::watch::{Next, WatchStream};
+use crate::watch::{NextResponse, WatchStream};
 use crate::{Event, History};
 
 const PAST: i64 = 5;
@@ -82,8 +82,8 @@ fn a_stream_may_run_in_the_middle_of_a_publish() {
     let (woken_stream, woken_seen) = (stream.clone(), seen.clone());
     let wake = move || {
         let Some(mut stream) = woken_stream.try_lock() else { return };
-        while let Some(Ok(Next::Frame(frame))) = stream.as_mut().map(|stream| stream.next(TERM)) {
-            woken_seen.lock().push(frame.len() as i64);
+        while let Some(Ok(NextResponse::Send(response))) = stream.as_mut().map(|stream| stream.next(TERM)) {
+            woken_seen.lock().push(response.len() as i64);
         }
     };
     let mut opened = hub.open(Arc::new(wake), usize::MAX);

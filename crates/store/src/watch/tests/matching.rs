@@ -6,17 +6,17 @@ use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::world::contains;
-use crate::watch::groups::{Groups, Shape};
-use crate::watch::inbox::Inbox;
+use crate::watch::event_buffer::EventBuffer;
+use crate::watch::groups::{WatchFilter, WatcherGroups};
 use crate::{Event, EventKind, KeyRange, KvRef, Revision, ValueRef};
 
 fn key() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(prop_oneof![Just(0_u8), 97..100_u8], 1..4)
 }
 
-fn shape() -> impl Strategy<Value = Shape> {
+fn filter() -> impl Strategy<Value = WatchFilter> {
     let end = prop_oneof![Just(vec![]), Just(vec![0]), key()];
-    (key(), end, any::<[bool; 3]>()).prop_map(|(start, end, [no_put, no_delete, prev_kv])| Shape {
+    (key(), end, any::<[bool; 3]>()).prop_map(|(start, end, [no_put, no_delete, prev_kv])| WatchFilter {
         range: KeyRange { start: start.into(), end: end.into() },
         no_put,
         no_delete,
@@ -33,7 +33,7 @@ fn event((key, delete): (Vec<u8>, bool)) -> Event {
 
 #[derive(Clone, Debug)]
 enum Step {
-    Subscribe(Shape, u64),
+    Subscribe(WatchFilter, u64),
     /// Ends the subscription at this position, counted round.
     Unsubscribe(usize),
     Match(Vec<(Vec<u8>, bool)>),
@@ -41,7 +41,7 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        3 => (shape(), 0..3_u64).prop_map(|(shape, stream)| Step::Subscribe(shape, stream)),
+        3 => (filter(), 0..3_u64).prop_map(|(filter, stream)| Step::Subscribe(filter, stream)),
         1 => any::<usize>().prop_map(Step::Unsubscribe),
         2 => prop::collection::vec((key(), any::<bool>()), 1..6).prop_map(Step::Match),
     ]
@@ -50,18 +50,18 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #[test]
     fn matches_what_looking_at_every_range_finds(steps in prop::collection::vec(step(), 1..120)) {
-        let inbox = Arc::new(Inbox::new(Arc::new(|| {})));
-        let mut groups = Groups::new();
-        let mut subscribed: Vec<(Shape, u64, u64)> = Vec::new();
+        let buffer = Arc::new(EventBuffer::new(Arc::new(|| {})));
+        let mut groups = WatcherGroups::new();
+        let mut subscribed: Vec<(WatchFilter, u64, u64)> = Vec::new();
         for step in steps {
             match step {
-                Step::Subscribe(shape, stream) => {
-                    let group = groups.subscribe(&shape, stream, &inbox);
+                Step::Subscribe(filter, stream) => {
+                    let group = groups.subscribe(&filter, stream, &buffer);
                     for (other, _, id) in &subscribed {
-                        prop_assert_eq!(*other == shape, *id == group, "one group for each shape");
+                        prop_assert_eq!(*other == filter, *id == group, "one group for each filter");
                     }
-                    if !subscribed.contains(&(shape.clone(), stream, group)) {
-                        subscribed.push((shape, stream, group));
+                    if !subscribed.contains(&(filter.clone(), stream, group)) {
+                        subscribed.push((filter, stream, group));
                     }
                 }
                 Step::Unsubscribe(at) if !subscribed.is_empty() => {
@@ -72,9 +72,9 @@ proptest! {
                 Step::Match(keys) => {
                     let batch: Vec<Event> = keys.into_iter().map(event).collect();
                     let mut expected: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
-                    for (shape, _, group) in &subscribed {
+                    for (filter, _, group) in &subscribed {
                         let hit = |event: &Event| {
-                            shape.admits(&event.kind) && contains(&shape.range, &event.kv.key)
+                            filter.admits(&event.kind) && contains(&filter.range, &event.kv.key)
                         };
                         let hits = (0..batch.len() as u32).filter(|at| hit(&batch[*at as usize]));
                         expected.insert(*group, hits.collect());

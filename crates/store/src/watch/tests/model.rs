@@ -1,4 +1,4 @@
-//! Random histories and random watchers, some on streams that nobody reads for long, against the plain list
+//! Random histories and random watchers, some on streams whose client does not read for long, against the plain list
 //! of events.
 //!
 //! Each stream has a client that knows for each of its watchers which event must come next. So every response
@@ -14,8 +14,8 @@ use prost::Message;
 
 use super::client::{revision, watch};
 use super::world::{TERM, World, contains, message, open};
-use crate::watch::groups::Shape;
-use crate::watch::{Hub, Next, WatchStream, watcher};
+use crate::watch::groups::WatchFilter;
+use crate::watch::{Hub, NextResponse, WatchStream, watcher};
 use crate::{Event, History};
 
 const KEYS: [&str; 5] = ["a", "ab", "b", "ba", "c"];
@@ -27,7 +27,7 @@ enum Step {
     Apply(BTreeMap<usize, Option<u32>>),
     /// Publishes what was applied, as one batch.
     Publish,
-    /// Many batches at once: more than an inbox or, with large values, the tail holds.
+    /// Many batches at once: more than an event buffer or, with large values, the tail holds.
     Burst(u32),
     /// Compacts, back from the newest revision.
     Compact(i64),
@@ -85,7 +85,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 /// A watcher as its client sees it.
 struct Watched {
-    shape: Shape,
+    filter: WatchFilter,
     fragment: bool,
     start: i64,
     /// Events of the history that were looked at.
@@ -97,8 +97,8 @@ impl Watched {
     fn due<'e>(&mut self, events: &'e [Event]) -> Option<&'e Event> {
         let wants = |event: &Event| {
             event.kv.mod_revision.main >= self.start
-                && contains(&self.shape.range, &event.kv.key)
-                && self.shape.admits(&event.kind)
+                && contains(&self.filter.range, &event.kv.key)
+                && self.filter.admits(&event.kind)
         };
         self.position += events[self.position..].iter().position(wants)?;
         Some(&events[self.position])
@@ -137,17 +137,20 @@ impl Client {
         let asleep = self.idle_at.take() == Some(woken);
         for _ in 0..calls {
             let next = self.stream.next(TERM);
-            assert!(!asleep || matches!(next, Ok(Next::Idle)), "a stream with something to do was not woken");
+            assert!(
+                !asleep || matches!(next, Ok(NextResponse::Idle)),
+                "a stream with something to do was not woken"
+            );
             match next {
-                Ok(Next::Frame(frame)) => {
-                    let response = WatchResponse::decode(frame.to_bytes()).expect("a frame is a response");
+                Ok(NextResponse::Send(response)) => {
+                    let response = WatchResponse::decode(response.to_bytes()).expect("it is a response");
                     self.check(&response, &events, world);
                 }
-                Ok(Next::Idle) => {
+                Ok(NextResponse::Idle) => {
                     self.idle_at = Some(woken);
                     return;
                 }
-                Ok(Next::Busy) | Err(_) => {}
+                Ok(NextResponse::Busy) | Err(_) => {}
             }
         }
     }
@@ -174,8 +177,8 @@ impl Client {
         let request = self.asked.pop_front().expect("answers come in the order of requests");
         assert!(!response.canceled);
         let start = if request.start_revision == 0 { revision(response) + 1 } else { request.start_revision };
-        let shape = watcher::shape(&request).expect("it was accepted");
-        let watched = Watched { shape, fragment: request.fragment, start, position: 0 };
+        let filter = watcher::filter_of(&request).expect("it was accepted");
+        let watched = Watched { filter, fragment: request.fragment, start, position: 0 };
         assert!(self.watched.insert(response.watch_id, watched).is_none());
     }
 
@@ -185,7 +188,7 @@ impl Client {
         let mut last = 0;
         for event in &response.events {
             let due = watched.due(events).expect("an event is due");
-            assert_eq!(*event, message(due, watched.shape.prev_kv));
+            assert_eq!(*event, message(due, watched.filter.prev_kv));
             last = due.kv.mod_revision.main;
             watched.position += 1;
         }
@@ -205,7 +208,7 @@ impl Client {
         for (id, watched) in &mut self.watched {
             if response.watch_id == -1 || response.watch_id == *id {
                 let due = watched.due(events).map_or(i64::MAX, |event| event.kv.mod_revision.main);
-                assert!(due > revision, "watcher {id} is told {revision} before {due}");
+                assert!(due > revision, "watcher {id} is sent progress {revision} before {due}");
             }
         }
     }

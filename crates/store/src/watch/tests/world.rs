@@ -1,4 +1,4 @@
-//! A store in which everything is kept as one list of events: the truth that watchers are held against.
+//! A store that is one list of events: the reference for what watchers receive.
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,7 +23,7 @@ struct State {
     events: Vec<Event>,
     live: BTreeMap<Bytes, KvRef>,
     damaged: BTreeSet<u64>,
-    next_place: u64,
+    next_address: u64,
     /// At most so many events a read, to make chunks small.
     chunk: usize,
 }
@@ -132,11 +132,11 @@ impl State {
             let kv = KvRef { key, create_revision: 0, mod_revision, version: 0, lease: 0, value: none };
             return Some(Event { kind: EventKind::Delete, kv, prev });
         };
-        self.next_place += 1;
-        let value = ValueRef { address: self.next_place, len, checksum: 0 };
+        self.next_address += 1;
+        let value = ValueRef { address: self.next_address, len, checksum: 0 };
         let create_revision = prev.as_ref().map_or(mod_revision.main, |prev| prev.create_revision);
         let version = prev.as_ref().map_or(1, |prev| prev.version + 1);
-        let lease = self.next_place as i64 % 3;
+        let lease = self.next_address as i64 % 3;
         let kv = KvRef { key: key.clone(), create_revision, mod_revision, version, lease, value };
         self.live.insert(key, kv.clone());
         Some(Event { kind: EventKind::Put, kv, prev })
@@ -202,7 +202,7 @@ impl State {
     }
 }
 
-/// The bytes of a value: its place, repeated to its length.
+/// The bytes of a value: its address, repeated to its length.
 fn value(value: &ValueRef) -> Bytes {
     let len = value.len as usize;
     Bytes::from(value.address.to_le_bytes().repeat(len.div_ceil(8))).slice(..len)

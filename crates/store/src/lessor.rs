@@ -1,0 +1,210 @@
+//! The lessor: the replicated part of leases. It knows which leases exist, the TTL each was granted, the remainder that
+//! was recorded, and which keys are attached.
+//!
+//! It has no clock. Deadlines belong to the lease clock of the leader (crate `member`), which renews leases and
+//! proposes their expiry; here, a lease is granted, has keys attached, and ends. A million idle leases cost memory
+//! only.
+//!
+//! An attachment is stored in both directions: the key's newest version names its lease, and the lease names the slots
+//! (see [`crate::index`]) of its live keys:
+//!
+//! ```text
+//! grant(7, 60 s)            lease 7 { ttl 60, slots {} }
+//! put(a, lease 7)           lease 7 { ttl 60, slots {a} }        a's newest version: lease 7
+//! put(a, lease 0)           lease 7 { ttl 60, slots {} }         a's newest version: no lease
+//! put(a, lease 7), revoke(7)   -> [a]; the caller deletes a in the same revision
+//! ```
+//!
+//! `StoreState::check_all` verifies that both directions agree.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::Error;
+
+use crate::hash::{PartHasher, PartKind};
+
+/// The longest TTL that may be granted, in seconds; etcd's, about 285 years.
+pub const MAX_LEASE_TTL: i64 = 9_000_000_000;
+
+/// A lease without its keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeaseInfo {
+    /// Its id.
+    pub id: i64,
+    /// Granted TTL in seconds.
+    pub ttl: i64,
+    /// Recorded remaining seconds; 0 if none is recorded, and the full TTL counts.
+    pub remaining: i64,
+}
+
+/// A lease and its keys.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lease {
+    ttl: i64,
+    remaining: i64,
+    /// Slots of the attached keys; all live.
+    slots: BTreeSet<u32>,
+}
+
+/// All leases, by id.
+#[derive(Default)]
+pub(crate) struct Lessor {
+    leases: BTreeMap<i64, Lease>,
+    /// Sum over all leases, for the state hash.
+    hash: u64,
+}
+
+impl Lessor {
+    /// Grants a lease; returns its TTL, at least 1.
+    pub(crate) fn grant(&mut self, id: i64, ttl: i64) -> Result<i64, Error> {
+        if id == 0 {
+            return Err(Error::LeaseNotFound);
+        }
+        if ttl > MAX_LEASE_TTL {
+            return Err(Error::LeaseTtlTooLarge);
+        }
+        if self.leases.contains_key(&id) {
+            return Err(Error::LeaseExists);
+        }
+        let ttl = ttl.max(1);
+        self.restore(LeaseInfo { id, ttl, remaining: 0 });
+        Ok(ttl)
+    }
+
+    /// Ends a lease; returns the slots of its keys, which the caller deletes.
+    pub(crate) fn revoke(&mut self, id: i64) -> Result<Vec<u32>, Error> {
+        let lease = self.forget(id).ok_or(Error::LeaseNotFound)?;
+        Ok(lease.slots.into_iter().collect())
+    }
+
+    /// Records remaining seconds, clamped to the TTL; returns the recorded number, or `None` without such a lease.
+    pub(crate) fn checkpoint(&mut self, id: i64, remaining: i64) -> Option<i64> {
+        let lease = self.leases.get_mut(&id)?;
+        let before = hash_of(&info(id, lease));
+        lease.remaining = remaining.clamp(0, lease.ttl);
+        let after = hash_of(&info(id, lease));
+        self.hash = self.hash.wrapping_sub(before).wrapping_add(after);
+        Some(lease.remaining)
+    }
+
+    /// Moves the key in `slot` from one lease to another; 0 is none. A lease that has ended is skipped: a revocation
+    /// takes the lease out first, then deletes its keys.
+    pub(crate) fn reattach(&mut self, slot: u32, from: i64, to: i64) {
+        if from == to {
+            return;
+        }
+        if let Some(lease) = self.leases.get_mut(&from) {
+            let attached = lease.slots.remove(&slot);
+            assert!(attached, "a key was attached to the lease that its version names");
+        }
+        if let Some(lease) = self.leases.get_mut(&to) {
+            let attached = lease.slots.insert(slot);
+            assert!(attached, "a key is attached to a lease once");
+        }
+    }
+
+    /// Whether the lease exists.
+    pub(crate) fn contains(&self, id: i64) -> bool {
+        self.leases.contains_key(&id)
+    }
+
+    /// How many leases there are.
+    pub(crate) fn len(&self) -> usize {
+        self.leases.len()
+    }
+
+    /// One lease.
+    pub(crate) fn get(&self, id: i64) -> Option<LeaseInfo> {
+        self.leases.get(&id).map(|lease| info(id, lease))
+    }
+
+    /// Slots of the keys attached to a lease.
+    pub(crate) fn slots(&self, id: i64) -> impl Iterator<Item = u32> + '_ {
+        self.leases.get(&id).into_iter().flat_map(|lease| lease.slots.iter().copied())
+    }
+
+    /// All leases from `from` on, by id.
+    pub(crate) fn iter_from(&self, from: i64) -> impl Iterator<Item = LeaseInfo> + '_ {
+        self.leases.range(from..).map(|(id, lease)| info(*id, lease))
+    }
+
+    /// Adds or replaces a lease, without keys.
+    pub(crate) fn restore(&mut self, lease: LeaseInfo) {
+        self.forget(lease.id);
+        let LeaseInfo { id, ttl, remaining } = lease;
+        self.leases.insert(id, Lease { ttl, remaining, slots: BTreeSet::new() });
+        self.hash = self.hash.wrapping_add(hash_of(&lease));
+    }
+
+    /// Removes a lease.
+    pub(crate) fn forget(&mut self, id: i64) -> Option<Lease> {
+        let lease = self.leases.remove(&id)?;
+        self.hash = self.hash.wrapping_sub(hash_of(&info(id, &lease)));
+        Some(lease)
+    }
+
+    /// Recomputes the sum over all leases, which [`hash`](Self::hash) maintains.
+    pub(crate) fn recomputed_hash(&self) -> u64 {
+        self.iter_from(i64::MIN).fold(0, |sum, lease| sum.wrapping_add(hash_of(&lease)))
+    }
+
+    /// All attachments, as (lease, slot).
+    pub(crate) fn attachments(&self) -> impl Iterator<Item = (i64, u32)> + '_ {
+        self.leases.iter().flat_map(|(id, lease)| lease.slots.iter().map(|slot| (*id, *slot)))
+    }
+
+    /// The sum over all leases, for the state hash.
+    pub(crate) fn hash(&self) -> u64 {
+        self.hash
+    }
+}
+
+/// A lease's term of the state hash.
+fn hash_of(lease: &LeaseInfo) -> u64 {
+    let hash = PartHasher::new(PartKind::Lease).number(lease.id as u64);
+    hash.number(lease.ttl as u64).number(lease.remaining as u64).finish()
+}
+
+fn info(id: i64, lease: &Lease) -> LeaseInfo {
+    LeaseInfo { id, ttl: lease.ttl, remaining: lease.remaining }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grants_are_refused_for_what_cannot_be() {
+        let mut lessor = Lessor::default();
+        assert_eq!(lessor.grant(0, 10), Err(Error::LeaseNotFound));
+        assert_eq!(lessor.grant(1, MAX_LEASE_TTL + 1), Err(Error::LeaseTtlTooLarge));
+        assert_eq!(lessor.grant(1, MAX_LEASE_TTL), Ok(MAX_LEASE_TTL));
+        assert_eq!(lessor.grant(1, 5), Err(Error::LeaseExists));
+        assert_eq!(lessor.grant(-2, -5), Ok(1), "a negative id is an id, a TTL is at least a second");
+    }
+
+    #[test]
+    fn keys_follow_their_lease() {
+        let mut lessor = Lessor::default();
+        lessor.grant(1, 10).unwrap();
+        lessor.grant(2, 10).unwrap();
+        lessor.reattach(7, 0, 1);
+        lessor.reattach(8, 0, 1);
+        lessor.reattach(7, 1, 2);
+        assert_eq!(lessor.slots(1).collect::<Vec<_>>(), [8]);
+        assert_eq!(lessor.revoke(2), Ok(vec![7]));
+        assert_eq!(lessor.revoke(2), Err(Error::LeaseNotFound));
+    }
+
+    #[test]
+    fn a_remainder_is_recorded_and_taken_back() {
+        let mut lessor = Lessor::default();
+        lessor.grant(1, 10).unwrap();
+        assert_eq!(lessor.checkpoint(1, 4), Some(4));
+        assert_eq!(lessor.get(1), Some(LeaseInfo { id: 1, ttl: 10, remaining: 4 }));
+        assert_eq!(lessor.checkpoint(1, 0), Some(0));
+        assert_eq!(lessor.get(1), Some(LeaseInfo { id: 1, ttl: 10, remaining: 0 }));
+        assert_eq!(lessor.checkpoint(1, 99), Some(10), "no more than was granted");
+        assert_eq!(lessor.checkpoint(9, 4), None);
+    }
+}

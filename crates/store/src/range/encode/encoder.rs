@@ -1,0 +1,157 @@
+//! The encoder: lays out a chunk, has the values read into it, and hands it on.
+
+use bytes::{BufMut, Bytes};
+
+use super::fields::{EncodedFields, KVS};
+use super::key_value::{KeyValueSource, items_len};
+use crate::values::{Access, Damaged, ValueSlot, Values};
+use crate::wire::record_len;
+
+/// Approximate size of a chunk: large enough that the cost of a chunk is negligible by the byte, small enough to stay
+/// in the cache between being filled and being sent.
+pub(super) const CHUNK_BYTES: usize = 128 << 10;
+
+/// Receives an encoded response, chunk by chunk.
+pub trait ChunkSink {
+    /// Called once, before the first chunk, with the length of the whole response in bytes.
+    fn begin(&mut self, bytes: usize);
+
+    /// Takes the next chunk. All chunks together have the announced length.
+    fn push(&mut self, chunk: Bytes);
+}
+
+impl ChunkSink for Vec<Bytes> {
+    fn begin(&mut self, _: usize) {}
+
+    fn push(&mut self, chunk: Bytes) {
+        Vec::push(self, chunk);
+    }
+}
+
+/// Writes a response, chunk by chunk.
+pub(crate) struct RangeEncoder<'v> {
+    values: &'v dyn Values,
+    access: Access,
+    into: &'v mut dyn ChunkSink,
+    /// What the next chunk begins with: the response's first fields, or the rest of a large key-value.
+    front: EncodedFields,
+    /// Lengths of the messages in the chunk that is laid out.
+    lens: Vec<usize>,
+}
+
+/// The part of `items` that makes one chunk.
+struct ChunkLayout {
+    from: usize,
+    to: usize,
+    bytes: usize,
+    /// Whether the last one's value becomes the next chunk.
+    ends_large: bool,
+}
+
+impl<'v> RangeEncoder<'v> {
+    /// Begins a response: `front`, then key-values of `items_bytes` in all, then `end`.
+    pub(crate) fn begin(
+        front: EncodedFields,
+        items_bytes: usize,
+        end: &EncodedFields,
+        (values, access): (&'v dyn Values, Access),
+        into: &'v mut dyn ChunkSink,
+    ) -> RangeEncoder<'v> {
+        into.begin(front.as_slice().len() + items_bytes + end.as_slice().len());
+        RangeEncoder { values, access, into, front, lens: Vec::new() }
+    }
+
+    /// Writes a whole response.
+    ///
+    /// # Errors
+    /// As [`RangeEncoder::add`].
+    pub(crate) fn whole(
+        front: EncodedFields,
+        items: &impl KeyValueSource,
+        end: EncodedFields,
+        how: (&'v dyn Values, Access),
+        into: &'v mut dyn ChunkSink,
+    ) -> Result<(), Damaged> {
+        RangeEncoder::begin(front, items_len(items), &end, how, into).add(items, Some(end))
+    }
+
+    /// Writes items; if they are the last, `end` follows them.
+    ///
+    /// # Errors
+    /// [`Damaged`] when a value cannot be read. The rest of the response is not written.
+    pub(crate) fn add(
+        &mut self,
+        items: &impl KeyValueSource,
+        end: Option<EncodedFields>,
+    ) -> Result<(), Damaged> {
+        let count = items.count();
+        let (mut from, mut unwritten) = (0, end);
+        while from < count {
+            let layout = self.measure(items, from);
+            from = layout.to;
+            let is_last = from == count && !layout.ends_large;
+            let end = if is_last { unwritten.take() } else { None };
+            self.write(items, &layout, &end.unwrap_or(EncodedFields::NONE))?;
+            if layout.ends_large {
+                let large = items.item(layout.to - 1);
+                self.into.push(self.values.read(&large.value)?);
+                self.front = EncodedFields::of(|out| large.put_back(out));
+            }
+        }
+        if let Some(end) = unwritten {
+            let rest = [self.front.as_slice(), end.as_slice()].concat();
+            self.into.push(rest.into());
+        }
+        Ok(())
+    }
+
+    /// Determines how many of the items from `from` on make the next chunk.
+    fn measure(&mut self, items: &impl KeyValueSource, from: usize) -> ChunkLayout {
+        self.lens.clear();
+        let mut layout =
+            ChunkLayout { from, to: from, bytes: self.front.as_slice().len(), ends_large: false };
+        while layout.to < items.count() && layout.bytes < CHUNK_BYTES && !layout.ends_large {
+            let item = items.item(layout.to);
+            let len = item.len();
+            self.lens.push(len);
+            layout.bytes += record_len(KVS, len);
+            layout.to += 1;
+            if item.is_large() {
+                layout.bytes -= item.value.len as usize + item.back_len();
+                layout.ends_large = true;
+            }
+        }
+        layout
+    }
+
+    fn write(
+        &mut self,
+        items: &impl KeyValueSource,
+        layout: &ChunkLayout,
+        end: &EncodedFields,
+    ) -> Result<(), Damaged> {
+        let mut chunk = vec![0; layout.bytes + end.as_slice().len()];
+        let mut out = chunk.as_mut_slice();
+        let mut slots = Vec::with_capacity(layout.to - layout.from);
+        out.put_slice(self.front.as_slice());
+        self.front = EncodedFields::NONE;
+        for (at, len) in (layout.from..layout.to).zip(&self.lens) {
+            let item = items.item(at);
+            item.put_front(&mut out, *len);
+            if layout.ends_large && at + 1 == layout.to {
+                break;
+            }
+            if item.value.len > 0 {
+                let (into, rest) = std::mem::take(&mut out).split_at_mut(item.value.len as usize);
+                slots.push(ValueSlot { value: item.value, into });
+                out = rest;
+            }
+            item.put_back(&mut out);
+        }
+        out.put_slice(end.as_slice());
+        assert!(out.is_empty(), "a chunk is as long as was measured");
+        self.values.read_into(&mut slots, self.access)?;
+        self.into.push(chunk.into());
+        Ok(())
+    }
+}

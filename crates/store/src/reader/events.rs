@@ -1,0 +1,117 @@
+//! Events of the past, for watchers that catch up.
+//!
+//! The events of a single key come from its own versions, those of a range from the revision log. Either way an event's
+//! previous value is the version before its *revision*: a transaction that changes a key twice gives two events with
+//! the same previous value, as in etcd.
+
+use bytes::Bytes;
+
+use super::handle::Reader;
+use crate::index::{KeyBounds, KeyIndex, KeyRecord, Version};
+use crate::range::kv_ref;
+use crate::types::{Event, EventKind, KeyRange, Revision};
+use crate::watch::{Compacted, History};
+
+impl History for Reader {
+    fn current_revision(&self) -> i64 {
+        Reader::current_revision(self)
+    }
+
+    fn compact_revision(&self) -> i64 {
+        self.compacted().max(0)
+    }
+
+    fn events(
+        &self,
+        range: &KeyRange,
+        from: i64,
+        max_events: usize,
+        max_steps: usize,
+    ) -> Result<(Vec<Event>, i64), Compacted> {
+        let state = self.shared.state.read();
+        if from < state.compacted {
+            return Err(Compacted { at: state.compacted });
+        }
+        let mut past = HistoryScan { compacted: state.compacted, events: Vec::new() };
+        let next = if range.end.is_empty() {
+            past.of_key(&state.index, &range.start, from, max_events, max_steps)
+        } else {
+            past.of_range(&state.index, &range.bounds(), from, max_events, max_steps)
+        };
+        Ok((past.events, next.unwrap_or((state.revision + 1).max(from))))
+    }
+}
+
+/// The events found so far.
+struct HistoryScan {
+    compacted: i64,
+    events: Vec<Event>,
+}
+
+impl HistoryScan {
+    /// Walks the key's own versions. Returns the revision at which it stopped; `None` if it reached the newest.
+    fn of_key(
+        &mut self,
+        index: &KeyIndex,
+        key: &Bytes,
+        from: i64,
+        max_events: usize,
+        max_steps: usize,
+    ) -> Option<i64> {
+        let record = index.record(key)?;
+        // Counted from the newest back to `from`, so that the cost does not grow with the versions before it.
+        let wanted = record.versions().rev().take_while(|version| version.revision.main >= from).count();
+        let skipped = record.versions_len() - wanted;
+        let mut last = from;
+        for (steps, version) in record.versions().skip(skipped).enumerate() {
+            let main = version.revision.main;
+            if main != last && (steps >= max_steps || self.events.len() >= max_events) {
+                return Some(main);
+            }
+            last = main;
+            self.push(key.clone(), record, &version);
+        }
+        None
+    }
+
+    /// Walks the revision log. Returns the revision at which it stopped; `None` if it reached the newest.
+    fn of_range(
+        &mut self,
+        index: &KeyIndex,
+        bounds: &KeyBounds<'_>,
+        from: i64,
+        max_events: usize,
+        max_steps: usize,
+    ) -> Option<i64> {
+        for (steps, entry) in index.log().iter_from(from).enumerate() {
+            let main = entry.revision.main;
+            // Stops between revisions only, and not before the first: transactions stay whole, and progress is certain.
+            let enough = steps >= max_steps || self.events.len() >= max_events;
+            if enough && entry.revision.sub == 0 && main > from {
+                return Some(main);
+            }
+            let Some(slot) = entry.slot else { continue };
+            let record = index.at_slot(slot);
+            let key = record.key();
+            if key < bounds.start || bounds.end.is_some_and(|end| key >= end) {
+                continue;
+            }
+            if let Some((version, _)) = record.version_exactly(entry.revision) {
+                self.push(Bytes::copy_from_slice(key), record, &version);
+            }
+        }
+        None
+    }
+
+    fn push(&mut self, key: Bytes, record: &KeyRecord, version: &Version) {
+        let main = version.revision.main;
+        let kind = if version.is_tombstone() { EventKind::Delete } else { EventKind::Put };
+        let before = Revision { main: main - 1, sub: u32::MAX };
+        // Versions below the compact revision are unreadable, whether purged or not. The first version of a generation
+        // has no previous one, even if the same revision ended the generation before.
+        let begins = version.create == main;
+        let prev = record.live_until(before).filter(|_| !begins && before.main >= self.compacted);
+        let prev = prev.map(|version| kv_ref(key.clone(), &version));
+        self.events.push(Event { kind, kv: kv_ref(key, version), prev });
+    }
+}

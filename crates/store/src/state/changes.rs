@@ -1,0 +1,99 @@
+//! What changed since the last checkpoint began: enough to find it again when a delta is written.
+//!
+//! A delta holds the versions written after its *baseline*, the revision at which the checkpoint before began. The
+//! tracker does not copy versions. It notes *where* something changed, and the delta reads it from the index later:
+//!
+//! ```text
+//! baseline 100:  put a @101 | put a @102 | delete b @103 | purge drops key c | value of d relocated
+//! noted:         slots [a, b]              removed [c]                         relocated [(d, 99, new address)]
+//! ```
+//!
+//! A slot is noted at its key's first write after the baseline only: the caller compares the key's newest revision with
+//! [`ChangeTracker::baseline`]. Without a baseline (before the first checkpoint, or after one was abandoned) nothing is
+//! noted, and the next checkpoint is a base.
+
+use std::collections::BTreeSet;
+
+use crate::index::IndexKey;
+use crate::types::{Position, Revision};
+
+/// Where the last checkpoint began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CheckpointBaseline {
+    pub(crate) position: Position,
+    pub(crate) revision: i64,
+}
+
+/// The baseline and the changes noted since.
+#[derive(Default)]
+pub(crate) struct ChangeTracker {
+    baseline: Option<CheckpointBaseline>,
+    changes: TrackedChanges,
+}
+
+/// The changes since the baseline.
+#[derive(Default)]
+pub(crate) struct TrackedChanges {
+    /// Slots of keys that were written. A slot occurs twice if it was freed and given to another key.
+    pub(crate) slots: Vec<u32>,
+    /// Keys whose last version was purged.
+    pub(crate) removed: Vec<IndexKey>,
+    /// Versions whose value has a new address.
+    pub(crate) relocated: Vec<(IndexKey, Revision, u64)>,
+    /// Leases that were granted, ended or got another remainder.
+    pub(crate) leases: BTreeSet<i64>,
+}
+
+impl ChangeTracker {
+    /// The revision of the baseline; `i64::MIN` if there is none. A key whose newest version is above it is noted.
+    pub(crate) fn baseline(&self) -> i64 {
+        self.baseline.map_or(i64::MIN, |baseline| baseline.revision)
+    }
+
+    /// Notes a key's first write after the baseline.
+    pub(crate) fn note_written(&mut self, slot: u32) {
+        if self.baseline.is_some() {
+            self.changes.slots.push(slot);
+        }
+    }
+
+    /// Notes that a key's last version was purged.
+    pub(crate) fn note_removed(&mut self, key: IndexKey) {
+        if self.baseline.is_some() {
+            self.changes.removed.push(key);
+        }
+    }
+
+    /// Notes the new address of a version's value.
+    pub(crate) fn note_relocated(&mut self, key: &[u8], revision: Revision, address: u64) {
+        if self.baseline.is_some() {
+            self.changes.relocated.push((IndexKey::new(key), revision, address));
+        }
+    }
+
+    /// Notes that a lease was granted, ended or got another remainder.
+    pub(crate) fn note_lease(&mut self, id: i64) {
+        if self.baseline.is_some() {
+            self.changes.leases.insert(id);
+        }
+    }
+
+    /// Begins at a new baseline; returns the old one and what changed since.
+    pub(crate) fn rebase(
+        &mut self,
+        baseline: CheckpointBaseline,
+    ) -> Option<(CheckpointBaseline, TrackedChanges)> {
+        let old = self.baseline.replace(baseline);
+        assert!(
+            old.is_none_or(|old| old.revision <= baseline.revision),
+            "checkpoints begin in the order of revisions"
+        );
+        let changes = std::mem::take(&mut self.changes);
+        old.map(|old| (old, changes))
+    }
+
+    /// Drops the baseline and the changes: the next checkpoint is a base.
+    pub(crate) fn forget_baseline(&mut self) {
+        *self = ChangeTracker::default();
+    }
+}

@@ -1,0 +1,62 @@
+//! The invariants of the state, as assertions. See `Store::check` and `Store::check_all`.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
+
+use super::shared::StoreShared;
+use super::store_state::{FIRST_REVISION, NEVER_COMPACTED, StoreState};
+use crate::hash::key_hash;
+
+impl StoreShared {
+    /// Checks what takes a handful of comparisons.
+    pub(crate) fn check(&self) {
+        let state = self.state.read();
+        state.check();
+        assert_eq!(self.revision.load(Ordering::Acquire), state.revision, "readers see the newest revision");
+        assert_eq!(
+            self.compacted.load(Ordering::Acquire),
+            state.compacted,
+            "readers see the compact revision"
+        );
+    }
+
+    /// Checks everything that is stored twice, with the read lock held throughout.
+    pub(crate) fn check_all(&self) {
+        self.check();
+        let state = self.state.read();
+        state.index.check_all(state.purged);
+        state.check_derived();
+    }
+}
+
+impl StoreState {
+    fn check(&self) {
+        assert!(NEVER_COMPACTED <= self.purged, "a purge reaches a revision");
+        assert!(self.purged <= self.compacted, "purging reached {} > {}", self.purged, self.compacted);
+        assert!(self.compacted <= self.revision, "compacted at {} > {}", self.compacted, self.revision);
+        self.index.check();
+        let log = self.index.log();
+        let newest = log.newest().map_or(FIRST_REVISION, |revision| revision.main);
+        assert_eq!(newest, self.revision, "the revision log ends with the newest revision");
+        let oldest = log.front().map_or(self.revision, |entry| entry.revision.main);
+        assert!(oldest >= self.purged, "the revision log begins at {oldest}, purged up to {}", self.purged);
+        let until = self.compaction_hash.as_ref().map_or(self.compacted, |hash| hash.until);
+        assert_eq!(until, self.compacted, "a compaction's hash is that of the newest compaction");
+    }
+
+    /// Recomputes the state hash and the attachments of leases from the index.
+    fn check_derived(&self) {
+        let mut live_hash = 0u64;
+        let mut attachments = BTreeSet::new();
+        for (slot, record) in self.index.live_records() {
+            let newest = record.newest();
+            live_hash = live_hash.wrapping_add(key_hash(record.key(), &newest));
+            if newest.lease != 0 {
+                attachments.insert((newest.lease, slot));
+            }
+        }
+        let leases = self.lessor.recomputed_hash();
+        assert_eq!(self.hash(), self.hash_with(live_hash, leases), "the incremental state hash is exact");
+        assert!(self.lessor.attachments().eq(attachments), "leases and their keys name each other");
+    }
+}

@@ -1,0 +1,119 @@
+//! Members of the cluster and the cluster version, as committed entries set them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::Error;
+
+/// A member of the cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Member {
+    /// Its id.
+    pub id: u64,
+    /// The name it published; empty until it has started.
+    pub name: String,
+    /// URLs for peers.
+    pub peer_urls: Vec<String>,
+    /// URLs for clients; empty until it published them.
+    pub client_urls: Vec<String>,
+    /// Whether it is a learner, without a vote.
+    pub learner: bool,
+    /// The random number of its data directory; 0 until it published one, and unchanged from then on.
+    pub incarnation: u64,
+}
+
+/// The effect of a conf change on the members.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MemberChange {
+    /// Adds a member.
+    Add(Member),
+    /// Removes a member. Its id is never used again.
+    Remove {
+        /// Its id.
+        id: u64,
+    },
+    /// Replaces a member's peer URLs.
+    UpdatePeerUrls {
+        /// Its id.
+        id: u64,
+        /// The new URLs.
+        peer_urls: Vec<String>,
+    },
+    /// Makes a learner a voter.
+    Promote {
+        /// Its id.
+        id: u64,
+    },
+}
+
+/// Present members, ids of removed members, and the cluster version.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Members {
+    pub(crate) members: BTreeMap<u64, Member>,
+    pub(crate) removed: BTreeSet<u64>,
+    /// As in "3.7.0"; `None` until it is first set.
+    pub(crate) cluster_version: Option<String>,
+}
+
+impl Members {
+    /// Carries out a conf change.
+    ///
+    /// # Errors
+    /// [`Error::MemberExists`] for an id that is or was in use, [`Error::MemberNotFound`],
+    /// [`Error::MemberNotLearner`], [`Error::PeerUrlExists`]
+    pub(crate) fn apply(&mut self, change: MemberChange) -> Result<(), Error> {
+        match change {
+            MemberChange::Add(member) => self.add(member),
+            MemberChange::Remove { id } => {
+                self.members.remove(&id).ok_or(Error::MemberNotFound)?;
+                self.removed.insert(id);
+                Ok(())
+            }
+            MemberChange::UpdatePeerUrls { id, peer_urls } => {
+                self.check_urls(id, &peer_urls)?;
+                self.member(id)?.peer_urls = peer_urls;
+                Ok(())
+            }
+            MemberChange::Promote { id } => {
+                let member = self.member(id)?;
+                if !member.learner {
+                    return Err(Error::MemberNotLearner);
+                }
+                member.learner = false;
+                Ok(())
+            }
+        }
+    }
+
+    fn add(&mut self, member: Member) -> Result<(), Error> {
+        if self.members.contains_key(&member.id) || self.removed.contains(&member.id) {
+            return Err(Error::MemberExists);
+        }
+        self.check_urls(member.id, &member.peer_urls)?;
+        self.members.insert(member.id, member);
+        Ok(())
+    }
+
+    fn check_urls(&self, id: u64, peer_urls: &[String]) -> Result<(), Error> {
+        let others = self.members.values().filter(|member| member.id != id);
+        let taken = others.flat_map(|member| &member.peer_urls).any(|url| peer_urls.contains(url));
+        if taken { Err(Error::PeerUrlExists) } else { Ok(()) }
+    }
+
+    fn member(&mut self, id: u64) -> Result<&mut Member, Error> {
+        self.members.get_mut(&id).ok_or(Error::MemberNotFound)
+    }
+
+    /// Records the name and client URLs that a member published; returns whether it did. Ignored for an id that is not
+    /// a member, and for another data directory than the first one published: a wiped member may have forgotten a
+    /// vote.
+    pub(crate) fn publish(&mut self, id: u64, incarnation: u64, name: &str, client_urls: &[String]) -> bool {
+        let Some(member) = self.members.get_mut(&id) else { return false };
+        if member.incarnation != 0 && member.incarnation != incarnation {
+            return false;
+        }
+        member.incarnation = incarnation;
+        member.name = name.to_owned();
+        member.client_urls = client_urls.to_vec();
+        true
+    }
+}

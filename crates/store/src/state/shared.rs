@@ -1,0 +1,113 @@
+//! What [`Store`](crate::Store) and [`Reader`](crate::Reader) share: the state behind its lock, pins, limits, counters.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+use parking_lot::{Mutex, RwLock};
+
+use super::store_state::{FIRST_REVISION, NEVER_COMPACTED, StoreState};
+use crate::values::Values;
+
+/// One for each store; every [`Reader`](crate::Reader) holds it.
+pub(crate) struct StoreShared {
+    pub(crate) state: RwLock<StoreState>,
+    pub(crate) values: Arc<dyn Values>,
+    pub(crate) limits: Limits,
+    /// Copies of the state's revisions, read without the lock.
+    pub(crate) revision: AtomicI64,
+    pub(crate) compacted: AtomicI64,
+    /// Pinned revisions, with the number of pins on each. Pins are added only under a state lock, so that no revision
+    /// is purged between the moment a reader chooses it and the moment it is pinned.
+    pub(crate) pins: Mutex<BTreeMap<i64, usize>>,
+    pub(crate) counters: StoreCounters,
+}
+
+impl StoreShared {
+    pub(crate) fn new(values: Arc<dyn Values>, limits: Limits) -> Arc<StoreShared> {
+        Arc::new(StoreShared {
+            state: RwLock::default(),
+            values,
+            limits,
+            revision: AtomicI64::new(FIRST_REVISION),
+            compacted: AtomicI64::new(NEVER_COMPACTED),
+            pins: Mutex::default(),
+            counters: StoreCounters::default(),
+        })
+    }
+
+    /// Publishes the state's revisions to readers that do not take the lock. The caller holds the write lock.
+    pub(crate) fn publish(&self, state: &StoreState) {
+        assert!(
+            state.purged <= state.compacted && state.compacted <= state.revision,
+            "revisions are ordered"
+        );
+        self.compacted.store(state.compacted, Ordering::Release);
+        self.revision.store(state.revision, Ordering::Release);
+    }
+
+    /// Keeps the versions visible at `revision` from being purged. The caller holds a state lock.
+    pub(crate) fn pin(self: &Arc<StoreShared>, revision: i64) -> RevisionPin {
+        *self.pins.lock().entry(revision).or_default() += 1;
+        RevisionPin { shared: Arc::clone(self), revision }
+    }
+
+    /// The oldest pinned revision.
+    pub(crate) fn oldest_pin(&self) -> Option<i64> {
+        self.pins.lock().keys().next().copied()
+    }
+}
+
+/// Keeps the versions visible at one revision from being purged, as long as this lives.
+pub(crate) struct RevisionPin {
+    shared: Arc<StoreShared>,
+    revision: i64,
+}
+
+impl Drop for RevisionPin {
+    fn drop(&mut self) {
+        let mut pins = self.shared.pins.lock();
+        let uses = pins.get_mut(&self.revision).expect("a pin is counted until it is dropped");
+        *uses -= 1;
+        if *uses == 0 {
+            pins.remove(&self.revision);
+        }
+    }
+}
+
+/// How much one hold of the lock may do: little enough that the other side waits for tens of microseconds, and that a
+/// reader is rarely preempted while it holds the lock.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Keys a reader examines in one hold of the lock.
+    pub chunk_keys: usize,
+    /// Keys or changes a count examines in one hold of the lock.
+    pub count_steps: usize,
+    /// Keys of a range that are collected in memory; a longer range is walked twice instead.
+    pub found_keys: usize,
+    /// Approximate size of a checkpoint chunk.
+    pub checkpoint_chunk_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { chunk_keys: 256, count_steps: 1_000, found_keys: 20_000, checkpoint_chunk_bytes: 64 * 1024 }
+    }
+}
+
+/// Counts since the process started, for metrics.
+#[derive(Debug, Default)]
+pub(crate) struct StoreCounters {
+    pub(crate) puts: AtomicU64,
+    pub(crate) deletes: AtomicU64,
+    pub(crate) txns: AtomicU64,
+    pub(crate) ranges: AtomicU64,
+    pub(crate) events: AtomicU64,
+}
+
+impl StoreCounters {
+    /// Adds to a counter, without ordering anything.
+    pub(crate) fn add(counter: &AtomicU64, count: u64) {
+        counter.fetch_add(count, Ordering::Relaxed);
+    }
+}

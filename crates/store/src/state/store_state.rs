@@ -1,0 +1,114 @@
+//! The replicated state itself.
+
+use super::alarms::Alarms;
+use super::changes::ChangeTracker;
+use super::compaction_hash::CompactionHash;
+use super::members::Members;
+use crate::hash::{PartHasher, PartKind};
+use crate::index::{KeyBounds, KeyIndex};
+use crate::lessor::Lessor;
+use crate::types::Position;
+use crate::values::{ValueRef, Values, release};
+
+/// The revision of an empty store, as in etcd.
+pub(super) const FIRST_REVISION: i64 = 1;
+
+/// The compact revision of a store without a compaction. Clients see it in HashKV.
+pub(crate) const NEVER_COMPACTED: i64 = -1;
+
+/// What a checkpoint holds, and what is derived from it.
+pub(crate) struct StoreState {
+    pub(crate) index: KeyIndex,
+    pub(crate) lessor: Lessor,
+    pub(crate) alarms: Alarms,
+    pub(crate) members: Members,
+    /// The newest revision.
+    pub(crate) revision: i64,
+    /// The compact revision, or [`NEVER_COMPACTED`].
+    pub(crate) compacted: i64,
+    /// The revision purging has reached; at most `compacted`.
+    pub(crate) purged: i64,
+    /// For HashKV at the compact revision. Local to this process: neither replicated nor in checkpoints.
+    pub(crate) compaction_hash: Option<CompactionHash>,
+    /// Index and term of the last applied entry.
+    pub(crate) applied: Position,
+    /// The state hash's sum over live keys, maintained incrementally.
+    pub(crate) key_hash: u64,
+    /// What changed since the last checkpoint began.
+    pub(crate) changes: ChangeTracker,
+    /// How often a snapshot replaced the whole state. Slots noted before are meaningless after.
+    pub(crate) installs: u64,
+}
+
+impl Default for StoreState {
+    fn default() -> StoreState {
+        StoreState {
+            index: KeyIndex::default(),
+            lessor: Lessor::default(),
+            alarms: Alarms::default(),
+            members: Members::default(),
+            revision: FIRST_REVISION,
+            compacted: NEVER_COMPACTED,
+            purged: NEVER_COMPACTED,
+            compaction_hash: None,
+            applied: Position::default(),
+            key_hash: 0,
+            changes: ChangeTracker::default(),
+            installs: 0,
+        }
+    }
+}
+
+impl StoreState {
+    /// The revision that an unfinished purge has reached: versions below are dropped, and the files of their values may
+    /// be gone. Equals `purged` when no purge is under way.
+    pub(crate) fn purge_progress(&self) -> i64 {
+        let next = self.index.log().front().map_or(self.compacted, |entry| entry.revision.main);
+        self.purged.max(next.min(self.compacted))
+    }
+
+    /// The state hash, see [`crate::hash`].
+    pub(crate) fn hash(&self) -> u64 {
+        self.hash_with(self.key_hash, self.lessor.hash())
+    }
+
+    /// The state hash, given its sums over live keys and over leases.
+    pub(super) fn hash_with(&self, key_hash: u64, lease_hash: u64) -> u64 {
+        let mut sum = key_hash.wrapping_add(lease_hash);
+        let mut add = |part: PartHasher| sum = sum.wrapping_add(part.finish());
+        for alarm in self.alarms.list(0) {
+            add(PartHasher::new(PartKind::Alarm).number(alarm.alarm as u64).number(alarm.member_id));
+        }
+        for member in self.members.members.values() {
+            let mut part =
+                PartHasher::new(PartKind::Member).number(member.id).number(u64::from(member.learner));
+            part = part.bytes(member.name.as_bytes());
+            for url in member.peer_urls.iter().chain(&member.client_urls) {
+                part = part.bytes(url.as_bytes());
+            }
+            add(part.number(member.peer_urls.len() as u64).number(member.incarnation));
+        }
+        for id in &self.members.removed {
+            add(PartHasher::new(PartKind::Removed).number(*id));
+        }
+        if let Some(version) = &self.members.cluster_version {
+            add(PartHasher::new(PartKind::ClusterVersion).bytes(version.as_bytes()));
+        }
+        sum.wrapping_add(self.revision as u64)
+    }
+
+    /// Retains all references of a restored state.
+    pub(crate) fn retain_all(&self, values: &dyn Values) {
+        values.retain_all(&mut self.all_values().filter(|value| value.len > 0));
+    }
+
+    /// Releases all references of a state that is replaced.
+    pub(crate) fn release_all(&self, values: &dyn Values) {
+        self.all_values().for_each(|value| release(values, &value));
+    }
+
+    fn all_values(&self) -> impl Iterator<Item = ValueRef> + '_ {
+        let records = self.index.walk(&KeyBounds::ALL).map(|(record, _)| record);
+        records.flat_map(|record| record.versions().map(|version| version.value))
+    }
+}

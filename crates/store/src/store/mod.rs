@@ -1,0 +1,171 @@
+//! The writer's handle, which composes the parts of the store.
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use api::Error;
+
+use crate::apply;
+use crate::checkpoint::{self, CheckpointKind, CheckpointSource, RestoreError, Restored};
+use crate::command::{Applied, BatchContext, Command};
+use crate::purge;
+use crate::reader::Reader;
+use crate::state::{Limits, Member, MemberChange, StoreShared};
+use crate::types::{Position, Revision};
+use crate::values::{Damaged, ValueRef, Values, release, retain};
+
+/// The single writer of the replicated state.
+pub struct Store {
+    shared: Arc<StoreShared>,
+}
+
+impl Store {
+    /// An empty store, at revision 1.
+    pub fn new(values: Arc<dyn Values>, limits: Limits) -> (Store, Reader) {
+        Store::over(StoreShared::new(values, limits))
+    }
+
+    fn over(shared: Arc<StoreShared>) -> (Store, Reader) {
+        let reader = Reader::new(Arc::clone(&shared));
+        (Store { shared }, reader)
+    }
+
+    /// Restores the state from a base checkpoint and the deltas after it, oldest first, each as the chunks of its
+    /// [`CheckpointSource`]. Retains every reference with [`Values::retain_all`].
+    ///
+    /// # Errors
+    /// [`RestoreError`] when a chunk is damaged, out of order or of another format version.
+    pub fn restore<C: AsRef<[u8]>>(
+        values: Arc<dyn Values>,
+        limits: Limits,
+        chunks: impl IntoIterator<Item = C>,
+    ) -> Result<(Store, Reader), RestoreError> {
+        let state = checkpoint::restore(chunks)?;
+        let shared = StoreShared::new(values, limits);
+        state.retain_all(&*shared.values);
+        shared.publish(&state);
+        *shared.state.write() = state;
+        Ok(Store::over(shared))
+    }
+
+    /// Replaces the whole state by a restored one, and releases all references held before. Readers see the new state
+    /// at once: a read in progress continues in it. A checkpoint in progress stops without its last frame, so that it
+    /// cannot be restored.
+    pub fn install(&mut self, restored: Restored) {
+        let Restored { mut state } = restored;
+        state.retain_all(&*self.shared.values);
+        let old = {
+            let mut current = self.shared.state.write();
+            state.installs = current.installs + 1;
+            let old = std::mem::replace(&mut *current, state);
+            self.shared.publish(&current);
+            old
+        };
+        old.release_all(&*self.shared.values);
+    }
+
+    /// Applies the commands of one entry, in one write section.
+    ///
+    /// # Errors
+    /// [`Damaged`]: a value that a transaction compares cannot be read on this member. *Nothing* has changed; repair
+    /// the value from a peer, then call again with the same batch.
+    ///
+    /// # Panics
+    /// When the entry's index is not above the last applied one, or a value is not a slice of the payload.
+    pub fn apply_batch(&mut self, ctx: &BatchContext<'_>, commands: &[Command]) -> Result<Applied, Damaged> {
+        apply::apply_batch(&self.shared, ctx, commands)
+    }
+
+    /// Begins the state of a new cluster with its initial members, at a position before the first entry of the log.
+    ///
+    /// # Panics
+    /// When an entry was applied before.
+    pub fn bootstrap(&mut self, position: Position, members: impl IntoIterator<Item = Member>) {
+        self.apply_empty(position);
+        let mut state = self.shared.state.write();
+        assert!(state.members.members.is_empty(), "a cluster is bootstrapped once");
+        state.members.members = members.into_iter().map(|member| (member.id, member)).collect();
+    }
+
+    /// Applies an entry without commands: a new leader's first, or a conf change without effect.
+    pub fn apply_empty(&mut self, position: Position) {
+        let mut state = self.shared.state.write();
+        assert!(position.index > state.applied.index, "entries are applied once, in order");
+        state.applied = position;
+    }
+
+    /// Applies a conf change to the members.
+    ///
+    /// # Errors
+    /// [`Error::MemberExists`], [`Error::MemberNotFound`], [`Error::MemberNotLearner`], [`Error::PeerUrlExists`]. The
+    /// entry counts as applied.
+    pub fn apply_member_change(&mut self, position: Position, change: MemberChange) -> Result<(), Error> {
+        self.apply_empty(position);
+        self.shared.state.write().members.apply(change)
+    }
+
+    /// Purges up to `max_steps` changes below the compact revision or, if lower, the oldest pinned revision. Returns
+    /// whether nothing is left to do now.
+    pub fn purge_step(&mut self, max_steps: usize) -> bool {
+        purge::step(&self.shared, max_steps)
+    }
+
+    /// Gives the version of `key` at `revision` a new log address, where the same value was copied. Returns false, and
+    /// changes nothing, if that version is purged or no longer has the reference `old`.
+    pub fn relocate(&mut self, key: &[u8], revision: Revision, old: &ValueRef, address: u64) -> bool {
+        assert!(old.len > 0, "only a value with bytes is relocated");
+        let mut state = self.shared.state.write();
+        if !state.index.relocate(key, revision, old, address) {
+            return false;
+        }
+        state.changes.note_relocated(key, revision, address);
+        drop(state);
+        retain(&*self.shared.values, &ValueRef { address, ..*old });
+        release(&*self.shared.values, old);
+        true
+    }
+
+    /// Begins a checkpoint of the present state. A delta holds what changed since the last checkpoint, of either kind,
+    /// began. The source tells its kind: without a checkpoint before, and after
+    /// [`abandon_checkpoint`](Self::abandon_checkpoint), it is a base.
+    pub fn begin_checkpoint(&mut self, kind: CheckpointKind) -> CheckpointSource {
+        checkpoint::begin(&self.shared, kind)
+    }
+
+    /// Begins a base outside this member's chain of checkpoints, as a snapshot for a peer.
+    pub fn begin_snapshot(&self) -> CheckpointSource {
+        checkpoint::begin_detached(&self.shared)
+    }
+
+    /// The last checkpoint begun was not written. Its changes are not tracked any more, so the next one is a base.
+    pub fn abandon_checkpoint(&mut self) {
+        self.shared.state.write().changes.forget_baseline();
+    }
+
+    /// A handle for reading.
+    pub fn reader(&self) -> Reader {
+        Reader::new(Arc::clone(&self.shared))
+    }
+
+    /// Checks the invariants that take a handful of comparisons: the order of `purged`, `compacted` and `revision`,
+    /// that readers see them, the ends of the revision log, and the counts of the index against each other.
+    ///
+    /// # Panics
+    /// When an invariant does not hold.
+    pub fn check(&self) {
+        self.shared.check();
+    }
+
+    /// Checks all invariants: [`check`](Self::check), and everything that is stored twice. Walks the whole index and
+    /// revision log with the read lock held, so it is for tests and the simulator. Recomputes the counts of live keys,
+    /// versions and referenced bytes, the state hash, and the attachments of leases; compares the revision log with the
+    /// versions.
+    ///
+    /// # Panics
+    /// When an invariant does not hold.
+    pub fn check_all(&self) {
+        self.shared.check_all();
+    }
+}

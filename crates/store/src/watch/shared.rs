@@ -1,0 +1,148 @@
+//! What the hub and its streams share: subscriptions, event buffers, the tail of recent blocks, counters.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
+
+use parking_lot::{Mutex, MutexGuard};
+
+use super::block::EventBlock;
+use super::encode::ResponseIdentity;
+use super::event_buffer::{Delivery, EventBuffer, GroupId};
+use super::groups::{WatchFilter, WatchStreamId, WatcherGroups};
+use super::history::History;
+use crate::types::Event;
+use crate::values::Values;
+
+/// Bytes of recent batches and their encodings kept for all streams together: half of the log's tail, so that these
+/// events can usually be encoded without a disk read.
+pub const MAX_TAIL_BYTES: usize = 8 << 20;
+
+/// Bytes of events after which a response ends at the next revision: well under the 4 MiB that gRPC clients accept by
+/// default, and enough to make the cost of heads and system calls negligible.
+pub const MAX_RESPONSE_BYTES: usize = 1 << 20;
+
+/// One for each hub, held by its streams too.
+pub(super) struct HubShared {
+    pub(super) history: Arc<dyn History>,
+    pub(super) values: Arc<dyn Values>,
+    pub(super) identity: ResponseIdentity,
+    pub(super) counters: WatchCounters,
+    /// The newest revision of which every event buffer has its blocks.
+    pub(super) published: AtomicI64,
+    pub(super) state: Mutex<HubState>,
+}
+
+/// Behind the hub's lock.
+pub(super) struct HubState {
+    pub(super) groups: WatcherGroups,
+    pub(super) streams: BTreeMap<WatchStreamId, Arc<EventBuffer>>,
+    pub(super) next_stream: WatchStreamId,
+    pub(super) tail: EventTail,
+}
+
+/// Numbers that streams maintain themselves.
+#[derive(Default)]
+pub(super) struct WatchCounters {
+    pub(super) watchers: AtomicUsize,
+    pub(super) slow_watchers: AtomicUsize,
+    pub(super) events_sent: AtomicU64,
+}
+
+/// Numbers for metrics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WatchStats {
+    /// Open watch streams (`etcd_debugging_mvcc_watch_stream_total`).
+    pub streams: usize,
+    /// Watchers (`etcd_debugging_mvcc_watcher_total`).
+    pub watchers: usize,
+    /// Watchers that are catching up (`etcd_debugging_mvcc_slow_watcher_total`).
+    pub slow_watchers: usize,
+    /// Events in event buffers (`etcd_debugging_mvcc_pending_events_total`).
+    pub pending_events: usize,
+    /// Events sent since the hub was created (`etcd_debugging_mvcc_events_total`).
+    pub events_sent: u64,
+}
+
+/// The newest blocks, kept alive for the streams. No other strong reference outlives a call.
+#[derive(Default)]
+pub(super) struct EventTail {
+    batches: VecDeque<(usize, Vec<Arc<EventBlock>>)>,
+    bytes: usize,
+}
+
+impl EventTail {
+    /// Adds the blocks of a batch, and drops the oldest batches until the tail is within its limit or has only this
+    /// batch.
+    fn push(&mut self, bytes: usize, blocks: Vec<Arc<EventBlock>>) {
+        self.bytes += bytes;
+        self.batches.push_back((bytes, blocks));
+        while self.bytes > MAX_TAIL_BYTES && self.batches.len() > 1 {
+            self.bytes -= self.batches.pop_front().map_or(0, |(bytes, _)| bytes);
+        }
+    }
+}
+
+impl HubState {
+    /// Matches a batch, and adds its blocks to the buffers of the groups' streams and to the tail.
+    pub(super) fn add_batch(&mut self, events: &Arc<[Event]>) {
+        let mut blocks = Vec::new();
+        let mut bytes = 0;
+        self.groups.matching(events, |id, group, picked| {
+            for block in EventBlock::cut(events, picked, group.filter.prev_kv, MAX_RESPONSE_BYTES) {
+                let block = Arc::new(block);
+                group.subscribers.values().for_each(|buffer| buffer.push(id, &block));
+                bytes += block.weight();
+                blocks.push(block);
+            }
+        });
+        if !blocks.is_empty() {
+            self.tail.push(bytes + batch_weight(events), blocks);
+        }
+    }
+}
+
+/// Bytes that a batch of events keeps in memory: its keys are slices of log entries, which also contain the values.
+fn batch_weight(events: &[Event]) -> usize {
+    let held = |event: &Event| size_of::<Event>() + event.kv.key.len() + event.kv.value.len as usize;
+    events.iter().map(held).sum()
+}
+
+impl HubShared {
+    /// The newest published revision. Event buffers have everything up to it, and possibly more.
+    pub(super) fn published(&self) -> i64 {
+        self.published.load(Ordering::Acquire)
+    }
+
+    /// Subscribes a stream, and returns the published revision at that moment: all later events reach its buffer.
+    pub(super) fn subscribe(
+        &self,
+        filter: &WatchFilter,
+        stream: WatchStreamId,
+        buffer: &Arc<EventBuffer>,
+    ) -> (GroupId, i64) {
+        let mut state = self.state.lock();
+        let group = state.groups.subscribe(filter, stream, buffer);
+        (group, self.published())
+    }
+
+    /// Ends a stream's subscription to a group.
+    pub(super) fn unsubscribe(&self, group: GroupId, stream: WatchStreamId) {
+        self.state.lock().groups.unsubscribe(group, stream);
+    }
+
+    /// Takes a buffer's deliveries between two batches, and returns the published revision of that moment: exactly the
+    /// deliveries up to it were taken.
+    pub(super) fn take_between_batches(&self, buffer: &EventBuffer, taken: &mut VecDeque<Delivery>) -> i64 {
+        let _state: MutexGuard<'_, HubState> = self.state.lock();
+        buffer.take(taken);
+        self.published()
+    }
+
+    /// Removes a stream and its subscriptions.
+    pub(super) fn close(&self, stream: WatchStreamId, groups: impl Iterator<Item = GroupId>) {
+        let mut state = self.state.lock();
+        state.streams.remove(&stream);
+        groups.for_each(|group| state.groups.unsubscribe(group, stream));
+    }
+}
