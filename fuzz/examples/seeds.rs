@@ -8,7 +8,7 @@ use std::sync::Arc;
 use api::{etcdserverpb as pb, membershippb};
 use bytes::Bytes;
 use consensus::{
-    Body, Change, ConfChange, ConfState, Entry, EntryKind, Message as PeerMessage, SnapshotMeta,
+    Body, Change, ConfChange, ConfState, Entry, EntryKind, Message as ConsensusMessage, SnapshotMeta,
 };
 use harness::rig::{Rig, config};
 use harness::script::put_piece;
@@ -236,24 +236,28 @@ impl Cluster {
 fn frames() {
     let name = ValueName { main: 5, sub: 1, len: 2, checksum: 9, key: Bytes::from_static(b"k") };
     let frames = [
-        Frame::Forward(batch::encode(7, &sample_commands())),
-        Frame::Refused(Reason::NoSpace, vec![1, 2]),
-        Frame::ReadAsk(3),
-        Frame::ReadAnswer(3, Some(8)),
-        Frame::LeaseAsks(vec![LeaseAsk { sequence: 1, lease: 2, renew: true }]),
-        Frame::LeaseAnswers(vec![(1, LeaseAnswer::Alive { remaining_s: 5, granted_s: 9 })]),
-        Frame::StateHash { index: 1, hash: 2 },
-        Frame::ValueAsk(name.clone()),
-        Frame::ValueAnswer(name, Some(Bytes::from_static(b"vv"))),
-        Frame::EntryAsk { index: 1, term: 2 },
-        Frame::EntryAnswer { index: 1, term: 2, entry: Some((0, Bytes::from_static(b"payload"))) },
+        PeerMessage::Forward(batch::encode(7, &sample_commands())),
+        PeerMessage::Refused(Reason::NoSpace, vec![1, 2]),
+        PeerMessage::ReadAsk(3),
+        PeerMessage::ReadAnswer(3, Some(8)),
+        PeerMessage::LeaseAsks(vec![LeaseAsk { sequence: 1, lease: 2, renew: true }]),
+        PeerMessage::LeaseAnswers(vec![(1, LeaseAnswer::Alive { remaining_s: 5, granted_s: 9 })]),
+        PeerMessage::StateHash { index: 1, hash: 2 },
+        PeerMessage::ValueAsk(name.clone()),
+        PeerMessage::ValueAnswer(name, Some(Bytes::from_static(b"vv"))),
+        PeerMessage::EntryAsk { index: 1, term: 2 },
+        PeerMessage::EntryAnswer { index: 1, term: 2, entry: Some((0, Bytes::from_static(b"payload"))) },
     ];
     for (number, frame) in frames.iter().enumerate() {
         write("peer_frame", &format!("frame-{number:02}"), &frame.encode().concat());
     }
     for (number, body) in bodies().into_iter().enumerate() {
-        let message = PeerMessage { from: 2, to: 1, term: 3, body };
-        write("peer_frame", &format!("message-{number}"), &Frame::of_consensus(message.encode()).concat());
+        let message = ConsensusMessage { from: 2, to: 1, term: 3, body };
+        write(
+            "peer_frame",
+            &format!("message-{number}"),
+            &PeerMessage::of_consensus(message.encode()).concat(),
+        );
     }
     let change = ConfChange::single(Change::AddLearner(4), Bytes::from_static(b"context"));
     write("peer_frame", "conf-change", &change.encode());
