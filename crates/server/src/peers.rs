@@ -10,7 +10,7 @@ use member::{Input, Notice};
 use parking_lot::Mutex;
 use store::Reader;
 use transport::{
-    Error, FrameSink, PeerAdmission, PeerIdentity, Peers, Refusal, RefusalReason, Side, StreamClass,
+    Admission, Error, FrameSink, PeerIdentity, Peers, Refusal, RefusalReason, Side, StreamClass,
 };
 
 use crate::driver::{Edge, LogDesk, Mailbox};
@@ -29,7 +29,7 @@ impl Membership {
     }
 }
 
-impl PeerAdmission for Membership {
+impl Admission for Membership {
     fn admit(&self, peer: &PeerIdentity) -> Result<(), Refusal> {
         let id = peer.member_id;
         if self.reader.was_removed(id) {

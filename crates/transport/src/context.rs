@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tracing::warn;
 
 use crate::config::PeersConfig;
-use crate::owner::{FrameSink, PeerAdmission, SnapshotSink};
+use crate::owner::{Admission, FrameSink, SnapshotSink};
 use crate::protocol::{PeerIdentity, Refusal, RefusalReason, Side};
 
 /// Shared by all threads of this crate.
@@ -16,14 +16,14 @@ pub(crate) struct StreamContext {
     pub(crate) config: PeersConfig,
     pub(crate) sink: Arc<dyn FrameSink>,
     pub(crate) snapshots: Arc<dyn SnapshotSink>,
-    admission: Arc<dyn PeerAdmission>,
+    admission: Arc<dyn Admission>,
     refusals: RefusalLog,
 }
 
 impl StreamContext {
     pub(crate) fn new(
         config: PeersConfig,
-        admission: Arc<dyn PeerAdmission>,
+        admission: Arc<dyn Admission>,
         sink: Arc<dyn FrameSink>,
         snapshots: Arc<dyn SnapshotSink>,
     ) -> StreamContext {

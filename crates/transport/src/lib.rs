@@ -23,7 +23,7 @@
 //!
 //! Formats to the byte: `docs/internals/transport.md`.
 //!
-//! This crate does not know raft, requests or what a frame means; the owner's [`PeerAdmission`] decides which peers are
+//! This crate does not know raft, requests or what a frame means; the owner's [`Admission`] decides which peers are
 //! admitted. It does not speak TLS yet: `connection/socket.rs` is the one place where a connection would be wrapped.
 //!
 //! # What to read
@@ -61,7 +61,7 @@ pub use connection::FrameReader;
 pub use counters::PeerStatistics;
 pub use error::Error;
 pub use outbound::{DropReason, SendOutcome};
-pub use owner::{FrameSink, PeerAdmission, SnapshotReceiver, SnapshotSink};
+pub use owner::{Admission, FrameSink, SnapshotReceiver, SnapshotSink};
 pub use peers::Peers;
 pub use protocol::{
     ANSWER_BYTES, FRAME_HEADER_BYTES, Frame, FrameError, FrameHeader, FrameKind, HELLO_BYTES,

@@ -9,7 +9,7 @@ use crate::protocol::{PeerIdentity, Refusal, Side, StreamClass};
 
 /// Admission control: decides which members may open streams to us, and to which we keep ours. Cluster id, the member
 /// that the dialler means, and protocol version were checked before.
-pub trait PeerAdmission: Send + Sync {
+pub trait Admission: Send + Sync {
     /// Admits the peer, or refuses it with the reason. Must not block.
     fn admit(&self, peer: &PeerIdentity) -> Result<(), Refusal>;
 }

@@ -11,7 +11,7 @@ use crate::counters::PeerStatistics;
 use crate::error::Error;
 use crate::inbound::Acceptor;
 use crate::outbound::{DropReason, SendOutcome};
-use crate::owner::{FrameSink, PeerAdmission, SnapshotSink};
+use crate::owner::{Admission, FrameSink, SnapshotSink};
 use crate::peer::PeerStreams;
 use crate::protocol::{PeerUrl, StreamClass};
 use crate::registry::PeerRegistry;
@@ -28,7 +28,7 @@ impl Peers {
     /// Starts without peers. `admission` decides on peers; frames, events and snapshots go to `sink` and `snapshots`.
     pub fn start(
         config: PeersConfig,
-        admission: Arc<dyn PeerAdmission>,
+        admission: Arc<dyn Admission>,
         sink: Arc<dyn FrameSink>,
         snapshots: Arc<dyn SnapshotSink>,
     ) -> Peers {
@@ -64,7 +64,7 @@ impl Peers {
         thread.spawn(run).map_err(Error::io("start a thread")).map(drop)
     }
 
-    /// Ends all streams to and from this peer. Does not block. The peer may dial again; [`PeerAdmission`] decides then.
+    /// Ends all streams to and from this peer. Does not block. The peer may dial again; [`Admission`] decides then.
     pub fn remove(&self, peer: u64) {
         self.registry.remove(peer);
     }

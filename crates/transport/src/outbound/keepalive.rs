@@ -1,4 +1,4 @@
-//! Detects dead connections, as pure functions of `now`: a peer that answers no ping ([`StreamKeepalive`]; pings also measure
+//! Detects dead connections, as pure functions of `now`: a peer that answers no ping ([`Keepalive`]; pings also measure
 //! the round trip), and a peer that takes no bytes ([`StallDetector`]).
 
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ pub(crate) enum KeepaliveAction {
 }
 
 /// One ping is under way at a time. The next is sent an interval after the one before, once that was answered.
-pub(crate) struct StreamKeepalive {
+pub(crate) struct Keepalive {
     interval: Duration,
     allowed: Duration,
     number: u64,
@@ -24,9 +24,9 @@ pub(crate) struct StreamKeepalive {
     due: Instant,
 }
 
-impl StreamKeepalive {
-    pub(crate) fn new(timeouts: &Timeouts, now: Instant) -> StreamKeepalive {
-        StreamKeepalive {
+impl Keepalive {
+    pub(crate) fn new(timeouts: &Timeouts, now: Instant) -> Keepalive {
+        Keepalive {
             interval: timeouts.ping_interval,
             allowed: timeouts.pong,
             number: 0,
@@ -107,7 +107,7 @@ mod tests {
     fn one_ping_is_under_way_at_a_time_and_silence_ends_the_connection() {
         let s = Duration::from_secs;
         let start = Instant::now();
-        let mut keepalive = StreamKeepalive::new(&timeouts(), start);
+        let mut keepalive = Keepalive::new(&timeouts(), start);
         assert_eq!(keepalive.next_action(start).unwrap(), KeepaliveAction::Ping(1));
         assert_eq!(keepalive.next_action(start + s(2)).unwrap(), KeepaliveAction::Wait(start + s(5)));
         assert_eq!(keepalive.pong(7, start + s(3)), None, "not the number of the ping");

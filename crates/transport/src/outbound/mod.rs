@@ -25,7 +25,7 @@ use crate::context::StreamContext;
 use crate::counters::PeerCounters;
 use crate::error::Error;
 use crate::outbound::backoff::Backoff;
-use crate::outbound::keepalive::{KeepaliveAction, StallDetector, StreamKeepalive};
+use crate::outbound::keepalive::{Keepalive, KeepaliveAction, StallDetector};
 use crate::outbound::link::Link;
 use crate::peer_info::PeerInfo;
 use crate::protocol::{FrameHeader, FrameKind, StreamClass, StreamKind, number_body};
@@ -195,7 +195,7 @@ impl Outbound {
         let timeouts = &context.config.timeouts;
         let mut detector = StallDetector::new(timeouts, Instant::now());
         let mut keepalive =
-            (self.class == StreamClass::Control).then(|| StreamKeepalive::new(timeouts, Instant::now()));
+            (self.class == StreamClass::Control).then(|| Keepalive::new(timeouts, Instant::now()));
         let mut reader = FrameReader::new(MAX_PONG_BYTES);
         loop {
             let ping_due = keepalive.as_mut().map_or(Ok(None), |keepalive| self.ping_if_due(keepalive))?;
@@ -234,7 +234,7 @@ impl Outbound {
     }
 
     /// Sends a ping when one is due; returns when to call it again.
-    fn ping_if_due(&self, keepalive: &mut StreamKeepalive) -> Result<Option<Instant>, Error> {
+    fn ping_if_due(&self, keepalive: &mut Keepalive) -> Result<Option<Instant>, Error> {
         match keepalive.next_action(Instant::now())? {
             KeepaliveAction::Wait(until) => Ok(Some(until)),
             KeepaliveAction::Ping(number) => {
@@ -251,7 +251,7 @@ impl Outbound {
         context: &StreamContext,
         peer: &PeerInfo,
         reader: &mut FrameReader,
-        mut keepalive: Option<&mut StreamKeepalive>,
+        mut keepalive: Option<&mut Keepalive>,
     ) -> Result<(), Error> {
         let read = {
             let mut state = self.state.lock();

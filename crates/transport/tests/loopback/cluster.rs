@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use transport::{
-    Error, FrameSink, PeerAdmission, PeerIdentity, Peers, PeersConfig, Refusal, RefusalReason, SendOutcome,
-    Side, SnapshotReceiver, SnapshotSink, StreamClass,
+    Admission, Error, FrameSink, PeerIdentity, Peers, PeersConfig, Refusal, RefusalReason, SendOutcome, Side,
+    SnapshotReceiver, SnapshotSink, StreamClass,
 };
 
 /// Long enough for any loaded machine: reached only by a test that fails.
@@ -88,7 +88,7 @@ impl Journal {
     }
 }
 
-impl PeerAdmission for Journal {
+impl Admission for Journal {
     fn admit(&self, peer: &PeerIdentity) -> Result<(), Refusal> {
         if peer.incarnation != identity(peer.member_id).incarnation {
             return Err(Refusal::new(RefusalReason::WrongIncarnation, "the member was wiped"));
