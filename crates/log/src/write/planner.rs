@@ -198,7 +198,8 @@ impl WritePlanner {
         Some(self.finish(plan, Vec::new()).job)
     }
 
-    /// Begins a new segment with this hard state, so that the one before can be freed or moved. `last` is the last entry.
+    /// Begins a new segment with this hard state, so that the one before can be freed or moved. `last` is the last
+    /// entry.
     pub(crate) fn begin_segment(
         &mut self,
         hard_state: HardState,
@@ -236,8 +237,8 @@ impl WritePlanner {
         }
     }
 
-    /// Makes the next segment the active one, plans its opening, and returns the offset of the next record, which has this
-    /// span. `last` is the last entry before it.
+    /// Makes the next segment the active one, plans its opening, and returns the offset of the next record, which has
+    /// this span. `last` is the last entry before it.
     fn roll(
         &mut self,
         plan: &mut PlannedWrite,

@@ -1,9 +1,9 @@
 //! The first election after a start.
 //!
 //! A member that starts waits for a leader's message, as a rule for an election timeout. Members that went down
-//! together would all wait in vain. So until it has heard of a leader, a member that is connected to a quorum asks for votes
-//! sooner: at once if its last vote was for itself, because it probably led and its log is as long as any; otherwise
-//! after a head start for that member, each voter at another tick, so that candidates do not split the votes.
+//! together would all wait in vain. So until it has heard of a leader, a member that is connected to a quorum asks for
+//! votes sooner: at once if its last vote was for itself, because it probably led and its log is as long as any;
+//! otherwise after a head start for that member, each voter at another tick, so that candidates do not split the votes.
 //!
 //! ```text
 //! three members restart; 2 led before.  HEAD_START_TICKS = 2

@@ -19,7 +19,7 @@ use store::{Damaged, HashKvReply, Outcome, Reader, Values};
 use crate::metrics::Metrics;
 use crate::raft_loop::Handoff;
 
-pub(crate) use admission::{LargeRequests, LargeRanges};
+pub(crate) use admission::{LargeRanges, LargeRequests};
 
 /// Limits that handlers enforce.
 #[derive(Clone, Copy, Debug)]

@@ -8,7 +8,7 @@ use member::{InitialMember, Opened};
 
 use crate::config::{ServerConfig, Url};
 use crate::metrics::Metrics;
-use crate::node::{LargeRequests, LargeRanges, LeaseIds, Node, ServiceLimits};
+use crate::node::{LargeRanges, LargeRequests, LeaseIds, Node, ServiceLimits};
 use crate::raft_loop::Handoff;
 
 /// The member that the flags describe.
