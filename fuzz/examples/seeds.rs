@@ -10,15 +10,16 @@ use bytes::Bytes;
 use consensus::{
     Body, Change, ConfChange, ConfState, Entry, EntryKind, Message as ConsensusMessage, SnapshotMeta,
 };
-use harness::fixture::{MemberFixture, config};
-use harness::script::put_bytes;
+use harness::input::fixture::{MemberFixture, config};
+use harness::input::image;
+use harness::input::script::put_bytes;
 use harness::store_checkpoint::{Zeros, limits};
-use harness::{commands, config as flags, image, peer_input};
+use harness::{commands, config as flags, peer_input};
 use log::MemDisk;
 use member::Input;
-use member::batch::{self, Command, Kind, Origin};
+use member::batch::{self, CommandKind, LogCommand, Origin};
 use member::lease::Expiry;
-use member::peer_message::{LeaseAnswer, LeaseAsk, PeerMessage, Reason, ValueName};
+use member::peer_message::{LeaseAnswer, LeaseQuestionFields, PeerMessage, Reason, ValueName};
 use member::publication::Publish;
 use prost::Message;
 use store::{BatchContext, CheckpointKind, Store};
@@ -58,10 +59,10 @@ fn directories() {
     let mut fixture = MemberFixture::open(&disk, config(1, 1, 1)).expect("opens");
     write("log_open", "created", &image::describe(&disk.fork()));
     (0..4).for_each(|_| fixture.wait(1000));
-    fixture.propose(Kind::LeaseGrant, pb::LeaseGrantRequest { id: 5, ttl: 60 }.encode_to_vec().into());
+    fixture.propose(CommandKind::LeaseGrant, pb::LeaseGrantRequest { id: 5, ttl: 60 }.encode_to_vec().into());
     for number in 0..40 {
         fixture.propose(
-            Kind::Put,
+            CommandKind::Put,
             put(&format!("key{}", number % 7), "some value", if number == 9 { 5 } else { 0 }),
         );
         (0..4).for_each(|_| fixture.wait(10));
@@ -73,7 +74,7 @@ fn directories() {
         }
     }
     let compaction = pb::CompactionRequest { revision: 30, physical: true };
-    fixture.propose(Kind::Compaction, compaction.encode_to_vec().into());
+    fixture.propose(CommandKind::Compaction, compaction.encode_to_vec().into());
     (0..40).for_each(|_| fixture.wait(100));
     fixture.give(Input::Stop);
     let image = image::describe(&disk.fork());
@@ -189,7 +190,7 @@ impl Cluster {
             self.heard.push(2);
             put_bytes(&mut self.heard, &body);
         }
-        self.members.get_mut(&leader).expect("it leads").propose(Kind::Put, body);
+        self.members.get_mut(&leader).expect("it leads").propose(CommandKind::Put, body);
     }
 
     fn run(&mut self, steps: usize) {
@@ -238,14 +239,14 @@ fn frames() {
     let frames = [
         PeerMessage::Forward(batch::encode(7, &sample_commands())),
         PeerMessage::Refused(Reason::NoSpace, vec![1, 2]),
-        PeerMessage::ReadAsk(3),
+        PeerMessage::ReadQuestion(3),
         PeerMessage::ReadAnswer(3, Some(8)),
-        PeerMessage::LeaseAsks(vec![LeaseAsk { sequence: 1, lease: 2, renew: true }]),
+        PeerMessage::LeaseQuestions(vec![LeaseQuestionFields { sequence: 1, lease: 2, renew: true }]),
         PeerMessage::LeaseAnswers(vec![(1, LeaseAnswer::Alive { remaining_s: 5, granted_s: 9 })]),
         PeerMessage::StateHash { index: 1, hash: 2 },
-        PeerMessage::ValueAsk(name.clone()),
+        PeerMessage::ValueQuestion(name.clone()),
         PeerMessage::ValueAnswer(name, Some(Bytes::from_static(b"vv"))),
-        PeerMessage::EntryAsk { index: 1, term: 2 },
+        PeerMessage::EntryQuestion { index: 1, term: 2 },
         PeerMessage::EntryAnswer { index: 1, term: 2, entry: Some((0, Bytes::from_static(b"payload"))) },
     ];
     for (number, frame) in frames.iter().enumerate() {
@@ -277,8 +278,8 @@ fn bodies() -> Vec<Body> {
     ]
 }
 
-fn sample_commands() -> Vec<Command> {
-    let command = |sequence, kind, body| Command {
+fn sample_commands() -> Vec<LogCommand> {
+    let command = |sequence, kind, body| LogCommand {
         origin: Origin { member: 1 + sequence % 2, start: 5 },
         sequence,
         kind,
@@ -287,9 +288,9 @@ fn sample_commands() -> Vec<Command> {
     };
     let delete = pb::DeleteRangeRequest { key: "a".into(), range_end: "z".into(), prev_kv: true };
     vec![
-        command(1, Kind::Put, put("key", "value", 0)),
-        command(2, Kind::DeleteRange, delete.encode_to_vec().into()),
-        command(3, Kind::LeaseExpire, Expiry { term: 2, leases: vec![5, 6] }.encode()),
+        command(1, CommandKind::Put, put("key", "value", 0)),
+        command(2, CommandKind::DeleteRange, delete.encode_to_vec().into()),
+        command(3, CommandKind::LeaseExpire, Expiry { term: 2, leases: vec![5, 6] }.encode()),
     ]
 }
 
@@ -332,7 +333,7 @@ fn requests() {
         }
         write("commands", name, &script);
     };
-    let put = |key: &str, value: &str, lease| (Kind::Put as u8, put(key, value, lease).to_vec());
+    let put = |key: &str, value: &str, lease| (CommandKind::Put as u8, put(key, value, lease).to_vec());
     let delete = pb::DeleteRangeRequest { key: "a".into(), range_end: "z".into(), prev_kv: true };
     let range = pb::RangeRequest { key: "a".into(), range_end: "z".into(), limit: 2, ..Default::default() };
     let watch = pb::WatchCreateRequest {
@@ -347,23 +348,24 @@ fn requests() {
     let watch = (commands::WATCH, watch.encode_to_vec());
     script("puts", &[watch.clone(), put("a", "1", 0), put("b", "2", 0), put("a", "3", 0)]);
     let read = range.encode_to_vec();
-    let delete = (Kind::DeleteRange as u8, delete.encode_to_vec());
+    let delete = (CommandKind::DeleteRange as u8, delete.encode_to_vec());
     let hash = (commands::HASH_KV, pb::HashKvRequest { revision: 0 }.encode_to_vec());
     let compact = pb::CompactionRequest { revision: 3, physical: true }.encode_to_vec();
-    let compact = (Kind::Compaction as u8, compact);
+    let compact = (CommandKind::Compaction as u8, compact);
     let ranges = [(commands::RANGE, read.clone()), (commands::RANGE_STREAM, read)];
     script("reads", &[&[put("a", "1", 0), put("b", "", 0)], &ranges[..], &[hash.clone()]].concat());
     script("history", &[put("a", "1", 0), put("a", "2", 0), delete, compact, watch, hash]);
-    let grant = (Kind::LeaseGrant as u8, pb::LeaseGrantRequest { id: 5, ttl: 2 }.encode_to_vec());
-    let revoke = (Kind::LeaseRevoke as u8, pb::LeaseRevokeRequest { id: 5 }.encode_to_vec());
+    let grant = (CommandKind::LeaseGrant as u8, pb::LeaseGrantRequest { id: 5, ttl: 2 }.encode_to_vec());
+    let revoke = (CommandKind::LeaseRevoke as u8, pb::LeaseRevokeRequest { id: 5 }.encode_to_vec());
     let wait = (commands::WAIT, vec![0; 4]);
     script("leases", &[grant.clone(), put("a", "1", 5), wait, grant, put("b", "2", 5), revoke]);
-    script("transactions", &[put("a", "1", 0), (Kind::Txn as u8, txn().encode_to_vec())]);
+    script("transactions", &[put("a", "1", 0), (CommandKind::Txn as u8, txn().encode_to_vec())]);
     let alarm = pb::AlarmRequest { action: 1, member_id: 1, alarm: 1 }.encode_to_vec();
     let version = membershippb::ClusterVersionSetRequest { ver: "3.7.0".into() }.encode_to_vec();
-    let publish = (Kind::Publish as u8, publish().encode().to_vec());
-    let expiry = (Kind::LeaseExpire as u8, Expiry { term: 2, leases: vec![5, 6] }.encode().to_vec());
-    script("members", &[(Kind::Alarm as u8, alarm), (Kind::ClusterVersion as u8, version), publish, expiry]);
+    let publish = (CommandKind::Publish as u8, publish().encode().to_vec());
+    let expiry = (CommandKind::LeaseExpire as u8, Expiry { term: 2, leases: vec![5, 6] }.encode().to_vec());
+    let (alarm, version) = ((CommandKind::Alarm as u8, alarm), (CommandKind::ClusterVersion as u8, version));
+    script("members", &[alarm, version, publish, expiry]);
 }
 
 fn txn() -> pb::TxnRequest {

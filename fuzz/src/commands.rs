@@ -11,13 +11,13 @@ use api::{etcdserverpb as pb, validate};
 use bytes::Bytes;
 use log::MemDisk;
 use member::Answer;
-use member::batch::Kind;
+use member::batch::CommandKind;
 use prost::Message;
 use store::watch::{NextResponse, WatchStream};
 use store::{ReadTxn, Reply};
 
-use crate::fixture::{MemberFixture, config};
-use crate::script::Script;
+use crate::input::fixture::{MemberFixture, config};
+use crate::input::script::Script;
 
 /// Requests of a script that are looked at.
 const MAX_REQUESTS: usize = 48;
@@ -91,18 +91,18 @@ fn request(fixture: &mut MemberFixture, watch: &mut WatchStream, number: u8, bod
         WAIT => (0..body.len().min(100)).for_each(|_| fixture.wait(1000)),
         _ => {}
     }
-    if let Some(kind) = Kind::from_number(number) {
+    if let Some(kind) = CommandKind::from_number(number) {
         propose(fixture, kind, body);
     }
 }
 
-fn propose(fixture: &mut MemberFixture, kind: Kind, body: Bytes) {
+fn propose(fixture: &mut MemberFixture, kind: CommandKind, body: Bytes) {
     let pin = fixture.opened.log.pin();
     let token = fixture.propose(kind, body);
     (0..4).for_each(|_| fixture.wait(1));
     let answer = fixture.take_answer(token);
     // Expiries are proposed by the leader itself; an expiry of no leases has no answer.
-    assert!(answer.is_some() || kind == Kind::LeaseExpire, "a member alone answers at once");
+    assert!(answer.is_some() || kind == CommandKind::LeaseExpire, "a member alone answers at once");
     if let Some(Answer::Applied(Ok(reply))) = answer {
         store::resolve(&reply, fixture.opened.values.as_ref()).expect("values are intact");
     }

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use server::config::{Url, parse};
 
-use crate::script::Script;
+use crate::input::script::Script;
 
 /// What a text is, as scripts number it.
 pub const ARGUMENT: u8 = 0;

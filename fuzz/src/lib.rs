@@ -1,4 +1,4 @@
-//! The fuzz targets. Each public module before `fixture` is one target: its head says what it reads and what must hold.
+//! The fuzz targets. Each public module but `input` is one target: its head says what it reads and what must hold.
 //! docs/internals/fuzzing.md says how to run them.
 
 pub mod batch;
@@ -12,8 +12,4 @@ pub mod snapshot_stream;
 pub mod store_checkpoint;
 pub mod transport_frame;
 
-mod bounded;
-pub mod fixture;
-pub mod image;
-pub mod script;
-pub mod state_hash;
+pub mod input;

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use log::{Disk, Entry, Log, Opened, WriteJob};
 
-use crate::fixture::options;
-use crate::image;
+use crate::input::fixture::options;
+use crate::input::image;
 
 /// Reads a script as [`image::lay_out`] does.
 ///

@@ -2,11 +2,11 @@
 //! replayed. If that works it runs for a while, as a single member also with writes.
 
 use member::Input;
-use member::batch::Kind;
+use member::batch::CommandKind;
 use prost::Message;
 
-use crate::fixture::{MemberFixture, config};
-use crate::image;
+use crate::input::fixture::{MemberFixture, config};
+use crate::input::image;
 
 /// Reads a script as [`image::lay_out`] does.
 pub fn run(data: &[u8]) {
@@ -16,7 +16,7 @@ pub fn run(data: &[u8]) {
     };
     fixture.wait(0);
     let put = api::etcdserverpb::PutRequest { key: "a".into(), value: "b".into(), ..Default::default() };
-    fixture.propose(Kind::Put, put.encode_to_vec().into());
+    fixture.propose(CommandKind::Put, put.encode_to_vec().into());
     fixture.ask(|token| Input::Read { token });
     for _ in 0..4 {
         fixture.wait(1000);

@@ -5,10 +5,10 @@
 use bytes::Bytes;
 use log::MemDisk;
 use member::Input;
-use member::batch::Kind;
+use member::batch::CommandKind;
 
-use crate::fixture::{MemberFixture, config};
-use crate::script::{Script, put_bytes};
+use crate::input::fixture::{MemberFixture, config};
+use crate::input::script::{Script, put_bytes};
 
 /// Steps of a script that are looked at.
 const MAX_STEPS: usize = 200;
@@ -55,7 +55,7 @@ fn step(fixture: &mut MemberFixture, script: &mut Script<'_>) -> Option<()> {
             fixture.give(Input::Frame { from, bytes: Bytes::copy_from_slice(script.bytes()?) });
         }
         WAIT => fixture.wait(WAIT_MS * u64::from(script.byte()?)),
-        2 => drop(fixture.propose(Kind::Put, Bytes::copy_from_slice(script.bytes()?))),
+        2 => drop(fixture.propose(CommandKind::Put, Bytes::copy_from_slice(script.bytes()?))),
         3 => drop(fixture.ask(|token| Input::Read { token })),
         4 => {
             let lease = i64::from(script.byte()?);

@@ -3,13 +3,13 @@
 //! The script is the sender, the header the stream is opened with, and its bytes as they arrive.
 
 use bytes::Bytes;
-use member::batch::Kind;
+use member::batch::CommandKind;
 use member::{Answer, Input};
 use prost::Message;
 
+use crate::input::script::Script;
+use crate::input::state_hash::with_found_hash;
 use crate::peer_input::member;
-use crate::script::Script;
-use crate::state_hash::with_found_hash;
 
 /// Carries out a script, and again with the hash its state has.
 pub fn run(data: &[u8]) {
@@ -41,7 +41,7 @@ fn receive(data: &[u8]) -> Result<(), String> {
         Err(_) => fixture.give(Input::SnapshotBroken(receiver)),
     }
     let put = api::etcdserverpb::PutRequest { key: "a".into(), value: "b".into(), ..Default::default() };
-    fixture.propose(Kind::Put, put.encode_to_vec().into());
+    fixture.propose(CommandKind::Put, put.encode_to_vec().into());
     (0..4).for_each(|_| fixture.wait(1000));
     taken
 }

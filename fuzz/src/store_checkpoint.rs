@@ -13,7 +13,7 @@ use store::{
     with_addresses,
 };
 
-use crate::state_hash::with_found_hash;
+use crate::input::state_hash::with_found_hash;
 
 /// Values longer than this are damaged: the fuzzer chooses lengths.
 const MAX_VALUE_BYTES: u32 = 1 << 10;
@@ -22,7 +22,7 @@ const MAX_VALUE_BYTES: u32 = 1 << 10;
 const INDEX_END: u64 = (1 << 62) - 16;
 const REVISION_END: i64 = (1 << 61) - 16;
 /// Where the payloads of our own entries lie.
-const OWN_PLACE: u64 = 1 << 60;
+const OWN_ADDRESS: u64 = 1 << 60;
 
 /// Every value is zeros of its length; references are counted.
 #[derive(Default)]
@@ -104,7 +104,7 @@ fn apply(store: &mut Store, reader: &Reader, commands: &[Command]) {
         term: applied.term,
         clock_ms: 0,
         payload: &payload,
-        payload_address: OWN_PLACE,
+        payload_address: OWN_ADDRESS,
         answered: &[true, true],
     };
     store.apply_batch(&context, commands).expect("nothing is compared");

@@ -15,7 +15,7 @@ pub struct InitialMember {
 
 /// The configuration of one member. What must be equal on all members is marked so.
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct MemberConfig {
     /// Equal on all members.
     pub cluster_id: u64,
     /// This member.
@@ -55,7 +55,7 @@ pub const DEFAULT_CATCHUP_ENTRIES: u64 = 5_000;
 /// Time a request has for agreement, beside two election timeouts; etcd's.
 const AGREEMENT_NS: u64 = 5_000_000_000;
 
-impl Config {
+impl MemberConfig {
     /// How long a request may wait for its answer.
     pub fn request_timeout_ns(&self) -> u64 {
         AGREEMENT_NS + 2 * self.tick_ns * u64::from(self.election_ticks)

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use consensus::MessageClass;
 
 use crate::peer_message::{LeaseAnswer, PeerMessage};
-use crate::proposals::batch::Kind;
+use crate::proposals::batch::CommandKind;
 use crate::snapshot::{Outgoing, Receiver, SendError, SentSnapshot};
 
 /// The two clocks, read by the caller.
@@ -105,7 +105,7 @@ pub struct Proposal {
     /// Answered under this; also the command's sequence number in the log.
     pub token: u64,
     /// What is asked.
-    pub kind: Kind,
+    pub kind: CommandKind,
     /// The request's protobuf bytes.
     pub body: Bytes,
 }
@@ -267,7 +267,7 @@ impl Output {
 
 /// The member cannot go on; it recovers at the next start.
 #[derive(Debug, thiserror::Error)]
-pub enum Fatal {
+pub enum MemberFatal {
     /// A write or sync into a log file failed.
     #[error("the log can no longer be trusted, stopping: {0}")]
     Log(#[from] log::Fatal),

@@ -40,10 +40,10 @@ mod values;
 
 pub use consensus::MessageClass;
 
-pub use config::{Config, DEFAULT_CATCHUP_ENTRIES, DEFAULT_CHECKPOINT_COMMANDS, InitialMember};
-pub use io::{Answer, Fatal, Input, Notice, Now, Output, Proposal, SnapshotEvent};
+pub use config::{DEFAULT_CATCHUP_ENTRIES, DEFAULT_CHECKPOINT_COMMANDS, InitialMember, MemberConfig};
+pub use io::{Answer, Input, MemberFatal, Notice, Now, Output, Proposal, SnapshotEvent};
 pub use maintenance::publication;
 pub use member::Member;
-pub use open::{Loading, OpenError, Opened, open};
+pub use open::{Loading, OpenMemberError, OpenedMember, open};
 pub use proposals::{batch, group_commit, queue as proposal_queue};
 pub use status::Status;

@@ -12,14 +12,14 @@ use store::watch::Hub;
 use store::{Limits, Position, Reader, Store, Values};
 
 use crate::conf_state;
-use crate::config::Config;
+use crate::config::MemberConfig;
 use crate::jobs::CheckpointJob;
 use crate::member::{Member, Parts};
 use crate::status::Status;
 use crate::values::LogValues;
 
 /// A member and what others use of it.
-pub struct Opened {
+pub struct OpenedMember {
     /// The member.
     pub member: Member,
     /// Reads the store.
@@ -53,7 +53,7 @@ pub struct Loading {
 
 /// The data directory cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum OpenError {
+pub enum OpenMemberError {
     /// The log says why.
     #[error(transparent)]
     Log(#[from] log::OpenError),
@@ -102,10 +102,14 @@ struct Loaded {
 /// Opens (or creates) the member that `config` describes.
 ///
 /// # Errors
-/// [`OpenError`], each with what to do.
-pub fn open(disk: &Arc<dyn Disk>, options: &Options, mut config: Config) -> Result<Opened, OpenError> {
+/// [`OpenMemberError`], each with what to do.
+pub fn open(
+    disk: &Arc<dyn Disk>,
+    options: &Options,
+    mut config: MemberConfig,
+) -> Result<OpenedMember, OpenMemberError> {
     if !Log::exists(disk.as_ref(), options)? {
-        let Config { cluster_id, member_id, incarnation, .. } = config;
+        let MemberConfig { cluster_id, member_id, incarnation, .. } = config;
         Log::create(disk, options, Identity { cluster_id, member_id, incarnation })?;
     }
     let mut opened = Log::open(disk, options)?;
@@ -116,7 +120,7 @@ pub fn open(disk: &Arc<dyn Disk>, options: &Options, mut config: Config) -> Resu
     let log::Opened { mut log, reader: log_reader, recovered } = opened;
     // A directory knows whose it is; flags count for a new one alone.
     let Identity { cluster_id, member_id, incarnation } = recovered.identity;
-    config = Config { cluster_id, member_id, incarnation, ..config };
+    config = MemberConfig { cluster_id, member_id, incarnation, ..config };
     let values = Arc::new(LogValues::new(log_reader));
     let loaded = load(&log, &recovered, &values)?;
     log.loaded()?;
@@ -126,14 +130,14 @@ pub fn open(disk: &Arc<dyn Disk>, options: &Options, mut config: Config) -> Resu
 }
 
 /// Writes the checkpoint a new cluster begins with.
-fn bootstrap(opened: log::Opened, config: &Config) -> Result<(), OpenError> {
+fn bootstrap(opened: log::Opened, config: &MemberConfig) -> Result<(), OpenMemberError> {
     let (index, term) = Start::BOOTSTRAP;
     let log::Opened { mut log, reader, .. } = opened;
     let (mut store, _) = Store::new(Arc::new(LogValues::new(reader)), Limits::default());
-    let members = config.initial_cluster.iter().map(|member| store::Member {
+    let members = config.initial_cluster.iter().map(|member| store::ClusterMember {
         id: member.id,
         peer_urls: member.peer_urls.clone(),
-        ..store::Member::default()
+        ..store::ClusterMember::default()
     });
     store.bootstrap(Position { index, term }, members);
     let voters = ConfState::of_voters(config.initial_cluster.iter().map(|member| member.id));
@@ -145,16 +149,17 @@ fn bootstrap(opened: log::Opened, config: &Config) -> Result<(), OpenError> {
     Ok(())
 }
 
-fn load(log: &Log, recovered: &Recovered, values: &Arc<LogValues>) -> Result<Loaded, OpenError> {
+fn load(log: &Log, recovered: &Recovered, values: &Arc<LogValues>) -> Result<Loaded, OpenMemberError> {
     let checkpoint = recovered.checkpoint.as_ref().ok_or_else(|| no_checkpoint("there is none"))?;
     let (mut store, reader, conf_state) = restore(checkpoint, values)?;
     let commit = recovered.hard_state.commit.max(checkpoint.id.index);
     let mut applied = checkpoint.id;
     let mut rest = Vec::new();
     for replayed in log.replay(applied.index + 1) {
-        let (entry, address) = replayed.map_err(|error| OpenError::Read { reason: error.to_string() })?;
+        let (entry, address) =
+            replayed.map_err(|error| OpenMemberError::Read { reason: error.to_string() })?;
         let (index, term) = (entry.index, entry.term);
-        let broken = |reason: String| OpenError::Replay { index, reason };
+        let broken = |reason: String| OpenMemberError::Replay { index, reason };
         let entry =
             crate::apply::from_log(entry).ok_or_else(|| broken("its kind is not known here".to_owned()))?;
         if index > commit {
@@ -172,15 +177,15 @@ fn load(log: &Log, recovered: &Recovered, values: &Arc<LogValues>) -> Result<Loa
     Ok(Loaded { store, reader, conf_state, applied, rest, loading })
 }
 
-fn no_checkpoint(why: &str) -> OpenError {
-    OpenError::Checkpoint(why.to_owned())
+fn no_checkpoint(why: &str) -> OpenMemberError {
+    OpenMemberError::Checkpoint(why.to_owned())
 }
 
 /// Loads a checkpoint: in each of its files the first chunk is the member's own, the others are the store's.
 fn restore(
     checkpoint: &log::Checkpoint,
     values: &Arc<LogValues>,
-) -> Result<(Store, Reader, ConfState), OpenError> {
+) -> Result<(Store, Reader, ConfState), OpenMemberError> {
     let mut file = None;
     let mut conf_state = None;
     let mut failed = None;
@@ -202,12 +207,12 @@ fn restore(
     if let Some(error) = failed {
         return Err(error.into());
     }
-    let (store, reader) = restored.map_err(|error| OpenError::Checkpoint(error.to_string()))?;
+    let (store, reader) = restored.map_err(|error| OpenMemberError::Checkpoint(error.to_string()))?;
     let conf_state = conf_state.ok_or_else(|| no_checkpoint("its head is not one this release knows"))?;
     let (Position { index, term }, id) = (reader.applied(), checkpoint.id);
     if (index, term) != (id.index, id.term) {
         let state = format!("its state is of entry {index} of term {term}");
-        return Err(OpenError::Checkpoint(format!(
+        return Err(OpenMemberError::Checkpoint(format!(
             "{state}, its file of entry {} of term {}",
             id.index, id.term
         )));
@@ -219,8 +224,8 @@ fn start_consensus(
     log: &Log,
     hard_state: &HardState,
     loaded: &Loaded,
-    config: &Config,
-) -> Result<Consensus, OpenError> {
+    config: &MemberConfig,
+) -> Result<Consensus, OpenMemberError> {
     let first = log.first_index();
     let previous_term = log.term(first - 1).unwrap_or(loaded.applied.term);
     let settings = consensus::Config {
@@ -265,14 +270,14 @@ fn assemble(
     consensus: Consensus,
     loaded: Loaded,
     values: Arc<LogValues>,
-    config: Config,
+    config: MemberConfig,
     warnings: Vec<String>,
-) -> Opened {
+) -> OpenedMember {
     let Loaded { store, reader, applied, loading, .. } = loaded;
     let log_reader = log.reader();
     let hub = Hub::new(Arc::new(reader.clone()), values.clone(), config.cluster_id, config.member_id);
     let status = Arc::new(Status::default());
-    let Config { cluster_id, member_id, incarnation, .. } = config;
+    let MemberConfig { cluster_id, member_id, incarnation, .. } = config;
     let identity = Identity { cluster_id, member_id, incarnation };
     let member = Member::new(Parts {
         config,
@@ -285,5 +290,5 @@ fn assemble(
         hub: hub.clone(),
         applied,
     });
-    Opened { member, reader, values, log: log_reader, hub, status, identity, warnings, loading }
+    OpenedMember { member, reader, values, log: log_reader, hub, status, identity, warnings, loading }
 }

@@ -23,7 +23,7 @@ use bytes::Bytes;
 use log::{JobError, Log, RelocationDone, Space};
 use store::{Reader, Reference, Store};
 
-use crate::io::{Fatal, Notice, Output};
+use crate::io::{MemberFatal, Notice, Output};
 use crate::jobs::{Job, Purpose};
 use crate::values::stored;
 
@@ -260,7 +260,7 @@ impl Relocator {
         done: RelocationDone,
         log: &mut Log,
         out: &mut Output,
-    ) -> Result<Vec<u64>, Fatal> {
+    ) -> Result<Vec<u64>, MemberFatal> {
         let stage = std::mem::take(&mut self.stage);
         let relocated = match log.relocated(done) {
             Ok(relocated) => relocated,

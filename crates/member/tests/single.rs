@@ -8,16 +8,16 @@ use std::time::Duration;
 
 use api::etcdserverpb as pb;
 use log::{CheckpointKind, Disk, Log, LogId, MemDisk, Options, WriteJob};
-use member::batch::Kind;
+use member::batch::CommandKind;
 use member::group_commit::delay_ns;
-use member::{Answer, Config, Input, Now, Opened, Output, Proposal};
+use member::{Answer, Input, MemberConfig, Now, OpenedMember, Output, Proposal};
 use prost::Message;
 use store::{Reply, Response};
 
 use alone::config;
 
 struct Alone {
-    opened: Opened,
+    opened: OpenedMember,
     now_ns: u64,
     /// From one step to the next.
     step_ns: u64,
@@ -34,7 +34,7 @@ impl Alone {
         Alone::start_as(disk, config(start))
     }
 
-    fn start_as(disk: &Arc<dyn Disk>, config: Config) -> Alone {
+    fn start_as(disk: &Arc<dyn Disk>, config: MemberConfig) -> Alone {
         let opened = member::open(disk, &options(), config).expect("opens");
         Alone { opened, now_ns: 0, step_ns: 1_000_000, next_token: 1, output: Output::default() }
     }
@@ -74,7 +74,7 @@ impl Alone {
         panic!("no answer");
     }
 
-    fn propose(&mut self, kind: Kind, body: &impl Message) -> Response {
+    fn propose(&mut self, kind: CommandKind, body: &impl Message) -> Response {
         let body = body.encode_to_vec().into();
         let answer = self.ask(|token| Input::Propose(Proposal { token, kind, body }));
         let Answer::Applied(Ok(reply)) = answer else { panic!("refused: {answer:?}") };
@@ -87,7 +87,7 @@ impl Alone {
             value: value.to_owned().into(),
             ..Default::default()
         };
-        let Response::Put(response) = self.propose(Kind::Put, &put) else { panic!("another answer") };
+        let Response::Put(response) = self.propose(CommandKind::Put, &put) else { panic!("another answer") };
         response.header.expect("header").revision
     }
 
@@ -140,9 +140,9 @@ fn a_graceful_stop_writes_a_checkpoint() {
 fn a_lease_runs_out_and_takes_its_keys_along() {
     let disk: Arc<dyn Disk> = Arc::new(MemDisk::default());
     let mut alone = Alone::start(&disk, 1);
-    alone.propose(Kind::LeaseGrant, &pb::LeaseGrantRequest { ttl: 5, id: 77 });
+    alone.propose(CommandKind::LeaseGrant, &pb::LeaseGrantRequest { ttl: 5, id: 77 });
     let put = pb::PutRequest { key: "k".into(), value: "v".into(), lease: 77, ..Default::default() };
-    alone.propose(Kind::Put, &put);
+    alone.propose(CommandKind::Put, &put);
     alone.now_ns += 4_000_000_000;
     let renewed = alone.ask(|token| Input::Lease { token, lease: 77, renew: true });
     assert!(matches!(renewed, Answer::Lease(member::peer_message::LeaseAnswer::Alive { granted_s: 5, .. })));
@@ -155,7 +155,7 @@ fn a_lease_runs_out_and_takes_its_keys_along() {
 
 fn proposal(token: u64) -> Input {
     let put = pb::PutRequest { key: "k".into(), ..Default::default() };
-    Input::Propose(Proposal { token, kind: Kind::Put, body: put.encode_to_vec().into() })
+    Input::Propose(Proposal { token, kind: CommandKind::Put, body: put.encode_to_vec().into() })
 }
 
 /// A command that arrives after a large batch waits for the group-commit delay, and only time wakes the member then.
@@ -184,11 +184,11 @@ fn refusals_reach_the_caller() {
     let disk: Arc<dyn Disk> = Arc::new(MemDisk::default());
     let mut alone = Alone::start(&disk, 1);
     let body = pb::LeaseRevokeRequest { id: 5 }.encode_to_vec().into();
-    let answer = alone.ask(|token| Input::Propose(Proposal { token, kind: Kind::LeaseRevoke, body }));
+    let answer = alone.ask(|token| Input::Propose(Proposal { token, kind: CommandKind::LeaseRevoke, body }));
     assert!(matches!(answer, Answer::Applied(Err(api::Error::LeaseNotFound))));
     let compacted = alone.ask(|token| {
         let body = pb::CompactionRequest { revision: 1, physical: true }.encode_to_vec().into();
-        Input::Propose(Proposal { token, kind: Kind::Compaction, body })
+        Input::Propose(Proposal { token, kind: CommandKind::Compaction, body })
     });
     assert!(matches!(compacted, Answer::Applied(Ok(Reply::Compaction { .. }))), "{compacted:?}");
 }
@@ -199,7 +199,7 @@ fn a_data_directory_knows_whose_it_is() {
     let mut alone = Alone::start(&disk, 1);
     alone.put("a", "1");
     drop(alone);
-    let strange = Config { cluster_id: 0, member_id: 0, initial_cluster: Vec::new(), ..config(2) };
+    let strange = MemberConfig { cluster_id: 0, member_id: 0, initial_cluster: Vec::new(), ..config(2) };
     let mut again = Alone::start_as(&disk, strange);
     assert_eq!((again.opened.identity.cluster_id, again.opened.identity.member_id), (7, 1));
     assert_eq!(again.get("a"), [("1".to_owned(), 2)]);
@@ -209,7 +209,7 @@ fn a_data_directory_knows_whose_it_is() {
 #[test]
 fn a_chain_of_small_deltas_ends() {
     let disk: Arc<dyn Disk> = Arc::new(MemDisk::default());
-    let mut alone = Alone::start_as(&disk, Config { checkpoint_commands: 1, ..config(1) });
+    let mut alone = Alone::start_as(&disk, MemberConfig { checkpoint_commands: 1, ..config(1) });
     for number in 0..20 {
         alone.put(&format!("{number}{}", "k".repeat(10_000)), "");
     }

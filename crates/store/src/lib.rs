@@ -76,7 +76,7 @@ pub use reader::{
     StreamChunk, VersionWalk,
 };
 pub use resolve::{Response, resolve, resolve_kv, resolve_range, resolve_txn};
-pub use state::{Limits, Member, MemberChange};
+pub use state::{ClusterMember, Limits, MemberChange};
 pub use store::Store;
 pub use types::{Event, EventKind, KeyRange, KvRef, Position, Revision};
 pub use values::{Access, Damaged, ValueRef, ValueSlot, Values};

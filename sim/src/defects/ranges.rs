@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use api::Error;
 use api::etcdserverpb as pb;
 use bytes::Bytes;
-use member::Opened;
+use member::OpenedMember;
 use store::resolve_range;
 
 /// Replaces each value by the first one that was returned for its key: a cache whose key is not the value's log
@@ -18,7 +18,7 @@ pub(crate) fn serve_cached(cached: &mut BTreeMap<Bytes, Bytes>, response: &mut p
 
 /// The response to a range without the keys whose values cannot be read.
 pub(crate) fn without_damaged(
-    opened: &Opened,
+    opened: &OpenedMember,
     request: &pb::RangeRequest,
 ) -> Result<pb::RangeResponse, Error> {
     let mut reply = opened.reader.range(request)?;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use api::etcdserverpb::{AlarmType, WatchCreateRequest};
 use bytes::Bytes;
 use log::{Disk, Options, WriteJob};
-use member::{Config, InitialMember, Input, Opened};
+use member::{InitialMember, Input, MemberConfig, OpenedMember};
 use store::watch::WatchStream;
 
 use super::clock::MachineClock;
@@ -71,7 +71,7 @@ pub(crate) struct TailFlip {
 /// A running process.
 pub(crate) struct SimProcess {
     /// The member, and what services use of it.
-    pub(crate) opened: Opened,
+    pub(crate) opened: OpenedMember,
     /// Inputs for the next step.
     pub(crate) inputs: VecDeque<Input>,
     /// Time of the next step that is scheduled.
@@ -115,7 +115,7 @@ pub(crate) struct RunningJobs {
 
 impl SimProcess {
     /// The process of a member that was just opened.
-    pub(crate) fn new(opened: Opened) -> SimProcess {
+    pub(crate) fn new(opened: OpenedMember) -> SimProcess {
         let from =
             (opened.reader.current_revision() - OBSERVER_OVERLAP).max(opened.reader.compacted()).max(1);
         let observer = watch_everything(&opened, from);
@@ -244,7 +244,7 @@ impl SimMachine {
 }
 
 /// A watch of all keys from a revision on.
-pub(crate) fn watch_everything(opened: &Opened, from: i64) -> WatchStream {
+pub(crate) fn watch_everything(opened: &OpenedMember, from: i64) -> WatchStream {
     let mut observer = opened.hub.open(Arc::new(|| {}), FRAGMENT_BYTES);
     let everything = Bytes::from_static(b"\0");
     observer.create(&WatchCreateRequest {
@@ -282,14 +282,14 @@ pub(crate) fn open_member(
     machine: &SimMachine,
     plan: &RunPlan,
     start: u64,
-) -> Result<Opened, member::OpenError> {
+) -> Result<OpenedMember, member::OpenMemberError> {
     let member = |index: usize| InitialMember {
         id: id_of(index),
         name: format!("m{index}"),
         peer_urls: vec![format!("http://m{index}:2380")],
     };
     let index = (machine.id - 1) as usize;
-    let config = Config {
+    let config = MemberConfig {
         cluster_id: 7,
         member_id: machine.id,
         incarnation: machine.incarnation,

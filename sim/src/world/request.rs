@@ -4,7 +4,7 @@
 
 use api::etcdserverpb as pb;
 use bytes::Bytes;
-use member::batch::Kind;
+use member::batch::CommandKind;
 use prost::Message;
 
 /// A request.
@@ -34,15 +34,15 @@ pub(crate) enum ClientRequest {
 
 impl ClientRequest {
     /// The command it is proposed as, if it is one.
-    pub(crate) fn command(&self) -> Option<(Kind, Bytes)> {
+    pub(crate) fn command(&self) -> Option<(CommandKind, Bytes)> {
         let (kind, body) = match self {
-            ClientRequest::Put(request) => (Kind::Put, request.encode_to_vec()),
-            ClientRequest::Delete(request) => (Kind::DeleteRange, request.encode_to_vec()),
-            ClientRequest::Txn(request) => (Kind::Txn, request.encode_to_vec()),
-            ClientRequest::Compact(request) => (Kind::Compaction, request.encode_to_vec()),
-            ClientRequest::Grant(request) => (Kind::LeaseGrant, request.encode_to_vec()),
-            ClientRequest::Revoke(request) => (Kind::LeaseRevoke, request.encode_to_vec()),
-            ClientRequest::Disarm(request) => (Kind::Alarm, request.encode_to_vec()),
+            ClientRequest::Put(request) => (CommandKind::Put, request.encode_to_vec()),
+            ClientRequest::Delete(request) => (CommandKind::DeleteRange, request.encode_to_vec()),
+            ClientRequest::Txn(request) => (CommandKind::Txn, request.encode_to_vec()),
+            ClientRequest::Compact(request) => (CommandKind::Compaction, request.encode_to_vec()),
+            ClientRequest::Grant(request) => (CommandKind::LeaseGrant, request.encode_to_vec()),
+            ClientRequest::Revoke(request) => (CommandKind::LeaseRevoke, request.encode_to_vec()),
+            ClientRequest::Disarm(request) => (CommandKind::Alarm, request.encode_to_vec()),
             ClientRequest::Read(_) | ClientRequest::SerializableRead(_) | ClientRequest::KeepAlive { .. } => {
                 return None;
             }

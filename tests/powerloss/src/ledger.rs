@@ -6,7 +6,7 @@ use api::etcdserverpb as pb;
 use api::mvccpb::KeyValue;
 use bytes::Bytes;
 use log::LogId;
-use member::Opened;
+use member::OpenedMember;
 
 /// An acknowledgement.
 #[derive(Debug, Clone, Copy)]
@@ -43,7 +43,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When it shows another state hash for the same index than before.
-    pub(crate) fn watch(&mut self, member: &Opened) -> Result<(), String> {
+    pub(crate) fn watch(&mut self, member: &OpenedMember) -> Result<(), String> {
         let (applied, hash) = member.reader.state_hash();
         let id = LogId { index: applied.index, term: applied.term };
         if self.hashes.insert(id, hash).is_some_and(|before| before != hash) {
@@ -112,7 +112,7 @@ impl Ledger {
 }
 
 /// All keys at a revision, with their values.
-pub(crate) fn everything(member: &Opened, revision: i64) -> Result<Vec<KeyValue>, String> {
+pub(crate) fn everything(member: &OpenedMember, revision: i64) -> Result<Vec<KeyValue>, String> {
     let (key, range_end) = (Bytes::from_static(b"\0"), Bytes::from_static(b"\0"));
     let range = pb::RangeRequest { key, range_end, revision, ..Default::default() };
     let reply = member.reader.range(&range).map_err(|error| format!("a range at {revision}: {error}"))?;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use log::{Disk, WriteJob};
 use member::jobs::Job;
-use member::{Answer, Input, Now, Opened, Output};
+use member::{Answer, Input, Now, OpenedMember, Output};
 
 use crate::ledger::Ledger;
 use crate::recorder::Recorder;
@@ -40,7 +40,7 @@ impl From<String> for LiveError {
 
 /// A running member.
 pub(crate) struct LiveMember {
-    pub(crate) opened: Opened,
+    pub(crate) opened: OpenedMember,
     recorder: Recorder,
     now_ns: u64,
     output: Output,

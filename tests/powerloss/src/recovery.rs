@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use api::etcdserverpb as pb;
 use log::{Disk, LogId, MemDisk, WriteJob};
-use member::batch::Kind;
-use member::{Answer, Input, Now, Opened, Output, Proposal};
+use member::batch::CommandKind;
+use member::{Answer, Input, Now, OpenedMember, Output, Proposal};
 use prost::Message;
 
 use crate::ledger::{DurablePromise, Ledger, everything};
@@ -33,7 +33,7 @@ pub(crate) struct RecoveryChecks {
 
 /// A member without threads: jobs run when they are handed out.
 struct RecoveredMember {
-    opened: Opened,
+    opened: OpenedMember,
     now_ns: u64,
     output: Output,
     next_token: u64,
@@ -163,7 +163,7 @@ impl RecoveredMember {
     fn probe(&mut self) -> Result<(), String> {
         let put = pb::PutRequest { key: PROBE.into(), value: PROBE.into(), ..Default::default() };
         let body = put.encode_to_vec().into();
-        match self.ask(|token| Input::Propose(Proposal { token, kind: Kind::Put, body }))? {
+        match self.ask(|token| Input::Propose(Proposal { token, kind: CommandKind::Put, body }))? {
             Answer::Applied(Ok(_)) => Ok(()),
             other => Err(format!("a new write is answered {other:?}")),
         }

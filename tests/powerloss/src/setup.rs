@@ -6,7 +6,7 @@ mod alone;
 use std::path::PathBuf;
 
 use log::Options;
-use member::Config;
+use member::MemberConfig;
 
 pub(crate) use alone::TICK_NS;
 
@@ -25,8 +25,8 @@ pub(crate) fn options(data_dir: impl Into<PathBuf>) -> Options {
 }
 
 /// The configuration of the member; `start` identifies its process.
-pub(crate) fn config(start: u64) -> Config {
-    Config {
+pub(crate) fn config(start: u64) -> MemberConfig {
+    MemberConfig {
         seed: start,
         checkpoint_commands: CHECKPOINT_COMMANDS,
         catchup_entries: CATCHUP_ENTRIES,

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use api::etcdserverpb as pb;
 use bytes::Bytes;
-use member::batch::Kind;
+use member::batch::CommandKind;
 use member::{Answer, Input, Proposal};
 use prost::Message;
 use rand_chacha::ChaCha8Rng;
@@ -32,7 +32,7 @@ const KILL_WITHIN: u64 = 24;
 
 /// A command and what it does to which keys.
 struct WorkloadCommand {
-    kind: Kind,
+    kind: CommandKind,
     body: Bytes,
     keys: Vec<(Bytes, Option<Bytes>)>,
     /// What must be compacted once it is answered.
@@ -230,14 +230,19 @@ impl Workload<'_> {
         let (key, value) = (self.key(), self.value());
         let lease = if self.below(4) == 0 { self.leases.last().copied().unwrap_or(0) } else { 0 };
         let put = pb::PutRequest { key: key.clone(), value: value.clone(), lease, ..Default::default() };
-        WorkloadCommand { kind: Kind::Put, body: encoded(&put), keys: vec![(key, Some(value))], compacts: 0 }
+        WorkloadCommand {
+            kind: CommandKind::Put,
+            body: encoded(&put),
+            keys: vec![(key, Some(value))],
+            compacts: 0,
+        }
     }
 
     fn delete(&mut self) -> WorkloadCommand {
         let key = self.key();
         let delete = pb::DeleteRangeRequest { key: key.clone(), ..Default::default() };
         WorkloadCommand {
-            kind: Kind::DeleteRange,
+            kind: CommandKind::DeleteRange,
             body: encoded(&delete),
             keys: vec![(key, None)],
             compacts: 0,
@@ -256,7 +261,7 @@ impl Workload<'_> {
         }
         let success = keys.iter().map(|(key, value)| pb::RequestOp { request: Some(operation(key, value)) });
         let txn = pb::TxnRequest { success: success.collect(), ..Default::default() };
-        WorkloadCommand { kind: Kind::Txn, body: encoded(&txn), keys, compacts: 0 }
+        WorkloadCommand { kind: CommandKind::Txn, body: encoded(&txn), keys, compacts: 0 }
     }
 
     fn compact(&mut self, live: &mut LiveMember) -> Result<(), LiveError> {
@@ -268,7 +273,7 @@ impl Workload<'_> {
         let revision = (newest - self.below(6) as i64).max(lowest);
         let body = encoded(&pb::CompactionRequest { revision, physical: self.below(2) == 0 });
         let compaction =
-            WorkloadCommand { kind: Kind::Compaction, body, keys: Vec::new(), compacts: revision };
+            WorkloadCommand { kind: CommandKind::Compaction, body, keys: Vec::new(), compacts: revision };
         self.ask(live, vec![compaction])
     }
 
@@ -277,7 +282,12 @@ impl Workload<'_> {
         self.next_lease += 1;
         self.leases.push(id);
         let grant = pb::LeaseGrantRequest { ttl: LEASE_S, id };
-        WorkloadCommand { kind: Kind::LeaseGrant, body: encoded(&grant), keys: Vec::new(), compacts: 0 }
+        WorkloadCommand {
+            kind: CommandKind::LeaseGrant,
+            body: encoded(&grant),
+            keys: Vec::new(),
+            compacts: 0,
+        }
     }
 
     /// A revocation, or a renewal.
@@ -289,7 +299,10 @@ impl Workload<'_> {
         }
         self.leases.pop();
         let body = encoded(&pb::LeaseRevokeRequest { id: lease });
-        self.ask(live, vec![WorkloadCommand { kind: Kind::LeaseRevoke, body, keys: Vec::new(), compacts: 0 }])
+        self.ask(
+            live,
+            vec![WorkloadCommand { kind: CommandKind::LeaseRevoke, body, keys: Vec::new(), compacts: 0 }],
+        )
     }
 }
 

@@ -303,6 +303,7 @@ impl WritePlanner {
 
     fn head(&self, kind: RecordKind, length: u64, checksum: u32) -> RecordHead {
         let segment = self.active_number().expect("there is an active segment");
+        // A payload has at most MAX_PAYLOAD_BYTES, so the length fits.
         let length = u32::try_from(length).expect("payloads are limited");
         RecordHead { segment, length, kind, synced: self.durable, checksum }
     }

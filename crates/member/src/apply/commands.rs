@@ -11,11 +11,11 @@ use store::{BatchContext, Position, Store};
 
 use crate::lease::Expiry;
 use crate::maintenance::publication::Publish;
-use crate::proposals::batch::{self, Batch, Command, DecodeError, Kind};
+use crate::proposals::batch::{self, Batch, BatchError, CommandKind, LogCommand};
 
 /// One logged command and the number of store commands it decodes to: one, or several for an expiry of many leases.
 pub(super) struct DecodedCommand {
-    pub(super) command: Command,
+    pub(super) command: LogCommand,
     pub(super) steps: usize,
 }
 
@@ -49,9 +49,9 @@ pub(crate) fn from_log(entry: log::Entry) -> Option<Entry> {
 ///
 /// # Errors
 /// An unknown version: its effect cannot be guessed.
-pub(super) fn decode_batch(entry: &Entry) -> Result<Batch, DecodeError> {
+pub(super) fn decode_batch(entry: &Entry) -> Result<Batch, BatchError> {
     match batch::decode(&entry.payload) {
-        Err(error @ DecodeError::Version(_)) => Err(error),
+        Err(error @ BatchError::Version(_)) => Err(error),
         other => Ok(other.unwrap_or_else(|_| Batch { clock_ms: 0, commands: Vec::new() })),
     }
 }
@@ -71,7 +71,7 @@ pub(super) fn context<'a>(
 }
 
 /// Decodes the commands of a batch for the store.
-pub(super) fn decode_all(commands: Vec<Command>) -> (Vec<DecodedCommand>, Vec<store::Command>) {
+pub(super) fn decode_all(commands: Vec<LogCommand>) -> (Vec<DecodedCommand>, Vec<store::Command>) {
     let mut decoded = Vec::with_capacity(commands.len());
     let mut all = Vec::with_capacity(commands.len());
     for command in commands {
@@ -82,22 +82,22 @@ pub(super) fn decode_all(commands: Vec<Command>) -> (Vec<DecodedCommand>, Vec<st
     (decoded, all)
 }
 
-fn decode_into(all: &mut Vec<store::Command>, command: &Command) {
+fn decode_into(all: &mut Vec<store::Command>, command: &LogCommand) {
     let body = command.body.clone();
     let step = match command.kind {
-        Kind::Put => request(body, store::Command::Put),
-        Kind::DeleteRange => request(body, store::Command::DeleteRange),
-        Kind::Txn => request(body, store::Command::Txn),
-        Kind::Compaction => request(body, store::Command::Compaction),
-        Kind::LeaseGrant => request(body, store::Command::LeaseGrant),
-        Kind::LeaseRevoke => {
+        CommandKind::Put => request(body, store::Command::Put),
+        CommandKind::DeleteRange => request(body, store::Command::DeleteRange),
+        CommandKind::Txn => request(body, store::Command::Txn),
+        CommandKind::Compaction => request(body, store::Command::Compaction),
+        CommandKind::LeaseGrant => request(body, store::Command::LeaseGrant),
+        CommandKind::LeaseRevoke => {
             request(body, |request| store::Command::LeaseRevoke { request, expiry_term: None })
         }
-        Kind::LeaseExpire => return decode_expiry(all, &body),
-        Kind::LeaseCheckpoint => request(body, store::Command::LeaseCheckpoint),
-        Kind::Alarm => request(body, store::Command::Alarm),
-        Kind::ClusterVersion => request(body, store::Command::ClusterVersionSet),
-        Kind::Publish => decode_publish(&body),
+        CommandKind::LeaseExpire => return decode_expiry(all, &body),
+        CommandKind::LeaseCheckpoint => request(body, store::Command::LeaseCheckpoint),
+        CommandKind::Alarm => request(body, store::Command::Alarm),
+        CommandKind::ClusterVersion => request(body, store::Command::ClusterVersionSet),
+        CommandKind::Publish => decode_publish(&body),
     };
     all.push(step);
 }

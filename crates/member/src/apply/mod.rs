@@ -18,8 +18,8 @@ use consensus::Entry;
 use log::LogId;
 use store::{Damaged, Outcome, Store};
 
-use crate::io::Fatal;
-use crate::proposals::batch::{Command, Origin};
+use crate::io::MemberFatal;
+use crate::proposals::batch::{LogCommand, Origin};
 use commands::{DecodedCommand, context, decode_all, decode_batch};
 
 pub(crate) use commands::{from_log, position, replay};
@@ -97,7 +97,7 @@ impl AppliedBatch {
     }
 
     /// Each command with its outcome.
-    pub(crate) fn into_outcomes(self) -> impl Iterator<Item = (Command, Outcome)> {
+    pub(crate) fn into_outcomes(self) -> impl Iterator<Item = (LogCommand, Outcome)> {
         let mut outcomes = self.applied.outcomes.into_iter();
         self.decoded.into_iter().filter_map(move |DecodedCommand { command, steps }| {
             outcomes.by_ref().take(steps).last().map(|outcome| (command, outcome))
@@ -115,9 +115,9 @@ pub(crate) fn apply_batch(
     entry: &Entry,
     address: u64,
     origin: Origin,
-) -> Result<Result<AppliedBatch, Damaged>, Fatal> {
+) -> Result<Result<AppliedBatch, Damaged>, MemberFatal> {
     let batch = decode_batch(entry)
-        .map_err(|error| Fatal::Entry { index: entry.index, reason: error.to_string() })?;
+        .map_err(|error| MemberFatal::Entry { index: entry.index, reason: error.to_string() })?;
     let (decoded, steps) = decode_all(batch.commands);
     let answered = answered(&decoded, origin);
     let context = context(entry, address, batch.clock_ms, &answered);

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::LeaseQuestion;
 use crate::io::Output;
-use crate::peer_message::{LeaseAsk, MAX_LEASES_PER_FRAME, PeerMessage};
+use crate::peer_message::{LeaseQuestionFields, MAX_LEASES_PER_FRAME, PeerMessage};
 
 /// A question is sent again when the leader has not answered for this long, in nanoseconds.
 const RETRY_NS: u64 = 500_000_000;
@@ -47,9 +47,9 @@ impl LeaseForwarding {
         for chunk in questions.chunks(MAX_LEASES_PER_FRAME) {
             let ask = |question: &LeaseQuestion| {
                 let LeaseQuestion { sequence, lease, renew, .. } = *question;
-                LeaseAsk { sequence, lease, renew }
+                LeaseQuestionFields { sequence, lease, renew }
             };
-            out.send(leader, &PeerMessage::LeaseAsks(chunk.iter().map(ask).collect()));
+            out.send(leader, &PeerMessage::LeaseQuestions(chunk.iter().map(ask).collect()));
         }
         self.waits_since_ns = (!questions.is_empty()).then_some(now_ns);
         for question in questions {

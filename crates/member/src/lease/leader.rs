@@ -9,10 +9,10 @@ use super::LeaseQuestion;
 use super::clock::{KeepAlive, LeaseClock, MAX_RECORDED_PER_COMMAND};
 use super::expiry::Expiry;
 use crate::peer_message::LeaseAnswer;
-use crate::proposals::batch::Kind;
+use crate::proposals::batch::CommandKind;
 
 /// A command the leader proposes on its own.
-pub(crate) type OwnCommand = (Kind, Bytes);
+pub(crate) type OwnCommand = (CommandKind, Bytes);
 
 /// What follows from a question whose ReadIndex round was won.
 pub(crate) enum Decision {
@@ -105,7 +105,7 @@ impl LeaderLeases {
             if leases.is_empty() {
                 break;
             }
-            commands.push((Kind::LeaseExpire, Expiry { term, leases }.encode()));
+            commands.push((CommandKind::LeaseExpire, Expiry { term, leases }.encode()));
         }
         let remainders = self.clock.take_remainders(now_ns);
         commands.extend(remainders.chunks(MAX_RECORDED_PER_COMMAND).map(record_remainders));
@@ -136,5 +136,5 @@ fn record_remainders(remainders: &[(i64, i64)]) -> OwnCommand {
         .map(|&(id, remaining_ttl)| api::etcdserverpb::LeaseCheckpoint { id, remaining_ttl })
         .collect();
     let body = api::etcdserverpb::LeaseCheckpointRequest { checkpoints };
-    (Kind::LeaseCheckpoint, body.encode_to_vec().into())
+    (CommandKind::LeaseCheckpoint, body.encode_to_vec().into())
 }

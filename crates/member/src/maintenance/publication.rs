@@ -10,7 +10,7 @@
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
-use crate::config::Config;
+use crate::config::MemberConfig;
 
 /// The body of a `Publish` command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,14 +72,14 @@ pub(crate) struct Publication {
 
 impl Publication {
     /// Whether to propose the command now.
-    pub(crate) fn is_due(&self, now_ns: u64, config: &Config, reader: &store::Reader) -> bool {
+    pub(crate) fn is_due(&self, now_ns: u64, config: &MemberConfig, reader: &store::Reader) -> bool {
         let again_ns = config.request_timeout_ns();
         let waits = self.proposed_at_ns.is_some_and(|at_ns| now_ns < at_ns + again_ns);
         !waits && !is_published(config, reader)
     }
 
     /// The command to propose.
-    pub(crate) fn propose(&mut self, now_ns: u64, config: &Config) -> Bytes {
+    pub(crate) fn propose(&mut self, now_ns: u64, config: &MemberConfig) -> Bytes {
         self.proposed_at_ns = Some(now_ns);
         let publish = Publish {
             member: config.member_id,
@@ -92,7 +92,7 @@ impl Publication {
 }
 
 /// Whether the cluster has applied this member's name and URLs as they are configured now.
-fn is_published(config: &Config, reader: &store::Reader) -> bool {
+fn is_published(config: &MemberConfig, reader: &store::Reader) -> bool {
     reader.members().iter().any(|member| {
         member.id == config.member_id
             && member.name == config.name

@@ -7,14 +7,14 @@ use store::Outcome;
 
 use super::Member;
 use crate::apply::{self, AppliedBatch};
-use crate::io::{Answer, Fatal, Now, Output};
+use crate::io::{Answer, MemberFatal, Now, Output};
 use crate::lease::LeaderLeases;
-use crate::proposals::batch::Kind;
+use crate::proposals::batch::CommandKind;
 use crate::read_index::Waiter;
 
 impl Member {
     /// Applies what is committed. Returns whether anything was applied.
-    pub(super) fn apply_committed(&mut self, now: Now, out: &mut Output) -> Result<bool, Fatal> {
+    pub(super) fn apply_committed(&mut self, now: Now, out: &mut Output) -> Result<bool, MemberFatal> {
         let before = self.apply_queue.applied();
         while let Some(entry) = self.apply_queue.next() {
             match entry.kind {
@@ -51,7 +51,7 @@ impl Member {
     }
 
     /// Applies one batch. Returns false when it must wait for a damaged value.
-    fn apply_batch(&mut self, now: Now, entry: &Entry, out: &mut Output) -> Result<bool, Fatal> {
+    fn apply_batch(&mut self, now: Now, entry: &Entry, out: &mut Output) -> Result<bool, MemberFatal> {
         let address = self.log.address(entry.index).expect("a committed entry is in the log");
         let batch = match apply::apply_batch(&mut self.store, entry, address, self.config.origin())? {
             Ok(batch) => batch,
@@ -102,9 +102,9 @@ impl Member {
         }
     }
 
-    fn apply_conf_change(&mut self, entry: &Entry) -> Result<(), Fatal> {
+    fn apply_conf_change(&mut self, entry: &Entry) -> Result<(), MemberFatal> {
         let change = ConfChange::decode(entry.payload.clone())
-            .map_err(|error| Fatal::Entry { index: entry.index, reason: error.to_string() })?;
+            .map_err(|error| MemberFatal::Entry { index: entry.index, reason: error.to_string() })?;
         self.store.apply_empty(apply::position(entry));
         // A change that does not fit the configuration before has no effect, on any member.
         let _ = self.consensus.apply_conf_change(&change);
@@ -115,7 +115,7 @@ impl Member {
         if self.reader.cluster_version().is_none() {
             let ver = api::version::CLUSTER_VERSION.to_owned();
             let body = membershippb::ClusterVersionSetRequest { ver };
-            self.proposals.push_own(Kind::ClusterVersion, body.encode_to_vec().into());
+            self.proposals.push_own(CommandKind::ClusterVersion, body.encode_to_vec().into());
         }
     }
 }

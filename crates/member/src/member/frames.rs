@@ -8,7 +8,7 @@ use consensus::{Body, Message};
 use super::Member;
 use crate::io::{Notice, Now, Output};
 use crate::peer_message::{LeaseAnswer, PeerMessage, Reason};
-use crate::proposals::batch::{self, Command};
+use crate::proposals::batch::{self, LogCommand};
 use crate::repair::entries;
 
 impl Member {
@@ -22,19 +22,19 @@ impl Member {
             PeerMessage::Refused(reason, sequences) => {
                 self.proposals.refused(reason, &sequences, &mut self.callers, out);
             }
-            PeerMessage::ReadAsk(question) => self.on_read_question(from, question, out),
+            PeerMessage::ReadQuestion(question) => self.on_read_question(from, question, out),
             PeerMessage::ReadAnswer(question, index) => self.read_index.answered(question, index),
-            PeerMessage::LeaseAsks(asks) => self.on_lease_asks(from, asks),
+            PeerMessage::LeaseQuestions(asks) => self.on_lease_asks(from, asks),
             PeerMessage::LeaseAnswers(answers) => self.on_lease_answers(answers, out),
             PeerMessage::StateHash { index, hash } => self.on_state_hash(from, index, hash, out),
-            PeerMessage::ValueAsk(name) => {
+            PeerMessage::ValueQuestion(name) => {
                 let (log, reader) = (&self.log, &self.reader);
                 self.repair_server.value_asked(from, name, log, reader, &self.values, out);
             }
             PeerMessage::ValueAnswer(name, value) => {
                 self.repair(now, out, |repairs, context| repairs.answered(&name, value, context));
             }
-            PeerMessage::EntryAsk { index, term } => {
+            PeerMessage::EntryQuestion { index, term } => {
                 let applied = self.apply_queue.applied();
                 self.repair_server.entry_asked(from, (index, term), applied, &self.log, out);
             }
@@ -88,7 +88,7 @@ impl Member {
 
     /// Commands of peers that wait here when leadership is lost go back to them.
     pub(super) fn return_foreign_commands(&mut self, out: &mut Output) {
-        for Command { origin, sequence, .. } in self.proposals.take_foreign() {
+        for LogCommand { origin, sequence, .. } in self.proposals.take_foreign() {
             refuse(origin.member, Reason::NotLeader, vec![sequence], out);
         }
     }

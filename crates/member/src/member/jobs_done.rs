@@ -5,12 +5,12 @@ use log::{CheckpointDone, InstallDone, LogId, ReadError, RelocationDone};
 use super::Member;
 use super::ready_loop::{to_log_entries, to_log_hard_state};
 use crate::apply::{ApplyQueue, from_log};
-use crate::io::{Fatal, Notice, Now, Output, SnapshotEvent};
+use crate::io::{MemberFatal, Notice, Now, Output, SnapshotEvent};
 use crate::jobs::{Done, Job, Purpose};
 use crate::snapshot::Installation;
 
 impl Member {
-    pub(super) fn on_job_done(&mut self, now: Now, done: Done, out: &mut Output) -> Result<(), Fatal> {
+    pub(super) fn on_job_done(&mut self, now: Now, done: Done, out: &mut Output) -> Result<(), MemberFatal> {
         match done {
             Done::Log(done) => {
                 if let Err(error) = self.log.background_done(done) {
@@ -80,7 +80,12 @@ impl Member {
     }
 
     /// Values that peers sent are written.
-    fn on_values_written(&mut self, now: Now, done: RelocationDone, out: &mut Output) -> Result<(), Fatal> {
+    fn on_values_written(
+        &mut self,
+        now: Now,
+        done: RelocationDone,
+        out: &mut Output,
+    ) -> Result<(), MemberFatal> {
         let mut context = crate::repair::values::RepairContext {
             now_ns: now.monotonic_ns,
             connected: &self.connected,
@@ -101,13 +106,13 @@ impl Member {
     }
 
     /// A snapshot is committed on disk: log, store, watchers and apply queue switch to the new state.
-    fn on_installed(&mut self, now: Now, done: InstallDone, out: &mut Output) -> Result<(), Fatal> {
+    fn on_installed(&mut self, now: Now, done: InstallDone, out: &mut Output) -> Result<(), MemberFatal> {
         let Installation { from, meta, write, restored, .. } = self.installing.finish();
         let newer = self.pending_writes.take_hard_state(&write);
         let mut hard_state = newer.map_or_else(|| self.log.hard_state(), to_log_hard_state);
         hard_state.commit = hard_state.commit.max(meta.index);
         let installed =
-            self.log.install_done(done, hard_state).map_err(|source| Fatal::Install { source })?;
+            self.log.install_done(done, hard_state).map_err(|source| MemberFatal::Install { source })?;
         let mut position = installed.position;
         out.writes.push(installed.job);
         self.store.install(restored);

@@ -40,8 +40,8 @@ use store::watch::Hub;
 
 use crate::apply::ApplyQueue;
 use crate::callers::{Callers, Progress};
-use crate::config::Config;
-use crate::io::{Answer, Fatal, Input, Notice, Now, Output};
+use crate::config::MemberConfig;
+use crate::io::{Answer, Input, MemberFatal, Notice, Now, Output};
 use crate::jobs::Job;
 use crate::leadership::startup_election::{self, StartupElection};
 use crate::leadership::{TermState, Transfer};
@@ -54,7 +54,7 @@ use crate::maintenance::state_hashes::StateHashes;
 use crate::peer_message::{LeaseAnswer, PeerMessage};
 use crate::pending_writes::PendingWrites;
 use crate::proposals::Proposals;
-use crate::proposals::batch::Kind;
+use crate::proposals::batch::CommandKind;
 use crate::read_index::ReadIndex;
 use crate::relocation::Relocator;
 use crate::repair::entries::EntryRepairs;
@@ -66,7 +66,7 @@ use crate::values::LogValues;
 
 /// One member. See the module.
 pub struct Member {
-    config: Config,
+    config: MemberConfig,
     status: Arc<Status>,
     next_tick_ns: u64,
     /// A graceful stop was asked for: a last checkpoint, then the end.
@@ -115,7 +115,7 @@ pub struct Member {
 
 /// What [`crate::open`] has prepared for a member.
 pub(crate) struct Parts {
-    pub(crate) config: Config,
+    pub(crate) config: MemberConfig,
     pub(crate) status: Arc<Status>,
     pub(crate) log: log::Log,
     pub(crate) consensus: Consensus,
@@ -173,8 +173,8 @@ impl Member {
     /// Takes in one input. The next [`Member::drive`] decides what follows from it.
     ///
     /// # Errors
-    /// [`Fatal`] when the process must stop.
-    pub fn handle(&mut self, now: Now, input: Input, out: &mut Output) -> Result<(), Fatal> {
+    /// [`MemberFatal`] when the process must stop.
+    pub fn handle(&mut self, now: Now, input: Input, out: &mut Output) -> Result<(), MemberFatal> {
         match input {
             Input::Propose(proposal) => self.on_propose(now, proposal, out),
             Input::Read { token } => self.on_read(now, token, out),
@@ -201,8 +201,8 @@ impl Member {
     /// Decides all that follows from the inputs so far.
     ///
     /// # Errors
-    /// [`Fatal`] when the process must stop.
-    pub fn drive(&mut self, now: Now, out: &mut Output) -> Result<(), Fatal> {
+    /// [`MemberFatal`] when the process must stop.
+    pub fn drive(&mut self, now: Now, out: &mut Output) -> Result<(), MemberFatal> {
         self.advance_clock(now, out);
         self.expire_callers(now, out);
         loop {
@@ -323,7 +323,7 @@ impl Member {
         }
         if self.term.leader != 0 && self.publication.is_due(now.monotonic_ns, &self.config, &self.reader) {
             let body = self.publication.propose(now.monotonic_ns, &self.config);
-            self.proposals.push_own(Kind::Publish, body);
+            self.proposals.push_own(CommandKind::Publish, body);
         }
     }
 

@@ -4,7 +4,7 @@ use super::Member;
 use crate::io::{Answer, Now, Output};
 use crate::leadership::RoleState;
 use crate::lease::{Decision, LeaseQuestion};
-use crate::peer_message::{LeaseAnswer, LeaseAsk, PeerMessage};
+use crate::peer_message::{LeaseAnswer, LeaseQuestionFields, PeerMessage};
 use crate::read_index::Waiter;
 
 impl Member {
@@ -29,7 +29,7 @@ impl Member {
                 }
                 let leases_wait = state.lease_questions.waits();
                 if let Some(question) = self.read_index.begin_question(now_ns, leases_wait) {
-                    out.send(leader, &PeerMessage::ReadAsk(question));
+                    out.send(leader, &PeerMessage::ReadQuestion(question));
                 }
             }
         }
@@ -45,12 +45,12 @@ impl Member {
     }
 
     /// A follower forwards lease questions of its clients.
-    pub(super) fn on_lease_asks(&mut self, from: u64, asks: Vec<LeaseAsk>) {
+    pub(super) fn on_lease_asks(&mut self, from: u64, asks: Vec<LeaseQuestionFields>) {
         if !self.term.leads() {
             let refusals = asks.iter().map(|ask| (ask.sequence, LeaseAnswer::NotLeader));
             return self.lease_answers.entry(from).or_default().extend(refusals);
         }
-        for LeaseAsk { sequence, lease, renew } in asks {
+        for LeaseQuestionFields { sequence, lease, renew } in asks {
             let question = LeaseQuestion { peer: Some(from), sequence, lease, renew };
             self.read_index.arrive(Waiter::Lease(question));
         }

@@ -16,7 +16,7 @@ use bytes::Bytes;
 use consensus::{Body, Message, Ready, Role, Write};
 
 use super::Member;
-use crate::io::{Answer, Fatal, Notice, Now, Output};
+use crate::io::{Answer, MemberFatal, Notice, Now, Output};
 use crate::leadership::{FollowerState, LeaderState, RoleState, TermState};
 use crate::lease::LeaderLeases;
 use crate::peer_message::{LeaseAnswer, PeerMessage};
@@ -44,7 +44,7 @@ impl Member {
     }
 
     /// Reports durable writes to consensus and carries out one ready. Returns false when there is none.
-    pub(super) fn take_ready(&mut self, now: Now, out: &mut Output) -> Result<bool, Fatal> {
+    pub(super) fn take_ready(&mut self, now: Now, out: &mut Output) -> Result<bool, MemberFatal> {
         if let Some(number) = self.pending_writes.take_durable() {
             let released = self.consensus.persisted(number);
             self.send_messages(released, out);

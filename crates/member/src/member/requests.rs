@@ -7,7 +7,7 @@ use crate::io::{Answer, Now, Output, Proposal};
 use crate::leadership::Transfer;
 use crate::lease::LeaseQuestion;
 use crate::maintenance::alarms::{Shortage, shortage};
-use crate::proposals::batch::Kind;
+use crate::proposals::batch::CommandKind;
 use crate::read_index::{MAX_WAITING, Waiter};
 use crate::snapshot::{Receiver, SendError, SentSnapshot};
 
@@ -40,7 +40,7 @@ impl Member {
 
     pub(super) fn raise_alarm(&mut self, alarm: api::etcdserverpb::AlarmType, member_id: u64) {
         if let Some(body) = self.alarms.raise(alarm, member_id, &self.reader) {
-            self.proposals.push_own(Kind::Alarm, body);
+            self.proposals.push_own(CommandKind::Alarm, body);
         }
     }
 

@@ -8,7 +8,7 @@ pub const MAX_LEASES_PER_FRAME: usize = 1000;
 
 /// A follower's question to the leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LeaseAsk {
+pub struct LeaseQuestionFields {
     /// The asker's sequence number.
     pub sequence: u64,
     /// Lease id.
@@ -33,7 +33,7 @@ pub enum LeaseAnswer {
     NotLeader,
 }
 
-pub(super) fn encode_asks(head: &mut BytesMut, asks: &[LeaseAsk]) {
+pub(super) fn encode_asks(head: &mut BytesMut, asks: &[LeaseQuestionFields]) {
     head.reserve(17 * asks.len());
     for ask in asks {
         head.put_u64_le(ask.sequence);
@@ -42,9 +42,9 @@ pub(super) fn encode_asks(head: &mut BytesMut, asks: &[LeaseAsk]) {
     }
 }
 
-pub(super) fn decode_asks(bytes: &mut Bytes) -> Option<Vec<LeaseAsk>> {
+pub(super) fn decode_asks(bytes: &mut Bytes) -> Option<Vec<LeaseQuestionFields>> {
     decode_some(bytes, |bytes| {
-        Some(LeaseAsk {
+        Some(LeaseQuestionFields {
             sequence: bytes.try_get_u64_le().ok()?,
             lease: bytes.try_get_i64_le().ok()?,
             renew: decode_bool(bytes)?,

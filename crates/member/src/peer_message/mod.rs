@@ -26,7 +26,7 @@ mod lease;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use consensus::MessageClass;
 
-pub use lease::{LeaseAnswer, LeaseAsk, MAX_LEASES_PER_FRAME};
+pub use lease::{LeaseAnswer, LeaseQuestionFields, MAX_LEASES_PER_FRAME};
 
 /// Why forwarded commands came back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,12 +50,12 @@ pub enum PeerMessage {
     /// Commands that were not proposed.
     Refused(Reason, Vec<u64>),
     /// A follower asks for a read index.
-    ReadAsk(u64),
+    ReadQuestion(u64),
     /// The read index of a round; `None` when the receiver does not lead.
     ReadAnswer(u64, Option<u64>),
     /// A follower asks the leader to renew leases or to say what is left of them; at least one, at most
     /// [`MAX_LEASES_PER_FRAME`].
-    LeaseAsks(Vec<LeaseAsk>),
+    LeaseQuestions(Vec<LeaseQuestionFields>),
     /// Answers to lease asks, by the asker's sequence numbers; as many as there may be asks.
     LeaseAnswers(Vec<(u64, LeaseAnswer)>),
     /// The state hash at an applied index, to be compared.
@@ -66,11 +66,11 @@ pub enum PeerMessage {
         hash: u64,
     },
     /// A member's copy of a value is damaged.
-    ValueAsk(ValueName),
+    ValueQuestion(ValueName),
     /// The value, if the peer has it intact.
     ValueAnswer(ValueName, Option<Bytes>),
     /// A member's copy of a committed entry is damaged.
-    EntryAsk {
+    EntryQuestion {
         /// Its index.
         index: u64,
         /// Its term.
@@ -82,7 +82,7 @@ pub enum PeerMessage {
         index: u64,
         /// Its term.
         term: u64,
-        /// Kind and payload.
+        /// CommandKind and payload.
         entry: Option<(u8, Bytes)>,
     },
 }
@@ -140,7 +140,7 @@ impl PeerMessage {
                 head.put_u8(*reason as u8);
                 sequences.iter().for_each(|sequence| head.put_u64_le(*sequence));
             }
-            PeerMessage::ReadAsk(round) => {
+            PeerMessage::ReadQuestion(round) => {
                 head.put_u8(4);
                 head.put_u64_le(*round);
             }
@@ -150,7 +150,7 @@ impl PeerMessage {
                 head.put_u8(u8::from(index.is_some()));
                 head.put_u64_le(index.unwrap_or(0));
             }
-            PeerMessage::LeaseAsks(asks) => {
+            PeerMessage::LeaseQuestions(asks) => {
                 head.put_u8(6);
                 lease::encode_asks(&mut head, asks);
             }
@@ -163,7 +163,7 @@ impl PeerMessage {
                 head.put_u64_le(*index);
                 head.put_u64_le(*hash);
             }
-            PeerMessage::ValueAsk(name) => {
+            PeerMessage::ValueQuestion(name) => {
                 head.put_u8(9);
                 encode_name(&mut head, name);
                 tail = Some(name.key.clone());
@@ -176,7 +176,7 @@ impl PeerMessage {
                 head.put_u8(u8::from(value.is_some()));
                 tail.clone_from(value);
             }
-            PeerMessage::EntryAsk { index, term } => {
+            PeerMessage::EntryQuestion { index, term } => {
                 head.put_u8(11);
                 head.put_u64_le(*index);
                 head.put_u64_le(*term);
@@ -196,7 +196,7 @@ impl PeerMessage {
             1 => return Some(PeerMessage::Consensus(bytes)),
             2 => return Some(PeerMessage::Forward(bytes)),
             3 => decode_refused(&mut bytes)?,
-            4 => PeerMessage::ReadAsk(bytes.try_get_u64_le().ok()?),
+            4 => PeerMessage::ReadQuestion(bytes.try_get_u64_le().ok()?),
             5 => {
                 let round = bytes.try_get_u64_le().ok()?;
                 let index = match (lease::decode_bool(&mut bytes)?, bytes.try_get_u64_le().ok()?) {
@@ -206,7 +206,7 @@ impl PeerMessage {
                 };
                 PeerMessage::ReadAnswer(round, index)
             }
-            6 => PeerMessage::LeaseAsks(lease::decode_asks(&mut bytes)?),
+            6 => PeerMessage::LeaseQuestions(lease::decode_asks(&mut bytes)?),
             7 => PeerMessage::LeaseAnswers(lease::decode_answers(&mut bytes)?),
             8 => PeerMessage::StateHash {
                 index: bytes.try_get_u64_le().ok()?,
@@ -215,10 +215,10 @@ impl PeerMessage {
             9 => {
                 let mut name = decode_name(&mut bytes)?;
                 name.key = bytes.split_to(bytes.len());
-                PeerMessage::ValueAsk(name)
+                PeerMessage::ValueQuestion(name)
             }
             10 => decode_value_answer(&mut bytes)?,
-            11 => PeerMessage::EntryAsk {
+            11 => PeerMessage::EntryQuestion {
                 index: bytes.try_get_u64_le().ok()?,
                 term: bytes.try_get_u64_le().ok()?,
             },
@@ -316,12 +316,12 @@ mod tests {
             PeerMessage::Consensus(Bytes::from_static(b"m")),
             PeerMessage::Forward(Bytes::from_static(b"b")),
             PeerMessage::Refused(Reason::NoSpace, vec![1, 2]),
-            PeerMessage::ReadAsk(3),
+            PeerMessage::ReadQuestion(3),
             PeerMessage::ReadAnswer(3, Some(8)),
             PeerMessage::ReadAnswer(3, None),
-            PeerMessage::LeaseAsks(vec![
-                LeaseAsk { sequence: 1, lease: -2, renew: true },
-                LeaseAsk { sequence: 2, lease: 9, renew: false },
+            PeerMessage::LeaseQuestions(vec![
+                LeaseQuestionFields { sequence: 1, lease: -2, renew: true },
+                LeaseQuestionFields { sequence: 2, lease: 9, renew: false },
             ]),
             PeerMessage::LeaseAnswers(vec![
                 (1, LeaseAnswer::Alive { remaining_s: 3, granted_s: 4 }),
@@ -329,10 +329,10 @@ mod tests {
                 (3, LeaseAnswer::NotLeader),
             ]),
             PeerMessage::StateHash { index: 1, hash: 2 },
-            PeerMessage::ValueAsk(name.clone()),
+            PeerMessage::ValueQuestion(name.clone()),
             PeerMessage::ValueAnswer(name.clone(), Some(Bytes::from_static(b"vv"))),
             PeerMessage::ValueAnswer(name, None),
-            PeerMessage::EntryAsk { index: 4, term: 2 },
+            PeerMessage::EntryQuestion { index: 4, term: 2 },
             PeerMessage::EntryAnswer { index: 4, term: 2, entry: Some((0, Bytes::from_static(b"payload"))) },
             PeerMessage::EntryAnswer { index: 4, term: 2, entry: None },
         ];
@@ -351,12 +351,12 @@ mod tests {
 
     #[test]
     fn lease_frames_hold_at_least_one_item_and_at_most_the_limit() {
-        let ask = LeaseAsk { sequence: 1, lease: 2, renew: true };
-        let of = |count| whole(&PeerMessage::LeaseAsks(vec![ask; count]));
+        let ask = LeaseQuestionFields { sequence: 1, lease: 2, renew: true };
+        let of = |count| whole(&PeerMessage::LeaseQuestions(vec![ask; count]));
         assert_eq!(PeerMessage::decode(of(0)), None);
         assert_eq!(
             PeerMessage::decode(of(MAX_LEASES_PER_FRAME)),
-            Some(PeerMessage::LeaseAsks(vec![ask; MAX_LEASES_PER_FRAME]))
+            Some(PeerMessage::LeaseQuestions(vec![ask; MAX_LEASES_PER_FRAME]))
         );
         assert_eq!(PeerMessage::decode(of(MAX_LEASES_PER_FRAME + 1)), None);
         let cut = of(2);

@@ -54,7 +54,7 @@ pub struct Origin {
 /// What a command asks for. The numbers are part of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
-pub enum Kind {
+pub enum CommandKind {
     /// `etcdserverpb.PutRequest`.
     Put = 1,
     /// `etcdserverpb.DeleteRangeRequest`.
@@ -79,48 +79,48 @@ pub enum Kind {
     Publish = 11,
 }
 
-impl Kind {
-    const ALL: [Kind; 11] = [
-        Kind::Put,
-        Kind::DeleteRange,
-        Kind::Txn,
-        Kind::Compaction,
-        Kind::LeaseGrant,
-        Kind::LeaseRevoke,
-        Kind::LeaseExpire,
-        Kind::LeaseCheckpoint,
-        Kind::Alarm,
-        Kind::ClusterVersion,
-        Kind::Publish,
+impl CommandKind {
+    const ALL: [CommandKind; 11] = [
+        CommandKind::Put,
+        CommandKind::DeleteRange,
+        CommandKind::Txn,
+        CommandKind::Compaction,
+        CommandKind::LeaseGrant,
+        CommandKind::LeaseRevoke,
+        CommandKind::LeaseExpire,
+        CommandKind::LeaseCheckpoint,
+        CommandKind::Alarm,
+        CommandKind::ClusterVersion,
+        CommandKind::Publish,
     ];
 
     /// The kind of a number, if there is one.
-    pub fn from_number(number: u8) -> Option<Kind> {
-        Kind::ALL.into_iter().find(|kind| *kind as u8 == number)
+    pub fn from_number(number: u8) -> Option<CommandKind> {
+        CommandKind::ALL.into_iter().find(|kind| *kind as u8 == number)
     }
 
     /// Whether a client waits for room when space is short: false for what frees space or keeps the cluster running.
     pub fn grows(self) -> bool {
-        matches!(self, Kind::Put | Kind::Txn | Kind::LeaseGrant)
+        matches!(self, CommandKind::Put | CommandKind::Txn | CommandKind::LeaseGrant)
     }
 }
 
 /// One command of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Command {
+pub struct LogCommand {
     /// Who asked.
     pub origin: Origin,
     /// The origin's sequence number.
     pub sequence: u64,
     /// What is asked.
-    pub kind: Kind,
+    pub kind: CommandKind,
     /// User and auth revision, empty without authentication.
     pub auth: Bytes,
     /// The request.
     pub body: Bytes,
 }
 
-impl Command {
+impl LogCommand {
     /// Bytes the command takes in a batch, its origin aside.
     pub fn encoded_len(&self) -> usize {
         COMMAND + self.auth.len() + self.body.len()
@@ -133,12 +133,12 @@ pub struct Batch {
     /// Wall clock of the proposer, milliseconds since 1970; for people, never for decisions.
     pub clock_ms: u64,
     /// The commands, in the order they apply.
-    pub commands: Vec<Command>,
+    pub commands: Vec<LogCommand>,
 }
 
 /// A payload that is not a batch this release understands.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum DecodeError {
+pub enum BatchError {
     /// Written by a release with another command set.
     #[error("command set version {0} is not known here (known: {VERSION}); run a release that knows it")]
     Version(u8),
@@ -154,7 +154,7 @@ pub enum DecodeError {
 ///
 /// # Panics
 /// When the commands have more than 255 origins or a body of 4 GiB, which admission excludes.
-pub fn encode(clock_ms: u64, commands: &[Command]) -> Bytes {
+pub fn encode(clock_ms: u64, commands: &[LogCommand]) -> Bytes {
     let mut origins: Vec<Origin> = Vec::new();
     for command in commands {
         if !origins.contains(&command.origin) {
@@ -162,7 +162,7 @@ pub fn encode(clock_ms: u64, commands: &[Command]) -> Bytes {
         }
     }
     assert!(origins.len() <= MAX_ORIGINS, "a batch names at most {MAX_ORIGINS} origins");
-    let bodies: usize = commands.iter().map(Command::encoded_len).sum();
+    let bodies: usize = commands.iter().map(LogCommand::encoded_len).sum();
     let mut out = BytesMut::with_capacity(HEADER + ORIGIN * origins.len() + bodies);
     out.put_u8(VERSION);
     out.put_u8(origins.len() as u8);
@@ -181,7 +181,7 @@ pub fn encode(clock_ms: u64, commands: &[Command]) -> Bytes {
     out.freeze()
 }
 
-fn encode_command(out: &mut BytesMut, command: &Command, origin: u8) {
+fn encode_command(out: &mut BytesMut, command: &LogCommand, origin: u8) {
     out.put_u8(command.kind as u8);
     out.put_u8(origin);
     // As above.
@@ -195,13 +195,13 @@ fn encode_command(out: &mut BytesMut, command: &Command, origin: u8) {
 /// Decodes a batch; bodies share `payload`'s buffer.
 ///
 /// # Errors
-/// [`DecodeError`] for anything [`encode`] does not write.
-pub fn decode(payload: &Bytes) -> Result<Batch, DecodeError> {
+/// [`BatchError`] for anything [`encode`] does not write.
+pub fn decode(payload: &Bytes) -> Result<Batch, BatchError> {
     let mut rest = payload.clone();
     need(&rest, HEADER, "the header")?;
     let version = rest.get_u8();
     if version != VERSION {
-        return Err(DecodeError::Version(version));
+        return Err(BatchError::Version(version));
     }
     let origins = usize::from(rest.get_u8());
     rest.advance(2);
@@ -216,26 +216,26 @@ pub fn decode(payload: &Bytes) -> Result<Batch, DecodeError> {
         commands.push(decode_command(&mut rest, &origins)?);
     }
     if rest.has_remaining() {
-        return Err(DecodeError::Length("the end"));
+        return Err(BatchError::Length("the end"));
     }
     Ok(Batch { clock_ms, commands })
 }
 
-fn decode_command(rest: &mut Bytes, origins: &[Origin]) -> Result<Command, DecodeError> {
+fn decode_command(rest: &mut Bytes, origins: &[Origin]) -> Result<LogCommand, BatchError> {
     need(rest, COMMAND, "a command")?;
     let kind = rest.get_u8();
-    let kind = Kind::from_number(kind).ok_or(DecodeError::Unknown("kind", kind))?;
+    let kind = CommandKind::from_number(kind).ok_or(BatchError::Unknown("kind", kind))?;
     let origin = rest.get_u8();
-    let origin = *origins.get(usize::from(origin)).ok_or(DecodeError::Unknown("origin", origin))?;
+    let origin = *origins.get(usize::from(origin)).ok_or(BatchError::Unknown("origin", origin))?;
     let auth = usize::from(rest.get_u16_le());
     let body = rest.get_u32_le() as usize;
     let sequence = rest.get_u64_le();
     need(rest, auth + body, "a body")?;
-    Ok(Command { origin, sequence, kind, auth: rest.split_to(auth), body: rest.split_to(body) })
+    Ok(LogCommand { origin, sequence, kind, auth: rest.split_to(auth), body: rest.split_to(body) })
 }
 
-fn need(rest: &Bytes, len: usize, what: &'static str) -> Result<(), DecodeError> {
-    if rest.len() < len { Err(DecodeError::Length(what)) } else { Ok(()) }
+fn need(rest: &Bytes, len: usize, what: &'static str) -> Result<(), BatchError> {
+    if rest.len() < len { Err(BatchError::Length(what)) } else { Ok(()) }
 }
 
 #[cfg(test)]
@@ -245,8 +245,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn command(member: u64, sequence: u64, kind: Kind, body: &'static [u8]) -> Command {
-        Command {
+    fn command(member: u64, sequence: u64, kind: CommandKind, body: &'static [u8]) -> LogCommand {
+        LogCommand {
             origin: Origin { member, start: 7 },
             sequence,
             kind,
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn the_format_is_what_the_table_says() {
-        let bytes = encode(0x0102, &[command(5, 9, Kind::Put, b"ab")]);
+        let bytes = encode(0x0102, &[command(5, 9, CommandKind::Put, b"ab")]);
         let expected: &[u8] = &[
             1, 1, 0, 0, 1, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0, // header
             5, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, // origin
@@ -268,7 +268,7 @@ mod tests {
 
     #[test]
     fn bodies_share_the_payload() {
-        let bytes = encode(1, &[command(1, 1, Kind::Txn, b"body")]);
+        let bytes = encode(1, &[command(1, 1, CommandKind::Txn, b"body")]);
         let batch = decode(&bytes).expect("decodes");
         let range = bytes.as_ptr_range();
         assert!(range.contains(&batch.commands[0].body.as_ptr()));
@@ -276,12 +276,12 @@ mod tests {
 
     #[test]
     fn unknown_versions_and_kinds_are_named() {
-        let mut bytes = encode(1, &[command(1, 1, Kind::Put, b"x")]).to_vec();
+        let mut bytes = encode(1, &[command(1, 1, CommandKind::Put, b"x")]).to_vec();
         bytes[0] = 9;
-        assert_eq!(decode(&bytes.clone().into()), Err(DecodeError::Version(9)));
+        assert_eq!(decode(&bytes.clone().into()), Err(BatchError::Version(9)));
         bytes[0] = VERSION;
         bytes[32] = 77;
-        assert_eq!(decode(&bytes.into()), Err(DecodeError::Unknown("kind", 77)));
+        assert_eq!(decode(&bytes.into()), Err(BatchError::Unknown("kind", 77)));
     }
 
     proptest! {
@@ -289,10 +289,10 @@ mod tests {
         fn what_is_encoded_decodes(
             clock in any::<u64>(),
             commands in prop::collection::vec(
-                (0u64..3, any::<u64>(), 0usize..Kind::ALL.len(), any::<Vec<u8>>(), any::<[u8; 3]>()), 0..20),
+                (0u64..3, any::<u64>(), 0usize..CommandKind::ALL.len(), any::<Vec<u8>>(), any::<[u8; 3]>()), 0..20),
         ) {
-            let commands: Vec<Command> = commands.into_iter().map(|(member, sequence, kind, body, auth)| Command {
-                origin: Origin { member, start: member + 1 }, sequence, kind: Kind::ALL[kind],
+            let commands: Vec<LogCommand> = commands.into_iter().map(|(member, sequence, kind, body, auth)| LogCommand {
+                origin: Origin { member, start: member + 1 }, sequence, kind: CommandKind::ALL[kind],
                 auth: Bytes::copy_from_slice(&auth), body: body.into(),
             }).collect();
             let decoded = decode(&encode(clock, &commands)).expect("decodes");

@@ -25,7 +25,7 @@ use consensus::Consensus;
 use crate::callers::Callers;
 use crate::io::{Answer, Now, Output};
 use crate::peer_message::{PeerMessage, Reason};
-use batch::{Command, Kind, Origin};
+use batch::{CommandKind, LogCommand, Origin};
 use group_commit::GroupCommitDelay;
 use queue::{OWN_COMMAND, ProposalQueue};
 
@@ -35,7 +35,7 @@ pub(crate) struct Proposals {
     origin: Origin,
     queue: ProposalQueue,
     /// Commands sent to a leader and neither applied nor refused yet, by sequence number.
-    forwarded: BTreeMap<u64, Command>,
+    forwarded: BTreeMap<u64, LogCommand>,
     /// Commands could not leave when it was last tried; the next tick tries again.
     held: bool,
     own_sequence: u64,
@@ -73,15 +73,15 @@ impl Proposals {
     ///
     /// # Errors
     /// [`api::Error::TooManyRequests`] when the queue is full.
-    pub(crate) fn push(&mut self, token: u64, kind: Kind, body: Bytes) -> Result<(), api::Error> {
-        let command = Command { origin: self.origin, sequence: token, kind, auth: Bytes::new(), body };
+    pub(crate) fn push(&mut self, token: u64, kind: CommandKind, body: Bytes) -> Result<(), api::Error> {
+        let command = LogCommand { origin: self.origin, sequence: token, kind, auth: Bytes::new(), body };
         self.queue.push(command).map_err(|_| api::Error::TooManyRequests)
     }
 
     /// Queues a command of the member's own, before those of clients. It has no caller.
-    pub(crate) fn push_own(&mut self, kind: Kind, body: Bytes) {
+    pub(crate) fn push_own(&mut self, kind: CommandKind, body: Bytes) {
         self.own_sequence += 1;
-        self.queue.push_own(Command {
+        self.queue.push_own(LogCommand {
             origin: self.origin,
             sequence: OWN_COMMAND | self.own_sequence,
             kind,
@@ -94,7 +94,7 @@ impl Proposals {
     /// numbers refused for lack of space, and those refused because the queue is full.
     pub(crate) fn push_forwarded(
         &mut self,
-        commands: Vec<Command>,
+        commands: Vec<LogCommand>,
         has_space: bool,
     ) -> [(Reason, Vec<u64>); 2] {
         let (mut no_space, mut too_many) = (Vec::new(), Vec::new());
@@ -199,14 +199,14 @@ impl Proposals {
 
     /// Term, leader or role changed. What a former leader knew of leases must not be proposed in another term.
     pub(crate) fn leadership_changed(&mut self) {
-        self.queue.drop_own(Kind::LeaseCheckpoint);
-        self.queue.drop_own(Kind::LeaseExpire);
+        self.queue.drop_own(CommandKind::LeaseCheckpoint);
+        self.queue.drop_own(CommandKind::LeaseExpire);
         // The member's own commands have no caller, so no deadline would remove these.
         self.forwarded.retain(|sequence, _| sequence & OWN_COMMAND == 0);
     }
 
     /// Takes the commands of other members out of the queue, when this member stops leading.
-    pub(crate) fn take_foreign(&mut self) -> VecDeque<Command> {
+    pub(crate) fn take_foreign(&mut self) -> VecDeque<LogCommand> {
         self.queue.take_foreign(self.origin)
     }
 }

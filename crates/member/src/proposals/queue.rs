@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use super::batch::{Command, Kind, MAX_BYTES, MAX_COMMANDS, MAX_ORIGINS, Origin};
+use super::batch::{CommandKind, LogCommand, MAX_BYTES, MAX_COMMANDS, MAX_ORIGINS, Origin};
 
 /// Commands that may wait: six times the clients of our largest benchmark; beyond it the answer is "too many
 /// requests".
@@ -22,8 +22,8 @@ pub const MAX_WAITING_BYTES: usize = 512 << 20;
 #[derive(Debug, Default)]
 pub struct ProposalQueue {
     /// The member's own, in order: they keep the cluster running and go first.
-    own: VecDeque<Command>,
-    commands: VecDeque<Command>,
+    own: VecDeque<LogCommand>,
+    commands: VecDeque<LogCommand>,
     bytes: usize,
 }
 
@@ -35,7 +35,7 @@ impl ProposalQueue {
     ///
     /// # Errors
     /// Gives the command back when a limit is reached.
-    pub fn push(&mut self, command: Command) -> Result<(), Command> {
+    pub fn push(&mut self, command: LogCommand) -> Result<(), LogCommand> {
         let len = command.encoded_len();
         if self.commands.len() >= MAX_WAITING_COMMANDS || self.bytes + len > MAX_WAITING_BYTES {
             return Err(command);
@@ -46,13 +46,13 @@ impl ProposalQueue {
     }
 
     /// Queues a command of this member's own: before those of clients, and not subject to the limits.
-    pub fn push_own(&mut self, command: Command) {
+    pub fn push_own(&mut self, command: LogCommand) {
         self.bytes += command.encoded_len();
         self.own.push_back(command);
     }
 
     /// Puts back commands that were taken and not proposed: in the order given, before all that wait.
-    pub fn give_back(&mut self, commands: impl DoubleEndedIterator<Item = Command>) {
+    pub fn give_back(&mut self, commands: impl DoubleEndedIterator<Item = LogCommand>) {
         for command in commands.rev() {
             self.bytes += command.encoded_len();
             let is_own = command.sequence & OWN_COMMAND != 0;
@@ -61,13 +61,13 @@ impl ProposalQueue {
     }
 
     /// Drops this member's own commands of one kind. What a former leader knew of leases must not be proposed later.
-    pub fn drop_own(&mut self, kind: Kind) {
+    pub fn drop_own(&mut self, kind: CommandKind) {
         self.bytes -= drop_unless(&mut self.own, |command| command.kind != kind);
     }
 
     /// Drops commands of this process whose callers got a time-out: they must not be proposed later.
     pub fn drop_expired(&mut self, own: Origin, expired: &BTreeSet<u64>) {
-        let keep = |command: &Command| command.origin != own || !expired.contains(&command.sequence);
+        let keep = |command: &LogCommand| command.origin != own || !expired.contains(&command.sequence);
         self.bytes -= drop_unless(&mut self.commands, keep);
     }
 
@@ -82,7 +82,7 @@ impl ProposalQueue {
     }
 
     /// Removes and returns the commands of other members.
-    pub fn take_foreign(&mut self, own: Origin) -> VecDeque<Command> {
+    pub fn take_foreign(&mut self, own: Origin) -> VecDeque<LogCommand> {
         let mut foreign = VecDeque::new();
         // A peer's own command that was given back stands among ours.
         for queue in [&mut self.own, &mut self.commands] {
@@ -92,19 +92,19 @@ impl ProposalQueue {
             *queue = ours;
             foreign.extend(theirs);
         }
-        self.bytes -= foreign.iter().map(Command::encoded_len).sum::<usize>();
+        self.bytes -= foreign.iter().map(LogCommand::encoded_len).sum::<usize>();
         foreign
     }
 
     /// Takes the next batch: commands in order, at least one, up to the limits of a batch.
-    pub fn take_batch(&mut self) -> Vec<Command> {
+    pub fn take_batch(&mut self) -> Vec<LogCommand> {
         let mut batch = Vec::new();
         let mut bytes = 0;
         let mut origins: Vec<Origin> = Vec::new();
         while let Some(queue) =
             [&mut self.own, &mut self.commands].into_iter().find(|queue| !queue.is_empty())
         {
-            let len = queue.front().map_or(0, Command::encoded_len);
+            let len = queue.front().map_or(0, LogCommand::encoded_len);
             if batch.len() == MAX_COMMANDS || (!batch.is_empty() && bytes + len > MAX_BYTES) {
                 break;
             }
@@ -124,7 +124,7 @@ impl ProposalQueue {
 }
 
 /// Drops the commands of a queue that are not to be kept; returns their bytes.
-fn drop_unless(queue: &mut VecDeque<Command>, keep: impl Fn(&Command) -> bool) -> usize {
+fn drop_unless(queue: &mut VecDeque<LogCommand>, keep: impl Fn(&LogCommand) -> bool) -> usize {
     let mut dropped = 0;
     queue.retain(|command| {
         let kept = keep(command);
@@ -140,11 +140,11 @@ mod tests {
     use super::*;
     use bytes::Bytes;
 
-    fn command(sequence: u64, body: usize) -> Command {
-        Command {
+    fn command(sequence: u64, body: usize) -> LogCommand {
+        LogCommand {
             origin: Origin { member: 1, start: 1 },
             sequence,
-            kind: Kind::Put,
+            kind: CommandKind::Put,
             auth: Bytes::new(),
             body: vec![0; body].into(),
         }
@@ -179,11 +179,11 @@ mod tests {
         assert_eq!(batch.iter().map(|c| c.sequence).collect::<Vec<_>>(), expected);
         queue.push_own(command(OWN_COMMAND | 4, 8));
         queue.give_back(batch.into_iter());
-        queue.drop_own(Kind::Txn);
+        queue.drop_own(CommandKind::Txn);
         let order: Vec<u64> = queue.take_batch().iter().map(|c| c.sequence).collect();
         assert_eq!(order, [OWN_COMMAND | 2, OWN_COMMAND | 3, OWN_COMMAND | 4, 1]);
         queue.push_own(command(OWN_COMMAND | 5, 8));
-        queue.drop_own(Kind::Put);
+        queue.drop_own(CommandKind::Put);
         assert!(queue.is_empty() && queue.bytes == 0);
     }
 
@@ -192,7 +192,7 @@ mod tests {
         let mut queue = ProposalQueue::default();
         for start in 0..300 {
             let origin = Origin { member: 1, start };
-            queue.push(Command { origin, ..command(start, 8) }).expect("room");
+            queue.push(LogCommand { origin, ..command(start, 8) }).expect("room");
         }
         assert_eq!(queue.take_batch().len(), MAX_ORIGINS);
         assert_eq!(queue.take_batch().len(), 45);

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use log::{Entry, JobError, Log};
 
 use super::{ANSWER_NS, MAX_ROUNDS};
-use crate::io::{Fatal, Notice, Output};
+use crate::io::{MemberFatal, Notice, Output};
 use crate::jobs::Job;
 use crate::peer_message::PeerMessage;
 
@@ -58,7 +58,7 @@ impl EntryRepairs {
         let term = task.term;
         if let Some(peer) = connected.iter().find(|peer| !task.asked.contains(peer)).copied() {
             task.asked.insert(peer);
-            out.send(peer, &PeerMessage::EntryAsk { index, term });
+            out.send(peer, &PeerMessage::EntryQuestion { index, term });
             return true;
         }
         task.asked.clear();
@@ -109,7 +109,7 @@ impl EntryRepairs {
         index: u64,
         result: Result<(), JobError>,
         out: &mut Output,
-    ) -> Result<(), Fatal> {
+    ) -> Result<(), MemberFatal> {
         self.tasks.remove(&index);
         out.notices.push(match result {
             Ok(()) => Notice::Repaired { text: format!("entry {index}, with a peer's copy") },

@@ -9,7 +9,7 @@
 //! ```text
 //! reader: address 7:4096 is damaged
 //!   look up who refers to it          key "a" at revision 12.0, 300 bytes, checksum c
-//!   ask peer 2: ValueAsk(12.0, "a")   no answer within 500 ms: ask peer 3
+//!   ask peer 2: ValueQuestion(12.0, "a")   no answer within 500 ms: ask peer 3
 //!   peer 3: ValueAnswer(.., bytes)    length and checksum fit
 //!   a job writes it to 9:128          the reference is switched from 7:4096 to 9:128
 //!   the reader is answered: read again

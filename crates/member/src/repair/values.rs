@@ -17,7 +17,7 @@ use store::{Reader, Reference, Store};
 
 use super::{ANSWER_NS, MAX_ROUNDS};
 use crate::callers::Callers;
-use crate::io::{Answer, Fatal, Notice, Output};
+use crate::io::{Answer, MemberFatal, Notice, Output};
 use crate::jobs::{Job, Purpose};
 use crate::peer_message::{PeerMessage, ValueName};
 use crate::values::LogValues;
@@ -156,7 +156,7 @@ impl ValueRepairs {
         task.until_ns = context.now_ns + ANSWER_NS;
         if let Some(peer) = context.connected.iter().find(|peer| !task.asked.contains(peer)).copied() {
             task.asked.insert(peer);
-            let ask = PeerMessage::ValueAsk(name_of(&task.references[0]));
+            let ask = PeerMessage::ValueQuestion(name_of(&task.references[0]));
             return context.out.send(peer, &ask);
         }
         task.asked.clear();
@@ -218,7 +218,7 @@ impl ValueRepairs {
         store: &mut Store,
         values: &LogValues,
         context: &mut RepairContext<'_>,
-    ) -> Result<bool, Fatal> {
+    ) -> Result<bool, MemberFatal> {
         let addresses = self.writing.take().unwrap_or_default();
         let relocated = match log.relocated(done) {
             Ok(relocated) => relocated,

@@ -9,7 +9,7 @@ use log::{Log, LogId};
 use store::{Store, Values};
 
 use super::outgoing::{Outgoing, SendError, SentSnapshot};
-use crate::config::Config;
+use crate::config::MemberConfig;
 use crate::io::{Notice, Output, SnapshotEvent};
 
 /// Snapshots sent at a time: each pins files and history. Consensus asks again for the other peers.
@@ -125,7 +125,7 @@ impl SnapshotSending {
 
     /// Notes how far the peers are that got a snapshot. Entries they need next must be kept, or they would need another
     /// snapshot.
-    pub(crate) fn note_progress(&mut self, applied: u64, consensus: &Consensus, config: &Config) {
+    pub(crate) fn note_progress(&mut self, applied: u64, consensus: &Consensus, config: &MemberConfig) {
         let peers = consensus.status().peers;
         let kept_anyway = applied.saturating_sub(config.catchup_entries);
         self.catching_up.retain(|id, at| {

@@ -1,13 +1,13 @@
 //! The only member of its cluster, as tests here and the power losses of `tests/powerloss` describe it.
 
-use member::{Config, DEFAULT_CATCHUP_ENTRIES, DEFAULT_CHECKPOINT_COMMANDS, InitialMember};
+use member::{DEFAULT_CATCHUP_ENTRIES, DEFAULT_CHECKPOINT_COMMANDS, InitialMember, MemberConfig};
 
 /// One tick of the member's clock.
 pub(crate) const TICK_NS: u64 = 100_000_000;
 
 /// The member in its `start`th life.
-pub(crate) fn config(start: u64) -> Config {
-    Config {
+pub(crate) fn config(start: u64) -> MemberConfig {
+    MemberConfig {
         cluster_id: 7,
         member_id: 1,
         incarnation: 99,

@@ -1,7 +1,7 @@
 //! Losing leadership with commands at hand.
 
 use api::etcdserverpb as pb;
-use member::batch::Kind;
+use member::batch::CommandKind;
 use member::{Input, Proposal};
 use prost::Message;
 
@@ -24,7 +24,7 @@ fn steps_to_step_down(put_at: Option<usize>) -> usize {
         if put_at == Some(step) {
             let put = pb::PutRequest { key: "k".into(), ..Default::default() };
             let body = put.encode_to_vec().into();
-            cluster.send(leader, |token| Input::Propose(Proposal { token, kind: Kind::Put, body }));
+            cluster.send(leader, |token| Input::Propose(Proposal { token, kind: CommandKind::Put, body }));
         }
         cluster.step();
         if cluster.leader().is_none() {

@@ -1,7 +1,7 @@
 //! Damage is repaired with a peer's copy, wherever it is found; without one, the callers that wait get an error.
 
 use api::etcdserverpb as pb;
-use member::batch::Kind;
+use member::batch::CommandKind;
 use member::{Input, Notice};
 
 use crate::rig::Cluster;
@@ -78,7 +78,9 @@ fn apply_waits_for_a_value_it_compares() {
     let mut cluster = filled();
     let hurt = cluster.follower();
     cluster.damage(hurt, "key9");
-    cluster.propose(hurt, Kind::Txn, &compares_key9()).expect("it is applied where the value was damaged");
+    cluster
+        .propose(hurt, CommandKind::Txn, &compares_key9())
+        .expect("it is applied where the value was damaged");
     assert_eq!(repaired(&cluster, hurt), 1);
     cluster.settle();
     cluster.assert_equal();
@@ -114,7 +116,7 @@ fn apply_tries_its_own_disk_again_when_peers_have_purged_the_value() {
     let behind = cluster.follower();
     cluster.stop(behind);
     let leader = cluster.leader().unwrap();
-    cluster.propose(leader, Kind::Txn, &compares_key9()).expect("it is applied");
+    cluster.propose(leader, CommandKind::Txn, &compares_key9()).expect("it is applied");
     cluster.put("key9", "new");
     cluster.compact(true);
     cluster.settle();

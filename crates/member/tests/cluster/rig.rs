@@ -9,10 +9,11 @@ use std::time::Duration;
 use api::etcdserverpb as pb;
 use bytes::Bytes;
 use log::{Disk, MemDisk, Options, WriteJob};
-use member::batch::Kind;
+use member::batch::CommandKind;
 use member::snapshot::{Outgoing, Receiver, SendError};
 use member::{
-    Answer, Config, InitialMember, Input, Notice, Now, OpenError, Opened, Output, Proposal, SnapshotEvent,
+    Answer, InitialMember, Input, MemberConfig, Notice, Now, OpenMemberError, OpenedMember, Output, Proposal,
+    SnapshotEvent,
 };
 use prost::Message;
 
@@ -20,7 +21,7 @@ const TICK_NS: u64 = 100_000_000;
 const STEP_NS: u64 = 5_000_000;
 
 pub(crate) struct Node {
-    pub(crate) opened: Opened,
+    pub(crate) opened: OpenedMember,
     pub(crate) disk: MemDisk,
     inputs: Vec<Input>,
     output: Output,
@@ -44,7 +45,7 @@ pub(crate) struct Cluster {
     pub(crate) nodes: BTreeMap<u64, Node>,
     pub(crate) disks: BTreeMap<u64, MemDisk>,
     size: u64,
-    pub(crate) tune: fn(&mut Config),
+    pub(crate) tune: fn(&mut MemberConfig),
     now_ns: u64,
     starts: u64,
     next_token: u64,
@@ -66,7 +67,7 @@ pub(crate) fn options() -> Options {
 }
 
 impl Cluster {
-    pub(crate) fn new(size: u64, tune: fn(&mut Config)) -> Cluster {
+    pub(crate) fn new(size: u64, tune: fn(&mut MemberConfig)) -> Cluster {
         let mut cluster = Cluster {
             nodes: BTreeMap::new(),
             disks: (1..=size).map(|id| (id, MemDisk::new())).collect(),
@@ -90,9 +91,9 @@ impl Cluster {
     }
 
     /// Starts a member whose disk may fail at any time: then it is not there, or dies later.
-    pub(crate) fn start_if_possible(&mut self, id: u64) -> Result<(), OpenError> {
+    pub(crate) fn start_if_possible(&mut self, id: u64) -> Result<(), OpenMemberError> {
         self.starts += 1;
-        let mut config = Config {
+        let mut config = MemberConfig {
             cluster_id: 7,
             member_id: id,
             incarnation: 90 + id,
@@ -317,7 +318,7 @@ impl Cluster {
         self.answers.remove(&token).expect("it is there")
     }
 
-    pub(crate) fn propose(&mut self, at: u64, kind: Kind, body: &impl Message) -> store::Outcome {
+    pub(crate) fn propose(&mut self, at: u64, kind: CommandKind, body: &impl Message) -> store::Outcome {
         let body: Bytes = body.encode_to_vec().into();
         match self.ask(at, |token| Input::Propose(Proposal { token, kind, body })) {
             Answer::Applied(outcome) => outcome,
@@ -329,7 +330,7 @@ impl Cluster {
     pub(crate) fn put(&mut self, key: &str, value: impl Into<Bytes>) {
         let leader = self.leader().expect("somebody leads");
         let put = pb::PutRequest { key: key.to_owned().into(), value: value.into(), ..Default::default() };
-        self.propose(leader, Kind::Put, &put).expect("a put is applied");
+        self.propose(leader, CommandKind::Put, &put).expect("a put is applied");
     }
 
     /// Reads a key at one member, repair what is damaged as an RPC worker would.
@@ -357,7 +358,7 @@ impl Cluster {
         let leader = self.leader().expect("somebody leads");
         let revision = self.nodes[&leader].opened.reader.current_revision();
         let request = pb::CompactionRequest { revision, physical };
-        self.propose(leader, Kind::Compaction, &request).expect("a compaction is applied");
+        self.propose(leader, CommandKind::Compaction, &request).expect("a compaction is applied");
     }
 
     /// Flips a bit in a member's only copy of a key's newest value.

@@ -1,7 +1,7 @@
 //! Space is freed: at once when a client asks, gradually otherwise, and never while a reader still needs it.
 
 use api::etcdserverpb as pb;
-use member::batch::Kind;
+use member::batch::CommandKind;
 use member::{Input, Notice};
 
 use crate::rig::Cluster;
@@ -22,7 +22,7 @@ fn fill_and_delete(cluster: &mut Cluster) {
     let leader = cluster.leader().unwrap();
     for number in (0..1_000u32).filter(|number| number % 10 != 0) {
         let delete = pb::DeleteRangeRequest { key: format!("key{number:04}").into(), ..Default::default() };
-        cluster.propose(leader, Kind::DeleteRange, &delete).expect("a delete is applied");
+        cluster.propose(leader, CommandKind::DeleteRange, &delete).expect("a delete is applied");
     }
     cluster.compact(true);
     cluster.settle();
@@ -113,8 +113,8 @@ fn a_full_store_takes_writes_again_after_compacting() {
         value: vec![number as u8; 5_000].into(),
         ..Default::default()
     };
-    let full =
-        (0..1_000).find(|number| cluster.propose(1, Kind::Put, &put(*number)) == Err(api::Error::NoSpace));
+    let full = (0..1_000)
+        .find(|number| cluster.propose(1, CommandKind::Put, &put(*number)) == Err(api::Error::NoSpace));
     assert!(full.is_some_and(|number| number > 100));
     cluster.compact(true);
     cluster.send(1, |_| Input::Defragment);
@@ -123,8 +123,8 @@ fn a_full_store_takes_writes_again_after_compacting() {
         member_id: 1,
         alarm: pb::AlarmType::Nospace as i32,
     };
-    cluster.propose(1, Kind::Alarm, &alarm).expect("disarmed");
-    cluster.propose(1, Kind::Put, &put(1)).expect("there is room");
+    cluster.propose(1, CommandKind::Alarm, &alarm).expect("disarmed");
+    cluster.propose(1, CommandKind::Put, &put(1)).expect("there is room");
     cluster.until("the files are small", |cluster| file_bytes(cluster, 1) < 200_000);
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use api::etcdserverpb::CompactionRequest;
-use member::batch::Kind;
+use member::batch::CommandKind;
 use prost::Message;
 
 use crate::config::CompactionPolicy;
@@ -27,7 +27,7 @@ pub(crate) async fn run(node: Arc<Node>, policy: CompactionPolicy) {
             continue;
         }
         let body = CompactionRequest { revision, physical: false }.encode_to_vec().into();
-        match node.propose(Kind::Compaction, body).await {
+        match node.propose(CommandKind::Compaction, body).await {
             Ok(_) | Err(api::Error::Compacted) => {
                 schedule.compacted(now_ns(), revision);
                 tracing::info!(revision, "completed auto compaction");

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use api::etcdserverpb as pb;
 use bytes::Bytes;
-use member::batch::Kind;
+use member::batch::CommandKind;
 use member::peer_message::LeaseAnswer;
 use member::{Answer, Input, Proposal, Status};
 use store::watch::Hub;
@@ -78,7 +78,7 @@ impl Node {
 
     /// All members of the cluster.
     pub(crate) fn members(&self) -> Vec<pb::Member> {
-        let describe = |member: store::Member| pb::Member {
+        let describe = |member: store::ClusterMember| pb::Member {
             id: member.id,
             name: member.name,
             peer_urls: member.peer_urls,
@@ -129,7 +129,7 @@ impl Node {
     ///
     /// # Errors
     /// The error of the store, or why the command was not committed.
-    pub(crate) async fn propose(&self, kind: Kind, body: Bytes) -> Outcome {
+    pub(crate) async fn propose(&self, kind: CommandKind, body: Bytes) -> Outcome {
         let _admitted = self.admission.admit(body.len()).await;
         let answer = self.request(|token| Input::Propose(Proposal { token, kind, body })).await?;
         match answer {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use member::snapshot::Outgoing;
-use member::{Fatal, Input, Member, Notice, Output};
+use member::{Input, Member, MemberFatal, Notice, Output};
 use parking_lot::Mutex;
 
 use super::background_workers::BackgroundWorkers;
@@ -59,7 +59,7 @@ struct LoopState<E> {
     /// Between iterations, what is left to the raft loop.
     output: Output,
     /// The member has stopped, or cannot go on: there are no more iterations.
-    end: Option<Result<(), Fatal>>,
+    end: Option<Result<(), MemberFatal>>,
 }
 
 impl<E: Edge + 'static> RaftLoop<E> {
@@ -67,10 +67,10 @@ impl<E: Edge + 'static> RaftLoop<E> {
     ///
     /// # Errors
     /// What makes it impossible to go on; the caller ends the process.
-    pub(super) fn run(self) -> Result<(), Fatal> {
+    pub(super) fn run(self) -> Result<(), MemberFatal> {
         let inputs = self.inputs.clone();
         let (workers, threads) = BackgroundWorkers::start(inputs.clone(), self.log.clone())
-            .map_err(|source| Fatal::Threads { source })?;
+            .map_err(|source| MemberFatal::Threads { source })?;
         let state =
             LoopState { parts: self, workers, taken: Vec::new(), output: Output::default(), end: None };
         let state = Arc::new(Mutex::new(state));
@@ -128,7 +128,7 @@ impl<E: Edge> LoopState<E> {
         }
     }
 
-    fn decide(&mut self) -> Result<(), Fatal> {
+    fn decide(&mut self) -> Result<(), MemberFatal> {
         let LoopState { parts, taken, output, .. } = self;
         let now = parts.clock.now();
         for input in taken.drain(..) {

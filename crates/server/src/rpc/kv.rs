@@ -8,7 +8,7 @@ use std::sync::Arc;
 use api::etcdserverpb as pb;
 use api::validate;
 use bytes::Bytes;
-use member::batch::Kind;
+use member::batch::CommandKind;
 use store::{Damaged, ReadTxn, Reply, Response};
 
 use super::call::{self, Call, decode};
@@ -26,7 +26,7 @@ const MAX_CHUNK_KEYS: usize = 10_000;
 pub(super) async fn put(node: &Node, body: Bytes) -> Result<EncodedMessage, Failure> {
     let request: pb::PutRequest = decode(body.clone())?;
     validate::put(&request)?;
-    let reply = write(node, Kind::Put, body).await?;
+    let reply = write(node, CommandKind::Put, body).await?;
     let Response::Put(mut response) = resolve(node, &reply).await? else { return Err(Failure::unexpected()) };
     fill(node, &mut response.header);
     Ok(EncodedMessage::message(&response))
@@ -35,7 +35,7 @@ pub(super) async fn put(node: &Node, body: Bytes) -> Result<EncodedMessage, Fail
 pub(super) async fn delete_range(node: &Node, body: Bytes) -> Result<EncodedMessage, Failure> {
     let request: pb::DeleteRangeRequest = decode(body.clone())?;
     validate::delete_range(&request)?;
-    let reply = write(node, Kind::DeleteRange, body).await?;
+    let reply = write(node, CommandKind::DeleteRange, body).await?;
     let Response::DeleteRange(mut response) = resolve(node, &reply).await? else {
         return Err(Failure::unexpected());
     };
@@ -49,7 +49,7 @@ pub(super) async fn txn(node: &Node, body: Bytes) -> Result<EncodedMessage, Fail
     if let Some(txn) = ReadTxn::of(&request) {
         return read_txn(node, &txn).await;
     }
-    let reply = write(node, Kind::Txn, body).await?;
+    let reply = write(node, CommandKind::Txn, body).await?;
     let Response::Txn(mut response) = resolve(node, &reply).await? else { return Err(Failure::unexpected()) };
     fill(node, &mut response.header);
     Ok(EncodedMessage::message(&response))
@@ -78,7 +78,7 @@ async fn read_txn(node: &Node, txn: &ReadTxn<'_>) -> Result<EncodedMessage, Fail
 
 pub(super) async fn compact(node: &Node, body: Bytes) -> Result<EncodedMessage, Failure> {
     decode::<pb::CompactionRequest>(body.clone())?;
-    write(node, Kind::Compaction, body).await?;
+    write(node, CommandKind::Compaction, body).await?;
     Ok(EncodedMessage::message(&pb::CompactionResponse { header: Some(node.header_now()) }))
 }
 
@@ -151,7 +151,7 @@ async fn send_chunks(node: &Node, request: &pb::RangeRequest, sink: &ResponseSin
     Ok(())
 }
 
-async fn write(node: &Node, kind: Kind, body: Bytes) -> Result<Reply, Failure> {
+async fn write(node: &Node, kind: CommandKind, body: Bytes) -> Result<Reply, Failure> {
     validate::size(body.len(), node.limits.max_request_bytes)?;
     Ok(node.propose(kind, body).await?)
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use api::etcdserverpb as pb;
 use api::validate;
 use bytes::Bytes;
-use member::batch::Kind;
+use member::batch::CommandKind;
 use member::peer_message::LeaseAnswer;
 use prost::Message;
 use store::Reply;
@@ -26,7 +26,7 @@ pub(super) async fn grant(node: &Node, body: Bytes) -> Result<EncodedMessage, Fa
     }
     request.ttl = request.ttl.max(node.limits.min_lease_ttl);
     let Reply::LeaseGrant { id, ttl, revision } =
-        node.propose(Kind::LeaseGrant, request.encode_to_vec().into()).await?
+        node.propose(CommandKind::LeaseGrant, request.encode_to_vec().into()).await?
     else {
         return Err(Failure::unexpected());
     };
@@ -36,7 +36,7 @@ pub(super) async fn grant(node: &Node, body: Bytes) -> Result<EncodedMessage, Fa
 
 pub(super) async fn revoke(node: &Node, body: Bytes) -> Result<EncodedMessage, Failure> {
     decode::<pb::LeaseRevokeRequest>(body.clone())?;
-    let Reply::LeaseRevoke { revision } = node.propose(Kind::LeaseRevoke, body).await? else {
+    let Reply::LeaseRevoke { revision } = node.propose(CommandKind::LeaseRevoke, body).await? else {
         return Err(Failure::unexpected());
     };
     Ok(EncodedMessage::message(&pb::LeaseRevokeResponse { header: Some(node.header(revision)) }))

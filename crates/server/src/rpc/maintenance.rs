@@ -4,7 +4,7 @@ use api::etcdserverpb as pb;
 use api::version;
 use bytes::Bytes;
 use member::Input;
-use member::batch::Kind;
+use member::batch::CommandKind;
 use pb::alarm_request::AlarmAction;
 use store::{HashKvReply, Reply};
 
@@ -32,7 +32,7 @@ pub(super) async fn alarm(node: &Node, body: Bytes) -> Result<EncodedMessage, Fa
         let all = request.alarm == pb::AlarmType::None as i32;
         node.reader.alarms().into_iter().filter(|alarm| all || alarm.alarm == request.alarm).collect()
     } else {
-        match node.propose(Kind::Alarm, body).await? {
+        match node.propose(CommandKind::Alarm, body).await? {
             Reply::Alarm { alarms, .. } => alarms,
             _ => return Err(Failure::unexpected()),
         }

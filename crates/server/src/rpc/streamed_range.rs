@@ -1,7 +1,7 @@
 //! Large ranges: encoded on a thread of their own, and sent while they are encoded.
 //!
 //! ```text
-//!   encoding thread (RangeEncoder)          channel                       RPC worker (StreamedRange)
+//!   encoding thread (RangeEncoding)          channel                       RPC worker (StreamedRange)
 //!   lays out the response, 5 MiB   -> Begin { header, length: 5 MiB } ->  sends the prefix of the message
 //!   reads values, encodes 1 MiB    -> Chunk(1 MiB)                    ->  sends it
 //!   reads values, encodes 1 MiB    -> Chunk(1 MiB)                    ->  sends it: 2 MiB are sent
@@ -173,7 +173,7 @@ async fn encode(
         let used = OnceCell::new();
         let choose = |revision| *used.get_or_init(|| header.unwrap_or_else(|| on.header(revision)));
         let mut encoder =
-            RangeEncoder { parts: &parts, header: &used, skip, collected: Vec::new(), bytes: 0 };
+            RangeEncoding { parts: &parts, header: &used, skip, collected: Vec::new(), bytes: 0 };
         let end = match on.reader.encode_range(&request, choose, &mut encoder) {
             Ok(Ok(())) => return encoder.send_chunk(),
             Ok(Err(error)) => RangePart::Failed(error),
@@ -190,7 +190,7 @@ async fn encode(
 }
 
 /// The encoder's end of the channel. When the call has ended, what is sent is dropped.
-struct RangeEncoder<'a> {
+struct RangeEncoding<'a> {
     parts: &'a mpsc::UnboundedSender<RangePart>,
     /// Known before the length is.
     header: &'a OnceCell<pb::ResponseHeader>,
@@ -201,7 +201,7 @@ struct RangeEncoder<'a> {
     bytes: usize,
 }
 
-impl RangeEncoder<'_> {
+impl RangeEncoding<'_> {
     fn send_chunk(&mut self) {
         self.bytes = 0;
         if !self.collected.is_empty() {
@@ -210,7 +210,7 @@ impl RangeEncoder<'_> {
     }
 }
 
-impl ChunkSink for RangeEncoder<'_> {
+impl ChunkSink for RangeEncoding<'_> {
     fn begin(&mut self, bytes: usize) {
         let Some(header) = self.header.get().copied() else { return };
         let _ = self.parts.send(RangePart::Begin { header, length: bytes });
@@ -246,7 +246,7 @@ mod tests {
         let (parts, mut receiver) = mpsc::unbounded_channel();
         let used = OnceCell::from(header(7));
         let mut encoder =
-            RangeEncoder { parts: &parts, header: &used, skip, collected: Vec::new(), bytes: 0 };
+            RangeEncoding { parts: &parts, header: &used, skip, collected: Vec::new(), bytes: 0 };
         encoder.begin(lengths.iter().sum());
         for (number, length) in lengths.iter().enumerate() {
             encoder.push(vec![number as u8; *length].into());

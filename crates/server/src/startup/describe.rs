@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use log::Identity;
 use member::identity::{cluster_id, member_id};
-use member::{InitialMember, Opened};
+use member::{InitialMember, OpenedMember};
 
 use crate::config::{ServerConfig, Url};
 use crate::metrics::Metrics;
@@ -12,7 +12,7 @@ use crate::node::{LargeRanges, LargeRequests, LeaseIds, Node, ServiceLimits};
 use crate::raft_loop::Handoff;
 
 /// The member that the flags describe.
-pub(crate) fn member_config(config: &ServerConfig) -> member::Config {
+pub(crate) fn member_config(config: &ServerConfig) -> member::MemberConfig {
     let token = &config.cluster.token;
     let initial_cluster: Vec<InitialMember> = config
         .cluster
@@ -33,7 +33,7 @@ pub(crate) fn member_config(config: &ServerConfig) -> member::Config {
     } else {
         member::DEFAULT_CHECKPOINT_COMMANDS
     };
-    member::Config {
+    member::MemberConfig {
         cluster_id: cluster_id(&ids),
         member_id: own,
         incarnation: random(),
@@ -65,7 +65,7 @@ fn random() -> u64 {
 /// The member as the services see it.
 pub(crate) fn node(
     config: &ServerConfig,
-    opened: &Opened,
+    opened: &OpenedMember,
     handoff: &Handoff,
     metrics: &Arc<Metrics>,
     start: u64,

@@ -18,7 +18,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use member::{Input, Opened};
+use member::{Input, OpenedMember};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use transport::{PeerIdentity, Peers};
@@ -97,7 +97,7 @@ fn log_note(note: &Note) {
 
 /// Opens the data directory, or creates it, and logs what was found. Also returns the random number of this run of the
 /// process.
-async fn open_member(config: &ServerConfig) -> Result<(Opened, u64), ServerError> {
+async fn open_member(config: &ServerConfig) -> Result<(OpenedMember, u64), ServerError> {
     let member_config = describe::member_config(config);
     let start = member_config.start;
     let options =
@@ -208,7 +208,7 @@ async fn transfer_leadership(node: &Node) {
 }
 
 /// Begins to dial the other members.
-fn connect(opened: &Opened, node: &Arc<Node>) -> Result<Peers, ServerError> {
+fn connect(opened: &OpenedMember, node: &Arc<Node>) -> Result<Peers, ServerError> {
     let log::Identity { cluster_id, member_id, incarnation } = opened.identity;
     let local = PeerIdentity { cluster_id, member_id, incarnation };
     let wiped = |refusal: &transport::Refusal| {

@@ -5,7 +5,7 @@ use api::etcdserverpb as pb;
 
 use super::codec::{FieldReader, put_bytes, put_number, put_signed};
 use super::error::RestoreError;
-use crate::state::{Member, StoreState};
+use crate::state::{ClusterMember, StoreState};
 
 /// The body of the frame.
 pub(super) fn write(state: &StoreState) -> Vec<u8> {
@@ -50,7 +50,7 @@ pub(super) fn read(fields: &mut FieldReader<'_>, state: &mut StoreState) -> Resu
     Ok(())
 }
 
-fn put_member(out: &mut Vec<u8>, member: &Member) {
+fn put_member(out: &mut Vec<u8>, member: &ClusterMember) {
     put_number(out, member.id);
     out.push(u8::from(member.learner));
     put_bytes(out, member.name.as_bytes());
@@ -61,11 +61,11 @@ fn put_member(out: &mut Vec<u8>, member: &Member) {
     put_number(out, member.incarnation);
 }
 
-fn read_member(fields: &mut FieldReader<'_>) -> Result<Member, RestoreError> {
+fn read_member(fields: &mut FieldReader<'_>) -> Result<ClusterMember, RestoreError> {
     let id = fields.number()?;
     let learner = fields.byte()? != 0;
     let name = fields.string()?;
     let mut urls = || (0..fields.number()?).map(|_| fields.string()).collect::<Result<Vec<_>, _>>();
     let (peer_urls, client_urls) = (urls()?, urls()?);
-    Ok(Member { id, name, peer_urls, client_urls, learner, incarnation: fields.number()? })
+    Ok(ClusterMember { id, name, peer_urls, client_urls, learner, incarnation: fields.number()? })
 }

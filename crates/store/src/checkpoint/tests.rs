@@ -10,12 +10,12 @@ use super::frame::{FrameKind, frame};
 use super::*;
 use crate::index::Version;
 use crate::testing::{TestStore, grant, put_request, range_request, small_limits};
-use crate::{Command, Member, MemberChange, Position, Reader, Revision, Store, ValueRef};
+use crate::{ClusterMember, Command, MemberChange, Position, Reader, Revision, Store, ValueRef};
 
 /// A store with some of everything.
 fn rich() -> TestStore {
     let mut bench = TestStore::new();
-    let member = Member {
+    let member = ClusterMember {
         id: 0xABCD,
         name: "m0".into(),
         peer_urls: vec!["http://10.0.0.1:2380".into()],
@@ -26,7 +26,7 @@ fn rich() -> TestStore {
     let next = |bench: &TestStore| Position { index: bench.reader.applied().index + 1, term: 1 };
     let at = next(&bench);
     bench.store.apply_member_change(at, MemberChange::Add(member.clone())).unwrap();
-    let other = Member { id: 0xBEEF, peer_urls: vec![], client_urls: vec![], learner: true, ..member };
+    let other = ClusterMember { id: 0xBEEF, peer_urls: vec![], client_urls: vec![], learner: true, ..member };
     let at = next(&bench);
     bench.store.apply_member_change(at, MemberChange::Add(other)).unwrap();
     let at = next(&bench);

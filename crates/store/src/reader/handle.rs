@@ -7,7 +7,7 @@ use api::etcdserverpb as pb;
 use bytes::Bytes;
 
 use crate::lessor::LeaseInfo;
-use crate::state::{Member, StoreShared};
+use crate::state::{ClusterMember, StoreShared};
 use crate::types::Position;
 
 /// A handle for reading. Clones share one store.
@@ -123,7 +123,7 @@ impl Reader {
     }
 
     /// The members, by id.
-    pub fn members(&self) -> Vec<Member> {
+    pub fn members(&self) -> Vec<ClusterMember> {
         self.shared.state.read().members.members.values().cloned().collect()
     }
 

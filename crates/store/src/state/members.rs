@@ -6,7 +6,7 @@ use api::Error;
 
 /// A member of the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Member {
+pub struct ClusterMember {
     /// Its id.
     pub id: u64,
     /// The name it published; empty until it has started.
@@ -25,7 +25,7 @@ pub struct Member {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MemberChange {
     /// Adds a member.
-    Add(Member),
+    Add(ClusterMember),
     /// Removes a member. Its id is never used again.
     Remove {
         /// Its id.
@@ -48,7 +48,7 @@ pub enum MemberChange {
 /// Present members, ids of removed members, and the cluster version.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Members {
-    pub(crate) members: BTreeMap<u64, Member>,
+    pub(crate) members: BTreeMap<u64, ClusterMember>,
     pub(crate) removed: BTreeSet<u64>,
     /// As in "3.7.0"; `None` until it is first set.
     pub(crate) cluster_version: Option<String>,
@@ -84,7 +84,7 @@ impl Members {
         }
     }
 
-    fn add(&mut self, member: Member) -> Result<(), Error> {
+    fn add(&mut self, member: ClusterMember) -> Result<(), Error> {
         if self.members.contains_key(&member.id) || self.removed.contains(&member.id) {
             return Err(Error::MemberExists);
         }
@@ -99,7 +99,7 @@ impl Members {
         if taken { Err(Error::PeerUrlExists) } else { Ok(()) }
     }
 
-    fn member(&mut self, id: u64) -> Result<&mut Member, Error> {
+    fn member(&mut self, id: u64) -> Result<&mut ClusterMember, Error> {
         self.members.get_mut(&id).ok_or(Error::MemberNotFound)
     }
 

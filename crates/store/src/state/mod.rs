@@ -24,7 +24,7 @@ mod store_state;
 pub(crate) use changes::ChangeTracker;
 pub(crate) use changes::{CheckpointBaseline, TrackedChanges};
 pub(crate) use compaction_hash::CompactionHash;
-pub use members::{Member, MemberChange};
+pub use members::{ClusterMember, MemberChange};
 pub use shared::Limits;
 pub(crate) use shared::{RevisionPin, StoreCounters, StoreShared};
 pub(crate) use store_state::{NEVER_COMPACTED, StoreState};

@@ -12,7 +12,7 @@ use crate::checkpoint::{self, CheckpointKind, CheckpointSource, RestoreError, Re
 use crate::command::{Applied, BatchContext, Command};
 use crate::purge;
 use crate::reader::Reader;
-use crate::state::{Limits, Member, MemberChange, StoreShared};
+use crate::state::{ClusterMember, Limits, MemberChange, StoreShared};
 use crate::types::{Position, Revision};
 use crate::values::{Damaged, ValueRef, Values, release, retain};
 
@@ -82,7 +82,7 @@ impl Store {
     ///
     /// # Panics
     /// When an entry was applied before.
-    pub fn bootstrap(&mut self, position: Position, members: impl IntoIterator<Item = Member>) {
+    pub fn bootstrap(&mut self, position: Position, members: impl IntoIterator<Item = ClusterMember>) {
         self.apply_empty(position);
         let mut state = self.shared.state.write();
         assert!(state.members.members.is_empty(), "a cluster is bootstrapped once");

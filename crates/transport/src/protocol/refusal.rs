@@ -55,13 +55,18 @@ impl RefusalReason {
 }
 
 /// A refusal: a code for programs, a text for operators.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{text} ({reason:?})")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// The code.
     pub reason: RefusalReason,
     /// What was wrong and what is expected; cut to [`crate::MAX_REFUSAL_TEXT_BYTES`] on the wire.
     pub text: String,
+}
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ({:?})", self.text, self.reason)
+    }
 }
 
 impl Refusal {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use log::{Disk, Log};
-use member::Fatal;
+use member::MemberFatal;
 
 use crate::checks::durable_promises::RecoveredPromises;
 use crate::defects::{Defect, checkpoints, records};
@@ -50,7 +50,7 @@ impl Simulation {
         Ok(())
     }
 
-    fn start_failed(&mut self, member: usize, error: &member::OpenError) -> Result<(), Violation> {
+    fn start_failed(&mut self, member: usize, error: &member::OpenMemberError) -> Result<(), Violation> {
         let machine = &mut self.machines[member];
         self.trace.line(self.now_ns, format!("m{member} does not start: {error}"));
         if machine.damaged {
@@ -144,10 +144,10 @@ impl Simulation {
     }
 
     /// A process stops because a write or sync failed; then its machine loses power.
-    pub(super) fn process_fails(&mut self, member: usize, fatal: &Fatal) -> Result<(), Violation> {
+    pub(super) fn process_fails(&mut self, member: usize, fatal: &MemberFatal) -> Result<(), Violation> {
         self.trace.line(self.now_ns, format!("m{member} stops: {fatal}"));
         self.coverage.event("fatal errors");
-        if let Fatal::Entry { .. } = fatal {
+        if let MemberFatal::Entry { .. } = fatal {
             return Violation::err("entries can be applied", fatal.to_string());
         }
         self.lose_power(member)

@@ -1,6 +1,6 @@
 //! One step of a member: it takes its inputs, decides, and its outputs are carried out.
 
-use member::{Answer, Fatal, Input, Output};
+use member::{Answer, Input, MemberFatal, Output};
 
 use crate::defects::Defect;
 use crate::report::trace::Violation;
@@ -148,7 +148,7 @@ impl Simulation {
     }
 }
 
-fn decide(process: &mut SimProcess, now: member::Now, out: &mut Output) -> Result<(), Fatal> {
+fn decide(process: &mut SimProcess, now: member::Now, out: &mut Output) -> Result<(), MemberFatal> {
     let member = &mut process.opened.member;
     for input in process.inputs.drain(..) {
         member.handle(now, input, out)?;

@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use log::{Disk, MemDisk, Options, WriteJob};
-use member::batch::Kind;
+use member::batch::CommandKind;
 use member::snapshot::Outgoing;
-use member::{Answer, Config, InitialMember, Input, Now, OpenError, Opened, Output, Proposal};
+use member::{
+    Answer, InitialMember, Input, MemberConfig, Now, OpenMemberError, OpenedMember, Output, Proposal,
+};
 
-use crate::image::DATA_DIR;
+use crate::input::image::DATA_DIR;
 
 /// One tick; an election takes ten to twenty.
 const TICK_NS: u64 = 100_000_000;
@@ -20,7 +22,7 @@ const MAX_ROUNDS: usize = 64;
 /// The member under test; its frames to other members are collected.
 pub struct MemberFixture {
     /// What the member was opened as.
-    pub opened: Opened,
+    pub opened: OpenedMember,
     /// What it answered.
     pub answers: Vec<(u64, Answer)>,
     /// The frames that it sent.
@@ -43,13 +45,13 @@ pub fn options() -> Options {
 }
 
 /// Member `id` of a cluster of `size`, in run `start` of its process.
-pub fn config(id: u64, size: u64, start: u64) -> Config {
+pub fn config(id: u64, size: u64, start: u64) -> MemberConfig {
     let member = |id| InitialMember {
         id,
         name: format!("m{id}"),
         peer_urls: vec![format!("http://10.0.0.{id}:2380")],
     };
-    Config {
+    MemberConfig {
         cluster_id: 7,
         member_id: id,
         incarnation: 90 + id,
@@ -72,7 +74,7 @@ impl MemberFixture {
     ///
     /// # Errors
     /// Those of [`member::open`].
-    pub fn open(disk: &MemDisk, config: Config) -> Result<MemberFixture, OpenError> {
+    pub fn open(disk: &MemDisk, config: MemberConfig) -> Result<MemberFixture, OpenMemberError> {
         let shared: Arc<dyn Disk> = Arc::new(disk.clone());
         let opened = member::open(&shared, &options(), config)?;
         Ok(MemberFixture {
@@ -104,7 +106,7 @@ impl MemberFixture {
     }
 
     /// Proposes a command; returns its token.
-    pub fn propose(&mut self, kind: Kind, body: Bytes) -> u64 {
+    pub fn propose(&mut self, kind: CommandKind, body: Bytes) -> u64 {
         self.ask(|token| Input::Propose(Proposal { token, kind, body }))
     }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use log::{Disk, MemDisk};
 
-use crate::script::{Script, put_bytes};
+use crate::input::script::{Script, put_bytes};
 
 /// Where the directory is on the disk in memory.
 pub const DATA_DIR: &str = "/data";
