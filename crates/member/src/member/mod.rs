@@ -271,7 +271,7 @@ impl Member {
         self.status.clone()
     }
 
-    /// Checks the invariants that hold between components after every step. Cheap: part of every [`Member::drive`].
+    /// Checks the invariants of each part, and those that hold between parts, after every step. Cheap.
     fn check(&self) {
         let (applied, committed) = (self.apply_queue.applied(), self.apply_queue.committed());
         assert!(applied <= committed, "applied {applied} is behind committed {committed}");
@@ -280,11 +280,24 @@ impl Member {
             "committed {committed}, but the log ends at {}",
             self.log.last_index()
         );
+        let checkpoint = self.log.checkpoint_id().map_or(0, |id| id.index);
         assert!(
-            self.log.durable_position() <= self.log.position(),
-            "durable position is behind the planned one"
+            self.installing.is_running() || checkpoint <= applied,
+            "the checkpoint holds entry {checkpoint}, but only {applied} is applied"
         );
         self.read_index.check(self.term.leads());
+        self.log.check();
+        self.store.check();
+    }
+
+    /// Checks all invariants at a cost that grows with the state: for the simulator and tests.
+    ///
+    /// # Panics
+    /// If one does not hold.
+    pub fn check_all(&self) {
+        self.check();
+        self.log.check_all();
+        self.store.check_all();
     }
 
     fn advance_clock(&mut self, now: Now, out: &mut Output) {
