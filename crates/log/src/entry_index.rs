@@ -12,8 +12,8 @@
 //!   cut_below(12)   truncates the log: 11 and 12 go, the base becomes (12, 2)
 //! ```
 //!
-//! Replaced entries do not disappear from their segments. Recovery repeats the same cuts in the order of the records, so
-//! it arrives at the same index.
+//! Replaced entries do not disappear from their segments. Recovery repeats the same cuts in the order of the records,
+//! so it arrives at the same index.
 
 use std::collections::VecDeque;
 

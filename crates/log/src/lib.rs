@@ -1,8 +1,8 @@
 //! The replicated log on disk: segments of records, recovery, checkpoint files, value reads and relocation.
 //!
 //! The log is the database. A value is written once, in the entry of its put, and stays there; the store remembers its
-//! *log address*. This crate keeps the files. It does not know what an entry means, which key a value belongs to, who is
-//! the leader, or what time it is.
+//! *log address*. This crate keeps the files. It does not know what an entry means, which key a value belongs to, who
+//! is the leader, or what time it is.
 //!
 //! Three parties work with it:
 //! - the *owner*, one thread that never waits for a disk, plans with [`Log`] and gets jobs;

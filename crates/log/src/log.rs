@@ -129,9 +129,9 @@ impl Log {
 
 /// Writing.
 impl Log {
-    /// Plans a new hard state and entries. The entries must be without holes, and begin directly after the last entry or
-    /// before it; in the latter case they replace all entries from there on. Truncated or installed entries cannot be
-    /// replaced.
+    /// Plans a new hard state and entries. The entries must be without holes, and begin directly after the last entry
+    /// or before it; in the latter case they replace all entries from there on. Truncated or installed entries cannot
+    /// be replaced.
     pub fn append(&mut self, hard_state: Option<HardState>, entries: Vec<Entry>) -> Append {
         let Log { writes, index, chain, preallocated, .. } = self;
         writes.append(hard_state, entries, index, chain, preallocated)
@@ -226,8 +226,8 @@ impl Log {
         EntryCursor::new(self.shared.clone(), self.writes.salt(), self.writes.durable())
     }
 
-    /// Forgets the entries up to an index: raft will not ask for them again. Their files are freed when no value in them
-    /// is referenced and a checkpoint makes them unnecessary.
+    /// Forgets the entries up to an index: raft will not ask for them again. Their files are freed when no value in
+    /// them is referenced and a checkpoint makes them unnecessary.
     pub fn truncate_to(&mut self, index: u64) {
         self.index.cut_below(index);
         self.retire_unreferenced();
@@ -257,7 +257,8 @@ impl Log {
         if self.preallocated.is_low() { Space::Low } else { Space::Ok }
     }
 
-    /// Tries again to allocate the next segment and the reserve. To be called periodically while [`Log::space`] is `Low`.
+    /// Tries again to allocate the next segment and the reserve. To be called periodically while [`Log::space`] is
+    /// `Low`.
     pub fn retry_space(&mut self) {
         self.preallocated.retry();
     }
@@ -391,8 +392,8 @@ impl Log {
         self.installs.begin(id, checkpoint)
     }
 
-    /// Takes the result of an installation: the log is empty after the snapshot's entry, and a new segment with this hard
-    /// state is planned, whose job must be run like any other. If the installation failed, nothing has changed.
+    /// Takes the result of an installation: the log is empty after the snapshot's entry, and a new segment with this
+    /// hard state is planned, whose job must be run like any other. If the installation failed, nothing has changed.
     ///
     /// The owner then loads the checkpoint, retains its references, releases the old ones and calls
     /// [`Log::install_switched`].
@@ -417,9 +418,9 @@ impl Log {
 
 /// Relocation and repair of values.
 impl Log {
-    /// Files whose live values should be relocated, the emptiest first. A file is offered only if all of it is below the
-    /// compaction watermark, the entries that raft needs, and the newest checkpoint. With `eager`, nearly every file that
-    /// would shrink.
+    /// Files whose live values should be relocated, the emptiest first. A file is offered only if all of it is below
+    /// the compaction watermark, the entries that raft needs, and the newest checkpoint. With `eager`, nearly every
+    /// file that would shrink.
     pub fn relocation_candidates(&self, watermark_index: u64, eager: bool) -> Vec<Candidate> {
         let needed = self.needed_segments(watermark_index);
         self.relocations.candidates(eager, |file| needed.contains(&file) || self.is_unswitched(file))
@@ -461,8 +462,8 @@ impl Log {
         assert!(moving.is_none() || moving != active, "the segment being written is not moved");
     }
 
-    /// Checks all invariants, and walks the index and the files. For tests and the simulator; references must not change
-    /// meanwhile.
+    /// Checks all invariants, and walks the index and the files. For tests and the simulator; references must not
+    /// change meanwhile.
     ///
     /// # Panics
     /// If an invariant does not hold.

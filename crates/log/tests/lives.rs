@@ -1,5 +1,5 @@
-//! A small store uses a log through crashes, checkpoints, relocation and freeing of files. Every value that it references
-//! can always be read, and a pin keeps the values that were referenced when it was taken.
+//! A small store uses a log through crashes, checkpoints, relocation and freeing of files. Every value that it
+//! references can always be read, and a pin keeps the values that were referenced when it was taken.
 
 mod rig;
 

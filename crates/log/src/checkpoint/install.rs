@@ -8,8 +8,8 @@
 //!   5. switch      the store loads the checkpoint, retains its references and releases the old ones
 //! ```
 //!
-//! A crash before step 3 leaves files that nothing references; the next open frees them. After step 3, recovery finds the
-//! checkpoint and discards a log that lacks its entry.
+//! A crash before step 3 leaves files that nothing references; the next open frees them. After step 3, recovery finds
+//! the checkpoint and discards a log that lacks its entry.
 
 use std::sync::Arc;
 

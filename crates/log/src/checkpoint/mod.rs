@@ -1,8 +1,8 @@
 //! Checkpoints: the state machine's small state at an applied index, in files of opaque chunks.
 //!
-//! A *base* is complete; a *delta* holds what changed since the checkpoint before it. The *manifest* names one base and the
-//! deltas after it. Replacing the manifest is the commit point; a checkpoint file that it does not name is unfinished or
-//! superseded, and is removed. `docs/internals/checkpoint.md` has the formats to the byte.
+//! A *base* is complete; a *delta* holds what changed since the checkpoint before it. The *manifest* names one base and
+//! the deltas after it. Replacing the manifest is the commit point; a checkpoint file that it does not name is
+//! unfinished or superseded, and is removed. `docs/internals/checkpoint.md` has the formats to the byte.
 //!
 //! ```text
 //!   MANIFEST  [ base 2a, entry 100 ] -> [ delta 2d, entry 140 ] -> [ delta 31, entry 155 ]

@@ -1,8 +1,8 @@
 //! Records: the units of a segment. `docs/internals/log.md` has the table to the byte.
 //!
-//! A record is a 28-byte head and a body, padded with zeros to a multiple of 8. The head's checksum covers the head, and
-//! with it the body's checksum. It is salted with the incarnation of the data directory, which clients do not know, so
-//! that no client can write a value whose bytes pass for a record.
+//! A record is a 28-byte head and a body, padded with zeros to a multiple of 8. The head's checksum covers the head,
+//! and with it the body's checksum. It is salted with the incarnation of the data directory, which clients do not know,
+//! so that no client can write a value whose bytes pass for a record.
 //!
 //! ```text
 //!   entry of 10 bytes at offset 152 of segment 0x2b
@@ -15,8 +15,8 @@
 //!   head.synced = 0x0000002b_00000040: all bytes before this position were durable when the record was planned
 //! ```
 //!
-//! `synced` is how recovery distinguishes a torn write from damage. The end of the log is the first offset that holds no
-//! valid record. If a later record says that this offset was already durable, the bytes there have been damaged.
+//! `synced` is how recovery distinguishes a torn write from damage. The end of the log is the first offset that holds
+//! no valid record. If a later record says that this offset was already durable, the bytes there have been damaged.
 
 use bytes::{BufMut, BytesMut};
 
@@ -28,7 +28,8 @@ pub(crate) const HEAD_BYTES: u64 = 28;
 pub(crate) const PAYLOAD_OFFSET: u64 = HEAD_BYTES + ENTRY_HEAD_BYTES;
 /// Every record begins at a multiple of this.
 pub(crate) const ALIGNMENT: u64 = 8;
-/// Room after the last record of every segment, for the head of one more record. A file that ends earlier was cut short.
+/// Room after the last record of every segment, for the head of one more record. A file that ends earlier was cut
+/// short.
 pub(crate) const END_BYTES: u64 = span(0);
 /// The only encoding so far; others are reserved for compression and encryption.
 const ENCODING_PLAIN: u8 = 0;

@@ -12,8 +12,8 @@
 //!            +-- Pins         which readers may still hold an address into a retired file
 //! ```
 //!
-//! All bytes that come from a file are checked before they are returned. Readers run on any thread; the owner of the log
-//! shares [`SharedFiles`] with them and never waits for them.
+//! All bytes that come from a file are checked before they are returned. Readers run on any thread; the owner of the
+//! log shares [`SharedFiles`] with them and never waits for them.
 
 mod cache;
 mod entry_cursor;

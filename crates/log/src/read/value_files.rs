@@ -1,9 +1,9 @@
 //! The files that hold values: log segments and data segments, by number.
 //!
 //! The owner, its jobs and all readers share them. Every file counts the bytes referenced in it (*live*) and the bytes
-//! written in it (*recorded*, without preallocation). The owner frees a file when nothing in it is live and no reader can
-//! hold an address into it. A number may be referenced before its file is known, while a checkpoint is loaded: such a
-//! file is *absent*, which is an error if it is still absent afterwards.
+//! written in it (*recorded*, without preallocation). The owner frees a file when nothing in it is live and no reader
+//! can hold an address into it. A number may be referenced before its file is known, while a checkpoint is loaded: such
+//! a file is *absent*, which is an error if it is still absent afterwards.
 //!
 //! ```text
 //!   file       live     recorded
@@ -130,7 +130,8 @@ pub(crate) struct ValueFiles {
     disk: Arc<dyn Disk>,
     files: RwLock<BTreeMap<u32, Arc<ValueFile>>>,
     live: AtomicU64,
-    /// Bytes written in all files. Kept as a sum because it is read in every iteration, with possibly thousands of files.
+    /// Bytes written in all files. Kept as a sum because it is read in every iteration, with possibly thousands of
+    /// files.
     recorded: AtomicU64,
     /// FileNumbers of files opened for reading, oldest first.
     opened: Mutex<VecDeque<u32>>,

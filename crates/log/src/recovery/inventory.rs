@@ -182,8 +182,8 @@ fn read_header(file: &Arc<dyn File>, file_type: FileType, path: &Path) -> Result
     FileHeader::decode(&bytes[..count], file_type, path)
 }
 
-/// All segments by number. One that was being moved may be in both directories. The copy got its name when it was durable,
-/// so it is whole, and the original is removed.
+/// All segments by number. One that was being moved may be in both directories. The copy got its name when it was
+/// durable, so it is whole, and the original is removed.
 fn segments(disk: &dyn Disk, layout: &Layout) -> Result<BTreeMap<u32, PathBuf>, OpenError> {
     let mut found = BTreeMap::new();
     for name in list(disk, &layout.data)? {

@@ -1,8 +1,8 @@
 //! Recovery: creates a log, and opens one after a clean stop, a crash, or damage.
 //!
-//! Everything durable is recovered; of what was not acknowledged, a prefix may be. Bytes that something proves durable are
-//! never taken for a torn write: if they must be replayed and are damaged, the log refuses to open; otherwise there is a
-//! warning.
+//! Everything durable is recovered; of what was not acknowledged, a prefix may be. Bytes that something proves durable
+//! are never taken for a torn write: if they must be replayed and are damaged, the log refuses to open; otherwise there
+//! is a warning.
 //!
 //! ```text
 //!   MANIFEST: checkpoint at entry 118
@@ -17,9 +17,10 @@
 //!       this offset was durable (synced)
 //! ```
 //!
-//! The steps, in order: make the names durable, remove unfinished files, read the manifest, take an inventory of the files
-//! ([`inventory`]), replay the records after the checkpoint ([`replay`]), and return the parts of a log ([`open`]). A log
-//! never continues in the segment where it ended, so that leftovers of a crash after its end can never become valid.
+//! The steps, in order: make the names durable, remove unfinished files, read the manifest, take an inventory of the
+//! files ([`inventory`]), replay the records after the checkpoint ([`replay`]), and return the parts of a log
+//! ([`mod@open`]). A log never continues in the segment where it ended, so that leftovers of a crash after its end can
+//! never become valid.
 
 mod create;
 mod inventory;

@@ -20,8 +20,8 @@ use crate::segments::{
 };
 use crate::types::{HardState, Identity, LogId, address_at, file_of, offset_of};
 
-/// What a log held when it was opened. Load the checkpoint, retain its references, replay the entries after it, then call
-/// [`crate::Log::loaded`].
+/// What a log held when it was opened. Load the checkpoint, retain its references, replay the entries after it, then
+/// call [`crate::Log::loaded`].
 pub struct Recovered {
     /// The owner of the data directory.
     pub identity: Identity,

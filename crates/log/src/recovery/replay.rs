@@ -90,8 +90,8 @@ fn check_chain(
 }
 
 impl LogReplay {
-    /// Replays a segment up to `limit`. If another segment follows, all of it is durable (`is_durable`). Otherwise it may
-    /// end in a torn write, which is cut off.
+    /// Replays a segment up to `limit`. If another segment follows, all of it is durable (`is_durable`). Otherwise it
+    /// may end in a torn write, which is cut off.
     fn segment(
         &mut self,
         segment: &BegunSegment,
@@ -199,8 +199,8 @@ impl LogReplay {
     }
 }
 
-/// The error for a file that ends within a record or directly after one. A segment has its full length before it has its
-/// name, and no record reaches the end of the file, so a crash does not leave such a file.
+/// The error for a file that ends within a record or directly after one. A segment has its full length before it has
+/// its name, and no record reaches the end of the file, so a crash does not leave such a file.
 fn cut_short(path: &Path, length: u64) -> OpenError {
     OpenError::corrupt(
         path,
@@ -220,8 +220,8 @@ fn cut(segment: &BegunSegment, offset: u64) -> Result<(), OpenError> {
     segment.file.sync_data().map_err(OpenError::io("sync", path))
 }
 
-/// Sorts segment files without an opening into those that can be recycled, with unknown written blocks, and those that are
-/// kept because they may hold values. A file with a record that proves a durable opening is corrupt.
+/// Sorts segment files without an opening into those that can be recycled, with unknown written blocks, and those that
+/// are kept because they may hold values. A file with a record that proves a durable opening is corrupt.
 pub(super) fn reusable(
     inventory: &mut Inventory,
     disk: &dyn Disk,

@@ -61,8 +61,8 @@ impl<'a> SegmentScan<'a> {
         }
     }
 
-    /// Whether no record was written at an offset under this number: it holds zeros, or a record from before the file was
-    /// recycled.
+    /// Whether no record was written at an offset under this number: it holds zeros, or a record from before the file
+    /// was recycled.
     pub(super) fn is_clean(&mut self, offset: u64) -> Result<bool, OpenError> {
         if offset + HEAD_BYTES > self.limit {
             return Ok(true);

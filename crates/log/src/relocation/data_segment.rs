@@ -1,7 +1,7 @@
 //! Data segments: files of values outside of entries, one after the other, without frames.
 //!
-//! The store's value pointers have the address, length and checksum of each value. A data segment gets its name when it is
-//! whole and durable, and never changes afterwards.
+//! The store's value pointers have the address, length and checksum of each value. A data segment gets its name when it
+//! is whole and durable, and never changes afterwards.
 
 use std::path::PathBuf;
 

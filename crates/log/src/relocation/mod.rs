@@ -14,8 +14,8 @@
 //!   5. free      2a is recycled or removed
 //! ```
 //!
-//! A crash before step 3 leaves the old addresses valid; recovery finds that nothing refers to 31 and removes it. Repair
-//! uses the same steps for values that a peer sent in place of damaged ones.
+//! A crash before step 3 leaves the old addresses valid; recovery finds that nothing refers to 31 and removes it.
+//! Repair uses the same steps for values that a peer sent in place of damaged ones.
 
 mod data_segment;
 mod job;

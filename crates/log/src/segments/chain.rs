@@ -10,8 +10,8 @@
 //!                                             ^ recovery starts here; 2a and 2b may be freed
 //! ```
 //!
-//! A segment also serves raft (its entries above the base of the index) and carries the hard state in its opening. Older
-//! segments are needless only if the opening of the segment that recovery would start at is durable.
+//! A segment also serves raft (its entries above the base of the index) and carries the hard state in its opening.
+//! Older segments are needless only if the opening of the segment that recovery would start at is durable.
 
 use std::collections::{BTreeSet, VecDeque};
 

@@ -1,8 +1,9 @@
 //! Makes a segment file ready: named, with a header, allocated and durable, so that a write into it needs one sync.
 //!
-//! The file is made under an unfinished name and renamed when it is durable. A segment that exists therefore has a whole
-//! header. A recycled file keeps its blocks and its old records, which recovery recognizes by their segment number. A new
-//! file is only allocated: the first write to a block costs a metadata update in its sync, which `write/job.rs` mitigates.
+//! The file is made under an unfinished name and renamed when it is durable. A segment that exists therefore has a
+//! whole header. A recycled file keeps its blocks and its old records, which recovery recognizes by their segment
+//! number. A new file is only allocated: the first write to a block costs a metadata update in its sync, which
+//! `write/job.rs` mitigates.
 
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
 //! Preallocated segments: made ready ahead of need, off the hot path, from recycled files if there are any.
 //!
 //! One is the next segment. The others are the reserve: raft, deletes and compaction can use it when the disk is full.
-//! Segment numbers ascend along the log, so a preallocated segment with a lower number than the newest segment cannot be
-//! used any more; it is recycled under a new number.
+//! Segment numbers ascend along the log, so a preallocated segment with a lower number than the newest segment cannot
+//! be used any more; it is recycled under a new number.
 
 use std::collections::VecDeque;
 use std::io;
@@ -125,8 +125,8 @@ impl PreallocatedSegments {
         self.ready.len() + self.preparing + self.old.len() < self.wanted
     }
 
-    /// An old file for a segment that is made in the middle of a write. It needs no new blocks: on a full disk it may be
-    /// the only way.
+    /// An old file for a segment that is made in the middle of a write. It needs no new blocks: on a full disk it may
+    /// be the only way.
     pub(crate) fn take_old(&mut self) -> Option<UsedFile> {
         self.old.pop()
     }

@@ -1,7 +1,7 @@
 //! Moves sealed segments out of a separate WAL directory, so that it stays small.
 //!
-//! The segment being written belongs on the fast WAL device; old segments with live values do not. A move keeps the number
-//! and the bytes of a segment, and therefore all log addresses into it. Only its directory changes:
+//! The segment being written belongs on the fast WAL device; old segments with live values do not. A move keeps the
+//! number and the bytes of a segment, and therefore all log addresses into it. Only its directory changes:
 //!
 //! ```text
 //!   1. copy   wal-dir/2b.seg -> data/2b.new       sync, then compare with the original

@@ -1,7 +1,7 @@
 //! Repairs a damaged entry of the log in place, with the same entry from a peer.
 //!
-//! The new record has the same length and the same bytes as the damaged one, except for `synced`, which is lost and set to
-//! 0: it then claims nothing about durability.
+//! The new record has the same length and the same bytes as the damaged one, except for `synced`, which is lost and set
+//! to 0: it then claims nothing about durability.
 
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -26,8 +26,8 @@ pub struct EntryRepairJob {
 }
 
 impl EntryRepairJob {
-    /// Plans the repair. The entry must have the index, term and length of the damaged one. `durable` is the end of what is
-    /// durable, `moving` the segment that is being moved.
+    /// Plans the repair. The entry must have the index, term and length of the damaged one. `durable` is the end of
+    /// what is durable, `moving` the segment that is being moved.
     pub(crate) fn plan(
         entry: Entry,
         index: &EntryIndex,

@@ -13,8 +13,8 @@
 //!                                     ^ 32 KiB boundary
 //! ```
 //!
-//! Large groups would gain little, and so would a small group between large ones, which occurs under load. Zeros are not
-//! a record, so for recovery the log ends before them.
+//! Large groups would gain little, and so would a small group between large ones, which occurs under load. Zeros are
+//! not a record, so for recovery the log ends before them.
 
 use std::io::{self, IoSlice};
 use std::sync::Arc;
@@ -34,8 +34,8 @@ const AHEAD_BYTES: u64 = 32 << 10;
 const MAX_SMALL_GROUP_BYTES: u64 = 4 << 10;
 /// After this many small groups in a row, more are expected.
 const MIN_SMALL_GROUPS: u32 = 8;
-/// Zeros are written a page at a time: Linux may cache the bytes of one call as one folio, and a later small write would
-/// make all of it dirty again.
+/// Zeros are written a page at a time: Linux may cache the bytes of one call as one folio, and a later small write
+/// would make all of it dirty again.
 const ZEROS_PER_CALL: u64 = 4 << 10;
 static ZEROS: [u8; ZEROS_PER_CALL as usize] = [0; ZEROS_PER_CALL as usize];
 
@@ -99,8 +99,8 @@ impl WriteJob {
     }
 
     /// Writes everything, then syncs once. A group that continues in another segment syncs the first segment before it
-    /// writes into the next: a segment with an opening proves that all earlier segments are durable. `clock` returns the
-    /// time since any fixed moment.
+    /// writes into the next: a segment with an opening proves that all earlier segments are durable. `clock` returns
+    /// the time since any fixed moment.
     pub fn run_all(jobs: Vec<WriteJob>, clock: &dyn Fn() -> Duration) -> WriteDone {
         let in_order = jobs.windows(2).all(|pair| pair[0].end == pair[1].start);
         assert!(in_order, "jobs run in the order in which they were planned");
@@ -188,8 +188,8 @@ fn write_zeros(handle: &Arc<dyn File>, mut from: u64, to: u64) -> io::Result<u64
     Ok(to)
 }
 
-/// Bytes of zeros to write after the last of `small_groups` in a row, which ends at `end`, in a file of `capacity` bytes
-/// whose blocks have been written up to `written`.
+/// Bytes of zeros to write after the last of `small_groups` in a row, which ends at `end`, in a file of `capacity`
+/// bytes whose blocks have been written up to `written`.
 fn zeros_ahead(small_groups: u32, end: u64, written: u64, capacity: u64) -> u64 {
     if small_groups < MIN_SMALL_GROUPS || end <= written {
         return 0;
