@@ -216,8 +216,8 @@ impl Fatal {
     }
 }
 
-/// A background job failed: checkpoint, installation, relocation, repair, preparing, moving or removing a file. The log is
-/// as before; the job can be retried.
+/// A background job failed: checkpoint, installation, relocation, repair, preparing, moving or removing a file. The log
+/// is as before; the job can be retried.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum JobError {
     /// A call of the operating system failed, for example because the disk is full.

@@ -19,7 +19,7 @@
 //!
 //! The steps, in order: make the names durable, remove unfinished files, read the manifest, take an inventory of the
 //! files ([`inventory`]), replay the records after the checkpoint ([`replay`]), and return the parts of a log
-//! ([`open`]). A log never continues in the segment where it ended, so that leftovers of a crash after its end can
+//! ([`mod@open`]). A log never continues in the segment where it ended, so that leftovers of a crash after its end can
 //! never become valid.
 
 mod create;

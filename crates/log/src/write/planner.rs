@@ -279,7 +279,7 @@ impl WritePlanner {
 
     /// Plans a record without a payload of its own.
     fn write_record(&mut self, plan: &mut PlannedWrite, offset: u64, kind: RecordKind, body: &[u8]) {
-        let head = self.head(kind, body.len() as u64, crc32c::crc32c(body));
+        let head = self.head(kind, body.len() as u32, crc32c::crc32c(body));
         head.encode(self.salt, &mut plan.scratch);
         plan.scratch.put_slice(body);
         plan.scratch.put_bytes(0, (head.span() - HEAD_BYTES - body.len() as u64) as usize);
@@ -290,7 +290,7 @@ impl WritePlanner {
     /// Plans the record of an entry and returns the address of its payload, which is not copied.
     fn write_entry(&mut self, plan: &mut PlannedWrite, offset: u64, entry: &Entry) -> u64 {
         let payload = entry.payload.len() as u64;
-        let head = self.head(RecordKind::Entry, ENTRY_HEAD_BYTES + payload, entry.checksum());
+        let head = self.head(RecordKind::Entry, (ENTRY_HEAD_BYTES + payload) as u32, entry.checksum());
         head.encode(self.salt, &mut plan.scratch);
         plan.scratch.put_slice(&entry_head(entry.term, entry.index, entry.kind));
         let start = plan.scratch.split().freeze();
@@ -301,10 +301,8 @@ impl WritePlanner {
         address
     }
 
-    fn head(&self, kind: RecordKind, length: u64, checksum: u32) -> RecordHead {
+    fn head(&self, kind: RecordKind, length: u32, checksum: u32) -> RecordHead {
         let segment = self.active_number().expect("there is an active segment");
-        // A payload has at most MAX_PAYLOAD_BYTES, so the length fits.
-        let length = u32::try_from(length).expect("payloads are limited");
         RecordHead { segment, length, kind, synced: self.durable, checksum }
     }
 
@@ -322,8 +320,7 @@ impl WritePlanner {
         if plan.parts.last().is_none_or(|part| part.file.number != active.file.number) {
             plan.parts.push(WritePart::new(active.file.clone(), active.capacity, offset));
         }
-        // There is a part: the lines above add one if there was none.
-        let part = plan.parts.last_mut().expect("a part was just added");
+        let part = plan.parts.last_mut().expect("the last part is of this file"); // pushed above if it was not
         part.buffers.extend(buffers.into_iter().filter(|buffer| !buffer.is_empty()));
         active.offset += head.span();
         self.shared.files.set_recorded(&active.file, active.offset);
