@@ -17,7 +17,7 @@ use super::version::Version;
 use crate::types::Revision;
 use crate::values::ValueRef;
 
-/// Older versions, from the oldest on. If it holds nothing, the record [drops it](OlderVersions::is_empty).
+/// Older versions, from the oldest on. If it holds nothing, the record [drops it](OlderVersions::holds_nothing).
 pub(super) enum OlderVersions {
     One(PlainVersion),
     Plain(VecDeque<PlainVersion>),
@@ -173,7 +173,7 @@ impl OlderVersions {
     }
 
     /// Whether it holds nothing, so that the record needs no box.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(super) fn holds_nothing(&self) -> bool {
         self.len() == 0 && self.newest().is_default()
     }
 

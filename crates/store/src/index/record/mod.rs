@@ -188,7 +188,7 @@ impl KeyRecord {
         if history.len() > 0 {
             history.pop_front();
         }
-        if history.is_empty() {
+        if history.holds_nothing() {
             self.history = None;
         }
     }
