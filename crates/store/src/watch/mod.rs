@@ -1,8 +1,8 @@
 //! The watch hub: from applied events to encoded watch responses.
 //!
-//! The raft loop *publishes* each applied batch of events once. Watchers with the same [filter](groups) (key range,
+//! The raft loop *publishes* each applied batch of events once. Watchers with the same `WatchFilter` (key range,
 //! event types, `prev_kv`) form a *group*. A batch is matched against the groups, and each group that it touches gets
-//! one shared [`EventBlock`](block). A *watch stream* owns the watchers of one RPC and an *event buffer*, to which the
+//! one shared `EventBlock`. A *watch stream* owns the watchers of one RPC and an *event buffer*, to which the
 //! publisher adds a weak reference to the block before it wakes the stream's task. The task encodes a block once for
 //! all streams: two watchers of a group differ only in a response head of about forty bytes.
 //!
