@@ -2,7 +2,7 @@
 //!
 //! A new cluster begins at one entry that no member wrote, [`Start::BOOTSTRAP`]: a checkpoint at that index, equal on
 //! all members, holds the members that `--initial-cluster` names. So every start after the first is the same:
-//! checkpoint, then the committed entries behind it, then consensus over the rest.
+//! checkpoint, then the committed entries after it, then consensus over the rest.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The log as the store's place of values.
+//! Reads the store's values from the log.
 //!
 //! A read pins the log for its own duration. A reader that looks a reference up first must hold a pin from
 //! before the look-up, or the file could be freed in between.
@@ -10,8 +10,8 @@ use bytes::Bytes;
 use log::{ReadError, Reader, StoredValue};
 use store::{Access, Damaged, ValueRef, ValueSlot, Values};
 
-/// Places remembered whose values were repaired elsewhere. Replies, pieces of lists and events that were made before
-/// still name the old ones; each lives for seconds.
+/// Damaged addresses remembered after their values were written elsewhere. Replies, chunks of ranges and events that
+/// were made before still name the old ones; each lives for seconds.
 const MAX_REPAIRED: usize = 4_096;
 
 /// Reads values from the log and keeps its count of references.
@@ -20,7 +20,7 @@ pub(crate) struct LogValues {
     repaired: RwLock<Repaired>,
 }
 
-/// From a damaged place to the one that stands in for it.
+/// From a damaged address to the one that replaces it.
 #[derive(Default)]
 struct Repaired {
     addresses: BTreeMap<u64, u64>,

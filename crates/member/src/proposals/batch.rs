@@ -75,7 +75,7 @@ pub enum CommandKind {
     Alarm = 9,
     /// `membershippb.ClusterVersionSetRequest`.
     ClusterVersion = 10,
-    /// A member's name, client URLs and incarnation; see [`crate::publish`].
+    /// A member's name, client URLs and incarnation; see [`crate::publication`].
     Publish = 11,
 }
 

@@ -1,7 +1,7 @@
 //! Commands on their way to agreement: the queue, batching, forwarding to the leader.
 //!
 //! A command is proposed at most once. It waits in the queue until this member leads (then it goes into a batch) or
-//! knows a connected leader (then it is forwarded, in one frame with all others that wait). After it left the queue its
+//! knows a connected leader (then it is forwarded, in one frame with others that wait). After it left the queue its
 //! outcome is unknown, and it is never sent again unless the leader refused it.
 //!
 //! ```text
@@ -36,7 +36,7 @@ pub(crate) struct Proposals {
     queue: ProposalQueue,
     /// Commands sent to a leader and neither applied nor refused yet, by sequence number.
     forwarded: BTreeMap<u64, LogCommand>,
-    /// Commands could not leave when it was last tried; the next tick tries again.
+    /// Commands stay in the queue for the rest of this step: a transfer is under way, or consensus refused a batch.
     held: bool,
     own_sequence: u64,
 }
@@ -132,7 +132,7 @@ impl Proposals {
         }
     }
 
-    /// Commands may leave, or wait for the end of a leadership transfer.
+    /// Begins a step: commands may leave, or (`held`) wait for the end of a leadership transfer.
     pub(crate) fn hold(&mut self, held: bool) {
         self.held = held;
     }

@@ -1,4 +1,4 @@
-//! EncodedMessage messages, and the DATA they become: a prefix of a flag and a length, then the bytes.
+//! Encoded messages, and the DATA they become: a prefix of a flag and a length, then the bytes.
 //!
 //! A DATA frame costs its sender and its reader more than a small message does, so small messages are copied behind
 //! their prefixes, and many of them share a frame: the watchers of one stream often receive one event each. Large ones

@@ -7,8 +7,8 @@
 //!
 //! **Delay.** An event costs mostly what its connection costs: a write, the client's ping, a read, whatever the size of
 //! the event. So after it has woken streams of many connections, the notifier delays the next round by a time that
-//! grows with their number, and events that arrive meanwhile share their writes. The first event is not delayed, nor is
-//! any event while fewer than eight connections are concerned at once.
+//! grows with their number, and events that arrive meanwhile share their writes. The first event is not delayed.
+//! While fewer than eight connections are concerned at once, the notifier adds no delay.
 //!
 //! Example: ten connections watch the same key, which changes at 0, 1 and 2 ms.
 //!

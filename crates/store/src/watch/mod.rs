@@ -34,7 +34,7 @@
 //! - Events of one revision are in one response, unless the watcher asked for fragments.
 //! - Memory: only the hub's tail keeps blocks alive, within [`MAX_TAIL_BYTES`]. An event buffer is a bounded queue of
 //!   weak references, and a stream holds only the block and the chunk of history that it is sending. A client that
-//!   does not read costs the publisher one locked flag per batch.
+//!   does not read costs the publisher one locked flag per block.
 //! - Lock order: hub, then event buffer. Neither `History` nor `Values` is called with either held; `Wake` is.
 //!
 //! Behaviour towards clients follows etcd 3.7 (`v3rpc/watch.go`, `mvcc/watchable_store.go`). The hub knows no gRPC,
