@@ -5,8 +5,9 @@ use std::process::Command;
 use super::{outside, processes};
 use crate::command::{self, Outcome, cargo};
 
-/// The simulator's tests have a profile of their own: without optimization they are thirty times slower.
-const SIMULATION: [&str; 5] = ["test", "--profile", "sim", "-p", "sim"];
+/// The tests of the simulator and of power loss have a profile of their own: without optimization they are thirty times
+/// slower.
+const SIMULATION: [&str; 7] = ["test", "--profile", "sim", "-p", "sim", "-p", "powerloss"];
 
 /// Seeds within which each deliberate defect must be noticed.
 const DEFECT_SEEDS: &str = "60";
@@ -42,12 +43,12 @@ pub(super) fn deny() -> Outcome {
     command::run(&mut cargo(&["deny", "--all-features", "check"]))
 }
 
-/// Runs the tests of the workspace but for the simulator's, see [`simulation`].
+/// Runs the tests of the workspace but for those of [`simulation`].
 pub(super) fn test() -> Outcome {
-    command::run(&mut cargo(&["test", "--workspace", "--exclude", "sim"]))
+    command::run(&mut cargo(&["test", "--workspace", "--exclude", "sim", "--exclude", "powerloss"]))
 }
 
-/// Runs the simulator's tests, hundreds of seeds among them.
+/// Runs hundreds of the simulator's seeds, and recovers a recorded member from every cut point.
 pub(super) fn simulation() -> Outcome {
     command::run(&mut cargo(&SIMULATION))
 }

@@ -72,14 +72,15 @@ pub(super) const STEPS: &[Step] = &[
     },
     Step {
         name: "test",
-        proves: "the tests of every crate pass; those of the simulator are a step of their own",
+        proves: "the tests of every crate pass, but for those of the next step",
         run: checks::test,
         builds: nothing,
         remedy: "repeat the failing test alone with `cargo test -p CRATE NAME`",
     },
     Step {
         name: "simulation",
-        proves: "hundreds of simulated clusters keep every promise, those of seeds that once found something too",
+        proves: "hundreds of simulated clusters keep every promise, those of seeds that once found something too; a \
+                 member recovers from power loss at any point",
         run: checks::simulation,
         builds: checks::simulation_builds,
         remedy: "repeat the failing seed as docs/internals/simulation.md says",

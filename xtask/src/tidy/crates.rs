@@ -1,4 +1,4 @@
-//! Rules over the types of whole crates: names, see [`names`], and how many kinds of errors a crate has.
+//! Rules over the types of whole crates: names, see [`super::names`], and how many kinds of errors a crate has.
 
 use crate::metadata::Package;
 use crate::source::{self, SourceTree};
