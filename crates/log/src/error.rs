@@ -178,7 +178,7 @@ pub enum ReadError {
         source: Arc<io::Error>,
     },
     /// The file was freed, or the log address was never valid.
-    #[error("no file {file:08x} in this log (place {address:016x})")]
+    #[error("no file {file:08x} in this log (address {address:016x})")]
     NoFile {
         /// The file number.
         file: u32,

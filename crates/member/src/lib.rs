@@ -46,4 +46,4 @@ pub use maintenance::publication;
 pub use member::Member;
 pub use open::{Loading, OpenMemberError, OpenedMember, open};
 pub use proposals::{batch, group_commit, queue as proposal_queue};
-pub use status::Status;
+pub use status::MemberStatus;

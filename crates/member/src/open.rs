@@ -15,7 +15,7 @@ use crate::conf_state;
 use crate::config::MemberConfig;
 use crate::jobs::CheckpointJob;
 use crate::member::{Member, Parts};
-use crate::status::Status;
+use crate::status::MemberStatus;
 use crate::values::LogValues;
 
 /// A member and what others use of it.
@@ -31,7 +31,7 @@ pub struct OpenedMember {
     /// Opens watch streams.
     pub hub: Hub,
     /// The numbers others may look at.
-    pub status: Arc<Status>,
+    pub status: Arc<MemberStatus>,
     /// Whose data directory it is.
     pub identity: Identity,
     /// What the operator should read.
@@ -276,7 +276,7 @@ fn assemble(
     let Loaded { store, reader, applied, loading, .. } = loaded;
     let log_reader = log.reader();
     let hub = Hub::new(Arc::new(reader.clone()), values.clone(), config.cluster_id, config.member_id);
-    let status = Arc::new(Status::default());
+    let status = Arc::new(MemberStatus::default());
     let MemberConfig { cluster_id, member_id, incarnation, .. } = config;
     let identity = Identity { cluster_id, member_id, incarnation };
     let member = Member::new(Parts {

@@ -13,8 +13,8 @@
 //! take_released(applied 40)    waiting: 3      -> 1 2            answered from the local state
 //! ```
 //!
-//! No waiter is lost: when the leader changes or a question goes unanswered, waiters return to the front of the queue
-//! and wait for the next round. The table of callers answers those whose deadline passes, not this module.
+//! No waiter is lost: when the leader changes or a question goes unanswered, waiters return to the queue and wait for
+//! the next round. The table of callers answers those whose deadline passes, not this module.
 
 use std::collections::VecDeque;
 

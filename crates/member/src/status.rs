@@ -9,12 +9,12 @@ macro_rules! numbers {
     ($($(#[$doc:meta])* $name:ident, $set:ident;)*) => {
         /// The shared numbers; see the module.
         #[derive(Debug, Default)]
-        pub struct Status {
+        pub struct MemberStatus {
             $($name: AtomicU64,)*
             stopping: AtomicBool,
         }
 
-        impl Status {
+        impl MemberStatus {
             $(
                 $(#[$doc])*
                 pub fn $name(&self) -> u64 {
@@ -52,7 +52,7 @@ numbers! {
     file_bytes, set_file_bytes;
 }
 
-impl Status {
+impl MemberStatus {
     /// Whether the member is shutting down.
     pub fn stopping(&self) -> bool {
         self.stopping.load(Ordering::Relaxed)

@@ -26,7 +26,7 @@ pub struct ValueRef {
     pub address: u64,
     /// Length in bytes.
     pub len: u32,
-    /// CRC-32C of the value's bytes, checked by every read.
+    /// CRC-32C of the value's bytes, checked when it is read from a file.
     pub checksum: u32,
 }
 
@@ -39,7 +39,7 @@ impl ValueRef {
 
 /// A value could not be read intact. It must be repaired from a peer before it can be served.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("value at place {address:#x} ({len} bytes) is damaged: {reason}")]
+#[error("value at address {address:#x} ({len} bytes) is damaged: {reason}")]
 pub struct Damaged {
     /// The address in the reference.
     pub address: u64,

@@ -107,8 +107,10 @@ impl LeaderLeases {
             }
             commands.push((CommandKind::LeaseExpire, Expiry { term, leases }.encode()));
         }
-        let remainders = self.clock.take_remainders(now_ns);
-        commands.extend(remainders.chunks(MAX_RECORDED_PER_COMMAND).map(record_remainders));
+        if self.clock.remainders_are_due(now_ns) {
+            let remainders = self.clock.take_remainders(now_ns);
+            commands.extend(remainders.chunks(MAX_RECORDED_PER_COMMAND).map(record_remainders));
+        }
         commands
     }
 

@@ -61,13 +61,13 @@ use crate::repair::entries::EntryRepairs;
 use crate::repair::serving::RepairServer;
 use crate::repair::values::{RepairContext, ValueRepairs};
 use crate::snapshot::{SnapshotInstalling, SnapshotReceiving, SnapshotSending};
-use crate::status::Status;
+use crate::status::MemberStatus;
 use crate::values::LogValues;
 
 /// One member. See the module.
 pub struct Member {
     config: MemberConfig,
-    status: Arc<Status>,
+    status: Arc<MemberStatus>,
     next_tick_ns: u64,
     /// A graceful stop was asked for: a last checkpoint, then the end.
     is_stopping: bool,
@@ -116,7 +116,7 @@ pub struct Member {
 /// What [`crate::open`] has prepared for a member.
 pub(crate) struct Parts {
     pub(crate) config: MemberConfig,
-    pub(crate) status: Arc<Status>,
+    pub(crate) status: Arc<MemberStatus>,
     pub(crate) log: log::Log,
     pub(crate) consensus: Consensus,
     pub(crate) store: Store,
@@ -203,7 +203,9 @@ impl Member {
     /// # Errors
     /// [`MemberFatal`] when the process must stop.
     pub fn drive(&mut self, now: Now, out: &mut Output) -> Result<(), MemberFatal> {
-        self.advance_clock(now, out);
+        if now.monotonic_ns >= self.next_tick_ns {
+            self.advance_clock(now, out);
+        }
         self.expire_callers(now, out);
         loop {
             self.start_commands(now, out);
@@ -267,7 +269,7 @@ impl Member {
     }
 
     /// The numbers others may look at.
-    pub fn status(&self) -> Arc<Status> {
+    pub fn status(&self) -> Arc<MemberStatus> {
         self.status.clone()
     }
 
@@ -300,10 +302,8 @@ impl Member {
         self.store.check_all();
     }
 
+    /// A tick is due: counts it, and does the work of each tick.
     fn advance_clock(&mut self, now: Now, out: &mut Output) {
-        if now.monotonic_ns < self.next_tick_ns {
-            return;
-        }
         let late_ns = now.monotonic_ns - self.next_tick_ns;
         // After a process pause, count one tick only: time in which no member ran must not trigger an election.
         if late_ns > self.config.tick_ns {

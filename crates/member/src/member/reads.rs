@@ -13,9 +13,11 @@ impl Member {
         let (now_ns, leader) = (now.monotonic_ns, self.term.leader);
         match &mut self.term.role {
             RoleState::Leader(state) => {
+                // Rounds begin once an entry of the leader's own term is applied; from then on there are leases, too.
                 if state.leases.is_some() && self.read_index.may_begin_round(now_ns) {
                     let token = self.read_index.begin_round(now_ns);
-                    // An error means that the leadership is lost: the next ready says so and returns the waiters.
+                    // An error means that the leadership is lost (the other reasons are excluded above): the next ready
+                    // says so and returns the waiters.
                     let _ = self.consensus.start_round(token);
                 }
             }

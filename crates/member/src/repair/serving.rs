@@ -45,7 +45,7 @@ impl RepairServer {
         }
     }
 
-    /// A peer's copy of an entry is damaged. `applied` is this member's applied index: entries behind it may still be
+    /// A peer's copy of an entry is damaged. `applied` is this member's applied index: entries above it may still be
     /// replaced.
     pub(crate) fn entry_asked(
         &mut self,

@@ -12,7 +12,7 @@ use api::etcdserverpb as pb;
 use bytes::Bytes;
 use member::batch::CommandKind;
 use member::peer_message::LeaseAnswer;
-use member::{Answer, Input, Proposal, Status};
+use member::{Answer, Input, MemberStatus, Proposal};
 use store::watch::Hub;
 use store::{Damaged, HashKvReply, Outcome, Reader, Values};
 
@@ -46,7 +46,7 @@ pub(crate) struct Node {
     pub(crate) values: Arc<dyn Values>,
     pub(crate) log: log::Reader,
     pub(crate) hub: Hub,
-    pub(crate) status: Arc<Status>,
+    pub(crate) status: Arc<MemberStatus>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) limits: ServiceLimits,
     pub(crate) handoff: Handoff,

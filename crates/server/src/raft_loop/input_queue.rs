@@ -5,8 +5,9 @@
 //! the iteration in its place (flat combining: the module `raft_loop` has the state diagram). The state `sleeping` is
 //! `sleeping_until`, the state `combining` is `is_combining`.
 //!
-//! The length of the queue is limited at its sources: clients pass admission before they submit; a thread that reads a
-//! peer's bulk stream waits while [`MAX_BULK_BYTES`] are queued, and TCP makes the peer wait.
+//! The queue is emptied by every iteration. Large requests of clients pass admission before they are submitted, and the
+//! member limits how many requests wait; a thread that reads a peer's bulk stream waits while [`MAX_BULK_BYTES`] are
+//! queued, and TCP makes the peer wait.
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -283,7 +283,7 @@ async fn once_ready(
     }
 }
 
-/// Waits until the cluster has applied this member's name and URLs, then the listeners that wait for `ready` accept
+/// Waits until the cluster has applied this member's client URLs, then the listeners that wait for `ready` accept
 /// clients.
 async fn announce_ready(node: Arc<Node>, config: ServerConfig, ready: watch::Sender<bool>) {
     let urls = texts(&config.urls.advertise_client);

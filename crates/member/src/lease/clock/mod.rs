@@ -172,14 +172,16 @@ impl LeaseClock {
         }
     }
 
+    /// Whether the next slice of leases should be looked at for remainders to record.
+    pub fn remainders_are_due(&self, now_ns: u64) -> bool {
+        now_ns >= self.record_at_ns
+    }
+
     /// Remainders to record, (id, seconds): of leases that live longer than the interval and were neither renewed nor
     /// recorded for one. Each call looks at a slice of the leases, so that all have their turn once an interval and a
     /// million of them never at once. What is taken counts as recorded from now on, before the log has it: a
     /// keep-alive acknowledged in between would be forgotten by a successor that reads the remainder.
     pub fn take_remainders(&mut self, now_ns: u64) -> Vec<(i64, i64)> {
-        if now_ns < self.record_at_ns {
-            return Vec::new();
-        }
         self.record_at_ns = now_ns + RECORD_INTERVAL_NS / RECORD_SLICES;
         let interval_s = (RECORD_INTERVAL_NS / SECOND_NS) as i64;
         let count = self.deadlines.len().div_ceil(RECORD_SLICES as usize);
