@@ -1,7 +1,7 @@
 //! Leases as the leader keeps them: deadlines, renewals, and what the log records of them.
 //!
 //! The store replicates which leases exist. Only the leader watches time, from the moment it has applied an entry of
-//! its own term ([`LeaderLeases`]). A follower sends its clients' questions to the leader ([`LeaseForwarding`]).
+//! its own term (`LeaderLeases`). A follower sends its clients' questions to the leader (`LeaseForwarding`).
 //!
 //! ```text
 //! client      follower                       leader

@@ -113,7 +113,7 @@ pub struct Member {
     installing: SnapshotInstalling,
 }
 
-/// What [`crate::open`] has prepared for a member.
+/// What [`crate::open()`] has prepared for a member.
 pub(crate) struct Parts {
     pub(crate) config: MemberConfig,
     pub(crate) status: Arc<MemberStatus>,

@@ -5,8 +5,8 @@
 //! the log. A keep-alive moves a deadline without touching the log, so it is acknowledged only after a ReadIndex round:
 //! a deposed leader cannot acknowledge one that its successor does not honour.
 //!
-//! A lease that ran out is proposed for expiry together with the leader's term ([`Expiry`]); apply ignores it in an
-//! entry of another term. Until its outcome is applied, keep-alives on it wait.
+//! A lease that ran out is proposed for expiry together with the leader's term ([`super::Expiry`]); apply ignores it in
+//! an entry of another term. Until its outcome is applied, keep-alives on it wait.
 //!
 //! Cost: a keep-alive is one map update; a deadline is looked at only when it comes up, and put back when it had
 //! moved.
