@@ -6,6 +6,7 @@
 //! it, in the open, and fails there.
 
 use std::fs::File;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -38,10 +39,13 @@ struct State {
 }
 
 impl Ahead {
-    /// Starts to build for `steps`, in their order.
+    /// Starts to build for `steps`, in their order. What the builds print goes to [`LOG`] in the target folder.
     pub(super) fn start(steps: &[&'static Step]) -> Result<Self, String> {
-        let path = target_folder()?.join(LOG);
-        let log = File::create(&path).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+        Self::start_logging_to(steps, &target_folder()?.join(LOG))
+    }
+
+    fn start_logging_to(steps: &[&'static Step], path: &Path) -> Result<Self, String> {
+        let log = File::create(path).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
         // What keeps a build from being described keeps the step from running, and is reported there.
         let builds = steps.iter().map(|step| (step.name, (step.builds)().unwrap_or_default()));
         let builds: Vec<_> = builds.filter(|(_, commands)| !commands.is_empty()).collect();
@@ -120,6 +124,7 @@ fn politely(command: &Command, log: &File) -> Option<Child> {
 mod tests {
     use super::*;
     use std::fs;
+    use std::path::PathBuf;
 
     fn step(name: &'static str, builds: fn() -> Result<Vec<Command>, String>) -> &'static Step {
         Box::leak(Box::new(Step { name, proves: "", run: || Ok(()), builds, remedy: "" }))
@@ -139,20 +144,25 @@ mod tests {
             step("writes", || Ok(shell(&format!("echo built > {}", written().display())))),
         ];
         let _ = fs::remove_file(written());
-        let mut ahead = Ahead::start(&steps).unwrap();
+        let mut ahead = Ahead::start_logging_to(&steps, &temporary("log")).unwrap();
         ahead.wait_for("none");
         ahead.wait_for("writes");
         assert_eq!(fs::read_to_string(written()).unwrap(), "built\n");
         ahead.wait_for("fails");
     }
 
-    fn written() -> std::path::PathBuf {
-        std::env::temp_dir().join(format!("stele-ahead-{}", std::process::id()))
+    fn written() -> PathBuf {
+        temporary("written")
+    }
+
+    fn temporary(name: &str) -> PathBuf {
+        std::env::temp_dir().join(format!("stele-ahead-{name}-{}", std::process::id()))
     }
 
     #[test]
     fn the_end_of_the_gate_ends_the_builds() {
-        let ahead = Ahead::start(&[step("long", || Ok(shell("sleep 1000")))]).unwrap();
+        let steps = [step("long", || Ok(shell("sleep 1000")))];
+        let ahead = Ahead::start_logging_to(&steps, &temporary("log-of-the-end")).unwrap();
         let state = Arc::clone(&ahead.state);
         drop(ahead);
         // Whether it had begun or not, no build is left running.

@@ -133,7 +133,7 @@ pub(crate) struct ValueFiles {
     /// Bytes written in all files. Kept as a sum because it is read in every iteration, with possibly thousands of
     /// files.
     recorded: AtomicU64,
-    /// FileNumbers of files opened for reading, oldest first.
+    /// Numbers of files opened for reading, oldest first.
     opened: Mutex<VecDeque<u32>>,
     open_limit: usize,
 }

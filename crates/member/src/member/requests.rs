@@ -118,7 +118,7 @@ impl Member {
         let is_installing = self.installing.is_running();
         match self.receiving.whole(receiver, is_installing, &mut self.consensus, out) {
             Ok(arrived) => {
-                self.installing.arrived(arrived);
+                self.installing.arrived(arrived, out);
                 out.answers.push((token, Answer::SnapshotTaken));
             }
             Err(reason) => out.answers.push((token, Answer::SnapshotRefused(reason))),

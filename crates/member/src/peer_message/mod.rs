@@ -82,7 +82,7 @@ pub enum PeerMessage {
         index: u64,
         /// Its term.
         term: u64,
-        /// CommandKind and payload.
+        /// Kind and payload.
         entry: Option<(u8, Bytes)>,
     },
 }

@@ -50,9 +50,9 @@ impl SnapshotInstalling {
         self.current.is_some()
     }
 
-    /// A snapshot was stepped into consensus.
-    pub(crate) fn arrived(&mut self, snapshot: ArrivedSnapshot) {
-        assert!(self.arrived.is_none(), "consensus decides on one snapshot before it hears of another");
+    /// A snapshot was stepped into consensus. An earlier one that consensus has not decided on is abandoned.
+    pub(crate) fn arrived(&mut self, snapshot: ArrivedSnapshot, out: &mut Output) {
+        self.abandon_unwanted(out);
         self.arrived = Some(snapshot);
     }
 

@@ -90,7 +90,7 @@ const GAUGES: [(&str, &str, GaugeValue); 23] = [
     ("etcd_debugging_mvcc_watcher_total", "Watchers", |g| g.watchers as f64),
     ("etcd_debugging_mvcc_slow_watcher_total", "Watchers that are catching up", |g| g.slow_watchers as f64),
     ("etcd_debugging_mvcc_watch_stream_total", "Watch streams", |g| g.watch_streams as f64),
-    ("etcd_debugging_mvcc_pending_events_total", "EventMetrics waiting to be sent to watchers", |g| g.pending_events as f64),
+    ("etcd_debugging_mvcc_pending_events_total", "Events waiting to be sent to watchers", |g| g.pending_events as f64),
     ("etcd_debugging_mvcc_current_revision", "Newest revision", |g| g.current_revision as f64),
     ("etcd_debugging_mvcc_compact_revision", "Revision up to which history is gone", |g| g.compact_revision as f64),
     ("etcd_debugging_mvcc_db_compaction_last", "Revision up to which history is gone", |g| g.compact_revision as f64),
@@ -107,7 +107,7 @@ const COUNTERS: [(&str, &str, CounterValue); 6] = [
     ("etcd_mvcc_put_total", "Puts applied", |g| g.puts),
     ("etcd_mvcc_delete_total", "Deletions applied", |g| g.deletes),
     ("etcd_mvcc_txn_total", "Transactions applied", |g| g.txns),
-    ("etcd_debugging_mvcc_events_total", "EventMetrics sent to watchers", |g| g.watch_events),
+    ("etcd_debugging_mvcc_events_total", "Events sent to watchers", |g| g.watch_events),
 ];
 
 pub(super) struct ScrapedGauges {

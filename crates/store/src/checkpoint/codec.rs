@@ -177,6 +177,9 @@ impl<'a> FieldReader<'a> {
         let mut value = ValueRef::default();
         if len > 0 {
             let address = u64::from_le_bytes(self.array()?);
+            if address == 0 {
+                return Err(RestoreError::Malformed("a value has no address"));
+            }
             value = ValueRef { address, len, checksum: u32::from_le_bytes(self.array()?) };
         }
         Ok(Version { revision, create, version, lease, value })

@@ -166,7 +166,11 @@ impl StateBuilder {
         while !fields.is_empty() {
             let key = fields.bytes()?;
             let revision = fields.revision()?;
-            self.index.relocate(key, revision, u64::from_le_bytes(fields.array()?));
+            let address = u64::from_le_bytes(fields.array()?);
+            if address == 0 {
+                return Err(RestoreError::Malformed("a relocated value has no address"));
+            }
+            self.index.relocate(key, revision, address);
         }
         Ok(())
     }

@@ -32,7 +32,7 @@ fn encoded(bench: &TestStore, request: &pb::RangeRequest) -> Vec<Bytes> {
     chunks.check()
 }
 
-/// ChunkSink, and how many bytes they were said to have.
+/// The chunks, and how many bytes they were said to have.
 #[derive(Default)]
 struct Announced {
     bytes: Option<usize>,
