@@ -18,10 +18,7 @@
 
 use std::collections::VecDeque;
 
-use crate::lease::LeaseQuestion;
-
-/// A follower repeats a question that the leader has not answered for this long, in nanoseconds.
-pub(crate) const RETRY_NS: u64 = 500_000_000;
+use crate::lease::{LeaseQuestion, RETRY_NS};
 
 /// Waiters that may wait for a round: as many as commands.
 pub(crate) const MAX_WAITING: usize = crate::proposals::queue::MAX_WAITING_COMMANDS;

@@ -132,3 +132,37 @@ fn answered(decoded: &[DecodedCommand], origin: Origin) -> Vec<bool> {
     let own = decoded.iter().map(|one| (one.command.origin == origin, one.steps));
     own.flat_map(|(own, steps)| std::iter::repeat_n(own, steps)).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    //! The order of entries, and what blocking holds up.
+    use consensus::EntryKind;
+
+    use super::*;
+
+    fn entry(index: u64) -> Entry {
+        Entry { term: 2, index, kind: EntryKind::Empty, payload: Default::default() }
+    }
+
+    #[test]
+    fn a_blocked_entry_holds_up_those_after_it() {
+        let mut queue = ApplyQueue::at(LogId { index: 40, term: 1 });
+        queue.push(entry(41));
+        queue.push(entry(42));
+        assert_eq!((queue.applied(), queue.committed()), (40, 42));
+        queue.block();
+        assert_eq!(queue.next(), None);
+        queue.unblock();
+        assert_eq!(queue.next(), Some(entry(41)));
+        queue.advance();
+        assert_eq!(queue.applied_id(), LogId { index: 41, term: 2 });
+        assert_eq!(queue.next(), Some(entry(42)));
+    }
+
+    #[test]
+    #[should_panic(expected = "committed out of order")]
+    fn entries_are_committed_in_order() {
+        let mut queue = ApplyQueue::at(LogId { index: 40, term: 1 });
+        queue.push(entry(42));
+    }
+}

@@ -49,9 +49,9 @@ impl StartupElection {
     }
 
     /// A tick passed during which an election could be won. Returns whether to ask for votes now.
-    pub(crate) fn tick(&mut self, status: &Status, member_id: u64) -> bool {
+    pub(crate) fn tick(&mut self, voters: &[u64], member_id: u64) -> bool {
         self.ticks += 1;
-        let rank = status.conf_state.voters.iter().filter(|id| **id < member_id).count() as u32;
+        let rank = voters.iter().filter(|id| **id < member_id).count() as u32;
         self.voted_for_itself || self.ticks > HEAD_START_TICKS + rank
     }
 }
@@ -65,4 +65,36 @@ pub(crate) fn could_win(status: &Status, member_id: u64, connected: &BTreeSet<u6
     let (now, before) = (&status.conf_state.voters, &status.conf_state.voters_outgoing);
     let is_connected = quorum(now) && (before.is_empty() || quorum(before));
     waits && status.leader == 0 && is_connected
+}
+
+#[cfg(test)]
+mod tests {
+    //! When a member asks for votes after a start.
+    use super::*;
+
+    #[test]
+    fn the_former_leader_asks_first_and_the_others_by_rank() {
+        let voters = [1, 2, 3];
+        let mut led = StartupElection::new(2, 2);
+        assert!(led.asks_at_once());
+        assert!(led.tick(&voters, 2));
+        let first_tick = |member_id| {
+            let mut election = StartupElection::new(member_id, 2);
+            assert!(!election.asks_at_once());
+            (1..).find(|_| election.tick(&voters, member_id))
+        };
+        assert_eq!(first_tick(1), Some(3));
+        assert_eq!(first_tick(3), Some(5));
+    }
+
+    #[test]
+    fn it_ends_after_an_election_timeout() {
+        let mut election = StartupElection::new(1, 2);
+        for _ in 0..9 {
+            election.tick(&[1, 2, 3], 1);
+        }
+        assert!(!election.is_over(10));
+        election.tick(&[1, 2, 3], 1);
+        assert!(election.is_over(10));
+    }
 }

@@ -10,8 +10,8 @@ use super::LeaseQuestion;
 use crate::io::Output;
 use crate::peer_message::{LeaseQuestionFields, MAX_LEASES_PER_FRAME, PeerMessage};
 
-/// A question is sent again when the leader has not answered for this long, in nanoseconds.
-const RETRY_NS: u64 = 500_000_000;
+/// A question to the leader is sent again when it has not been answered for this long, in nanoseconds.
+pub(crate) const RETRY_NS: u64 = 500_000_000;
 
 /// Questions leave this long after those before them at the latest, in nanoseconds.
 const MAX_WAIT_NS: u64 = 5_000_000;

@@ -21,7 +21,7 @@ pub use clock::{
     KeepAlive, LeaseClock, MAX_EXPIRED_PER_COMMAND, MAX_RECORDED_PER_COMMAND, RECORD_INTERVAL_NS,
 };
 pub use expiry::Expiry;
-pub(crate) use forwarding::LeaseForwarding;
+pub(crate) use forwarding::{LeaseForwarding, RETRY_NS};
 pub(crate) use leader::{Decision, LeaderLeases};
 
 /// A question about one lease and where its answer goes.

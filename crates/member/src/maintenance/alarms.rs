@@ -59,3 +59,17 @@ impl AlarmProposals {
         Some(AlarmRequest { action, member_id, alarm: alarm as i32 }.encode_to_vec().into())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    //! What makes space short.
+    use super::*;
+
+    #[test]
+    fn a_full_disk_counts_before_the_quota_and_a_quota_of_zero_is_none() {
+        assert_eq!(shortage(Space::Low, 0, || 0), Some(Shortage::Disk));
+        assert_eq!(shortage(Space::Ok, 100, || 99), None);
+        assert_eq!(shortage(Space::Ok, 100, || 100), Some(Shortage::Quota));
+        assert_eq!(shortage(Space::Ok, 0, || u64::MAX), None);
+    }
+}

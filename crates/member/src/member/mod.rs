@@ -399,7 +399,7 @@ impl Member {
             return;
         }
         let Some(election) = &mut self.startup_election else { return };
-        if election.tick(&self.consensus.status(), self.config.member_id) {
+        if election.tick(&self.consensus.conf_state().voters, self.config.member_id) {
             self.consensus.campaign();
         }
     }

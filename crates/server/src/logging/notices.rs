@@ -71,7 +71,7 @@ impl NoticeLog {
 
     fn report_failure(&self, text: &str) {
         if let Some(times) = self.failures.lock().due(text, Instant::now()) {
-            tracing::warn!(reason = text, times, "retrying");
+            tracing::warn!(reason = text, times, "background work failed, retrying");
         }
     }
 }

@@ -1,15 +1,24 @@
-//! The leader's clock over leases: who runs out when, and what is recorded of it in the log.
+//! The leader's clock over leases: when each expires, and what is recorded of it in the log.
 //!
-//! The store replicates which leases exist; only the leader watches time, and only from the moment it has applied an
-//! entry of its own term. It then gives every lease its full TTL again, except those whose remainder is recorded in
-//! the log. A keep-alive moves a deadline without touching the log, so it is acknowledged only after a ReadIndex round:
-//! a deposed leader cannot acknowledge one that its successor does not honour.
+//! The store replicates which leases exist; only the leader watches time, from the moment it has applied an entry of
+//! its own term. It then gives every lease its full TTL again, except those whose remainder is recorded in the log. A
+//! keep-alive moves a deadline without a log entry, so it is acknowledged only after a ReadIndex round: a deposed
+//! leader cannot acknowledge one that its successor does not honour.
 //!
-//! A lease that ran out is proposed for expiry together with the leader's term ([`super::Expiry`]); apply ignores it in
-//! an entry of another term. Until its outcome is applied, keep-alives on it wait.
+//! ```text
+//! lease 7, TTL 300 s; remainders are recorded every 60 s
+//!   0 s   member 1 leads; granted: deadline 300 s
+//!  70 s   60 s without a keep-alive: remainder 230 s is recorded in the log
+//! 100 s   keep-alive: the record must be removed first (a command), then deadline 400 s
+//! 170 s   remainder 230 s is recorded again
+//! 180 s   member 1 fails; member 2 leads and starts from the record: deadline 180 + 230 = 410 s, not 180 + 300
+//! 410 s   expired: proposed with the term of member 2; keep-alives wait for the outcome
+//! ```
 //!
-//! Cost: a keep-alive is one map update; a deadline is looked at only when it comes up, and put back when it had
-//! moved.
+//! A lease that expired is proposed together with the leader's term ([`super::Expiry`]); apply ignores the command in
+//! an entry of another term.
+//!
+//! Cost: a keep-alive is one map update. A deadline is looked at only when it comes up, and put back if it has moved.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
