@@ -86,19 +86,7 @@ impl Member {
         done: RelocationDone,
         out: &mut Output,
     ) -> Result<(), MemberFatal> {
-        let mut context = crate::repair::values::RepairContext {
-            now_ns: now.monotonic_ns,
-            connected: &self.connected,
-            reader: &self.reader,
-            callers: &mut self.callers,
-            out,
-            unblocks_apply: false,
-        };
-        let (log, store) = (&mut self.log, &mut self.store);
-        let ends_segment = self.value_repairs.written(done, log, store, &self.values, &mut context)?;
-        if context.unblocks_apply {
-            self.apply_queue.unblock();
-        }
+        let ends_segment = self.repair(now, out, |repairs, context| repairs.written(done, context))?;
         if ends_segment {
             self.end_segment(now, out);
         }

@@ -66,6 +66,9 @@ pub(crate) struct RepairContext<'a> {
     pub(crate) now_ns: u64,
     pub(crate) connected: &'a BTreeSet<u64>,
     pub(crate) reader: &'a Reader,
+    pub(crate) log: &'a mut Log,
+    pub(crate) store: &'a mut Store,
+    pub(crate) values: &'a LogValues,
     pub(crate) callers: &'a mut Callers,
     pub(crate) out: &'a mut Output,
     /// Set when apply may try its value again.
@@ -214,13 +217,10 @@ impl ValueRepairs {
     pub(crate) fn written(
         &mut self,
         done: RelocationDone,
-        log: &mut Log,
-        store: &mut Store,
-        values: &LogValues,
         context: &mut RepairContext<'_>,
     ) -> Result<bool, MemberFatal> {
         let addresses = self.writing.take().unwrap_or_default();
-        let relocated = match log.relocated(done) {
+        let relocated = match context.log.relocated(done) {
             Ok(relocated) => relocated,
             Err(JobError::Fatal(fatal)) => return Err(fatal.into()),
             Err(error) => {
@@ -237,18 +237,18 @@ impl ValueRepairs {
             let task = self.tasks.get_mut(&old);
             let references = task.map(|task| std::mem::take(&mut task.references)).unwrap_or_default();
             if let Ok(new) = new {
-                values.repaired(old, new);
+                context.values.repaired(old, new);
                 for reference in references {
                     // A version that is gone meanwhile needs no repair.
-                    store.relocate(&reference.key, reference.revision, &reference.value, new);
+                    context.store.relocate(&reference.key, reference.revision, &reference.value, new);
                 }
             }
             let text = format!("{}, with a peer's copy", describe(old));
             context.out.notices.push(Notice::Repaired { text });
             self.end(old, Ok(()), context);
         }
-        relocated.file.into_iter().for_each(|file| log.relocation_switched(file));
-        Ok(addresses.iter().any(|address| log.is_replayed(log::file_of(*address))))
+        relocated.file.into_iter().for_each(|file| context.log.relocation_switched(file));
+        Ok(addresses.iter().any(|address| context.log.is_replayed(log::file_of(*address))))
     }
 
     fn end(&mut self, address: u64, result: Result<(), api::Error>, context: &mut RepairContext<'_>) {
