@@ -144,13 +144,14 @@ impl Log {
 
     /// Whether the log is idle and its last records are not yet proved durable by a later one. Seal it within
     /// [`crate::SEAL_AFTER`]: then recovery cannot take damage in these records for a torn write.
-    pub fn seal_due(&self) -> bool {
+    pub fn is_seal_due(&self) -> bool {
         self.writes.is_seal_due()
     }
 
-    /// Plans a seal, if one is due.
+    /// Plans a seal, which must be [due](Log::is_seal_due). `None` if nothing was appended since the log was opened.
     pub fn seal(&mut self) -> Option<WriteJob> {
-        if self.seal_due() { self.writes.seal() } else { None }
+        assert!(self.is_seal_due(), "only an idle log whose end is not proved is sealed");
+        self.writes.seal()
     }
 
     /// Ends the active segment early, so that its values can be relocated, or it can be freed. It costs a preallocated

@@ -266,7 +266,8 @@ impl Store {
             }
             Step::Delete { key } => self.append(model, 1, vec![*key]),
             Step::Sync => return self.sync(),
-            Step::Seal => self.unwritten.extend(self.log.seal()),
+            Step::Seal if self.log.is_seal_due() => self.unwritten.extend(self.log.seal()),
+            Step::Seal => {}
             Step::Checkpoint(kind) => self.checkpoint(*kind),
             Step::Relocate => self.relocate(),
             Step::Background => {

@@ -101,7 +101,9 @@ impl Rig {
     }
 
     pub fn seal(&mut self) {
-        self.unwritten.extend(self.log.seal());
+        if self.log.is_seal_due() {
+            self.unwritten.extend(self.log.seal());
+        }
     }
 
     /// Writes and syncs what was planned; false if the disk failed.

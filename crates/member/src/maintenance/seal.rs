@@ -27,7 +27,7 @@ impl Sealing {
     pub(crate) fn seal(&mut self, now_ns: u64, log: &mut Log) -> Option<WriteJob> {
         if log.durable_position() == log.position() {
             self.is_pending = false;
-            log.seal()
+            if log.is_seal_due() { log.seal() } else { None }
         } else {
             self.wrote_at_ns = now_ns;
             None

@@ -13,19 +13,17 @@ impl Member {
 
     /// One step of relocation.
     pub(super) fn relocation_step(&mut self, now: Now, out: &mut Output) {
-        if self.relocation.begin_step(now.monotonic_ns) {
-            self.look_for_space(now, out);
-        } else {
+        let is_idle = self.relocation.begin_step(now.monotonic_ns);
+        if !is_idle {
             self.relocation.step(&mut self.log, &mut self.store, &self.reader, out);
+        } else if !self.checkpoints.is_running() {
+            self.look_for_space(now, out);
         }
     }
 
-    /// What is next for space: settle what eager relocation needs, then a file to empty, then a checkpoint that lets
+    /// What is next for space, when nothing is being relocated and no checkpoint is being written: settle what eager relocation needs, then a file to empty, then a checkpoint that lets
     /// empty files go.
     fn look_for_space(&mut self, now: Now, out: &mut Output) {
-        if self.checkpoints.is_running() {
-            return;
-        }
         if self.relocation.is_eager() {
             let leads = self.term.leads();
             match self.relocation.settle(now.monotonic_ns, &self.log, &self.reader, leads) {

@@ -22,7 +22,11 @@ pub(crate) async fn run(node: Arc<Node>, policy: CompactionPolicy) {
     let mut interval = tokio::time::interval(schedule.interval());
     loop {
         interval.tick().await;
-        let Some(revision) = schedule.observe(now_ns(), node.reader.current_revision()) else { continue };
+        let now = now_ns();
+        if !schedule.is_due(now) {
+            continue;
+        }
+        let Some(revision) = schedule.observe(now, node.reader.current_revision()) else { continue };
         if node.status.leader() != node.member_id {
             continue;
         }

@@ -1,8 +1,8 @@
 //! When the server compacts by itself, by etcd's rules.
 //!
-//! A pure state machine: the owner calls [`Schedule::observe`] with the time and the current revision, at least as
-//! often as [`Schedule::interval`] says, compacts at the revision that is returned, and reports success with
-//! [`Schedule::compacted`]. Every member observes, so that a new leader knows the past; only the leader compacts.
+//! A pure state machine: whenever it [is due](Schedule::is_due), which the owner asks at least as often as
+//! [`Schedule::interval`] says, the owner calls [`Schedule::observe`] with the time and the current revision, compacts at
+//! the revision that is returned, and reports success with [`Schedule::compacted`]. Every member observes, so that a new leader knows the past; only the leader compacts.
 //!
 //! *Periodic*, retention P: revisions are sampled ten times in the smaller of P and an hour, and the sample that is P
 //! old is compacted: first when P has passed, then every P or every hour, whichever is shorter. *Revision*, retention
@@ -52,7 +52,7 @@ impl Schedule {
         }
     }
 
-    /// Longest time between two calls of [`Schedule::observe`].
+    /// Longest time between two questions whether a sample is due.
     pub(super) fn interval(&self) -> Duration {
         match self.policy {
             CompactionPolicy::Periodic(period) => sample_interval(period),
@@ -60,12 +60,15 @@ impl Schedule {
         }
     }
 
-    /// The revision to compact at, if a compaction is due. It is returned again after each interval until
-    /// [`Schedule::compacted`] reports success.
+    /// Whether the next sample or compaction is due.
+    pub(super) fn is_due(&self, now_ns: u64) -> bool {
+        now_ns >= self.due_ns
+    }
+
+    /// Takes a sample, which must be due. Returns the revision to compact at, if it is time for that; it is returned
+    /// again after each interval until [`Schedule::compacted`] reports success.
     pub(super) fn observe(&mut self, now_ns: u64, current_revision: i64) -> Option<i64> {
-        if now_ns < self.due_ns {
-            return None;
-        }
+        assert!(self.is_due(now_ns), "samples are taken when they are due");
         self.due_ns = now_ns.saturating_add(nanoseconds(self.interval()));
         let revision = match self.policy {
             CompactionPolicy::Periodic(period) => self.observe_period(now_ns, current_revision, period)?,
@@ -116,13 +119,17 @@ mod tests {
 
     const MINUTE: u64 = 60 * 1_000_000_000;
 
+    fn observe_if_due(schedule: &mut Schedule, now_ns: u64, revision: i64) -> Option<i64> {
+        if schedule.is_due(now_ns) { schedule.observe(now_ns, revision) } else { None }
+    }
+
     /// Observes each `step_ns` up to `until_ns`, one new revision a step, and lists (step, compacted revision).
     fn run(policy: CompactionPolicy, step_ns: u64, steps: u64) -> Vec<(u64, i64)> {
         let mut schedule = Schedule::new(policy, 0);
         let mut compacted = Vec::new();
         for step in 0..=steps {
             let now = step * step_ns;
-            if let Some(revision) = schedule.observe(now, step as i64 + 1) {
+            if let Some(revision) = observe_if_due(&mut schedule, now, step as i64 + 1) {
                 compacted.push((step, revision));
                 schedule.compacted(now, revision);
             }
@@ -153,7 +160,7 @@ mod tests {
         let mut schedule = Schedule::new(CompactionPolicy::Periodic(Duration::from_secs(3600)), 0);
         let mut compacted = Vec::new();
         for step in 0..60 {
-            if let Some(revision) = schedule.observe(step * 6 * MINUTE, 5) {
+            if let Some(revision) = observe_if_due(&mut schedule, step * 6 * MINUTE, 5) {
                 compacted.push(revision);
                 schedule.compacted(step * 6 * MINUTE, revision);
             }
@@ -164,8 +171,8 @@ mod tests {
     #[test]
     fn a_failed_compaction_is_tried_again_after_one_sample() {
         let mut schedule = Schedule::new(CompactionPolicy::Periodic(Duration::from_secs(3600)), 0);
-        let due: Vec<_> =
-            (0..13).filter(|step| schedule.observe(step * 6 * MINUTE, *step as i64 + 1).is_some()).collect();
+        let mut compacts = |step: u64| observe_if_due(&mut schedule, step * 6 * MINUTE, step as i64 + 1).is_some();
+        let due: Vec<_> = (0..13).filter(|step| compacts(*step)).collect();
         assert_eq!(due, [10, 11, 12]);
     }
 
