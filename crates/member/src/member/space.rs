@@ -27,7 +27,7 @@ impl Member {
             return;
         }
         if self.relocation.is_eager() {
-            let leads = self.term.leads();
+            let leads = self.leadership.leads();
             match self.relocation.settle(now.monotonic_ns, &self.log, &self.reader, leads) {
                 Settling::Waits => return,
                 Settling::EndSegment => {
