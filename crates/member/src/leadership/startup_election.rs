@@ -14,8 +14,8 @@
 //!
 //! Only a pre-vote is asked for: a voter that hears from a leader refuses, and nothing has changed. An answer may be
 //! lost while the other side is not yet connected to this member, so each tick asks again. After an
-//! election timeout, of which only ticks count during which an election could be won (a quorum is connected, no leader
-//! is known), the ordinary election takes over. With `--pre-vote=false` nothing is asked early.
+//! election timeout the ordinary election takes over. Only ticks count during which an election could be won: a quorum
+//! is connected, and no leader is known. With `--pre-vote=false` there is no startup election.
 
 use std::collections::BTreeSet;
 
