@@ -91,7 +91,7 @@ fn checkpoints() {
         let payload = Bytes::new();
         let (term, clock_ms, payload_address) = (2, 0, 0);
         let context =
-            BatchContext { index, term, clock_ms, payload: &payload, payload_address, answered: &[] };
+            BatchContext { index, term, clock_ms, payload: &payload, payload_address, has_caller: &[] };
         store.apply_batch(&context, commands).expect("nothing is compared");
         index += 1;
     };

@@ -57,6 +57,6 @@ fn first_life(disk: &Arc<dyn Disk>) -> Option<(RangeInclusive<u64>, Entry)> {
 }
 
 fn entries(opened: &Opened) -> Vec<Result<Entry, String>> {
-    let entries = opened.log.replay(opened.recovered.first_index);
+    let entries = opened.log.entries_from(opened.recovered.first_index);
     entries.map(|entry| entry.map(|(entry, _)| entry).map_err(|error| error.to_string())).collect()
 }

@@ -105,7 +105,7 @@ fn apply(store: &mut Store, reader: &Reader, commands: &[Command]) {
         clock_ms: 0,
         payload: &payload,
         payload_address: OWN_ADDRESS,
-        answered: &[true, true],
+        has_caller: &[true, true],
     };
     store.apply_batch(&context, commands).expect("nothing is compared");
 }

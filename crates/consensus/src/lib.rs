@@ -16,7 +16,7 @@
 //! while let Some(ready) = node.ready() {
 //!     if let Some(write) = ready.write.filter(|write| write.must_sync) {
 //!         // ... write it to the log and sync; then:
-//!         node.persisted(write.number);
+//!         node.synced(write.number);
 //!     }
 //!     applied.extend(ready.committed);
 //! }
@@ -33,7 +33,7 @@
 //! | how much a leader sends without a response | `replication/inflight.rs` |
 //! | what a leader does about lost messages, lagging followers, its own stalled disk | `replication/{lost_appends,lagging,stalled_disk}.rs` |
 //! | what of the log is in memory | `log_view/view.rs` |
-//! | why no message can abort the library | `node/guard.rs` |
+//! | why no message can abort the raft library | `node/guard.rs` |
 //! | the bytes of a message | `message/codec/`, docs/internals/peer-messages.md |
 //!
 //! A file imports only files of its own folder and of the folders before it: `entry`, `error`, `field_reader`;
@@ -59,7 +59,7 @@ pub use node::{
     Config, Consensus, Leadership, MAX_APPEND_BYTES, MAX_COMMITTED_BYTES, MAX_TERM, MAX_UNCOMMITTED_BYTES,
     Ready, Role, Start, Status,
 };
-pub use read_index::ReadReady;
+pub use read_index::RoundWon;
 pub use replication::{
     MAX_INFLIGHT_BYTES, MAX_INFLIGHT_MESSAGES, PeerState, PeerStatus, StalledWrite, Write,
 };

@@ -83,7 +83,7 @@ pub use log::{Log, Opened, Space};
 pub use options::{
     CACHE_BYTES, OPEN_FILES, Options, RESERVE_SEGMENTS, SEGMENT_BYTES, TAIL_BYTES, WAL_DIR_BYTES,
 };
-pub use read::{Access, Damage, Pin, ReadJob, ReadSlot, Reader, Replay};
+pub use read::{Access, Damage, Entries, Pin, ReadJob, ReadSlot, Reader};
 pub use recovery::{Recovered, Warning};
 pub use relocation::{Candidate, Relocated, Relocation, RelocationDone};
 pub use types::{

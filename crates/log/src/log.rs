@@ -30,7 +30,7 @@ use crate::disk::{Disk, LockGuard};
 use crate::entry_index::EntryIndex;
 use crate::error::{Fatal, JobError, OpenError, ReadError};
 use crate::options::Options;
-use crate::read::{EntryCursor, Pin, ReadJob, Reader, Replay, SharedFiles};
+use crate::read::{Entries, EntryCursor, Pin, ReadJob, Reader, SharedFiles};
 use crate::recovery::{self, LogParts, Recovered};
 use crate::relocation::{Candidate, Relocated, Relocation, RelocationDone, Relocations};
 use crate::segments::{FileRetirement, PreallocatedSegments, SegmentChain, SegmentFactory, WalDirMoves};
@@ -219,8 +219,8 @@ impl Log {
     }
 
     /// Reads all entries from an index on, at the start of the process: what the checkpoint does not hold.
-    pub fn replay(&self, from: u64) -> Replay {
-        Replay::new(self.cursor(), self.index.entries_from(from))
+    pub fn entries_from(&self, from: u64) -> Entries {
+        Entries::new(self.cursor(), self.index.entries_from(from))
     }
 
     fn cursor(&self) -> EntryCursor {

@@ -114,7 +114,7 @@ fn the_log_continues_after_a_snapshot_and_old_files_are_freed() {
     let disk: MemDisk = rig.disk.crash(&mut |_| 1);
     let opened = open(&disk, &options()).expect("a crash is not corruption");
     assert_eq!(opened.recovered.hard_state, HARD_STATE);
-    let entries: Vec<_> = opened.log.replay(51).map(|item| item.expect("intact").0).collect();
+    let entries: Vec<_> = opened.log.entries_from(51).map(|item| item.expect("intact").0).collect();
     assert_eq!(entries, [entry]);
 }
 

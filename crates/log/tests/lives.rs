@@ -126,7 +126,7 @@ impl Store {
             }
             store.applied = checkpoint.id.index;
         }
-        for item in store.log.replay(store.applied + 1) {
+        for item in store.log.entries_from(store.applied + 1) {
             let (entry, address) = item.expect("an intact entry");
             store.apply(&entry, address);
         }

@@ -22,8 +22,8 @@ pub struct MemberConfig {
     pub member_id: u64,
     /// Drawn at random when the data directory is made.
     pub incarnation: u64,
-    /// Drawn at random at every start; tells this run's commands from those of earlier ones.
-    pub start: u64,
+    /// Drawn at random whenever the process starts; tells this run's commands from those of earlier runs.
+    pub process_run: u64,
     /// Seeds election timeouts.
     pub seed: u64,
     /// `--name`.
@@ -63,6 +63,6 @@ impl MemberConfig {
 
     /// Where this run's commands come from.
     pub fn origin(&self) -> Origin {
-        Origin { member: self.member_id, start: self.start }
+        Origin { member: self.member_id, start: self.process_run }
     }
 }

@@ -67,7 +67,7 @@ pub enum Input {
     /// A stream to a peer broke.
     PeerDown(u64),
     /// A write job of the log thread is done.
-    Written(log::WriteDone),
+    WritesSynced(log::WriteDone),
     /// A background job is done.
     Background(Box<crate::jobs::Done>),
     /// A peer opens a snapshot stream: answered with [`Answer::SnapshotFrom`] or [`Answer::SnapshotRefused`].

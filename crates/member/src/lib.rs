@@ -29,7 +29,6 @@ mod maintenance;
 mod member;
 mod open;
 pub mod peer_message;
-mod pending_writes;
 mod proposals;
 mod read_index;
 mod relocation;
@@ -37,6 +36,7 @@ mod repair;
 pub mod snapshot;
 mod status;
 mod values;
+mod write_positions;
 
 pub use consensus::MessageClass;
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use consensus::{ConfState, Consensus, Start};
 use log::{CheckpointKind, Disk, HardState, Identity, Log, LogId, Options, Recovered};
 use store::watch::Hub;
-use store::{Limits, Position, Reader, Store, Values};
+use store::{AppliedId, Limits, Reader, Store, Values};
 
 use crate::conf_state;
 use crate::config::MemberConfig;
@@ -94,7 +94,7 @@ struct Loaded {
     reader: Reader,
     conf_state: ConfState,
     applied: LogId,
-    /// Entries behind the applied one.
+    /// Entries after the applied one.
     rest: Vec<consensus::Entry>,
     loading: Loading,
 }
@@ -102,7 +102,7 @@ struct Loaded {
 /// Opens (or creates) the member that `config` describes.
 ///
 /// # Errors
-/// [`OpenMemberError`], each with what to do.
+/// [`OpenMemberError`], which says what was found.
 pub fn open(
     disk: &Arc<dyn Disk>,
     options: &Options,
@@ -123,6 +123,7 @@ pub fn open(
     config = MemberConfig { cluster_id, member_id, incarnation, ..config };
     let values = Arc::new(LogValues::new(log_reader));
     let loaded = load(&log, &recovered, &values)?;
+    // The references are counted now: files that nothing refers to can be freed.
     log.loaded()?;
     let consensus = start_consensus(&log, &recovered.hard_state, &loaded, &config)?;
     let warnings = recovered.warnings.iter().map(ToString::to_string).collect();
@@ -139,7 +140,7 @@ fn bootstrap(opened: log::Opened, config: &MemberConfig) -> Result<(), OpenMembe
         peer_urls: member.peer_urls.clone(),
         ..store::ClusterMember::default()
     });
-    store.bootstrap(Position { index, term }, members);
+    store.bootstrap(AppliedId { index, term }, members);
     let voters = ConfState::of_voters(config.initial_cluster.iter().map(|member| member.id));
     let id = LogId { index, term };
     let writer = log.begin_checkpoint(CheckpointKind::Base, id);
@@ -152,12 +153,11 @@ fn bootstrap(opened: log::Opened, config: &MemberConfig) -> Result<(), OpenMembe
 fn load(log: &Log, recovered: &Recovered, values: &Arc<LogValues>) -> Result<Loaded, OpenMemberError> {
     let checkpoint = recovered.checkpoint.as_ref().ok_or_else(|| no_checkpoint("there is none"))?;
     let (mut store, reader, conf_state) = restore(checkpoint, values)?;
-    let commit = recovered.hard_state.commit.max(checkpoint.id.index);
+    let commit = recovered.hard_state.commit;
     let mut applied = checkpoint.id;
     let mut rest = Vec::new();
-    for replayed in log.replay(applied.index + 1) {
-        let (entry, address) =
-            replayed.map_err(|error| OpenMemberError::Read { reason: error.to_string() })?;
+    for entry in log.entries_from(applied.index + 1) {
+        let (entry, address) = entry.map_err(|error| OpenMemberError::Read { reason: error.to_string() })?;
         let (index, term) = (entry.index, entry.term);
         let broken = |reason: String| OpenMemberError::Replay { index, reason };
         let entry =
@@ -169,6 +169,7 @@ fn load(log: &Log, recovered: &Recovered, values: &Arc<LogValues>) -> Result<Loa
         crate::apply::replay(&mut store, &entry, address).map_err(broken)?;
         applied = LogId { index, term };
     }
+    assert!(applied.index == commit, "the commit index is that of the checkpoint or of an entry after it");
     let loading = Loading {
         checkpoint_index: checkpoint.id.index,
         checkpoint_bytes: checkpoint.bytes(),
@@ -186,7 +187,7 @@ fn restore(
     checkpoint: &log::Checkpoint,
     values: &Arc<LogValues>,
 ) -> Result<(Store, Reader, ConfState), OpenMemberError> {
-    let mut file = None;
+    let mut current_file = None;
     let mut conf_state = None;
     let mut failed = None;
     let chunks = checkpoint.chunks().map_while(|chunk| match chunk {
@@ -197,7 +198,7 @@ fn restore(
         }
     });
     let chunks = chunks.filter_map(|chunk| {
-        if file.replace(chunk.file) == Some(chunk.file) {
+        if current_file.replace(chunk.file) == Some(chunk.file) {
             return Some(chunk.bytes);
         }
         conf_state = conf_state::decode(&chunk.bytes);
@@ -209,7 +210,7 @@ fn restore(
     }
     let (store, reader) = restored.map_err(|error| OpenMemberError::Checkpoint(error.to_string()))?;
     let conf_state = conf_state.ok_or_else(|| no_checkpoint("its head is not one this release knows"))?;
-    let (Position { index, term }, id) = (reader.applied(), checkpoint.id);
+    let (AppliedId { index, term }, id) = (reader.applied(), checkpoint.id);
     if (index, term) != (id.index, id.term) {
         let state = format!("its state is of entry {index} of term {term}");
         return Err(OpenMemberError::Checkpoint(format!(
@@ -238,10 +239,9 @@ fn start_consensus(
     };
     let start = Start {
         hard_state: consensus::HardState {
-            // A vote is only as old as its term; a bootstrapped member has seen the first.
-            term: hard_state.term.max(loaded.applied.term),
+            term: hard_state.term,
             vote: hard_state.vote,
-            commit: hard_state.commit.min(loaded.applied.index),
+            commit: hard_state.commit,
         },
         conf_state: loaded.conf_state.clone(),
         applied: loaded.applied.index,

@@ -1,9 +1,9 @@
-//! Linearizable reads and lease renewals: one queue of waiters, released by proof that the leader still leads.
+//! Linearizable reads and lease renewals: one queue of waiters, which wait for proof that the leader still leads.
 //!
 //! A leader proves it with a *ReadIndex round* (Raft paper, section 8; the round itself is in `consensus`): it notes
 //! its commit index, asks a quorum whether its term is still theirs, and every waiter that arrived before the round
-//! began may read at that index. A follower sends the leader one *read-index question* for all its waiters. A released
-//! waiter still waits until its index is applied here.
+//! began may read at that index. A follower sends the leader one *read-index question* for all its waiters. A *granted*
+//! waiter knows its index and is *released* when that index is applied here.
 //!
 //! ```text
 //! arrive(1) arrive(2)          waiting: 1 2
@@ -23,14 +23,14 @@ use crate::lease::{LeaseQuestion, RETRY_NS};
 /// Waiters that may wait for a round: as many as commands.
 pub(crate) const MAX_WAITING: usize = crate::proposals::queue::MAX_WAITING_COMMANDS;
 
-/// Waiters that make a round large. After a large round the next starts no sooner than [`ROUND_DELAY_NS`] after it;
-/// below that, latency matters more than the messages saved.
+/// Waiters that make a round large. After a large round the next begins no sooner than [`ROUND_DELAY_NS`] after it
+/// began; below that, latency matters more than the messages saved.
 const LARGE_ROUND: usize = 10;
 
-/// Least time between a large round and the next, in nanoseconds: several times what a round takes, so that rounds
-/// cost all members a small part of what the reads cost, and no more than a reader waits for the processor anyway. It
-/// does not depend on how many share a round: a time in proportion to them would not last, since the fewer come while
-/// it runs, the shorter it becomes.
+/// Least time from the beginning of a large round to that of the next, in nanoseconds: several times what a round
+/// takes, so that rounds cost all members a small part of what the reads cost, and no more than a reader waits for the
+/// processor anyway. It is constant: a delay in proportion to the size of a round would shrink to nothing, because a
+/// shorter delay gathers fewer waiters.
 const ROUND_DELAY_NS: u64 = 600_000;
 
 /// What waits for a round.
@@ -114,7 +114,7 @@ impl ReadIndex {
         if self.last_size < LARGE_ROUND { 0 } else { self.last_began_ns + ROUND_DELAY_NS }
     }
 
-    /// Leader: begins a round with all waiters. Returns its number, the token for consensus.
+    /// Leader: begins a round with all waiters. Returns its number, by which consensus reports its outcome.
     pub(crate) fn begin_round(&mut self, now_ns: u64) -> u64 {
         let waiters = self.take_waiting(now_ns);
         self.last_number += 1;
@@ -130,16 +130,9 @@ impl ReadIndex {
         }
     }
 
-    /// A round was given up. Local waiters wait for another; returns the others: their peers must ask again.
-    pub(crate) fn round_dropped(&mut self, number: u64) -> Vec<Waiter> {
-        let round = self.round.take_if(|round| round.number == number);
-        let (local, others): (Vec<_>, Vec<_>) = round
-            .map(|round| round.waiters)
-            .unwrap_or_default()
-            .into_iter()
-            .partition(|waiter| !matches!(waiter, Waiter::Follower { .. }));
-        self.waiting.extend(local);
-        others
+    /// Whether waiters wait for the outcome of this round.
+    pub(crate) fn waits_for_round(&self, number: u64) -> bool {
+        self.round.as_ref().is_some_and(|round| round.number == number)
     }
 
     /// Follower: begins a question for all waiters, unless one is in flight. While the leader owes answers to lease
@@ -162,7 +155,7 @@ impl ReadIndex {
     }
 
     /// The leader answered a question: with an index, or `None` if it does not lead.
-    pub(crate) fn answered(&mut self, number: u64, index: Option<u64>) {
+    pub(crate) fn question_answered(&mut self, number: u64, index: Option<u64>) {
         let Some(question) = self.question.take_if(|question| question.number == number) else { return };
         let ReadRound { began_ns, waiters, .. } = question;
         match index {
@@ -300,13 +293,13 @@ mod tests {
         assert!(reads.take_released(u64::MAX).is_empty(), "the old round is void");
         let asked = reads.begin_question(0, false).expect("asks the new leader");
         assert_eq!(reads.begin_question(0, false), None, "one question at a time");
-        reads.answered(asked, None);
+        reads.question_answered(asked, None);
         let asked = reads.begin_question(0, false).expect("asks again");
         reads.expire_question(RETRY_NS);
-        reads.answered(asked, Some(5));
+        reads.question_answered(asked, Some(5));
         assert!(reads.take_released(u64::MAX).is_empty(), "a late answer to an old question is void");
         let asked = reads.begin_question(0, false).expect("asks again");
-        reads.answered(asked, Some(5));
+        reads.question_answered(asked, Some(5));
         assert_eq!(reads.take_released(5), [(0, Waiter::Read(1))]);
     }
 }

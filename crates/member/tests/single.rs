@@ -50,7 +50,7 @@ impl Alone {
         let mut done = Vec::new();
         let writes = std::mem::take(&mut self.output.writes);
         if !writes.is_empty() {
-            done.push(Input::Written(WriteJob::run_all(writes, &|| Duration::ZERO)));
+            done.push(Input::WritesSynced(WriteJob::run_all(writes, &|| Duration::ZERO)));
         }
         let jobs = std::mem::take(&mut self.output.background);
         done.extend(jobs.into_iter().map(|job| Input::Background(Box::new(job.run()))));

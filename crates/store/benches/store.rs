@@ -55,7 +55,7 @@ fn batch(first: u64) -> (Bytes, Vec<Command>) {
 
 fn apply(store: &mut Store, index: u64, (payload, commands): &(Bytes, Vec<Command>)) {
     let ctx =
-        BatchContext { index, term: 1, clock_ms: 0, payload, payload_address: index << 20, answered: &[] };
+        BatchContext { index, term: 1, clock_ms: 0, payload, payload_address: index << 20, has_caller: &[] };
     black_box(store.apply_batch(&ctx, commands).expect("nothing is compared"));
 }
 

@@ -24,9 +24,9 @@ pub struct BatchContext<'a> {
     pub payload: &'a Bytes,
     /// The log address of the payload's first byte.
     pub payload_address: u64,
-    /// For each command, whether this member answers its client; missing items count as false. Ranges in a transaction
-    /// are carried out only if so. Affects replies only, never the state.
-    pub answered: &'a [bool],
+    /// For each command, whether its caller waits in this process; missing items count as false. Ranges in a
+    /// transaction are carried out only if so. Affects replies only, never the state.
+    pub has_caller: &'a [bool],
 }
 
 /// One command of a batch. Requests have passed `api::validate` before they were proposed; any other request has a
@@ -158,7 +158,7 @@ pub struct TxnReply {
 /// The answer to one operation of a transaction.
 #[derive(Clone, Debug, PartialEq)]
 pub enum OpReply {
-    /// To a range; without keys and count if [`BatchContext::answered`] is false.
+    /// To a range; without keys and count if [`BatchContext::has_caller`] is false.
     Range(RangeReply),
     /// To a put.
     Put(PutReply),

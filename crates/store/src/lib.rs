@@ -78,6 +78,6 @@ pub use reader::{
 pub use resolve::{Response, resolve, resolve_kv, resolve_range, resolve_txn};
 pub use state::{ClusterMember, Limits, MemberChange};
 pub use store::Store;
-pub use types::{Event, EventKind, KeyRange, KvRef, Position, Revision};
+pub use types::{AppliedId, Event, EventKind, KeyRange, KvRef, Revision};
 pub use values::{Access, Damaged, ValueRef, ValueSlot, Values};
 pub use watch::{Compacted, History};

@@ -15,9 +15,9 @@ pub struct Revision {
     pub sub: u32,
 }
 
-/// Index and term of a log entry.
+/// Index and term of the entry that was applied last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Position {
+pub struct AppliedId {
     /// Index in the log.
     pub index: u64,
     /// Term the entry was proposed in.

@@ -44,8 +44,8 @@ pub fn options() -> Options {
     Options { segment_bytes: 8 << 10, tail_bytes: 1 << 10, reserve_segments: 0, ..Options::new(DATA_DIR) }
 }
 
-/// Member `id` of a cluster of `size`, in run `start` of its process.
-pub fn config(id: u64, size: u64, start: u64) -> MemberConfig {
+/// Member `id` of a cluster of `size`, in run `process_run` of its process.
+pub fn config(id: u64, size: u64, process_run: u64) -> MemberConfig {
     let member = |id| InitialMember {
         id,
         name: format!("m{id}"),
@@ -55,7 +55,7 @@ pub fn config(id: u64, size: u64, start: u64) -> MemberConfig {
         cluster_id: 7,
         member_id: id,
         incarnation: 90 + id,
-        start,
+        process_run,
         seed: id,
         name: format!("m{id}"),
         client_urls: vec![format!("http://10.0.0.{id}:2379")],
@@ -145,7 +145,7 @@ impl MemberFixture {
         self.held.append(&mut output.writes);
         if !self.holds_writes && !self.held.is_empty() {
             let done = WriteJob::run_all(std::mem::take(&mut self.held), &|| Duration::ZERO);
-            self.inputs.push(Input::Written(done));
+            self.inputs.push(Input::WritesSynced(done));
         }
         let done = output.background.into_iter().map(|job| Input::Background(Box::new(job.run())));
         self.inputs.extend(done);

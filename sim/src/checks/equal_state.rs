@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use store::Position;
+use store::AppliedId;
 
 use crate::report::trace::Violation;
 
@@ -16,7 +16,7 @@ pub(crate) struct EqualState {
 
 impl EqualState {
     /// A member shows its state.
-    pub(crate) fn shows(&mut self, member: usize, at: Position, hash: u64) -> Result<(), Violation> {
+    pub(crate) fn shows(&mut self, member: usize, at: AppliedId, hash: u64) -> Result<(), Violation> {
         let known = *self.hashes.entry(at.index).or_insert((at.term, hash, member));
         if (known.0, known.1) != (at.term, hash) {
             let text = format!(

@@ -277,11 +277,11 @@ pub(crate) fn log_options(plan: &RunPlan) -> Options {
     }
 }
 
-/// Opens the member of a machine. `start` identifies the process.
+/// Opens the member of a machine. `process_run` identifies the process.
 pub(crate) fn open_member(
     machine: &SimMachine,
     plan: &RunPlan,
-    start: u64,
+    process_run: u64,
 ) -> Result<OpenedMember, member::OpenMemberError> {
     let member = |index: usize| InitialMember {
         id: id_of(index),
@@ -293,7 +293,7 @@ pub(crate) fn open_member(
         cluster_id: 7,
         member_id: machine.id,
         incarnation: machine.incarnation,
-        start,
+        process_run,
         seed: plan.seed,
         name: format!("m{index}"),
         client_urls: vec![format!("http://m{index}:2379")],

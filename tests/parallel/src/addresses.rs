@@ -88,7 +88,7 @@ impl Owner {
             clock_ms: 0,
             payload: &payload,
             payload_address: append.addresses[0],
-            answered: &[],
+            has_caller: &[],
         };
         let commands = [Command::Put(request), Command::Compaction(compaction)];
         self.store.apply_batch(&context, &commands).expect("nothing is compared");

@@ -56,7 +56,7 @@ impl WakeUp {
 fn put(store: &mut Store, hub: &Hub, index: u64) {
     let payload = Bytes::new();
     let context =
-        BatchContext { index, term: 1, clock_ms: 0, payload: &payload, payload_address: 0, answered: &[] };
+        BatchContext { index, term: 1, clock_ms: 0, payload: &payload, payload_address: 0, has_caller: &[] };
     let request = pb::PutRequest { key: "a".into(), ..Default::default() };
     let applied = store.apply_batch(&context, &[Command::Put(request)]).expect("nothing is compared");
     hub.publish(applied.revision, &applied.events.into());

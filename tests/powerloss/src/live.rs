@@ -73,7 +73,7 @@ impl LiveMember {
                     let group: Vec<WriteJob> = std::iter::once(first).chain(write_queue.try_iter()).collect();
                     let count = group.len();
                     let done = WriteJob::run_all(group, &|| Duration::ZERO);
-                    let _ = written.send((Input::Written(done), count));
+                    let _ = written.send((Input::WritesSynced(done), count));
                 }
             }),
             std::thread::spawn(move || {

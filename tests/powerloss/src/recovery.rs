@@ -129,7 +129,7 @@ impl RecoveredMember {
             answers.append(&mut self.output.answers);
             let writes = std::mem::take(&mut self.output.writes);
             if !writes.is_empty() {
-                inputs.push(Input::Written(WriteJob::run_all(writes, &|| Duration::ZERO)));
+                inputs.push(Input::WritesSynced(WriteJob::run_all(writes, &|| Duration::ZERO)));
             }
             let jobs = self.output.background.drain(..);
             inputs.extend(jobs.map(|job| Input::Background(Box::new(job.run()))));

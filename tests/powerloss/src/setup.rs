@@ -24,12 +24,12 @@ pub(crate) fn options(data_dir: impl Into<PathBuf>) -> Options {
     Options { segment_bytes: SEGMENT_BYTES, tail_bytes: 8 << 10, open_files: 8, ..Options::new(data_dir) }
 }
 
-/// The configuration of the member; `start` identifies its process.
-pub(crate) fn config(start: u64) -> MemberConfig {
+/// The configuration of the member; `process_run` identifies its process.
+pub(crate) fn config(process_run: u64) -> MemberConfig {
     MemberConfig {
-        seed: start,
+        seed: process_run,
         checkpoint_commands: CHECKPOINT_COMMANDS,
         catchup_entries: CATCHUP_ENTRIES,
-        ..alone::config(start)
+        ..alone::config(process_run)
     }
 }

@@ -1,8 +1,8 @@
 //! Applied entries that are read back from disk for followers that lag.
 //!
-//! The library asks the view for entries through a shared reference and takes "not now" for an answer. So a request
-//! that memory cannot serve is noted here as a [`Fetch`], handed to the owner, and its entries are kept as a chunk
-//! until the followers that wait have been sent them:
+//! The raft library asks the view for entries through a shared reference and takes "not now" for an answer. So a
+//! request that memory cannot serve is noted here as a [`Fetch`], handed to the owner, and its entries are kept as a
+//! chunk until the followers that wait have been sent them:
 //!
 //! ```text
 //! library                 view                             owner

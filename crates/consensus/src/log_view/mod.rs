@@ -1,4 +1,4 @@
-//! The log as the library sees it: terms of all entries, recent entries, and requests for what is only on disk.
+//! The log as the raft library sees it: terms of all entries, recent entries, and requests for what is only on disk.
 
 mod fetched;
 mod terms;

@@ -1,4 +1,4 @@
-//! The library's view of the log, all of it in memory.
+//! The raft library's view of the log, all of it in memory.
 //!
 //! The view knows the term of every entry ([`Terms`]) and holds the recent entries: always all that are not applied,
 //! and before those as many as [`MAX_RECENT_BYTES`] allows. Older entries are only wanted to send them to a follower

@@ -1,4 +1,4 @@
-//! Applies conf changes without a node, by the rules of the library.
+//! Applies conf changes without a node, by the rules of the raft library.
 //!
 //! Before a node starts, its owner replays committed entries, and conf changes may be among them
 //! ([`ConfState::after`]). Before a leader proposes a conf change, it checks that the change fits ([`check_applies`]).

@@ -58,7 +58,7 @@ impl ConfState {
         !self.voters_outgoing.is_empty()
     }
 
-    /// Why this configuration cannot be in force, if it cannot. The library aborts when it restores such a
+    /// Why this configuration cannot be in force, if it cannot. The raft library aborts when it restores such a
     /// configuration.
     pub(crate) fn flaw(&self) -> Option<&'static str> {
         let lists = [&self.voters, &self.voters_outgoing, &self.learners, &self.learners_next];

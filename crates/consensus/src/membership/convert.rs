@@ -1,4 +1,4 @@
-//! Conversion of configurations and their changes to and from the library's types.
+//! Conversion of configurations and their changes to and from the raft library's types.
 //!
 //! The payload of a conf change (our format) lies in the `context` of the library's entry, which the library carries
 //! but never reads. The library parses protobuf from `data` only. `data` is filled only in a proposal, with bytes made

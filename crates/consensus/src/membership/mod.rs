@@ -1,4 +1,4 @@
-//! Membership: configurations and conf changes, their bytes, their conversion to the library's types, and their
+//! Membership: configurations and conf changes, their bytes, their conversion to the raft library's types, and their
 //! application.
 
 mod apply;

@@ -96,7 +96,7 @@ pub enum Body {
     Snapshot(SnapshotMeta),
     /// From the leader: is this term still the receiver's term? Part of a ReadIndex round (`read_index`).
     LeadershipCheck {
-        /// Never the same twice in a term.
+        /// Unique within a term.
         round: u64,
     },
     /// The term of the leadership check is still the sender's term.

@@ -1,5 +1,5 @@
-//! Conversion of entries, hard states and messages to and from the library's types, by moves: the buffer of a payload
-//! is the same one before and after.
+//! Conversion of entries, hard states and messages to and from the raft library's types, by moves: the buffer of a
+//! payload is the same one before and after.
 
 use bytes::Bytes;
 use raft::eraftpb;

@@ -1,4 +1,4 @@
-//! Messages between members: their types, their bytes, and their conversion to the library's types.
+//! Messages between members: their types, their bytes, and their conversion to the raft library's types.
 
 mod body;
 mod codec;

@@ -1,4 +1,4 @@
-//! One member's part in consensus: the composition of the library and the components around it.
+//! One member's part in consensus: the composition of the raft library and the components around it.
 //!
 //! It keeps to the contract that makes the library safe:
 //!

@@ -1,4 +1,4 @@
-//! Election timeouts, drawn from a seed, the member and the term. The library draws them from a thread's random
+//! Election timeouts, drawn from a seed, the member and the term. The raft library draws them from a thread's random
 //! generator, which no simulation can repeat, so the timeout is set again after every call into it. The draw differs
 //! from term to term, so two candidates that split the vote once do not split it for ever.
 

@@ -1,5 +1,5 @@
-//! Checks every message before the library steps it: the library aborts on input that it holds impossible, and what a
-//! peer sends must never abort us.
+//! Checks every message before the raft library steps it: the library aborts on input that it holds impossible, and
+//! what a peer sends must never abort us.
 //!
 //! Every abort of raft-rs 0.7.0 that a message can reach, and what prevents it:
 //!

@@ -1,4 +1,4 @@
-//! What a node takes: ticks, messages, reads, conf changes, transfers and reports.
+//! What consensus takes: ticks, messages, reads, conf changes, transfers and reports.
 
 use raft::{SnapshotStatus, StateRole};
 
@@ -88,21 +88,21 @@ impl Consensus {
             _ => {}
         }
         let message = message_to_raft(message).expect("leadership checks do not come here");
-        // The library's errors are about proposals and unknown members; neither comes here.
+        // The raft library's errors are about proposals and unknown members; neither comes here.
         let _ = self.node.step(message);
     }
 
-    /// Starts a ReadIndex round for the reads that the owner joined under `token`, which comes back in
-    /// [`crate::Ready::reads`] or [`crate::Ready::reads_dropped`]. A sole voter needs no responses.
+    /// Starts a ReadIndex round for the reads that the owner joined under its number `owner_round`, which comes back in
+    /// [`crate::Ready::rounds_won`] or [`crate::Ready::rounds_dropped`]. A sole voter needs no responses.
     ///
     /// # Errors
     /// This member does not lead, has not committed in its term, or has a round in flight.
-    pub fn start_round(&mut self, token: u64) -> Result<(), ProposeError> {
+    pub fn start_round(&mut self, owner_round: u64) -> Result<(), ProposeError> {
         self.check_leader()?;
         if !self.rounds.can_start(&self.node) {
             return Err(ProposeError::Overloaded);
         }
-        let checks = self.rounds.start(&self.node, token);
+        let checks = self.rounds.start(&self.node, owner_round);
         self.outbox.extend(checks);
         self.settle();
         Ok(())
@@ -125,7 +125,7 @@ impl Consensus {
             raft.become_follower(term, raft::INVALID_ID);
         }
         self.settle();
-        self.rounds.release_if_won(&self.node);
+        self.rounds.finish_if_won(&self.node);
         Ok(self.conf_state())
     }
 

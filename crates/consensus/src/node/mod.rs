@@ -1,7 +1,7 @@
-//! The node: [`Consensus`], what it starts from, what it takes and what it gives out.
+//! [`Consensus`], what it starts from, what it takes and what it gives out.
 //!
 //! `consensus` composes the components ([`crate::replication`], [`crate::read_index`], the log view) around the
-//! library. `input` and `propose` take input; `output` gives out what is to be done and takes completions. `guard`
+//! raft library. `input` and `propose` take input; `output` gives out what is to be done and takes completions. `guard`
 //! checks a message before the library sees it.
 
 mod consensus;

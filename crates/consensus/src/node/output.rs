@@ -1,13 +1,13 @@
-//! What a node gives out, and the completions of it.
+//! What consensus gives out, and the completions of it.
 //!
 //! The owner's loop: give input (`tick`, `step`, `propose`, ...), then take [`Consensus::ready`] until there is none.
 //! For each ready: send `messages`; hand `write` to the log and go on; apply `committed` in order. When the log
-//! reports that write `n` is synced, send what [`Consensus::persisted`]`(n)` returns.
+//! reports that write `n` is synced, send what [`Consensus::synced`]`(n)` returns.
 //!
 //! ```text
 //! input --> ready { write 7, messages, committed } --> log, peers, state machine
 //!                      |
-//!                      `- synced --> persisted(7) --> messages that waited for write 7
+//!                      `- on disk --> synced(7) --> messages that waited for write 7
 //! ```
 //!
 //! Which message waits for which write is the ordering rule, stated in `replication/unsynced_writes.rs`.
@@ -46,12 +46,12 @@ impl Consensus {
             self.reported_leadership = leadership;
             ready.leadership = Some(leadership);
         }
-        (ready.reads, ready.reads_dropped) = self.rounds.take_outcome();
+        (ready.rounds_won, ready.rounds_dropped) = self.rounds.take_outcome();
         (ready.fetches, ready.snapshots_wanted) = self.node.mut_store().take_wanted();
         Some(ready)
     }
 
-    /// Fills in what the library wants done; returns its messages, of which some must wait.
+    /// Fills in what the raft library wants done; returns its messages, of which some must wait.
     fn take_library_ready(&mut self, ready: &mut Ready) -> Vec<Message> {
         let mut from_library = self.node.ready();
         let mut messages = from_library.take_messages();
@@ -90,16 +90,16 @@ impl Consensus {
     }
 
     /// Write `number` is synced, and so is every write before it. Returns the messages that waited for it: send them.
-    pub fn persisted(&mut self, number: u64) -> Vec<Message> {
-        let synced = self.writes.complete(number);
-        if let Some(number) = synced.report {
+    pub fn synced(&mut self, number: u64) -> Vec<Message> {
+        let completed = self.writes.complete(number);
+        if let Some(number) = completed.report {
             self.node.on_persist_ready(number);
         }
         if let Some(index) = self.writes.take_installed(self.node.raft.raft_log.persisted) {
             self.applied(index);
         }
         self.settle();
-        synced.released
+        completed.released
     }
 
     /// Entries up to `index` are applied. Call it after [`Consensus::apply_conf_change`] for a conf change among them.

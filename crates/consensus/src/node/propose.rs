@@ -1,4 +1,4 @@
-//! Proposals: only a leader takes them, none during a transfer, and the library never forwards any.
+//! Proposals: only a leader takes them, none during a transfer, and the raft library never forwards any.
 //!
 //! A proposal that is taken may still be lost with the leadership. The caller learns its outcome from what comes out
 //! committed at its index. A proposal that is refused is never in the log.

@@ -1,10 +1,10 @@
-//! What a node wants done, as data.
+//! What consensus wants done, as data.
 
 use crate::entry::Entry;
 use crate::log_view::Fetch;
 use crate::message::Message;
 use crate::node::status::Leadership;
-use crate::read_index::ReadReady;
+use crate::read_index::RoundWon;
 use crate::replication::Write;
 
 /// What to do now. Each part may be empty.
@@ -21,10 +21,11 @@ pub struct Ready {
     pub committed: Vec<Entry>,
     /// Set when role, leader or term changed.
     pub leadership: Option<Leadership>,
-    /// Reads whose round was won: serve each when its index is applied.
-    pub reads: Vec<ReadReady>,
-    /// Tokens of reads that were dropped with the leadership. Ask the new leader.
-    pub reads_dropped: Vec<u64>,
+    /// The ReadIndex rounds that were won: serve the reads of each when its index is applied.
+    pub rounds_won: Vec<RoundWon>,
+    /// The owner's numbers of the rounds that were dropped with the leadership: [`Ready::leadership`] is set, too. Ask
+    /// the new leader.
+    pub rounds_dropped: Vec<u64>,
     /// Entries to be read from the log, for [`crate::Consensus::entries_fetched`] or
     /// [`crate::Consensus::fetch_failed`].
     pub fetches: Vec<Fetch>,

@@ -1,4 +1,4 @@
-//! What a node starts from: its settings, and the contents of its files.
+//! What consensus starts from: its settings, and the contents of its files.
 //!
 //! Before the node exists, its owner has replayed everything it knows committed, so the node begins with commit =
 //! applied. Of the log the node gets the terms of all entries and the entries that are not applied; the rest stays on

@@ -22,14 +22,15 @@
 //!
 //! - One round is in flight at a time, so a thousand reads cost as much as one. The owner decides when to start a round
 //!   and when to repeat the checks of voters that have not responded (messages may be lost).
-//! - A process never uses a round number twice, and after a restart it leads in a later term at the earliest. So a late
+//! - A process never uses a round number twice, and after a restart it can lead only in a later term. So a late
 //!   response is never taken for one of another round.
 //! - A round needs a leader that has committed in its own term: before, its commit index may be behind.
 //! - A lost leadership drops the round in flight.
-//! - The owner has the queue of waiting reads. It joins all that wait under one token when it starts a round.
+//! - The owner has the queue of waiting reads. When it starts a round, it joins all that wait under one number of its
+//!   own.
 //!
-//! The library's own ReadIndex is not used: it drops equal contexts, loses requests, and its heartbeat responses free
-//! flow control (etcd#20418).
+//! The raft library's own ReadIndex is not used: it drops equal contexts, loses requests, and its heartbeat responses
+//! free flow control (etcd#20418).
 
 use std::collections::BTreeSet;
 
@@ -39,12 +40,12 @@ use crate::log_view::LogView;
 use crate::membership::conf_state_from_raft;
 use crate::message::{Body, Message};
 
-/// Reads whose round was won.
+/// A round that was won.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ReadReady {
-    /// The token of [`crate::Consensus::start_round`].
-    pub token: u64,
-    /// Serve them when this index is applied.
+pub struct RoundWon {
+    /// The owner's number of it, from [`crate::Consensus::start_round`].
+    pub owner_round: u64,
+    /// Serve its reads when this index is applied.
     pub index: u64,
 }
 
@@ -55,8 +56,8 @@ struct Round {
     index: u64,
     /// Voters that responded, and this leader.
     responded: BTreeSet<u64>,
-    /// The owner's token for the reads of the round.
-    token: u64,
+    /// The number under which the owner keeps the reads of the round.
+    owner_round: u64,
 }
 
 /// The round in flight, and the rounds whose outcome is known. The reads that wait for a round wait at the owner.
@@ -64,7 +65,7 @@ struct Round {
 pub(crate) struct ReadIndexRounds {
     last_number: u64,
     in_flight: Option<Round>,
-    released: Vec<ReadReady>,
+    won: Vec<RoundWon>,
     dropped: Vec<u64>,
 }
 
@@ -75,17 +76,17 @@ impl ReadIndexRounds {
     }
 
     /// Starts a round. Returns the leadership checks to send.
-    pub(crate) fn start(&mut self, node: &RawNode<LogView>, token: u64) -> Vec<Message> {
+    pub(crate) fn start(&mut self, node: &RawNode<LogView>, owner_round: u64) -> Vec<Message> {
         assert!(self.can_start(node), "one round in flight, and only on an established leader");
         self.last_number += 1;
         self.in_flight = Some(Round {
             number: self.last_number,
             index: node.raft.raft_log.committed,
             responded: BTreeSet::from([node.raft.id]),
-            token,
+            owner_round,
         });
         let checks = self.missing_checks(node);
-        self.release_if_won(node);
+        self.finish_if_won(node);
         checks
     }
 
@@ -111,33 +112,33 @@ impl ReadIndexRounds {
         let in_flight = self.in_flight.as_mut().filter(|in_flight| is_ours && in_flight.number == round);
         if let Some(in_flight) = in_flight {
             in_flight.responded.insert(voter);
-            self.release_if_won(node);
+            self.finish_if_won(node);
         }
     }
 
-    /// Releases the reads of the round in flight if a quorum of the configuration in force has responded.
-    pub(crate) fn release_if_won(&mut self, node: &RawNode<LogView>) {
-        let won = |round: &mut Round| {
+    /// Ends the round in flight if a quorum of the configuration in force has responded: it is won.
+    pub(crate) fn finish_if_won(&mut self, node: &RawNode<LogView>) {
+        let has_quorum = |round: &mut Round| {
             let responded = round.responded.iter().copied().collect();
             node.raft.prs().has_quorum(&responded)
         };
-        if let Some(round) = self.in_flight.take_if(won) {
-            self.released.push(ReadReady { token: round.token, index: round.index });
+        if let Some(round) = self.in_flight.take_if(has_quorum) {
+            self.won.push(RoundWon { owner_round: round.owner_round, index: round.index });
         }
     }
 
     /// Drops the round in flight: the leadership is lost.
     pub(crate) fn drop_round(&mut self) {
-        self.dropped.extend(self.in_flight.take().map(|round| round.token));
+        self.dropped.extend(self.in_flight.take().map(|round| round.owner_round));
     }
 
     pub(crate) fn has_outcome(&self) -> bool {
-        !self.released.is_empty() || !self.dropped.is_empty()
+        !self.won.is_empty() || !self.dropped.is_empty()
     }
 
-    /// Takes the reads whose round was won, and the tokens of the dropped ones.
-    pub(crate) fn take_outcome(&mut self) -> (Vec<ReadReady>, Vec<u64>) {
-        (std::mem::take(&mut self.released), std::mem::take(&mut self.dropped))
+    /// Takes the rounds that were won, and the owner's numbers of those that were dropped.
+    pub(crate) fn take_outcome(&mut self) -> (Vec<RoundWon>, Vec<u64>) {
+        (std::mem::take(&mut self.won), std::mem::take(&mut self.dropped))
     }
 
     /// Asserts that only a leader has a round in flight, and that it is its newest.
@@ -191,12 +192,12 @@ mod tests {
         assert_eq!(checks(&rounds.start(&node, 10)), [(2, 1), (3, 1)]);
         assert!(!rounds.can_start(&node), "one round is in flight at a time");
         rounds.take_response(&node, 3, 1, 1);
-        assert_eq!(rounds.take_outcome(), (vec![ReadReady { token: 10, index: 1 }], vec![]));
+        assert_eq!(rounds.take_outcome(), (vec![RoundWon { owner_round: 10, index: 1 }], vec![]));
         assert_eq!(checks(&rounds.start(&node, 11)), [(2, 2), (3, 2)]);
         rounds.take_response(&node, 2, 1, 1);
         assert!(!rounds.has_outcome(), "a late response of round 1");
         rounds.take_response(&node, 2, 1, 2);
-        assert_eq!(rounds.take_outcome(), (vec![ReadReady { token: 11, index: 1 }], vec![]));
+        assert_eq!(rounds.take_outcome(), (vec![RoundWon { owner_round: 11, index: 1 }], vec![]));
         rounds.check(&node);
     }
 

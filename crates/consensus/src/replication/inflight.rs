@@ -1,8 +1,8 @@
 //! In-flight windows: how many bytes of appends a leader sends to one peer before it waits for a response.
 //!
-//! The library limits the messages in flight, not their bytes. This component adds up the bytes of the appends sent to
-//! each peer until their responses arrive. At [`MAX_INFLIGHT_BYTES`] it closes the peer's window, and below it opens it
-//! again, by adjusting the library's limit on messages:
+//! The raft library limits the messages in flight, not their bytes. This component adds up the bytes of the appends
+//! sent to each peer until their responses arrive. At [`MAX_INFLIGHT_BYTES`] it closes the peer's window, and below it
+//! opens it again, by adjusting the library's limit on messages:
 //!
 //! ```text
 //! append  to 2, last index 20, 5 MiB   in flight 5 MiB   open:   at most 256 messages

@@ -1,11 +1,11 @@
 //! Appends that are lost, or whose responses are: how a leader finds out without sending entries again.
 //!
-//! When a peer answers a heartbeat, the library sends it another append with entries, although the peer's window is
-//! full or its probe is unanswered: what was sent may be lost, and nothing else would make progress. But a peer whose
-//! disk stalls answers heartbeats for as long as that lasts (or, while its vote is being written, all of them at once
-//! afterwards), so the window would not limit anything. Here a heartbeat response from such a peer causes an *empty*
-//! append after the last index that was sent ([`probe_after_heartbeat`]), which takes no room in the window. The peer
-//! accepts it when all before it is on its disk, or rejects it:
+//! When a peer answers a heartbeat, the raft library sends it another append with entries, although the peer's window
+//! is full or its probe is unanswered: what was sent may be lost, and nothing else would make progress. But a peer
+//! whose disk stalls answers heartbeats for as long as that lasts (or, while its vote is being written, all of them at
+//! once afterwards), so the window would not limit anything. Here a heartbeat response from such a peer causes an
+//! *empty* append after the last index that was sent ([`probe_after_heartbeat`]), which takes no room in the window.
+//! The peer accepts it when all before it is on its disk, or rejects it:
 //!
 //! ```text
 //! sent 11..20 to peer 2, window full          heartbeat response      empty append after 20

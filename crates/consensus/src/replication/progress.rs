@@ -1,4 +1,4 @@
-//! A leader's view of its peers, copied from the library.
+//! A leader's view of its peers, copied from the raft library.
 
 use raft::{ProgressState, RawNode};
 

@@ -1,4 +1,5 @@
-//! The ordering rule: persist, then send, then reply. This is the one place that states and implements it.
+//! The ordering rule: persist, then send, then reply. This file states the rule and implements its first half, persist,
+//! then send; the raft library implements the second.
 //!
 //! A crash loses what is not synced. So a message that states to another member what is on this member's disk must not
 //! leave before the disk has it, and a client must not get a reply for what a crash could take back. The owner hands a
@@ -14,8 +15,8 @@
 //! sole voter wins its election before its own vote is on disk, and must not append to learners in a term that it could
 //! win twice. The rest of the row keeps a slow disk from delaying heartbeats and ReadIndex rounds.
 //!
-//! Replies need no rule here: the library hands out an entry as committed only after this member has persisted it, and
-//! the owner replies when it has applied it.
+//! Replies need no code here: the raft library hands out an entry as committed only after this member has persisted it,
+//! and the owner replies when it has applied it.
 //!
 //! ```text
 //! time  input                    handed to the log            sent at once           held
@@ -28,9 +29,9 @@
 //!  7    write 3 synced (and so 2)                             accepted 9, vote response, check response
 //! ```
 //!
-//! *What the library learns.* A report that write `n` is persisted covers all writes before it. The report is delayed
-//! while a later unsynced write replaces entries of `n`: the library compares terms, and could take the replaced
-//! entries for the ones that are still being written. Both are then reported together.
+//! *What the raft library learns.* A report that write `n` is persisted covers all writes before it. The report is
+//! delayed while a later unsynced write replaces entries of `n`: the library compares terms, and could take the
+//! replaced entries for the ones that are still being written. Both are then reported together.
 
 use std::collections::VecDeque;
 
@@ -40,7 +41,7 @@ use crate::message::{Body, Message, SnapshotMeta};
 /// What a [`crate::Ready`] wants on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Write {
-    /// For [`crate::Consensus::persisted`]. Rises from write to write.
+    /// For [`crate::Consensus::synced`]. Rises from write to write.
     pub number: u64,
     /// The hard state, if it changed.
     pub hard_state: Option<HardState>,

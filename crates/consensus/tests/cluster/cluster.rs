@@ -150,7 +150,7 @@ impl Cluster {
             self.snapshots_installed += 1;
         }
         if write.must_sync {
-            let messages = self.node(id).persisted(write.number);
+            let messages = self.node(id).synced(write.number);
             self.send(id, messages);
         }
         self.work(id);
@@ -246,12 +246,12 @@ impl Cluster {
             self.members.get_mut(&id).unwrap().writes.push_back(write);
         }
         self.apply(id, ready.committed);
-        for read in ready.reads {
-            let newest = self.reads.remove(&read.token).expect("a read is served once");
-            assert!(read.index >= newest, "seed {}: a read at {} misses {newest}", self.seed, read.index);
+        for won in ready.rounds_won {
+            let newest = self.reads.remove(&won.owner_round).expect("a read is served once");
+            assert!(won.index >= newest, "seed {}: a read at {} misses {newest}", self.seed, won.index);
             self.reads_served += 1;
         }
-        for token in ready.reads_dropped {
+        for token in ready.rounds_dropped {
             self.reads.remove(&token).expect("a read is dropped once");
         }
         for fetch in ready.fetches {

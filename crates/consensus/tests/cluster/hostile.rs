@@ -126,7 +126,7 @@ fn work(rng: &mut Rng, node: &mut Consensus, writes: &mut Vec<u64>) {
     }
     if !writes.is_empty() && rng.chance(60) {
         let done = writes.drain(..=rng.below(writes.len())).next_back().unwrap();
-        node.persisted(done);
+        node.synced(done);
     }
 }
 

@@ -15,7 +15,7 @@ fn follower() -> Consensus {
     node.step(2, from_2(append(1, 1, vec![batch(TERM, 2), batch(TERM, 3), batch(TERM, 4)], 3))).unwrap();
     while let Some(ready) = node.ready() {
         if let Some(write) = ready.write {
-            node.persisted(write.number);
+            node.synced(write.number);
         }
         if let Some(entry) = ready.committed.last() {
             node.applied(entry.index);
@@ -98,7 +98,7 @@ fn responses_beyond_the_leaders_log_are_refused() {
         while let Some(ready) = node.ready() {
             let mut messages = ready.messages;
             if let Some(write) = ready.write {
-                messages.extend(node.persisted(write.number));
+                messages.extend(node.synced(write.number));
             }
             for message in messages {
                 if let (2, Body::Vote { pre, .. }) = (message.to, message.body) {

@@ -345,7 +345,7 @@ fn a_round_ends_with_the_leadership() {
     cluster.node(leader).start_round(1000).unwrap();
     cluster.node(leader).step_down();
     let ready = cluster.node(leader).ready().unwrap();
-    assert_eq!((ready.reads, ready.reads_dropped), (vec![], vec![1000]));
+    assert_eq!((ready.rounds_won, ready.rounds_dropped), (vec![], vec![1000]));
 }
 
 /// Runs a sole voter until nothing is left to do; returns all readies.
@@ -353,7 +353,7 @@ fn settle(node: &mut Consensus) -> Vec<Ready> {
     let mut readies = Vec::new();
     while let Some(ready) = node.ready() {
         if let Some(write) = ready.write.as_ref().filter(|write| write.must_sync) {
-            node.persisted(write.number);
+            node.synced(write.number);
         }
         readies.push(ready);
     }

@@ -78,7 +78,7 @@ pub struct Chunks {
     layout: Arc<Layout>,
     identity: Identity,
     rest: std::vec::IntoIter<ManifestLink>,
-    current: Option<FrameReader>,
+    current: Option<CheckpointFileReader>,
     failed: bool,
 }
 
@@ -105,13 +105,14 @@ impl Chunks {
                 return Ok(Some(Chunk { file: number, kind, id, bytes }));
             }
             let Some(link) = self.rest.next() else { return Ok(None) };
-            self.current = Some(FrameReader::open(self.disk.as_ref(), &self.layout, &self.identity, link)?);
+            self.current =
+                Some(CheckpointFileReader::open(self.disk.as_ref(), &self.layout, &self.identity, link)?);
         }
     }
 }
 
 /// The frames of one file.
-struct FrameReader {
+struct CheckpointFileReader {
     link: ManifestLink,
     path: PathBuf,
     file: Arc<dyn File>,
@@ -121,13 +122,13 @@ struct FrameReader {
     ordinal: u64,
 }
 
-impl FrameReader {
+impl CheckpointFileReader {
     fn open(
         disk: &dyn Disk,
         layout: &Layout,
         identity: &Identity,
         link: ManifestLink,
-    ) -> Result<FrameReader, OpenError> {
+    ) -> Result<CheckpointFileReader, OpenError> {
         let path = link.path(layout);
         let file = disk.open(&path).map_err(OpenError::io("open", &path))?;
         let length = file.length().map_err(OpenError::io("measure", &path))?;
@@ -136,7 +137,8 @@ impl FrameReader {
             return Err(OpenError::corrupt(&path, length.min(link.length), what));
         }
         let window = Bytes::new();
-        let mut frames = FrameReader { link, path, file, offset: 0, window, window_start: 0, ordinal: 0 };
+        let mut frames =
+            CheckpointFileReader { link, path, file, offset: 0, window, window_start: 0, ordinal: 0 };
         let header = frames.bytes(HEADER_BYTES)?;
         FileHeader::decode(&header, FileType::Checkpoint, &frames.path)?.check(
             identity,

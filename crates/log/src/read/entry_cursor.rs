@@ -121,19 +121,19 @@ impl ReadJob {
     }
 }
 
-/// Walks the entries of a log in order; see [`crate::Log::replay`].
-pub struct Replay {
+/// Walks the entries of a log in order; see [`crate::Log::entries_from`].
+pub struct Entries {
     cursor: EntryCursor,
     entries: std::vec::IntoIter<EntryRef>,
 }
 
-impl Replay {
-    pub(crate) fn new(cursor: EntryCursor, entries: Vec<EntryRef>) -> Replay {
-        Replay { cursor, entries: entries.into_iter() }
+impl Entries {
+    pub(crate) fn new(cursor: EntryCursor, entries: Vec<EntryRef>) -> Entries {
+        Entries { cursor, entries: entries.into_iter() }
     }
 }
 
-impl Iterator for Replay {
+impl Iterator for Entries {
     /// The entry, and the log address of its payload.
     type Item = Result<(Entry, u64), ReadError>;
 

@@ -1,7 +1,7 @@
 //! Reading: values by log address, entries by index, and the files that both come from.
 //!
 //! ```text
-//!   Pin::read(address, len, checksum)            ReadJob, Replay (entries)
+//!   Pin::read(address, len, checksum)            ReadJob, Entries (entries)
 //!            |                                         |
 //!            v                                         v
 //!        SharedFiles ----------------------------- EntryCursor
@@ -27,8 +27,8 @@ mod value_files;
 
 pub use cache::Access;
 pub(crate) use cache::ValueCache;
+pub use entry_cursor::{Entries, ReadJob};
 pub(crate) use entry_cursor::{EntryCursor, EntryRef, entry_of};
-pub use entry_cursor::{ReadJob, Replay};
 pub(crate) use pins::Pins;
 pub use read_slots::ReadSlot;
 pub use reader::{Damage, Pin, Reader};

@@ -32,8 +32,8 @@ pub(crate) struct ValueFile {
     recorded: AtomicU64,
     /// End of the blocks that have been written, under this number or, in a recycled file, an earlier one.
     written: AtomicU64,
-    /// Number of small groups written last, without a large one between them.
-    small_groups: AtomicU32,
+    /// Number of small flushes written last, without a large one between them.
+    small_flushes: AtomicU32,
     /// Something in it has been referenced since the log was opened.
     referenced: AtomicBool,
     location: RwLock<Location>,
@@ -55,7 +55,7 @@ impl ValueFile {
             live: AtomicU64::new(0),
             recorded: AtomicU64::new(0),
             written: AtomicU64::new(0),
-            small_groups: AtomicU32::new(0),
+            small_flushes: AtomicU32::new(0),
             referenced: AtomicBool::new(false),
             location: RwLock::new(Location { path, handle: None }),
             damaged: Mutex::default(),
@@ -104,10 +104,10 @@ impl ValueFile {
         self.written.fetch_max(up_to, Ordering::AcqRel);
     }
 
-    /// Counts a written group. Returns how many small groups have been written in a row.
-    pub(crate) fn note_group(&self, is_small: bool) -> u32 {
-        let row = if is_small { self.small_groups.load(Ordering::Relaxed).saturating_add(1) } else { 0 };
-        self.small_groups.store(row, Ordering::Relaxed);
+    /// Counts a flush. Returns how many small flushes have been written in a row.
+    pub(crate) fn note_flush(&self, is_small: bool) -> u32 {
+        let row = if is_small { self.small_flushes.load(Ordering::Relaxed).saturating_add(1) } else { 0 };
+        self.small_flushes.store(row, Ordering::Relaxed);
         row
     }
 

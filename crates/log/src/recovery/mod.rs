@@ -1,11 +1,11 @@
 //! Recovery: creates a log, and opens one after a clean stop, a crash, or damage.
 //!
-//! Everything durable is recovered; of what was not acknowledged, a prefix may be. Bytes that something proves durable
-//! are never taken for a torn write: if they must be replayed and are damaged, the log refuses to open; otherwise there
-//! is a warning.
+//! Everything durable is recovered, and perhaps a prefix of what was written after it. Bytes that something proves
+//! durable are never taken for a torn write: if they must be replayed and are damaged, the log refuses to open;
+//! otherwise there is a warning.
 //!
 //! ```text
-//!   MANIFEST: checkpoint at entry 118
+//!   MANIFEST: checkpoint at entry 118              segments are numbered in hexadecimal: 2b, 2c, 2d
 //!
 //!   2b  opening(previous 90)  | ... 118
 //!   2c  opening(previous 118) | 119 | 120 | 121     starts here: the last opening at or before 118
@@ -17,15 +17,16 @@
 //!       this offset was durable (synced)
 //! ```
 //!
-//! The steps, in order: make the names durable, remove unfinished files, read the manifest, take an inventory of the
-//! files ([`inventory`]), replay the records after the checkpoint ([`replay`]), and return the parts of a log
-//! ([`mod@open`]). A log never continues in the segment where it ended, so that leftovers of a crash after its end can
-//! never become valid.
+//! The steps, in order ([`mod@open`]): lock the directory; make the names durable; read the manifest; remove unfinished
+//! files; take an inventory ([`inventory`]); index the records from the last segment that begins at or before the
+//! checkpoint ([`index_records`]); return the parts of a log. To *replay* committed entries into the store comes later,
+//! and is not the log's part. A log never continues in the segment where it ended, so that leftovers of a crash after
+//! its end can never become valid.
 
 mod create;
+mod index_records;
 mod inventory;
 mod open;
-mod replay;
 mod scan;
 mod warning;
 

@@ -1,12 +1,12 @@
-//! Opens a log: takes the inventory, replays, and returns the parts from which [`crate::Log`] is composed.
+//! Opens a log: takes the inventory, indexes the records, and returns the parts from which [`crate::Log`] is composed.
 
 use std::sync::Arc;
 
 use parking_lot::RwLock;
 
 use super::create::{FIRST_SEGMENT_BYTES, refuse_orphans};
+use super::index_records::{IndexedRecords, index_records, reusable};
 use super::inventory::{BegunSegment, Inventory, UnbegunSegment, remove_unfinished, sync_names};
-use super::replay::{LogReplay, replay, reusable};
 use super::warning::Warning;
 use crate::checkpoint::{Checkpoint, Checkpoints, Manifest};
 use crate::disk::{Disk, LockGuard};
@@ -69,9 +69,9 @@ pub(crate) fn open(disk: &Arc<dyn Disk>, options: &Options) -> Result<LogParts, 
     let salt = salt(manifest.identity.incarnation);
     let mut inventory = Inventory::take(disk.as_ref(), &layout, &manifest, salt)?;
     let checkpoint = manifest.chain.last().map_or(LogId::default(), |link| link.id);
-    let replayed = replay(&mut inventory, checkpoint, salt, &manifest_path)?;
+    let indexed = index_records(&mut inventory, checkpoint, salt, &manifest_path)?;
     let (old, kept) = reusable(&mut inventory, disk.as_ref(), salt)?;
-    let found = FoundLog { layout: Arc::new(layout), manifest, inventory, old, kept, replayed };
+    let found = FoundLog { layout: Arc::new(layout), manifest, inventory, old, kept, indexed };
     Ok(found.assemble(disk, options, salt, lock))
 }
 
@@ -84,7 +84,7 @@ struct FoundLog {
     old: Vec<UsedFile>,
     /// Segment files that may hold values, but whose opening is damaged.
     kept: Vec<UnbegunSegment>,
-    replayed: LogReplay,
+    indexed: IndexedRecords,
 }
 
 impl FoundLog {
@@ -112,10 +112,10 @@ impl FoundLog {
         let checkpoints = Checkpoints::new(factory.clone(), numbers.clone(), self.manifest);
         let recovered = Recovered {
             identity: factory.identity,
-            hard_state: self.replayed.hard_state,
+            hard_state: self.indexed.hard_state,
             checkpoint: checkpoints.newest(),
-            first_index: self.replayed.index.first(),
-            last_index: self.replayed.index.last().index,
+            first_index: self.indexed.index.first(),
+            last_index: self.indexed.index.last().index,
             warnings: self.inventory.warnings,
         };
         // Only files in the WAL directory can become segments again.
@@ -125,11 +125,11 @@ impl FoundLog {
         LogParts {
             shared,
             salt,
-            index: self.replayed.index,
+            index: self.indexed.index,
             chain: SegmentChain::new(self.inventory.begun.iter().map(log_segment)),
             preallocated: PreallocatedSegments::new(factory.clone(), numbers.clone(), wanted, old),
             checkpoints,
-            end: self.replayed.end,
+            end: self.indexed.end,
             recovered,
             lock,
             factory,
@@ -144,7 +144,7 @@ impl FoundLog {
             let recorded = match begun.get(at + 1).map(|next| next.opening.previous_end) {
                 Some(end) if file_of(end) == segment.number => u64::from(offset_of(end)),
                 Some(_) => segment.length,
-                None => u64::from(offset_of(self.replayed.end)),
+                None => u64::from(offset_of(self.indexed.end)),
             };
             let file = files.insert(segment.number, &segment.path);
             files.set_recorded(&file, recorded);

@@ -1,19 +1,20 @@
-//! Write jobs: what the log thread runs. Group commit means to run many jobs with one sync.
+//! Write jobs: what the log thread runs. Jobs that wait together share one sync: a *flush* is what is written to a file
+//! before a sync of it.
 //!
-//! # Zeros ahead of small groups
+//! # Zeros ahead of small flushes
 //!
 //! The first write to a block that was only allocated makes its sync update the file system's metadata, which takes
 //! about as long as the sync itself. Writing zeros to whole segments in advance would write everything twice. Therefore
-//! only a *small* group that reaches new blocks, after other small groups, writes zeros after itself, up to the next
-//! multiple of [`AHEAD_BYTES`]. The small groups that follow find written blocks:
+//! only a *small* flush that reaches new blocks, after other small flushes, writes zeros after itself, up to the next
+//! multiple of [`AHEAD_BYTES`]. The small flushes that follow find written blocks:
 //!
 //! ```text
-//!   8th small group in a row          the next dozens of small groups overwrite the zeros
+//!   8th small flush in a row          the next dozens of small flushes overwrite the zeros
 //!   | records | 0 0 0 0 0 0 0 0 ... 0 |
 //!                                     ^ 32 KiB boundary
 //! ```
 //!
-//! Large groups would gain little, and so would a small group between large ones, which occurs under load. Zeros are
+//! Large flushes would gain little, and so would a small flush between large ones, which occurs under load. Zeros are
 //! not a record, so for recovery the log ends before them.
 
 use std::io::{self, IoSlice};
@@ -28,12 +29,12 @@ use crate::format::{ALIGNMENT, HEADER_BYTES};
 use crate::read::{SharedFiles, ValueFile};
 use crate::segments::{SegmentFactory, UsedFile};
 
-/// Zeros are written up to the next multiple of this; dozens of small groups fit in.
+/// Zeros are written up to the next multiple of this; dozens of small flushes fit in.
 const AHEAD_BYTES: u64 = 32 << 10;
-/// A group is small up to this length: a page, which the disk writes even for a single command.
-const MAX_SMALL_GROUP_BYTES: u64 = 4 << 10;
-/// After this many small groups in a row, more are expected.
-const MIN_SMALL_GROUPS: u32 = 8;
+/// A flush is small up to this length: a page, which the disk writes even for a single command.
+const MAX_SMALL_FLUSH_BYTES: u64 = 4 << 10;
+/// After this many small flushes in a row, more are expected.
+const MIN_SMALL_FLUSHES: u32 = 8;
 /// Zeros are written a page at a time: Linux may cache the bytes of one call as one folio, and a later small write
 /// would make all of it dirty again.
 const ZEROS_PER_CALL: u64 = 4 << 10;
@@ -76,7 +77,7 @@ pub(crate) struct SegmentCreation {
     pub(crate) old: Option<UsedFile>,
 }
 
-/// The result of a group of write jobs, for [`crate::Log::complete`].
+/// The result of write jobs that ran together, for [`crate::Log::complete`].
 #[derive(Debug)]
 #[must_use = "the owner needs the result of its writes"]
 pub struct WriteDone {
@@ -98,8 +99,8 @@ impl WriteJob {
         self.end
     }
 
-    /// Writes everything, then syncs once. A group that continues in another segment syncs the first segment before it
-    /// writes into the next: a segment with an opening proves that all earlier segments are durable. `clock` returns
+    /// Writes and syncs the jobs file by file, in order. A segment is synced before the next is written: a segment with
+    /// an opening proves that all earlier segments are durable. `clock` returns
     /// the time since any fixed moment.
     pub fn run_all(jobs: Vec<WriteJob>, clock: &dyn Fn() -> Duration) -> WriteDone {
         let in_order = jobs.windows(2).all(|pair| pair[0].end == pair[1].start);
@@ -118,9 +119,9 @@ fn run(jobs: &[WriteJob], clock: &dyn Fn() -> Duration, times: &mut Vec<Duration
     let mut rest = parts.as_slice();
     while let Some(first) = rest.first() {
         let same = rest.iter().take_while(|part| part.file.number == first.file.number).count();
-        let (group, others) = rest.split_at(same);
-        let handle = open(shared, group)?;
-        write(&handle, group)?;
+        let (flush, others) = rest.split_at(same);
+        let handle = open(shared, flush)?;
+        write(&handle, flush)?;
         let begun = clock();
         handle.sync_data().map_err(Fatal::io("sync", &first.file.shown_path()))?;
         times.push(clock().saturating_sub(begun));
@@ -129,10 +130,10 @@ fn run(jobs: &[WriteJob], clock: &dyn Fn() -> Duration, times: &mut Vec<Duration
     Ok(())
 }
 
-/// The handle of the file of a group. Makes or lengthens the file first if a part requires it.
-fn open(shared: &SharedFiles, group: &[&WritePart]) -> Result<Arc<dyn File>, Fatal> {
-    let file = &group[0].file;
-    if let Some(SegmentCreation { factory, old }) = group.iter().find_map(|part| part.create.as_ref()) {
+/// The handle of the file of a flush. Makes or lengthens the file first if a part requires it.
+fn open(shared: &SharedFiles, flush: &[&WritePart]) -> Result<Arc<dyn File>, Fatal> {
+    let file = &flush[0].file;
+    if let Some(SegmentCreation { factory, old }) = flush.iter().find_map(|part| part.create.as_ref()) {
         let path = factory.layout.segment(file.number);
         let prepared =
             factory.segment(file.number, old.as_ref()).map_err(Fatal::io("create segment", &path))?;
@@ -141,7 +142,7 @@ fn open(shared: &SharedFiles, group: &[&WritePart]) -> Result<Arc<dyn File>, Fat
     }
     let path = file.shown_path();
     let handle = shared.files.open(file).map_err(Fatal::io("open", &path))?;
-    if let Some(length) = group.iter().find_map(|part| part.grow_to) {
+    if let Some(length) = flush.iter().find_map(|part| part.grow_to) {
         handle.allocate(length).map_err(Fatal::io("lengthen", &path))?;
         // Whatever part of the record a crash leaves, the file is long enough for the whole.
         handle.sync_data().map_err(Fatal::io("sync", &path))?;
@@ -149,28 +150,28 @@ fn open(shared: &SharedFiles, group: &[&WritePart]) -> Result<Arc<dyn File>, Fat
     Ok(handle)
 }
 
-/// Writes a group of parts of one file; adjacent parts are written with one call. Zeros may follow the last.
-fn write(handle: &Arc<dyn File>, group: &[&WritePart]) -> Result<(), Fatal> {
-    let file = &group[0].file;
+/// Writes the parts of a flush, all of one file; adjacent parts are written with one call. Zeros may follow the last.
+fn write(handle: &Arc<dyn File>, flush: &[&WritePart]) -> Result<(), Fatal> {
+    let file = &flush[0].file;
     let path = file.shown_path();
     let mut at = 0;
-    while at < group.len() {
-        let offset = group[at].offset;
+    while at < flush.len() {
+        let offset = flush[at].offset;
         assert!(offset >= HEADER_BYTES && offset.is_multiple_of(ALIGNMENT), "no record begins at {offset}");
         let mut end = offset;
         let mut slices = Vec::new();
-        while at < group.len() && group[at].offset == end {
-            for buffer in &group[at].buffers {
+        while at < flush.len() && flush[at].offset == end {
+            for buffer in &flush[at].buffers {
                 slices.push(IoSlice::new(buffer));
                 end += buffer.len() as u64;
             }
             at += 1;
         }
-        assert!(end <= group[0].capacity, "records end at {end}, the file at {}", group[0].capacity);
+        assert!(end <= flush[0].capacity, "records end at {end}, the file at {}", flush[0].capacity);
         handle.write_at(&slices, offset).map_err(Fatal::io("write", &path))?;
-        if at == group.len() {
-            let small_groups = file.note_group(end - offset <= MAX_SMALL_GROUP_BYTES);
-            let ahead = zeros_ahead(small_groups, end, file.written(), group[0].capacity);
+        if at == flush.len() {
+            let small_flushes = file.note_flush(end - offset <= MAX_SMALL_FLUSH_BYTES);
+            let ahead = zeros_ahead(small_flushes, end, file.written(), flush[0].capacity);
             end = write_zeros(handle, end, end + ahead).map_err(Fatal::io("write", &path))?;
         }
         file.note_written(end);
@@ -188,10 +189,10 @@ fn write_zeros(handle: &Arc<dyn File>, mut from: u64, to: u64) -> io::Result<u64
     Ok(to)
 }
 
-/// Bytes of zeros to write after the last of `small_groups` in a row, which ends at `end`, in a file of `capacity`
+/// Bytes of zeros to write after the last of `small_flushes` in a row, which ends at `end`, in a file of `capacity`
 /// bytes whose blocks have been written up to `written`.
-fn zeros_ahead(small_groups: u32, end: u64, written: u64, capacity: u64) -> u64 {
-    if small_groups < MIN_SMALL_GROUPS || end <= written {
+fn zeros_ahead(small_flushes: u32, end: u64, written: u64, capacity: u64) -> u64 {
+    if small_flushes < MIN_SMALL_FLUSHES || end <= written {
         return 0;
     }
     end.next_multiple_of(AHEAD_BYTES).min(capacity).saturating_sub(end)
@@ -199,33 +200,33 @@ fn zeros_ahead(small_groups: u32, end: u64, written: u64, capacity: u64) -> u64 
 
 #[cfg(test)]
 mod tests {
-    //! Which groups write zeros after themselves, and how many.
+    //! Which flushes write zeros after themselves, and how many.
     use super::*;
 
     #[test]
-    fn small_groups_in_a_row_write_zeros_once() {
+    fn small_flushes_in_a_row_write_zeros_once() {
         let capacity = 64 << 20;
-        assert_eq!(zeros_ahead(MIN_SMALL_GROUPS, 1_000, 64, capacity), AHEAD_BYTES - 1_000);
+        assert_eq!(zeros_ahead(MIN_SMALL_FLUSHES, 1_000, 64, capacity), AHEAD_BYTES - 1_000);
         assert_eq!(
-            zeros_ahead(MIN_SMALL_GROUPS + 1, 1_400, AHEAD_BYTES, capacity),
+            zeros_ahead(MIN_SMALL_FLUSHES + 1, 1_400, AHEAD_BYTES, capacity),
             0,
             "its blocks are written"
         );
         assert_eq!(zeros_ahead(99, AHEAD_BYTES, AHEAD_BYTES, capacity), 0);
         assert_eq!(zeros_ahead(99, AHEAD_BYTES + 8, AHEAD_BYTES, capacity), AHEAD_BYTES - 8);
-        assert_eq!(zeros_ahead(0, 8_000, 64, capacity), 0, "a large group");
-        assert_eq!(zeros_ahead(MIN_SMALL_GROUPS - 1, 8_000, 64, capacity), 0, "small ones among large ones");
+        assert_eq!(zeros_ahead(0, 8_000, 64, capacity), 0, "a large flush");
+        assert_eq!(zeros_ahead(MIN_SMALL_FLUSHES - 1, 8_000, 64, capacity), 0, "small ones among large ones");
     }
 
     #[test]
     fn zeros_never_lengthen_a_file() {
-        assert_eq!(zeros_ahead(MIN_SMALL_GROUPS, 1_000, 64, 4_096), 3_096);
-        assert_eq!(zeros_ahead(MIN_SMALL_GROUPS, 4_096, 64, 4_096), 0);
+        assert_eq!(zeros_ahead(MIN_SMALL_FLUSHES, 1_000, 64, 4_096), 3_096);
+        assert_eq!(zeros_ahead(MIN_SMALL_FLUSHES, 4_096, 64, 4_096), 0);
     }
 
     #[test]
-    fn a_large_group_ends_a_row_of_small_ones() {
+    fn a_large_flush_ends_a_row_of_small_ones() {
         let file = ValueFile::new(1, None);
-        assert_eq!([true, true, false, true].map(|is_small| file.note_group(is_small)), [1, 2, 0, 1]);
+        assert_eq!([true, true, false, true].map(|is_small| file.note_flush(is_small)), [1, 2, 0, 1]);
     }
 }

@@ -9,7 +9,7 @@
 //!   2b  ... | entry 6 | entry 7 | room for a seal        part 1 of the job
 //!   2c  header | opening (previous: 7, hard state) | entry 8     part 2 of the job
 //!
-//!   position = (2c, end of entry 8)      durable stays until the job is complete
+//!   position = (2c, end of entry 8)      durable does not move until the job is complete
 //! ```
 //!
 //! What is planned is true in memory at once: the index and the tail have the entries. `durable` follows when
@@ -71,7 +71,7 @@ pub(crate) struct WritePlanner {
     position: u64,
     /// End of what is known durable.
     durable: u64,
-    /// The highest `synced` of any record.
+    /// The `synced` field of the newest record: the position that it says was durable when it was planned.
     stamped: u64,
     /// End of the last record that is not a seal.
     content_end: u64,
@@ -260,8 +260,8 @@ impl WritePlanner {
             previous_end: self.position,
             hard_state: self.hard_state,
         };
-        if let Some(sealed) = self.active.take() {
-            self.shared.files.note_opened(sealed.file.number);
+        if let Some(full) = self.active.take() {
+            self.shared.files.note_opened(full.file.number);
         }
         chain.push(LogSegment {
             number: file.number,

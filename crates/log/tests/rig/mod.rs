@@ -188,7 +188,7 @@ impl Rig {
 
 /// Everything in a log.
 pub fn found(log: &Log, hard_state: HardState) -> State {
-    let entries = log.replay(0).map(|item| item.expect("an intact entry").0).collect();
+    let entries = log.entries_from(0).map(|item| item.expect("an intact entry").0).collect();
     State { hard_state, entries }
 }
 

@@ -7,7 +7,7 @@ use api::etcdserverpb as pb;
 use bytes::Bytes;
 use consensus::{Entry, EntryKind};
 use prost::Message;
-use store::{BatchContext, Position, Store};
+use store::{AppliedId, BatchContext, Store};
 
 use crate::lease::Expiry;
 use crate::maintenance::publication::Publish;
@@ -22,10 +22,10 @@ pub(super) struct DecodedCommand {
 /// Applies an entry that was committed before this start: it has no callers and no watchers.
 ///
 /// # Errors
-/// Why it cannot be applied, and what to do.
+/// Why it cannot be applied.
 pub(crate) fn replay(store: &mut Store, entry: &Entry, address: u64) -> Result<(), String> {
     match entry.kind {
-        EntryKind::Empty => store.apply_empty(position(entry)),
+        EntryKind::Empty => store.apply_empty(applied_id(entry)),
         EntryKind::ConfChange => {
             return Err("changes of membership are not known to this release".to_owned());
         }
@@ -45,10 +45,10 @@ pub(crate) fn from_log(entry: log::Entry) -> Option<Entry> {
     Some(Entry { term: entry.term, index: entry.index, kind, payload: entry.payload })
 }
 
-/// Decodes the batch of an entry. Bytes that are no batch of a known version have no effect, on all members alike.
+/// Decodes the batch of an entry. Bytes that do not decode have no effect, on all members alike.
 ///
 /// # Errors
-/// An unknown version: its effect cannot be guessed.
+/// An unknown version, because its effect cannot be guessed.
 pub(super) fn decode_batch(entry: &Entry) -> Result<Batch, BatchError> {
     match batch::decode(&entry.payload) {
         Err(error @ BatchError::Version(_)) => Err(error),
@@ -56,18 +56,18 @@ pub(super) fn decode_batch(entry: &Entry) -> Result<Batch, BatchError> {
     }
 }
 
-pub(crate) fn position(entry: &Entry) -> Position {
-    Position { index: entry.index, term: entry.term }
+pub(crate) fn applied_id(entry: &Entry) -> AppliedId {
+    AppliedId { index: entry.index, term: entry.term }
 }
 
 pub(super) fn context<'a>(
     entry: &'a Entry,
     payload_address: u64,
     clock_ms: u64,
-    answered: &'a [bool],
+    has_caller: &'a [bool],
 ) -> BatchContext<'a> {
     let Entry { index, term, payload, .. } = entry;
-    BatchContext { index: *index, term: *term, clock_ms, payload, payload_address, answered }
+    BatchContext { index: *index, term: *term, clock_ms, payload, payload_address, has_caller }
 }
 
 /// Decodes the commands of a batch for the store.

@@ -22,7 +22,7 @@ use crate::io::MemberFatal;
 use crate::proposals::batch::{LogCommand, Origin};
 use commands::{DecodedCommand, context, decode_all, decode_batch};
 
-pub(crate) use commands::{from_log, position, replay};
+pub(crate) use commands::{applied_id, from_log, replay};
 
 /// Committed entries that are not applied yet.
 #[derive(Debug, Default)]
@@ -110,7 +110,7 @@ impl AppliedBatch {
 ///
 /// # Errors
 /// Outer: the batch cannot be applied by this release. Inner: a value it compares is damaged; the store is unchanged.
-pub(crate) fn apply_batch(
+pub(crate) fn decode_and_apply(
     store: &mut Store,
     entry: &Entry,
     address: u64,
@@ -119,8 +119,8 @@ pub(crate) fn apply_batch(
     let batch = decode_batch(entry)
         .map_err(|error| MemberFatal::Entry { index: entry.index, reason: error.to_string() })?;
     let (decoded, steps) = decode_all(batch.commands);
-    let answered = answered(&decoded, origin);
-    let context = context(entry, address, batch.clock_ms, &answered);
+    let has_caller = has_caller(&decoded, origin);
+    let context = context(entry, address, batch.clock_ms, &has_caller);
     Ok(store.apply_batch(&context, &steps).map(|applied| {
         assert!(applied.outcomes.len() == steps.len(), "every command has an outcome");
         AppliedBatch { decoded, applied }
@@ -128,7 +128,7 @@ pub(crate) fn apply_batch(
 }
 
 /// For each store command, whether its caller waits in this process.
-fn answered(decoded: &[DecodedCommand], origin: Origin) -> Vec<bool> {
+fn has_caller(decoded: &[DecodedCommand], origin: Origin) -> Vec<bool> {
     let own = decoded.iter().map(|one| (one.command.origin == origin, one.steps));
     own.flat_map(|(own, steps)| std::iter::repeat_n(own, steps)).collect()
 }

@@ -51,6 +51,14 @@ pub(crate) struct Transfer {
     pub(crate) until_ns: u64,
 }
 
+impl LeaderState {
+    /// Whether this leader may answer for leases and begin ReadIndex rounds: an entry of its own term is applied, and
+    /// with it every command of earlier terms.
+    pub(crate) fn is_established(&self) -> bool {
+        self.leases.is_some()
+    }
+}
+
 impl TermState {
     /// A member that has just started, in a term without a known leader.
     pub(crate) fn at_start(term: u64) -> TermState {
@@ -83,8 +91,8 @@ impl TermState {
         self.as_leader_mut()?.leases.as_mut()
     }
 
-    /// Whether this leader may answer for leases and begin ReadIndex rounds: an entry of its term is applied.
+    /// Whether this member leads and is established, see [`LeaderState::is_established`].
     pub(crate) fn is_established(&self) -> bool {
-        self.as_leader().is_some_and(|leader| leader.leases.is_some())
+        self.as_leader().is_some_and(LeaderState::is_established)
     }
 }

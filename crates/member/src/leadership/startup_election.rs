@@ -13,8 +13,9 @@
 //! ```
 //!
 //! Only a pre-vote is asked for: a voter that hears from a leader refuses, and nothing has changed. An answer may be
-//! lost while the other side is not yet connected to this member, so each tick asks again. After an election timeout
-//! the ordinary election takes over.
+//! lost while the other side is not yet connected to this member, so each tick asks again. After an
+//! election timeout the ordinary election takes over. Only ticks count during which an election could be won: a quorum
+//! is connected, and no leader is known. With `--pre-vote=false` there is no startup election.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +24,7 @@ use consensus::{Role, Status};
 /// Ticks that a member which did not lead waits for the one that did.
 const HEAD_START_TICKS: u32 = 2;
 
-/// Exists until a leader is known or an election timeout has passed.
+/// Exists until a leader is known, or an election could be won for as many ticks as an election timeout has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StartupElection {
     /// Its last vote was for itself.
@@ -38,7 +39,7 @@ impl StartupElection {
         StartupElection { voted_for_itself: vote == member_id, ticks: 0 }
     }
 
-    /// Whether an election timeout has passed, so that the ordinary election takes over.
+    /// Whether an election could be won for `election_ticks`, so that the ordinary election takes over.
     pub(crate) fn is_over(&self, election_ticks: u32) -> bool {
         self.ticks >= election_ticks
     }

@@ -19,12 +19,12 @@ impl Member {
         while let Some(entry) = self.apply_queue.next() {
             match entry.kind {
                 EntryKind::Batch => {
-                    if !self.apply_batch(now, &entry, out)? {
+                    if !self.apply_entry(now, &entry, out)? {
                         break;
                     }
                 }
                 EntryKind::ConfChange => self.apply_conf_change(&entry)?,
-                EntryKind::Empty => self.store.apply_empty(apply::position(&entry)),
+                EntryKind::Empty => self.store.apply_empty(apply::applied_id(&entry)),
             }
             self.entry_applied(now, &entry);
         }
@@ -37,12 +37,12 @@ impl Member {
 
     fn entry_applied(&mut self, now: Now, entry: &Entry) {
         self.apply_queue.advance();
-        let term = self.term.term;
-        if let Some(leader) = self.term.as_leader_mut()
+        let term = self.leadership.term;
+        if let Some(leader) = self.leadership.as_leader_mut()
             && entry.term == term
             && leader.leases.is_none()
         {
-            // From now on this leader speaks for leases: every command of earlier terms is applied.
+            // From now on this leader answers lease questions: every command of earlier terms is applied.
             let leases = self.reader.leases(i64::MIN, usize::MAX);
             leader.leases = Some(LeaderLeases::start(now.monotonic_ns, leases));
             self.propose_cluster_version();
@@ -51,9 +51,9 @@ impl Member {
     }
 
     /// Applies one batch. Returns false when it must wait for a damaged value.
-    fn apply_batch(&mut self, now: Now, entry: &Entry, out: &mut Output) -> Result<bool, MemberFatal> {
+    fn apply_entry(&mut self, now: Now, entry: &Entry, out: &mut Output) -> Result<bool, MemberFatal> {
         let address = self.log.address(entry.index).expect("a committed entry is in the log");
-        let batch = match apply::apply_batch(&mut self.store, entry, address, self.config.origin())? {
+        let batch = match apply::decode_and_apply(&mut self.store, entry, address, self.config.origin())? {
             Ok(batch) => batch,
             Err(damaged) => {
                 // When too much is under repair, the next step tries again.
@@ -74,7 +74,7 @@ impl Member {
         self.status.set_commands_applied(self.status.commands_applied() + commands);
         let events = std::mem::take(&mut batch.applied.events);
         self.hub.publish(batch.applied.revision, &events.into());
-        if let Some(leases) = self.term.leases_mut() {
+        if let Some(leases) = self.leadership.leases_mut() {
             let released = leases.follow(now.monotonic_ns, &batch.applied.leases);
             released.into_iter().for_each(|question| self.read_index.arrive(Waiter::Lease(question)));
         }
@@ -105,7 +105,7 @@ impl Member {
     fn apply_conf_change(&mut self, entry: &Entry) -> Result<(), MemberFatal> {
         let change = ConfChange::decode(entry.payload.clone())
             .map_err(|error| MemberFatal::Entry { index: entry.index, reason: error.to_string() })?;
-        self.store.apply_empty(apply::position(entry));
+        self.store.apply_empty(apply::applied_id(entry));
         // A change that does not fit the configuration before has no effect, on any member.
         let _ = self.consensus.apply_conf_change(&change);
         Ok(())

@@ -23,8 +23,8 @@ impl Member {
                 self.proposals.refused(reason, &sequences, &mut self.callers, out);
             }
             PeerMessage::ReadQuestion(question) => self.on_read_question(from, question, out),
-            PeerMessage::ReadAnswer(question, index) => self.read_index.answered(question, index),
-            PeerMessage::LeaseQuestions(asks) => self.on_lease_asks(from, asks),
+            PeerMessage::ReadAnswer(question, index) => self.read_index.question_answered(question, index),
+            PeerMessage::LeaseQuestions(questions) => self.on_lease_questions(from, questions),
             PeerMessage::LeaseAnswers(answers) => self.on_lease_answers(answers, out),
             PeerMessage::StateHash { index, hash } => self.on_state_hash(from, index, hash, out),
             PeerMessage::ValueQuestion(name) => {
@@ -72,7 +72,7 @@ impl Member {
         if !is_of_one_run || first.is_some_and(|first| first.member != from) {
             return out.reject_frame(from, "it forwards commands that are not its own");
         }
-        if !self.term.leads() {
+        if !self.leadership.leads() {
             let sequences = commands.iter().map(|command| command.sequence).collect();
             return refuse(from, Reason::NotLeader, sequences, out);
         }
@@ -97,7 +97,7 @@ impl Member {
     fn on_state_hash(&mut self, from: u64, index: u64, hash: u64, out: &mut Output) {
         if self.state_hashes.contradicts(index, hash) {
             out.notices.push(Notice::Diverged { peer: from, index });
-            if self.term.leads() {
+            if self.leadership.leads() {
                 self.raise_alarm(api::etcdserverpb::AlarmType::Corrupt, from);
             }
         }

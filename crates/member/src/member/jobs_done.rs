@@ -96,7 +96,7 @@ impl Member {
     /// A snapshot is committed on disk: log, store, watchers and apply queue switch to the new state.
     fn on_installed(&mut self, now: Now, done: InstallDone, out: &mut Output) -> Result<(), MemberFatal> {
         let Installation { from, meta, write, restored, .. } = self.installing.finish();
-        let newer = self.pending_writes.take_hard_state(&write);
+        let newer = self.write_positions.take_hard_state(&write);
         let mut hard_state = newer.map_or_else(|| self.log.hard_state(), to_log_hard_state);
         hard_state.commit = hard_state.commit.max(meta.index);
         let installed =
@@ -121,7 +121,7 @@ impl Member {
         let event = SnapshotEvent::Installed { index: meta.index };
         out.notices.push(Notice::Snapshot { peer: from, event });
         for write in self.installing.take_held() {
-            self.write(now, write, out);
+            self.plan_write(now, write, out);
         }
         Ok(())
     }

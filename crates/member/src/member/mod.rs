@@ -52,7 +52,6 @@ use crate::maintenance::purge::Purge;
 use crate::maintenance::seal::Sealing;
 use crate::maintenance::state_hashes::StateHashes;
 use crate::peer_message::{LeaseAnswer, PeerMessage};
-use crate::pending_writes::PendingWrites;
 use crate::proposals::Proposals;
 use crate::proposals::batch::CommandKind;
 use crate::read_index::ReadIndex;
@@ -63,6 +62,7 @@ use crate::repair::values::{RepairContext, ValueRepairs};
 use crate::snapshot::{SnapshotInstalling, SnapshotReceiving, SnapshotSending};
 use crate::status::MemberStatus;
 use crate::values::LogValues;
+use crate::write_positions::WritePositions;
 
 /// One member. See the module.
 pub struct Member {
@@ -83,7 +83,7 @@ pub struct Member {
     // Who waits, who is connected, who leads.
     callers: Callers,
     connected: BTreeSet<u64>,
-    term: TermState,
+    leadership: TermState,
     startup_election: Option<StartupElection>,
     transfer: Option<Transfer>,
 
@@ -92,7 +92,7 @@ pub struct Member {
     read_index: ReadIndex,
     /// Answers to lease questions of peers. They leave together at the end of the step.
     lease_answers: BTreeMap<u64, Vec<(u64, LeaseAnswer)>>,
-    pending_writes: PendingWrites,
+    write_positions: WritePositions,
     apply_queue: ApplyQueue,
 
     // Periodic work.
@@ -129,9 +129,9 @@ pub(crate) struct Parts {
 impl Member {
     pub(crate) fn new(parts: Parts) -> Member {
         let Parts { config, status, log, consensus, store, reader, values, hub, applied } = parts;
-        let term = TermState::at_start(consensus.status().term);
+        let leadership = TermState::at_start(consensus.status().term);
         let startup_election = StartupElection::new(config.member_id, log.hard_state().vote);
-        status.set_term(term.term);
+        status.set_term(leadership.term);
         status.set_applied_index(applied.index);
         Member {
             proposals: Proposals::new(config.origin()),
@@ -147,12 +147,12 @@ impl Member {
             hub,
             callers: Callers::default(),
             connected: BTreeSet::new(),
-            term,
+            leadership,
             startup_election: Some(startup_election),
             transfer: None,
             read_index: ReadIndex::default(),
             lease_answers: BTreeMap::new(),
-            pending_writes: PendingWrites::default(),
+            write_positions: WritePositions::default(),
             apply_queue: ApplyQueue::at(applied),
             checkpoints: CheckpointSchedule::default(),
             purge: Purge::default(),
@@ -185,7 +185,7 @@ impl Member {
             Input::Frame { from, bytes } => self.on_frame(now, from, bytes, out),
             Input::PeerUp(peer) => self.on_peer_up(peer),
             Input::PeerDown(peer) => self.on_peer_down(peer),
-            Input::Written(done) => self.pending_writes.synced(self.log.complete(done)?.position),
+            Input::WritesSynced(done) => self.write_positions.log_synced(self.log.complete(done)?.position),
             Input::Background(done) => self.on_job_done(now, *done, out)?,
             Input::SnapshotOffered { token, from, header } => {
                 self.on_snapshot_offered(from, header, token, out);
@@ -254,14 +254,14 @@ impl Member {
     /// When [`Member::drive`] must run next although nothing happens.
     pub fn next_due_ns(&self) -> Option<u64> {
         // Commands that wait for a leader or for the end of a transfer wait for a message or a tick.
-        let leader = self.term.as_leader().filter(|_| self.transfer.is_none());
+        let leader = self.leadership.as_leader().filter(|_| self.transfer.is_none());
         let proposals = leader.and_then(|leader| self.proposals.next_due_ns(&leader.batches));
         let leases = leader.and_then(|leader| leader.leases.as_ref()).and_then(|leases| leases.next_due_ns());
         let may_relocate = !self.installing.is_running() && !self.is_stopping;
         let relocation = if may_relocate { self.relocation.next_due_ns() } else { None };
         let lease_questions =
-            self.term.as_follower().and_then(|follower| follower.lease_questions.next_due_ns());
-        let reads = self.read_index.next_due_ns(self.term.is_established());
+            self.leadership.as_follower().and_then(|follower| follower.lease_questions.next_due_ns());
+        let reads = self.read_index.next_due_ns(self.leadership.is_established());
         let maintenance = [self.sealing.next_due_ns(), self.purge.next_due_ns(), relocation];
         let repair = [self.value_repairs.next_due_ns(), self.entry_repairs.next_due_ns()];
         let requests = [proposals, leases, lease_questions, reads];
@@ -278,7 +278,7 @@ impl Member {
     /// checked only in a step that applied something: its lock is shared with the readers, which would pay for it.
     fn check(&self, has_applied: bool) {
         let (applied, committed) = (self.apply_queue.applied(), self.apply_queue.committed());
-        assert!(applied <= committed, "applied {applied} is behind committed {committed}");
+        assert!(applied <= committed, "applied {applied} is ahead of committed {committed}");
         assert!(
             self.installing.is_running() || committed <= self.log.last_index(),
             "committed {committed}, but the log ends at {}",
@@ -289,7 +289,7 @@ impl Member {
             self.installing.is_running() || checkpoint <= applied,
             "the checkpoint holds entry {checkpoint}, but only {applied} is applied"
         );
-        self.read_index.check(self.term.leads());
+        self.read_index.check(self.leadership.leads());
         self.log.check();
         if has_applied {
             self.store.check();
@@ -338,7 +338,9 @@ impl Member {
         if let Some((index, hash)) = self.state_hashes.take_unsent() {
             self.connected.iter().for_each(|peer| out.send(*peer, &PeerMessage::StateHash { index, hash }));
         }
-        if self.term.leader != 0 && self.publication.is_due(now.monotonic_ns, &self.config, &self.reader) {
+        if self.leadership.leader != 0
+            && self.publication.is_due(now.monotonic_ns, &self.config, &self.reader)
+        {
             let body = self.publication.propose(now.monotonic_ns, &self.config);
             self.proposals.push_own(CommandKind::Publish, body);
         }
@@ -347,13 +349,13 @@ impl Member {
     /// Answers callers whose deadline has passed.
     fn expire_callers(&mut self, now: Now, out: &mut Output) {
         self.read_index.expire_question(now.monotonic_ns);
-        if let Some(follower) = self.term.as_follower_mut() {
+        if let Some(follower) = self.leadership.as_follower_mut() {
             follower.lease_questions.expire_wait(now.monotonic_ns);
         }
         let mut queued = BTreeSet::new();
         while let Some((token, progress)) = self.callers.take_expired(now.monotonic_ns) {
             self.proposals.expire_forwarded(token);
-            if let Some(follower) = self.term.as_follower_mut() {
+            if let Some(follower) = self.leadership.as_follower_mut() {
                 follower.lease_questions.take(token);
             }
             if progress == Progress::Queued {
@@ -370,10 +372,10 @@ impl Member {
     /// The error that best tells a caller why no agreement was reached in time; etcd's choice among its texts.
     fn timeout_error(&self, now: Now, progress: Progress) -> api::Error {
         let waited_since = now.monotonic_ns.saturating_sub(self.config.request_timeout_ns());
-        let link_lost = !self.term.leads() && !self.connected.contains(&self.term.leader);
+        let link_lost = !self.leadership.leads() && !self.connected.contains(&self.leadership.leader);
         match progress {
-            Progress::Sent if self.term.since_ns >= waited_since => api::Error::TimeoutLeaderFailed,
-            _ if self.term.leader != 0 && link_lost => api::Error::TimeoutConnectionLost,
+            Progress::Sent if self.leadership.since_ns >= waited_since => api::Error::TimeoutLeaderFailed,
+            _ if self.leadership.leader != 0 && link_lost => api::Error::TimeoutConnectionLost,
             _ => api::Error::Timeout,
         }
     }
@@ -393,10 +395,11 @@ impl Member {
         self.consensus.report_unreachable(peer);
     }
 
-    /// The startup election ends when a leader is known or an election timeout has passed.
+    /// The startup election ends when a leader is known, or when an election could be won for an election timeout.
+    /// Other ticks do not count.
     fn tick_startup_election(&mut self) {
         let is_over = |election: &mut StartupElection| {
-            self.term.leader != 0 || election.is_over(self.config.election_ticks)
+            self.leadership.leader != 0 || election.is_over(self.config.election_ticks)
         };
         self.startup_election.take_if(is_over);
         if self.startup_election.is_none() || !self.could_win_election() {

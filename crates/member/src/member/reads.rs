@@ -10,15 +10,14 @@ use crate::read_index::Waiter;
 impl Member {
     /// Begins a ReadIndex round (leader), or sends questions to the leader (follower), for the waiters there are.
     pub(super) fn start_rounds(&mut self, now: Now, out: &mut Output) {
-        let (now_ns, leader) = (now.monotonic_ns, self.term.leader);
-        match &mut self.term.role {
+        let (now_ns, leader) = (now.monotonic_ns, self.leadership.leader);
+        match &mut self.leadership.role {
             RoleState::Leader(state) => {
-                // Rounds begin once an entry of the leader's own term is applied; from then on there are leases, too.
-                if state.leases.is_some() && self.read_index.may_begin_round(now_ns) {
-                    let token = self.read_index.begin_round(now_ns);
+                if state.is_established() && self.read_index.may_begin_round(now_ns) {
+                    let round = self.read_index.begin_round(now_ns);
                     // An error means that the leadership is lost (the other reasons are excluded above): the next ready
                     // says so and returns the waiters.
-                    let _ = self.consensus.start_round(token);
+                    let _ = self.consensus.start_round(round);
                 }
             }
             RoleState::Follower(state) => {
@@ -39,7 +38,7 @@ impl Member {
 
     /// A follower asks for a read index.
     pub(super) fn on_read_question(&mut self, from: u64, question: u64, out: &mut Output) {
-        if self.term.leads() {
+        if self.leadership.leads() {
             self.read_index.arrive(Waiter::Follower { peer: from, question });
         } else {
             out.send(from, &PeerMessage::ReadAnswer(question, None));
@@ -47,12 +46,12 @@ impl Member {
     }
 
     /// A follower forwards lease questions of its clients.
-    pub(super) fn on_lease_asks(&mut self, from: u64, asks: Vec<LeaseQuestionFields>) {
-        if !self.term.leads() {
-            let refusals = asks.iter().map(|ask| (ask.sequence, LeaseAnswer::NotLeader));
+    pub(super) fn on_lease_questions(&mut self, from: u64, questions: Vec<LeaseQuestionFields>) {
+        if !self.leadership.leads() {
+            let refusals = questions.iter().map(|question| (question.sequence, LeaseAnswer::NotLeader));
             return self.lease_answers.entry(from).or_default().extend(refusals);
         }
-        for LeaseQuestionFields { sequence, lease, renew } in asks {
+        for LeaseQuestionFields { sequence, lease, renew } in questions {
             let question = LeaseQuestion { peer: Some(from), sequence, lease, renew };
             self.read_index.arrive(Waiter::Lease(question));
         }
@@ -60,7 +59,7 @@ impl Member {
 
     /// The leader answers lease questions. Those answered by a member that does not lead wait for the next leader.
     pub(super) fn on_lease_answers(&mut self, answers: Vec<(u64, LeaseAnswer)>, out: &mut Output) {
-        let Some(follower) = self.term.as_follower_mut() else { return };
+        let Some(follower) = self.leadership.as_follower_mut() else { return };
         follower.lease_questions.answers_arrived();
         for (sequence, answer) in answers {
             let Some(question) = follower.lease_questions.take(sequence) else { continue };
@@ -74,14 +73,14 @@ impl Member {
 
     /// A connection broke: lease questions that were sent go back to the queue.
     pub(super) fn take_back_lease_questions(&mut self) {
-        let Some(follower) = self.term.as_follower_mut() else { return };
+        let Some(follower) = self.leadership.as_follower_mut() else { return };
         let questions = follower.lease_questions.take_all();
         questions.into_iter().for_each(|question| self.read_index.arrive(Waiter::Lease(question)));
     }
 
     /// Lease questions that the leader did not answer in time go back to the queue.
     pub(super) fn repeat_lease_questions(&mut self, now: Now) {
-        let Some(follower) = self.term.as_follower_mut() else { return };
+        let Some(follower) = self.leadership.as_follower_mut() else { return };
         let questions = follower.lease_questions.take_unanswered(now.monotonic_ns);
         questions.into_iter().for_each(|question| self.read_index.arrive(Waiter::Lease(question)));
     }
@@ -96,19 +95,8 @@ impl Member {
             Waiter::Lease(question) => question_waits(question),
             Waiter::Follower { .. } => true,
         });
-        if let Some(leases) = self.term.leases_mut() {
+        if let Some(leases) = self.leadership.leases_mut() {
             leases.retain_held(question_waits);
-        }
-    }
-
-    /// Rounds were given up: local waiters wait for another, followers must ask again.
-    pub(super) fn on_rounds_dropped(&mut self, rounds: Vec<u64>, out: &mut Output) {
-        for round in rounds {
-            for waiter in self.read_index.round_dropped(round) {
-                if let Waiter::Follower { peer, question } = waiter {
-                    out.send(peer, &PeerMessage::ReadAnswer(question, None));
-                }
-            }
         }
     }
 
@@ -119,6 +107,8 @@ impl Member {
             match waiter {
                 Waiter::Read(token) => self.callers.answer(token, Answer::ReadNow, out),
                 Waiter::Follower { peer, question } => {
+                    // Every index from the round's on is safe to read at. The applied one is at hand; the round's is
+                    // not kept for each waiter.
                     out.send(peer, &PeerMessage::ReadAnswer(question, Some(applied)));
                 }
                 Waiter::Lease(question) => self.decide_lease(now, began_ns, question, out),
@@ -128,7 +118,7 @@ impl Member {
 
     fn decide_lease(&mut self, now: Now, began_ns: u64, question: LeaseQuestion, out: &mut Output) {
         let LeaseQuestion { peer, sequence, .. } = question;
-        let Some(leases) = self.term.leases_mut() else {
+        let Some(leases) = self.leadership.leases_mut() else {
             return match peer {
                 Some(_) => self.answer_lease(peer, sequence, LeaseAnswer::NotLeader, out),
                 None => self.read_index.arrive(Waiter::Lease(question)),
@@ -146,8 +136,8 @@ impl Member {
 
     /// Proposes expiries, and records remainders of long leases, unless a transfer is under way.
     pub(super) fn propose_lease_commands(&mut self, now: Now) {
-        let (term, transfers) = (self.term.term, self.transfer.is_some());
-        let Some(leases) = self.term.leases_mut().filter(|_| !transfers) else { return };
+        let (term, transfers) = (self.leadership.term, self.transfer.is_some());
+        let Some(leases) = self.leadership.leases_mut().filter(|_| !transfers) else { return };
         for (kind, body) in leases.take_commands(now.monotonic_ns, term) {
             self.proposals.push_own(kind, body);
         }

@@ -2,14 +2,14 @@
 //!
 //! Consensus keeps the ordering rule (persist, then send, then reply; see
 //! `crates/consensus/src/replication/unsynced_writes.rs`): a message in a ready may leave now, and one that promises
-//! something about a write is held back until that write is reported durable. What is left to do here is to turn each
-//! write into one write job, to report it when it is durable, and to send what is then released.
+//! something about a write is held back until that write is reported synced. What is left to do here is to turn each
+//! write into one write job, to report it when it is synced, and to send what is then released.
 //!
 //! ```text
 //! ready:  messages  -> Output::frames, at once
-//!         write 7   -> one job of the log; durable later: persisted(7) -> more messages
+//!         write 7   -> one job of the log; synced later: synced(7) -> more messages
 //!         committed -> the apply queue
-//!         reads     -> waiters of a ReadIndex round that was won
+//!         rounds    -> the waiters of a ReadIndex round that was won
 //! ```
 
 use bytes::Bytes;
@@ -30,8 +30,8 @@ impl Member {
         if self.transfer.is_some() {
             return;
         }
-        let leader = self.term.leader;
-        match &mut self.term.role {
+        let leader = self.leadership.leader;
+        match &mut self.leadership.role {
             RoleState::Leader(state) => {
                 let (consensus, callers) = (&mut self.consensus, &mut self.callers);
                 self.proposals.propose_batches(now, &mut state.batches, consensus, callers);
@@ -43,10 +43,10 @@ impl Member {
         }
     }
 
-    /// Reports durable writes to consensus and carries out one ready. Returns false when there is none.
+    /// Reports synced writes to consensus and carries out one ready. Returns false when there is none.
     pub(super) fn take_ready(&mut self, now: Now, out: &mut Output) -> Result<bool, MemberFatal> {
-        if let Some(number) = self.pending_writes.take_durable() {
-            let released = self.consensus.persisted(number);
+        if let Some(number) = self.write_positions.take_synced() {
+            let released = self.consensus.synced(number);
             self.send_messages(released, out);
         }
         let Some(ready) = self.consensus.ready() else { return Ok(false) };
@@ -60,16 +60,20 @@ impl Member {
         }
         self.send_messages(ready.messages, out);
         if let Some(write) = ready.write {
-            self.write(now, write, out);
+            self.plan_write(now, write, out);
         }
         for entry in ready.committed {
-            if let Some(leader) = self.term.as_leader_mut() {
+            if let Some(leader) = self.leadership.as_leader_mut() {
                 leader.batches.committed(entry.index);
             }
             self.apply_queue.push(entry);
         }
-        for read in ready.reads {
-            self.read_index.round_won(read.token, read.index);
+        for won in ready.rounds_won {
+            self.read_index.round_won(won.owner_round, won.index);
+        }
+        for round in ready.rounds_dropped {
+            // Its ready told the lost leadership, too, at which the waiters went back to the queue or to their peers.
+            assert!(!self.read_index.waits_for_round(round), "round {round} was dropped with its leadership");
         }
         fetch_entries(ready.fetches, &self.log, &mut self.consensus, out);
         for peer in ready.snapshots_wanted {
@@ -79,18 +83,17 @@ impl Member {
                 self.sending.prepare(peer, applied, consensus, &self.log, store, self.values.clone());
             }
         }
-        self.on_rounds_dropped(ready.reads_dropped, out);
     }
 
     /// Turns a write into a job of the log. During a snapshot installation writes wait for it.
-    pub(super) fn write(&mut self, now: Now, write: Write, out: &mut Output) {
+    pub(super) fn plan_write(&mut self, now: Now, write: Write, out: &mut Output) {
         if self.installing.is_running() {
             return self.installing.hold(write);
         }
         if let Some(meta) = write.snapshot.clone() {
             return self.installing.want(&meta, write);
         }
-        let hard_state = self.pending_writes.hard_state_for(&write);
+        let hard_state = self.write_positions.hard_state_for(&write);
         if !write.must_sync {
             return;
         }
@@ -99,9 +102,9 @@ impl Member {
         out.writes.push(append.job);
     }
 
-    /// The write of this number is durable when the log is durable up to `position`.
+    /// The write of this number is synced when the log is durable up to `position`.
     pub(super) fn note_write(&mut self, now: Now, number: u64, position: u64) {
-        self.pending_writes.push(number, position);
+        self.write_positions.push(number, position);
         self.sealing.wrote(now.monotonic_ns);
     }
 
@@ -112,7 +115,7 @@ impl Member {
                 out.frames.push((message.to, message.class(), buffers));
                 continue;
             };
-            if !self.sending.start(message.to, meta, self.config.start, &message.encode(), out) {
+            if !self.sending.start(message.to, meta, self.config.process_run, &message.encode(), out) {
                 self.consensus.report_snapshot(message.to, false);
             }
         }
@@ -123,10 +126,12 @@ impl Member {
         let leads = seen.role == Role::Leader;
         self.status.set_term(seen.term);
         self.status.set_leader(seen.leader);
-        if (seen.leader, seen.term, leads) == (self.term.leader, self.term.term, self.term.leads()) {
+        if (seen.leader, seen.term, leads)
+            == (self.leadership.leader, self.leadership.term, self.leadership.leads())
+        {
             return;
         }
-        if seen.leader != 0 && seen.leader != self.term.leader {
+        if seen.leader != 0 && seen.leader != self.leadership.leader {
             self.status.set_leader_changes(self.status.leader_changes() + 1);
         }
         out.notices.push(Notice::Leadership { term: seen.term, leader: seen.leader, leading: leads });
@@ -135,7 +140,7 @@ impl Member {
             false => RoleState::Follower(FollowerState::default()),
         };
         let (term, leader, since_ns) = (seen.term, seen.leader, now.monotonic_ns);
-        let former = std::mem::replace(&mut self.term, TermState { term, leader, since_ns, role });
+        let former = std::mem::replace(&mut self.leadership, TermState { term, leader, since_ns, role });
         self.leave_role(former.role, out);
     }
 
@@ -166,7 +171,7 @@ impl Member {
                 local => self.read_index.arrive(local),
             }
         }
-        if !self.term.leads() {
+        if !self.leadership.leads() {
             self.return_foreign_commands(out);
         }
         self.finish_transfer(out);
@@ -174,7 +179,7 @@ impl Member {
 
     /// A transfer ends when another member leads.
     fn finish_transfer(&mut self, out: &mut Output) {
-        let leader = self.term.leader;
+        let leader = self.leadership.leader;
         if leader == 0 || leader == self.config.member_id {
             return;
         }

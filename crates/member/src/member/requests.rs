@@ -53,7 +53,7 @@ impl Member {
     }
 
     pub(super) fn on_lease(&mut self, now: Now, token: u64, lease: i64, renew: bool, out: &mut Output) {
-        let sent = self.term.as_follower().map_or(0, |follower| follower.lease_questions.len());
+        let sent = self.leadership.as_follower().map_or(0, |follower| follower.lease_questions.len());
         if self.read_index.len() + sent >= MAX_WAITING {
             return out.answers.push((token, Answer::Failed(api::Error::TooManyRequests)));
         }
@@ -76,7 +76,7 @@ impl Member {
     }
 
     fn check_transfer(&self, to: u64) -> Result<(), api::Error> {
-        if !self.term.leads() {
+        if !self.leadership.leads() {
             return Err(api::Error::NotLeader);
         }
         let votes = self.consensus.status().conf_state.voters.contains(&to);

@@ -25,7 +25,7 @@ impl Member {
     /// empty files go.
     fn look_for_space(&mut self, now: Now, out: &mut Output) {
         if self.relocation.is_eager() {
-            let leads = self.term.leads();
+            let leads = self.leadership.leads();
             match self.relocation.settle(now.monotonic_ns, &self.log, &self.reader, leads) {
                 Settling::Waits => return,
                 Settling::EndSegment => {

@@ -33,16 +33,16 @@ pub enum LeaseAnswer {
     NotLeader,
 }
 
-pub(super) fn encode_asks(head: &mut BytesMut, asks: &[LeaseQuestionFields]) {
-    head.reserve(17 * asks.len());
-    for ask in asks {
-        head.put_u64_le(ask.sequence);
-        head.put_i64_le(ask.lease);
-        head.put_u8(u8::from(ask.renew));
+pub(super) fn encode_questions(head: &mut BytesMut, questions: &[LeaseQuestionFields]) {
+    head.reserve(17 * questions.len());
+    for question in questions {
+        head.put_u64_le(question.sequence);
+        head.put_i64_le(question.lease);
+        head.put_u8(u8::from(question.renew));
     }
 }
 
-pub(super) fn decode_asks(bytes: &mut Bytes) -> Option<Vec<LeaseQuestionFields>> {
+pub(super) fn decode_questions(bytes: &mut Bytes) -> Option<Vec<LeaseQuestionFields>> {
     decode_some(bytes, |bytes| {
         Some(LeaseQuestionFields {
             sequence: bytes.try_get_u64_le().ok()?,

@@ -4,18 +4,18 @@
 //! offset size  field
 //!      0    1  kind
 //!      1    -  by kind, little-endian:
-//!   1 consensus     a message of the consensus crate
-//!   2 forward       a batch (see `batch`) of commands for the leader's proposal queue
-//!   3 refused       reason u8 | sequence u64 each: forwarded commands that were not and will not be proposed
-//!   4 read ask      round u64
-//!   5 read answer   round u64 | granted u8 | read index u64
-//!   6 lease asks    sequence u64 | lease i64 | renew u8, each
-//!   7 lease answers sequence u64 | status u8 | remaining seconds i64 | granted seconds i64, each
-//!   8 state hash    applied index u64 | hash u64
-//!   9 value ask     main i64 | sub u32 | length u32 | checksum u32 | key
-//!  10 value answer  main i64 | sub u32 | length u32 | checksum u32 | key length u32 | key | found u8 | value
-//!  11 entry ask     index u64 | term u64
-//!  12 entry answer  index u64 | term u64 | found u8 | kind u8 | checksum u32 of the entry | payload
+//!   1 consensus       a message of the consensus crate
+//!   2 forward         a batch (see `batch`) of commands for the leader's proposal queue
+//!   3 refused         reason u8 | sequence u64 each: forwarded commands that were not and will not be proposed
+//!   4 read question   question u64
+//!   5 read answer     question u64 | granted u8 | read index u64
+//!   6 lease questions sequence u64 | lease i64 | renew u8, each
+//!   7 lease answers   sequence u64 | status u8 | remaining seconds i64 | granted seconds i64, each
+//!   8 state hash      applied index u64 | hash u64
+//!   9 value question  main i64 | sub u32 | length u32 | checksum u32 | key
+//!  10 value answer    main i64 | sub u32 | length u32 | checksum u32 | key length u32 | key | found u8 | value
+//!  11 entry question  index u64 | term u64
+//!  12 entry answer    index u64 | term u64 | found u8 | kind u8 | checksum u32 of the entry | payload
 //! ```
 //!
 //! Forwarding is ours, not the consensus library's, so that a command is proposed at most once: a forwarded command
@@ -49,14 +49,15 @@ pub enum PeerMessage {
     Forward(Bytes),
     /// Commands that were not proposed.
     Refused(Reason, Vec<u64>),
-    /// A follower asks for a read index.
+    /// A follower asks for a read index, by the number of its question.
     ReadQuestion(u64),
-    /// The read index of a round; `None` when the receiver does not lead.
+    /// (question, the leader's applied index once the question's ReadIndex round is won and its index applied); `None`
+    /// when the receiver does not lead.
     ReadAnswer(u64, Option<u64>),
     /// A follower asks the leader to renew leases or to say what is left of them; at least one, at most
     /// [`MAX_LEASES_PER_FRAME`].
     LeaseQuestions(Vec<LeaseQuestionFields>),
-    /// Answers to lease asks, by the asker's sequence numbers; as many as there may be asks.
+    /// Answers to lease questions, by the asker's sequence numbers; as many as there may be questions.
     LeaseAnswers(Vec<(u64, LeaseAnswer)>),
     /// The state hash at an applied index, to be compared.
     StateHash {
@@ -140,19 +141,19 @@ impl PeerMessage {
                 head.put_u8(*reason as u8);
                 sequences.iter().for_each(|sequence| head.put_u64_le(*sequence));
             }
-            PeerMessage::ReadQuestion(round) => {
+            PeerMessage::ReadQuestion(question) => {
                 head.put_u8(4);
-                head.put_u64_le(*round);
+                head.put_u64_le(*question);
             }
-            PeerMessage::ReadAnswer(round, index) => {
+            PeerMessage::ReadAnswer(question, index) => {
                 head.put_u8(5);
-                head.put_u64_le(*round);
+                head.put_u64_le(*question);
                 head.put_u8(u8::from(index.is_some()));
                 head.put_u64_le(index.unwrap_or(0));
             }
-            PeerMessage::LeaseQuestions(asks) => {
+            PeerMessage::LeaseQuestions(questions) => {
                 head.put_u8(6);
-                lease::encode_asks(&mut head, asks);
+                lease::encode_questions(&mut head, questions);
             }
             PeerMessage::LeaseAnswers(answers) => {
                 head.put_u8(7);
@@ -198,15 +199,15 @@ impl PeerMessage {
             3 => decode_refused(&mut bytes)?,
             4 => PeerMessage::ReadQuestion(bytes.try_get_u64_le().ok()?),
             5 => {
-                let round = bytes.try_get_u64_le().ok()?;
+                let question = bytes.try_get_u64_le().ok()?;
                 let index = match (lease::decode_bool(&mut bytes)?, bytes.try_get_u64_le().ok()?) {
                     (true, index) => Some(index),
                     (false, 0) => None,
                     (false, _) => return None,
                 };
-                PeerMessage::ReadAnswer(round, index)
+                PeerMessage::ReadAnswer(question, index)
             }
-            6 => PeerMessage::LeaseQuestions(lease::decode_asks(&mut bytes)?),
+            6 => PeerMessage::LeaseQuestions(lease::decode_questions(&mut bytes)?),
             7 => PeerMessage::LeaseAnswers(lease::decode_answers(&mut bytes)?),
             8 => PeerMessage::StateHash {
                 index: bytes.try_get_u64_le().ok()?,
@@ -351,12 +352,12 @@ mod tests {
 
     #[test]
     fn lease_frames_hold_at_least_one_item_and_at_most_the_limit() {
-        let ask = LeaseQuestionFields { sequence: 1, lease: 2, renew: true };
-        let of = |count| whole(&PeerMessage::LeaseQuestions(vec![ask; count]));
+        let question = LeaseQuestionFields { sequence: 1, lease: 2, renew: true };
+        let of = |count| whole(&PeerMessage::LeaseQuestions(vec![question; count]));
         assert_eq!(PeerMessage::decode(of(0)), None);
         assert_eq!(
             PeerMessage::decode(of(MAX_LEASES_PER_FRAME)),
-            Some(PeerMessage::LeaseQuestions(vec![ask; MAX_LEASES_PER_FRAME]))
+            Some(PeerMessage::LeaseQuestions(vec![question; MAX_LEASES_PER_FRAME]))
         );
         assert_eq!(PeerMessage::decode(of(MAX_LEASES_PER_FRAME + 1)), None);
         let cut = of(2);

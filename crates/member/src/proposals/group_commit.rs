@@ -6,12 +6,13 @@
 //!
 //! A *large batch* shows that many clients send at once. Their answers return together and their next commands arrive
 //! one by one, so a batch that leaves at once would hold only the first few of them. After a large batch the delay
-//! applies also when no batch is in flight, until a dozen smaller batches have passed (RFC 0008).
+//! applies also when no batch is in flight, until at most a dozen smaller batches have followed, fewer after a smaller
+//! peak (RFC 0008).
 //!
 //! ```text
-//! time      0 ms    0.3 ms     ...      a lone client: each batch leaves at once, none is in flight
-//! batch     1 cmd   1 cmd (second in flight: 300 us after the first)
-//! batch     500 cmds at 0 ms, 480 cmds at 3 ms, 510 cmds at 6 ms: one sync for each 500 commands
+//! a lone client   batch at 0 ms, committed, next at once
+//! some clients    batch at 0 ms; second while it is in flight: 0.3 ms; third: after a commit
+//! 500 clients     500 cmds at 0 ms, 480 at 3 ms, 510 at 6 ms
 //! ```
 
 /// Batches proposed and not yet committed. One that is being written while the next one collects keeps the disk busy;

@@ -5,12 +5,12 @@
 //! outcome is unknown, and it is never sent again unless the leader refused it.
 //!
 //! ```text
-//!            push              propose_batches              committed: Leader::batches
+//!            push              propose_batches              committed: LeaderState::batches
 //! client ----------> queue ------------------> consensus
 //!                      |  ^
 //!       forward_batches|  | refused (not leader): back to the front of the queue
 //!                      v  |
-//!                   forwarded ---- applied here, or refused for lack of space: answered
+//!                   forwarded ---- applied here, or refused (no space, too many requests): answered
 //! ```
 
 pub mod batch;

@@ -5,13 +5,13 @@ use member::{DEFAULT_CATCHUP_ENTRIES, DEFAULT_CHECKPOINT_COMMANDS, InitialMember
 /// One tick of the member's clock.
 pub(crate) const TICK_NS: u64 = 100_000_000;
 
-/// The member in its `start`th life.
-pub(crate) fn config(start: u64) -> MemberConfig {
+/// The member in its `process_run`th life.
+pub(crate) fn config(process_run: u64) -> MemberConfig {
     MemberConfig {
         cluster_id: 7,
         member_id: 1,
         incarnation: 99,
-        start,
+        process_run,
         seed: 1,
         name: "m1".into(),
         client_urls: vec!["http://127.0.0.1:2379".into()],

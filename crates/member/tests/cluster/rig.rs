@@ -97,7 +97,7 @@ impl Cluster {
             cluster_id: 7,
             member_id: id,
             incarnation: 90 + id,
-            start: self.starts,
+            process_run: self.starts,
             seed: id,
             name: format!("m{id}"),
             client_urls: vec![format!("http://10.0.0.{id}:2379")],
@@ -171,7 +171,7 @@ impl Cluster {
             let output = std::mem::take(&mut node.output);
             if !output.writes.is_empty() {
                 let done = WriteJob::run_all(output.writes, &|| Duration::ZERO);
-                node.inputs.push(Input::Written(done));
+                node.inputs.push(Input::WritesSynced(done));
             }
             let jobs = output.background.into_iter();
             node.inputs.extend(jobs.map(|job| Input::Background(Box::new(job.run()))));

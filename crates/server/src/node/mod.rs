@@ -88,7 +88,7 @@ impl Node {
         self.reader.members().into_iter().map(describe).collect()
     }
 
-    /// Keeps the files to which references lead that are read from now on.
+    /// Keeps every file that the index refers to from now on. Take it before looking at the index.
     pub(crate) fn pin(&self) -> log::Pin {
         self.log.pin()
     }

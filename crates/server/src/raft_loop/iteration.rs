@@ -4,7 +4,7 @@
 //! submitter while the loop sleeps (flat combining, see the module `raft_loop`).
 //!
 //! ```text
-//!  run_iteration, either thread     take inputs -> member decides -> answers -> frames -> writes -> background jobs
+//!  iterate, either thread           take inputs -> member decides -> answers -> frames -> writes -> background jobs
 //!  then, the raft loop only         snapshots -> disconnects -> notices
 //! ```
 

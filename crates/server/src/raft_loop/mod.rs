@@ -8,7 +8,7 @@
 //!  RPC worker 1: request() -> submission queue 1 --.
 //!  RPC worker 2: request() -> submission queue 2 --|                              .-> completion queue 1 -> caller
 //!  peer threads: control_frame(), bulk_frame() ----+-> input queue -> iteration --+-> completion queue 2 -> caller
-//!  log thread:   "written" ------------------------|                    |   |     '-> frames to peers
+//!  log thread:   "writes synced" ------------------|                    |   |     '-> frames to peers
 //!  background thread: "job done" ------------------'                    |   |
 //!                                                        write queue <--'   '--> background jobs
 //!                                                             |                       |
@@ -16,8 +16,9 @@
 //! ```
 //!
 //! An *iteration* takes all inputs that wait, lets the member decide once, and carries out the output. It never waits
-//! for a disk, a socket, or a lock that is held for long. The order in which its output is carried out is explained
-//! in `iteration.rs`.
+//! for a write, a socket, or a lock that is held for long; it reads the disk in one case (ARCHITECTURE.md, "Threads of
+//! a running member"). The order in which its output is carried out is explained in
+//! `iteration.rs`.
 //!
 //! # Batching
 //!
@@ -34,8 +35,8 @@
 //! # Flat combining
 //!
 //! Under load the raft loop is always awake, finds inputs whenever it looks, and no thread wakes another. When it
-//! sleeps, the thread that submits an input may run the iteration itself, on the loop's state, instead of waking the
-//! loop:
+//! sleeps, a thread that submits with `submit_and_run` runs the iteration itself, on the loop's state, instead of
+//! waking the loop; `submit` wakes it:
 //!
 //! ```text
 //!              the queue is empty                     submit(): wake the loop
@@ -91,7 +92,7 @@ use crate::metrics::Metrics;
 /// How the raft loop ended, once it has.
 pub(crate) type LoopEnd = watch::Receiver<Option<Result<(), String>>>;
 
-/// What every other thread has of the raft loop. A clone shares its queues.
+/// Every other thread's handle to the raft loop. A clone shares its queues.
 #[derive(Clone)]
 pub(crate) struct Handoff {
     inputs: Arc<InputQueue>,
@@ -128,7 +129,7 @@ impl Handoff {
         self.inputs.submit(input);
     }
 
-    /// Submits a frame of a peer's control stream. Never waits for the disk: a slow disk must not delay heartbeats.
+    /// Submits a frame of a peer's control stream. Never waits for a write: a slow disk must not delay heartbeats.
     pub(crate) fn control_frame(&self, from: u64, bytes: Bytes) {
         self.inputs.submit_and_run(vec![Input::Frame { from, bytes }]);
     }

@@ -1,10 +1,10 @@
 //! The write queue: jobs for the log, taken all at once, by one thread at a time.
 //!
-//! The log thread takes them, again and again under load. For a lone write, waking it costs more than the write's CPU,
-//! and the thread that caused the write often has nothing else to do: the reader of a peer's bulk stream that has read
-//! all there is. Such a thread *flushes inline* ([`WriteQueue::take_inline`]): it reserves the log, runs its iteration
-//! while the log thread sleeps on, and then writes what the iteration produced. A thread that must not wait for a disk
-//! never does this.
+//! Under load the log thread takes them, again and again. For a lone write, to wake it costs more processor time than
+//! the write itself, and the thread that caused the write often has nothing else to do: the reader of a peer's bulk
+//! stream that has read all there is. Such a thread *flushes inline* ([`WriteQueue::take_inline`]): it reserves the
+//! log, runs its iteration while the log thread sleeps on, and then writes what the iteration produced. A thread that
+//! must not wait for a disk never does this.
 //!
 //! ```text
 //!             take_inline()              jobs were pushed

@@ -1,7 +1,7 @@
 //! The coalescing notifier: wakes the watch streams of one RPC worker with one wake-up of its thread, and delays
 //! wake-ups under load.
 //!
-//! A batch of events concerns many streams. Waking each one from the raft loop would cost the loop a system call a
+//! A batch of events concerns many streams. Waking each one from the raft loop would cost the loop a system call per
 //! stream. So it appends each stream to the notifier of the stream's worker; only the first one wakes the worker's
 //! thread, where a task of the notifier then wakes all streams.
 //!

@@ -1,6 +1,7 @@
 //! The KV service.
 //!
-//! Reads are served on the RPC worker that received them, once the local state is fresh enough. Writes are proposed as
+//! Reads are served on the RPC worker that received them, once the local state is fresh enough; ranges of 1,000 keys
+//! and more are encoded on another thread (`streamed_range.rs`). Writes are proposed as
 //! they were received: the log keeps the request's own bytes.
 
 use std::sync::Arc;
@@ -28,7 +29,7 @@ pub(super) async fn put(node: &Node, body: Bytes) -> Result<EncodedMessage, Fail
     validate::put(&request)?;
     let reply = write(node, CommandKind::Put, body).await?;
     let Response::Put(mut response) = resolve(node, &reply).await? else { return Err(Failure::unexpected()) };
-    fill(node, &mut response.header);
+    complete_header(node, &mut response.header);
     Ok(EncodedMessage::message(&response))
 }
 
@@ -39,7 +40,7 @@ pub(super) async fn delete_range(node: &Node, body: Bytes) -> Result<EncodedMess
     let Response::DeleteRange(mut response) = resolve(node, &reply).await? else {
         return Err(Failure::unexpected());
     };
-    fill(node, &mut response.header);
+    complete_header(node, &mut response.header);
     Ok(EncodedMessage::message(&response))
 }
 
@@ -51,7 +52,7 @@ pub(super) async fn txn(node: &Node, body: Bytes) -> Result<EncodedMessage, Fail
     }
     let reply = write(node, CommandKind::Txn, body).await?;
     let Response::Txn(mut response) = resolve(node, &reply).await? else { return Err(Failure::unexpected()) };
-    fill(node, &mut response.header);
+    complete_header(node, &mut response.header);
     Ok(EncodedMessage::message(&response))
 }
 
@@ -68,7 +69,7 @@ async fn read_txn(node: &Node, txn: &ReadTxn<'_>) -> Result<EncodedMessage, Fail
         };
         match answered {
             Ok(mut response) => {
-                fill(node, &mut response.header);
+                complete_header(node, &mut response.header);
                 return Ok(EncodedMessage::message(&response));
             }
             Err(damaged) => node.repair(&damaged).await?,
@@ -91,6 +92,8 @@ pub(super) async fn range(node: &Arc<Node>, body: Bytes) -> Result<UnaryResponse
     if is_large(node, &request) {
         return Ok(UnaryResponse::Streamed(StreamedRange::begin(node, request).await?));
     }
+    // Each attempt looks the keys up again, so a value that was compacted meanwhile is not met again and needs no note
+    // of known damage.
     loop {
         match encode_range(node, &request) {
             Ok(parts) => return Ok(EncodedMessage(parts?).into()),
@@ -168,7 +171,7 @@ async fn resolve(node: &Node, reply: &Reply) -> Result<Response, Failure> {
 }
 
 /// Completes the header, of which the store knows only the revision.
-fn fill(node: &Node, header: &mut Option<pb::ResponseHeader>) {
+fn complete_header(node: &Node, header: &mut Option<pb::ResponseHeader>) {
     let revision = header.as_ref().map_or(0, |header| header.revision);
     *header = Some(node.header(revision));
 }

@@ -5,7 +5,7 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `workers.rs` | the RPC workers: one thread a core |
+//! | `workers.rs` | the RPC workers: one thread per core |
 //! | `dispatch.rs` | the table of methods, and how a handler is run |
 //! | `call.rs` | what handlers know of a call |
 //! | `call_metrics.rs` | counters of a method, warnings for slow calls |

@@ -69,7 +69,7 @@ fn take(watchers: &mut WatchStream, body: Bytes) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Sends everything the stream has. Watchers of a damaged value wait until it has been repaired.
+/// Sends everything the stream has. The whole stream waits while a damaged value is repaired.
 async fn send_all(node: &Node, watchers: &mut WatchStream, sink: &ResponseSink) {
     loop {
         match watchers.next(node.status.term()) {

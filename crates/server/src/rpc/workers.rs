@@ -1,4 +1,4 @@
-//! RPC workers: one thread a core, each with a runtime of its own.
+//! RPC workers: one thread per core, each with a runtime of its own.
 //!
 //! A connection stays on the worker it was given to. Only its requests to the raft loop cross threads, through the
 //! submission and completion queues of the worker, and the wake-ups of its watch streams, through the worker's

@@ -37,7 +37,7 @@ pub(crate) fn member_config(config: &ServerConfig) -> member::MemberConfig {
         cluster_id: cluster_id(&ids),
         member_id: own,
         incarnation: random(),
-        start: random(),
+        process_run: random(),
         seed: random(),
         name: config.name.clone(),
         client_urls: texts(&config.urls.advertise_client),
@@ -68,7 +68,7 @@ pub(crate) fn node(
     opened: &OpenedMember,
     handoff: &Handoff,
     metrics: &Arc<Metrics>,
-    start: u64,
+    process_run: u64,
 ) -> Node {
     let Identity { cluster_id, member_id, .. } = opened.identity;
     let election_ms = config.cluster.election_timeout.as_millis() as i64;
@@ -91,7 +91,7 @@ pub(crate) fn node(
             slow_request: config.observing.warning_unary_request_duration,
         },
         handoff: handoff.clone(),
-        lease_ids: LeaseIds::starting_at(member_id, start),
+        lease_ids: LeaseIds::starting_at(member_id, process_run),
         admission: LargeRequests::default(),
         large_ranges: LargeRanges::default(),
     }

@@ -99,7 +99,7 @@ fn log_note(note: &Note) {
 /// process.
 async fn open_member(config: &ServerConfig) -> Result<(OpenedMember, u64), ServerError> {
     let member_config = describe::member_config(config);
-    let start = member_config.start;
+    let process_run = member_config.process_run;
     let options =
         log::Options { wal_dir: config.wal_dir.clone(), ..log::Options::new(config.data_dir.clone()) };
     let disk: Arc<dyn log::Disk> = Arc::new(log::RealDisk);
@@ -121,27 +121,27 @@ async fn open_member(config: &ServerConfig) -> Result<(OpenedMember, u64), Serve
         took = format!("{:?}", began.elapsed()),
         "opened the member"
     );
-    Ok((opened, start))
+    Ok((opened, process_run))
 }
 
 async fn serve_member(config: ServerConfig) -> Result<(), ServerError> {
-    let (opened, start) = open_member(&config).await?;
+    let (opened, process_run) = open_member(&config).await?;
     let metrics = Arc::new(Metrics::new(&config.feature_gates, config.observing.extensive_metrics)?);
     let stop = CancellationToken::new();
     let count = std::thread::available_parallelism().map_or(1, NonZero::get);
     let handoff = Handoff::new(count, metrics.clone());
     handoff.serve_shared();
     let workers = Arc::new(RpcWorkers::start(count, &handoff)?);
-    let node = Arc::new(describe::node(&config, &opened, &handoff, &metrics, start));
+    let node = Arc::new(describe::node(&config, &opened, &handoff, &metrics, process_run));
     let peers = Arc::new(connect(&opened, &node)?);
-    let (known, ready) = watch::channel(false);
+    let (announce, ready) = watch::channel(false);
     let listening = open_ports(&config, &node, &peers, &workers, &ready, &stop)?;
 
     let notices = NoticeLog::new(node.member_id);
     let edge = PeerEdge { peers, handoff: handoff.clone(), reader: node.reader.clone(), notices };
     let slow_apply = config.observing.warning_apply_duration;
     let mut end = handoff.start(opened.member, edge, metrics, slow_apply)?;
-    tokio::spawn(announce_ready(node.clone(), config.clone(), known));
+    tokio::spawn(announce_ready(node.clone(), config.clone(), announce));
     if let Some(policy) = config.auto_compaction {
         tokio::spawn(auto_compaction::run(node.clone(), policy));
     }
@@ -270,29 +270,30 @@ fn bind(flag: &'static str, urls: &[Url], config: &ServerConfig) -> Result<Vec<L
     Ok(listeners)
 }
 
-/// Accepts clients once the cluster has applied this member's name and URLs; until then they wait in the backlog. As
-/// in etcd, an unpublished member is not listed.
+/// Accepts clients once this member's state shows its client URLs; until then they wait in the backlog. As in etcd, an
+/// unpublished member is not listed. After a restart with the same flags the replayed state shows them at once, before
+/// a leader is known.
 async fn once_ready(
     mut ready: watch::Receiver<bool>,
     stop: CancellationToken,
     serving: impl Future<Output = ()>,
 ) {
-    let known = async { ready.wait_for(|known| *known).await.is_ok() };
-    if stop.run_until_cancelled(known).await == Some(true) {
+    let announced = async { ready.wait_for(|is_ready| *is_ready).await.is_ok() };
+    if stop.run_until_cancelled(announced).await == Some(true) {
         serving.await;
     }
 }
 
-/// Waits until the cluster has applied this member's client URLs, then the listeners that wait for `ready` accept
-/// clients.
-async fn announce_ready(node: Arc<Node>, config: ServerConfig, ready: watch::Sender<bool>) {
+/// Waits until the local state shows this member's client URLs (its name is not compared), then the listeners that wait
+/// accept clients.
+async fn announce_ready(node: Arc<Node>, config: ServerConfig, announce: watch::Sender<bool>) {
     let urls = texts(&config.urls.advertise_client);
-    let known = |node: &Node| {
+    let is_listed = |node: &Node| {
         node.reader.members().iter().any(|member| member.id == node.member_id && member.client_urls == urls)
     };
-    while !known(&node) {
+    while !is_listed(&node) {
         tokio::time::sleep(READY_CHECK_INTERVAL).await;
     }
-    let _ = ready.send(true);
+    let _ = announce.send(true);
     tracing::info!("ready to serve client requests");
 }

@@ -23,7 +23,7 @@ pub(super) struct BatchCounts {
 
 impl BatchCounts {
     /// Adds the counts to those shared with readers.
-    pub(super) fn publish(&self, counters: &StoreCounters, events: usize) {
+    pub(super) fn add_to(&self, counters: &StoreCounters, events: usize) {
         StoreCounters::add(&counters.puts, self.puts);
         StoreCounters::add(&counters.deletes, self.deletes);
         StoreCounters::add(&counters.txns, self.txns);
@@ -38,8 +38,8 @@ pub(super) struct BatchApply<'a> {
     pub(super) values: &'a dyn Values,
     pub(super) ctx: &'a BatchContext<'a>,
     pub(super) prefetched: &'a PrefetchedValues,
-    /// Whether this member answers the client of the present command.
-    pub(super) answered: bool,
+    /// Whether the caller of the present command waits in this process.
+    pub(super) has_caller: bool,
     pub(super) counts: BatchCounts,
     /// Changes of keys so far; their revisions rise strictly.
     pub(super) events: Vec<Event>,

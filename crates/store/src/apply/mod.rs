@@ -34,7 +34,7 @@ use batch::{BatchApply, BatchCounts};
 
 use crate::command::{Applied, BatchContext, Command, Outcome, Reply};
 use crate::state::{CompactionHash, StoreShared};
-use crate::types::Position;
+use crate::types::AppliedId;
 use crate::values::Damaged;
 
 /// Applies one batch. See [`Store::apply_batch`](crate::Store::apply_batch).
@@ -52,7 +52,7 @@ pub(crate) fn apply_batch(
         values: &*shared.values,
         ctx,
         prefetched: &prefetched,
-        answered: false,
+        has_caller: false,
         counts: BatchCounts::default(),
         events: Vec::with_capacity(commands.len()),
         leases: Vec::new(),
@@ -61,18 +61,18 @@ pub(crate) fn apply_batch(
     };
     let mut outcomes: Vec<Outcome> = Vec::with_capacity(commands.len());
     for (nth, command) in commands.iter().enumerate() {
-        batch.answered = ctx.answered.get(nth).copied().unwrap_or(false);
+        batch.has_caller = ctx.has_caller.get(nth).copied().unwrap_or(false);
         outcomes.push(batch.command(command));
     }
     let BatchApply { counts, events, leases, alarms_changed, cluster_changed, .. } = batch;
-    state.applied = Position { index: ctx.index, term: ctx.term };
-    shared.publish(&state);
+    state.applied = AppliedId { index: ctx.index, term: ctx.term };
+    shared.show_revisions(&state);
     let revision = state.revision;
     drop(state);
     let newest = events.last().map_or(before, |event| event.kv.mod_revision.main);
     assert_eq!(newest, revision, "the last event has the newest revision");
     assert_eq!(outcomes.len(), commands.len(), "each command has an outcome");
-    counts.publish(&shared.counters, events.len());
+    counts.add_to(&shared.counters, events.len());
     Ok(Applied { outcomes, events, leases, alarms_changed, cluster_changed, revision })
 }
 

@@ -101,10 +101,10 @@ impl BatchApply<'_> {
         TxnReply { revision: 0, succeeded: branch.succeeded, replies }
     }
 
-    /// A range, which sees what the transaction has written so far. Skipped if this member does not answer the client.
+    /// A range, which sees what the transaction has written so far. Skipped if no caller of this process waits for it.
     fn range(&mut self, request: &pb::RangeRequest, changes: &RevisionCursor) -> RangeReply {
         let visible = changes.visible();
-        if !self.answered {
+        if !self.has_caller {
             return RangeReply { revision: visible, ..RangeReply::default() };
         }
         self.counts.ranges += 1;

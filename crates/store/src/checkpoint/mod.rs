@@ -12,7 +12,7 @@
 //!          then purge up to what the last header says, recompute the state hash, compare it with the last header
 //! ```
 //!
-//! A checkpoint is consistent at the applied position where it began, although it is written while commands are
+//! A checkpoint is consistent at the applied entry where it began, although it is written while commands are
 //! applied. Versions written since have a higher revision and are left out, and nothing is purged meanwhile. Only
 //! small things are copied at the beginning: what [changed](crate::state::ChangeTracker), members, alarms, and the
 //! leases of a base.

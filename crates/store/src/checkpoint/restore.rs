@@ -9,7 +9,7 @@ use crate::index::IndexBuilder;
 use crate::lessor::LeaseInfo;
 use crate::purge::purge;
 use crate::state::{CheckpointBaseline, NEVER_COMPACTED, StoreState};
-use crate::types::Position;
+use crate::types::AppliedId;
 
 /// No store reaches these numbers, and what is added to them does not overflow.
 const MAX_REVISION: i64 = 1 << 61;
@@ -60,14 +60,14 @@ impl Restoration {
 
 impl Restored {
     /// Index and term of the last applied entry.
-    pub fn applied(&self) -> Position {
+    pub fn applied(&self) -> AppliedId {
         self.state.applied
     }
 }
 
 /// The header of a checkpoint.
 struct CheckpointHeader {
-    position: Position,
+    applied: AppliedId,
     revision: i64,
     compacted: i64,
     purged: i64,
@@ -115,18 +115,18 @@ impl StateBuilder {
         }
         let delta = fields.byte()? != 0;
         let mut number = || fields.array().map(u64::from_le_bytes);
-        let position = Position { index: number()?, term: number()? };
-        let follows = Position { index: number()?, term: number()? };
+        let applied = AppliedId { index: number()?, term: number()? };
+        let follows = AppliedId { index: number()?, term: number()? };
         let [revision, compacted, purged] = [number()? as i64, number()? as i64, number()? as i64];
-        let header = CheckpointHeader { position, revision, compacted, purged, hash: number()? };
-        let after = self.header.as_ref().map(|header| header.position);
+        let header = CheckpointHeader { applied, revision, compacted, purged, hash: number()? };
+        let after = self.header.as_ref().map(|header| header.applied);
         if delta && after != Some(follows) || !delta && after.is_some() {
-            let after = after.map_or(0, |position| position.index);
+            let after = after.map_or(0, |applied| applied.index);
             return Err(RestoreError::OutOfOrder { follows: follows.index, after });
         }
         let in_order =
             NEVER_COMPACTED <= purged && purged <= compacted && compacted <= revision && revision >= 1;
-        if !in_order || revision > MAX_REVISION || position.index > MAX_INDEX {
+        if !in_order || revision > MAX_REVISION || applied.index > MAX_INDEX {
             return Err(RestoreError::Malformed("revisions are out of order, or none that a store has"));
         }
         if !delta {
@@ -208,7 +208,7 @@ impl StateBuilder {
     fn finish(self) -> Result<StoreState, RestoreError> {
         let StateBuilder { header, ended, base_purged, mut state, index, .. } = self;
         let header = header.filter(|_| ended).ok_or(RestoreError::Truncated)?;
-        state.applied = header.position;
+        state.applied = header.applied;
         state.revision = header.revision;
         state.compacted = header.compacted;
         state.purged = base_purged;
@@ -231,7 +231,7 @@ impl StateBuilder {
         if found != header.hash {
             return Err(RestoreError::HashMismatch { found, expected: header.hash });
         }
-        state.changes.rebase(CheckpointBaseline { position: header.position, revision: header.revision });
+        state.changes.rebase(CheckpointBaseline { applied: header.applied, revision: header.revision });
         Ok(state)
     }
 }

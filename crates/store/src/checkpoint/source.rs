@@ -13,7 +13,7 @@ use super::small_state;
 use crate::index::{IndexKey, KeyBounds, KeyRecord, walk_chunk};
 use crate::lessor::LeaseInfo;
 use crate::state::{CheckpointBaseline, RevisionPin, StoreShared, StoreState, TrackedChanges};
-use crate::types::{Position, Revision};
+use crate::types::{AppliedId, Revision};
 
 /// Entries in a frame of leases, removed keys or relocated values; a few dozen bytes each.
 const MAX_FRAME_ENTRIES: usize = 2_000;
@@ -32,7 +32,7 @@ pub enum CheckpointKind {
 pub struct CheckpointSource {
     shared: Arc<StoreShared>,
     kind: CheckpointKind,
-    position: Position,
+    applied: AppliedId,
     revision: i64,
     /// Versions above this revision are in the checkpoint; `i64::MIN` in a base.
     baseline: i64,
@@ -71,7 +71,7 @@ impl CheckpointSource {
         changed: Option<(CheckpointBaseline, TrackedChanges)>,
         pin: RevisionPin,
     ) -> CheckpointSource {
-        let (position, revision) = (state.applied, state.revision);
+        let (applied, revision) = (state.applied, state.revision);
         let kind = if changed.is_some() { CheckpointKind::Delta } else { CheckpointKind::Base };
         let baseline = changed.as_ref().map(|(baseline, _)| *baseline);
         let first_frames =
@@ -91,7 +91,7 @@ impl CheckpointSource {
         CheckpointSource {
             shared,
             kind,
-            position,
+            applied,
             revision,
             baseline: baseline.map_or(i64::MIN, |baseline| baseline.revision),
             first_frames: first_frames.into_iter(),
@@ -112,8 +112,8 @@ impl CheckpointSource {
     }
 
     /// The last entry whose effects it contains.
-    pub fn position(&self) -> Position {
-        self.position
+    pub fn applied(&self) -> AppliedId {
+        self.applied
     }
 
     /// The newest revision that it contains.
@@ -225,7 +225,7 @@ fn header(state: &StoreState, kind: CheckpointKind, baseline: Option<CheckpointB
     let mut body = MAGIC.to_vec();
     body.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
     body.push(u8::from(kind == CheckpointKind::Delta));
-    let baseline = baseline.map_or(Position::default(), |baseline| baseline.position);
+    let baseline = baseline.map_or(AppliedId::default(), |baseline| baseline.applied);
     for number in [state.applied.index, state.applied.term, baseline.index, baseline.term] {
         body.extend_from_slice(&number.to_le_bytes());
     }
@@ -268,7 +268,7 @@ fn put_relocated(out: &mut Vec<u8>, (key, revision, address): &(IndexKey, Revisi
 /// See [`Store::begin_checkpoint`](crate::Store::begin_checkpoint).
 pub(crate) fn begin(shared: &Arc<StoreShared>, kind: CheckpointKind) -> CheckpointSource {
     let mut state = shared.state.write();
-    let baseline = CheckpointBaseline { position: state.applied, revision: state.revision };
+    let baseline = CheckpointBaseline { applied: state.applied, revision: state.revision };
     let changed = state.changes.rebase(baseline).filter(|_| kind == CheckpointKind::Delta);
     let pin = shared.pin(state.purged);
     CheckpointSource::new(Arc::clone(shared), &state, changed, pin)

@@ -10,7 +10,7 @@ use super::frame::{FrameKind, frame};
 use super::*;
 use crate::index::Version;
 use crate::testing::{TestStore, grant, put_request, range_request, small_limits};
-use crate::{ClusterMember, Command, MemberChange, Position, Reader, Revision, Store, ValueRef};
+use crate::{AppliedId, ClusterMember, Command, MemberChange, Reader, Revision, Store, ValueRef};
 
 /// A store with some of everything.
 fn rich() -> TestStore {
@@ -23,7 +23,7 @@ fn rich() -> TestStore {
         learner: false,
         incarnation: 0x77,
     };
-    let next = |bench: &TestStore| Position { index: bench.reader.applied().index + 1, term: 1 };
+    let next = |bench: &TestStore| AppliedId { index: bench.reader.applied().index + 1, term: 1 };
     let at = next(&bench);
     bench.store.apply_member_change(at, MemberChange::Add(member.clone())).unwrap();
     let other = ClusterMember { id: 0xBEEF, peer_urls: vec![], client_urls: vec![], learner: true, ..member };

@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use crate::lessor::LeaseInfo;
 use crate::state::{ClusterMember, StoreShared};
-use crate::types::Position;
+use crate::types::AppliedId;
 
 /// A handle for reading. Clones share one store.
 #[derive(Clone)]
@@ -63,12 +63,12 @@ impl Reader {
     }
 
     /// Index and term of the last applied entry.
-    pub fn applied(&self) -> Position {
+    pub fn applied(&self) -> AppliedId {
         self.shared.state.read().applied
     }
 
     /// The last applied entry and the state hash after it, which is equal on all members, however far they purged.
-    pub fn state_hash(&self) -> (Position, u64) {
+    pub fn state_hash(&self) -> (AppliedId, u64) {
         let state = self.shared.state.read();
         (state.applied, state.hash())
     }

@@ -15,12 +15,12 @@
 use std::collections::BTreeSet;
 
 use crate::index::IndexKey;
-use crate::types::{Position, Revision};
+use crate::types::{AppliedId, Revision};
 
 /// Where the last checkpoint began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CheckpointBaseline {
-    pub(crate) position: Position,
+    pub(crate) applied: AppliedId,
     pub(crate) revision: i64,
 }
 

@@ -6,7 +6,7 @@
 //!    ├─ Arc<dyn Values>              ├─ Members        members and cluster version
 //!    ├─ pins: revisions in use       ├─ Alarms
 //!    ├─ copies of the revisions      ├─ ChangeTracker  what the next delta checkpoint must hold
-//!    └─ counters for metrics         └─ revision, compacted, purged, applied position, key hash
+//!    └─ counters for metrics         └─ revision, compacted, purged, applied id, key hash
 //! ```
 //!
 //! Three revisions bound what a read can see: `purged <= compacted <= revision`. Compaction raises `compacted` at once;

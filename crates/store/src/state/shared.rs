@@ -36,8 +36,8 @@ impl StoreShared {
         })
     }
 
-    /// Publishes the state's revisions to readers that do not take the lock. The caller holds the write lock.
-    pub(crate) fn publish(&self, state: &StoreState) {
+    /// Shows the state's revisions to readers that do not take the lock. The caller holds the write lock.
+    pub(crate) fn show_revisions(&self, state: &StoreState) {
         assert!(
             state.purged <= state.compacted && state.compacted <= state.revision,
             "revisions are ordered"

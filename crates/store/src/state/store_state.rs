@@ -7,7 +7,7 @@ use super::members::Members;
 use crate::hash::{PartHasher, PartKind};
 use crate::index::{KeyBounds, KeyIndex};
 use crate::lessor::Lessor;
-use crate::types::Position;
+use crate::types::AppliedId;
 use crate::values::{ValueRef, Values, release};
 
 /// The revision of an empty store, as in etcd.
@@ -31,7 +31,7 @@ pub(crate) struct StoreState {
     /// For HashKV at the compact revision. Local to this process: neither replicated nor in checkpoints.
     pub(crate) compaction_hash: Option<CompactionHash>,
     /// Index and term of the last applied entry.
-    pub(crate) applied: Position,
+    pub(crate) applied: AppliedId,
     /// The state hash's sum over live keys, maintained incrementally.
     pub(crate) key_hash: u64,
     /// What changed since the last checkpoint began.
@@ -51,7 +51,7 @@ impl Default for StoreState {
             compacted: NEVER_COMPACTED,
             purged: NEVER_COMPACTED,
             compaction_hash: None,
-            applied: Position::default(),
+            applied: AppliedId::default(),
             key_hash: 0,
             changes: ChangeTracker::default(),
             installs: 0,

@@ -13,7 +13,7 @@ use crate::command::{Applied, BatchContext, Command};
 use crate::purge;
 use crate::reader::Reader;
 use crate::state::{ClusterMember, Limits, MemberChange, StoreShared};
-use crate::types::{Position, Revision};
+use crate::types::{AppliedId, Revision};
 use crate::values::{Damaged, ValueRef, Values, release, retain};
 
 /// The single writer of the replicated state.
@@ -45,7 +45,7 @@ impl Store {
         let state = checkpoint::restore(chunks)?;
         let shared = StoreShared::new(values, limits);
         state.retain_all(&*shared.values);
-        shared.publish(&state);
+        shared.show_revisions(&state);
         *shared.state.write() = state;
         Ok(Store::over(shared))
     }
@@ -60,7 +60,7 @@ impl Store {
             let mut current = self.shared.state.write();
             state.installs = current.installs + 1;
             let old = std::mem::replace(&mut *current, state);
-            self.shared.publish(&current);
+            self.shared.show_revisions(&current);
             old
         };
         old.release_all(&*self.shared.values);
@@ -78,22 +78,22 @@ impl Store {
         apply::apply_batch(&self.shared, ctx, commands)
     }
 
-    /// Begins the state of a new cluster with its initial members, at a position before the first entry of the log.
+    /// Begins the state of a new cluster with its initial members, as of an id before the first entry of the log.
     ///
     /// # Panics
     /// When an entry was applied before.
-    pub fn bootstrap(&mut self, position: Position, members: impl IntoIterator<Item = ClusterMember>) {
-        self.apply_empty(position);
+    pub fn bootstrap(&mut self, id: AppliedId, members: impl IntoIterator<Item = ClusterMember>) {
+        self.apply_empty(id);
         let mut state = self.shared.state.write();
         assert!(state.members.members.is_empty(), "a cluster is bootstrapped once");
         state.members.members = members.into_iter().map(|member| (member.id, member)).collect();
     }
 
     /// Applies an entry without commands: a new leader's first, or a conf change without effect.
-    pub fn apply_empty(&mut self, position: Position) {
+    pub fn apply_empty(&mut self, id: AppliedId) {
         let mut state = self.shared.state.write();
-        assert!(position.index > state.applied.index, "entries are applied once, in order");
-        state.applied = position;
+        assert!(id.index > state.applied.index, "entries are applied once, in order");
+        state.applied = id;
     }
 
     /// Applies a conf change to the members.
@@ -101,8 +101,8 @@ impl Store {
     /// # Errors
     /// [`Error::MemberExists`], [`Error::MemberNotFound`], [`Error::MemberNotLearner`], [`Error::PeerUrlExists`]. The
     /// entry counts as applied.
-    pub fn apply_member_change(&mut self, position: Position, change: MemberChange) -> Result<(), Error> {
-        self.apply_empty(position);
+    pub fn apply_member_change(&mut self, id: AppliedId, change: MemberChange) -> Result<(), Error> {
+        self.apply_empty(id);
         self.shared.state.write().members.apply(change)
     }
 

@@ -111,7 +111,7 @@ impl ModelRun {
         }
         let kind = if base { CheckpointKind::Base } else { CheckpointKind::Delta };
         let source = self.bench.store.begin_checkpoint(kind);
-        assert_eq!(source.position(), self.bench.reader.applied());
+        assert_eq!(source.applied(), self.bench.reader.applied());
         self.pending = Some((source, Vec::new(), self.model.clone()));
     }
 

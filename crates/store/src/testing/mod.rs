@@ -140,9 +140,9 @@ impl TestStore {
         }
         let payload_address = index * PAYLOAD_STEP;
         self.values.store(payload_address, &payload);
-        let answered = vec![self.answers; commands.len()];
+        let has_caller = vec![self.answers; commands.len()];
         let (term, clock_ms, payload) = (self.term, 0, &payload);
-        let ctx = BatchContext { index, term, clock_ms, payload, payload_address, answered: &answered };
+        let ctx = BatchContext { index, term, clock_ms, payload, payload_address, has_caller: &has_caller };
         self.store.apply_batch(&ctx, &commands)
     }
 

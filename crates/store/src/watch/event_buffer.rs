@@ -25,7 +25,7 @@ pub const MAX_BUFFERED_BLOCKS: usize = 256;
 /// Names a group of watchers. Ids are not reused, so a delivery that is still queued cannot reach another group.
 pub(super) type GroupId = u64;
 
-/// Wakes the task of a stream, so that it calls [`WatchStream::next`](super::WatchStream::next). Called with the hub
+/// Wakes the handler of a stream, so that it calls [`WatchStream::next`](super::WatchStream::next). Called with the hub
 /// locked: it must not block or call the hub.
 pub type Wake = Arc<dyn Fn() + Send + Sync>;
 
@@ -86,7 +86,7 @@ impl EventBuffer {
         self.signal(state);
     }
 
-    /// Wakes the stream, once until it takes.
+    /// Wakes the stream, unless it was woken since it last took the deliveries.
     fn signal(&self, mut state: parking_lot::MutexGuard<'_, BufferState>) {
         let first = !std::mem::replace(&mut state.woken, true);
         drop(state);

@@ -43,7 +43,7 @@ impl WatchFilter {
     }
 }
 
-/// The watchers of one filter, by stream.
+/// The streams that have watchers with one filter.
 pub(super) struct WatcherGroup {
     pub(super) filter: WatchFilter,
     pub(super) subscribers: BTreeMap<WatchStreamId, Arc<EventBuffer>>,

@@ -3,27 +3,28 @@
 //! The raft loop *publishes* each applied batch of events once. Watchers with the same `WatchFilter` (key range,
 //! event types, `prev_kv`) form a *group*. A batch is matched against the groups, and each group that it touches gets
 //! one shared `EventBlock`. A *watch stream* owns the watchers of one RPC and an *event buffer*, to which the
-//! publisher adds a weak reference to the block before it wakes the stream's task. The task encodes a block once for
-//! all streams: two watchers of a group differ only in a response head of about forty bytes.
+//! publisher adds a weak reference to the block before it wakes the stream's handler. The first handler encodes the
+//! block for all streams: two watchers of a group differ only in a response head of about forty bytes.
 //!
 //! ```text
 //! publish(9, [put a/1 @8, put b/1 @9])            stream S: watchers 0, 1 on [a/, a0)    stream T: watcher 0 on b/1
 //!
-//!   match            block A = [put a/1 @8]        -> event buffer of S
-//!                    block B = [put b/1 @9]        -> event buffer of T
-//!   tail             keeps A and B alive; wake S and T
+//!   match            block A = [put a/1 @8]        -> event buffer of S; wake S
+//!                    block B = [put b/1 @9]        -> event buffer of T; wake T
+//!   tail             keeps A and B alive
 //!
 //! S: next()  ->  Send(head of watcher 0 + events of A)    encodes A
 //!    next()  ->  Send(head of watcher 1 + events of A)    shares the encoding
 //!    next()  ->  Idle
 //! ```
 //!
-//! **A watcher is synced or catches up.** It stores the next revision that it has not seen. A synced watcher is served
-//! from the event buffer. A watcher that catches up reads [`History`] in chunks from that revision, until it is past
-//! `through`, the newest revision that it may have missed. Every failure of live delivery is handled in the same way,
-//! by raising `through`: the event buffer was full, the block had left the tail, a value could not be read at its old
-//! address, a snapshot was installed. A watcher stays subscribed while it catches up and ignores live blocks below its
-//! next revision, so no event is lost or duplicated when it becomes synced.
+//! **A watcher is synced or catches up,** unless it has *ended*, because the revision that it needs next was compacted,
+//! or is *stalled* until a damaged value is repaired. It stores the next revision that it has not seen. A synced
+//! watcher is served from the event buffer. A watcher that catches up reads [`History`] in chunks from that revision,
+//! until it is past `through`, the newest revision that it may have missed. Every failure of live delivery is handled
+//! in the same way, by raising `through`: the event buffer was full, the block had left the tail, a value could not be
+//! read at its old address, a snapshot was installed. A watcher stays subscribed while it catches up and ignores live
+//! blocks below its next revision, so no event is lost or duplicated when it becomes synced.
 //!
 //! **Invariants**
 //! - `publish` is called after the history has the batch and before its replies are sent, in the order of revisions.
@@ -34,8 +35,9 @@
 //! - Events of one revision are in one response, unless the watcher asked for fragments.
 //! - Memory: only the hub's tail keeps blocks alive, within [`MAX_TAIL_BYTES`]. An event buffer is a bounded queue of
 //!   weak references, and a stream holds only the block and the chunk of history that it is sending. A client that
-//!   does not read costs the publisher one locked flag per block.
-//! - Lock order: hub, then event buffer. Neither `History` nor `Values` is called with either held; `Wake` is.
+//!   does not read costs the publisher one short lock per block.
+//! - Lock order: hub, then event buffer. Neither `History` nor `Values` is called with either held. `Wake` is called
+//!   with the hub locked, never with a buffer locked.
 //!
 //! Behaviour towards clients follows etcd 3.7 (`v3rpc/watch.go`, `mvcc/watchable_store.go`). The hub knows no gRPC,
 //! clock or authorization: the server calls [`WatchStream::refuse`] and [`WatchStream::notify_progress_due`] for

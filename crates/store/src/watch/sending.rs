@@ -22,7 +22,7 @@ use super::stream::{BlockDelivery, NO_WATCHER, ProgressMark, WatchStream};
 use super::watcher::{Watcher, WatcherState};
 use crate::values::Damaged;
 
-/// What the stream's task does next; see [`WatchStream::next`].
+/// What the stream's handler does next; see [`WatchStream::next`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NextResponse {
     /// Send this, then call again.
@@ -38,7 +38,8 @@ impl WatchStream {
     ///
     /// # Errors
     /// [`Damaged`]: a watcher needs a value that is damaged, or that was relocated while it was read. The watcher
-    /// stops, without losing events, until [`retry_damaged`](Self::retry_damaged); others continue with the next call.
+    /// stalls, without losing events, until [`retry_damaged`](Self::retry_damaged). The next call goes on with the
+    /// others; the server has the value repaired before that call, so its whole stream waits.
     pub fn next(&mut self, raft_term: u64) -> Result<NextResponse, Damaged> {
         self.raft_term = raft_term;
         if let Some(response) = self.ready.pop_front() {
@@ -69,6 +70,8 @@ impl WatchStream {
         }
         if self.is_processed() {
             let Some(mark) = self.mark.take() else { return false };
+            // There was something to do if an answer was queued or another mark must be taken. If the mark was older
+            // than this call, deliveries may have arrived since the buffer was last taken: look again.
             let overtaken = self.answer_progress(mark);
             return overtaken || !self.ready.is_empty() || !refilled;
         }
@@ -115,10 +118,9 @@ impl WatchStream {
     /// Begins to send a block to the watchers of its group that need all of it next. A watcher that needs only its end
     /// reads history instead; so do all if the block has left the tail or cannot be encoded.
     fn begin_block(&mut self, group: GroupId, first: i64, last: i64, block: &Weak<EventBlock>) {
-        let Some(members) = self.members.get(&group) else { return };
-        let members = members.iter().copied();
-        let (watchers, others): (VecDeque<_>, VecDeque<_>) =
-            members.partition(|id| self.takes_live(*id, first));
+        let Some(watchers) = self.watchers_by_group.get(&group) else { return };
+        let all = watchers.iter().copied();
+        let (watchers, others): (VecDeque<_>, VecDeque<_>) = all.partition(|id| self.takes_live(*id, first));
         others.into_iter().for_each(|id| self.fall_behind(id, first, last));
         if watchers.is_empty() {
             return;
@@ -136,7 +138,8 @@ impl WatchStream {
         self.watchers.get(&id).is_some_and(|watcher| takes(watcher.state, watcher.next_revision))
     }
 
-    /// Queues the present block for the next of its watchers.
+    /// Queues the present block for the next of its watchers, unless that one was canceled. Returns false when there is
+    /// no block or no watcher left.
     fn send_block(&mut self) -> bool {
         let Some(mut block) = self.block.take() else { return false };
         let Some(id) = block.watchers.pop_front() else { return false };
@@ -186,8 +189,8 @@ impl WatchStream {
     /// The watchers that are behind and need the same events next, in order.
     fn at_same_revision(&self, watcher: &Watcher) -> Vec<i64> {
         let same = |other: &Watcher| other.next_revision == watcher.next_revision;
-        let members = self.members[&watcher.group].iter().copied();
-        members.filter(|id| self.behind.contains(id) && same(&self.watchers[id])).collect()
+        let all = self.watchers_by_group[&watcher.group].iter().copied();
+        all.filter(|id| self.behind.contains(id) && same(&self.watchers[id])).collect()
     }
 
     /// Notes that a watcher has seen everything below `next_revision`.
@@ -257,13 +260,13 @@ impl WatchStream {
 
     /// Queues a response with events; in fragments if the watcher wants them and the response exceeds the limit. As in
     /// etcd, all fragments but the last are marked, and each is below the limit unless it is a single event.
-    fn respond(&mut self, watch_id: i64, events: &EncodedEvents, revision: i64) {
+    fn respond(&mut self, watch_id: i64, events: &EncodedEvents, header_revision: i64) {
         let Some(watcher) = self.watchers.get_mut(&watch_id) else { return };
         watcher.progress_due = watcher.progress_due.map(|_| false);
         let fragment = watcher.fragment;
         let count = events.len();
         self.shared.counters.events_sent.fetch_add(count as u64, Ordering::Relaxed);
-        let mut head = ResponseHead { revision, watch_id, ..ResponseHead::default() };
+        let mut head = ResponseHead { revision: header_revision, watch_id, ..ResponseHead::default() };
         let whole = self.encode(&head);
         if !fragment || whole.len() + events.size(0, count) < self.max_fragment_bytes {
             return self.ready.push_back(EncodedResponse { head: whole, events: events.slice(0, count) });

@@ -28,7 +28,7 @@ pub(super) struct HubShared {
     pub(super) values: Arc<dyn Values>,
     pub(super) identity: ResponseIdentity,
     pub(super) counters: WatchCounters,
-    /// The newest revision of which every event buffer has its blocks.
+    /// The newest published revision: the event buffers have its blocks and all earlier ones, or note them as missed.
     pub(super) published: AtomicI64,
     pub(super) state: Mutex<HubState>,
 }

@@ -48,7 +48,7 @@ pub struct WatchStream {
     pub(super) raft_term: u64,
     pub(super) watchers: BTreeMap<i64, Watcher>,
     /// The watchers of each group that this stream is subscribed to.
-    pub(super) members: BTreeMap<GroupId, BTreeSet<i64>>,
+    pub(super) watchers_by_group: BTreeMap<GroupId, BTreeSet<i64>>,
     /// Watchers that catch up, and the one that was served last.
     pub(super) behind: BTreeSet<i64>,
     pub(super) last_served: i64,
@@ -91,7 +91,7 @@ impl WatchStream {
             max_fragment_bytes,
             raft_term: 0,
             watchers: BTreeMap::new(),
-            members: BTreeMap::new(),
+            watchers_by_group: BTreeMap::new(),
             behind: BTreeSet::new(),
             last_served: i64::MIN,
             stalled: BTreeSet::new(),
@@ -183,7 +183,7 @@ impl WatchStream {
             self.shared.counters.slow_watchers.fetch_add(1, Ordering::Relaxed);
         }
         self.shared.counters.watchers.fetch_add(1, Ordering::Relaxed);
-        self.members.entry(group).or_default().insert(watch_id);
+        self.watchers_by_group.entry(group).or_default().insert(watch_id);
         let watcher = Watcher {
             group,
             filter,
@@ -243,10 +243,10 @@ impl WatchStream {
         watcher.state = WatcherState::Ended;
         self.behind.remove(&watch_id);
         self.stalled.remove(&watch_id);
-        if let Some(members) = self.members.get_mut(&group) {
-            members.remove(&watch_id);
-            if members.is_empty() {
-                self.members.remove(&group);
+        if let Some(watchers) = self.watchers_by_group.get_mut(&group) {
+            watchers.remove(&watch_id);
+            if watchers.is_empty() {
+                self.watchers_by_group.remove(&group);
                 self.shared.unsubscribe(group, self.id);
             }
         }
@@ -259,6 +259,6 @@ impl Drop for WatchStream {
         let slow = self.behind.len() + self.stalled.len();
         self.shared.counters.watchers.fetch_sub(living, Ordering::Relaxed);
         self.shared.counters.slow_watchers.fetch_sub(slow, Ordering::Relaxed);
-        self.shared.close(self.id, self.members.keys().copied());
+        self.shared.close(self.id, self.watchers_by_group.keys().copied());
     }
 }

@@ -42,7 +42,7 @@ impl Simulation {
     pub(in crate::simulation) fn log_written(&mut self, member: usize, run: u64, done: WriteDone) {
         let Some(process) = self.machines[member].process(run) else { return };
         process.writing = false;
-        self.give(member, Input::Written(done));
+        self.give(member, Input::WritesSynced(done));
         self.start_writing(member);
     }
 

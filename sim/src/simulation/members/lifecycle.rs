@@ -226,7 +226,7 @@ impl Simulation {
         let first = opened.log.first_index();
         let before = opened.log.term(first - 1).filter(|term| *term > 0);
         let mut entries = Vec::new();
-        for replayed in opened.log.replay(first) {
+        for replayed in opened.log.entries_from(first) {
             let (entry, _) = replayed.map_err(|error| error.to_string())?;
             entries.push((entry.index, entry.term, entry.checksum()));
         }

@@ -1,5 +1,5 @@
-//! Replays records into the index and the hard state. A later record of the same index replaces the earlier one and all
-//! entries above it, as raft did when the record was written.
+//! Indexes the records of the log: from bytes to the entry index and the hard state. A later record of the same index
+//! replaces the earlier one and all entries above it, as raft did when the record was written.
 
 use std::io::IoSlice;
 use std::path::Path;
@@ -18,23 +18,23 @@ use crate::read::entry_of;
 use crate::segments::UsedFile;
 use crate::types::{HardState, LogId, address_at, file_of, offset_of};
 
-/// The state after the records that have been replayed.
-pub(super) struct LogReplay {
+/// What the records that have been read amount to.
+pub(super) struct IndexedRecords {
     pub(super) index: EntryIndex,
     pub(super) hard_state: HardState,
     /// End of the log.
     pub(super) end: u64,
-    /// The entry before the first replayed segment was replaced in it, so the term before that entry is unknown.
+    /// The entry before the first segment read was replaced in it, so the term before that entry is unknown.
     base_replaced: bool,
 }
 
-/// Replays the segments after the entry of the checkpoint.
-pub(super) fn replay(
+/// Indexes the records from the last segment on that begins at or before the entry of the checkpoint.
+pub(super) fn index_records(
     inventory: &mut Inventory,
     checkpoint: LogId,
     salt: u32,
     manifest: &Path,
-) -> Result<LogReplay, OpenError> {
+) -> Result<IndexedRecords, OpenError> {
     let begun = &inventory.begun;
     let Some(oldest) = begun.first() else {
         return Err(OpenError::MissingSegment { number: 1, path: manifest.to_owned() });
@@ -44,7 +44,7 @@ pub(super) fn replay(
         let number = file_of(oldest.opening.previous_end);
         return Err(OpenError::MissingSegment { number, path: oldest.path.clone() });
     };
-    let mut replayed = LogReplay {
+    let mut indexed = IndexedRecords {
         index: EntryIndex::new(previous(&begun[start].opening)),
         hard_state: HardState::default(),
         end: 0,
@@ -55,16 +55,16 @@ pub(super) fn replay(
         match begun.get(at + 1) {
             Some(next) => {
                 check_chain(segment, next, &inventory.unbegun)?;
-                replayed.segment(segment, salt, u64::from(offset_of(next.opening.previous_end)), true)?;
+                indexed.segment(segment, salt, u64::from(offset_of(next.opening.previous_end)), true)?;
             }
             None => {
-                let torn = replayed.segment(segment, salt, segment.length, false)?;
+                let torn = indexed.segment(segment, salt, segment.length, false)?;
                 inventory.warnings.extend(torn);
             }
         }
     }
-    replayed.start_at(checkpoint);
-    Ok(replayed)
+    indexed.start_at(checkpoint);
+    Ok(indexed)
 }
 
 fn previous(opening: &SegmentOpening) -> LogId {
@@ -89,8 +89,8 @@ fn check_chain(
     }
 }
 
-impl LogReplay {
-    /// Replays a segment up to `limit`. If another segment follows, all of it is durable (`is_durable`). Otherwise it
+impl IndexedRecords {
+    /// Indexes a segment up to `limit`. If another segment follows, all of it is durable (`is_durable`). Otherwise it
     /// may end in a torn write, which is cut off.
     fn segment(
         &mut self,
