@@ -313,8 +313,9 @@ impl Log {
         let settled = applied.min(forgotten.max(self.index.base().index));
         let needed = self.chain.needed_after(settled, self.writes.durable());
         let free = self.without_references(applied).into_iter();
-        let files = free.filter(|number| !needed.contains(number) && !self.retirement.is_retired(*number));
-        files.filter_map(|number| self.shared.files.get(number)).map(|file| file.recorded()).sum()
+        let files = free.filter(|number| !needed.contains(number));
+        let files = files.filter_map(|number| self.shared.files.get(number));
+        files.filter(|file| !self.retirement.is_retired(file)).map(|file| file.recorded()).sum()
     }
 
     /// Segments that recovery would replay, that raft may ask for, or that alone carry the hard state. Entries above

@@ -6,6 +6,10 @@
 //!   3. not needed any more          neither recovery nor raft needs them: they are *retired*, and the epoch ends
 //!   4. all pins of that epoch gone  they are recycled into segments, or removed
 //! ```
+//!
+//! What is retired is a path. A segment that moved out of the WAL directory is retired under its old path when it has
+//! moved, and under its new one when nothing references it. No path is retired twice: it would be recycled twice, and
+//! the second time the file of that name is gone.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -79,9 +83,10 @@ impl FileRetirement {
         !self.unreferenced.is_empty()
     }
 
-    /// Whether a file waits for its readers.
-    pub(crate) fn is_retired(&self, number: u32) -> bool {
-        self.retired.iter().any(|retired| retired.file.number == number)
+    /// Whether a file waits for its readers under the path that it has now.
+    pub(crate) fn is_retired(&self, file: &ValueFile) -> bool {
+        let mut same = self.retired.iter().filter(|retired| retired.file.number == file.number);
+        same.any(|retired| Some(&retired.path) == file.path().as_ref())
     }
 
     /// Retires the unreferenced files, except those that recovery or raft needs and the one that is being moved. They
@@ -107,6 +112,10 @@ impl FileRetirement {
                 "file {number:08x} was referenced again after its entries were applied"
             );
             chain.remove(number);
+            // As long as it is pinned, every checkpoint finds a retired file unreferenced again.
+            if self.is_retired(&file) {
+                continue;
+            }
             if let Some(path) = file.path() {
                 self.retire(file, path);
             }
@@ -143,11 +152,13 @@ impl FileRetirement {
         self.removable.pop()
     }
 
-    /// Walks the files: each unreferenced one is known, and none of them is referenced.
+    /// Walks the files: each unreferenced one is known, none of them is referenced, and each path is retired once.
     pub(crate) fn check_all(&self) {
         for number in &self.unreferenced {
             let file = self.shared.files.get(*number);
             assert!(file.is_some_and(|file| file.live() == 0), "file {number:08x} is known and unreferenced");
         }
+        let paths: BTreeSet<&PathBuf> = self.retired.iter().map(|retired| &retired.path).collect();
+        assert!(paths.len() == self.retired.len(), "a path is retired once");
     }
 }
