@@ -69,6 +69,8 @@ mod read;
 mod recovery;
 mod relocation;
 mod segments;
+#[cfg(test)]
+mod testing;
 mod types;
 mod write;
 

@@ -113,3 +113,95 @@ impl Checkpoints {
         assert!(self.chain.iter().is_sorted_by_key(|link| link.id.index), "checkpoints ascend");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    //! How the chain grows, and which files it leaves behind.
+    use super::*;
+    use crate::checkpoint::CheckpointKind::{Base, Delta};
+    use crate::testing::Parts;
+
+    fn bench() -> (Parts, Checkpoints) {
+        let parts = Parts::new().expect("an empty disk");
+        let manifest = Manifest { identity: parts.factory.identity, next_number: 1, chain: Vec::new() };
+        let checkpoints = Checkpoints::new(parts.factory.clone(), parts.numbers.clone(), manifest);
+        (parts, checkpoints)
+    }
+
+    fn begin(checkpoints: &mut Checkpoints, kind: CheckpointKind, index: u64) -> CheckpointWriter {
+        checkpoints.begin(kind, LogId { index, term: 1 }, vec![index as u32])
+    }
+
+    /// Makes a checkpoint and returns the names of the files that can be removed then.
+    fn make(checkpoints: &mut Checkpoints, kind: CheckpointKind, index: u64) -> Vec<String> {
+        let done = begin(checkpoints, kind, index).finish();
+        let effects = checkpoints.done(done);
+        assert_eq!(effects.result.expect("it is durable"), [index as u32], "what was noted when it began");
+        checkpoints.check_all();
+        names(&effects.removable)
+    }
+
+    fn names(paths: &[PathBuf]) -> Vec<String> {
+        paths.iter().filter_map(|path| Some(path.file_name()?.to_str()?.to_owned())).collect()
+    }
+
+    #[test]
+    fn deltas_extend_the_chain_and_a_base_replaces_it() {
+        let (_, mut checkpoints) = bench();
+        assert_eq!((checkpoints.newest_id(), checkpoints.newest_index(), checkpoints.deltas()), (None, 0, 0));
+        assert!(make(&mut checkpoints, Base, 10).is_empty());
+        assert!(make(&mut checkpoints, Delta, 20).is_empty());
+        assert!(make(&mut checkpoints, Delta, 20).is_empty(), "two may be of the same entry");
+        assert_eq!((checkpoints.newest_index(), checkpoints.deltas()), (20, 2));
+        let (base, deltas) = checkpoints.bytes();
+        assert_eq!(deltas, 2 * base, "all three are without chunks");
+        let superseded = make(&mut checkpoints, Base, 30);
+        assert_eq!(superseded, ["00000001.base", "00000002.delta", "00000003.delta"]);
+        assert_eq!(
+            (checkpoints.newest_index(), checkpoints.deltas(), checkpoints.bytes()),
+            (30, 0, (base, 0))
+        );
+    }
+
+    #[test]
+    fn a_checkpoint_counts_when_its_result_is_taken() {
+        let (_, mut checkpoints) = bench();
+        let done = begin(&mut checkpoints, Base, 10).finish();
+        assert!(checkpoints.newest().is_none());
+        assert!(checkpoints.done(done).result.is_ok());
+        assert_eq!(checkpoints.newest().map(|checkpoint| checkpoint.id.index), Some(10));
+    }
+
+    #[test]
+    fn a_failed_checkpoint_leaves_the_chain_and_its_own_file() {
+        let (_, mut checkpoints) = bench();
+        make(&mut checkpoints, Base, 10);
+        let done = begin(&mut checkpoints, Delta, 20).abandon(JobError::Superseded);
+        let effects = checkpoints.done(done);
+        assert!(effects.result.is_err(), "what was noted is not freed");
+        assert_eq!(names(&effects.removable), ["00000002.delta"]);
+        assert_eq!((checkpoints.newest_index(), checkpoints.deltas()), (10, 0));
+        assert!(make(&mut checkpoints, Delta, 30).is_empty(), "the next extends the same chain");
+    }
+
+    #[test]
+    fn a_delta_of_a_chain_that_was_replaced_is_superseded() {
+        let (parts, mut checkpoints) = bench();
+        make(&mut checkpoints, Base, 10);
+        let late = begin(&mut checkpoints, Delta, 20);
+        assert_eq!(make(&mut checkpoints, Base, 30), ["00000001.base"]);
+        let effects = checkpoints.done(late.finish());
+        assert!(matches!(effects.result, Err(JobError::Superseded)));
+        assert_eq!(names(&effects.removable), ["00000002.delta"]);
+        let path = parts.layout.manifest();
+        let manifest = Manifest::read(&parts.disk, &path).expect("the base is committed");
+        assert_eq!(manifest.chain.iter().map(|link| link.number).collect::<Vec<u32>>(), [3]);
+    }
+
+    #[test]
+    #[should_panic(expected = "a delta needs a checkpoint before it")]
+    fn a_chain_begins_with_a_base() {
+        let (_, mut checkpoints) = bench();
+        drop(begin(&mut checkpoints, Delta, 10));
+    }
+}

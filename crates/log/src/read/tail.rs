@@ -83,3 +83,74 @@ impl Tail {
         assert!(self.bytes == bytes, "the tail counts {} bytes and holds {bytes}", self.bytes);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    //! Which bytes the tail still has.
+    use super::*;
+
+    /// Entries of six bytes at 100, 200 and 300.
+    fn tail(limit: u64) -> Tail {
+        let mut tail = Tail::new(limit);
+        for (index, payload) in (1..).zip(["first.", "second", "third."]) {
+            tail.push(index * 100, Entry { term: 1, index, kind: 0, payload: payload.into() });
+        }
+        tail
+    }
+
+    fn indexes(tail: &Tail) -> Vec<u64> {
+        let held = [100, 200, 300].into_iter().filter_map(|address| tail.entry(address));
+        held.map(|entry| entry.index).collect()
+    }
+
+    #[test]
+    fn bytes_are_found_within_one_payload_only() {
+        let tail = tail(1_000);
+        assert_eq!(tail.value(100, 6).as_deref(), Some(&b"first."[..]));
+        assert_eq!(tail.value(202, 3).as_deref(), Some(&b"con"[..]));
+        for (address, len) in [(99, 1), (106, 1), (203, 4), (199, 1), (301, u32::MAX), (1_000, 1)] {
+            assert_eq!(tail.value(address, len), None, "{len} bytes at {address}");
+        }
+    }
+
+    #[test]
+    fn a_copy_is_the_value_or_nothing() {
+        let tail = tail(1_000);
+        let mut into = *b"...";
+        assert!(tail.copy(202, &mut into));
+        assert_eq!(&into, b"con");
+        for address in [99, 107, 204] {
+            assert!(!tail.copy(address, &mut into), "three bytes at {address}");
+        }
+        assert_eq!(&into, b"con", "nothing is copied in part");
+    }
+
+    #[test]
+    fn an_entry_is_found_by_the_start_of_its_payload() {
+        let tail = tail(1_000);
+        assert_eq!(tail.entry(200).map(|entry| entry.index), Some(2));
+        assert_eq!(tail.entry(201), None);
+    }
+
+    #[test]
+    fn the_oldest_durable_entries_make_room() {
+        let mut tail = tail(12);
+        assert_eq!(indexes(&tail), [1, 2, 3], "entries are dropped by shrinking only");
+        tail.shrink(400);
+        assert_eq!(indexes(&tail), [2, 3]);
+        assert_eq!(tail.value(100, 6), None);
+        tail.shrink(400);
+        assert_eq!(indexes(&tail), [2, 3], "twelve bytes are within the limit");
+        tail.check_all();
+    }
+
+    #[test]
+    fn entries_that_are_not_durable_stay_beyond_the_limit() {
+        let mut tail = tail(0);
+        tail.shrink(100);
+        assert_eq!(indexes(&tail), [1, 2, 3]);
+        tail.shrink(200);
+        assert_eq!(indexes(&tail), [2, 3]);
+        tail.check_all();
+    }
+}

@@ -111,3 +111,98 @@ impl Relocations {
         self.unswitched.contains(&file)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    //! Which files are worth a relocation, and how long a new file is protected.
+    use super::*;
+    use crate::disk::{Fault, Operation};
+    use crate::testing::Parts;
+    use crate::types::{address_at, file_of};
+
+    fn bench() -> (Parts, Relocations) {
+        let parts = Parts::new().expect("an empty disk");
+        let Parts { shared, factory, numbers, .. } = &parts;
+        let relocations = Relocations::new(shared.clone(), factory.clone(), numbers.clone());
+        (parts, relocations)
+    }
+
+    /// Adds a file with so many bytes after its header, of which some are live.
+    fn add(parts: &Parts, file: u32, live_bytes: u64, bytes: u64) {
+        parts.shared.files.insert_written(file, &parts.layout.data_segment(file), HEADER_BYTES + bytes);
+        parts.shared.files.retain(file, live_bytes);
+    }
+
+    fn numbers(candidates: &[Candidate]) -> Vec<u32> {
+        candidates.iter().map(|candidate| candidate.file).collect()
+    }
+
+    fn received(value: &'static [u8]) -> (Bytes, u32) {
+        (Bytes::from_static(value), crc32c::crc32c(value))
+    }
+
+    #[test]
+    fn files_with_few_live_bytes_are_candidates_the_emptiest_first() {
+        let (parts, relocations) = bench();
+        for (file, live_bytes) in [(1, 250), (2, 251), (3, 90), (4, 0), (5, 900), (6, 901), (7, 10)] {
+            add(&parts, file, live_bytes, 1_000);
+        }
+        let usual = relocations.candidates(false, |file| file == 7);
+        assert_eq!(numbers(&usual), [3, 1], "at most a quarter is live, but something is");
+        assert_eq!(usual[0], Candidate { file: 3, live_bytes: 90, file_bytes: HEADER_BYTES + 1_000 });
+        assert_eq!(numbers(&relocations.candidates(true, |file| file == 7)), [3, 1, 2, 5]);
+    }
+
+    #[test]
+    fn a_copy_is_never_a_candidate_for_its_header_alone() {
+        let (parts, relocations) = bench();
+        add(&parts, 1, 10, 10);
+        assert_eq!(relocations.candidates(true, |_| false), []);
+    }
+
+    #[test]
+    fn a_new_file_is_protected_until_the_switch() {
+        let (parts, mut relocations) = bench();
+        let job = relocations.write_received(vec![received(b"one"), received(b"other")]);
+        let relocated = relocations.relocated(job.run()).expect("the disk has room");
+        let file = relocated.file.expect("values were written");
+        let header = HEADER_BYTES;
+        let addresses: Vec<u64> =
+            relocated.addresses.into_iter().map(|address| address.expect("written")).collect();
+        assert_eq!(addresses, [address_at(file, header), address_at(file, header + 3)]);
+        assert_eq!(parts.shared.read_range(addresses[1], 5).expect("its file is known"), "other");
+        assert_eq!(parts.shared.files.recorded_bytes(), header + 8);
+        assert!(relocations.is_unswitched(file) && !relocations.is_unswitched(file + 1));
+        relocations.switched(file);
+        assert!(!relocations.is_unswitched(file));
+    }
+
+    #[test]
+    fn a_damaged_value_stays_and_the_others_are_copied() {
+        let (parts, mut relocations) = bench();
+        let job = relocations.write_received(vec![received(b"one"), received(b"other")]);
+        let first = relocations.relocated(job.run()).expect("the disk has room");
+        let checksum = crc32c::crc32c(b"other");
+        let stored = |address: &u64, len| StoredValue { address: *address, len, checksum };
+        let [Ok(one), Ok(other)] = &first.addresses[..] else { panic!("{first:?}") };
+        let values = vec![stored(one, 3), stored(other, 5)];
+        let job = relocations.relocate(values.clone());
+        let second = relocations.relocated(job.run()).expect("the disk has room");
+        let [Err(ReadError::Damaged { .. }), Ok(copy)] = &second.addresses[..] else { panic!("{second:?}") };
+        assert_eq!(Some(file_of(*copy)), second.file);
+        assert_eq!(parts.shared.read_range(*copy, 5).expect("its file is known"), "other");
+        let job = relocations.relocate(values[..1].to_vec());
+        let none = relocations.relocated(job.run()).expect("there was nothing to write");
+        assert_eq!(none.file, None, "a file without values is not made");
+    }
+
+    #[test]
+    fn a_failed_relocation_leaves_no_file() {
+        let (parts, mut relocations) = bench();
+        parts.disk.inject(Fault { operation: Operation::Sync, after: 0, kind: std::io::ErrorKind::Other });
+        let job = relocations.write_received(vec![received(b"one")]);
+        assert!(relocations.relocated(job.run()).is_err());
+        assert!(parts.shared.files.all().is_empty() && !relocations.is_unswitched(1));
+        assert!(parts.names(&parts.layout.data).is_empty());
+    }
+}

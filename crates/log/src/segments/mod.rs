@@ -21,6 +21,8 @@ mod factory;
 mod file_numbers;
 mod preallocated;
 mod retirement;
+#[cfg(test)]
+mod tests;
 mod wal_dir;
 
 pub(crate) use chain::{LogSegment, SegmentChain};

@@ -165,3 +165,89 @@ impl PreallocatedSegments {
         assert!(paths.len() == self.old.len(), "an old file is recycled once");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    //! The next segment and the reserve: how many are made, which are taken, and what happens to the others.
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::disk::{Fault, Operation};
+    use crate::testing::Parts;
+
+    fn prepare(preallocated: &mut PreallocatedSegments, newest: Option<u32>) {
+        while let Some(job) = preallocated.next_job() {
+            preallocated.prepared(job.run(), newest).expect("the disk has room");
+        }
+    }
+
+    fn taken(preallocated: &mut PreallocatedSegments, newest: Option<u32>) -> Option<u32> {
+        preallocated.take(newest).map(|file| file.number)
+    }
+
+    fn old_path(preallocated: &mut PreallocatedSegments) -> Option<PathBuf> {
+        preallocated.take_old().map(|old| old.path)
+    }
+
+    #[test]
+    fn running_jobs_count_as_ready() {
+        let mut segments = Parts::new().expect("an empty disk").preallocated(2);
+        let jobs: Vec<PreparationJob> = std::iter::from_fn(|| segments.next_job()).take(9).collect();
+        assert_eq!(jobs.len(), 2);
+        assert!(!segments.is_complete(None) && !segments.wants_old());
+        for job in jobs.into_iter().rev() {
+            segments.prepared(job.run(), None).expect("the disk has room");
+        }
+        assert!(segments.is_complete(None) && segments.next_job().is_none());
+        assert_eq!(
+            [(); 3].map(|()| taken(&mut segments, None)),
+            [Some(1), Some(2), None],
+            "the lowest first"
+        );
+    }
+
+    #[test]
+    fn a_segment_below_the_newest_is_recycled_and_never_taken() {
+        let parts = Parts::new().expect("an empty disk");
+        let mut segments = parts.preallocated(2);
+        prepare(&mut segments, None);
+        assert!(!segments.is_complete(Some(2)), "neither can follow segment 2");
+        assert_eq!(taken(&mut segments, Some(1)), Some(2));
+        let late = segments.next_job().expect("segment 1 is made into segment 3").run();
+        assert_eq!(parts.names(&parts.layout.wal), ["00000002.seg", "00000003.seg"]);
+        segments.prepared(late, Some(4)).expect("the disk has room");
+        assert_eq!(taken(&mut segments, Some(4)), None, "it was ready too late");
+        assert_eq!(old_path(&mut segments), Some(parts.layout.segment(3)));
+        segments.check_all();
+    }
+
+    #[test]
+    fn a_failure_stops_preparation_until_a_retry() {
+        let parts = Parts::new().expect("an empty disk");
+        let mut segments = parts.preallocated(1);
+        let kind = io::ErrorKind::StorageFull;
+        parts.disk.inject(Fault { operation: Operation::Allocate, after: 0, kind });
+        let job = segments.next_job().expect("one is missing");
+        assert!(!segments.is_low());
+        let failed = segments.prepared(job.run(), None);
+        assert!(matches!(failed, Err(JobError::Io { action: "allocate", .. })));
+        assert!(segments.is_low() && segments.next_job().is_none());
+        segments.retry();
+        assert!(!segments.is_low());
+        prepare(&mut segments, None);
+        assert_eq!(parts.names(&parts.layout.wal), ["00000002.seg"], "the unfinished file is removed");
+    }
+
+    #[test]
+    fn old_files_beyond_need_are_surplus() {
+        let mut segments = Parts::new().expect("an empty disk").preallocated(1);
+        assert!(segments.wants_old());
+        for path in ["/wal/a", "/wal/b"] {
+            segments.add_old(UsedFile { path: path.into(), written: 0 });
+            assert!(!segments.wants_old());
+        }
+        assert_eq!(segments.take_surplus().map(|old| old.path), Some("/wal/b".into()));
+        assert!(segments.take_surplus().is_none(), "the other will be needed");
+        assert_eq!(old_path(&mut segments), Some("/wal/a".into()));
+    }
+}

@@ -16,6 +16,8 @@ mod bulk_file;
 mod entry_repair;
 mod job;
 mod planner;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use bulk_file::BulkFile;
 pub use entry_repair::EntryRepairJob;

@@ -1,0 +1,3 @@
+//! Components of the life of a segment file, each by itself.
+
+mod retirement;

@@ -1,0 +1,3 @@
+//! Planning, by itself.
+
+mod planner;
