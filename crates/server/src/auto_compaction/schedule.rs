@@ -2,7 +2,8 @@
 //!
 //! A pure state machine: whenever it [is due](Schedule::is_due), which the owner asks at least as often as
 //! [`Schedule::interval`] says, the owner calls [`Schedule::observe`] with the time and the current revision, compacts at
-//! the revision that is returned, and reports success with [`Schedule::compacted`]. Every member observes, so that a new leader knows the past; only the leader compacts.
+//! the revision that is returned, and reports success with [`Schedule::compacted`]. Every member observes, so that a new
+//! leader knows the past; only the leader compacts.
 //!
 //! *Periodic*, retention P: revisions are sampled ten times in the smaller of P and an hour, and the sample that is P
 //! old is compacted: first when P has passed, then every P or every hour, whichever is shorter. *Revision*, retention
@@ -171,7 +172,8 @@ mod tests {
     #[test]
     fn a_failed_compaction_is_tried_again_after_one_sample() {
         let mut schedule = Schedule::new(CompactionPolicy::Periodic(Duration::from_secs(3600)), 0);
-        let mut compacts = |step: u64| observe_if_due(&mut schedule, step * 6 * MINUTE, step as i64 + 1).is_some();
+        let mut compacts =
+            |step: u64| observe_if_due(&mut schedule, step * 6 * MINUTE, step as i64 + 1).is_some();
         let due: Vec<_> = (0..13).filter(|step| compacts(*step)).collect();
         assert_eq!(due, [10, 11, 12]);
     }
