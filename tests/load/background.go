@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -24,15 +25,33 @@ const catchingUp = 1000
 // compactPause is the time between two compactions, short enough for several in any measurement.
 const compactPause = time.Second
 
+// requestLimit bounds what must end by itself.
+const requestLimit = 2 * time.Minute
+
 // background starts a program that runs only while the processor is idle: the background client stands for another
 // machine and must not slow down the clients whose latency is measured.
 var background = []string{"chrt", "--idle", "0"}
 
-// backgrounds are the loads that can run while keys are put. Each runs until its context ends.
-var backgrounds = map[string]func(context.Context, *clientv3.Client) error{
-	"list":     readRanges,
-	"catch-up": catchUpWatchers,
-	"compact":  compactHistory,
+// meanwhile is what runs while keys are put.
+type meanwhile struct {
+	run func(context.Context, *clientv3.Client) error
+	// endless says that it runs until its context ends. Otherwise it ends by itself, and the puts wait for that.
+	endless bool
+}
+
+var backgrounds = map[string]meanwhile{
+	"list":     {readRanges, true},
+	"catch-up": {catchUpWatchers, true},
+	"compact":  {compactHistory, true},
+	"delete":   {deleteEverything, false},
+	"txn":      {nestedRanges, false},
+	"expire":   {awaitExpiry, false},
+}
+
+// preparations run before the first put.
+var preparations = map[string]func(context.Context, *session, options) error{
+	"txn":    putKeys,
+	"expire": grantTogether,
 }
 
 func backgroundNames() string {
@@ -46,37 +65,72 @@ func backgroundNames() string {
 
 // runBackground runs one background load until SIGTERM.
 func runBackground(ctx context.Context, s *session, o options) error {
-	again := backgrounds[o.while]
-	if again == nil {
-		return fmt.Errorf("--while %q: choose one of %s", o.while, backgroundNames())
-	}
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM)
 	defer stop()
-	return again(ctx, s.conns[0])
+	load := backgrounds[o.while]
+	if !load.endless {
+		limited, cancel := context.WithTimeout(ctx, requestLimit)
+		defer cancel()
+		ctx = limited
+	}
+	return load.run(ctx, s.conns[0])
 }
 
-// startBackground runs this program once more, with a background load. The returned function stops it and returns its
-// error.
-func startBackground(ctx context.Context, o options) (func() error, error) {
+// other is this program run once more, with a background load.
+type other struct {
+	process *exec.Cmd
+	endless bool
+	// said is its standard error, complete when it has ended.
+	said bytes.Buffer
+	// err is set before ended is closed.
+	err   error
+	ended chan struct{}
+}
+
+func startBackground(ctx context.Context, o options) (*other, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	endpoints := strings.Join(o.endpoints, ",")
 	line := append(slices.Clone(background), self, "meanwhile", "--while", o.while, "--endpoints", endpoints)
-	other := exec.CommandContext(ctx, line[0], line[1:]...)
-	other.Stderr = os.Stderr
-	if err := other.Start(); err != nil {
+	process := exec.CommandContext(ctx, line[0], line[1:]...)
+	started := &other{process: process, endless: backgrounds[o.while].endless, ended: make(chan struct{})}
+	process.Stderr = &started.said
+	if err := process.Start(); err != nil {
 		return nil, err
 	}
-	return func() error {
-		// If it has ended already, Wait returns its error.
-		_ = other.Process.Signal(syscall.SIGTERM)
-		if err := other.Wait(); err != nil {
-			return fmt.Errorf("%s meanwhile: %w", o.while, err)
-		}
-		return nil
-	}, nil
+	go func() {
+		started.err = process.Wait()
+		close(started.ended)
+	}()
+	return started, nil
+}
+
+// hasEnded reports whether no put need wait for it any longer.
+func (b *other) hasEnded() bool {
+	if b.endless {
+		return true
+	}
+	select {
+	case <-b.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// stop ends it and returns its error.
+func (b *other) stop() error {
+	if b.endless {
+		// If it has ended already, its error is returned.
+		_ = b.process.Process.Signal(syscall.SIGTERM)
+	}
+	<-b.ended
+	if b.err != nil {
+		return fmt.Errorf("%s meanwhile: %w", strings.TrimSpace(b.said.String()), b.err)
+	}
+	return nil
 }
 
 // readRanges lists all keys again and again.
@@ -120,11 +174,7 @@ func compactHistory(ctx context.Context, client *clientv3.Client) error {
 }
 
 func compactOnce(ctx context.Context, client *clientv3.Client) error {
-	now, err := client.Get(ctx, key(0), clientv3.WithCountOnly())
-	if err != nil {
-		return err
-	}
-	if _, err := client.Compact(ctx, now.Header.Revision); err != nil {
+	if err := compactToNewest(ctx, client); err != nil {
 		return err
 	}
 	members, err := client.MemberList(ctx)
@@ -137,4 +187,44 @@ func compactOnce(ctx context.Context, client *clientv3.Client) error {
 		}
 	}
 	return nil
+}
+
+func compactToNewest(ctx context.Context, client *clientv3.Client) error {
+	now, err := client.Get(ctx, key(0), clientv3.WithCountOnly())
+	if err != nil {
+		return err
+	}
+	_, err = client.Compact(ctx, now.Header.Revision)
+	// A revision that is compacted already is the newest one still.
+	if errors.Is(err, rpctypes.ErrCompacted) {
+		return nil
+	}
+	return err
+}
+
+// startCompacting compacts to the newest revision every so often, in this process: it must not be late when the
+// processor is busy. The returned function compacts a last time and returns the first error.
+func startCompacting(ctx context.Context, client *clientv3.Client, every time.Duration) func() error {
+	ending := make(chan struct{})
+	ended := make(chan error, 1)
+	go func() {
+		ticker := time.NewTicker(every)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ending:
+				ended <- compactToNewest(ctx, client)
+				return
+			case <-ticker.C:
+			}
+			if err := compactToNewest(ctx, client); err != nil {
+				ended <- fmt.Errorf("compact meanwhile: %w", err)
+				return
+			}
+		}
+	}()
+	return func() error {
+		close(ending)
+		return <-ended
+	}
 }

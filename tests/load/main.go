@@ -5,6 +5,7 @@
 //	load list  --endpoints URL,... --keys-only --limit 10000
 //	load watch --endpoints URL,... --watchers 10000 --keys 100
 //	load put   --endpoints URL,... --rate 2000 --while list
+//	load lease --endpoints URL,... --total 10000 --ttl 5s --hold 20s
 package main
 
 import (
@@ -15,6 +16,7 @@ import (
 	"os"
 	"sort"
 	"strings"
+	"time"
 )
 
 // options are the flags of all kinds of load; each kind reads those that concern it.
@@ -36,15 +38,26 @@ type options struct {
 	keys     int
 
 	// put
-	rate  int
-	while string
+	rate         int
+	while        string
+	sequential   bool
+	kubernetes   bool
+	compactEvery time.Duration
+
+	// lease
+	ttl  time.Duration
+	hold time.Duration
 }
 
 // kinds are the loads, by the name they are asked for.
 var kinds = map[string]func(context.Context, *session, options) error{
-	"list":  readAll,
-	"watch": watch,
-	"put":   put,
+	"list":         readAll,
+	"get":          get,
+	"watch":        watch,
+	"second-watch": secondWatch,
+	"put":          put,
+	"lease":        holdLeases,
+	"fill-disk":    fillDisk,
 
 	"meanwhile": runBackground,
 }
@@ -95,7 +108,7 @@ func parse(kind string, args []string) (options, error) {
 	flags.IntVar(&o.conns, "conns", 1, "connections, spread over the servers")
 	flags.IntVar(&o.clients, "clients", 1, "requests in flight, spread over the connections")
 	flags.IntVar(&o.total, "total", 1000, "requests to make; puts to make while watching")
-	flags.IntVar(&o.keySpace, "key-space-size", 1000, "number of different keys to put")
+	flags.IntVar(&o.keySpace, "key-space-size", 1000, "number of different keys to put or get")
 	flags.IntVar(&o.valueSize, "val-size", 256, "bytes of a value")
 	flags.BoolVar(&o.keysOnly, "keys-only", false, "list: leave the values out")
 	flags.BoolVar(&o.stream, "stream", false, "list: ask with RangeStream")
@@ -103,11 +116,19 @@ func parse(kind string, args []string) (options, error) {
 	flags.IntVar(&o.watchers, "watchers", 1000, "watch: number of watchers")
 	flags.IntVar(&o.keys, "keys", 1, "watch: number of keys they are spread over")
 	flags.IntVar(&o.rate, "rate", 0, "put: requests a second, whatever the server can take; 0 is as fast as it can")
-	flags.StringVar(&o.while, "while", "", "put: background load: "+backgroundNames())
+	flags.StringVar(&o.while, "while", "", "put: background load or request: "+backgroundNames())
+	flags.BoolVar(&o.sequential, "sequential", false, "put: the keys in order, instead of random ones")
+	flags.BoolVar(&o.kubernetes, "kubernetes", false, "put: keys as Kubernetes names its objects")
+	flags.DurationVar(&o.compactEvery, "compact-every", 0, "put: compact to the newest revision meanwhile; 0 is never")
+	flags.DurationVar(&o.ttl, "ttl", time.Minute, "lease, put --while expire: time to live, in whole seconds")
+	flags.DurationVar(&o.hold, "hold", time.Minute, "lease: how long leases are kept alive")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
 	o.endpoints = strings.Split(endpoints, ",")
+	if _, known := backgrounds[o.while]; o.while != "" && !known {
+		return o, fmt.Errorf("--while %q: choose one of %s", o.while, backgroundNames())
+	}
 	counts := map[string]int{
 		"conns": o.conns, "clients": o.clients, "total": o.total,
 		"key-space-size": o.keySpace, "watchers": o.watchers, "keys": o.keys,

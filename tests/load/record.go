@@ -12,11 +12,12 @@ type record struct {
 	begin     time.Time
 	end       time.Time
 	latencies []time.Duration
+	worst     time.Duration
 	errors    int
 	firstErr  string
 }
 
-// summary is what the comparison reads. Latencies are of requests that succeeded.
+// summary is what the tasks that start this program read. Latencies are of requests that succeeded.
 type summary struct {
 	Requests   int     `json:"requests"`
 	Errors     int     `json:"errors"`
@@ -25,6 +26,8 @@ type summary struct {
 	P50        float64 `json:"p50_ms"`
 	P99        float64 `json:"p99_ms"`
 	P999       float64 `json:"p999_ms"`
+	// Worst is of all requests, failed ones too.
+	Worst float64 `json:"worst_ms"`
 }
 
 // start begins the time over which throughput is counted.
@@ -37,6 +40,7 @@ func (r *record) stop() { r.end = time.Now() }
 func (r *record) add(took time.Duration, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.worst = max(r.worst, took)
 	if err == nil {
 		r.latencies = append(r.latencies, took)
 		return
@@ -57,6 +61,7 @@ func (r *record) summary() summary {
 		P50:        r.percentile(0.5),
 		P99:        r.percentile(0.99),
 		P999:       r.percentile(0.999),
+		Worst:      r.worst.Seconds() * 1000,
 	}
 }
 

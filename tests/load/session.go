@@ -52,13 +52,18 @@ func (s *session) close() {
 // after the first, and what it took counts from then: a server that stalls is not spared the requests it kept from
 // being made.
 func (s *session) drive(o options, request func(client *clientv3.Client, number int) error) {
+	s.driveUntil(o, func() bool { return true }, request)
+}
+
+// driveUntil is drive that goes on after o.total requests until ended says yes.
+func (s *session) driveUntil(o options, ended func() bool, request func(client *clientv3.Client, number int) error) {
 	var next atomic.Int64
 	var done sync.WaitGroup
 	s.record.start()
 	for worker := range o.clients {
 		client := s.conns[worker%len(s.conns)]
 		done.Go(func() {
-			for number := int(next.Add(1)) - 1; number < o.total; number = int(next.Add(1)) - 1 {
+			for number := int(next.Add(1)) - 1; number < o.total || !ended(); number = int(next.Add(1)) - 1 {
 				begin := s.due(o, number)
 				err := request(client, number)
 				s.record.add(time.Since(begin), err)
