@@ -16,6 +16,9 @@ const GO_BINARIES: &str = "tests/.bin";
 /// Which Go packages are built, from which module under `tests/`, into a binary of which name.
 const GO_PROGRAMS: &str = "tests/binaries.json";
 
+/// Those of them that put load on a server.
+const LOAD_GENERATORS: &[&str] = &["benchmark", "load"];
+
 #[derive(Deserialize)]
 struct GoProgram {
     binary: String,
@@ -54,7 +57,16 @@ pub(crate) fn stele_build(profile: Profile) -> Command {
 
 /// Builds etcd, its tools and its load generator, and returns the folder they are in.
 pub(crate) fn build_etcd() -> Result<PathBuf, String> {
-    for mut build in etcd_builds()? {
+    build_all(etcd_builds()?)
+}
+
+/// Builds the load generators alone, and returns the folder they are in.
+pub(crate) fn build_load_generators() -> Result<PathBuf, String> {
+    build_all(go_builds(|binary| LOAD_GENERATORS.contains(&binary))?)
+}
+
+fn build_all(builds: Vec<Command>) -> Result<PathBuf, String> {
+    for mut build in builds {
         command::run(&mut build)?;
     }
     absolute(Path::new(GO_BINARIES))
@@ -62,6 +74,11 @@ pub(crate) fn build_etcd() -> Result<PathBuf, String> {
 
 /// The commands that build the programs of [`GO_PROGRAMS`].
 pub(crate) fn etcd_builds() -> Result<Vec<Command>, String> {
+    go_builds(|_| true)
+}
+
+/// The commands that build some of the programs of [`GO_PROGRAMS`].
+fn go_builds(wanted: impl Fn(&str) -> bool) -> Result<Vec<Command>, String> {
     let text =
         fs::read_to_string(GO_PROGRAMS).map_err(|error| format!("cannot read {GO_PROGRAMS}: {error}"))?;
     let programs: Vec<GoProgram> =
@@ -74,7 +91,7 @@ pub(crate) fn etcd_builds() -> Result<Vec<Command>, String> {
         build.arg(folder.join(&program.binary)).arg(&program.package);
         build
     };
-    Ok(programs.into_iter().map(build).collect())
+    Ok(programs.into_iter().filter(|program| wanted(&program.binary)).map(build).collect())
 }
 
 /// Where cargo builds: on a real disk, and ignored by git.

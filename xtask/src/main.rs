@@ -9,8 +9,10 @@ mod codegen;
 mod command;
 mod compare;
 mod gate;
+mod measure;
 mod metadata;
 mod quick;
+mod scale;
 mod source;
 mod steps;
 mod tidy;
@@ -22,7 +24,7 @@ use clap::{Parser, Subcommand};
 use command::Outcome;
 
 #[derive(Parser)]
-#[command(name = "cargo xtask", about = "The gate and the comparison: one command each")]
+#[command(name = "cargo xtask", about = "The gate and the measurements: one command each")]
 struct Arguments {
     #[command(subcommand)]
     task: Task,
@@ -52,6 +54,8 @@ enum Task {
     },
     /// Run Stele and a real etcd side by side on this machine and print one table.
     Compare(compare::Options),
+    /// Run Stele alone with many keys, large requests and full disks, and print what was measured and promised.
+    Scale(scale::ScaleOptions),
 }
 
 fn main() -> ExitCode {
@@ -71,5 +75,6 @@ fn run(task: Task) -> Outcome {
         Task::Quick { crates } => quick::run(&crates),
         Task::Codegen { check } => codegen::run(check),
         Task::Compare(options) => compare::run(&options),
+        Task::Scale(options) => scale::run(&options),
     }
 }

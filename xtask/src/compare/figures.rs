@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use super::machine::Machine;
+use crate::measure::figures::Figures;
+use crate::measure::machine::Machine;
 
 /// One comparison: everything that the reports show.
 #[derive(Serialize)]
@@ -39,32 +40,6 @@ pub(super) struct Sample {
     /// Counted from 1.
     pub(super) round: usize,
     pub(super) figures: Figures,
-}
-
-/// What was measured; a figure that means nothing for a row is absent.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub(super) struct Figures {
-    pub(super) requests: u64,
-    pub(super) errors: u64,
-    pub(super) first_error: Option<String>,
-    pub(super) per_second: Option<f64>,
-    pub(super) p50_ms: Option<f64>,
-    pub(super) p99_ms: Option<f64>,
-    pub(super) p999_ms: Option<f64>,
-    /// User and system time of all members for a request.
-    pub(super) cpu_us: Option<f64>,
-    /// User and system time of the load generator for a request.
-    pub(super) client_cpu_us: Option<f64>,
-    /// Of all members together, at the end.
-    pub(super) resident_mb: Option<f64>,
-    /// The sum of each member's peak while the row ran.
-    pub(super) peak_mb: Option<f64>,
-    /// Bytes that all members sent to the disk for a request.
-    pub(super) written_bytes: Option<f64>,
-    /// All members' data directories at the end.
-    pub(super) disk_mb: Option<f64>,
-    /// The part of the machine that was kept busy by others, 0 to 1.
-    pub(super) foreign: f64,
 }
 
 /// A column of the reports.

@@ -1,34 +1,28 @@
 //! `cargo xtask compare`: two systems that speak etcd's API, side by side on this machine, one table.
 //!
 //! Each row of the table is a workload ([`rows`]). In every round both systems run it in turn, on fresh data,
-//! with default flags, driven by the same clients; the processes are measured from outside ([`measure`]), so
+//! with default flags, driven by the same clients; the processes are measured from outside ([`crate::measure`]), so
 //! that neither system's own word is taken for anything. A run in which something else kept the machine busy
 //! is not valid, and says so. This module must not know either system: it gives both the same flags.
 
 mod chart;
 mod figures;
-mod generator;
-mod machine;
-mod measure;
 mod page;
 mod rows;
 mod run;
-mod systems;
 mod table;
-#[cfg(test)]
-mod tests;
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use indicatif::ProgressBar;
 
 use crate::binaries::{self, Profile};
 use crate::command::Outcome;
+use crate::measure::cluster::System;
+use crate::measure::report;
 use figures::Run;
 use rows::Row;
-use systems::System;
 
 /// Seconds a sample takes at full scale on a small machine, for the estimate before the first one.
 const SECONDS_A_SAMPLE: f64 = 40.0;
@@ -79,7 +73,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
     let settings =
         run::Settings { members: options.members, rounds: options.rounds, tools, scale: options.scale };
     let run = run::all(&systems, &rows, &settings, &ProgressBar::new(samples as u64))?;
-    report(&run, options)
+    show(&run, options)
 }
 
 fn check(options: &Options) -> Outcome {
@@ -98,35 +92,95 @@ fn chosen(names: &[String], scale: f64) -> Result<Vec<Row>, String> {
         return Ok(Vec::new());
     }
     let rows = rows::all(scale);
-    if names.is_empty() {
-        return Ok(rows);
-    }
-    let exact = |name: &str| rows.iter().any(|row| row.name == name);
-    let fits = |row: &Row, name: &str| row.name == name || (!exact(name) && row.name.starts_with(name));
-    if let Some(unknown) = names.iter().find(|name| !rows.iter().any(|row| fits(row, name))) {
-        return Err(format!("no row begins with {unknown:?}: see `cargo xtask compare --rows list`"));
-    }
-    Ok(rows.iter().filter(|row| names.iter().any(|name| fits(row, name))).cloned().collect())
+    let all: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
+    let numbers = report::chosen(names, &all, "compare --rows list")?;
+    Ok(numbers.into_iter().map(|number| rows[number].clone()).collect())
 }
 
-fn report(run: &Run, options: &Options) -> Outcome {
+fn show(run: &Run, options: &Options) -> Outcome {
     println!("{}", table::render(run));
     println!("{}", run.machine);
     if let Some(path) = &options.json {
-        let text =
-            serde_json::to_string_pretty(run).map_err(|error| format!("cannot write JSON: {error}"))?;
-        write(path, &text)?;
+        report::write_json(path, run)?;
     }
     if let Some(path) = &options.html {
-        write(path, &page::render(run)?)?;
+        report::write(path, &page::render(run)?)?;
     }
-    if run.doubts.is_empty() {
-        println!("a valid run");
-        return Ok(());
-    }
-    Err(format!("this run is not valid:\n{}", run.doubts.join("\n")))
+    report::verdict(&run.doubts)
 }
 
-fn write(path: &Path, text: &str) -> Outcome {
-    fs::write(path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))
+#[cfg(test)]
+mod tests {
+    use super::figures::{Cell, RowName, Sample, SystemName};
+    use super::*;
+    use crate::measure::figures::Figures;
+    use crate::measure::machine::Machine;
+
+    #[test]
+    fn medians_and_spreads() {
+        assert_eq!(Cell::of(vec![]), None);
+        assert_eq!(Cell::of(vec![3.0, 1.0, 2.0]), Some(Cell { median: 2.0, spread: 0.5 }));
+        assert_eq!(Cell::of(vec![1.0, 3.0]).unwrap().median, 2.0);
+    }
+
+    #[test]
+    fn rows_have_names_of_their_own_and_shared_ones_stand_together() {
+        let rows = rows::all(0.01);
+        let mut names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), rows.len());
+        let groups: Vec<bool> =
+            rows.chunk_by(|a, b| a.shared == b.shared).map(|group| group[0].shared).collect();
+        assert_eq!(groups, [false, true]);
+        assert!(rows.iter().all(|row| !row.shared || row.keys == 10_000));
+    }
+
+    /// A run of one row on two systems, the first twice as fast.
+    fn run() -> Run {
+        let system = |name| SystemName { name, version: format!("<{name}>") };
+        let sample = |system, round, per_second: f64| {
+            let latency = Some(1000.0 / per_second);
+            let figures = Figures {
+                requests: 1,
+                per_second: Some(per_second),
+                p50_ms: latency,
+                p99_ms: latency.map(|value| 2.0 * value),
+                ..Figures::default()
+            };
+            Sample { row: "put".to_owned(), system, round, figures }
+        };
+        Run {
+            machine: Machine::read(),
+            members: 3,
+            rounds: 1,
+            scale: 1.0,
+            systems: vec![system("a"), system("b")],
+            rows: vec![RowName { name: "put".to_owned(), title: "put & get".to_owned() }],
+            samples: vec![sample("a", 1, 200.0), sample("b", 1, 100.0)],
+            doubts: vec!["others".to_owned()],
+        }
+    }
+
+    #[test]
+    fn the_table_gives_both_systems_and_their_ratio() {
+        let lines = table::lines(&run());
+        let column = |index: usize| lines.iter().map(|line| line[index].as_str()).collect::<Vec<_>>();
+        assert_eq!(column(0), ["put & get", "", ""]);
+        assert_eq!(column(1), ["a", "b", "a/b"]);
+        assert_eq!(column(2), ["200 ±0%", "100 ±0%", "2.00"]);
+        assert_eq!(column(3), ["5.00 ±0%", "10.0 ±0%", "0.500"]);
+        assert_eq!(column(5), ["", "", ""]);
+    }
+
+    #[test]
+    fn the_page_holds_the_table_the_plots_and_the_doubts() {
+        let page = page::render(&run()).unwrap();
+        assert_eq!(page.matches("<svg").count(), 2);
+        for part in
+            ["put &amp; get", "&lt;a&gt;", "not valid: others", "<td>200 ±0%</td>", "requests a second"]
+        {
+            assert!(page.contains(part), "{part}");
+        }
+    }
 }

@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::time::Duration;
 
-use super::generator::{Load, Program};
+use crate::measure::generator::Load;
 
 /// From how many keys on a cluster is shared by neighbouring rows: loading it takes longer than they do.
 const SHARED_FROM: u64 = 100_000;
@@ -57,34 +57,16 @@ pub(super) fn all(scale: f64) -> Vec<Row> {
     all
 }
 
-/// The load that puts keys 0 to `count`, each once.
-pub(super) fn fill(count: u64) -> Load {
-    let keys = format!("put --sequential-keys --key-space-size={count} --total={count} --val-size=256");
-    benchmark(&format!("{keys} --conns=100 --clients=1000"))
-}
-
-fn benchmark(line: &str) -> Load {
-    load(Program::Benchmark, &format!("{line} --precise"))
-}
-
-fn ours(line: &str) -> Load {
-    load(Program::Load, line)
-}
-
 fn leader(line: &str) -> Load {
-    benchmark(&format!("{line} --target-leader"))
+    Load::benchmark(&format!("{line} --target-leader"))
 }
 
 /// A range over all keys but number 0, which no command line can name: it is made of NULs.
 fn range(flags: &str) -> Load {
-    let mut load = benchmark(&format!("range {flags}"));
+    let mut load = Load::benchmark(&format!("range {flags}"));
     let ends = [vec![0x01], vec![0xff; 9]].map(OsString::from_vec);
     load.arguments.splice(1..1, ends);
     load
-}
-
-fn load(program: Program, line: &str) -> Load {
-    Load { program, arguments: line.split(' ').map(OsString::from).collect(), has_fixed_rate: false }
 }
 
 fn several(count: u64, noun: &str) -> String {
@@ -128,10 +110,10 @@ impl Rows {
         let most = put(100, 16_000, 200_000);
         vec![
             self.drive("put-1-leader", "put, 1 client, to the leader", 0, leader(&one)),
-            self.drive("put-1", "put, 1 client", 0, benchmark(&one)),
+            self.drive("put-1", "put, 1 client", 0, Load::benchmark(&one)),
             self.drive("put-1000-leader", "put, 1000 clients, to the leader", 0, leader(&many)),
-            self.drive("put-1000", "put, 1000 clients, to all members", 0, benchmark(&many)),
-            self.drive("put-16000", "put, 16,000 clients, to all members", 0, benchmark(&most)),
+            self.drive("put-1000", "put, 1000 clients, to all members", 0, Load::benchmark(&many)),
+            self.drive("put-16000", "put, 16,000 clients, to all members", 0, Load::benchmark(&most)),
         ]
     }
 
@@ -144,7 +126,7 @@ impl Rows {
                     format!("--consistency={short} --conns={conns} --clients={clients} --total={total}");
                 let title = format!("get, {word}, {}", several(clients, "client"));
                 let name = format!("get-{word}-{clients}");
-                rows.push(self.drive(&name, &title, 1, benchmark(&format!("range single {flags}"))));
+                rows.push(self.drive(&name, &title, 1, Load::benchmark(&format!("range single {flags}"))));
             }
         }
         rows
@@ -154,7 +136,7 @@ impl Rows {
         let txn = |puts: u64, total: u64| {
             let (total, space) = (self.scaled(total), self.scaled(100_000).max(puts));
             let flags = format!("--txn-ops={puts} --total={total} --key-space-size={space} --val-size=256");
-            let load = benchmark(&format!("txn-put {flags} --conns=100 --clients=1000"));
+            let load = Load::benchmark(&format!("txn-put {flags} --conns=100 --clients=1000"));
             self.drive(
                 &format!("txn-{puts}"),
                 &format!("transaction of {}, 1000 clients", several(puts, "put")),
@@ -168,8 +150,8 @@ impl Rows {
     fn lists(&self) -> Vec<Row> {
         let total = self.scaled(200);
         let all = range(&format!("--total={total}"));
-        let keys = ours(&format!("list --keys-only --total={total}"));
-        let stream = ours(&format!("list --stream --total={total}"));
+        let keys = Load::ours(&format!("list --keys-only --total={total}"));
+        let stream = Load::ours(&format!("list --stream --total={total}"));
         vec![
             self.drive("list-10k", "list 10,000 keys of 10,000", 10_000, all),
             self.drive("keys-10k", "list 10,000 keys without values", 10_000, keys),
@@ -186,7 +168,7 @@ impl Rows {
                 let total = self.scaled(total);
                 let flags = format!("--val-size={size} --total={total} --key-space-size=100");
                 let conns = clients.min(100);
-                let load = benchmark(&format!("put {flags} --conns={conns} --clients={clients}"));
+                let load = Load::benchmark(&format!("put {flags} --conns={conns} --clients={clients}"));
                 let title = format!("put of {size} bytes, {}", several(clients, "client"));
                 rows.push(self.drive(&format!("value-{word}-{clients}"), &title, 0, load));
             }
@@ -198,14 +180,14 @@ impl Rows {
         let keep = format!("lease-keepalive --conns=100 --clients=1000 --total={}", self.scaled(200_000));
         let latency =
             format!("watch-latency --val-size=256 --put-total={} --put-rate=200", self.scaled(2000));
-        let latency = Load { has_fixed_rate: true, ..benchmark(&latency) };
+        let latency = Load { has_fixed_rate: true, ..Load::benchmark(&latency) };
         let watchers = self.scaled(10_000);
         let spread = |keys: u64, puts: u64| {
             let puts = self.scaled(puts);
-            ours(&format!("watch --conns=100 --watchers={watchers} --keys={keys} --total={puts}"))
+            Load::ours(&format!("watch --conns=100 --watchers={watchers} --keys={keys} --total={puts}"))
         };
         vec![
-            self.drive("lease-keepalive", "lease keep-alive, 1000 clients", 0, benchmark(&keep)),
+            self.drive("lease-keepalive", "lease keep-alive, 1000 clients", 0, Load::benchmark(&keep)),
             self.drive("watch-latency", "answer of a put to its event, 100 watchers", 0, latency),
             self.drive("watch-100-keys", "events of 10,000 watchers on 100 keys", 0, spread(100, 2000)),
             self.drive("watch-1-key", "events of 10,000 watchers on 1 key", 0, spread(1, 100)),
@@ -230,7 +212,7 @@ impl Rows {
         let limit = format!("--limit={}", self.scaled(10_000));
         let beside = |meanwhile: &str| {
             let line = format!("{} --rate={PUTS_A_SECOND}{meanwhile}", put(10, 100, 50_000));
-            Load { has_fixed_rate: true, ..ours(&line) }
+            Load { has_fixed_rate: true, ..Load::ours(&line) }
         };
         let during = |what: &str| beside(&format!(" --while={what}"));
         vec![
@@ -241,8 +223,8 @@ impl Rows {
                 "put into 1,000,000 keys, 1000 clients, to the leader",
                 leader(&many),
             ),
-            drive("1m-put-1", "put into 1,000,000 keys, 1 client", benchmark(&one)),
-            drive("1m-put-1000", "put into 1,000,000 keys, 1000 clients", benchmark(&many)),
+            drive("1m-put-1", "put into 1,000,000 keys, 1 client", Load::benchmark(&one)),
+            drive("1m-put-1000", "put into 1,000,000 keys, 1000 clients", Load::benchmark(&many)),
             drive("1m-list-10k", "list 10,000 keys of 1,000,000", range(&limit, 120)),
             drive("1m-count", "count 1,000,000 keys", range("--count-only", 50)),
             drive("1m-put-quiet", "put at 2,000 a second, nothing else", beside("")),

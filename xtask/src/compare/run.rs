@@ -7,16 +7,15 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::figures::{Figures, RowName, Run, Sample, SystemName};
-use super::generator::Load;
-use super::machine::{self, Machine};
-use super::measure::{self, Busy};
-use super::rows::{self, Row, Work};
-use super::systems::{Cluster, System};
+use super::figures::{RowName, Run, Sample, SystemName};
+use super::rows::{Row, Work};
+use crate::binaries;
 use crate::command;
-
-/// More than this part of the machine in the hands of others makes a sample worthless.
-const FOREIGN_LIMIT: f64 = 0.1;
+use crate::measure::around::{around, drive, restart};
+use crate::measure::cluster::{Cluster, Site, System};
+use crate::measure::figures::{Figures, MAX_FOREIGN};
+use crate::measure::generator::Load;
+use crate::measure::machine::Machine;
 
 /// With fewer rounds there is no telling a difference from an accident.
 const ROUNDS_NEEDED: usize = 3;
@@ -24,10 +23,8 @@ const ROUNDS_NEEDED: usize = 3;
 /// The key that rows over a single key read.
 const SINGLE_KEY: &str = "single";
 
-/// Bytes of its value.
-const SINGLE_VALUE_SIZE: usize = 256;
-
-const MEGABYTE: f64 = 1_000_000.0;
+/// Bytes of the values that are there before a row begins.
+const VALUE_SIZE: u64 = 256;
 
 /// The system that must answer every request; that the other does not is a result.
 const OURS: &str = "a";
@@ -87,7 +84,10 @@ fn run_group(
 ) {
     let keys = rows.first().map_or(0, |row| row.keys);
     bar.set_message(format!("round {round}, {}: starting with {keys} keys", system.name));
-    let mut started = Cluster::start(system, settings.members).and_then(|cluster| {
+    // Not the system's temporary folder: where that is memory, a sync costs nothing.
+    let site = binaries::target_folder().map(|folder| Site { folder, open_files: None });
+    let start = |site| Cluster::start(system, settings.members, &site);
+    let mut started = site.and_then(start).and_then(|cluster| {
         let loaded = prepare(&cluster, keys, settings)?;
         Ok((cluster, loaded))
     });
@@ -115,13 +115,13 @@ fn prepare(cluster: &Cluster, keys: u64, settings: &Settings) -> Result<Figures,
     match keys {
         0 => Ok(Figures::default()),
         1 => {
-            let value = "v".repeat(SINGLE_VALUE_SIZE);
+            let value = "v".repeat(VALUE_SIZE as usize);
             let endpoints = format!("--endpoints={}", cluster.endpoints());
             let mut etcdctl = Command::new(settings.tools.join("etcdctl"));
             command::output(etcdctl.args([&endpoints, "put", SINGLE_KEY, &value]))?;
             Ok(Figures::default())
         }
-        count => drive(cluster, &rows::fill(count), settings),
+        count => drive(cluster, &Load::fill(count, VALUE_SIZE), &settings.tools),
     }
 }
 
@@ -132,76 +132,12 @@ fn run_row(
     settings: &Settings,
 ) -> Result<Figures, String> {
     match &row.work {
-        Work::Drive(load) => drive(cluster, load, settings),
+        Work::Drive(load) => drive(cluster, load, &settings.tools),
         Work::Loaded => Ok(loaded.clone()),
         Work::RestartMember => restart(cluster, Cluster::restart_member),
         Work::RestartCluster => restart(cluster, Cluster::restart),
         Work::Idle(time) => idle(cluster, *time),
     }
-}
-
-fn drive(cluster: &Cluster, load: &Load, settings: &Settings) -> Result<Figures, String> {
-    let client = measure::ended_children()?;
-    let endpoints = cluster.endpoints();
-    let work = || load.drive(&settings.tools, cluster.folder(), &endpoints);
-    let mut figures = around(cluster, work, || Ok(measure::ended_children()?.saturating_sub(client)))?;
-    let requests = figures.requests;
-    let each = |total: f64| (requests > 0).then(|| total / requests as f64);
-    let used = measure::ended_children()?.saturating_sub(client);
-    figures.client_cpu_us = each(used.as_secs_f64() * 1e6);
-    Ok(figures)
-}
-
-/// Measures the members around `work`; `client` tells what CPU time of ours is not theirs.
-fn around(
-    cluster: &Cluster,
-    work: impl FnOnce() -> Result<Figures, String>,
-    client: impl FnOnce() -> Result<Duration, String>,
-) -> Result<Figures, String> {
-    let pids = cluster.pids();
-    measure::forget_peak(&pids)?;
-    let busy = Busy::start()?;
-    let before = measure::usage(&pids)?;
-    let mut figures = work()?;
-    let after = measure::usage(&pids)?;
-    let cpu = after.cpu.saturating_sub(before.cpu);
-    // The members, and the load generator.
-    let processes = pids.len() + 1;
-    figures.foreign = busy.foreign(cpu + client()?, processes, machine::cpus())?;
-    let requests = figures.requests;
-    let each = |total: f64| (requests > 0).then(|| total / requests as f64);
-    figures.cpu_us = each(cpu.as_secs_f64() * 1e6);
-    figures.written_bytes = each(after.written.saturating_sub(before.written) as f64);
-    figures.resident_mb = Some(after.resident as f64 / MEGABYTE);
-    figures.peak_mb = Some(after.peak as f64 / MEGABYTE);
-    figures.disk_mb = Some(measure::disk(cluster.folder()) as f64 / MEGABYTE);
-    Ok(figures)
-}
-
-/// How long a restart takes, as a latency, and what the members that came back hold.
-fn restart(
-    cluster: &mut Cluster,
-    restart: impl FnOnce(&mut Cluster) -> Result<Duration, String>,
-) -> Result<Figures, String> {
-    let old = cluster.pids();
-    let before =
-        old.iter().map(|pid| Ok(measure::usage(&[*pid])?.cpu)).collect::<Result<Vec<_>, String>>()?;
-    let busy = Busy::start()?;
-    let took = restart(cluster)?;
-    let pids = cluster.pids();
-    let usage = measure::usage(&pids)?;
-    // Members that were not restarted had used something before.
-    let kept = old.iter().zip(before).filter(|(pid, _)| pids.contains(pid)).map(|(_, cpu)| cpu);
-    let foreign = busy.foreign(usage.cpu.saturating_sub(kept.sum()), pids.len(), machine::cpus())?;
-    Ok(Figures {
-        foreign,
-        requests: 1,
-        p50_ms: Some(took.as_secs_f64() * 1000.0),
-        resident_mb: Some(usage.resident as f64 / MEGABYTE),
-        peak_mb: Some(usage.peak as f64 / MEGABYTE),
-        disk_mb: Some(measure::disk(cluster.folder()) as f64 / MEGABYTE),
-        ..Figures::default()
-    })
 }
 
 /// What a cluster without clients costs.
@@ -231,7 +167,7 @@ fn doubts(settings: &Settings, samples: &[Sample]) -> Vec<String> {
         } else if figures.errors > 0 && *system == OURS {
             doubts.push(format!("{row}, {system}, round {round}: {} requests failed", figures.errors));
         }
-        if figures.foreign > FOREIGN_LIMIT {
+        if figures.foreign > MAX_FOREIGN {
             let percent = figures.foreign * 100.0;
             doubts.push(format!("{row}, {system}, round {round}: others used {percent:.0} % of the machine"));
         }

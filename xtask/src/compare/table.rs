@@ -1,20 +1,11 @@
 //! The table that a terminal shows.
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-
 use super::figures::{COLUMNS, Cell, Run};
+use crate::measure::report::{self, number};
 
 /// Two lines for each row, one for each system, and one with the ratios of the first to the second.
 pub(super) fn render(run: &Run) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_BORDERS_ONLY).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(header());
-    for line in lines(run) {
-        table.add_row(line);
-    }
-    for column in table.column_iter_mut().skip(2) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
+    let table = report::table(header(), lines(run), 2);
     let names = run.systems.iter().map(|system| format!("{}: {}", system.name, system.version));
     let rounds = format!("{} members, {} rounds, medians ± half the spread", run.members, run.rounds);
     format!(
@@ -59,15 +50,4 @@ fn text(cell: Option<Cell>) -> String {
 fn ratio(first: Option<Cell>, second: Option<Cell>) -> String {
     let parts = first.zip(second).filter(|(_, second)| second.median != 0.0);
     parts.map_or_else(String::new, |(first, second)| number(first.median / second.median))
-}
-
-/// Three digits that count, and no exponents.
-pub(super) fn number(value: f64) -> String {
-    let digits = match value.abs() {
-        size if size >= 100.0 => 0,
-        size if size >= 10.0 => 1,
-        size if size >= 1.0 => 2,
-        _ => 3,
-    };
-    format!("{value:.digits$}")
 }

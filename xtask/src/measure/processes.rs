@@ -21,17 +21,17 @@ const KTHREADD: &str = "2";
 
 /// What processes have used so far, added up.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Usage {
-    pub(super) cpu: Duration,
+pub(crate) struct Usage {
+    pub(crate) cpu: Duration,
     /// Bytes that they caused to be sent to the disk.
-    pub(super) written: u64,
-    pub(super) resident: u64,
+    pub(crate) written: u64,
+    pub(crate) resident: u64,
     /// The sum of the peaks since [`forget_peak`].
-    pub(super) peak: u64,
+    pub(crate) peak: u64,
 }
 
 /// Adds up what `pids` have used.
-pub(super) fn usage(pids: &[u32]) -> Result<Usage, String> {
+pub(crate) fn usage(pids: &[u32]) -> Result<Usage, String> {
     let mut total = Usage::default();
     for pid in pids {
         let status = read(*pid, "status")?;
@@ -44,7 +44,7 @@ pub(super) fn usage(pids: &[u32]) -> Result<Usage, String> {
 }
 
 /// Makes the peak of each process what it holds now.
-pub(super) fn forget_peak(pids: &[u32]) -> Result<(), String> {
+pub(crate) fn forget_peak(pids: &[u32]) -> Result<(), String> {
     for pid in pids {
         let path = format!("/proc/{pid}/clear_refs");
         fs::write(&path, "5").map_err(|error| format!("cannot write {path}: {error}"))?;
@@ -53,13 +53,13 @@ pub(super) fn forget_peak(pids: &[u32]) -> Result<(), String> {
 }
 
 /// CPU time of the children of this process that have ended and were waited for.
-pub(super) fn ended_children() -> Result<Duration, String> {
+pub(crate) fn ended_children() -> Result<Duration, String> {
     let stat = read(std::process::id(), "stat")?;
     times(&stat, CHILDREN_TIMES)
 }
 
 /// Bytes of the files under `folder`, as blocks on the disk.
-pub(super) fn disk(folder: &Path) -> u64 {
+pub(crate) fn disk(folder: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let Ok(entries) = fs::read_dir(folder) else { return 0 };
     let size = |entry: fs::DirEntry| match entry.metadata() {
@@ -71,19 +71,19 @@ pub(super) fn disk(folder: &Path) -> u64 {
 }
 
 /// The whole machine's CPUs over a time.
-pub(super) struct Busy {
+pub(crate) struct Busy {
     begin: Instant,
     used: Duration,
 }
 
 impl Busy {
-    pub(super) fn start() -> Result<Self, String> {
+    pub(crate) fn start() -> Result<Self, String> {
         Ok(Self { begin: Instant::now(), used: processes_time()? })
     }
 
     /// The part of the machine that was used since the start by other processes than those of ours, so many, that used
     /// `ours`.
-    pub(super) fn foreign(&self, ours: Duration, processes: usize, cpus: usize) -> Result<f64, String> {
+    pub(crate) fn foreign(&self, ours: Duration, processes: usize, cpus: usize) -> Result<f64, String> {
         let used = processes_time()?.saturating_sub(self.used);
         Ok(foreign_part(used, ours, processes, self.begin.elapsed() * cpus as u32))
     }
@@ -93,7 +93,7 @@ impl Busy {
 ///
 /// Of each of them the kernel tells user and system time in whole ticks, so that up to two of them go missing: nothing
 /// by the second, but more than everything of a row that takes some milliseconds.
-pub(super) fn foreign_part(used: Duration, ours: Duration, processes: usize, whole: Duration) -> f64 {
+pub(crate) fn foreign_part(used: Duration, ours: Duration, processes: usize, whole: Duration) -> f64 {
     let untold = Duration::from_millis(2 * TICK_MS * processes as u64);
     let others = used.saturating_sub(ours).saturating_sub(untold);
     if whole.is_zero() { 0.0 } else { others.as_secs_f64() / whole.as_secs_f64() }
@@ -131,7 +131,7 @@ fn read(pid: u32, file: &str) -> Result<String, String> {
 
 /// Two neighbouring times of a `stat` file, added; `index` counts the fields behind the name, whose blanks
 /// and brackets may be anything.
-pub(super) fn times(stat: &str, index: usize) -> Result<Duration, String> {
+pub(crate) fn times(stat: &str, index: usize) -> Result<Duration, String> {
     let fields: Vec<&str> =
         stat.rsplit_once(')').map_or("", |(_, fields)| fields).split_whitespace().collect();
     let ticks = |index: usize| fields.get(index).and_then(|field| field.parse::<u64>().ok());
@@ -149,4 +149,27 @@ fn field(text: &str, name: &str) -> Result<u64, String> {
     let line = text.lines().find_map(|line| line.strip_prefix(name));
     let word = line.and_then(|line| line.split_whitespace().next());
     word.and_then(|word| word.parse().ok()).ok_or_else(|| format!("the kernel says nothing about {name}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_behind_a_name_of_any_kind() {
+        let stat = "12 (a) b (c) S 1 2 3 4 5 6 7 8 9 10 150 50 7 3 20";
+        assert_eq!(times(stat, 11), Ok(Duration::from_secs(2)));
+        assert_eq!(times(stat, 13), Ok(Duration::from_millis(100)));
+        assert!(times("12 (a) S 1", 11).is_err());
+    }
+
+    #[test]
+    fn ticks_that_went_missing_belong_to_no_other_process() {
+        let ms = Duration::from_millis;
+        let part = |used, ours, whole| foreign_part(ms(used), ms(ours), 4, ms(whole));
+        assert_eq!(part(60, 30, 100), 0.0, "four processes may have lost 80 ms");
+        assert_eq!(part(5_080, 4_000, 10_000), 0.1);
+        assert_eq!(part(4_000, 5_000, 10_000), 0.0);
+        assert_eq!(part(0, 0, 0), 0.0);
+    }
 }

@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::figures::Figures;
 
-/// A load that is not through by then has collapsed; what was measured until then is lost.
+/// How long a load may take if it does not say otherwise.
 const TIME_LIMIT: Duration = Duration::from_secs(600);
 
 /// How often a generator is asked whether it has ended. It reports its own times, so this adds nothing to
@@ -19,7 +19,7 @@ const TIME_LIMIT: Duration = Duration::from_secs(600);
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Program {
+pub(crate) enum Program {
     Benchmark,
     Load,
 }
@@ -35,17 +35,40 @@ impl Program {
 
 /// A command line of a generator, without the endpoints.
 #[derive(Clone, Debug)]
-pub(super) struct Load {
-    pub(super) program: Program,
+pub(crate) struct Load {
+    pub(crate) program: Program,
     /// Keys among them are any bytes.
-    pub(super) arguments: Vec<OsString>,
+    pub(crate) arguments: Vec<OsString>,
     /// Whether the generator sends at a fixed rate; then its throughput says nothing about the system.
-    pub(super) has_fixed_rate: bool,
+    pub(crate) has_fixed_rate: bool,
+    /// A load that is not through by then has collapsed; what was measured until then is lost.
+    pub(crate) time_limit: Duration,
 }
 
 impl Load {
+    /// A load of etcd's `benchmark`, as one would type it.
+    pub(crate) fn benchmark(line: &str) -> Self {
+        Self::new(Program::Benchmark, &format!("{line} --precise"))
+    }
+
+    /// A load of `tests/load`, as one would type it.
+    pub(crate) fn ours(line: &str) -> Self {
+        Self::new(Program::Load, line)
+    }
+
+    /// The load that puts keys 0 to `count`, each once, with values of so many bytes.
+    pub(crate) fn fill(count: u64, value_size: u64) -> Self {
+        let keys = format!("put --sequential-keys --key-space-size={count} --total={count}");
+        Self::benchmark(&format!("{keys} --val-size={value_size} --conns=100 --clients=1000"))
+    }
+
+    fn new(program: Program, line: &str) -> Self {
+        let arguments = line.split(' ').map(OsString::from).collect();
+        Self { program, arguments, has_fixed_rate: false, time_limit: TIME_LIMIT }
+    }
+
     /// Runs it to its end and returns what the generator saw.
-    pub(super) fn drive(&self, tools: &Path, folder: &Path, endpoints: &str) -> Result<Figures, String> {
+    pub(crate) fn drive(&self, tools: &Path, folder: &Path, endpoints: &str) -> Result<Figures, String> {
         let output = folder.join("generator.out");
         let errors = folder.join("generator.err");
         let create =
@@ -56,7 +79,7 @@ impl Load {
         let words = self.arguments.join(OsStr::new(" "));
         let named = || format!("{} {}", self.program.binary(), words.to_string_lossy());
         let child = command.spawn().map_err(|error| format!("cannot run {}: {error}", named()))?;
-        let status = wait(child).map_err(|error| format!("{}: {error}", named()))?;
+        let status = wait(child, self.time_limit).map_err(|error| format!("{}: {error}", named()))?;
         let text = fs::read_to_string(&output).unwrap_or_default();
         if !status.success() {
             let said = fs::read_to_string(&errors).unwrap_or_default();
@@ -74,12 +97,12 @@ impl Load {
     }
 }
 
-fn wait(mut child: Child) -> Result<ExitStatus, String> {
+fn wait(mut child: Child, limit: Duration) -> Result<ExitStatus, String> {
     let begin = Instant::now();
     loop {
         match child.try_wait() {
             Ok(Some(status)) => return Ok(status),
-            Ok(None) if begin.elapsed() < TIME_LIMIT => thread::sleep(POLL_INTERVAL),
+            Ok(None) if begin.elapsed() < limit => thread::sleep(POLL_INTERVAL),
             outcome => {
                 // It is given up either way; whether it could still be killed makes no difference.
                 let _ = child.kill();
@@ -93,7 +116,7 @@ fn wait(mut child: Child) -> Result<ExitStatus, String> {
 }
 
 /// Reads the last summary that `benchmark` prints (of a watch, the one about events).
-pub(super) fn read_benchmark(text: &str) -> Result<Figures, String> {
+pub(crate) fn read_benchmark(text: &str) -> Result<Figures, String> {
     let number = |words: &str| words.split_whitespace().next().and_then(|word| word.parse::<f64>().ok());
     let after =
         |name: &str| text.lines().rev().find_map(|line| line.trim().strip_prefix(name)).and_then(number);
@@ -132,10 +155,11 @@ struct Summary {
     p50_ms: f64,
     p99_ms: f64,
     p999_ms: f64,
+    worst_ms: f64,
 }
 
 /// Reads the object that `load` prints.
-pub(super) fn read_load(text: &str) -> Result<Figures, String> {
+pub(crate) fn read_load(text: &str) -> Result<Figures, String> {
     let summary: Summary =
         serde_json::from_str(text).map_err(|error| format!("cannot read what load printed: {error}"))?;
     let succeeded = summary.requests > 0;
@@ -148,6 +172,52 @@ pub(super) fn read_load(text: &str) -> Result<Figures, String> {
         p50_ms: figure(summary.p50_ms),
         p99_ms: figure(summary.p99_ms),
         p999_ms: figure(summary.p999_ms),
+        worst_ms: figure(summary.worst_ms),
         ..Figures::default()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BENCHMARK: &str = "
+Summary:
+  Total:\t2.5 secs.
+  Slowest:\t0.04 secs.
+  Requests/sec:\t400
+
+Response time histogram:
+  0.0012 [1]\t|
+  0.0023 [999]\t|****
+
+Latency distribution:
+  50% in 0.0015 secs.
+  99% in 0.02 secs.
+  99.9% in 0.04 secs.
+
+Error distribution:
+  [3]\tetcdserver: request timed out
+  [2]\tetcdserver: too many requests
+";
+
+    #[test]
+    fn a_summary_of_benchmark_is_read() {
+        let figures = read_benchmark(BENCHMARK).unwrap();
+        assert_eq!((figures.requests, figures.errors), (1000, 5));
+        assert_eq!(figures.first_error.as_deref(), Some("etcdserver: request timed out"));
+        assert_eq!(figures.per_second, Some(400.0));
+        assert_eq!((figures.p50_ms, figures.p99_ms, figures.p999_ms), (Some(1.5), Some(20.0), Some(40.0)));
+    }
+
+    #[test]
+    fn a_load_that_failed_wholly_has_errors_and_no_figures() {
+        let figures = read_benchmark("Error distribution:\n  [7]\tgone\n").unwrap();
+        assert_eq!((figures.requests, figures.errors, figures.per_second), (0, 7, None));
+        assert!(read_benchmark("panic").is_err());
+        let none = r#"{"requests":0,"errors":2,"first_error":"gone","seconds":1,"p50_ms":0,"p99_ms":0,
+            "p999_ms":0,"worst_ms":0}"#;
+        let figures = read_load(none).unwrap();
+        assert_eq!((figures.errors, figures.per_second, figures.p50_ms), (2, None, None));
+    }
 }

@@ -6,16 +6,16 @@ use std::fs;
 use serde::Serialize;
 
 #[derive(Serialize)]
-pub(super) struct Machine {
-    pub(super) cpus: usize,
-    pub(super) model: String,
-    pub(super) memory_mb: u64,
-    pub(super) kernel: String,
+pub(crate) struct Machine {
+    pub(crate) cpus: usize,
+    pub(crate) model: String,
+    pub(crate) memory_mb: u64,
+    pub(crate) kernel: String,
 }
 
 impl Machine {
     /// Reads what the kernel says; what it does not say is empty.
-    pub(super) fn read() -> Self {
+    pub(crate) fn read() -> Self {
         let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let after = |text: &str, name: &str| {
             let line = text.lines().find(|line| line.starts_with(name));
@@ -33,7 +33,7 @@ impl Machine {
 }
 
 /// How many CPUs this process may use.
-pub(super) fn cpus() -> usize {
+pub(crate) fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
