@@ -38,6 +38,9 @@ mod status;
 mod values;
 mod write_positions;
 
+#[cfg(test)]
+mod tests;
+
 pub use consensus::MessageClass;
 
 pub use config::{DEFAULT_CATCHUP_ENTRIES, DEFAULT_CHECKPOINT_COMMANDS, InitialMember, MemberConfig};

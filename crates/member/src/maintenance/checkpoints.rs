@@ -91,3 +91,85 @@ impl CheckpointSchedule {
         self.is_running = false;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    //! When a checkpoint is due, and when it is a base.
+    use super::*;
+    use crate::tests::LogAndStore;
+
+    /// Writes a checkpoint of the present state. Returns whether it is a base.
+    fn write(schedule: &mut CheckpointSchedule, state: &mut LogAndStore) -> bool {
+        let (id, conf) = (state.applied(), ConfState::of_voters([1]));
+        let Job::Checkpoint(job) = schedule.begin(id, &conf, &mut state.log, &mut state.store) else {
+            unreachable!("a checkpoint is begun")
+        };
+        let kind = job.source.kind();
+        state.log.checkpoint_done(job.write()).expect("the disk is intact");
+        schedule.done();
+        kind == CheckpointKind::Base
+    }
+
+    fn filled(keys: usize) -> LogAndStore {
+        let mut state = LogAndStore::new(&[1]);
+        (0..keys).for_each(|number| state.put(&format!("key{number}"), "value"));
+        state
+    }
+
+    #[test]
+    fn one_is_due_after_so_many_commands_and_none_while_another_is_written() {
+        let mut state = filled(1);
+        let mut schedule = CheckpointSchedule::default();
+        schedule.applied(9);
+        assert!(!schedule.is_due(2, 10));
+        schedule.applied(1);
+        assert!(schedule.is_due(2, 10));
+        schedule.begin(state.applied(), &ConfState::of_voters([1]), &mut state.log, &mut state.store);
+        assert!(!schedule.has_changes(), "they are counted from its beginning");
+        schedule.applied(10);
+        assert!(schedule.is_running() && !schedule.is_due(2, 10));
+        schedule.done();
+        assert!(schedule.is_due(2, 10));
+        schedule.installed();
+        assert!(!schedule.is_due(2, 10), "a snapshot is a checkpoint");
+    }
+
+    #[test]
+    fn a_wanted_one_is_due_from_its_entry_on_until_one_there_has_begun() {
+        let mut state = filled(3);
+        let mut schedule = CheckpointSchedule::default();
+        schedule.want(5);
+        assert_eq!(state.applied().index, 4);
+        assert!(!schedule.is_due(4, 10));
+        assert!(schedule.is_due(5, 10));
+        write(&mut schedule, &mut state);
+        assert!(schedule.is_due(5, 10), "one before the entry is not the wanted one");
+        state.put("key", "value");
+        write(&mut schedule, &mut state);
+        assert!(!schedule.is_due(5, 10));
+    }
+
+    #[test]
+    fn a_base_follows_when_the_deltas_are_twice_its_size() {
+        let mut state = filled(30);
+        let mut schedule = CheckpointSchedule::default();
+        assert!(write(&mut schedule, &mut state), "the first is a base");
+        let (base, _) = state.log.checkpoint_bytes();
+        let mut deltas = 0;
+        while deltas < 2 * base {
+            (0..10).for_each(|number| state.put(&format!("key{number}"), "other"));
+            assert!(!write(&mut schedule, &mut state), "{deltas} bytes of deltas, {base} of the base");
+            deltas = state.log.checkpoint_bytes().1;
+        }
+        assert!(write(&mut schedule, &mut state));
+    }
+
+    #[test]
+    fn a_base_follows_when_the_deltas_are_many_however_small() {
+        let mut state = filled(4_000);
+        let mut schedule = CheckpointSchedule::default();
+        let bases: Vec<bool> = (0..MAX_DELTAS + 3).map(|_| write(&mut schedule, &mut state)).collect();
+        let written = bases.iter().enumerate().filter(|(_, is_base)| **is_base);
+        assert_eq!(written.map(|(at, _)| at).collect::<Vec<_>>(), [0, MAX_DELTAS + 1]);
+    }
+}

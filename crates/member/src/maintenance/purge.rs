@@ -49,3 +49,75 @@ impl Purge {
         complete.map(|(token, _, outcome)| (token, outcome)).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    //! How fast history is purged, and which compactions are answered.
+    use super::*;
+    use crate::tests::LogAndStore;
+
+    /// A store with this many changes of one key below its compact revision, which is returned.
+    fn compacted(changes: usize) -> (LogAndStore, i64) {
+        let mut state = LogAndStore::new(&[1]);
+        (0..=changes).for_each(|_| state.put("key", "value"));
+        let revision = state.compact();
+        (state, revision)
+    }
+
+    fn outcome() -> Outcome {
+        Err(api::Error::Corrupt)
+    }
+
+    fn tokens(answers: Vec<(u64, Outcome)>) -> Vec<u64> {
+        answers.into_iter().map(|(token, _)| token).collect()
+    }
+
+    #[test]
+    fn history_is_purged_in_steps_with_a_pause_after_each() {
+        let (mut state, _) = compacted(2 * STEP_CHANGES);
+        let mut purge = Purge::default();
+        assert_eq!(purge.next_due_ns(), None);
+        purge.start();
+        for (now_ns, left) in [(0, 2 + STEP_CHANGES), (PAUSE_NS, 2)] {
+            assert!(purge.is_due(now_ns));
+            purge.step(now_ns, &mut state.store);
+            assert_eq!(state.references().len(), left);
+            assert!(!purge.is_due(now_ns + PAUSE_NS - 1));
+            assert_eq!(purge.next_due_ns(), Some(now_ns + PAUSE_NS));
+        }
+        purge.step(2 * PAUSE_NS, &mut state.store);
+        assert_eq!(state.references().len(), 1);
+        assert_eq!(purge.next_due_ns(), None, "nothing is left");
+    }
+
+    #[test]
+    fn a_physical_compaction_is_answered_when_its_history_is_purged() {
+        let (mut state, revision) = compacted(STEP_CHANGES);
+        let mut purge = Purge::default();
+        purge.start();
+        purge.answer_after(1, revision, outcome());
+        purge.answer_after(2, revision + 1, outcome());
+        assert!(purge.step(0, &mut state.store).is_empty());
+        assert_eq!(tokens(purge.step(0, &mut state.store)), [1]);
+        state.put("key", "value");
+        assert_eq!(state.compact(), revision + 1);
+        assert_eq!(tokens(purge.step(0, &mut state.store)), [2]);
+    }
+
+    #[test]
+    fn a_pinned_revision_holds_up_the_answer_until_purging_starts_again() {
+        let mut state = LogAndStore::new(&[1]);
+        state.put("key", "old");
+        let pin = state.store.begin_snapshot();
+        state.put("key", "new");
+        let revision = state.compact();
+        let mut purge = Purge::default();
+        purge.start();
+        purge.answer_after(1, revision, outcome());
+        assert!(purge.step(0, &mut state.store).is_empty());
+        assert_eq!(purge.next_due_ns(), None, "there is nothing to do while the pin lasts");
+        drop(pin);
+        purge.start();
+        assert_eq!(tokens(purge.step(0, &mut state.store)), [1]);
+    }
+}

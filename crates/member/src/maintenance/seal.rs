@@ -34,3 +34,53 @@ impl Sealing {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    //! When an idle log is sealed.
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::tests::LogAndStore;
+
+    fn append(state: &mut LogAndStore) -> WriteJob {
+        let index = state.log.last_index() + 1;
+        state.log.append(None, vec![log::Entry { term: 1, index, kind: 2, payload: Bytes::new() }]).job
+    }
+
+    #[test]
+    fn a_log_is_sealed_once_when_it_was_idle() {
+        let mut state = LogAndStore::new(&[1]);
+        let mut sealing = Sealing::default();
+        assert_eq!(sealing.next_due_ns(), None);
+        sealing.wrote(5);
+        sealing.wrote(9);
+        assert_eq!(sealing.next_due_ns(), Some(9 + SEAL_AFTER_NS));
+        let job = sealing.seal(9 + SEAL_AFTER_NS, &mut state.log).expect("its end is not proved");
+        state.write(job);
+        assert_eq!(sealing.next_due_ns(), None, "until something is written again");
+    }
+
+    #[test]
+    fn a_write_on_its_way_is_waited_for() {
+        let mut state = LogAndStore::new(&[1]);
+        let mut sealing = Sealing::default();
+        let job = append(&mut state);
+        sealing.wrote(0);
+        assert!(sealing.seal(SEAL_AFTER_NS, &mut state.log).is_none());
+        assert_eq!(sealing.next_due_ns(), Some(2 * SEAL_AFTER_NS));
+        state.write(job);
+        assert!(sealing.seal(2 * SEAL_AFTER_NS, &mut state.log).is_some());
+    }
+
+    #[test]
+    fn a_log_whose_end_is_proved_gets_no_other_seal() {
+        let mut state = LogAndStore::new(&[1]);
+        let mut sealing = Sealing::default();
+        let seal = state.log.seal().expect("an entry was appended");
+        state.write(seal);
+        sealing.wrote(0);
+        assert!(sealing.seal(SEAL_AFTER_NS, &mut state.log).is_none());
+        assert_eq!(sealing.next_due_ns(), None);
+    }
+}

@@ -63,7 +63,8 @@ impl Member {
     /// Forgets entries that neither recovery nor a follower a little behind needs.
     pub(super) fn truncate(&mut self) {
         if self.sending.has_catching_up() {
-            self.sending.note_progress(self.apply_queue.applied(), &self.consensus, &self.config);
+            let peers = self.consensus.status().peers;
+            self.sending.note_progress(self.apply_queue.applied(), &peers, self.config.catchup_entries);
         }
         let checkpoint = self.log.checkpoint_id().map_or(0, |id| id.index);
         let to = checkpoint.min(self.forgettable());

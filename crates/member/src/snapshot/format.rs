@@ -159,3 +159,104 @@ pub(super) fn take_value(body: &mut Bytes) -> Result<(Bytes, u32), String> {
     }
     Ok((body.split_to(len), checksum))
 }
+
+#[cfg(test)]
+mod tests {
+    //! The bytes are those of the document; items arrive however they are cut, and a changed stream is refused.
+    use super::*;
+
+    const ID: SnapshotStreamId = SnapshotStreamId { start: 7, sequence: 2 };
+
+    /// The items of a stream, each in its frame.
+    fn frames() -> Vec<Bytes> {
+        let mut writer = ItemWriter::default();
+        let kinds = [(ItemKind::Head, "head"), (ItemKind::Values, ""), (ItemKind::Chunk, "chunk")];
+        let mut frames = kinds.map(|(kind, body)| writer.frame(kind, body.as_bytes())).to_vec();
+        frames.push(writer.end());
+        frames
+    }
+
+    /// What a reader takes out of these bytes.
+    fn read(bytes: &[u8], cut: usize) -> Result<Vec<(ItemKind, Bytes)>, String> {
+        let mut reader = ItemReader::default();
+        let mut items = Vec::new();
+        for part in bytes.chunks(cut) {
+            reader.push(part);
+            while let Some(item) = reader.take()? {
+                items.push(item);
+            }
+        }
+        assert!(reader.is_empty());
+        Ok(items)
+    }
+
+    #[test]
+    fn a_header_round_trips_and_another_is_refused() {
+        let header = encode_header(ID, &["mess".into(), "age".into()]);
+        let golden = b"STLS\x01\0\0\0\x07\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0message";
+        assert_eq!(header[..], golden[..]);
+        assert_eq!(decode_header(header.clone()), Ok((ID, "message".into())));
+        assert!(decode_header(header.slice(..HEADER_BYTES - 1)).is_err());
+        for at in [0, 4] {
+            let mut other = header.to_vec();
+            other[at] += 1;
+            assert!(decode_header(other.into()).is_err(), "byte {at}");
+        }
+    }
+
+    #[test]
+    fn an_item_is_length_kind_checksum_and_body() {
+        let frame = &frames()[0];
+        let sum = crc32c::crc32c(b"\0\0\0\0\0\0\0\0\x01head").to_le_bytes();
+        assert_eq!(frame[..], [&b"\x04\0\0\0\x01"[..], &sum, b"head"].concat());
+    }
+
+    #[test]
+    fn items_arrive_however_they_are_cut() {
+        let bytes = frames().concat();
+        let end = Bytes::copy_from_slice(&3_u64.to_le_bytes());
+        let items = [(ItemKind::Head, "head".into()), (ItemKind::Values, Bytes::new())];
+        let items = [&items[..], &[(ItemKind::Chunk, "chunk".into()), (ItemKind::End, end)]].concat();
+        for cut in [1, 2, 10, bytes.len()] {
+            assert_eq!(read(&bytes, cut), Ok(items.clone()), "in parts of {cut}");
+        }
+    }
+
+    #[test]
+    fn a_stream_with_an_item_lost_doubled_swapped_or_changed_is_refused() {
+        let frames = frames();
+        let lost = [&frames[..1], &frames[2..]].concat();
+        let doubled = [&frames[..2], &frames[1..]].concat();
+        let mut swapped = frames.clone();
+        swapped.swap(0, 1);
+        for wrong in [lost, doubled, swapped] {
+            assert!(read(&wrong.concat(), 64).is_err());
+        }
+        for at in ITEM_HEAD_BYTES - 5..frames[0].len() {
+            let mut changed = frames.concat();
+            changed[at] ^= 1;
+            assert!(read(&changed, 64).is_err(), "byte {at}");
+        }
+    }
+
+    #[test]
+    fn an_item_of_impossible_length_is_refused_before_it_arrives() {
+        let mut reader = ItemReader::default();
+        reader.push(&[&(MAX_ITEM_BYTES as u32 + 1).to_le_bytes()[..], &[0; ITEM_HEAD_BYTES - 4]].concat());
+        assert!(reader.take().is_err());
+    }
+
+    #[test]
+    fn values_round_trip_and_a_value_that_is_cut_off_is_refused() {
+        let mut body = Vec::new();
+        put_value(&mut body, b"one", 11);
+        put_value(&mut body, b"", 12);
+        let mut rest = Bytes::from(body);
+        let first = rest.slice(..VALUE_HEAD_BYTES + 3);
+        assert_eq!(take_value(&mut rest), Ok(("one".into(), 11)));
+        assert_eq!(take_value(&mut rest), Ok((Bytes::new(), 12)));
+        for cut in 0..first.len() {
+            assert!(take_value(&mut first.slice(..cut)).is_err(), "cut at {cut}");
+        }
+    }
+}

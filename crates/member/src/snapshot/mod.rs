@@ -30,3 +30,6 @@ pub use receiver::Receiver;
 pub(crate) use receiving::SnapshotReceiving;
 pub use sending::MAX_RUNNING;
 pub(crate) use sending::SnapshotSending;
+
+#[cfg(test)]
+mod tests;

@@ -11,7 +11,7 @@ use crate::io::{Notice, Output, SnapshotEvent};
 use crate::jobs::Job;
 
 /// A broken stream can be resumed for this long, in nanoseconds. A sender tries again at once.
-const RESUME_WITHIN_NS: u64 = 60_000_000_000;
+pub(super) const RESUME_WITHIN_NS: u64 = 60_000_000_000;
 
 /// The one snapshot that is being received.
 struct Current {

@@ -1,0 +1,157 @@
+//! Which streams a follower accepts, and what becomes of one that breaks, is replaced or ends.
+
+use bytes::Bytes;
+use consensus::{Config, Consensus, Message, SnapshotMeta, Start};
+
+use super::super::format::{SnapshotStreamId, encode_header};
+use super::super::installing::ArrivedSnapshot;
+use super::super::receiver::Receiver;
+use super::super::receiving::{RESUME_WITHIN_NS, SnapshotReceiving};
+use super::{FOLLOWER, LEADER, LogAndStore, START, filled, message, meta, stream};
+use crate::io::{Notice, Output, SnapshotEvent};
+use crate::jobs::Job;
+
+/// A follower with an empty log.
+struct Follower {
+    state: LogAndStore,
+    consensus: Consensus,
+    receiving: SnapshotReceiving,
+    out: Output,
+}
+
+impl Follower {
+    fn new() -> Follower {
+        let config = Config {
+            id: FOLLOWER,
+            election_tick: 10,
+            heartbeat_tick: 1,
+            pre_vote: true,
+            check_quorum: true,
+            seed: 7,
+        };
+        let consensus = Consensus::new(&config, Start::bootstrap([LEADER, FOLLOWER, 3])).expect("it starts");
+        Follower {
+            state: LogAndStore::new(&[LEADER, FOLLOWER, 3]),
+            consensus,
+            receiving: SnapshotReceiving::default(),
+            out: Output::default(),
+        }
+    }
+
+    fn accept(&mut self, header: Bytes, from: u64, refusal: Option<&str>) -> Result<Box<Receiver>, String> {
+        let Follower { state, consensus, receiving, out } = self;
+        receiving.accept(from, FOLLOWER, header, 1, refusal, &mut state.log, consensus, out)
+    }
+
+    /// Takes the jobs that abandon what was received, and returns their number.
+    fn take_abandoned(&mut self) -> usize {
+        let jobs = std::mem::take(&mut self.out.background);
+        assert!(jobs.iter().all(|job| matches!(job, Job::AbandonInstall(_))));
+        jobs.len()
+    }
+
+    fn whole(&mut self, receiver: Box<Receiver>, is_installing: bool) -> Result<ArrivedSnapshot, String> {
+        self.receiving.whole(receiver, is_installing, &mut self.consensus, &mut self.out)
+    }
+}
+
+/// What a stream with this message is opened with.
+fn header(sequence: u64, message: &Message) -> Bytes {
+    encode_header(SnapshotStreamId { start: START, sequence }, &message.encode())
+}
+
+/// A snapshot that is not there but in name.
+fn named(index: u64) -> SnapshotMeta {
+    SnapshotMeta { index, ..meta(&LogAndStore::new(&[LEADER])) }
+}
+
+#[test]
+fn a_snapshot_is_refused_unless_its_leader_sends_it_and_its_entries_are_missing() {
+    let mut follower = Follower::new();
+    let new = message(LEADER, 1, &named(9));
+    assert!(follower.accept(header(1, &new), 3, None).is_err(), "3 sends what 1 announces");
+    let misdirected = Message { to: 3, ..new.clone() };
+    assert!(follower.accept(header(1, &misdirected), LEADER, None).is_err());
+    let applied = follower.accept(header(1, &message(LEADER, 1, &named(1))), LEADER, None);
+    assert!(applied.is_err_and(|reason| reason.contains("applied here")));
+    let refused = follower.accept(header(1, &new), LEADER, Some("not now"));
+    assert_eq!(refused.err().as_deref(), Some("not now"));
+    assert!(follower.out.notices.is_empty());
+    assert!(follower.accept(header(1, &new), LEADER, None).is_ok());
+    let event = SnapshotEvent::Receiving { index: 9 };
+    assert_eq!(follower.out.notices, [Notice::Snapshot { peer: LEADER, event }]);
+}
+
+#[test]
+fn a_broken_stream_goes_on_with_what_was_received_if_it_comes_back_in_time() {
+    let mut leader = filled();
+    let (stream, meta) = (stream(&mut leader), meta(&leader));
+    let header = header(1, &message(LEADER, 1, &meta));
+    let mut follower = Follower::new();
+    let mut receiver = follower.accept(header.clone(), LEADER, None).expect("it is new");
+    receiver.take(&stream[..50]).expect("it is a part of the stream");
+    follower.receiving.broken(0, receiver, &mut follower.out);
+    follower.receiving.expire(RESUME_WITHIN_NS - 1, &mut follower.out);
+    let receiver = follower.accept(header.clone(), LEADER, Some("not now")).expect("it goes on");
+    assert_eq!(receiver.offset(), 50);
+    follower.receiving.broken(0, receiver, &mut follower.out);
+    assert_eq!(follower.take_abandoned(), 0);
+    follower.receiving.expire(RESUME_WITHIN_NS, &mut follower.out);
+    assert_eq!(follower.take_abandoned(), 1);
+    assert_eq!(follower.accept(header, LEADER, None).expect("it begins again").offset(), 0);
+}
+
+#[test]
+fn a_stream_that_was_refused_is_not_resumed() {
+    let mut leader = filled();
+    let header = header(1, &message(LEADER, 1, &meta(&leader)));
+    let mut bytes = stream(&mut leader).to_vec();
+    bytes[20] ^= 1;
+    let mut follower = Follower::new();
+    let mut receiver = follower.accept(header.clone(), LEADER, None).expect("it is new");
+    assert!(receiver.take(&bytes).is_err());
+    follower.receiving.broken(0, receiver, &mut follower.out);
+    assert_eq!(follower.take_abandoned(), 1);
+    assert_eq!(follower.accept(header, LEADER, None).expect("it begins again").offset(), 0);
+}
+
+#[test]
+fn a_snapshot_gives_way_to_a_later_one_of_its_leader_or_one_of_a_later_term() {
+    let mut follower = Follower::new();
+    let first = follower.accept(header(1, &message(LEADER, 2, &named(9))), LEADER, None);
+    follower.receiving.broken(0, first.expect("it is new"), &mut follower.out);
+    assert!(follower.accept(header(1, &message(3, 2, &named(9))), 3, None).is_err(), "of the same term");
+    assert_eq!(follower.take_abandoned(), 0);
+    let later = follower.accept(header(2, &message(LEADER, 2, &named(10))), LEADER, None);
+    assert_eq!(follower.take_abandoned(), 1);
+    assert!(follower.accept(header(1, &message(3, 3, &named(11))), 3, None).is_ok());
+    assert_eq!(follower.take_abandoned(), 0, "its thread still holds it");
+    follower.receiving.broken(0, later.expect("it is of the leader"), &mut follower.out);
+    assert_eq!(follower.take_abandoned(), 1, "and brings back what has been replaced");
+}
+
+#[test]
+fn consensus_hears_of_a_snapshot_that_is_whole_and_current() {
+    let mut leader = filled();
+    let (stream, meta) = (stream(&mut leader), meta(&leader));
+    let mut follower = Follower::new();
+    let accept = |follower: &mut Follower, sequence| {
+        let mut receiver =
+            follower.accept(header(sequence, &message(LEADER, 1, &meta)), LEADER, None).expect("it is new");
+        receiver.take(&stream).expect("it is the stream");
+        receiver
+    };
+    let replaced = accept(&mut follower, 1);
+    let receiver = accept(&mut follower, 2);
+    assert!(follower.whole(replaced, false).is_err());
+    assert!(follower.whole(receiver, true).is_err(), "another one is being installed");
+    let unfinished = follower.accept(header(3, &message(LEADER, 1, &meta)), LEADER, None).expect("it is new");
+    assert!(follower.whole(unfinished, false).is_err());
+    assert_eq!(follower.take_abandoned(), 3);
+    let receiver = accept(&mut follower, 4);
+    let arrived = follower.whole(receiver, false).expect("consensus takes it");
+    assert_eq!((arrived.from, &arrived.meta), (LEADER, &meta));
+    let wanted = follower.consensus.ready().and_then(|ready| ready.write).and_then(|write| write.snapshot);
+    assert_eq!(wanted, Some(meta));
+    assert_eq!(follower.take_abandoned(), 0);
+}
