@@ -32,9 +32,9 @@ pub(crate) struct EntryRepairs {
 }
 
 impl EntryRepairs {
-    /// When the next peer is asked.
+    /// When the next peer is asked. Nothing is due for an entry that a job writes.
     pub(crate) fn next_due_ns(&self) -> Option<u64> {
-        self.tasks.values().map(|task| task.until_ns).min()
+        self.tasks.values().filter(|task| !task.is_written).map(|task| task.until_ns).min()
     }
 
     /// The entry at this index is damaged.

@@ -24,3 +24,6 @@ const ANSWER_NS: u64 = 500_000_000;
 
 /// How often all peers are asked before the repair fails.
 const MAX_ROUNDS: u32 = 3;
+
+#[cfg(test)]
+mod tests;

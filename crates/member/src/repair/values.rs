@@ -23,7 +23,7 @@ use crate::peer_message::{PeerMessage, ValueName};
 use crate::values::LogValues;
 
 /// Values under repair at a time. A disk with more damage than this must be replaced.
-const MAX_TASKS: usize = 1_024;
+pub(super) const MAX_TASKS: usize = 1_024;
 
 /// Keys searched in one step of a look-up.
 const STEP_KEYS: usize = 2_000;
@@ -294,7 +294,7 @@ fn describe(address: u64) -> String {
     format!("a value in file {:08x} at byte {}", log::file_of(address), log::offset_of(address))
 }
 
-fn name_of(reference: &Reference) -> ValueName {
+pub(super) fn name_of(reference: &Reference) -> ValueName {
     ValueName {
         main: reference.revision.main,
         sub: reference.revision.sub,
