@@ -197,6 +197,13 @@ pub enum ReadError {
     },
 }
 
+impl ReadError {
+    /// Whether it failed only because no more files may be opened: the bytes may be intact, and a later read succeed.
+    pub fn is_out_of_descriptors(&self) -> bool {
+        matches!(self, ReadError::Io { source, .. } if is_out_of_descriptors(source))
+    }
+}
+
 /// A write or sync of a log file failed, so what is on disk is unknown. Stop the process; recovery restores everything
 /// durable.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -256,6 +263,21 @@ impl JobError {
     pub fn is_full(&self) -> bool {
         matches!(self, JobError::Io { source, .. } if is_full(source))
     }
+
+    /// Whether it failed because no more files may be opened.
+    pub fn is_out_of_descriptors(&self) -> bool {
+        match self {
+            JobError::Io { source, .. } => is_out_of_descriptors(source),
+            JobError::Read(error) => error.is_out_of_descriptors(),
+            _ => false,
+        }
+    }
+}
+
+/// Whether an error means that the process, or the system, may open no more files.
+pub(crate) fn is_out_of_descriptors(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
 }
 
 /// Whether an error means that the disk or the quota of its user is full.

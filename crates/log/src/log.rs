@@ -77,6 +77,8 @@ pub enum Space {
     Ok,
     /// They cannot be allocated. Client writes must get NOSPACE; raft, deletes and compaction may use the reserve.
     Low,
+    /// The process may open no more files. Client writes must be refused until it may, or the reserve is used up.
+    OutOfDescriptors,
 }
 
 /// Creating and opening.
@@ -255,12 +257,19 @@ impl Log {
 
     /// Whether the next segment and the reserve can be allocated.
     pub fn space(&self) -> Space {
-        if self.preallocated.is_low() { Space::Low } else { Space::Ok }
+        match self.preallocated.is_low() {
+            true if self.preallocated.lacks_descriptors() => Space::OutOfDescriptors,
+            true => Space::Low,
+            false => Space::Ok,
+        }
     }
 
-    /// Tries again to allocate the next segment and the reserve. To be called periodically while [`Log::space`] is
-    /// `Low`.
+    /// Tries again to allocate the next segment and the reserve. To be called periodically while [`Log::space`] is not
+    /// `Ok`.
     pub fn retry_space(&mut self) {
+        if self.preallocated.lacks_descriptors() {
+            self.shared.files.close_older_half();
+        }
         self.preallocated.retry();
     }
 

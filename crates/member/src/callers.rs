@@ -64,7 +64,8 @@ impl Callers {
         }
     }
 
-    fn remove(&mut self, token: u64) -> bool {
+    /// The token no longer has a deadline, nor an answer through this registry. Returns whether it waited.
+    pub(crate) fn remove(&mut self, token: u64) -> bool {
         self.waiting.remove(&token).is_some()
     }
 

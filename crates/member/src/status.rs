@@ -48,7 +48,7 @@ numbers! {
     leader_changes, set_leader_changes;
     /// Snapshots being installed: 1 or 0.
     snapshots_installing, set_snapshots_installing;
-    /// Record bytes in live files.
+    /// Bytes written in the files of the data directory: log, data segments and checkpoints, without preallocation.
     file_bytes, set_file_bytes;
 }
 

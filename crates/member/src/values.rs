@@ -66,7 +66,12 @@ pub(crate) fn stored(value: &ValueRef) -> StoredValue {
 }
 
 fn damaged(value: &ValueRef, error: &ReadError) -> Damaged {
-    Damaged { address: value.address, len: value.len, reason: Arc::from(error.to_string()) }
+    Damaged {
+        address: value.address,
+        len: value.len,
+        reason: Arc::from(error.to_string()),
+        is_transient: error.is_out_of_descriptors(),
+    }
 }
 
 impl Values for LogValues {

@@ -179,6 +179,20 @@ fn a_command_after_a_large_batch_leaves_after_the_delay() {
     assert!(matches!(answers[..], [(2_000, Answer::Applied(Ok(_)))]), "{answers:?}");
 }
 
+/// The clients of several full batches do not wait for each other's clock: each batch leaves when one before it is
+/// committed.
+#[test]
+fn full_batches_follow_each_other_without_delay() {
+    let disk: Arc<dyn Disk> = Arc::new(MemDisk::default());
+    let mut alone = Alone::start(&disk, 1);
+    alone.put("a", "1");
+    alone.step_ns = 1_000;
+    let begun_ns = alone.now_ns;
+    let answers = alone.step((1_000..6_000).map(proposal).collect());
+    assert_eq!(answers.len(), 5_000);
+    assert!(alone.now_ns - begun_ns < delay_ns(1_000), "within {} ns", alone.now_ns - begun_ns);
+}
+
 #[test]
 fn refusals_reach_the_caller() {
     let disk: Arc<dyn Disk> = Arc::new(MemDisk::default());
@@ -191,6 +205,41 @@ fn refusals_reach_the_caller() {
         Input::Propose(Proposal { token, kind: CommandKind::Compaction, body })
     });
     assert!(matches!(compacted, Answer::Applied(Ok(Reply::Compaction { .. }))), "{compacted:?}");
+}
+
+/// A purge of several steps outlasts the request timeout, and the compaction is answered when its history is gone.
+#[test]
+fn a_physical_compaction_is_answered_however_long_the_purge_takes() {
+    let disk: Arc<dyn Disk> = Arc::new(MemDisk::default());
+    let mut alone = Alone::start(&disk, 1);
+    let revision = (0..2_000).map(|_| alone.put("hot", "value")).last().expect("there were puts");
+    alone.step_ns = config(1).request_timeout_ns() / 4;
+    let answer = alone.ask(|token| {
+        let body = pb::CompactionRequest { revision, physical: true }.encode_to_vec().into();
+        Input::Propose(Proposal { token, kind: CommandKind::Compaction, body })
+    });
+    assert!(matches!(answer, Answer::Applied(Ok(Reply::Compaction { .. }))), "{answer:?}");
+    assert_eq!(alone.opened.reader.purged(), revision);
+}
+
+/// Keys live in checkpoints alone once their log is freed: without these the data would be larger than its files.
+#[test]
+fn the_size_of_the_files_includes_the_checkpoints() {
+    let disk: Arc<dyn Disk> = Arc::new(MemDisk::default());
+    let mut alone = Alone::start_as(&disk, MemberConfig { checkpoint_commands: 10, ..config(1) });
+    for number in 0..100 {
+        alone.put(&format!("{number}{}", "k".repeat(1_000)), "");
+    }
+    // What a checkpoint replaced is removed in the background.
+    (0..20).for_each(|_| assert_eq!(alone.step(Vec::new()).len(), 0));
+    let dir = PathBuf::from("/data/member/checkpoint");
+    let files = disk.list(&dir).expect("the disk is well");
+    let length =
+        |name: &String| disk.open(&dir.join(name)).and_then(|file| file.length()).expect("it is there");
+    let checkpoints: u64 = files.iter().map(length).sum();
+    assert!(checkpoints > 100_000, "the keys are there");
+    assert_eq!(alone.opened.status.file_bytes(), alone.opened.log.file_bytes() + checkpoints);
+    assert!(alone.opened.reader.referenced_bytes() <= alone.opened.status.file_bytes());
 }
 
 #[test]

@@ -21,7 +21,12 @@ struct NoValues;
 
 impl Values for NoValues {
     fn read(&self, value: &ValueRef) -> Result<Bytes, Damaged> {
-        Err(Damaged { address: value.address, len: value.len, reason: "a benchmark has no values".into() })
+        Err(Damaged {
+            address: value.address,
+            len: value.len,
+            reason: "a benchmark has no values".into(),
+            is_transient: false,
+        })
     }
 
     fn retain(&self, _: &ValueRef) {}

@@ -37,9 +37,11 @@ impl ValueRef {
     }
 }
 
-/// A value could not be read intact. It must be repaired from a peer before it can be served.
+/// A value could not be read intact. Unless the failure is transient, it must be repaired from a peer before it can be
+/// served.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("value at address {address:#x} ({len} bytes) is damaged: {reason}")]
+#[error("value at address {address:#x} ({len} bytes) {}: {reason}",
+        if *.is_transient { "cannot be read now" } else { "is damaged" })]
 pub struct Damaged {
     /// The address in the reference.
     pub address: u64,
@@ -47,6 +49,8 @@ pub struct Damaged {
     pub len: u32,
     /// Checksum mismatch, short read or read error.
     pub reason: Arc<str>,
+    /// The process could not open another file. The bytes may be intact, and a later read may succeed.
+    pub is_transient: bool,
 }
 
 /// A read slot: a wanted value, and the bytes of a response that it fills exactly.

@@ -21,6 +21,8 @@ pub(crate) struct Checkpoints {
     manifest: Arc<Mutex<Manifest>>,
     /// The owner's copy of the chain.
     chain: Vec<ManifestLink>,
+    /// Bytes of the base, and of all deltas, of that chain.
+    bytes: (u64, u64),
     /// Of each running checkpoint, by file number: the files without a reference when it began.
     begun: BTreeMap<u32, Vec<u32>>,
 }
@@ -36,8 +38,8 @@ pub(crate) struct CheckpointEffects {
 impl Checkpoints {
     pub(crate) fn new(factory: SegmentFactory, numbers: FileNumbers, manifest: Manifest) -> Checkpoints {
         let chain = manifest.chain.clone();
-        let manifest = Arc::new(Mutex::new(manifest));
-        Checkpoints { factory, numbers, manifest, chain, begun: BTreeMap::new() }
+        let (manifest, bytes) = (Arc::new(Mutex::new(manifest)), chain_bytes(&chain));
+        Checkpoints { factory, numbers, manifest, chain, bytes, begun: BTreeMap::new() }
     }
 
     /// The newest durable checkpoint, for reading.
@@ -57,14 +59,7 @@ impl Checkpoints {
 
     /// Bytes of the base, and of all deltas.
     pub(crate) fn bytes(&self) -> (u64, u64) {
-        let (mut base, mut deltas) = (0, 0);
-        for link in &self.chain {
-            match link.kind {
-                CheckpointKind::Base => base += link.length,
-                CheckpointKind::Delta => deltas += link.length,
-            }
-        }
-        (base, deltas)
+        self.bytes
     }
 
     /// Number of deltas after the base.
@@ -101,6 +96,7 @@ impl Checkpoints {
     /// Replaces the chain and returns the files that it does not name any more.
     fn replace_chain(&mut self, chain: Vec<ManifestLink>) -> Vec<PathBuf> {
         let old = std::mem::replace(&mut self.chain, chain);
+        self.bytes = chain_bytes(&self.chain);
         let is_gone = |old: &&ManifestLink| !self.chain.iter().any(|link| link.number == old.number);
         old.iter().filter(is_gone).map(|link| link.path(&self.factory.layout)).collect()
     }
@@ -111,7 +107,20 @@ impl Checkpoints {
         assert!(self.chain.iter().skip(1).all(|link| !is_base(link)), "deltas follow the base");
         assert!(self.chain.first().is_none_or(is_base), "a chain begins with a base");
         assert!(self.chain.iter().is_sorted_by_key(|link| link.id.index), "checkpoints ascend");
+        assert!(self.bytes == chain_bytes(&self.chain), "the bytes of the chain are counted");
     }
+}
+
+/// Bytes of the base, and of all deltas.
+fn chain_bytes(chain: &[ManifestLink]) -> (u64, u64) {
+    let (mut base, mut deltas) = (0, 0);
+    for link in chain {
+        match link.kind {
+            CheckpointKind::Base => base += link.length,
+            CheckpointKind::Delta => deltas += link.length,
+        }
+    }
+    (base, deltas)
 }
 
 #[cfg(test)]

@@ -138,6 +138,11 @@ impl MemDisk {
         self.state.lock().capacity = bytes;
     }
 
+    /// Limits the files that are open at once; past it opening and creating fail with `EMFILE`. `None` lifts the limit.
+    pub fn set_max_open(&self, files: Option<u64>) {
+        self.state.lock().max_open = files;
+    }
+
     /// Flips one bit of a file, durably, as failing media do.
     pub fn flip_bit(&self, path: &Path, offset: u64, bit: u8) -> io::Result<()> {
         let mut state = self.state.lock();
@@ -159,6 +164,7 @@ impl Disk for MemDisk {
         let mut state = self.state.lock();
         state.strike(Operation::Read)?;
         let inode = *state.names.get(path).ok_or(io::ErrorKind::NotFound)?;
+        state.reserve_handle()?;
         Ok(MemFile::open(self, &mut state, inode, path))
     }
 
@@ -171,6 +177,7 @@ impl Disk for MemDisk {
         if !state.directories.contains(parent(path)) {
             return Err(io::ErrorKind::NotFound.into());
         }
+        state.reserve_handle()?;
         let inode = state.next_inode;
         state.next_inode += 1;
         state.inodes.insert(inode, Inode::default());

@@ -43,6 +43,8 @@ pub(super) struct MemState {
     /// From this count of changes on, everything fails.
     pub(super) stop_at: Option<u64>,
     pub(super) capacity: Option<u64>,
+    /// Most files that may be open at once.
+    pub(super) max_open: Option<u64>,
     pub(super) next_inode: u64,
 }
 
@@ -90,6 +92,15 @@ impl MemState {
                     self.names.insert(to.clone(), *inode);
                 }
             }
+        }
+    }
+
+    /// Fails as a process does that has all the descriptors it may have.
+    pub(super) fn reserve_handle(&self) -> io::Result<()> {
+        let open = || self.inodes.values().map(|inode| inode.handles).sum::<u64>();
+        match self.max_open.is_some_and(|most| open() >= most) {
+            true => Err(rustix::io::Errno::MFILE.into()),
+            false => Ok(()),
         }
     }
 

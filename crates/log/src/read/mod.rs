@@ -17,6 +17,7 @@
 
 mod cache;
 mod entry_cursor;
+mod open_handles;
 mod pins;
 mod read_slots;
 mod read_values;

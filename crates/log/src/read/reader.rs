@@ -61,12 +61,12 @@ impl Reader {
         self.shared.files.release(address, len);
     }
 
-    /// Bytes of values referenced (etcd's `dbSizeInUse`).
+    /// Bytes of values referenced; one that several versions refer to counts for each.
     pub fn live_bytes(&self) -> u64 {
         self.shared.files.live_bytes()
     }
 
-    /// Bytes written in files that exist, without preallocation (etcd's `dbSize`).
+    /// Bytes written in segments and data segments that exist, without preallocation.
     pub fn file_bytes(&self) -> u64 {
         self.shared.files.recorded_bytes()
     }

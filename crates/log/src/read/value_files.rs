@@ -12,7 +12,7 @@
 //!   0000002c       0       9 000     freed after the next checkpoint
 //! ```
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,7 +20,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 
+use super::open_handles::OpenHandles;
 use crate::disk::{Disk, File};
+use crate::error::is_out_of_descriptors;
 use crate::types::file_of;
 
 /// One file of values.
@@ -36,6 +38,8 @@ pub(crate) struct ValueFile {
     small_flushes: AtomicU32,
     /// Something in it has been referenced since the log was opened.
     referenced: AtomicBool,
+    /// The stamp of its last use, see `open_handles.rs`.
+    last_use: AtomicU64,
     location: RwLock<Location>,
     /// Ranges (offset, length) whose checksum failed.
     damaged: Mutex<BTreeMap<u32, u32>>,
@@ -57,6 +61,7 @@ impl ValueFile {
             written: AtomicU64::new(0),
             small_flushes: AtomicU32::new(0),
             referenced: AtomicBool::new(false),
+            last_use: AtomicU64::new(0),
             location: RwLock::new(Location { path, handle: None }),
             damaged: Mutex::default(),
         }
@@ -133,20 +138,18 @@ pub(crate) struct ValueFiles {
     /// Bytes written in all files. Kept as a sum because it is read in every iteration, with possibly thousands of
     /// files.
     recorded: AtomicU64,
-    /// Numbers of files opened for reading, oldest first.
-    opened: Mutex<VecDeque<u32>>,
-    open_limit: usize,
+    /// The files that are open for reading.
+    opened: OpenHandles,
 }
 
 impl ValueFiles {
-    pub(crate) fn new(disk: Arc<dyn Disk>, open_limit: usize) -> ValueFiles {
+    pub(crate) fn new(disk: Arc<dyn Disk>, max_open: usize) -> ValueFiles {
         ValueFiles {
             disk,
             files: RwLock::default(),
             live: AtomicU64::new(0),
             recorded: AtomicU64::new(0),
-            opened: Mutex::default(),
-            open_limit: open_limit.max(1),
+            opened: OpenHandles::new(max_open),
         }
     }
 
@@ -178,6 +181,7 @@ impl ValueFiles {
     }
 
     pub(crate) fn remove(&self, number: u32) {
+        self.opened.forget(number);
         if let Some(file) = self.files.write().remove(&number) {
             self.recorded.fetch_sub(file.recorded(), Ordering::AcqRel);
         }
@@ -247,34 +251,57 @@ impl ValueFiles {
         self.live.fetch_sub(u64::from(len), Ordering::AcqRel);
     }
 
-    /// The handle of a file. Opens it if necessary, and closes the handle that was opened first if there are too many.
+    /// The handle of a file. Opens it if necessary, and closes the one that was used longest ago if there are too many.
     /// No lock is held during I/O: the owner reads paths, and must not wait for a disk.
     pub(crate) fn open(&self, file: &ValueFile) -> io::Result<Arc<dyn File>> {
+        let stamp = self.opened.stamp();
+        file.last_use.fetch_max(stamp, Ordering::Relaxed);
         if let Some(handle) = file.handle() {
             return Ok(handle);
         }
         let path = file.path().ok_or(io::ErrorKind::NotFound)?;
-        let handle = self.disk.open(&path)?;
+        let handle = self.open_path(&path)?;
         let mut location = file.location.write();
         // The file may have moved in the meantime. The handle of its old name stays readable for this call.
         if location.path.as_ref() == Some(&path) && location.handle.is_none() {
             location.handle = Some(handle.clone());
             drop(location);
-            self.note_opened(file.number);
+            self.note_opened(file);
         }
         Ok(handle)
     }
 
-    /// Counts an open handle and closes the one that was opened first if there are too many.
-    pub(crate) fn note_opened(&self, number: u32) {
-        let mut opened = self.opened.lock();
-        opened.push_back(number);
-        let oldest = if opened.len() > self.open_limit { opened.pop_front() } else { None };
-        drop(opened);
-        if let Some(file) = oldest.and_then(|oldest| self.get(oldest)) {
-            let closed = file.location.write().handle.take();
-            drop(closed);
+    /// Opens a path. If the process may open no more files, handles that are only kept for later are closed first.
+    fn open_path(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        match self.disk.open(path) {
+            Err(error) if is_out_of_descriptors(&error) && self.close_older_half() => self.disk.open(path),
+            other => other,
         }
+    }
+
+    /// Counts an open handle and closes the one that was used longest ago if there are too many.
+    pub(crate) fn note_opened(&self, file: &ValueFile) {
+        let stamp = self.opened.stamp();
+        file.last_use.fetch_max(stamp, Ordering::Relaxed);
+        if let Some(oldest) = self.opened.opened(file.number, stamp, |number| self.last_use(number)) {
+            self.close(oldest);
+        }
+    }
+
+    /// Closes half of the handles, those that were used longest ago. Returns whether there were any.
+    pub(crate) fn close_older_half(&self) -> bool {
+        let closing = self.opened.take_older_half(|number| self.last_use(number));
+        closing.iter().for_each(|number| self.close(*number));
+        !closing.is_empty()
+    }
+
+    fn close(&self, number: u32) {
+        let handle = self.get(number).and_then(|file| file.location.write().handle.take());
+        drop(handle);
+    }
+
+    fn last_use(&self, number: u32) -> u64 {
+        self.get(number).map_or(0, |file| file.last_use.load(Ordering::Relaxed))
     }
 }
 

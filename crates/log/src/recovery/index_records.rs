@@ -8,7 +8,7 @@ use super::create::{FIRST_SEGMENT, FIRST_SEGMENT_BYTES};
 use super::inventory::{BegunSegment, Inventory, UnbegunSegment};
 use super::scan::{ScannedRecord, SegmentScan};
 use super::warning::Warning;
-use crate::disk::Disk;
+use crate::disk::{Disk, File};
 use crate::entry_index::EntryIndex;
 use crate::error::OpenError;
 use crate::format::{
@@ -30,6 +30,7 @@ pub(super) struct IndexedRecords {
 
 /// Indexes the records from the last segment on that begins at or before the entry of the checkpoint.
 pub(super) fn index_records(
+    disk: &dyn Disk,
     inventory: &mut Inventory,
     checkpoint: LogId,
     salt: u32,
@@ -55,10 +56,16 @@ pub(super) fn index_records(
         match begun.get(at + 1) {
             Some(next) => {
                 check_chain(segment, next, &inventory.unbegun)?;
-                indexed.segment(segment, salt, u64::from(offset_of(next.opening.previous_end)), true)?;
+                indexed.segment(
+                    disk,
+                    segment,
+                    salt,
+                    u64::from(offset_of(next.opening.previous_end)),
+                    true,
+                )?;
             }
             None => {
-                let torn = indexed.segment(segment, salt, segment.length, false)?;
+                let torn = indexed.segment(disk, segment, salt, segment.length, false)?;
                 inventory.warnings.extend(torn);
             }
         }
@@ -94,6 +101,7 @@ impl IndexedRecords {
     /// may end in a torn write, which is cut off.
     fn segment(
         &mut self,
+        disk: &dyn Disk,
         segment: &BegunSegment,
         salt: u32,
         limit: u64,
@@ -103,7 +111,8 @@ impl IndexedRecords {
             let what = "the file is shorter than the log was";
             return Err(OpenError::corrupt(&segment.path, segment.length, what));
         }
-        let mut scan = SegmentScan::new(&segment.path, segment.file.clone(), segment.number, salt, limit);
+        let file = disk.open(&segment.path).map_err(OpenError::io("open", &segment.path))?;
+        let mut scan = SegmentScan::new(&segment.path, file.clone(), segment.number, salt, limit);
         let mut offset = HEADER_BYTES;
         let why = loop {
             if is_durable && offset == limit {
@@ -129,7 +138,7 @@ impl IndexedRecords {
         if why == NotRecord::CutShort || offset + END_BYTES > segment.length {
             return Err(cut_short(&segment.path, segment.length));
         }
-        cut(segment, offset)?;
+        cut(&segment.path, file.as_ref(), offset)?;
         let path = segment.path.clone();
         let bytes = segment.length - offset;
         Ok((why == NotRecord::Damaged).then_some(Warning::TornTail { path, offset, bytes }))
@@ -211,13 +220,12 @@ fn cut_short(path: &Path, length: u64) -> OpenError {
 
 /// Cuts a segment after its last record and the zeros that mark the end. The rest is synced: it may be only in the page
 /// cache, if the process was killed, and must be durable from now on.
-fn cut(segment: &BegunSegment, offset: u64) -> Result<(), OpenError> {
-    let path = &segment.path;
+fn cut(path: &Path, file: &dyn File, offset: u64) -> Result<(), OpenError> {
     let zeros = [0; END_BYTES as usize];
-    segment.file.write_at(&[IoSlice::new(&zeros)], offset).map_err(OpenError::io("write", path))?;
-    segment.file.sync_data().map_err(OpenError::io("sync", path))?;
-    segment.file.set_length(offset + END_BYTES).map_err(OpenError::io("cut", path))?;
-    segment.file.sync_data().map_err(OpenError::io("sync", path))
+    file.write_at(&[IoSlice::new(&zeros)], offset).map_err(OpenError::io("write", path))?;
+    file.sync_data().map_err(OpenError::io("sync", path))?;
+    file.set_length(offset + END_BYTES).map_err(OpenError::io("cut", path))?;
+    file.sync_data().map_err(OpenError::io("sync", path))
 }
 
 /// Sorts segment files without an opening into those that can be recycled, with unknown written blocks, and those that

@@ -19,11 +19,11 @@ use crate::format::{
 /// Highest number of a file that recovery accepts: one file a second for a lifetime, and half of all numbers are left.
 const MAX_NUMBER: u32 = 1 << 31;
 
-/// A segment with a valid opening: part of the log.
+/// A segment with a valid opening: part of the log. It is not kept open, because there may be more segments than a
+/// process may open files.
 pub(super) struct BegunSegment {
     pub(super) number: u32,
     pub(super) path: PathBuf,
-    pub(super) file: Arc<dyn File>,
     pub(super) length: u64,
     pub(super) opening: SegmentOpening,
 }
@@ -130,7 +130,7 @@ impl Inventory {
     ) -> Result<(), OpenError> {
         let (file, length) = open(disk, &path)?;
         read_header(&file, FileType::Segment, &path)?.check(&manifest.identity, number, &path)?;
-        let mut scan = SegmentScan::new(&path, file.clone(), number, salt, length);
+        let mut scan = SegmentScan::new(&path, file, number, salt, length);
         let first = scan.record(HEADER_BYTES)?;
         let opening = match &first {
             ScannedRecord::Valid(head, body) if head.kind == RecordKind::Opening => {
@@ -139,7 +139,7 @@ impl Inventory {
             _ => None,
         };
         match opening {
-            Some(opening) => self.begun.push(BegunSegment { number, path, file, length, opening }),
+            Some(opening) => self.begun.push(BegunSegment { number, path, length, opening }),
             None => {
                 let is_whole = length >= FIRST_SEGMENT_BYTES + END_BYTES;
                 let is_clean = is_whole && scan.is_clean(HEADER_BYTES)?;

@@ -69,7 +69,7 @@ pub(crate) fn open(disk: &Arc<dyn Disk>, options: &Options) -> Result<LogParts, 
     let salt = salt(manifest.identity.incarnation);
     let mut inventory = Inventory::take(disk.as_ref(), &layout, &manifest, salt)?;
     let checkpoint = manifest.chain.last().map_or(LogId::default(), |link| link.id);
-    let indexed = index_records(&mut inventory, checkpoint, salt, &manifest_path)?;
+    let indexed = index_records(disk.as_ref(), &mut inventory, checkpoint, salt, &manifest_path)?;
     let (old, kept) = reusable(&mut inventory, disk.as_ref(), salt)?;
     let found = FoundLog { layout: Arc::new(layout), manifest, inventory, old, kept, indexed };
     Ok(found.assemble(disk, options, salt, lock))

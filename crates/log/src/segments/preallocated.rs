@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::factory::{PreparedSegment, SegmentFactory, UsedFile};
 use super::file_numbers::FileNumbers;
-use crate::error::{JobError, is_full};
+use crate::error::{JobError, is_full, is_out_of_descriptors};
 use crate::read::ValueFile;
 
 fn can_follow(ready: &ValueFile, newest: Option<u32>) -> bool {
@@ -29,6 +29,8 @@ pub(crate) struct PreallocatedSegments {
     preparing: usize,
     /// The last preparation failed; retried when space may be available again.
     is_full: bool,
+    /// The last preparation failed because the process may open no more files.
+    lacks_descriptors: bool,
     /// How many segments should be ready.
     wanted: usize,
 }
@@ -60,7 +62,16 @@ impl PreallocatedSegments {
         old: Vec<UsedFile>,
     ) -> PreallocatedSegments {
         let ready = VecDeque::new();
-        PreallocatedSegments { factory, numbers, ready, old, preparing: 0, is_full: false, wanted }
+        PreallocatedSegments {
+            factory,
+            numbers,
+            ready,
+            old,
+            preparing: 0,
+            is_full: false,
+            lacks_descriptors: false,
+            wanted,
+        }
     }
 
     /// The next segment, if one is ready. It follows `newest`.
@@ -102,6 +113,7 @@ impl PreallocatedSegments {
             Err(source) => {
                 // Whatever the reason, an immediate retry would most likely fail again.
                 self.is_full = true;
+                self.lacks_descriptors = is_out_of_descriptors(&source);
                 let path = self.factory.layout.segment(done.number);
                 let action = if is_full(&source) { "allocate" } else { "prepare" };
                 Err(JobError::Io { action, path, source: Arc::new(source) })
@@ -118,6 +130,7 @@ impl PreallocatedSegments {
     /// Allows preparation again after a failure: space may be available again.
     pub(crate) fn retry(&mut self) {
         self.is_full = false;
+        self.lacks_descriptors = false;
     }
 
     /// Whether more old files would be of use.
@@ -148,6 +161,11 @@ impl PreallocatedSegments {
     /// Whether segments are missing and cannot be made.
     pub(crate) fn is_low(&self) -> bool {
         self.is_full && self.ready.len() < self.wanted
+    }
+
+    /// Whether it is not space that they cannot be made for, but the number of open files.
+    pub(crate) fn lacks_descriptors(&self) -> bool {
+        self.lacks_descriptors
     }
 
     pub(crate) fn factory(&self) -> &SegmentFactory {

@@ -109,7 +109,7 @@ impl WalDirMoves {
         match result {
             Ok((path, handle)) => {
                 file.set_location(&path, Some(handle));
-                self.shared.files.note_opened(file.number);
+                self.shared.files.note_opened(&file);
                 Ok((file, from))
             }
             Err(source) => Err(JobError::Io { action: "move", path: from, source: Arc::new(source) }),

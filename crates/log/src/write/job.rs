@@ -24,7 +24,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::disk::File;
-use crate::error::Fatal;
+use crate::error::{Fatal, is_out_of_descriptors};
 use crate::format::{ALIGNMENT, HEADER_BYTES};
 use crate::read::{SharedFiles, ValueFile};
 use crate::segments::{SegmentFactory, UsedFile};
@@ -135,8 +135,14 @@ fn open(shared: &SharedFiles, flush: &[&WritePart]) -> Result<Arc<dyn File>, Fat
     let file = &flush[0].file;
     if let Some(SegmentCreation { factory, old }) = flush.iter().find_map(|part| part.create.as_ref()) {
         let path = factory.layout.segment(file.number);
-        let prepared =
-            factory.segment(file.number, old.as_ref()).map_err(Fatal::io("create segment", &path))?;
+        let made = match factory.segment(file.number, old.as_ref()) {
+            // The attempt may have used up the old file.
+            Err(error) if is_out_of_descriptors(&error) && shared.files.close_older_half() => {
+                factory.segment(file.number, None)
+            }
+            other => other,
+        };
+        let prepared = made.map_err(Fatal::io("create segment", &path))?;
         file.set_location(&prepared.path, Some(prepared.handle));
         file.note_written(prepared.written);
     }

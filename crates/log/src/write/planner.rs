@@ -261,7 +261,7 @@ impl WritePlanner {
             hard_state: self.hard_state,
         };
         if let Some(full) = self.active.take() {
-            self.shared.files.note_opened(full.file.number);
+            self.shared.files.note_opened(&full.file);
         }
         chain.push(LogSegment {
             number: file.number,

@@ -10,8 +10,21 @@ use prost::Message;
 pub(crate) enum Shortage {
     /// The disk is nearly full.
     Disk,
+    /// The process may open no more files.
+    Descriptors,
     /// The referenced bytes have reached `--quota-backend-bytes`.
     Quota,
+}
+
+impl Shortage {
+    /// What a client is told.
+    pub(crate) fn error(self) -> api::Error {
+        match self {
+            Shortage::Disk | Shortage::Quota => api::Error::NoSpace,
+            // Space is left, and a descriptor comes back when a client disconnects.
+            Shortage::Descriptors => api::Error::TooManyRequests,
+        }
+    }
 }
 
 /// Whether the store may grow. The quota is counted exactly, before a command is proposed; a nearly full disk counts as
@@ -23,6 +36,7 @@ pub(crate) fn shortage(
 ) -> Option<Shortage> {
     match space {
         Space::Low => Some(Shortage::Disk),
+        Space::OutOfDescriptors => Some(Shortage::Descriptors),
         Space::Ok if quota_bytes > 0 && referenced_bytes() >= quota_bytes => Some(Shortage::Quota),
         Space::Ok => None,
     }
@@ -68,6 +82,8 @@ mod tests {
     #[test]
     fn a_full_disk_counts_before_the_quota_and_a_quota_of_zero_is_none() {
         assert_eq!(shortage(Space::Low, 0, || 0), Some(Shortage::Disk));
+        let descriptors = shortage(Space::OutOfDescriptors, 0, || 0);
+        assert_eq!(descriptors.map(Shortage::error), Some(api::Error::TooManyRequests), "space is left");
         assert_eq!(shortage(Space::Ok, 100, || 99), None);
         assert_eq!(shortage(Space::Ok, 100, || 100), Some(Shortage::Quota));
         assert_eq!(shortage(Space::Ok, 0, || u64::MAX), None);

@@ -9,6 +9,10 @@ const STEP_CHANGES: usize = 256;
 /// would take every core for as long as it lasts.
 const PAUSE_NS: u64 = 1_000_000;
 
+/// Physical compactions that wait for their history to be purged. A client waits for one at a time, so only many
+/// clients, or one that gives up and tries again, come near it.
+const MAX_WAITING: usize = 1_000;
+
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Purge {
@@ -25,9 +29,26 @@ impl Purge {
         self.is_pending = true;
     }
 
-    /// A physical compaction is answered once its history is purged.
-    pub(crate) fn answer_after(&mut self, token: u64, compacted: i64, outcome: Outcome) {
+    /// A physical compaction is answered once its history is purged, however long that takes: it has no deadline here.
+    ///
+    /// # Errors
+    /// [`api::Error::TooManyRequests`] if too many wait. The compaction itself has been applied.
+    pub(crate) fn answer_after(
+        &mut self,
+        token: u64,
+        compacted: i64,
+        outcome: Outcome,
+    ) -> Result<(), api::Error> {
+        if self.waiting.len() >= MAX_WAITING {
+            return Err(api::Error::TooManyRequests);
+        }
         self.waiting.push((token, compacted, outcome));
+        Ok(())
+    }
+
+    /// Whether a physical compaction waits.
+    pub(crate) fn is_awaited(&self) -> bool {
+        !self.waiting.is_empty()
     }
 
     /// When the next step is due.
@@ -95,8 +116,8 @@ mod tests {
         let (mut state, revision) = compacted(STEP_CHANGES);
         let mut purge = Purge::default();
         purge.start();
-        purge.answer_after(1, revision, outcome());
-        purge.answer_after(2, revision + 1, outcome());
+        purge.answer_after(1, revision, outcome()).expect("there is room");
+        purge.answer_after(2, revision + 1, outcome()).expect("there is room");
         assert!(purge.step(0, &mut state.store).is_empty());
         assert_eq!(tokens(purge.step(0, &mut state.store)), [1]);
         state.put("key", "value");
@@ -113,11 +134,23 @@ mod tests {
         let revision = state.compact();
         let mut purge = Purge::default();
         purge.start();
-        purge.answer_after(1, revision, outcome());
+        purge.answer_after(1, revision, outcome()).expect("there is room");
         assert!(purge.step(0, &mut state.store).is_empty());
         assert_eq!(purge.next_due_ns(), None, "there is nothing to do while the pin lasts");
         drop(pin);
         purge.start();
         assert_eq!(tokens(purge.step(0, &mut state.store)), [1]);
+    }
+
+    #[test]
+    fn a_bounded_number_of_physical_compactions_waits() {
+        let mut purge = Purge::default();
+        assert!(!purge.is_awaited());
+        for token in 0..MAX_WAITING as u64 {
+            purge.answer_after(token, 1, Err(api::Error::Compacted)).expect("there is room");
+        }
+        assert!(purge.is_awaited());
+        let refused = purge.answer_after(u64::MAX, 1, Err(api::Error::Compacted));
+        assert_eq!(refused, Err(api::Error::TooManyRequests));
     }
 }

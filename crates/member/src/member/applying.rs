@@ -93,12 +93,16 @@ impl Member {
         }
     }
 
-    /// A physical compaction is answered once its history is purged.
+    /// A physical compaction is answered once its history is purged. It is committed and applied, so the request timeout
+    /// has served its purpose: the caller waits as long as its client does.
     fn answer_applied(&mut self, token: u64, outcome: Outcome, out: &mut Output) {
-        if let Ok(store::Reply::Compaction { compacted, physical: true, .. }) = outcome {
-            self.purge.answer_after(token, compacted, outcome);
-        } else {
-            self.callers.answer(token, Answer::Applied(outcome), out);
+        let Ok(store::Reply::Compaction { compacted, physical: true, .. }) = outcome else {
+            return self.callers.answer(token, Answer::Applied(outcome), out);
+        };
+        if self.callers.remove(token)
+            && let Err(error) = self.purge.answer_after(token, compacted, outcome)
+        {
+            out.answers.push((token, Answer::Failed(error)));
         }
     }
 

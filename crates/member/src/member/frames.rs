@@ -7,6 +7,7 @@ use consensus::{Body, Message};
 
 use super::Member;
 use crate::io::{Notice, Now, Output};
+use crate::maintenance::alarms::Shortage;
 use crate::peer_message::{LeaseAnswer, PeerMessage, Reason};
 use crate::proposals::batch::{self, LogCommand};
 use crate::repair::entries;
@@ -78,7 +79,7 @@ impl Member {
         }
         let shortage =
             if commands.iter().any(|command| command.kind.grows()) { self.shortage() } else { None };
-        for (reason, sequences) in self.proposals.push_forwarded(commands, shortage.is_none()) {
+        for (reason, sequences) in self.proposals.push_forwarded(commands, shortage.map(Shortage::error)) {
             refuse(from, reason, sequences, out);
         }
         if let Some(shortage) = shortage {

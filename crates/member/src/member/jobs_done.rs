@@ -70,6 +70,11 @@ impl Member {
             }
             Err(error) => error,
         };
+        if error.is_out_of_descriptors() {
+            // Nothing is known to be damaged; consensus asks again.
+            out.notices.push(Notice::Failure { text: error.to_string() });
+            return self.consensus.fetch_failed(from);
+        }
         if !single && let Ok(job) = self.log.read_entries(from, from + 1, 0) {
             out.background.push(Job::ReadEntries { from, single: true, job });
             return;

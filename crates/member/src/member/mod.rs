@@ -231,7 +231,7 @@ impl Member {
     fn maintain(&mut self, now: Now, out: &mut Output) {
         if self.purge.is_due(now.monotonic_ns) {
             for (token, outcome) in self.purge.step(now.monotonic_ns, &mut self.store) {
-                self.callers.answer(token, Answer::Applied(outcome), out);
+                out.answers.push((token, Answer::Applied(outcome)));
             }
         }
         if self.sealing.next_due_ns().is_some_and(|due_ns| now.monotonic_ns >= due_ns) {
@@ -327,12 +327,12 @@ impl Member {
         self.give_up_transfer(now, out);
         self.repeat_lease_questions(now);
         self.forget_expired_waiters();
-        if self.log.space() == log::Space::Low {
+        if self.log.space() != log::Space::Ok {
             self.log.retry_space();
         }
         self.receiving.expire(now.monotonic_ns, out);
         // A pin that kept compacted history may be gone.
-        if self.reader.purged() < self.reader.compacted() {
+        if self.reader.purged() < self.reader.compacted() || self.purge.is_awaited() {
             self.purge.start();
         }
         if let Some((index, hash)) = self.state_hashes.take_unsent() {
@@ -471,6 +471,7 @@ impl Member {
         self.status.set_applied_index(self.apply_queue.applied());
         self.status.set_committed_index(self.apply_queue.committed());
         self.status.set_snapshots_installing(u64::from(self.installing.is_running()));
-        self.status.set_file_bytes(self.log.reader().file_bytes());
+        let (base, deltas) = self.log.checkpoint_bytes();
+        self.status.set_file_bytes(self.log.reader().file_bytes() + base + deltas);
     }
 }

@@ -17,7 +17,7 @@ impl Member {
         let shortage = if kind.grows() { self.shortage() } else { None };
         if let Some(shortage) = shortage {
             self.note_shortage(shortage);
-            out.answers.push((token, Answer::Failed(api::Error::NoSpace)));
+            out.answers.push((token, Answer::Failed(shortage.error())));
             return;
         }
         match self.proposals.push(token, kind, body) {

@@ -9,10 +9,15 @@
 //! applies also when no batch is in flight, until at most a dozen smaller batches have followed, fewer after a smaller
 //! peak (RFC 0008).
 //!
+//! A delay serves to gather commands. When a *full batch* waits (as many commands, or bytes, as one may have), nothing is
+//! left to gather, and it leaves as soon as fewer than [`MAX_IN_FLIGHT`] are in flight: the disks and the quorum decide
+//! how many full batches there are in a second, not the clock.
+//!
 //! ```text
 //! a lone client   batch at 0 ms, committed, next at once
 //! some clients    batch at 0 ms; second while it is in flight: 0.3 ms; third: after a commit
 //! 500 clients     500 cmds at 0 ms, 480 at 3 ms, 510 at 6 ms
+//! 5000 clients    1000 cmds at 0 ms, 1000 at once, and 1000 after each commit
 //! ```
 
 /// Batches proposed and not yet committed. One that is being written while the next one collects keeps the disk busy;
@@ -57,15 +62,16 @@ pub struct GroupCommitDelay {
 }
 
 impl GroupCommitDelay {
-    /// Whether a batch may leave now.
-    pub fn ready(&self, now_ns: u64) -> bool {
-        self.ready_at_ns().is_some_and(|at_ns| now_ns >= at_ns)
+    /// Whether a batch may leave now. `is_full` says whether a full batch waits.
+    pub fn ready(&self, now_ns: u64, is_full: bool) -> bool {
+        self.ready_at_ns(is_full).is_some_and(|at_ns| now_ns >= at_ns)
     }
 
-    /// When a batch may leave; `None` while too many are in flight.
-    pub fn ready_at_ns(&self) -> Option<u64> {
+    /// When a batch may leave, 0 for at once; `None` while too many are in flight.
+    pub fn ready_at_ns(&self, is_full: bool) -> Option<u64> {
         match self.in_flight {
             _ if self.in_flight >= MAX_IN_FLIGHT => None,
+            _ if is_full => Some(0),
             _ if self.peak >= LARGE_BATCH => Some(self.last_ns + LARGE_BATCH_DELAY_NS),
             0 => Some(0),
             _ => Some(self.last_ns + delay_ns(self.last_size)),
@@ -95,17 +101,17 @@ mod tests {
     #[test]
     fn a_lone_batch_leaves_at_once_the_second_after_the_delay_the_third_after_a_commit() {
         let mut delay = GroupCommitDelay::default();
-        assert!(delay.ready(5));
+        assert!(delay.ready(5, false));
         delay.started(5, 1);
-        assert!(!delay.ready(5 + MIN_DELAY_NS - 1));
-        assert_eq!(delay.ready_at_ns(), Some(5 + MIN_DELAY_NS));
-        assert!(delay.ready(5 + MIN_DELAY_NS));
+        assert!(!delay.ready(5 + MIN_DELAY_NS - 1, false));
+        assert_eq!(delay.ready_at_ns(false), Some(5 + MIN_DELAY_NS));
+        assert!(delay.ready(5 + MIN_DELAY_NS, false));
         delay.started(5 + MIN_DELAY_NS, 1);
-        assert!(!delay.ready(u64::MAX));
-        assert_eq!(delay.ready_at_ns(), None);
+        assert!(!delay.ready(u64::MAX, false));
+        assert_eq!(delay.ready_at_ns(false), None);
         delay.finished();
         delay.finished();
-        assert!(delay.ready(0));
+        assert!(delay.ready(0, false));
     }
 
     #[test]
@@ -115,9 +121,21 @@ mod tests {
         assert_eq!(delay_ns(usize::MAX), LARGE_BATCH_DELAY_NS);
         let mut delay = GroupCommitDelay::default();
         delay.started(0, 50);
-        assert_eq!(delay.ready_at_ns(), Some(50 * DELAY_PER_COMMAND_NS));
+        assert_eq!(delay.ready_at_ns(false), Some(50 * DELAY_PER_COMMAND_NS));
         delay.finished();
-        assert_eq!(delay.ready_at_ns(), Some(0), "a few dozen clients do not wait for each other");
+        assert_eq!(delay.ready_at_ns(false), Some(0), "a few dozen clients do not wait for each other");
+    }
+
+    #[test]
+    fn a_full_batch_waits_for_nothing_but_those_in_flight() {
+        let mut delay = GroupCommitDelay::default();
+        delay.started(0, MAX_COMMANDS);
+        assert!(!delay.ready(1, false), "others are gathered");
+        assert!(delay.ready(1, true), "there is nothing to gather");
+        delay.started(1, MAX_COMMANDS);
+        assert_eq!(delay.ready_at_ns(true), None);
+        delay.finished();
+        assert!(delay.ready(2, true), "one is committed, so the next one may follow");
     }
 
     #[test]
@@ -127,13 +145,13 @@ mod tests {
         delay.finished();
         let mut now = 0;
         let mut batches = 0;
-        while delay.ready_at_ns() == Some(now + LARGE_BATCH_DELAY_NS) {
+        while delay.ready_at_ns(false) == Some(now + LARGE_BATCH_DELAY_NS) {
             now += LARGE_BATCH_DELAY_NS;
             delay.started(now, 1);
             delay.finished();
             batches += 1;
         }
-        assert_eq!(delay.ready_at_ns(), Some(0));
+        assert_eq!(delay.ready_at_ns(false), Some(0));
         assert!((1..=12).contains(&batches), "{batches} batches were delayed");
     }
 }

@@ -90,17 +90,19 @@ impl Proposals {
         });
     }
 
-    /// Queues the commands of a follower's frame; `has_space` says whether the store may grow. Returns the sequence
-    /// numbers refused for lack of space, and those refused because the queue is full.
+    /// Queues the commands of a follower's frame; `shortage` is the error for those that grow the store, if it may not
+    /// grow. Returns the sequence numbers refused for lack of space, and those refused because too much waits.
     pub(crate) fn push_forwarded(
         &mut self,
         commands: Vec<LogCommand>,
-        has_space: bool,
+        shortage: Option<api::Error>,
     ) -> [(Reason, Vec<u64>); 2] {
         let (mut no_space, mut too_many) = (Vec::new(), Vec::new());
         for command in commands {
-            if command.kind.grows() && !has_space {
+            if command.kind.grows() && shortage == Some(api::Error::NoSpace) {
                 no_space.push(command.sequence);
+            } else if command.kind.grows() && shortage.is_some() {
+                too_many.push(command.sequence);
             } else if let Err(command) = self.queue.push(command) {
                 too_many.push(command.sequence);
             }
@@ -145,7 +147,10 @@ impl Proposals {
         consensus: &mut Consensus,
         callers: &mut Callers,
     ) {
-        while !self.held && !self.queue.is_empty() && batches.delay.ready(now.monotonic_ns) {
+        let is_due = |queue: &ProposalQueue, delay: &GroupCommitDelay| {
+            !queue.is_empty() && delay.ready(now.monotonic_ns, queue.has_full_batch())
+        };
+        while !self.held && is_due(&self.queue, &batches.delay) {
             let commands = self.queue.take_batch();
             let payload = batch::encode(now.wall_ms, &commands);
             let Ok((index, _)) = consensus.propose(payload) else {
@@ -179,7 +184,7 @@ impl Proposals {
     /// When a leader may propose what waits, if time alone decides it.
     pub(crate) fn next_due_ns(&self, batches: &ProposedBatches) -> Option<u64> {
         let may_propose = !self.held && !self.queue.is_empty();
-        may_propose.then(|| batches.delay.ready_at_ns()).flatten()
+        may_propose.then(|| batches.delay.ready_at_ns(self.queue.has_full_batch())).flatten()
     }
 
     /// A command of this process was applied: it is no longer under way.

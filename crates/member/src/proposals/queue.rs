@@ -81,6 +81,11 @@ impl ProposalQueue {
         self.own.len() + self.commands.len()
     }
 
+    /// Whether so much waits that the next batch cannot become larger.
+    pub fn has_full_batch(&self) -> bool {
+        self.len() >= MAX_COMMANDS || self.bytes >= MAX_BYTES
+    }
+
     /// Removes and returns the commands of other members.
     pub fn take_foreign(&mut self, own: Origin) -> VecDeque<LogCommand> {
         let mut foreign = VecDeque::new();
@@ -156,9 +161,12 @@ mod tests {
         for sequence in 0..1500 {
             queue.push(command(sequence, 8)).expect("room");
         }
+        assert!(queue.has_full_batch());
         assert_eq!(queue.take_batch().len(), MAX_COMMANDS);
+        assert!(!queue.has_full_batch(), "500 are left");
         queue.push(command(1500, 2 * MAX_BYTES)).expect("room");
         queue.push(command(1501, 8)).expect("room");
+        assert!(queue.has_full_batch(), "by bytes");
         assert_eq!(queue.take_batch().len(), 500);
         let giant = queue.take_batch();
         assert_eq!((giant.len(), giant[0].sequence), (1, 1500));

@@ -225,9 +225,12 @@ impl ValueRepairs {
             Err(JobError::Fatal(fatal)) => return Err(fatal.into()),
             Err(error) => {
                 let text = format!("a value cannot be repaired: {error}");
+                let lacks_descriptors = error.is_out_of_descriptors();
+                let answer =
+                    if lacks_descriptors { api::Error::TooManyRequests } else { api::Error::NoSpace };
                 context.out.notices.push(Notice::Failure { text });
                 for address in addresses {
-                    self.end(address, Err(api::Error::NoSpace), context);
+                    self.end(address, Err(answer), context);
                 }
                 return Ok(false);
             }

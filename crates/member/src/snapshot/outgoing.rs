@@ -184,10 +184,10 @@ impl Outgoing {
             let chunk = self.chunk.take().map_or_else(Bytes::new, |chunk| chunk.bytes);
             return Ok(Some(self.items.frame(ItemKind::Chunk, &chunk)));
         }
-        let read = self
-            .values
-            .read_many(&wanted)
-            .map_err(|damaged| SendError { reason: damaged.to_string(), damaged: Some(damaged.address) })?;
+        let read = self.values.read_many(&wanted).map_err(|error| SendError {
+            reason: error.to_string(),
+            damaged: (!error.is_transient).then_some(error.address),
+        })?;
         let bytes: usize = read.iter().map(|value| VALUE_HEAD_BYTES + value.len()).sum();
         let mut body = Vec::with_capacity(bytes);
         for (value, reference) in read.iter().zip(&wanted) {

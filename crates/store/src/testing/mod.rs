@@ -64,8 +64,12 @@ impl MapValues {
 impl Values for MapValues {
     fn read(&self, value: &ValueRef) -> Result<Bytes, Damaged> {
         let inner = self.inner.lock();
-        let damaged =
-            |reason: &str| Damaged { address: value.address, len: value.len, reason: reason.into() };
+        let damaged = |reason: &str| Damaged {
+            address: value.address,
+            len: value.len,
+            reason: reason.into(),
+            is_transient: false,
+        };
         if inner.damaged.contains(&value.address) {
             return Err(damaged("the test says so"));
         }

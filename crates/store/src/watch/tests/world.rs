@@ -217,6 +217,7 @@ impl Values for World {
                 address: asked.address,
                 len: asked.len,
                 reason: "checksum mismatch".into(),
+                is_transient: false,
             });
         }
         Ok(value(asked))
