@@ -35,9 +35,9 @@ pub struct PeerLimits {
     pub max_inbound_connections: usize,
 }
 
-/// Room for the largest request an operator is likely to allow (`--max-request-bytes`), many times the
-/// megabyte at which batches are closed.
-const MAX_FRAME_BYTES: u32 = 64 << 20;
+/// The longest body of a frame, unless configured otherwise: twice the largest request that an operator may allow
+/// (`--max-request-bytes`), many times the megabyte at which batches are closed.
+pub const MAX_FRAME_BYTES: u32 = 64 << 20;
 /// Control frames are tens of bytes: a queue of a megabyte holds thousands of heartbeats.
 const CONTROL_QUEUE_BYTES: usize = 1 << 20;
 /// The appends in flight to one peer; consensus limits itself to a part of it.

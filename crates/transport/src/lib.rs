@@ -56,7 +56,7 @@ mod protocol;
 mod registry;
 mod snapshot;
 
-pub use config::{PeerLimits, PeersConfig, Timeouts};
+pub use config::{MAX_FRAME_BYTES, PeerLimits, PeersConfig, Timeouts};
 pub use connection::FrameReader;
 pub use counters::PeerStatistics;
 pub use error::Error;

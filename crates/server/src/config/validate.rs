@@ -10,6 +10,11 @@ use super::types::url::{self, Url};
 /// Longest election timeout: beyond it a cluster is without a leader for too long.
 const MAX_ELECTION_TIMEOUT: Duration = Duration::from_secs(50);
 
+/// Largest value of `--max-request-bytes`. A request travels between members in one frame, with its envelope, and two
+/// of them must fit into the queue of a peer. A leader could never send a larger one, nor anything after it.
+const MAX_REQUEST_BYTES: u64 = 32 << 20;
+const _: () = assert!(2 * MAX_REQUEST_BYTES <= transport::MAX_FRAME_BYTES as u64);
+
 /// An election timeout must span several heartbeats, or one lost packet starts an election.
 const HEARTBEATS_PER_ELECTION: u32 = 5;
 
@@ -92,6 +97,13 @@ impl ServerConfig {
         }
         if self.limits.max_request_bytes == 0 || self.limits.max_txn_ops == 0 {
             return Err("--max-request-bytes and --max-txn-ops must be >0".to_owned());
+        }
+        if self.limits.max_request_bytes > MAX_REQUEST_BYTES {
+            return Err(format!(
+                "--max-request-bytes must be at most {MAX_REQUEST_BYTES} (set to {}): members cannot send each other \
+                 a larger request",
+                self.limits.max_request_bytes
+            ));
         }
         if self.name.is_empty() {
             return Err("--name must not be empty".to_owned());

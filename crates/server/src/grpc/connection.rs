@@ -4,6 +4,7 @@
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
 
 use axum::Router;
 use bytes::Bytes;
@@ -32,6 +33,10 @@ const MAX_HEADER_LIST_BYTES: u32 = 16 << 10;
 /// Bytes of one stream that wait in the connection to be sent, of messages that are sent as the client takes them.
 const MAX_SEND_BUFFER_BYTES: usize = 400 << 10;
 
+/// Time in which a client should have begun its first call, and in which it must answer a ping if it has not: a client
+/// may connect ahead of need, but one that said its greeting and then nothing is no client.
+pub(super) const FIRST_CALL_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// Streams that the library resets for protocol errors of a client before it closes the connection.
 const MAX_ERROR_RESETS: usize = 1024;
 
@@ -57,13 +62,17 @@ pub(crate) async fn serve<I, S>(
         .max_send_buffer_size(MAX_SEND_BUFFER_BYTES)
         .max_local_error_reset_streams(Some(MAX_ERROR_RESETS));
     let handshake = builder.handshake(GatheringSocket::new(io, round.clone()));
+    let handshake = tokio::time::timeout(FIRST_CALL_TIMEOUT, handshake);
     // A failed connection concerns only its client, here and below.
-    let Some(Ok(mut h2)) = stop.run_until_cancelled(handshake).await else { return };
+    let Some(Ok(Ok(mut h2))) = stop.run_until_cancelled(handshake).await else { return };
     let connection = GrpcConnection {
         pings: h2.ping_pong(),
         h2,
         round,
         calls: FuturesUnordered::new(),
+        has_begun: false,
+        heard: 0,
+        heard_before_ping: 0,
         events: FuturesUnordered::new(),
         service,
         http,
@@ -76,6 +85,10 @@ pub(crate) async fn serve<I, S>(
 enum ConnectionEvent {
     /// No more calls are accepted.
     Stop,
+    /// There should have been a first call; without one, the client is pinged.
+    CheckFirstCall,
+    /// A client without a call had time to answer the ping.
+    FirstPingTimeout,
     /// The client is to be pinged, unless something has arrived from it since the last check.
     CheckAlive,
     /// The client had time to answer the ping.
@@ -89,6 +102,12 @@ struct GrpcConnection<I, S> {
     pings: Option<PingPong>,
     round: ConnectionRound,
     calls: FuturesUnordered<CallFuture>,
+    /// There was a first call.
+    has_begun: bool,
+    /// What [`ConnectionRound::received`] said at the last regular check.
+    heard: u64,
+    /// The same before the ping to a client without a call.
+    heard_before_ping: u64,
     events: FuturesUnordered<EventFuture>,
     service: S,
     http: Router,
@@ -112,6 +131,7 @@ where
         if !interval.is_zero() {
             self.after(interval, ConnectionEvent::CheckAlive);
         }
+        self.after(FIRST_CALL_TIMEOUT, ConnectionEvent::CheckFirstCall);
         poll_fn(|context| self.poll_rounds(context)).await;
     }
 
@@ -148,6 +168,7 @@ where
 
     /// Begins a call and polls it once: a call that waits for nothing is answered by that.
     fn begin(&mut self, request: Request<RecvStream>, respond: SendResponse<Bytes>) {
+        self.has_begun = true;
         let (head, body) = request.into_parts();
         let mut serving: CallFuture = if head::is_grpc(&head) {
             let reply = CallReply::new(respond);
@@ -171,10 +192,19 @@ where
     fn on_event(&mut self, event: ConnectionEvent, context: &mut Context<'_>) -> Result<(), ConnectionEnded> {
         let interval = self.settings.keepalive.interval;
         let timeout = self.settings.keepalive.timeout;
-        let received = self.round.take_received();
+        let heard = self.round.received();
         match event {
             ConnectionEvent::Stop => self.h2.graceful_shutdown(),
-            ConnectionEvent::CheckAlive | ConnectionEvent::PingTimeout if received => {
+            ConnectionEvent::CheckFirstCall | ConnectionEvent::FirstPingTimeout if self.has_begun => {}
+            ConnectionEvent::CheckFirstCall => {
+                self.heard_before_ping = heard;
+                self.ping(context);
+                self.after(FIRST_CALL_TIMEOUT, ConnectionEvent::FirstPingTimeout);
+            }
+            ConnectionEvent::FirstPingTimeout if heard > self.heard_before_ping => {}
+            ConnectionEvent::FirstPingTimeout => return Err(ConnectionEnded),
+            ConnectionEvent::CheckAlive | ConnectionEvent::PingTimeout if heard > self.heard => {
+                self.heard = heard;
                 self.after(interval, ConnectionEvent::CheckAlive)
             }
             ConnectionEvent::PingTimeout => return Err(ConnectionEnded),
@@ -198,7 +228,7 @@ where
         let _ = pings.send_ping(Ping::opaque());
     }
 
-    fn after(&mut self, time: std::time::Duration, event: ConnectionEvent) {
+    fn after(&mut self, time: Duration, event: ConnectionEvent) {
         self.events.push(Box::pin(async move {
             tokio::time::sleep(time).await;
             event

@@ -7,7 +7,7 @@
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -28,7 +28,8 @@ pub(super) struct ConnectionRound(Arc<RoundFlags>);
 #[derive(Default)]
 struct RoundFlags {
     holds: AtomicBool,
-    received: AtomicBool,
+    /// Reads that brought something.
+    received: AtomicU64,
 }
 
 impl ConnectionRound {
@@ -41,9 +42,9 @@ impl ConnectionRound {
         self.0.holds.load(Ordering::Relaxed)
     }
 
-    /// Whether anything arrived since the last call.
-    pub(super) fn take_received(&self) -> bool {
-        self.0.received.swap(false, Ordering::Relaxed)
+    /// A number that grows whenever something arrives.
+    pub(super) fn received(&self) -> u64 {
+        self.0.received.load(Ordering::Relaxed)
     }
 }
 
@@ -93,7 +94,7 @@ impl<I: AsyncRead + Unpin> AsyncRead for GatheringSocket<I> {
         let before = into.filled().len();
         ready!(Pin::new(&mut self.io).poll_read(context, into))?;
         if into.filled().len() > before {
-            self.round.0.received.store(true, Ordering::Relaxed);
+            self.round.0.received.fetch_add(1, Ordering::Relaxed);
         }
         Poll::Ready(Ok(()))
     }

@@ -52,7 +52,7 @@ mod tests;
 pub(crate) use connection::serve;
 pub(crate) use failure::Failure;
 pub(crate) use frames::EncodedMessage;
-pub(crate) use preface::speaks_http2;
+pub(crate) use preface::{ReplayedStart, speaks_http2};
 pub(crate) use reply::{CallReply, ClientGone};
 pub(crate) use request::RequestStream;
 pub(crate) use service::{CallFuture, ConnectionSettings, GrpcService};

@@ -22,6 +22,7 @@ use tracing_subscriber::util::{SubscriberInitExt as _, TryInitError};
 use crate::config::{LogLevel, Observing};
 
 pub(crate) use notices::NoticeLog;
+pub(crate) use repeated_failures::RepeatedFailures;
 
 use line::LineFormat;
 use output::{LogOutputs, OpenLogError};

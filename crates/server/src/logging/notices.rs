@@ -76,6 +76,20 @@ impl NoticeLog {
     }
 }
 
+impl NoticeLog {
+    /// A frame for `peer` is longer than frames may be: what it carries, and what must follow it, never arrives.
+    pub(crate) fn unsendable(&self, peer: u64, bytes: usize) {
+        if let Some(times) = self.failures.lock().due("unsendable", Instant::now()) {
+            tracing::error!(
+                remote_peer_id = format!("{peer:x}"),
+                bytes,
+                times,
+                "cannot send a frame to the peer: it is larger than a frame may be"
+            );
+        }
+    }
+}
+
 fn report_snapshot(peer: u64, event: &SnapshotEvent) {
     let peer = format!("{peer:x}");
     match event {

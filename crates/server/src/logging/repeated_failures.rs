@@ -20,11 +20,11 @@ struct LoggedFailure {
 
 /// The failures logged last, oldest first.
 #[derive(Default)]
-pub(super) struct RepeatedFailures(VecDeque<LoggedFailure>);
+pub(crate) struct RepeatedFailures(VecDeque<LoggedFailure>);
 
 impl RepeatedFailures {
     /// A failure happened. If it is to be logged now, returns how often it happened since the last time, with this one.
-    pub(super) fn due(&mut self, text: &str, now: Instant) -> Option<u64> {
+    pub(crate) fn due(&mut self, text: &str, now: Instant) -> Option<u64> {
         let known = self.0.iter().position(|logged| logged.text == text);
         let Some(known) = known else {
             self.remember(text.to_owned(), now);

@@ -93,6 +93,8 @@ pub struct EventMetrics {
     pub client_received_bytes: IntCounter,
     /// Bytes sent to clients by gRPC.
     pub client_sent_bytes: IntCounter,
+    /// Connections closed because too many are open, of clients and of others.
+    pub refused_connections: IntCounterVec,
     applies: HistogramVec,
     requests: HistogramVec,
     range_durations: HistogramVec,
@@ -128,6 +130,7 @@ impl EventMetrics {
             health_failures: r.counter("etcd_server_health_failures", "Health checks failed")?,
             client_received_bytes: r.counter("etcd_network_client_grpc_received_bytes_total", "Bytes received from gRPC clients")?,
             client_sent_bytes: r.counter("etcd_network_client_grpc_sent_bytes_total", "Bytes sent to gRPC clients")?,
+            refused_connections: r.counters("stele_refused_connections_total", "Connections closed at once because too many are open", &["kind"])?,
             applies: r.histograms("etcd_server_apply_duration_seconds", "Time of applying a command", &["version", "op", "success"], FROM_100_US)?,
             requests: r.histograms("etcd_server_request_duration_seconds", "Time of requests inside the server", &["type", "success"], FROM_1_MS)?,
             range_durations: r.histograms("etcd_server_range_duration_seconds", "Time of ranges inside the server", &["success"], FROM_100_US)?,

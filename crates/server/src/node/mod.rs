@@ -21,6 +21,9 @@ use crate::raft_loop::Handoff;
 
 pub(crate) use admission::{LargeRanges, LargeRequests};
 
+/// Pause after a read for which no file could be opened.
+const DESCRIPTOR_DELAY: std::time::Duration = std::time::Duration::from_millis(100);
+
 /// Limits that handlers enforce.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ServiceLimits {
@@ -36,6 +39,24 @@ pub(crate) struct ServiceLimits {
     pub(crate) progress_interval: std::time::Duration,
     /// `--warning-unary-request-duration`.
     pub(crate) slow_request: std::time::Duration,
+}
+
+/// The size of the data in bytes, in etcd's two figures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DbSizes {
+    /// Written in the files of the data directory, without preallocation: log, data segments and checkpoints.
+    pub(crate) total: u64,
+    /// What of that the retained versions need: their keys and values, and 64 bytes for each, which is about its share
+    /// of a record and of a checkpoint. The quota is compared with this figure before it is cut.
+    pub(crate) in_use: u64,
+}
+
+impl DbSizes {
+    /// An estimate that exceeds what is written is cut: 64 bytes are more than a version takes until it is part of a
+    /// checkpoint, and a value that several versions refer to is written once.
+    fn of(file_bytes: u64, referenced_bytes: u64) -> DbSizes {
+        DbSizes { total: file_bytes, in_use: referenced_bytes.min(file_bytes) }
+    }
 }
 
 /// The member as the services see it.
@@ -76,6 +97,11 @@ impl Node {
         self.status.leader() != 0
     }
 
+    /// The size of the data, for Status and metrics.
+    pub(crate) fn db_sizes(&self) -> DbSizes {
+        DbSizes::of(self.status.file_bytes(), self.reader.referenced_bytes())
+    }
+
     /// All members of the cluster.
     pub(crate) fn members(&self) -> Vec<pb::Member> {
         let describe = |member: store::ClusterMember| pb::Member {
@@ -101,8 +127,15 @@ impl Node {
     /// Waits until a damaged value has been fetched from a peer.
     ///
     /// # Errors
-    /// When no peer had it in time.
+    /// When no peer had it in time; [`api::Error::TooManyRequests`] when nothing is known to be damaged, but too many
+    /// files are open to look.
     pub(crate) async fn repair(&self, damaged: &Damaged) -> Result<(), api::Error> {
+        if damaged.is_transient {
+            tracing::warn!(error = %damaged, "cannot read a value");
+            // A caller that tries again at once, as a watch does, must not spin.
+            tokio::time::sleep(DESCRIPTOR_DELAY).await;
+            return Err(api::Error::TooManyRequests);
+        }
         tracing::error!(error = %damaged, "found damaged data");
         let address = damaged.address;
         match self.request(|token| Input::Repair { token, address }).await? {
@@ -201,5 +234,17 @@ impl LeaseIds {
         let low = self.counter.fetch_add(1, Ordering::Relaxed) & 0x0000_ffff_ffff_ffff;
         let id = ((self.member_id << 48) | low) & (i64::MAX as u64);
         id as i64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! The two sizes of the data.
+    use super::*;
+
+    #[test]
+    fn no_more_is_in_use_than_is_written() {
+        assert_eq!(DbSizes::of(1_000, 400), DbSizes { total: 1_000, in_use: 400 });
+        assert_eq!(DbSizes::of(286, 328), DbSizes { total: 286, in_use: 286 });
     }
 }

@@ -12,7 +12,8 @@ use member::{Input, Notice};
 use parking_lot::Mutex;
 use store::Reader;
 use transport::{
-    Admission, Error, FrameSink, PeerIdentity, Peers, Refusal, RefusalReason, Side, StreamClass,
+    Admission, DropReason, Error, FrameSink, PeerIdentity, Peers, Refusal, RefusalReason, SendOutcome, Side,
+    StreamClass,
 };
 
 use crate::logging::NoticeLog;
@@ -136,8 +137,10 @@ impl Edge for PeerEdge {
             member::MessageClass::Control => StreamClass::Control,
             member::MessageClass::Bulk => StreamClass::Bulk,
         };
-        // A dropped frame is sent again by its sender: consensus, or the caller of a request.
-        let _ = self.peers.send(peer, class, parts);
+        // A frame that was dropped for another reason is sent again by its sender: consensus, or the caller of a request.
+        if self.peers.send(peer, class, parts) == SendOutcome::Dropped(DropReason::TooLarge) {
+            self.notices.unsendable(peer, parts.iter().map(Bytes::len).sum());
+        }
     }
 
     fn stream(&self, snapshot: Box<Outgoing>) {

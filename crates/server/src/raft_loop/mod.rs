@@ -80,6 +80,7 @@ use member::{Answer, Input, Member};
 use tokio::sync::{oneshot, watch};
 
 pub(crate) use iteration::Edge;
+pub(crate) use worker_queues::MAX_RPC_WORKERS;
 
 use clock::Clock;
 use input_queue::InputQueue;

@@ -33,6 +33,9 @@ const WORKER_BITS: u32 = 8;
 /// Workers, with number 0.
 const MAX_WORKERS: usize = 1 << WORKER_BITS;
 
+/// RPC workers that a token can number. On a machine with more hardware threads the others are left to the disk.
+pub(crate) const MAX_RPC_WORKERS: usize = MAX_WORKERS - 1;
+
 thread_local! {
     static OWN: RefCell<Option<Arc<WorkerQueue>>> = const { RefCell::new(None) };
 }
@@ -96,7 +99,7 @@ impl WorkerQueue {
 impl WorkerQueues {
     /// Queues for `count` workers, and number 0.
     pub(super) fn new(count: usize, inputs: Arc<InputQueue>) -> WorkerQueues {
-        assert!(count < MAX_WORKERS, "a token numbers at most {MAX_WORKERS} workers");
+        assert!(count <= MAX_RPC_WORKERS, "a token numbers at most {MAX_RPC_WORKERS} workers");
         let queues = (0..=count as u64).map(|number| Arc::new(WorkerQueue::new(number))).collect();
         WorkerQueues { queues, inputs, next_request: AtomicU64::new(1), closed: AtomicBool::new(false) }
     }
@@ -191,5 +194,22 @@ mod tests {
         queues.close();
         assert!(first.await.is_err());
         assert!(queues.request(|token| Input::Read { token }).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn the_last_worker_that_a_token_can_number_gets_its_answers() {
+        let inputs = Arc::new(InputQueue::default());
+        let queues = WorkerQueues::new(MAX_RPC_WORKERS, inputs.clone());
+        queues.serve_worker(MAX_RPC_WORKERS - 1);
+        let answer = queues.request(|token| Input::Read { token });
+        let mut taken = Vec::new();
+        while taken.is_empty() {
+            tokio::task::yield_now().await;
+            inputs.take(&mut taken);
+        }
+        let Some(Input::Read { token }) = taken.pop() else { panic!("another input") };
+        assert_eq!(token & 0xff, 255);
+        queues.deliver(std::iter::once((token, Answer::ReadNow)));
+        assert!(matches!(answer.await, Ok(Answer::ReadNow)));
     }
 }

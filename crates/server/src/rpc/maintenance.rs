@@ -48,17 +48,17 @@ pub(super) async fn status(node: &Node, body: Bytes) -> Result<EncodedMessage, F
         errors.push("etcdserver: no leader".to_owned());
     }
     errors.extend(node.reader.alarms().iter().map(alarm_text));
-    let quota = node.limits.quota_bytes;
+    let (quota, sizes) = (node.limits.quota_bytes, node.db_sizes());
     let response = pb::StatusResponse {
         header: Some(node.header_now()),
         version: version::ETCD_VERSION.to_owned(),
-        db_size: node.status.file_bytes() as i64,
+        db_size: sizes.total as i64,
         leader,
         raft_index: node.status.committed_index(),
         raft_term: node.status.term(),
         raft_applied_index: node.status.applied_index(),
         errors,
-        db_size_in_use: node.reader.referenced_bytes() as i64,
+        db_size_in_use: sizes.in_use as i64,
         is_learner: node.is_learner(),
         storage_version: version::STORAGE_VERSION.to_owned(),
         db_size_quota: if quota == 0 { REPORTED_QUOTA_BYTES } else { quota as i64 },

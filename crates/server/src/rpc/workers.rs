@@ -12,7 +12,7 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio_util::task::TaskTracker;
 
 use super::coalescing_notifier::CoalescingNotifier;
-use crate::raft_loop::Handoff;
+use crate::raft_loop::{Handoff, MAX_RPC_WORKERS};
 
 type WorkerTask = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -24,6 +24,11 @@ pub(crate) struct RpcWorkers {
 }
 
 impl RpcWorkers {
+    /// How many workers there are on a machine with so many hardware threads.
+    pub(crate) fn count_for(hardware_threads: usize) -> usize {
+        hardware_threads.clamp(1, MAX_RPC_WORKERS)
+    }
+
     /// Starts `count` workers. They end with the process.
     ///
     /// # Errors
@@ -61,4 +66,24 @@ fn start_one(index: usize, handoff: &Handoff) -> std::io::Result<UnboundedSender
         });
     })?;
     Ok(queue)
+}
+
+#[cfg(test)]
+mod tests {
+    //! How many workers there are.
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::config::FeatureGates;
+    use crate::metrics::Metrics;
+
+    #[test]
+    fn a_machine_of_any_size_has_a_worker_for_each_thread_that_tokens_can_number() {
+        let metrics =
+            Arc::new(Metrics::new(&FeatureGates::parse("").expect("none"), false).expect("good names"));
+        for (threads, workers) in [(0, 1), (2, 2), (255, 255), (256, 255), (1_024, 255)] {
+            assert_eq!(RpcWorkers::count_for(threads), workers);
+            Handoff::new(RpcWorkers::count_for(threads), metrics.clone());
+        }
+    }
 }

@@ -2,12 +2,16 @@
 //!
 //! | file | step |
 //! |---|---|
+//! | `descriptors.rs` | raises the limit of open files and divides it |
 //! | `describe.rs` | what the flags mean to the member and to the services |
 //! | `listen.rs` | opens the sockets |
+//! | `connection_cap.rs` | how many connections may be open |
 //! | `serve.rs` | accepts connections and gives each to the protocol it speaks |
 //! | `observed.rs` | what health checks and metrics read |
 
+mod connection_cap;
 mod describe;
+mod descriptors;
 mod listen;
 mod observed;
 mod serve;
@@ -34,7 +38,9 @@ use crate::peers::{IncomingSnapshots, MembershipGate, PeerEdge, PeerInbound};
 use crate::raft_loop::{Handoff, LoopEnd};
 use crate::rpc::{Dispatch, RpcWorkers};
 
+use connection_cap::ConnectionCap;
 use describe::texts;
+use descriptors::DescriptorShares;
 use listen::Listener;
 use observed::Observed;
 use serve::ClientPort;
@@ -97,11 +103,17 @@ fn log_note(note: &Note) {
 
 /// Opens the data directory, or creates it, and logs what was found. Also returns the random number of this run of the
 /// process.
-async fn open_member(config: &ServerConfig) -> Result<(OpenedMember, u64), ServerError> {
+async fn open_member(
+    config: &ServerConfig,
+    descriptors: DescriptorShares,
+) -> Result<(OpenedMember, u64), ServerError> {
     let member_config = describe::member_config(config);
     let process_run = member_config.process_run;
-    let options =
-        log::Options { wal_dir: config.wal_dir.clone(), ..log::Options::new(config.data_dir.clone()) };
+    let options = log::Options {
+        wal_dir: config.wal_dir.clone(),
+        open_files: descriptors.value_files,
+        ..log::Options::new(config.data_dir.clone())
+    };
     let disk: Arc<dyn log::Disk> = Arc::new(log::RealDisk);
     if !log::Log::exists(disk.as_ref(), &options)? {
         config.validate_bootstrap()?;
@@ -125,17 +137,19 @@ async fn open_member(config: &ServerConfig) -> Result<(OpenedMember, u64), Serve
 }
 
 async fn serve_member(config: ServerConfig) -> Result<(), ServerError> {
-    let (opened, process_run) = open_member(&config).await?;
+    let count = RpcWorkers::count_for(std::thread::available_parallelism().map_or(1, NonZero::get));
+    let descriptors = share_descriptors(count)?;
+    let (opened, process_run) = open_member(&config, descriptors).await?;
     let metrics = Arc::new(Metrics::new(&config.feature_gates, config.observing.extensive_metrics)?);
     let stop = CancellationToken::new();
-    let count = std::thread::available_parallelism().map_or(1, NonZero::get);
     let handoff = Handoff::new(count, metrics.clone());
     handoff.serve_shared();
     let workers = Arc::new(RpcWorkers::start(count, &handoff)?);
     let node = Arc::new(describe::node(&config, &opened, &handoff, &metrics, process_run));
     let peers = Arc::new(connect(&opened, &node)?);
     let (announce, ready) = watch::channel(false);
-    let listening = open_ports(&config, &node, &peers, &workers, &ready, &stop)?;
+    let caps = ConnectionCaps::new(descriptors, &metrics);
+    let listening = open_ports(&config, &node, &peers, &workers, &caps, &ready, &stop)?;
 
     let notices = NoticeLog::new(node.member_id);
     let edge = PeerEdge { peers, handoff: handoff.clone(), reader: node.reader.clone(), notices };
@@ -163,6 +177,41 @@ async fn serve_member(config: ServerConfig) -> Result<(), ServerError> {
     let _ = tokio::time::timeout(DRAIN_TIMEOUT, drained).await;
     tracing::info!("stopped");
     result
+}
+
+/// Raises the limit of open files and divides it. Must come before anything that opens many.
+fn share_descriptors(workers: usize) -> Result<DescriptorShares, ServerError> {
+    let (limit, raised) = descriptors::raise_limit();
+    if let Err(error) = raised {
+        tracing::warn!(%error, limit, "cannot raise the limit of open files");
+    }
+    let shares = DescriptorShares::of(limit, workers)?;
+    tracing::info!(
+        limit = shares.limit,
+        value_files = shares.value_files,
+        client_connections = shares.clients,
+        "divided the files that this process may open"
+    );
+    Ok(shares)
+}
+
+/// How many connections each kind of listener may have open, all listeners of a kind together.
+struct ConnectionCaps {
+    clients: ConnectionCap,
+    observers: ConnectionCap,
+}
+
+impl ConnectionCaps {
+    fn new(shares: DescriptorShares, metrics: &Metrics) -> ConnectionCaps {
+        let cap = |kind, max| {
+            let refused = metrics.events.refused_connections.with_label_values(&[kind]);
+            ConnectionCap::new(kind, max, refused)
+        };
+        ConnectionCaps {
+            clients: cap("client", shares.clients),
+            observers: cap("observer", shares.observers),
+        }
+    }
 }
 
 async fn wait_end(end: &mut LoopEnd) -> Result<(), ServerError> {
@@ -230,6 +279,7 @@ fn open_ports(
     node: &Arc<Node>,
     peers: &Arc<Peers>,
     workers: &Arc<RpcWorkers>,
+    caps: &ConnectionCaps,
     ready: &watch::Receiver<bool>,
     stop: &CancellationToken,
 ) -> Result<Vec<tokio::task::JoinHandle<()>>, ServerError> {
@@ -244,21 +294,27 @@ fn open_ports(
     let port = ClientPort { grpc, http };
     let mut tasks = Vec::new();
     for listener in bind("listen-client-urls", &config.urls.listen_client, config)? {
-        let serving = serve::clients(listener, port.clone(), settings.clone(), workers.clone(), stop.clone());
+        let (settings, workers, cap) = (settings.clone(), workers.clone(), caps.clients.clone());
+        let serving = serve::clients(listener, port.clone(), settings, workers, cap, stop.clone());
         tasks.push(tokio::spawn(once_ready(ready.clone(), stop.clone(), serving)));
     }
     for listener in bind("listen-peer-urls", &config.urls.listen_peer, config)? {
         let http = http::peer_router(endpoints.clone());
-        let serving = serve::peers(listener, peers.clone(), http, stop.clone());
+        let serving = serve::peers(listener, peers.clone(), http, caps.observers.clone(), stop.clone());
         tasks.push(tokio::spawn(serving));
     }
     let http_only = [
-        ("listen-metrics-urls", &config.urls.listen_metrics, http::metrics_router(endpoints.clone())),
-        ("listen-client-http-urls", &config.urls.listen_client_http, port.http.clone()),
+        (
+            "listen-metrics-urls",
+            &config.urls.listen_metrics,
+            http::metrics_router(endpoints.clone()),
+            &caps.observers,
+        ),
+        ("listen-client-http-urls", &config.urls.listen_client_http, port.http.clone(), &caps.clients),
     ];
-    for (flag, urls, router) in http_only {
+    for (flag, urls, router, cap) in http_only {
         for listener in bind(flag, urls, config)? {
-            tasks.push(tokio::spawn(serve::http(listener, router.clone(), stop.clone())));
+            tasks.push(tokio::spawn(serve::http(listener, router.clone(), cap.clone(), stop.clone())));
         }
     }
     Ok(tasks)

@@ -84,7 +84,7 @@ impl Health for Observed {
 impl GaugeSource for Observed {
     fn gauges(&self) -> Gauges {
         let (node, status) = (&self.node, &self.node.status);
-        let (counts, watches) = (node.reader.counts(), node.hub.stats());
+        let (counts, watches, sizes) = (node.reader.counts(), node.hub.stats(), node.db_sizes());
         let applied = status.commands_applied();
         Gauges {
             member_id: node.member_id,
@@ -102,8 +102,8 @@ impl GaugeSource for Observed {
             proposals_committed: applied,
             proposals_applied: applied,
             proposals_pending: status.pending(),
-            db_size_bytes: status.file_bytes(),
-            db_size_in_use_bytes: counts.referenced_bytes,
+            db_size_bytes: sizes.total,
+            db_size_in_use_bytes: sizes.in_use,
             quota_bytes: i64::try_from(node.limits.quota_bytes).unwrap_or(i64::MAX),
             keys: counts.keys,
             watchers: watches.watchers as u64,

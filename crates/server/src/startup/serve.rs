@@ -4,23 +4,39 @@ use std::future::Future;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio_util::sync::CancellationToken;
 use transport::{PREFACE, Peers};
 
+use super::connection_cap::{ConnectionCap, ConnectionPermit};
 use super::listen::{Listener, SocketPath};
-use crate::grpc::{self, ConnectionSettings};
+use crate::grpc::{self, ConnectionSettings, ReplayedStart};
 use crate::rpc::{Dispatch, RpcWorkers};
 
 /// Numbers the client connections of this process.
 static CONNECTIONS: AtomicU64 = AtomicU64::new(1);
 
 /// Delay after a failed accept, which would fail again at once.
-const ACCEPT_RETRY_DELAY: std::time::Duration = std::time::Duration::from_millis(100);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
+
+/// Silence after which the system asks whether the other end of a connection is still there, as etcd has it.
+const TCP_KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
+/// Time between two such questions, and how many may remain without an answer: a machine that was switched off is
+/// noticed within a minute, long before the ping of `--grpc-keepalive-interval`.
+const TCP_KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+const MAX_TCP_KEEPALIVES: u32 = 3;
+
+/// Time in which a client must have sent the first bytes, which tell its protocol. It sends them when it connects.
+const FIRST_BYTES_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Time in which the head of an HTTP/1 request must have arrived; also how long a connection may be idle between two.
+const HTTP1_HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Both protocols of the client port: gRPC, and HTTP for all else.
 #[derive(Clone)]
@@ -35,14 +51,16 @@ pub(crate) async fn clients(
     port: ClientPort,
     settings: ConnectionSettings,
     workers: Arc<RpcWorkers>,
+    cap: ConnectionCap,
     stop: CancellationToken,
 ) {
-    accept(listener, stop, move |stream, stop| {
+    accept(listener, cap, stop, move |stream, permit, stop| {
         let connection = CONNECTIONS.fetch_add(1, Ordering::Relaxed);
         let port = ClientPort { grpc: port.grpc.for_connection(connection), http: port.http.clone() };
         let settings = settings.clone();
         let detached = stream.leave_runtime();
         workers.spawn(async move {
+            let _permit = permit;
             match detached.and_then(AcceptedSocket::join_runtime) {
                 Ok(AcceptedSocket::Tcp(stream)) => serve_client(stream, port, &settings, stop).await,
                 Ok(AcceptedSocket::Unix(stream)) => serve_client(stream, port, &settings, stop).await,
@@ -59,14 +77,20 @@ async fn serve_client<I>(stream: I, port: ClientPort, settings: &ConnectionSetti
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    match stop.run_until_cancelled(grpc::speaks_http2(stream)).await {
-        Some(Ok((true, stream))) => grpc::serve(stream, port.grpc, port.http, settings, stop).await,
-        Some(Ok((false, stream))) => {
-            serve_http(stream, port.http, stop).await;
-        }
-        // A failed connection concerns only its client.
-        Some(Err(_)) | None => {}
+    match stop.run_until_cancelled(first_bytes(stream)).await.flatten() {
+        Some((true, stream)) => grpc::serve(stream, port.grpc, port.http, settings, stop).await,
+        Some((false, stream)) => serve_http(stream, port.http, stop).await,
+        // A connection that failed, or said nothing in time, concerns only its client.
+        None => {}
     }
+}
+
+/// Whether a connection speaks HTTP/2, unless it fails or does not say so in time.
+async fn first_bytes<I>(stream: I) -> Option<(bool, ReplayedStart<I>)>
+where
+    I: AsyncRead + Unpin,
+{
+    tokio::time::timeout(FIRST_BYTES_TIMEOUT, grpc::speaks_http2(stream)).await.ok()?.ok()
 }
 
 /// Accepts connections of peers: their streams go to the transport, anything else is HTTP.
@@ -74,16 +98,18 @@ pub(crate) async fn peers(
     listener: Listener,
     peers: Arc<Peers>,
     http: axum::Router,
+    cap: ConnectionCap,
     stop: CancellationToken,
 ) {
-    accept(listener, stop, move |stream, stop| {
+    accept(listener, cap, stop, move |stream, permit, stop| {
         let (peers, http) = (peers.clone(), http.clone());
         async move {
             match stream {
+                // From here on the transport limits it.
                 AcceptedSocket::Tcp(stream) if speaks_preface(&stream).await => {
                     give_to_transport(&peers, stream)
                 }
-                other => serve(other, http, stop).await,
+                other => serve(other, http, permit, stop).await,
             }
         }
     })
@@ -91,8 +117,14 @@ pub(crate) async fn peers(
 }
 
 /// Serves HTTP/1 alone, for metrics and health.
-pub(crate) async fn http(listener: Listener, router: axum::Router, stop: CancellationToken) {
-    accept(listener, stop, move |stream, stop| serve(stream, router.clone(), stop)).await;
+pub(crate) async fn http(
+    listener: Listener,
+    router: axum::Router,
+    cap: ConnectionCap,
+    stop: CancellationToken,
+) {
+    accept(listener, cap, stop, move |stream, permit, stop| serve(stream, router.clone(), permit, stop))
+        .await;
 }
 
 /// A connection, of either kind.
@@ -145,6 +177,8 @@ impl BoundListener {
                 let (stream, _) = listener.accept().await?;
                 // Without it small responses would wait for acknowledgements.
                 let _ = stream.set_nodelay(true);
+                // A connection without it works too, but may outlive its client.
+                let _ = SockRef::from(&stream).set_tcp_keepalive(&tcp_keepalive());
                 Ok(AcceptedSocket::Tcp(stream))
             }
             BoundListener::Unix { listener, .. } => Ok(AcceptedSocket::Unix(listener.accept().await?.0)),
@@ -152,9 +186,16 @@ impl BoundListener {
     }
 }
 
-async fn accept<F, C>(listener: Listener, stop: CancellationToken, serve: C)
+fn tcp_keepalive() -> TcpKeepalive {
+    TcpKeepalive::new()
+        .with_time(TCP_KEEPALIVE_IDLE)
+        .with_interval(TCP_KEEPALIVE_INTERVAL)
+        .with_retries(MAX_TCP_KEEPALIVES)
+}
+
+async fn accept<F, C>(listener: Listener, cap: ConnectionCap, stop: CancellationToken, serve: C)
 where
-    C: Fn(AcceptedSocket, CancellationToken) -> F,
+    C: Fn(AcceptedSocket, ConnectionPermit, CancellationToken) -> F,
     F: Future<Output = ()> + Send + 'static,
 {
     let accepting = match BoundListener::new(listener) {
@@ -164,12 +205,12 @@ where
     loop {
         tokio::select! {
             accepted = accepting.next() => match accepted {
-                Ok(connection) => {
-                    tokio::spawn(serve(connection, stop.clone()));
-                }
-                // Usually out of descriptors: wait until connections have been closed.
+                Ok(connection) => if let Some(permit) = cap.admit() {
+                    tokio::spawn(serve(connection, permit, stop.clone()));
+                },
+                // The system is out of descriptors or memory: wait until connections have been closed.
                 Err(error) => {
-                    tracing::warn!(%error, "cannot accept a connection");
+                    cap.accept_failed(&error);
                     tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
                 }
             },
@@ -178,7 +219,12 @@ where
     }
 }
 
-async fn serve(connection: AcceptedSocket, http: axum::Router, stop: CancellationToken) {
+async fn serve(
+    connection: AcceptedSocket,
+    http: axum::Router,
+    _permit: ConnectionPermit,
+    stop: CancellationToken,
+) {
     match connection {
         AcceptedSocket::Tcp(stream) => serve_http(stream, http, stop).await,
         AcceptedSocket::Unix(stream) => serve_http(stream, http, stop).await,
@@ -190,8 +236,10 @@ where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let service = TowerToHyperService::new(http);
-    let connection =
-        hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+    let connection = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HTTP1_HEAD_TIMEOUT)
+        .serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
     tokio::select! {
         // A failed connection concerns only its client.
@@ -206,7 +254,8 @@ where
 /// Whether the connection begins like a peer stream. The first byte decides: no other protocol begins with it.
 async fn speaks_preface(stream: &TcpStream) -> bool {
     let mut first = [0; 1];
-    matches!(stream.peek(&mut first).await, Ok(1)) && first[0] == PREFACE[0]
+    let peeked = tokio::time::timeout(FIRST_BYTES_TIMEOUT, stream.peek(&mut first)).await;
+    matches!(peeked, Ok(Ok(1))) && first[0] == PREFACE[0]
 }
 
 fn give_to_transport(peers: &Peers, stream: TcpStream) {
@@ -221,5 +270,72 @@ fn give_to_transport(peers: &Peers, stream: TcpStream) {
             }
         }
         Err(error) => tracing::warn!(%error, "cannot accept the connection of a peer"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Silent and superfluous connections are closed.
+    use prometheus::IntCounter;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::time::Instant;
+
+    use super::*;
+
+    fn listener() -> (Listener, std::net::SocketAddr) {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+        listener.set_nonblocking(true).expect("a socket");
+        let address = listener.local_addr().expect("bound");
+        (Listener::Tcp(listener), address)
+    }
+
+    #[tokio::test]
+    async fn the_system_looks_after_accepted_connections() {
+        let (listener, address) = listener();
+        let _client = TcpStream::connect(address).await.expect("it listens");
+        let listener = BoundListener::new(listener).expect("a socket");
+        let Ok(AcceptedSocket::Tcp(stream)) = listener.next().await else { panic!("another socket") };
+        let socket = SockRef::from(&stream);
+        assert!(socket.keepalive().expect("a socket"));
+        assert_eq!(socket.tcp_keepalive_time().expect("a socket"), TCP_KEEPALIVE_IDLE);
+        assert_eq!(socket.tcp_keepalive_interval().expect("a socket"), TCP_KEEPALIVE_INTERVAL);
+        assert_eq!(socket.tcp_keepalive_retries().expect("a socket"), MAX_TCP_KEEPALIVES);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_must_say_what_it_speaks() {
+        for said in [&b""[..], b"PRI * HTTP/2.0\r\n"] {
+            let (ours, mut theirs) = tokio::io::duplex(64);
+            theirs.write_all(said).await.expect("room");
+            let begun = Instant::now();
+            assert!(first_bytes(ours).await.is_none());
+            assert_eq!(begun.elapsed().as_secs(), FIRST_BYTES_TIMEOUT.as_secs());
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_head_of_a_request_must_arrive_in_time() {
+        let (ours, mut theirs) = tokio::io::duplex(64);
+        theirs.write_all(b"GET /health HTTP/1.1\r\nHost: ").await.expect("room");
+        let begun = Instant::now();
+        serve_http(ours, axum::Router::new(), CancellationToken::new()).await;
+        assert_eq!(begun.elapsed().as_secs(), HTTP1_HEAD_TIMEOUT.as_secs());
+    }
+
+    #[tokio::test]
+    async fn a_connection_beyond_the_cap_is_closed_and_counted() {
+        let (listener, address) = listener();
+        let refused = IntCounter::new("refused", "those beyond").expect("a good name");
+        let cap = ConnectionCap::new("test", 1, refused.clone());
+        let stop = CancellationToken::new();
+        let serving = tokio::spawn(http(listener, axum::Router::new(), cap, stop.clone()));
+        let mut first = TcpStream::connect(address).await.expect("it listens");
+        first.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.expect("open");
+        first.read_u8().await.expect("an answer");
+        let mut second = TcpStream::connect(address).await.expect("it listens");
+        assert_eq!(second.read(&mut [0]).await.expect("an orderly end"), 0);
+        assert_eq!(refused.get(), 1);
+        stop.cancel();
+        serving.await.expect("it ends");
     }
 }

@@ -38,7 +38,11 @@ pub(super) const FLAGS: &[Flag] = &[
     duration("backend-batch-interval", "", "Longest time until bbolt commits.").no_effect(NO_BBOLT),
     integer("backend-batch-limit", "0", "Most operations until bbolt commits.").no_effect(NO_BBOLT),
     count("max-txn-ops", "128", "Most operations in one transaction."),
-    count("max-request-bytes", "1572864", "Largest request accepted from a client, in bytes."),
+    count(
+        "max-request-bytes",
+        "1572864",
+        "Largest request accepted from a client, in bytes; at most 33554432 (32 MiB).",
+    ),
     Flag::new(
         FlagKind::Count(32),
         "max-concurrent-streams",

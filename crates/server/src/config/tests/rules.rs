@@ -10,6 +10,11 @@ fn rules_are_told_in_etcds_words() {
             "--advertise-client-urls is required when --listen-client-urls is set explicitly",
         ),
         ("--heartbeat-interval=0", "--heartbeat-interval must be >0 (set to 0ms)"),
+        (
+            "--max-request-bytes=33554433",
+            "--max-request-bytes must be at most 33554432 (set to 33554433): members cannot send each other a larger \
+             request",
+        ),
         ("--election-timeout=0", "--election-timeout must be >0 (set to 0ms)"),
         (
             "--heartbeat-interval=300",
@@ -66,6 +71,11 @@ fn rules_are_told_in_etcds_words() {
     for (flags, message) in cases {
         assert_eq!(error(&format!("stele {flags}")), (message.to_owned(), 1), "{flags}");
     }
+}
+
+#[test]
+fn the_largest_request_that_a_frame_carries_may_be_allowed() {
+    assert_eq!(run("stele --max-request-bytes=33554432").limits.max_request_bytes, 32 << 20);
 }
 
 #[test]
