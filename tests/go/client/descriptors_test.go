@@ -1,0 +1,80 @@
+package client_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"stele.test/cluster"
+)
+
+// fewDescriptors is a limit of open files far below the connections that the test opens.
+const fewDescriptors = 160
+
+// TestTooManyConnectionsLeaveTheStoreItsFiles holds more connections than the process may have open files, and writes
+// and reads through one that was there before: values that fill several segments, which must be made meanwhile.
+func TestTooManyConnectionsLeaveTheStoreItsFiles(t *testing.T) {
+	if !cluster.IsStele(*bin) {
+		t.Skip("etcd does not start with so few files")
+	}
+	limited := []string{"sh", "-c", fmt.Sprintf(`ulimit -n %d; exec "$@"`, fewDescriptors), "sh"}
+	c := cluster.ForTest(t, cluster.Config{
+		Binary: *bin, Size: 1, Hosts: []cluster.Host{{Address: "127.0.0.1", Prefix: limited}},
+	})
+	client := connect(t, c.Endpoints()...)
+	ctx := patiently(t)
+	putting(t)(client.Put(ctx, "first", "value"))
+
+	address := strings.TrimPrefix(c.Endpoints()[0], "http://")
+	var held []net.Conn
+	for range 2 * fewDescriptors {
+		connection, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		held = append(held, connection)
+	}
+	value := strings.Repeat("v", 1<<20)
+	for i := range 200 {
+		putting(t)(client.Put(ctx, fmt.Sprintf("large/%03d", i), value))
+	}
+	for i := range 200 {
+		got := getting(t)(client.Get(ctx, fmt.Sprintf("large/%03d", i)))
+		if len(got.Kvs) != 1 || string(got.Kvs[0].Value) != value {
+			t.Fatalf("value %d is another", i)
+		}
+	}
+	for _, connection := range held {
+		connection.Close()
+	}
+	if refused := refusedConnections(ctx, t, c.Endpoints()[0]); refused < fewDescriptors {
+		t.Fatalf("%d of %d connections were refused", refused, 2*fewDescriptors)
+	}
+}
+
+var refusedClients = regexp.MustCompile(`stele_refused_connections_total\{[^}]*kind="client"[^}]*\} (\d+)`)
+
+// refusedConnections asks until a connection for the metrics is accepted.
+func refusedConnections(ctx context.Context, t *testing.T, endpoint string) int {
+	t.Helper()
+	for ctx.Err() == nil {
+		answer, err := http.Get(endpoint + "/metrics")
+		if err != nil {
+			continue
+		}
+		text, err := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		if found := refusedClients.FindSubmatch(text); err == nil && found != nil {
+			count, _ := strconv.Atoi(string(found[1]))
+			return count
+		}
+	}
+	t.Fatal("the metrics were not read")
+	return 0
+}
