@@ -19,7 +19,12 @@ struct NoValues;
 
 impl Values for NoValues {
     fn read(&self, value: &ValueRef) -> Result<Bytes, Damaged> {
-        Err(Damaged { address: value.address, len: value.len, reason: "there are no values".into(), is_transient: false })
+        Err(Damaged {
+            address: value.address,
+            len: value.len,
+            reason: "there are no values".into(),
+            is_transient: false,
+        })
     }
 
     fn retain(&self, _value: &ValueRef) {}

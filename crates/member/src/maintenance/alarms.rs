@@ -17,7 +17,7 @@ pub(crate) enum Shortage {
 }
 
 impl Shortage {
-    /// What a client is told.
+    /// The error that a client receives.
     pub(crate) fn error(self) -> api::Error {
         match self {
             Shortage::Disk | Shortage::Quota => api::Error::NoSpace,

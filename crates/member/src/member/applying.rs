@@ -93,8 +93,8 @@ impl Member {
         }
     }
 
-    /// A physical compaction is answered once its history is purged. It is committed and applied, so the request timeout
-    /// has served its purpose: the caller waits as long as its client does.
+    /// A physical compaction is answered once its history is purged. It is committed and applied, so the request
+    /// timeout has served its purpose: the caller waits as long as its client does.
     fn answer_applied(&mut self, token: u64, outcome: Outcome, out: &mut Output) {
         let Ok(store::Reply::Compaction { compacted, physical: true, .. }) = outcome else {
             return self.callers.answer(token, Answer::Applied(outcome), out);

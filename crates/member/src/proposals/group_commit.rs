@@ -9,9 +9,9 @@
 //! applies also when no batch is in flight, until at most a dozen smaller batches have followed, fewer after a smaller
 //! peak (RFC 0008).
 //!
-//! A delay serves to gather commands. When a *full batch* waits (as many commands, or bytes, as one may have), nothing is
-//! left to gather, and it leaves as soon as fewer than [`MAX_IN_FLIGHT`] are in flight: the disks and the quorum decide
-//! how many full batches there are in a second, not the clock.
+//! A delay serves to gather commands. When a *full batch* waits (as many commands, or bytes, as one may have), nothing
+//! is left to gather, and it leaves as soon as fewer than [`MAX_IN_FLIGHT`] are in flight: the disks and the quorum
+//! decide how many full batches there are in a second, not the clock.
 //!
 //! ```text
 //! a lone client   batch at 0 ms, committed, next at once

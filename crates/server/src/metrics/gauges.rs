@@ -83,7 +83,7 @@ const GAUGES: [(&str, &str, GaugeValue); 23] = [
     ("etcd_disk_defrag_inflight", "Whether space is being given back eagerly", |g| flag(g.defragmenting)),
     ("etcd_disk_wal_write_bytes_total", "Bytes written to the log", |g| g.wal_written_bytes as f64),
     ("etcd_mvcc_db_total_size_in_bytes", "Bytes written in the files of the data directory", |g| g.db_size_bytes as f64),
-    ("etcd_mvcc_db_total_size_in_use_in_bytes", "Bytes of those files that retained versions need", |g| g.db_size_in_use_bytes as f64),
+    ("etcd_mvcc_db_total_size_in_use_in_bytes", "Bytes of them that versions need", |g| g.db_size_in_use_bytes as f64),
     ("etcd_mvcc_db_open_read_transactions", "Reads that hold files in place", |g| g.open_reads as f64),
     ("etcd_debugging_mvcc_total_put_size_in_bytes", "Bytes of keys and values put", |g| g.put_size_bytes as f64),
     ("etcd_debugging_mvcc_keys_total", "Live keys", |g| g.keys as f64),

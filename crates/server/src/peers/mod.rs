@@ -137,7 +137,7 @@ impl Edge for PeerEdge {
             member::MessageClass::Control => StreamClass::Control,
             member::MessageClass::Bulk => StreamClass::Bulk,
         };
-        // A frame that was dropped for another reason is sent again by its sender: consensus, or the caller of a request.
+        // A frame that was dropped for another reason is sent again by its sender: consensus, or a caller.
         if self.peers.send(peer, class, parts) == SendOutcome::Dropped(DropReason::TooLarge) {
             self.notices.unsendable(peer, parts.iter().map(Bytes::len).sum());
         }

@@ -6,9 +6,9 @@
 //!
 //! ```text
 //!   1 024 = 40 process (threads, listeners, files being written)
-//!         + 128 peers (streams to and from members, and connections for metrics)
-//!         + 214 value files that stay open
-//!         + 642 client connections
+//!         + 123 peers (streams to and from members, and connections for metrics)
+//!         + 215 value files that stay open
+//!         + 646 client connections
 //! ```
 
 use std::io;
@@ -26,7 +26,7 @@ const FILES_PER_WORKER: usize = 4;
 const MIN_PEER_FILES: usize = 32;
 /// The most connections that peers may have at a time, and as many files for those to them.
 const MAX_PEER_FILES: usize = 512;
-/// A part of this size of the limit is for peers.
+/// A part of this size of what the process itself leaves is for peers.
 const PEER_PART: usize = 8;
 
 /// Fewer would be opened and closed again for nearly each read.
@@ -79,7 +79,7 @@ impl DescriptorShares {
         if limit < needed {
             return Err(TooFewDescriptors { limit, needed });
         }
-        let peers = (limit / PEER_PART).clamp(MIN_PEER_FILES, MAX_PEER_FILES);
+        let peers = ((limit - process) / PEER_PART).clamp(MIN_PEER_FILES, MAX_PEER_FILES);
         let rest = limit - process - peers;
         let value_files = (rest / VALUE_FILES_PART).clamp(MIN_VALUE_FILES, MAX_VALUE_FILES);
         let clients = rest - value_files;
@@ -110,7 +110,7 @@ mod tests {
             (shares.value_files, shares.clients, shares.observers)
         };
         assert_eq!(shares(160), (22, 66, 16));
-        assert_eq!(shares(1_024), (214, 642, 64));
+        assert_eq!(shares(1_024), (215, 646, 61));
         assert_eq!(shares(65_536), (4_096, 60_888, 256));
     }
 
