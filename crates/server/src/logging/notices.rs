@@ -74,9 +74,7 @@ impl NoticeLog {
             tracing::warn!(reason = text, times, "background work failed, retrying");
         }
     }
-}
 
-impl NoticeLog {
     /// A frame for `peer` is longer than frames may be: what it carries, and what must follow it, never arrives.
     pub(crate) fn unsendable(&self, peer: u64, bytes: usize) {
         if let Some(times) = self.failures.lock().due("unsendable", Instant::now()) {

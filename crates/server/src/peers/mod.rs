@@ -164,3 +164,65 @@ impl Edge for PeerEdge {
         self.notices.report(notice);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    //! A frame that no peer can receive does not vanish without a word.
+    use member::MessageClass;
+    use store::{Damaged, Limits, Store, ValueRef, Values};
+    use transport::{PeersConfig, SnapshotReceiver, SnapshotSink};
+
+    use super::*;
+    use crate::config::FeatureGates;
+
+    struct NoValues;
+
+    impl Values for NoValues {
+        fn read(&self, _: &ValueRef) -> Result<Bytes, Damaged> {
+            unreachable!("the store is empty")
+        }
+
+        fn retain(&self, _: &ValueRef) {}
+
+        fn release(&self, _: &ValueRef) {}
+    }
+
+    struct NoSnapshots;
+
+    impl SnapshotSink for NoSnapshots {
+        fn begin(&self, _: u64, _: Bytes) -> Result<(u64, Box<dyn SnapshotReceiver>), String> {
+            Err("none is expected".to_owned())
+        }
+    }
+
+    /// The edge of member 1, whose frames have at most ten bytes, and a peer 2 that it never reaches.
+    fn edge() -> PeerEdge {
+        let metrics =
+            Arc::new(Metrics::new(&FeatureGates::parse("").expect("none"), false).expect("metrics"));
+        let handoff = Handoff::new(1, metrics.clone());
+        let (_, reader) = Store::new(Arc::new(NoValues), Limits::default());
+        let mut config = PeersConfig::new(PeerIdentity { cluster_id: 7, member_id: 1, incarnation: 1 });
+        config.limits.max_frame_bytes = 10;
+        let inbound = PeerInbound::new(handoff.clone(), metrics, |_| {});
+        let gate = Arc::new(MembershipGate::new(reader.clone()));
+        let peers = Peers::start(config, gate, Arc::new(inbound), Arc::new(NoSnapshots));
+        peers.set(2, &["http://127.0.0.1:1".to_owned()]).expect("a good URL");
+        PeerEdge { peers: Arc::new(peers), handoff, reader, notices: NoticeLog::new(1) }
+    }
+
+    #[test]
+    fn a_frame_that_is_too_large_is_logged_once_and_others_that_are_dropped_are_not() {
+        let edge = edge();
+        let log = tempfile::NamedTempFile::new().expect("a file");
+        let writer = Arc::new(log.reopen().expect("the same file"));
+        let subscriber = tracing_subscriber::fmt().with_writer(writer).with_ansi(false).finish();
+        tracing::subscriber::with_default(subscriber, || {
+            edge.send(2, MessageClass::Bulk, &[Bytes::from_static(b"12345"), Bytes::from_static(b"67890")]);
+            edge.send(2, MessageClass::Bulk, &[Bytes::from_static(b"12345"), Bytes::from_static(b"678901")]);
+            edge.send(2, MessageClass::Bulk, &[Bytes::from_static(b"12345678901")]);
+        });
+        let text = std::fs::read_to_string(log.path()).expect("the log");
+        assert_eq!(text.lines().count(), 1, "{text}");
+        assert!(text.contains("cannot send a frame to the peer") && text.contains("bytes=11"), "{text}");
+    }
+}
