@@ -12,7 +12,8 @@ pub const TAIL_BYTES: u64 = 16 << 20;
 pub const CACHE_BYTES: u64 = 8 << 20;
 /// Segments preallocated beyond the next one, so that raft, deletes and compaction continue when the disk is full.
 pub const RESERVE_SEGMENTS: usize = 1;
-/// Files kept open for reading; well below the usual limit of 1,024 descriptors, sockets included.
+/// Files kept open for reading, unless the owner of the process knows better; well below the usual limit of 1,024
+/// descriptors, sockets included. Readers and jobs have a few more open while they use them.
 pub const OPEN_FILES: usize = 256;
 /// Bytes which a separate WAL directory may hold in sealed segments before the oldest moves to the data
 /// directory.
