@@ -24,7 +24,8 @@ pub struct MemberConfig {
     pub incarnation: u64,
     /// Drawn at random whenever the process starts; tells this run's commands from those of earlier runs.
     pub process_run: u64,
-    /// Seeds election timeouts.
+    /// Drawn at random whenever the process starts; no client and no peer learns it. Seeds election timeouts, and the
+    /// tree of watched ranges.
     pub seed: u64,
     /// `--name`.
     pub name: String,

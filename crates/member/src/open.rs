@@ -275,7 +275,8 @@ fn assemble(
 ) -> OpenedMember {
     let Loaded { store, reader, applied, loading, .. } = loaded;
     let log_reader = log.reader();
-    let hub = Hub::new(Arc::new(reader.clone()), values.clone(), config.cluster_id, config.member_id);
+    let history = Arc::new(reader.clone());
+    let hub = Hub::new(history, values.clone(), config.cluster_id, config.member_id, config.seed);
     let status = Arc::new(MemberStatus::default());
     let MemberConfig { cluster_id, member_id, incarnation, .. } = config;
     let identity = Identity { cluster_id, member_id, incarnation };

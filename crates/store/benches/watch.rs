@@ -49,7 +49,7 @@ struct Setup {
 impl Setup {
     /// All watchers, spread over so many streams and keys.
     fn new(streams: usize, keys: usize) -> Self {
-        let hub = Hub::new(Arc::new(NoHistory), Arc::new(NoHistory), 1, 1);
+        let hub = Hub::new(Arc::new(NoHistory), Arc::new(NoHistory), 1, 1, 1);
         let mut streams: Vec<_> = (0..streams).map(|_| hub.open(Arc::new(|| {}), FRAGMENT_BYTES)).collect();
         let count = streams.len();
         for watcher in 0..WATCHERS {

@@ -69,7 +69,7 @@ fn put(store: &mut Store, hub: &Hub, index: u64) {
 
 fn watched(wait: fn(&WakeUp)) {
     let (mut store, reader) = Store::new(Arc::new(NoValues), Limits::default());
-    let hub = Hub::new(Arc::new(reader), Arc::new(NoValues), 1, 2);
+    let hub = Hub::new(Arc::new(reader), Arc::new(NoValues), 1, 2, 3);
     let publisher = hub.clone();
     let writer = thread::spawn(move || {
         for index in 1..LAST_REVISION as u64 {

@@ -55,13 +55,14 @@ pub(super) struct WatcherGroup {
 pub(super) struct WatcherGroups {
     keys: BTreeMap<Bytes, Vec<GroupId>>,
     ranges: IntervalTree<Vec<GroupId>>,
-    groups: BTreeMap<GroupId, WatcherGroup>,
+    pub(super) groups: BTreeMap<GroupId, WatcherGroup>,
     next_id: GroupId,
 }
 
 impl WatcherGroups {
-    pub(super) fn new() -> Self {
-        Self { keys: BTreeMap::new(), ranges: IntervalTree::new(), groups: BTreeMap::new(), next_id: 0 }
+    /// No groups. `seed` is that of the [interval tree](super::interval_tree).
+    pub(super) fn new(seed: u64) -> Self {
+        Self { keys: BTreeMap::new(), ranges: IntervalTree::new(seed), groups: BTreeMap::new(), next_id: 0 }
     }
 
     /// Subscribes a stream to the group of this filter, which is created if necessary.

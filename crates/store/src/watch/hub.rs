@@ -20,10 +20,17 @@ pub struct Hub {
 }
 
 impl Hub {
-    /// A hub on a store's history and values. The ids are those for response headers.
-    pub fn new(history: Arc<dyn History>, values: Arc<dyn Values>, cluster_id: u64, member_id: u64) -> Self {
+    /// A hub on a store's history and values. The ids are those for response headers. `seed` shapes the tree of watched
+    /// ranges; it must not be known to clients, who could otherwise choose ranges that make matching slow.
+    pub fn new(
+        history: Arc<dyn History>,
+        values: Arc<dyn Values>,
+        cluster_id: u64,
+        member_id: u64,
+        seed: u64,
+    ) -> Self {
         let published = AtomicI64::new(history.current_revision());
-        let (groups, streams, tail) = (WatcherGroups::new(), BTreeMap::new(), EventTail::default());
+        let (groups, streams, tail) = (WatcherGroups::new(seed), BTreeMap::new(), EventTail::default());
         let state = HubState { groups, streams, next_stream: 0, tail };
         let identity = ResponseIdentity { cluster_id, member_id };
         let counters = WatchCounters::default();

@@ -10,8 +10,16 @@
 //!                             [p, z) z
 //! ```
 //!
-//! Priorities come from a counter through a mixing function. They need no entropy, and clients cannot easily unbalance
-//! the tree by the order of their requests.
+//! The shape of the tree follows from the priorities alone: the tree is balanced with overwhelming probability if they
+//! are independent of the ranges. Clients choose the ranges and the order of their requests, so a client that could
+//! compute the priorities could make the tree a list, with quadratic cost and as deep a recursion. Therefore priorities
+//! are drawn from a generator that begins at a seed of this process, which no answer shows. The module reads no
+//! entropy: the caller passes the seed in.
+//!
+//! ```text
+//!   priorities known: 9 7 4 2          the client asks for [d, ..) [c, ..) [b, ..) [a, ..):  d - c - b - a, a list
+//!   with another seed: 3 8 1 6         the same requests                                     c - (a - (b), d)
+//! ```
 
 use std::cmp::Ordering;
 
@@ -38,7 +46,7 @@ impl IntervalEnd {
 /// A map from distinct ranges to values.
 pub(super) struct IntervalTree<V> {
     root: IntervalLink<V>,
-    inserted: u64,
+    priorities: SplitMix64,
 }
 
 type IntervalLink<V> = Option<Box<IntervalNode<V>>>;
@@ -54,8 +62,9 @@ struct IntervalNode<V> {
 }
 
 impl<V> IntervalTree<V> {
-    pub(super) fn new() -> Self {
-        Self { root: None, inserted: 0 }
+    /// An empty tree. The clients who choose the ranges must not know the seed.
+    pub(super) fn new(seed: u64) -> Self {
+        Self { root: None, priorities: SplitMix64 { state: seed } }
     }
 
     /// The value of exactly this range.
@@ -73,10 +82,9 @@ impl<V> IntervalTree<V> {
 
     /// Adds a range, which must not be present.
     pub(super) fn insert(&mut self, start: Bytes, end: IntervalEnd, value: V) {
-        self.inserted += 1;
         let (left, right) = split(self.root.take(), &start, &end);
         let greatest_end = end.clone();
-        let priority = mix(self.inserted);
+        let priority = self.priorities.next();
         let node =
             Box::new(IntervalNode { start, end, greatest_end, priority, value, left: None, right: None });
         self.root = merge(merge(left, Some(node)), right);
@@ -170,10 +178,54 @@ fn stab<V>(link: &IntervalLink<V>, key: &[u8], visit: &mut impl FnMut(&V)) {
     stab(&node.right, key, visit);
 }
 
-/// The finalizer of SplitMix64, which spreads a counter over all 64 bits.
-fn mix(counter: u64) -> u64 {
-    let mut z = counter.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
+/// The generator SplitMix64: a counter in steps of an odd constant, spread over all 64 bits.
+struct SplitMix64 {
+    state: u64,
+}
+
+impl SplitMix64 {
+    fn next(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Ranges chosen against one seed make a list with that seed, and a shallow tree with every other.
+    use super::*;
+
+    /// A tree with `seed` of as many ranges, whose starts rise and fall with the priorities of seed 0.
+    fn chosen_against_seed_0(seed: u64, ranges: usize) -> IntervalTree<()> {
+        let mut known = SplitMix64 { state: 0 };
+        let mut tree = IntervalTree::new(seed);
+        for _ in 0..ranges {
+            let start = Bytes::copy_from_slice(&known.next().to_be_bytes());
+            tree.insert(start, IntervalEnd::Unbounded, ());
+        }
+        tree
+    }
+
+    /// Nodes on the longest way down.
+    fn depth<V>(tree: &IntervalTree<V>) -> usize {
+        let mut deepest = 0;
+        let mut to_visit: Vec<_> = tree.root.iter().map(|root| (root, 1)).collect();
+        while let Some((node, depth)) = to_visit.pop() {
+            deepest = deepest.max(depth);
+            to_visit.extend([&node.left, &node.right].into_iter().flatten().map(|child| (child, depth + 1)));
+        }
+        deepest
+    }
+
+    #[test]
+    fn chosen_ranges_make_a_list_only_where_the_seed_is_known() {
+        assert_eq!(depth(&chosen_against_seed_0(0, 1_000)), 1_000, "the choice is as bad as it can be");
+        for seed in [1, 2, u64::MAX, 0xF00D] {
+            let depth = depth(&chosen_against_seed_0(seed, 40_000));
+            assert!(depth <= 64, "four times the depth of a perfect tree, not {depth} for seed {seed}");
+        }
+    }
 }

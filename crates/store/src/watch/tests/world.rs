@@ -12,6 +12,7 @@ use crate::{Compacted, Damaged, Event, EventKind, History, KeyRange, KvRef, Revi
 
 pub(super) const CLUSTER: u64 = 0xcafe;
 pub(super) const MEMBER: u64 = 7;
+const SEED: u64 = 5;
 pub(super) const TERM: u64 = 3;
 /// etcd's default request limit with its overhead.
 pub(super) const FRAGMENT_BYTES: usize = 1_572_864 + 512 * 1024;
@@ -58,7 +59,7 @@ impl World {
     }
 
     pub(super) fn hub(self: &Arc<Self>) -> Hub {
-        Hub::new(self.clone(), self.clone(), CLUSTER, MEMBER)
+        Hub::new(self.clone(), self.clone(), CLUSTER, MEMBER, SEED)
     }
 
     pub(super) fn limit_chunks(&self, events: usize) {
