@@ -49,7 +49,8 @@ impl RequestStream {
         }
     }
 
-    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Failure>> {
+    /// [`RequestStream::next`], by polling.
+    pub(crate) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Failure>> {
         loop {
             if let Some(message) = self.messages.next()? {
                 return Poll::Ready(Ok(Some(message)));

@@ -8,9 +8,10 @@
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
+use futures_util::{Stream, StreamExt};
 use parking_lot::Mutex;
 
 use super::call_metrics::CallMetrics;
@@ -37,11 +38,20 @@ impl CountedRequests {
     /// # Errors
     /// When the client broke the protocol, or is gone.
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
-        let message = self.inner.next().await?;
-        if message.is_some() {
+        StreamExt::next(self).await.transpose()
+    }
+}
+
+/// The messages; behind a failure there is nothing to be asked for.
+impl Stream for CountedRequests {
+    type Item = Result<Bytes, Failure>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let message = ready!(self.inner.poll_next(context));
+        if matches!(message, Ok(Some(_))) {
             self.metrics.received();
         }
-        Ok(message)
+        Poll::Ready(message.transpose())
     }
 }
 
@@ -69,14 +79,19 @@ struct ResponseBuffer {
 pub(super) struct ResponseSink(Arc<Mutex<ResponseBuffer>>);
 
 impl ResponseSink {
-    /// Sends one message, waiting for room. The handler must await this itself, not through a combinator that polls
-    /// only woken futures: the connection makes room and then polls the handler, without a waker.
-    pub(super) async fn send(&self, message: EncodedMessage) {
+    /// Waits for room. The handler must await this itself, not through a combinator that polls only woken futures: the
+    /// connection makes room and then polls the handler, without a waker.
+    pub(super) async fn room(&self) {
         poll_fn(|_| match self.0.lock().bytes < MAX_AHEAD_BYTES {
             true => Poll::Ready(()),
             false => Poll::Pending,
         })
         .await;
+    }
+
+    /// Sends one message, waiting for [room](Self::room).
+    pub(super) async fn send(&self, message: EncodedMessage) {
+        self.room().await;
         let mut ahead = self.0.lock();
         ahead.bytes += message.len();
         ahead.messages.push(message);

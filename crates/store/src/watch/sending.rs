@@ -2,10 +2,21 @@
 //!
 //! [`WatchStream::next`] does one bounded step. Its order of preference:
 //!
-//! 1. responses that are encoded (`ready`): the fragments of one response stay together;
-//! 2. answers to requests (`control`);
-//! 3. live events and catching up, alternately, so that neither can starve the other;
-//! 4. progress, once everything taken from the event buffer is processed.
+//! 1. the rest of a response of which a fragment was sent: fragments of one response stay together;
+//! 2. answers to requests (`control`), before encoded events (`ready`) of other watchers, which may be many;
+//! 3. responses that are encoded;
+//! 4. live events and catching up, alternately, so that neither can starve the other;
+//! 5. progress, once everything taken from the event buffer is processed.
+//!
+//! An answer overtakes events only. Progress that is encoded goes first: it speaks for the watchers that exist, and a
+//! client that had been told of another one before would think that it speaks for that one too.
+//!
+//! ```text
+//! ready  [events of 0, events of 1 (2 fragments), events of 2]      control  -
+//! next() -> events of 0; next() -> first fragment of 1
+//! create(9), cancel(2)                 events of 2 are dropped      control  [created 9, canceled 2]
+//! next() -> last fragment of 1; next() -> created 9; next() -> canceled 2
+//! ```
 
 use std::collections::VecDeque;
 use std::ops::Bound;
@@ -18,7 +29,7 @@ use super::block::EventBlock;
 use super::catch_up;
 use super::encode::{self, EncodedEvents, EncodedResponse, ResponseHead};
 use super::event_buffer::{Delivery, GroupId};
-use super::stream::{BlockDelivery, NO_WATCHER, ProgressMark, WatchStream};
+use super::stream::{BlockDelivery, NO_WATCHER, ProgressMark, ReadyResponse, WatchStream};
 use super::watcher::{Watcher, WatcherState};
 use crate::values::Damaged;
 
@@ -42,15 +53,17 @@ impl WatchStream {
     /// others; the server has the value repaired before that call, so its whole stream waits.
     pub fn next(&mut self, raft_term: u64) -> Result<NextResponse, Damaged> {
         self.raft_term = raft_term;
-        if let Some(response) = self.ready.pop_front() {
-            return Ok(NextResponse::Send(response));
+        if self.ready.front().is_none_or(ReadyResponse::yields)
+            && let Some(answer) = self.control.pop_front()
+        {
+            let head = self.encode(&answer);
+            return Ok(NextResponse::Send(EncodedResponse { head, events: Bytes::new() }));
         }
-        if let Some(answer) = self.control.pop_front() {
-            self.queue(&answer);
-        } else if !self.serve_watchers()? {
+        if self.ready.is_empty() && !self.serve_watchers()? {
             return Ok(NextResponse::Idle);
         }
-        Ok(self.ready.pop_front().map_or(NextResponse::Busy, NextResponse::Send))
+        let response = self.ready.pop_front();
+        Ok(response.map_or(NextResponse::Busy, |response| NextResponse::Send(response.encoded)))
     }
 
     /// Serves live events or catching up, alternately. Returns whether there was anything to do.
@@ -254,8 +267,9 @@ impl WatchStream {
 
     /// Queues a response without events.
     fn queue(&mut self, head: &ResponseHead) {
-        let head = self.encode(head);
-        self.ready.push_back(EncodedResponse { head, events: Bytes::new() });
+        let watch_id = head.watch_id;
+        let encoded = EncodedResponse { head: self.encode(head), events: Bytes::new() };
+        self.ready.push_back(ReadyResponse { encoded, watch_id, continues: false });
     }
 
     /// Queues a response with events; in fragments if the watcher wants them and the response exceeds the limit. As in
@@ -269,7 +283,8 @@ impl WatchStream {
         let mut head = ResponseHead { revision: header_revision, watch_id, ..ResponseHead::default() };
         let whole = self.encode(&head);
         if !fragment || whole.len() + events.size(0, count) < self.max_fragment_bytes {
-            return self.ready.push_back(EncodedResponse { head: whole, events: events.slice(0, count) });
+            let encoded = EncodedResponse { head: whole, events: events.slice(0, count) };
+            return self.ready.push_back(ReadyResponse { encoded, watch_id, continues: false });
         }
         head.fragment = true;
         let partial = self.encode(&head);
@@ -278,7 +293,9 @@ impl WatchStream {
             let fits = |to: &usize| partial.len() + events.size(from, *to) < self.max_fragment_bytes;
             let to = (from + 2..=count).take_while(fits).last().unwrap_or(from + 1);
             let head = if to == count { &whole } else { &partial };
-            self.ready.push_back(EncodedResponse { head: head.clone(), events: events.slice(from, to) });
+            let encoded = EncodedResponse { head: head.clone(), events: events.slice(from, to) };
+            let continues = from > 0;
+            self.ready.push_back(ReadyResponse { encoded, watch_id, continues });
             from = to;
         }
     }

@@ -22,6 +22,10 @@ pub const MAX_TAIL_BYTES: usize = 8 << 20;
 /// default, and enough to make the cost of heads and system calls negligible.
 pub const MAX_RESPONSE_BYTES: usize = 1 << 20;
 
+/// Subscriptions that a closing stream ends in one hold of the hub's lock: some hundred microseconds, for which a
+/// publisher may have to wait.
+pub(super) const MAX_CLOSED_AT_ONCE: usize = 256;
+
 /// One for each hub, held by its streams too.
 pub(super) struct HubShared {
     pub(super) history: Arc<dyn History>,
@@ -139,10 +143,25 @@ impl HubShared {
         self.published()
     }
 
-    /// Removes a stream and its subscriptions.
-    pub(super) fn close(&self, stream: WatchStreamId, groups: impl Iterator<Item = GroupId>) {
+    /// Removes a stream, then its subscriptions. What is published between the slices still goes to its buffer, and is
+    /// dropped with it.
+    pub(super) fn close(&self, stream: WatchStreamId, mut groups: impl Iterator<Item = GroupId>) {
+        self.state.lock().streams.remove(&stream);
+        while self.close_some(stream, &mut groups) {}
+    }
+
+    /// Ends the next subscriptions, in one hold of the lock. Returns whether there may be more.
+    pub(super) fn close_some(
+        &self,
+        stream: WatchStreamId,
+        groups: &mut impl Iterator<Item = GroupId>,
+    ) -> bool {
         let mut state = self.state.lock();
-        state.streams.remove(&stream);
-        groups.for_each(|group| state.groups.unsubscribe(group, stream));
+        let mut ended = 0;
+        for group in groups.take(MAX_CLOSED_AT_ONCE) {
+            state.groups.unsubscribe(group, stream);
+            ended += 1;
+        }
+        ended == MAX_CLOSED_AT_ONCE
     }
 }

@@ -29,6 +29,21 @@ pub(super) struct BlockDelivery {
     pub(super) watchers: VecDeque<i64>,
 }
 
+/// An encoded response that waits to be sent.
+pub(super) struct ReadyResponse {
+    pub(super) encoded: EncodedResponse,
+    pub(super) watch_id: i64,
+    /// Whether this is a fragment that continues the response before it: they are not to be parted.
+    pub(super) continues: bool,
+}
+
+impl ReadyResponse {
+    /// Whether answers to later requests may be sent before it.
+    pub(super) fn yields(&self) -> bool {
+        !self.continues && !self.encoded.events.is_empty()
+    }
+}
+
 /// A revision up to which all deliveries were taken, and the progress responses that will name it.
 pub(super) struct ProgressMark {
     pub(super) revision: i64,
@@ -54,11 +69,11 @@ pub struct WatchStream {
     pub(super) last_served: i64,
     /// Watchers that cannot catch up because of a damaged value.
     pub(super) stalled: BTreeSet<i64>,
-    /// Responses to be sent before anything else: the fragments of a response must not be interleaved with others.
-    pub(super) ready: VecDeque<EncodedResponse>,
+    /// Responses that are encoded.
+    pub(super) ready: VecDeque<ReadyResponse>,
     /// Memory for the next response heads.
     pub(super) heads: BytesMut,
-    /// Answers to requests. The server reads a request only after all answers are sent, so there are few.
+    /// Answers to requests. The server takes a bounded number of requests before it sends their answers.
     pub(super) control: VecDeque<ResponseHead>,
     /// Deliveries that were taken from the buffer and not processed yet.
     pub(super) taken: VecDeque<Delivery>,
@@ -127,12 +142,17 @@ impl WatchStream {
     }
 
     /// Cancels a watcher. As in etcd, an unknown id is not answered, and the id of a watcher that a compaction ended is
-    /// answered once more.
+    /// answered once more. Events that are not sent yet are dropped, but for the rest of a response that has begun:
+    /// none may follow the answer.
     pub fn cancel(&mut self, watch_id: i64) {
         if self.watchers.contains_key(&watch_id) {
             self.unlink(watch_id);
             self.watchers.remove(&watch_id);
             self.notify_owed.remove(&watch_id);
+            if let Some(mark) = &mut self.mark {
+                mark.watchers.remove(&watch_id);
+            }
+            self.drop_ready(watch_id);
             let revision = self.current_revision();
             self.control.push_back(ResponseHead {
                 revision,
@@ -141,6 +161,11 @@ impl WatchStream {
                 ..ResponseHead::default()
             });
         }
+    }
+
+    /// Whether answers to requests wait to be sent.
+    pub fn has_answers(&self) -> bool {
+        !self.control.is_empty()
     }
 
     /// Requests the progress of the stream. It is answered once all watchers are synced and were sent everything
@@ -165,6 +190,15 @@ impl WatchStream {
     /// Makes watchers that were stopped by a damaged value read it again.
     pub fn retry_damaged(&mut self) {
         self.behind.append(&mut self.stalled);
+    }
+
+    /// Drops the responses to a watcher that have not begun.
+    fn drop_ready(&mut self, watch_id: i64) {
+        let mut has_begun = true;
+        self.ready.retain(|response| {
+            has_begun &= response.continues;
+            has_begun || response.watch_id != watch_id
+        });
     }
 
     fn add(&mut self, request: &WatchCreateRequest) -> Result<(i64, i64), CreateRefusal> {

@@ -6,6 +6,7 @@ use api::etcdserverpb::WatchCreateRequest;
 
 use super::client::{drain, respond, revisions, watch, watch_all};
 use super::world::{TERM, World, open};
+use crate::watch::shared::MAX_CLOSED_AT_ONCE;
 use crate::watch::{MAX_BUFFERED_BLOCKS, MAX_RESPONSE_BYTES, MAX_TAIL_BYTES, NextResponse};
 use crate::{Event, History};
 
@@ -164,4 +165,27 @@ fn a_snapshot_makes_watchers_catch_up_or_end() {
     hub.snapshot_installed(world.current_revision());
     let end = respond(&mut stream).expect("the watcher ends");
     assert!(end.canceled && end.compact_revision == 6);
+}
+
+#[test]
+fn a_closing_stream_lets_go_of_the_hub_between_slices() {
+    let world = World::new();
+    let hub = world.hub();
+    let (mut stream, _) = open(&hub);
+    let watches = 2 * MAX_CLOSED_AT_ONCE + 1;
+    for number in 0..watches {
+        stream.create(&WatchCreateRequest { key: format!("k{number}").into(), ..Default::default() });
+    }
+    let groups: Vec<_> = stream.watchers_by_group.keys().copied().collect();
+    let mut left = groups.into_iter();
+    let group_count = || hub.shared.state.lock().groups.groups.len();
+    for closed in [MAX_CLOSED_AT_ONCE, 2 * MAX_CLOSED_AT_ONCE] {
+        assert!(hub.shared.close_some(stream.id, &mut left), "there are more");
+        assert_eq!(group_count(), watches - closed, "no more than that in one hold of the lock");
+        world.put(&hub, "k0");
+    }
+    assert!(!hub.shared.close_some(stream.id, &mut left));
+    assert_eq!(group_count(), 0);
+    drop(stream);
+    assert_eq!((hub.stats().streams, hub.stats().watchers), (0, 0));
 }

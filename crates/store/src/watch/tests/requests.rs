@@ -271,3 +271,77 @@ fn dropping_a_stream_cancels_its_watchers() {
     assert_eq!(stats(&hub), (0, 0, 0));
     world.put(&hub, "k");
 }
+
+/// Four watchers of all keys that catch up together; watcher 2 gets fragments of one event each.
+fn catching_up(hub: &Hub, world: &World) -> WatchStream {
+    for _ in 0..3 {
+        world.put(hub, "k");
+    }
+    // Room for the head and one event.
+    let mut stream = hub.open(std::sync::Arc::new(|| {}), 60);
+    for fragment in [false, false, true, false] {
+        stream.create(&WatchCreateRequest { fragment, ..watch_all(2) });
+    }
+    (0..4).for_each(|_| assert!(respond(&mut stream).is_some_and(|answer| answer.created)));
+    stream
+}
+
+/// Watch id and revisions of the next response; none for an answer.
+fn next_events(stream: &mut WatchStream) -> (i64, Vec<i64>) {
+    let response = respond(stream).expect("there is more");
+    (response.watch_id, revisions(&response))
+}
+
+#[test]
+fn answers_overtake_the_events_of_other_watchers() {
+    let world = World::new();
+    let hub = world.hub();
+    let mut stream = catching_up(&hub, &world);
+    assert_eq!(next_events(&mut stream), (0, vec![2, 3, 4]));
+    assert!(create(&mut stream, &watch_all(0)).watch_id == 4, "three more responses are encoded");
+    assert_eq!(next_events(&mut stream), (1, vec![2, 3, 4]));
+    assert_eq!(next_events(&mut stream), (2, vec![2]));
+    stream.create(&watch("k", 0));
+    assert_eq!(next_events(&mut stream), (2, vec![3]), "fragments are not parted");
+    assert_eq!(next_events(&mut stream), (2, vec![4]));
+    assert!(respond(&mut stream).is_some_and(|answer| answer.created && answer.watch_id == 5));
+    assert_eq!(next_events(&mut stream), (3, vec![2, 3, 4]));
+    assert_eq!(drain(&mut stream), []);
+}
+
+#[test]
+fn no_events_follow_the_answer_to_a_cancel() {
+    let world = World::new();
+    let hub = world.hub();
+    let mut stream = catching_up(&hub, &world);
+    assert_eq!(next_events(&mut stream), (0, vec![2, 3, 4]));
+    stream.cancel(1);
+    assert!(stream.has_answers());
+    assert!(respond(&mut stream).is_some_and(|answer| answer.canceled && answer.watch_id == 1));
+    assert!(!stream.has_answers());
+    assert_eq!(next_events(&mut stream), (2, vec![2]));
+    stream.cancel(2);
+    stream.cancel(3);
+    assert_eq!(next_events(&mut stream), (2, vec![3]), "a response that has begun is sent as a whole");
+    assert_eq!(next_events(&mut stream), (2, vec![4]));
+    let canceled: Vec<_> =
+        drain(&mut stream).iter().map(|answer| (answer.watch_id, answer.canceled)).collect();
+    assert_eq!(canceled, [(2, true), (3, true)]);
+}
+
+#[test]
+fn encoded_progress_does_not_speak_for_a_watcher_created_after_it() {
+    let world = World::new();
+    let hub = world.hub();
+    let (mut stream, _) = open(&hub);
+    world.put(&hub, "k");
+    for _ in 0..2 {
+        create(&mut stream, &WatchCreateRequest { progress_notify: true, ..watch("k", 0) });
+    }
+    stream.notify_progress_due();
+    stream.progress();
+    assert_eq!(next_events(&mut stream), (0, vec![]));
+    stream.create(&watch("k", 2));
+    let rest: Vec<_> = drain(&mut stream).iter().map(|a| (a.watch_id, a.created, revisions(a))).collect();
+    assert_eq!(rest, [(1, false, vec![]), (-1, false, vec![]), (2, true, vec![]), (2, false, vec![2])]);
+}

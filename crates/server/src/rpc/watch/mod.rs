@@ -1,0 +1,178 @@
+//! The Watch service: one handler a stream, between the client's requests and the watch hub.
+//!
+//! A stream may have a long history to send to a slow client. Its requests do not wait for that: between two responses
+//! with events the handler takes what has arrived, and the answers leave first. A request waits only for the messages
+//! that are ahead of the connection: 32 KiB and one message.
+//!
+//! ```text
+//! client    create 0 from revision 1            create 1         cancel 0
+//! handler   created 0, events 0, events 0, events 0, created 1, events 0, canceled 0, (events of 1 only)
+//! ```
+
+use std::sync::Arc;
+
+use api::etcdserverpb as pb;
+use api::validate;
+use bytes::Bytes;
+use futures_util::{FutureExt, Stream, StreamExt};
+use pb::watch_request::RequestUnion;
+use store::Damaged;
+use store::watch::{NextResponse, WatchStream};
+use tokio::sync::Notify;
+
+use super::call::{self, Call, decode};
+use super::coalescing_notifier::CoalescingNotifier;
+use super::stream::{CountedRequests, ResponseSink, Responses};
+use crate::grpc::{EncodedMessage, Failure};
+use crate::node::Node;
+
+/// What a response may have beyond the request limit before it is split: etcd's allowance for the gRPC envelope.
+const FRAGMENT_OVERHEAD_BYTES: usize = 512 * 1024;
+
+/// Requests that are taken between two responses with events. With fewer, a client that creates thousands of watches
+/// would wait for thousands of events between; with more, other watches of the stream would wait for long, and more
+/// answers would be in memory.
+const MAX_REQUESTS_AT_ONCE: usize = 64;
+
+pub(super) async fn watch(
+    node: Arc<Node>,
+    call: Call,
+    requests: CountedRequests,
+) -> Result<Responses, Failure> {
+    Ok(Responses::of(|sink| async move {
+        call::while_led(&node, &call, serve(&node, call.connection, requests, &sink)).await
+    }))
+}
+
+/// Runs one watch stream until the client goes.
+async fn serve(
+    node: &Node,
+    connection: u64,
+    requests: CountedRequests,
+    sink: &ResponseSink,
+) -> Result<(), Failure> {
+    let woken = Arc::new(Notify::new());
+    let max_fragment_bytes = node.limits.max_request_bytes + FRAGMENT_OVERHEAD_BYTES;
+    let watchers = node.hub.open(CoalescingNotifier::wake(connection, &woken), max_fragment_bytes);
+    let mut stream = ServedStream::new(watchers, requests, sink);
+    let mut progress = tokio::time::interval(node.limits.progress_interval);
+    progress.reset();
+    loop {
+        match stream.advance(node.status.term()).await? {
+            Advance::Sent => {}
+            Advance::Damaged(damaged) => {
+                // A value that was relocated meanwhile looks damaged too; either way the next attempt reads history
+                // again.
+                if node.repair(&damaged).await.is_err() {
+                    let message = "watchers wait for a damaged value of which no peer has an intact copy";
+                    tracing::warn!(error = %damaged, "{message}");
+                }
+                stream.watchers.retry_damaged();
+            }
+            Advance::Idle => tokio::select! {
+                () = stream.next_request() => {}
+                () = woken.notified() => {}
+                _ = progress.tick() => stream.watchers.notify_progress_due(),
+            },
+        }
+    }
+}
+
+/// A watch stream with its two directions.
+struct ServedStream<'a, R> {
+    watchers: WatchStream,
+    /// `None` when the client sends nothing more; it keeps watching until it goes.
+    requests: Option<R>,
+    /// What is wrong with the last request. The stream ends with it when the requests before are answered.
+    failure: Option<Failure>,
+    sink: &'a ResponseSink,
+}
+
+/// How far a stream advanced.
+enum Advance {
+    /// Something was sent, or other tasks were let run: there may be more.
+    Sent,
+    /// There is nothing to do until a request or an event comes.
+    Idle,
+    /// A value must be repaired; the whole stream waits meanwhile.
+    Damaged(Damaged),
+}
+
+impl<'a, R: Stream<Item = Result<Bytes, Failure>> + Unpin> ServedStream<'a, R> {
+    fn new(watchers: WatchStream, requests: R, sink: &'a ResponseSink) -> ServedStream<'a, R> {
+        ServedStream { watchers, requests: Some(requests), failure: None, sink }
+    }
+
+    /// When the connection takes more: takes requests that have arrived, sends their answers, then one other response.
+    ///
+    /// # Errors
+    /// What is wrong with a request, when those before it are answered.
+    async fn advance(&mut self, term: u64) -> Result<Advance, Failure> {
+        // Nothing is chosen before it can leave: what comes meanwhile may go first.
+        self.sink.room().await;
+        for _ in 0..MAX_REQUESTS_AT_ONCE {
+            // A stream that becomes idle asks again, with a waker.
+            if self.next_request().now_or_never().is_none() {
+                break;
+            }
+        }
+        while self.watchers.has_answers() {
+            if let damaged @ Advance::Damaged(_) = self.send_next(term).await {
+                return Ok(damaged);
+            }
+        }
+        match self.failure.take() {
+            Some(failure) => Err(failure),
+            None => Ok(self.send_next(term).await),
+        }
+    }
+
+    /// Sends the next response, if there is one.
+    async fn send_next(&mut self, term: u64) -> Advance {
+        match self.watchers.next(term) {
+            Ok(NextResponse::Send(frame)) => {
+                let parts = [frame.head, frame.events].into_iter().filter(|part| !part.is_empty());
+                self.sink.send(EncodedMessage(parts.collect())).await;
+                Advance::Sent
+            }
+            Ok(NextResponse::Busy) => {
+                tokio::task::yield_now().await;
+                Advance::Sent
+            }
+            Ok(NextResponse::Idle) => Advance::Idle,
+            Err(damaged) => Advance::Damaged(damaged),
+        }
+    }
+
+    /// Waits for a request and takes it; for ever when there are no more.
+    async fn next_request(&mut self) {
+        let Some(requests) = &mut self.requests else { return std::future::pending().await };
+        let taken = match requests.next().await {
+            Some(body) => body.and_then(|body| take(&mut self.watchers, body)),
+            None => {
+                self.requests = None;
+                return;
+            }
+        };
+        if let Err(failure) = taken {
+            (self.requests, self.failure) = (None, Some(failure));
+        }
+    }
+}
+
+fn take(watchers: &mut WatchStream, body: Bytes) -> Result<(), Failure> {
+    match decode::<pb::WatchRequest>(body)?.request_union {
+        Some(RequestUnion::CreateRequest(create)) => match validate::watch_start(&create) {
+            Ok(()) => watchers.create(&create),
+            Err(error) => watchers.refuse(error.message()),
+        },
+        Some(RequestUnion::CancelRequest(cancel)) => watchers.cancel(cancel.watch_id),
+        Some(RequestUnion::ProgressRequest(_)) => watchers.progress(),
+        // etcd ignores what it does not know, so that newer clients can ask.
+        None => {}
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,111 @@
+//! Requests are answered beside a backlog of events, in order, and cannot starve it.
+use std::task::{Context, Poll, Waker};
+
+use prost::Message;
+use store::watch::Hub;
+use store::{BatchContext, Command, Limits, Store, ValueRef, Values};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+
+use super::*;
+
+/// All values are empty.
+struct NoValues;
+
+impl Values for NoValues {
+    fn read(&self, value: &ValueRef) -> Result<Bytes, Damaged> {
+        Err(Damaged { address: value.address, len: value.len, reason: "there are no values".into() })
+    }
+
+    fn retain(&self, _value: &ValueRef) {}
+
+    fn release(&self, _value: &ValueRef) {}
+}
+
+const KEY: &str = "a key that forty bytes are enough to hold";
+
+/// Events of the history: so many that a chunk of them is more than a handler may be ahead.
+const EVENTS: u64 = 30_000;
+
+fn hub() -> Hub {
+    let (mut store, reader) = Store::new(Arc::new(NoValues), Limits::default());
+    for index in 1..=EVENTS / 1_000 {
+        let payload = Bytes::new();
+        let context = BatchContext {
+            index,
+            term: 1,
+            clock_ms: 0,
+            payload: &payload,
+            payload_address: 0,
+            has_caller: &[],
+        };
+        let put = |_| Command::Put(pb::PutRequest { key: KEY.into(), ..Default::default() });
+        store.apply_batch(&context, &(0..1_000).map(put).collect::<Vec<_>>()).expect("nothing is compared");
+    }
+    Hub::new(Arc::new(reader), Arc::new(NoValues), 1, 2, 3)
+}
+
+/// A stream, and the way to send it requests.
+fn stream(hub: &Hub) -> (UnboundedSender<pb::WatchRequest>, Responses) {
+    let (client, mut requests) = unbounded_channel::<pb::WatchRequest>();
+    let watchers = hub.open(Arc::new(|| {}), FRAGMENT_OVERHEAD_BYTES);
+    let requests = futures_util::stream::poll_fn(move |context| {
+        requests.poll_recv(context).map(|request| Some(Ok(request?.encode_to_vec().into())))
+    });
+    let responses = Responses::of(move |sink| async move {
+        let mut stream = ServedStream::new(watchers, requests, &sink);
+        loop {
+            if let Advance::Idle = stream.advance(1).await? {
+                stream.next_request().await;
+            }
+        }
+    });
+    (client, responses)
+}
+
+fn create(start_revision: i64) -> pb::WatchRequest {
+    let create = pb::WatchCreateRequest { key: KEY.into(), start_revision, ..Default::default() };
+    pb::WatchRequest { request_union: Some(RequestUnion::CreateRequest(create)) }
+}
+
+fn cancel(watch_id: i64) -> pb::WatchRequest {
+    let cancel = pb::WatchCancelRequest { watch_id };
+    pb::WatchRequest { request_union: Some(RequestUnion::CancelRequest(cancel)) }
+}
+
+/// What a client that is slow receives next: what was ahead of it.
+fn receive(responses: &mut Responses) -> Vec<pb::WatchResponse> {
+    let next = std::pin::pin!(responses.next());
+    let Poll::Ready(next) = next.poll(&mut Context::from_waker(Waker::noop())) else { return Vec::new() };
+    let messages = next.expect("a stream goes on").expect("no request is wrong");
+    let decode = |message: EncodedMessage| pb::WatchResponse::decode(Bytes::from(message.0.concat()));
+    messages.into_iter().map(|message| decode(message).expect("a response")).collect()
+}
+
+#[test]
+fn requests_are_answered_beside_a_backlog() {
+    let (client, mut responses) = stream(&hub());
+    client.send(create(2)).expect("it listens");
+    let first = receive(&mut responses);
+    assert!(first[0].created && first[1].events.len() == 1_000 && first.len() == 2, "it runs not ahead");
+    client.send(create(0)).expect("it listens");
+    client.send(cancel(0)).expect("it listens");
+    let answers = receive(&mut responses);
+    assert!(answers[0].created && answers[0].watch_id == 1, "not behind 29 responses with events");
+    assert!(answers[1].canceled && answers[1].watch_id == 0);
+    assert_eq!(answers.len(), 2, "no events follow the answer to a cancel");
+}
+
+#[test]
+fn thousands_of_requests_do_not_starve_the_events() {
+    let (client, mut responses) = stream(&hub());
+    client.send(create(2)).expect("it listens");
+    (1..10_000).for_each(|_| client.send(create(0)).expect("it listens"));
+    let (mut created, mut events) = (0, 0);
+    while created < 10_000 {
+        for response in receive(&mut responses) {
+            created += usize::from(response.created);
+            events += response.events.len();
+        }
+    }
+    assert_eq!(events, EVENTS as usize, "all were sent meanwhile");
+}
