@@ -139,7 +139,7 @@ fn stream(fixture: &MemberFixture, request: &pb::RangeRequest) {
         return;
     };
     let mut is_last = false;
-    while let Some(chunk) = stream.next_chunk(3, 64) {
+    while let Some(chunk) = stream.next_chunk(3, 64).expect("values are intact") {
         assert!(!is_last, "nothing follows the last chunk");
         is_last = chunk.last;
         store::resolve_range(&chunk.reply, fixture.opened.values.as_ref()).expect("values are intact");

@@ -119,10 +119,11 @@ fn read(reader: &Reader) {
         }
     }
     if let Ok(mut stream) = reader.range_stream(&all) {
-        while stream.next_chunk(3, 64).is_some() {}
+        while stream.next_chunk(3, 64).is_ok_and(|chunk| chunk.is_some()) {}
     }
     for lease in reader.leases(i64::MIN, 16) {
-        drop(reader.lease_keys(lease.id));
+        let mut keys = reader.lease_keys(lease.id);
+        while keys.step().is_none() {}
     }
     drop((reader.counts(), reader.referenced_bytes(), reader.alarms(), reader.members()));
 }

@@ -118,9 +118,9 @@ impl Lessor {
         self.leases.get(&id).map(|lease| info(id, lease))
     }
 
-    /// Slots of the keys attached to a lease.
-    pub(crate) fn slots(&self, id: i64) -> impl Iterator<Item = u32> + '_ {
-        self.leases.get(&id).into_iter().flat_map(|lease| lease.slots.iter().copied())
+    /// Slots of the keys attached to a lease, from `from` on, in order.
+    pub(crate) fn slots_from(&self, id: i64, from: u32) -> impl Iterator<Item = u32> + '_ {
+        self.leases.get(&id).into_iter().flat_map(move |lease| lease.slots.range(from..).copied())
     }
 
     /// All leases from `from` on, by id.
@@ -191,7 +191,7 @@ mod tests {
         lessor.reattach(7, 0, 1);
         lessor.reattach(8, 0, 1);
         lessor.reattach(7, 1, 2);
-        assert_eq!(lessor.slots(1).collect::<Vec<_>>(), [8]);
+        assert_eq!(lessor.slots_from(1, 0).collect::<Vec<_>>(), [8]);
         assert_eq!(lessor.revoke(2), Ok(vec![7]));
         assert_eq!(lessor.revoke(2), Err(Error::LeaseNotFound));
     }

@@ -72,8 +72,8 @@ pub use index::VERSION_OVERHEAD_BYTES;
 pub use lessor::{LeaseInfo, MAX_LEASE_TTL};
 pub use range::{ByValue, ChunkSink, RangeReply};
 pub use reader::{
-    HashKvReply, HashKvScan, RangeStream, ReadTxn, Reader, Reference, RetainedVersion, StoreCounts,
-    StreamChunk, VersionWalk,
+    HashKvReply, HashKvScan, LeaseKeyScan, RangeStream, ReadTxn, Reader, Reference, RetainedVersion,
+    StoreCounts, StreamChunk, VersionWalk,
 };
 pub use resolve::{Response, resolve, resolve_kv, resolve_range, resolve_txn};
 pub use state::{ClusterMember, Limits, MemberChange};

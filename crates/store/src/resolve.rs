@@ -88,9 +88,12 @@ pub fn resolve_range(reply: &RangeReply, values: &dyn Values) -> Result<pb::Rang
 
 /// Sorts the keys of a reply by their values and cuts them at the limit, if the reply requires it.
 pub(crate) fn sort_by_value(reply: &mut RangeReply, values: &dyn Values) -> Result<(), Damaged> {
-    let Some(by_value) = reply.by_value.take() else { return Ok(()) };
+    let Some(by_value) = reply.by_value else { return Ok(()) };
+    // Until all values are read, the reply stays as it is: after a repair the caller tries again.
+    let read = read_all(&reply.kvs, values)?;
+    reply.by_value = None;
     let kvs = std::mem::take(&mut reply.kvs);
-    let mut sorted: Vec<(Bytes, KvRef)> = read_all(&kvs, values)?.into_iter().zip(kvs).collect();
+    let mut sorted: Vec<(Bytes, KvRef)> = read.into_iter().zip(kvs).collect();
     sorted.sort_by(|(a, _), (b, _)| if by_value.descending { b.cmp(a) } else { a.cmp(b) });
     if by_value.limit > 0 {
         sorted.truncate(by_value.limit);

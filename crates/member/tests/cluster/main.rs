@@ -1,6 +1,7 @@
 //! Clusters of members in one thread, over disks in memory.
 
 mod leading;
+mod leases;
 mod repair;
 mod rig;
 mod snapshots;

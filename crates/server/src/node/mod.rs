@@ -10,11 +10,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use api::etcdserverpb as pb;
 use bytes::Bytes;
+use futures_util::FutureExt;
 use member::batch::CommandKind;
 use member::peer_message::LeaseAnswer;
 use member::{Answer, Input, MemberStatus, Proposal};
 use store::watch::Hub;
 use store::{Damaged, HashKvReply, Outcome, Reader, Values};
+use tokio::sync::oneshot::error::RecvError;
 
 use crate::metrics::Metrics;
 use crate::raft_loop::Handoff;
@@ -179,12 +181,19 @@ impl Node {
         }
     }
 
-    /// Renews a lease, or asks the leader for its remaining time.
-    pub(crate) async fn lease(&self, lease: i64, renew: bool) -> Result<LeaseAnswer, api::Error> {
-        match self.request(|token| Input::Lease { token, lease, renew }).await? {
-            Answer::Lease(answer) => Ok(answer),
-            other => Err(unexpected(&other)),
-        }
+    /// Renews a lease, or asks the leader for its remaining time. The request is submitted when this returns, so that
+    /// requests made one after another reach the raft loop together.
+    pub(crate) fn lease(
+        &self,
+        lease: i64,
+        renew: bool,
+    ) -> impl Future<Output = Result<LeaseAnswer, api::Error>> + Unpin + use<> {
+        self.handoff.request(|token| Input::Lease { token, lease, renew }).map(|received| {
+            match answer(received)? {
+                Answer::Lease(answer) => Ok(answer),
+                other => Err(unexpected(&other)),
+            }
+        })
     }
 
     /// Hands leadership to a member.
@@ -202,12 +211,17 @@ impl Node {
 
     /// Submits a request and waits for its answer; a failure among the answers becomes the error.
     pub(crate) async fn request(&self, input: impl FnOnce(u64) -> Input) -> Result<Answer, api::Error> {
-        match self.handoff.request(input).await {
-            Ok(Answer::Failed(error)) => Err(error),
-            Ok(answer) => Ok(answer),
-            // The raft loop has ended.
-            Err(_) => Err(api::Error::Stopped),
-        }
+        answer(self.handoff.request(input).await)
+    }
+}
+
+/// The answer that a channel gave; a failure among the answers becomes the error.
+fn answer(received: Result<Answer, RecvError>) -> Result<Answer, api::Error> {
+    match received {
+        Ok(Answer::Failed(error)) => Err(error),
+        Ok(answer) => Ok(answer),
+        // The raft loop has ended.
+        Err(_) => Err(api::Error::Stopped),
     }
 }
 

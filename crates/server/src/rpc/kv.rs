@@ -141,7 +141,16 @@ pub(super) async fn range_stream(
 async fn send_chunks(node: &Node, request: &pb::RangeRequest, sink: &ResponseSink) -> Result<(), Failure> {
     let _pin = node.pin();
     let mut chunks = node.reader.range_stream(request)?;
-    while let Some(chunk) = chunks.next_chunk(MAX_CHUNK_KEYS, node.limits.max_request_bytes) {
+    let mut known = KnownDamage::default();
+    loop {
+        let chunk = match chunks.next_chunk(MAX_CHUNK_KEYS, node.limits.max_request_bytes) {
+            Ok(Some(chunk)) => chunk,
+            Ok(None) => return Ok(()),
+            Err(damaged) => {
+                known.repair(node, &damaged).await?;
+                continue;
+            }
+        };
         let mut known = KnownDamage::default();
         let encoded = loop {
             match chunk.encode(|revision| node.header(revision), node.values.as_ref()) {
@@ -151,7 +160,6 @@ async fn send_chunks(node: &Node, request: &pb::RangeRequest, sink: &ResponseSin
         };
         sink.send(encoded).await;
     }
-    Ok(())
 }
 
 async fn write(node: &Node, kind: CommandKind, body: Bytes) -> Result<Reply, Failure> {

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use api::etcdserverpb as pb;
-use bytes::Bytes;
 
 use crate::lessor::LeaseInfo;
 use crate::state::{ClusterMember, StoreShared};
@@ -100,16 +99,6 @@ impl Reader {
     /// One lease.
     pub fn lease(&self, id: i64) -> Option<LeaseInfo> {
         self.shared.state.read().lessor.get(id)
-    }
-
-    /// The keys attached to a lease, in key order; `None` without such a lease.
-    pub fn lease_keys(&self, id: i64) -> Option<Vec<Bytes>> {
-        let state = self.shared.state.read();
-        state.lessor.get(id)?;
-        let key = |slot| Bytes::copy_from_slice(state.index.at_slot(slot).key());
-        let mut keys: Vec<Bytes> = state.lessor.slots(id).map(key).collect();
-        keys.sort_unstable();
-        Some(keys)
     }
 
     /// Up to `max` leases with ids from `from` on, in order of ids. The next call starts after the last id returned.

@@ -12,6 +12,7 @@
 //! | `stream` | `RangeStream` |
 //! | `txn` | transactions that only read |
 //! | `events` | the events of the past ([`History`](crate::watch::History)) |
+//! | `lease_keys` | the keys of a lease |
 //! | `versions`, `hash_kv` | all retained versions in order, and their hash |
 //! | `references` | the references to values, for relocation and repair |
 
@@ -19,6 +20,7 @@ mod encode_range;
 mod events;
 mod handle;
 mod hash_kv;
+mod lease_keys;
 mod range;
 mod references;
 mod stream;
@@ -30,6 +32,7 @@ mod tests;
 
 pub use handle::{Reader, StoreCounts};
 pub use hash_kv::{HashKvReply, HashKvScan};
+pub use lease_keys::LeaseKeyScan;
 pub use references::Reference;
 pub use stream::{RangeStream, StreamChunk};
 pub use txn::ReadTxn;

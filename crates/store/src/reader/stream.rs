@@ -2,7 +2,9 @@
 //! plain range.
 //!
 //! As in etcd, the header, `more` and `count` are in the last response, and requests that sort or filter are refused:
-//! their answer is not known before the whole range was examined.
+//! their answer is not known before the whole range was examined. But etcd accepts a sort target without a sort order,
+//! which sorts a plain range ascending. Such a stream is collected first and sorted as the plain range is, so that the
+//! two are equal; etcd itself sorts each of its responses alone, and loses keys between them.
 
 use std::collections::VecDeque;
 
@@ -14,6 +16,7 @@ use bytes::Bytes;
 use super::handle::Reader;
 use crate::range::encode::{EncodedFields, RangeEncoder, ReplyKeyValues, items_len};
 use crate::range::{RangeCount, RangePlan, RangeReply, RangeSelection, bounds, check_revision, select_key};
+use crate::resolve;
 use crate::state::RevisionPin;
 use crate::types::{KvRef, Revision};
 use crate::values::{Access, Damaged, Values};
@@ -28,8 +31,12 @@ pub struct RangeStream {
     selection: Option<RangeSelection>,
     /// Whether the walk is complete.
     complete: bool,
-    /// Keys that were found and not returned yet, in key order.
+    /// The answer to a range with a sort target, until it is sorted.
+    unsorted: Option<RangeReply>,
+    /// Keys that were found and not returned yet, in the order of the answer.
     found: VecDeque<KvRef>,
+    /// Whether the limit cut off keys that are not among those found.
+    cut: bool,
     /// Keys that the limit still allows.
     left: usize,
     count: i64,
@@ -84,8 +91,7 @@ impl StreamChunk {
 impl RangeStream {
     fn new(reader: &Reader, request: &pb::RangeRequest) -> Result<RangeStream, Error> {
         check_order(request)?;
-        let plan =
-            RangePlan::of(&pb::RangeRequest { sort_target: SortTarget::Key as i32, ..request.clone() });
+        let plan = RangePlan::of(request);
         let state = reader.shared.state.read();
         let main = check_revision(request.revision, state.revision, state.compacted)?;
         let at = Revision { main, sub: u32::MAX };
@@ -96,12 +102,18 @@ impl RangeStream {
             revision: state.revision,
             selection: None,
             complete: true,
+            unsorted: None,
             found: Default::default(),
+            cut: false,
             left: plan.limit(),
             count: 0,
             ended: false,
             _pin: pin,
         };
+        if !plan.is_in_key_order() {
+            stream.unsorted = Some(reader.select(request, state, main, stream.revision));
+            return Ok(stream);
+        }
         if request.range_end.is_empty() {
             let mut kvs = Vec::new();
             let count = select_key(&state.index, &request.key, at, &plan, &mut kvs);
@@ -126,10 +138,14 @@ impl RangeStream {
 
     /// The next response, with at most `max_keys` keys and, unless it has one key only, `max_bytes` of keys and values.
     /// `None` after the last. There is at least one response, which may have no keys.
-    pub fn next_chunk(&mut self, max_keys: usize, max_bytes: usize) -> Option<StreamChunk> {
+    ///
+    /// # Errors
+    /// [`Damaged`] when a value by which the range is sorted cannot be read; repair it and call again.
+    pub fn next_chunk(&mut self, max_keys: usize, max_bytes: usize) -> Result<Option<StreamChunk>, Damaged> {
         if self.ended {
-            return None;
+            return Ok(None);
         }
+        self.sort()?;
         let max_keys = max_keys.clamp(1, self.left.max(1));
         self.fill(max_keys);
         let mut reply = RangeReply { keys_only: self.plan.keys_only, ..RangeReply::default() };
@@ -143,15 +159,25 @@ impl RangeStream {
             reply.kvs.extend(self.found.pop_front());
             self.left -= 1;
         }
-        if self.plan.keys_only {
+        // What was sorted has its leases as a plain range has them.
+        if self.plan.keys_only && self.plan.is_in_key_order() {
             reply.kvs.iter_mut().for_each(|kv| kv.lease = 0);
         }
         self.ended = self.left == 0 || (self.complete && self.found.is_empty());
         if self.ended {
             (reply.revision, reply.count) = (self.revision, self.count);
-            reply.more = !self.found.is_empty();
+            reply.more = self.cut || !self.found.is_empty();
         }
-        Some(StreamChunk { reply, last: self.ended })
+        Ok(Some(StreamChunk { reply, last: self.ended }))
+    }
+
+    /// Sorts a range with a sort target, once.
+    fn sort(&mut self) -> Result<(), Damaged> {
+        let Some(unsorted) = &mut self.unsorted else { return Ok(()) };
+        resolve::sort_by_value(unsorted, &*self.reader.shared.values)?;
+        let RangeReply { kvs, more, count, .. } = self.unsorted.take().unwrap_or_default();
+        (self.found, self.cut, self.count) = (kvs.into(), more, count);
+        Ok(())
     }
 
     /// Continues the walk until more than `keys` keys are found, or all are.

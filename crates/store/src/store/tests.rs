@@ -225,7 +225,7 @@ impl ModelRun {
         assert_eq!(self.bench.values.references(), references);
         drop(state);
         for (id, keys) in leased {
-            assert_eq!(self.bench.reader.lease_keys(id), Some(keys));
+            assert_eq!(self.bench.lease_keys(id), keys);
         }
     }
 }

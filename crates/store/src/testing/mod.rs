@@ -169,6 +169,15 @@ impl TestStore {
         self.apply(vec![delete(key, end)]).revision
     }
 
+    pub(crate) fn lease_keys(&self, lease: i64) -> Vec<Bytes> {
+        let mut scan = self.reader.lease_keys(lease);
+        loop {
+            if let Some(keys) = scan.step() {
+                return keys;
+            }
+        }
+    }
+
     pub(crate) fn compact(&mut self, revision: i64) -> Outcome {
         self.outcome(Command::Compaction(pb::CompactionRequest { revision, physical: true }))
     }

@@ -2,7 +2,9 @@
 
 mod hash_kv;
 mod keeping;
+mod lease_keys;
 mod parallel;
+mod sorted_stream;
 mod txn;
 
 use api::Error;
@@ -83,7 +85,7 @@ fn a_stream_stays_at_its_revision_while_history_goes() {
     let mut stream = bench.reader.range_stream(&request).unwrap();
     let mut merged: Vec<Bytes> = Vec::new();
     let mut chunks = 0;
-    while let Some(chunk) = stream.next_chunk(4, usize::MAX) {
+    while let Some(chunk) = stream.next_chunk(4, usize::MAX).unwrap() {
         merged.extend(keys(&chunk.reply));
         chunks += 1;
         bench.apply(vec![Command::DeleteRange(delete_request(&format!("k1{chunks}"), ""))]);
@@ -111,13 +113,13 @@ fn a_stream_is_cut_by_bytes_and_always_ends() {
         bench.put(&format!("k{n}"), "0123456789");
     }
     let mut stream = bench.reader.range_stream(&range_request("k", "l")).unwrap();
-    let sizes: Vec<_> = std::iter::from_fn(|| stream.next_chunk(10, 24))
+    let sizes: Vec<_> = std::iter::from_fn(|| stream.next_chunk(10, 24).unwrap())
         .map(|chunk| (chunk.reply.kvs.len(), chunk.last))
         .collect();
     assert_eq!(sizes, [(2, false), (2, true)]);
     let mut empty = bench.reader.range_stream(&range_request("x", "")).unwrap();
-    assert!(empty.next_chunk(10, 10).is_some_and(|chunk| chunk.last && chunk.reply.kvs.is_empty()));
-    assert!(empty.next_chunk(10, 10).is_none());
+    assert!(empty.next_chunk(10, 10).unwrap().is_some_and(|chunk| chunk.last && chunk.reply.kvs.is_empty()));
+    assert!(empty.next_chunk(10, 10).unwrap().is_none());
     let sorted = pb::RangeRequest { sort_order: 2, ..range_request("k", "l") };
     assert_eq!(bench.reader.range_stream(&sorted).err(), Some(api::Error::StreamSortUnsupported));
     let filtered = pb::RangeRequest { min_mod_revision: 2, ..range_request("k", "l") };

@@ -1,5 +1,9 @@
 //! The Lease service.
 
+mod keep_alive;
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use api::etcdserverpb as pb;
@@ -8,12 +12,15 @@ use bytes::Bytes;
 use member::batch::CommandKind;
 use member::peer_message::LeaseAnswer;
 use prost::Message;
-use store::Reply;
+use store::{Reader, Reply};
 
 use super::call::{self, Call, decode};
-use super::stream::{CountedRequests, ResponseSink, Responses};
+use super::stream::{CountedRequests, Responses};
 use crate::grpc::{EncodedMessage, Failure};
 use crate::node::Node;
+
+/// Leases that a listing copies in one hold of the store's lock: tens of microseconds.
+const MAX_LEASES_PER_STEP: usize = 1_000;
 
 /// Remaining TTL of a lease that does not exist.
 const NO_LEASE_TTL: i64 = -1;
@@ -56,46 +63,52 @@ pub(super) async fn time_to_live(node: &Node, body: Bytes) -> Result<EncodedMess
         response.granted_ttl = granted_s;
         if request.keys {
             node.linearize().await?;
-            response.keys = node.reader.lease_keys(request.id).unwrap_or_default();
+            response.keys = lease_keys(node, request.id).await;
         }
     }
     response.header = Some(node.header_now());
     Ok(EncodedMessage::message(&response))
 }
 
+/// The keys of a lease. Other tasks run between the steps.
+async fn lease_keys(node: &Node, lease: i64) -> Vec<Bytes> {
+    let mut scan = node.reader.lease_keys(lease);
+    loop {
+        match scan.step() {
+            Some(keys) => return keys,
+            None => tokio::task::yield_now().await,
+        }
+    }
+}
+
 pub(super) async fn leases(node: &Node, body: Bytes) -> Result<EncodedMessage, Failure> {
     decode::<pb::LeaseLeasesRequest>(body)?;
-    let leases = node
-        .reader
-        .leases(i64::MIN, usize::MAX)
-        .into_iter()
-        .map(|lease| pb::LeaseStatus { id: lease.id })
-        .collect();
+    let mut leases = Vec::new();
+    let mut next = list_leases(&node.reader, i64::MIN, &mut leases);
+    while let Some(from) = next {
+        tokio::task::yield_now().await;
+        next = list_leases(&node.reader, from, &mut leases);
+    }
     Ok(EncodedMessage::message(&pb::LeaseLeasesResponse { header: Some(node.header_now()), leases }))
 }
 
-/// Renewals are answered in the order they came, each as soon as the leader has confirmed it.
+/// Lists the next leases, in one hold of the store's lock. Returns where to go on; `None` at the end.
+fn list_leases(reader: &Reader, from: i64, into: &mut Vec<pb::LeaseStatus>) -> Option<i64> {
+    let found = reader.leases(from, MAX_LEASES_PER_STEP);
+    let last = found.last().filter(|_| found.len() == MAX_LEASES_PER_STEP).map(|lease| lease.id);
+    into.extend(found.into_iter().map(|lease| pb::LeaseStatus { id: lease.id }));
+    last.and_then(|last| last.checked_add(1))
+}
+
+/// Renewals are answered in the order they came, each as soon as the leader has confirmed it and those before it.
 pub(super) async fn keep_alive(
     node: Arc<Node>,
     call: Call,
     requests: CountedRequests,
 ) -> Result<Responses, Failure> {
-    Ok(Responses::of(
-        |sink| async move { call::while_led(&node, &call, renew_all(&node, requests, &sink)).await },
-    ))
-}
-
-async fn renew_all(node: &Node, mut requests: CountedRequests, sink: &ResponseSink) -> Result<(), Failure> {
-    while let Some(body) = requests.next().await? {
-        let request: pb::LeaseKeepAliveRequest = decode(body)?;
+    Ok(Responses::of(|sink| async move {
         // The revision from before the renewal: a renewal must not look newer than a revocation that preceded it.
-        let header = Some(node.header_now());
-        let ttl = match node.lease(request.id, true).await? {
-            LeaseAnswer::Alive { granted_s, .. } => granted_s,
-            LeaseAnswer::NotFound | LeaseAnswer::NotLeader => 0,
-        };
-        let response = pb::LeaseKeepAliveResponse { header, id: request.id, ttl };
-        sink.send(EncodedMessage::message(&response)).await;
-    }
-    Ok(())
+        let submit = |lease| (node.header_now(), node.lease(lease, true));
+        call::while_led(&node, &call, keep_alive::answer_all(requests, submit, &sink)).await
+    }))
 }
