@@ -3,6 +3,7 @@ package client_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -10,6 +11,12 @@ import (
 )
 
 const shortTTL = 2
+
+// The leases of one client, which sends all their keep-alives on one stream, and the TTL of each.
+const (
+	manyLeases = 10_000
+	manyTTL    = 5
+)
 
 func TestAKeptLeaseLivesAndAnAbandonedOneEnds(t *testing.T) {
 	_, client := single(t)
@@ -73,5 +80,43 @@ func TestLeasesSurviveARestart(t *testing.T) {
 	revoking(t)(client.Revoke(ctx, lease.ID))
 	if got := getting(t)(client.Get(ctx, "k")); got.Count != 0 {
 		t.Fatal("the lease forgot its key in the restart")
+	}
+}
+
+// keepMany grants leases, a few at a time, and keeps each alive from then on.
+func keepMany(t *testing.T, client *clientv3.Client) {
+	t.Helper()
+	failed := make([]error, 64)
+	var workers sync.WaitGroup
+	for worker := range failed {
+		workers.Go(func() {
+			for at := worker; at < manyLeases && failed[worker] == nil; at += len(failed) {
+				lease, err := client.Grant(t.Context(), manyTTL)
+				if err == nil {
+					_, err = client.KeepAlive(t.Context(), lease.ID)
+				}
+				failed[worker] = err
+			}
+		})
+	}
+	workers.Wait()
+	if err := errors.Join(failed...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// With several members each renewal needs a round trip between them: one after another they would take too long. All is
+// asked of one member, which sees its own history in order.
+func TestOneClientKeepsThousandsOfLeases(t *testing.T) {
+	client := connect(t, start(t, 3).Endpoints()[0])
+	keepMany(t, client)
+	ctx := patiently(t)
+	// When this lease has ended, each of the others would have ended twice.
+	clock := granting(t)(client.Grant(ctx, 2*manyTTL))
+	written := putting(t)(client.Put(ctx, "clock", "", clientv3.WithLease(clock.ID)))
+	collect(t, client.Watch(ctx, "clock", clientv3.WithRev(written.Header.Revision+1)), 1)
+	left := must[*clientv3.LeaseLeasesResponse](t)(client.Leases(ctx))
+	if len(left.Leases) != manyLeases {
+		t.Fatalf("%d of %d leases are left", len(left.Leases), manyLeases)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"testing"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -128,5 +129,25 @@ func TestManyWatchersSeeTheSame(t *testing.T) {
 	}
 	for _, watch := range watches {
 		expectCounted(t, collect(t, watch, writes))
+	}
+}
+
+// A program that watches thousands of keys at once, such as a cache that starts, does not wait for each answer.
+func TestThousandsOfWatchesAreCreatedAtOnce(t *testing.T) {
+	const watches = 20_000
+	_, client := single(t)
+	ctx := patiently(t)
+	stream := must[pb.Watch_WatchClient](t)(pb.NewWatchClient(client.ActiveConnection()).Watch(ctx))
+	create := &pb.WatchRequest_CreateRequest{CreateRequest: &pb.WatchCreateRequest{Key: []byte("k")}}
+	for range watches {
+		if err := stream.Send(&pb.WatchRequest{RequestUnion: create}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for id := range int64(watches) {
+		answer := must[*pb.WatchResponse](t)(stream.Recv())
+		if !answer.Created || answer.WatchId != id {
+			t.Fatalf("instead of watch %d: %v", id, answer)
+		}
 	}
 }

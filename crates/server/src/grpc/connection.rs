@@ -27,6 +27,12 @@ use super::{head, plain};
 const MAX_STREAM_WINDOW_BYTES: u32 = 1 << 20;
 const MAX_CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
 
+/// What small messages that wait in one connection may be short of 256 bytes each, all together: some 35,000
+/// keep-alives or requests to watch. A client that keeps 10,000 leases alive sends that many at once, and a second time
+/// if it was not answered at once; with the library's own limit of a quarter as many, its connection would be closed.
+/// The library needs about 200 bytes for each, so a connection that exhausts this has 7 MB here.
+const MAX_SMALL_MESSAGES_BUDGET_BYTES: usize = 8 << 20;
+
 /// Bytes of a request's headers, counted as HTTP/2 does. Ours have a few hundred.
 const MAX_HEADER_LIST_BYTES: u32 = 16 << 10;
 
@@ -60,6 +66,7 @@ pub(crate) async fn serve<I, S>(
         .max_concurrent_streams(settings.max_concurrent_streams)
         .max_header_list_size(MAX_HEADER_LIST_BYTES)
         .max_send_buffer_size(MAX_SEND_BUFFER_BYTES)
+        .data_frame_budget(MAX_SMALL_MESSAGES_BUDGET_BYTES)
         .max_local_error_reset_streams(Some(MAX_ERROR_RESETS));
     let handshake = builder.handshake(GatheringSocket::new(io, round.clone()));
     let handshake = tokio::time::timeout(FIRST_CALL_TIMEOUT, handshake);

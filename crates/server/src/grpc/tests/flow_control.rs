@@ -123,3 +123,22 @@ async fn many_calls_of_one_connection_wait_and_are_all_answered() {
         assert_eq!(whole(response).await.body, message(&[call]));
     }
 }
+
+#[tokio::test]
+async fn thousands_of_small_messages_may_wait() {
+    let mut client = Client::start().await;
+    let (response, mut stream) = client.begin(grpc("/test/Count")).await;
+    let waiting = client.seen.waiting.clone();
+    until(|| waiting.load(Ordering::SeqCst) == 1).await;
+    let count: u32 = 30_000;
+    for _ in 0..count {
+        stream.send_data(message(b"keep alive").into(), false).expect("the server listens");
+    }
+    // Other calls go on, and meanwhile all of them arrive.
+    for _ in 0..100 {
+        assert_eq!(client.ask("/test/Echo", [&message(b"x")[..]]).await.status(), "0");
+    }
+    client.seen.release.notify_one();
+    stream.send_data(Bytes::new(), true).expect("the server listens");
+    assert_eq!(whole(response).await.body, message(&count.to_be_bytes()));
+}

@@ -58,6 +58,9 @@ impl GrpcService for Seen {
     ) -> CallFuture {
         let (seen, path) = (self.clone(), head.uri.path().to_owned());
         Box::pin(async move {
+            if path == "/test/Count" {
+                return count_late(&seen, requests, reply).await;
+            }
             let body = match requests.only().await {
                 Ok(body) => body,
                 Err(failure) => return reply.finish(Err(&failure)),
@@ -89,6 +92,17 @@ impl GrpcService for Seen {
             }
         })
     }
+}
+
+/// Lets messages wait until it is released, then answers with their number.
+async fn count_late(seen: &Seen, mut requests: RequestStream, reply: CallReply) {
+    seen.waiting.fetch_add(1, Ordering::SeqCst);
+    seen.release.notified().await;
+    let mut count: u32 = 0;
+    while requests.next().await.expect("an orderly stream").is_some() {
+        count += 1;
+    }
+    reply.answer(EncodedMessage(vec![count.to_be_bytes().to_vec().into()]));
 }
 
 async fn pour(seen: &Seen, mut reply: CallReply) {
