@@ -87,7 +87,9 @@ pub use options::{
 };
 pub use read::{Access, Damage, Entries, Pin, ReadJob, ReadSlot, Reader};
 pub use recovery::{Recovered, Warning};
-pub use relocation::{Candidate, Relocated, Relocation, RelocationDone};
+pub use relocation::{
+    Candidate, Content, FileContents, Relocated, Relocation, RelocationDone, RelocationWriter,
+};
 pub use types::{
     Entry, HardState, Identity, LogId, MAX_PAYLOAD_BYTES, StoredValue, entry_checksum, file_of, offset_of,
 };

@@ -32,7 +32,9 @@ use crate::error::{Fatal, JobError, OpenError, ReadError};
 use crate::options::Options;
 use crate::read::{Entries, EntryCursor, Pin, ReadJob, Reader, SharedFiles};
 use crate::recovery::{self, LogParts, Recovered};
-use crate::relocation::{Candidate, Relocated, Relocation, RelocationDone, Relocations};
+use crate::relocation::{
+    Candidate, FileContents, Relocated, Relocation, RelocationDone, RelocationWriter, Relocations,
+};
 use crate::segments::{FileRetirement, PreallocatedSegments, SegmentChain, SegmentFactory, WalDirMoves};
 use crate::types::{Entry, HardState, Identity, LogId, StoredValue};
 use crate::write::{Append, Completed, EntryRepairJob, WriteDone, WriteJob, WritePlanner};
@@ -122,7 +124,7 @@ impl Log {
     /// # Errors
     /// [`OpenError::MissingFiles`] if files are referenced that do not exist.
     pub fn loaded(&mut self) -> Result<(), OpenError> {
-        let needed = self.needed_segments(u64::MAX);
+        let needed = self.needed_segments();
         self.retirement.add_orphans(&needed)?;
         self.retire_unreferenced();
         Ok(())
@@ -201,6 +203,12 @@ impl Log {
     /// Index of the last entry, durable or planned.
     pub fn last_index(&self) -> u64 {
         self.index.last().index
+    }
+
+    /// Index of the entry before the last ones: at most `count` of them, with at most `max_bytes` of payload together.
+    /// The time it takes grows with `count`.
+    pub fn index_before_last(&self, count: u64, max_bytes: u64) -> u64 {
+        self.index.index_before_last(count, max_bytes)
     }
 
     /// The term of an entry between `first_index() - 1` and `last_index()`.
@@ -327,10 +335,9 @@ impl Log {
         files.filter(|file| !self.retirement.is_retired(file)).map(|file| file.recorded()).sum()
     }
 
-    /// Segments that recovery would replay, that raft may ask for, or that alone carry the hard state. Entries above
-    /// `watermark_index` are needed in any case.
-    fn needed_segments(&self, watermark_index: u64) -> BTreeSet<u32> {
-        let settled = self.checkpoints.newest_index().min(self.index.base().index).min(watermark_index);
+    /// Segments that recovery would replay, that raft may ask for, or that alone carry the hard state.
+    fn needed_segments(&self) -> BTreeSet<u32> {
+        let settled = self.checkpoints.newest_index().min(self.index.base().index);
         self.chain.needed_after(settled, self.writes.durable())
     }
 
@@ -347,7 +354,7 @@ impl Log {
 
     fn retire_unreferenced(&mut self) {
         if self.retirement.has_unreferenced() {
-            let needed = self.needed_segments(u64::MAX);
+            let needed = self.needed_segments();
             self.retirement.retire_unreferenced(&needed, self.wal_dir.moving(), &mut self.chain);
         }
     }
@@ -429,22 +436,33 @@ impl Log {
 
 /// Relocation and repair of values.
 impl Log {
-    /// Files whose live values should be relocated, the emptiest first. A file is offered only if all of it is below
-    /// the compaction watermark, the entries that raft needs, and the newest checkpoint. With `eager`, nearly every
-    /// file that would shrink.
-    pub fn relocation_candidates(&self, watermark_index: u64, eager: bool) -> Vec<Candidate> {
-        let needed = self.needed_segments(watermark_index);
-        self.relocations.candidates(eager, |file| needed.contains(&file) || self.is_unswitched(file))
+    /// Files of whose bytes at most `max_live_percent` would be copied by a relocation, the one that gains most first. A
+    /// file is offered only if all of it is below the entries that raft needs and the newest checkpoint.
+    pub fn relocation_candidates(&self, max_live_percent: u64) -> Vec<Candidate> {
+        let needed = self.needed_segments();
+        let excepted = |file| needed.contains(&file) || self.is_unswitched(file);
+        self.relocations.candidates(max_live_percent, excepted)
     }
 
-    /// Plans to copy values into a new data segment, in this order; in key order, ranges read neighbours. The values
-    /// should not be more than [`crate::SEGMENT_BYTES`] together, and must stay well below 4 GiB.
-    pub fn relocate(&mut self, values: Vec<StoredValue>) -> Relocation {
+    /// What a file holds, from a [position](FileContents::position) on. `None` if the file does not say.
+    pub fn contents(&self, file: u32, position: u64) -> Option<FileContents> {
+        self.relocations.contents(file, position, self.writes.salt())
+    }
+
+    /// Begins to write values into a new data segment. They should not be more than [`crate::SEGMENT_BYTES`] together,
+    /// and must stay well below 4 GiB.
+    pub fn begin_relocation(&mut self) -> RelocationWriter {
+        self.relocations.begin()
+    }
+
+    /// Plans to copy values into a new data segment, in this order, each with the tag that its footer names it by. Their
+    /// size is bounded as with [`Log::begin_relocation`].
+    pub fn relocate(&mut self, values: Vec<(StoredValue, Bytes)>) -> Relocation {
         self.relocations.relocate(values)
     }
 
-    /// Plans to write values that a peer sent, each with its checksum, in place of damaged ones.
-    pub fn write_repaired_values(&mut self, values: Vec<(Bytes, u32)>) -> Relocation {
+    /// Plans to write values that a peer sent, each with its checksum and tag, in place of damaged ones.
+    pub fn write_repaired_values(&mut self, values: Vec<(Bytes, u32, Bytes)>) -> Relocation {
         self.relocations.write_received(values)
     }
 

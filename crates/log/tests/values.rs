@@ -80,7 +80,7 @@ fn a_damaged_value_is_an_error_that_names_the_file_and_is_remembered() {
     let damaged = rig.reader.damaged();
     assert_eq!((damaged.len(), damaged[0].address), (1, bad.address));
 
-    let done = rig.log.write_repaired_values(vec![(value(&rig, 1), bad.checksum)]).run();
+    let done = rig.log.write_repaired_values(vec![(value(&rig, 1), bad.checksum, "tag".into())]).run();
     let repaired = rig.log.relocated(done).expect("the disk is well");
     let address = *repaired.addresses[0].as_ref().expect("the value was written");
     let read = rig.reader.pin().read(address, bad.len, bad.checksum);
@@ -125,17 +125,16 @@ fn a_file_is_freed_after_switch_checkpoint_and_the_last_old_pin() {
         rig.reader.release(dead.address, dead.len);
     }
     assert!(
-        rig.log.relocation_candidates(u64::MAX, false).is_empty(),
+        rig.log.relocation_candidates(25).is_empty(),
         "raft and replay still need the files"
     );
     assert!(rig.checkpoint(CheckpointKind::Base));
     truncate(&mut rig);
-    let candidates = rig.log.relocation_candidates(u64::MAX, false);
+    let candidates = rig.log.relocation_candidates(25);
     assert_eq!(candidates.iter().map(|file| file.file).collect::<Vec<_>>(), [first_file]);
-    assert!(rig.log.relocation_candidates(0, false).is_empty(), "no file is below the watermark");
 
     let old_pin = rig.reader.pin();
-    let done = rig.log.relocate(vec![values[0]]).run();
+    let done = rig.log.relocate(vec![(values[0], "tag".into())]).run();
     let moved = rig.log.relocated(done).expect("the disk is well");
     let address = *moved.addresses[0].as_ref().expect("an intact value");
     assert!(rig.checkpoint(CheckpointKind::Delta), "before the switch");
@@ -162,7 +161,7 @@ fn a_file_is_freed_after_switch_checkpoint_and_the_last_old_pin() {
 fn relocated_values_survive_a_crash_and_orphans_are_removed() {
     let mut rig = Rig::new();
     let values = fill(&mut rig, 3);
-    let done = rig.log.relocate(values[..2].to_vec()).run();
+    let done = rig.log.relocate(values[..2].iter().map(|value| (*value, "tag".into())).collect()).run();
     let moved = rig.log.relocated(done).expect("the disk is well");
     let address = *moved.addresses[1].as_ref().expect("an intact value");
     drop(rig.log);

@@ -14,6 +14,7 @@ use log::{
 use store::{CheckpointSource, ValueRef, Values};
 
 use crate::peer_message::{PeerMessage, ValueName};
+pub use crate::relocation::job::{RelocatedValues, RelocationJob};
 
 /// A job for the background thread. Jobs may run in any order.
 pub enum Job {
@@ -34,13 +35,10 @@ pub enum Job {
     Install(Box<SnapshotInstaller>),
     /// Give up what was received of a snapshot.
     AbandonInstall(Box<SnapshotInstaller>),
-    /// Write values into a new file.
-    Relocate {
-        /// Why the values are written.
-        purpose: Purpose,
-        /// The copy.
-        job: Relocation,
-    },
+    /// Copy the live values of files, so that the files can go.
+    Relocate(Box<RelocationJob>),
+    /// Write values that were damaged into a new file.
+    WriteRepairedValues(Relocation),
     /// Read something for a peer that has lost it.
     ReadForPeer {
         /// The peer.
@@ -55,15 +53,6 @@ pub enum Job {
         /// The write.
         job: EntryRepairJob,
     },
-}
-
-/// Why values are written into a new file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purpose {
-    /// The old file shall go.
-    Space,
-    /// They were damaged where they were.
-    Repair,
 }
 
 /// What a peer has lost.
@@ -115,12 +104,9 @@ pub enum Done {
     /// See [`Job::AbandonInstall`].
     InstallAbandoned(InstallDone),
     /// See [`Job::Relocate`].
-    Relocated {
-        /// Why the values are written.
-        purpose: Purpose,
-        /// Its result.
-        done: RelocationDone,
-    },
+    Relocated(Box<RelocatedValues>),
+    /// See [`Job::WriteRepairedValues`].
+    RepairedValuesWritten(RelocationDone),
     /// See [`Job::ReadForPeer`].
     ReadForPeer {
         /// The peer.
@@ -153,7 +139,8 @@ impl std::fmt::Debug for Done {
             Done::ReadEntries { .. } => "ReadEntries",
             Done::Installed(_) => "Installed",
             Done::InstallAbandoned(_) => "InstallAbandoned",
-            Done::Relocated { .. } => "Relocated",
+            Done::Relocated(_) => "Relocated",
+            Done::RepairedValuesWritten(_) => "RepairedValuesWritten",
             Done::ReadForPeer { .. } => "ReadForPeer",
             Done::EntryRepaired { .. } => "EntryRepaired",
         })
@@ -167,7 +154,8 @@ impl Job {
             Job::Log(job) => Done::Log(job.run()),
             Job::Checkpoint(job) => Done::Checkpoint { id: job.id, done: job.write() },
             Job::ReadEntries { from, single, job } => Done::ReadEntries { from, single, entries: job.run() },
-            Job::Relocate { purpose, job } => Done::Relocated { purpose, done: job.run() },
+            Job::Relocate(job) => Done::Relocated(Box::new(job.run())),
+            Job::WriteRepairedValues(job) => Done::RepairedValuesWritten(job.run()),
             Job::ReadForPeer { to, read } => Done::ReadForPeer { to, answer: read.run() },
             Job::RepairEntry { index, job } => Done::EntryRepaired { index, result: job.run() },
             Job::Install(installer) => Done::Installed(installer.finish()),
