@@ -124,10 +124,7 @@ fn a_file_is_freed_after_switch_checkpoint_and_the_last_old_pin() {
     for dead in &values[1..in_first] {
         rig.reader.release(dead.address, dead.len);
     }
-    assert!(
-        rig.log.relocation_candidates(25).is_empty(),
-        "raft and replay still need the files"
-    );
+    assert!(rig.log.relocation_candidates(25).is_empty(), "raft and replay still need the files");
     assert!(rig.checkpoint(CheckpointKind::Base));
     truncate(&mut rig);
     let candidates = rig.log.relocation_candidates(25);

@@ -39,12 +39,7 @@ enum ContentSource {
 
 impl FileContents {
     /// The contents of a segment from a [position](FileContents::position) on.
-    pub(super) fn of_segment(
-        shared: &Arc<SharedFiles>,
-        salt: u32,
-        file: u32,
-        position: u64,
-    ) -> FileContents {
+    pub(super) fn of_segment(shared: &Arc<SharedFiles>, salt: u32, file: u32, position: u64) -> FileContents {
         let start = address_at(file, position.max(HEADER_BYTES));
         let cursor = EntryCursor::new(shared.clone(), salt, u64::MAX);
         FileContents { source: ContentSource::Segment(cursor, start), position, pin: Pin::new(shared) }

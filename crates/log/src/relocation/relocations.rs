@@ -75,8 +75,7 @@ impl Relocations {
             file.live_bytes > 0 && file.copy_bytes * 100 <= file.file_bytes * max_live_percent
         };
         let wanted = files.filter(|file| !excepted(file.number));
-        let mut candidates: Vec<Candidate> =
-            wanted.map(|file| candidate(&file)).filter(is_worth).collect();
+        let mut candidates: Vec<Candidate> = wanted.map(|file| candidate(&file)).filter(is_worth).collect();
         candidates.sort_by_key(|file| (u64::MAX - file.gained_bytes(), file.file));
         candidates
     }

@@ -20,7 +20,9 @@ impl Member {
             Done::Checkpoint { id, done } => self.on_checkpoint_done(id, done, out),
             Done::ReadEntries { from, single, entries } => self.on_entries_read(from, single, entries, out),
             Done::Relocated(copied) => {
-                for address in self.relocate(out, |relocation, context| relocation.copied(*copied, context))? {
+                for address in
+                    self.relocate(out, |relocation, context| relocation.copied(*copied, context))?
+                {
                     self.value_repairs.begin(address, out);
                 }
             }

@@ -2,8 +2,8 @@
 
 use super::Member;
 use crate::io::{Now, Output};
-use crate::relocation::{RelocationContext, Relocator};
 use crate::relocation::eager::Settling;
+use crate::relocation::{RelocationContext, Relocator};
 
 /// Payload bytes of entries kept for followers that are a little behind; as many entries as `--snapshot-catchup-entries`
 /// says have fewer, unless batches are large.

@@ -70,7 +70,9 @@ impl RelocationJob {
     pub fn run(self) -> RelocatedValues {
         let id = self.id;
         match self.work {
-            RelocationWork::Found { references, job } => RelocatedValues { references, ..empty(id, job.run()) },
+            RelocationWork::Found { references, job } => {
+                RelocatedValues { references, ..empty(id, job.run()) }
+            }
             RelocationWork::Files { files, reader, writer } => {
                 let mut copy = FileCopy { reader, writer, result: Copied::default() };
                 let outcome = copy.files(files);
@@ -150,7 +152,8 @@ impl FileCopy {
     /// Copies those of the values that are referenced.
     fn copy_live(&mut self, held: Held, contents: &FileContents) -> Result<(), JobError> {
         let found = self.reader.references_to(&held.wanted);
-        let live = found.into_iter().zip(held.values).filter_map(|(reference, bytes)| Some((reference?, bytes)));
+        let live =
+            found.into_iter().zip(held.values).filter_map(|(reference, bytes)| Some((reference?, bytes)));
         let (at_hand, on_disk): (Vec<_>, Vec<_>) = live.partition(|(_, bytes)| bytes.is_some());
         for (reference, bytes) in at_hand {
             self.push(reference, bytes.unwrap_or_default())?;

@@ -141,7 +141,8 @@ impl Relocator {
 
     /// Whether it is time to look for files, and for a checkpoint that frees some.
     pub(crate) fn is_look_due(&self, now_ns: u64) -> bool {
-        now_ns >= self.eager.next_due_ns().map_or(self.next_look_ns, |eager_ns| eager_ns.min(self.next_look_ns))
+        now_ns
+            >= self.eager.next_due_ns().map_or(self.next_look_ns, |eager_ns| eager_ns.min(self.next_look_ns))
     }
 
     /// A look was taken.
@@ -156,7 +157,12 @@ impl Relocator {
 
     /// Begins with the next files worth emptying. `applied` is the number of commands applied so far. Returns whether
     /// there are any.
-    pub(crate) fn begin_files(&mut self, now_ns: u64, applied: u64, context: &mut RelocationContext<'_>) -> bool {
+    pub(crate) fn begin_files(
+        &mut self,
+        now_ns: u64,
+        applied: u64,
+        context: &mut RelocationContext<'_>,
+    ) -> bool {
         assert!(self.is_idle(), "one relocation at a time");
         let log = &mut *context.log;
         let is_at_rest = self.activity.is_at_rest(now_ns, applied);
@@ -272,9 +278,12 @@ impl Relocator {
             Err(error) => {
                 let text = format!("values cannot be moved: {error}");
                 context.out.notices.push(Notice::Failure { text });
-                let searched = if let RelocationStage::Copying { search, .. } = stage { search } else { None };
+                let searched =
+                    if let RelocationStage::Copying { search, .. } = stage { search } else { None };
                 let files = emptied.into_iter().chain(rest.map(|(file, _)| file));
-                files.chain(searched.map(|search| search.file)).for_each(|file| self.give_up(file, context.log));
+                files
+                    .chain(searched.map(|search| search.file))
+                    .for_each(|file| self.give_up(file, context.log));
                 return Ok(damaged);
             }
         };

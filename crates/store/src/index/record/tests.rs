@@ -83,7 +83,9 @@ impl Pair {
                 let mut expected = Vec::new();
                 let has_old = |version: &&mut Version| version.value == old;
                 let (before, after) = self.list.split_at_mut(at);
-                for version in before.iter_mut().rev().take_while(has_old).chain(after.iter_mut().take_while(has_old)) {
+                for version in
+                    before.iter_mut().rev().take_while(has_old).chain(after.iter_mut().take_while(has_old))
+                {
                     version.value.address = address;
                     expected.push(version.revision);
                 }

@@ -229,13 +229,8 @@ fn references_are_found_by_key_and_address_and_switched_together() {
     let all = bench.reader.live_references(|_| true, b"", 10).0;
     let at: Vec<(Bytes, u64)> = all.iter().map(|one| (one.key.clone(), one.value.address)).collect();
     assert_eq!(all.len(), 3, "two versions share a value");
-    let asked = vec![
-        at[2].clone(),
-        ("a".into(), at[2].1),
-        at[1].clone(),
-        ("absent".into(), at[0].1),
-        at[0].clone(),
-    ];
+    let asked =
+        vec![at[2].clone(), ("a".into(), at[2].1), at[1].clone(), ("absent".into(), at[0].1), at[0].clone()];
     let expected = [Some(all[2].clone()), None, Some(all[1].clone()), None, Some(all[0].clone())];
     assert_eq!(bench.reader.references_to(&asked), expected);
     let shared = &all[0];
