@@ -1,7 +1,7 @@
-//! Jobs for the background thread and their results.
+//! Background jobs and their results.
 //!
-//! Work that blocks on the disk and is not a log write is a [`Job`]: a value that the owner of the member runs on
-//! another thread, and whose [`Done`] comes back as [`crate::Input::Background`].
+//! Work that blocks on the disk and is not a log write is a [`Job`]: a value that the owner of the member runs on the
+//! thread of its [lane](JobLane), and whose [`Done`] comes back as [`crate::Input::Background`].
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use store::{CheckpointSource, ValueRef, Values};
 use crate::peer_message::{PeerMessage, ValueName};
 pub use crate::relocation::job::{RelocatedValues, RelocationJob};
 
-/// A job for the background thread. Jobs may run in any order.
+/// A background job. Jobs may run in any order, and at the same time.
 pub enum Job {
     /// Files of the log: prepare, move, remove.
     Log(BackgroundJob),
@@ -147,7 +147,37 @@ impl std::fmt::Debug for Done {
     }
 }
 
+/// Which jobs wait for each other. Those of one lane run one after another, those of different lanes at the same time:
+/// a base checkpoint of a large store must not hold up the next segment of the log, or a follower that lags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JobLane {
+    /// Short, and the log or a peer waits for it: preparing segments, reading entries for peers.
+    Files,
+    /// Long, and nobody waits for it: checkpoints, relocation, installing snapshots.
+    Space,
+    /// Damaged data, here or at a peer.
+    Repair,
+}
+
+impl JobLane {
+    /// All lanes.
+    pub const ALL: [JobLane; 3] = [JobLane::Files, JobLane::Space, JobLane::Repair];
+}
+
 impl Job {
+    /// The jobs that it waits for.
+    pub fn lane(&self) -> JobLane {
+        match self {
+            Job::Log(_) | Job::ReadEntries { .. } => JobLane::Files,
+            Job::Checkpoint(_) | Job::Install(_) | Job::AbandonInstall(_) | Job::Relocate(_) => {
+                JobLane::Space
+            }
+            Job::WriteRepairedValues(_) | Job::ReadForPeer { .. } | Job::RepairEntry { .. } => {
+                JobLane::Repair
+            }
+        }
+    }
+
     /// Runs the job; blocks on the disk.
     pub fn run(self) -> Done {
         match self {
