@@ -15,7 +15,8 @@
 //! ```
 //!
 //! A crash before step 3 leaves the old addresses valid; recovery finds that nothing refers to 31 and removes it.
-//! Repair uses the same steps for values that a peer sent in place of damaged ones.
+//! The data segment ends with a footer that names its values, so that it can be relocated itself without a search for
+//! what refers to it. Repair uses the same steps for values that a peer sent in place of damaged ones.
 
 mod contents;
 mod data_segment;
