@@ -99,17 +99,19 @@ impl Member {
     /// Entries up to this index need not be kept for any follower.
     fn forgettable(&self) -> u64 {
         let applied = self.apply_queue.applied();
-        let status = self.consensus.status();
-        let is_alone = status.peers.iter().all(|peer| peer.id == self.config.member_id);
+        let is_alone = self.reader.members().len() <= 1;
         let needed = match self.relocation.eager.is_on() {
             _ if is_alone => applied,
             false => {
                 let kept = self.config.catchup_entries;
                 applied.saturating_sub(kept).max(self.log.index_before_last(kept, MAX_CATCH_UP_BYTES))
             }
-            true => self.relocation.eager.needed_by_followers(&status, self.config.member_id).min(applied),
+            true => {
+                let status = self.consensus.status();
+                self.relocation.eager.needed_by_followers(&status, self.config.member_id)
+            }
         };
-        needed.min(self.sending.oldest_needed(applied))
+        needed.min(applied).min(self.sending.oldest_needed(applied))
     }
 
     /// No peer has an entry that is damaged here. If the checkpoint has its effect, the log before it is given up:
