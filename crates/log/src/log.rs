@@ -444,6 +444,12 @@ impl Log {
         self.relocations.candidates(max_live_percent, excepted)
     }
 
+    /// The file, if it has live values that could be relocated now.
+    pub fn relocatable(&self, file: u32) -> Option<Candidate> {
+        let is_excepted = self.needed_segments().contains(&file) || self.is_unswitched(file);
+        self.relocations.candidate(file).filter(|_| !is_excepted)
+    }
+
     /// What a file holds, from a [position](FileContents::position) on. `None` if the file does not say.
     pub fn contents(&self, file: u32, position: u64) -> Option<FileContents> {
         self.relocations.contents(file, position, self.writes.salt())

@@ -80,6 +80,12 @@ impl Relocations {
         candidates
     }
 
+    /// The file, if it has live values.
+    pub(crate) fn candidate(&self, number: u32) -> Option<Candidate> {
+        let file = self.shared.files.get(number).map(|file| candidate(&file));
+        file.filter(|file| file.live_bytes > 0)
+    }
+
     /// What a file holds, from `position` on. `None` if it does not say: a data segment without a footer.
     pub(crate) fn contents(&self, number: u32, position: u64, salt: u32) -> Option<FileContents> {
         let file = self.shared.files.get(number)?;

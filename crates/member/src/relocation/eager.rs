@@ -9,7 +9,7 @@ use log::{Log, Space};
 use store::Reader;
 
 /// How often it is checked whether what eager relocation waits for has happened, in nanoseconds.
-const SETTLE_NS: u64 = 10_000_000;
+const LOOK_NS: u64 = 10_000_000;
 
 /// An eager follower waits so long after its checkpoint before it forgets the entries there, in nanoseconds. It cannot
 /// know what the others have, but a healthy member has them by then, should this member lead.
@@ -56,10 +56,14 @@ impl EagerRelocation {
         self.is_on.then_some(self.next_ns)
     }
 
+    /// A look was taken.
+    pub(super) fn looked(&mut self, now_ns: u64) {
+        self.next_ns = now_ns + LOOK_NS;
+    }
+
     /// Before files are looked at: history is purged, the active segment ended, and a checkpoint after it written, so
     /// that only what must be kept is kept.
     pub(crate) fn settle(&mut self, now_ns: u64, log: &Log, reader: &Reader, leads: bool) -> Settling {
-        self.next_ns = now_ns + SETTLE_NS;
         if reader.purged() < reader.compacted() {
             return Settling::Waits;
         }

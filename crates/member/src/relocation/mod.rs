@@ -148,6 +148,7 @@ impl Relocator {
     /// A look was taken.
     pub(crate) fn looked(&mut self, now_ns: u64) {
         self.next_look_ns = now_ns + LOOK_NS;
+        self.eager.looked(now_ns);
     }
 
     /// Whether nothing is being relocated.
@@ -319,7 +320,7 @@ impl Relocator {
         let Switching { target, emptied, search, .. } = switching;
         target.into_iter().for_each(|target| context.log.relocation_switched(target));
         for file in emptied {
-            match live_bytes(file, context.log) {
+            match context.log.relocatable(file).map(|left| left.live_bytes) {
                 // What its contents did not name is searched for, once.
                 Some(live) if self.given_up.get(&file) != Some(&live) => self.to_search.push_back(file),
                 _ => context.out.notices.push(Notice::Relocated { file }),
@@ -352,14 +353,9 @@ impl Relocator {
 
     /// Leaves a file alone until some of its live bytes go.
     fn give_up(&mut self, file: u32, log: &Log) {
-        match live_bytes(file, log) {
+        match log.relocatable(file).map(|left| left.live_bytes) {
             Some(live) => self.given_up.insert(file, live),
             None => self.given_up.remove(&file),
         };
     }
-}
-
-/// Bytes live in a file that could be relocated; `None` if nothing is.
-fn live_bytes(file: u32, log: &Log) -> Option<u64> {
-    log.relocation_candidates(u64::MAX).into_iter().find(|left| left.file == file).map(|left| left.live_bytes)
 }
