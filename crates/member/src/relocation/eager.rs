@@ -13,7 +13,7 @@ const LOOK_NS: u64 = 10_000_000;
 
 /// An eager follower waits so long after its checkpoint before it forgets the entries there, in nanoseconds. It cannot
 /// know what the others have, but a healthy member has them by then, should this member lead.
-const CATCH_UP_NS: u64 = 1_000_000_000;
+pub(super) const CATCH_UP_NS: u64 = 1_000_000_000;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -28,6 +28,7 @@ pub(crate) struct EagerRelocation {
 }
 
 /// What eager relocation needs before it looks at files.
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Settling {
     /// Something is under way: look again later.
     Waits,

@@ -20,6 +20,8 @@
 pub(crate) mod choice;
 pub(crate) mod eager;
 pub(crate) mod job;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -84,8 +86,8 @@ enum RelocationStage {
     Idle,
     /// Searching for references into the file, from a key on.
     Searching(IndexSearch),
-    /// The job with this number copies; a search goes on afterwards.
-    Copying { job: u64, search: Option<IndexSearch> },
+    /// The job with this number copies what lives in these files; a search goes on afterwards.
+    Copying { job: u64, files: Vec<u32>, search: Option<IndexSearch> },
     /// The copies are durable in `target`; references are being switched.
     Switching(Switching),
 }
@@ -165,6 +167,10 @@ impl Relocator {
         context: &mut RelocationContext<'_>,
     ) -> bool {
         assert!(self.is_idle(), "one relocation at a time");
+        // Before the next files: a file that waits for a search would be chosen again.
+        if self.begin_search() {
+            return true;
+        }
         let log = &mut *context.log;
         let is_at_rest = self.activity.is_at_rest(now_ns, applied);
         let values = log.reader();
@@ -186,18 +192,30 @@ impl Relocator {
             }
         }
         if !files.is_empty() {
+            let numbers = files.iter().map(|(file, _)| *file).collect();
             let (reader, writer) = (context.reader.clone(), log.begin_relocation());
-            self.start_job(RelocationWork::Files { files, reader, writer }, None, context.out);
-        } else if let Some(file) = self.to_search.pop_front() {
-            let (from, found) = (Some(Bytes::new()), Vec::new());
-            self.stage = RelocationStage::Searching(IndexSearch { file, from, found, bytes: 0 });
+            self.start_job(RelocationWork::Files { files, reader, writer }, numbers, None, context.out);
         }
-        !self.is_idle()
+        !self.is_idle() || self.begin_search()
     }
 
-    fn start_job(&mut self, work: RelocationWork, search: Option<IndexSearch>, out: &mut Output) {
+    /// Begins to search for what refers to a file, if one waits for it.
+    fn begin_search(&mut self) -> bool {
+        let Some(file) = self.to_search.pop_front() else { return false };
+        let (from, found) = (Some(Bytes::new()), Vec::new());
+        self.stage = RelocationStage::Searching(IndexSearch { file, from, found, bytes: 0 });
+        true
+    }
+
+    fn start_job(
+        &mut self,
+        work: RelocationWork,
+        files: Vec<u32>,
+        search: Option<IndexSearch>,
+        out: &mut Output,
+    ) {
         self.last_job += 1;
-        self.stage = RelocationStage::Copying { job: self.last_job, search };
+        self.stage = RelocationStage::Copying { job: self.last_job, files, search };
         out.background.push(Job::Relocate(Box::new(RelocationJob { id: self.last_job, work })));
     }
 
@@ -257,7 +275,7 @@ impl Relocator {
             search.bytes = 0;
             let values = references.iter().map(|found| (stored(&found.value), found.key.clone())).collect();
             let job = context.log.relocate(values);
-            self.start_job(RelocationWork::Found { references, job }, Some(search), context.out);
+            self.start_job(RelocationWork::Found { references, job }, vec![file], Some(search), context.out);
         }
     }
 
@@ -279,12 +297,9 @@ impl Relocator {
             Err(error) => {
                 let text = format!("values cannot be moved: {error}");
                 context.out.notices.push(Notice::Failure { text });
-                let searched =
-                    if let RelocationStage::Copying { search, .. } = stage { search } else { None };
-                let files = emptied.into_iter().chain(rest.map(|(file, _)| file));
-                files
-                    .chain(searched.map(|search| search.file))
-                    .for_each(|file| self.give_up(file, context.log));
+                if let RelocationStage::Copying { files, .. } = stage {
+                    files.into_iter().for_each(|file| self.give_up(file, context.log));
+                }
                 return Ok(damaged);
             }
         };
