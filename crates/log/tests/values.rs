@@ -154,12 +154,12 @@ fn a_file_is_freed_after_switch_checkpoint_and_the_last_old_pin() {
     assert_eq!(read.expect("the relocated value"), value(&rig, 0));
 }
 
-/// What a file holds, read a piece at a time, each by a reader that goes on where the one before stopped.
+/// What a file holds, read a part at a time, each by a reader that goes on where the one before stopped.
 fn contents(rig: &Rig, file: u32) -> Result<Vec<Content>, ReadError> {
     let (mut found, mut position) = (Vec::new(), 0);
     loop {
         let mut contents = rig.log.contents(file, position).expect("the file says what it holds");
-        match contents.next()? {
+        match contents.next_part()? {
             Some(content) => found.push(content),
             None => return Ok(found),
         }

@@ -153,7 +153,7 @@ impl std::fmt::Debug for Done {
 pub enum JobLane {
     /// Short, and the log or a peer waits for it: preparing segments, reading entries for peers.
     Files,
-    /// Long, and nobody waits for it: checkpoints, relocation, installing snapshots.
+    /// Long, and neither the log nor a peer waits for it: checkpoints, relocation, installing snapshots.
     Space,
     /// Damaged data, here or at a peer.
     Repair,

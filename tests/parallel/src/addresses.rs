@@ -108,7 +108,10 @@ impl Owner {
         for candidate in candidates {
             let inside: Vec<KvRef> =
                 list(reader).into_iter().filter(|kv| file_of(kv.value.address) == candidate.file).collect();
-            let done = self.log.relocate(inside.iter().map(|kv| (stored(&kv.value), kv.key.clone())).collect()).run();
+            let done = self
+                .log
+                .relocate(inside.iter().map(|kv| (stored(&kv.value), kv.key.clone())).collect())
+                .run();
             let moved = self.log.relocated(done).expect("the disk is well");
             for (kv, address) in inside.iter().zip(moved.addresses) {
                 let address = address.expect("values are intact");

@@ -248,8 +248,8 @@ impl ValueFiles {
         assert!(recorded == counted, "{recorded} bytes are recorded, {counted} are counted");
     }
 
-    /// Counts `references` to values of so many bytes together in a file. An empty value needs no file, neither here nor
-    /// when it is read.
+    /// Counts `references` to values of so many bytes together in a file. An empty value needs no file, neither here
+    /// nor when it is read.
     pub(crate) fn retain(&self, number: u32, references: u64, bytes: u64) {
         if bytes == 0 {
             return;

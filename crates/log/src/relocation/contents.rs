@@ -1,4 +1,5 @@
-//! What a file of values says it holds: the entries of a segment, or the values that the footer of a data segment names.
+//! What a file of values says it holds: the entries of a segment, or the values that the footer of a data segment
+//! names.
 //!
 //! Entries tell nothing of which of their values are referenced; the caller looks that up. Entries that were replaced
 //! before they were committed are among them, and nothing refers to their values.
@@ -13,7 +14,7 @@ use crate::format::{HEADER_BYTES, PAYLOAD_OFFSET, RecordKind};
 use crate::read::{EntryCursor, Pin, SharedFiles, entry_of};
 use crate::types::{Entry, StoredValue, address_at, offset_of};
 
-/// One piece of what a file holds.
+/// One part of what a file holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
     /// An entry, and the log address of its payload.
@@ -25,7 +26,7 @@ pub enum Content {
 /// Reads what a file holds, from its beginning or from where another left off. Reads the disk, off the owner's thread.
 pub struct FileContents {
     source: ContentSource,
-    /// Pieces returned so far: where to go on.
+    /// Parts returned so far: where to go on.
     position: u64,
     pin: Pin,
 }
@@ -61,11 +62,11 @@ impl FileContents {
         self.pin.read_many(values)
     }
 
-    /// The next piece; `None` at the end.
+    /// The next part; `None` at the end.
     ///
     /// # Errors
     /// The file cannot be read, or is damaged, or does not say what it holds.
-    pub fn next(&mut self) -> Result<Option<Content>, ReadError> {
+    pub fn next_part(&mut self) -> Result<Option<Content>, ReadError> {
         match &mut self.source {
             ContentSource::Segment(cursor, address) => loop {
                 let Some((head, body, after)) = cursor.record(*address)? else { return Ok(None) };

@@ -5,8 +5,8 @@ use crate::io::{Now, Output};
 use crate::relocation::eager::Settling;
 use crate::relocation::{RelocationContext, Relocator};
 
-/// Payload bytes of entries kept for followers that are a little behind; as many entries as `--snapshot-catchup-entries`
-/// says have fewer, unless batches are large.
+/// Payload bytes of entries kept for followers that are a little behind; as many entries as
+/// `--snapshot-catchup-entries` says have fewer, unless batches are large.
 const MAX_CATCH_UP_BYTES: u64 = 128 << 20;
 
 impl Member {

@@ -1,14 +1,14 @@
 //! Which files are emptied, and when: a pure function of how much of the space on disk is garbage.
 //!
 //! Emptying a file costs a copy of what lives in it, so files that hold little else are cheap, and the more of a file
-//! may be live, the sooner space comes back. How much may be live therefore follows from the *spread*, the bytes on disk
-//! in percent of the live ones:
+//! may be live, the sooner space comes back. How much may be live therefore follows from the *spread*, the bytes on
+//! disk in percent of the live ones:
 //!
 //! ```text
 //!   under load   spread 130 or less: 25 % live      writes of relocation stay below a third of those of clients
 //!                spread 130 to 180:  25 to 80 %
 //!                more:               80 %           4 bytes copied for each that is freed, the most there is
-//!   at rest      spread above 108:   90 %           nobody waits for the disk
+//!   at rest      spread above 108:   90 %           no client waits for the disk
 //! ```
 
 use log::{Candidate, Log};

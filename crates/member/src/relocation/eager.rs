@@ -2,7 +2,8 @@
 //! written and entries kept for followers included, until nothing is left to gain.
 //!
 //! ```text
-//! requested -> history purged, active segment ended -> checkpoint after it -> settled -> files -> nothing to gain: over
+//! requested -> history purged, active segment ended -> checkpoint after it -> settled -> files -> nothing to gain:
+//! over
 //! ```
 
 use log::{Log, Space};

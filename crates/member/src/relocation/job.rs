@@ -185,7 +185,7 @@ impl Held {
     /// Reads on until there are enough values for a look-up, or the file ends.
     fn fill(&mut self, contents: &mut FileContents) -> Result<(), log::ReadError> {
         while self.wanted.len() < MAX_LOOK_UPS && self.bytes < MAX_LOOK_UP_BYTES {
-            match contents.next()? {
+            match contents.next_part()? {
                 Some(Content::Entry(entry, address)) => self.add_entry(&entry, address),
                 Some(Content::Value(value, key)) => {
                     self.bytes += value.len as usize;

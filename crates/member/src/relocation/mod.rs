@@ -1,8 +1,9 @@
 //! Relocation: live values leave files that hold little else, so that the files can be freed without a pause.
 //!
 //! Files are chosen by what they gain ([`choice`]). A job reads what they hold from themselves, looks up what of it
-//! lives, and copies that into a new file ([`job`]). Then the references are switched a few at a time. A checkpoint that
-//! begins after the switch makes the old files superfluous; the log knows when no reader can be using them any more.
+//! lives, and copies that into a new file ([`job`]). Then the references are switched a few at a time. A checkpoint
+//! that begins after the switch makes the old files superfluous; the log knows when no reader can be using them any
+//! more.
 //!
 //! ```text
 //! Idle ------------> Copying ------------> Switching ----> Idle
@@ -14,7 +15,7 @@
 //!  searched for in the whole index, 1,000 keys a step, and copied in the same way
 //! ```
 //!
-//! What is done does not depend on how: a file goes only when nothing refers to it, whoever has found that out.
+//! What is done does not depend on how: a file goes only when nothing refers to it, however that was found out.
 //! History that is not compacted is referenced, so a file with much of it holds little garbage and is left alone.
 
 pub(crate) mod choice;

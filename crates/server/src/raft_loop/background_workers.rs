@@ -1,5 +1,5 @@
-//! The threads that do the raft loop's slow work: `stele-log` writes; `stele-files`, `stele-space` and `stele-repair` run
-//! the jobs of one lane each, one after another. Each submits its results as inputs.
+//! The threads that do the raft loop's slow work: `stele-log` writes; `stele-files`, `stele-space` and `stele-repair`
+//! run the jobs of one lane each, one after another. Each submits its results as inputs.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};

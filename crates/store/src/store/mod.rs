@@ -112,8 +112,9 @@ impl Store {
         purge::step(&self.shared, max_steps)
     }
 
-    /// Gives the version of `key` at `revision`, and those that share its value, a new log address, where the same value
-    /// was copied. Returns false, and changes nothing, if that version is purged or no longer has the reference `old`.
+    /// Gives the version of `key` at `revision`, and those that share its value, a new log address, where the same
+    /// value was copied. Returns false, and changes nothing, if that version is purged or no longer has the reference
+    /// `old`.
     pub fn relocate(&mut self, key: &[u8], revision: Revision, old: &ValueRef, address: u64) -> bool {
         assert!(old.len > 0, "only a value with bytes is relocated");
         let mut state = self.shared.state.write();

@@ -193,9 +193,9 @@ impl KeyRecord {
         }
     }
 
-    /// Replaces the address of the value `old`, which the version made by the change `revision` has. Versions that share
-    /// a value (`ignore_value`) follow each other; all of them change. Calls `changed` with the revision of each; returns
-    /// false, and changes nothing, if that version does not have that value.
+    /// Replaces the address of the value `old`, which the version made by the change `revision` has. Versions that
+    /// share a value (`ignore_value`) follow each other; all of them change. Calls `changed` with the revision of each;
+    /// returns false, and changes nothing, if that version does not have that value.
     pub(crate) fn relocate(
         &mut self,
         revision: Revision,

@@ -25,8 +25,15 @@ fn step() -> impl Strategy<Value = Step> {
     let lease = prop_oneof![8 => Just(0), 1 => Just(-7), 1 => Just(i64::MAX)];
     let lift = prop_oneof![20 => Just(0), 1 => Just(i64::from(u32::MAX)), 1 => Just(1 << 40)];
     let push = (1..4u32, lease, lift, prop::bool::weighted(0.2), prop::bool::weighted(0.3));
+    let push = push.prop_map(|(after, lease, lift, tombstone, shares)| Step::Push {
+        after,
+        lease,
+        lift,
+        tombstone,
+        shares,
+    });
     prop_oneof![
-        6 => push.prop_map(|(after, lease, lift, tombstone, shares)| Step::Push { after, lease, lift, tombstone, shares }),
+        6 => push,
         1 => any::<prop::sample::Index>().prop_map(Step::DropBefore),
         1 => Just(Step::DropTombstone),
         1 => any::<prop::sample::Index>().prop_map(Step::Move),
