@@ -92,6 +92,17 @@ impl EntryIndex {
         Ok(entries)
     }
 
+    /// The entry before the last ones: at most `count` of them, with at most `max_bytes` of payload together.
+    pub(crate) fn index_before_last(&self, count: u64, max_bytes: u64) -> u64 {
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        let mut bytes = 0;
+        let kept = self.lengths.iter().rev().take(count).take_while(|length| {
+            bytes += u64::from(**length);
+            bytes <= max_bytes
+        });
+        self.last().index - kept.count() as u64
+    }
+
     /// All entries from an index on.
     pub(crate) fn entries_from(&self, from: u64) -> Vec<EntryRef> {
         (from.max(self.first())..=self.last().index).map_while(|index| self.entry_ref(index)).collect()

@@ -23,7 +23,7 @@
 //!
 //! | folder | what |
 //! |---|---|
-//! | `log.rs` | [`Log`]: the composition of all parts, and its public methods |
+//! | `log/` | [`Log`]: the composition of all parts, and its public methods |
 //! | `types.rs` | log addresses, entries, hard states |
 //! | `format/` | file headers, records, names of files |
 //! | `write/` | planning records, writing and syncing them |
@@ -34,7 +34,7 @@
 //! | `recovery/` | creating and opening a log |
 //! | `disk/` | the file system behind a trait, and one in memory for tests |
 //!
-//! Folders only import folders below them: `log.rs`, `recovery`, `checkpoint`, `relocation`, `write`, `segments`,
+//! Folders only import folders below them: `log/`, `recovery`, `checkpoint`, `relocation`, `write`, `segments`,
 //! `read`, `format`, `disk`.
 //!
 //! # Example
@@ -87,7 +87,9 @@ pub use options::{
 };
 pub use read::{Access, Damage, Entries, Pin, ReadJob, ReadSlot, Reader};
 pub use recovery::{Recovered, Warning};
-pub use relocation::{Candidate, Relocated, Relocation, RelocationDone};
+pub use relocation::{
+    Candidate, Content, FileContents, Relocated, Relocation, RelocationDone, RelocationWriter,
+};
 pub use types::{
     Entry, HardState, Identity, LogId, MAX_PAYLOAD_BYTES, StoredValue, entry_checksum, file_of, offset_of,
 };

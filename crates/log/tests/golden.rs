@@ -34,7 +34,7 @@ fn files_are_written_as_the_format_documents_say() {
         len: 5,
         checksum: crc32c::crc32c(&rig.state().entries[0].payload),
     };
-    let done = rig.log.relocate(vec![value]).run();
+    let done = rig.log.relocate(vec![(value, "key".into())]).run();
     rig.log.relocated(done).expect("the disk is well");
 
     insta::assert_snapshot!("first_segment", dump(&rig, "/data/member/wal/00000001.seg", 4096));

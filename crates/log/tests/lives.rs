@@ -241,11 +241,11 @@ impl Store {
             }
             return;
         }
-        for candidate in self.log.relocation_candidates(u64::MAX, true).into_iter().take(2) {
+        for candidate in self.log.relocation_candidates(90).into_iter().take(2) {
             let inside = self.values.iter().filter(|(_, value)| file_of(value.address) == candidate.file);
             let (keys, values): (Vec<u8>, Vec<StoredValue>) =
                 inside.filter(|(_, value)| value.len > 0).unzip();
-            let done = self.log.relocate(values.clone()).run();
+            let done = self.log.relocate(values.iter().map(|value| (*value, "tag".into())).collect()).run();
             let Ok(moved) = self.log.relocated(done) else { continue };
             for ((key, value), address) in keys.into_iter().zip(values).zip(moved.addresses) {
                 if let Ok(address) = address {

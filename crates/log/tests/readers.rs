@@ -73,7 +73,7 @@ fn put(rig: &mut Rig, index: &Index, round: u64) -> u64 {
 
 fn relocate(rig: &mut Rig, index: &Index) -> Vec<u64> {
     let mut addresses = Vec::new();
-    for candidate in rig.log.relocation_candidates(u64::MAX, true) {
+    for candidate in rig.log.relocation_candidates(90) {
         let inside: Vec<(u64, StoredValue)> = {
             let index = index.read();
             index
@@ -82,7 +82,7 @@ fn relocate(rig: &mut Rig, index: &Index) -> Vec<u64> {
                 .map(|(k, v)| (*k, *v))
                 .collect()
         };
-        let done = rig.log.relocate(inside.iter().map(|(_, value)| *value).collect()).run();
+        let done = rig.log.relocate(inside.iter().map(|(_, value)| (*value, "tag".into())).collect()).run();
         let moved = rig.log.relocated(done).expect("the disk is well");
         for ((key, value), address) in inside.into_iter().zip(moved.addresses) {
             let address = address.expect("an intact value");

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use log::{
-    Access, CheckpointKind, Disk, Fault, LogId, Operation, Options, ReadError, ReadSlot, Space, StoredValue,
-    file_of,
+    Access, CheckpointKind, Content, Disk, Fault, LogId, Operation, Options, ReadError, ReadSlot, Space,
+    StoredValue, file_of,
 };
 use rig::{Rig, open, options};
 
@@ -80,7 +80,7 @@ fn a_damaged_value_is_an_error_that_names_the_file_and_is_remembered() {
     let damaged = rig.reader.damaged();
     assert_eq!((damaged.len(), damaged[0].address), (1, bad.address));
 
-    let done = rig.log.write_repaired_values(vec![(value(&rig, 1), bad.checksum)]).run();
+    let done = rig.log.write_repaired_values(vec![(value(&rig, 1), bad.checksum, "tag".into())]).run();
     let repaired = rig.log.relocated(done).expect("the disk is well");
     let address = *repaired.addresses[0].as_ref().expect("the value was written");
     let read = rig.reader.pin().read(address, bad.len, bad.checksum);
@@ -124,18 +124,14 @@ fn a_file_is_freed_after_switch_checkpoint_and_the_last_old_pin() {
     for dead in &values[1..in_first] {
         rig.reader.release(dead.address, dead.len);
     }
-    assert!(
-        rig.log.relocation_candidates(u64::MAX, false).is_empty(),
-        "raft and replay still need the files"
-    );
+    assert!(rig.log.relocation_candidates(25).is_empty(), "raft and replay still need the files");
     assert!(rig.checkpoint(CheckpointKind::Base));
     truncate(&mut rig);
-    let candidates = rig.log.relocation_candidates(u64::MAX, false);
+    let candidates = rig.log.relocation_candidates(25);
     assert_eq!(candidates.iter().map(|file| file.file).collect::<Vec<_>>(), [first_file]);
-    assert!(rig.log.relocation_candidates(0, false).is_empty(), "no file is below the watermark");
 
     let old_pin = rig.reader.pin();
-    let done = rig.log.relocate(vec![values[0]]).run();
+    let done = rig.log.relocate(vec![(values[0], "tag".into())]).run();
     let moved = rig.log.relocated(done).expect("the disk is well");
     let address = *moved.addresses[0].as_ref().expect("an intact value");
     assert!(rig.checkpoint(CheckpointKind::Delta), "before the switch");
@@ -158,11 +154,57 @@ fn a_file_is_freed_after_switch_checkpoint_and_the_last_old_pin() {
     assert_eq!(read.expect("the relocated value"), value(&rig, 0));
 }
 
+/// What a file holds, read a part at a time, each by a reader that goes on where the one before stopped.
+fn contents(rig: &Rig, file: u32) -> Result<Vec<Content>, ReadError> {
+    let (mut found, mut position) = (Vec::new(), 0);
+    loop {
+        let mut contents = rig.log.contents(file, position).expect("the file says what it holds");
+        match contents.next_part()? {
+            Some(content) => found.push(content),
+            None => return Ok(found),
+        }
+        position = contents.position();
+    }
+}
+
+#[test]
+fn files_say_what_they_hold() {
+    let mut rig = Rig::new();
+    let values = fill(&mut rig, 3);
+    let file = file_of(values[0].address);
+    let in_file = values.iter().take_while(|value| file_of(value.address) == file);
+    let entries = rig.state().entries.iter().zip(in_file);
+    let expected: Vec<Content> =
+        entries.map(|(entry, value)| Content::Entry(entry.clone(), value.address)).collect();
+    assert!(expected.len() > 1);
+    assert_eq!(contents(&rig, file).expect("an intact segment"), expected);
+
+    let tags = ["one", "", "three"];
+    let tagged = values.iter().zip(tags).map(|(value, tag)| (*value, tag.into())).collect();
+    let moved = rig.log.relocate(tagged).run();
+    let moved = rig.log.relocated(moved).expect("the disk is well");
+    let copies = moved.addresses.iter().zip(&values).zip(tags).map(|((address, value), tag)| {
+        let address = *address.as_ref().expect("an intact value");
+        Content::Value(log::StoredValue { address, ..*value }, tag.into())
+    });
+    let copies: Vec<Content> = copies.collect();
+    let copy = moved.file.expect("values were copied");
+    assert_eq!(contents(&rig, copy).expect("an intact footer"), copies);
+
+    let path = PathBuf::from(format!("/data/member/data/{copy:08x}.dat"));
+    let length = rig.disk.open(&path).and_then(|file| file.length()).expect("the file is there");
+    rig.disk.flip_bit(&path, length - 50, 0).expect("the file is there");
+    assert!(contents(&rig, copy).is_err(), "a damaged footer is noticed");
+    let path = PathBuf::from(format!("/data/member/wal/{file:08x}.seg"));
+    rig.disk.flip_bit(&path, u64::from(values[1].address as u32) + 3, 0).expect("the file is there");
+    assert!(contents(&rig, file).is_err(), "a damaged entry is noticed");
+}
+
 #[test]
 fn relocated_values_survive_a_crash_and_orphans_are_removed() {
     let mut rig = Rig::new();
     let values = fill(&mut rig, 3);
-    let done = rig.log.relocate(values[..2].to_vec()).run();
+    let done = rig.log.relocate(values[..2].iter().map(|value| (*value, "tag".into())).collect()).run();
     let moved = rig.log.relocated(done).expect("the disk is well");
     let address = *moved.addresses[1].as_ref().expect("an intact value");
     drop(rig.log);

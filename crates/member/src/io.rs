@@ -236,7 +236,7 @@ pub enum SnapshotEvent {
 pub struct Output {
     /// For the log thread, in order.
     pub writes: Vec<log::WriteJob>,
-    /// For the background thread.
+    /// For the threads of their lanes.
     pub background: Vec<crate::jobs::Job>,
     /// For peers: id, stream, and the buffers of the frame in order.
     pub frames: Vec<(u64, MessageClass, Vec<Bytes>)>,

@@ -1,7 +1,7 @@
-//! Jobs for the background thread and their results.
+//! Background jobs and their results.
 //!
-//! Work that blocks on the disk and is not a log write is a [`Job`]: a value that the owner of the member runs on
-//! another thread, and whose [`Done`] comes back as [`crate::Input::Background`].
+//! Work that blocks on the disk and is not a log write is a [`Job`]: a value that the owner of the member runs on the
+//! thread of its [lane](JobLane), and whose [`Done`] comes back as [`crate::Input::Background`].
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,8 +14,9 @@ use log::{
 use store::{CheckpointSource, ValueRef, Values};
 
 use crate::peer_message::{PeerMessage, ValueName};
+pub use crate::relocation::job::{RelocatedValues, RelocationJob};
 
-/// A job for the background thread. Jobs may run in any order.
+/// A background job. Jobs may run in any order, and at the same time.
 pub enum Job {
     /// Files of the log: prepare, move, remove.
     Log(BackgroundJob),
@@ -34,13 +35,10 @@ pub enum Job {
     Install(Box<SnapshotInstaller>),
     /// Give up what was received of a snapshot.
     AbandonInstall(Box<SnapshotInstaller>),
-    /// Write values into a new file.
-    Relocate {
-        /// Why the values are written.
-        purpose: Purpose,
-        /// The copy.
-        job: Relocation,
-    },
+    /// Copy the live values of files, so that the files can go.
+    Relocate(Box<RelocationJob>),
+    /// Write values that were damaged into a new file.
+    WriteRepairedValues(Relocation),
     /// Read something for a peer that has lost it.
     ReadForPeer {
         /// The peer.
@@ -55,15 +53,6 @@ pub enum Job {
         /// The write.
         job: EntryRepairJob,
     },
-}
-
-/// Why values are written into a new file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purpose {
-    /// The old file shall go.
-    Space,
-    /// They were damaged where they were.
-    Repair,
 }
 
 /// What a peer has lost.
@@ -115,12 +104,9 @@ pub enum Done {
     /// See [`Job::AbandonInstall`].
     InstallAbandoned(InstallDone),
     /// See [`Job::Relocate`].
-    Relocated {
-        /// Why the values are written.
-        purpose: Purpose,
-        /// Its result.
-        done: RelocationDone,
-    },
+    Relocated(Box<RelocatedValues>),
+    /// See [`Job::WriteRepairedValues`].
+    RepairedValuesWritten(RelocationDone),
     /// See [`Job::ReadForPeer`].
     ReadForPeer {
         /// The peer.
@@ -153,21 +139,53 @@ impl std::fmt::Debug for Done {
             Done::ReadEntries { .. } => "ReadEntries",
             Done::Installed(_) => "Installed",
             Done::InstallAbandoned(_) => "InstallAbandoned",
-            Done::Relocated { .. } => "Relocated",
+            Done::Relocated(_) => "Relocated",
+            Done::RepairedValuesWritten(_) => "RepairedValuesWritten",
             Done::ReadForPeer { .. } => "ReadForPeer",
             Done::EntryRepaired { .. } => "EntryRepaired",
         })
     }
 }
 
+/// Which jobs wait for each other. Those of one lane run one after another, those of different lanes at the same time:
+/// a base checkpoint of a large store must not hold up the next segment of the log, or a follower that lags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JobLane {
+    /// Short, and the log or a peer waits for it: preparing segments, reading entries for peers.
+    Files,
+    /// Long, and neither the log nor a peer waits for it: checkpoints, relocation, installing snapshots.
+    Space,
+    /// Damaged data, here or at a peer.
+    Repair,
+}
+
+impl JobLane {
+    /// All lanes.
+    pub const ALL: [JobLane; 3] = [JobLane::Files, JobLane::Space, JobLane::Repair];
+}
+
 impl Job {
+    /// The jobs that it waits for.
+    pub fn lane(&self) -> JobLane {
+        match self {
+            Job::Log(_) | Job::ReadEntries { .. } => JobLane::Files,
+            Job::Checkpoint(_) | Job::Install(_) | Job::AbandonInstall(_) | Job::Relocate(_) => {
+                JobLane::Space
+            }
+            Job::WriteRepairedValues(_) | Job::ReadForPeer { .. } | Job::RepairEntry { .. } => {
+                JobLane::Repair
+            }
+        }
+    }
+
     /// Runs the job; blocks on the disk.
     pub fn run(self) -> Done {
         match self {
             Job::Log(job) => Done::Log(job.run()),
             Job::Checkpoint(job) => Done::Checkpoint { id: job.id, done: job.write() },
             Job::ReadEntries { from, single, job } => Done::ReadEntries { from, single, entries: job.run() },
-            Job::Relocate { purpose, job } => Done::Relocated { purpose, done: job.run() },
+            Job::Relocate(job) => Done::Relocated(Box::new(job.run())),
+            Job::WriteRepairedValues(job) => Done::RepairedValuesWritten(job.run()),
             Job::ReadForPeer { to, read } => Done::ReadForPeer { to, answer: read.run() },
             Job::RepairEntry { index, job } => Done::EntryRepaired { index, result: job.run() },
             Job::Install(installer) => Done::Installed(installer.finish()),

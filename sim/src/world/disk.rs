@@ -11,6 +11,9 @@ use log::{Disk, File, LockError, LockGuard, MemDisk};
 use crate::defects::Defect;
 use crate::defects::records;
 
+/// Bytes of the header of a data segment.
+const DATA_HEADER_BYTES: usize = 64;
+
 /// Error text of a disk whose machine is losing power.
 pub(crate) const DISK_STOPPED: &str = "the disk has stopped";
 
@@ -151,8 +154,10 @@ impl File for SimFile {
             Some(Defect::HardStateRecycled) => records::OPENING,
             Some(Defect::RelocationDropsVersion) if self.is_data && relocating => {
                 let mut bytes: Vec<u8> = buffers.iter().flat_map(|buffer| buffer.iter().copied()).collect();
-                let half = bytes.len() / 2;
-                bytes[half..].fill(0);
+                // The values come first, after the header; the end is the footer, which nothing depends on.
+                let start = if offset == 0 { DATA_HEADER_BYTES.min(bytes.len()) } else { 0 };
+                let end = start + (bytes.len() - start) / 4;
+                bytes[start..end].fill(0);
                 return self.inner.write_at(&[IoSlice::new(&bytes)], offset);
             }
             _ => return self.inner.write_at(buffers, offset),

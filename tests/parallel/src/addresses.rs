@@ -103,12 +103,15 @@ impl Owner {
         self.log.complete(done).expect("the disk is well");
         self.log.truncate_to(self.index);
         self.checkpoint();
-        let candidates = self.log.relocation_candidates(u64::MAX, true);
+        let candidates = self.log.relocation_candidates(90);
         assert!(!candidates.is_empty(), "a file holds little else than what was overwritten");
         for candidate in candidates {
             let inside: Vec<KvRef> =
                 list(reader).into_iter().filter(|kv| file_of(kv.value.address) == candidate.file).collect();
-            let done = self.log.relocate(inside.iter().map(|kv| stored(&kv.value)).collect()).run();
+            let done = self
+                .log
+                .relocate(inside.iter().map(|kv| (stored(&kv.value), kv.key.clone())).collect())
+                .run();
             let moved = self.log.relocated(done).expect("the disk is well");
             for (kv, address) in inside.iter().zip(moved.addresses) {
                 let address = address.expect("values are intact");

@@ -62,7 +62,7 @@ impl SnapshotInstalls {
     /// Adds the data segments of an installation that is committed.
     pub(crate) fn add(&mut self, files: &[DataSegment]) {
         for file in files {
-            self.shared.files.insert_written(file.number, &file.path, file.bytes);
+            self.shared.files.insert_written(file.number, &file.path, file.bytes, file.footer_bytes);
             self.unswitched.push(file.number);
         }
     }
@@ -84,7 +84,7 @@ impl SnapshotInstaller {
         if crc32c::crc32c(value) != checksum {
             return Err(JobError::Mismatch("a value of a snapshot".to_owned()));
         }
-        self.values.push(value)
+        self.values.push(value, checksum)
     }
 
     /// Writes a chunk of the checkpoint, with the addresses that [`SnapshotInstaller::write_value`] returned.

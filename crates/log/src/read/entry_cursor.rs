@@ -56,6 +56,28 @@ impl EntryCursor {
         decode(&bytes, wanted, self.salt).ok_or_else(|| self.shared.damage(start, len))
     }
 
+    /// The record at an address, whole and checked, and the address after it. `None` at the end of the file's records.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is damaged there.
+    pub(crate) fn record(&mut self, start: u64) -> Result<Option<(RecordHead, Bytes, u64)>, ReadError> {
+        let recorded = self.recorded(start);
+        if recorded < HEAD_BYTES {
+            return Ok(None);
+        }
+        let head = RecordHead::decode(&self.bytes(start, HEAD_BYTES)?, file_of(start), self.salt);
+        let head = head.map_err(|_| self.shared.damage(start, HEAD_BYTES))?;
+        let len = HEAD_BYTES + u64::from(head.length);
+        if len > recorded {
+            return Err(self.shared.damage(start, recorded));
+        }
+        let body = self.bytes(start, len)?.slice(HEAD_BYTES as usize..);
+        match crc32c::crc32c(&body) == head.checksum {
+            true => Ok(Some((head, body, start + head.span()))),
+            false => Err(self.shared.damage(start, len)),
+        }
+    }
+
     fn bytes(&mut self, start: u64, len: u64) -> Result<Bytes, ReadError> {
         let end = start + len;
         let inside = start >= self.window_start && end <= self.window_start + self.window.len() as u64;

@@ -44,16 +44,20 @@ impl Reader {
 
     /// Counts a reference to a value: its file stays.
     pub fn retain(&self, address: u64, len: u32) {
-        self.shared.files.retain(file_of(address), u64::from(len));
+        self.shared.files.retain(file_of(address), 1, u64::from(len));
     }
 
     /// Counts references to many values, given as log address and length.
     pub fn retain_all(&self, values: impl Iterator<Item = (u64, u32)>) {
-        let mut bytes: BTreeMap<u32, u64> = BTreeMap::new();
-        for (address, len) in values {
-            *bytes.entry(file_of(address)).or_default() += u64::from(len);
+        let mut counts: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
+        for (address, len) in values.filter(|(_, len)| *len > 0) {
+            let (references, bytes) = counts.entry(file_of(address)).or_default();
+            *references += 1;
+            *bytes += u64::from(len);
         }
-        bytes.into_iter().for_each(|(file, bytes)| self.shared.files.retain(file, bytes));
+        for (file, (references, bytes)) in counts {
+            self.shared.files.retain(file, references, bytes);
+        }
     }
 
     /// Releases a reference. It must have been retained, with the same length.

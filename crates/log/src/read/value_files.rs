@@ -23,6 +23,7 @@ use parking_lot::{Mutex, RwLock};
 use super::open_handles::OpenHandles;
 use crate::disk::{Disk, File};
 use crate::error::is_out_of_descriptors;
+use crate::format::DATA_SUFFIX;
 use crate::types::file_of;
 
 /// One file of values.
@@ -30,8 +31,12 @@ pub(crate) struct ValueFile {
     pub(crate) number: u32,
     /// Bytes referenced.
     live: AtomicU64,
+    /// References that are counted in it.
+    references: AtomicU64,
     /// Bytes written, without what is only allocated.
     recorded: AtomicU64,
+    /// Of these, bytes of the footer of a data segment.
+    footer: AtomicU64,
     /// End of the blocks that have been written, under this number or, in a recycled file, an earlier one.
     written: AtomicU64,
     /// Number of small flushes written last, without a large one between them.
@@ -57,7 +62,9 @@ impl ValueFile {
         ValueFile {
             number,
             live: AtomicU64::new(0),
+            references: AtomicU64::new(0),
             recorded: AtomicU64::new(0),
+            footer: AtomicU64::new(0),
             written: AtomicU64::new(0),
             small_flushes: AtomicU32::new(0),
             referenced: AtomicBool::new(false),
@@ -90,6 +97,19 @@ impl ValueFile {
 
     pub(crate) fn live(&self) -> u64 {
         self.live.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn references(&self) -> u64 {
+        self.references.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn footer_bytes(&self) -> u64 {
+        self.footer.load(Ordering::Acquire)
+    }
+
+    /// Whether it is a data segment: values without entries.
+    pub(crate) fn is_data_segment(&self) -> bool {
+        self.path().is_some_and(|path| path.extension().is_some_and(|suffix| suffix == DATA_SUFFIX))
     }
 
     pub(crate) fn was_referenced(&self) -> bool {
@@ -167,9 +187,10 @@ impl ValueFiles {
         file.clone()
     }
 
-    /// Adds a durable file with its length.
-    pub(crate) fn insert_written(&self, number: u32, path: &Path, bytes: u64) {
+    /// Adds a durable file with its length, and that of its footer.
+    pub(crate) fn insert_written(&self, number: u32, path: &Path, bytes: u64, footer_bytes: u64) {
         let file = self.insert(number, path);
+        file.footer.store(footer_bytes, Ordering::Release);
         self.set_recorded(&file, bytes);
     }
 
@@ -227,8 +248,9 @@ impl ValueFiles {
         assert!(recorded == counted, "{recorded} bytes are recorded, {counted} are counted");
     }
 
-    /// Counts bytes referenced in a file. An empty value needs no file, neither here nor when it is read.
-    pub(crate) fn retain(&self, number: u32, bytes: u64) {
+    /// Counts `references` to values of so many bytes together in a file. An empty value needs no file, neither here
+    /// nor when it is read.
+    pub(crate) fn retain(&self, number: u32, references: u64, bytes: u64) {
         if bytes == 0 {
             return;
         }
@@ -237,6 +259,7 @@ impl ValueFiles {
             files.entry(number).or_insert_with(|| Arc::new(ValueFile::new(number, None))).clone()
         });
         file.referenced.store(true, Ordering::Release);
+        file.references.fetch_add(references, Ordering::AcqRel);
         file.live.fetch_add(bytes, Ordering::AcqRel);
         self.live.fetch_add(bytes, Ordering::AcqRel);
     }
@@ -248,6 +271,7 @@ impl ValueFiles {
         let file = self.get(file_of(address)).expect("a released value was retained, so its file is known");
         let before = file.live.fetch_sub(u64::from(len), Ordering::AcqRel);
         assert!(before >= u64::from(len), "more was released in file {:08x} than retained", file.number);
+        file.references.fetch_sub(1, Ordering::AcqRel);
         self.live.fetch_sub(u64::from(len), Ordering::AcqRel);
     }
 
@@ -337,7 +361,7 @@ mod tests {
     #[test]
     fn a_file_known_by_its_references_alone_holds_nothing_until_it_is_found() {
         let files = ValueFiles::new(Arc::new(MemDisk::new()), 4);
-        files.retain(7, 300);
+        files.retain(7, 1, 300);
         assert_eq!(files.recorded_bytes(), 0);
         let found = files.insert(7, Path::new("wal/00000007.seg"));
         files.set_recorded(&found, 900);

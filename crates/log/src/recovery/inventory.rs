@@ -11,10 +11,12 @@ use super::warning::Warning;
 use crate::checkpoint::Manifest;
 use crate::disk::{Disk, File};
 use crate::error::OpenError;
+
 use crate::format::{
     DATA_SUFFIX, END_BYTES, FileHeader, FileType, HEADER_BYTES, Layout, RecordKind, SEGMENT_SUFFIX,
     SegmentOpening, UNFINISHED_SUFFIX, list, parse_name,
 };
+use crate::relocation::{DataSegment, FooterLocation, TRAILER_BYTES};
 
 /// Highest number of a file that recovery accepts: one file a second for a lifetime, and half of all numbers are left.
 const MAX_NUMBER: u32 = 1 << 31;
@@ -41,8 +43,7 @@ pub(super) struct Inventory {
     /// By number, which is their order in the log.
     pub(super) begun: Vec<BegunSegment>,
     pub(super) unbegun: Vec<UnbegunSegment>,
-    /// Data segments: number, path, length.
-    pub(super) data: Vec<(u32, PathBuf, u64)>,
+    pub(super) data: Vec<DataSegment>,
     pub(super) highest_number: u32,
     pub(super) warnings: Vec<Warning>,
 }
@@ -165,9 +166,18 @@ impl Inventory {
             }
             Err(error) => return Err(error),
         }
-        self.data.push((number, path, length));
+        let footer_bytes = footer_bytes(&file, length).map_err(OpenError::io("read", &path))?;
+        self.data.push(DataSegment { number, path, bytes: length, footer_bytes });
         Ok(())
     }
+}
+
+/// Bytes of the footer of a data segment; 0 if it has none that can be used.
+fn footer_bytes(file: &Arc<dyn File>, length: u64) -> std::io::Result<u64> {
+    let Some(start) = length.checked_sub(TRAILER_BYTES) else { return Ok(0) };
+    let mut trailer = [0; TRAILER_BYTES as usize];
+    let count = file.read_at(&mut trailer, start)?;
+    Ok(FooterLocation::decode(&trailer[..count], length).map_or(0, |footer| length - footer.start))
 }
 
 fn open(disk: &dyn Disk, path: &Path) -> Result<(Arc<dyn File>, u64), OpenError> {

@@ -151,10 +151,10 @@ impl FoundLog {
             file.note_written(recorded);
         }
         for unbegun in &self.kept {
-            files.insert_written(unbegun.number, &unbegun.path, unbegun.length);
+            files.insert_written(unbegun.number, &unbegun.path, unbegun.length, 0);
         }
-        for (number, path, length) in &self.inventory.data {
-            files.insert_written(*number, path, *length);
+        for data in &self.inventory.data {
+            files.insert_written(data.number, &data.path, data.bytes, data.footer_bytes);
         }
     }
 }

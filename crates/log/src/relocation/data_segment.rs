@@ -1,14 +1,15 @@
-//! Data segments: files of values outside of entries, one after the other, without frames.
+//! Data segments: files of values outside of entries, one after the other, without frames, and a footer.
 //!
 //! The store's value pointers have the address, length and checksum of each value. A data segment gets its name when it
 //! is whole and durable, and never changes afterwards.
 
 use std::path::PathBuf;
 
+use super::footer::FooterBuilder;
 use crate::error::JobError;
 use crate::format::{FileHeader, FileType, UNFINISHED_SUFFIX, file_name};
 use crate::segments::{FileNumbers, SegmentFactory};
-use crate::types::address_at;
+use crate::types::{StoredValue, address_at};
 use crate::write::BulkFile;
 
 /// A data segment being written.
@@ -16,6 +17,8 @@ pub(crate) struct DataSegmentWriter {
     factory: SegmentFactory,
     number: u32,
     unfinished: BulkFile,
+    /// Names the values so far, in a file that gets a footer.
+    footer: Option<FooterBuilder>,
 }
 
 /// A durable data segment.
@@ -23,26 +26,44 @@ pub(crate) struct DataSegmentWriter {
 pub(crate) struct DataSegment {
     pub(crate) number: u32,
     pub(crate) path: PathBuf,
+    /// Bytes of the file.
     pub(crate) bytes: u64,
+    /// Bytes of its footer.
+    pub(crate) footer_bytes: u64,
 }
 
 impl DataSegmentWriter {
-    pub(crate) fn new(factory: &SegmentFactory, number: u32) -> DataSegmentWriter {
+    /// A file with a footer.
+    pub(crate) fn with_footer(factory: &SegmentFactory, number: u32) -> DataSegmentWriter {
+        let footer = Some(FooterBuilder::default());
+        DataSegmentWriter { footer, ..DataSegmentWriter::without_footer(factory, number) }
+    }
+
+    /// A file that does not say which values it holds.
+    pub(crate) fn without_footer(factory: &SegmentFactory, number: u32) -> DataSegmentWriter {
         let header = FileHeader { file_type: FileType::DataSegment, number, identity: factory.identity };
         let unfinished = factory.layout.data.join(file_name(number, UNFINISHED_SUFFIX));
         let unfinished = BulkFile::new(&factory.disk, unfinished, &header.encode());
-        DataSegmentWriter { factory: factory.clone(), number, unfinished }
+        DataSegmentWriter { factory: factory.clone(), number, unfinished, footer: None }
     }
 
-    fn bytes(&self) -> u64 {
+    /// Bytes so far, without the footer.
+    pub(crate) fn bytes(&self) -> u64 {
         self.unfinished.bytes()
     }
 
-    /// Adds a value and returns its log address.
-    pub(crate) fn push(&mut self, value: &[u8]) -> Result<u64, JobError> {
+    /// Adds a value with the tag for the footer, if the file has one, and returns its log address.
+    ///
+    /// # Errors
+    /// Creating, writing or syncing the file failed; it is unusable.
+    pub(crate) fn push(&mut self, value: &[u8], checksum: u32, tag: &[u8]) -> Result<u64, JobError> {
         let address = address_at(self.number, self.bytes());
         self.unfinished.push(value);
         self.unfinished.write_full()?;
+        if let Some(footer) = &mut self.footer {
+            let len = u32::try_from(value.len()).expect("a value is far below 4 GiB");
+            footer.push(StoredValue { address, len, checksum }, tag);
+        }
         Ok(address)
     }
 
@@ -61,6 +82,11 @@ impl DataSegmentWriter {
     }
 
     fn make_durable(&mut self) -> Result<DataSegment, JobError> {
+        let mut footer_bytes = 0;
+        if let Some(footer) = self.footer.take() {
+            footer_bytes = footer.bytes();
+            self.unfinished.push(&footer.finish(self.unfinished.bytes()));
+        }
         let bytes = self.unfinished.finish()?;
         let layout = &self.factory.layout;
         let path = layout.data_segment(self.number);
@@ -68,11 +94,11 @@ impl DataSegmentWriter {
         let unfinished = self.unfinished.path();
         disk.rename(unfinished, &path).map_err(JobError::io("rename", unfinished))?;
         disk.sync_dir(&layout.data).map_err(JobError::io("sync", &layout.data))?;
-        Ok(DataSegment { number: self.number, path, bytes })
+        Ok(DataSegment { number: self.number, path, bytes, footer_bytes })
     }
 }
 
-/// Writes values into data segments, each up to the size of a segment.
+/// Writes the values of a snapshot into data segments without footers, each up to the size of a segment.
 pub(crate) struct DataSegmentSeries {
     factory: SegmentFactory,
     numbers: FileNumbers,
@@ -90,15 +116,15 @@ impl DataSegmentSeries {
         }
     }
 
-    pub(crate) fn push(&mut self, value: &[u8]) -> Result<u64, JobError> {
+    /// Adds a value and returns its log address.
+    pub(crate) fn push(&mut self, value: &[u8], checksum: u32) -> Result<u64, JobError> {
         let full =
             |writer: &DataSegmentWriter| writer.bytes() + value.len() as u64 > self.factory.segment_bytes;
         if self.current.as_ref().is_some_and(full) {
             self.finish_current()?;
         }
-        let current =
-            self.current.get_or_insert_with(|| DataSegmentWriter::new(&self.factory, self.numbers.next()));
-        current.push(value)
+        let begin = || DataSegmentWriter::without_footer(&self.factory, self.numbers.next());
+        self.current.get_or_insert_with(begin).push(value, checksum, b"")
     }
 
     pub(crate) fn finish_current(&mut self) -> Result<(), JobError> {

@@ -15,13 +15,18 @@
 //! ```
 //!
 //! A crash before step 3 leaves the old addresses valid; recovery finds that nothing refers to 31 and removes it.
-//! Repair uses the same steps for values that a peer sent in place of damaged ones.
+//! The data segment ends with a footer that names its values, so that it can be relocated itself without a search for
+//! what refers to it. Repair uses the same steps for values that a peer sent in place of damaged ones.
 
+mod contents;
 mod data_segment;
+mod footer;
 mod job;
 mod relocations;
 
+pub use contents::{Content, FileContents};
 pub(crate) use data_segment::{DataSegment, DataSegmentSeries};
-pub use job::{Relocation, RelocationDone};
+pub(crate) use footer::{FooterLocation, TRAILER_BYTES};
+pub use job::{Relocation, RelocationDone, RelocationWriter};
 pub(crate) use relocations::Relocations;
 pub use relocations::{Candidate, Relocated};

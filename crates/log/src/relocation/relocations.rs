@@ -5,29 +5,38 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::contents::FileContents;
 use super::data_segment::DataSegmentWriter;
-use super::job::{CopiedValues, Relocation, RelocationDone, RelocationSource};
+use super::footer::FOOTER_ENTRY_BYTES;
+use super::job::{CopiedValues, Relocation, RelocationDone, RelocationSource, RelocationWriter};
 use crate::error::{JobError, ReadError};
 use crate::format::HEADER_BYTES;
-use crate::read::SharedFiles;
+use crate::read::{SharedFiles, ValueFile};
 use crate::segments::{FileNumbers, SegmentFactory};
 use crate::types::StoredValue;
 
-/// A file is worth relocating when at most this share (percent) of it is live: a quarter is written again, and three
-/// quarters become free.
-const MAX_LIVE_PERCENT: u64 = 25;
-/// The same after the `Defragment` call, which asks for all space that can be freed.
-const MAX_LIVE_PERCENT_EAGER: u64 = 90;
+/// What the copy of a value out of an entry is estimated to take beside the value: its entry in the footer, with a key
+/// of usual length.
+const COPY_OVERHEAD_BYTES: u64 = FOOTER_ENTRY_BYTES + 24;
 
-/// A file whose live values should be relocated.
+/// A file that a relocation would make superfluous.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Candidate {
     /// Its number: the values are those whose address lies in it, see [`crate::file_of`].
     pub file: u32,
     /// Bytes referenced in it.
     pub live_bytes: u64,
-    /// Bytes it holds.
+    /// Bytes it holds, without header and footer.
     pub file_bytes: u64,
+    /// Bytes that its live values take elsewhere, estimated.
+    pub copy_bytes: u64,
+}
+
+impl Candidate {
+    /// Bytes that its relocation frees.
+    pub fn gained_bytes(&self) -> u64 {
+        self.file_bytes.saturating_sub(self.copy_bytes)
+    }
 }
 
 /// The new addresses of relocated values.
@@ -58,44 +67,55 @@ impl Relocations {
         Relocations { shared, factory, numbers, unswitched: BTreeSet::new() }
     }
 
-    /// Files worth a relocation, the emptiest first, without the `excepted` ones. With `eager`, nearly every file that
-    /// would shrink.
-    pub(crate) fn candidates(&self, eager: bool, excepted: impl Fn(u32) -> bool) -> Vec<Candidate> {
-        let percent = if eager { MAX_LIVE_PERCENT_EAGER } else { MAX_LIVE_PERCENT };
+    /// Files with live values of which at most `max_live_percent` would be copied, without the `excepted` ones; the one
+    /// that gains most bytes first.
+    pub(crate) fn candidates(&self, max_live_percent: u64, excepted: impl Fn(u32) -> bool) -> Vec<Candidate> {
         let files = self.shared.files.all().into_iter();
-        let mut candidates: Vec<Candidate> = files
-            .filter(|file| !excepted(file.number))
-            .map(|file| Candidate { file: file.number, live_bytes: file.live(), file_bytes: file.recorded() })
-            // The copy has a header too. If it were counted, a file of few bytes would be copied forever.
-            .filter(|file| {
-                let bytes = file.file_bytes.saturating_sub(HEADER_BYTES);
-                file.live_bytes > 0 && file.live_bytes * 100 <= bytes * percent
-            })
-            .collect();
-        candidates.sort_by_key(|file| (file.live_bytes, file.file));
+        let is_worth = |file: &Candidate| {
+            file.live_bytes > 0 && file.copy_bytes * 100 <= file.file_bytes * max_live_percent
+        };
+        let wanted = files.filter(|file| !excepted(file.number));
+        let mut candidates: Vec<Candidate> = wanted.map(|file| candidate(&file)).filter(is_worth).collect();
+        candidates.sort_by_key(|file| (u64::MAX - file.gained_bytes(), file.file));
         candidates
     }
 
-    /// Plans to copy values of this log.
-    pub(crate) fn relocate(&self, values: Vec<StoredValue>) -> Relocation {
-        self.plan(RelocationSource::Stored(values))
+    /// The file, if it has live values.
+    pub(crate) fn candidate(&self, number: u32) -> Option<Candidate> {
+        let file = self.shared.files.get(number).map(|file| candidate(&file));
+        file.filter(|file| file.live_bytes > 0)
     }
 
-    /// Plans to write values that a peer sent, each with its checksum.
-    pub(crate) fn write_received(&self, values: Vec<(Bytes, u32)>) -> Relocation {
-        self.plan(RelocationSource::Received(values))
+    /// What a file holds, from `position` on. `None` if it does not say: a data segment without a footer.
+    pub(crate) fn contents(&self, number: u32, position: u64, salt: u32) -> Option<FileContents> {
+        let file = self.shared.files.get(number)?;
+        match (file.is_data_segment(), file.footer_bytes()) {
+            (false, _) => Some(FileContents::of_segment(&self.shared, salt, number, position)),
+            (true, 0) => None,
+            (true, _) => Some(FileContents::of_data_segment(&self.shared, number, position)),
+        }
     }
 
-    fn plan(&self, source: RelocationSource) -> Relocation {
-        let writer = DataSegmentWriter::new(&self.factory, self.numbers.next());
-        Relocation::new(&self.shared, writer, source)
+    /// Begins to write values into a new data segment.
+    pub(crate) fn begin(&self) -> RelocationWriter {
+        RelocationWriter::new(DataSegmentWriter::with_footer(&self.factory, self.numbers.next()))
+    }
+
+    /// Plans to copy values of this log, each with its tag.
+    pub(crate) fn relocate(&self, values: Vec<(StoredValue, Bytes)>) -> Relocation {
+        Relocation::new(&self.shared, self.begin(), RelocationSource::Stored(values))
+    }
+
+    /// Plans to write values that a peer sent, each with its checksum and tag.
+    pub(crate) fn write_received(&self, values: Vec<(Bytes, u32, Bytes)>) -> Relocation {
+        Relocation::new(&self.shared, self.begin(), RelocationSource::Received(values))
     }
 
     /// Takes the result of a relocation.
     pub(crate) fn relocated(&mut self, done: RelocationDone) -> Result<Relocated, JobError> {
         let CopiedValues { file, addresses } = done.result?;
         if let Some(file) = &file {
-            self.shared.files.insert_written(file.number, &file.path, file.bytes);
+            self.shared.files.insert_written(file.number, &file.path, file.bytes, file.footer_bytes);
             self.unswitched.insert(file.number);
         }
         Ok(Relocated { file: file.map(|file| file.number), addresses })
@@ -109,6 +129,19 @@ impl Relocations {
     /// Whether the store has still to switch to a file, which must be kept although nothing in it is referenced.
     pub(crate) fn is_unswitched(&self, file: u32) -> bool {
         self.unswitched.contains(&file)
+    }
+}
+
+/// Header and footer are left out: the copy has them too. If they were counted, a file of few bytes or of long tags
+/// would be copied for ever.
+fn candidate(file: &ValueFile) -> Candidate {
+    let live_bytes = file.live();
+    let overhead = if file.is_data_segment() { 0 } else { file.references() * COPY_OVERHEAD_BYTES };
+    Candidate {
+        file: file.number,
+        live_bytes,
+        file_bytes: file.recorded().saturating_sub(HEADER_BYTES + file.footer_bytes()),
+        copy_bytes: live_bytes + overhead,
     }
 }
 
@@ -129,35 +162,38 @@ mod tests {
 
     /// Adds a file with so many bytes after its header, of which some are live.
     fn add(parts: &Parts, file: u32, live_bytes: u64, bytes: u64) {
-        parts.shared.files.insert_written(file, &parts.layout.data_segment(file), HEADER_BYTES + bytes);
-        parts.shared.files.retain(file, live_bytes);
+        parts.shared.files.insert_written(file, &parts.layout.data_segment(file), HEADER_BYTES + bytes, 0);
+        parts.shared.files.retain(file, u64::from(live_bytes > 0), live_bytes);
     }
 
     fn numbers(candidates: &[Candidate]) -> Vec<u32> {
         candidates.iter().map(|candidate| candidate.file).collect()
     }
 
-    fn received(value: &'static [u8]) -> (Bytes, u32) {
-        (Bytes::from_static(value), crc32c::crc32c(value))
+    fn received(value: &'static [u8]) -> (Bytes, u32, Bytes) {
+        (Bytes::from_static(value), crc32c::crc32c(value), Bytes::from_static(b"tag"))
     }
 
     #[test]
-    fn files_with_few_live_bytes_are_candidates_the_emptiest_first() {
+    fn files_with_few_live_bytes_are_candidates_those_that_gain_most_first() {
         let (parts, relocations) = bench();
         for (file, live_bytes) in [(1, 250), (2, 251), (3, 90), (4, 0), (5, 900), (6, 901), (7, 10)] {
             add(&parts, file, live_bytes, 1_000);
         }
-        let usual = relocations.candidates(false, |file| file == 7);
+        let usual = relocations.candidates(25, |file| file == 7);
         assert_eq!(numbers(&usual), [3, 1], "at most a quarter is live, but something is");
-        assert_eq!(usual[0], Candidate { file: 3, live_bytes: 90, file_bytes: HEADER_BYTES + 1_000 });
-        assert_eq!(numbers(&relocations.candidates(true, |file| file == 7)), [3, 1, 2, 5]);
+        let third = Candidate { file: 3, live_bytes: 90, file_bytes: 1_000, copy_bytes: 90 };
+        assert_eq!((usual[0], third.gained_bytes()), (third, 910));
+        assert_eq!(numbers(&relocations.candidates(90, |file| file == 7)), [3, 1, 2, 5]);
+        add(&parts, 8, 1_000, 3_000);
+        assert_eq!(numbers(&relocations.candidates(90, |file| file == 7)), [8, 3, 1, 2, 5]);
     }
 
     #[test]
     fn a_copy_is_never_a_candidate_for_its_header_alone() {
         let (parts, relocations) = bench();
         add(&parts, 1, 10, 10);
-        assert_eq!(relocations.candidates(true, |_| false), []);
+        assert_eq!(relocations.candidates(90, |_| false), []);
     }
 
     #[test]
@@ -171,7 +207,7 @@ mod tests {
             relocated.addresses.into_iter().map(|address| address.expect("written")).collect();
         assert_eq!(addresses, [address_at(file, header), address_at(file, header + 3)]);
         assert_eq!(parts.shared.read_range(addresses[1], 5).expect("its file is known"), "other");
-        assert_eq!(parts.shared.files.recorded_bytes(), header + 8);
+        assert_eq!(parts.shared.files.recorded_bytes(), header + 8 + 2 * (16 + 3) + 40, "values and footer");
         assert!(relocations.is_unswitched(file) && !relocations.is_unswitched(file + 1));
         relocations.switched(file);
         assert!(!relocations.is_unswitched(file));
@@ -185,7 +221,8 @@ mod tests {
         let checksum = crc32c::crc32c(b"other");
         let stored = |address: &u64, len| StoredValue { address: *address, len, checksum };
         let [Ok(one), Ok(other)] = &first.addresses[..] else { panic!("{first:?}") };
-        let values = vec![stored(one, 3), stored(other, 5)];
+        let tag = || Bytes::from_static(b"tag");
+        let values = vec![(stored(one, 3), tag()), (stored(other, 5), tag())];
         let job = relocations.relocate(values.clone());
         let second = relocations.relocated(job.run()).expect("the disk has room");
         let [Err(ReadError::Damaged { .. }), Ok(copy)] = &second.addresses[..] else { panic!("{second:?}") };

@@ -9,7 +9,7 @@
 //! | `alarms` | alarms this member raises; whether the store may grow |
 //! | `publication` | this member's name and client URLs, published through the log |
 //!
-//! None of it is urgent: each step is short, and long work goes to the background thread.
+//! None of it is urgent: each step is short, and long work is a background job.
 
 pub(crate) mod alarms;
 pub(crate) mod checkpoints;

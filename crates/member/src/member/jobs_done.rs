@@ -6,7 +6,7 @@ use super::Member;
 use super::ready_loop::{to_log_entries, to_log_hard_state};
 use crate::apply::{ApplyQueue, from_log};
 use crate::io::{MemberFatal, Notice, Now, Output, SnapshotEvent};
-use crate::jobs::{Done, Job, Purpose};
+use crate::jobs::{Done, Job};
 use crate::snapshot::Installation;
 
 impl Member {
@@ -19,12 +19,14 @@ impl Member {
             }
             Done::Checkpoint { id, done } => self.on_checkpoint_done(id, done, out),
             Done::ReadEntries { from, single, entries } => self.on_entries_read(from, single, entries, out),
-            Done::Relocated { purpose: Purpose::Space, done } => {
-                for address in self.relocation.copied(done, &mut self.log, out)? {
+            Done::Relocated(copied) => {
+                for address in
+                    self.relocate(out, |relocation, context| relocation.copied(*copied, context))?
+                {
                     self.value_repairs.begin(address, out);
                 }
             }
-            Done::Relocated { purpose: Purpose::Repair, done } => self.on_values_written(now, done, out)?,
+            Done::RepairedValuesWritten(done) => self.on_values_written(now, done, out)?,
             Done::ReadForPeer { to, answer } => self.repair_server.read_done(to, &answer, out),
             Done::EntryRepaired { index, result } => self.entry_repairs.written(index, result, out)?,
             Done::Installed(done) => self.on_installed(now, done, out)?,

@@ -243,12 +243,19 @@ impl Member {
             self.begin_checkpoint(out);
         }
         self.drive_repair(now, out);
-        if self.relocation.is_due(now.monotonic_ns) && !self.installing.is_running() && !self.is_stopping {
-            self.relocation_step(now, out);
+        if self.may_relocate() && self.relocation.is_step_due(now.monotonic_ns) {
+            self.relocate(out, |relocation, context| relocation.step(now.monotonic_ns, context));
+        }
+        if self.may_relocate() && self.relocation.is_look_due(now.monotonic_ns) {
+            self.look_for_space(now, out);
         }
         while let Some(job) = self.log.next_job() {
             out.background.push(Job::Log(job));
         }
+    }
+
+    fn may_relocate(&self) -> bool {
+        !self.installing.is_running() && !self.is_stopping
     }
 
     /// When [`Member::drive`] must run next although nothing happens.
@@ -257,8 +264,7 @@ impl Member {
         let leader = self.leadership.as_leader().filter(|_| self.transfer.is_none());
         let proposals = leader.and_then(|leader| self.proposals.next_due_ns(&leader.batches));
         let leases = leader.and_then(|leader| leader.leases.as_ref()).and_then(|leases| leases.next_due_ns());
-        let may_relocate = !self.installing.is_running() && !self.is_stopping;
-        let relocation = if may_relocate { self.relocation.next_due_ns() } else { None };
+        let relocation = if self.may_relocate() { self.relocation.next_due_ns() } else { None };
         let lease_questions =
             self.leadership.as_follower().and_then(|follower| follower.lease_questions.next_due_ns());
         let reads = self.read_index.next_due_ns(self.leadership.is_established());

@@ -2,7 +2,12 @@
 
 use super::Member;
 use crate::io::{Now, Output};
-use crate::relocation::Settling;
+use crate::relocation::eager::Settling;
+use crate::relocation::{RelocationContext, Relocator};
+
+/// Payload bytes of entries kept for followers that are a little behind; as many entries as
+/// `--snapshot-catchup-entries` says have fewer, unless batches are large.
+const MAX_CATCH_UP_BYTES: u64 = 128 << 20;
 
 impl Member {
     /// Begins a checkpoint of the applied state. None may be running.
@@ -11,40 +16,57 @@ impl Member {
         out.background.push(self.checkpoints.begin(id, &conf, &mut self.log, &mut self.store));
     }
 
-    /// One step of relocation.
-    pub(super) fn relocation_step(&mut self, now: Now, out: &mut Output) {
-        let is_idle = self.relocation.begin_step(now.monotonic_ns);
-        if !is_idle {
-            self.relocation.step(&mut self.log, &mut self.store, &self.reader, out);
-        } else if !self.checkpoints.is_running() {
-            self.look_for_space(now, out);
+    /// What relocation works on.
+    pub(super) fn relocate<R>(
+        &mut self,
+        out: &mut Output,
+        step: impl FnOnce(&mut Relocator, &mut RelocationContext<'_>) -> R,
+    ) -> R {
+        let (log, store, reader) = (&mut self.log, &mut self.store, &self.reader);
+        step(&mut self.relocation, &mut RelocationContext { log, store, reader, out })
+    }
+
+    /// What is next for space: settle what eager relocation needs, then files to empty, then a checkpoint that lets
+    /// empty files go.
+    pub(super) fn look_for_space(&mut self, now: Now, out: &mut Output) {
+        let now_ns = now.monotonic_ns;
+        self.relocation.looked(now_ns);
+        if self.relocation.eager.is_on() && !self.settle(now, out) {
+            return;
+        }
+        let applied = self.status.commands_applied();
+        let has_begun = self.relocation.is_idle()
+            && self.relocate(out, |relocation, context| relocation.begin_files(now_ns, applied, context));
+        if self.checkpoints.is_running() {
+            return;
+        }
+        let freed = self.log.reclaimable_bytes(self.apply_queue.applied(), self.forgettable());
+        let live = self.log.reader().live_bytes();
+        if self.relocation.is_worth_a_checkpoint(now_ns, freed, live) {
+            self.relocation.checkpoint_began(now_ns);
+            self.begin_checkpoint(out);
+        } else if self.relocation.is_idle() && !has_begun {
+            self.relocation.nothing_to_gain();
         }
     }
 
-    /// What is next for space, when nothing is being relocated and no checkpoint is being written: settle what eager relocation needs, then a file to empty, then a checkpoint that lets
-    /// empty files go.
-    fn look_for_space(&mut self, now: Now, out: &mut Output) {
-        if self.relocation.is_eager() {
-            let leads = self.leadership.leads();
-            match self.relocation.settle(now.monotonic_ns, &self.log, &self.reader, leads) {
-                Settling::Waits => return,
-                Settling::EndSegment => {
-                    let last = self.end_segment(now, out);
-                    return self.relocation.segment_ended(last);
-                }
-                Settling::Settled => self.truncate(),
+    /// Settles what eager relocation needs. Returns whether files can be looked at.
+    fn settle(&mut self, now: Now, out: &mut Output) -> bool {
+        if self.checkpoints.is_running() {
+            return false;
+        }
+        let leads = self.leadership.leads();
+        match self.relocation.eager.settle(now.monotonic_ns, &self.log, &self.reader, leads) {
+            Settling::Waits => false,
+            Settling::EndSegment => {
+                let last = self.end_segment(now, out);
+                self.relocation.eager.segment_ended(last);
+                false
             }
-        }
-        if self.relocation.begin_file(&self.log) {
-            return;
-        }
-        let (applied, forgettable) = (self.apply_queue.applied(), self.forgettable());
-        let frees = || self.log.reclaimable_bytes(applied, forgettable) > 0;
-        if self.relocation.may_checkpoint(now.monotonic_ns) && frees() {
-            self.relocation.checkpoint_began(now.monotonic_ns);
-            self.begin_checkpoint(out);
-        } else {
-            self.relocation.rest(now.monotonic_ns);
+            Settling::Settled => {
+                self.truncate();
+                true
+            }
         }
     }
 
@@ -77,14 +99,19 @@ impl Member {
     /// Entries up to this index need not be kept for any follower.
     fn forgettable(&self) -> u64 {
         let applied = self.apply_queue.applied();
-        let needed = match self.relocation.is_eager() {
-            false => applied.saturating_sub(self.config.catchup_entries),
+        let is_alone = self.reader.members().len() <= 1;
+        let needed = match self.relocation.eager.is_on() {
+            _ if is_alone => applied,
+            false => {
+                let kept = self.config.catchup_entries;
+                applied.saturating_sub(kept).max(self.log.index_before_last(kept, MAX_CATCH_UP_BYTES))
+            }
             true => {
                 let status = self.consensus.status();
-                self.relocation.needed_by_followers(&status, self.config.member_id).min(applied)
+                self.relocation.eager.needed_by_followers(&status, self.config.member_id)
             }
         };
-        needed.min(self.sending.oldest_needed(applied))
+        needed.min(applied).min(self.sending.oldest_needed(applied))
     }
 
     /// No peer has an entry that is damaged here. If the checkpoint has its effect, the log before it is given up:

@@ -1,4 +1,4 @@
-//! Reads for peers whose disk has lost a value or an entry, done by the background thread.
+//! Reads for peers whose disk has lost a value or an entry, done by a background job.
 
 use std::sync::Arc;
 

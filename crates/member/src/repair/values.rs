@@ -18,7 +18,7 @@ use store::{Reader, Reference, Store};
 use super::{ANSWER_NS, MAX_ROUNDS};
 use crate::callers::Callers;
 use crate::io::{Answer, MemberFatal, Notice, Output};
-use crate::jobs::{Job, Purpose};
+use crate::jobs::Job;
 use crate::peer_message::{PeerMessage, ValueName};
 use crate::values::LogValues;
 
@@ -34,8 +34,8 @@ pub(crate) struct ValueRepairs {
     /// By damaged address.
     tasks: BTreeMap<u64, ValueTask>,
     look_up: Option<LookUp>,
-    /// Checked values that wait to be written: damaged address, value, checksum.
-    fetched: Vec<(u64, Bytes, u32)>,
+    /// Checked values that wait to be written: damaged address, value, checksum, key.
+    fetched: Vec<(u64, Bytes, u32, Bytes)>,
     /// The damaged addresses whose values a job writes.
     writing: Option<Vec<u64>>,
 }
@@ -189,7 +189,7 @@ impl ValueRepairs {
             match (&value, self.tasks.get_mut(&address)) {
                 (Some(value), Some(task)) => {
                     task.is_fetched = true;
-                    self.fetched.push((address, value.clone(), name.checksum));
+                    self.fetched.push((address, value.clone(), name.checksum, name.key.clone()));
                 }
                 _ => self.ask(address, context),
             }
@@ -204,9 +204,9 @@ impl ValueRepairs {
     /// The job that writes the fetched values into a data segment.
     pub(crate) fn write_fetched(&mut self, log: &mut Log) -> Job {
         let fetched = std::mem::take(&mut self.fetched);
-        self.writing = Some(fetched.iter().map(|(address, _, _)| *address).collect());
-        let values = fetched.into_iter().map(|(_, value, checksum)| (value, checksum)).collect();
-        Job::Relocate { purpose: Purpose::Repair, job: log.write_repaired_values(values) }
+        self.writing = Some(fetched.iter().map(|(address, ..)| *address).collect());
+        let values = fetched.into_iter().map(|(_, value, checksum, key)| (value, checksum, key)).collect();
+        Job::WriteRepairedValues(log.write_repaired_values(values))
     }
 
     /// Fetched values are durable, or could not be written. Returns whether the active segment should end: the entry

@@ -1,9 +1,9 @@
 //! When the server compacts by itself, by etcd's rules.
 //!
 //! A pure state machine: whenever it [is due](Schedule::is_due), which the owner asks at least as often as
-//! [`Schedule::interval`] says, the owner calls [`Schedule::observe`] with the time and the current revision, compacts at
-//! the revision that is returned, and reports success with [`Schedule::compacted`]. Every member observes, so that a new
-//! leader knows the past; only the leader compacts.
+//! [`Schedule::interval`] says, the owner calls [`Schedule::observe`] with the time and the current revision, compacts
+//! at the revision that is returned, and reports success with [`Schedule::compacted`]. Every member observes, so that a
+//! new leader knows the past; only the leader compacts.
 //!
 //! *Periodic*, retention P: revisions are sampled ten times in the smaller of P and an hour, and the sample that is P
 //! old is compacted: first when P has passed, then every P or every hour, whichever is shorter. *Revision*, retention

@@ -164,10 +164,7 @@ impl<E: Edge> LoopState<E> {
             parts.edge.send(peer, class, &frame);
         }
         workers.log.push(output.writes.drain(..));
-        // The thread outlives this state; a send can fail only when it has panicked, which aborts the process.
-        for job in output.background.drain(..) {
-            let _ = workers.jobs.send(job);
-        }
+        output.background.drain(..).for_each(|job| workers.submit(job));
     }
 
     fn has_rest(&self) -> bool {

@@ -9,10 +9,10 @@
 //!  RPC worker 2: request() -> submission queue 2 --|                              .-> completion queue 1 -> caller
 //!  peer threads: control_frame(), bulk_frame() ----+-> input queue -> iteration --+-> completion queue 2 -> caller
 //!  log thread:   "writes synced" ------------------|                    |   |     '-> frames to peers
-//!  background thread: "job done" ------------------'                    |   |
-//!                                                        write queue <--'   '--> background jobs
+//!  lane threads: "job done" -----------------------'                    |   |
+//!                                                        write queue <--'   '--> background jobs, by lane
 //!                                                             |                       |
-//!                                                         stele-log          stele-background
+//!                                                         stele-log     stele-files, -space, -repair
 //! ```
 //!
 //! An *iteration* takes all inputs that wait, lets the member decide once, and carries out the output. It never waits

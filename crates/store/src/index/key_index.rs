@@ -130,16 +130,18 @@ impl KeyIndex {
         newest
     }
 
-    /// Gives the version of `key` at `revision` a new log address, if it still has the value `old`.
-    pub(crate) fn relocate(&mut self, key: &[u8], revision: Revision, old: &ValueRef, address: u64) -> bool {
-        let Some(slot) = self.slot(key) else { return false };
-        match self.records.get_mut(slot).value_mut(revision) {
-            Some(value) if value == old => {
-                value.address = address;
-                true
-            }
-            _ => false,
-        }
+    /// Gives the version of `key` at `revision`, and those that share its value, a new log address, if it still has the
+    /// value `old`. Calls `changed` with the revision of each.
+    pub(crate) fn relocate(
+        &mut self,
+        key: &[u8],
+        revision: Revision,
+        old: &ValueRef,
+        address: u64,
+        changed: impl FnMut(Revision),
+    ) -> bool {
+        let slot = self.slot(key);
+        slot.is_some_and(|slot| self.records.get_mut(slot).relocate(revision, old, address, changed))
     }
 
     /// Drops what an entry of the revision log supersedes, for a compaction at `at`: all versions of its key older than

@@ -12,7 +12,7 @@ use crate::checkpoint::{self, CheckpointKind, CheckpointSource, RestoreError, Re
 use crate::command::{Applied, BatchContext, Command};
 use crate::purge;
 use crate::reader::Reader;
-use crate::state::{ClusterMember, Limits, MemberChange, StoreShared};
+use crate::state::{ClusterMember, Limits, MemberChange, StoreShared, StoreState};
 use crate::types::{AppliedId, Revision};
 use crate::values::{Damaged, ValueRef, Values, release, retain};
 
@@ -112,19 +112,24 @@ impl Store {
         purge::step(&self.shared, max_steps)
     }
 
-    /// Gives the version of `key` at `revision` a new log address, where the same value was copied. Returns false, and
-    /// changes nothing, if that version is purged or no longer has the reference `old`.
+    /// Gives the version of `key` at `revision`, and those that share its value, a new log address, where the same
+    /// value was copied. Returns false, and changes nothing, if that version is purged or no longer has the reference
+    /// `old`.
     pub fn relocate(&mut self, key: &[u8], revision: Revision, old: &ValueRef, address: u64) -> bool {
         assert!(old.len > 0, "only a value with bytes is relocated");
         let mut state = self.shared.state.write();
-        if !state.index.relocate(key, revision, old, address) {
-            return false;
-        }
-        state.changes.note_relocated(key, revision, address);
+        let StoreState { index, changes, .. } = &mut *state;
+        let mut switched = 0;
+        let is_relocated = index.relocate(key, revision, old, address, |revision| {
+            changes.note_relocated(key, revision, address);
+            switched += 1;
+        });
         drop(state);
-        retain(&*self.shared.values, &ValueRef { address, ..*old });
-        release(&*self.shared.values, old);
-        true
+        for _ in 0..switched {
+            retain(&*self.shared.values, &ValueRef { address, ..*old });
+            release(&*self.shared.values, old);
+        }
+        is_relocated
     }
 
     /// Begins a checkpoint of the present state. A delta holds what changed since the last checkpoint, of either kind,

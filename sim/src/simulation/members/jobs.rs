@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use log::{WriteDone, WriteJob};
 use member::Input;
-use member::jobs::{Done, Job, Purpose};
+use member::jobs::{Done, Job};
 
 use crate::simulation::state::Simulation;
 use crate::world::queue::SimEvent;
@@ -53,7 +53,7 @@ impl Simulation {
         match job {
             Job::Log(_) => process.jobs.log += 1,
             Job::Checkpoint(_) => process.jobs.checkpoint += 1,
-            Job::Relocate { purpose: Purpose::Space, .. } => process.jobs.relocation += 1,
+            Job::Relocate(_) => process.jobs.relocation += 1,
             _ => {}
         }
         let longest_ns = if matches!(job, Job::Checkpoint(_)) { MAX_CHECKPOINT_NS } else { MAX_JOB_NS };
@@ -66,7 +66,7 @@ impl Simulation {
         if self.machines[member].process(run).is_none() {
             return;
         }
-        let relocates = matches!(job, Job::Relocate { purpose: Purpose::Space, .. });
+        let relocates = matches!(job, Job::Relocate(_));
         self.machines[member].disk.set_relocating(relocates);
         let done = job.run();
         self.machines[member].disk.set_relocating(false);
@@ -81,7 +81,7 @@ impl Simulation {
         match done {
             Done::Log(_) => process.jobs.log -= 1,
             Done::Checkpoint { .. } => process.jobs.checkpoint -= 1,
-            Done::Relocated { purpose: Purpose::Space, .. } => process.jobs.relocation -= 1,
+            Done::Relocated(_) => process.jobs.relocation -= 1,
             _ => {}
         }
         self.give(member, Input::Background(Box::new(done)));

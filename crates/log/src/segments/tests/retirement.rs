@@ -84,7 +84,7 @@ fn a_file_is_retired_when_it_is_neither_needed_nor_moving() {
 #[should_panic(expected = "file 00000001 was referenced again")]
 fn a_referenced_file_is_never_retired() {
     let mut bench = Bench::new();
-    bench.parts.shared.files.retain(1, 10);
+    bench.parts.shared.files.retain(1, 1, 10);
     bench.retire(&[1]);
 }
 
@@ -107,7 +107,7 @@ fn a_retired_file_waits_for_the_pins_of_its_epoch_only() {
 fn a_file_is_recycled_if_it_is_in_the_wal_directory_and_of_use() {
     let mut bench = Bench::new();
     let data_segment = bench.parts.layout.data_segment(9);
-    bench.parts.shared.files.insert_written(9, &data_segment, 100);
+    bench.parts.shared.files.insert_written(9, &data_segment, 100, 0);
     bench.retire(&[9]);
     assert_eq!(bench.free(), Freed { recycled: vec![], removed: vec![data_segment] });
     bench.retire(&[1, 2]);
@@ -156,7 +156,7 @@ fn freeing_the_old_path_of_a_moved_segment_leaves_the_segment() {
 #[test]
 fn orphans_are_files_that_nothing_referenced_or_needs() {
     let mut bench = Bench::new();
-    bench.parts.shared.files.retain(2, 10);
+    bench.parts.shared.files.retain(2, 1, 10);
     bench.parts.shared.files.release(2 << 32 | 64, 10);
     bench.retirement.add_orphans(&BTreeSet::from([3])).expect("no file is missing");
     bench.retirement.retire_unreferenced(&NONE, None, &mut bench.chain);
@@ -170,7 +170,7 @@ fn orphans_are_files_that_nothing_referenced_or_needs() {
 #[test]
 fn a_referenced_file_that_does_not_exist_is_an_error() {
     let mut bench = Bench::new();
-    bench.parts.shared.files.retain(7, 10);
+    bench.parts.shared.files.retain(7, 1, 10);
     let error = bench.retirement.add_orphans(&NONE).expect_err("file 7 is missing");
     let OpenError::MissingFiles { numbers, path } = error else { panic!("{error}") };
     assert_eq!((&numbers[..], &*path), (&[7][..], Path::new("/data")));

@@ -10,7 +10,7 @@ use super::super::{ANSWER_NS, MAX_ROUNDS};
 use super::take_sent;
 use crate::callers::Callers;
 use crate::io::{Answer, Output};
-use crate::jobs::{Done, Purpose};
+use crate::jobs::Done;
 use crate::peer_message::{PeerMessage, ValueName};
 use crate::tests::LogAndStore;
 
@@ -104,7 +104,7 @@ impl Damaged {
     fn write(&mut self) {
         assert!(self.repairs.has_values_to_write());
         let job = self.repairs.write_fetched(&mut self.state.log);
-        let Done::Relocated { purpose: Purpose::Repair, done } = job.run() else { unreachable!() };
+        let Done::RepairedValuesWritten(done) = job.run() else { unreachable!() };
         self.with(0, |repairs, context| repairs.written(done, context).expect("the log is intact"));
     }
 

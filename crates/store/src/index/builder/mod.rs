@@ -96,7 +96,7 @@ impl IndexBuilder {
     /// Gives a version from the checkpoints before a new log address, if it exists and has a value.
     pub(crate) fn relocate(&mut self, key: &[u8], revision: Revision, address: u64) {
         if let Some(slot) = self.look_up(key)
-            && let Some(value) = self.records.get_mut(slot).value_mut(revision)
+            && let Some(value) = self.records.get_mut(slot).value_of_mut(revision)
             && value.len > 0
         {
             value.address = address;

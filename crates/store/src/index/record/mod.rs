@@ -126,7 +126,7 @@ impl KeyRecord {
     }
 
     /// The number of versions with a revision of at most `at`.
-    fn versions_until(&self, at: Revision) -> usize {
+    pub(crate) fn versions_until(&self, at: Revision) -> usize {
         if self.revision() <= at {
             return self.versions_len();
         }
@@ -193,15 +193,44 @@ impl KeyRecord {
         }
     }
 
-    /// The value reference of the version made by exactly this change.
-    pub(crate) fn value_mut(&mut self, revision: Revision) -> Option<&mut ValueRef> {
-        let position = self.versions_until(revision).checked_sub(1)?;
-        if self.version_at(position).revision != revision {
-            return None;
+    /// Replaces the address of the value `old`, which the version made by the change `revision` has. Versions that
+    /// share a value (`ignore_value`) follow each other; all of them change. Calls `changed` with the revision of each;
+    /// returns false, and changes nothing, if that version does not have that value.
+    pub(crate) fn relocate(
+        &mut self,
+        revision: Revision,
+        old: &ValueRef,
+        address: u64,
+        mut changed: impl FnMut(Revision),
+    ) -> bool {
+        let has_old = |version: Version| version.value == *old;
+        let Some(position) = self.versions_until(revision).checked_sub(1) else { return false };
+        let version = self.version_at(position);
+        if version.revision != revision || !has_old(version) {
+            return false;
         }
+        let before = (0..position).rev().take_while(|at| has_old(self.version_at(*at))).count();
+        let sharing = (position - before..self.versions_len())
+            .take_while(|at| *at <= position || has_old(self.version_at(*at)))
+            .count();
+        for at in position - before..position - before + sharing {
+            changed(self.version_at(at).revision);
+            self.value_mut(at).address = address;
+        }
+        true
+    }
+
+    /// The value reference of the version made by exactly this change.
+    pub(crate) fn value_of_mut(&mut self, revision: Revision) -> Option<&mut ValueRef> {
+        let position = self.versions_until(revision).checked_sub(1)?;
+        (self.version_at(position).revision == revision).then(|| self.value_mut(position))
+    }
+
+    /// The value reference of the version at `position`.
+    fn value_mut(&mut self, position: usize) -> &mut ValueRef {
         match &mut self.history {
-            Some(history) if position < history.len() => Some(history.value_mut(position)),
-            _ => Some(&mut self.value),
+            Some(history) if position < history.len() => history.value_mut(position),
+            _ => &mut self.value,
         }
     }
 

@@ -6,12 +6,14 @@ use super::*;
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// How far the revision goes on, the lease, what the version number is lifted by, whether it is a tombstone.
+    /// How far the revision goes on, the lease, what the version number is lifted by, whether it is a tombstone,
+    /// whether it shares the value of the version before.
     Push {
         after: u32,
         lease: i64,
         lift: i64,
         tombstone: bool,
+        shares: bool,
     },
     /// Drops versions below the one at this part of the list.
     DropBefore(prop::sample::Index),
@@ -22,9 +24,16 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     let lease = prop_oneof![8 => Just(0), 1 => Just(-7), 1 => Just(i64::MAX)];
     let lift = prop_oneof![20 => Just(0), 1 => Just(i64::from(u32::MAX)), 1 => Just(1 << 40)];
-    let push = (1..4u32, lease, lift, prop::bool::weighted(0.2));
+    let push = (1..4u32, lease, lift, prop::bool::weighted(0.2), prop::bool::weighted(0.3));
+    let push = push.prop_map(|(after, lease, lift, tombstone, shares)| Step::Push {
+        after,
+        lease,
+        lift,
+        tombstone,
+        shares,
+    });
     prop_oneof![
-        6 => push.prop_map(|(after, lease, lift, tombstone)| Step::Push { after, lease, lift, tombstone }),
+        6 => push,
         1 => any::<prop::sample::Index>().prop_map(Step::DropBefore),
         1 => Just(Step::DropTombstone),
         1 => any::<prop::sample::Index>().prop_map(Step::Move),
@@ -47,12 +56,14 @@ impl Pair {
     fn step(&mut self, step: Step) {
         let newest = *self.list.last().unwrap();
         match step {
-            Step::Push { after, lease, lift, tombstone } => {
+            Step::Push { after, lease, lift, tombstone, shares } => {
                 let main = newest.revision.main + i64::from(after);
                 let next = match tombstone {
                     true => Version::tombstone(Revision { main, sub: 0 }),
                     false => version(newest.version + 1 + lift, main, lease),
                 };
+                let value = if shares && !tombstone { newest.value } else { next.value };
+                let next = Version { value, ..next };
                 self.record.push(next);
                 self.list.push(next);
             }
@@ -74,9 +85,22 @@ impl Pair {
             }
             Step::Move(at) => {
                 let at = at.index(self.list.len());
-                let revision = self.list[at].revision;
-                self.record.value_mut(revision).unwrap().address += 1 << 32;
-                self.list[at].value.address += 1 << 32;
+                let Version { revision, value: old, .. } = self.list[at];
+                let address = old.address + (1 << 32);
+                let mut expected = Vec::new();
+                let has_old = |version: &&mut Version| version.value == old;
+                let (before, after) = self.list.split_at_mut(at);
+                for version in
+                    before.iter_mut().rev().take_while(has_old).chain(after.iter_mut().take_while(has_old))
+                {
+                    version.value.address = address;
+                    expected.push(version.revision);
+                }
+                expected.sort_unstable();
+                let mut changed = Vec::new();
+                assert!(self.record.relocate(revision, &old, address, |revision| changed.push(revision)));
+                assert_eq!(changed, expected);
+                assert!(!self.record.relocate(revision, &old, address, |_| unreachable!("it has moved")));
             }
         }
     }

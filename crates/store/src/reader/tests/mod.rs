@@ -221,6 +221,29 @@ fn references_into_a_file_are_found_and_switched() {
 }
 
 #[test]
+fn references_are_found_by_key_and_address_and_switched_together() {
+    let mut bench = TestStore::new();
+    bench.put("a", "x");
+    bench.put("b", "y");
+    let keeping = pb::PutRequest { key: "a".into(), ignore_value: true, ..Default::default() };
+    bench.apply(vec![Command::Put(keeping)]);
+    bench.put("a", "z");
+    let all = bench.reader.live_references(|_| true, b"", 10).0;
+    let at: Vec<(Bytes, u64)> = all.iter().map(|one| (one.key.clone(), one.value.address)).collect();
+    assert_eq!(all.len(), 3, "two versions share a value");
+    let asked =
+        vec![at[2].clone(), ("a".into(), at[2].1), at[1].clone(), ("absent".into(), at[0].1), at[0].clone()];
+    let expected = [Some(all[2].clone()), None, Some(all[1].clone()), None, Some(all[0].clone())];
+    assert_eq!(bench.reader.references_to(&asked), expected);
+    let shared = &all[0];
+    let copy = 7 << 32;
+    bench.values.store(copy, &Bytes::from_static(b"x"));
+    assert!(bench.store.relocate(&shared.key, shared.revision, &shared.value, copy));
+    assert_eq!(bench.values.references().get(&copy), Some(&2), "both versions refer to the copy");
+    assert!(!bench.values.references().contains_key(&shared.value.address));
+}
+
+#[test]
 fn counting_is_not_serving() {
     let mut bench = TestStore::new();
     for n in 0..20 {

@@ -16,10 +16,10 @@
 //!
 //! Each concern is a component with its own state. This file composes them; no component knows `Log`.
 
+mod relocation;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
-
-use bytes::Bytes;
 
 use crate::background::{BackgroundDone, BackgroundJob, BackgroundOutcome, BackgroundWork};
 use crate::checkpoint::{
@@ -32,9 +32,9 @@ use crate::error::{Fatal, JobError, OpenError, ReadError};
 use crate::options::Options;
 use crate::read::{Entries, EntryCursor, Pin, ReadJob, Reader, SharedFiles};
 use crate::recovery::{self, LogParts, Recovered};
-use crate::relocation::{Candidate, Relocated, Relocation, RelocationDone, Relocations};
+use crate::relocation::Relocations;
 use crate::segments::{FileRetirement, PreallocatedSegments, SegmentChain, SegmentFactory, WalDirMoves};
-use crate::types::{Entry, HardState, Identity, LogId, StoredValue};
+use crate::types::{Entry, HardState, Identity, LogId};
 use crate::write::{Append, Completed, EntryRepairJob, WriteDone, WriteJob, WritePlanner};
 
 /// The log. See the head of the module, and [`Log::open`].
@@ -122,7 +122,7 @@ impl Log {
     /// # Errors
     /// [`OpenError::MissingFiles`] if files are referenced that do not exist.
     pub fn loaded(&mut self) -> Result<(), OpenError> {
-        let needed = self.needed_segments(u64::MAX);
+        let needed = self.needed_segments();
         self.retirement.add_orphans(&needed)?;
         self.retire_unreferenced();
         Ok(())
@@ -201,6 +201,12 @@ impl Log {
     /// Index of the last entry, durable or planned.
     pub fn last_index(&self) -> u64 {
         self.index.last().index
+    }
+
+    /// Index of the entry before the last ones: at most `count` of them, with at most `max_bytes` of payload together.
+    /// The time it takes grows with `count`.
+    pub fn index_before_last(&self, count: u64, max_bytes: u64) -> u64 {
+        self.index.index_before_last(count, max_bytes)
     }
 
     /// The term of an entry between `first_index() - 1` and `last_index()`.
@@ -327,10 +333,9 @@ impl Log {
         files.filter(|file| !self.retirement.is_retired(file)).map(|file| file.recorded()).sum()
     }
 
-    /// Segments that recovery would replay, that raft may ask for, or that alone carry the hard state. Entries above
-    /// `watermark_index` are needed in any case.
-    fn needed_segments(&self, watermark_index: u64) -> BTreeSet<u32> {
-        let settled = self.checkpoints.newest_index().min(self.index.base().index).min(watermark_index);
+    /// Segments that recovery would replay, that raft may ask for, or that alone carry the hard state.
+    fn needed_segments(&self) -> BTreeSet<u32> {
+        let settled = self.checkpoints.newest_index().min(self.index.base().index);
         self.chain.needed_after(settled, self.writes.durable())
     }
 
@@ -347,7 +352,7 @@ impl Log {
 
     fn retire_unreferenced(&mut self) {
         if self.retirement.has_unreferenced() {
-            let needed = self.needed_segments(u64::MAX);
+            let needed = self.needed_segments();
             self.retirement.retire_unreferenced(&needed, self.wal_dir.moving(), &mut self.chain);
         }
     }
@@ -424,38 +429,6 @@ impl Log {
         let unreferenced = self.without_references(self.index.base().index);
         self.retirement.add_unreferenced(unreferenced);
         self.retire_unreferenced();
-    }
-}
-
-/// Relocation and repair of values.
-impl Log {
-    /// Files whose live values should be relocated, the emptiest first. A file is offered only if all of it is below
-    /// the compaction watermark, the entries that raft needs, and the newest checkpoint. With `eager`, nearly every
-    /// file that would shrink.
-    pub fn relocation_candidates(&self, watermark_index: u64, eager: bool) -> Vec<Candidate> {
-        let needed = self.needed_segments(watermark_index);
-        self.relocations.candidates(eager, |file| needed.contains(&file) || self.is_unswitched(file))
-    }
-
-    /// Plans to copy values into a new data segment, in this order; in key order, ranges read neighbours. The values
-    /// should not be more than [`crate::SEGMENT_BYTES`] together, and must stay well below 4 GiB.
-    pub fn relocate(&mut self, values: Vec<StoredValue>) -> Relocation {
-        self.relocations.relocate(values)
-    }
-
-    /// Plans to write values that a peer sent, each with its checksum, in place of damaged ones.
-    pub fn write_repaired_values(&mut self, values: Vec<(Bytes, u32)>) -> Relocation {
-        self.relocations.write_received(values)
-    }
-
-    /// Takes the result of a relocation. The new file is kept, referenced or not, until [`Log::relocation_switched`].
-    pub fn relocated(&mut self, done: RelocationDone) -> Result<Relocated, JobError> {
-        self.relocations.relocated(done)
-    }
-
-    /// To be called when the references are switched: retained at the new addresses, released at the old ones.
-    pub fn relocation_switched(&mut self, file: u32) {
-        self.relocations.switched(file);
     }
 }
 

@@ -1,0 +1,143 @@
+//! Which files are emptied, and when: a pure function of how much of the space on disk is garbage.
+//!
+//! Emptying a file costs a copy of what lives in it, so files that hold little else are cheap, and the more of a file
+//! may be live, the sooner space comes back. How much may be live therefore follows from the *spread*, the bytes on
+//! disk in percent of the live ones:
+//!
+//! ```text
+//!   under load   spread 130 or less: 25 % live      writes of relocation stay below a third of those of clients
+//!                spread 130 to 180:  25 to 80 %
+//!                more:               80 %           4 bytes copied for each that is freed, the most there is
+//!   at rest      spread above 108:   90 %           no client waits for the disk
+//! ```
+
+use log::{Candidate, Log};
+
+/// Below so many bytes on disk, garbage beyond [`MIN_LIVE_PERCENT`] is left alone: a handful of segments.
+const SMALL_BYTES: u64 = 256 << 20;
+
+/// A file is always worth a copy when at most this share of it is live.
+const MIN_LIVE_PERCENT: u64 = 25;
+/// A file is worth a copy under load when at most this share of it is live, however much garbage there is.
+const MAX_LIVE_PERCENT: u64 = 80;
+/// A file is worth a copy at rest, or for a client that asked to defragment, when at most this share of it is live.
+pub(super) const MAX_LIVE_PERCENT_AT_REST: u64 = 90;
+
+/// The spread up to which only files with little else are emptied under load.
+const LOW_SPREAD_PERCENT: u64 = 130;
+/// The spread from which relocation works as hard as it can.
+const HIGH_SPREAD_PERCENT: u64 = 180;
+/// The spread that is aimed at when nothing is written.
+const REST_SPREAD_PERCENT: u64 = 108;
+
+/// A client has written nothing for so long: the member is at rest, in nanoseconds.
+const REST_NS: u64 = 2_000_000_000;
+
+/// Files of less than this share of a segment are joined when there are [`MANY_SMALL_FILES`] of them, whatever lives in
+/// them: each costs a descriptor, and a place in every list of files.
+const SMALL_FILE_PERCENT: u64 = 25;
+const MANY_SMALL_FILES: usize = 8;
+
+/// Files emptied by one job.
+const MAX_SOURCES: usize = 64;
+
+/// Tells a member at rest from one that writes.
+#[derive(Debug, Default)]
+pub(super) struct Activity {
+    applied: u64,
+    since_ns: u64,
+}
+
+impl Activity {
+    /// `applied` commands have been applied so far. Returns whether none has been for a while.
+    pub(super) fn is_at_rest(&mut self, now_ns: u64, applied: u64) -> bool {
+        if applied != self.applied {
+            *self = Activity { applied, since_ns: now_ns };
+        }
+        now_ns.saturating_sub(self.since_ns) >= REST_NS
+    }
+}
+
+/// The greatest share of a file, in percent, that may be live for it to be worth a copy.
+pub(super) fn max_live_percent(bytes: u64, live_bytes: u64, is_at_rest: bool) -> u64 {
+    let spread = bytes.saturating_mul(100) / live_bytes.max(1);
+    if bytes < SMALL_BYTES {
+        return MIN_LIVE_PERCENT;
+    }
+    if is_at_rest && spread > REST_SPREAD_PERCENT {
+        return MAX_LIVE_PERCENT_AT_REST;
+    }
+    let step = spread.clamp(LOW_SPREAD_PERCENT, HIGH_SPREAD_PERCENT) - LOW_SPREAD_PERCENT;
+    let range = MAX_LIVE_PERCENT - MIN_LIVE_PERCENT;
+    MIN_LIVE_PERCENT + range * step / (HIGH_SPREAD_PERCENT - LOW_SPREAD_PERCENT)
+}
+
+/// The files for one job that copies about `max_bytes`: those that gain most first, then small ones to be joined.
+/// `is_given_up` is true for files that are left alone.
+pub(super) fn sources(
+    log: &Log,
+    max_live_percent: u64,
+    max_bytes: u64,
+    is_given_up: impl Fn(&Candidate) -> bool,
+) -> Vec<u32> {
+    let mut candidates = log.relocation_candidates(max_live_percent);
+    candidates.retain(|file| !is_given_up(file));
+    if candidates.is_empty() && max_live_percent == MAX_LIVE_PERCENT_AT_REST {
+        candidates = small_files(log.relocation_candidates(100));
+    }
+    let mut bytes = 0;
+    let fits = |file: &&Candidate| {
+        let is_first = bytes == 0;
+        bytes += file.copy_bytes;
+        is_first || bytes <= max_bytes
+    };
+    candidates.iter().take(MAX_SOURCES).take_while(fits).map(|file| file.file).collect()
+}
+
+/// The small files among these, if they are many.
+fn small_files(mut files: Vec<Candidate>) -> Vec<Candidate> {
+    files.retain(|file| file.file_bytes * 100 < log::SEGMENT_BYTES * SMALL_FILE_PERCENT);
+    if files.len() < MANY_SMALL_FILES { Vec::new() } else { files }
+}
+
+#[cfg(test)]
+mod tests {
+    //! The shares at the ends of each range, and rest.
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    #[test]
+    fn more_garbage_makes_fuller_files_worth_a_copy() {
+        let share = |percent: u64| max_live_percent(GIB * percent / 100, GIB, false);
+        assert_eq!([100, 130, 155, 181, 400].map(share), [25, 25, 51, 80, 80]);
+    }
+
+    #[test]
+    fn at_rest_nearly_every_file_is_worth_it_until_the_aim_is_reached() {
+        assert_eq!(max_live_percent(GIB * 120 / 100, GIB, true), 90);
+        assert_eq!(max_live_percent(GIB * 105 / 100, GIB, true), 25);
+    }
+
+    #[test]
+    fn a_small_directory_is_left_alone() {
+        assert_eq!(max_live_percent(100 << 20, 1 << 20, true), 25);
+        assert_eq!(max_live_percent(100 << 20, 0, false), 25);
+    }
+
+    #[test]
+    fn a_member_is_at_rest_when_nothing_was_applied_for_a_while() {
+        let mut activity = Activity::default();
+        assert!(!activity.is_at_rest(0, 5));
+        assert!(!activity.is_at_rest(REST_NS - 1, 5));
+        assert!(activity.is_at_rest(REST_NS, 5));
+        assert!(!activity.is_at_rest(REST_NS, 6));
+    }
+
+    #[test]
+    fn few_small_files_are_not_joined() {
+        let file = |file| Candidate { file, live_bytes: 10, file_bytes: 20, copy_bytes: 10 };
+        assert!(small_files((0..7).map(file).collect()).is_empty());
+        assert_eq!(small_files((0..8).map(file).collect()).len(), 8);
+    }
+}

@@ -1,0 +1,106 @@
+//! Which files are emptied, freed and given up, and what eager relocation waits for.
+use super::eager::{CATCH_UP_NS, Settling};
+use super::*;
+use crate::jobs::Done;
+use crate::tests::LogAndStore;
+
+/// A state whose first file holds so many of the 40 values that were written into it, and that file.
+fn shrunk_to(live: usize) -> (LogAndStore, u32) {
+    let mut state = LogAndStore::new(&[1, 2, 3]);
+    (0..40).for_each(|number| state.put(&format!("key{number:02}"), vec![number; 1_000]));
+    let file = log::file_of(state.reference("key00").value.address);
+    state.end_segment();
+    (live..40).for_each(|number| state.put(&format!("key{number:02}"), ""));
+    state.drop_history();
+    state.checkpoint();
+    (state, file)
+}
+
+/// Relocates until no file is worth it. Returns the notices, and the addresses of damaged values.
+fn relocate(relocator: &mut Relocator, state: &mut LogAndStore) -> (Vec<Notice>, Vec<u64>) {
+    let (mut out, mut damaged) = (Output::default(), Vec::new());
+    loop {
+        let LogAndStore { log, store, reader, .. } = &mut *state;
+        let mut context = RelocationContext { log, store, reader, out: &mut out };
+        if relocator.is_idle() && !relocator.begin_files(0, 1, &mut context) {
+            return (out.notices, damaged);
+        }
+        relocator.step(0, &mut context);
+        for job in std::mem::take(&mut context.out.background) {
+            let Done::Relocated(copied) = job.run() else { unreachable!() };
+            damaged.extend(relocator.copied(*copied, &mut context).expect("the log is intact"));
+        }
+    }
+}
+
+#[test]
+fn live_values_leave_a_file_that_holds_little_else_and_a_checkpoint_frees_it() {
+    let (mut state, file) = shrunk_to(5);
+    let contents = state.contents();
+    assert_eq!(relocate(&mut Relocator::default(), &mut state).0, [Notice::Relocated { file }]);
+    assert_eq!((state.values_in(file), state.contents()), (0, contents));
+    let copies = log::file_of(state.reference("key00").value.address);
+    state.checkpoint();
+    assert!(!state.has_file(file) && state.has_file(copies));
+    (0..5).for_each(|number| state.put(&format!("key{number:02}"), ""));
+    state.drop_history();
+    state.checkpoint();
+    assert!(!state.has_file(copies));
+}
+
+#[test]
+fn a_file_that_holds_more_is_emptied_only_eagerly() {
+    let (mut state, file) = shrunk_to(20);
+    let mut relocator = Relocator::default();
+    assert_eq!(relocate(&mut relocator, &mut state).0, []);
+    relocator.start_eager();
+    assert_eq!(relocate(&mut relocator, &mut state).0, [Notice::Relocated { file }]);
+}
+
+#[test]
+fn a_file_that_cannot_be_emptied_is_left_alone_until_less_of_it_is_live() {
+    let (mut state, file) = shrunk_to(5);
+    let mut relocator = Relocator::default();
+    state.disk.set_capacity(Some(0));
+    assert!(matches!(relocate(&mut relocator, &mut state).0[..], [Notice::Failure { .. }]));
+    state.disk.set_capacity(None);
+    assert_eq!(relocate(&mut relocator, &mut state).0, []);
+    state.put("key00", "");
+    state.drop_history();
+    assert_eq!(relocate(&mut relocator, &mut state).0, [Notice::Relocated { file }]);
+}
+
+#[test]
+fn a_damaged_value_is_reported_and_stays_while_the_others_leave() {
+    let (mut state, file) = shrunk_to(5);
+    let address = state.reference("key02").value.address;
+    state.damage(address);
+    let (_, damaged) = relocate(&mut Relocator::default(), &mut state);
+    assert_eq!(damaged, [address]);
+    assert_eq!(state.values_in(file), 1);
+}
+
+#[test]
+fn eager_relocation_waits_for_purge_segment_checkpoint_and_followers() {
+    let mut state = LogAndStore::new(&[1, 2, 3]);
+    let mut relocator = Relocator::default();
+    relocator.start_eager();
+    state.put("key", "value");
+    state.compact();
+    assert_eq!(relocator.eager.settle(0, &state.log, &state.reader, true), Settling::Waits, "for the purge");
+    state.drop_history();
+    assert_eq!(relocator.eager.settle(0, &state.log, &state.reader, true), Settling::EndSegment);
+    state.end_segment();
+    relocator.eager.segment_ended(state.log.last_index());
+    assert_eq!(
+        relocator.eager.settle(0, &state.log, &state.reader, true),
+        Settling::Waits,
+        "for a checkpoint"
+    );
+    state.checkpoint();
+    let mut settle = |now_ns, leads| relocator.eager.settle(now_ns, &state.log, &state.reader, leads);
+    assert_eq!(settle(5, false), Settling::Waits, "a follower for the others");
+    assert_eq!(settle(4 + CATCH_UP_NS, false), Settling::Waits);
+    assert_eq!(settle(5 + CATCH_UP_NS, false), Settling::Settled);
+    assert_eq!(settle(6, true), Settling::Settled, "a leader knows what they have");
+}
