@@ -32,7 +32,12 @@ impl Values for Zeros {
     fn read(&self, value: &ValueRef) -> Result<Bytes, Damaged> {
         match value.len <= MAX_VALUE_BYTES {
             true => Ok(vec![0; value.len as usize].into()),
-            false => Err(Damaged { address: value.address, len: value.len, reason: "too long".into() }),
+            false => Err(Damaged {
+                address: value.address,
+                len: value.len,
+                reason: "too long".into(),
+                is_transient: false,
+            }),
         }
     }
 
