@@ -32,6 +32,9 @@ pub(super) fn builds() -> Result<Vec<Command>, String> {
     let mut builds = vec![binaries::stele_build(Profile::Gate)];
     if command::is_go_installed() {
         builds.extend(binaries::etcd_builds()?);
+        let mut go = Command::new("go");
+        go.current_dir(GO_TESTS).args(["test", "-exec", "true", "./..."]);
+        builds.push(go);
     }
     builds.push(rust_tests(&["--no-run"])?);
     Ok(builds)

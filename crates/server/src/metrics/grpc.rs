@@ -112,11 +112,6 @@ impl MethodMetrics {
             histogram.observe(seconds);
         }
     }
-
-    /// Whether the time of calls is measured; reading the clock has a cost too.
-    pub fn wants_time(&self) -> bool {
-        self.seconds.is_some()
-    }
 }
 
 /// Which side of a method streams, by its name without the service.
