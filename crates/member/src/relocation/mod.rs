@@ -179,7 +179,8 @@ impl Relocator {
             true => MAX_LIVE_PERCENT_AT_REST,
             false => max_live_percent(values.file_bytes(), values.live_bytes(), is_at_rest),
         };
-        let rest = self.rest.take();
+        // All values of the file may have gone meanwhile, and the file with them.
+        let rest = self.rest.take().filter(|(file, _)| log.relocatable(*file).is_some());
         let is_given_up = |file: &log::Candidate| {
             self.given_up.get(&file.file) == Some(&file.live_bytes)
                 || rest.is_some_and(|(rest, _)| rest == file.file)
