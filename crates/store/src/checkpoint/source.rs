@@ -12,7 +12,7 @@ use super::keys::KeysChunk;
 use super::small_state;
 use crate::index::{IndexKey, KeyBounds, KeyRecord, walk_chunk};
 use crate::lessor::LeaseInfo;
-use crate::state::{CheckpointBaseline, RevisionPin, StoreShared, StoreState, TrackedChanges};
+use crate::state::{ChangesTaken, CheckpointBaseline, RevisionPin, StoreShared, StoreState, TrackedChanges};
 use crate::types::{AppliedId, Revision};
 
 /// Entries in a frame of leases, removed keys or relocated values; a few dozen bytes each.
@@ -39,6 +39,8 @@ pub struct CheckpointSource {
     /// The frames of header and small state.
     first_frames: std::vec::IntoIter<Bytes>,
     leases: std::vec::IntoIter<(i64, Option<LeaseInfo>)>,
+    /// What a delta holds; shared with the tracker, which takes it back if the checkpoint fails.
+    changes: Option<Arc<TrackedChanges>>,
     removed: std::vec::IntoIter<IndexKey>,
     relocated: std::vec::IntoIter<(IndexKey, Revision, u64)>,
     keys: KeysLeft,
@@ -56,8 +58,8 @@ struct StateReplaced;
 enum KeysLeft {
     /// All, in key order from this one on.
     From(IndexKey),
-    /// Those in these slots, in the order in which they were changed.
-    Noted(Vec<u32>),
+    /// Those whose slots were noted.
+    Noted,
     /// Those in these slots, in key order.
     Sorted(std::vec::IntoIter<u32>),
     None,
@@ -68,7 +70,7 @@ impl CheckpointSource {
     pub(super) fn new(
         shared: Arc<StoreShared>,
         state: &StoreState,
-        changed: Option<(CheckpointBaseline, TrackedChanges)>,
+        changed: Option<ChangesTaken>,
         pin: RevisionPin,
     ) -> CheckpointSource {
         let (applied, revision) = (state.applied, state.revision);
@@ -76,16 +78,15 @@ impl CheckpointSource {
         let baseline = changed.as_ref().map(|(baseline, _)| *baseline);
         let first_frames =
             vec![header(state, kind, baseline), frame(FrameKind::Small, &small_state::write(state))];
-        let (changes, keys, leases) = match changed {
-            Some((_, mut changes)) => {
+        let (changes, keys, leases): (_, _, Vec<_>) = match changed {
+            Some((_, changes)) => {
                 let leases = changes.leases.iter().map(|id| (*id, state.lessor.get(*id))).collect();
-                let slots = std::mem::take(&mut changes.slots);
-                (changes, KeysLeft::Noted(slots), leases)
+                (Some(changes), KeysLeft::Noted, leases)
             }
             None => {
                 let leases: Vec<_> =
                     state.lessor.iter_from(i64::MIN).map(|lease| (lease.id, Some(lease))).collect();
-                (TrackedChanges::default(), KeysLeft::From(IndexKey::default()), leases)
+                (None, KeysLeft::From(IndexKey::default()), leases)
             }
         };
         CheckpointSource {
@@ -96,8 +97,9 @@ impl CheckpointSource {
             baseline: baseline.map_or(i64::MIN, |baseline| baseline.revision),
             first_frames: first_frames.into_iter(),
             leases: leases.into_iter(),
-            removed: changes.removed.into_iter(),
-            relocated: changes.relocated.into_iter(),
+            changes,
+            removed: Vec::new().into_iter(),
+            relocated: Vec::new().into_iter(),
             keys,
             keys_written: 0,
             installs: state.installs,
@@ -135,7 +137,11 @@ impl CheckpointSource {
         while chunk.body.is_empty() {
             self.keys = match std::mem::replace(&mut self.keys, KeysLeft::None) {
                 KeysLeft::None => return Ok(None),
-                KeysLeft::Noted(slots) => KeysLeft::Sorted(self.in_key_order(slots)?.into_iter()),
+                KeysLeft::Noted => {
+                    let changes = self.changes.take();
+                    let slots = changes.map_or(Vec::new(), |changes| changes.slots.clone());
+                    KeysLeft::Sorted(self.in_key_order(slots)?.into_iter())
+                }
                 KeysLeft::From(start) => {
                     let bounds = KeyBounds { start: start.as_slice(), end: None };
                     let visit = |record: &KeyRecord, _| chunk.add(record);
@@ -159,9 +165,12 @@ impl CheckpointSource {
 
     /// Sorts entries by key, so that restoring them looks up neighbouring keys.
     fn sort_lists(&mut self) {
-        self.removed.as_mut_slice().sort_unstable_by(|a, b| a.as_slice().cmp(b.as_slice()));
+        let Some(changes) = &self.changes else { return };
+        let (mut removed, mut relocated) = (changes.removed.clone(), changes.relocated.clone());
+        removed.sort_unstable_by(|a, b| a.as_slice().cmp(b.as_slice()));
         // A stable sort: of two addresses for one version, the later one stays the later entry.
-        self.relocated.as_mut_slice().sort_by(|(a, ..), (b, ..)| a.as_slice().cmp(b.as_slice()));
+        relocated.sort_by(|(a, ..), (b, ..)| a.as_slice().cmp(b.as_slice()));
+        (self.removed, self.relocated) = (removed.into_iter(), relocated.into_iter());
     }
 
     /// The state, unless it was replaced since this began.

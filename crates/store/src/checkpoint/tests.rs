@@ -194,12 +194,38 @@ fn forged_frames_are_errors() {
 }
 
 #[test]
-fn after_an_abandoned_checkpoint_comes_a_base() {
+fn after_an_abandoned_first_checkpoint_comes_a_base() {
     let mut bench = rich();
     assert_eq!(bench.store.begin_checkpoint(CheckpointKind::Delta).kind(), CheckpointKind::Base);
-    assert_eq!(bench.store.begin_checkpoint(CheckpointKind::Delta).kind(), CheckpointKind::Delta);
     bench.store.abandon_checkpoint();
     assert_eq!(bench.store.begin_checkpoint(CheckpointKind::Delta).kind(), CheckpointKind::Base);
+    bench.store.checkpoint_written();
+    assert_eq!(bench.store.begin_checkpoint(CheckpointKind::Delta).kind(), CheckpointKind::Delta);
+}
+
+/// What an abandoned checkpoint of either kind would have held is in the next delta, before what changed later.
+#[test]
+fn a_delta_holds_what_abandoned_checkpoints_would_have_held() {
+    let mut bench = rich();
+    let mut chain = base(&mut bench);
+    bench.store.checkpoint_written();
+    let now = bench.reader.current_revision();
+    for (round, kind) in [CheckpointKind::Delta, CheckpointKind::Base].into_iter().enumerate() {
+        bench.put("changed twice", &format!("in round {round}"));
+        bench.put(&format!("only in round {round}"), "kept");
+        let source = bench.store.begin_checkpoint(kind);
+        assert_eq!(source.kind(), kind);
+        drop(source);
+        bench.store.abandon_checkpoint();
+    }
+    bench.compact(now).unwrap();
+    bench.store.purge_step(1_000);
+    bench.put("later", "too");
+    let source = bench.store.begin_checkpoint(CheckpointKind::Delta);
+    assert_eq!(source.kind(), CheckpointKind::Delta);
+    chain.extend(source);
+    let state = restore(&chain).unwrap();
+    assert_eq!(state.hash(), bench.reader.state_hash().1);
 }
 
 #[test]

@@ -9,10 +9,19 @@
 //! ```
 //!
 //! A slot is noted at its key's first write after the baseline only: the caller compares the key's newest revision with
-//! [`ChangeTracker::baseline`]. Without a baseline (before the first checkpoint, or after one was abandoned) nothing is
-//! noted, and the next checkpoint is a base.
+//! [`ChangeTracker::baseline`]. Without a baseline (before the first checkpoint) nothing is noted, and the next
+//! checkpoint is a base.
+//!
+//! A checkpoint may fail, most likely on a full disk, where a base would be the last thing to write instead. So what it
+//! took over stays here until it is known to be written; otherwise the next delta holds it, too:
+//!
+//! ```text
+//! baseline 100, noted [a, b]   checkpoint begins at 103   baseline 103, noted [c]
+//!                              it fails                   baseline 100, noted [a, b, c]
+//! ```
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use crate::index::IndexKey;
 use crate::types::{AppliedId, Revision};
@@ -29,10 +38,15 @@ pub(crate) struct CheckpointBaseline {
 pub(crate) struct ChangeTracker {
     baseline: Option<CheckpointBaseline>,
     changes: TrackedChanges,
+    /// What the checkpoint that is being written took over, and the baseline before it.
+    taken: Option<ChangesTaken>,
 }
 
+/// The changes that a checkpoint writes, and the baseline that they were noted since.
+pub(crate) type ChangesTaken = (CheckpointBaseline, Arc<TrackedChanges>);
+
 /// The changes since the baseline.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct TrackedChanges {
     /// Slots of keys that were written. A slot occurs twice if it was freed and given to another key.
     pub(crate) slots: Vec<u32>,
@@ -42,6 +56,17 @@ pub(crate) struct TrackedChanges {
     pub(crate) relocated: Vec<(IndexKey, Revision, u64)>,
     /// Leases that were granted, ended or got another remainder.
     pub(crate) leases: BTreeSet<i64>,
+}
+
+impl TrackedChanges {
+    /// Adds what changed after these.
+    fn append(&mut self, later: TrackedChanges) {
+        let TrackedChanges { slots, removed, relocated, leases } = later;
+        self.slots.extend(slots);
+        self.removed.extend(removed);
+        self.relocated.extend(relocated);
+        self.leases.extend(leases);
+    }
 }
 
 impl ChangeTracker {
@@ -78,22 +103,34 @@ impl ChangeTracker {
         }
     }
 
-    /// Begins at a new baseline; returns the old one and what changed since.
-    pub(crate) fn rebase(
-        &mut self,
-        baseline: CheckpointBaseline,
-    ) -> Option<(CheckpointBaseline, TrackedChanges)> {
+    /// Begins at a new baseline; returns the old one and what changed since. The checkpoint before is written.
+    pub(crate) fn rebase(&mut self, baseline: CheckpointBaseline) -> Option<ChangesTaken> {
         let old = self.baseline.replace(baseline);
         assert!(
             old.is_none_or(|old| old.revision <= baseline.revision),
             "checkpoints begin in the order of revisions"
         );
-        let changes = std::mem::take(&mut self.changes);
-        old.map(|old| (old, changes))
+        let changes = Arc::new(std::mem::take(&mut self.changes));
+        self.taken = old.map(|old| (old, changes));
+        self.taken.clone()
     }
 
-    /// Drops the baseline and the changes: the next checkpoint is a base.
-    pub(crate) fn forget_baseline(&mut self) {
-        *self = ChangeTracker::default();
+    /// The checkpoint that began at the baseline is written.
+    pub(crate) fn checkpoint_written(&mut self) {
+        self.taken = None;
+    }
+
+    /// The checkpoint that began at the baseline is not written: goes back to the baseline before it, with all changes
+    /// since. If it was the first, there is none.
+    pub(crate) fn checkpoint_abandoned(&mut self) {
+        let Some((baseline, taken)) = self.taken.take() else {
+            *self = ChangeTracker::default();
+            return;
+        };
+        self.baseline = Some(baseline);
+        let later = std::mem::take(&mut self.changes);
+        // The source is gone as a rule, and with it the other handle.
+        self.changes = Arc::try_unwrap(taken).unwrap_or_else(|taken| TrackedChanges::clone(&taken));
+        self.changes.append(later);
     }
 }

@@ -22,7 +22,7 @@ mod store_state;
 
 #[cfg(doc)]
 pub(crate) use changes::ChangeTracker;
-pub(crate) use changes::{CheckpointBaseline, TrackedChanges};
+pub(crate) use changes::{ChangesTaken, CheckpointBaseline, TrackedChanges};
 pub(crate) use compaction_hash::CompactionHash;
 pub use members::{ClusterMember, MemberChange};
 pub use shared::Limits;

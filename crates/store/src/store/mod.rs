@@ -133,8 +133,7 @@ impl Store {
     }
 
     /// Begins a checkpoint of the present state. A delta holds what changed since the last checkpoint, of either kind,
-    /// began. The source tells its kind: without a checkpoint before, and after
-    /// [`abandon_checkpoint`](Self::abandon_checkpoint), it is a base.
+    /// began and was not abandoned. The source tells its kind: without a checkpoint before, it is a base.
     pub fn begin_checkpoint(&mut self, kind: CheckpointKind) -> CheckpointSource {
         checkpoint::begin(&self.shared, kind)
     }
@@ -144,9 +143,14 @@ impl Store {
         checkpoint::begin_detached(&self.shared)
     }
 
-    /// The last checkpoint begun was not written. Its changes are not tracked any more, so the next one is a base.
+    /// The last checkpoint begun is written.
+    pub fn checkpoint_written(&mut self) {
+        self.shared.state.write().changes.checkpoint_written();
+    }
+
+    /// The last checkpoint begun was not written: the next delta holds its changes, too.
     pub fn abandon_checkpoint(&mut self) {
-        self.shared.state.write().changes.forget_baseline();
+        self.shared.state.write().changes.checkpoint_abandoned();
     }
 
     /// A handle for reading.

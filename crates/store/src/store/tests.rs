@@ -125,6 +125,7 @@ impl ModelRun {
         if source.kind() == CheckpointKind::Base {
             self.chain.clear();
         }
+        self.bench.store.checkpoint_written();
         self.chain.extend(chunks);
         self.chain_model = model;
     }
