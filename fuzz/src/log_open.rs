@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-use log::{Disk, Entry, Log, Opened, WriteJob};
+use log::{Disk, Entry, Log, Opened, RecordSizes, WriteJob};
 
 use crate::input::fixture::options;
 use crate::input::image;
@@ -50,6 +50,12 @@ fn first_life(disk: &Arc<dyn Disk>) -> Option<(RangeInclusive<u64>, Entry)> {
         kind: 0,
         payload: "value".into(),
     };
+    let mut sizes = RecordSizes::default();
+    sizes.add_entry(entry.payload.len() as u64);
+    while !opened.log.make_room(&sizes, None) {
+        let job = opened.log.next_job()?;
+        opened.log.background_done(job.run()).ok()?;
+    }
     let append = opened.log.append(None, vec![entry.clone()]);
     let done = WriteJob::run_all(vec![append.job], &|| Duration::ZERO);
     opened.log.complete(done).ok()?;

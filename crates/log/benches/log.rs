@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use log::{Disk, Entry, Identity, Log, LogId, MemDisk, Opened, Options, RealDisk, StoredValue, WriteJob};
+use log::{
+    Disk, Entry, Identity, Log, LogId, MemDisk, Opened, Options, RealDisk, RecordSizes, StoredValue, WriteJob,
+};
 
 /// A batch of some twenty small puts.
 const PAYLOAD_BYTES: usize = 8 << 10;
@@ -29,6 +31,12 @@ impl Bench {
     fn append(&mut self) -> (WriteJob, u64) {
         let log = &mut self.opened.log;
         let index = log.last_index() + 1;
+        let mut sizes = RecordSizes::default();
+        sizes.add_entry(PAYLOAD_BYTES as u64);
+        while !log.make_room(&sizes, None) {
+            let job = log.next_job().expect("a segment is to be made ready");
+            log.background_done(job.run()).expect("the disk is well");
+        }
         let append = log.append(None, vec![Entry { term: 1, index, kind: 0, payload: self.payload.clone() }]);
         (append.job, append.addresses[0])
     }

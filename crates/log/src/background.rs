@@ -1,11 +1,12 @@
-//! Background jobs: preparing, moving and removing files, one small job at a time.
+//! Background jobs: preparing, moving, removing and reserving files, one small job at a time.
 
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::checkpoint::{ReserveDone, ReserveJob};
 use crate::disk::Disk;
-use crate::segments::{PreparationDone, PreparationJob, WalDirMove, WalDirMoveDone};
+use crate::segments::{PreparationDone, PreparationJob, SegmentFactory, WalDirMove, WalDirMoveDone};
 
 /// A job for a background thread. Jobs may run in any order, and at the same time.
 #[must_use = "the owner counts on it being run"]
@@ -15,6 +16,8 @@ pub(crate) enum BackgroundWork {
     Prepare(PreparationJob),
     Remove { disk: Arc<dyn Disk>, path: PathBuf },
     Move(WalDirMove),
+    Measure(SegmentFactory),
+    Reserve(ReserveJob),
 }
 
 /// The result of a background job, for [`crate::Log::background_done`].
@@ -25,6 +28,8 @@ pub(crate) enum BackgroundOutcome {
     Prepared(PreparationDone),
     Removed { path: PathBuf, result: io::Result<()> },
     Moved(WalDirMoveDone),
+    Measured(io::Result<u64>),
+    Reserved(ReserveDone),
 }
 
 impl BackgroundJob {
@@ -40,6 +45,8 @@ impl BackgroundJob {
                 };
                 BackgroundOutcome::Removed { path, result }
             }
+            BackgroundWork::Measure(factory) => BackgroundOutcome::Measured(factory.free_bytes()),
+            BackgroundWork::Reserve(job) => BackgroundOutcome::Reserved(job.run()),
             BackgroundWork::Move(job) => BackgroundOutcome::Moved(job.run()),
         })
     }

@@ -41,12 +41,18 @@
 //!
 //! ```
 //! # use std::{sync::Arc, time::Duration};
-//! # use log::{Disk, Entry, Identity, Log, MemDisk, Options, WriteJob};
+//! # use log::{Disk, Entry, Identity, Log, MemDisk, Options, RecordSizes, WriteJob};
 //! let disk: Arc<dyn Disk> = Arc::new(MemDisk::new());
 //! let options = Options::new("/data");
 //! Log::create(&disk, &options, Identity { cluster_id: 1, member_id: 2, incarnation: 3 })?;
 //! let mut opened = Log::open(&disk, &options)?;
 //! let entry = Entry { term: 1, index: 1, kind: 0, payload: "hello".into() };
+//! let mut sizes = RecordSizes::default();
+//! sizes.add_entry(5);
+//! while !opened.log.make_room(&sizes, None) {
+//!     let job = opened.log.next_job().expect("a segment is to be made ready");
+//!     opened.log.background_done(job.run())?;
+//! }
 //! let append = opened.log.append(None, vec![entry]);
 //! let done = WriteJob::run_all(vec![append.job], &|| Duration::ZERO);
 //! assert_eq!(opened.log.complete(done)?.position, append.position);
@@ -81,7 +87,7 @@ pub use checkpoint::{
 };
 pub use disk::{Disk, Fault, File, LockError, LockGuard, MemDisk, Operation, RealDisk, Unsynced};
 pub use error::{Fatal, JobError, OpenError, ReadError};
-pub use log::{Log, Opened, Space};
+pub use log::{Log, Opened};
 pub use options::{
     CACHE_BYTES, OPEN_FILES, Options, RESERVE_SEGMENTS, SEGMENT_BYTES, TAIL_BYTES, WAL_DIR_BYTES,
 };
@@ -90,6 +96,7 @@ pub use recovery::{Recovered, Warning};
 pub use relocation::{
     Candidate, Content, FileContents, Relocated, Relocation, RelocationDone, RelocationWriter,
 };
+pub use segments::{RecordSizes, Space};
 pub use types::{
     Entry, HardState, Identity, LogId, MAX_PAYLOAD_BYTES, StoredValue, entry_checksum, file_of, offset_of,
 };

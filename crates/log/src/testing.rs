@@ -64,7 +64,7 @@ impl Parts {
         for _ in 0..count {
             let number = self.numbers.next();
             let path = self.layout.segment(number);
-            self.factory.segment(number, None).map_err(JobError::io("prepare", &path))?;
+            self.factory.segment(number, SEGMENT_BYTES, None).map_err(JobError::io("prepare", &path))?;
             self.shared.files.insert_written(number, &path, recorded, 0);
             let opened_at = address_at(number, 152);
             chain.push(LogSegment { number, previous_index: u64::from(number) * 10, opened_at });

@@ -49,10 +49,11 @@ fn run(rig: &mut Rig, step: &Step, term: u64) -> bool {
             let first = (last + 1).saturating_sub(*back).max(floor + 1);
             let entries =
                 (first..).zip(lens).map(|(index, len)| rig.entry(index, term, *len)).collect::<Vec<_>>();
-            rig.append(None, entries);
+            return rig.try_append(None, entries).is_some();
         }
         Step::HardState { vote } => {
-            rig.append(Some(HardState { term, vote: *vote, commit: 0 }), Vec::new());
+            let hard_state = HardState { term, vote: *vote, commit: 0 };
+            return rig.try_append(Some(hard_state), Vec::new()).is_some();
         }
         Step::Sync => return rig.sync(),
         Step::Seal => rig.seal(),

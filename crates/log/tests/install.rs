@@ -5,7 +5,7 @@ mod rig;
 use std::path::Path;
 
 use log::{Disk, HardState, Log, LogId, MemDisk, Opened, Reader, WriteJob, file_of};
-use rig::{Rig, no_clock, open, options};
+use rig::{Rig, make_room, no_clock, open, options};
 
 const SNAPSHOT: LogId = LogId { index: 50, term: 7 };
 const HARD_STATE: HardState = HardState { term: 8, vote: 3, commit: 50 };
@@ -28,7 +28,12 @@ fn install(log: &mut Log, reader: &Reader) -> Option<()> {
         }
     }
     installer.write_chunk(&chunk).expect("small chunks wait in memory");
-    let append = log.install_done(installer.finish(), HARD_STATE).ok()?;
+    let done = installer.finish();
+    while !log.can_begin_segment() {
+        let job = log.next_job()?;
+        log.background_done(job.run()).ok()?;
+    }
+    let append = log.install_done(done, HARD_STATE).ok()?;
     for address in addresses(&chunk) {
         reader.retain(address, 1500);
     }
@@ -109,6 +114,7 @@ fn the_log_continues_after_a_snapshot_and_old_files_are_freed() {
     let names = rig.disk.list(Path::new("/data/member/wal")).expect("the directory is there");
     assert!(names.iter().all(|name| !old.contains(name)), "{names:?}");
     let entry = rig.entry(51, 8, 100);
+    assert!(make_room(&mut rig.log, None, std::slice::from_ref(&entry)));
     let append = rig.log.append(None, vec![entry.clone()]);
     rig.log.complete(WriteJob::run_all(vec![append.job], &no_clock)).expect("the disk is well");
     let disk: MemDisk = rig.disk.crash(&mut |_| 1);

@@ -12,7 +12,7 @@ use log::{
 };
 use proptest::prelude::*;
 use proptest::test_runner::Config;
-use rig::{create, no_clock, open, options};
+use rig::{create, make_room, no_clock, open, options};
 
 type Values = BTreeMap<u8, StoredValue>;
 type Contents = BTreeMap<u8, Bytes>;
@@ -179,14 +179,19 @@ impl Store {
         chunk
     }
 
-    fn append(&mut self, model: &mut Model, kind: u8, payload: Vec<u8>) {
+    /// Appends an entry; false if there is no room and none can be made.
+    fn append(&mut self, model: &mut Model, kind: u8, payload: Vec<u8>) -> bool {
         let index = model.entries.len() as u64 + 1;
         let entry = Entry { term: 1, index, kind, payload: payload.into() };
-        model.entries.push(entry.clone());
         let state = HardState { term: 1, vote: 1, commit: self.applied };
+        if !make_room(&mut self.log, Some(state), std::slice::from_ref(&entry)) {
+            return false;
+        }
+        model.entries.push(entry.clone());
         let append = self.log.append(Some(state), vec![entry.clone()]);
         self.unwritten.push(append.job);
         self.unapplied.push((entry, append.addresses[0]));
+        true
     }
 
     fn sync(&mut self) -> bool {
@@ -262,9 +267,9 @@ impl Store {
             Step::Put { key, len } => {
                 let mut payload = vec![(len % 251) as u8 ^ model.entries.len() as u8; len + 1];
                 payload[0] = *key;
-                self.append(model, 0, payload);
+                return self.append(model, 0, payload);
             }
-            Step::Delete { key } => self.append(model, 1, vec![*key]),
+            Step::Delete { key } => return self.append(model, 1, vec![*key]),
             Step::Sync => return self.sync(),
             Step::Seal if self.log.is_seal_due() => self.unwritten.extend(self.log.seal()),
             Step::Seal => {}

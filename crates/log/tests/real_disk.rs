@@ -2,6 +2,8 @@
 
 #![expect(clippy::disallowed_methods, reason = "the real disk is met in real directories and real time")]
 
+mod rig;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -37,6 +39,7 @@ fn a_log_on_a_real_disk_is_written_locked_recycled_and_opened_again() {
         let entry = entry(index);
         let checksum = crc32c::crc32c(&entry.payload);
         let hard_state = (index == 1).then_some(HARD_STATE);
+        assert!(rig::make_room(&mut log, hard_state, std::slice::from_ref(&entry)));
         let append = log.append(hard_state, vec![entry]);
         values.push(StoredValue { address: append.addresses[0], len: 3000, checksum });
         let done = WriteJob::run_all(vec![append.job], &|| start.elapsed());

@@ -298,7 +298,9 @@ fn a_restart_on_a_full_disk_begins_in_a_preallocated_segment() {
     let disk = rig.disk.crash(&mut |_| 0);
     disk.set_capacity(Some(0));
     let mut opened = open(&disk, &options()).expect("opening needs no space");
-    let append = opened.log.append(None, vec![rig.entry(1, 1, 500)]);
+    let entry = rig.entry(1, 1, 500);
+    assert!(rig::make_room(&mut opened.log, None, std::slice::from_ref(&entry)));
+    let append = opened.log.append(None, vec![entry]);
     let done = log::WriteJob::run_all(vec![append.job], &rig::no_clock);
     opened.log.complete(done).expect("the blocks are there");
 }

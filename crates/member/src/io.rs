@@ -186,6 +186,11 @@ pub enum Notice {
         /// What failed, and why.
         text: String,
     },
+    /// The disk has no room any more for what makes the store grow, or has some again.
+    Space {
+        /// Whether such commands are refused.
+        is_low: bool,
+    },
     /// State hashes of two members differ at one index.
     Diverged {
         /// The peer.

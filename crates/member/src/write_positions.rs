@@ -61,6 +61,11 @@ impl WritePositions {
         hard_state
     }
 
+    /// A write will not be written, because a later one replaces its entries. Its hard state goes with a later one.
+    pub(crate) fn superseded(&mut self, write: &Write) {
+        self.unwritten = write.hard_state.or(self.unwritten);
+    }
+
     /// The newest hard state that is not written, with that of `write`.
     pub(crate) fn take_hard_state(&mut self, write: &Write) -> Option<HardState> {
         write.hard_state.or(self.unwritten.take())

@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 
 use super::manifest::{CheckpointKind, Manifest, ManifestLink};
 use super::reader::Checkpoint;
+use super::reserve::{CheckpointReserve, ReserveDone, ReserveJob};
 use super::writer::{CheckpointDone, CheckpointWriter};
 use crate::error::JobError;
 use crate::segments::{FileNumbers, SegmentFactory};
@@ -25,6 +26,7 @@ pub(crate) struct Checkpoints {
     bytes: (u64, u64),
     /// Of each running checkpoint, by file number: the files without a reference when it began.
     begun: BTreeMap<u32, Vec<u32>>,
+    reserve: CheckpointReserve,
 }
 
 /// What changes when a checkpoint is done.
@@ -39,7 +41,8 @@ impl Checkpoints {
     pub(crate) fn new(factory: SegmentFactory, numbers: FileNumbers, manifest: Manifest) -> Checkpoints {
         let chain = manifest.chain.clone();
         let (manifest, bytes) = (Arc::new(Mutex::new(manifest)), chain_bytes(&chain));
-        Checkpoints { factory, numbers, manifest, chain, bytes, begun: BTreeMap::new() }
+        let reserve = CheckpointReserve::new(factory.clone());
+        Checkpoints { factory, numbers, manifest, chain, bytes, begun: BTreeMap::new(), reserve }
     }
 
     /// The newest durable checkpoint, for reading.
@@ -79,18 +82,38 @@ impl Checkpoints {
         let number = self.numbers.next();
         self.begun.insert(number, unreferenced);
         let parent = if kind == CheckpointKind::Delta { parent } else { None };
-        CheckpointWriter::new(&self.factory, &self.manifest, number, kind, id, parent)
+        let reserve = self.reserve.lend(self.last_delta_bytes());
+        CheckpointWriter::new(&self.factory, &self.manifest, reserve, number, kind, id, parent)
     }
 
     /// Takes the result of a checkpoint. If it failed, the chain stays as it was.
     pub(crate) fn done(&mut self, done: CheckpointDone) -> CheckpointEffects {
         let unreferenced = self.begun.remove(&done.number).unwrap_or_default();
+        let was_full = done.result.as_ref().is_err_and(JobError::is_full);
+        self.reserve.checkpoint_ended(done.gave_up_reserve, was_full);
         let mut removable: Vec<PathBuf> = done.leftover.into_iter().collect();
         let result = done.result.map(|chain| {
             removable.extend(self.replace_chain(chain));
             unreferenced
         });
         CheckpointEffects { removable, result }
+    }
+
+    /// Plans to make the reserve for checkpoints on a full disk, if it is missing and none is being written.
+    pub(crate) fn next_reserve(&mut self) -> Option<ReserveJob> {
+        let last_delta = self.last_delta_bytes();
+        if self.begun.is_empty() { self.reserve.next_job(last_delta) } else { None }
+    }
+
+    /// Takes the result of making the reserve.
+    pub(crate) fn reserved(&mut self, done: ReserveDone) -> Result<(), JobError> {
+        self.reserve.made(done)
+    }
+
+    /// Bytes of the newest checkpoint, if it is a delta.
+    fn last_delta_bytes(&self) -> u64 {
+        let last = self.chain.last().filter(|link| link.kind == CheckpointKind::Delta);
+        last.map_or(0, |link| link.length)
     }
 
     /// Replaces the chain and returns the files that it does not name any more.

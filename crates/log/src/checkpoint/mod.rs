@@ -23,6 +23,7 @@ mod checkpoints;
 mod install;
 mod manifest;
 mod reader;
+mod reserve;
 mod writer;
 
 pub(crate) use checkpoints::Checkpoints;
@@ -31,4 +32,5 @@ pub use install::{InstallDone, SnapshotInstaller};
 pub use manifest::CheckpointKind;
 pub(crate) use manifest::Manifest;
 pub use reader::{Checkpoint, Chunk, Chunks};
+pub(crate) use reserve::{ReserveDone, ReserveJob};
 pub use writer::{CheckpointDone, CheckpointWriter, MAX_CHUNK_BYTES};

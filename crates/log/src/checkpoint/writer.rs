@@ -6,6 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::manifest::{CheckpointKind, Manifest, ManifestLink};
+use super::reserve::ReserveUse;
 use crate::error::JobError;
 use crate::format::{FileHeader, FileType};
 use crate::segments::SegmentFactory;
@@ -26,6 +27,9 @@ pub struct CheckpointWriter {
     parent: Option<u32>,
     file: BulkFile,
     frames: u64,
+    /// Until the first write.
+    reserve: Option<ReserveUse>,
+    gave_up_reserve: bool,
 }
 
 /// The result of a checkpoint, for [`crate::Log::checkpoint_done`].
@@ -35,6 +39,8 @@ pub struct CheckpointDone {
     pub(crate) number: u32,
     /// The file, if the checkpoint failed and no manifest on disk can name it.
     pub(crate) leftover: Option<PathBuf>,
+    /// The reserve was given up for it.
+    pub(crate) gave_up_reserve: bool,
     pub(crate) result: Result<Vec<ManifestLink>, JobError>,
 }
 
@@ -64,6 +70,7 @@ impl CheckpointWriter {
     pub(crate) fn new(
         factory: &SegmentFactory,
         manifest: &Arc<Mutex<Manifest>>,
+        reserve: ReserveUse,
         number: u32,
         kind: CheckpointKind,
         id: LogId,
@@ -79,6 +86,8 @@ impl CheckpointWriter {
             link,
             parent,
             frames: 0,
+            reserve: Some(reserve),
+            gave_up_reserve: false,
         };
         writer.frame(&description(kind, id));
         writer
@@ -89,6 +98,7 @@ impl CheckpointWriter {
     pub fn write(&mut self, chunk: &[u8]) -> Result<(), JobError> {
         assert!(chunk.len() <= MAX_CHUNK_BYTES, "a chunk has {} bytes", chunk.len());
         self.frame(chunk);
+        self.give_up_reserve();
         self.file.write_full()
     }
 
@@ -107,6 +117,7 @@ impl CheckpointWriter {
         CheckpointDone {
             number: self.link.number,
             leftover: is_not_committed.then(|| self.file.path().to_owned()),
+            gave_up_reserve: self.gave_up_reserve,
             result,
         }
     }
@@ -116,7 +127,15 @@ impl CheckpointWriter {
         CheckpointDone {
             number: self.link.number,
             leftover: Some(self.file.path().to_owned()),
+            gave_up_reserve: self.gave_up_reserve,
             result: Err(cause),
+        }
+    }
+
+    /// Before the first write: makes room on a full disk.
+    fn give_up_reserve(&mut self) {
+        if let Some(reserve) = self.reserve.take() {
+            self.gave_up_reserve = reserve.give_up_if_needed();
         }
     }
 
@@ -128,6 +147,7 @@ impl CheckpointWriter {
     }
 
     fn make_durable(&mut self) -> Result<(), JobError> {
+        self.give_up_reserve();
         let count = self.frames.to_le_bytes();
         self.file.push(&END_MARK.to_le_bytes());
         self.file.push(&frame_checksum(self.frames, &count).to_le_bytes());

@@ -96,19 +96,22 @@ impl Disk for RealDisk {
     )]
     fn lock(&self, path: &Path) -> Result<Box<dyn LockGuard>, LockError> {
         let file = fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        let text = format!("{}\n", std::process::id());
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(rustix::io::Errno::WOULDBLOCK) => return Err(LockError::Held(holder(&file))),
             Err(error) => return Err(LockError::Io(error.into())),
         }
-        file.set_len(0)?;
-        file.write_all_at(format!("{}\n", std::process::id()).as_bytes(), 0)?;
+        // On a full disk even these bytes may not fit. They only tell the next process who holds the lock.
+        let _ = file.set_len(0).and_then(|()| file.write_all_at(text.as_bytes(), 0));
         Ok(Box::new(RealLock { _file: file }))
     }
 
     fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
         let stat = rustix::fs::statvfs(dir)?;
-        Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+        // A file system without a size does not say how full it is.
+        let is_unknown = stat.f_blocks == 0;
+        Ok(if is_unknown { u64::MAX } else { stat.f_bavail.saturating_mul(stat.f_frsize) })
     }
 }
 

@@ -4,6 +4,7 @@
 //! <data-dir>/member/LOCK                         held by the process that works here
 //! <data-dir>/member/checkpoint/MANIFEST          identity and the checkpoint chain: the root of everything
 //! <data-dir>/member/checkpoint/0000002a.base     a checkpoint; .delta = what changed since the one before it
+//! <data-dir>/member/checkpoint/RESERVE           blocks for a checkpoint on a full disk; its bytes mean nothing
 //! <data-dir>/member/wal/0000002b.seg             a log segment (or in --wal-dir)
 //! <data-dir>/member/data/0000002c.dat            a data segment: values that relocation or a snapshot put there
 //! <data-dir>/member/data/0000002b.seg            a log segment that moved out of a separate WAL directory
@@ -48,6 +49,10 @@ impl Layout {
 
     pub(crate) fn manifest(&self) -> PathBuf {
         self.checkpoint.join("MANIFEST")
+    }
+
+    pub(crate) fn checkpoint_reserve(&self) -> PathBuf {
+        self.checkpoint.join("RESERVE")
     }
 
     pub(crate) fn segment(&self, number: u32) -> PathBuf {

@@ -33,7 +33,9 @@ use crate::options::Options;
 use crate::read::{Entries, EntryCursor, Pin, ReadJob, Reader, SharedFiles};
 use crate::recovery::{self, LogParts, Recovered};
 use crate::relocation::Relocations;
-use crate::segments::{FileRetirement, PreallocatedSegments, SegmentChain, SegmentFactory, WalDirMoves};
+use crate::segments::{
+    FileRetirement, PreallocatedSegments, RecordSizes, SegmentChain, SegmentFactory, Space, WalDirMoves,
+};
 use crate::types::{Entry, HardState, Identity, LogId};
 use crate::write::{Append, Completed, EntryRepairJob, WriteDone, WriteJob, WritePlanner};
 
@@ -68,17 +70,6 @@ pub struct Opened {
     pub reader: Reader,
     /// What was found.
     pub recovered: Recovered,
-}
-
-/// Whether client writes may continue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Space {
-    /// The next segment and the reserve are allocated, or will be.
-    Ok,
-    /// They cannot be allocated. Client writes must get NOSPACE; raft, deletes and compaction may use the reserve.
-    Low,
-    /// The process may open no more files. Client writes must be refused until it may, or the reserve is used up.
-    OutOfDescriptors,
 }
 
 /// Creating and opening.
@@ -131,9 +122,16 @@ impl Log {
 
 /// Writing.
 impl Log {
-    /// Plans a new hard state and entries. The entries must be without holes, and begin directly after the last entry
-    /// or before it; in the latter case they replace all entries from there on. Truncated or installed entries cannot
-    /// be replaced.
+    /// Whether records of these sizes can be appended now, and an n-th of the reserve kept (`kept`). If not, the next
+    /// background jobs make what they need, if there is space: ask again when one is done. What is asked next must
+    /// count what was not appended yet.
+    pub fn make_room(&mut self, sizes: &RecordSizes, kept: Option<u64>) -> bool {
+        self.preallocated.make_room(sizes, kept, self.writes.active_room(), self.chain.newest_number())
+    }
+
+    /// Plans a new hard state and entries, for which [there is room](Log::make_room). The entries must be without
+    /// holes, and begin directly after the last entry or before it; in the latter case they replace all entries from
+    /// there on. Truncated or installed entries cannot be replaced.
     pub fn append(&mut self, hard_state: Option<HardState>, entries: Vec<Entry>) -> Append {
         let Log { writes, index, chain, preallocated, .. } = self;
         writes.append(hard_state, entries, index, chain, preallocated)
@@ -168,6 +166,11 @@ impl Log {
     /// Whether the next segment and the whole reserve are preallocated. While [`Log::space`] is `Ok`, they soon are.
     pub fn can_roll_over(&self) -> bool {
         self.preallocated.is_complete(self.chain.newest_number())
+    }
+
+    /// Whether [`Log::install_done`] can begin a segment now; if not, ask again after the next background job.
+    pub fn can_begin_segment(&self) -> bool {
+        self.preallocated.has_next(self.chain.newest_number())
     }
 
     fn begin_segment(&mut self, hard_state: HardState) -> Append {
@@ -261,17 +264,12 @@ impl Log {
         Reader::new(self.shared.clone())
     }
 
-    /// Whether the next segment and the reserve can be allocated.
+    /// Whether there is space for more than what frees space.
     pub fn space(&self) -> Space {
-        match self.preallocated.is_low() {
-            true if self.preallocated.lacks_descriptors() => Space::OutOfDescriptors,
-            true => Space::Low,
-            false => Space::Ok,
-        }
+        self.preallocated.space()
     }
 
-    /// Tries again to allocate the next segment and the reserve. To be called periodically while [`Log::space`] is not
-    /// `Ok`.
+    /// Looks again whether there is space. To be called periodically while [`Log::space`] is not `Ok`.
     pub fn retry_space(&mut self) {
         if self.preallocated.lacks_descriptors() {
             self.shared.files.close_older_half();
@@ -284,7 +282,15 @@ impl Log {
         self.retire_unreferenced();
         self.retirement.release_retired(&mut self.preallocated);
         let prepare = self.preallocated.next_job().map(BackgroundWork::Prepare);
-        prepare.or_else(|| self.next_removal()).or_else(|| self.next_move()).map(BackgroundJob)
+        let next = prepare.or_else(|| self.next_removal()).or_else(|| self.next_move());
+        next.or_else(|| self.next_space_job()).map(BackgroundJob)
+    }
+
+    fn next_space_job(&mut self) -> Option<BackgroundWork> {
+        let measures = self.preallocated.take_measurement();
+        let reserve = if self.space() == Space::Ok { self.checkpoints.next_reserve() } else { None };
+        let measure = measures.then(|| BackgroundWork::Measure(self.factory.clone()));
+        reserve.map(BackgroundWork::Reserve).or(measure)
     }
 
     fn next_removal(&mut self) -> Option<BackgroundWork> {
@@ -309,6 +315,11 @@ impl Log {
                 self.preallocated.retry();
                 result.map_err(JobError::io("remove", &path))
             }
+            BackgroundOutcome::Measured(free_bytes) => {
+                self.preallocated.measured(free_bytes);
+                Ok(())
+            }
+            BackgroundOutcome::Reserved(done) => self.checkpoints.reserved(done),
             BackgroundOutcome::Moved(done) => {
                 let (file, old_path) = self.wal_dir.moved(done)?;
                 self.retirement.retire(file, old_path);
@@ -408,11 +419,10 @@ impl Log {
         self.installs.begin(id, checkpoint)
     }
 
-    /// Takes the result of an installation: the log is empty after the snapshot's entry, and a new segment with this
-    /// hard state is planned, whose job must be run like any other. If the installation failed, nothing has changed.
-    ///
-    /// The owner then loads the checkpoint, retains its references, releases the old ones and calls
-    /// [`Log::install_switched`].
+    /// Takes the result of an installation, when [a segment can be begun](Log::can_begin_segment). The log is then
+    /// empty after the snapshot's entry, and a new segment with this hard state is planned, whose job must be run like
+    /// any other. If the installation failed, nothing has changed. The owner then loads the checkpoint, retains its
+    /// references, releases the old ones and calls [`Log::install_switched`].
     pub fn install_done(&mut self, done: InstallDone, hard_state: HardState) -> Result<Append, JobError> {
         let InstallDone { id, files, checkpoint } = done;
         self.adopt_checkpoint(checkpoint)?;

@@ -19,6 +19,7 @@ pub(crate) struct SegmentFactory {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) layout: Arc<Layout>,
     pub(crate) identity: Identity,
+    /// The usual length of a segment.
     pub(crate) segment_bytes: u64,
 }
 
@@ -34,15 +35,22 @@ pub(crate) struct UsedFile {
 pub(crate) struct PreparedSegment {
     pub(crate) path: PathBuf,
     pub(crate) handle: Arc<dyn File>,
+    /// Its length.
+    pub(crate) bytes: u64,
     /// End of its blocks that have been written before; writing them again changes no metadata.
     pub(crate) written: u64,
 }
 
 impl SegmentFactory {
-    /// Makes segment `number`, from an old file if there is one.
-    pub(crate) fn segment(&self, number: u32, old: Option<&UsedFile>) -> io::Result<PreparedSegment> {
+    /// Makes segment `number` of this length, from an old file if there is one.
+    pub(crate) fn segment(
+        &self,
+        number: u32,
+        bytes: u64,
+        old: Option<&UsedFile>,
+    ) -> io::Result<PreparedSegment> {
         let unfinished = self.layout.wal.join(file_name(number, UNFINISHED_SUFFIX));
-        let made = self.prepare(number, old, &unfinished);
+        let made = self.prepare(number, bytes, old, &unfinished);
         if made.is_err() {
             // Best effort: the next open removes unfinished files.
             let _ = self.disk.remove(&unfinished);
@@ -50,7 +58,19 @@ impl SegmentFactory {
         made
     }
 
-    fn prepare(&self, number: u32, old: Option<&UsedFile>, unfinished: &Path) -> io::Result<PreparedSegment> {
+    /// Bytes that are free where segments are made, or where values are copied to if there are fewer.
+    pub(crate) fn free_bytes(&self) -> io::Result<u64> {
+        let (wal, data) = (&self.layout.wal, &self.layout.data);
+        Ok(self.disk.free_bytes(wal)?.min(self.disk.free_bytes(data)?))
+    }
+
+    fn prepare(
+        &self,
+        number: u32,
+        bytes: u64,
+        old: Option<&UsedFile>,
+        unfinished: &Path,
+    ) -> io::Result<PreparedSegment> {
         let handle = match old {
             Some(old) => {
                 self.disk.rename(&old.path, unfinished)?;
@@ -62,18 +82,18 @@ impl SegmentFactory {
             None => self.disk.create_new(unfinished)?,
         };
         let length = handle.length()?;
-        if length > self.segment_bytes {
-            handle.set_length(self.segment_bytes)?;
+        if length > bytes {
+            handle.set_length(bytes)?;
         }
         // Blocks that are cut off, or were never written, count as new.
-        let written = old.map_or(0, |old| old.written.min(length).min(self.segment_bytes)).max(HEADER_BYTES);
-        handle.allocate(self.segment_bytes)?;
+        let written = old.map_or(0, |old| old.written.min(length).min(bytes)).max(HEADER_BYTES);
+        handle.allocate(bytes)?;
         let header = FileHeader { file_type: FileType::Segment, number, identity: self.identity };
         handle.write_at(&[IoSlice::new(&header.encode())], 0)?;
         handle.sync_data()?;
         let path = self.layout.segment(number);
         self.disk.rename(unfinished, &path)?;
         self.disk.sync_dir(&self.layout.wal)?;
-        Ok(PreparedSegment { path, handle, written })
+        Ok(PreparedSegment { path, handle, bytes, written })
     }
 }

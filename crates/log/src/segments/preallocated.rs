@@ -3,6 +3,10 @@
 //! One is the next segment. The others are the reserve: raft, deletes and compaction can use it when the disk is full.
 //! Segment numbers ascend along the log, so a preallocated segment with a lower number than the newest segment cannot
 //! be used any more; it is recycled under a new number.
+//!
+//! Space is *low* from the first segment that cannot be made until all are ready again, and while less than
+//! [`FREE_SEGMENTS`] could be made beside them: what is free then is for copies of values and for checkpoints, without
+//! which nothing can be freed. A segment that would take it is not made, unless it is the only one.
 
 use std::collections::VecDeque;
 use std::io;
@@ -10,11 +14,37 @@ use std::sync::Arc;
 
 use super::factory::{PreparedSegment, SegmentFactory, UsedFile};
 use super::file_numbers::FileNumbers;
+use super::room::{MissingSegments, RecordSizes, missing, record_bytes};
 use crate::error::{JobError, is_full, is_out_of_descriptors};
 use crate::read::ValueFile;
 
-fn can_follow(ready: &ValueFile, newest: Option<u32>) -> bool {
-    newest.is_none_or(|newest| ready.number > newest)
+/// Segments that must fit on the disk beside those that are ready: relocation copies the values of nearly empty files
+/// into a file of this size, before the files can go.
+const FREE_SEGMENTS: u64 = 1;
+
+/// Whether client writes may continue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Space {
+    /// The next segment and the reserve are allocated, or will be.
+    Ok,
+    /// They cannot be allocated, or hardly anything could beside them. Client writes must get NOSPACE; raft, deletes
+    /// and compaction may use the reserve.
+    Low,
+    /// The process may open no more files. Client writes must be refused until it may, or the reserve is used up.
+    OutOfDescriptors,
+}
+
+/// A segment that is ready to be the next one.
+pub(crate) struct ReadySegment {
+    pub(crate) file: Arc<ValueFile>,
+    /// Its length.
+    pub(crate) bytes: u64,
+}
+
+impl ReadySegment {
+    fn can_follow(&self, newest: Option<u32>) -> bool {
+        newest.is_none_or(|newest| self.file.number > newest)
+    }
 }
 
 /// Segments that are ready, and old files to make more of.
@@ -22,23 +52,34 @@ pub(crate) struct PreallocatedSegments {
     factory: SegmentFactory,
     numbers: FileNumbers,
     /// By ascending number.
-    ready: VecDeque<Arc<ValueFile>>,
+    ready: VecDeque<ReadySegment>,
     /// Old files in the WAL directory, under their old names.
-    old: Vec<UsedFile>,
+    pub(super) old: Vec<UsedFile>,
     /// Preparation jobs that are running.
     preparing: usize,
-    /// The last preparation failed; retried when space may be available again.
-    is_full: bool,
-    /// The last preparation failed because the process may open no more files.
+    /// The last preparation that failed did so because the process may open no more files.
     lacks_descriptors: bool,
     /// How many segments should be ready.
     wanted: usize,
+    /// What records wait for: so many ready segments, and those to be made this long.
+    awaited: Option<MissingSegments>,
+    /// A preparation failed, and not all segments are ready since.
+    has_failed: bool,
+    /// Preparation may be tried: none failed since space may have become available.
+    may_try: bool,
+    /// Bytes that were free beside all files when this was last measured.
+    free_bytes: u64,
+    /// Free bytes shall be measured again.
+    measures: bool,
 }
 
 /// Makes one segment ready; runs on a background thread.
 pub(crate) struct PreparationJob {
     factory: SegmentFactory,
     number: u32,
+    bytes: u64,
+    /// Bytes that must be free afterwards, if it takes new blocks.
+    keeps_free: u64,
     old: Option<UsedFile>,
 }
 
@@ -46,11 +87,17 @@ pub(crate) struct PreparationJob {
 pub(crate) struct PreparationDone {
     number: u32,
     result: io::Result<PreparedSegment>,
+    free_bytes: io::Result<u64>,
 }
 
 impl PreparationJob {
     pub(crate) fn run(self) -> PreparationDone {
-        PreparationDone { number: self.number, result: self.factory.segment(self.number, self.old.as_ref()) }
+        let needed = if self.old.is_some() { 0 } else { self.bytes.saturating_add(self.keeps_free) };
+        let result = match self.factory.free_bytes() {
+            Ok(free) if free < needed => Err(io::ErrorKind::StorageFull.into()),
+            _ => self.factory.segment(self.number, self.bytes, self.old.as_ref()),
+        };
+        PreparationDone { number: self.number, result, free_bytes: self.factory.free_bytes() }
     }
 }
 
@@ -61,58 +108,99 @@ impl PreallocatedSegments {
         wanted: usize,
         old: Vec<UsedFile>,
     ) -> PreallocatedSegments {
-        let ready = VecDeque::new();
         PreallocatedSegments {
             factory,
             numbers,
-            ready,
+            ready: VecDeque::new(),
             old,
             preparing: 0,
-            is_full: false,
             lacks_descriptors: false,
             wanted,
+            awaited: None,
+            has_failed: false,
+            may_try: true,
+            free_bytes: u64::MAX,
+            measures: false,
         }
     }
 
-    /// The next segment, if one is ready. It follows `newest`.
-    pub(crate) fn take(&mut self, newest: Option<u32>) -> Option<Arc<ValueFile>> {
-        let at = self.ready.iter().position(|ready| can_follow(ready, newest))?;
+    /// Whether records of these sizes, and what is `kept` (an n-th of the reserve), fit into `active` bytes of the
+    /// active segment and the segments that are ready and can follow `newest`. If not, the next jobs make what is
+    /// missing.
+    pub(crate) fn make_room(
+        &mut self,
+        sizes: &RecordSizes,
+        kept: Option<u64>,
+        active: u64,
+        newest: Option<u32>,
+    ) -> bool {
+        let kept = kept.map_or(0, |part| self.reserve_bytes() / part);
+        let ready = self.ready.iter().filter(|ready| ready.can_follow(newest)).map(|ready| ready.bytes);
+        let missing = missing(sizes.spans(), kept, active, ready, self.factory.segment_bytes);
+        let has_room = missing.is_none();
+        // After a failure nothing is awaited: what was asked for is refused then, and must not fail the next attempt.
+        self.awaited = missing
+            .filter(|_| self.may_try)
+            .map(|missing| MissingSegments { count: self.ready.len() + missing.count, ..missing });
+        has_room
+    }
+
+    /// Whether a segment can be begun at once after `newest`.
+    pub(crate) fn has_next(&self, newest: Option<u32>) -> bool {
+        self.ready.iter().any(|ready| ready.can_follow(newest))
+    }
+
+    /// The next segment, if one of at least `needed` bytes is ready. It follows `newest`.
+    pub(crate) fn take(&mut self, newest: Option<u32>, needed: u64) -> Option<ReadySegment> {
+        let fits = |ready: &ReadySegment| ready.can_follow(newest) && ready.bytes >= needed;
+        let at = self.ready.iter().position(fits)?;
         let taken = self.ready.remove(at)?;
-        self.recycle_overtaken(taken.number);
+        self.recycle_overtaken(taken.file.number);
         Some(taken)
     }
 
     /// Recycles ready segments with lower numbers than the newest segment.
     fn recycle_overtaken(&mut self, newest: u32) {
-        while let Some(overtaken) = self.ready.pop_front_if(|ready| ready.number < newest) {
-            let written = overtaken.written();
-            self.old.extend(overtaken.path().map(|path| UsedFile { path, written }));
+        while let Some(overtaken) = self.ready.pop_front_if(|ready| ready.file.number < newest) {
+            let written = overtaken.file.written();
+            self.old.extend(overtaken.file.path().map(|path| UsedFile { path, written }));
         }
     }
 
     /// Plans to make one more segment ready, if too few are.
     pub(crate) fn next_job(&mut self) -> Option<PreparationJob> {
-        (self.ready.len() + self.preparing < self.wanted && !self.is_full).then(|| {
+        let segment_bytes = self.factory.segment_bytes;
+        let (wanted, bytes) = match self.awaited {
+            Some(awaited) => (self.wanted.max(awaited.count), awaited.bytes),
+            None => (self.wanted, segment_bytes),
+        };
+        (self.ready.len() + self.preparing < wanted && self.may_try).then(|| {
             self.preparing += 1;
             let old = self.old.pop();
-            PreparationJob { factory: self.factory.clone(), number: self.numbers.next(), old }
+            // Without any segment not even a vote can be recorded.
+            let keeps_free = if self.ready.is_empty() { 0 } else { FREE_SEGMENTS * segment_bytes };
+            let (factory, number) = (self.factory.clone(), self.numbers.next());
+            PreparationJob { factory, number, bytes, keeps_free, old }
         })
     }
 
     /// Takes the result of a job. `newest` is the newest segment of the log.
     pub(crate) fn prepared(&mut self, done: PreparationDone, newest: Option<u32>) -> Result<(), JobError> {
         self.preparing -= 1;
+        self.measured(done.free_bytes);
         match done.result {
             Ok(prepared) => {
                 let file = ValueFile::new(done.number, None);
                 file.set_location(&prepared.path, Some(prepared.handle));
                 file.note_written(prepared.written);
-                self.add(Arc::new(file), newest);
+                self.add(ReadySegment { file: Arc::new(file), bytes: prepared.bytes }, newest);
+                self.has_failed &= self.ready.len() < self.wanted;
+                self.may_try = true;
                 Ok(())
             }
             Err(source) => {
                 // Whatever the reason, an immediate retry would most likely fail again.
-                self.is_full = true;
+                (self.has_failed, self.may_try, self.awaited) = (true, false, None);
                 self.lacks_descriptors = is_out_of_descriptors(&source);
                 let path = self.factory.layout.segment(done.number);
                 let action = if is_full(&source) { "allocate" } else { "prepare" };
@@ -121,16 +209,31 @@ impl PreallocatedSegments {
         }
     }
 
-    fn add(&mut self, file: Arc<ValueFile>, newest: Option<u32>) {
-        let at = self.ready.partition_point(|other| other.number < file.number);
-        self.ready.insert(at, file);
+    fn add(&mut self, segment: ReadySegment, newest: Option<u32>) {
+        let at = self.ready.partition_point(|other| other.file.number < segment.file.number);
+        self.ready.insert(at, segment);
         self.recycle_overtaken(newest.unwrap_or(0));
     }
 
     /// Allows preparation again after a failure: space may be available again.
     pub(crate) fn retry(&mut self) {
-        self.is_full = false;
-        self.lacks_descriptors = false;
+        self.may_try = true;
+        self.has_failed &= self.ready.len() < self.wanted;
+        self.measures = self.lacks_free_bytes();
+    }
+
+    /// Whether free bytes shall be measured; says so once.
+    pub(crate) fn take_measurement(&mut self) -> bool {
+        std::mem::take(&mut self.measures)
+    }
+
+    /// Takes a measurement of the free bytes. One that failed says nothing.
+    pub(crate) fn measured(&mut self, free_bytes: io::Result<u64>) {
+        self.free_bytes = free_bytes.unwrap_or(u64::MAX);
+    }
+
+    fn lacks_free_bytes(&self) -> bool {
+        self.free_bytes < FREE_SEGMENTS * self.factory.segment_bytes
     }
 
     /// Whether more old files would be of use.
@@ -138,47 +241,46 @@ impl PreallocatedSegments {
         self.ready.len() + self.preparing + self.old.len() < self.wanted
     }
 
-    /// An old file for a segment that is made in the middle of a write. It needs no new blocks: on a full disk it may
-    /// be the only way.
-    pub(crate) fn take_old(&mut self) -> Option<UsedFile> {
-        self.old.pop()
-    }
-
     /// An old file beyond need.
     pub(crate) fn take_surplus(&mut self) -> Option<UsedFile> {
         if self.old.len() > self.wanted { self.old.pop() } else { None }
     }
 
+    /// Adds an old file. It needs no new blocks, so a segment can be made although the disk is full.
     pub(crate) fn add_old(&mut self, old: UsedFile) {
         self.old.push(old);
+        self.may_try = true;
     }
 
     /// Whether the reserve is complete, and the next segment can be taken at once.
     pub(crate) fn is_complete(&self, newest: Option<u32>) -> bool {
-        self.ready.len() >= self.wanted && self.ready.iter().any(|ready| can_follow(ready, newest))
+        self.ready.len() >= self.wanted && self.has_next(newest)
     }
 
-    /// Whether segments are missing and cannot be made.
-    pub(crate) fn is_low(&self) -> bool {
-        self.is_full && self.ready.len() < self.wanted
+    /// Bytes of records that the reserve has room for.
+    fn reserve_bytes(&self) -> u64 {
+        record_bytes(self.factory.segment_bytes) * (self.wanted as u64 - 1)
     }
 
     /// Whether it is not space that they cannot be made for, but the number of open files.
     pub(crate) fn lacks_descriptors(&self) -> bool {
-        self.lacks_descriptors
+        self.has_failed && self.lacks_descriptors
     }
 
-    pub(crate) fn factory(&self) -> &SegmentFactory {
-        &self.factory
-    }
-
-    pub(crate) fn numbers(&self) -> &FileNumbers {
-        &self.numbers
+    /// Whether there is space for more than what frees space.
+    pub(crate) fn space(&self) -> Space {
+        match self.has_failed || self.lacks_free_bytes() {
+            true if self.lacks_descriptors() => Space::OutOfDescriptors,
+            true => Space::Low,
+            false => Space::Ok,
+        }
     }
 
     /// Walks the ready segments: numbers ascend, and no old file is listed twice.
     pub(crate) fn check_all(&self) {
-        assert!(self.ready.iter().is_sorted_by(|one, next| one.number < next.number), "numbers ascend");
+        let numbers = self.ready.iter().map(|ready| ready.file.number);
+        assert!(numbers.is_sorted_by(|one, next| one < next), "numbers ascend");
+        assert!(self.may_try || self.has_failed, "only a failure keeps segments from being made");
         let paths: std::collections::BTreeSet<_> = self.old.iter().map(|old| &old.path).collect();
         assert!(paths.len() == self.old.len(), "an old file is recycled once");
     }
@@ -200,11 +302,11 @@ mod tests {
     }
 
     fn taken(preallocated: &mut PreallocatedSegments, newest: Option<u32>) -> Option<u32> {
-        preallocated.take(newest).map(|file| file.number)
+        preallocated.take(newest, 0).map(|ready| ready.file.number)
     }
 
     fn old_path(preallocated: &mut PreallocatedSegments) -> Option<PathBuf> {
-        preallocated.take_old().map(|old| old.path)
+        preallocated.old.pop().map(|old| old.path)
     }
 
     #[test]
@@ -246,13 +348,14 @@ mod tests {
         let kind = io::ErrorKind::StorageFull;
         parts.disk.inject(Fault { operation: Operation::Allocate, after: 0, kind });
         let job = segments.next_job().expect("one is missing");
-        assert!(!segments.is_low());
+        assert_eq!(segments.space(), Space::Ok);
         let failed = segments.prepared(job.run(), None);
         assert!(matches!(failed, Err(JobError::Io { action: "allocate", .. })));
-        assert!(segments.is_low() && segments.next_job().is_none());
+        assert!(segments.space() == Space::Low && segments.next_job().is_none());
         segments.retry();
-        assert!(!segments.is_low());
+        assert_eq!(segments.space(), Space::Low, "an attempt is not a success");
         prepare(&mut segments, None);
+        assert_eq!(segments.space(), Space::Ok);
         assert_eq!(parts.names(&parts.layout.wal), ["00000002.seg"], "the unfinished file is removed");
     }
 

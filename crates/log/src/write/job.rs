@@ -24,10 +24,9 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::disk::File;
-use crate::error::{Fatal, is_out_of_descriptors};
+use crate::error::Fatal;
 use crate::format::{ALIGNMENT, HEADER_BYTES};
 use crate::read::{SharedFiles, ValueFile};
-use crate::segments::{SegmentFactory, UsedFile};
 
 /// Zeros are written up to the next multiple of this; dozens of small flushes fit in.
 const AHEAD_BYTES: u64 = 32 << 10;
@@ -54,10 +53,6 @@ pub struct WriteJob {
 /// Adjacent bytes of one file.
 pub(crate) struct WritePart {
     pub(crate) file: Arc<ValueFile>,
-    /// The file was not preallocated in time and is made first.
-    pub(crate) create: Option<SegmentCreation>,
-    /// A first record larger than a segment: the file is lengthened first.
-    pub(crate) grow_to: Option<u64>,
     /// Length of the file.
     pub(crate) capacity: u64,
     pub(crate) offset: u64,
@@ -67,14 +62,8 @@ pub(crate) struct WritePart {
 impl WritePart {
     /// An empty part of a file of `capacity` bytes.
     pub(crate) fn new(file: Arc<ValueFile>, capacity: u64, offset: u64) -> WritePart {
-        WritePart { file, create: None, grow_to: None, capacity, offset, buffers: Vec::new() }
+        WritePart { file, capacity, offset, buffers: Vec::new() }
     }
-}
-
-/// How to make a segment: as a new file, or from an old one.
-pub(crate) struct SegmentCreation {
-    pub(crate) factory: SegmentFactory,
-    pub(crate) old: Option<UsedFile>,
 }
 
 /// The result of write jobs that ran together, for [`crate::Log::complete`].
@@ -120,40 +109,15 @@ fn run(jobs: &[WriteJob], clock: &dyn Fn() -> Duration, times: &mut Vec<Duration
     while let Some(first) = rest.first() {
         let same = rest.iter().take_while(|part| part.file.number == first.file.number).count();
         let (flush, others) = rest.split_at(same);
-        let handle = open(shared, flush)?;
+        let path = first.file.shown_path();
+        let handle = shared.files.open(&first.file).map_err(Fatal::io("open", &path))?;
         write(&handle, flush)?;
         let begun = clock();
-        handle.sync_data().map_err(Fatal::io("sync", &first.file.shown_path()))?;
+        handle.sync_data().map_err(Fatal::io("sync", &path))?;
         times.push(clock().saturating_sub(begun));
         rest = others;
     }
     Ok(())
-}
-
-/// The handle of the file of a flush. Makes or lengthens the file first if a part requires it.
-fn open(shared: &SharedFiles, flush: &[&WritePart]) -> Result<Arc<dyn File>, Fatal> {
-    let file = &flush[0].file;
-    if let Some(SegmentCreation { factory, old }) = flush.iter().find_map(|part| part.create.as_ref()) {
-        let path = factory.layout.segment(file.number);
-        let made = match factory.segment(file.number, old.as_ref()) {
-            // The attempt may have used up the old file.
-            Err(error) if is_out_of_descriptors(&error) && shared.files.close_older_half() => {
-                factory.segment(file.number, None)
-            }
-            other => other,
-        };
-        let prepared = made.map_err(Fatal::io("create segment", &path))?;
-        file.set_location(&prepared.path, Some(prepared.handle));
-        file.note_written(prepared.written);
-    }
-    let path = file.shown_path();
-    let handle = shared.files.open(file).map_err(Fatal::io("open", &path))?;
-    if let Some(length) = flush.iter().find_map(|part| part.grow_to) {
-        handle.allocate(length).map_err(Fatal::io("lengthen", &path))?;
-        // Whatever part of the record a crash leaves, the file is long enough for the whole.
-        handle.sync_data().map_err(Fatal::io("sync", &path))?;
-    }
-    Ok(handle)
 }
 
 /// Writes the parts of a flush, all of one file; adjacent parts are written with one call. Zeros may follow the last.

@@ -1,7 +1,8 @@
 //! Plans writes: entries and hard states become records at log addresses. Nothing is written here.
 //!
 //! The planner only appends to the *active* segment. A record that does not fit begins the next segment, whose opening
-//! record carries the hard state:
+//! record carries the hard state. The owner has made sure that it is ready ([`crate::Log::make_room`]), so no write
+//! waits for a file to be made, or fails because the disk is full:
 //!
 //! ```text
 //!   append(entries 7, 8)      active segment 2b has room for entry 7 only
@@ -20,7 +21,7 @@ use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use super::job::{SegmentCreation, WriteDone, WriteJob, WritePart};
+use super::job::{WriteDone, WriteJob, WritePart};
 use crate::entry_index::EntryIndex;
 use crate::error::Fatal;
 use crate::format::{
@@ -28,7 +29,9 @@ use crate::format::{
     SegmentOpening, encode_hard_state, entry_span, span,
 };
 use crate::read::{SharedFiles, ValueFile};
-use crate::segments::{LogSegment, PreallocatedSegments, SegmentChain};
+use crate::segments::{
+    LogSegment, PreallocatedSegments, ReadySegment, SEAL_ROOM_BYTES, SEGMENT_OVERHEAD_BYTES, SegmentChain,
+};
 use crate::types::{
     ENTRY_HEAD_BYTES, Entry, HardState, LogId, MAX_PAYLOAD_BYTES, address_at, entry_head, file_of, offset_of,
 };
@@ -37,9 +40,6 @@ use crate::types::{
 pub const SEAL_AFTER: Duration = Duration::from_millis(10);
 
 static PADDING: [u8; ALIGNMENT as usize] = [0; ALIGNMENT as usize];
-/// Room kept at the end of a segment for a seal, which therefore never needs another segment and never reaches the end
-/// of the file.
-const SEAL_ROOM_BYTES: u64 = span(0) + END_BYTES;
 
 /// A planned append.
 pub struct Append {
@@ -131,6 +131,12 @@ impl WritePlanner {
     /// Number of the segment being written.
     pub(crate) fn active_number(&self) -> Option<u32> {
         self.active.as_ref().map(|active| active.file.number)
+    }
+
+    /// Bytes that records can still have in the active segment.
+    pub(crate) fn active_room(&self) -> u64 {
+        let room = |active: &ActiveSegment| active.capacity.saturating_sub(active.offset + SEAL_ROOM_BYTES);
+        self.active.as_ref().map_or(0, room)
     }
 
     /// Plans a new hard state and entries; see [`crate::Log::append`].
@@ -248,10 +254,9 @@ impl WritePlanner {
         preallocated: &mut PreallocatedSegments,
     ) -> u64 {
         let opening_span = span(SegmentOpening::BYTES);
-        let needed = HEADER_BYTES + opening_span + next_span + SEAL_ROOM_BYTES;
-        let segment_bytes = preallocated.factory().segment_bytes;
-        let capacity = needed.max(segment_bytes);
-        let (file, create) = next_segment(chain.newest_number(), preallocated);
+        let next = preallocated.take(chain.newest_number(), SEGMENT_OVERHEAD_BYTES + next_span);
+        // The owner asked for room before it planned this, and segments that are ready stay ready.
+        let ReadySegment { file, bytes: capacity } = next.expect("the next segment is ready");
         self.shared.files.add(file.clone());
         let opening = SegmentOpening {
             first_index: last.index + 1,
@@ -268,10 +273,7 @@ impl WritePlanner {
             previous_index: last.index,
             opened_at: address_at(file.number, HEADER_BYTES + opening_span),
         });
-        let mut part = WritePart::new(file.clone(), capacity, HEADER_BYTES);
-        part.create = create;
-        part.grow_to = (needed > segment_bytes).then_some(needed);
-        plan.parts.push(part);
+        plan.parts.push(WritePart::new(file.clone(), capacity, HEADER_BYTES));
         self.active = Some(ActiveSegment { file, offset: HEADER_BYTES, capacity });
         self.write_record(plan, HEADER_BYTES, RecordKind::Opening, &opening.encode());
         HEADER_BYTES + opening_span
@@ -340,21 +342,6 @@ impl WritePlanner {
             assert!(active.offset + END_BYTES <= active.capacity, "and before the end of the file");
         }
     }
-}
-
-/// The next segment: a preallocated one, or one that the write job makes.
-fn next_segment(
-    newest: Option<u32>,
-    preallocated: &mut PreallocatedSegments,
-) -> (Arc<ValueFile>, Option<SegmentCreation>) {
-    if let Some(file) = preallocated.take(newest) {
-        return (file, None);
-    }
-    let number = preallocated.numbers().next();
-    let factory = preallocated.factory().clone();
-    let path = factory.layout.segment(number);
-    let creation = SegmentCreation { factory, old: preallocated.take_old() };
-    (Arc::new(ValueFile::new(number, Some(path))), Some(creation))
 }
 
 impl PlannedWrite {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use log::{
     BackgroundJob, CheckpointKind, Disk, Entry, HardState, Identity, Log, LogId, MemDisk, OpenError, Opened,
-    Options, Reader, WriteJob,
+    Options, Reader, RecordSizes, WriteJob,
 };
 
 pub const IDENTITY: Identity = Identity { cluster_id: 0xc1, member_id: 0xa2, incarnation: 0x1f };
@@ -19,6 +19,22 @@ pub fn no_clock() -> Duration {
 
 pub fn options() -> Options {
     Options { segment_bytes: 4096, tail_bytes: 2048, open_files: 3, ..Options::new("/data") }
+}
+
+/// Makes segments ready until these records fit; false if the disk fails.
+pub fn make_room(log: &mut Log, hard_state: Option<HardState>, entries: &[Entry]) -> bool {
+    let mut sizes = RecordSizes::default();
+    hard_state.iter().for_each(|_| sizes.add_hard_state());
+    entries.iter().for_each(|entry| sizes.add_entry(entry.payload.len() as u64));
+    // Each job makes progress; the limit is for a disk that fails all of them.
+    for _ in 0..100 {
+        if log.make_room(&sizes, None) {
+            return true;
+        }
+        let Some(job) = log.next_job() else { return false };
+        let _ = log.background_done(BackgroundJob::run(job));
+    }
+    false
 }
 
 /// What the log holds after some number of records.
@@ -80,6 +96,14 @@ impl Rig {
     }
 
     pub fn append(&mut self, hard_state: Option<HardState>, entries: Vec<Entry>) -> Vec<u64> {
+        self.try_append(hard_state, entries).expect("segments can be made ready")
+    }
+
+    /// Appends, unless there is no room and none can be made.
+    pub fn try_append(&mut self, hard_state: Option<HardState>, entries: Vec<Entry>) -> Option<Vec<u64>> {
+        if !make_room(&mut self.log, hard_state, &entries) {
+            return None;
+        }
         let mut state = self.state().clone();
         if let Some(hard_state) = hard_state {
             state.hard_state = hard_state;
@@ -97,7 +121,7 @@ impl Rig {
         let append = self.log.append(hard_state, entries);
         self.unwritten.push(append.job);
         self.log.check();
-        append.addresses
+        Some(append.addresses)
     }
 
     pub fn seal(&mut self) {

@@ -6,9 +6,12 @@
 //! ```text
 //! base 100 MB | delta 5 MB | delta 5 MB | ... 40 deltas later: 200 MB of deltas | base 100 MB | delta ...
 //! ```
+//!
+//! While space is low a delta is written instead: space is only freed by a checkpoint, and a delta is small. If it did
+//! not fit (much was deleted), a base is tried, and so on in turn.
 
 use consensus::ConfState;
-use log::{Log, LogId};
+use log::{Log, LogId, Space};
 use store::{CheckpointKind, Store};
 
 use crate::conf_state;
@@ -23,6 +26,9 @@ const DELTAS_TO_BASE: u64 = 2;
 /// what a restart reads, their list, and the history that only purging knew would grow without end.
 const MAX_DELTAS: usize = 256;
 
+/// The same while space is low.
+const MAX_DELTAS_WHILE_LOW: usize = 4 * MAX_DELTAS;
+
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct CheckpointSchedule {
@@ -30,6 +36,9 @@ pub(crate) struct CheckpointSchedule {
     is_running: bool,
     /// A checkpoint is wanted at or behind this entry.
     wanted: Option<u64>,
+    /// The last one, if it did not fit on the disk: the next is of the other kind, which may be smaller.
+    too_large: Option<CheckpointKind>,
+    begun: Option<CheckpointKind>,
 }
 
 impl CheckpointSchedule {
@@ -71,7 +80,13 @@ impl CheckpointSchedule {
         // Without a base the deltas have nothing to grow to, so a base is due.
         let is_base_due =
             deltas >= base.saturating_mul(DELTAS_TO_BASE) || log.checkpoint_deltas() >= MAX_DELTAS;
-        let wanted = if is_base_due { CheckpointKind::Base } else { CheckpointKind::Delta };
+        // On a nearly full disk what must be written to free space should be little.
+        let is_base = match self.too_large {
+            Some(kind) => kind == CheckpointKind::Delta,
+            None if log.space() == Space::Low => log.checkpoint_deltas() >= MAX_DELTAS_WHILE_LOW,
+            None => is_base_due,
+        };
+        let wanted = if is_base { CheckpointKind::Base } else { CheckpointKind::Delta };
         let source = store.begin_checkpoint(wanted);
         let kind = match source.kind() {
             CheckpointKind::Base => log::CheckpointKind::Base,
@@ -80,6 +95,7 @@ impl CheckpointSchedule {
         let writer = log.begin_checkpoint(kind, id);
         let head = conf_state::encode(conf);
         self.is_running = true;
+        self.begun = Some(source.kind());
         self.wanted.take_if(|index| *index <= id.index);
         self.commands_since = 0;
         Job::Checkpoint(Box::new(CheckpointJob { id, writer, head, source }))
@@ -89,6 +105,12 @@ impl CheckpointSchedule {
     pub(crate) fn done(&mut self) {
         assert!(self.is_running, "a checkpoint ends once");
         self.is_running = false;
+        self.too_large = None;
+    }
+
+    /// The checkpoint that is done failed; `was_full` if it did not fit on the disk.
+    pub(crate) fn failed(&mut self, was_full: bool) {
+        self.too_large = self.begun.filter(|_| was_full);
     }
 }
 

@@ -8,8 +8,10 @@ use consensus::{Body, Message};
 use super::Member;
 use crate::io::{Notice, Now, Output};
 use crate::maintenance::alarms::Shortage;
+use crate::maintenance::log_room::Admission;
 use crate::peer_message::{LeaseAnswer, PeerMessage, Reason};
 use crate::proposals::batch::{self, LogCommand};
+use crate::proposals::growth::RoomUse;
 use crate::repair::entries;
 
 impl Member {
@@ -57,8 +59,27 @@ impl Member {
         if matches!(message.body, Body::Snapshot(_)) {
             return out.reject_frame(from, "a snapshot must come on a snapshot stream");
         }
+        if !self.admits(&message) {
+            return;
+        }
         if let Err(rejected) = self.consensus.step(from, message) {
             out.reject_frame(from, rejected);
+        }
+    }
+
+    /// Whether the log has room for what a message appends. If not, the message counts as lost: the leader sends the
+    /// entries again, and goes on with the other members. While a snapshot is installed, writes wait for it anyway.
+    fn admits(&mut self, message: &Message) -> bool {
+        let Body::Append { entries, .. } = &message.body else { return true };
+        if entries.is_empty() || self.installing.is_running() {
+            return true;
+        }
+        let lens = entries.iter().map(|entry| entry.payload.len());
+        match self.room.admit(lens, RoomUse::Maintains, &mut self.log) {
+            Admission::Admitted => true,
+            // The next segment is on its way, as after a start: one write can wait for it.
+            Admission::Waits => !self.room.has_waiting(),
+            Admission::Refused => false,
         }
     }
 
@@ -78,11 +99,13 @@ impl Member {
             return refuse(from, Reason::NotLeader, sequences, out);
         }
         let shortage =
-            if commands.iter().any(|command| command.kind.grows()) { self.shortage() } else { None };
+            if commands.iter().any(|command| command.kind.may_grow()) { self.shortage() } else { None };
+        let mut are_refused = false;
         for (reason, sequences) in self.proposals.push_forwarded(commands, shortage.map(Shortage::error)) {
+            are_refused |= reason == Reason::NoSpace && !sequences.is_empty();
             refuse(from, reason, sequences, out);
         }
-        if let Some(shortage) = shortage {
+        if let Some(shortage) = shortage.filter(|_| are_refused) {
             self.note_shortage(shortage);
         }
     }

@@ -1,9 +1,10 @@
 //! Results of background jobs.
 
+use consensus::Write;
 use log::{CheckpointDone, InstallDone, LogId, ReadError, RelocationDone};
 
 use super::Member;
-use super::ready_loop::{to_log_entries, to_log_hard_state};
+use super::ready_loop::to_log_hard_state;
 use crate::apply::{ApplyQueue, from_log};
 use crate::io::{MemberFatal, Notice, Now, Output, SnapshotEvent};
 use crate::jobs::{Done, Job};
@@ -29,7 +30,7 @@ impl Member {
             Done::RepairedValuesWritten(done) => self.on_values_written(now, done, out)?,
             Done::ReadForPeer { to, answer } => self.repair_server.read_done(to, &answer, out),
             Done::EntryRepaired { index, result } => self.entry_repairs.written(index, result, out)?,
-            Done::Installed(done) => self.on_installed(now, done, out)?,
+            Done::Installed(done) => self.installing.ended(done),
             Done::InstallAbandoned(done) => {
                 // Nothing was committed, so nothing follows; its files are removed.
                 let hard_state = self.log.hard_state();
@@ -43,11 +44,13 @@ impl Member {
         self.checkpoints.done();
         match self.log.checkpoint_done(done) {
             Ok(()) => {
+                self.store.checkpoint_written();
                 out.notices.push(Notice::Checkpoint { index: id.index });
                 self.truncate();
             }
             Err(error) => {
                 self.store.abandon_checkpoint();
+                self.checkpoints.failed(error.is_full());
                 self.relocation.checkpoint_failed();
                 let text = format!("the checkpoint was not written: {error}");
                 out.notices.push(Notice::Failure { text });
@@ -100,15 +103,20 @@ impl Member {
         Ok(())
     }
 
-    /// A snapshot is committed on disk: log, store, watchers and apply queue switch to the new state.
-    fn on_installed(&mut self, now: Now, done: InstallDone, out: &mut Output) -> Result<(), MemberFatal> {
+    /// A snapshot is committed on disk, and the log can begin a segment behind it: log, store, watchers and apply queue
+    /// switch to the new state.
+    pub(super) fn finish_install(
+        &mut self,
+        now: Now,
+        done: InstallDone,
+        out: &mut Output,
+    ) -> Result<(), MemberFatal> {
         let Installation { from, meta, write, restored, .. } = self.installing.finish();
         let newer = self.write_positions.take_hard_state(&write);
         let mut hard_state = newer.map_or_else(|| self.log.hard_state(), to_log_hard_state);
         hard_state.commit = hard_state.commit.max(meta.index);
         let installed =
             self.log.install_done(done, hard_state).map_err(|source| MemberFatal::Install { source })?;
-        let mut position = installed.position;
         out.writes.push(installed.job);
         self.store.install(restored);
         self.log.install_switched();
@@ -119,12 +127,10 @@ impl Member {
         self.alarms.settled();
         self.relocation.state_replaced(&mut self.log);
         self.repair(now, out, |repairs, context| repairs.state_replaced(context));
-        if !write.entries.is_empty() {
-            let append = self.log.append(None, to_log_entries(write.entries));
-            position = append.position;
-            out.writes.push(append.job);
+        match write.entries.is_empty() {
+            true => self.note_write(now, write.number, installed.position),
+            false => self.plan_write(now, Write { hard_state: None, snapshot: None, ..write }, out),
         }
-        self.note_write(now, write.number, position);
         let event = SnapshotEvent::Installed { index: meta.index };
         out.notices.push(Notice::Snapshot { peer: from, event });
         for write in self.installing.take_held() {

@@ -47,6 +47,7 @@ use crate::leadership::startup_election::{self, StartupElection};
 use crate::leadership::{TermState, Transfer};
 use crate::maintenance::alarms::AlarmProposals;
 use crate::maintenance::checkpoints::CheckpointSchedule;
+use crate::maintenance::log_room::LogRoom;
 use crate::maintenance::publication::Publication;
 use crate::maintenance::purge::Purge;
 use crate::maintenance::seal::Sealing;
@@ -93,6 +94,7 @@ pub struct Member {
     /// Answers to lease questions of peers. They leave together at the end of the step.
     lease_answers: BTreeMap<u64, Vec<(u64, LeaseAnswer)>>,
     write_positions: WritePositions,
+    room: LogRoom,
     apply_queue: ApplyQueue,
 
     // Periodic work.
@@ -153,6 +155,7 @@ impl Member {
             read_index: ReadIndex::default(),
             lease_answers: BTreeMap::new(),
             write_positions: WritePositions::default(),
+            room: LogRoom::default(),
             apply_queue: ApplyQueue::at(applied),
             checkpoints: CheckpointSchedule::default(),
             purge: Purge::default(),
@@ -208,6 +211,7 @@ impl Member {
             self.advance_clock(now, out);
         }
         self.expire_callers(now, out);
+        self.plan_waiting(now, out);
         loop {
             self.start_commands(now, out);
             self.start_rounds(now, out);
@@ -218,7 +222,8 @@ impl Member {
                 break;
             }
         }
-        self.drive_install(out);
+        self.room.planned();
+        self.drive_install(now, out)?;
         self.send_lease_answers(out);
         self.propose_lease_commands(now);
         self.maintain(now, out);
@@ -252,6 +257,7 @@ impl Member {
         while let Some(job) = self.log.next_job() {
             out.background.push(Job::Log(job));
         }
+        out.notices.extend(self.room.take_news(self.log.space()).map(|is_low| Notice::Space { is_low }));
     }
 
     fn may_relocate(&self) -> bool {
@@ -463,13 +469,20 @@ impl Member {
         result
     }
 
-    /// Begins what may begin of a snapshot installation.
-    fn drive_install(&mut self, out: &mut Output) {
+    /// Begins and ends what may begin or end of a snapshot installation.
+    fn drive_install(&mut self, now: Now, out: &mut Output) -> Result<(), MemberFatal> {
         self.installing.abandon_unwanted(out);
+        // The log continues in a segment of its own behind a snapshot.
+        if self.log.can_begin_segment()
+            && let Some(done) = self.installing.take_ended()
+        {
+            self.finish_install(now, done, out)?;
+        }
         // A checkpoint of the old state must not be under way when the state is replaced.
         if !self.checkpoints.is_running() {
             self.installing.begin(out);
         }
+        Ok(())
     }
 
     fn show_status(&self) {

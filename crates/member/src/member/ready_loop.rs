@@ -20,6 +20,7 @@ use crate::io::{Answer, MemberFatal, Notice, Now, Output};
 use crate::leadership::{FollowerState, LeaderState, RoleState, TermState};
 use crate::lease::LeaderLeases;
 use crate::peer_message::{LeaseAnswer, PeerMessage};
+use crate::proposals::ProposalTargets;
 use crate::read_index::Waiter;
 use crate::repair::serving::fetch_entries;
 
@@ -33,8 +34,9 @@ impl Member {
         let leader = self.leadership.leader;
         match &mut self.leadership.role {
             RoleState::Leader(state) => {
-                let (consensus, callers) = (&mut self.consensus, &mut self.callers);
-                self.proposals.propose_batches(now, &mut state.batches, consensus, callers);
+                let (consensus, room, log) = (&mut self.consensus, &mut self.room, &mut self.log);
+                let targets = ProposalTargets { consensus, room, log, out };
+                self.proposals.propose_batches(now, &mut state.batches, &mut self.callers, targets);
             }
             RoleState::Follower(_) if leader != 0 && self.connected.contains(&leader) => {
                 self.proposals.forward_batches(now, leader, &mut self.callers, out);
@@ -61,6 +63,7 @@ impl Member {
         self.send_messages(ready.messages, out);
         if let Some(write) = ready.write {
             self.plan_write(now, write, out);
+            self.room.planned();
         }
         for entry in ready.committed {
             if let Some(leader) = self.leadership.as_leader_mut() {
@@ -85,14 +88,34 @@ impl Member {
         }
     }
 
-    /// Turns a write into a job of the log. During a snapshot installation writes wait for it.
+    /// Turns a write into a job of the log. During a snapshot installation writes wait for it, and otherwise for room
+    /// in the log.
     pub(super) fn plan_write(&mut self, now: Now, write: Write, out: &mut Output) {
         if self.installing.is_running() {
             return self.installing.hold(write);
         }
         if let Some(meta) = write.snapshot.clone() {
+            // What waits is in the snapshot, or replaced by it: only the newest hard state counts.
+            let superseded = self.room.take_superseded();
+            superseded.iter().for_each(|write| self.write_positions.superseded(write));
             return self.installing.want(&meta, write);
         }
+        if write.must_sync && !self.room.has_room(&write, &mut self.log) {
+            return self.room.wait(write);
+        }
+        self.append(now, write, out);
+    }
+
+    /// Plans the writes that waited for room, as far as there is some now.
+    pub(super) fn plan_waiting(&mut self, now: Now, out: &mut Output) {
+        while !self.installing.is_running()
+            && let Some(write) = self.room.take_waiting(&mut self.log)
+        {
+            self.append(now, write, out);
+        }
+    }
+
+    fn append(&mut self, now: Now, write: Write, out: &mut Output) {
         let hard_state = self.write_positions.hard_state_for(&write);
         if !write.must_sync {
             return;
@@ -189,7 +212,7 @@ impl Member {
     }
 }
 
-pub(super) fn to_log_entries(entries: Vec<consensus::Entry>) -> Vec<log::Entry> {
+fn to_log_entries(entries: Vec<consensus::Entry>) -> Vec<log::Entry> {
     let to_log = |entry: consensus::Entry| log::Entry {
         term: entry.term,
         index: entry.index,

@@ -8,14 +8,15 @@ use crate::leadership::Transfer;
 use crate::lease::LeaseQuestion;
 use crate::maintenance::alarms::{Shortage, shortage};
 use crate::proposals::batch::CommandKind;
+use crate::proposals::growth;
 use crate::read_index::{MAX_WAITING, Waiter};
 use crate::snapshot::{Receiver, SendError, SentSnapshot};
 
 impl Member {
     pub(super) fn on_propose(&mut self, now: Now, proposal: Proposal, out: &mut Output) {
         let Proposal { token, kind, body } = proposal;
-        let shortage = if kind.grows() { self.shortage() } else { None };
-        if let Some(shortage) = shortage {
+        let shortage = if kind.may_grow() { self.shortage() } else { None };
+        if let Some(shortage) = shortage.filter(|_| growth::grows(kind, &body)) {
             self.note_shortage(shortage);
             out.answers.push((token, Answer::Failed(shortage.error())));
             return;
@@ -107,7 +108,11 @@ impl Member {
     /// A peer wants to send a snapshot; the answer is a receiver, or why not.
     pub(super) fn on_snapshot_offered(&mut self, from: u64, header: Bytes, token: u64, out: &mut Output) {
         let is_busy = self.installing.is_running() || self.is_stopping;
-        let refusal = is_busy.then_some("a snapshot is being installed, or the member stops");
+        let refusal = match self.log.space() {
+            _ if is_busy => Some("a snapshot is being installed, or the member stops"),
+            log::Space::Low => Some("its disk is full"),
+            log::Space::Ok | log::Space::OutOfDescriptors => None,
+        };
         let (member_id, applied) = (self.config.member_id, self.apply_queue.applied());
         let (log, consensus) = (&mut self.log, &mut self.consensus);
         let accepted = self.receiving.accept(from, member_id, header, applied, refusal, log, consensus, out);

@@ -1,5 +1,7 @@
 //! Space on disk: checkpoints, relocation and truncation, and what must be kept for followers meanwhile.
 
+use log::Space;
+
 use super::Member;
 use crate::io::{Now, Output};
 use crate::relocation::eager::Settling;
@@ -42,7 +44,7 @@ impl Member {
         }
         let freed = self.log.reclaimable_bytes(self.apply_queue.applied(), self.forgettable());
         let live = self.log.reader().live_bytes();
-        if self.relocation.is_worth_a_checkpoint(now_ns, freed, live) {
+        if self.relocation.is_worth_a_checkpoint(now_ns, freed, live, self.is_space_low()) {
             self.relocation.checkpoint_began(now_ns);
             self.begin_checkpoint(out);
         } else if self.relocation.is_idle() && !has_begun {
@@ -104,7 +106,9 @@ impl Member {
             _ if is_alone => applied,
             false => {
                 let kept = self.config.catchup_entries;
-                applied.saturating_sub(kept).max(self.log.index_before_last(kept, MAX_CATCH_UP_BYTES))
+                let usual = applied.saturating_sub(kept);
+                let usual = usual.max(self.log.index_before_last(kept, MAX_CATCH_UP_BYTES));
+                if self.is_space_low() { self.needed_by_active_followers().max(usual) } else { usual }
             }
             true => {
                 let status = self.consensus.status();
@@ -112,6 +116,17 @@ impl Member {
             }
         };
         needed.min(applied).min(self.sending.oldest_needed(applied))
+    }
+
+    /// While space is low, nothing is kept for followers but what those that this member leads and hears of still need.
+    fn needed_by_active_followers(&self) -> u64 {
+        let (status, leads) = (self.consensus.status(), self.leadership.leads());
+        let others = status.peers.iter().filter(|peer| leads && peer.id != self.config.member_id);
+        others.filter(|peer| peer.recent_active).map(|peer| peer.matched).min().unwrap_or(u64::MAX)
+    }
+
+    pub(super) fn is_space_low(&self) -> bool {
+        self.log.space() == Space::Low
     }
 
     /// No peer has an entry that is damaged here. If the checkpoint has its effect, the log before it is given up:

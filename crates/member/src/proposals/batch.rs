@@ -99,8 +99,9 @@ impl CommandKind {
         CommandKind::ALL.into_iter().find(|kind| *kind as u8 == number)
     }
 
-    /// Whether a client waits for room when space is short: false for what frees space or keeps the cluster running.
-    pub fn grows(self) -> bool {
+    /// Whether commands of this kind may make the store grow: false for what frees space or keeps the cluster running.
+    /// Whether a transaction does depends on its operations.
+    pub fn may_grow(self) -> bool {
         matches!(self, CommandKind::Put | CommandKind::Txn | CommandKind::LeaseGrant)
     }
 }
@@ -148,6 +149,11 @@ pub enum BatchError {
     /// A command names a kind or an origin that does not exist.
     #[error("a command names {0} {1}, which does not exist")]
     Unknown(&'static str, u8),
+}
+
+/// Bytes of an encoded batch of these commands, or a few more: as if each had an origin of its own.
+pub fn max_encoded_len(commands: &[LogCommand]) -> usize {
+    HEADER + commands.iter().map(|command| ORIGIN + command.encoded_len()).sum::<usize>()
 }
 
 /// Encodes a batch.

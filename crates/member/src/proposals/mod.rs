@@ -15,18 +15,22 @@
 
 pub mod batch;
 pub mod group_commit;
+pub(crate) mod growth;
 pub mod queue;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use consensus::Consensus;
+use log::{Log, Space};
 
 use crate::callers::Callers;
 use crate::io::{Answer, Now, Output};
+use crate::maintenance::log_room::{Admission, LogRoom};
 use crate::peer_message::{PeerMessage, Reason};
 use batch::{CommandKind, LogCommand, Origin};
 use group_commit::GroupCommitDelay;
+use growth::RoomUse;
 use queue::{OWN_COMMAND, ProposalQueue};
 
 /// The commands of this member's clients and, on a leader, those its followers forwarded.
@@ -36,9 +40,18 @@ pub(crate) struct Proposals {
     queue: ProposalQueue,
     /// Commands sent to a leader and neither applied nor refused yet, by sequence number.
     forwarded: BTreeMap<u64, LogCommand>,
-    /// Commands stay in the queue for the rest of this step: a transfer is under way, or consensus refused a batch.
+    /// Commands stay in the queue for the rest of this step: a transfer is under way, consensus refused a batch, or the
+    /// log has no room for it yet.
     held: bool,
     own_sequence: u64,
+}
+
+/// Where a leader's batches go.
+pub(crate) struct ProposalTargets<'a> {
+    pub(crate) consensus: &'a mut Consensus,
+    pub(crate) room: &'a mut LogRoom,
+    pub(crate) log: &'a mut Log,
+    pub(crate) out: &'a mut Output,
 }
 
 /// The batches that a leader has proposed in its term. Dropped with the leadership.
@@ -99,9 +112,10 @@ impl Proposals {
     ) -> [(Reason, Vec<u64>); 2] {
         let (mut no_space, mut too_many) = (Vec::new(), Vec::new());
         for command in commands {
-            if command.kind.grows() && shortage == Some(api::Error::NoSpace) {
+            let is_refused = shortage.is_some() && growth::grows(command.kind, &command.body);
+            if is_refused && shortage == Some(api::Error::NoSpace) {
                 no_space.push(command.sequence);
-            } else if command.kind.grows() && shortage.is_some() {
+            } else if is_refused {
                 too_many.push(command.sequence);
             } else if let Err(command) = self.queue.push(command) {
                 too_many.push(command.sequence);
@@ -139,19 +153,40 @@ impl Proposals {
         self.held = held;
     }
 
-    /// Leader: proposes as many batches as the group-commit delay allows.
+    /// Leader: proposes as many batches as the group-commit delay and the room in the log allow.
     pub(crate) fn propose_batches(
         &mut self,
         now: Now,
         batches: &mut ProposedBatches,
-        consensus: &mut Consensus,
         callers: &mut Callers,
+        parts: ProposalTargets<'_>,
     ) {
+        let ProposalTargets { consensus, room, log, out } = parts;
         let is_due = |queue: &ProposalQueue, delay: &GroupCommitDelay| {
             !queue.is_empty() && delay.ready(now.monotonic_ns, queue.has_full_batch())
         };
         while !self.held && is_due(&self.queue, &batches.delay) {
             let commands = self.queue.take_batch();
+            let is_low = log.space() != Space::Ok;
+            let uses = commands.iter().map(|command| growth::room_use(command, is_low));
+            let Some(least_urgent) = uses.min() else { return };
+            let len = batch::max_encoded_len(&commands);
+            match room.admit(std::iter::once(len), least_urgent, log) {
+                Admission::Admitted => {}
+                Admission::Refused if least_urgent != RoomUse::Maintains => {
+                    let is_refused = |command: &LogCommand| growth::room_use(command, is_low) == least_urgent;
+                    let reason = match log.space() {
+                        Space::OutOfDescriptors => Reason::TooManyRequests,
+                        Space::Low | Space::Ok => Reason::NoSpace,
+                    };
+                    self.refuse(commands, is_refused, reason, callers, out);
+                    continue;
+                }
+                Admission::Refused | Admission::Waits => {
+                    self.held = true;
+                    return self.queue.give_back(commands.into_iter());
+                }
+            }
             let payload = batch::encode(now.wall_ms, &commands);
             let Ok((index, _)) = consensus.propose(payload) else {
                 // Not proposed: consensus no longer leads, which its next ready says, or its limits are reached.
@@ -166,6 +201,33 @@ impl Proposals {
             batches.in_flight.push_back(index);
             let own = commands.iter().filter(|command| command.origin == self.origin);
             own.for_each(|command| callers.mark_sent(command.sequence));
+        }
+    }
+
+    /// Answers those of `commands` that are refused for this reason; the others return to the queue.
+    fn refuse(
+        &mut self,
+        commands: Vec<LogCommand>,
+        is_refused: impl Fn(&LogCommand) -> bool,
+        reason: Reason,
+        callers: &mut Callers,
+        out: &mut Output,
+    ) {
+        let (refused, kept): (Vec<_>, Vec<_>) = commands.into_iter().partition(is_refused);
+        self.queue.give_back(kept.into_iter());
+        let error = match reason {
+            Reason::TooManyRequests => api::Error::TooManyRequests,
+            Reason::NoSpace | Reason::NotLeader => api::Error::NoSpace,
+        };
+        let mut of_peers: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+        for command in refused {
+            match command.origin.member == self.origin.member {
+                true => callers.answer(command.sequence, Answer::Failed(error), out),
+                false => of_peers.entry(command.origin.member).or_default().push(command.sequence),
+            }
+        }
+        for (peer, sequences) in of_peers {
+            out.send(peer, &PeerMessage::Refused(reason, sequences));
         }
     }
 

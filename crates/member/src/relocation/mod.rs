@@ -221,8 +221,15 @@ impl Relocator {
         out.background.push(Job::Relocate(Box::new(RelocationJob { id: self.last_job, work })));
     }
 
-    /// Whether a checkpoint that frees so many bytes should be written now, with so many bytes live.
-    pub(crate) fn is_worth_a_checkpoint(&self, now_ns: u64, freed_bytes: u64, live_bytes: u64) -> bool {
+    /// Whether a checkpoint that frees so many bytes should be written now, with so many bytes live. While space is low
+    /// (`is_low`), any byte is worth it.
+    pub(crate) fn is_worth_a_checkpoint(
+        &self,
+        now_ns: u64,
+        freed_bytes: u64,
+        live_bytes: u64,
+        is_low: bool,
+    ) -> bool {
         if freed_bytes == 0 {
             return false;
         }
@@ -230,7 +237,7 @@ impl Relocator {
         let since_ns = now_ns.saturating_sub(self.checkpoint_at_ns);
         self.eager.is_on()
             || since_ns >= MAX_CHECKPOINT_DELAY_NS
-            || (freed_bytes >= wanted && since_ns >= CHECKPOINT_EVERY_NS)
+            || ((is_low || freed_bytes >= wanted) && since_ns >= CHECKPOINT_EVERY_NS)
     }
 
     /// A checkpoint begins for the sake of space.

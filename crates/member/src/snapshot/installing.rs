@@ -8,7 +8,7 @@
 //! ```
 
 use consensus::{SnapshotMeta, Write};
-use log::SnapshotInstaller;
+use log::{InstallDone, SnapshotInstaller};
 use store::Restored;
 
 use crate::io::Output;
@@ -40,6 +40,8 @@ pub(crate) struct SnapshotInstalling {
     /// Received and stepped; consensus decides before the end of the same step.
     arrived: Option<ArrivedSnapshot>,
     current: Option<Installation>,
+    /// The result of the job; the switch to the new state follows when the log can begin a segment.
+    ended: Option<InstallDone>,
     /// Writes that come after the installation.
     held: Vec<Write>,
 }
@@ -81,6 +83,16 @@ impl SnapshotInstalling {
         if let Some(installer) = self.current.as_mut().and_then(|current| current.installer.take()) {
             out.background.push(Job::Install(installer));
         }
+    }
+
+    /// The job has ended.
+    pub(crate) fn ended(&mut self, done: InstallDone) {
+        self.ended = Some(done);
+    }
+
+    /// The result of the job, if it has ended.
+    pub(crate) fn take_ended(&mut self) -> Option<InstallDone> {
+        self.ended.take()
     }
 
     /// The installation is committed on disk.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use api::etcdserverpb as pb;
 use bytes::Bytes;
 use consensus::{ConfState, Entry, EntryKind};
-use log::{Disk, Identity, Log, LogId, MemDisk, Options, WriteJob};
+use log::{Disk, Identity, Log, LogId, MemDisk, Options, RecordSizes, WriteJob};
 use prost::Message;
 use store::{AppliedId, ClusterMember, Limits, Reader, Reference, Store, Values};
 
@@ -53,6 +53,11 @@ impl LogAndStore {
     /// Appends and syncs an entry. Returns the address of its payload.
     fn append(&mut self, kind: EntryKind, payload: Bytes) -> u64 {
         let index = self.log.last_index() + 1;
+        let mut sizes = RecordSizes::default();
+        sizes.add_entry(payload.len() as u64);
+        if !self.log.make_room(&sizes, None) {
+            self.background();
+        }
         let append = self.log.append(None, vec![log::Entry { term: TERM, index, kind: kind as u8, payload }]);
         self.write(append.job);
         append.addresses[0]

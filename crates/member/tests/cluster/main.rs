@@ -1,5 +1,6 @@
 //! Clusters of members in one thread, over disks in memory.
 
+mod full_disk;
 mod leading;
 mod leases;
 mod repair;

@@ -59,6 +59,10 @@ impl NoticeLog {
             }
             Notice::Damage { text } => tracing::error!(damage = text, "found damaged data"),
             Notice::Failure { text } => self.report_failure(text),
+            Notice::Space { is_low: true } => tracing::warn!(
+                "the disk is nearly full: what makes the store grow is refused, deletes and compaction go on"
+            ),
+            Notice::Space { is_low: false } => tracing::info!("the disk has room again"),
             Notice::Diverged { peer, index } => {
                 tracing::error!(
                     remote_peer_id = format!("{peer:x}"),

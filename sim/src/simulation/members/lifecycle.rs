@@ -1,5 +1,6 @@
 //! Processes start and end, machines lose power, directories are lost. What is on a disk after a crash is checked here.
 
+use std::io::ErrorKind;
 use std::sync::Arc;
 
 use log::{Disk, Log};
@@ -58,8 +59,10 @@ impl Simulation {
             self.coverage.event("damage noticed at start");
             return Ok(());
         }
-        let full = machine.disk.inner.free_bytes("/data".as_ref()).is_ok_and(|free| free < 1 << 30);
-        if full && error.to_string().contains("storage") || error.to_string().contains("no storage space") {
+        // Only a directory that is still to be made needs space.
+        let is_new =
+            !machine.disk.files().iter().any(|file| file.extension().is_some_and(|end| end == "base"));
+        if is_new && error.to_string().contains("no storage space") {
             self.queue.schedule(self.now_ns + 500 * MS, SimEvent::Start { member });
             return Ok(());
         }
@@ -149,6 +152,11 @@ impl Simulation {
         self.coverage.event("fatal errors");
         if let MemberFatal::Entry { .. } = fatal {
             return Violation::err("entries can be applied", fatal.to_string());
+        }
+        if let MemberFatal::Log(cause) = fatal
+            && cause.source.kind() == ErrorKind::StorageFull
+        {
+            return Violation::err("a full disk stops no member", fatal.to_string());
         }
         self.lose_power(member)
     }

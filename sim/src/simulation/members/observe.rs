@@ -101,6 +101,8 @@ impl Simulation {
             Notice::Damage { .. } => self.coverage.event("damage noticed"),
             Notice::Repaired { .. } => self.coverage.event("damage repaired"),
             Notice::Relocated { .. } => self.coverage.event("files emptied"),
+            Notice::Space { is_low: true } => self.coverage.event("disks nearly full"),
+            Notice::Space { is_low: false } => self.coverage.event("disks with room again"),
             Notice::Failure { .. } => self.coverage.event("failures noticed"),
             Notice::Snapshot { event, .. } => {
                 if matches!(event, SnapshotEvent::Installed { .. }) {

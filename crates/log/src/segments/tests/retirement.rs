@@ -59,7 +59,7 @@ impl Bench {
         self.retirement.check_all();
         self.retirement.release_retired(&mut self.preallocated);
         Freed {
-            recycled: std::iter::from_fn(|| self.preallocated.take_old()).map(|old| old.path).collect(),
+            recycled: std::iter::from_fn(|| self.preallocated.old.pop()).map(|old| old.path).collect(),
             removed: std::iter::from_fn(|| self.retirement.take_removable()).collect(),
         }
     }

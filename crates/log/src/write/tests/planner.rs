@@ -7,7 +7,7 @@ use crate::disk::{Fault, Operation};
 use crate::entry_index::EntryIndex;
 use crate::error::Fatal;
 use crate::format::{HEAD_BYTES, HEADER_BYTES, RecordHead, SegmentOpening, salt, span};
-use crate::segments::{PreallocatedSegments, SegmentChain, UsedFile};
+use crate::segments::{PreallocatedSegments, RecordSizes, SegmentChain};
 use crate::testing::{Parts, SEGMENT_BYTES};
 use crate::types::{Entry, HardState, LogId, address_at, offset_of};
 use crate::write::{Append, Completed, WriteJob, WritePlanner};
@@ -48,7 +48,20 @@ impl Bench {
         self.plan(None, (first..).zip(lengths).map(entry).collect())
     }
 
+    fn make_room(&mut self, sizes: &RecordSizes) {
+        let Bench { planner, chain, preallocated, .. } = self;
+        let newest = chain.newest_number();
+        while !preallocated.make_room(sizes, None, planner.active_room(), newest) {
+            let job = preallocated.next_job().expect("one is missing");
+            preallocated.prepared(job.run(), newest).expect("the disk has room");
+        }
+    }
+
     fn plan(&mut self, hard_state: Option<HardState>, entries: Vec<Entry>) -> Append {
+        let mut sizes = RecordSizes::default();
+        hard_state.iter().for_each(|_| sizes.add_hard_state());
+        entries.iter().for_each(|entry| sizes.add_entry(entry.payload.len() as u64));
+        self.make_room(&sizes);
         let Bench { planner, index, chain, preallocated, .. } = self;
         let append = planner.append(hard_state, entries, index, chain, preallocated);
         self.planner.check(self.chain.newest_number());
@@ -131,16 +144,16 @@ fn an_append_over_two_segments_has_two_parts_and_the_opening_says_what_came_befo
 }
 
 #[test]
-fn an_entry_beyond_a_segment_lengthens_its_file() {
+fn an_entry_beyond_a_segment_has_a_longer_file() {
     let mut bench = Bench::new();
     let append = bench.append(1, &[FULL_BYTES + 1]);
     let part = &append.job.parts[0];
-    assert_eq!((part.grow_to, part.capacity), (Some(SEGMENT_BYTES + 8), SEGMENT_BYTES + 8));
+    assert_eq!(part.capacity, SEGMENT_BYTES + 8);
     let file = part.file.clone();
     bench.run(vec![append.job]).expect("the disk works");
     let handle = bench.parts.shared.files.open(&file).expect("it exists");
     assert_eq!(handle.length().expect("a length"), SEGMENT_BYTES + 8);
-    assert_eq!(bench.append(2, &[FULL_BYTES]).job.parts[0].grow_to, None);
+    assert_eq!(bench.append(2, &[FULL_BYTES]).job.parts[0].capacity, SEGMENT_BYTES);
 }
 
 #[test]
@@ -173,23 +186,24 @@ fn a_record_says_what_was_durable_when_it_was_planned() {
 }
 
 #[test]
-fn the_next_segment_is_a_preallocated_one_or_made_from_an_old_file_or_new() {
+fn the_next_segment_is_one_that_is_ready_and_carries_the_hard_state() {
     let mut bench = Bench::new();
     let job = bench.preallocated.next_job().expect("one is wanted");
     bench.preallocated.prepared(job.run(), Some(1)).expect("the disk has room");
-    bench.preallocated.add_old(UsedFile { path: "/wal/00000001.seg".into(), written: 0 });
-    let mut begin = |commit| {
-        let Bench { planner, index, chain, preallocated, .. } = &mut bench;
-        let hard_state = HardState { commit, ..HardState::default() };
-        let mut append = planner.begin_segment(hard_state, index.last(), chain, preallocated);
-        assert_eq!(opening(&append.job).map(|opening| opening.hard_state), Some(hard_state));
-        append.job.parts.remove(0).create.map(|creation| creation.old.map(|old| old.path))
-    };
-    assert_eq!(begin(1), None, "it is ready");
-    assert_eq!(begin(2), Some(Some("/wal/00000001.seg".into())));
-    assert_eq!(begin(3), Some(None));
-    assert_eq!(bench.segments(), [1, 2, 3, 4]);
-    assert_eq!(bench.planner.active_number(), Some(4));
+    let Bench { planner, index, chain, preallocated, .. } = &mut bench;
+    let hard_state = HardState { commit: 1, ..HardState::default() };
+    let append = planner.begin_segment(hard_state, index.last(), chain, preallocated);
+    assert_eq!(opening(&append.job).map(|opening| opening.hard_state), Some(hard_state));
+    assert_eq!(bench.segments(), [1, 2]);
+    assert_eq!(bench.planner.active_number(), Some(2));
+}
+
+#[test]
+#[should_panic(expected = "the next segment is ready")]
+fn nothing_is_planned_without_room() {
+    let mut bench = Bench::new();
+    let Bench { planner, index, chain, preallocated, .. } = &mut bench;
+    let _ = planner.begin_segment(HardState::default(), index.last(), chain, preallocated);
 }
 
 #[test]

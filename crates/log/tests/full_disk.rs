@@ -1,0 +1,206 @@
+//! A full disk: no write needs more of it, the reserve is left for what frees space, and what is freed is used again.
+
+mod rig;
+
+use std::path::Path;
+
+use log::{
+    BackgroundJob, CheckpointKind, Disk, Entry, Fault, LogId, MemDisk, Operation, RecordSizes, Space,
+    StoredValue,
+};
+use rig::{Rig, make_room, open, options};
+
+const RESERVE: &str = "/data/member/checkpoint/RESERVE";
+
+fn next_entry(rig: &Rig) -> Entry {
+    rig.entry(rig.state().entries.len() as u64 + 1, 1, 500)
+}
+
+/// Appends and syncs entries of 500 bytes that leave an n-th of the reserve (`kept`), as many as fit; returns their
+/// values.
+fn fill(rig: &mut Rig, kept: Option<u64>) -> Vec<StoredValue> {
+    let mut sizes = RecordSizes::default();
+    sizes.add_entry(500);
+    let mut values = Vec::new();
+    while rig.log.make_room(&sizes, kept) || has_made_one(rig) {
+        let entry = next_entry(rig);
+        let checksum = crc32c::crc32c(&entry.payload);
+        if !rig.log.make_room(&sizes, kept) {
+            continue;
+        }
+        let address = rig.append(None, vec![entry])[0];
+        rig.reader.retain(address, 500);
+        values.push(StoredValue { address, len: 500, checksum });
+        assert!(rig.sync(), "a write that was admitted does not fail");
+    }
+    values
+}
+
+/// Runs the next background job; false if there is none.
+fn has_made_one(rig: &mut Rig) -> bool {
+    let Some(job) = rig.log.next_job() else { return false };
+    let _ = rig.log.background_done(job.run());
+    true
+}
+
+fn free_bytes(disk: &MemDisk) -> u64 {
+    disk.free_bytes(Path::new("/data")).expect("the disk is well")
+}
+
+fn used_bytes(disk: &MemDisk) -> u64 {
+    disk.set_capacity(Some(u64::MAX));
+    u64::MAX - free_bytes(disk)
+}
+
+/// Leaves so much free.
+fn leave(disk: &MemDisk, bytes: u64) {
+    disk.set_capacity(Some(used_bytes(disk) + bytes));
+}
+
+#[test]
+fn a_log_on_a_full_disk_takes_what_fits_and_nothing_fails() {
+    let mut rig = Rig::new();
+    rig.disk.set_capacity(Some(40_000));
+    let values = fill(&mut rig, None);
+    assert!(values.len() > 40, "{} values on 40,000 bytes", values.len());
+    assert_eq!(rig.log.space(), Space::Low);
+    assert!(free_bytes(&rig.disk) < 4096);
+    let entry = next_entry(&rig);
+    assert!(rig.try_append(None, vec![entry]).is_none(), "nothing more fits");
+    assert!(rig.reader.pin().read_many(&values).iter().all(Result::is_ok));
+    rig.disk.set_capacity(None);
+    rig.log.retry_space();
+    rig.background();
+    assert_eq!(rig.log.space(), Space::Ok);
+    let entry = next_entry(&rig);
+    rig.append(None, vec![entry]);
+    assert!(rig.sync());
+    rig.check(open(&rig.disk.crash(&mut |_| 1), &options()).expect("what was synced is there"));
+}
+
+#[test]
+fn what_is_kept_of_the_reserve_is_there_when_the_disk_is_full() {
+    let mut rig = Rig::new();
+    rig.disk.set_capacity(Some(40_000));
+    fill(&mut rig, Some(1));
+    let others = fill(&mut rig, Some(4));
+    assert!((4..8).contains(&others.len()), "{} records of 546 bytes in 3 KB", others.len());
+    assert!(!fill(&mut rig, None).is_empty(), "and a quarter of it is left");
+}
+
+#[test]
+fn space_is_low_before_nothing_can_be_copied_any_more() {
+    let mut rig = Rig::new();
+    rig.disk.set_capacity(Some(3 * 4096));
+    rig.background();
+    assert!(free_bytes(&rig.disk) >= 4096, "it is left for copies");
+    assert_eq!(rig.log.space(), Space::Low, "the reserve would take it");
+    rig.disk.set_capacity(Some(5 * 4096));
+    rig.log.retry_space();
+    rig.background();
+    assert_eq!(rig.log.space(), Space::Ok);
+}
+
+#[test]
+fn a_record_longer_than_a_segment_is_refused_room_without_harm() {
+    let mut rig = Rig::new();
+    rig.disk.set_capacity(Some(40_000));
+    rig.background();
+    let long = rig.entry(1, 1, 60_000);
+    assert!(rig.try_append(None, vec![long.clone()]).is_none());
+    assert_eq!(rig.log.space(), Space::Low);
+    rig.log.retry_space();
+    rig.background();
+    assert_eq!(rig.log.space(), Space::Ok, "everything else fits");
+    let entry = next_entry(&rig);
+    rig.append(None, vec![entry]);
+    rig.disk.set_capacity(None);
+    let long = Entry { index: 2, ..long };
+    rig.append(None, vec![long]);
+    assert!(rig.sync());
+    rig.check(open(&rig.disk.crash(&mut |_| 1), &options()).expect("a long segment is like any other"));
+}
+
+/// One of three preparations at the same time fails; another attempt needs no request.
+#[test]
+fn a_segment_that_could_not_be_made_is_made_later_when_others_were() {
+    let mut rig = Rig::new();
+    let mut sizes = RecordSizes::default();
+    (0..3).for_each(|_| sizes.add_entry(3_000));
+    assert!(!rig.log.make_room(&sizes, None));
+    let jobs: Vec<BackgroundJob> = (0..3).filter_map(|_| rig.log.next_job()).collect();
+    rig.disk.inject(Fault { operation: Operation::Allocate, after: 0, kind: std::io::ErrorKind::Other });
+    let results = jobs.into_iter().map(|job| rig.log.background_done(job.run()).is_ok());
+    assert_eq!(results.collect::<Vec<_>>(), [false, true, true]);
+    assert_eq!(rig.log.space(), Space::Ok);
+    let entries = (1..=3).map(|index| rig.entry(index, 1, 3_000)).collect();
+    rig.append(None, entries);
+    assert!(rig.sync());
+}
+
+#[test]
+fn a_checkpoint_on_a_full_disk_is_written_from_the_reserve() {
+    let mut rig = Rig::new();
+    fill_segment(&mut rig);
+    rig.background();
+    assert!(rig.disk.exists(Path::new(RESERVE)).expect("the disk is well"));
+    leave(&rig.disk, 0);
+    assert!(rig.checkpoint(CheckpointKind::Base), "it gives the reserve up");
+    assert!(!rig.disk.exists(Path::new(RESERVE)).expect("the disk is well"));
+    leave(&rig.disk, 0);
+    assert!(!rig.checkpoint(CheckpointKind::Delta), "there is no other");
+    rig.disk.set_capacity(None);
+    assert!(rig.checkpoint(CheckpointKind::Delta));
+    rig.log.retry_space();
+    rig.background();
+    assert!(rig.disk.exists(Path::new(RESERVE)).expect("the disk is well"), "it is made again");
+}
+
+/// A failure for want of space is remembered: the next checkpoint gives the reserve up, however much is free.
+#[test]
+fn a_checkpoint_larger_than_what_is_free_uses_the_reserve_when_it_is_tried_again() {
+    let mut rig = Rig::new();
+    fill_segment(&mut rig);
+    rig.background();
+    // More is free than the reserve has, and less than the checkpoint takes.
+    leave(&rig.disk, 1_500);
+    let id = LogId { index: 1, term: 1 };
+    let mut results = Vec::new();
+    for _ in 0..2 {
+        let mut writer = rig.log.begin_checkpoint(CheckpointKind::Base, id);
+        writer.write(&[7; 1_800]).expect("small chunks wait in memory");
+        let done = rig.log.checkpoint_done(writer.finish());
+        results.push(done.map_err(|error| error.is_full()));
+        while has_made_one(&mut rig) {}
+    }
+    assert_eq!(results, [Err(true), Ok(())]);
+}
+
+#[test]
+fn a_log_without_a_ready_segment_opens_on_a_full_disk_and_goes_on_when_files_are_freed() {
+    let mut rig = Rig::new();
+    rig.background();
+    rig.disk.set_capacity(Some(40_000));
+    let values = fill(&mut rig, None);
+    let disk = rig.disk.crash(&mut |_| 1);
+    leave(&disk, 0);
+    let mut opened = open(&disk, &options()).expect("opening needs no space");
+    let id = LogId { index: values.len() as u64, term: 1 };
+    opened.log.loaded().expect("nothing is missing");
+    let entry = Entry { index: id.index + 1, ..next_entry(&rig) };
+    assert!(!make_room(&mut opened.log, None, std::slice::from_ref(&entry)), "no segment can be made");
+    // The reserve of checkpoints is there, as none was written since it was made.
+    let done = opened.log.begin_checkpoint(CheckpointKind::Base, id).finish();
+    opened.log.checkpoint_done(done).expect("the reserve is given up");
+    opened.log.truncate_to(id.index);
+    assert!(make_room(&mut opened.log, None, std::slice::from_ref(&entry)), "an empty file is recycled");
+}
+
+/// Appends more than a segment holds, so that a checkpoint has something to free.
+fn fill_segment(rig: &mut Rig) {
+    for _ in 0..10 {
+        let entry = next_entry(rig);
+        rig.append(None, vec![entry]);
+    }
+    assert!(rig.sync());
+}
