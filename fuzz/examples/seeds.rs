@@ -90,9 +90,10 @@ fn checkpoints() {
     let mut apply = |store: &mut Store, commands: &[store::Command]| {
         let payload = Bytes::new();
         let (term, clock_ms, payload_address) = (2, 0, 0);
+        let (has_caller, is_watched) = (Vec::new(), false);
         let context =
-            BatchContext { index, term, clock_ms, payload: &payload, payload_address, has_caller: &[] };
-        store.apply_batch(&context, commands).expect("nothing is compared");
+            BatchContext { index, term, clock_ms, payload, payload_address, has_caller, is_watched };
+        store.apply_batch(context, commands.to_vec()).expect("nothing is compared");
         index += 1;
     };
     apply(&mut store, &[store::Command::LeaseGrant(pb::LeaseGrantRequest { id: 5, ttl: 60 })]);

@@ -108,11 +108,12 @@ fn apply(store: &mut Store, reader: &Reader, commands: &[Command]) {
         index: applied.index + 1,
         term: applied.term,
         clock_ms: 0,
-        payload: &payload,
+        payload,
         payload_address: OWN_ADDRESS,
-        has_caller: &[true, true],
+        has_caller: vec![true, true],
+        is_watched: true,
     };
-    store.apply_batch(&context, commands).expect("nothing is compared");
+    store.apply_batch(context, commands.to_vec()).expect("nothing is compared");
 }
 
 fn read(reader: &Reader) {

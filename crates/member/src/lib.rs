@@ -50,3 +50,4 @@ pub use member::Member;
 pub use open::{Loading, OpenMemberError, OpenedMember, open};
 pub use proposals::{batch, group_commit, queue as proposal_queue};
 pub use status::MemberStatus;
+pub use store::DEFAULT_SLICE_KEYS;

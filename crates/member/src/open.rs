@@ -122,7 +122,7 @@ pub fn open(
     let Identity { cluster_id, member_id, incarnation } = recovered.identity;
     config = MemberConfig { cluster_id, member_id, incarnation, ..config };
     let values = Arc::new(LogValues::new(log_reader));
-    let loaded = load(&log, &recovered, &values)?;
+    let loaded = load(&log, &recovered, &values, config.slice_keys)?;
     // The references are counted now: files that nothing refers to can be freed.
     log.loaded()?;
     let consensus = start_consensus(&log, &recovered.hard_state, &loaded, &config)?;
@@ -150,9 +150,14 @@ fn bootstrap(opened: log::Opened, config: &MemberConfig) -> Result<(), OpenMembe
     Ok(())
 }
 
-fn load(log: &Log, recovered: &Recovered, values: &Arc<LogValues>) -> Result<Loaded, OpenMemberError> {
+fn load(
+    log: &Log,
+    recovered: &Recovered,
+    values: &Arc<LogValues>,
+    slice_keys: usize,
+) -> Result<Loaded, OpenMemberError> {
     let checkpoint = recovered.checkpoint.as_ref().ok_or_else(|| no_checkpoint("there is none"))?;
-    let (mut store, reader, conf_state) = restore(checkpoint, values)?;
+    let (mut store, reader, conf_state) = restore(checkpoint, values, slice_keys)?;
     let commit = recovered.hard_state.commit;
     let mut applied = checkpoint.id;
     let mut rest = Vec::new();
@@ -186,6 +191,7 @@ fn no_checkpoint(why: &str) -> OpenMemberError {
 fn restore(
     checkpoint: &log::Checkpoint,
     values: &Arc<LogValues>,
+    slice_keys: usize,
 ) -> Result<(Store, Reader, ConfState), OpenMemberError> {
     let mut current_file = None;
     let mut conf_state = None;
@@ -204,7 +210,8 @@ fn restore(
         conf_state = conf_state::decode(&chunk.bytes);
         None
     });
-    let restored = Store::restore(values.clone(), Limits::default(), chunks);
+    let limits = Limits { slice_keys, ..Limits::default() };
+    let restored = Store::restore(values.clone(), limits, chunks);
     if let Some(error) = failed {
         return Err(error.into());
     }

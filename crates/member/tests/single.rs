@@ -55,7 +55,8 @@ impl Alone {
         let jobs = std::mem::take(&mut self.output.background);
         done.extend(jobs.into_iter().map(|job| Input::Background(Box::new(job.run()))));
         let mut answers = std::mem::take(&mut self.output.answers);
-        if !done.is_empty() {
+        // A step applies a slice; the next one follows without an input.
+        if !done.is_empty() || self.opened.member.next_due_ns() == Some(0) {
             answers.extend(self.step(done));
         }
         answers

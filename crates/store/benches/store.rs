@@ -58,10 +58,10 @@ fn batch(first: u64) -> (Bytes, Vec<Command>) {
     (payload, commands)
 }
 
-fn apply(store: &mut Store, index: u64, (payload, commands): &(Bytes, Vec<Command>)) {
-    let ctx =
-        BatchContext { index, term: 1, clock_ms: 0, payload, payload_address: index << 20, has_caller: &[] };
-    black_box(store.apply_batch(&ctx, commands).expect("nothing is compared"));
+fn apply(store: &mut Store, index: u64, (payload, commands): (Bytes, Vec<Command>)) {
+    let (term, clock_ms, payload_address, has_caller) = (1, 0, index << 20, Vec::new());
+    let ctx = BatchContext { index, term, clock_ms, payload, payload_address, has_caller, is_watched: true };
+    black_box(store.apply_batch(ctx, commands).expect("nothing is compared"));
 }
 
 fn resident_bytes() -> u64 {
@@ -75,7 +75,7 @@ fn filled() -> (Store, Reader) {
     let (mut store, reader) = Store::new(Arc::new(NoValues), Limits::default());
     let began = Instant::now();
     for index in 1..=KEYS / BATCH {
-        apply(&mut store, index, &batch((index - 1) * BATCH));
+        apply(&mut store, index, batch((index - 1) * BATCH));
     }
     println!("fill with {KEYS} keys: {:?}", began.elapsed());
     println!("resident: {} bytes a key", (resident_bytes() - before) / KEYS);
@@ -125,7 +125,7 @@ fn benches(c: &mut Criterion) {
                 index += 1;
                 (index, batch(index * 7919 % (KEYS - BATCH)))
             },
-            |(index, batch)| apply(&mut store, index, &batch),
+            |(index, batch)| apply(&mut store, index, batch),
             BatchSize::LargeInput,
         )
     });
@@ -137,7 +137,7 @@ fn benches(c: &mut Criterion) {
                 next += BATCH;
                 (index, batch(next))
             },
-            |(index, batch)| apply(&mut store, index, &batch),
+            |(index, batch)| apply(&mut store, index, batch),
             BatchSize::LargeInput,
         )
     });

@@ -12,8 +12,8 @@ use crate::range::RangeReply;
 use crate::types::{Event, KvRef};
 
 /// The log entry of a batch.
-#[derive(Clone, Copy, Debug)]
-pub struct BatchContext<'a> {
+#[derive(Clone, Debug)]
+pub struct BatchContext {
     /// Index of the entry.
     pub index: u64,
     /// Term of the entry.
@@ -21,12 +21,14 @@ pub struct BatchContext<'a> {
     /// The wall clock of the leader that proposed it, in milliseconds since 1970.
     pub clock_ms: u64,
     /// The entry's payload. Values in the commands are slices of it.
-    pub payload: &'a Bytes,
+    pub payload: Bytes,
     /// The log address of the payload's first byte.
     pub payload_address: u64,
     /// For each command, whether its caller waits in this process; missing items count as false. Ranges in a
     /// transaction are carried out only if so. Affects replies only, never the state.
-    pub has_caller: &'a [bool],
+    pub has_caller: Vec<bool>,
+    /// Whether anyone watches: without watchers no events are made.
+    pub is_watched: bool,
 }
 
 /// One command of a batch. Requests have passed `api::validate` before they were proposed; any other request has a
@@ -153,6 +155,32 @@ pub struct TxnReply {
     pub succeeded: bool,
     /// One for each operation of the branch.
     pub replies: Vec<OpReply>,
+    /// Whether the answer became larger than a transaction's may be, so that ranges are missing in `replies`. What the
+    /// transaction wrote is written. False in a nested transaction.
+    pub is_too_large: bool,
+}
+
+/// Bytes of keys and values in the answer to a transaction, past which it is not sent. An answer is in memory as a
+/// whole, twice while it is encoded.
+pub const MAX_TXN_ANSWER_BYTES: u64 = 256 << 20;
+
+impl TxnReply {
+    /// Bytes of the keys and values in the answer, about.
+    pub fn answer_bytes(&self) -> u64 {
+        let of_kv = |kv: &KvRef| (size_of::<KvRef>() + kv.key.len()) as u64 + u64::from(kv.value.len);
+        let of_op = |reply: &OpReply| match reply {
+            // To sort by value, all values are read.
+            OpReply::Range(range) if range.keys_only && range.by_value.is_none() => {
+                range.kvs.iter().map(|kv| (size_of::<KvRef>() + kv.key.len()) as u64).sum()
+            }
+            OpReply::Range(range) => range.kvs.iter().map(of_kv).sum(),
+            OpReply::Put(put) => put.previous.iter().map(of_kv).sum(),
+            OpReply::DeleteRange(delete) => delete.previous.iter().map(of_kv).sum(),
+            OpReply::Txn(txn) => txn.answer_bytes(),
+            OpReply::Nothing => 0u64,
+        };
+        self.replies.iter().map(of_op).sum()
+    }
 }
 
 /// The answer to one operation of a transaction.
@@ -199,12 +227,28 @@ pub enum LeaseChange {
     },
 }
 
+/// What a slice of a batch came to.
+#[derive(Debug)]
+pub enum Slice {
+    /// More slices follow.
+    Partial {
+        /// The changes of keys in this slice; their revisions rise strictly. Those above `revision` belong to a command
+        /// in progress.
+        events: Vec<Event>,
+        /// The newest revision that readers see.
+        revision: i64,
+    },
+    /// The batch is applied.
+    Last(Applied),
+}
+
 /// The results of a batch.
 #[derive(Debug, Default)]
 pub struct Applied {
     /// One for each command, in order.
     pub outcomes: Vec<Outcome>,
-    /// All changes of keys; their revisions rise strictly.
+    /// The changes of keys in the last slice, in [`Store::apply_batch`](crate::Store::apply_batch) those of all slices;
+    /// their revisions rise strictly. Empty without watchers.
     pub events: Vec<Event>,
     /// Changes of leases, in order.
     pub leases: Vec<LeaseChange>,

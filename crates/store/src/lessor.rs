@@ -12,7 +12,7 @@
 //! grant(7, 60 s)            lease 7 { ttl 60, slots {} }
 //! put(a, lease 7)           lease 7 { ttl 60, slots {a} }        a's newest version: lease 7
 //! put(a, lease 0)           lease 7 { ttl 60, slots {} }         a's newest version: no lease
-//! put(a, lease 7), revoke(7)   -> [a]; the caller deletes a in the same revision
+//! put(a, lease 7)              revoking it deletes a, then forgets the lease, in one revision
 //! ```
 //!
 //! `StoreState::check_all` verifies that both directions agree.
@@ -71,12 +71,6 @@ impl Lessor {
         Ok(ttl)
     }
 
-    /// Ends a lease; returns the slots of its keys, which the caller deletes.
-    pub(crate) fn revoke(&mut self, id: i64) -> Result<Vec<u32>, Error> {
-        let lease = self.forget(id).ok_or(Error::LeaseNotFound)?;
-        Ok(lease.slots.into_iter().collect())
-    }
-
     /// Records remaining seconds, clamped to the TTL; returns the recorded number, or `None` without such a lease.
     pub(crate) fn checkpoint(&mut self, id: i64, remaining: i64) -> Option<i64> {
         let lease = self.leases.get_mut(&id)?;
@@ -87,8 +81,7 @@ impl Lessor {
         Some(lease.remaining)
     }
 
-    /// Moves the key in `slot` from one lease to another; 0 is none. A lease that has ended is skipped: a revocation
-    /// takes the lease out first, then deletes its keys.
+    /// Moves the key in `slot` from one lease to another; 0 is none.
     pub(crate) fn reattach(&mut self, slot: u32, from: i64, to: i64) {
         if from == to {
             return;
@@ -121,6 +114,11 @@ impl Lessor {
     /// Slots of the keys attached to a lease, from `from` on, in order.
     pub(crate) fn slots_from(&self, id: i64, from: u32) -> impl Iterator<Item = u32> + '_ {
         self.leases.get(&id).into_iter().flat_map(move |lease| lease.slots.range(from..).copied())
+    }
+
+    /// How many keys are attached to a lease.
+    pub(crate) fn slots_len(&self, id: i64) -> usize {
+        self.leases.get(&id).map_or(0, |lease| lease.slots.len())
     }
 
     /// All leases from `from` on, by id.
@@ -192,8 +190,10 @@ mod tests {
         lessor.reattach(8, 0, 1);
         lessor.reattach(7, 1, 2);
         assert_eq!(lessor.slots_from(1, 0).collect::<Vec<_>>(), [8]);
-        assert_eq!(lessor.revoke(2), Ok(vec![7]));
-        assert_eq!(lessor.revoke(2), Err(Error::LeaseNotFound));
+        assert_eq!(lessor.slots_from(2, 0).collect::<Vec<_>>(), [7]);
+        assert_eq!(lessor.slots_from(2, 8).count(), 0);
+        assert!(lessor.forget(2).is_some());
+        assert!(lessor.forget(2).is_none());
     }
 
     #[test]

@@ -4,11 +4,11 @@
 //! values are not in it: the store holds references and reads values through [`Values`], never under its lock.
 //!
 //! ```text
-//! Store::apply_batch(commands) -> Applied { outcomes, events, leases }     the raft loop, for each committed batch
+//! Store::begin_batch(commands), apply_slice(keys) -> outcomes, events      the raft loop, for each committed batch
 //! resolve(reply)               -> the client's response, with values       the RPC worker
 //! Reader::encode_range(request)-> the client's response, encoded           the RPC worker
 //! Reader::range, events, hash_kv, live_references                          any thread, in chunks
-//! Store::purge_step, begin_checkpoint, relocate                            maintenance, in small steps
+//! Store::purge_step, begin_checkpoint, relocate                            maintenance, not during a command
 //! watch::Hub::publish(events)  -> the event buffers of watch streams       the raft loop, after apply
 //! ```
 //!
@@ -66,7 +66,8 @@ pub use checkpoint::{
     CheckpointKind, CheckpointSource, Restoration, RestoreError, Restored, chunk_values, with_addresses,
 };
 pub use command::{
-    Applied, BatchContext, Command, DeleteReply, LeaseChange, OpReply, Outcome, PutReply, Reply, TxnReply,
+    Applied, BatchContext, Command, DeleteReply, LeaseChange, MAX_TXN_ANSWER_BYTES, OpReply, Outcome,
+    PutReply, Reply, Slice, TxnReply,
 };
 pub use index::VERSION_OVERHEAD_BYTES;
 pub use lessor::{LeaseInfo, MAX_LEASE_TTL};
@@ -76,7 +77,7 @@ pub use reader::{
     StoreCounts, StreamChunk, VersionWalk,
 };
 pub use resolve::{Response, resolve, resolve_kv, resolve_range, resolve_txn};
-pub use state::{ClusterMember, Limits, MemberChange};
+pub use state::{ClusterMember, DEFAULT_SLICE_KEYS, Limits, MemberChange};
 pub use store::Store;
 pub use types::{AppliedId, Event, EventKind, KeyRange, KvRef, Revision};
 pub use values::{Access, Damaged, ValueRef, ValueSlot, Values};

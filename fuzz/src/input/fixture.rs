@@ -8,7 +8,8 @@ use log::{Disk, MemDisk, Options, WriteJob};
 use member::batch::CommandKind;
 use member::snapshot::Outgoing;
 use member::{
-    Answer, InitialMember, Input, MemberConfig, Now, OpenMemberError, OpenedMember, Output, Proposal,
+    Answer, DEFAULT_SLICE_KEYS, InitialMember, Input, MemberConfig, Now, OpenMemberError, OpenedMember,
+    Output, Proposal,
 };
 
 use crate::input::image::DATA_DIR;
@@ -66,6 +67,7 @@ pub fn config(id: u64, size: u64, process_run: u64) -> MemberConfig {
         checkpoint_commands: 8,
         catchup_entries: 4,
         quota_bytes: 0,
+        slice_keys: DEFAULT_SLICE_KEYS,
     }
 }
 

@@ -21,6 +21,8 @@ pub(crate) mod run_plan;
 mod schedule;
 mod seed_kinds;
 
+use member::DEFAULT_SLICE_KEYS;
+
 use crate::rng::{Rng, RngStream};
 use run_plan::{DiskDelays, LinkDelays, RunPlan};
 
@@ -59,6 +61,7 @@ pub(crate) fn draw_plan(seed: u64) -> RunPlan {
         checkpoint_commands: rng.between(5, 400),
         catchup_entries: rng.between(5, 500),
         quota_bytes: if rng.percent(15) { rng.between(20_000, 120_000) } else { 0 },
+        slice_keys: Vec::new(),
         rates_ppm: Vec::new(),
         link: LinkDelays { base_ns: rng.between(20_000, MS), jitter_ns: rng.between(1, 3 * MS) },
         disk: DiskDelays { base_ns: rng.between(50_000, MS), jitter_ns: rng.between(1, 4 * MS) },
@@ -69,6 +72,10 @@ pub(crate) fn draw_plan(seed: u64) -> RunPlan {
     plan.rates_ppm = (0..members).map(|_| rng.below(20_001) as i64 - 10_000).collect();
     plan.request_weights =
         REQUEST_WEIGHTS.iter().map(|usual| if rng.percent(20) { 0 } else { *usual }).collect();
+    // Other sizes on each member: where a command is sliced must not be seen.
+    let mut slice_keys = || [1, 2, 3, 5, 13, DEFAULT_SLICE_KEYS][rng.below(6) as usize];
+    let slices = seed_kinds::slices(seed);
+    plan.slice_keys = (0..members).map(|_| if slices { slice_keys() } else { DEFAULT_SLICE_KEYS }).collect();
     // A run without writes tests nothing.
     plan.request_weights[0] = plan.request_weights[0].max(10);
     focus::adapt_plan(&mut plan);

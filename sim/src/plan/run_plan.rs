@@ -62,6 +62,8 @@ pub(crate) struct RunPlan {
     pub(crate) catchup_entries: u64,
     /// Quota; 0 for none.
     pub(crate) quota_bytes: u64,
+    /// Keys that a member applies in one slice, by member.
+    pub(crate) slice_keys: Vec<usize>,
     /// Rates of the machines' clocks, by member.
     pub(crate) rates_ppm: Vec<i64>,
     /// Delays of links.

@@ -4,6 +4,7 @@
 //!  last digit      0      1    2      3      4    5      6    7    8      9
 //!  long run        x
 //!  focused run     x           x      x           x                x
+//!  slices                      x      x           x                x
 //! ```
 //!
 //! Seeds in `seeds.txt` once found a bug and must keep drawing the same plan. So a new kind of fault or of run is given
@@ -26,6 +27,11 @@ pub(super) fn is_long(seed: u64) -> bool {
 /// Whether a seed stands for a focused run.
 pub(super) fn is_focused(seed: u64) -> bool {
     FOCUSED_LAST_DIGITS.contains(&(seed % 10))
+}
+
+/// Whether the members apply commands in slices of other sizes, small ones among them.
+pub(super) fn slices(seed: u64) -> bool {
+    is_focused(seed) && !is_long(seed)
 }
 
 /// Whether members of this seed's run are isolated now and then.

@@ -92,12 +92,13 @@ impl Owner {
             index: self.index,
             term: 1,
             clock_ms: 0,
-            payload: &payload,
+            payload,
             payload_address: append.addresses[0],
-            has_caller: &[],
+            has_caller: Vec::new(),
+            is_watched: false,
         };
-        let commands = [Command::Put(request), Command::Compaction(compaction)];
-        self.store.apply_batch(&context, &commands).expect("nothing is compared");
+        let commands = vec![Command::Put(request), Command::Compaction(compaction)];
+        self.store.apply_batch(context, commands).expect("nothing is compared");
         while !self.store.purge_step(100) {}
     }
 

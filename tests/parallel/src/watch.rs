@@ -60,11 +60,16 @@ impl WakeUp {
 
 fn put(store: &mut Store, hub: &Hub, index: u64) {
     let payload = Bytes::new();
-    let context =
-        BatchContext { index, term: 1, clock_ms: 0, payload: &payload, payload_address: 0, has_caller: &[] };
+    let (term, clock_ms, payload_address, has_caller) = (1, 0, 0, Vec::new());
+    let is_watched = hub.is_watched();
+    let context = BatchContext { index, term, clock_ms, payload, payload_address, has_caller, is_watched };
     let request = pb::PutRequest { key: "a".into(), ..Default::default() };
-    let applied = store.apply_batch(&context, &[Command::Put(request)]).expect("nothing is compared");
-    hub.publish(applied.revision, &applied.events.into());
+    let applied = store.apply_batch(context, vec![Command::Put(request)]).expect("nothing is compared");
+    if is_watched {
+        hub.publish(applied.revision, &applied.events.into());
+    } else {
+        hub.publish_unwatched(applied.revision);
+    }
 }
 
 fn watched(wait: fn(&WakeUp)) {

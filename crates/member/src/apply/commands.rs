@@ -32,7 +32,8 @@ pub(crate) fn replay(store: &mut Store, entry: &Entry, address: u64) -> Result<(
         EntryKind::Batch => {
             let batch = decode_batch(entry).map_err(|error| error.to_string())?;
             let (_, steps) = decode_all(batch.commands);
-            let applied = store.apply_batch(&context(entry, address, batch.clock_ms, &[]), &steps);
+            let applied =
+                store.apply_batch(context(entry, address, batch.clock_ms, Vec::new(), false), steps);
             applied.map_err(|damaged| format!("it compares a value that is damaged here: {damaged}"))?;
         }
     }
@@ -60,14 +61,15 @@ pub(crate) fn applied_id(entry: &Entry) -> AppliedId {
     AppliedId { index: entry.index, term: entry.term }
 }
 
-pub(super) fn context<'a>(
-    entry: &'a Entry,
+pub(super) fn context(
+    entry: &Entry,
     payload_address: u64,
     clock_ms: u64,
-    has_caller: &'a [bool],
-) -> BatchContext<'a> {
-    let Entry { index, term, payload, .. } = entry;
-    BatchContext { index: *index, term: *term, clock_ms, payload, payload_address, has_caller }
+    has_caller: Vec<bool>,
+    is_watched: bool,
+) -> BatchContext {
+    let (index, term, payload) = (entry.index, entry.term, entry.payload.clone());
+    BatchContext { index, term, clock_ms, payload, payload_address, has_caller, is_watched }
 }
 
 /// Decodes the commands of a batch for the store.

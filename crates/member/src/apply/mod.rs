@@ -1,7 +1,7 @@
-//! Applying committed entries: in order, one batch at a time.
+//! Applying committed entries: in order, one batch at a time, a batch in one slice or several.
 //!
 //! Apply is a total function of the log: every member gets the same outcome for every command, refusals included. Only
-//! a damaged value that a compare needs can hold it up: the batch then waits, untouched, until the value is repaired.
+//! a damaged value that a compare needs can hold it up: the batch then waits until the value is repaired.
 //!
 //! ```text
 //! committed by consensus: push(41) push(42)        applied: 40   committed: 42   queue: 41 42
@@ -31,6 +31,8 @@ pub(crate) struct ApplyQueue {
     applied: LogId,
     /// Whether the first entry waits for a damaged value.
     blocked: bool,
+    /// Whether the first entry is tried again in the next step only.
+    deferred: bool,
 }
 
 impl ApplyQueue {
@@ -48,6 +50,21 @@ impl ApplyQueue {
     /// The next entry to apply, unless it waits for a damaged value.
     pub(crate) fn next(&self) -> Option<Entry> {
         if self.blocked { None } else { self.queue.front().cloned() }
+    }
+
+    /// Whether the next step has an entry to apply.
+    pub(crate) fn is_ready(&self) -> bool {
+        !self.blocked && !self.deferred && !self.queue.is_empty()
+    }
+
+    /// The next entry is tried again whenever a step is made for another reason.
+    pub(crate) fn defer(&mut self) {
+        self.deferred = true;
+    }
+
+    /// A step begins.
+    pub(crate) fn begin_step(&mut self) {
+        self.deferred = false;
     }
 
     /// The next entry is applied.
@@ -83,48 +100,45 @@ impl ApplyQueue {
     }
 }
 
-/// What applying a batch came to.
-pub(crate) struct AppliedBatch {
+/// The batch that the store is applying.
+pub(crate) struct BatchBeingApplied {
     decoded: Vec<DecodedCommand>,
-    /// What the store reports: revision, events, lease changes.
-    pub(crate) applied: store::Applied,
+    /// Whether its events are made.
+    pub(crate) is_watched: bool,
 }
 
-impl AppliedBatch {
+impl BatchBeingApplied {
     /// Number of commands.
     pub(crate) fn len(&self) -> u64 {
         self.decoded.len() as u64
     }
 
-    /// Each command with its outcome.
-    pub(crate) fn into_outcomes(self) -> impl Iterator<Item = (LogCommand, Outcome)> {
-        let mut outcomes = self.applied.outcomes.into_iter();
+    /// Each command with its outcome, given those of the store.
+    pub(crate) fn outcomes(self, all: Vec<Outcome>) -> impl Iterator<Item = (LogCommand, Outcome)> {
+        let mut outcomes = all.into_iter();
         self.decoded.into_iter().filter_map(move |DecodedCommand { command, steps }| {
             outcomes.by_ref().take(steps).last().map(|outcome| (command, outcome))
         })
     }
 }
 
-/// Applies the batch of an entry whose payload lies at `address`. Callers of commands from `origin` wait in this
-/// process.
+/// Begins to apply the batch of an entry whose payload lies at `address`. Callers of commands from `origin` wait in
+/// this process.
 ///
 /// # Errors
-/// Outer: the batch cannot be applied by this release. Inner: a value it compares is damaged; the store is unchanged.
-pub(crate) fn decode_and_apply(
+/// Outer: the batch cannot be applied by this release. Inner: a value it compares is damaged; the batch has not begun.
+pub(crate) fn begin_batch(
     store: &mut Store,
     entry: &Entry,
     address: u64,
     origin: Origin,
-) -> Result<Result<AppliedBatch, Damaged>, MemberFatal> {
+    is_watched: bool,
+) -> Result<Result<BatchBeingApplied, Damaged>, MemberFatal> {
     let batch = decode_batch(entry)
         .map_err(|error| MemberFatal::Entry { index: entry.index, reason: error.to_string() })?;
     let (decoded, steps) = decode_all(batch.commands);
-    let has_caller = has_caller(&decoded, origin);
-    let context = context(entry, address, batch.clock_ms, &has_caller);
-    Ok(store.apply_batch(&context, &steps).map(|applied| {
-        assert!(applied.outcomes.len() == steps.len(), "every command has an outcome");
-        AppliedBatch { decoded, applied }
-    }))
+    let context = context(entry, address, batch.clock_ms, has_caller(&decoded, origin), is_watched);
+    Ok(store.begin_batch(context, steps).map(|()| BatchBeingApplied { decoded, is_watched }))
 }
 
 /// For each store command, whether its caller waits in this process.

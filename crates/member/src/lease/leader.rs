@@ -11,6 +11,13 @@ use super::expiry::Expiry;
 use crate::peer_message::LeaseAnswer;
 use crate::proposals::batch::CommandKind;
 
+/// Keys and leases that one command ends, unless a single lease has more keys: as many as one slice of applying.
+const MAX_EXPIRED_PER_COMMAND: usize = 1_000;
+
+/// Keys and leases whose end is proposed and not applied, after which no more are proposed: a few slices. When very
+/// many leases end at once, the commands of clients go in between.
+pub(super) const MAX_EXPIRING: usize = 4_000;
+
 /// A command the leader proposes on its own.
 pub(crate) type OwnCommand = (CommandKind, Bytes);
 
@@ -28,6 +35,9 @@ pub(crate) struct LeaderLeases {
     clock: LeaseClock,
     /// Renewals that wait for a command about their lease to be applied, by lease.
     held: BTreeMap<i64, Vec<LeaseQuestion>>,
+    /// The leases whose end is proposed and not applied, each with its keys and itself; and their sum.
+    expiring: BTreeMap<i64, usize>,
+    expiring_sum: usize,
 }
 
 impl LeaderLeases {
@@ -35,7 +45,7 @@ impl LeaderLeases {
     pub(crate) fn start(now_ns: u64, leases: Vec<store::LeaseInfo>) -> LeaderLeases {
         let mut clock = LeaseClock::default();
         clock.start(now_ns, leases.into_iter().map(|lease| (lease.id, lease.ttl, lease.remaining)));
-        LeaderLeases { clock, held: BTreeMap::new() }
+        LeaderLeases { clock, held: BTreeMap::new(), expiring: BTreeMap::new(), expiring_sum: 0 }
     }
 
     /// Decides a question. A renewal counts from `began_ns`, when the round began that proved the leadership: a
@@ -76,6 +86,13 @@ impl LeaderLeases {
         released
     }
 
+    /// A command that ends leases was applied, whatever came of it: an alarm may have refused it.
+    pub(crate) fn expiry_applied(&mut self, body: &Bytes) {
+        for id in Expiry::decode(body).into_iter().flat_map(|expiry| expiry.leases) {
+            self.expiring_sum -= self.expiring.remove(&id).unwrap_or(0);
+        }
+    }
+
     fn follow_one(&mut self, now_ns: u64, change: &store::LeaseChange) -> i64 {
         match *change {
             store::LeaseChange::Granted { id, ttl } => {
@@ -97,11 +114,17 @@ impl LeaderLeases {
         }
     }
 
-    /// The commands to propose now: expiries of leases whose TTL has passed, and remainders of long leases.
-    pub(crate) fn take_commands(&mut self, now_ns: u64, term: u64) -> Vec<OwnCommand> {
+    /// The commands to propose now: expiries of leases whose TTL has passed, and remainders of long leases. `keys`
+    /// returns how many keys a lease has.
+    pub(crate) fn take_commands(
+        &mut self,
+        now_ns: u64,
+        term: u64,
+        keys: impl Fn(i64) -> usize,
+    ) -> Vec<OwnCommand> {
         let mut commands = Vec::new();
         loop {
-            let leases = self.clock.take_expired(now_ns);
+            let leases = self.take_expired(now_ns, &keys);
             if leases.is_empty() {
                 break;
             }
@@ -114,9 +137,31 @@ impl LeaderLeases {
         commands
     }
 
+    /// The leases that one command ends.
+    fn take_expired(&mut self, now_ns: u64, keys: impl Fn(i64) -> usize) -> Vec<i64> {
+        let mut leases = Vec::new();
+        let mut sum = 0;
+        while self.may_expire()
+            && sum < MAX_EXPIRED_PER_COMMAND
+            && let Some(id) = self.clock.take_expired(now_ns)
+        {
+            let cost = keys(id) + 1;
+            sum += cost;
+            self.expiring_sum += cost;
+            self.expiring.insert(id, cost);
+            leases.push(id);
+        }
+        leases
+    }
+
+    /// Whether more leases may be ended before those that are expiring have ended.
+    fn may_expire(&self) -> bool {
+        self.expiring_sum < MAX_EXPIRING
+    }
+
     /// When [`LeaderLeases::take_commands`] has something to do.
     pub(crate) fn next_due_ns(&self) -> Option<u64> {
-        self.clock.next_due_ns()
+        self.clock.next_due_ns(self.may_expire())
     }
 
     /// Drops held questions for which `waits` is false.
@@ -132,103 +177,11 @@ impl LeaderLeases {
 }
 
 /// The command that records remainders, (lease id, seconds), in the log.
-fn record_remainders(remainders: &[(i64, i64)]) -> OwnCommand {
+pub(super) fn record_remainders(remainders: &[(i64, i64)]) -> OwnCommand {
     let checkpoints = remainders
         .iter()
         .map(|&(id, remaining_ttl)| api::etcdserverpb::LeaseCheckpoint { id, remaining_ttl })
         .collect();
     let body = api::etcdserverpb::LeaseCheckpointRequest { checkpoints };
     (CommandKind::LeaseCheckpoint, body.encode_to_vec().into())
-}
-
-#[cfg(test)]
-mod tests {
-    //! Which questions are answered at once, which are held and for what, and what the leader proposes.
-    use super::super::clock::MAX_EXPIRED_PER_COMMAND;
-    use super::*;
-
-    const S: u64 = 1_000_000_000;
-    const TERM: u64 = 3;
-
-    fn leading(leases: impl IntoIterator<Item = (i64, i64, i64)>) -> LeaderLeases {
-        let lease = |(id, ttl, remaining)| store::LeaseInfo { id, ttl, remaining };
-        LeaderLeases::start(0, leases.into_iter().map(lease).collect())
-    }
-
-    fn renewal(sequence: u64) -> LeaseQuestion {
-        LeaseQuestion { peer: None, sequence, lease: 1, renew: true }
-    }
-
-    fn answer(decision: Decision) -> Option<LeaseAnswer> {
-        if let Decision::Answer(answer) = decision { Some(answer) } else { None }
-    }
-
-    fn expired(commands: &[OwnCommand]) -> Vec<Expiry> {
-        let bodies = commands.iter().filter(|(kind, _)| *kind == CommandKind::LeaseExpire);
-        bodies.map(|(_, body)| Expiry::decode(body).expect("an expiry")).collect()
-    }
-
-    #[test]
-    fn a_renewal_counts_from_the_beginning_of_its_round_and_a_look_up_does_not_count() {
-        let mut leases = leading([(1, 10, 0)]);
-        let alive = |remaining_s| Some(LeaseAnswer::Alive { remaining_s, granted_s: 10 });
-        assert_eq!(answer(leases.decide(6 * S, 4 * S, renewal(1))), alive(8));
-        let look_up = LeaseQuestion { renew: false, ..renewal(2) };
-        assert_eq!(answer(leases.decide(9 * S, 9 * S, look_up.clone())), alive(5));
-        assert!(leases.take_commands(14 * S - 1, TERM).is_empty());
-        let commands = leases.take_commands(14 * S, TERM);
-        assert_eq!(expired(&commands), [Expiry { term: TERM, leases: vec![1] }]);
-        assert_eq!(answer(leases.decide(15 * S, 15 * S, look_up)), alive(0), "until the expiry is applied");
-        let other = LeaseQuestion { lease: 2, ..renewal(3) };
-        assert_eq!(answer(leases.decide(15 * S, 15 * S, other)), Some(LeaseAnswer::NotFound));
-    }
-
-    #[test]
-    fn a_renewal_waits_for_the_outcome_of_a_proposed_expiry() {
-        for (change, after) in [
-            (store::LeaseChange::Revoked { id: 1 }, LeaseAnswer::NotFound),
-            (
-                store::LeaseChange::ExpiryIgnored { id: 1 },
-                LeaseAnswer::Alive { remaining_s: 5, granted_s: 5 },
-            ),
-        ] {
-            let mut leases = leading([(1, 5, 0)]);
-            leases.take_commands(5 * S, TERM);
-            assert!(matches!(leases.decide(5 * S, 5 * S, renewal(1)), Decision::Held(None)));
-            assert!(leases.follow(6 * S, &[store::LeaseChange::Granted { id: 2, ttl: 5 }]).is_empty());
-            assert_eq!(leases.follow(6 * S, &[change]), [renewal(1)]);
-            assert_eq!(answer(leases.decide(6 * S, 6 * S, renewal(1))), Some(after));
-        }
-    }
-
-    #[test]
-    fn the_removal_of_a_recorded_remainder_is_proposed_once_for_all_that_wait() {
-        let mut leases = leading([(1, 600, 30)]);
-        let Decision::Held(Some(command)) = leases.decide(S, S, renewal(1)) else { panic!("it is recorded") };
-        assert_eq!(command, record_remainders(&[(1, 0)]));
-        assert!(matches!(leases.decide(S, S, renewal(2)), Decision::Held(None)));
-        leases.retain_held(|question| question.sequence == 2);
-        let released = leases.follow(2 * S, &[store::LeaseChange::Checkpointed { id: 1, remaining: 0 }]);
-        assert_eq!(released, [renewal(2)]);
-        let alive = LeaseAnswer::Alive { remaining_s: 600, granted_s: 600 };
-        assert_eq!(answer(leases.decide(2 * S, 2 * S, renewal(2))), Some(alive));
-    }
-
-    #[test]
-    fn expiries_are_proposed_at_once_in_commands_of_a_limited_size() {
-        let count = 2 * MAX_EXPIRED_PER_COMMAND + 1;
-        let mut leases = leading((1..=count as i64).map(|id| (id, 5, 0)));
-        let proposed = expired(&leases.take_commands(5 * S, TERM));
-        let sizes: Vec<usize> = proposed.iter().map(|expiry| expiry.leases.len()).collect();
-        assert_eq!(sizes, [MAX_EXPIRED_PER_COMMAND, MAX_EXPIRED_PER_COMMAND, 1]);
-    }
-
-    #[test]
-    fn what_is_held_at_the_end_of_the_leadership_comes_back() {
-        let mut leases = leading([(1, 5, 0)]);
-        leases.take_commands(5 * S, TERM);
-        leases.decide(5 * S, 5 * S, renewal(1));
-        leases.decide(5 * S, 5 * S, renewal(2));
-        assert_eq!(leases.into_held(), [renewal(1), renewal(2)]);
-    }
 }

@@ -17,9 +17,10 @@ mod expiry;
 mod forwarding;
 mod leader;
 
-pub use clock::{
-    KeepAlive, LeaseClock, MAX_EXPIRED_PER_COMMAND, MAX_RECORDED_PER_COMMAND, RECORD_INTERVAL_NS,
-};
+#[cfg(test)]
+mod tests;
+
+pub use clock::{KeepAlive, LeaseClock, MAX_RECORDED_PER_COMMAND, RECORD_INTERVAL_NS};
 pub use expiry::Expiry;
 pub(crate) use forwarding::{LeaseForwarding, RETRY_NS};
 pub(crate) use leader::{Decision, LeaderLeases};

@@ -3,23 +3,31 @@
 use api::membershippb;
 use consensus::{ConfChange, Entry, EntryKind};
 use prost::Message;
-use store::Outcome;
+use store::{Applied, Damaged, Event, Outcome, Slice};
 
 use super::Member;
-use crate::apply::{self, AppliedBatch};
+use crate::apply::{self, BatchBeingApplied};
 use crate::io::{Answer, MemberFatal, Now, Output};
 use crate::lease::LeaderLeases;
 use crate::proposals::batch::CommandKind;
 use crate::read_index::Waiter;
 
 impl Member {
-    /// Applies what is committed. Returns whether anything was applied.
-    pub(super) fn apply_committed(&mut self, now: Now, out: &mut Output) -> Result<bool, MemberFatal> {
+    /// Applies what is committed, about a slice of it in a step: frames, heartbeats and reads leave before the rest.
+    /// `spent` counts the keys of this step. Returns whether an entry was applied.
+    pub(super) fn apply_committed(
+        &mut self,
+        now: Now,
+        spent: &mut usize,
+        out: &mut Output,
+    ) -> Result<bool, MemberFatal> {
         let before = self.apply_queue.applied();
-        while let Some(entry) = self.apply_queue.next() {
+        while *spent < self.config.slice_keys
+            && let Some(entry) = self.apply_queue.next()
+        {
             match entry.kind {
                 EntryKind::Batch => {
-                    if !self.apply_entry(now, &entry, out)? {
+                    if !self.apply_slice(now, &entry, spent, out)? {
                         break;
                     }
                 }
@@ -50,39 +58,88 @@ impl Member {
         self.state_hashes.remember(entry.index, self.reader.state_hash().1);
     }
 
-    /// Applies one batch. Returns false when it must wait for a damaged value.
-    fn apply_entry(&mut self, now: Now, entry: &Entry, out: &mut Output) -> Result<bool, MemberFatal> {
-        let address = self.log.address(entry.index).expect("a committed entry is in the log");
-        let batch = match apply::decode_and_apply(&mut self.store, entry, address, self.config.origin())? {
-            Ok(batch) => batch,
-            Err(damaged) => {
-                // When too much is under repair, the next step tries again.
-                if self.value_repairs.begin(damaged.address, out) {
-                    self.apply_queue.block();
-                    self.value_repairs.mark_for_apply(damaged.address);
+    /// Applies a slice of a batch. Returns whether the batch is applied; else it goes on in a later step, or waits for
+    /// a damaged value.
+    fn apply_slice(
+        &mut self,
+        now: Now,
+        entry: &Entry,
+        spent: &mut usize,
+        out: &mut Output,
+    ) -> Result<bool, MemberFatal> {
+        if self.applying.is_none() {
+            let address = self.log.address(entry.index).expect("a committed entry is in the log");
+            let is_watched = self.hub.is_watched();
+            let origin = self.config.origin();
+            match apply::begin_batch(&mut self.store, entry, address, origin, is_watched)? {
+                Ok(batch) => self.applying = Some(batch),
+                Err(damaged) => {
+                    self.wait_for_value(&damaged, out);
+                    return Ok(false);
                 }
-                return Ok(false);
+            }
+        }
+        let slice = self.store.apply_slice(spent);
+        let applied = match slice {
+            Ok(Slice::Partial { events, revision }) => {
+                self.publish(revision, events);
+                None
+            }
+            Ok(Slice::Last(mut applied)) => {
+                self.publish(applied.revision, std::mem::take(&mut applied.events));
+                Some(applied)
+            }
+            Err(damaged) => {
+                self.wait_for_value(&damaged, out);
+                None
             }
         };
-        self.batch_applied(now, batch, out);
+        if !self.store.is_mid_command() {
+            self.take_held_jobs(now, out)?;
+        }
+        let Some(applied) = applied else { return Ok(false) };
+        let batch = self.applying.take().expect("the batch whose last slice this was");
+        self.batch_applied(now, batch, applied, out);
         Ok(true)
     }
 
-    fn batch_applied(&mut self, now: Now, mut batch: AppliedBatch, out: &mut Output) {
+    /// Apply waits until a damaged value is repaired. When too much is under repair, a later step tries again.
+    fn wait_for_value(&mut self, damaged: &Damaged, out: &mut Output) {
+        if self.value_repairs.begin(damaged.address, out) {
+            self.apply_queue.block();
+            self.value_repairs.mark_for_apply(damaged.address);
+        } else {
+            self.apply_queue.defer();
+        }
+    }
+
+    /// Hands the events of a slice to the watchers, those of a command in progress once its revision is visible.
+    fn publish(&mut self, revision: i64, events: Vec<Event>) {
+        if self.applying.as_ref().is_some_and(|batch| batch.is_watched) {
+            self.hub.publish(revision, &events.into());
+        } else {
+            self.hub.publish_unwatched(revision);
+        }
+    }
+
+    fn batch_applied(&mut self, now: Now, batch: BatchBeingApplied, applied: Applied, out: &mut Output) {
         let commands = batch.len();
         self.checkpoints.applied(commands);
         self.status.set_commands_applied(self.status.commands_applied() + commands);
-        let events = std::mem::take(&mut batch.applied.events);
-        self.hub.publish(batch.applied.revision, &events.into());
         if let Some(leases) = self.leadership.leases_mut() {
-            let released = leases.follow(now.monotonic_ns, &batch.applied.leases);
+            let released = leases.follow(now.monotonic_ns, &applied.leases);
             released.into_iter().for_each(|question| self.read_index.arrive(Waiter::Lease(question)));
         }
-        if batch.applied.alarms_changed {
+        if applied.alarms_changed {
             self.alarms.settled();
         }
         let origin = self.config.origin();
-        for (command, outcome) in batch.into_outcomes() {
+        for (command, outcome) in batch.outcomes(applied.outcomes) {
+            if command.kind == CommandKind::LeaseExpire
+                && let Some(leases) = self.leadership.leases_mut()
+            {
+                leases.expiry_applied(&command.body);
+            }
             if matches!(outcome, Ok(store::Reply::Compaction { .. })) {
                 self.purge.start();
             }

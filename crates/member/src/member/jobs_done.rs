@@ -27,6 +27,9 @@ impl Member {
                     self.value_repairs.begin(address, out);
                 }
             }
+            done @ Done::RepairedValuesWritten(_) if self.store.is_mid_command() => {
+                self.held_jobs.push(done);
+            }
             Done::RepairedValuesWritten(done) => self.on_values_written(now, done, out)?,
             Done::ReadForPeer { to, answer } => self.repair_server.read_done(to, &answer, out),
             Done::EntryRepaired { index, result } => self.entry_repairs.written(index, result, out)?,
@@ -119,6 +122,7 @@ impl Member {
             self.log.install_done(done, hard_state).map_err(|source| MemberFatal::Install { source })?;
         out.writes.push(installed.job);
         self.store.install(restored);
+        self.applying = None;
         self.log.install_switched();
         self.apply_queue = ApplyQueue::at(LogId { index: meta.index, term: meta.term });
         self.hub.snapshot_installed(self.reader.current_revision());
@@ -136,6 +140,11 @@ impl Member {
         for write in self.installing.take_held() {
             self.plan_write(now, write, out);
         }
-        Ok(())
+        self.take_held_jobs(now, out)
+    }
+
+    /// Handles the results that waited for the end of a command.
+    pub(super) fn take_held_jobs(&mut self, now: Now, out: &mut Output) -> Result<(), MemberFatal> {
+        std::mem::take(&mut self.held_jobs).into_iter().try_for_each(|done| self.on_job_done(now, done, out))
     }
 }

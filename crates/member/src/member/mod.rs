@@ -16,7 +16,7 @@
 //!
 //! ```text
 //! handle(inputs) -> drive:  time, callers' deadlines
-//!                           loop: propose or forward; begin rounds; take a ready; apply; answer reads
+//!                           loop: propose or forward; begin rounds; take a ready; apply a slice; answer reads
 //!                           snapshot installation; lease answers; lease expiry
 //!                           purge, seal, checkpoint, repair, relocation
 //!                           check() -> Output
@@ -38,11 +38,11 @@ use log::LogId;
 use store::Store;
 use store::watch::Hub;
 
-use crate::apply::ApplyQueue;
+use crate::apply::{ApplyQueue, BatchBeingApplied};
 use crate::callers::{Callers, Progress};
 use crate::config::MemberConfig;
 use crate::io::{Answer, Input, MemberFatal, Notice, Now, Output};
-use crate::jobs::Job;
+use crate::jobs::{Done, Job};
 use crate::leadership::startup_election::{self, StartupElection};
 use crate::leadership::{TermState, Transfer};
 use crate::maintenance::alarms::AlarmProposals;
@@ -96,6 +96,10 @@ pub struct Member {
     write_positions: WritePositions,
     room: LogRoom,
     apply_queue: ApplyQueue,
+    /// The batch of the queue's first entry, once it has begun.
+    applying: Option<BatchBeingApplied>,
+    /// Results of jobs that would switch references during a command: handled at its end.
+    held_jobs: Vec<Done>,
 
     // Periodic work.
     checkpoints: CheckpointSchedule,
@@ -157,6 +161,8 @@ impl Member {
             write_positions: WritePositions::default(),
             room: LogRoom::default(),
             apply_queue: ApplyQueue::at(applied),
+            applying: None,
+            held_jobs: Vec::new(),
             checkpoints: CheckpointSchedule::default(),
             purge: Purge::default(),
             sealing: Sealing::default(),
@@ -206,7 +212,8 @@ impl Member {
     /// # Errors
     /// [`MemberFatal`] when the process must stop.
     pub fn drive(&mut self, now: Now, out: &mut Output) -> Result<(), MemberFatal> {
-        let applied_before = self.apply_queue.applied();
+        self.apply_queue.begin_step();
+        let mut spent = 0;
         if now.monotonic_ns >= self.next_tick_ns {
             self.advance_clock(now, out);
         }
@@ -216,7 +223,7 @@ impl Member {
             self.start_commands(now, out);
             self.start_rounds(now, out);
             let moved = self.take_ready(now, out)?;
-            let applied = self.apply_committed(now, out)?;
+            let applied = self.apply_committed(now, &mut spent, out)?;
             self.answer_released(now, out);
             if !moved && !applied {
                 break;
@@ -228,13 +235,14 @@ impl Member {
         self.propose_lease_commands(now);
         self.maintain(now, out);
         self.show_status();
-        self.check(self.apply_queue.applied() != applied_before);
+        self.check(spent > 0);
         Ok(())
     }
 
     /// Periodic work, each part if it is due.
     fn maintain(&mut self, now: Now, out: &mut Output) {
-        if self.purge.is_due(now.monotonic_ns) {
+        let is_applying = self.store.is_applying();
+        if self.purge.is_due(now.monotonic_ns) && !is_applying {
             for (token, outcome) in self.purge.step(now.monotonic_ns, &mut self.store) {
                 out.answers.push((token, Answer::Applied(outcome)));
             }
@@ -244,6 +252,7 @@ impl Member {
         }
         if self.checkpoints.is_due(self.apply_queue.applied(), self.config.checkpoint_commands)
             && !self.installing.is_running()
+            && !is_applying
         {
             self.begin_checkpoint(out);
         }
@@ -260,21 +269,26 @@ impl Member {
         out.notices.extend(self.room.take_news(self.log.space()).map(|is_low| Notice::Space { is_low }));
     }
 
+    /// Whether relocation may go on.
     fn may_relocate(&self) -> bool {
-        !self.installing.is_running() && !self.is_stopping
+        !self.installing.is_running() && !self.is_stopping && !self.store.is_applying()
     }
 
     /// When [`Member::drive`] must run next although nothing happens.
     pub fn next_due_ns(&self) -> Option<u64> {
+        if self.apply_queue.is_ready() {
+            return Some(0);
+        }
         // Commands that wait for a leader or for the end of a transfer wait for a message or a tick.
         let leader = self.leadership.as_leader().filter(|_| self.transfer.is_none());
         let proposals = leader.and_then(|leader| self.proposals.next_due_ns(&leader.batches));
         let leases = leader.and_then(|leader| leader.leases.as_ref()).and_then(|leases| leases.next_due_ns());
         let relocation = if self.may_relocate() { self.relocation.next_due_ns() } else { None };
+        let purge = if self.store.is_applying() { None } else { self.purge.next_due_ns() };
         let lease_questions =
             self.leadership.as_follower().and_then(|follower| follower.lease_questions.next_due_ns());
         let reads = self.read_index.next_due_ns(self.leadership.is_established());
-        let maintenance = [self.sealing.next_due_ns(), self.purge.next_due_ns(), relocation];
+        let maintenance = [self.sealing.next_due_ns(), purge, relocation];
         let repair = [self.value_repairs.next_due_ns(), self.entry_repairs.next_due_ns()];
         let requests = [proposals, leases, lease_questions, reads];
         let due = [Some(self.next_tick_ns)].into_iter().chain(requests).chain(maintenance).chain(repair);

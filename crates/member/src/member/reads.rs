@@ -138,7 +138,9 @@ impl Member {
     pub(super) fn propose_lease_commands(&mut self, now: Now) {
         let (term, transfers) = (self.leadership.term, self.transfer.is_some());
         let Some(leases) = self.leadership.leases_mut().filter(|_| !transfers) else { return };
-        for (kind, body) in leases.take_commands(now.monotonic_ns, term) {
+        let reader = &self.reader;
+        let keys = |id| reader.lease_keys_len(id);
+        for (kind, body) in leases.take_commands(now.monotonic_ns, term, keys) {
             self.proposals.push_own(kind, body);
         }
     }

@@ -151,8 +151,10 @@ impl Member {
         if self.checkpoints.is_running() {
             return;
         }
-        // An installation is cut short: the next start finds the state before it, or after.
-        if self.installing.is_running() || !self.checkpoints.has_changes() {
+        // An installation is cut short: the next start finds the state before it, or after. So is a batch that is being
+        // applied: the next start applies it again.
+        let is_cut_short = self.installing.is_running() || self.store.is_applying();
+        if is_cut_short || !self.checkpoints.has_changes() {
             out.stopped = true;
         } else {
             self.begin_checkpoint(out);

@@ -1,6 +1,8 @@
 //! The only member of its cluster, as tests here and the power losses of `tests/powerloss` describe it.
 
-use member::{DEFAULT_CATCHUP_ENTRIES, DEFAULT_CHECKPOINT_COMMANDS, InitialMember, MemberConfig};
+use member::{
+    DEFAULT_CATCHUP_ENTRIES, DEFAULT_CHECKPOINT_COMMANDS, DEFAULT_SLICE_KEYS, InitialMember, MemberConfig,
+};
 
 /// One tick of the member's clock.
 pub(crate) const TICK_NS: u64 = 100_000_000;
@@ -26,5 +28,6 @@ pub(crate) fn config(process_run: u64) -> MemberConfig {
         checkpoint_commands: DEFAULT_CHECKPOINT_COMMANDS,
         catchup_entries: DEFAULT_CATCHUP_ENTRIES,
         quota_bytes: 0,
+        slice_keys: DEFAULT_SLICE_KEYS,
     }
 }

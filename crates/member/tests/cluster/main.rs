@@ -5,5 +5,6 @@ mod leading;
 mod leases;
 mod repair;
 mod rig;
+mod slices;
 mod snapshots;
 mod space;

@@ -12,8 +12,8 @@ use log::{Disk, MemDisk, Options, WriteJob};
 use member::batch::CommandKind;
 use member::snapshot::{Outgoing, Receiver, SendError};
 use member::{
-    Answer, InitialMember, Input, MemberConfig, Notice, Now, OpenMemberError, OpenedMember, Output, Proposal,
-    SnapshotEvent,
+    Answer, DEFAULT_SLICE_KEYS, InitialMember, Input, MemberConfig, Notice, Now, OpenMemberError,
+    OpenedMember, Output, Proposal, SnapshotEvent,
 };
 use prost::Message;
 
@@ -114,6 +114,7 @@ impl Cluster {
             checkpoint_commands: 50,
             catchup_entries: 20,
             quota_bytes: 0,
+            slice_keys: DEFAULT_SLICE_KEYS,
         };
         (self.tune)(&mut config);
         let disk = self.disks[&id].clone();

@@ -10,7 +10,7 @@ use api::etcdserverpb as pb;
 use api::validate;
 use bytes::Bytes;
 use member::batch::CommandKind;
-use store::{Damaged, ReadTxn, Reply, Response};
+use store::{Damaged, MAX_TXN_ANSWER_BYTES, ReadTxn, Reply, Response, TxnReply};
 
 use super::call::{self, Call, decode};
 use super::stream::{CountedRequests, ResponseSink, Responses};
@@ -51,6 +51,9 @@ pub(super) async fn txn(node: &Node, body: Bytes) -> Result<EncodedMessage, Fail
         return read_txn(node, &txn).await;
     }
     let reply = write(node, CommandKind::Txn, body).await?;
+    if let Reply::Txn(reply) = &reply {
+        check_answer(reply)?;
+    }
     let Response::Txn(mut response) = resolve(node, &reply).await? else { return Err(Failure::unexpected()) };
     complete_header(node, &mut response.header);
     Ok(EncodedMessage::message(&response))
@@ -64,7 +67,11 @@ async fn read_txn(node: &Node, txn: &ReadTxn<'_>) -> Result<EncodedMessage, Fail
     loop {
         let _pin = node.pin();
         let answered = match node.reader.txn(txn) {
-            Ok(reply) => store::resolve_txn(&reply?, node.values.as_ref()),
+            Ok(reply) => {
+                let reply = reply?;
+                check_answer(&reply)?;
+                store::resolve_txn(&reply, node.values.as_ref())
+            }
             Err(damaged) => Err(damaged),
         };
         match answered {
@@ -162,6 +169,20 @@ async fn send_chunks(node: &Node, request: &pb::RangeRequest, sink: &ResponseSin
     }
 }
 
+/// Refuses to send an answer of a transaction that is too large to be made, in the words of grpc-go. What the
+/// transaction wrote is written.
+fn check_answer(reply: &TxnReply) -> Result<(), Failure> {
+    let bytes = reply.answer_bytes();
+    let text = match reply.is_too_large {
+        true => "grpc: trying to send message larger than max (of a transaction's keys)".to_owned(),
+        false if bytes > MAX_TXN_ANSWER_BYTES => {
+            format!("grpc: trying to send message larger than max ({bytes} vs. {MAX_TXN_ANSWER_BYTES})")
+        }
+        false => return Ok(()),
+    };
+    Err(Failure::new(api::Code::ResourceExhausted, text))
+}
+
 async fn write(node: &Node, kind: CommandKind, body: Bytes) -> Result<Reply, Failure> {
     validate::size(body.len(), node.limits.max_request_bytes)?;
     Ok(node.propose(kind, body).await?)
@@ -182,4 +203,38 @@ async fn resolve(node: &Node, reply: &Reply) -> Result<Response, Failure> {
 fn complete_header(node: &Node, header: &mut Option<pb::ResponseHeader>) {
     let revision = header.as_ref().map_or(0, |header| header.revision);
     *header = Some(node.header(revision));
+}
+
+#[cfg(test)]
+mod tests {
+    //! Which answers are sent.
+    use store::{KvRef, OpReply, RangeReply, Revision, ValueRef};
+
+    use super::*;
+
+    /// The answer of a transaction with so many ranges that found one value of 1 MiB each, in a nested transaction.
+    fn answer(ranges: usize, keys_only: bool) -> TxnReply {
+        let kv = KvRef {
+            key: "k".into(),
+            create_revision: 2,
+            mod_revision: Revision { main: 2, sub: 0 },
+            version: 1,
+            lease: 0,
+            value: ValueRef { address: 1, len: 1 << 20, checksum: 0 },
+        };
+        let range = OpReply::Range(RangeReply { kvs: vec![kv], keys_only, ..RangeReply::default() });
+        let nested = TxnReply { replies: vec![range; ranges], ..TxnReply::default() };
+        TxnReply { replies: vec![OpReply::Txn(nested)], ..TxnReply::default() }
+    }
+
+    #[test]
+    fn an_answer_that_would_not_fit_into_memory_is_refused_before_its_values_are_read() {
+        assert!(check_answer(&answer(255, false)).is_ok());
+        assert!(check_answer(&answer(1_000, true)).is_ok(), "it has no values");
+        let failure =
+            check_answer(&answer(256, false)).expect_err("one range is enough to be above the limit");
+        assert_eq!(failure.code, api::Code::ResourceExhausted);
+        let cut = TxnReply { is_too_large: true, ..TxnReply::default() };
+        assert!(check_answer(&cut).is_err());
+    }
 }

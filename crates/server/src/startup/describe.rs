@@ -48,6 +48,7 @@ pub(crate) fn member_config(config: &ServerConfig) -> member::MemberConfig {
         checkpoint_commands,
         catchup_entries: storage.snapshot_catchup_entries,
         quota_bytes: u64::try_from(config.limits.quota_backend_bytes).unwrap_or(0),
+        slice_keys: member::DEFAULT_SLICE_KEYS,
     }
 }
 

@@ -1,15 +1,15 @@
-//! A batch that is being applied: the state under its write lock, and what the batch has produced so far.
+//! A slice of a batch that is being applied: the state under its write lock, and what the batch has produced so far.
 
 use std::collections::HashMap;
 
 use bytes::Bytes;
 
-use crate::command::{BatchContext, LeaseChange};
+use crate::command::{BatchContext, LeaseChange, Outcome};
 use crate::state::{StoreCounters, StoreState};
 use crate::types::{Event, Revision};
 use crate::values::{ValueRef, Values};
 
-/// Values that compares may need, by log address; read before the write section.
+/// Values that compares may need, by log address.
 pub(super) type PrefetchedValues = HashMap<u64, Bytes>;
 
 /// Counts of this batch, added to the shared counters at its end.
@@ -19,33 +19,43 @@ pub(super) struct BatchCounts {
     pub(super) deletes: u64,
     pub(super) txns: u64,
     pub(super) ranges: u64,
+    pub(super) events: u64,
 }
 
 impl BatchCounts {
     /// Adds the counts to those shared with readers.
-    pub(super) fn add_to(&self, counters: &StoreCounters, events: usize) {
+    pub(super) fn add_to(&self, counters: &StoreCounters) {
         StoreCounters::add(&counters.puts, self.puts);
         StoreCounters::add(&counters.deletes, self.deletes);
         StoreCounters::add(&counters.txns, self.txns);
         StoreCounters::add(&counters.ranges, self.ranges);
-        StoreCounters::add(&counters.events, events as u64);
+        StoreCounters::add(&counters.events, self.events);
     }
 }
 
-/// A batch being applied.
-pub(super) struct BatchApply<'a> {
-    pub(super) state: &'a mut StoreState,
-    pub(super) values: &'a dyn Values,
-    pub(super) ctx: &'a BatchContext<'a>,
-    pub(super) prefetched: &'a PrefetchedValues,
-    /// Whether the caller of the present command waits in this process.
-    pub(super) has_caller: bool,
+/// What a batch has produced so far.
+#[derive(Default)]
+pub(super) struct BatchResults {
+    pub(super) outcomes: Vec<Outcome>,
     pub(super) counts: BatchCounts,
-    /// Changes of keys so far; their revisions rise strictly.
+    /// Changes of keys in this slice; their revisions rise strictly.
     pub(super) events: Vec<Event>,
     pub(super) leases: Vec<LeaseChange>,
     pub(super) alarms_changed: bool,
     pub(super) cluster_changed: bool,
+}
+
+/// A slice of a batch being applied.
+pub(super) struct BatchApply<'a> {
+    pub(super) state: &'a mut StoreState,
+    pub(super) values: &'a dyn Values,
+    pub(super) ctx: &'a BatchContext,
+    pub(super) prefetched: &'a PrefetchedValues,
+    pub(super) results: &'a mut BatchResults,
+    /// Whether the caller of the present command waits in this process.
+    pub(super) has_caller: bool,
+    /// Keys that this slice may still change or read.
+    pub(super) left: usize,
 }
 
 /// The revision that the present command writes, and the sub of its next change.
@@ -69,6 +79,11 @@ impl RevisionCursor {
 }
 
 impl BatchApply<'_> {
+    /// Takes `keys` off what the slice may still do.
+    pub(super) fn spend(&mut self, keys: usize) {
+        self.left = self.left.saturating_sub(keys);
+    }
+
     /// Begins the changes of a command.
     pub(super) fn begin(&self) -> RevisionCursor {
         RevisionCursor { main: self.state.revision + 1, sub: 0 }
@@ -80,11 +95,16 @@ impl BatchApply<'_> {
         self.state.revision
     }
 
-    /// Adds an event, which must follow the others in the order of revisions.
-    pub(super) fn push_event(&mut self, event: Event) {
-        let last = self.events.last().map(|last| last.kv.mod_revision);
+    /// Counts a change, and adds its event if anyone watches. It must follow the others in the order of revisions.
+    pub(super) fn push_event(&mut self, event: impl FnOnce(&StoreState) -> Event) {
+        self.results.counts.events += 1;
+        if !self.ctx.is_watched {
+            return;
+        }
+        let event = event(self.state);
+        let last = self.results.events.last().map(|last| last.kv.mod_revision);
         assert!(last < Some(event.kv.mod_revision), "changes are made in the order of revisions");
-        self.events.push(event);
+        self.results.events.push(event);
     }
 
     /// The reference to a value, which must be a slice of the payload.

@@ -5,22 +5,36 @@
 //!       with a present and b absent, at revision 8
 //!
 //! 1. choose    compares of this and all nested transactions, before anything is written: then / else
-//! 2. check     the operations of the chosen branches: leases exist, revisions are readable
+//! 2. check     the operations of the chosen branches: leases exist, revisions are readable, the cost is allowed
 //! 3. execute   put b -> 9.0   delete d -> 9.1   get b sees 9.0; the reply's revision is 9
 //! ```
 //!
 //! The nested compare sees the state before the transaction, so `b` is absent for it although `put b` precedes it.
+//!
+//! The third pass can be interrupted anywhere: the operations of the chosen branches are laid out as a list of *steps*
+//! first, in the order of their execution.
+//!
+//! ```text
+//! begin(then) | put b | begin(else) | delete d | end | get b | end
+//! ```
 
 use api::Error;
 use api::etcdserverpb as pb;
 use api::etcdserverpb::request_op::Request;
 
 use super::batch::{BatchApply, RevisionCursor};
+use super::compare::compared_values;
+use super::cost::{MAX_TXN_KEYS, TxnCost, live_keys};
+use super::kv::DeleteWork;
 use crate::command::{OpReply, TxnReply};
 use crate::range::{
     RangeCount, RangePlan, RangeReply, RangeSelection, bounds, check_revision_in_txn, select_key,
 };
 use crate::types::Revision;
+
+/// Keys that the ranges of a transaction may examine on the member that answers it. Only reads of the past and keys
+/// that are deleted and not purged yet can make it more than [`MAX_TXN_KEYS`].
+const MAX_EXAMINED_KEYS: u64 = 16 * MAX_TXN_KEYS;
 
 /// The branch that a transaction takes, and those of the transactions nested in it, in order.
 struct ChosenBranch {
@@ -42,16 +56,60 @@ fn nested(ops: &[pb::RequestOp]) -> impl Iterator<Item = &pb::TxnRequest> {
     })
 }
 
+/// A step of the third pass.
+enum TxnStep {
+    /// A transaction begins, with this branch.
+    Begin(bool),
+    /// The transaction that began last ends.
+    End,
+    Range(pb::RangeRequest),
+    Put(pb::PutRequest),
+    Delete(pb::DeleteRangeRequest),
+    Nothing,
+}
+
+/// A transaction in progress.
+pub(super) struct TxnWork {
+    steps: std::vec::IntoIter<TxnStep>,
+    /// The operation in progress.
+    op: Option<OpWork>,
+    /// The transactions that have begun and not ended, the outermost first.
+    open: Vec<TxnReply>,
+    changes: RevisionCursor,
+    /// Keys that its ranges found, and examined.
+    found: u64,
+    examined: u64,
+}
+
+enum OpWork {
+    Delete(DeleteWork),
+    Range(Box<RangeWork>),
+}
+
+/// A range in progress.
+struct RangeWork {
+    plan: RangePlan,
+    visible: i64,
+    count: RangeCount,
+    total: Option<u64>,
+    selection: RangeSelection,
+    is_complete: bool,
+}
+
 impl BatchApply<'_> {
-    /// Carries out a transaction.
-    pub(super) fn txn(&mut self, request: &pb::TxnRequest) -> Result<TxnReply, Error> {
-        self.counts.txns += 1;
-        let branch = self.choose(request);
-        self.check_ops(request, &branch)?;
-        let mut changes = self.begin();
-        let mut reply = self.execute(request, &branch, &mut changes);
-        reply.revision = self.end(&changes);
-        Ok(reply)
+    /// Begins a transaction: the first two passes.
+    ///
+    /// # Errors
+    /// Why it is refused.
+    pub(super) fn begin_txn(&mut self, request: pb::TxnRequest) -> Result<TxnWork, Error> {
+        self.results.counts.txns += 1;
+        compared_values(&self.state.index, &request)?;
+        let branch = self.choose(&request);
+        self.check_ops(&request, &branch, &mut TxnCost::of_operations())?;
+        let mut steps = Vec::new();
+        lay_out(request, branch, &mut steps);
+        let (steps, changes) = (steps.into_iter(), self.begin());
+        Ok(TxnWork { steps, op: None, open: Vec::new(), changes, found: 0, examined: 0 })
     }
 
     /// The first pass: evaluates all compares.
@@ -62,52 +120,108 @@ impl BatchApply<'_> {
         branch
     }
 
-    /// The second pass: checks the operations of the chosen branches.
-    fn check_ops(&self, request: &pb::TxnRequest, branch: &ChosenBranch) -> Result<(), Error> {
+    /// The second pass: checks the operations of the chosen branches, and what they cost.
+    fn check_ops(
+        &self,
+        request: &pb::TxnRequest,
+        branch: &ChosenBranch,
+        cost: &mut TxnCost,
+    ) -> Result<(), Error> {
         let mut branches = branch.nested.iter();
         for op in branch.ops(request) {
             match &op.request {
                 Some(Request::RequestRange(request)) => {
                     check_revision_in_txn(request.revision, self.state.revision, self.state.compacted)?;
+                    cost.add_range(&self.state.index, request)?;
                 }
-                Some(Request::RequestPut(request)) => self.check_put(request)?,
-                Some(Request::RequestTxn(request)) => self.check_ops(request, next(&mut branches))?,
-                Some(Request::RequestDeleteRange(_)) | None => {}
+                Some(Request::RequestPut(request)) => {
+                    self.check_put(request)?;
+                    cost.add(0)?;
+                }
+                Some(Request::RequestTxn(request)) => {
+                    cost.add(0)?;
+                    let branch = branches.next().expect("each nested transaction of the branch was chosen");
+                    self.check_ops(request, branch, cost)?;
+                }
+                Some(Request::RequestDeleteRange(request)) => {
+                    cost.add(live_keys(&self.state.index, &request.key, &request.range_end))?;
+                }
+                None => cost.add(0)?,
             }
         }
         Ok(())
     }
 
-    /// The third pass: carries out the operations.
-    fn execute(
-        &mut self,
-        request: &pb::TxnRequest,
-        branch: &ChosenBranch,
-        changes: &mut RevisionCursor,
-    ) -> TxnReply {
-        let mut branches = branch.nested.iter();
-        let replies = branch.ops(request).iter().map(|op| match &op.request {
-            Some(Request::RequestRange(request)) => OpReply::Range(self.range(request, changes)),
-            Some(Request::RequestPut(request)) => OpReply::Put(self.execute_put(request, changes)),
-            Some(Request::RequestDeleteRange(request)) => {
-                OpReply::DeleteRange(self.execute_delete(request, changes))
+    /// The third pass: carries out steps until the slice is full. Returns the reply once all are done.
+    pub(super) fn go_on_with_txn(&mut self, work: &mut TxnWork) -> Option<TxnReply> {
+        loop {
+            let done = match work.op.take() {
+                Some(op) => self.go_on_with_op(op, work)?,
+                None if self.left == 0 && work.steps.len() > 0 => return None,
+                None => match work.steps.next() {
+                    Some(step) => match self.begin_step(step, work) {
+                        Some(done) => done,
+                        None => continue,
+                    },
+                    None => unreachable!("the outermost transaction ends with the last step"),
+                },
+            };
+            match work.open.last_mut() {
+                Some(open) => open.replies.push(done),
+                None => {
+                    let OpReply::Txn(reply) = done else { unreachable!("only a transaction is outermost") };
+                    let revision = self.end(&work.changes);
+                    let is_too_large = work.is_too_large();
+                    return Some(TxnReply { revision, is_too_large, ..reply });
+                }
             }
-            Some(Request::RequestTxn(request)) => {
-                OpReply::Txn(self.execute(request, next(&mut branches), changes))
-            }
-            None => OpReply::Nothing,
-        });
-        let replies = replies.collect();
-        TxnReply { revision: 0, succeeded: branch.succeeded, replies }
+        }
     }
 
-    /// A range, which sees what the transaction has written so far. Skipped if no caller of this process waits for it.
-    fn range(&mut self, request: &pb::RangeRequest, changes: &RevisionCursor) -> RangeReply {
-        let visible = changes.visible();
-        if !self.has_caller {
-            return RangeReply { revision: visible, ..RangeReply::default() };
+    /// Begins a step. Returns the reply if it is done, else there is an operation in progress or a deeper transaction.
+    fn begin_step(&mut self, step: TxnStep, work: &mut TxnWork) -> Option<OpReply> {
+        match step {
+            TxnStep::Begin(succeeded) => {
+                work.open.push(TxnReply { succeeded, ..TxnReply::default() });
+                return None;
+            }
+            TxnStep::End => return work.open.pop().map(OpReply::Txn),
+            _ => self.spend(1),
         }
-        self.counts.ranges += 1;
+        match step {
+            TxnStep::Put(request) => Some(OpReply::Put(self.execute_put(&request, &mut work.changes))),
+            TxnStep::Delete(request) => {
+                self.results.counts.deletes += 1;
+                work.op = Some(OpWork::Delete(DeleteWork::new(request)));
+                None
+            }
+            TxnStep::Range(request) => self.begin_range(&request, work),
+            _ => Some(OpReply::Nothing),
+        }
+    }
+
+    /// Goes on with an operation. Returns its reply once it is done.
+    fn go_on_with_op(&mut self, mut op: OpWork, work: &mut TxnWork) -> Option<OpReply> {
+        let done = match &mut op {
+            OpWork::Delete(delete) => {
+                self.go_on_deleting(delete, &mut work.changes).map(OpReply::DeleteRange)
+            }
+            OpWork::Range(range) => self.go_on_selecting(range, work).map(OpReply::Range),
+        };
+        if done.is_none() {
+            work.op = Some(op);
+        }
+        done
+    }
+
+    /// Begins a range, which sees what the transaction has written so far. Skipped if no caller of this process waits
+    /// for it, and once the answer is too large.
+    fn begin_range(&mut self, request: &pb::RangeRequest, work: &mut TxnWork) -> Option<OpReply> {
+        let visible = work.changes.visible();
+        if !self.has_caller || work.is_too_large() {
+            return Some(OpReply::Range(RangeReply { revision: visible, ..RangeReply::default() }));
+        }
+        self.results.counts.ranges += 1;
         let plan = RangePlan::of(request);
         let main = if request.revision > 0 { request.revision } else { visible };
         let at = Revision { main, sub: u32::MAX };
@@ -115,20 +229,72 @@ impl BatchApply<'_> {
         if request.range_end.is_empty() {
             let mut kvs = Vec::new();
             let count = select_key(index, &request.key, at, &plan, &mut kvs);
-            return plan.finish(kvs, visible, count);
+            return Some(OpReply::Range(plan.finish(kvs, visible, count)));
         }
         let bounds = bounds(&request.key, &request.range_end);
-        let count = RangeCount::new(index, &bounds, main, visible).advance(index, usize::MAX);
-        let count = count.expect("a count without a limit is complete at once");
-        let mut selection = RangeSelection::new(&bounds, at, plan, Vec::new());
-        if !plan.count_only {
-            let complete = selection.advance(index, usize::MAX);
-            debug_assert!(complete);
+        work.op = Some(OpWork::Range(Box::new(RangeWork {
+            plan,
+            visible,
+            count: RangeCount::new(index, &bounds, main),
+            total: None,
+            selection: RangeSelection::new(&bounds, at, plan, Vec::new()),
+            is_complete: plan.count_only,
+        })));
+        None
+    }
+
+    /// Counts and selects keys of a range until the slice is full. Returns the reply once the range is complete, or the
+    /// answer of the transaction is too large.
+    fn go_on_selecting(&mut self, range: &mut RangeWork, work: &mut TxnWork) -> Option<RangeReply> {
+        let index = &self.state.index;
+        while range.total.is_none() || !range.is_complete {
+            if self.left == 0 {
+                return None;
+            }
+            let found = range.selection.found.len();
+            let examined = if range.total.is_none() {
+                range.total = range.count.advance(index, self.left);
+                if range.total.is_some() { 0 } else { self.left }
+            } else {
+                range.is_complete = range.selection.advance(index, self.left);
+                if range.is_complete { range.selection.found.len() - found } else { self.left }
+            };
+            self.left -= examined.min(self.left);
+            work.examined += examined as u64;
+            work.found += (range.selection.found.len() - found) as u64;
+            if work.is_too_large() {
+                return Some(RangeReply { revision: range.visible, ..RangeReply::default() });
+            }
         }
-        plan.finish(selection.found, visible, count)
+        let found = std::mem::take(&mut range.selection.found);
+        Some(range.plan.finish(found, range.visible, range.total.unwrap_or(0)))
     }
 }
 
-fn next<'b>(branches: &mut std::slice::Iter<'b, ChosenBranch>) -> &'b ChosenBranch {
-    branches.next().expect("each nested transaction of the branch was chosen")
+impl TxnWork {
+    /// Whether the ranges found or examined more than a transaction may.
+    fn is_too_large(&self) -> bool {
+        self.found > MAX_TXN_KEYS || self.examined > MAX_EXAMINED_KEYS
+    }
+}
+
+/// Lays out the operations of the chosen branches as steps.
+fn lay_out(request: pb::TxnRequest, branch: ChosenBranch, steps: &mut Vec<TxnStep>) {
+    steps.push(TxnStep::Begin(branch.succeeded));
+    let mut branches = branch.nested.into_iter();
+    let ops = if branch.succeeded { request.success } else { request.failure };
+    for op in ops {
+        steps.push(match op.request {
+            Some(Request::RequestRange(request)) => TxnStep::Range(request),
+            Some(Request::RequestPut(request)) => TxnStep::Put(request),
+            Some(Request::RequestDeleteRange(request)) => TxnStep::Delete(request),
+            Some(Request::RequestTxn(request)) => {
+                let branch = branches.next().expect("each nested transaction of the branch was chosen");
+                lay_out(request, branch, steps);
+                continue;
+            }
+            None => TxnStep::Nothing,
+        });
+    }
+    steps.push(TxnStep::End);
 }

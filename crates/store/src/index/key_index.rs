@@ -86,9 +86,16 @@ impl KeyIndex {
         self.tree.walk(&self.records, bounds).map(|(slot, live)| (self.records.get(slot), live))
     }
 
-    /// Slots of the live keys in `bounds`, in key order.
-    pub(crate) fn live_slots(&self, bounds: &KeyBounds<'_>) -> Vec<u32> {
-        self.tree.walk(&self.records, bounds).filter(|(_, live)| *live).map(|(slot, _)| slot).collect()
+    /// Slots of the first `max` live keys in `bounds`, in key order, and how many live keys follow them.
+    pub(crate) fn live_slots(&self, bounds: &KeyBounds<'_>, max: usize) -> (Vec<u32>, u64) {
+        let mut walk = self.tree.walk_live(&self.records, bounds);
+        let slots = walk.by_ref().take(max).collect();
+        (slots, walk.left())
+    }
+
+    /// The records of the live keys in `bounds`, in key order.
+    pub(crate) fn walk_live(&self, bounds: &KeyBounds<'_>) -> impl Iterator<Item = &KeyRecord> {
+        self.tree.walk_live(&self.records, bounds).map(|slot| self.records.get(slot))
     }
 
     /// Adds a version to `key`; its `create` and `version` follow from the version before.

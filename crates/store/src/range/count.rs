@@ -28,10 +28,10 @@ pub(crate) struct RangeCount {
 }
 
 enum CountMethod {
-    /// Undo the changes from this revision to the one the count started from.
+    /// Undo the changes from this revision to the newest one when the count started.
     Undo {
         from: Revision,
-        until: i64,
+        until: Revision,
     },
     /// Examine every key.
     Walk,
@@ -39,15 +39,16 @@ enum CountMethod {
 }
 
 impl RangeCount {
-    /// Starts to count the keys of `bounds` at revision `at`, with `current` the newest one.
-    pub(crate) fn new(index: &KeyIndex, bounds: &KeyBounds<'_>, at: i64, current: i64) -> RangeCount {
+    /// Starts to count the keys of `bounds` at revision `at`. The index may already have a part of the changes of the
+    /// next revision: those of a command in progress.
+    pub(crate) fn new(index: &KeyIndex, bounds: &KeyBounds<'_>, at: i64) -> RangeCount {
         let now = index.count(bounds);
-        let (way, total) = if at == current {
-            (CountMethod::Done, now)
-        } else if index.log().len_from(at + 1) as u64 <= now * ENTRIES_PER_KEY {
-            (CountMethod::Undo { from: Revision { main: at + 1, sub: 0 }, until: current }, now)
-        } else {
-            (CountMethod::Walk, 0)
+        let (way, total) = match index.log().newest().filter(|newest| newest.main > at) {
+            None => (CountMethod::Done, now),
+            Some(until) if index.log().len_from(at + 1) as u64 <= now * ENTRIES_PER_KEY => {
+                (CountMethod::Undo { from: Revision { main: at + 1, sub: 0 }, until }, now)
+            }
+            Some(_) => (CountMethod::Walk, 0),
         };
         let total = total as i64;
         RangeCount { start: bounds.start.to_vec(), end: bounds.end.map(<[u8]>::to_vec), at, way, total }
@@ -64,10 +65,10 @@ impl RangeCount {
         matches!(self.way, CountMethod::Done).then(|| self.total.max(0) as u64)
     }
 
-    fn undo(&mut self, index: &KeyIndex, from: Revision, until: i64, max_steps: usize) {
+    fn undo(&mut self, index: &KeyIndex, from: Revision, until: Revision, max_steps: usize) {
         let bounds = KeyBounds { start: &self.start, end: self.end.as_deref() };
         for (steps, entry) in index.log().iter_at(from).enumerate() {
-            if entry.revision.main > until {
+            if entry.revision > until {
                 break;
             }
             if steps == max_steps {

@@ -73,6 +73,11 @@ impl RangePlan {
         self.sort.is_none()
     }
 
+    /// Most keys that the walk finds; `u64::MAX` if it examines the whole range.
+    pub(crate) fn visits(&self) -> u64 {
+        if self.filters.is_none() { self.fetch as u64 } else { u64::MAX }
+    }
+
     /// Most keys in the answer; `usize::MAX` without a limit.
     pub(crate) fn limit(&self) -> usize {
         self.limit

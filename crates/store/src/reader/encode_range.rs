@@ -85,7 +85,7 @@ impl Reader {
         (front, into): (EncodedFields, &mut dyn ChunkSink),
     ) -> Result<(), Damaged> {
         let limits = &self.shared.limits;
-        let mut count = RangeCount::new(&state.index, bounds, at.main, state.revision);
+        let mut count = RangeCount::new(&state.index, bounds, at.main);
         let mut total = count.advance(&state.index, limits.count_steps);
         let mut selection = RangeSelection::new(bounds, at, plan, FoundVersions::new(plan.keys_only));
         let mut complete = plan.count_only || selection.advance(&state.index, limits.chunk_keys);

@@ -1,4 +1,5 @@
-//! Events of the past, for watchers that catch up.
+//! Events of the past, for watchers that catch up. The events of one revision are returned together; if there are many,
+//! the lock is released in between, with the revision pinned.
 //!
 //! The events of a single key come from its own versions, those of a range from the revision log. Either way an event's
 //! previous value is the version before its *revision*: a transaction that changes a key twice gives two events with
@@ -28,24 +29,59 @@ impl History for Reader {
         max_events: usize,
         max_steps: usize,
     ) -> Result<(Vec<Event>, i64), Compacted> {
-        let state = self.shared.state.read();
+        let mut state = self.shared.state.read();
         if from < state.compacted {
             return Err(Compacted { at: state.compacted });
         }
-        let mut past = HistoryScan { compacted: state.compacted, events: Vec::new() };
-        let next = if range.end.is_empty() {
-            past.of_key(&state.index, &range.start, from, max_events, max_steps)
-        } else {
-            past.of_range(&state.index, &range.bounds(), from, max_events, max_steps)
-        };
-        Ok((past.events, next.unwrap_or((state.revision + 1).max(from))))
+        let (until, installs) = (state.revision, state.installs);
+        let mut past =
+            HistoryScan { compacted: state.compacted, until, events: Vec::new(), steps: 0, at: None };
+        let newest = (until + 1).max(from);
+        if range.end.is_empty() {
+            let next = past.of_key(&state.index, &range.start, from, max_events, max_steps);
+            return Ok((past.events, next.unwrap_or(newest)));
+        }
+        let bounds = range.bounds();
+        // Events of `from` name versions that a read at the revision before sees.
+        let mut pin = None;
+        loop {
+            let max_chunk = self.shared.limits.count_steps;
+            match past.of_range(&state.index, &bounds, from, (max_events, max_steps), max_chunk) {
+                ScanEnd::Newest => return Ok((past.events, newest)),
+                ScanEnd::Enough(next) => return Ok((past.events, next)),
+                ScanEnd::Paused => {}
+            }
+            pin.get_or_insert_with(|| self.shared.pin((from - 1).max(past.compacted)));
+            drop(state);
+            state = self.shared.state.read();
+            if state.installs != installs {
+                drop(state);
+                return self.events(range, from, max_events, max_steps);
+            }
+        }
     }
+}
+
+/// Where a scan of the revision log stopped.
+enum ScanEnd {
+    /// After the newest revision.
+    Newest,
+    /// Before this revision, with enough events or after enough steps.
+    Enough(i64),
+    /// Anywhere, so that others get the lock: it goes on.
+    Paused,
 }
 
 /// The events found so far.
 struct HistoryScan {
     compacted: i64,
+    /// The newest revision. Later changes are those of a command in progress.
+    until: i64,
     events: Vec<Event>,
+    /// Changes examined so far.
+    steps: usize,
+    /// The change at which a scan that paused goes on.
+    at: Option<Revision>,
 }
 
 impl HistoryScan {
@@ -65,6 +101,9 @@ impl HistoryScan {
         let mut last = from;
         for (steps, version) in record.versions().skip(skipped).enumerate() {
             let main = version.revision.main;
+            if main > self.until {
+                break;
+            }
             if main != last && (steps >= max_steps || self.events.len() >= max_events) {
                 return Some(main);
             }
@@ -74,22 +113,34 @@ impl HistoryScan {
         None
     }
 
-    /// Walks the revision log. Returns the revision at which it stopped; `None` if it reached the newest.
+    /// Walks up to `max_chunk` changes of the revision log.
     fn of_range(
         &mut self,
         index: &KeyIndex,
         bounds: &KeyBounds<'_>,
         from: i64,
-        max_events: usize,
-        max_steps: usize,
-    ) -> Option<i64> {
-        for (steps, entry) in index.log().iter_from(from).enumerate() {
+        (max_events, max_steps): (usize, usize),
+        max_chunk: usize,
+    ) -> ScanEnd {
+        let entries = match self.at {
+            Some(at) => index.log().iter_at(at),
+            None => index.log().iter_from(from),
+        };
+        for (examined, entry) in entries.enumerate() {
             let main = entry.revision.main;
-            // Stops between revisions only, and not before the first: transactions stay whole, and progress is certain.
-            let enough = steps >= max_steps || self.events.len() >= max_events;
-            if enough && entry.revision.sub == 0 && main > from {
-                return Some(main);
+            if main > self.until {
+                break;
             }
+            // Stops between revisions only, and not before the first: transactions stay whole, and progress is certain.
+            let enough = self.steps >= max_steps || self.events.len() >= max_events;
+            if enough && entry.revision.sub == 0 && main > from {
+                return ScanEnd::Enough(main);
+            }
+            if examined >= max_chunk {
+                self.at = Some(entry.revision);
+                return ScanEnd::Paused;
+            }
+            self.steps += 1;
             let Some(slot) = entry.slot else { continue };
             let record = index.at_slot(slot);
             let key = record.key();
@@ -100,7 +151,7 @@ impl HistoryScan {
                 self.push(Bytes::copy_from_slice(key), record, &version);
             }
         }
-        None
+        ScanEnd::Newest
     }
 
     fn push(&mut self, key: Bytes, record: &KeyRecord, version: &Version) {

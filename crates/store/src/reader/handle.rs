@@ -69,7 +69,7 @@ impl Reader {
     /// The last applied entry and the state hash after it, which is equal on all members, however far they purged.
     pub fn state_hash(&self) -> (AppliedId, u64) {
         let state = self.shared.state.read();
-        (state.applied, state.hash())
+        (state.applied, state.unfinished.hash_before.unwrap_or_else(|| state.hash()))
     }
 
     /// Bytes of keys, values and [overhead](crate::VERSION_OVERHEAD_BYTES) of all retained versions.
@@ -99,6 +99,11 @@ impl Reader {
     /// One lease.
     pub fn lease(&self, id: i64) -> Option<LeaseInfo> {
         self.shared.state.read().lessor.get(id)
+    }
+
+    /// About how many keys are attached to a lease.
+    pub fn lease_keys_len(&self, id: i64) -> usize {
+        self.shared.state.read().lessor.slots_len(id)
     }
 
     /// Up to `max` leases with ids from `from` on, in order of ids. The next call starts after the last id returned.

@@ -71,7 +71,7 @@ impl Reader {
             let walk = VersionWalk::new(self, before, before, CompactedVersions::LiveAt(revision), pin);
             return hashing(walk, rest, revision, before);
         }
-        let mut count = RangeCount::new(&state.index, &KeyBounds::ALL, revision, header_revision);
+        let mut count = RangeCount::new(&state.index, &KeyBounds::ALL, revision);
         drop(state);
         let steps = self.shared.limits.count_steps;
         let live = loop {

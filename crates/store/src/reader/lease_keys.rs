@@ -1,12 +1,15 @@
 //! The keys of a lease, collected in bounded steps.
 //!
 //! Attachments have no history, so what is found is not the state of one moment: a key that is attached or detached
-//! meanwhile may be found or not. A key that is attached all the time is found, because it keeps its slot. If a
-//! snapshot replaces the state meanwhile, the walk begins again.
+//! meanwhile may be found or not. A key that is attached all the time is found, because it keeps its slot. A command
+//! in progress has attached and detached nothing until its end. If a snapshot replaces the state meanwhile, the walk
+//! begins again.
 
 use bytes::Bytes;
 
 use super::handle::Reader;
+use crate::state::StoreState;
+use crate::types::Revision;
 
 /// A walk over the keys of a lease.
 pub struct LeaseKeyScan {
@@ -39,15 +42,27 @@ impl LeaseKeyScan {
         }
         let mut slots = state.lessor.slots_from(self.lease, self.next_slot);
         let found = slots.by_ref().take(max_keys);
-        self.keys.extend(found.map(|slot| Bytes::copy_from_slice(state.index.at_slot(slot).key())));
+        self.keys.extend(found.filter_map(|slot| key_attached(&state, self.lease, slot)));
         if let Some(next) = slots.next() {
             self.next_slot = next;
             return None;
         }
         drop(slots);
+        let detached = state.unfinished.detached.iter().filter(|(lease, _)| *lease == self.lease);
+        self.keys.extend(detached.filter_map(|(_, slot)| key_attached(&state, self.lease, *slot)));
         drop(state);
         let mut keys = std::mem::take(&mut self.keys);
         keys.sort_unstable();
+        keys.dedup();
         Some(keys)
     }
+}
+
+/// The key in `slot`, if it is attached to the lease at the newest revision.
+fn key_attached(state: &StoreState, lease: i64, slot: u32) -> Option<Bytes> {
+    let record = state.index.at_slot(slot);
+    let at = Revision { main: state.revision, sub: u32::MAX };
+    let is_attached = !state.unfinished.is_mid_command
+        || record.live_until(at).is_some_and(|version| version.lease == lease);
+    is_attached.then(|| Bytes::copy_from_slice(record.key()))
 }

@@ -29,7 +29,7 @@ impl Reader {
         let state = self.shared.state.read();
         let revision = check_revision(request.revision, state.revision, state.compacted)?;
         let bounds = bounds(&request.key, &request.range_end);
-        let mut count = RangeCount::new(&state.index, &bounds, revision, state.revision);
+        let mut count = RangeCount::new(&state.index, &bounds, revision);
         let mut total = count.advance(&state.index, self.shared.limits.count_steps);
         let _pin = total.is_none().then(|| self.shared.pin(revision));
         drop(state);
@@ -57,7 +57,7 @@ impl Reader {
             return plan.finish(kvs, header, count);
         }
         let bounds = bounds(&request.key, &request.range_end);
-        let mut count = RangeCount::new(&state.index, &bounds, revision, state.revision);
+        let mut count = RangeCount::new(&state.index, &bounds, revision);
         let mut total = count.advance(&state.index, limits.count_steps);
         let mut selection = RangeSelection::new(&bounds, at, plan, Vec::new());
         let mut complete = plan.count_only || selection.advance(&state.index, limits.chunk_keys);

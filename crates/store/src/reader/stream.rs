@@ -122,7 +122,7 @@ impl RangeStream {
             return Ok(stream);
         }
         let bounds = bounds(&request.key, &request.range_end);
-        let mut count = RangeCount::new(&state.index, &bounds, main, state.revision);
+        let mut count = RangeCount::new(&state.index, &bounds, main);
         stream.selection = Some(RangeSelection::new(&bounds, at, plan, Vec::new()));
         stream.complete = plan.count_only;
         drop(state);

@@ -11,6 +11,7 @@ use api::etcdserverpb as pb;
 use api::etcdserverpb::request_op::Request;
 
 use super::handle::Reader;
+use crate::apply::TxnCost;
 use crate::command::{OpReply, TxnReply};
 use crate::compare::{holds_for, holds_for_none};
 use crate::index::{IndexKey, Version, walk_chunk};
@@ -80,16 +81,26 @@ impl Reader {
         }
         StoreCounters::add(&self.shared.counters.txns, 1);
         let ranges = if succeeded { &txn.success } else { &txn.failure };
-        for range in ranges {
-            if let Err(error) = check_revision_in_txn(range.revision, current, compacted) {
-                return Ok(Err(error));
-            }
+        if let Err(error) = self.check_ranges(ranges, current, compacted) {
+            return Ok(Err(error));
         }
         let replies = ranges.iter().map(|range| {
             let revision = if range.revision > 0 { range.revision } else { current };
             OpReply::Range(self.select(range, self.shared.state.read(), revision, current))
         });
-        Ok(Ok(TxnReply { revision: current, succeeded, replies: replies.collect() }))
+        let replies = replies.collect();
+        Ok(Ok(TxnReply { revision: current, succeeded, replies, is_too_large: false }))
+    }
+
+    /// Whether the ranges may be carried out: their revisions are readable, and they do not cost too much.
+    fn check_ranges(&self, ranges: &[&pb::RangeRequest], current: i64, compacted: i64) -> Result<(), Error> {
+        let state = self.shared.state.read();
+        let mut cost = TxnCost::of_operations();
+        for range in ranges {
+            check_revision_in_txn(range.revision, current, compacted)?;
+            cost.add_range(&state.index, range)?;
+        }
+        Ok(())
     }
 
     /// Whether a compare holds, at the pinned revision `at`, for all keys it names.

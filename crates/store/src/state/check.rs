@@ -37,7 +37,13 @@ impl StoreState {
         self.index.check();
         let log = self.index.log();
         let newest = log.newest().map_or(FIRST_REVISION, |revision| revision.main);
-        assert_eq!(newest, self.revision, "the revision log ends with the newest revision");
+        if self.unfinished.is_mid_command {
+            let begun = self.revision..=self.revision + 1;
+            assert!(begun.contains(&newest), "a command in progress writes the revision after the newest");
+        } else {
+            assert_eq!(newest, self.revision, "the revision log ends with the newest revision");
+            assert!(self.unfinished.detached.is_empty(), "only a command in progress has detached keys");
+        }
         let oldest = log.front().map_or(self.revision, |entry| entry.revision.main);
         assert!(oldest >= self.purged, "the revision log begins at {oldest}, purged up to {}", self.purged);
         let until = self.compaction_hash.as_ref().map_or(self.compacted, |hash| hash.until);

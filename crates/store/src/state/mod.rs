@@ -25,6 +25,6 @@ pub(crate) use changes::ChangeTracker;
 pub(crate) use changes::{ChangesTaken, CheckpointBaseline, TrackedChanges};
 pub(crate) use compaction_hash::CompactionHash;
 pub use members::{ClusterMember, MemberChange};
-pub use shared::Limits;
+pub use shared::{DEFAULT_SLICE_KEYS, Limits};
 pub(crate) use shared::{RevisionPin, StoreCounters, StoreShared};
 pub(crate) use store_state::{NEVER_COMPACTED, StoreState};

@@ -75,10 +75,15 @@ impl Drop for RevisionPin {
     }
 }
 
+/// Keys of a slice: as many as an ordinary batch has commands at most, so that it is one slice, of about a millisecond.
+pub const DEFAULT_SLICE_KEYS: usize = 1_000;
+
 /// How much one hold of the lock may do: little enough that the other side waits for tens of microseconds, and that a
 /// reader is rarely preempted while it holds the lock.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
+    /// Keys that applying changes or reads in one hold of the lock. Members may differ in it.
+    pub slice_keys: usize,
     /// Keys a reader examines in one hold of the lock.
     pub chunk_keys: usize,
     /// Keys or changes a count examines in one hold of the lock.
@@ -91,7 +96,13 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { chunk_keys: 256, count_steps: 1_000, found_keys: 20_000, checkpoint_chunk_bytes: 64 * 1024 }
+        Limits {
+            slice_keys: DEFAULT_SLICE_KEYS,
+            chunk_keys: 256,
+            count_steps: 1_000,
+            found_keys: 20_000,
+            checkpoint_chunk_bytes: 64 * 1024,
+        }
     }
 }
 

@@ -38,6 +38,29 @@ pub(crate) struct StoreState {
     pub(crate) changes: ChangeTracker,
     /// How often a snapshot replaced the whole state. Slots noted before are meaningless after.
     pub(crate) installs: u64,
+    /// Of a batch that is in progress; local to this process.
+    pub(crate) unfinished: UnfinishedBatch,
+}
+
+/// What readers must know of a batch that is applied in several slices, between two of them.
+///
+/// A command in progress has changed the index already, at the revision after the newest. Readers do not see that,
+/// because they read at the newest revision or an older one. What does not depend on a revision is corrected with the
+/// help of this:
+///
+/// ```text
+/// revision 8, keys a b c of lease 7; the command in progress deletes [a, z)
+/// slice 1   a @9.0 deleted       lease 7 has b c, detached [(7, a)]     a reader of lease 7 still finds a b c
+/// slice 2   b @9.1, c @9.2       revision 9; lease 7 has no keys        detached []
+/// ```
+#[derive(Default)]
+pub(crate) struct UnfinishedBatch {
+    /// Whether a command is in progress.
+    pub(crate) is_mid_command: bool,
+    /// The state hash after the last applied entry, while a batch is in progress.
+    pub(crate) hash_before: Option<u64>,
+    /// Keys that the command in progress has detached from a lease: (lease, slot).
+    pub(crate) detached: Vec<(i64, u32)>,
 }
 
 impl Default for StoreState {
@@ -55,6 +78,7 @@ impl Default for StoreState {
             key_hash: 0,
             changes: ChangeTracker::default(),
             installs: 0,
+            unfinished: UnfinishedBatch::default(),
         }
     }
 }

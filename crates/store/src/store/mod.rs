@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use api::Error;
 
-use crate::apply;
+use crate::apply::{self, BatchInProgress};
 use crate::checkpoint::{self, CheckpointKind, CheckpointSource, RestoreError, Restored};
-use crate::command::{Applied, BatchContext, Command};
+use crate::command::{Applied, BatchContext, Command, Slice};
 use crate::purge;
 use crate::reader::Reader;
 use crate::state::{ClusterMember, Limits, MemberChange, StoreShared, StoreState};
@@ -19,6 +19,8 @@ use crate::values::{Damaged, ValueRef, Values, release, retain};
 /// The single writer of the replicated state.
 pub struct Store {
     shared: Arc<StoreShared>,
+    /// The batch that is being applied.
+    batch: Option<BatchInProgress>,
 }
 
 impl Store {
@@ -29,7 +31,7 @@ impl Store {
 
     fn over(shared: Arc<StoreShared>) -> (Store, Reader) {
         let reader = Reader::new(Arc::clone(&shared));
-        (Store { shared }, reader)
+        (Store { shared, batch: None }, reader)
     }
 
     /// Restores the state from a base checkpoint and the deltas after it, oldest first, each as the chunks of its
@@ -52,8 +54,9 @@ impl Store {
 
     /// Replaces the whole state by a restored one, and releases all references held before. Readers see the new state
     /// at once: a read in progress continues in it. A checkpoint in progress stops without its last frame, so that it
-    /// cannot be restored.
+    /// cannot be restored. A batch in progress is given up: the restored state has its effect, or it is applied again.
     pub fn install(&mut self, restored: Restored) {
+        self.batch = None;
         let Restored { mut state } = restored;
         state.retain_all(&*self.shared.values);
         let old = {
@@ -66,16 +69,74 @@ impl Store {
         old.release_all(&*self.shared.values);
     }
 
-    /// Applies the commands of one entry, in one write section.
+    /// Begins to apply the commands of one entry; [`apply_slice`](Self::apply_slice) does the work.
     ///
     /// # Errors
-    /// [`Damaged`]: a value that a transaction compares cannot be read on this member. *Nothing* has changed; repair
+    /// [`Damaged`]: a value that a transaction compares cannot be read on this member. The batch has not begun; repair
     /// the value from a peer, then call again with the same batch.
     ///
     /// # Panics
-    /// When the entry's index is not above the last applied one, or a value is not a slice of the payload.
-    pub fn apply_batch(&mut self, ctx: &BatchContext<'_>, commands: &[Command]) -> Result<Applied, Damaged> {
-        apply::apply_batch(&self.shared, ctx, commands)
+    /// When a batch is in progress, or the entry's index is not above the last applied one.
+    pub fn begin_batch(&mut self, ctx: BatchContext, commands: Vec<Command>) -> Result<(), Damaged> {
+        assert!(self.batch.is_none(), "one batch is applied at a time");
+        self.batch = Some(apply::begin(&self.shared, ctx, commands)?);
+        Ok(())
+    }
+
+    /// Applies a slice of the batch in progress: as many keys as one hold of the lock may change or read. Adds the keys
+    /// to `spent`. Until the
+    /// last slice, no checkpoint or snapshot begins, nothing is purged, and no other entry is applied; during a command
+    /// ([`is_mid_command`](Self::is_mid_command)) nothing is relocated.
+    ///
+    /// # Errors
+    /// [`Damaged`]: a value that the next command compares cannot be read on this member. That command has changed
+    /// nothing; repair the value from a peer, then call again.
+    ///
+    /// # Panics
+    /// When no batch is in progress, or a value is not a slice of the payload.
+    pub fn apply_slice(&mut self, spent: &mut usize) -> Result<Slice, Damaged> {
+        let batch = self.batch.as_mut().expect("a batch is in progress");
+        let slice = apply::slice(&self.shared, batch, self.shared.limits.slice_keys, spent)?;
+        if matches!(slice, Slice::Last(_)) {
+            self.batch = None;
+        }
+        Ok(slice)
+    }
+
+    /// Applies the commands of one entry, all slices one after the other.
+    ///
+    /// # Errors
+    /// [`Damaged`]: a value that a transaction compares cannot be read on this member. If this is found before the
+    /// batch has begun, call again with the same batch.
+    ///
+    /// # Panics
+    /// As [`begin_batch`](Self::begin_batch) and [`apply_slice`](Self::apply_slice).
+    pub fn apply_batch(&mut self, ctx: BatchContext, commands: Vec<Command>) -> Result<Applied, Damaged> {
+        self.begin_batch(ctx, commands)?;
+        let mut all = Vec::new();
+        loop {
+            match self.apply_slice(&mut 0)? {
+                Slice::Partial { events, .. } => all.extend(events),
+                Slice::Last(mut applied) => {
+                    all.append(&mut applied.events);
+                    return Ok(Applied { events: all, ..applied });
+                }
+            }
+        }
+    }
+
+    /// Whether a batch is in progress.
+    pub fn is_applying(&self) -> bool {
+        self.batch.is_some()
+    }
+
+    /// Whether a command is in progress: the index has changes that no revision shows yet.
+    pub fn is_mid_command(&self) -> bool {
+        self.batch.as_ref().is_some_and(BatchInProgress::is_mid_command)
+    }
+
+    fn assert_between_batches(&self) {
+        assert!(!self.is_applying(), "this waits for the batch in progress");
     }
 
     /// Begins the state of a new cluster with its initial members, as of an id before the first entry of the log.
@@ -91,6 +152,7 @@ impl Store {
 
     /// Applies an entry without commands: a new leader's first, or a conf change without effect.
     pub fn apply_empty(&mut self, id: AppliedId) {
+        self.assert_between_batches();
         let mut state = self.shared.state.write();
         assert!(id.index > state.applied.index, "entries are applied once, in order");
         state.applied = id;
@@ -109,6 +171,7 @@ impl Store {
     /// Purges up to `max_steps` changes below the compact revision or, if lower, the oldest pinned revision. Returns
     /// whether nothing is left to do now.
     pub fn purge_step(&mut self, max_steps: usize) -> bool {
+        self.assert_between_batches();
         purge::step(&self.shared, max_steps)
     }
 
@@ -117,6 +180,7 @@ impl Store {
     /// `old`.
     pub fn relocate(&mut self, key: &[u8], revision: Revision, old: &ValueRef, address: u64) -> bool {
         assert!(old.len > 0, "only a value with bytes is relocated");
+        assert!(!self.is_mid_command(), "references are not switched during a command");
         let mut state = self.shared.state.write();
         let StoreState { index, changes, .. } = &mut *state;
         let mut switched = 0;
@@ -135,11 +199,13 @@ impl Store {
     /// Begins a checkpoint of the present state. A delta holds what changed since the last checkpoint, of either kind,
     /// began and was not abandoned. The source tells its kind: without a checkpoint before, it is a base.
     pub fn begin_checkpoint(&mut self, kind: CheckpointKind) -> CheckpointSource {
+        self.assert_between_batches();
         checkpoint::begin(&self.shared, kind)
     }
 
     /// Begins a base outside this member's chain of checkpoints, as a snapshot for a peer.
     pub fn begin_snapshot(&self) -> CheckpointSource {
+        self.assert_between_batches();
         checkpoint::begin_detached(&self.shared)
     }
 

@@ -119,8 +119,12 @@ const PAYLOAD_STEP: u64 = 1 << 20;
 
 impl TestStore {
     pub(crate) fn new() -> TestStore {
+        TestStore::with_slices_of(small_limits().slice_keys)
+    }
+
+    pub(crate) fn with_slices_of(slice_keys: usize) -> TestStore {
         let values = Arc::new(MapValues::default());
-        let (store, reader) = Store::new(values.clone(), small_limits());
+        let (store, reader) = Store::new(values.clone(), Limits { slice_keys, ..small_limits() });
         TestStore { values, store, reader, term: 1, answers: true }
     }
 
@@ -129,7 +133,13 @@ impl TestStore {
         self.try_apply(commands).expect("no value is damaged")
     }
 
-    pub(crate) fn try_apply(&mut self, mut commands: Vec<Command>) -> Result<Applied, Damaged> {
+    pub(crate) fn try_apply(&mut self, commands: Vec<Command>) -> Result<Applied, Damaged> {
+        let (ctx, commands) = self.entry(commands);
+        self.store.apply_batch(ctx, commands)
+    }
+
+    /// Lays the values of commands out in the payload of the next entry.
+    pub(crate) fn entry(&mut self, mut commands: Vec<Command>) -> (BatchContext, Vec<Command>) {
         let index = self.reader.applied().index + 1;
         let mut payload = b"head".to_vec();
         let mut puts: Vec<&mut pb::PutRequest> = commands.iter_mut().flat_map(puts_of).collect();
@@ -145,9 +155,9 @@ impl TestStore {
         let payload_address = index * PAYLOAD_STEP;
         self.values.store(payload_address, &payload);
         let has_caller = vec![self.answers; commands.len()];
-        let (term, clock_ms, payload) = (self.term, 0, &payload);
-        let ctx = BatchContext { index, term, clock_ms, payload, payload_address, has_caller: &has_caller };
-        self.store.apply_batch(&ctx, &commands)
+        let (term, clock_ms, is_watched) = (self.term, 0, true);
+        let ctx = BatchContext { index, term, clock_ms, payload, payload_address, has_caller, is_watched };
+        (ctx, commands)
     }
 
     /// Applies one command and returns what came of it.
@@ -185,7 +195,7 @@ impl TestStore {
 
 /// Limits so small that every walk is cut.
 pub(crate) fn small_limits() -> Limits {
-    Limits { chunk_keys: 3, count_steps: 4, found_keys: 5, checkpoint_chunk_bytes: 64 }
+    Limits { slice_keys: 2, chunk_keys: 3, count_steps: 4, found_keys: 5, checkpoint_chunk_bytes: 64 }
 }
 
 fn puts_of(command: &mut Command) -> Vec<&mut pb::PutRequest> {

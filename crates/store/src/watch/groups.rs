@@ -119,6 +119,16 @@ impl WatcherGroups {
         }
     }
 
+    /// The id of the next group; those of all groups that are there are below it.
+    pub(super) fn next_id(&self) -> GroupId {
+        self.next_id
+    }
+
+    /// The group of this id, unless it was removed.
+    pub(super) fn get(&self, id: GroupId) -> Option<&WatcherGroup> {
+        self.groups.get(&id)
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.groups.is_empty()
     }

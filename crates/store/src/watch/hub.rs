@@ -31,7 +31,7 @@ impl Hub {
     ) -> Self {
         let published = AtomicI64::new(history.current_revision());
         let (groups, streams, tail) = (WatcherGroups::new(seed), BTreeMap::new(), EventTail::default());
-        let state = HubState { groups, streams, next_stream: 0, tail };
+        let state = HubState { groups, streams, next_stream: 0, tail, gathered: None };
         let identity = ResponseIdentity { cluster_id, member_id };
         let counters = WatchCounters::default();
         Self {
@@ -46,20 +46,50 @@ impl Hub {
         }
     }
 
-    /// Publishes an applied batch: `events` of any number of transactions, in the order of revisions, and `revision`,
-    /// the newest revision after the batch. Must be called after the history has the batch and before its replies are
-    /// sent. Wakes the streams that have something to send.
-    pub fn publish(&self, revision: i64, events: &Arc<[Event]>) {
+    /// Whether there is any watcher. If there is none when a batch begins, its events need not be made, and
+    /// [`publish_unwatched`](Self::publish_unwatched) follows.
+    pub fn is_watched(&self) -> bool {
+        !self.shared.state.lock().groups.is_empty()
+    }
+
+    /// Publishes a batch whose events were not made. A watcher that came meanwhile reads them from history.
+    pub fn publish_unwatched(&self, revision: i64) {
         let mut state = self.shared.state.lock();
-        assert!(revision >= self.shared.published(), "batches are published in revision order");
-        let newest = events.last().map_or(revision, |event| event.kv.mod_revision.main);
-        assert!(newest <= revision, "a batch ends at the revision that it is published with");
-        if state.groups.is_empty() {
-            state.tail = EventTail::default();
-        } else {
-            state.add_batch(events);
+        let from = self.shared.published() + 1;
+        if revision < from {
+            return;
+        }
+        state.tail = EventTail::default();
+        if !state.groups.is_empty() {
+            state.streams.values().for_each(|buffer| buffer.miss(from, revision));
         }
         self.shared.published.store(revision, Ordering::Release);
+    }
+
+    /// Publishes an applied batch or a slice of one: `events` of any number of transactions, in the order of revisions,
+    /// and `revision`, the newest revision after it. Later events are those of a command in progress: they are matched
+    /// and kept, and published with its revision. Must be called after the history has the batch and before its replies
+    /// are sent. Wakes the streams that have something to send.
+    pub fn publish(&self, revision: i64, events: &Arc<[Event]>) {
+        let mut state = self.shared.state.lock();
+        let published = self.shared.published();
+        assert!(revision >= published, "batches are published in revision order");
+        let visible = events.partition_point(|event| event.kv.mod_revision.main <= revision);
+        if revision > published {
+            if state.gathered.is_some() {
+                state.add_gathered(&events[..visible], revision);
+            } else if state.groups.is_empty() {
+                state.tail = EventTail::default();
+            } else if visible == events.len() {
+                state.add_batch(events);
+            } else {
+                state.add_batch(&events[..visible].into());
+            }
+            self.shared.published.store(revision, Ordering::Release);
+        }
+        if visible < events.len() {
+            state.gather(&events[visible..]);
+        }
     }
 
     /// Opens a watch stream. `wake` is called when [`WatchStream::next`] may have something new. It is called on the
@@ -79,7 +109,8 @@ impl Hub {
     /// A snapshot at `revision` replaced the store's state, and its history is readable now. Watchers catch up on the
     /// revisions in between, or end if those are compacted.
     pub fn snapshot_installed(&self, revision: i64) {
-        let state = self.shared.state.lock();
+        let mut state = self.shared.state.lock();
+        state.gathered = None;
         let from = self.shared.published() + 1;
         if revision >= from {
             state.streams.values().for_each(|buffer| buffer.miss(from, revision));

@@ -43,6 +43,28 @@ pub(super) struct HubState {
     pub(super) streams: BTreeMap<WatchStreamId, Arc<EventBuffer>>,
     pub(super) next_stream: WatchStreamId,
     pub(super) tail: EventTail,
+    /// Events of a command in progress.
+    pub(super) gathered: Option<GatheredEvents>,
+}
+
+/// The events of a command that is applied in several slices, matched slice by slice, until its revision is published:
+///
+/// ```text
+/// publish 8 [delete a @9.0, delete b @9.1]    group [a, c): a b
+/// publish 8 [delete c @9.2]                   group [a, c): a b    group c: c     stream T subscribes
+/// publish 9 [delete d @9.3]                   one block for each group; T may have missed revision 9
+/// ```
+///
+/// Past [`MAX_TAIL_BYTES`] no event is kept: the streams of the groups read the revision from history.
+pub(super) struct GatheredEvents {
+    groups: BTreeMap<GroupId, Vec<Event>>,
+    /// Groups from this id on are newer than the first event, and are left out.
+    groups_end: GroupId,
+    bytes: usize,
+    /// The first revision.
+    first: i64,
+    /// Streams that subscribed meanwhile: earlier events were not matched for them.
+    newcomers: BTreeMap<WatchStreamId, Arc<EventBuffer>>,
 }
 
 /// Numbers that streams maintain themselves.
@@ -106,6 +128,61 @@ impl HubState {
     }
 }
 
+impl HubState {
+    /// Matches events of a command in progress.
+    pub(super) fn gather(&mut self, events: &[Event]) {
+        let mut gathered = self.gathered.take().unwrap_or_else(|| GatheredEvents {
+            groups: BTreeMap::new(),
+            groups_end: self.groups.next_id(),
+            bytes: 0,
+            first: events.first().map_or(0, |event| event.kv.mod_revision.main),
+            newcomers: BTreeMap::new(),
+        });
+        let GatheredEvents { groups, groups_end, bytes, .. } = &mut gathered;
+        self.groups.matching(events, |id, _, picked| {
+            if id >= *groups_end {
+                return;
+            }
+            let held = groups.entry(id).or_default();
+            if *bytes <= MAX_TAIL_BYTES {
+                held.extend(picked.iter().map(|position| events[*position as usize].clone()));
+                *bytes += batch_weight(&held[held.len() - picked.len()..]);
+            }
+        });
+        if gathered.bytes > MAX_TAIL_BYTES {
+            gathered.groups.values_mut().for_each(|events| *events = Vec::new());
+        }
+        self.gathered = Some(gathered);
+    }
+
+    /// Adds what was gathered, and the last events of the command, to the buffers and to the tail.
+    pub(super) fn add_gathered(&mut self, last: &[Event], revision: i64) {
+        self.gather(last);
+        let Some(gathered) = self.gathered.take() else { return };
+        let GatheredEvents { groups, bytes, first, newcomers, .. } = gathered;
+        let mut blocks = Vec::new();
+        for (id, events) in groups {
+            let Some(group) = self.groups.get(id) else { continue };
+            if bytes > MAX_TAIL_BYTES {
+                group.subscribers.values().for_each(|buffer| buffer.miss(first, revision));
+                continue;
+            }
+            let events: Arc<[Event]> = events.into();
+            let picked: Vec<u32> = (0..events.len() as u32).collect();
+            for block in EventBlock::cut(&events, &picked, group.filter.prev_kv, MAX_RESPONSE_BYTES) {
+                let block = Arc::new(block);
+                group.subscribers.values().for_each(|buffer| buffer.push(id, &block));
+                blocks.push(block);
+            }
+        }
+        newcomers.values().for_each(|buffer| buffer.miss(first, revision));
+        if !blocks.is_empty() {
+            let encoded = blocks.iter().map(|block| block.weight()).sum::<usize>();
+            self.tail.push(bytes + encoded, blocks);
+        }
+    }
+}
+
 /// Bytes that a batch of events keeps in memory: its keys are slices of log entries, which also contain the values.
 fn batch_weight(events: &[Event]) -> usize {
     let held = |event: &Event| size_of::<Event>() + event.kv.key.len() + event.kv.value.len as usize;
@@ -127,6 +204,9 @@ impl HubShared {
     ) -> (GroupId, i64) {
         let mut state = self.state.lock();
         let group = state.groups.subscribe(filter, stream, buffer);
+        if let Some(gathered) = &mut state.gathered {
+            gathered.newcomers.insert(stream, buffer.clone());
+        }
         (group, self.published())
     }
 
@@ -146,7 +226,12 @@ impl HubShared {
     /// Removes a stream, then its subscriptions. What is published between the slices still goes to its buffer, and is
     /// dropped with it.
     pub(super) fn close(&self, stream: WatchStreamId, mut groups: impl Iterator<Item = GroupId>) {
-        self.state.lock().streams.remove(&stream);
+        let mut state = self.state.lock();
+        state.streams.remove(&stream);
+        if let Some(gathered) = &mut state.gathered {
+            gathered.newcomers.remove(&stream);
+        }
+        drop(state);
         while self.close_some(stream, &mut groups) {}
     }
 

@@ -23,9 +23,6 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-/// Expiries proposed in one command: bounds the deletes of one apply step.
-pub const MAX_EXPIRED_PER_COMMAND: usize = 1000;
-
 /// Remainders are recorded this often, in nanoseconds; a leader change gives back at most this much of a long TTL.
 pub const RECORD_INTERVAL_NS: u64 = 60 * 1_000_000_000;
 
@@ -140,35 +137,30 @@ impl LeaseClock {
         Some(((deadline.at_ns.saturating_sub(now_ns) / SECOND_NS) as i64, deadline.granted_ttl_s))
     }
 
-    /// When something comes due next: an expiry or the recording of remainders.
-    pub fn next_due_ns(&self) -> Option<u64> {
+    /// When something comes due next: an expiry, if leases may be taken, or the recording of remainders.
+    pub fn next_due_ns(&self, may_expire: bool) -> Option<u64> {
         if self.deadlines.is_empty() {
             return None;
         }
-        let first = self.due.peek().map_or(u64::MAX, |Reverse((at, _))| *at);
+        let first = self.due.peek().filter(|_| may_expire).map_or(u64::MAX, |Reverse((at, _))| *at);
         Some(first.min(self.record_at_ns))
     }
 
-    /// Takes up to [`MAX_EXPIRED_PER_COMMAND`] leases whose TTL has passed; they count as expiring from now on.
-    pub fn take_expired(&mut self, now_ns: u64) -> Vec<i64> {
-        let mut expired = Vec::new();
-        while expired.len() < MAX_EXPIRED_PER_COMMAND {
-            let Some(&Reverse((at, id))) = self.due.peek() else { break };
-            if at > now_ns {
-                break;
-            }
+    /// Takes a lease whose TTL has passed; it counts as expiring from now on.
+    pub fn take_expired(&mut self, now_ns: u64) -> Option<i64> {
+        loop {
+            let Reverse((_, id)) = *self.due.peek().filter(|Reverse((at, _))| *at <= now_ns)?;
             self.due.pop();
             match self.deadlines.get_mut(&id) {
                 Some(deadline) if deadline.expiring => {}
                 Some(deadline) if deadline.at_ns > now_ns => self.due.push(Reverse((deadline.at_ns, id))),
                 Some(deadline) => {
                     deadline.expiring = true;
-                    expired.push(id);
+                    return Some(id);
                 }
                 None => {}
             }
         }
-        expired
     }
 
     /// Expiries that could not be proposed: they come up again.

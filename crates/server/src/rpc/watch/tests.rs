@@ -29,17 +29,17 @@ const EVENTS: u64 = 30_000;
 fn hub() -> Hub {
     let (mut store, reader) = Store::new(Arc::new(NoValues), Limits::default());
     for index in 1..=EVENTS / 1_000 {
-        let payload = Bytes::new();
         let context = BatchContext {
             index,
             term: 1,
             clock_ms: 0,
-            payload: &payload,
+            payload: Bytes::new(),
             payload_address: 0,
-            has_caller: &[],
+            has_caller: Vec::new(),
+            is_watched: false,
         };
         let put = |_| Command::Put(pb::PutRequest { key: KEY.into(), ..Default::default() });
-        store.apply_batch(&context, &(0..1_000).map(put).collect::<Vec<_>>()).expect("nothing is compared");
+        store.apply_batch(context, (0..1_000).map(put).collect()).expect("nothing is compared");
     }
     Hub::new(Arc::new(reader), Arc::new(NoValues), 1, 2, 3)
 }

@@ -1,6 +1,8 @@
 //! Applying commands, one rule of etcd's a test.
 
+mod cost;
 mod etcd;
+mod slices;
 
 use api::Error;
 use api::etcdserverpb as pb;

@@ -70,6 +70,12 @@ impl LeafNode {
         u64::from(self.live.count_ones())
     }
 
+    /// The position of the first live key at `at` or after.
+    pub(super) fn first_live_from(&self, at: usize) -> Option<usize> {
+        let live = self.live & !low_bits(at);
+        (live != 0).then(|| live.trailing_zeros() as usize)
+    }
+
     /// Live keys among the first `at`.
     pub(super) fn live_before(&self, at: usize) -> u64 {
         u64::from((self.live & low_bits(at)).count_ones())

@@ -86,6 +86,8 @@ fn compare(
     let mut backwards: Vec<_> = tree.walk(keys, &bounds).rev().collect();
     backwards.reverse();
     assert_eq!(backwards, want);
+    let live: Vec<_> = want.iter().filter(|(_, live)| *live).map(|(slot, _)| *slot).collect();
+    assert_eq!(tree.walk_live(keys, &bounds).collect::<Vec<_>>(), live);
     assert_eq!(tree.count(keys, &bounds), want.iter().filter(|(_, live)| *live).count() as u64);
 }
 

@@ -12,7 +12,45 @@ pub(crate) struct TreeWalk<'a> {
     done: bool,
 }
 
+/// Slots of live keys in key order. Dead keys cost nothing: nodes without live keys are not visited.
+pub(crate) struct LiveTreeWalk<'a> {
+    tree: &'a KeyTree,
+    front: TreePath,
+    /// Live keys that are still to come.
+    left: u64,
+}
+
 impl KeyTree {
+    /// The live keys of `bounds`.
+    pub(crate) fn walk_live(&self, keys: &impl SlotKeys, bounds: &KeyBounds<'_>) -> LiveTreeWalk<'_> {
+        LiveTreeWalk { tree: self, front: self.seek(keys, bounds.start), left: self.count(keys, bounds) }
+    }
+
+    /// Moves to the next leaf with a live key, which must exist.
+    fn next_live_leaf(&self, path: &mut TreePath) {
+        for level in (0..self.height).rev() {
+            let inner = self.inners.get(path.steps[level].inner);
+            let first = path.steps[level].child + 1;
+            let live = inner.counts[first..].iter().position(|count| *count > 0);
+            if let Some(ahead) = live {
+                path.steps[level].child = first + ahead;
+                return self.descend_live(path, level + 1, inner.children[first + ahead]);
+            }
+        }
+        unreachable!("the counts say that there is a live key");
+    }
+
+    /// Descends from `node` on `level`, which has a live key, to the first leaf that has one.
+    fn descend_live(&self, path: &mut TreePath, level: usize, mut node: u32) {
+        for step in &mut path.steps[level..self.height] {
+            let inner = self.inners.get(node);
+            step.inner = node;
+            step.child = inner.counts.iter().position(|count| *count > 0).expect("the node has a live key");
+            node = inner.children[step.child];
+        }
+        (path.leaf, path.at) = (node, 0);
+    }
+
     /// The keys of `bounds`, dead ones too.
     pub(crate) fn walk(&self, keys: &impl SlotKeys, bounds: &KeyBounds<'_>) -> TreeWalk<'_> {
         let inverted = bounds.end.is_some_and(|end| end <= bounds.start);
@@ -70,6 +108,29 @@ impl KeyTree {
             }
         }
         false
+    }
+}
+
+impl LiveTreeWalk<'_> {
+    /// The number of live keys that are still to come.
+    pub(crate) fn left(&self) -> u64 {
+        self.left
+    }
+}
+
+impl Iterator for LiveTreeWalk<'_> {
+    type Item = u32;
+
+    fn next(&mut self) -> Option<u32> {
+        self.left = self.left.checked_sub(1)?;
+        loop {
+            let leaf = self.tree.leaves.get(self.front.leaf);
+            if let Some(at) = leaf.first_live_from(self.front.at) {
+                self.front.at = at + 1;
+                return Some(leaf.slots()[at]);
+            }
+            self.tree.next_live_leaf(&mut self.front);
+        }
     }
 }
 

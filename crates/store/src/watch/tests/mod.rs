@@ -6,4 +6,5 @@ mod handover;
 mod matching;
 mod model;
 mod requests;
+mod slices;
 mod world;
