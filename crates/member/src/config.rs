@@ -45,6 +45,8 @@ pub struct MemberConfig {
     pub catchup_entries: u64,
     /// Referenced bytes past which commands that grow the store are refused; 0 for no such limit.
     pub quota_bytes: u64,
+    /// Accounted bytes of memory past which commands that grow the store are refused; 0 for no such limit.
+    pub memory_limit_bytes: u64,
 }
 
 /// Commands between checkpoints unless `--snapshot-count` was given: about 100 ms of replay.

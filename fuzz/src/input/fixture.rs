@@ -66,6 +66,7 @@ pub fn config(id: u64, size: u64, process_run: u64) -> MemberConfig {
         checkpoint_commands: 8,
         catchup_entries: 4,
         quota_bytes: 0,
+        memory_limit_bytes: 0,
     }
 }
 

@@ -304,6 +304,7 @@ pub(crate) fn open_member(
         checkpoint_commands: plan.checkpoint_commands,
         catchup_entries: plan.catchup_entries,
         quota_bytes: plan.quota_bytes,
+        memory_limit_bytes: 0,
     };
     let disk: Arc<dyn Disk> = Arc::new(machine.disk.clone());
     member::open(&disk, &log_options(plan), config)

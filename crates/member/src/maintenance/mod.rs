@@ -7,12 +7,14 @@
 //! | `seal` | an idle log is sealed, so that recovery need not guess where it ended |
 //! | `state_hashes` | state hashes compared with the peers |
 //! | `alarms` | alarms this member raises; whether the store may grow |
+//! | `memory` | what is accounted as memory, and when that is too much |
 //! | `publication` | this member's name and client URLs, published through the log |
 //!
 //! None of it is urgent: each step is short, and long work is a background job.
 
 pub(crate) mod alarms;
 pub(crate) mod checkpoints;
+pub(crate) mod memory;
 pub mod publication;
 pub(crate) mod purge;
 pub(crate) mod seal;

@@ -26,5 +26,6 @@ pub(crate) fn config(process_run: u64) -> MemberConfig {
         checkpoint_commands: DEFAULT_CHECKPOINT_COMMANDS,
         catchup_entries: DEFAULT_CATCHUP_ENTRIES,
         quota_bytes: 0,
+        memory_limit_bytes: 0,
     }
 }

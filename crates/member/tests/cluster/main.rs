@@ -2,6 +2,7 @@
 
 mod leading;
 mod leases;
+mod memory;
 mod repair;
 mod rig;
 mod snapshots;

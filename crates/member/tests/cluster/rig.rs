@@ -114,6 +114,7 @@ impl Cluster {
             checkpoint_commands: 50,
             catchup_entries: 20,
             quota_bytes: 0,
+            memory_limit_bytes: 0,
         };
         (self.tune)(&mut config);
         let disk = self.disks[&id].clone();

@@ -101,6 +101,7 @@ impl Simulation {
             Notice::Damage { .. } => self.coverage.event("damage noticed"),
             Notice::Repaired { .. } => self.coverage.event("damage repaired"),
             Notice::Relocated { .. } => self.coverage.event("files emptied"),
+            Notice::MemoryLimit { .. } => self.coverage.event("memory limits noticed"),
             Notice::Failure { .. } => self.coverage.event("failures noticed"),
             Notice::Snapshot { event, .. } => {
                 if matches!(event, SnapshotEvent::Installed { .. }) {
