@@ -43,6 +43,11 @@ impl EntryIndex {
         self.base
     }
 
+    /// The number of entries.
+    pub(crate) fn len(&self) -> usize {
+        self.addresses.len()
+    }
+
     pub(crate) fn first(&self) -> u64 {
         self.base.index + 1
     }

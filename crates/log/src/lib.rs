@@ -87,7 +87,7 @@ pub use checkpoint::{
 };
 pub use disk::{Disk, Fault, File, LockError, LockGuard, MemDisk, Operation, RealDisk, Unsynced};
 pub use error::{Fatal, JobError, OpenError, ReadError};
-pub use log::{Log, Opened};
+pub use log::{Log, LogMemory, Opened};
 pub use options::{
     CACHE_BYTES, OPEN_FILES, Options, RESERVE_SEGMENTS, SEGMENT_BYTES, TAIL_BYTES, WAL_DIR_BYTES,
 };

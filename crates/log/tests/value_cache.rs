@@ -4,7 +4,7 @@ mod rig;
 
 use std::path::PathBuf;
 
-use log::{Access, Options, ReadError, ReadSlot, Reader, StoredValue, file_of, offset_of};
+use log::{Access, LogMemory, Options, ReadError, ReadSlot, Reader, StoredValue, file_of, offset_of};
 use rig::{Rig, options};
 
 fn rig() -> Rig {
@@ -54,6 +54,18 @@ fn a_cached_value_survives_damage_of_its_file_and_a_scan_reads_the_file() {
     assert_eq!(read(&rig.reader, kept, Access::Query).expect("in memory"), rig.entry(1, 1, 300).payload);
     assert!(matches!(read(&rig.reader, kept, Access::Scan), Err(ReadError::Damaged { .. })));
     assert!(read(&rig.reader, passed, Access::Query).is_err(), "a scan caches nothing");
+}
+
+#[test]
+fn the_account_of_memory_follows_entries_and_cached_values() {
+    let mut rig = rig();
+    assert_eq!(rig.log.memory(), LogMemory::default());
+    let value = put(&mut rig, 1, 1);
+    put(&mut rig, 2, 1);
+    assert_eq!(rig.log.memory(), LogMemory { entry_index: 24, ..LogMemory::default() });
+    read(&rig.reader, value, Access::Query).expect("an intact value");
+    let cached = rig.log.memory().value_cache;
+    assert!((300..600).contains(&cached), "{cached} bytes for one value of 300");
 }
 
 #[test]

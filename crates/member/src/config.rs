@@ -47,6 +47,8 @@ pub struct MemberConfig {
     pub quota_bytes: u64,
     /// Keys applied in one step, and in one hold of the store's lock. Members may differ in it.
     pub slice_keys: usize,
+    /// Accounted bytes of memory past which commands that grow the store are refused; 0 for no such limit.
+    pub memory_limit_bytes: u64,
 }
 
 /// Commands between checkpoints unless `--snapshot-count` was given: about 100 ms of replay.

@@ -191,6 +191,17 @@ pub enum Notice {
         /// Whether such commands are refused.
         is_low: bool,
     },
+    /// What is accounted as memory reached its limit, or fell well below it again.
+    MemoryLimit {
+        /// Whether commands that grow the store are refused from now on.
+        exceeded: bool,
+        /// Accounted now.
+        accounted_bytes: u64,
+        /// The limit.
+        limit_bytes: u64,
+        /// The part that takes most; see [`crate::MemoryUse::parts`].
+        largest: &'static str,
+    },
     /// State hashes of two members differ at one index.
     Diverged {
         /// The peer.

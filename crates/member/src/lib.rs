@@ -45,6 +45,7 @@ pub use consensus::MessageClass;
 
 pub use config::{DEFAULT_CATCHUP_ENTRIES, DEFAULT_CHECKPOINT_COMMANDS, InitialMember, MemberConfig};
 pub use io::{Answer, Input, MemberFatal, Notice, Now, Output, Proposal, SnapshotEvent};
+pub use maintenance::memory::MemoryUse;
 pub use maintenance::publication;
 pub use member::Member;
 pub use open::{Loading, OpenMemberError, OpenedMember, open};

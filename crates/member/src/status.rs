@@ -5,6 +5,8 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use crate::maintenance::memory::{MEMORY_PARTS, MemoryUse};
+
 macro_rules! numbers {
     ($($(#[$doc:meta])* $name:ident, $set:ident;)*) => {
         /// The shared numbers; see the module.
@@ -12,6 +14,7 @@ macro_rules! numbers {
         pub struct MemberStatus {
             $($name: AtomicU64,)*
             stopping: AtomicBool,
+            memory: [AtomicU64; MEMORY_PARTS],
         }
 
         impl MemberStatus {
@@ -50,9 +53,26 @@ numbers! {
     snapshots_installing, set_snapshots_installing;
     /// Bytes written in the files of the data directory: log, data segments and checkpoints, without preallocation.
     file_bytes, set_file_bytes;
+    /// Accounted bytes of memory past which commands that grow the store are refused; 0 for no such limit.
+    memory_limit_bytes, set_memory_limit_bytes;
 }
 
 impl MemberStatus {
+    /// The parts of [`MemoryUse`] and their accounted bytes, as of the last tick or applied batch.
+    pub fn memory(&self) -> [(&'static str, u64); MEMORY_PARTS] {
+        let mut parts = MemoryUse::default().parts();
+        for ((_, bytes), shared) in parts.iter_mut().zip(&self.memory) {
+            *bytes = shared.load(Ordering::Relaxed);
+        }
+        parts
+    }
+
+    pub(crate) fn set_memory(&self, memory: &MemoryUse) {
+        for ((_, bytes), shared) in memory.parts().into_iter().zip(&self.memory) {
+            shared.store(bytes, Ordering::Relaxed);
+        }
+    }
+
     /// Whether the member is shutting down.
     pub fn stopping(&self) -> bool {
         self.stopping.load(Ordering::Relaxed)

@@ -52,6 +52,21 @@ pub(crate) struct Lessor {
     leases: BTreeMap<i64, Lease>,
     /// Sum over all leases, for the state hash.
     hash: u64,
+    /// Sum of [`slots_bytes`] over all leases.
+    slots_bytes: u64,
+}
+
+/// Accounted memory of a lease without keys: its place here, and its deadline in the clock of the leader, which any
+/// member may become. Both are in B-trees, whose nodes are hardly more than half full if ids ascend.
+const LEASE_BYTES: u64 = 192;
+
+/// A node of the B-tree of a lease's slots: room for eleven, of which six are used if slots ascend.
+const SLOT_NODE_BYTES: u64 = 64;
+const SLOTS_PER_NODE: u64 = 6;
+
+/// Accounted memory of that many attached keys of one lease.
+fn slots_bytes(slots: usize) -> u64 {
+    (slots as u64).div_ceil(SLOTS_PER_NODE) * SLOT_NODE_BYTES
 }
 
 impl Lessor {
@@ -87,11 +102,15 @@ impl Lessor {
             return;
         }
         if let Some(lease) = self.leases.get_mut(&from) {
+            self.slots_bytes -= slots_bytes(lease.slots.len());
             let attached = lease.slots.remove(&slot);
+            self.slots_bytes += slots_bytes(lease.slots.len());
             assert!(attached, "a key was attached to the lease that its version names");
         }
         if let Some(lease) = self.leases.get_mut(&to) {
+            self.slots_bytes -= slots_bytes(lease.slots.len());
             let attached = lease.slots.insert(slot);
+            self.slots_bytes += slots_bytes(lease.slots.len());
             assert!(attached, "a key is attached to a lease once");
         }
     }
@@ -138,12 +157,23 @@ impl Lessor {
     pub(crate) fn forget(&mut self, id: i64) -> Option<Lease> {
         let lease = self.leases.remove(&id)?;
         self.hash = self.hash.wrapping_sub(hash_of(&info(id, &lease)));
+        self.slots_bytes -= slots_bytes(lease.slots.len());
         Some(lease)
     }
 
     /// Recomputes the sum over all leases, which [`hash`](Self::hash) maintains.
     pub(crate) fn recomputed_hash(&self) -> u64 {
         self.iter_from(i64::MIN).fold(0, |sum, lease| sum.wrapping_add(hash_of(&lease)))
+    }
+
+    /// [Accounted](crate::memory) bytes of all leases.
+    pub(crate) fn accounted_bytes(&self) -> u64 {
+        self.leases.len() as u64 * LEASE_BYTES + self.slots_bytes
+    }
+
+    /// The same by a walk over the leases.
+    pub(crate) fn walk_accounted_bytes(&self) -> u64 {
+        self.leases.values().map(|lease| LEASE_BYTES + slots_bytes(lease.slots.len())).sum()
     }
 
     /// All attachments, as (lease, slot).

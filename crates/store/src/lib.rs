@@ -22,6 +22,7 @@
 //! | `apply/`, `compare` | what commands do to the state |
 //! | `range/`, `resolve`, `wire` | which keys a range selects, and the encoded answer |
 //! | `reader/` | all reads |
+//! | `memory` | what is accounted as the memory of the state |
 //! | `purge` | dropping compacted history |
 //! | `checkpoint/` | the state as bytes: base and deltas |
 //! | `store/` | the writer's handle, which composes these |
@@ -48,6 +49,7 @@ mod compare;
 mod hash;
 mod index;
 mod lessor;
+mod memory;
 mod purge;
 mod range;
 mod reader;
@@ -71,6 +73,7 @@ pub use command::{
 };
 pub use index::VERSION_OVERHEAD_BYTES;
 pub use lessor::{LeaseInfo, MAX_LEASE_TTL};
+pub use memory::StoreMemory;
 pub use range::{ByValue, ChunkSink, RangeReply};
 pub use reader::{
     HashKvReply, HashKvScan, LeaseKeyScan, RangeStream, ReadTxn, Reader, Reference, RetainedVersion,

@@ -68,6 +68,7 @@ pub fn config(id: u64, size: u64, process_run: u64) -> MemberConfig {
         catchup_entries: 4,
         quota_bytes: 0,
         slice_keys: DEFAULT_SLICE_KEYS,
+        memory_limit_bytes: 0,
     }
 }
 

@@ -305,6 +305,7 @@ pub(crate) fn open_member(
         catchup_entries: plan.catchup_entries,
         quota_bytes: plan.quota_bytes,
         slice_keys: plan.slice_keys[index],
+        memory_limit_bytes: 0,
     };
     let disk: Arc<dyn Disk> = Arc::new(machine.disk.clone());
     member::open(&disk, &log_options(plan), config)

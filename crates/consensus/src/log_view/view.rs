@@ -70,6 +70,11 @@ impl LogView {
         }
     }
 
+    /// Bytes of the entries in memory.
+    pub(crate) fn recent_bytes(&self) -> usize {
+        self.recent_bytes
+    }
+
     pub(crate) fn first(&self) -> u64 {
         self.terms.first()
     }

@@ -93,6 +93,11 @@ impl Consensus {
         conf_state_from_raft(&self.node.raft.prs().conf().to_conf_state())
     }
 
+    /// Bytes of entries that are kept in memory, for followers or because they are not applied.
+    pub fn recent_bytes(&self) -> usize {
+        self.node.store().recent_bytes()
+    }
+
     /// Whether this node leads.
     pub fn is_leader(&self) -> bool {
         self.node.raft.state == StateRole::Leader

@@ -16,7 +16,10 @@
 //!
 //! Each concern is a component with its own state. This file composes them; no component knows `Log`.
 
+mod memory;
 mod relocation;
+
+pub use memory::LogMemory;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -44,6 +44,11 @@ impl Tail {
         }
     }
 
+    /// Bytes of all payloads.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// The bytes at an address, if the entry around them is still here.
     pub(crate) fn value(&self, address: u64, len: u32) -> Option<Bytes> {
         let (payload, start) = self.around(address)?;
@@ -136,8 +141,9 @@ mod tests {
     fn the_oldest_durable_entries_make_room() {
         let mut tail = tail(12);
         assert_eq!(indexes(&tail), [1, 2, 3], "entries are dropped by shrinking only");
+        assert_eq!(tail.bytes(), 18);
         tail.shrink(400);
-        assert_eq!(indexes(&tail), [2, 3]);
+        assert_eq!((indexes(&tail), tail.bytes()), (vec![2, 3], 12));
         assert_eq!(tail.value(100, 6), None);
         tail.shrink(400);
         assert_eq!(indexes(&tail), [2, 3], "twelve bytes are within the limit");

@@ -8,6 +8,7 @@
 //! | `state_hashes` | state hashes compared with the peers |
 //! | `alarms` | alarms this member raises; whether the store may grow |
 //! | `log_room` | who may use how much of the log's room, and what waits for more |
+//! | `memory` | what is accounted as memory, and when that is too much |
 //! | `publication` | this member's name and client URLs, published through the log |
 //!
 //! None of it is urgent: each step is short, and long work is a background job.
@@ -15,6 +16,7 @@
 pub(crate) mod alarms;
 pub(crate) mod checkpoints;
 pub(crate) mod log_room;
+pub(crate) mod memory;
 pub mod publication;
 pub(crate) mod purge;
 pub(crate) mod seal;

@@ -12,6 +12,7 @@
 //! | `applying` | committed batches into the store, then watchers, leases and callers |
 //! | `reads` | ReadIndex rounds and lease questions |
 //! | `space` | checkpoints, relocation, truncation: what must be kept and for whom |
+//! | `memory` | the memory limit: what all components take together |
 //! | `jobs_done` | results of background jobs |
 //!
 //! ```text
@@ -25,6 +26,7 @@
 mod applying;
 mod frames;
 mod jobs_done;
+mod memory;
 mod reads;
 mod ready_loop;
 mod requests;
@@ -48,6 +50,7 @@ use crate::leadership::{TermState, Transfer};
 use crate::maintenance::alarms::AlarmProposals;
 use crate::maintenance::checkpoints::CheckpointSchedule;
 use crate::maintenance::log_room::LogRoom;
+use crate::maintenance::memory::MemoryLimit;
 use crate::maintenance::publication::Publication;
 use crate::maintenance::purge::Purge;
 use crate::maintenance::seal::Sealing;
@@ -107,6 +110,7 @@ pub struct Member {
     sealing: Sealing,
     state_hashes: StateHashes,
     alarms: AlarmProposals,
+    memory_limit: MemoryLimit,
     publication: Publication,
     relocation: Relocator,
 
@@ -139,8 +143,10 @@ impl Member {
         let startup_election = StartupElection::new(config.member_id, log.hard_state().vote);
         status.set_term(leadership.term);
         status.set_applied_index(applied.index);
+        status.set_memory_limit_bytes(config.memory_limit_bytes);
         Member {
             proposals: Proposals::new(config.origin()),
+            memory_limit: MemoryLimit::new(config.memory_limit_bytes),
             config,
             status,
             next_tick_ns: 0,
@@ -235,6 +241,9 @@ impl Member {
         self.propose_lease_commands(now);
         self.maintain(now, out);
         self.show_status();
+        if spent > 0 {
+            self.account_memory(out);
+        }
         self.check(spent > 0);
         Ok(())
     }
@@ -357,6 +366,8 @@ impl Member {
             self.log.retry_space();
         }
         self.receiving.expire(now.monotonic_ns, out);
+        self.alarms.tick();
+        self.tick_memory(now, out);
         // A pin that kept compacted history may be gone.
         if self.reader.purged() < self.reader.compacted() || self.purge.is_awaited() {
             self.purge.start();

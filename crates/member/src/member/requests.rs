@@ -29,12 +29,15 @@ impl Member {
 
     /// Why the store may not grow now, if it may not.
     pub(super) fn shortage(&self) -> Option<Shortage> {
-        shortage(self.log.space(), self.config.quota_bytes, || self.reader.referenced_bytes())
+        let is_out_of_memory = self.memory_limit.is_exceeded();
+        let referenced_bytes = || self.reader.referenced_bytes();
+        shortage(self.log.space(), self.config.quota_bytes, referenced_bytes, is_out_of_memory)
     }
 
-    /// A command was refused: a used-up quota raises the alarm, a full disk is seen by the log itself.
+    /// A command was refused: a used-up quota and the memory limit raise the alarm, a full disk is seen by the log
+    /// itself.
     pub(super) fn note_shortage(&mut self, shortage: Shortage) {
-        if shortage == Shortage::Quota {
+        if matches!(shortage, Shortage::Quota | Shortage::Memory) {
             self.raise_alarm(api::etcdserverpb::AlarmType::Nospace, self.config.member_id);
         }
     }

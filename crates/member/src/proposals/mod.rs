@@ -148,6 +148,11 @@ impl Proposals {
         }
     }
 
+    /// Bytes of the commands that wait to leave.
+    pub(crate) fn waiting_bytes(&self) -> usize {
+        self.queue.bytes()
+    }
+
     /// Begins a step: commands may leave, or (`held`) wait for the end of a leadership transfer.
     pub(crate) fn hold(&mut self, held: bool) {
         self.held = held;

@@ -76,6 +76,11 @@ impl ProposalQueue {
         self.own.is_empty() && self.commands.is_empty()
     }
 
+    /// Bytes of the commands that wait.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Number of commands that wait.
     pub fn len(&self) -> usize {
         self.own.len() + self.commands.len()

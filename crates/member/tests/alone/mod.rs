@@ -29,5 +29,6 @@ pub(crate) fn config(process_run: u64) -> MemberConfig {
         catchup_entries: DEFAULT_CATCHUP_ENTRIES,
         quota_bytes: 0,
         slice_keys: DEFAULT_SLICE_KEYS,
+        memory_limit_bytes: 0,
     }
 }

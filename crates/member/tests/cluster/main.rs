@@ -3,6 +3,7 @@
 mod full_disk;
 mod leading;
 mod leases;
+mod memory;
 mod repair;
 mod rig;
 mod slices;

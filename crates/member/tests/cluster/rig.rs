@@ -115,6 +115,7 @@ impl Cluster {
             catchup_entries: 20,
             quota_bytes: 0,
             slice_keys: DEFAULT_SLICE_KEYS,
+            memory_limit_bytes: 0,
         };
         (self.tune)(&mut config);
         let disk = self.disks[&id].clone();

@@ -144,6 +144,9 @@ fn cluster(values: &FlagValues, name: &str, urls: &MemberUrls) -> Result<Cluster
 fn limits(values: &FlagValues) -> RequestLimits {
     RequestLimits {
         quota_backend_bytes: values.integer("quota-backend-bytes"),
+        memory_limit_bytes: Some(values.text("memory-limit-bytes"))
+            .filter(|text| !text.is_empty())
+            .map(|_| values.count("memory-limit-bytes")),
         max_txn_ops: values.count("max-txn-ops"),
         max_request_bytes: values.count("max-request-bytes"),
         // The kind of the flag limits it to 32 bits.

@@ -44,6 +44,7 @@ pub use types::{
     CompactionPolicy, FeatureGate, FeatureGates, GateStage, LogFormat, LogLevel, LogOutput, Scheme, Url,
 };
 
+pub(crate) use validate::MIN_MEMORY_LIMIT_BYTES;
 use values::FlagValues;
 
 /// What the command line asks for.

@@ -97,6 +97,8 @@ pub struct ClusterConfig {
 pub struct RequestLimits {
     /// Bytes of live data above which writes are refused; 0 as much as the disk allows, negative no limit.
     pub quota_backend_bytes: i64,
+    /// Accounted bytes of memory above which writes are refused; 0 for no limit, `None` for a share of what there is.
+    pub memory_limit_bytes: Option<u64>,
     /// Most operations in one transaction.
     pub max_txn_ops: u64,
     /// Largest request in bytes.

@@ -15,6 +15,10 @@ const MAX_ELECTION_TIMEOUT: Duration = Duration::from_secs(50);
 const MAX_REQUEST_BYTES: u64 = 32 << 20;
 const _: () = assert!(2 * MAX_REQUEST_BYTES <= transport::MAX_FRAME_BYTES as u64);
 
+/// Smallest value of `--memory-limit-bytes` but 0. What is kept up to a fixed size (recent entries, the value cache,
+/// recent events) counts too, some 40 MiB of it, and no delete frees it.
+pub(crate) const MIN_MEMORY_LIMIT_BYTES: u64 = 64 << 20;
+
 /// An election timeout must span several heartbeats, or one lost packet starts an election.
 const HEARTBEATS_PER_ELECTION: u32 = 5;
 
@@ -97,6 +101,12 @@ impl ServerConfig {
         }
         if self.limits.max_request_bytes == 0 || self.limits.max_txn_ops == 0 {
             return Err("--max-request-bytes and --max-txn-ops must be >0".to_owned());
+        }
+        if let Some(bytes @ 1..MIN_MEMORY_LIMIT_BYTES) = self.limits.memory_limit_bytes {
+            return Err(format!(
+                "--memory-limit-bytes must be 0 (no limit) or at least {MIN_MEMORY_LIMIT_BYTES} (set to {bytes}): \
+                 what a member keeps in memory at any rate takes some 40 MiB"
+            ));
         }
         if self.limits.max_request_bytes > MAX_REQUEST_BYTES {
             return Err(format!(

@@ -58,6 +58,10 @@ impl NoticeLog {
                 tracing::info!(file = format!("{file:08x}"), "relocated the values of a file")
             }
             Notice::Damage { text } => tracing::error!(damage = text, "found damaged data"),
+            Notice::MemoryLimit { exceeded, accounted_bytes, limit_bytes, largest } => {
+                let memory = (*accounted_bytes, *limit_bytes);
+                self.report_memory(*exceeded, memory, largest);
+            }
             Notice::Failure { text } => self.report_failure(text),
             Notice::Space { is_low: true } => tracing::warn!(
                 "the disk is nearly full: what makes the store grow is refused, deletes and compaction go on"
@@ -70,6 +74,26 @@ impl NoticeLog {
                     "found data inconsistency with peer"
                 )
             }
+        }
+    }
+
+    fn report_memory(&self, exceeded: bool, (accounted_bytes, limit_bytes): (u64, u64), largest: &str) {
+        let local = &self.local;
+        if exceeded {
+            tracing::warn!(
+                local_member_id = local,
+                accounted_bytes,
+                limit_bytes,
+                largest,
+                "memory limit reached: writes that grow the store are refused as if space were exceeded"
+            );
+        } else {
+            tracing::info!(
+                local_member_id = local,
+                accounted_bytes,
+                limit_bytes,
+                "accounted memory is below its limit again: writes go on once the alarm is disarmed"
+            );
         }
     }
 

@@ -33,6 +33,9 @@ pub struct Gauges {
     pub db_size_in_use_bytes: u64,
     pub open_reads: u64,
     pub quota_bytes: i64,
+    pub memory_limit_bytes: u64,
+    /// Accounted bytes of memory, by component.
+    pub memory: Vec<(&'static str, u64)>,
     pub put_size_bytes: u64,
     pub wal_written_bytes: u64,
     pub keys: u64,
@@ -71,7 +74,7 @@ const fn flag(value: bool) -> f64 {
 
 /// Name, meaning and value of each gauge without labels.
 #[rustfmt::skip]
-const GAUGES: [(&str, &str, GaugeValue); 23] = [
+const GAUGES: [(&str, &str, GaugeValue); 24] = [
     ("etcd_server_has_leader", "Whether this member knows a leader", |g| flag(g.has_leader)),
     ("etcd_server_is_leader", "Whether this member leads", |g| flag(g.is_leader)),
     ("etcd_server_is_learner", "Whether this member is a learner", |g| flag(g.is_learner)),
@@ -80,6 +83,7 @@ const GAUGES: [(&str, &str, GaugeValue); 23] = [
     ("etcd_server_proposals_pending", "Commands waiting to be committed", |g| g.proposals_pending as f64),
     ("etcd_server_snapshot_apply_in_progress_total", "Snapshots from the leader being installed", |g| g.snapshots_installing as f64),
     ("etcd_server_quota_backend_bytes", "Bytes of live data above which writes are refused", |g| g.quota_bytes as f64),
+    ("stele_memory_limit_bytes", "Accounted bytes above which writes are refused; 0 for none", |g| g.memory_limit_bytes as f64),
     ("etcd_disk_defrag_inflight", "Whether space is being given back eagerly", |g| flag(g.defragmenting)),
     ("etcd_disk_wal_write_bytes_total", "Bytes written to the log", |g| g.wal_written_bytes as f64),
     ("etcd_mvcc_db_total_size_in_bytes", "Bytes written in the files of the data directory", |g| g.db_size_bytes as f64),
@@ -116,6 +120,7 @@ pub(super) struct ScrapedGauges {
     id: GaugeVec,
     cluster_version: GaugeVec,
     alarms: GaugeVec,
+    memory: GaugeVec,
     known_peers: GaugeVec,
     active_peers: GaugeVec,
     peer_sent: IntCounterVec,
@@ -143,6 +148,11 @@ impl ScrapedGauges {
                 "etcd_server_alarms",
                 "Active alarms; always 1",
                 &["server_id", "alarm_type"],
+            )?,
+            memory: r.gauges(
+                "stele_memory_accounted_bytes",
+                "Bytes of memory that data and buffers are accounted for",
+                &["component"],
             )?,
             known_peers: r.gauges(
                 "etcd_network_known_peers",
@@ -180,6 +190,9 @@ impl ScrapedGauges {
         }
         for (member, alarm) in &gauges.alarms {
             self.alarms.with_label_values(&[format!("{member:x}").as_str(), alarm]).set(1.0);
+        }
+        for (component, bytes) in &gauges.memory {
+            self.memory.with_label_values(&[component]).set(*bytes as f64);
         }
         for peer in &gauges.peers {
             let remote = format!("{:x}", peer.id);

@@ -29,6 +29,8 @@ fn states_are_asked_for() {
         has_leader: true,
         leader_changes: 3,
         quota_bytes: 1 << 33,
+        memory_limit_bytes: 1 << 32,
+        memory: vec![("index", 4_096), ("leases", 17)],
         peers: vec![PeerGauges { id: 0xcd, connected: true, sent_bytes: 10, received_bytes: 20 }],
         alarms: vec![(0xab, "NOSPACE")],
         ..Gauges::default()
@@ -43,6 +45,9 @@ fn states_are_asked_for() {
             "etcd_server_is_leader 0",
             "etcd_server_leader_changes_seen_total 3",
             "etcd_server_quota_backend_bytes 8589934592",
+            "stele_memory_limit_bytes 4294967296",
+            "stele_memory_accounted_bytes{component=\"index\"} 4096",
+            "stele_memory_accounted_bytes{component=\"leases\"} 17",
             "etcd_network_active_peers{Local=\"ab\",Remote=\"cd\"} 1",
             "etcd_network_peer_sent_bytes_total{To=\"cd\"} 10",
             "etcd_network_peer_received_bytes_total{From=\"cd\"} 20",

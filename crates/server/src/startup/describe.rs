@@ -11,8 +11,8 @@ use crate::metrics::Metrics;
 use crate::node::{LargeRanges, LargeRequests, LeaseIds, Node, ServiceLimits};
 use crate::raft_loop::Handoff;
 
-/// The member that the flags describe.
-pub(crate) fn member_config(config: &ServerConfig) -> member::MemberConfig {
+/// The member that the flags describe. `memory_limit_bytes` is 0 for no limit.
+pub(crate) fn member_config(config: &ServerConfig, memory_limit_bytes: u64) -> member::MemberConfig {
     let token = &config.cluster.token;
     let initial_cluster: Vec<InitialMember> = config
         .cluster
@@ -47,6 +47,7 @@ pub(crate) fn member_config(config: &ServerConfig) -> member::MemberConfig {
         pre_vote: config.cluster.pre_vote,
         checkpoint_commands,
         catchup_entries: storage.snapshot_catchup_entries,
+        memory_limit_bytes,
         quota_bytes: u64::try_from(config.limits.quota_backend_bytes).unwrap_or(0),
         slice_keys: member::DEFAULT_SLICE_KEYS,
     }

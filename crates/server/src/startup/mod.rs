@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `descriptors.rs` | raises the limit of open files and divides it |
 //! | `describe.rs` | what the flags mean to the member and to the services |
+//! | `memory.rs` | how much memory data may take |
 //! | `listen.rs` | opens the sockets |
 //! | `connection_cap.rs` | how many connections may be open |
 //! | `serve.rs` | accepts connections and gives each to the protocol it speaks |
@@ -13,6 +14,7 @@ mod connection_cap;
 mod describe;
 mod descriptors;
 mod listen;
+mod memory;
 mod observed;
 mod serve;
 
@@ -107,7 +109,9 @@ async fn open_member(
     config: &ServerConfig,
     descriptors: DescriptorShares,
 ) -> Result<(OpenedMember, u64), ServerError> {
-    let member_config = describe::member_config(config);
+    let memory = memory::limit(config.limits.memory_limit_bytes, &memory::read_file);
+    tracing::info!(limit_bytes = memory.bytes, because = memory.reason, "chose the memory limit");
+    let member_config = describe::member_config(config, memory.bytes);
     let process_run = member_config.process_run;
     let options = log::Options {
         wal_dir: config.wal_dir.clone(),

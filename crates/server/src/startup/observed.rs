@@ -104,6 +104,8 @@ impl GaugeSource for Observed {
             proposals_pending: status.pending(),
             db_size_bytes: sizes.total,
             db_size_in_use_bytes: sizes.in_use,
+            memory_limit_bytes: status.memory_limit_bytes(),
+            memory: status.memory().to_vec(),
             quota_bytes: i64::try_from(node.limits.quota_bytes).unwrap_or(i64::MAX),
             keys: counts.keys,
             watchers: watches.watchers as u64,

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::memory::block_bytes;
+
 /// The length of the longest key without an allocation.
 const MAX_INLINE_BYTES: usize = 14;
 
@@ -30,6 +32,14 @@ impl IndexKey {
         let mut inline = [0; MAX_INLINE_BYTES];
         inline[..bytes.len()].copy_from_slice(bytes);
         IndexKey(KeyRepr::Inline { len: bytes.len() as u8, bytes: inline })
+    }
+
+    /// Bytes of memory taken beside these 16.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        match &self.0 {
+            KeyRepr::Inline { .. } => 0,
+            KeyRepr::Heap(bytes) => block_bytes(size_of::<Box<[u8]>>()) + block_bytes(bytes.len()),
+        }
     }
 
     /// The key's bytes.

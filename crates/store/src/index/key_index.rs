@@ -30,6 +30,8 @@ pub(crate) struct KeyIndex {
     versions: u64,
     /// Sum of [`footprint`] over the retained versions, tombstones included.
     referenced_bytes: u64,
+    /// Sum of [`KeyRecord::heap_bytes`] over the records.
+    record_heap_bytes: u64,
 }
 
 /// Bytes that a retained version counts as, besides its key and value: about what its record, its entry in the log and
@@ -52,9 +54,9 @@ impl KeyIndex {
         records: RecordSlab,
         tree: KeyTree,
         log: RevisionLog,
-        (versions, referenced_bytes): (u64, u64),
+        (versions, referenced_bytes, record_heap_bytes): (u64, u64, u64),
     ) -> KeyIndex {
-        KeyIndex { records, tree, log, versions, referenced_bytes }
+        KeyIndex { records, tree, log, versions, referenced_bytes, record_heap_bytes }
     }
 
     /// The slot of `key`, if any version of it is retained.
@@ -105,7 +107,9 @@ impl KeyIndex {
         self.versions += 1;
         if !path.found {
             let first = Version { revision, create: revision.main, version: 1, lease, value };
-            let slot = self.records.insert(KeyRecord::new(IndexKey::new(key), first));
+            let record = KeyRecord::new(IndexKey::new(key), first);
+            self.record_heap_bytes += record.heap_bytes() as u64;
+            let slot = self.records.insert(record);
             self.tree.insert(&self.records, &path, slot);
             self.log.push(revision, slot);
             return PutEffect { slot, previous: None, previous_revision: None };
@@ -115,7 +119,9 @@ impl KeyIndex {
         let newest = record.newest();
         let live = !newest.is_tombstone();
         let (create, version) = if live { (newest.create, newest.version + 1) } else { (revision.main, 1) };
+        let heap_before = record.heap_bytes();
         record.push(Version { revision, create, version, lease, value });
+        resize(&mut self.record_heap_bytes, heap_before, record.heap_bytes());
         if !live {
             self.tree.set_live(&path, true);
         }
@@ -130,7 +136,9 @@ impl KeyIndex {
         let record = self.records.get_mut(slot);
         let newest = record.newest();
         assert!(!newest.is_tombstone(), "only a live key is deleted");
+        let heap_before = record.heap_bytes();
         record.push(Version::tombstone(revision));
+        resize(&mut self.record_heap_bytes, heap_before, record.heap_bytes());
         self.referenced_bytes += record.key().len() as u64 + VERSION_OVERHEAD_BYTES;
         self.tree.set_live(&path, false);
         self.log.push(revision, slot);
@@ -163,20 +171,16 @@ impl KeyIndex {
     ) -> Option<IndexKey> {
         let record = self.records.get_mut(slot);
         let (versions, bytes) = (&mut self.versions, &mut self.referenced_bytes);
-        let key_bytes = record.key().len();
+        let (key_bytes, heap_before) = (record.key().len(), record.heap_bytes());
         let mut forget = |version: &Version| {
             *versions -= u64::from(!version.is_tombstone());
             *bytes -= footprint(key_bytes, version);
             dropped(version);
         };
         record.drop_before(revision, &mut forget);
-        if revision.main >= at {
-            return None;
-        }
-        if !record.drop_tombstone(revision, &mut forget) {
-            return None;
-        }
-        Some(self.remove(slot))
+        let is_empty = revision.main < at && record.drop_tombstone(revision, &mut forget);
+        resize(&mut self.record_heap_bytes, heap_before, record.heap_bytes());
+        is_empty.then(|| self.remove(slot))
     }
 
     /// Removes a key and its record. The key must be dead.
@@ -184,7 +188,9 @@ impl KeyIndex {
         let path = self.tree.seek(&self.records, self.records.get(slot).key());
         assert!(path.found, "the tree contains every valid slot");
         self.tree.remove(&self.records, &path);
-        self.records.remove(slot).into_key()
+        let record = self.records.remove(slot);
+        self.record_heap_bytes -= record.heap_bytes() as u64;
+        record.into_key()
     }
 
     /// Slots and records of the live keys, in key order.
@@ -218,6 +224,11 @@ impl KeyIndex {
         self.referenced_bytes
     }
 
+    /// [Accounted](crate::memory) bytes of the records and the tree, without the revision log.
+    pub(crate) fn accounted_bytes(&self) -> u64 {
+        self.record_heap_bytes + (self.records.used_bytes() + self.tree.accounted_bytes()) as u64
+    }
+
     /// Checks the counts against each other.
     pub(crate) fn check(&self) {
         assert!(self.live_keys() <= self.versions, "a live key has a version");
@@ -231,6 +242,7 @@ impl KeyIndex {
     /// incomplete.
     pub(crate) fn check_all(&self, purged: i64) {
         let (mut live_keys, mut versions, mut bytes, mut logged) = (0, 0, 0, 0);
+        let mut memory = self.tree.walk_accounted_bytes();
         let floor = self.log.front().map_or(Revision::default(), |entry| entry.revision);
         let mut last: Option<&[u8]> = None;
         for (record, live) in self.walk(&KeyBounds::ALL) {
@@ -238,6 +250,7 @@ impl KeyIndex {
             last = Some(record.key());
             assert_eq!(live, record.is_live(), "the tree knows which keys are live");
             live_keys += u64::from(live);
+            memory += size_of::<KeyRecord>() + record.heap_bytes();
             let mut before = None;
             for version in record.versions() {
                 assert!(before < Some(version.revision), "versions ascend");
@@ -251,6 +264,7 @@ impl KeyIndex {
         assert_eq!(self.live_keys(), live_keys, "live keys are counted");
         assert_eq!(self.versions, versions, "versions are counted");
         assert_eq!(self.referenced_bytes, bytes, "referenced bytes are counted");
+        assert_eq!(self.accounted_bytes(), memory as u64, "the memory of records and tree is accounted");
         self.check_log(purged, logged);
     }
 
@@ -266,12 +280,17 @@ impl KeyIndex {
         assert_eq!(named, versions, "the revision log names every version above {purged}");
     }
 
-    /// Bytes of memory that the index takes, without the heap allocations of long keys.
+    /// Bytes of memory that the index takes, without what rounding costs.
     #[cfg(test)]
     pub(crate) fn resident_bytes(&self) -> usize {
-        let histories = self.walk(&KeyBounds::ALL).map(|(record, _)| record.resident_bytes()).sum::<usize>();
-        histories + self.records.resident_bytes() + self.tree.resident_bytes() + self.log.resident_bytes()
+        let histories = self.walk(&KeyBounds::ALL).map(|(record, _)| record.heap_bytes()).sum::<usize>();
+        histories + self.records.resident_bytes() + self.tree.resident_bytes() + self.log.accounted_bytes()
     }
+}
+
+/// Changes a sum of which one part changed.
+fn resize(sum: &mut u64, before: usize, after: usize) {
+    *sum = *sum + after as u64 - before as u64;
 }
 
 /// The bytes that a version counts as in [`KeyIndex::referenced_bytes`].
@@ -326,6 +345,9 @@ mod tests {
                 index.put(&n.to_be_bytes(), Revision { main: main as i64 + 2, sub: 0 }, value(*n), 0);
             }
             let per_key = index.resident_bytes() as f64 / index.live_keys() as f64;
+            let accounted = (index.accounted_bytes() as usize + index.log().accounted_bytes()) as f64;
+            let exactness = accounted / index.resident_bytes() as f64;
+            assert!((0.95..1.05).contains(&exactness), "{exactness} of what is resident is accounted");
             assert!(
                 per_key < if random { 84.0 } else { 78.0 },
                 "{per_key} bytes a key, random order: {random}"

@@ -14,6 +14,7 @@
 use std::collections::VecDeque;
 
 use super::version::Version;
+use crate::memory::block_bytes;
 use crate::types::Revision;
 use crate::values::ValueRef;
 
@@ -178,12 +179,11 @@ impl OlderVersions {
     }
 
     /// Bytes of memory taken besides this value.
-    #[cfg(test)]
-    pub(super) fn resident_bytes(&self) -> usize {
+    pub(super) fn heap_bytes(&self) -> usize {
         match self {
             OlderVersions::One(_) => 0,
-            OlderVersions::Plain(older) => older.capacity() * size_of::<PlainVersion>(),
-            OlderVersions::Full(full) => full.older.capacity() * size_of::<Version>(),
+            OlderVersions::Plain(older) => block_bytes(older.capacity() * size_of::<PlainVersion>()),
+            OlderVersions::Full(full) => block_bytes(full.older.capacity() * size_of::<Version>()),
         }
     }
 

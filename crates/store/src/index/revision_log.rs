@@ -64,6 +64,13 @@ impl RevisionBlock {
         self.len += 1;
     }
 
+    /// Bytes of memory taken, the place in the list of blocks included.
+    fn bytes(&self) -> usize {
+        size_of::<Box<RevisionBlock>>()
+            + size_of::<RevisionBlock>()
+            + self.slots.capacity() * size_of::<u32>()
+    }
+
     fn slot(&self, at: usize) -> u32 {
         self.slots.get(at).copied().unwrap_or(UNKNOWN_SLOT)
     }
@@ -106,6 +113,8 @@ pub(crate) struct RevisionLog {
     front: Revision,
     last: Revision,
     len: usize,
+    /// Sum of [`RevisionBlock::bytes`].
+    bytes: usize,
 }
 
 impl RevisionLog {
@@ -140,10 +149,14 @@ impl RevisionLog {
             self.front = revision;
         }
         if self.blocks.back().is_none_or(|block| block.len == BLOCK_ENTRIES) {
-            self.blocks.push_back(RevisionBlock::new(revision));
+            let block = RevisionBlock::new(revision);
+            self.bytes += block.bytes();
+            self.blocks.push_back(block);
         }
         let block = self.blocks.back_mut().expect("a block was pushed if there was none");
+        let before = block.bytes();
         block.push(slot, revision.sub == 0);
+        self.bytes += block.bytes() - before;
         self.last = revision;
         self.len += 1;
     }
@@ -163,7 +176,7 @@ impl RevisionLog {
             self.front = follow(self.front, block.starts_at(self.skipped));
             return;
         }
-        self.blocks.pop_front();
+        self.bytes -= self.blocks.pop_front().map_or(0, |block| block.bytes());
         self.skipped = 0;
         if let Some(block) = self.blocks.front() {
             self.front = block.first;
@@ -222,10 +235,13 @@ impl RevisionLog {
     }
 
     /// Bytes of memory taken.
-    #[cfg(test)]
-    pub(crate) fn resident_bytes(&self) -> usize {
-        let slots = self.blocks.iter().map(|block| block.slots.capacity() * size_of::<u32>());
-        slots.sum::<usize>() + self.blocks.len() * (size_of::<RevisionBlock>() + size_of::<usize>())
+    pub(crate) fn accounted_bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The same by a walk over the blocks.
+    pub(crate) fn walk_accounted_bytes(&self) -> usize {
+        self.blocks.iter().map(|block| block.bytes()).sum()
     }
 }
 

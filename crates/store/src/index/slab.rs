@@ -56,6 +56,13 @@ impl<T: Default> Slab<T> {
         std::mem::take(self.get_mut(number))
     }
 
+    /// Bytes of the items that are in use, without their heap allocations: numbers that are free are not accounted.
+    pub(crate) fn used_bytes(&self) -> usize {
+        let full = self.chunks.len().saturating_sub(1) * Self::CHUNK_ITEMS;
+        let last = self.chunks.last().map_or(0, Vec::len);
+        (full + last - self.free.len()) * size_of::<T>()
+    }
+
     /// Bytes of memory taken, without the heap allocations of the items.
     #[cfg(test)]
     pub(crate) fn resident_bytes(&self) -> usize {

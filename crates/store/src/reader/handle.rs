@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use api::etcdserverpb as pb;
 
 use crate::lessor::LeaseInfo;
+use crate::memory::StoreMemory;
 use crate::state::{ClusterMember, StoreShared};
 use crate::types::AppliedId;
 
@@ -75,6 +76,11 @@ impl Reader {
     /// Bytes of keys, values and [overhead](crate::VERSION_OVERHEAD_BYTES) of all retained versions.
     pub fn referenced_bytes(&self) -> u64 {
         self.shared.state.read().index.referenced_bytes()
+    }
+
+    /// What is accounted as the memory of the state. Takes constant time.
+    pub fn memory(&self) -> StoreMemory {
+        self.shared.state.read().memory()
     }
 
     /// Numbers for metrics.

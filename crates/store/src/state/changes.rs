@@ -56,12 +56,33 @@ pub(crate) struct TrackedChanges {
     pub(crate) relocated: Vec<(IndexKey, Revision, u64)>,
     /// Leases that were granted, ended or got another remainder.
     pub(crate) leases: BTreeSet<i64>,
+    /// Bytes of memory that the keys above take besides their place in the lists.
+    key_heap_bytes: usize,
 }
 
+/// Accounted memory of a changed lease: a place in a B-tree whose nodes are hardly more than half full.
+const CHANGED_LEASE_BYTES: usize = 16;
+
 impl TrackedChanges {
+    /// [Accounted](crate::memory) bytes.
+    fn accounted_bytes(&self) -> usize {
+        self.slots.capacity() * size_of::<u32>()
+            + self.removed.capacity() * size_of::<IndexKey>()
+            + self.relocated.capacity() * size_of::<(IndexKey, Revision, u64)>()
+            + self.leases.len() * CHANGED_LEASE_BYTES
+            + self.key_heap_bytes
+    }
+
+    /// Bytes of memory that the keys take besides their place in the lists, by a walk.
+    fn walk_key_heap_bytes(&self) -> usize {
+        let keys = self.removed.iter().chain(self.relocated.iter().map(|(key, ..)| key));
+        keys.map(IndexKey::heap_bytes).sum()
+    }
+
     /// Adds what changed after these.
     fn append(&mut self, later: TrackedChanges) {
-        let TrackedChanges { slots, removed, relocated, leases } = later;
+        let TrackedChanges { slots, removed, relocated, leases, key_heap_bytes } = later;
+        self.key_heap_bytes += key_heap_bytes;
         self.slots.extend(slots);
         self.removed.extend(removed);
         self.relocated.extend(relocated);
@@ -85,6 +106,7 @@ impl ChangeTracker {
     /// Notes that a key's last version was purged.
     pub(crate) fn note_removed(&mut self, key: IndexKey) {
         if self.baseline.is_some() {
+            self.changes.key_heap_bytes += key.heap_bytes();
             self.changes.removed.push(key);
         }
     }
@@ -92,7 +114,9 @@ impl ChangeTracker {
     /// Notes the new address of a version's value.
     pub(crate) fn note_relocated(&mut self, key: &[u8], revision: Revision, address: u64) {
         if self.baseline.is_some() {
-            self.changes.relocated.push((IndexKey::new(key), revision, address));
+            let key = IndexKey::new(key);
+            self.changes.key_heap_bytes += key.heap_bytes();
+            self.changes.relocated.push((key, revision, address));
         }
     }
 
@@ -101,6 +125,17 @@ impl ChangeTracker {
         if self.baseline.is_some() {
             self.changes.leases.insert(id);
         }
+    }
+
+    /// [Accounted](crate::memory) bytes of what was noted.
+    pub(crate) fn accounted_bytes(&self) -> u64 {
+        self.changes.accounted_bytes() as u64
+    }
+
+    /// Walks what was noted, and checks what is accounted for it.
+    pub(super) fn check_all(&self) {
+        let bytes = self.changes.walk_key_heap_bytes();
+        assert_eq!(self.changes.key_heap_bytes, bytes, "the memory of changed keys is accounted");
     }
 
     /// Begins at a new baseline; returns the old one and what changed since. The checkpoint before is written.

@@ -26,6 +26,7 @@ impl StoreShared {
         let state = self.state.read();
         state.index.check_all(state.purged);
         state.check_derived();
+        state.check_memory();
     }
 }
 
@@ -48,6 +49,19 @@ impl StoreState {
         assert!(oldest >= self.purged, "the revision log begins at {oldest}, purged up to {}", self.purged);
         let until = self.compaction_hash.as_ref().map_or(self.compacted, |hash| hash.until);
         assert_eq!(until, self.compacted, "a compaction's hash is that of the newest compaction");
+    }
+
+    /// Compares what is accounted with walks; the index has done so itself.
+    fn check_memory(&self) {
+        let log = self.index.log();
+        assert_eq!(
+            log.accounted_bytes(),
+            log.walk_accounted_bytes(),
+            "the revision log's memory is accounted"
+        );
+        let leases = self.lessor.walk_accounted_bytes();
+        assert_eq!(self.lessor.accounted_bytes(), leases, "the memory of leases is accounted");
+        self.changes.check_all();
     }
 
     /// Recomputes the state hash and the attachments of leases from the index.

@@ -7,6 +7,7 @@ use super::members::Members;
 use crate::hash::{PartHasher, PartKind};
 use crate::index::{KeyBounds, KeyIndex};
 use crate::lessor::Lessor;
+use crate::memory::StoreMemory;
 use crate::types::AppliedId;
 use crate::values::{ValueRef, Values, release};
 
@@ -89,6 +90,16 @@ impl StoreState {
     pub(crate) fn purge_progress(&self) -> i64 {
         let next = self.index.log().front().map_or(self.compacted, |entry| entry.revision.main);
         self.purged.max(next.min(self.compacted))
+    }
+
+    /// What is accounted as its memory.
+    pub(crate) fn memory(&self) -> StoreMemory {
+        StoreMemory {
+            index: self.index.accounted_bytes(),
+            revision_log: self.index.log().accounted_bytes() as u64,
+            leases: self.lessor.accounted_bytes(),
+            changes: self.changes.accounted_bytes(),
+        }
     }
 
     /// The state hash, see [`crate::hash`].

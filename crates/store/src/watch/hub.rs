@@ -63,6 +63,7 @@ impl Hub {
         if !state.groups.is_empty() {
             state.streams.values().for_each(|buffer| buffer.miss(from, revision));
         }
+        self.shared.counters.tail_bytes.store(state.tail.bytes(), Ordering::Relaxed);
         self.shared.published.store(revision, Ordering::Release);
     }
 
@@ -103,6 +104,7 @@ impl Hub {
         state.next_stream += 1;
         state.streams.insert(id, buffer.clone());
         drop(state);
+        self.shared.counters.streams.fetch_add(1, Ordering::Relaxed);
         WatchStream::new(self.shared.clone(), id, buffer, max_fragment_bytes)
     }
 
@@ -116,6 +118,11 @@ impl Hub {
             state.streams.values().for_each(|buffer| buffer.miss(from, revision));
             self.shared.published.store(revision, Ordering::Release);
         }
+    }
+
+    /// What is accounted as the memory of watchers, streams and the events kept for them. Takes constant time.
+    pub fn accounted_bytes(&self) -> u64 {
+        self.shared.counters.accounted_bytes()
     }
 
     /// Numbers for metrics. Visits every stream, so call it only when metrics are collected.

@@ -73,6 +73,32 @@ pub(super) struct WatchCounters {
     pub(super) watchers: AtomicUsize,
     pub(super) slow_watchers: AtomicUsize,
     pub(super) events_sent: AtomicU64,
+    /// Bytes of the ranges of all watchers.
+    pub(super) range_bytes: AtomicUsize,
+    /// Open streams.
+    pub(super) streams: AtomicUsize,
+    /// Bytes of the tail, as the last batch left it.
+    pub(super) tail_bytes: AtomicUsize,
+}
+
+/// Accounted memory of a watcher without its range: its state, its places in the maps of its stream, and its group with
+/// the places of that.
+const WATCHER_BYTES: usize = 640;
+
+/// How often a watcher's range is in memory: in its filter, in that of its group, and in the tree of ranges.
+const RANGE_COPIES: usize = 3;
+
+/// Accounted memory of a stream without its watchers: its state, its event buffer partly filled, the state of the call
+/// and of its connection.
+const STREAM_BYTES: usize = 8 << 10;
+
+impl WatchCounters {
+    /// [Accounted](crate::memory) bytes of watchers, streams and the tail. Takes constant time and no lock.
+    pub(super) fn accounted_bytes(&self) -> u64 {
+        let read = |counter: &AtomicUsize| counter.load(Ordering::Relaxed);
+        let watchers = read(&self.watchers) * WATCHER_BYTES + read(&self.range_bytes) * RANGE_COPIES;
+        (watchers + read(&self.streams) * STREAM_BYTES + read(&self.tail_bytes)) as u64
+    }
 }
 
 /// Numbers for metrics.
@@ -98,6 +124,11 @@ pub(super) struct EventTail {
 }
 
 impl EventTail {
+    /// Bytes of its batches and their encodings.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Adds the blocks of a batch, and drops the oldest batches until the tail is within its limit or has only this
     /// batch.
     fn push(&mut self, bytes: usize, blocks: Vec<Arc<EventBlock>>) {
@@ -232,6 +263,7 @@ impl HubShared {
             gathered.newcomers.remove(&stream);
         }
         drop(state);
+        self.counters.streams.fetch_sub(1, Ordering::Relaxed);
         while self.close_some(stream, &mut groups) {}
     }
 

@@ -227,6 +227,7 @@ impl WatchStream {
             state,
             progress_due: request.progress_notify.then_some(true),
         };
+        self.shared.counters.range_bytes.fetch_add(watcher.range_bytes(), Ordering::Relaxed);
         self.watchers.insert(watch_id, watcher);
         Ok((watch_id, current))
     }
@@ -271,6 +272,7 @@ impl WatchStream {
         }
         let group = watcher.group;
         self.shared.counters.watchers.fetch_sub(1, Ordering::Relaxed);
+        self.shared.counters.range_bytes.fetch_sub(watcher.range_bytes(), Ordering::Relaxed);
         if watcher.state != WatcherState::Synced {
             self.shared.counters.slow_watchers.fetch_sub(1, Ordering::Relaxed);
         }
@@ -289,9 +291,12 @@ impl WatchStream {
 
 impl Drop for WatchStream {
     fn drop(&mut self) {
-        let living = self.watchers.values().filter(|watcher| watcher.state != WatcherState::Ended).count();
+        let is_living = |watcher: &&Watcher| watcher.state != WatcherState::Ended;
+        let living = self.watchers.values().filter(is_living).count();
+        let range_bytes = self.watchers.values().filter(is_living).map(Watcher::range_bytes).sum();
         let slow = self.behind.len() + self.stalled.len();
         self.shared.counters.watchers.fetch_sub(living, Ordering::Relaxed);
+        self.shared.counters.range_bytes.fetch_sub(range_bytes, Ordering::Relaxed);
         self.shared.counters.slow_watchers.fetch_sub(slow, Ordering::Relaxed);
         self.shared.close(self.id, self.watchers_by_group.keys().copied());
     }

@@ -37,6 +37,11 @@ pub(super) enum WatcherState {
 }
 
 impl Watcher {
+    /// Bytes of its range.
+    pub(super) fn range_bytes(&self) -> usize {
+        self.filter.range.start.len() + self.filter.range.end.len()
+    }
+
     /// Notes that events of `from..=through` may not be delivered. Returns whether the watcher was synced, and catches
     /// up from now on.
     pub(super) fn fall_behind(&mut self, from: i64, through: i64) -> bool {

@@ -103,6 +103,7 @@ impl Simulation {
             Notice::Relocated { .. } => self.coverage.event("files emptied"),
             Notice::Space { is_low: true } => self.coverage.event("disks nearly full"),
             Notice::Space { is_low: false } => self.coverage.event("disks with room again"),
+            Notice::MemoryLimit { .. } => self.coverage.event("memory limits noticed"),
             Notice::Failure { .. } => self.coverage.event("failures noticed"),
             Notice::Snapshot { event, .. } => {
                 if matches!(event, SnapshotEvent::Installed { .. }) {

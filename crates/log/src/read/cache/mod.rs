@@ -107,6 +107,11 @@ impl ValueCache {
         unfilled
     }
 
+    /// Bytes of the cached values, the structures for each included.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.values.read().weight()
+    }
+
     /// Inserts the values that these slots were filled with, which must have been checked.
     pub(crate) fn insert(&self, filled: &[ReadSlot<'_>]) {
         for slots in filled.chunks(MAX_HOLD_VALUES) {

@@ -34,6 +34,13 @@ pub(super) const FLAGS: &[Flag] = &[
         "Bytes of live data above which writes are refused and an alarm is raised; 0 means as much as the disk allows, \
          a negative number no limit.",
     ),
+    count(
+        "memory-limit-bytes",
+        "",
+        "Accounted bytes of memory above which writes are refused and an alarm is raised; unless it is set, half of \
+         what the machine or the cgroup allows; 0 means no limit, other values are at least 67108864 (64 MiB). Not a \
+         flag of etcd.",
+    ),
     text("backend-bbolt-freelist-type", "map", "How bbolt keeps its free pages.").no_effect(NO_BBOLT),
     duration("backend-batch-interval", "", "Longest time until bbolt commits.").no_effect(NO_BBOLT),
     integer("backend-batch-limit", "0", "Most operations until bbolt commits.").no_effect(NO_BBOLT),

@@ -1,8 +1,8 @@
 //! Every flag of the server: name, default, section, kind of value, effect.
 //!
 //! This one table is read by the command line, the environment, the configuration file, `--help` and the tests. Names,
-//! defaults and sections are etcd's; the descriptions are ours. A flag of etcd that Stele does not support is
-//! listed too: [`Effect`] says whether setting it is refused or only noted.
+//! defaults and sections are etcd's, but for [`OWN`]; the descriptions are ours. A flag of etcd that Stele does not
+//! support is listed too: [`Effect`] says whether setting it is refused or only noted.
 
 mod clustering;
 mod flag;
@@ -26,6 +26,9 @@ pub fn flags() -> impl Iterator<Item = &'static Flag> {
     ];
     GROUPS.iter().copied().flatten()
 }
+
+/// Flags that etcd does not have.
+pub const OWN: [&str; 1] = ["memory-limit-bytes"];
 
 /// The flag of that name.
 pub fn flag(name: &str) -> Option<&'static Flag> {

@@ -15,6 +15,11 @@ fn rules_are_told_in_etcds_words() {
             "--max-request-bytes must be at most 33554432 (set to 33554433): members cannot send each other a larger \
              request",
         ),
+        (
+            "--memory-limit-bytes=67108863",
+            "--memory-limit-bytes must be 0 (no limit) or at least 67108864 (set to 67108863): what a member keeps in \
+             memory at any rate takes some 40 MiB",
+        ),
         ("--election-timeout=0", "--election-timeout must be >0 (set to 0ms)"),
         (
             "--heartbeat-interval=300",
@@ -76,6 +81,9 @@ fn rules_are_told_in_etcds_words() {
 #[test]
 fn the_largest_request_that_a_frame_carries_may_be_allowed() {
     assert_eq!(run("stele --max-request-bytes=33554432").limits.max_request_bytes, 32 << 20);
+    assert_eq!(run("stele").limits.memory_limit_bytes, None);
+    assert_eq!(run("stele --memory-limit-bytes=0").limits.memory_limit_bytes, Some(0));
+    assert_eq!(run("stele --memory-limit-bytes=67108864").limits.memory_limit_bytes, Some(64 << 20));
 }
 
 #[test]

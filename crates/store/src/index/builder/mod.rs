@@ -152,10 +152,11 @@ impl IndexBuilder {
         self.complete();
         let IndexBuilder { records, merged, .. } = self;
         let mut changes = Vec::with_capacity(merged.len());
-        let (mut versions, mut referenced_bytes) = (0, 0);
+        let (mut versions, mut referenced_bytes, mut record_heap_bytes) = (0, 0, 0);
         for slot in &merged {
             let record = records.get(*slot);
             visit(*slot, record);
+            record_heap_bytes += record.heap_bytes() as u64;
             for version in record.versions() {
                 versions += u64::from(!version.is_tombstone());
                 referenced_bytes += footprint(record.key().len(), &version);
@@ -167,7 +168,7 @@ impl IndexBuilder {
         let tree = KeyTree::from_sorted(&records, &merged, |slot| records.get(slot).is_live());
         drop(merged);
         let log = build_log(changes, revision)?;
-        Some(KeyIndex::from_parts(records, tree, log, (versions, referenced_bytes)))
+        Some(KeyIndex::from_parts(records, tree, log, (versions, referenced_bytes, record_heap_bytes)))
     }
 }
 

@@ -14,6 +14,7 @@ use std::ops::Range;
 use super::key::IndexKey;
 use super::older_versions::{NewestExtra, OlderVersions};
 use super::version::Version;
+use crate::memory::block_bytes;
 use crate::types::Revision;
 use crate::values::ValueRef;
 
@@ -234,10 +235,11 @@ impl KeyRecord {
         }
     }
 
-    /// Bytes of memory taken besides the record, without those of a long key.
-    #[cfg(test)]
-    pub(crate) fn resident_bytes(&self) -> usize {
-        self.history.as_ref().map_or(0, |history| size_of::<OlderVersions>() + history.resident_bytes())
+    /// Bytes of memory taken besides the record: a long key, older versions.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let history = self.history.as_ref();
+        self.key.heap_bytes()
+            + history.map_or(0, |history| block_bytes(size_of::<OlderVersions>()) + history.heap_bytes())
     }
 }
 

@@ -158,6 +158,6 @@ fn a_history_that_was_purged_takes_no_memory() {
         let mut record = KeyRecord::new(IndexKey::new(b"k"), version(1, 2, leased));
         (3..500).for_each(|main| record.push(version(main - 1, main, if main == 499 { 0 } else { leased })));
         record.drop_before(record.newest().revision, &mut |_| {});
-        assert_eq!(record.resident_bytes(), 0);
+        assert_eq!(record.heap_bytes(), 0);
     }
 }

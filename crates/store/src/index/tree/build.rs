@@ -23,8 +23,14 @@ impl KeyTree {
         if slots.is_empty() {
             return KeyTree::default();
         }
-        let mut tree =
-            KeyTree { leaves: Slab::default(), inners: Slab::default(), root: 0, height: 0, live: 0 };
+        let mut tree = KeyTree {
+            inners: Slab::default(),
+            leaves: Slab::default(),
+            root: 0,
+            height: 0,
+            live: 0,
+            separator_heap_bytes: 0,
+        };
         let mut level = tree.build_leaves(keys, slots, live);
         tree.live = level.iter().map(|built| built.live).sum();
         while level.len() > 1 {
@@ -66,6 +72,7 @@ impl KeyTree {
             for built in below.by_ref().take(BUILT_LEN - 1) {
                 inner.children.push(built.node);
                 inner.counts.push(built.live);
+                self.separator_heap_bytes += built.separator.heap_bytes();
                 inner.separators.push(built.separator);
             }
             let live = inner.live_count();

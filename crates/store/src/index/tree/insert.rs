@@ -49,6 +49,7 @@ impl KeyTree {
         }
         let last_left = *left.slots().last().expect("the left half is not empty");
         let separator = shortest_between(keys.key(last_left), keys.key(right.slots()[0]));
+        self.separator_heap_bytes += separator.heap_bytes();
         let (left_live, right_live) = (left.live_count(), right.live_count());
         SplitNode { separator, node: self.leaves.insert(right), left_live, right_live }
     }

@@ -1,7 +1,8 @@
 //! The tree: nodes by number, a root, and the paths that lead to a key.
 
 use super::leaf::LeafNode;
-use super::node::InnerNode;
+use super::node::{InnerNode, MAX_INNER_BYTES};
+use crate::index::key::IndexKey;
 use crate::index::slab::Slab;
 
 /// More levels than 2^32 keys need, given that a split leaves halves.
@@ -16,13 +17,15 @@ pub(crate) struct KeyTree {
     pub(super) height: usize,
     /// Live keys in the whole tree.
     pub(super) live: u64,
+    /// Bytes of memory that the separators take besides their place in the nodes.
+    pub(super) separator_heap_bytes: usize,
 }
 
 impl Default for KeyTree {
     fn default() -> KeyTree {
         let mut leaves = Slab::default();
         let root = leaves.insert(LeafNode::default());
-        KeyTree { leaves, inners: Slab::default(), root, height: 0, live: 0 }
+        KeyTree { leaves, inners: Slab::default(), root, height: 0, live: 0, separator_heap_bytes: 0 }
     }
 }
 
@@ -70,6 +73,26 @@ impl KeyTree {
             *count = count.checked_add_signed(change).expect("a count includes every live key below");
         }
         self.live = self.live.checked_add_signed(change).expect("a count includes every live key below");
+    }
+
+    /// [Accounted](crate::memory) bytes of the nodes.
+    pub(crate) fn accounted_bytes(&self) -> usize {
+        let inners = self.inners.used_bytes() / size_of::<InnerNode>();
+        self.leaves.used_bytes() + inners * MAX_INNER_BYTES + self.separator_heap_bytes
+    }
+
+    /// The same by a walk over the tree.
+    pub(crate) fn walk_accounted_bytes(&self) -> usize {
+        let mut bytes = 0;
+        let mut level = vec![self.root];
+        for _ in 0..self.height {
+            bytes += level.len() * MAX_INNER_BYTES;
+            let inners = || level.iter().map(|inner| self.inners.get(*inner));
+            let separators = inners().flat_map(|inner| &inner.separators);
+            bytes += separators.map(IndexKey::heap_bytes).sum::<usize>();
+            level = inners().flat_map(|inner| inner.children.iter().copied()).collect();
+        }
+        bytes + level.len() * size_of::<LeafNode>()
     }
 
     /// Bytes of memory taken by the nodes.

@@ -36,6 +36,11 @@ pub(super) struct InnerNode {
     pub(super) separators: Vec<IndexKey>,
 }
 
+/// Memory of an inner node with all its children, without the heap allocations of separators. A node counts as full:
+/// its lists grow by doubling, and it stays this large when children leave.
+pub(super) const MAX_INNER_BYTES: usize =
+    size_of::<InnerNode>() + FANOUT * (size_of::<u32>() + size_of::<u64>() + size_of::<IndexKey>());
+
 impl InnerNode {
     /// The child under which `key` belongs.
     pub(super) fn child_of(&self, key: &[u8]) -> usize {

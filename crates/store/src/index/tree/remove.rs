@@ -58,7 +58,7 @@ impl KeyTree {
         }
         let node = self.inners.get_mut(inner);
         node.children.remove(left + 1);
-        node.separators.remove(left);
+        self.separator_heap_bytes -= node.separators.remove(left).heap_bytes();
         let count = node.counts.remove(left + 1);
         node.counts[left] += count;
         true
@@ -85,6 +85,7 @@ impl KeyTree {
         let lower = self.inners.get_mut(left_node);
         lower.children.append(&mut upper.children);
         lower.counts.append(&mut upper.counts);
+        self.separator_heap_bytes += separator.heap_bytes();
         lower.separators.push(separator);
         lower.separators.append(&mut upper.separators);
         true

@@ -130,6 +130,7 @@ proptest! {
             }
         }
         prop_assert_eq!(check(&tree, &keys, tree.root, 0, None, None), tree.live());
+        prop_assert_eq!(tree.accounted_bytes(), tree.walk_accounted_bytes());
         compare(&tree, &keys, &model, &[], None);
         compare(&tree, &keys, &model, &start, None);
         compare(&tree, &keys, &model, &start, Some(b"/registry/01000"));
@@ -140,6 +141,7 @@ proptest! {
         let live: Vec<u32> = model.values().filter(|(_, live)| *live).map(|(slot, _)| *slot).collect();
         let built = KeyTree::from_sorted(&keys, &sorted, |slot| live.contains(&slot));
         prop_assert_eq!(check(&built, &keys, built.root, 0, None, None), built.live());
+        prop_assert_eq!(built.accounted_bytes(), built.walk_accounted_bytes());
         compare(&built, &keys, &model, &start, Some(b"/registry/01000"));
     }
 }

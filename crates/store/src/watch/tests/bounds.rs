@@ -189,3 +189,33 @@ fn a_closing_stream_lets_go_of_the_hub_between_slices() {
     drop(stream);
     assert_eq!((hub.stats().streams, hub.stats().watchers), (0, 0));
 }
+
+/// Each way in which a watcher ends is counted once: cancelled, ended by a compaction, closed with its stream.
+#[test]
+fn the_account_follows_streams_watchers_and_the_tail() {
+    let world = World::new();
+    let hub = world.hub();
+    assert_eq!(hub.accounted_bytes(), 0);
+    let (mut stream, _) = open(&hub);
+    let alone = hub.accounted_bytes();
+    let long: &str = "k".repeat(10_000).leak();
+    stream.create(&watch(long, 0));
+    stream.create(&watch("b", 0));
+    drain(&mut stream);
+    let watched = hub.accounted_bytes();
+    assert!(watched > alone + 30_000 && watched < alone + 40_000, "{watched} after {alone}");
+    stream.cancel(0);
+    stream.cancel(0);
+    assert!(hub.accounted_bytes() < alone + 5_000);
+    for _ in 0..10 {
+        world.put(&hub, "b");
+    }
+    let with_tail = hub.accounted_bytes();
+    assert!(with_tail > alone + 1_000, "{with_tail} after {alone}");
+    world.compact(world.current_revision());
+    stream.create(&watch("c", 1));
+    drain(&mut stream);
+    drop(stream);
+    world.put(&hub, "b");
+    assert_eq!(hub.accounted_bytes(), 0, "there is no watcher, and the next batch emptied the tail");
+}

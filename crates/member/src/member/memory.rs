@@ -1,0 +1,52 @@
+//! The memory limit: what all components take together, and the alarm when it is too much.
+
+use api::etcdserverpb::AlarmType;
+
+use super::Member;
+use crate::io::{Notice, Now, Output};
+use crate::maintenance::memory::MemoryUse;
+
+impl Member {
+    /// Compares what is accounted with the limit: after each step that applied something, and each tick, because
+    /// purging, watchers and waiting commands change it, too.
+    pub(super) fn account_memory(&mut self, out: &mut Output) {
+        let memory = self.memory_use();
+        self.status.set_memory(&memory);
+        let accounted_bytes = memory.total();
+        if self.memory_limit.accounted(accounted_bytes) {
+            out.notices.push(Notice::MemoryLimit {
+                exceeded: self.memory_limit.is_exceeded(),
+                accounted_bytes,
+                limit_bytes: self.memory_limit.bytes(),
+                largest: memory.largest(),
+            });
+        }
+    }
+
+    /// The work of a tick: an excess here stops the whole cluster from growing, also while another member leads.
+    pub(super) fn tick_memory(&mut self, now: Now, out: &mut Output) {
+        self.account_memory(out);
+        let changes = self.reader.memory().changes;
+        if !self.checkpoints.is_running() && self.memory_limit.wants_checkpoint(now.monotonic_ns, changes) {
+            self.checkpoints.want(self.apply_queue.applied());
+        }
+        if self.memory_limit.is_exceeded() && self.leadership.leader != 0 {
+            self.raise_alarm(AlarmType::Nospace, self.config.member_id);
+        }
+    }
+
+    fn memory_use(&self) -> MemoryUse {
+        let (store, log) = (self.reader.memory(), self.log.memory());
+        MemoryUse {
+            index: store.index,
+            revision_log: store.revision_log,
+            leases: store.leases,
+            changes: store.changes,
+            watches: self.hub.accounted_bytes(),
+            // Nearly all entries that consensus holds are those of the tail, and share its bytes.
+            log: log.tail.max(self.consensus.recent_bytes() as u64) + log.entry_index,
+            value_cache: log.value_cache,
+            commands: self.proposals.waiting_bytes() as u64,
+        }
+    }
+}
