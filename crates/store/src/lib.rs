@@ -76,7 +76,7 @@ pub use reader::{
     StoreCounts, StreamChunk, VersionWalk,
 };
 pub use resolve::{Response, resolve, resolve_kv, resolve_range, resolve_txn};
-pub use state::{ClusterMember, Limits, MemberChange};
+pub use state::{ClusterMember, Limits, MemberChange, StateReplaced};
 pub use store::Store;
 pub use types::{AppliedId, Event, EventKind, KeyRange, KvRef, Revision};
 pub use values::{Access, Damaged, ValueRef, ValueSlot, Values};

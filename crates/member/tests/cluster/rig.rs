@@ -384,7 +384,7 @@ impl Cluster {
     pub(crate) fn hash_kv(&self, at: u64) -> (u32, i64) {
         let mut hashing = self.nodes[&at].opened.reader.hash_kv(0).expect("in range");
         loop {
-            if let Some(reply) = hashing.step() {
+            if let Some(reply) = hashing.step().expect("no snapshot is installed") {
                 return (reply.hash, reply.hash_revision);
             }
         }

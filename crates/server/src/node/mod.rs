@@ -153,7 +153,7 @@ impl Node {
     pub(crate) async fn hash_kv(&self, revision: i64) -> Result<HashKvReply, api::Error> {
         let mut hashing = self.reader.hash_kv(revision)?;
         loop {
-            match hashing.step() {
+            match hashing.step()? {
                 Some(reply) => return Ok(reply),
                 None => tokio::task::yield_now().await,
             }
