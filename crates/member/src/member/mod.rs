@@ -53,7 +53,7 @@ use crate::maintenance::seal::Sealing;
 use crate::maintenance::state_hashes::StateHashes;
 use crate::peer_message::{LeaseAnswer, PeerMessage};
 use crate::proposals::Proposals;
-use crate::proposals::batch::CommandKind;
+use crate::proposals::batch::{CommandKind, Origin};
 use crate::read_index::ReadIndex;
 use crate::relocation::Relocator;
 use crate::repair::entries::EntryRepairs;
@@ -91,7 +91,7 @@ pub struct Member {
     proposals: Proposals,
     read_index: ReadIndex,
     /// Answers to lease questions of peers. They leave together at the end of the step.
-    lease_answers: BTreeMap<u64, Vec<(u64, LeaseAnswer)>>,
+    lease_answers: BTreeMap<Origin, Vec<(u64, LeaseAnswer)>>,
     write_positions: WritePositions,
     apply_queue: ApplyQueue,
 

@@ -34,8 +34,8 @@ pub(crate) struct Proposals {
     /// Names this process in the commands of its clients.
     origin: Origin,
     queue: ProposalQueue,
-    /// Commands sent to a leader and neither applied nor refused yet, by sequence number.
-    forwarded: BTreeMap<u64, LogCommand>,
+    /// Commands sent to a leader and neither applied nor refused yet, by sequence number; each with the leader.
+    forwarded: BTreeMap<u64, (u64, LogCommand)>,
     /// Commands stay in the queue for the rest of this step: a transfer is under way, or consensus refused a batch.
     held: bool,
     own_sequence: u64,
@@ -110,17 +110,19 @@ impl Proposals {
         [(Reason::NoSpace, no_space), (Reason::TooManyRequests, too_many)]
     }
 
-    /// A leader refused forwarded commands: certainly not proposed. Those sent to a member that does not lead return to
-    /// the queue; the others are answered.
+    /// The peer `from` refused commands that this process forwarded to it: certainly not proposed. Those sent to a member
+    /// that does not lead return to the queue; the others are answered. What was sent to another peer stays.
     pub(crate) fn refused(
         &mut self,
+        from: u64,
         reason: Reason,
         sequences: &[u64],
         callers: &mut Callers,
         out: &mut Output,
     ) {
         for sequence in sequences {
-            let Some(command) = self.forwarded.remove(sequence) else { continue };
+            let sent = self.forwarded.extract_if(sequence..=sequence, |_, (to, _)| *to == from).next();
+            let Some((_, (_, command))) = sent else { continue };
             let error = match reason {
                 Reason::NotLeader => {
                     callers.mark_queued(*sequence);
@@ -176,7 +178,7 @@ impl Proposals {
             out.send(leader, &PeerMessage::Forward(batch::encode(now.wall_ms, &commands)));
             for command in commands {
                 callers.mark_sent(command.sequence);
-                self.forwarded.insert(command.sequence, command);
+                self.forwarded.insert(command.sequence, (leader, command));
             }
         }
     }

@@ -2,6 +2,7 @@
 
 mod leading;
 mod leases;
+mod process_runs;
 mod repair;
 mod rig;
 mod snapshots;

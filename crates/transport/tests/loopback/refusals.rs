@@ -46,12 +46,12 @@ fn a_hello_that_does_not_belong_is_refused_by_its_reason() {
         (
             Hello { min_version: 8, max_version: 9, ..good },
             RefusalReason::VersionTooNew,
-            "you speak the peer protocol in versions 8 to 9, this member 1 to 1",
+            "you speak the peer protocol in versions 8 to 9, this member 2 to 2",
         ),
         (
-            Hello { min_version: 0, max_version: 0, ..good },
+            Hello { min_version: 1, max_version: 1, ..good },
             RefusalReason::VersionTooOld,
-            "you speak the peer protocol in versions 0 to 0, this member 1 to 1",
+            "you speak the peer protocol in versions 1 to 1, this member 2 to 2",
         ),
     ];
     for (hello, reason, text) in cases {
@@ -64,7 +64,7 @@ fn a_hello_that_does_not_belong_is_refused_by_its_reason() {
         drop(member.journal.wait_for("the refusal as an event", |seen| seen.refusals.contains(&reported)));
     }
     let (_stream, answer) = greet(&member, good);
-    assert_eq!(answer.verdict, Ok(1));
+    assert_eq!(answer.verdict, Ok(transport::MAX_VERSION));
 }
 
 #[test]
