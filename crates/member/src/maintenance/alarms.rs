@@ -42,17 +42,26 @@ pub(crate) fn shortage(
     }
 }
 
+/// Ticks after which a proposed alarm that was not applied counts as lost, with the frame that forwarded it for example:
+/// as long as a request may wait, at the default heartbeat interval. To raise an alarm twice does no harm.
+const LOST_TICKS: u32 = 70;
+
 /// The alarms proposed by this member.
 #[derive(Debug, Default)]
 pub(crate) struct AlarmProposals {
-    /// An alarm was proposed and is not yet known to be applied.
-    is_proposed: bool,
+    /// Ticks for which no other alarm is proposed, because one is on its way.
+    wait_ticks: u32,
 }
 
 impl AlarmProposals {
     /// A proposed alarm was applied, or may be lost with the leader: the next one may be proposed.
     pub(crate) fn settled(&mut self) {
-        self.is_proposed = false;
+        self.wait_ticks = 0;
+    }
+
+    /// Counts a tick.
+    pub(crate) fn tick(&mut self) {
+        self.wait_ticks = self.wait_ticks.saturating_sub(1);
     }
 
     /// The command that raises an alarm for `member_id`, unless it is raised already or one is on its way.
@@ -66,9 +75,10 @@ impl AlarmProposals {
             .alarms()
             .iter()
             .any(|raised| raised.alarm == alarm as i32 && raised.member_id == member_id);
-        if is_raised || std::mem::replace(&mut self.is_proposed, true) {
+        if is_raised || self.wait_ticks > 0 {
             return None;
         }
+        self.wait_ticks = LOST_TICKS;
         let action = AlarmAction::Activate as i32;
         Some(AlarmRequest { action, member_id, alarm: alarm as i32 }.encode_to_vec().into())
     }
@@ -76,8 +86,40 @@ impl AlarmProposals {
 
 #[cfg(test)]
 mod tests {
-    //! What makes space short.
+    //! What makes space short, and when an alarm is raised again.
+    use std::sync::Arc;
+
+    use store::{Damaged, Limits, Store, ValueRef, Values};
+
     use super::*;
+
+    struct NoValues;
+
+    impl Values for NoValues {
+        fn read(&self, _: &ValueRef) -> Result<Bytes, Damaged> {
+            unreachable!("the store is empty")
+        }
+
+        fn retain(&self, _: &ValueRef) {}
+
+        fn release(&self, _: &ValueRef) {}
+    }
+
+    #[test]
+    fn a_lost_alarm_is_raised_again() {
+        let (_, reader) = Store::new(Arc::new(NoValues), Limits::default());
+        let mut alarms = AlarmProposals::default();
+        let raised = |alarms: &mut AlarmProposals| alarms.raise(AlarmType::Nospace, 1, &reader).is_some();
+        assert!(raised(&mut alarms));
+        for _ in 0..LOST_TICKS {
+            assert!(!raised(&mut alarms), "it may be on its way");
+            alarms.tick();
+        }
+        assert!(raised(&mut alarms), "the frame that forwarded it is lost");
+        alarms.settled();
+        assert!(raised(&mut alarms), "the leader changed");
+    }
+
 
     #[test]
     fn a_full_disk_counts_before_the_quota_and_a_quota_of_zero_is_none() {

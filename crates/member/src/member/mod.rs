@@ -333,6 +333,7 @@ impl Member {
         self.give_up_transfer(now, out);
         self.repeat_lease_questions(now);
         self.forget_expired_waiters();
+        self.alarms.tick();
         if self.log.space() != log::Space::Ok {
             self.log.retry_space();
         }
