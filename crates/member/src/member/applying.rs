@@ -56,10 +56,11 @@ impl Member {
         let batch = match apply::decode_and_apply(&mut self.store, entry, address, self.config.origin())? {
             Ok(batch) => batch,
             Err(damaged) => {
+                let address = damaged.address;
                 // When too much is under repair, the next step tries again.
-                if self.value_repairs.begin(damaged.address, out) {
+                if self.value_repairs.begin(damaged.address, damaged.key, out) {
                     self.apply_queue.block();
-                    self.value_repairs.mark_for_apply(damaged.address);
+                    self.value_repairs.mark_for_apply(address);
                 }
                 return Ok(false);
             }

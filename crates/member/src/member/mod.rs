@@ -180,7 +180,7 @@ impl Member {
             Input::Read { token } => self.on_read(now, token, out),
             Input::Lease { token, lease, renew } => self.on_lease(now, token, lease, renew, out),
             Input::MoveLeader { token, to } => self.on_move_leader(now, token, to, out),
-            Input::Repair { token, address } => self.on_repair(now, token, address, out),
+            Input::Repair { token, address, key } => self.on_repair(now, token, (address, key), out),
             Input::Defragment => self.on_defragment(),
             Input::Frame { from, bytes } => self.on_frame(now, from, bytes, out),
             Input::PeerUp(peer) => self.on_peer_up(peer),

@@ -91,8 +91,14 @@ impl Member {
         }
     }
 
-    pub(super) fn on_repair(&mut self, now: Now, token: u64, address: u64, out: &mut Output) {
-        if !self.value_repairs.begin(address, out) {
+    pub(super) fn on_repair(
+        &mut self,
+        now: Now,
+        token: u64,
+        (address, key): (u64, Option<Bytes>),
+        out: &mut Output,
+    ) {
+        if !self.value_repairs.begin(address, key, out) {
             return out.answers.push((token, Answer::Failed(api::Error::TooManyRequests)));
         }
         self.value_repairs.add_caller(address, token);
@@ -134,7 +140,7 @@ impl Member {
         let Some((peer, notice)) = self.sending.ended(sent, result) else { return };
         self.consensus.report_snapshot(peer, result.is_ok());
         if let Err(SendError { damaged: Some(address), .. }) = result {
-            self.value_repairs.begin(*address, out);
+            self.value_repairs.begin(*address, None, out);
         }
         out.notices.push(notice);
     }

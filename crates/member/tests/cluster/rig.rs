@@ -367,8 +367,8 @@ impl Cluster {
             match store::resolve_range(&reply, opened.values.as_ref()) {
                 Ok(response) => return Ok(response.kvs.into_iter().next().map(|kv| kv.value)),
                 Err(damaged) => {
-                    let address = damaged.address;
-                    match self.ask(at, |token| Input::Repair { token, address }) {
+                    let (address, key) = (damaged.address, damaged.key);
+                    match self.ask(at, |token| Input::Repair { token, address, key }) {
                         Answer::Repaired => {}
                         Answer::Failed(error) => return Err(error),
                         other => panic!("another answer: {other:?}"),

@@ -139,8 +139,8 @@ impl Node {
             return Err(api::Error::TooManyRequests);
         }
         tracing::error!(error = %damaged, "found damaged data");
-        let address = damaged.address;
-        match self.request(|token| Input::Repair { token, address }).await? {
+        let (address, key) = (damaged.address, damaged.key.clone());
+        match self.request(|token| Input::Repair { token, address, key }).await? {
             Answer::Repaired => Ok(()),
             other => Err(unexpected(&other)),
         }

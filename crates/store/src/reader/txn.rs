@@ -113,9 +113,9 @@ impl Reader {
             let state = pinned.state()?;
             let version = state.index.record(&compare.key).and_then(|record| record.live_until(at));
             drop(state);
-            let holds = version
-                .map_or(Ok(holds_for_none(compare)), |version| self.holds_for(compare, &version));
-            return Ok(holds);
+            let Some(version) = version else { return Ok(Ok(holds_for_none(compare))) };
+            let named = |damaged: Damaged| damaged.among(std::iter::once((&*compare.key, version.value)));
+            return Ok(self.holds_for(compare, &version).map_err(named));
         }
         let mut any = false;
         let mut start = Some(IndexKey::new(&compare.key));

@@ -1,5 +1,6 @@
 //! Reading: HashKV against etcd, streams, history, walks.
 
+mod damage;
 mod hash_kv;
 mod keeping;
 mod lease_keys;
