@@ -310,7 +310,11 @@ fn streams() {
     let from = PeerIdentity { cluster_id: 7, member_id: 1, incarnation: 91 };
     let hello = Hello::new(from, 2, StreamKind::Messages(StreamClass::Bulk));
     write("transport_frame", "hello", &hello.encode());
-    write("transport_frame", "answer", &HandshakeAnswer { from, verdict: Ok(transport::MAX_VERSION) }.encode());
+    write(
+        "transport_frame",
+        "answer",
+        &HandshakeAnswer { from, verdict: Ok(transport::MAX_VERSION) }.encode(),
+    );
     let refusal = Refusal::new(transport::RefusalReason::VersionTooOld, "you are too old".to_owned());
     write("transport_frame", "refusal", &HandshakeAnswer { from, verdict: Err(refusal) }.encode());
     let stream: Vec<u8> =

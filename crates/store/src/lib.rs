@@ -63,7 +63,8 @@ mod wire;
 mod testing;
 
 pub use checkpoint::{
-    CheckpointKind, CheckpointSource, Restoration, RestoreError, Restored, chunk_values, with_addresses,
+    CheckpointKind, CheckpointSource, Restoration, RestoreError, Restored, chunk_key, chunk_values,
+    with_addresses,
 };
 pub use command::{
     Applied, BatchContext, Command, DeleteReply, LeaseChange, OpReply, Outcome, PutReply, Reply, TxnReply,

@@ -22,9 +22,9 @@ pub trait FrameSink: Send + Sync {
     /// bytes of a later frame have been read already.
     fn frame(&self, from: u64, class: StreamClass, frame: Bytes, more: bool);
 
-    /// Our stream of this class to the peer is established: what is sent from now on leaves. Connections are numbered in
-    /// the order in which they are established, from 1. After a peer was removed and set again, reports about its old
-    /// and its new connections may come in any order.
+    /// Our stream of this class to the peer is established: what is sent from now on leaves. Connections are numbered
+    /// in the order in which they are established, from 1. After a peer was removed and set again, reports about its
+    /// old and its new connections may come in any order.
     fn up(&self, peer: u64, class: StreamClass, connection: u64);
 
     /// Our stream of this class to the peer is lost, with everything that was on its way; it is redialled.

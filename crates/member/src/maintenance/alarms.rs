@@ -42,8 +42,8 @@ pub(crate) fn shortage(
     }
 }
 
-/// Ticks after which a proposed alarm that was not applied counts as lost, with the frame that forwarded it for example:
-/// as long as a request may wait, at the default heartbeat interval. To raise an alarm twice does no harm.
+/// Ticks after which a proposed alarm that was not applied counts as lost, for example with the frame that forwarded
+/// it: as long as a request may wait, at the default heartbeat interval. Raising an alarm twice does no harm.
 const LOST_TICKS: u32 = 70;
 
 /// The alarms proposed by this member.
@@ -119,7 +119,6 @@ mod tests {
         alarms.settled();
         assert!(raised(&mut alarms), "the leader changed");
     }
-
 
     #[test]
     fn a_full_disk_counts_before_the_quota_and_a_quota_of_zero_is_none() {

@@ -139,8 +139,8 @@ impl Member {
     ) {
         let Some((peer, notice)) = self.sending.ended(sent, result) else { return };
         self.consensus.report_snapshot(peer, result.is_ok());
-        if let Err(SendError { damaged: Some(address), .. }) = result {
-            self.value_repairs.begin(*address, None, out);
+        if let Err(SendError { damaged: Some((address, key)), .. }) = result {
+            self.value_repairs.begin(*address, key.clone(), out);
         }
         out.notices.push(notice);
     }

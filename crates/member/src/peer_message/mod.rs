@@ -64,8 +64,8 @@ pub enum PeerMessage {
     },
     /// A follower asks for a read index: its process run, and the number of its question.
     ReadQuestion(u64, u64),
-    /// (the asker's process run, question, the leader's applied index once the question's ReadIndex round is won and its index applied); `None`
-    /// when the receiver does not lead.
+    /// The asker's process run, the question, and the leader's applied index once the question's ReadIndex round is won
+    /// and its index applied; `None` when the receiver does not lead.
     ReadAnswer(u64, u64, Option<u64>),
     /// A follower, of this process run, asks the leader to renew leases or to say what is left of them; at least one,
     /// at most [`MAX_LEASES_PER_FRAME`].

@@ -110,8 +110,8 @@ impl Proposals {
         [(Reason::NoSpace, no_space), (Reason::TooManyRequests, too_many)]
     }
 
-    /// The peer `from` refused commands that this process forwarded to it: certainly not proposed. Those sent to a member
-    /// that does not lead return to the queue; the others are answered. What was sent to another peer stays.
+    /// The peer `from` refused commands that this process forwarded to it: certainly not proposed. Those sent to a
+    /// member that does not lead return to the queue; the others are answered. What was sent to another peer stays.
     pub(crate) fn refused(
         &mut self,
         from: u64,

@@ -1,8 +1,8 @@
 //! Damaged values.
 //!
 //! A value is named by what is equal on all members: key, revision, length and checksum. Its address is not, so the
-//! references to a damaged address are looked up in the index first: by the key if whoever found the damage knew it,
-//! otherwise by a walk over all keys. When nothing refers to the address any more (the
+//! references to a damaged address are looked up in the index first: by the key if the reader that found the damage
+//! knew it, otherwise by a walk over all keys. When nothing refers to the address any more (the
 //! value was relocated, overwritten and compacted, or repaired already), there is nothing to repair and the reader
 //! reads again. Otherwise peers are asked, one after the other; a value whose length and checksum fit is written into
 //! a data segment and the references are switched to it.
@@ -295,7 +295,10 @@ impl ValueRepairs {
             if result.is_err() {
                 // This member's disk may have failed only once: apply tries it again. If the value is still damaged,
                 // peers are asked again after a while.
-                self.tasks.insert(address, ValueTask { until_ns: task.until_ns, key: task.key, ..ValueTask::default() });
+                self.tasks.insert(
+                    address,
+                    ValueTask { until_ns: task.until_ns, key: task.key, ..ValueTask::default() },
+                );
             }
         }
     }

@@ -1,5 +1,6 @@
 //! Clusters of members in one thread, over disks in memory.
 
+mod hostile;
 mod leading;
 mod leases;
 mod process_runs;

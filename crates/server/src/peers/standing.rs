@@ -7,8 +7,8 @@
 //! control 5 up   bulk 6 up: connected   control 7 up   control 5 down: late, still connected   bulk 6 down: not
 //! ```
 //!
-//! A refusal for good ends the process, so the word of one peer is not enough. A peer counts as refusing when it refused
-//! [`MIN_REFUSALS`] times in a row, and more peers must refuse this member than accept it.
+//! A refusal for good ends the process, so the word of one peer is not enough. A peer counts as refusing when it
+//! refused [`MIN_REFUSALS`] times in a row, and more peers must refuse this member than accept it.
 
 use std::collections::BTreeMap;
 
@@ -99,7 +99,7 @@ mod tests {
         let mut peers = PeerStandings::default();
         assert!(!peers.up(2, Control, 1));
         assert!(peers.up(2, Bulk, 2));
-        // The peer was set anew: its new streams are up before the old ones report their end.
+        // The peer was removed and set again: its new streams are up before the old ones report their end.
         assert!(!peers.up(2, Control, 3) && !peers.up(2, Bulk, 4));
         assert!(!peers.down(2, Control, 1) && !peers.down(2, Bulk, 2));
         assert!(peers.down(2, Bulk, 4), "it was connected until now");

@@ -12,9 +12,7 @@ use super::keys::KeysChunk;
 use super::small_state;
 use crate::index::{IndexKey, KeyBounds, KeyRecord, walk_chunk};
 use crate::lessor::LeaseInfo;
-use crate::state::{
-    CheckpointBaseline, RevisionPin, StateReplaced, StoreShared, StoreState, TrackedChanges,
-};
+use crate::state::{CheckpointBaseline, RevisionPin, StateReplaced, StoreShared, StoreState, TrackedChanges};
 use crate::types::{AppliedId, Revision};
 
 /// Entries in a frame of leases, removed keys or relocated values; a few dozen bytes each.

@@ -49,7 +49,7 @@ enum FoundKeys {
     /// All that are wanted. With the number of keys in the range.
     Whole { found: FoundVersions, more: bool, total: u64 },
     /// Too many to hold.
-    Long(LongRange),
+    Long(Box<LongRange>),
 }
 
 /// The beginning of a long range, and what is needed to walk on.
@@ -67,8 +67,8 @@ impl Reader {
     /// # Errors
     /// Outer: [`Damaged`] when a value cannot be read, possibly after some chunks. Repair it and call again: with the
     /// same revision and header, the concatenated chunks are the same bytes. Inner: [`Error::FutureRevision`] and
-    /// [`Error::Compacted`], before the first chunk; the latter also after some, when a snapshot is installed amid a
-    /// long range and has been compacted beyond its revision.
+    /// [`Error::Compacted`], before the first chunk; the latter also after some, when a snapshot is installed during
+    /// a long range and has been compacted beyond its revision.
     pub fn encode_range(
         &self,
         request: &pb::RangeRequest,
@@ -93,7 +93,7 @@ impl Reader {
                 let how = (values, access(wanted.min(long.total as usize)));
                 let end = EncodedFields::end(long.lengths.len() > wanted, long.total as i64);
                 let encoder = RangeEncoder::begin(front, long.lengths.of_first(wanted), &end, how, into);
-                self.encode_rest(long, wanted, end, encoder)
+                self.encode_rest(*long, wanted, end, encoder)
             }
         }
     }
@@ -151,7 +151,7 @@ impl Reader {
         }
         let mut measured = RangeSelection::new(bounds, at, plan, FoundLengths::new(plan.keys_only));
         while !measured.advance(&pinned.state()?.index, limits.chunk_keys) {}
-        Ok(FoundKeys::Long(LongRange { selection, lengths: measured.found, pinned, total }))
+        Ok(FoundKeys::Long(Box::new(LongRange { selection, lengths: measured.found, pinned, total })))
     }
 
     /// Encodes what was found so far, then continues the walk and encodes each chunk of it.

@@ -2,8 +2,8 @@
 //!
 //! Every read holds the index lock for a bounded number of keys. A read that needs more pins its revision, releases the
 //! lock between chunks and continues: a pinned revision is not purged, so the chunks fit together. A read of the newest
-//! revision that fits into one chunk, as nearly all do, takes no pin. What happens when a snapshot replaces the state
-//! between two chunks is told in `pinned`.
+//! revision that fits into one chunk, as nearly all do, takes no pin. `pinned` says what happens when a snapshot
+//! replaces the state between two chunks.
 //!
 //! | file | answers |
 //! |---|---|

@@ -60,11 +60,7 @@ impl PinnedRevision {
     ///
     /// # Errors
     /// As [`PinnedRevision::state`].
-    pub(super) fn count(
-        &self,
-        mut count: RangeCount,
-        bounds: &KeyBounds<'_>,
-    ) -> Result<u64, StateReplaced> {
+    pub(super) fn count(&self, mut count: RangeCount, bounds: &KeyBounds<'_>) -> Result<u64, StateReplaced> {
         let mut installs = self.installs;
         loop {
             let state = self.state()?;
@@ -80,7 +76,7 @@ impl PinnedRevision {
 }
 
 /// Carries out a read of which nothing was answered yet; from its beginning, whenever its revision is lost. Then a read
-/// of the newest revision reads the new state's, and one of an older revision is told that it is compacted.
+/// of the newest revision reads the new state's, and one of an older revision fails as compacted.
 pub(super) fn from_the_beginning<T>(mut read: impl FnMut() -> Result<T, StateReplaced>) -> T {
     loop {
         if let Ok(done) = read() {

@@ -67,8 +67,8 @@ fn shake_hands(
     socket.read_exact_by(&mut text, deadline, allowed)?;
     let answer = HandshakeAnswer::decode(&bytes, &text)?;
     match answer.verdict {
-        // Whoever answers at the URL may refuse; only the member that was meant speaks for the cluster. That another was
-        // met is what it says itself.
+        // Anybody may answer at the URL, but only the member that was meant speaks for the cluster. A refusal that says
+        // that another was met comes from that other.
         Err(refusal) if refusal.reason == RefusalReason::WrongMember => {
             context.note_refusal(peer.id, Side::Remote, &refusal);
             return Err(Error::RefusedByPeer(refusal));

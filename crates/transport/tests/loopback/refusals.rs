@@ -4,8 +4,8 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
 use transport::{
-    ANSWER_BYTES, HELLO_BYTES, HandshakeAnswer, Hello, PeerIdentity, PeersConfig, Refusal, RefusalReason, Side,
-    StreamClass, StreamKind,
+    ANSWER_BYTES, HELLO_BYTES, HandshakeAnswer, Hello, PeerIdentity, PeersConfig, Refusal, RefusalReason,
+    Side, StreamClass, StreamKind,
 };
 
 use crate::cluster::{Member, PATIENCE, identity};

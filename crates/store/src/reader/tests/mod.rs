@@ -120,7 +120,13 @@ fn a_stream_is_cut_by_bytes_and_always_ends() {
         .collect();
     assert_eq!(sizes, [(2, false), (2, true)]);
     let mut empty = bench.reader.range_stream(&range_request("x", "")).unwrap();
-    assert!(empty.next_chunk(10, 10).unwrap().unwrap().is_some_and(|chunk| chunk.last && chunk.reply.kvs.is_empty()));
+    assert!(
+        empty
+            .next_chunk(10, 10)
+            .unwrap()
+            .unwrap()
+            .is_some_and(|chunk| chunk.last && chunk.reply.kvs.is_empty())
+    );
     assert!(empty.next_chunk(10, 10).unwrap().unwrap().is_none());
     let sorted = pb::RangeRequest { sort_order: 2, ..range_request("k", "l") };
     assert_eq!(bench.reader.range_stream(&sorted).err(), Some(api::Error::StreamSortUnsupported));
