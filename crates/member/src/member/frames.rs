@@ -57,7 +57,7 @@ impl Member {
             PeerMessage::EntryAnswer { index, term, entry } => {
                 let entry = entries::from_answer(index, term, entry);
                 let (now_ns, log) = (now.monotonic_ns, &self.log);
-                if !self.entry_repairs.answered(now_ns, entry, log, &self.connected, out) {
+                if !self.entry_repairs.answered(now_ns, from, entry, log, &self.connected, out) {
                     self.give_up_entry(index);
                 }
             }
