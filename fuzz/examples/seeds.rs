@@ -239,11 +239,11 @@ fn frames() {
     let name = ValueName { main: 5, sub: 1, len: 2, checksum: 9, key: Bytes::from_static(b"k") };
     let frames = [
         PeerMessage::Forward(batch::encode(7, &sample_commands())),
-        PeerMessage::Refused(Reason::NoSpace, vec![1, 2]),
-        PeerMessage::ReadQuestion(3),
-        PeerMessage::ReadAnswer(3, Some(8)),
-        PeerMessage::LeaseQuestions(vec![LeaseQuestionFields { sequence: 1, lease: 2, renew: true }]),
-        PeerMessage::LeaseAnswers(vec![(1, LeaseAnswer::Alive { remaining_s: 5, granted_s: 9 })]),
+        PeerMessage::Refused { reason: Reason::NoSpace, run: 7, sequences: vec![1, 2] },
+        PeerMessage::ReadQuestion(7, 3),
+        PeerMessage::ReadAnswer(7, 3, Some(8)),
+        PeerMessage::LeaseQuestions(7, vec![LeaseQuestionFields { sequence: 1, lease: 2, renew: true }]),
+        PeerMessage::LeaseAnswers(7, vec![(1, LeaseAnswer::Alive { remaining_s: 5, granted_s: 9 })]),
         PeerMessage::StateHash { index: 1, hash: 2 },
         PeerMessage::ValueQuestion(name.clone()),
         PeerMessage::ValueAnswer(name, Some(Bytes::from_static(b"vv"))),
@@ -311,7 +311,11 @@ fn streams() {
     let from = PeerIdentity { cluster_id: 7, member_id: 1, incarnation: 91 };
     let hello = Hello::new(from, 2, StreamKind::Messages(StreamClass::Bulk));
     write("transport_frame", "hello", &hello.encode());
-    write("transport_frame", "answer", &HandshakeAnswer { from, verdict: Ok(1) }.encode());
+    write(
+        "transport_frame",
+        "answer",
+        &HandshakeAnswer { from, verdict: Ok(transport::MAX_VERSION) }.encode(),
+    );
     let refusal = Refusal::new(transport::RefusalReason::VersionTooOld, "you are too old".to_owned());
     write("transport_frame", "refusal", &HandshakeAnswer { from, verdict: Err(refusal) }.encode());
     let stream: Vec<u8> =

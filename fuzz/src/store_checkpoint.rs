@@ -36,6 +36,7 @@ impl Values for Zeros {
                 address: value.address,
                 len: value.len,
                 reason: "too long".into(),
+                key: None,
                 is_transient: false,
             }),
         }

@@ -52,6 +52,8 @@ pub enum Input {
         token: u64,
         /// The address of the value.
         address: u64,
+        /// A key whose version refers to it, if the reader knew it.
+        key: Option<Bytes>,
     },
     /// Give space back eagerly (the API's defragment).
     Defragment,

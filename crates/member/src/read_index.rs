@@ -19,6 +19,7 @@
 use std::collections::VecDeque;
 
 use crate::lease::{LeaseQuestion, RETRY_NS};
+use crate::proposals::batch::Origin;
 
 /// Waiters that may wait for a round: as many as commands.
 pub(crate) const MAX_WAITING: usize = crate::proposals::queue::MAX_WAITING_COMMANDS;
@@ -39,7 +40,7 @@ pub(crate) enum Waiter {
     /// A linearizable read of a caller of this process, by token.
     Read(u64),
     /// A follower's question; it stands for all the follower's waiters.
-    Follower { peer: u64, question: u64 },
+    Follower { peer: Origin, question: u64 },
     /// A lease to renew or to look up.
     Lease(LeaseQuestion),
 }
@@ -286,9 +287,10 @@ mod tests {
     fn local_waiters_ask_a_new_leader_and_peers_ask_for_themselves() {
         let mut reads = ReadIndex::default();
         reads.arrive(Waiter::Read(1));
-        reads.arrive(Waiter::Follower { peer: 7, question: 3 });
+        let asker = Waiter::Follower { peer: Origin { member: 7, start: 9 }, question: 3 };
+        reads.arrive(asker.clone());
         let round = reads.begin_round(0);
-        assert_eq!(reads.leadership_changed(), [Waiter::Follower { peer: 7, question: 3 }]);
+        assert_eq!(reads.leadership_changed(), [asker]);
         reads.round_won(round, 1);
         assert!(reads.take_released(u64::MAX).is_empty(), "the old round is void");
         let asked = reads.begin_question(0, false).expect("asks the new leader");

@@ -67,6 +67,7 @@ pub(crate) fn stored(value: &ValueRef) -> StoredValue {
 
 fn damaged(value: &ValueRef, error: &ReadError) -> Damaged {
     Damaged {
+        key: None,
         address: value.address,
         len: value.len,
         reason: Arc::from(error.to_string()),

@@ -65,7 +65,8 @@ mod wire;
 mod testing;
 
 pub use checkpoint::{
-    CheckpointKind, CheckpointSource, Restoration, RestoreError, Restored, chunk_values, with_addresses,
+    CheckpointKind, CheckpointSource, Restoration, RestoreError, Restored, chunk_key, chunk_values,
+    with_addresses,
 };
 pub use command::{
     Applied, BatchContext, Command, DeleteReply, LeaseChange, MAX_TXN_ANSWER_BYTES, OpReply, Outcome,
@@ -80,7 +81,7 @@ pub use reader::{
     StoreCounts, StreamChunk, VersionWalk,
 };
 pub use resolve::{Response, resolve, resolve_kv, resolve_range, resolve_txn};
-pub use state::{ClusterMember, DEFAULT_SLICE_KEYS, Limits, MemberChange};
+pub use state::{ClusterMember, DEFAULT_SLICE_KEYS, Limits, MemberChange, StateReplaced};
 pub use store::Store;
 pub use types::{AppliedId, Event, EventKind, KeyRange, KvRef, Revision};
 pub use values::{Access, Damaged, ValueRef, ValueSlot, Values};

@@ -107,7 +107,8 @@ pub(crate) fn sort_by_value(reply: &mut RangeReply, values: &dyn Values) -> Resu
 /// # Errors
 /// [`Damaged`] when it cannot be read.
 pub fn resolve_kv(kv: &KvRef, values: &dyn Values) -> Result<mvccpb::KeyValue, Damaged> {
-    Ok(key_value(kv, read(values, &kv.value)?))
+    let value = read(values, &kv.value).map_err(|damaged| named(damaged, std::slice::from_ref(kv)))?;
+    Ok(key_value(kv, value))
 }
 
 fn header(revision: i64) -> Option<pb::ResponseHeader> {
@@ -128,12 +129,18 @@ fn key_value(kv: &KvRef, value: Bytes) -> mvccpb::KeyValue {
 /// Reads the values of all versions at once.
 fn read_all(kvs: &[KvRef], values: &dyn Values) -> Result<Vec<Bytes>, Damaged> {
     let wanted: Vec<ValueRef> = kvs.iter().map(|kv| kv.value).filter(|value| value.len > 0).collect();
-    let mut read = values.read_many(&wanted)?.into_iter();
+    let read = values.read_many(&wanted).map_err(|damaged| named(damaged, kvs))?;
+    let mut read = read.into_iter();
     let value_of = |kv: &KvRef| match kv.value.len {
         0 => Bytes::new(),
         _ => read.next().expect("as many values as were requested"),
     };
     Ok(kvs.iter().map(value_of).collect())
+}
+
+/// Names the key of a damaged value.
+fn named(damaged: Damaged, kvs: &[KvRef]) -> Damaged {
+    damaged.among(kvs.iter().map(|kv| (&*kv.key, kv.value)))
 }
 
 fn with_values(kvs: &[KvRef], values: &dyn Values) -> Result<Vec<mvccpb::KeyValue>, Damaged> {

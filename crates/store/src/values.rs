@@ -47,10 +47,21 @@ pub struct Damaged {
     pub address: u64,
     /// The length in the reference.
     pub len: u32,
+    /// A key whose version refers to the value, if the reader knew it: repair then needs no search.
+    pub key: Option<Bytes>,
     /// Checksum mismatch, short read or read error.
     pub reason: Arc<str>,
     /// The process could not open another file. The bytes may be intact, and a later read may succeed.
     pub is_transient: bool,
+}
+
+impl Damaged {
+    /// Names the key of the value, found among those that were read.
+    pub(crate) fn among<'a>(mut self, mut read: impl Iterator<Item = (&'a [u8], ValueRef)>) -> Damaged {
+        let is_it = |(_, value): &(&[u8], ValueRef)| value.address == self.address && value.len == self.len;
+        self.key = read.find(is_it).map(|(key, _)| Bytes::copy_from_slice(key));
+        self
+    }
 }
 
 /// A read slot: a wanted value, and the bytes of a response that it fills exactly.

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -18,6 +19,8 @@ pub(crate) struct StreamContext {
     pub(crate) snapshots: Arc<dyn SnapshotSink>,
     admission: Arc<dyn Admission>,
     refusals: RefusalLog,
+    /// The number of the newest established connection.
+    last_connection: AtomicU64,
 }
 
 impl StreamContext {
@@ -27,7 +30,13 @@ impl StreamContext {
         sink: Arc<dyn FrameSink>,
         snapshots: Arc<dyn SnapshotSink>,
     ) -> StreamContext {
-        StreamContext { config, sink, snapshots, admission, refusals: RefusalLog::default() }
+        let (refusals, last_connection) = (RefusalLog::default(), AtomicU64::new(0));
+        StreamContext { config, sink, snapshots, admission, refusals, last_connection }
+    }
+
+    /// The number of a connection that has just been established.
+    pub(crate) fn next_connection(&self) -> u64 {
+        self.last_connection.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// Admits a member of our cluster (the `expected` one, if given) that the owner admits.

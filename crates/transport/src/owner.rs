@@ -22,13 +22,16 @@ pub trait FrameSink: Send + Sync {
     /// bytes of a later frame have been read already.
     fn frame(&self, from: u64, class: StreamClass, frame: Bytes, more: bool);
 
-    /// Our stream of this class to the peer is established: what is sent from now on leaves.
-    fn up(&self, peer: u64, class: StreamClass);
+    /// Our stream of this class to the peer is established: what is sent from now on leaves. Connections are numbered
+    /// in the order in which they are established, from 1. After a peer was removed and set again, reports about its
+    /// old and its new connections may come in any order.
+    fn up(&self, peer: u64, class: StreamClass, connection: u64);
 
     /// Our stream of this class to the peer is lost, with everything that was on its way; it is redialled.
-    fn down(&self, peer: u64, class: StreamClass, why: &Error);
+    fn down(&self, peer: u64, class: StreamClass, connection: u64, why: &Error);
 
-    /// A handshake was refused, by us or by the peer. Called for every attempt.
+    /// A handshake was refused, by us or by the peer. Called for every attempt. A refusal by the peer was answered with
+    /// the identity of the member that was dialled, but for [`RefusalReason::WrongMember`](crate::RefusalReason).
     fn refused(&self, peer: u64, by: Side, refusal: &Refusal);
 
     /// A pong arrived, `time` after its ping.

@@ -24,7 +24,13 @@ impl Values for LogValues {
     fn read(&self, value: &ValueRef) -> Result<Bytes, Damaged> {
         let StoredValue { address, len, checksum } = stored(value);
         let read = self.0.pin().read(address, len, checksum);
-        read.map_err(|error| Damaged { address, len, reason: error.to_string().into(), is_transient: false })
+        read.map_err(|error| Damaged {
+            address,
+            len,
+            key: None,
+            reason: error.to_string().into(),
+            is_transient: false,
+        })
     }
 
     fn retain(&self, value: &ValueRef) {

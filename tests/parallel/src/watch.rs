@@ -20,6 +20,7 @@ struct NoValues;
 impl Values for NoValues {
     fn read(&self, value: &ValueRef) -> Result<Bytes, Damaged> {
         Err(Damaged {
+            key: None,
             address: value.address,
             len: value.len,
             reason: "there are no values".into(),

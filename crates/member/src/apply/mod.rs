@@ -149,10 +149,12 @@ fn has_caller(decoded: &[DecodedCommand], origin: Origin) -> Vec<bool> {
 
 #[cfg(test)]
 mod tests {
-    //! The order of entries, and what blocking holds up.
+    //! The order of entries, what blocking holds up, and entries that do not decode.
     use consensus::EntryKind;
 
     use super::*;
+    use crate::proposals::batch;
+    use crate::tests::LogAndStore;
 
     fn entry(index: u64) -> Entry {
         Entry { term: 2, index, kind: EntryKind::Empty, payload: Default::default() }
@@ -171,6 +173,22 @@ mod tests {
         queue.advance();
         assert_eq!(queue.applied_id(), LogId { index: 41, term: 2 });
         assert_eq!(queue.next(), Some(entry(42)));
+    }
+
+    #[test]
+    fn only_an_unknown_version_stops_a_member() {
+        let mut state = LogAndStore::new(&[1]);
+        let before = state.reader.applied().index;
+        let mut payload = |bytes: Vec<u8>| {
+            let index = state.reader.applied().index + 1;
+            let entry = Entry { term: 1, index, kind: EntryKind::Batch, payload: bytes.into() };
+            replay(&mut state.store, &entry, 0)
+        };
+        let good = batch::encode(7, &[]).to_vec();
+        assert_eq!(payload(good[..good.len() - 1].to_vec()), Ok(()));
+        assert_eq!(payload([&good[..], &[0]].concat()), Ok(()));
+        assert!(payload([&[99], &good[1..]].concat()).is_err());
+        assert_eq!(state.reader.applied().index, before + 2, "the entries count as applied");
     }
 
     #[test]

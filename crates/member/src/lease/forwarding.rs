@@ -42,14 +42,20 @@ impl LeaseForwarding {
         self.waits_since_ns.is_some()
     }
 
-    /// Sends questions, in as few frames as the limit allows.
-    pub(crate) fn send(&mut self, now_ns: u64, leader: u64, questions: Vec<LeaseQuestion>, out: &mut Output) {
+    /// Sends the questions of this process `run`, in as few frames as the limit allows.
+    pub(crate) fn send(
+        &mut self,
+        now_ns: u64,
+        (leader, run): (u64, u64),
+        questions: Vec<LeaseQuestion>,
+        out: &mut Output,
+    ) {
         for chunk in questions.chunks(MAX_LEASES_PER_FRAME) {
             let ask = |question: &LeaseQuestion| {
                 let LeaseQuestion { sequence, lease, renew, .. } = *question;
                 LeaseQuestionFields { sequence, lease, renew }
             };
-            out.send(leader, &PeerMessage::LeaseQuestions(chunk.iter().map(ask).collect()));
+            out.send(leader, &PeerMessage::LeaseQuestions(run, chunk.iter().map(ask).collect()));
         }
         self.waits_since_ns = (!questions.is_empty()).then_some(now_ns);
         for question in questions {
@@ -103,13 +109,13 @@ mod tests {
     fn questions_wait_for_an_answer_but_not_for_ever() {
         let mut forwarding = LeaseForwarding::default();
         let mut out = Output::default();
-        forwarding.send(0, 2, vec![question(1)], &mut out);
+        forwarding.send(0, (2, 1), vec![question(1)], &mut out);
         assert_eq!(out.frames.len(), 1);
         assert!(forwarding.waits());
         assert_eq!(forwarding.next_due_ns(), Some(MAX_WAIT_NS));
         forwarding.answers_arrived();
         assert!(!forwarding.waits());
-        forwarding.send(2, 2, vec![question(2), question(3)], &mut out);
+        forwarding.send(2, (2, 1), vec![question(2), question(3)], &mut out);
         forwarding.expire_wait(1 + MAX_WAIT_NS);
         assert!(forwarding.waits());
         forwarding.expire_wait(2 + MAX_WAIT_NS);
@@ -120,12 +126,12 @@ mod tests {
     #[test]
     fn unanswered_questions_return() {
         let mut forwarding = LeaseForwarding::default();
-        forwarding.send(0, 2, vec![question(1)], &mut Output::default());
-        forwarding.send(9, 2, vec![question(2)], &mut Output::default());
+        forwarding.send(0, (2, 1), vec![question(1)], &mut Output::default());
+        forwarding.send(9, (2, 1), vec![question(2)], &mut Output::default());
         assert_eq!(forwarding.take_unanswered(RETRY_NS), [question(1)]);
         assert_eq!(forwarding.take(1), None);
         assert_eq!(forwarding.take(2), Some(question(2)));
-        forwarding.send(9, 2, vec![question(3)], &mut Output::default());
+        forwarding.send(9, (2, 1), vec![question(3)], &mut Output::default());
         assert_eq!(forwarding.take_all(), [question(3)]);
         assert!(!forwarding.waits());
     }

@@ -25,11 +25,13 @@ pub use expiry::Expiry;
 pub(crate) use forwarding::{LeaseForwarding, RETRY_NS};
 pub(crate) use leader::{Decision, LeaderLeases};
 
+use crate::proposals::batch::Origin;
+
 /// A question about one lease and where its answer goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LeaseQuestion {
-    /// The peer that forwarded it; `None` for a caller of this process.
-    pub(crate) peer: Option<u64>,
+    /// The process that forwarded it; `None` for a caller of this process.
+    pub(crate) peer: Option<Origin>,
     /// The peer's sequence number, or the caller's token.
     pub(crate) sequence: u64,
     /// Lease id.

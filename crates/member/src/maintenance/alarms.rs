@@ -46,16 +46,16 @@ pub(crate) fn shortage(
     }
 }
 
+/// Ticks after which a proposed alarm that was not applied counts as lost, for example with the frame that forwarded
+/// it: as long as a request may wait, at the default heartbeat interval. Raising an alarm twice does no harm.
+const LOST_TICKS: u32 = 70;
+
 /// The alarms proposed by this member.
 #[derive(Debug, Default)]
 pub(crate) struct AlarmProposals {
     /// While an alarm is proposed and not yet known to be applied: ticks until the next one may be proposed.
     ticks_left: u32,
 }
-
-/// Ticks after which a proposed alarm counts as lost, because a frame to the leader may be: several times what
-/// agreement takes, unless there is none to be had.
-const PATIENCE_TICKS: u32 = 50;
 
 impl AlarmProposals {
     /// A proposed alarm was applied, or may be lost with the leader: the next one may be proposed.
@@ -72,7 +72,7 @@ impl AlarmProposals {
     fn may_propose(&mut self) -> bool {
         let may_propose = self.ticks_left == 0;
         if may_propose {
-            self.ticks_left = PATIENCE_TICKS;
+            self.ticks_left = LOST_TICKS;
         }
         may_propose
     }
@@ -98,7 +98,7 @@ impl AlarmProposals {
 
 #[cfg(test)]
 mod tests {
-    //! What makes space short.
+    //! What makes space short, and when an alarm is raised again.
     use super::*;
 
     #[test]
@@ -118,7 +118,7 @@ mod tests {
         let mut alarms = AlarmProposals::default();
         for _ in 0..3 {
             assert!(alarms.may_propose());
-            for _ in 1..PATIENCE_TICKS {
+            for _ in 1..LOST_TICKS {
                 alarms.tick();
                 assert!(!alarms.may_propose(), "one is on its way");
             }

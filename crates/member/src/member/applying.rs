@@ -105,7 +105,7 @@ impl Member {
 
     /// Apply waits until a damaged value is repaired. When too much is under repair, a later step tries again.
     fn wait_for_value(&mut self, damaged: &Damaged, out: &mut Output) {
-        if self.value_repairs.begin(damaged.address, out) {
+        if self.value_repairs.begin(damaged.address, damaged.key.clone(), out) {
             self.apply_queue.block();
             self.value_repairs.mark_for_apply(damaged.address);
         } else {

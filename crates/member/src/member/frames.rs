@@ -10,7 +10,7 @@ use crate::io::{Notice, Now, Output};
 use crate::maintenance::alarms::Shortage;
 use crate::maintenance::log_room::Admission;
 use crate::peer_message::{LeaseAnswer, PeerMessage, Reason};
-use crate::proposals::batch::{self, LogCommand};
+use crate::proposals::batch::{self, LogCommand, Origin};
 use crate::proposals::growth::RoomUse;
 use crate::repair::entries;
 
@@ -22,13 +22,28 @@ impl Member {
         match message {
             PeerMessage::Consensus(bytes) => self.on_consensus_message(from, bytes, out),
             PeerMessage::Forward(batch) => self.on_forward(from, &batch, out),
-            PeerMessage::Refused(reason, sequences) => {
-                self.proposals.refused(reason, &sequences, &mut self.callers, out);
+            PeerMessage::Refused { reason, run, sequences } => {
+                // A leader may refuse late, when another leads.
+                if run == self.config.process_run {
+                    self.proposals.refused(from, reason, &sequences, &mut self.callers, out);
+                }
             }
-            PeerMessage::ReadQuestion(question) => self.on_read_question(from, question, out),
-            PeerMessage::ReadAnswer(question, index) => self.read_index.question_answered(question, index),
-            PeerMessage::LeaseQuestions(questions) => self.on_lease_questions(from, questions),
-            PeerMessage::LeaseAnswers(answers) => self.on_lease_answers(answers, out),
+            PeerMessage::ReadQuestion(start, question) => {
+                self.on_read_question(Origin { member: from, start }, question, out);
+            }
+            PeerMessage::ReadAnswer(run, question, index) => {
+                if self.is_answer(from, run) {
+                    self.read_index.question_answered(question, index);
+                }
+            }
+            PeerMessage::LeaseQuestions(start, questions) => {
+                self.on_lease_questions(Origin { member: from, start }, questions);
+            }
+            PeerMessage::LeaseAnswers(run, answers) => {
+                if self.is_answer(from, run) {
+                    self.on_lease_answers(answers, out);
+                }
+            }
             PeerMessage::StateHash { index, hash } => self.on_state_hash(from, index, hash, out),
             PeerMessage::ValueQuestion(name) => {
                 let (log, reader) = (&self.log, &self.reader);
@@ -44,7 +59,7 @@ impl Member {
             PeerMessage::EntryAnswer { index, term, entry } => {
                 let entry = entries::from_answer(index, term, entry);
                 let (now_ns, log) = (now.monotonic_ns, &self.log);
-                if !self.entry_repairs.answered(now_ns, entry, log, &self.connected, out) {
+                if !self.entry_repairs.answered(now_ns, from, entry, log, &self.connected, out) {
                     self.give_up_entry(index);
                 }
             }
@@ -89,21 +104,21 @@ impl Member {
             Ok(batch) => batch.commands,
             Err(error) => return out.reject_frame(from, error),
         };
-        let first = commands.first().map(|first| first.origin);
-        let is_of_one_run = commands.iter().all(|command| Some(command.origin) == first);
-        if !is_of_one_run || first.is_some_and(|first| first.member != from) {
+        let Some(peer) = commands.first().map(|first| first.origin) else { return };
+        let is_of_one_run = commands.iter().all(|command| command.origin == peer);
+        if !is_of_one_run || peer.member != from {
             return out.reject_frame(from, "it forwards commands that are not its own");
         }
         if !self.leadership.leads() {
             let sequences = commands.iter().map(|command| command.sequence).collect();
-            return refuse(from, Reason::NotLeader, sequences, out);
+            return refuse(peer, Reason::NotLeader, sequences, out);
         }
         let shortage =
             if commands.iter().any(|command| command.kind.may_grow()) { self.shortage() } else { None };
         let mut are_refused = false;
         for (reason, sequences) in self.proposals.push_forwarded(commands, shortage.map(Shortage::error)) {
             are_refused |= reason == Reason::NoSpace && !sequences.is_empty();
-            refuse(from, reason, sequences, out);
+            refuse(peer, reason, sequences, out);
         }
         if let Some(shortage) = shortage.filter(|_| are_refused) {
             self.note_shortage(shortage);
@@ -113,7 +128,7 @@ impl Member {
     /// Commands of peers that wait here when leadership is lost go back to them.
     pub(super) fn return_foreign_commands(&mut self, out: &mut Output) {
         for LogCommand { origin, sequence, .. } in self.proposals.take_foreign() {
-            refuse(origin.member, Reason::NotLeader, vec![sequence], out);
+            refuse(origin, Reason::NotLeader, vec![sequence], out);
         }
     }
 
@@ -131,7 +146,7 @@ impl Member {
     pub(super) fn send_lease_answers(&mut self, out: &mut Output) {
         for (peer, answers) in std::mem::take(&mut self.lease_answers) {
             for chunk in answers.chunks(crate::peer_message::MAX_LEASES_PER_FRAME) {
-                out.send(peer, &PeerMessage::LeaseAnswers(chunk.to_vec()));
+                out.send(peer.member, &PeerMessage::LeaseAnswers(peer.start, chunk.to_vec()));
             }
         }
     }
@@ -139,7 +154,7 @@ impl Member {
     /// Answers a lease question of a peer, or of a caller of this process.
     pub(super) fn answer_lease(
         &mut self,
-        peer: Option<u64>,
+        peer: Option<Origin>,
         sequence: u64,
         answer: LeaseAnswer,
         out: &mut Output,
@@ -151,8 +166,8 @@ impl Member {
     }
 }
 
-fn refuse(to: u64, reason: Reason, sequences: Vec<u64>, out: &mut Output) {
+fn refuse(to: Origin, reason: Reason, sequences: Vec<u64>, out: &mut Output) {
     if !sequences.is_empty() {
-        out.send(to, &PeerMessage::Refused(reason, sequences));
+        out.send(to.member, &PeerMessage::Refused { reason, run: to.start, sequences });
     }
 }

@@ -21,10 +21,10 @@ impl Member {
             Done::Checkpoint { id, done } => self.on_checkpoint_done(id, done, out),
             Done::ReadEntries { from, single, entries } => self.on_entries_read(from, single, entries, out),
             Done::Relocated(copied) => {
-                for address in
+                for (key, address) in
                     self.relocate(out, |relocation, context| relocation.copied(*copied, context))?
                 {
-                    self.value_repairs.begin(address, out);
+                    self.value_repairs.begin(address, Some(key), out);
                 }
             }
             done @ Done::RepairedValuesWritten(_) if self.store.is_mid_command() => {

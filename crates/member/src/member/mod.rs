@@ -59,6 +59,7 @@ use crate::maintenance::seal::Sealing;
 use crate::maintenance::state_hashes::StateHashes;
 use crate::peer_message::LeaseAnswer;
 use crate::proposals::Proposals;
+use crate::proposals::batch::Origin;
 use crate::read_index::ReadIndex;
 use crate::relocation::Relocator;
 use crate::repair::entries::EntryRepairs;
@@ -96,7 +97,7 @@ pub struct Member {
     proposals: Proposals,
     read_index: ReadIndex,
     /// Answers to lease questions of peers. They leave together at the end of the step.
-    lease_answers: BTreeMap<u64, Vec<(u64, LeaseAnswer)>>,
+    lease_answers: BTreeMap<Origin, Vec<(u64, LeaseAnswer)>>,
     write_positions: WritePositions,
     room: LogRoom,
     apply_queue: ApplyQueue,
@@ -196,7 +197,7 @@ impl Member {
             Input::Read { token } => self.on_read(now, token, out),
             Input::Lease { token, lease, renew } => self.on_lease(now, token, lease, renew, out),
             Input::MoveLeader { token, to } => self.on_move_leader(now, token, to, out),
-            Input::Repair { token, address } => self.on_repair(now, token, address, out),
+            Input::Repair { token, address, key } => self.on_repair(now, token, (address, key), out),
             Input::Defragment => self.on_defragment(),
             Input::Frame { from, bytes } => self.on_frame(now, from, bytes, out),
             Input::PeerUp(peer) => self.on_peer_up(peer),

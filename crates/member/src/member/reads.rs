@@ -5,12 +5,13 @@ use crate::io::{Answer, Now, Output};
 use crate::leadership::RoleState;
 use crate::lease::{Decision, LeaseQuestion};
 use crate::peer_message::{LeaseAnswer, LeaseQuestionFields, PeerMessage};
+use crate::proposals::batch::Origin;
 use crate::read_index::Waiter;
 
 impl Member {
     /// Begins a ReadIndex round (leader), or sends questions to the leader (follower), for the waiters there are.
     pub(super) fn start_rounds(&mut self, now: Now, out: &mut Output) {
-        let (now_ns, leader) = (now.monotonic_ns, self.leadership.leader);
+        let (now_ns, leader, run) = (now.monotonic_ns, self.leadership.leader, self.config.process_run);
         match &mut self.leadership.role {
             RoleState::Leader(state) => {
                 if state.is_established() && self.read_index.may_begin_round(now_ns) {
@@ -26,33 +27,38 @@ impl Member {
                 }
                 if !state.lease_questions.waits() {
                     let questions = self.read_index.take_leases();
-                    state.lease_questions.send(now_ns, leader, questions, out);
+                    state.lease_questions.send(now_ns, (leader, run), questions, out);
                 }
                 let leases_wait = state.lease_questions.waits();
                 if let Some(question) = self.read_index.begin_question(now_ns, leases_wait) {
-                    out.send(leader, &PeerMessage::ReadQuestion(question));
+                    out.send(leader, &PeerMessage::ReadQuestion(run, question));
                 }
             }
         }
     }
 
     /// A follower asks for a read index.
-    pub(super) fn on_read_question(&mut self, from: u64, question: u64, out: &mut Output) {
+    pub(super) fn on_read_question(&mut self, peer: Origin, question: u64, out: &mut Output) {
         if self.leadership.leads() {
-            self.read_index.arrive(Waiter::Follower { peer: from, question });
+            self.read_index.arrive(Waiter::Follower { peer, question });
         } else {
-            out.send(from, &PeerMessage::ReadAnswer(question, None));
+            answer_read(peer, question, None, out);
         }
     }
 
+    /// Whether a message answers what this process asked the present leader.
+    pub(super) fn is_answer(&self, from: u64, run: u64) -> bool {
+        from == self.leadership.leader && run == self.config.process_run
+    }
+
     /// A follower forwards lease questions of its clients.
-    pub(super) fn on_lease_questions(&mut self, from: u64, questions: Vec<LeaseQuestionFields>) {
+    pub(super) fn on_lease_questions(&mut self, peer: Origin, questions: Vec<LeaseQuestionFields>) {
         if !self.leadership.leads() {
             let refusals = questions.iter().map(|question| (question.sequence, LeaseAnswer::NotLeader));
-            return self.lease_answers.entry(from).or_default().extend(refusals);
+            return self.lease_answers.entry(peer).or_default().extend(refusals);
         }
         for LeaseQuestionFields { sequence, lease, renew } in questions {
-            let question = LeaseQuestion { peer: Some(from), sequence, lease, renew };
+            let question = LeaseQuestion { peer: Some(peer), sequence, lease, renew };
             self.read_index.arrive(Waiter::Lease(question));
         }
     }
@@ -109,7 +115,7 @@ impl Member {
                 Waiter::Follower { peer, question } => {
                     // Every index from the round's on is safe to read at. The applied one is at hand; the round's is
                     // not kept for each waiter.
-                    out.send(peer, &PeerMessage::ReadAnswer(question, Some(applied)));
+                    answer_read(peer, question, Some(applied), out);
                 }
                 Waiter::Lease(question) => self.decide_lease(now, began_ns, question, out),
             }
@@ -144,4 +150,9 @@ impl Member {
             self.proposals.push_own(kind, body);
         }
     }
+}
+
+/// Answers a follower's question with a read index; `None` if this member does not lead.
+pub(super) fn answer_read(peer: Origin, question: u64, index: Option<u64>, out: &mut Output) {
+    out.send(peer.member, &PeerMessage::ReadAnswer(peer.start, question, index));
 }

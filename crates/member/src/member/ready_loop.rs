@@ -16,6 +16,7 @@ use bytes::Bytes;
 use consensus::{Body, Message, Ready, Role, Write};
 
 use super::Member;
+use super::reads::answer_read;
 use crate::io::{Answer, MemberFatal, Notice, Now, Output};
 use crate::leadership::{FollowerState, LeaderState, RoleState, TermState};
 use crate::lease::LeaderLeases;
@@ -187,7 +188,7 @@ impl Member {
         for waiter in refused.chain(held.into_iter().map(Waiter::Lease)) {
             match waiter {
                 Waiter::Follower { peer, question } => {
-                    out.send(peer, &PeerMessage::ReadAnswer(question, None));
+                    answer_read(peer, question, None, out);
                 }
                 Waiter::Lease(lease) if lease.peer.is_some() => {
                     self.answer_lease(lease.peer, lease.sequence, LeaseAnswer::NotLeader, out);

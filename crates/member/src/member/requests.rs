@@ -95,8 +95,14 @@ impl Member {
         }
     }
 
-    pub(super) fn on_repair(&mut self, now: Now, token: u64, address: u64, out: &mut Output) {
-        if !self.value_repairs.begin(address, out) {
+    pub(super) fn on_repair(
+        &mut self,
+        now: Now,
+        token: u64,
+        (address, key): (u64, Option<Bytes>),
+        out: &mut Output,
+    ) {
+        if !self.value_repairs.begin(address, key, out) {
             return out.answers.push((token, Answer::Failed(api::Error::TooManyRequests)));
         }
         self.value_repairs.add_caller(address, token);
@@ -141,8 +147,8 @@ impl Member {
     ) {
         let Some((peer, notice)) = self.sending.ended(sent, result) else { return };
         self.consensus.report_snapshot(peer, result.is_ok());
-        if let Err(SendError { damaged: Some(address), .. }) = result {
-            self.value_repairs.begin(*address, out);
+        if let Err(SendError { damaged: Some((address, key)), .. }) = result {
+            self.value_repairs.begin(*address, key.clone(), out);
         }
         out.notices.push(notice);
     }

@@ -6,17 +6,23 @@
 //!      1    -  by kind, little-endian:
 //!   1 consensus       a message of the consensus crate
 //!   2 forward         a batch (see `batch`) of commands for the leader's proposal queue
-//!   3 refused         reason u8 | sequence u64 each: forwarded commands that were not and will not be proposed
-//!   4 read question   question u64
-//!   5 read answer     question u64 | granted u8 | read index u64
-//!   6 lease questions sequence u64 | lease i64 | renew u8, each
-//!   7 lease answers   sequence u64 | status u8 | remaining seconds i64 | granted seconds i64, each
+//!   3 refused         reason u8 | run u64 | sequence u64 each: forwarded commands that were not and will not be
+//!                     proposed
+//!   4 read question   run u64 | question u64
+//!   5 read answer     run u64 | question u64 | granted u8 | read index u64
+//!   6 lease questions run u64 | sequence u64 | lease i64 | renew u8, each
+//!   7 lease answers   run u64 | sequence u64 | status u8 | remaining seconds i64 | granted seconds i64, each
 //!   8 state hash      applied index u64 | hash u64
 //!   9 value question  main i64 | sub u32 | length u32 | checksum u32 | key
 //!  10 value answer    main i64 | sub u32 | length u32 | checksum u32 | key length u32 | key | found u8 | value
 //!  11 entry question  index u64 | term u64
 //!  12 entry answer    index u64 | term u64 | found u8 | kind u8 | checksum u32 of the entry | payload
 //! ```
+//!
+//! A *run* is the process run of the member that asked (in a refusal: that forwarded). Each process numbers its
+//! questions and commands from 1, and what is left of an answer to one process may arrive at the next: it is dropped,
+//! because the run is another. A forwarded batch names the run as the origin of its commands. Values and entries need
+//! none: they are named by what they are.
 //!
 //! Forwarding is ours, not the consensus library's, so that a command is proposed at most once: a forwarded command
 //! whose fate is unknown is never sent again; one that was refused is known not to have been proposed.
@@ -47,18 +53,26 @@ pub enum PeerMessage {
     Consensus(Bytes),
     /// Commands for the leader, an encoded batch.
     Forward(Bytes),
-    /// Commands that were not proposed.
-    Refused(Reason, Vec<u64>),
-    /// A follower asks for a read index, by the number of its question.
-    ReadQuestion(u64),
-    /// (question, the leader's applied index once the question's ReadIndex round is won and its index applied); `None`
-    /// when the receiver does not lead.
-    ReadAnswer(u64, Option<u64>),
-    /// A follower asks the leader to renew leases or to say what is left of them; at least one, at most
-    /// [`MAX_LEASES_PER_FRAME`].
-    LeaseQuestions(Vec<LeaseQuestionFields>),
-    /// Answers to lease questions, by the asker's sequence numbers; as many as there may be questions.
-    LeaseAnswers(Vec<(u64, LeaseAnswer)>),
+    /// Commands of a process run that were not proposed.
+    Refused {
+        /// Why.
+        reason: Reason,
+        /// The process run that forwarded them.
+        run: u64,
+        /// Their sequence numbers.
+        sequences: Vec<u64>,
+    },
+    /// A follower asks for a read index: its process run, and the number of its question.
+    ReadQuestion(u64, u64),
+    /// The asker's process run, the question, and the leader's applied index once the question's ReadIndex round is won
+    /// and its index applied; `None` when the receiver does not lead.
+    ReadAnswer(u64, u64, Option<u64>),
+    /// A follower, of this process run, asks the leader to renew leases or to say what is left of them; at least one,
+    /// at most [`MAX_LEASES_PER_FRAME`].
+    LeaseQuestions(u64, Vec<LeaseQuestionFields>),
+    /// Answers to lease questions: the asker's process run, then its sequence numbers, as many as there may be
+    /// questions.
+    LeaseAnswers(u64, Vec<(u64, LeaseAnswer)>),
     /// The state hash at an applied index, to be compared.
     StateHash {
         /// Applied index.
@@ -136,27 +150,32 @@ impl PeerMessage {
                 head.put_u8(2);
                 tail = Some(batch.clone());
             }
-            PeerMessage::Refused(reason, sequences) => {
+            PeerMessage::Refused { reason, run, sequences } => {
                 head.put_u8(3);
                 head.put_u8(*reason as u8);
+                head.put_u64_le(*run);
                 sequences.iter().for_each(|sequence| head.put_u64_le(*sequence));
             }
-            PeerMessage::ReadQuestion(question) => {
+            PeerMessage::ReadQuestion(run, question) => {
                 head.put_u8(4);
+                head.put_u64_le(*run);
                 head.put_u64_le(*question);
             }
-            PeerMessage::ReadAnswer(question, index) => {
+            PeerMessage::ReadAnswer(run, question, index) => {
                 head.put_u8(5);
+                head.put_u64_le(*run);
                 head.put_u64_le(*question);
                 head.put_u8(u8::from(index.is_some()));
                 head.put_u64_le(index.unwrap_or(0));
             }
-            PeerMessage::LeaseQuestions(questions) => {
+            PeerMessage::LeaseQuestions(run, questions) => {
                 head.put_u8(6);
+                head.put_u64_le(*run);
                 lease::encode_questions(&mut head, questions);
             }
-            PeerMessage::LeaseAnswers(answers) => {
+            PeerMessage::LeaseAnswers(run, answers) => {
                 head.put_u8(7);
+                head.put_u64_le(*run);
                 lease::encode_answers(&mut head, answers);
             }
             PeerMessage::StateHash { index, hash } => {
@@ -197,18 +216,24 @@ impl PeerMessage {
             1 => return Some(PeerMessage::Consensus(bytes)),
             2 => return Some(PeerMessage::Forward(bytes)),
             3 => decode_refused(&mut bytes)?,
-            4 => PeerMessage::ReadQuestion(bytes.try_get_u64_le().ok()?),
+            4 => PeerMessage::ReadQuestion(bytes.try_get_u64_le().ok()?, bytes.try_get_u64_le().ok()?),
             5 => {
-                let question = bytes.try_get_u64_le().ok()?;
+                let (run, question) = (bytes.try_get_u64_le().ok()?, bytes.try_get_u64_le().ok()?);
                 let index = match (lease::decode_bool(&mut bytes)?, bytes.try_get_u64_le().ok()?) {
                     (true, index) => Some(index),
                     (false, 0) => None,
                     (false, _) => return None,
                 };
-                PeerMessage::ReadAnswer(question, index)
+                PeerMessage::ReadAnswer(run, question, index)
             }
-            6 => PeerMessage::LeaseQuestions(lease::decode_questions(&mut bytes)?),
-            7 => PeerMessage::LeaseAnswers(lease::decode_answers(&mut bytes)?),
+            6 => {
+                let run = bytes.try_get_u64_le().ok()?;
+                PeerMessage::LeaseQuestions(run, lease::decode_questions(&mut bytes)?)
+            }
+            7 => {
+                let run = bytes.try_get_u64_le().ok()?;
+                PeerMessage::LeaseAnswers(run, lease::decode_answers(&mut bytes)?)
+            }
             8 => PeerMessage::StateHash {
                 index: bytes.try_get_u64_le().ok()?,
                 hash: bytes.try_get_u64_le().ok()?,
@@ -237,11 +262,12 @@ fn decode_refused(bytes: &mut Bytes) -> Option<PeerMessage> {
         3 => Reason::NoSpace,
         _ => return None,
     };
+    let run = bytes.try_get_u64_le().ok()?;
     let mut sequences = Vec::with_capacity(bytes.len() / 8);
     while bytes.has_remaining() {
         sequences.push(bytes.try_get_u64_le().ok()?);
     }
-    Some(PeerMessage::Refused(reason, sequences))
+    Some(PeerMessage::Refused { reason, run, sequences })
 }
 
 fn encode_entry_answer(head: &mut BytesMut, index: u64, term: u64, entry: Option<&(u8, Bytes)>) {
@@ -316,19 +342,25 @@ mod tests {
         let frames = [
             PeerMessage::Consensus(Bytes::from_static(b"m")),
             PeerMessage::Forward(Bytes::from_static(b"b")),
-            PeerMessage::Refused(Reason::NoSpace, vec![1, 2]),
-            PeerMessage::ReadQuestion(3),
-            PeerMessage::ReadAnswer(3, Some(8)),
-            PeerMessage::ReadAnswer(3, None),
-            PeerMessage::LeaseQuestions(vec![
-                LeaseQuestionFields { sequence: 1, lease: -2, renew: true },
-                LeaseQuestionFields { sequence: 2, lease: 9, renew: false },
-            ]),
-            PeerMessage::LeaseAnswers(vec![
-                (1, LeaseAnswer::Alive { remaining_s: 3, granted_s: 4 }),
-                (2, LeaseAnswer::NotFound),
-                (3, LeaseAnswer::NotLeader),
-            ]),
+            PeerMessage::Refused { reason: Reason::NoSpace, run: 7, sequences: vec![1, 2] },
+            PeerMessage::ReadQuestion(7, 3),
+            PeerMessage::ReadAnswer(7, 3, Some(8)),
+            PeerMessage::ReadAnswer(7, 3, None),
+            PeerMessage::LeaseQuestions(
+                7,
+                vec![
+                    LeaseQuestionFields { sequence: 1, lease: -2, renew: true },
+                    LeaseQuestionFields { sequence: 2, lease: 9, renew: false },
+                ],
+            ),
+            PeerMessage::LeaseAnswers(
+                7,
+                vec![
+                    (1, LeaseAnswer::Alive { remaining_s: 3, granted_s: 4 }),
+                    (2, LeaseAnswer::NotFound),
+                    (3, LeaseAnswer::NotLeader),
+                ],
+            ),
             PeerMessage::StateHash { index: 1, hash: 2 },
             PeerMessage::ValueQuestion(name.clone()),
             PeerMessage::ValueAnswer(name.clone(), Some(Bytes::from_static(b"vv"))),
@@ -345,24 +377,24 @@ mod tests {
     #[test]
     fn the_bytes_are_what_the_table_says() {
         assert_eq!(
-            whole(&PeerMessage::ReadAnswer(2, Some(3))),
-            [&[5u8, 2][..], &[0; 7], &[1, 3], &[0; 7]].concat()
+            whole(&PeerMessage::ReadAnswer(9, 2, Some(3))),
+            [&[5u8, 9][..], &[0; 7], &[2], &[0; 7], &[1, 3], &[0; 7]].concat()
         );
     }
 
     #[test]
     fn lease_frames_hold_at_least_one_item_and_at_most_the_limit() {
         let question = LeaseQuestionFields { sequence: 1, lease: 2, renew: true };
-        let of = |count| whole(&PeerMessage::LeaseQuestions(vec![question; count]));
+        let of = |count| whole(&PeerMessage::LeaseQuestions(7, vec![question; count]));
         assert_eq!(PeerMessage::decode(of(0)), None);
         assert_eq!(
             PeerMessage::decode(of(MAX_LEASES_PER_FRAME)),
-            Some(PeerMessage::LeaseQuestions(vec![question; MAX_LEASES_PER_FRAME]))
+            Some(PeerMessage::LeaseQuestions(7, vec![question; MAX_LEASES_PER_FRAME]))
         );
         assert_eq!(PeerMessage::decode(of(MAX_LEASES_PER_FRAME + 1)), None);
         let cut = of(2);
         assert_eq!(PeerMessage::decode(cut.slice(..cut.len() - 1)), None);
-        assert_eq!(PeerMessage::decode(whole(&PeerMessage::LeaseAnswers(Vec::new()))), None);
+        assert_eq!(PeerMessage::decode(whole(&PeerMessage::LeaseAnswers(7, Vec::new()))), None);
     }
 
     #[test]
@@ -370,9 +402,9 @@ mod tests {
         // Not granted, but with an index; not found, but with a rest of time or a value.
         let name = ValueName { main: 5, sub: 1, len: 2, checksum: 9, key: Bytes::from_static(b"k") };
         let frames = [
-            (PeerMessage::ReadAnswer(3, None), 10),
-            (PeerMessage::LeaseAnswers(vec![(1, LeaseAnswer::NotFound)]), 10),
-            (PeerMessage::LeaseAnswers(vec![(1, LeaseAnswer::NotLeader)]), 18),
+            (PeerMessage::ReadAnswer(7, 3, None), 18),
+            (PeerMessage::LeaseAnswers(7, vec![(1, LeaseAnswer::NotFound)]), 18),
+            (PeerMessage::LeaseAnswers(7, vec![(1, LeaseAnswer::NotLeader)]), 26),
         ];
         for (frame, at) in frames {
             let mut bytes = frame.encode().concat();

@@ -42,8 +42,8 @@ const HEADER: usize = 16;
 const ORIGIN: usize = 16;
 const COMMAND: usize = 16;
 
-/// The process a command came from; only this process answers it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// The process that a command or a question came from; only its own callers wait for the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Origin {
     /// Member id.
     pub member: u64,

@@ -38,8 +38,8 @@ pub(crate) struct Proposals {
     /// Names this process in the commands of its clients.
     origin: Origin,
     queue: ProposalQueue,
-    /// Commands sent to a leader and neither applied nor refused yet, by sequence number.
-    forwarded: BTreeMap<u64, LogCommand>,
+    /// Commands sent to a leader and neither applied nor refused yet, by sequence number; each with the leader.
+    forwarded: BTreeMap<u64, (u64, LogCommand)>,
     /// Commands stay in the queue for the rest of this step: a transfer is under way, consensus refused a batch, or the
     /// log has no room for it yet.
     held: bool,
@@ -124,17 +124,19 @@ impl Proposals {
         [(Reason::NoSpace, no_space), (Reason::TooManyRequests, too_many)]
     }
 
-    /// A leader refused forwarded commands: certainly not proposed. Those sent to a member that does not lead return to
-    /// the queue; the others are answered.
+    /// The peer `from` refused commands that this process forwarded to it: certainly not proposed. Those sent to a
+    /// member that does not lead return to the queue; the others are answered. What was sent to another peer stays.
     pub(crate) fn refused(
         &mut self,
+        from: u64,
         reason: Reason,
         sequences: &[u64],
         callers: &mut Callers,
         out: &mut Output,
     ) {
         for sequence in sequences {
-            let Some(command) = self.forwarded.remove(sequence) else { continue };
+            let sent = self.forwarded.extract_if(sequence..=sequence, |_, (to, _)| *to == from).next();
+            let Some((_, (_, command))) = sent else { continue };
             let error = match reason {
                 Reason::NotLeader => {
                     callers.mark_queued(*sequence);
@@ -224,15 +226,15 @@ impl Proposals {
             Reason::TooManyRequests => api::Error::TooManyRequests,
             Reason::NoSpace | Reason::NotLeader => api::Error::NoSpace,
         };
-        let mut of_peers: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+        let mut of_peers: BTreeMap<Origin, Vec<u64>> = BTreeMap::new();
         for command in refused {
             match command.origin.member == self.origin.member {
                 true => callers.answer(command.sequence, Answer::Failed(error), out),
-                false => of_peers.entry(command.origin.member).or_default().push(command.sequence),
+                false => of_peers.entry(command.origin).or_default().push(command.sequence),
             }
         }
-        for (peer, sequences) in of_peers {
-            out.send(peer, &PeerMessage::Refused(reason, sequences));
+        for (Origin { member, start: run }, sequences) in of_peers {
+            out.send(member, &PeerMessage::Refused { reason, run, sequences });
         }
     }
 
@@ -243,7 +245,7 @@ impl Proposals {
             out.send(leader, &PeerMessage::Forward(batch::encode(now.wall_ms, &commands)));
             for command in commands {
                 callers.mark_sent(command.sequence);
-                self.forwarded.insert(command.sequence, command);
+                self.forwarded.insert(command.sequence, (leader, command));
             }
         }
     }

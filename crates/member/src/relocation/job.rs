@@ -61,8 +61,8 @@ pub struct RelocatedValues {
     pub(super) unreadable: Vec<u32>,
     /// Where the next job goes on.
     pub(super) rest: Option<FilePosition>,
-    /// Addresses of live values that are damaged.
-    pub(super) damaged: Vec<u64>,
+    /// Keys and addresses of live values that are damaged.
+    pub(super) damaged: Vec<(Bytes, u64)>,
 }
 
 impl RelocationJob {
@@ -99,7 +99,7 @@ struct Copied {
     emptied: Vec<u32>,
     unreadable: Vec<u32>,
     rest: Option<FilePosition>,
-    damaged: Vec<u64>,
+    damaged: Vec<(Bytes, u64)>,
 }
 
 /// A copy of the live values of files, under way.
@@ -163,7 +163,7 @@ impl FileCopy {
         for (read, (reference, _)) in contents.read_many(&stored).into_iter().zip(on_disk) {
             match read {
                 Ok(bytes) => self.push(reference, bytes)?,
-                Err(_) => self.result.damaged.push(reference.value.address),
+                Err(_) => self.result.damaged.push((reference.key, reference.value.address)),
             }
         }
         Ok(())
@@ -172,7 +172,7 @@ impl FileCopy {
     fn push(&mut self, reference: Reference, bytes: Bytes) -> Result<(), JobError> {
         let value = &reference.value;
         if bytes.len() != value.len as usize || crc32c::crc32c(&bytes) != value.checksum {
-            self.result.damaged.push(value.address);
+            self.result.damaged.push((reference.key.clone(), value.address));
             return Ok(());
         }
         self.writer.push(&bytes, value.checksum, &reference.key)?;

@@ -288,7 +288,7 @@ impl Relocator {
         }
     }
 
-    /// The copies are durable, or could not be made. Returns the addresses of values that are damaged.
+    /// The copies are durable, or could not be made. Returns the keys and addresses of values that are damaged.
     ///
     /// # Errors
     /// The log can no longer be trusted.
@@ -296,7 +296,7 @@ impl Relocator {
         &mut self,
         copied: RelocatedValues,
         context: &mut RelocationContext<'_>,
-    ) -> Result<Vec<u64>, MemberFatal> {
+    ) -> Result<Vec<(Bytes, u64)>, MemberFatal> {
         let RelocatedValues { id, references, done, emptied, unreadable, rest, mut damaged } = copied;
         let is_awaited = matches!(&self.stage, RelocationStage::Copying { job, .. } if *job == id);
         let stage = if is_awaited { std::mem::take(&mut self.stage) } else { RelocationStage::Idle };
@@ -322,7 +322,7 @@ impl Relocator {
         for (reference, address) in references.into_iter().zip(relocated.addresses) {
             match address {
                 Ok(address) => moves.push((reference, address)),
-                Err(_) => damaged.push(reference.value.address),
+                Err(_) => damaged.push((reference.key, reference.value.address)),
             }
         }
         self.to_search.extend(unreadable);

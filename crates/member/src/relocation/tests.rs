@@ -16,8 +16,8 @@ fn shrunk_to(live: usize) -> (LogAndStore, u32) {
     (state, file)
 }
 
-/// Relocates until no file is worth it. Returns the notices, and the addresses of damaged values.
-fn relocate(relocator: &mut Relocator, state: &mut LogAndStore) -> (Vec<Notice>, Vec<u64>) {
+/// Relocates until no file is worth it. Returns the notices, and the keys and addresses of damaged values.
+fn relocate(relocator: &mut Relocator, state: &mut LogAndStore) -> (Vec<Notice>, Vec<(Bytes, u64)>) {
     let (mut out, mut damaged) = (Output::default(), Vec::new());
     loop {
         let LogAndStore { log, store, reader, .. } = &mut *state;
@@ -76,7 +76,7 @@ fn a_damaged_value_is_reported_and_stays_while_the_others_leave() {
     let address = state.reference("key02").value.address;
     state.damage(address);
     let (_, damaged) = relocate(&mut Relocator::default(), &mut state);
-    assert_eq!(damaged, [address]);
+    assert_eq!(damaged, [(Bytes::from_static(b"key02"), address)]);
     assert_eq!(state.values_in(file), 1);
 }
 

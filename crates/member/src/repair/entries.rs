@@ -72,17 +72,20 @@ impl EntryRepairs {
         false
     }
 
-    /// A peer answered. Returns false when the entry is given up.
+    /// The peer `from` answered. Returns false when the entry is given up. Unlike a value, an entry cannot be compared
+    /// with a checksum of this member's own, so only a peer that was asked is believed.
     pub(crate) fn answered(
         &mut self,
         now_ns: u64,
+        from: u64,
         entry: Result<Entry, (u64, u64)>,
         log: &Log,
         connected: &BTreeSet<u64>,
         out: &mut Output,
     ) -> bool {
         let (index, term) = entry.as_ref().map_or_else(|missing| *missing, |entry| (entry.index, entry.term));
-        let is_wanted = |task: &&mut EntryTask| task.term == term && !task.is_written;
+        let is_wanted =
+            |task: &&mut EntryTask| task.term == term && !task.is_written && task.asked.contains(&from);
         let Some(task) = self.tasks.get_mut(&index).filter(is_wanted) else { return true };
         let Ok(entry) = entry else { return self.ask(now_ns, index, connected, out) };
         match log.repair_entry(entry) {

@@ -1,7 +1,8 @@
 //! Damaged values.
 //!
 //! A value is named by what is equal on all members: key, revision, length and checksum. Its address is not, so the
-//! references to a damaged address are looked up in the index first. When nothing refers to the address any more (the
+//! references to a damaged address are looked up in the index first: by the key if the reader that found the damage
+//! knew it, otherwise by a walk over all keys. When nothing refers to the address any more (the
 //! value was relocated, overwritten and compacted, or repaired already), there is nothing to repair and the reader
 //! reads again. Otherwise peers are asked, one after the other; a value whose length and checksum fit is written into
 //! a data segment and the references are switched to it.
@@ -26,7 +27,7 @@ use crate::values::LogValues;
 pub(super) const MAX_TASKS: usize = 1_024;
 
 /// Keys searched in one step of a look-up.
-const STEP_KEYS: usize = 2_000;
+pub(super) const STEP_KEYS: usize = 2_000;
 
 /// The values under repair.
 #[derive(Default)]
@@ -44,6 +45,8 @@ pub(crate) struct ValueRepairs {
 struct ValueTask {
     /// Tokens of the readers that wait.
     callers: Vec<u64>,
+    /// A key whose version refers to the address, if it is known.
+    key: Option<Bytes>,
     for_apply: bool,
     /// The versions that refer to the address; empty until they were looked up.
     references: Vec<Reference>,
@@ -85,8 +88,9 @@ impl ValueRepairs {
         asking.map(|task| task.until_ns).min()
     }
 
-    /// The value at `address` is damaged. Returns false when too many values are under repair.
-    pub(crate) fn begin(&mut self, address: u64, out: &mut Output) -> bool {
+    /// The value at `address` is damaged; a version of `key` refers to it, if the key is known. Returns false when too
+    /// many values are under repair.
+    pub(crate) fn begin(&mut self, address: u64, key: Option<Bytes>, out: &mut Output) -> bool {
         if self.tasks.contains_key(&address) {
             return true;
         }
@@ -94,7 +98,7 @@ impl ValueRepairs {
             return false;
         }
         out.notices.push(Notice::Damage { text: describe(address) });
-        self.tasks.insert(address, ValueTask::default());
+        self.tasks.insert(address, ValueTask { key, ..ValueTask::default() });
         true
     }
 
@@ -117,8 +121,31 @@ impl ValueRepairs {
         self.look_up.is_some() || self.tasks.values().any(|task| task.needs_look_up(now_ns))
     }
 
-    /// One step of a look-up.
+    /// Looks up the references whose keys are known, then one step of the walk for the others.
     pub(crate) fn look_up(&mut self, context: &mut RepairContext<'_>) {
+        self.look_up_keys(context);
+        if self.has_look_up(context.now_ns) {
+            self.walk(context);
+        }
+    }
+
+    fn look_up_keys(&mut self, context: &mut RepairContext<'_>) {
+        let new = self.tasks.iter().filter(|(_, task)| task.needs_look_up(context.now_ns));
+        let known = new.filter_map(|(address, task)| Some((task.key.clone()?, *address)));
+        let known: Vec<(Bytes, u64)> = known.collect();
+        let found = context.reader.references_to(&known);
+        for ((_, address), reference) in known.into_iter().zip(found) {
+            match (reference, self.tasks.get_mut(&address)) {
+                (Some(reference), Some(task)) => {
+                    task.references.push(reference);
+                    self.ask(address, context);
+                }
+                _ => self.end(address, Ok(()), context),
+            }
+        }
+    }
+
+    fn walk(&mut self, context: &mut RepairContext<'_>) {
         let begin = || {
             let new = self.tasks.iter().filter(|(_, task)| task.needs_look_up(context.now_ns));
             LookUp { addresses: new.map(|(address, _)| *address).collect(), from: Bytes::new() }
@@ -268,7 +295,10 @@ impl ValueRepairs {
             if result.is_err() {
                 // This member's disk may have failed only once: apply tries it again. If the value is still damaged,
                 // peers are asked again after a while.
-                self.tasks.insert(address, ValueTask { until_ns: task.until_ns, ..ValueTask::default() });
+                self.tasks.insert(
+                    address,
+                    ValueTask { until_ns: task.until_ns, key: task.key, ..ValueTask::default() },
+                );
             }
         }
     }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use consensus::SnapshotMeta;
-use store::{CheckpointSource, ValueRef, Values, chunk_values};
+use store::{CheckpointSource, ValueRef, Values, chunk_key, chunk_values};
 
 use super::format::{ItemKind, ItemWriter, SnapshotStreamId, VALUE_HEAD_BYTES, encode_header, put_value};
 use crate::conf_state;
@@ -38,8 +38,8 @@ pub struct SentSnapshot {
 pub struct SendError {
     /// For operators.
     pub reason: String,
-    /// The address of the value that is damaged here, if that is why.
-    pub damaged: Option<u64>,
+    /// The address of the value that is damaged here, if that is why, and a key whose version refers to it.
+    pub damaged: Option<(u64, Option<Bytes>)>,
 }
 
 /// A chunk of the store and the values it refers to; the values are sent first.
@@ -186,7 +186,7 @@ impl Outgoing {
         }
         let read = self.values.read_many(&wanted).map_err(|error| SendError {
             reason: error.to_string(),
-            damaged: (!error.is_transient).then_some(error.address),
+            damaged: (!error.is_transient).then(|| (error.address, chunk_key(&chunk.bytes, error.address))),
         })?;
         let bytes: usize = read.iter().map(|value| VALUE_HEAD_BYTES + value.len()).sum();
         let mut body = Vec::with_capacity(bytes);

@@ -1,9 +1,11 @@
 //! Clusters of members in one thread, over disks in memory.
 
 mod full_disk;
+mod hostile;
 mod leading;
 mod leases;
 mod memory;
+mod process_runs;
 mod repair;
 mod rig;
 mod slices;

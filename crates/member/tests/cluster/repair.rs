@@ -69,7 +69,7 @@ fn a_sole_member_says_so_at_once() {
 fn an_address_without_references_needs_no_repair() {
     let mut cluster = filled();
     let address = 77 << 32;
-    let answer = cluster.ask(1, |token| Input::Repair { token, address });
+    let answer = cluster.ask(1, |token| Input::Repair { token, address, key: None });
     assert!(matches!(answer, member::Answer::Repaired));
 }
 

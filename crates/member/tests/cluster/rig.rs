@@ -55,6 +55,10 @@ pub(crate) struct Cluster {
     /// The next word of a receiver that it has everything is lost.
     pub(crate) lose_end: bool,
     pub(crate) answers: BTreeMap<u64, Answer>,
+    /// Frames to this member do not arrive, but are kept in `held`.
+    pub(crate) hold: Option<u64>,
+    /// Sender and bytes.
+    pub(crate) held: Vec<(u64, Bytes)>,
 }
 
 pub(crate) fn options() -> Options {
@@ -80,6 +84,8 @@ impl Cluster {
             breaks: Vec::new(),
             lose_end: false,
             answers: BTreeMap::new(),
+            hold: None,
+            held: Vec::new(),
         };
         (1..=size).for_each(|id| cluster.start(id));
         cluster.settle();
@@ -188,7 +194,9 @@ impl Cluster {
             }
         }
         for (to, _, buffers) in frames {
-            if let Some(peer) = self.nodes.get_mut(&to) {
+            if self.hold == Some(to) {
+                self.held.push((id, buffers.concat().into()));
+            } else if let Some(peer) = self.nodes.get_mut(&to) {
                 peer.inputs.push(Input::Frame { from: id, bytes: buffers.concat().into() });
             }
         }
@@ -310,8 +318,24 @@ impl Cluster {
     pub(crate) fn send(&mut self, at: u64, input: impl FnOnce(u64) -> Input) -> u64 {
         let token = self.next_token;
         self.next_token += 1;
-        self.nodes.get_mut(&at).expect("it runs").inputs.push(input(token));
+        self.give(at, input(token));
         token
+    }
+
+    /// Gives a member an input at its next step.
+    pub(crate) fn give(&mut self, at: u64, input: Input) {
+        self.nodes.get_mut(&at).expect("it runs").inputs.push(input);
+    }
+
+    /// Holds back the frames to a member until one of this kind is held, then loses the others and returns it.
+    pub(crate) fn capture(&mut self, to: u64, kind: u8) -> Input {
+        self.hold = Some(to);
+        let is_it = |(_, bytes): &&(u64, Bytes)| bytes[0] == kind;
+        self.until("a frame of that kind", |cluster| cluster.held.iter().any(|held| is_it(&held)));
+        let (from, bytes) = self.held.iter().find(is_it).cloned().expect("one is held");
+        self.hold = None;
+        self.held.clear();
+        Input::Frame { from, bytes }
     }
 
     pub(crate) fn ask(&mut self, at: u64, input: impl FnOnce(u64) -> Input) -> Answer {
@@ -345,8 +369,8 @@ impl Cluster {
             match store::resolve_range(&reply, opened.values.as_ref()) {
                 Ok(response) => return Ok(response.kvs.into_iter().next().map(|kv| kv.value)),
                 Err(damaged) => {
-                    let address = damaged.address;
-                    match self.ask(at, |token| Input::Repair { token, address }) {
+                    let (address, key) = (damaged.address, damaged.key);
+                    match self.ask(at, |token| Input::Repair { token, address, key }) {
                         Answer::Repaired => {}
                         Answer::Failed(error) => return Err(error),
                         other => panic!("another answer: {other:?}"),
@@ -386,7 +410,7 @@ impl Cluster {
     pub(crate) fn hash_kv(&self, at: u64) -> (u32, i64) {
         let mut hashing = self.nodes[&at].opened.reader.hash_kv(0).expect("in range");
         loop {
-            if let Some(reply) = hashing.step() {
+            if let Some(reply) = hashing.step().expect("no snapshot is installed") {
                 return (reply.hash, reply.hash_revision);
             }
         }

@@ -139,8 +139,8 @@ impl Node {
             return Err(api::Error::TooManyRequests);
         }
         tracing::error!(error = %damaged, "found damaged data");
-        let address = damaged.address;
-        match self.request(|token| Input::Repair { token, address }).await? {
+        let (address, key) = (damaged.address, damaged.key.clone());
+        match self.request(|token| Input::Repair { token, address, key }).await? {
             Answer::Repaired => Ok(()),
             other => Err(unexpected(&other)),
         }
@@ -153,7 +153,7 @@ impl Node {
     pub(crate) async fn hash_kv(&self, revision: i64) -> Result<HashKvReply, api::Error> {
         let mut hashing = self.reader.hash_kv(revision)?;
         loop {
-            match hashing.step() {
+            match hashing.step()? {
                 Some(reply) => return Ok(reply),
                 None => tokio::task::yield_now().await,
             }

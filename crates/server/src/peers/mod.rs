@@ -1,8 +1,8 @@
 //! The member's peers: which are accepted, what arrives from them, and what is sent to them.
 
 mod snapshots;
+mod standing;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ use transport::{
 use crate::logging::NoticeLog;
 use crate::metrics::Metrics;
 use crate::raft_loop::{Edge, Handoff};
+use standing::PeerStandings;
 
 pub(crate) use snapshots::IncomingSnapshots;
 
@@ -60,32 +61,21 @@ impl Admission for MembershipGate {
 /// Passes what arrives from peers to the raft loop.
 pub(crate) struct PeerInbound {
     handoff: Handoff,
-    /// Which of a peer's two streams are up: (control, bulk).
-    up: Mutex<BTreeMap<u64, (bool, bool)>>,
+    /// Locked until what follows from a report is submitted, so that inputs have the order of the reports.
+    standings: Mutex<PeerStandings>,
     metrics: Arc<Metrics>,
     wiped: Box<dyn Fn(&Refusal) + Send + Sync>,
 }
 
 impl PeerInbound {
-    /// `wiped` is called when a peer says that this member's data directory is not the one the cluster knows.
+    /// `wiped` is called when the peers say that this member was removed, or that its data directory is not the one the
+    /// cluster knows.
     pub(crate) fn new(
         handoff: Handoff,
         metrics: Arc<Metrics>,
         wiped: impl Fn(&Refusal) + Send + Sync + 'static,
     ) -> PeerInbound {
-        PeerInbound { handoff, up: Mutex::default(), metrics, wiped: Box::new(wiped) }
-    }
-
-    /// Records one stream; true when that changed whether both are up.
-    fn set(&self, peer: u64, class: StreamClass, is_up: bool) -> bool {
-        let mut up = self.up.lock();
-        let streams = up.entry(peer).or_default();
-        let before = *streams == (true, true);
-        match class {
-            StreamClass::Control => streams.0 = is_up,
-            StreamClass::Bulk => streams.1 = is_up,
-        }
-        before != (*streams == (true, true))
+        PeerInbound { handoff, standings: Mutex::default(), metrics, wiped: Box::new(wiped) }
     }
 }
 
@@ -97,15 +87,17 @@ impl FrameSink for PeerInbound {
         }
     }
 
-    fn up(&self, peer: u64, class: StreamClass) {
-        if self.set(peer, class, true) {
+    fn up(&self, peer: u64, class: StreamClass, connection: u64) {
+        let mut standings = self.standings.lock();
+        if standings.up(peer, class, connection) {
             tracing::info!(remote_peer_id = format!("{peer:x}"), "peer became active");
             self.handoff.submit(Input::PeerUp(peer));
         }
     }
 
-    fn down(&self, peer: u64, class: StreamClass, why: &Error) {
-        if self.set(peer, class, false) {
+    fn down(&self, peer: u64, class: StreamClass, connection: u64, why: &Error) {
+        let mut standings = self.standings.lock();
+        if standings.down(peer, class, connection) {
             tracing::warn!(remote_peer_id = format!("{peer:x}"), error = %why, "peer became inactive");
             self.handoff.submit(Input::PeerDown(peer));
         }
@@ -115,9 +107,9 @@ impl FrameSink for PeerInbound {
         self.metrics.events.round_trips(peer).observe(time.as_secs_f64());
     }
 
-    fn refused(&self, _peer: u64, by: Side, refusal: &Refusal) {
-        let fatal = [RefusalReason::WrongIncarnation, RefusalReason::RemovedMember];
-        if by == Side::Remote && fatal.contains(&refusal.reason) {
+    fn refused(&self, peer: u64, by: Side, refusal: &Refusal) {
+        let for_good = [RefusalReason::WrongIncarnation, RefusalReason::RemovedMember];
+        if by == Side::Remote && self.standings.lock().refused(peer, for_good.contains(&refusal.reason)) {
             (self.wiped)(refusal);
         }
     }

@@ -151,8 +151,9 @@ async fn send_chunks(node: &Node, request: &pb::RangeRequest, sink: &ResponseSin
     let mut known = KnownDamage::default();
     loop {
         let chunk = match chunks.next_chunk(MAX_CHUNK_KEYS, node.limits.max_request_bytes) {
-            Ok(Some(chunk)) => chunk,
-            Ok(None) => return Ok(()),
+            Ok(Ok(Some(chunk))) => chunk,
+            Ok(Ok(None)) => return Ok(()),
+            Ok(Err(error)) => return Err(error.into()),
             Err(damaged) => {
                 known.repair(node, &damaged).await?;
                 continue;

@@ -18,10 +18,23 @@ const ADDRESS_FROM_END: usize = 12;
 pub fn chunk_values(chunk: &[u8]) -> Result<Vec<ValueRef>, RestoreError> {
     let mut values = Vec::new();
     each_frame(chunk, |kind, body| {
-        each_value(kind, body, |_, value| values.push(value))?;
+        each_value(kind, body, |_, _, value| values.push(value))?;
         Ok(())
     })?;
     Ok(values)
+}
+
+/// The key of the first reference to `address` in a chunk of a base; `None` if there is none.
+pub fn chunk_key(chunk: &[u8], address: u64) -> Option<Bytes> {
+    let mut found = None;
+    let read = each_frame(chunk, |kind, body| {
+        each_value(kind, body, |key, _, value| {
+            if value.address == address && found.is_none() {
+                found = Some(Bytes::copy_from_slice(key));
+            }
+        })
+    });
+    read.ok().and(found)
 }
 
 /// The chunk with other log addresses: calls `address` with each reference, in the order of [`chunk_values`].
@@ -36,7 +49,7 @@ pub fn with_addresses(
     each_frame(chunk, |kind, body| {
         let mut new_body = body.to_vec();
         let mut missing = false;
-        each_value(kind, body, |at, value| match address(&value) {
+        each_value(kind, body, |_, at, value| match address(&value) {
             Some(address) => new_body[at..at + 8].copy_from_slice(&address.to_le_bytes()),
             None => missing = true,
         })?;
@@ -59,11 +72,11 @@ fn each_frame(
     frames.finish()
 }
 
-/// Calls `visit` with each value and the offset of its address in the body.
+/// Calls `visit` with each value, its key before it, and the offset of its address in the body.
 fn each_value(
     kind: FrameKind,
     body: &[u8],
-    mut visit: impl FnMut(usize, ValueRef),
+    mut visit: impl FnMut(&[u8], usize, ValueRef),
 ) -> Result<(), RestoreError> {
     match kind {
         FrameKind::Keys => {}
@@ -81,7 +94,7 @@ fn each_value(
             let value = fields.version()?.value;
             if value.len > 0 {
                 // Address and checksum are the last fields of a version.
-                visit(body.len() - fields.0.len() - ADDRESS_FROM_END, value);
+                visit(&key, body.len() - fields.0.len() - ADDRESS_FROM_END, value);
             }
         }
     }

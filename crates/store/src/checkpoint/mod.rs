@@ -39,7 +39,7 @@ mod source;
 #[cfg(test)]
 mod tests;
 
-pub use addresses::{chunk_values, with_addresses};
+pub use addresses::{chunk_key, chunk_values, with_addresses};
 pub use error::RestoreError;
 pub(crate) use restore::restore;
 pub use restore::{Restoration, Restored};

@@ -12,7 +12,9 @@ use super::keys::KeysChunk;
 use super::small_state;
 use crate::index::{IndexKey, KeyBounds, KeyRecord, walk_chunk};
 use crate::lessor::LeaseInfo;
-use crate::state::{ChangesTaken, CheckpointBaseline, RevisionPin, StoreShared, StoreState, TrackedChanges};
+use crate::state::{
+    ChangesTaken, CheckpointBaseline, RevisionPin, StateReplaced, StoreShared, StoreState, TrackedChanges,
+};
 use crate::types::{AppliedId, Revision};
 
 /// Entries in a frame of leases, removed keys or relocated values; a few dozen bytes each.
@@ -50,9 +52,6 @@ pub struct CheckpointSource {
     ended: bool,
     _pin: RevisionPin,
 }
-
-/// A snapshot replaced the state: the checkpoint must not be completed.
-struct StateReplaced;
 
 /// The keys that are still to be written.
 enum KeysLeft {
@@ -222,6 +221,7 @@ impl Iterator for CheckpointSource {
         }
         match self.keys_chunk() {
             Ok(chunk) => chunk.or_else(|| self.end()),
+            // It must not be completed.
             Err(StateReplaced) => {
                 self.ended = true;
                 None

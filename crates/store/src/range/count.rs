@@ -54,15 +54,17 @@ impl RangeCount {
         RangeCount { start: bounds.start.to_vec(), end: bounds.end.map(<[u8]>::to_vec), at, way, total }
     }
 
-    /// Examines up to `max_steps` more keys or changes. Returns the count once it is known, else `None`: call again.
+    /// Examines up to `max_steps` more keys or changes of the same state. Returns the count once it is known, else
+    /// `None`: call again.
     pub(crate) fn advance(&mut self, index: &KeyIndex, max_steps: usize) -> Option<u64> {
         match self.way {
             CountMethod::Undo { from, until } => self.undo(index, from, until, max_steps),
             CountMethod::Walk => self.walk(index, max_steps),
             CountMethod::Done => {}
         }
-        // Negative only if a snapshot replaced the state meanwhile: then no number is right.
-        matches!(self.way, CountMethod::Done).then(|| self.total.max(0) as u64)
+        let is_done = matches!(self.way, CountMethod::Done);
+        assert!(!is_done || self.total >= 0, "a range has no fewer than no keys");
+        is_done.then_some(self.total as u64)
     }
 
     fn undo(&mut self, index: &KeyIndex, from: Revision, until: Revision, max_steps: usize) {

@@ -15,6 +15,7 @@ use api::etcdserverpb as pb;
 use parking_lot::RwLockReadGuard;
 
 use super::handle::Reader;
+use super::pinned::{PinnedRevision, from_the_beginning};
 use crate::index::KeyBounds;
 use crate::range::encode::{EncodedFields, FoundLengths, FoundVersions, RangeEncoder, ReplyKeyValues};
 use crate::range::{
@@ -22,7 +23,7 @@ use crate::range::{
     select_key,
 };
 use crate::resolve;
-use crate::state::{StoreCounters, StoreState};
+use crate::state::{StateReplaced, StoreCounters, StoreState};
 use crate::types::Revision;
 use crate::values::{Access, Damaged};
 
@@ -35,6 +36,30 @@ fn access(keys: usize) -> Access {
     if keys <= MAX_CACHED_KEYS { Access::Query } else { Access::Scan }
 }
 
+/// A range whose length is known, and of which nothing is encoded yet.
+struct FoundRange {
+    /// The newest revision, for the header.
+    current: i64,
+    keys: FoundKeys,
+}
+
+enum FoundKeys {
+    /// Sorted by something else than the key.
+    Sorted(RangeReply),
+    /// All that are wanted. With the number of keys in the range.
+    Whole { found: FoundVersions, more: bool, total: u64 },
+    /// Too many to hold.
+    Long(Box<LongRange>),
+}
+
+/// The beginning of a long range, and what is needed to walk on.
+struct LongRange {
+    selection: RangeSelection<FoundVersions>,
+    lengths: FoundLengths,
+    pinned: PinnedRevision,
+    total: u64,
+}
+
 impl Reader {
     /// Answers a range with the encoded `RangeResponse`, as chunks that follow each other. `header` completes the
     /// header, given its revision. The caller holds a pin of the log.
@@ -42,101 +67,114 @@ impl Reader {
     /// # Errors
     /// Outer: [`Damaged`] when a value cannot be read, possibly after some chunks. Repair it and call again: with the
     /// same revision and header, the concatenated chunks are the same bytes. Inner: [`Error::FutureRevision`] and
-    /// [`Error::Compacted`], before the first chunk.
+    /// [`Error::Compacted`], before the first chunk; the latter also after some, when a snapshot is installed during
+    /// a long range and has been compacted beyond its revision.
     pub fn encode_range(
         &self,
         request: &pb::RangeRequest,
         header: impl FnOnce(i64) -> pb::ResponseHeader,
         into: &mut dyn ChunkSink,
     ) -> Result<Result<(), Error>, Damaged> {
+        let plan = RangePlan::of(request);
+        let FoundRange { current, keys } = match from_the_beginning(|| self.find(request, plan)) {
+            Ok(found) => found,
+            Err(error) => return Ok(Err(error)),
+        };
+        let front = EncodedFields::header(&header(current));
+        let values = &*self.shared.values;
+        let wanted = plan.limit();
+        match keys {
+            FoundKeys::Sorted(reply) => self.encode_sorted(reply, front, into).map(Ok),
+            FoundKeys::Whole { found, more, total } => {
+                let how = (values, access(wanted.min(total as usize)));
+                RangeEncoder::whole(front, &found, EncodedFields::end(more, total as i64), how, into).map(Ok)
+            }
+            FoundKeys::Long(long) => {
+                let how = (values, access(wanted.min(long.total as usize)));
+                let end = EncodedFields::end(long.lengths.len() > wanted, long.total as i64);
+                let encoder = RangeEncoder::begin(front, long.lengths.of_first(wanted), &end, how, into);
+                self.encode_rest(*long, wanted, end, encoder)
+            }
+        }
+    }
+
+    /// Finds the keys of a range, or how long they are.
+    fn find(
+        &self,
+        request: &pb::RangeRequest,
+        plan: RangePlan,
+    ) -> Result<Result<FoundRange, Error>, StateReplaced> {
         let state = self.shared.state.read();
         let current = state.revision;
         let revision = match check_revision(request.revision, current, state.compacted) {
             Ok(revision) => revision,
             Err(error) => return Ok(Err(error)),
         };
-        let front = EncodedFields::header(&header(current));
-        let plan = RangePlan::of(request);
+        let found = |keys| Ok(Ok(FoundRange { current, keys }));
         if !plan.is_in_key_order() {
-            let reply = self.select(request, state, revision, current);
-            return self.encode_sorted(reply, front, into).map(Ok);
+            return found(FoundKeys::Sorted(self.select(request, state, revision, current)?));
         }
         StoreCounters::add(&self.shared.counters.ranges, 1);
         let at = Revision { main: revision, sub: u32::MAX };
         if request.range_end.is_empty() {
-            let mut found = FoundVersions::new(plan.keys_only);
-            let count = select_key(&state.index, &request.key, at, &plan, &mut found);
-            drop(state);
-            let how = (&*self.shared.values, Access::Query);
-            return RangeEncoder::whole(front, &found, EncodedFields::end(false, count as i64), how, into)
-                .map(Ok);
+            let mut versions = FoundVersions::new(plan.keys_only);
+            let total = select_key(&state.index, &request.key, at, &plan, &mut versions);
+            return found(FoundKeys::Whole { found: versions, more: false, total });
         }
-        self.encode_in_key_order(&bounds(&request.key, &request.range_end), plan, state, at, (front, into))
-            .map(Ok)
+        found(self.find_in_key_order(&bounds(&request.key, &request.range_end), plan, state, at)?)
     }
 
-    /// Walks a range in key order and encodes what it finds.
-    fn encode_in_key_order(
+    /// Walks a range in key order; if it is long, a second time to its end, for the lengths alone.
+    fn find_in_key_order(
         &self,
         bounds: &KeyBounds<'_>,
         plan: RangePlan,
         state: RwLockReadGuard<'_, StoreState>,
         at: Revision,
-        (front, into): (EncodedFields, &mut dyn ChunkSink),
-    ) -> Result<(), Damaged> {
+    ) -> Result<FoundKeys, StateReplaced> {
         let limits = &self.shared.limits;
         let mut count = RangeCount::new(&state.index, bounds, at.main);
-        let mut total = count.advance(&state.index, limits.count_steps);
+        let total = count.advance(&state.index, limits.count_steps);
         let mut selection = RangeSelection::new(bounds, at, plan, FoundVersions::new(plan.keys_only));
         let mut complete = plan.count_only || selection.advance(&state.index, limits.chunk_keys);
-        let _pin = (total.is_none() || !complete).then(|| self.shared.pin(at.main));
+        if complete && let Some(total) = total {
+            return Ok(whole(selection, plan, total));
+        }
+        let pinned = PinnedRevision::new(&self.shared, &state, at.main);
         drop(state);
-        while total.is_none() {
-            total = count.advance(&self.shared.state.read().index, limits.count_steps);
-        }
-        let total = total.unwrap_or(0);
+        let total = total.map_or_else(|| pinned.count(count, bounds), Ok)?;
         while !complete && selection.found.len() < limits.found_keys {
-            complete = selection.advance(&self.shared.state.read().index, limits.chunk_keys);
+            complete = selection.advance(&pinned.state()?.index, limits.chunk_keys);
         }
-        let wanted = plan.limit();
-        let how = (&*self.shared.values, access(wanted.min(total as usize)));
-        if !complete {
-            let lengths = self.measure(bounds, plan, at);
-            let end = EncodedFields::end(lengths.len() > wanted, total as i64);
-            let encoder = RangeEncoder::begin(front, lengths.of_first(wanted), &end, how, into);
-            return self.encode_rest(selection, wanted, end, encoder);
+        if complete {
+            return Ok(whole(selection, plan, total));
         }
-        let more = selection.found.len() > wanted;
-        selection.found.truncate(wanted);
-        RangeEncoder::whole(front, &selection.found, EncodedFields::end(more, total as i64), how, into)
+        let mut measured = RangeSelection::new(bounds, at, plan, FoundLengths::new(plan.keys_only));
+        while !measured.advance(&pinned.state()?.index, limits.chunk_keys) {}
+        Ok(FoundKeys::Long(Box::new(LongRange { selection, lengths: measured.found, pinned, total })))
     }
 
     /// Encodes what was found so far, then continues the walk and encodes each chunk of it.
     fn encode_rest(
         &self,
-        mut selection: RangeSelection<FoundVersions>,
+        long: LongRange,
         mut left: usize,
         end: EncodedFields,
         mut encoder: RangeEncoder<'_>,
-    ) -> Result<(), Damaged> {
+    ) -> Result<Result<(), Error>, Damaged> {
+        let LongRange { mut selection, pinned, .. } = long;
         let mut complete = false;
         loop {
             selection.found.truncate(left);
             left -= selection.found.len();
             encoder.add(&selection.found, complete.then_some(end))?;
             if complete {
-                return Ok(());
+                return Ok(Ok(()));
             }
             selection.clear();
-            complete = selection.advance(&self.shared.state.read().index, self.shared.limits.chunk_keys);
+            let Ok(state) = pinned.state() else { return Ok(Err(Error::Compacted)) };
+            complete = selection.advance(&state.index, self.shared.limits.chunk_keys);
         }
-    }
-
-    /// Walks a range for the lengths of its key-values.
-    fn measure(&self, bounds: &KeyBounds<'_>, plan: RangePlan, at: Revision) -> FoundLengths {
-        let mut selection = RangeSelection::new(bounds, at, plan, FoundLengths::new(plan.keys_only));
-        while !selection.advance(&self.shared.state.read().index, self.shared.limits.chunk_keys) {}
-        selection.found
     }
 
     /// Encodes a reply whose keys were collected and sorted.
@@ -152,4 +190,11 @@ impl Reader {
         let end = EncodedFields::end(reply.more, reply.count);
         RangeEncoder::whole(front, &items, end, (values, access(reply.kvs.len())), into)
     }
+}
+
+/// The keys of a walk that came to its end.
+fn whole(mut selection: RangeSelection<FoundVersions>, plan: RangePlan, total: u64) -> FoundKeys {
+    let more = selection.found.len() > plan.limit();
+    selection.found.truncate(plan.limit());
+    FoundKeys::Whole { found: selection.found, more, total }
 }

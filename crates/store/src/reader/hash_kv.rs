@@ -12,17 +12,20 @@
 use api::Error;
 
 use super::handle::Reader;
+use super::pinned::{PinnedRevision, from_the_beginning};
 use super::versions::{CompactedVersions, VersionWalk};
 use crate::hash::VersionHash;
 use crate::index::KeyBounds;
 use crate::range::{RangeCount, check_revision};
-use crate::state::{NEVER_COMPACTED, StoreState};
+use crate::state::{NEVER_COMPACTED, StateReplaced, StoreState};
 
 /// Versions hashed in one step.
 const MAX_STEP_VERSIONS: usize = 256;
 
 /// A HashKV in progress.
 pub struct HashKvScan {
+    /// The requested revision.
+    asked: i64,
     walk: VersionWalk,
     hash: VersionHash,
     /// The hash of what follows the versions of the walk.
@@ -51,36 +54,42 @@ impl Reader {
     /// # Errors
     /// [`Error::FutureRevision`], [`Error::Compacted`]
     pub fn hash_kv(&self, revision: i64) -> Result<HashKvScan, Error> {
+        from_the_beginning(|| self.begin_hash_kv(revision))
+    }
+
+    fn begin_hash_kv(&self, asked: i64) -> Result<Result<HashKvScan, Error>, StateReplaced> {
         let state = self.shared.state.read();
         let (header_revision, compacted) = (state.revision, state.compacted);
-        let pin = self.shared.pin(compacted);
+        let pinned = PinnedRevision::new(&self.shared, &state, compacted);
         let hashing = |walk, rest, revision, compacted| {
             let hash = VersionHash::of(b"key");
-            Ok(HashKvScan { walk, hash, rest, header_revision, revision, compacted })
+            Ok(Ok(HashKvScan { asked, walk, hash, rest, header_revision, revision, compacted }))
         };
         let nothing = VersionHash::default();
-        if revision < 0 {
+        if asked < 0 {
             drop(state);
-            let walk = VersionWalk::new(self, NEVER_COMPACTED, revision, CompactedVersions::Live, pin);
-            return hashing(walk, nothing, revision, compacted);
+            let walk = VersionWalk::new(self, NEVER_COMPACTED, asked, CompactedVersions::Live, pinned)?;
+            return hashing(walk, nothing, asked, compacted);
         }
-        let asked = revision;
-        let revision = check_revision(asked, header_revision, compacted)?;
+        let revision = match check_revision(asked, header_revision, compacted) {
+            Ok(revision) => revision,
+            Err(error) => return Ok(Err(error)),
+        };
         if let Some((before, rest)) = kept_hash(&state, asked) {
             drop(state);
-            let walk = VersionWalk::new(self, before, before, CompactedVersions::LiveAt(revision), pin);
+            let walk = VersionWalk::new(self, before, before, CompactedVersions::LiveAt(revision), pinned)?;
             return hashing(walk, rest, revision, before);
         }
         let mut count = RangeCount::new(&state.index, &KeyBounds::ALL, revision);
         drop(state);
         let steps = self.shared.limits.count_steps;
         let live = loop {
-            if let Some(live) = count.advance(&self.shared.state.read().index, steps) {
+            if let Some(live) = count.advance(&pinned.same_state()?.index, steps) {
                 break live;
             }
         };
         let old = if live == 0 { CompactedVersions::Live } else { CompactedVersions::LiveAt(revision) };
-        let walk = VersionWalk::new(self, compacted, revision, old, pin);
+        let walk = VersionWalk::new(self, compacted, revision, old, pinned)?;
         hashing(walk, nothing, revision, compacted)
     }
 }
@@ -92,18 +101,27 @@ fn kept_hash(state: &StoreState, asked: i64) -> Option<(i64, VersionHash)> {
 }
 
 impl HashKvScan {
-    /// Hashes some more versions. Returns the answer once all are hashed.
-    pub fn step(&mut self) -> Option<HashKvReply> {
+    /// Hashes some more versions. Returns the answer once all are hashed. If a snapshot replaced the state meanwhile,
+    /// everything is hashed again, in the new state.
+    ///
+    /// # Errors
+    /// [`Error::Compacted`] when the new state was compacted beyond the revision.
+    pub fn step(&mut self) -> Result<Option<HashKvReply>, Error> {
         let hash = &mut self.hash;
-        if self.walk.visit_chunk(MAX_STEP_VERSIONS, |key, version| hash.push(key, version)) {
-            return None;
+        match self.walk.visit_chunk(MAX_STEP_VERSIONS, |key, version| hash.push(key, version)) {
+            Ok(true) => return Ok(None),
+            Ok(false) => {}
+            Err(StateReplaced) => {
+                *self = self.walk.reader().hash_kv(self.asked)?;
+                return Ok(None);
+            }
         }
         self.hash.append(std::mem::take(&mut self.rest));
-        Some(HashKvReply {
+        Ok(Some(HashKvReply {
             hash: self.hash.crc(),
             hash_revision: self.revision,
             compact_revision: self.compacted,
             revision: self.header_revision,
-        })
+        }))
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Every read holds the index lock for a bounded number of keys. A read that needs more pins its revision, releases the
 //! lock between chunks and continues: a pinned revision is not purged, so the chunks fit together. A read of the newest
-//! revision that fits into one chunk, as nearly all do, takes no pin.
+//! revision that fits into one chunk, as nearly all do, takes no pin. `pinned` says what happens when a snapshot
+//! replaces the state between two chunks.
 //!
 //! | file | answers |
 //! |---|---|
@@ -14,6 +15,7 @@
 //! | `events` | the events of the past ([`History`](crate::watch::History)) |
 //! | `lease_keys` | the keys of a lease |
 //! | `versions`, `hash_kv` | all retained versions in order, and their hash |
+//! | `pinned` | a revision that is read in several holds |
 //! | `references` | the references to values, for relocation and repair |
 
 mod encode_range;
@@ -21,6 +23,7 @@ mod events;
 mod handle;
 mod hash_kv;
 mod lease_keys;
+mod pinned;
 mod range;
 mod references;
 mod stream;

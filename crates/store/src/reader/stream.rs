@@ -14,10 +14,11 @@ use api::etcdserverpb::range_request::{SortOrder, SortTarget};
 use bytes::Bytes;
 
 use super::handle::Reader;
+use super::pinned::{PinnedRevision, from_the_beginning};
 use crate::range::encode::{EncodedFields, RangeEncoder, ReplyKeyValues, items_len};
 use crate::range::{RangeCount, RangePlan, RangeReply, RangeSelection, bounds, check_revision, select_key};
 use crate::resolve;
-use crate::state::RevisionPin;
+use crate::state::StateReplaced;
 use crate::types::{KvRef, Revision};
 use crate::values::{Access, Damaged, Values};
 
@@ -41,7 +42,7 @@ pub struct RangeStream {
     left: usize,
     count: i64,
     ended: bool,
-    _pin: RevisionPin,
+    pinned: PinnedRevision,
 }
 
 /// One response of a streamed range.
@@ -60,7 +61,8 @@ impl Reader {
     /// [`Error::FutureRevision`], [`Error::Compacted`], [`Error::StreamSortUnsupported`],
     /// [`Error::StreamFilterUnsupported`]
     pub fn range_stream(&self, request: &pb::RangeRequest) -> Result<RangeStream, Error> {
-        RangeStream::new(self, request)
+        check_order(request)?;
+        from_the_beginning(|| RangeStream::new(self, request))
     }
 }
 
@@ -89,13 +91,15 @@ impl StreamChunk {
 }
 
 impl RangeStream {
-    fn new(reader: &Reader, request: &pb::RangeRequest) -> Result<RangeStream, Error> {
-        check_order(request)?;
+    fn new(reader: &Reader, request: &pb::RangeRequest) -> Result<Result<RangeStream, Error>, StateReplaced> {
         let plan = RangePlan::of(request);
         let state = reader.shared.state.read();
-        let main = check_revision(request.revision, state.revision, state.compacted)?;
+        let main = match check_revision(request.revision, state.revision, state.compacted) {
+            Ok(main) => main,
+            Err(error) => return Ok(Err(error)),
+        };
         let at = Revision { main, sub: u32::MAX };
-        let pin = reader.shared.pin(main);
+        let pinned = PinnedRevision::new(&reader.shared, &state, main);
         let mut stream = RangeStream {
             reader: reader.clone(),
             plan,
@@ -108,46 +112,47 @@ impl RangeStream {
             left: plan.limit(),
             count: 0,
             ended: false,
-            _pin: pin,
+            pinned,
         };
         if !plan.is_in_key_order() {
-            stream.unsorted = Some(reader.select(request, state, main, stream.revision));
-            return Ok(stream);
+            stream.unsorted = Some(reader.select(request, state, main, stream.revision)?);
+            return Ok(Ok(stream));
         }
         if request.range_end.is_empty() {
             let mut kvs = Vec::new();
             let count = select_key(&state.index, &request.key, at, &plan, &mut kvs);
             stream.found = kvs.into();
             stream.count = count as i64;
-            return Ok(stream);
+            return Ok(Ok(stream));
         }
         let bounds = bounds(&request.key, &request.range_end);
-        let mut count = RangeCount::new(&state.index, &bounds, main);
+        let count = RangeCount::new(&state.index, &bounds, main);
         stream.selection = Some(RangeSelection::new(&bounds, at, plan, Vec::new()));
         stream.complete = plan.count_only;
         drop(state);
-        let steps = reader.shared.limits.count_steps;
-        let total = loop {
-            if let Some(total) = count.advance(&reader.shared.state.read().index, steps) {
-                break total;
-            }
-        };
-        stream.count = total as i64;
-        Ok(stream)
+        stream.count = stream.pinned.count(count, &bounds)? as i64;
+        Ok(Ok(stream))
     }
 
     /// The next response, with at most `max_keys` keys and, unless it has one key only, `max_bytes` of keys and values.
     /// `None` after the last. There is at least one response, which may have no keys.
     ///
     /// # Errors
-    /// [`Damaged`] when a value by which the range is sorted cannot be read; repair it and call again.
-    pub fn next_chunk(&mut self, max_keys: usize, max_bytes: usize) -> Result<Option<StreamChunk>, Damaged> {
+    /// Outer: [`Damaged`] when a value by which the range is sorted cannot be read; repair it and call again. Inner:
+    /// [`Error::Compacted`] when a snapshot was installed that has been compacted beyond the stream's revision.
+    pub fn next_chunk(
+        &mut self,
+        max_keys: usize,
+        max_bytes: usize,
+    ) -> Result<Result<Option<StreamChunk>, Error>, Damaged> {
         if self.ended {
-            return Ok(None);
+            return Ok(Ok(None));
         }
         self.sort()?;
         let max_keys = max_keys.clamp(1, self.left.max(1));
-        self.fill(max_keys);
+        if self.fill(max_keys).is_err() {
+            return Ok(Err(Error::Compacted));
+        }
         let mut reply = RangeReply { keys_only: self.plan.keys_only, ..RangeReply::default() };
         let mut bytes = 0;
         while let Some(kv) = self.found.front().filter(|_| self.left > 0 && reply.kvs.len() < max_keys) {
@@ -168,7 +173,7 @@ impl RangeStream {
             (reply.revision, reply.count) = (self.revision, self.count);
             reply.more = self.cut || !self.found.is_empty();
         }
-        Ok(Some(StreamChunk { reply, last: self.ended }))
+        Ok(Ok(Some(StreamChunk { reply, last: self.ended })))
     }
 
     /// Sorts a range with a sort target, once.
@@ -181,15 +186,16 @@ impl RangeStream {
     }
 
     /// Continues the walk until more than `keys` keys are found, or all are.
-    fn fill(&mut self, keys: usize) {
-        let Some(selection) = &mut self.selection else { return };
+    fn fill(&mut self, keys: usize) -> Result<(), StateReplaced> {
+        let Some(selection) = &mut self.selection else { return Ok(()) };
         while !self.complete && self.found.len() <= keys {
-            let state = self.reader.shared.state.read();
+            let state = self.pinned.state()?;
             self.complete =
                 selection.advance(&state.index, self.reader.shared.limits.chunk_keys.min(keys + 1));
             drop(state);
             self.found.extend(selection.take());
         }
+        Ok(())
     }
 }
 

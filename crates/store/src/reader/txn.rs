@@ -2,7 +2,7 @@
 //!
 //! The whole transaction reads at one revision, the newest when it began, which stays pinned. So compares and ranges
 //! need no common hold of the lock: compares read the values they need, and long ranges release the lock between
-//! chunks.
+//! chunks. If a snapshot takes the revision away meanwhile, the transaction begins again at the newest one.
 
 use std::ops::ControlFlow;
 
@@ -11,14 +11,18 @@ use api::etcdserverpb as pb;
 use api::etcdserverpb::request_op::Request;
 
 use super::handle::Reader;
+use super::pinned::{PinnedRevision, from_the_beginning};
 use crate::apply::TxnCost;
 use crate::command::{OpReply, TxnReply};
 use crate::compare::{holds_for, holds_for_none};
 use crate::index::{IndexKey, Version, walk_chunk};
 use crate::range::{bounds, check_revision_in_txn};
-use crate::state::StoreCounters;
+use crate::state::{StateReplaced, StoreCounters};
 use crate::types::Revision;
 use crate::values::{Damaged, read};
+
+/// Why an attempt at a transaction ended without an answer: a damaged value, or a new state.
+type Attempt<T> = Result<Result<T, Damaged>, StateReplaced>;
 
 /// A transaction of which all operations, in both branches, are ranges.
 #[derive(Clone, Debug)]
@@ -65,52 +69,69 @@ impl Reader {
     /// Outer: [`Damaged`] when a value to compare cannot be read; repair it and call again. Inner:
     /// [`Error::FutureRevision`], [`Error::Compacted`]
     pub fn txn(&self, txn: &ReadTxn<'_>) -> Result<Result<TxnReply, Error>, Damaged> {
+        let answered = from_the_beginning(|| self.try_txn(txn))?;
+        StoreCounters::add(&self.shared.counters.txns, 1);
+        Ok(answered)
+    }
+
+    fn try_txn(&self, txn: &ReadTxn<'_>) -> Attempt<Result<TxnReply, Error>> {
         let state = self.shared.state.read();
         let (current, compacted) = (state.revision, state.compacted);
         let asked = txn.success.iter().chain(&txn.failure).map(|range| range.revision);
         // Either branch may be taken: pin the oldest revision that either can read.
         let oldest = asked.filter(|asked| *asked > 0 && *asked >= compacted).fold(current, i64::min);
-        let _pin = self.shared.pin(oldest);
+        let pinned = PinnedRevision::new(&self.shared, &state, oldest);
         drop(state);
         let mut succeeded = true;
         for compare in txn.compares {
-            if !self.holds(compare, current)? {
-                succeeded = false;
-                break;
+            match self.holds(compare, current, &pinned)? {
+                Ok(true) => {}
+                Ok(false) => {
+                    succeeded = false;
+                    break;
+                }
+                Err(damaged) => return Ok(Err(damaged)),
             }
         }
-        StoreCounters::add(&self.shared.counters.txns, 1);
         let ranges = if succeeded { &txn.success } else { &txn.failure };
-        if let Err(error) = self.check_ranges(ranges, current, compacted) {
-            return Ok(Err(error));
+        if let Err(error) = self.check_ranges(ranges, current, compacted, &pinned)? {
+            return Ok(Ok(Err(error)));
         }
         let replies = ranges.iter().map(|range| {
             let revision = if range.revision > 0 { range.revision } else { current };
-            OpReply::Range(self.select(range, self.shared.state.read(), revision, current))
+            Ok(OpReply::Range(self.select(range, pinned.state()?, revision, current)?))
         });
-        let replies = replies.collect();
-        Ok(Ok(TxnReply { revision: current, succeeded, replies, is_too_large: false }))
+        let replies = replies.collect::<Result<_, StateReplaced>>()?;
+        Ok(Ok(Ok(TxnReply { revision: current, succeeded, replies, is_too_large: false })))
     }
 
     /// Whether the ranges may be carried out: their revisions are readable, and they do not cost too much.
-    fn check_ranges(&self, ranges: &[&pb::RangeRequest], current: i64, compacted: i64) -> Result<(), Error> {
-        let state = self.shared.state.read();
+    fn check_ranges(
+        &self,
+        ranges: &[&pb::RangeRequest],
+        current: i64,
+        compacted: i64,
+        pinned: &PinnedRevision,
+    ) -> Result<Result<(), Error>, StateReplaced> {
+        let state = pinned.state()?;
         let mut cost = TxnCost::of_operations();
-        for range in ranges {
+        let mut check = |range: &pb::RangeRequest| {
             check_revision_in_txn(range.revision, current, compacted)?;
-            cost.add_range(&state.index, range)?;
-        }
-        Ok(())
+            cost.add_range(&state.index, range)
+        };
+        Ok(ranges.iter().try_for_each(|range| check(range)))
     }
 
-    /// Whether a compare holds, at the pinned revision `at`, for all keys it names.
-    fn holds(&self, compare: &pb::Compare, at: i64) -> Result<bool, Damaged> {
+    /// Whether a compare holds, at revision `at`, for all keys it names. `pinned` keeps that revision.
+    fn holds(&self, compare: &pb::Compare, at: i64, pinned: &PinnedRevision) -> Attempt<bool> {
         let at = Revision { main: at, sub: u32::MAX };
         if compare.range_end.is_empty() {
-            let state = self.shared.state.read();
+            let state = pinned.state()?;
             let version = state.index.record(&compare.key).and_then(|record| record.live_until(at));
             drop(state);
-            return version.map_or(Ok(holds_for_none(compare)), |version| self.holds_for(compare, &version));
+            let Some(version) = version else { return Ok(Ok(holds_for_none(compare))) };
+            let named = |damaged: Damaged| damaged.among(std::iter::once((&*compare.key, version.value)));
+            return Ok(self.holds_for(compare, &version).map_err(named));
         }
         let mut any = false;
         let mut start = Some(IndexKey::new(&compare.key));
@@ -118,7 +139,7 @@ impl Reader {
             let mut versions = Vec::new();
             let mut range = bounds(&compare.key, &compare.range_end);
             range.start = from.as_slice();
-            let state = self.shared.state.read();
+            let state = pinned.state()?;
             start = walk_chunk(&state.index, &range, self.shared.limits.chunk_keys, |record, _| {
                 versions.extend(record.live_until(at));
                 ControlFlow::Continue(())
@@ -126,12 +147,13 @@ impl Reader {
             drop(state);
             any |= !versions.is_empty();
             for version in &versions {
-                if !self.holds_for(compare, version)? {
-                    return Ok(false);
+                match self.holds_for(compare, version) {
+                    Ok(true) => {}
+                    other => return Ok(other),
                 }
             }
         }
-        Ok(any || holds_for_none(compare))
+        Ok(Ok(any || holds_for_none(compare)))
     }
 
     fn holds_for(&self, compare: &pb::Compare, version: &Version) -> Result<bool, Damaged> {

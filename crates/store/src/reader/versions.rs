@@ -8,7 +8,7 @@
 //! ```
 //!
 //! The first part is the only read whose memory grows with the number of keys, by about 40 bytes each. The walk pins
-//! C, so nothing of it is purged meanwhile.
+//! C, so nothing of it is purged meanwhile. A state that a snapshot brings has another C: the walk cannot go on in it.
 
 use std::cell::Cell;
 use std::cmp::Reverse;
@@ -17,9 +17,10 @@ use std::ops::ControlFlow;
 use bytes::Bytes;
 
 use super::handle::Reader;
+use super::pinned::{PinnedRevision, from_the_beginning};
 use crate::index::{IndexKey, KeyBounds, Version, walk_chunk};
 use crate::range::kv_ref;
-use crate::state::RevisionPin;
+use crate::state::StateReplaced;
 use crate::types::{KvRef, Revision};
 
 /// A retained version of a key.
@@ -50,36 +51,46 @@ pub struct VersionWalk {
     /// Sorted, the oldest last.
     old: Vec<(Revision, IndexKey)>,
     next: Revision,
-    _pin: RevisionPin,
+    pinned: PinnedRevision,
 }
 
 impl Reader {
     /// Walks all retained versions, from the oldest up to the present.
     pub fn versions(&self) -> VersionWalk {
-        let state = self.shared.state.read();
-        let (compacted, until) = (state.compacted, state.revision);
-        let pin = self.shared.pin(compacted);
-        drop(state);
-        VersionWalk::new(self, compacted, until, CompactedVersions::All, pin)
+        from_the_beginning(|| {
+            let state = self.shared.state.read();
+            let (compacted, until) = (state.compacted, state.revision);
+            let pinned = PinnedRevision::new(&self.shared, &state, compacted);
+            drop(state);
+            VersionWalk::new(self, compacted, until, CompactedVersions::All, pinned)
+        })
     }
 }
 
 impl VersionWalk {
-    /// Walks up to revision `until`. `pin` pins `compacted`.
+    /// Walks up to revision `until`. `pinned` pins `compacted`.
+    ///
+    /// # Errors
+    /// [`StateReplaced`]
     pub(super) fn new(
         reader: &Reader,
         compacted: i64,
         until: i64,
         old: CompactedVersions,
-        pin: RevisionPin,
-    ) -> VersionWalk {
+        pinned: PinnedRevision,
+    ) -> Result<VersionWalk, StateReplaced> {
         let next = Revision { main: compacted + 1, sub: 0 };
         let mut walk =
-            VersionWalk { reader: reader.clone(), compacted, until, old: Vec::new(), next, _pin: pin };
+            VersionWalk { reader: reader.clone(), compacted, until, old: Vec::new(), next, pinned };
         if compacted > 0 {
-            walk.collect(old);
+            walk.collect(old)?;
         }
-        walk
+        Ok(walk)
+    }
+
+    /// Whose state is walked.
+    pub(super) fn reader(&self) -> &Reader {
+        &self.reader
     }
 
     /// The revision the walk ends at.
@@ -88,14 +99,24 @@ impl VersionWalk {
     }
 
     /// The next versions, at most `max`; empty at the end.
-    pub fn next_chunk(&mut self, max: usize) -> Vec<RetainedVersion> {
+    ///
+    /// # Errors
+    /// [`StateReplaced`]: begin another walk.
+    pub fn next_chunk(&mut self, max: usize) -> Result<Vec<RetainedVersion>, StateReplaced> {
         let mut chunk = Vec::new();
-        self.visit_chunk(max, |key, version| chunk.push(retained(key, version)));
-        chunk
+        self.visit_chunk(max, |key, version| chunk.push(retained(key, version)))?;
+        Ok(chunk)
     }
 
     /// Visits the next versions, at most `max`. Returns whether there were any; false at the end.
-    pub(super) fn visit_chunk(&mut self, max: usize, mut visit: impl FnMut(&[u8], &Version)) -> bool {
+    ///
+    /// # Errors
+    /// [`StateReplaced`]
+    pub(super) fn visit_chunk(
+        &mut self,
+        max: usize,
+        mut visit: impl FnMut(&[u8], &Version),
+    ) -> Result<bool, StateReplaced> {
         let visited = Cell::new(false);
         let mut visit = |key: &[u8], version: &Version| {
             visited.set(true);
@@ -103,18 +124,18 @@ impl VersionWalk {
         };
         while !self.old.is_empty() || self.next.main <= self.until {
             if self.old.is_empty() {
-                self.visit_new(max, &mut visit);
+                self.visit_new(max, &mut visit)?;
             } else {
-                self.visit_old(max, &mut visit);
+                self.visit_old(max, &mut visit)?;
             }
             if visited.get() {
                 break;
             }
         }
-        visited.get()
+        Ok(visited.get())
     }
 
-    fn collect(&mut self, old: CompactedVersions) {
+    fn collect(&mut self, old: CompactedVersions) -> Result<(), StateReplaced> {
         let at = match old {
             CompactedVersions::LiveAt(revision) => revision,
             CompactedVersions::All | CompactedVersions::Live => self.compacted,
@@ -127,7 +148,7 @@ impl VersionWalk {
         };
         let mut start = IndexKey::default();
         loop {
-            let state = self.reader.shared.state.read();
+            let state = self.pinned.same_state()?;
             let bounds = KeyBounds { start: start.as_slice(), end: None };
             let max_keys = self.reader.shared.limits.chunk_keys;
             let rest = walk_chunk(&state.index, &bounds, max_keys, |record, _| {
@@ -142,10 +163,15 @@ impl VersionWalk {
             }
         }
         self.old.sort_unstable_by_key(|(revision, _)| Reverse(*revision));
+        Ok(())
     }
 
-    fn visit_old(&mut self, max: usize, visit: &mut impl FnMut(&[u8], &Version)) {
-        let state = self.reader.shared.state.read();
+    fn visit_old(
+        &mut self,
+        max: usize,
+        visit: &mut impl FnMut(&[u8], &Version),
+    ) -> Result<(), StateReplaced> {
+        let state = self.pinned.same_state()?;
         let from = self.old.len().saturating_sub(max.max(1));
         for (revision, key) in self.old.drain(from..).rev() {
             let record = state.index.record(key.as_slice());
@@ -153,15 +179,20 @@ impl VersionWalk {
                 visit(key.as_slice(), &version);
             }
         }
+        Ok(())
     }
 
-    fn visit_new(&mut self, max: usize, visit: &mut impl FnMut(&[u8], &Version)) {
-        let state = self.reader.shared.state.read();
+    fn visit_new(
+        &mut self,
+        max: usize,
+        visit: &mut impl FnMut(&[u8], &Version),
+    ) -> Result<(), StateReplaced> {
+        let state = self.pinned.same_state()?;
         let mut entries = state.index.log().iter_at(self.next);
         self.next = Revision { main: self.until + 1, sub: 0 };
         for entry in entries.by_ref().take(max.max(1)) {
             if entry.revision.main > self.until {
-                return;
+                return Ok(());
             }
             let Some(slot) = entry.slot else { continue };
             let record = state.index.at_slot(slot);
@@ -172,6 +203,7 @@ impl VersionWalk {
         if let Some(entry) = entries.next() {
             self.next = entry.revision;
         }
+        Ok(())
     }
 }
 

@@ -27,4 +27,5 @@ pub(crate) use compaction_hash::CompactionHash;
 pub use members::{ClusterMember, MemberChange};
 pub use shared::{DEFAULT_SLICE_KEYS, Limits};
 pub(crate) use shared::{RevisionPin, StoreCounters, StoreShared};
+pub use store_state::StateReplaced;
 pub(crate) use store_state::{NEVER_COMPACTED, StoreState};

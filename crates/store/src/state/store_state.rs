@@ -17,6 +17,11 @@ pub(super) const FIRST_REVISION: i64 = 1;
 /// The compact revision of a store without a compaction. Clients see it in HashKV.
 pub(crate) const NEVER_COMPACTED: i64 = -1;
 
+/// A snapshot replaced the state during a walk that cannot go on in another one. The walk may begin again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a snapshot replaced the state")]
+pub struct StateReplaced;
+
 /// What a checkpoint holds, and what is derived from it.
 pub(crate) struct StoreState {
     pub(crate) index: KeyIndex,

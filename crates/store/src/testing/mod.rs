@@ -67,6 +67,7 @@ impl Values for MapValues {
         let damaged = |reason: &str| Damaged {
             address: value.address,
             len: value.len,
+            key: None,
             reason: reason.into(),
             is_transient: false,
         };

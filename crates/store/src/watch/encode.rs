@@ -159,8 +159,9 @@ pub(super) fn events<'e>(
 ) -> Result<EncodedEvents, Damaged> {
     let prev = |event: &'e Event| event.prev.as_ref().filter(|_| prev_kv);
     let kvs = events.clone().flat_map(|event| [Some(&event.kv), prev(event)]).flatten();
-    let wanted: Vec<ValueRef> = kvs.map(|kv| kv.value).filter(|value| value.len > 0).collect();
-    let mut read = values.read_many(&wanted)?.into_iter();
+    let wanted: Vec<ValueRef> = kvs.clone().map(|kv| kv.value).filter(|value| value.len > 0).collect();
+    let named = |damaged: Damaged| damaged.among(kvs.map(|kv| (&*kv.key, kv.value)));
+    let mut read = values.read_many(&wanted).map_err(named)?.into_iter();
     let mut value_of =
         |kv: &KvRef| if kv.value.len > 0 { read.next().unwrap_or_default() } else { Bytes::new() };
 

@@ -86,6 +86,7 @@ impl Hub {
             } else {
                 state.add_batch(&events[..visible].into());
             }
+            self.shared.counters.tail_bytes.store(state.tail.bytes(), Ordering::Relaxed);
             self.shared.published.store(revision, Ordering::Release);
         }
         if visible < events.len() {

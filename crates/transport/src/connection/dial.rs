@@ -9,7 +9,8 @@ use crate::context::StreamContext;
 use crate::error::Error;
 use crate::peer_info::PeerInfo;
 use crate::protocol::{
-    ANSWER_BYTES, HandshakeAnswer, HandshakeError, Hello, MAX_VERSION, MIN_VERSION, Side, StreamKind,
+    ANSWER_BYTES, HandshakeAnswer, HandshakeError, Hello, MAX_VERSION, MIN_VERSION, PeerIdentity,
+    RefusalReason, Side, StreamKind,
 };
 
 /// Opens a stream to the first address of the peer that accepts us. The error is that of the last address tried.
@@ -66,7 +67,14 @@ fn shake_hands(
     socket.read_exact_by(&mut text, deadline, allowed)?;
     let answer = HandshakeAnswer::decode(&bytes, &text)?;
     match answer.verdict {
+        // Anybody may answer at the URL, but only the member that was meant speaks for the cluster. A refusal that says
+        // that another was met comes from that other.
+        Err(refusal) if refusal.reason == RefusalReason::WrongMember => {
+            context.note_refusal(peer.id, Side::Remote, &refusal);
+            return Err(Error::RefusedByPeer(refusal));
+        }
         Err(refusal) => {
+            admit(context, peer, &answer.from)?;
             context.note_refusal(peer.id, Side::Remote, &refusal);
             return Err(Error::RefusedByPeer(refusal));
         }
@@ -75,7 +83,12 @@ fn shake_hands(
         }
         Ok(_) => {}
     }
-    context.admit(&answer.from, Some(peer.id)).map_err(|refusal| {
+    admit(context, peer, &answer.from)
+}
+
+/// Admits the acceptor, if it is the member that was meant.
+fn admit(context: &StreamContext, peer: &PeerInfo, acceptor: &PeerIdentity) -> Result<(), Error> {
+    context.admit(acceptor, Some(peer.id)).map_err(|refusal| {
         context.note_refusal(peer.id, Side::Local, &refusal);
         Error::RefusedPeer(refusal)
     })

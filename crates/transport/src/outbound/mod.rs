@@ -162,7 +162,8 @@ impl Outbound {
         };
         peer.counters.set_since(self.class, Some(Instant::now()));
         info!(peer = peer.id_hex(), class = %self.class, "connected to the peer");
-        context.sink.up(peer.id, self.class);
+        let connection = context.next_connection();
+        context.sink.up(peer.id, self.class, connection);
         let Err(error) = self.serve(context, peer, &tcp);
         let link = self.state.lock().link.take();
         peer.counters.set_since(self.class, None);
@@ -170,7 +171,7 @@ impl Outbound {
             link.shutdown();
         }
         warn!(peer = peer.id_hex(), class = %self.class, %error, "lost the peer");
-        context.sink.down(peer.id, self.class, &error);
+        context.sink.down(peer.id, self.class, connection, &error);
     }
 
     /// Makes the connection the one that callers write to; returns its TCP socket, for polling.

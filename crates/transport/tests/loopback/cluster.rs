@@ -105,11 +105,11 @@ impl FrameSink for Journal {
         self.change(|seen| seen.frames.push((from, class, frame)));
     }
 
-    fn up(&self, peer: u64, class: StreamClass) {
+    fn up(&self, peer: u64, class: StreamClass, _connection: u64) {
         self.change(|seen| *seen.ups.entry((peer, class)).or_default() += 1);
     }
 
-    fn down(&self, peer: u64, class: StreamClass, why: &Error) {
+    fn down(&self, peer: u64, class: StreamClass, _connection: u64, why: &Error) {
         self.change(|seen| seen.downs.push((peer, class, why.to_string())));
     }
 

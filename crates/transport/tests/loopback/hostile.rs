@@ -19,7 +19,7 @@ fn intrude(member: &Member, kind: StreamKind) -> TcpStream {
     stream.write_all(&Hello::new(identity(2), member.id, kind).encode()).unwrap();
     let mut answer = [0; ANSWER_BYTES];
     stream.read_exact(&mut answer).unwrap();
-    assert_eq!(HandshakeAnswer::decode(&answer, b"").unwrap().verdict, Ok(1));
+    assert_eq!(HandshakeAnswer::decode(&answer, b"").unwrap().verdict, Ok(transport::MAX_VERSION));
     stream
 }
 
@@ -127,7 +127,9 @@ fn mute_listener() -> String {
             let mut stream = stream.unwrap();
             // A dialler that has given up meanwhile is no concern of this one.
             if stream.read_exact(&mut [0; HELLO_BYTES]).is_ok() {
-                let _ = stream.write_all(&HandshakeAnswer { from: identity(2), verdict: Ok(1) }.encode());
+                let _ = stream.write_all(
+                    &HandshakeAnswer { from: identity(2), verdict: Ok(transport::MAX_VERSION) }.encode(),
+                );
             }
             held.push(stream);
         }
@@ -168,7 +170,9 @@ fn a_pong_nobody_asked_for_ends_the_stream() {
     for _ in 0..2 {
         let (mut stream, _) = listener.accept().unwrap();
         stream.read_exact(&mut [0; HELLO_BYTES]).unwrap();
-        stream.write_all(&HandshakeAnswer { from: identity(2), verdict: Ok(1) }.encode()).unwrap();
+        stream
+            .write_all(&HandshakeAnswer { from: identity(2), verdict: Ok(transport::MAX_VERSION) }.encode())
+            .unwrap();
         stream.write_all(&frame(FrameKind::Pong, b"\xff2345678")).unwrap();
         held.push(stream);
     }

@@ -1,11 +1,11 @@
 //! Refused handshakes: which side refuses, and what both sides learn.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 
 use transport::{
-    ANSWER_BYTES, HandshakeAnswer, Hello, PeerIdentity, PeersConfig, Refusal, RefusalReason, Side,
-    StreamClass, StreamKind,
+    ANSWER_BYTES, HELLO_BYTES, HandshakeAnswer, Hello, PeerIdentity, PeersConfig, Refusal, RefusalReason,
+    Side, StreamClass, StreamKind,
 };
 
 use crate::cluster::{Member, PATIENCE, identity};
@@ -46,12 +46,12 @@ fn a_hello_that_does_not_belong_is_refused_by_its_reason() {
         (
             Hello { min_version: 8, max_version: 9, ..good },
             RefusalReason::VersionTooNew,
-            "you speak the peer protocol in versions 8 to 9, this member 1 to 1",
+            "you speak the peer protocol in versions 8 to 9, this member 2 to 2",
         ),
         (
-            Hello { min_version: 0, max_version: 0, ..good },
+            Hello { min_version: 1, max_version: 1, ..good },
             RefusalReason::VersionTooOld,
-            "you speak the peer protocol in versions 0 to 0, this member 1 to 1",
+            "you speak the peer protocol in versions 1 to 1, this member 2 to 2",
         ),
     ];
     for (hello, reason, text) in cases {
@@ -64,7 +64,7 @@ fn a_hello_that_does_not_belong_is_refused_by_its_reason() {
         drop(member.journal.wait_for("the refusal as an event", |seen| seen.refusals.contains(&reported)));
     }
     let (_stream, answer) = greet(&member, good);
-    assert_eq!(answer.verdict, Ok(1));
+    assert_eq!(answer.verdict, Ok(transport::MAX_VERSION));
 }
 
 #[test]
@@ -95,4 +95,31 @@ fn an_acceptor_that_is_not_who_was_meant_is_refused_by_the_dialler() {
         .journal
         .wait_for("both refusals", |seen| seen.refusals.contains(&by_us) && seen.refusals.contains(&by_them));
     assert!(seen.ups.is_empty());
+}
+
+#[test]
+fn a_refusal_by_another_than_the_member_that_was_meant_does_not_count() {
+    let mut config = PeersConfig::new(identity(1));
+    config.timeouts.refused = std::time::Duration::from_millis(5);
+    let a = Member::configured(config);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    a.peers.set(2, &[url]).unwrap();
+    let said = Refusal::new(RefusalReason::RemovedMember, "member 1 was removed");
+    let strangers = [
+        PeerIdentity { cluster_id: identity(2).cluster_id + 1, ..identity(2) },
+        PeerIdentity { incarnation: 1, ..identity(2) },
+        identity(4),
+        identity(2),
+    ];
+    for from in strangers {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.read_exact(&mut [0; HELLO_BYTES]).unwrap();
+        let answer = HandshakeAnswer { from, verdict: Err(said.clone()) };
+        stream.write_all(&answer.encode()).unwrap();
+    }
+    let by_them = (2, Side::Remote, said);
+    let seen = a.journal.wait_for("a refusal", |seen| seen.refusals.contains(&by_them));
+    let locally = seen.refusals.iter().take_while(|seen| **seen != by_them);
+    assert!(locally.clone().count() >= 2 && locally.clone().all(|(_, side, _)| *side == Side::Local));
 }

@@ -122,7 +122,7 @@ impl Simulation {
         }
         let Some(process) = self.machines[member].process.as_mut() else { return Ok(None) };
         let token = process.take_token();
-        self.give(member, Input::Repair { token, address: damaged.address });
+        self.give(member, Input::Repair { token, address: damaged.address, key: damaged.key.clone() });
         Ok(Some(token))
     }
 

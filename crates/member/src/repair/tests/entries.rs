@@ -55,7 +55,7 @@ impl Damaged {
 
     fn answer(&mut self, entry: Option<(u8, Bytes)>) -> bool {
         let entry = from_answer(INDEX, self.entry.term, entry);
-        self.repairs.answered(0, entry, &self.state.log, &self.connected, &mut self.out)
+        self.repairs.answered(0, 2, entry, &self.state.log, &self.connected, &mut self.out)
     }
 
     fn intact(&self) -> Option<(u8, Bytes)> {
@@ -131,6 +131,19 @@ fn an_entry_of_another_term_answers_nothing() {
     damaged.take_asked();
     let other = Entry { term: damaged.entry.term + 1, ..damaged.entry.clone() };
     let Damaged { state, repairs, connected, out, .. } = &mut damaged;
-    assert!(repairs.answered(0, Ok(other), &state.log, connected, out));
+    assert!(repairs.answered(0, 2, Ok(other), &state.log, connected, out));
     assert!(damaged.take_asked().is_empty() && damaged.out.background.is_empty());
+}
+
+#[test]
+fn a_peer_that_was_not_asked_answers_nothing() {
+    let mut damaged = damaged();
+    damaged.ask_late(0);
+    damaged.take_asked();
+    let entry = damaged.entry.clone();
+    let Damaged { state, repairs, connected, out, .. } = &mut damaged;
+    assert!(repairs.answered(0, 3, Ok(entry), &state.log, connected, out));
+    assert!(damaged.out.background.is_empty());
+    assert!(damaged.answer(damaged.intact()));
+    assert_eq!(damaged.out.background.len(), 1);
 }

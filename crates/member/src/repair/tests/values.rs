@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use store::{Reference, Values};
 
-use super::super::values::{MAX_TASKS, RepairContext, ValueRepairs, name_of};
+use super::super::values::{MAX_TASKS, RepairContext, STEP_KEYS, ValueRepairs, name_of};
 use super::super::{ANSWER_NS, MAX_ROUNDS};
 use super::take_sent;
 use crate::callers::Callers;
@@ -46,7 +46,7 @@ fn damaged(members: &[u64]) -> Damaged {
         reference,
     };
     found.callers.insert(TOKEN, u64::MAX);
-    assert!(found.repairs.begin(address, &mut found.out));
+    assert!(found.repairs.begin(address, None, &mut found.out));
     found.repairs.add_caller(address, TOKEN);
     found
 }
@@ -135,6 +135,34 @@ fn a_peers_copy_takes_the_place_of_a_damaged_value() {
 }
 
 #[test]
+fn a_value_of_a_known_key_is_found_without_a_walk_over_the_keys() {
+    for (is_known, expected) in [(true, vec![2]), (false, vec![])] {
+        let mut damaged = damaged(&[1, 2, 3]);
+        (0..=STEP_KEYS).for_each(|number| damaged.state.put(&format!("a{number}"), ""));
+        damaged.repairs = ValueRepairs::default();
+        let (address, key) = (damaged.reference.value.address, damaged.reference.key.clone());
+        assert!(damaged.repairs.begin(address, is_known.then_some(key), &mut damaged.out));
+        damaged.with(0, ValueRepairs::look_up);
+        assert_eq!(damaged.take_asked(), expected, "after one step");
+        assert_eq!(damaged.repairs.has_look_up(0), !is_known);
+    }
+}
+
+#[test]
+fn a_known_key_that_refers_to_the_value_no_more_needs_no_repair() {
+    let mut damaged = damaged(&[1, 2, 3]);
+    damaged.state.put("key", "new");
+    damaged.state.drop_history();
+    damaged.repairs = ValueRepairs::default();
+    let (address, key) = (damaged.reference.value.address, damaged.reference.key.clone());
+    assert!(damaged.repairs.begin(address, Some(key), &mut damaged.out));
+    damaged.repairs.add_caller(address, TOKEN);
+    damaged.with(0, ValueRepairs::look_up);
+    assert!(damaged.take_asked().is_empty());
+    assert!(matches!(damaged.take_answers()[..], [Answer::Repaired]));
+}
+
+#[test]
 fn each_peer_has_its_time_to_answer_and_then_the_readers_get_an_error() {
     let mut damaged = damaged(&[1, 2, 3]);
     damaged.look_up(0);
@@ -218,8 +246,8 @@ fn the_readers_of_a_state_that_was_replaced_read_again() {
 fn so_many_values_are_under_repair_and_no_more() {
     let mut repairs = ValueRepairs::default();
     let mut out = Output::default();
-    assert!((0..MAX_TASKS as u64).all(|address| repairs.begin(address, &mut out)));
-    assert!(!repairs.begin(MAX_TASKS as u64, &mut out));
-    assert!(repairs.begin(0, &mut out), "it has begun");
+    assert!((0..MAX_TASKS as u64).all(|address| repairs.begin(address, None, &mut out)));
+    assert!(!repairs.begin(MAX_TASKS as u64, None, &mut out));
+    assert!(repairs.begin(0, None, &mut out), "it has begun");
     assert_eq!(out.notices.len(), MAX_TASKS, "each is reported once");
 }

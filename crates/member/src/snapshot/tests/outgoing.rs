@@ -62,5 +62,5 @@ fn a_damaged_value_ends_the_stream_and_is_named() {
             Err(error) => break error,
         }
     };
-    assert_eq!(error.damaged, Some(address));
+    assert_eq!(error.damaged, Some((address, Some("key11".into()))));
 }

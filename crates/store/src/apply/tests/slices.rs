@@ -62,10 +62,10 @@ impl View {
             leases: leases.into_iter().map(|lease| (lease, bench.lease_keys(lease.id))).collect(),
             hash_kv: {
                 let mut scan = reader.hash_kv(0).unwrap();
-                std::iter::from_fn(|| Some(scan.step())).find_map(|reply| reply)
+                std::iter::from_fn(|| Some(scan.step())).find_map(|reply| reply.unwrap())
             },
-            versions: reader.versions().next_chunk(usize::MAX),
-            stream: reader.range_stream(&all).unwrap().next_chunk(1_000, usize::MAX).unwrap(),
+            versions: reader.versions().next_chunk(usize::MAX).unwrap(),
+            stream: reader.range_stream(&all).unwrap().next_chunk(1_000, usize::MAX).unwrap().unwrap(),
         }
     }
 }

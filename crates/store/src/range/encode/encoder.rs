@@ -94,7 +94,8 @@ impl<'v> RangeEncoder<'v> {
             self.write(items, &layout, &end.unwrap_or(EncodedFields::NONE))?;
             if layout.ends_large {
                 let large = items.item(layout.to - 1);
-                self.into.push(self.values.read(&large.value)?);
+                let named = |damaged: Damaged| damaged.among(std::iter::once((large.key, large.value)));
+                self.into.push(self.values.read(&large.value).map_err(named)?);
                 self.front = EncodedFields::of(|out| large.put_back(out));
             }
         }
@@ -150,7 +151,8 @@ impl<'v> RangeEncoder<'v> {
         }
         out.put_slice(end.as_slice());
         assert!(out.is_empty(), "a chunk is as long as was measured");
-        self.values.read_into(&mut slots, self.access)?;
+        let written = (layout.from..layout.to).map(|at| items.item(at)).map(|item| (item.key, item.value));
+        self.values.read_into(&mut slots, self.access).map_err(|damaged| damaged.among(written))?;
         self.into.push(chunk.into());
         Ok(())
     }

@@ -64,7 +64,7 @@ fn check(bench: &TestStore, request: &pb::RangeRequest) {
 
 fn streamed(bench: &TestStore, request: &pb::RangeRequest, max_keys: usize, max_bytes: usize) {
     let mut stream = bench.reader.range_stream(request).expect("the revision can be read");
-    while let Some(chunk) = stream.next_chunk(max_keys, max_bytes).expect("it is not sorted") {
+    while let Some(chunk) = stream.next_chunk(max_keys, max_bytes).expect("it is not sorted").unwrap() {
         let mut response = resolve_range(&chunk.reply, &*bench.values).expect("no value is damaged");
         response.header = chunk.last.then(|| header(chunk.reply.revision));
         let expected = pb::RangeStreamResponse { range_response: Some(response) }.encode_to_vec();
@@ -159,7 +159,8 @@ fn a_long_list_comes_in_chunks() {
     check(&bench, &range_request("k", "l"));
     streamed(&bench, &range_request("k", "l"), 1_000, usize::MAX);
     let mut stream = bench.reader.range_stream(&range_request("k", "l")).expect("now can be read");
-    let chunk = stream.next_chunk(1_000, usize::MAX).expect("it is not sorted").expect("there are keys");
+    let chunk = stream.next_chunk(1_000, usize::MAX).expect("it is not sorted");
+    let chunk = chunk.expect("no snapshot is installed").expect("there are keys");
     let chunks = chunk.encode(header, &*bench.values).expect("no value is damaged");
     assert_eq!(chunks.len(), 3);
     assert!(chunks.iter().all(|chunk| chunk.len() < CHUNK_BYTES + 2 * LARGE_VALUE_BYTES as usize));

@@ -12,7 +12,7 @@ const NOTHING: u32 = 1_084_519_789;
 fn hash(reader: &Reader, revision: i64) -> Result<(u32, i64, i64), Error> {
     let mut hashing = reader.hash_kv(revision)?;
     loop {
-        if let Some(reply) = hashing.step() {
+        if let Some(reply) = hashing.step()? {
             return Ok((reply.hash, reply.hash_revision, reply.compact_revision));
         }
     }

@@ -1,9 +1,11 @@
 //! Reading: HashKV against etcd, streams, history, walks.
 
+mod damage;
 mod hash_kv;
 mod keeping;
 mod lease_keys;
 mod parallel;
+mod replaced;
 mod sorted_stream;
 mod txn;
 
@@ -18,7 +20,7 @@ use crate::{Command, EventKind, History, KeyRange, RangeReply};
 fn hash(bench: &TestStore, revision: i64) -> (u32, i64, i64, i64) {
     let mut hash = bench.reader.hash_kv(revision).expect("the revision can be read");
     loop {
-        if let Some(reply) = hash.step() {
+        if let Some(reply) = hash.step().expect("the revision can be read") {
             return (reply.hash, reply.hash_revision, reply.compact_revision, reply.revision);
         }
     }
@@ -85,7 +87,7 @@ fn a_stream_stays_at_its_revision_while_history_goes() {
     let mut stream = bench.reader.range_stream(&request).unwrap();
     let mut merged: Vec<Bytes> = Vec::new();
     let mut chunks = 0;
-    while let Some(chunk) = stream.next_chunk(4, usize::MAX).unwrap() {
+    while let Some(chunk) = stream.next_chunk(4, usize::MAX).unwrap().unwrap() {
         merged.extend(keys(&chunk.reply));
         chunks += 1;
         bench.apply(vec![Command::DeleteRange(delete_request(&format!("k1{chunks}"), ""))]);
@@ -113,13 +115,19 @@ fn a_stream_is_cut_by_bytes_and_always_ends() {
         bench.put(&format!("k{n}"), "0123456789");
     }
     let mut stream = bench.reader.range_stream(&range_request("k", "l")).unwrap();
-    let sizes: Vec<_> = std::iter::from_fn(|| stream.next_chunk(10, 24).unwrap())
+    let sizes: Vec<_> = std::iter::from_fn(|| stream.next_chunk(10, 24).unwrap().unwrap())
         .map(|chunk| (chunk.reply.kvs.len(), chunk.last))
         .collect();
     assert_eq!(sizes, [(2, false), (2, true)]);
     let mut empty = bench.reader.range_stream(&range_request("x", "")).unwrap();
-    assert!(empty.next_chunk(10, 10).unwrap().is_some_and(|chunk| chunk.last && chunk.reply.kvs.is_empty()));
-    assert!(empty.next_chunk(10, 10).unwrap().is_none());
+    assert!(
+        empty
+            .next_chunk(10, 10)
+            .unwrap()
+            .unwrap()
+            .is_some_and(|chunk| chunk.last && chunk.reply.kvs.is_empty())
+    );
+    assert!(empty.next_chunk(10, 10).unwrap().unwrap().is_none());
     let sorted = pb::RangeRequest { sort_order: 2, ..range_request("k", "l") };
     assert_eq!(bench.reader.range_stream(&sorted).err(), Some(api::Error::StreamSortUnsupported));
     let filtered = pb::RangeRequest { min_mod_revision: 2, ..range_request("k", "l") };
@@ -185,7 +193,7 @@ fn all_retained_versions_come_in_revision_order() {
         let mut walk = bench.reader.versions();
         let mut found = Vec::new();
         loop {
-            let chunk = walk.next_chunk(1);
+            let chunk = walk.next_chunk(1).unwrap();
             if chunk.is_empty() {
                 break;
             }

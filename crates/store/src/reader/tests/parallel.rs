@@ -33,7 +33,7 @@ fn read_until(reader: &Reader, done: &AtomicBool) {
             assert_eq!(events.len() % 4, 0, "revisions are whole");
         }
         let mut hash = reader.hash_kv(0).expect("now can always be hashed");
-        while hash.step().is_none() {}
+        while hash.step().expect("its revision is pinned").is_none() {}
     }
 }
 

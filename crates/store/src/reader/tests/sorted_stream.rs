@@ -25,7 +25,7 @@ fn bench() -> TestStore {
 /// All responses of a stream as one.
 fn merged(bench: &TestStore, mut stream: RangeStream, max_keys: usize) -> pb::RangeResponse {
     let mut merged = pb::RangeResponse::default();
-    while let Some(chunk) = stream.next_chunk(max_keys, usize::MAX).expect("no value is damaged") {
+    while let Some(chunk) = stream.next_chunk(max_keys, usize::MAX).expect("no value is damaged").unwrap() {
         assert!(chunk.reply.kvs.len() <= max_keys);
         let part = resolve_range(&chunk.reply, &*bench.values).expect("no value is damaged");
         merged.kvs.extend(part.kvs);

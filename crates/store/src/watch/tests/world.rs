@@ -215,6 +215,7 @@ impl Values for World {
         self.reach(Moment::BeforeValue);
         if self.state.lock().damaged.contains(&asked.address) {
             return Err(Damaged {
+                key: None,
                 address: asked.address,
                 len: asked.len,
                 reason: "checksum mismatch".into(),

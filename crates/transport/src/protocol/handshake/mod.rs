@@ -4,9 +4,9 @@
 //! [`crate::Timeouts::handshake`]:
 //!
 //! ```text
-//! a: hello   versions 1..=1, stream bulk, cluster 7, from a (incarnation 51), to b
+//! a: hello   versions 2..=2, stream bulk, cluster 7, from a (incarnation 51), to b
 //!            b checks: checksum, versions, cluster, member and incarnation of the sender, the member meant
-//! b: answer  version 1, cluster 7, from b (incarnation 62)
+//! b: answer  version 2, cluster 7, from b (incarnation 62)
 //!            a checks the identity in the answer the same way, and closes if it does not fit
 //! a: frame, frame, ...
 //!
@@ -55,10 +55,10 @@ use crate::protocol::stream_kind::StreamKind;
 pub const PREFACE: &[u8; 8] = b"\x89STELEP\n";
 const ANSWER_PREFACE: &[u8; 8] = b"\x89STELEA\n";
 
-/// The oldest protocol version this release speaks.
-pub const MIN_VERSION: u16 = 1;
+/// The oldest protocol version this release speaks. Version 2 names process runs in the messages of members.
+pub const MIN_VERSION: u16 = 2;
 /// The newest protocol version this release speaks.
-pub const MAX_VERSION: u16 = 1;
+pub const MAX_VERSION: u16 = 2;
 
 /// Length of a hello.
 pub const HELLO_BYTES: usize = 64;

@@ -18,10 +18,10 @@ fn a_hello_is_these_bytes() {
     let hello = Hello::new(DIALLER, 0xb, StreamKind::Messages(StreamClass::Bulk));
     assert_eq!(
         hex(&hello.encode()),
-        "89 53 54 45 4c 45 50 0a 01 00 01 00 02 00 00 00 \
+        "89 53 54 45 4c 45 50 0a 02 00 02 00 02 00 00 00 \
          22 11 00 00 00 00 00 00 0a 00 00 00 00 00 00 00 \
          44 33 00 00 00 00 00 00 0b 00 00 00 00 00 00 00 \
-         00 00 00 00 00 00 00 00 00 00 00 00 d2 c9 a2 8e"
+         00 00 00 00 00 00 00 00 00 00 00 00 f7 ce 14 40"
     );
     assert_eq!(Hello::decode(&hello.encode()), Ok(hello));
 }
@@ -29,12 +29,12 @@ fn a_hello_is_these_bytes() {
 /// The bytes `docs/internals/transport.md` shows.
 #[test]
 fn answers_are_these_bytes() {
-    let accepted = HandshakeAnswer { from: ACCEPTOR, verdict: Ok(1) };
+    let accepted = HandshakeAnswer { from: ACCEPTOR, verdict: Ok(2) };
     assert_eq!(
         hex(&accepted.encode()),
-        "89 53 54 45 4c 45 41 0a 01 00 00 00 00 00 00 00 \
+        "89 53 54 45 4c 45 41 0a 02 00 00 00 00 00 00 00 \
          22 11 00 00 00 00 00 00 0b 00 00 00 00 00 00 00 \
-         66 55 00 00 00 00 00 00 00 00 00 00 5a c0 98 71"
+         66 55 00 00 00 00 00 00 00 00 00 00 9e 0c cd 25"
     );
     let refused =
         HandshakeAnswer { from: ACCEPTOR, verdict: Err(Refusal::new(RefusalReason::RemovedMember, "gone")) };
