@@ -10,16 +10,6 @@ fn rules_are_told_in_etcds_words() {
             "--advertise-client-urls is required when --listen-client-urls is set explicitly",
         ),
         ("--heartbeat-interval=0", "--heartbeat-interval must be >0 (set to 0ms)"),
-        (
-            "--max-request-bytes=33554433",
-            "--max-request-bytes must be at most 33554432 (set to 33554433): members cannot send each other a larger \
-             request",
-        ),
-        (
-            "--memory-limit-bytes=67108863",
-            "--memory-limit-bytes must be 0 (no limit) or at least 67108864 (set to 67108863): what a member keeps in \
-             memory at any rate takes some 40 MiB",
-        ),
         ("--election-timeout=0", "--election-timeout must be >0 (set to 0ms)"),
         (
             "--heartbeat-interval=300",
@@ -71,6 +61,25 @@ fn rules_are_told_in_etcds_words() {
         (
             "--initial-cluster=m1",
             "invalid value \"m1\" for --initial-cluster: URL scheme must be http, https, unix, or unixs: ",
+        ),
+    ];
+    for (flags, message) in cases {
+        assert_eq!(error(&format!("stele {flags}")), (message.to_owned(), 1), "{flags}");
+    }
+}
+
+#[test]
+fn limits_of_our_own_are_told() {
+    let cases = [
+        (
+            "--max-request-bytes=33554433",
+            "--max-request-bytes must be at most 33554432 (set to 33554433): members cannot send each other a larger \
+             request",
+        ),
+        (
+            "--memory-limit-bytes=67108863",
+            "--memory-limit-bytes must be 0 (no limit) or at least 67108864 (set to 67108863): what a member keeps in \
+             memory at any rate takes some 40 MiB",
         ),
     ];
     for (flags, message) in cases {
