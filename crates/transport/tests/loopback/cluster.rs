@@ -31,6 +31,8 @@ pub(crate) struct Seen {
     pub(crate) round_trips: usize,
     /// While set, the sink blocks on bulk frames.
     pub(crate) bulk_blocked: bool,
+    /// Bulk frames that were handed to the sink, whether it has let them pass or not.
+    pub(crate) bulk_begun: usize,
     /// Members that are turned away.
     pub(crate) barred: BTreeMap<u64, Refusal>,
     pub(crate) snapshots: Snapshots,
@@ -100,6 +102,7 @@ impl Admission for Journal {
 impl FrameSink for Journal {
     fn frame(&self, from: u64, class: StreamClass, frame: Bytes, _more: bool) {
         if class == StreamClass::Bulk {
+            self.change(|seen| seen.bulk_begun += 1);
             drop(self.wait_for("bulk to be released", |seen| !seen.bulk_blocked));
         }
         self.change(|seen| seen.frames.push((from, class, frame)));

@@ -145,6 +145,9 @@ fn what_cannot_be_sent_says_why() {
     assert_eq!(a.peers.send(3, StreamClass::Bulk, &[]), dropped(DropReason::UnknownPeer));
     a.peers.set(4, &[]).unwrap();
     assert_eq!(a.peers.send(4, StreamClass::Bulk, &[]), dropped(DropReason::Disconnected));
+    // A removal ends the incoming connections that have claimed their streams: a frame from each shows that they have.
+    StreamClass::ALL.into_iter().for_each(|class| b.send(1, class, long.slice(..1)));
+    drop(a.journal.wait_for("a frame of each class", |seen| seen.frames.len() == StreamClass::ALL.len()));
     a.peers.remove(2);
     assert_eq!(a.peers.send(2, StreamClass::Bulk, &[]), dropped(DropReason::UnknownPeer));
     drop(b.journal.wait_for("the other side to notice", |seen| seen.downs.len() >= 2));
