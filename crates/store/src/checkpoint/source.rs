@@ -174,8 +174,7 @@ impl CheckpointSource {
 
     /// The state, unless it was replaced since this began.
     fn state(&self) -> Result<RwLockReadGuard<'_, StoreState>, StateReplaced> {
-        let state = self.shared.state.read();
-        if state.installs == self.installs { Ok(state) } else { Err(StateReplaced) }
+        self.shared.state_of(self.installs)
     }
 
     /// These slots, each once, in the order of their keys. Nothing is purged meanwhile, so a slot keeps its key.

@@ -8,8 +8,10 @@
 use bytes::Bytes;
 
 use super::handle::Reader;
+use super::pinned::{PinnedRevision, from_the_beginning};
 use crate::index::{KeyBounds, KeyIndex, KeyRecord, Version};
 use crate::range::kv_ref;
+use crate::state::{StateReplaced, StoreState};
 use crate::types::{Event, EventKind, KeyRange, Revision};
 use crate::watch::{Compacted, History};
 
@@ -29,36 +31,53 @@ impl History for Reader {
         max_events: usize,
         max_steps: usize,
     ) -> Result<(Vec<Event>, i64), Compacted> {
-        let mut state = self.shared.state.read();
-        if from < state.compacted {
-            return Err(Compacted { at: state.compacted });
+        from_the_beginning(|| self.events_of_one_state(range, from, max_events, max_steps))
+    }
+}
+
+impl Reader {
+    /// As [`History::events`]. The changes of one state are not those of another, so an installed snapshot ends the scan.
+    fn events_of_one_state(
+        &self,
+        range: &KeyRange,
+        from: i64,
+        max_events: usize,
+        max_steps: usize,
+    ) -> Result<Result<(Vec<Event>, i64), Compacted>, StateReplaced> {
+        let state = self.shared.state.read();
+        let (compacted, until) = (state.compacted, state.revision);
+        if from < compacted {
+            return Ok(Err(Compacted { at: compacted }));
         }
-        let (until, installs) = (state.revision, state.installs);
-        let mut past =
-            HistoryScan { compacted: state.compacted, until, events: Vec::new(), steps: 0, at: None };
+        let mut past = HistoryScan { compacted, until, events: Vec::new(), steps: 0, at: None };
         let newest = (until + 1).max(from);
         if range.end.is_empty() {
             let next = past.of_key(&state.index, &range.start, from, max_events, max_steps);
-            return Ok((past.events, next.unwrap_or(newest)));
+            return Ok(Ok((past.events, next.unwrap_or(newest))));
         }
         let bounds = range.bounds();
-        // Events of `from` name versions that a read at the revision before sees.
-        let mut pin = None;
-        loop {
-            let max_chunk = self.shared.limits.count_steps;
-            match past.of_range(&state.index, &bounds, from, (max_events, max_steps), max_chunk) {
-                ScanEnd::Newest => return Ok((past.events, newest)),
-                ScanEnd::Enough(next) => return Ok((past.events, next)),
-                ScanEnd::Paused => {}
-            }
-            pin.get_or_insert_with(|| self.shared.pin((from - 1).max(past.compacted)));
+        let max_chunk = self.shared.limits.count_steps;
+        let mut scan = |state: &StoreState| match past.of_range(
+            &state.index,
+            &bounds,
+            from,
+            (max_events, max_steps),
+            max_chunk,
+        ) {
+            ScanEnd::Newest => Some(newest),
+            ScanEnd::Enough(next) => Some(next),
+            ScanEnd::Paused => None,
+        };
+        let mut next = scan(&state);
+        if next.is_none() {
+            // Events of `from` name versions that a read at the revision before sees.
+            let pinned = PinnedRevision::new(&self.shared, &state, (from - 1).max(compacted));
             drop(state);
-            state = self.shared.state.read();
-            if state.installs != installs {
-                drop(state);
-                return self.events(range, from, max_events, max_steps);
+            while next.is_none() {
+                next = scan(&*pinned.same_state()?);
             }
         }
+        Ok(Ok((past.events, next.unwrap_or(newest))))
     }
 }
 

@@ -52,8 +52,7 @@ impl PinnedRevision {
     /// # Errors
     /// [`StateReplaced`] when another state was installed.
     pub(super) fn same_state(&self) -> Result<RwLockReadGuard<'_, StoreState>, StateReplaced> {
-        let state = self.shared.state.read();
-        if state.installs == self.installs { Ok(state) } else { Err(StateReplaced) }
+        self.shared.state_of(self.installs)
     }
 
     /// Completes a count of the keys of `bounds` that began in the first hold. In a new state it begins again.

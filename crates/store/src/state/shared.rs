@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 
-use super::store_state::{FIRST_REVISION, NEVER_COMPACTED, StoreState};
+use super::store_state::{FIRST_REVISION, NEVER_COMPACTED, StateReplaced, StoreState};
 use crate::values::Values;
 
 /// One for each store; every [`Reader`](crate::Reader) holds it.
@@ -44,6 +44,15 @@ impl StoreShared {
         );
         self.compacted.store(state.compacted, Ordering::Release);
         self.revision.store(state.revision, Ordering::Release);
+    }
+
+    /// Locks the state, unless another was installed since it had this count of installs.
+    ///
+    /// # Errors
+    /// [`StateReplaced`]
+    pub(crate) fn state_of(&self, installs: u64) -> Result<RwLockReadGuard<'_, StoreState>, StateReplaced> {
+        let state = self.state.read();
+        if state.installs == installs { Ok(state) } else { Err(StateReplaced) }
     }
 
     /// Keeps the versions visible at `revision` from being purged. The caller holds a state lock.
