@@ -8,8 +8,8 @@ use crate::maintenance::memory::MemoryUse;
 
 impl Member {
     /// Compares what is accounted with the limit: after each step that applied something, and each tick, because
-    /// purging, watchers and waiting commands change it, too.
-    pub(super) fn account_memory(&mut self, out: &mut Output) {
+    /// purging, watchers and waiting commands change it, too. Returns what is accounted.
+    pub(super) fn account_memory(&mut self, out: &mut Output) -> MemoryUse {
         let memory = self.memory_use();
         self.status.set_memory(&memory);
         let accounted_bytes = memory.total();
@@ -21,12 +21,12 @@ impl Member {
                 largest: memory.largest(),
             });
         }
+        memory
     }
 
     /// The work of a tick: an excess here stops the whole cluster from growing, also while another member leads.
     pub(super) fn tick_memory(&mut self, now: Now, out: &mut Output) {
-        self.account_memory(out);
-        let changes = self.reader.memory().changes;
+        let changes = self.account_memory(out).changes;
         if !self.checkpoints.is_running() && self.memory_limit.wants_checkpoint(now.monotonic_ns, changes) {
             self.checkpoints.want(self.apply_queue.applied());
         }
