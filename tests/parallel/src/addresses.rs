@@ -7,8 +7,8 @@ use std::time::Duration;
 use api::etcdserverpb as pb;
 use bytes::Bytes;
 use log::{
-    CheckpointKind, Disk, Entry, Identity, Log, LogId, MemDisk, Opened, Options, RecordSizes, StoredValue,
-    WriteJob, file_of,
+    CheckpointKind, Disk, Entry, Identity, Log, LogId, MemDisk, Opened, Options, StoredValue, WriteJob,
+    file_of,
 };
 use shuttle::thread;
 use store::{BatchContext, Command, Damaged, KvRef, Limits, Reader, Store, ValueRef, Values};
@@ -78,12 +78,7 @@ impl Owner {
         payload[0] = key as u8;
         let payload = Bytes::from(payload);
         let entry = Entry { term: 1, index: self.index, kind: 0, payload: payload.clone() };
-        let mut sizes = RecordSizes::default();
-        sizes.add_entry(payload.len() as u64);
-        while !self.log.make_room(&sizes, None) {
-            let job = self.log.next_job().expect("a segment is to be made ready");
-            self.log.background_done(job.run()).expect("the disk is well");
-        }
+        crate::make_room(&mut self.log, payload.len());
         let append = self.log.append(None, vec![entry]);
         let done = WriteJob::run_all(vec![append.job], &|| Duration::ZERO);
         self.log.complete(done).expect("the disk is well");

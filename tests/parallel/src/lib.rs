@@ -34,6 +34,16 @@ fn never() -> Instant {
     Instant::now() + Duration::from_secs(3600)
 }
 
+/// Makes segments ready until an entry with this length of payload fits.
+fn make_room(log: &mut log::Log, payload_bytes: usize) {
+    let mut sizes = log::RecordSizes::default();
+    sizes.add_entry(payload_bytes as u64);
+    while !log.make_room(&sizes, None) {
+        let job = log.next_job().expect("a segment is to be made ready");
+        log.background_done(job.run()).expect("the disk is well");
+    }
+}
+
 fn config() -> Config {
     let mut config = Config::new();
     config.stack_size = STACK_BYTES;

@@ -5,9 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use log::{
-    Append, Disk, Entry, Identity, Log, MemDisk, Opened, Options, Reader, RecordSizes, StoredValue, WriteJob,
-};
+use log::{Append, Disk, Entry, Identity, Log, MemDisk, Opened, Options, Reader, StoredValue, WriteJob};
 use parking_lot::Mutex;
 use shuttle::thread;
 
@@ -28,12 +26,7 @@ fn open() -> Opened {
 fn append(log: &mut Log, index: u64, announced: &Mutex<Vec<StoredValue>>) -> WriteJob {
     let payload = Bytes::from(vec![index as u8; VALUE_BYTES]);
     let checksum = crc32c::crc32c(&payload);
-    let mut sizes = RecordSizes::default();
-    sizes.add_entry(payload.len() as u64);
-    while !log.make_room(&sizes, None) {
-        let job = log.next_job().expect("a segment is to be made ready");
-        log.background_done(job.run()).expect("the disk is well");
-    }
+    crate::make_room(log, payload.len());
     let Append { job, addresses, .. } = log.append(None, vec![Entry { term: 1, index, kind: 0, payload }]);
     announced.lock().push(StoredValue { address: addresses[0], len: VALUE_BYTES as u32, checksum });
     job

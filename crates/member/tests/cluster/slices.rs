@@ -113,18 +113,27 @@ fn a_revocation_is_sliced() {
     delete_all(&mut cluster, CommandKind::LeaseRevoke, request.encode_to_vec());
 }
 
-#[test]
-fn entries_are_written_and_sent_between_slices() {
-    let mut cluster = Cluster::new(3, tune);
-    fill(&mut cluster, 0);
+/// Whether member 1 applies something that is committed.
+fn is_applying(cluster: &mut Cluster) -> bool {
+    let status = &cluster.nodes[&1].opened.status;
+    status.applied_index() < status.committed_index()
+}
+
+/// Deletes all keys, and runs until member 1 is during the deletion. Returns the leader.
+fn begin_deletion(cluster: &mut Cluster) -> u64 {
     let request = pb::DeleteRangeRequest { key: "k".into(), range_end: "l".into(), prev_kv: false };
     let leader = cluster.leader().unwrap();
     let body = request.encode_to_vec().into();
     cluster.send(leader, |token| Input::Propose(Proposal { token, kind: CommandKind::DeleteRange, body }));
-    cluster.until("member 1 is during the deletion", |cluster| {
-        let status = &cluster.nodes[&1].opened.status;
-        status.applied_index() < status.committed_index()
-    });
+    cluster.until("member 1 is during the deletion", is_applying);
+    leader
+}
+
+#[test]
+fn entries_are_written_and_sent_between_slices() {
+    let mut cluster = Cluster::new(3, tune);
+    fill(&mut cluster, 0);
+    let leader = begin_deletion(&mut cluster);
     let committed = cluster.nodes[&1].opened.status.committed_index();
     let put = pb::PutRequest { key: "after".into(), ..Default::default() };
     let body = put.encode_to_vec().into();
@@ -140,17 +149,9 @@ fn entries_are_written_and_sent_between_slices() {
 fn a_member_that_ends_during_a_deletion_applies_it_again() {
     let mut cluster = Cluster::new(3, tune);
     fill(&mut cluster, 0);
-    let request = pb::DeleteRangeRequest { key: "k".into(), range_end: "l".into(), prev_kv: false };
-    let leader = cluster.leader().unwrap();
-    let body = request.encode_to_vec().into();
-    cluster.send(leader, |token| Input::Propose(Proposal { token, kind: CommandKind::DeleteRange, body }));
-    let during = |cluster: &mut Cluster| {
-        let status = &cluster.nodes[&1].opened.status;
-        status.applied_index() < status.committed_index()
-    };
-    cluster.until("member 1 is during the deletion", during);
+    begin_deletion(&mut cluster);
     cluster.run(3);
-    assert!(during(&mut cluster));
+    assert!(is_applying(&mut cluster), "the deletion is still under way");
     cluster.stop(1);
     cluster.start(1);
     cluster.settle();
