@@ -36,7 +36,8 @@ impl History for Reader {
 }
 
 impl Reader {
-    /// As [`History::events`]. The changes of one state are not those of another, so an installed snapshot ends the scan.
+    /// As [`History::events`]. The changes of one state are not those of another, so an installed snapshot ends the
+    /// scan.
     fn events_of_one_state(
         &self,
         range: &KeyRange,
