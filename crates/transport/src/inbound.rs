@@ -76,33 +76,44 @@ fn run_connection(context: &StreamContext, registry: &PeerRegistry, tcp: TcpStre
         Ok(socket) => socket,
         Err(error) => return warn!(address, %error, "cannot set up a peer connection"),
     };
-    match answer_hello(context, &mut socket) {
-        Ok(hello) => serve(context, registry, &mut socket, &hello, &address),
-        // Reported to the owner and logged already.
-        Err(Error::RefusedPeer(_)) => {}
+    match read_hello(context, &mut socket) {
+        Ok((hello, Ok(version))) => serve(context, registry, &mut socket, &hello, version, &address),
+        Ok((hello, Err(refusal))) => {
+            context.note_refusal(hello.from.member_id, Side::Local, &refusal);
+            if let Err(error) = write_answer(context, &mut socket, Err(refusal)) {
+                warn!(address, %error, "a refusal did not reach the peer");
+            }
+        }
         Err(error) => warn!(address, %error, "a peer connection failed in its handshake"),
     }
     socket.shutdown();
 }
 
-/// Reads the hello and answers it. An error means that the connection was refused or is of no use.
-fn answer_hello(context: &StreamContext, socket: &mut PeerSocket) -> Result<Hello, Error> {
+/// Reads the hello, and decides on it: the version to speak, or the refusal.
+fn read_hello(
+    context: &StreamContext,
+    socket: &mut PeerSocket,
+) -> Result<(Hello, Result<u16, Refusal>), Error> {
     let timeouts = &context.config.timeouts;
     let deadline = Instant::now() + timeouts.handshake;
-    socket.tcp().set_write_timeout(Some(timeouts.stall)).map_err(Error::io("set a timeout"))?;
     let mut bytes = [0; HELLO_BYTES];
     socket.read_exact_by(&mut bytes, deadline, timeouts.handshake)?;
     let hello = Hello::decode(&bytes)?;
     let verdict = choose_version_or_refuse(context, &hello);
+    Ok((hello, verdict))
+}
+
+fn write_answer(
+    context: &StreamContext,
+    socket: &mut PeerSocket,
+    verdict: Result<u16, Refusal>,
+) -> Result<(), Error> {
+    socket
+        .tcp()
+        .set_write_timeout(Some(context.config.timeouts.stall))
+        .map_err(Error::io("set a timeout"))?;
     let answer = HandshakeAnswer { from: context.config.local, verdict };
-    socket.write_all(&answer.encode()).map_err(Error::io("write the answer"))?;
-    match answer.verdict {
-        Ok(_) => Ok(hello),
-        Err(refusal) => {
-            context.note_refusal(hello.from.member_id, Side::Local, &refusal);
-            Err(Error::RefusedPeer(refusal))
-        }
-    }
+    socket.write_all(&answer.encode()).map_err(Error::io("write the answer"))
 }
 
 /// The protocol version to speak, or the refusal. Versions come first: in another version, the fields after them may
@@ -120,6 +131,7 @@ fn serve(
     registry: &PeerRegistry,
     socket: &mut PeerSocket,
     hello: &Hello,
+    version: u16,
     address: &str,
 ) {
     let id = hello.from.member_id;
@@ -129,7 +141,7 @@ fn serve(
         Err(error) => return warn!(peer = name, %error, "cannot take a peer connection"),
     };
     debug!(peer = name, address, stream = ?hello.stream, "the peer connected");
-    match receive(context, &peer, socket, hello.stream) {
+    match receive(context, &peer, socket, hello.stream, version) {
         Ok(()) => {}
         Err(error @ (Error::Closed | Error::Replaced | Error::Stopped)) => {
             info!(peer = name, address, stream = ?hello.stream, %error, "a connection of the peer ended");
@@ -147,9 +159,13 @@ fn receive(
     peer: &PeerStreams,
     socket: &mut PeerSocket,
     kind: StreamKind,
+    version: u16,
 ) -> Result<(), Error> {
     let id = peer.info.id;
+    // Before the answer: the peer dials again only after it had one or gave up, so a newer connection claims later,
+    // and a peer that is removed once it has the answer finds the connection claimed.
     let claim = peer.inbound(kind).claim(socket.tcp())?;
+    write_answer(context, socket, Ok(version))?;
     let class = match kind {
         StreamKind::Snapshot => return claim.deliver(|| snapshot::receive(context, id, socket))?,
         StreamKind::Messages(class) => class,

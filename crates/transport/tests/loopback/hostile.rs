@@ -96,7 +96,7 @@ fn a_newer_connection_replaces_the_older_and_waits_for_its_delivery() {
     let mut older = intrude(&member, kind);
     older.write_all(&frame(FrameKind::Message, b"older")).unwrap();
     older.write_all(&frame(FrameKind::Message, b"too late")).unwrap();
-    // Only a connection that has claimed its stream is older than the next one.
+    // Only a connection that is delivering can make the next one wait.
     drop(member.journal.wait_for("a delivery from the older connection", |seen| seen.bulk_begun == 1));
     let mut newer = intrude(&member, kind);
     newer.write_all(&frame(FrameKind::Message, b"newer")).unwrap();
