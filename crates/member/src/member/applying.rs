@@ -13,8 +13,8 @@ use crate::proposals::batch::CommandKind;
 use crate::read_index::Waiter;
 
 impl Member {
-    /// Applies what is committed, about a slice of it in a step: frames, heartbeats and reads leave before the rest.
-    /// `spent` counts the keys of this step. Returns whether an entry was applied.
+    /// Applies about one slice of what is committed. What is left waits for the next step, so that frames and answered
+    /// reads leave in between. `spent` counts the keys of this step. Returns whether an entry was applied.
     pub(super) fn apply_committed(
         &mut self,
         now: Now,
@@ -74,7 +74,7 @@ impl Member {
             match apply::begin_batch(&mut self.store, entry, address, origin, is_watched)? {
                 Ok(batch) => self.applying = Some(batch),
                 Err(damaged) => {
-                    self.wait_for_value(&damaged, out);
+                    self.wait_for_value(&damaged);
                     return Ok(false);
                 }
             }
@@ -90,7 +90,7 @@ impl Member {
                 Some(applied)
             }
             Err(damaged) => {
-                self.wait_for_value(&damaged, out);
+                self.wait_for_value(&damaged);
                 None
             }
         };
@@ -104,8 +104,8 @@ impl Member {
     }
 
     /// Apply waits until a damaged value is repaired. When too much is under repair, a later step tries again.
-    fn wait_for_value(&mut self, damaged: &Damaged, out: &mut Output) {
-        if self.value_repairs.begin(damaged.address, damaged.key.clone(), out) {
+    fn wait_for_value(&mut self, damaged: &Damaged) {
+        if self.value_repairs.begin(damaged.address, damaged.key.clone()) {
             self.apply_queue.block();
             self.value_repairs.mark_for_apply(damaged.address);
         } else {

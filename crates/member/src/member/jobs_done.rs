@@ -24,7 +24,7 @@ impl Member {
                 for (key, address) in
                     self.relocate(out, |relocation, context| relocation.copied(*copied, context))?
                 {
-                    self.value_repairs.begin(address, Some(key), out);
+                    self.value_repairs.begin(address, Some(key));
                 }
             }
             done @ Done::RepairedValuesWritten(_) if self.store.is_mid_command() => {

@@ -102,7 +102,7 @@ impl Member {
         (address, key): (u64, Option<Bytes>),
         out: &mut Output,
     ) {
-        if !self.value_repairs.begin(address, key, out) {
+        if !self.value_repairs.begin(address, key) {
             return out.answers.push((token, Answer::Failed(api::Error::TooManyRequests)));
         }
         self.value_repairs.add_caller(address, token);
@@ -148,7 +148,7 @@ impl Member {
         let Some((peer, notice)) = self.sending.ended(sent, result) else { return };
         self.consensus.report_snapshot(peer, result.is_ok());
         if let Err(SendError { damaged: Some((address, key)), .. }) = result {
-            self.value_repairs.begin(*address, key.clone(), out);
+            self.value_repairs.begin(*address, key.clone());
         }
         out.notices.push(notice);
     }

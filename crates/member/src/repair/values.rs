@@ -88,16 +88,15 @@ impl ValueRepairs {
         asking.map(|task| task.until_ns).min()
     }
 
-    /// The value at `address` is damaged; a version of `key` refers to it, if the key is known. Returns false when too
-    /// many values are under repair.
-    pub(crate) fn begin(&mut self, address: u64, key: Option<Bytes>, out: &mut Output) -> bool {
+    /// The value at `address` could not be read; a version of `key` refers to it, if the key is known. Returns false
+    /// when too many values are under repair.
+    pub(crate) fn begin(&mut self, address: u64, key: Option<Bytes>) -> bool {
         if self.tasks.contains_key(&address) {
             return true;
         }
         if self.tasks.len() >= MAX_TASKS {
             return false;
         }
-        out.notices.push(Notice::Damage { text: describe(address) });
         self.tasks.insert(address, ValueTask { key, ..ValueTask::default() });
         true
     }
@@ -138,7 +137,7 @@ impl ValueRepairs {
             match (reference, self.tasks.get_mut(&address)) {
                 (Some(reference), Some(task)) => {
                     task.references.push(reference);
-                    self.ask(address, context);
+                    self.report_and_ask(address, context);
                 }
                 _ => self.end(address, Ok(()), context),
             }
@@ -166,10 +165,16 @@ impl ValueRepairs {
         for address in look_up.addresses {
             match self.tasks.get(&address) {
                 Some(task) if task.references.is_empty() => self.end(address, Ok(()), context),
-                Some(_) => self.ask(address, context),
+                Some(_) => self.report_and_ask(address, context),
                 None => {}
             }
         }
+    }
+
+    /// The value is referred to and cannot be read: it is damaged. One that has only moved is not reported.
+    fn report_and_ask(&mut self, address: u64, context: &mut RepairContext<'_>) {
+        context.out.notices.push(Notice::Damage { text: describe(address) });
+        self.ask(address, context);
     }
 
     /// Asks the next peer for each value whose peer did not answer in time.

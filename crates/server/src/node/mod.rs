@@ -138,7 +138,8 @@ impl Node {
             tokio::time::sleep(DESCRIPTOR_DELAY).await;
             return Err(api::Error::TooManyRequests);
         }
-        tracing::error!(error = %damaged, "found damaged data");
+        // The member reports it as damaged only if a version still refers to it there.
+        tracing::debug!(error = %damaged, "cannot read a value at the address in its reference");
         let (address, key) = (damaged.address, damaged.key.clone());
         match self.request(|token| Input::Repair { token, address, key }).await? {
             Answer::Repaired => Ok(()),

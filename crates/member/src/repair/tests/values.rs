@@ -46,7 +46,7 @@ fn damaged(members: &[u64]) -> Damaged {
         reference,
     };
     found.callers.insert(TOKEN, u64::MAX);
-    assert!(found.repairs.begin(address, None, &mut found.out));
+    assert!(found.repairs.begin(address, None));
     found.repairs.add_caller(address, TOKEN);
     found
 }
@@ -141,9 +141,10 @@ fn a_value_of_a_known_key_is_found_without_a_walk_over_the_keys() {
         (0..=STEP_KEYS).for_each(|number| damaged.state.put(&format!("a{number}"), ""));
         damaged.repairs = ValueRepairs::default();
         let (address, key) = (damaged.reference.value.address, damaged.reference.key.clone());
-        assert!(damaged.repairs.begin(address, is_known.then_some(key), &mut damaged.out));
+        assert!(damaged.repairs.begin(address, is_known.then_some(key)));
         damaged.with(0, ValueRepairs::look_up);
         assert_eq!(damaged.take_asked(), expected, "after one step");
+        assert_eq!(damaged.out.notices.len(), expected.len(), "damage is reported when a reference is found");
         assert_eq!(damaged.repairs.has_look_up(0), !is_known);
     }
 }
@@ -155,10 +156,11 @@ fn a_known_key_that_refers_to_the_value_no_more_needs_no_repair() {
     damaged.state.drop_history();
     damaged.repairs = ValueRepairs::default();
     let (address, key) = (damaged.reference.value.address, damaged.reference.key.clone());
-    assert!(damaged.repairs.begin(address, Some(key), &mut damaged.out));
+    assert!(damaged.repairs.begin(address, Some(key)));
     damaged.repairs.add_caller(address, TOKEN);
     damaged.with(0, ValueRepairs::look_up);
     assert!(damaged.take_asked().is_empty());
+    assert!(damaged.out.notices.is_empty(), "a value that has moved is no damage");
     assert!(matches!(damaged.take_answers()[..], [Answer::Repaired]));
 }
 
@@ -245,9 +247,7 @@ fn the_readers_of_a_state_that_was_replaced_read_again() {
 #[test]
 fn so_many_values_are_under_repair_and_no_more() {
     let mut repairs = ValueRepairs::default();
-    let mut out = Output::default();
-    assert!((0..MAX_TASKS as u64).all(|address| repairs.begin(address, None, &mut out)));
-    assert!(!repairs.begin(MAX_TASKS as u64, None, &mut out));
-    assert!(repairs.begin(0, None, &mut out), "it has begun");
-    assert_eq!(out.notices.len(), MAX_TASKS, "each is reported once");
+    assert!((0..MAX_TASKS as u64).all(|address| repairs.begin(address, None)));
+    assert!(!repairs.begin(MAX_TASKS as u64, None));
+    assert!(repairs.begin(0, None), "it has begun");
 }
