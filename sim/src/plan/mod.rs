@@ -36,7 +36,8 @@ pub(crate) const REQUEST_WEIGHTS: [u64; 11] = [30, 18, 6, 18, 6, 10, 4, 12, 2, 2
 /// Draws the plan of a seed.
 pub(crate) fn draw_plan(seed: u64) -> RunPlan {
     let mut rng = Rng::new(seed, RngStream::Plan);
-    let members = [3, 3, 3, 3, 3, 5, 5, 1][rng.below(8) as usize];
+    let usual_members = [3, 3, 3, 3, 3, 5, 5, 1][rng.below(8) as usize];
+    let members = if seed_kinds::has_seven_members(seed) { 7 } else { usual_members };
     let first_victim = rng.below(members as u64) as usize;
     let victims = (0..(members - 1) / 2).map(|n| (first_victim + n) % members).collect();
     let long_leases = rng.percent(10);

@@ -19,6 +19,9 @@ const FOCUSED_LAST_DIGITS: [u64; 5] = [0, 2, 3, 5, 8];
 /// Remainders modulo 8 of the seeds that draw the fault `Isolate`.
 const ISOLATING_REMAINDERS: [u64; 3] = [2, 6, 7];
 
+/// Remainder modulo 16 of the seeds with seven members.
+const SEVEN_MEMBERS_REMAINDER: u64 = 14;
+
 /// Whether a seed stands for a long run.
 pub(super) fn is_long(seed: u64) -> bool {
     seed.is_multiple_of(LONG_RUN_EVERY)
@@ -32,6 +35,11 @@ pub(super) fn is_focused(seed: u64) -> bool {
 /// Whether the members apply commands in slices of other sizes, small ones among them.
 pub(super) fn slices(seed: u64) -> bool {
     is_focused(seed) && !is_long(seed)
+}
+
+/// Whether the cluster of this seed's run has seven members, the most that etcd recommends.
+pub(super) fn has_seven_members(seed: u64) -> bool {
+    seed % 16 == SEVEN_MEMBERS_REMAINDER
 }
 
 /// Whether members of this seed's run are isolated now and then.
