@@ -47,8 +47,8 @@ fn run_go(stele: &Path) -> Outcome {
         command::run(Command::new("go").current_dir(module).args(["vet", "./..."]))?;
     }
     let mut go = Command::new("go");
-    // One package at a time: each starts clusters of its own.
-    go.current_dir(GO_TESTS).args(["test", "-count=1", "-p", "1", "./..."]);
+    // Two packages at a time: each starts clusters of its own, and waits for elections most of the time.
+    go.current_dir(GO_TESTS).args(["test", "-count=1", "-p", "2", "./..."]);
     command::run(go.env("STELE_BIN", stele).env("ETCD_BIN", &etcd))
 }
 
