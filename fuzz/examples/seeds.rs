@@ -281,7 +281,7 @@ fn bodies() -> Vec<Body> {
 
 fn sample_commands() -> Vec<LogCommand> {
     let command = |sequence, kind, body| LogCommand {
-        origin: Origin { member: 1 + sequence % 2, start: 5 },
+        origin: Origin { member: 1 + sequence % 2, run: 5 },
         sequence,
         kind,
         auth: Bytes::new(),

@@ -68,6 +68,6 @@ impl MemberConfig {
 
     /// Where this run's commands come from.
     pub fn origin(&self) -> Origin {
-        Origin { member: self.member_id, start: self.process_run }
+        Origin { member: self.member_id, run: self.process_run }
     }
 }

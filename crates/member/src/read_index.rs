@@ -58,7 +58,7 @@ impl Waiter {
 
 /// Waiters that share a round (leader) or a question (follower).
 #[derive(Debug)]
-struct ReadRound {
+struct WaiterGroup {
     number: u64,
     began_ns: u64,
     waiters: Vec<Waiter>,
@@ -78,9 +78,9 @@ pub(crate) struct ReadIndex {
     /// In order of arrival, for the next round.
     waiting: Vec<Waiter>,
     /// Leader: the round in flight.
-    round: Option<ReadRound>,
+    round: Option<WaiterGroup>,
     /// Follower: the question sent to the leader.
-    question: Option<ReadRound>,
+    question: Option<WaiterGroup>,
     granted: VecDeque<Granted>,
     last_number: u64,
     last_began_ns: u64,
@@ -119,13 +119,14 @@ impl ReadIndex {
     pub(crate) fn begin_round(&mut self, now_ns: u64) -> u64 {
         let waiters = self.take_waiting(now_ns);
         self.last_number += 1;
-        self.round = Some(ReadRound { number: self.last_number, began_ns: now_ns, waiters });
+        self.round = Some(WaiterGroup { number: self.last_number, began_ns: now_ns, waiters });
         self.last_number
     }
 
     /// A round was won: its waiters may read at `index`. Rounds of an earlier leadership are ignored.
     pub(crate) fn round_won(&mut self, number: u64, index: u64) {
-        if let Some(ReadRound { began_ns, waiters, .. }) = self.round.take_if(|round| round.number == number)
+        if let Some(WaiterGroup { began_ns, waiters, .. }) =
+            self.round.take_if(|round| round.number == number)
         {
             self.granted.push_back(Granted { index, began_ns, waiters });
         }
@@ -151,14 +152,14 @@ impl ReadIndex {
             }
         }
         self.last_number += 1;
-        self.question = Some(ReadRound { number: self.last_number, began_ns: now_ns, waiters });
+        self.question = Some(WaiterGroup { number: self.last_number, began_ns: now_ns, waiters });
         Some(self.last_number)
     }
 
     /// The leader answered a question: with an index, or `None` if it does not lead.
     pub(crate) fn question_answered(&mut self, number: u64, index: Option<u64>) {
         let Some(question) = self.question.take_if(|question| question.number == number) else { return };
-        let ReadRound { began_ns, waiters, .. } = question;
+        let WaiterGroup { began_ns, waiters, .. } = question;
         match index {
             Some(index) => self.granted.push_back(Granted { index, began_ns, waiters }),
             None => self.return_to_front(waiters),
@@ -167,7 +168,7 @@ impl ReadIndex {
 
     /// Takes back a question that the leader did not answer in time.
     pub(crate) fn expire_question(&mut self, now_ns: u64) {
-        let is_late = |question: &mut ReadRound| now_ns >= question.began_ns + RETRY_NS;
+        let is_late = |question: &mut WaiterGroup| now_ns >= question.began_ns + RETRY_NS;
         if let Some(question) = self.question.take_if(is_late) {
             self.return_to_front(question.waiters);
         }
@@ -287,7 +288,7 @@ mod tests {
     fn local_waiters_ask_a_new_leader_and_peers_ask_for_themselves() {
         let mut reads = ReadIndex::default();
         reads.arrive(Waiter::Read(1));
-        let asker = Waiter::Follower { peer: Origin { member: 7, start: 9 }, question: 3 };
+        let asker = Waiter::Follower { peer: Origin { member: 7, run: 9 }, question: 3 };
         reads.arrive(asker.clone());
         let round = reads.begin_round(0);
         assert_eq!(reads.leadership_changed(), [asker]);

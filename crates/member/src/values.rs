@@ -1,7 +1,7 @@
 //! Reads the store's values from the log.
 //!
-//! A read pins the log for its own duration. A reader that looks a reference up first must hold a pin from
-//! before the look-up, or the file could be freed in between.
+//! A read pins the log for its own duration. A reader that looks a reference up first should hold a pin from
+//! before the look-up; without one, the file could be freed in between, and the value would count as damaged.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, PoisonError, RwLock};

@@ -66,7 +66,7 @@ pub(crate) fn append(member: usize, message: &Message) -> Result<(), Violation> 
         let Ok(batch) = batch::decode(&entry.payload) else { continue };
         let (count, bytes) = (batch.commands.len(), entry.payload.len());
         let origins: BTreeSet<_> =
-            batch.commands.iter().map(|command| (command.origin.member, command.origin.start)).collect();
+            batch.commands.iter().map(|command| (command.origin.member, command.origin.run)).collect();
         let large = count > 1 && bytes > batch::MAX_BYTES;
         if count > batch::MAX_COMMANDS || origins.len() > batch::MAX_ORIGINS || large {
             let text = format!(

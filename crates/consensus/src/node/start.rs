@@ -39,7 +39,7 @@ pub struct Config {
 /// The contents of a node's files.
 #[derive(Debug, Clone)]
 pub struct Start {
-    /// The stored hard state. Its `commit` may be behind `applied`.
+    /// The stored hard state. Its `commit` may not be above `applied`.
     pub hard_state: HardState,
     /// The configuration at `applied`; without voters for a member that still has to receive it.
     pub conf_state: ConfState,

@@ -26,8 +26,8 @@
 //!   response is never taken for one of another round.
 //! - A round needs a leader that has committed in its own term: before, its commit index may be behind.
 //! - A lost leadership drops the round in flight.
-//! - The owner has the queue of waiting reads. When it starts a round, it joins all that wait under one number of its
-//!   own.
+//! - The owner has the queue of waiting reads. When it starts a round, it gathers all that wait under one number of
+//!   its own.
 //!
 //! The raft library's own ReadIndex is not used: it drops equal contexts, loses requests, and its heartbeat responses
 //! free flow control (etcd#20418).

@@ -1,5 +1,5 @@
-//! Write jobs: what the log thread runs. Jobs that wait together share one sync: a *flush* is what is written to a file
-//! before a sync of it.
+//! Write jobs: what a flusher runs, that is the log thread or the reader of a peer's stream. Jobs that wait together
+//! share one sync: a *flush* is what is written to a file before a sync of it.
 //!
 //! # Zeros ahead of small flushes
 //!

@@ -1,14 +1,14 @@
 //! Writing: planning on the owner's thread, writing and syncing on another.
 //!
 //! ```text
-//!   owner                               log thread                     owner
+//!   owner                               flusher                        owner
 //!   WritePlanner::append  --WriteJob--> WriteJob::run_all --WriteDone--> WritePlanner::complete
 //!     index, tail, position               write, one sync                  durable
 //!     change at once
 //! ```
 //!
 //! - [`WritePlanner`] turns entries and hard states into records at log addresses.
-//! - [`WriteJob`] writes them; jobs that run together share one sync (group commit).
+//! - [`WriteJob`] writes them; jobs that run together share one sync of each file (a flush).
 //! - [`EntryRepairJob`] writes one damaged record again.
 //! - [`BulkFile`] writes checkpoints and data segments, which are not part of the log.
 

@@ -43,7 +43,7 @@ static PADDING: [u8; ALIGNMENT as usize] = [0; ALIGNMENT as usize];
 
 /// A planned append.
 pub struct Append {
-    /// To be run on the log thread, in order.
+    /// To be run by the flusher, in order.
     pub job: WriteJob,
     /// Log address of the payload of each entry. Reads of it are answered from memory until it is durable.
     pub addresses: Vec<u64>,

@@ -16,7 +16,7 @@ use crate::proposals::batch::{self, Batch, BatchError, CommandKind, LogCommand};
 /// One logged command and the number of store commands it decodes to: one, or several for an expiry of many leases.
 pub(super) struct DecodedCommand {
     pub(super) command: LogCommand,
-    pub(super) steps: usize,
+    pub(super) store_commands: usize,
 }
 
 /// Applies an entry that was committed before this start: it has no callers and no watchers.
@@ -31,9 +31,9 @@ pub(crate) fn replay(store: &mut Store, entry: &Entry, address: u64) -> Result<(
         }
         EntryKind::Batch => {
             let batch = decode_batch(entry).map_err(|error| error.to_string())?;
-            let (_, steps) = decode_all(batch.commands);
+            let (_, store_commands) = decode_all(batch.commands);
             let applied =
-                store.apply_batch(context(entry, address, batch.clock_ms, Vec::new(), false), steps);
+                store.apply_batch(context(entry, address, batch.clock_ms, Vec::new(), false), store_commands);
             applied.map_err(|damaged| format!("it compares a value that is damaged here: {damaged}"))?;
         }
     }
@@ -79,7 +79,7 @@ pub(super) fn decode_all(commands: Vec<LogCommand>) -> (Vec<DecodedCommand>, Vec
     for command in commands {
         let before = all.len();
         decode_into(&mut all, &command);
-        decoded.push(DecodedCommand { steps: all.len() - before, command });
+        decoded.push(DecodedCommand { store_commands: all.len() - before, command });
     }
     (decoded, all)
 }

@@ -116,8 +116,8 @@ impl BatchBeingApplied {
     /// Each command with its outcome, given those of the store.
     pub(crate) fn outcomes(self, all: Vec<Outcome>) -> impl Iterator<Item = (LogCommand, Outcome)> {
         let mut outcomes = all.into_iter();
-        self.decoded.into_iter().filter_map(move |DecodedCommand { command, steps }| {
-            outcomes.by_ref().take(steps).last().map(|outcome| (command, outcome))
+        self.decoded.into_iter().filter_map(move |DecodedCommand { command, store_commands }| {
+            outcomes.by_ref().take(store_commands).last().map(|outcome| (command, outcome))
         })
     }
 }
@@ -136,15 +136,15 @@ pub(crate) fn begin_batch(
 ) -> Result<Result<BatchBeingApplied, Damaged>, MemberFatal> {
     let batch = decode_batch(entry)
         .map_err(|error| MemberFatal::Entry { index: entry.index, reason: error.to_string() })?;
-    let (decoded, steps) = decode_all(batch.commands);
+    let (decoded, store_commands) = decode_all(batch.commands);
     let context = context(entry, address, batch.clock_ms, has_caller(&decoded, origin), is_watched);
-    Ok(store.begin_batch(context, steps).map(|()| BatchBeingApplied { decoded, is_watched }))
+    Ok(store.begin_batch(context, store_commands).map(|()| BatchBeingApplied { decoded, is_watched }))
 }
 
 /// For each store command, whether its caller waits in this process.
 fn has_caller(decoded: &[DecodedCommand], origin: Origin) -> Vec<bool> {
-    let own = decoded.iter().map(|one| (one.command.origin == origin, one.steps));
-    own.flat_map(|(own, steps)| std::iter::repeat_n(own, steps)).collect()
+    let own = decoded.iter().map(|one| (one.command.origin == origin, one.store_commands));
+    own.flat_map(|(own, count)| std::iter::repeat_n(own, count)).collect()
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The first election after a start.
+//! The first election after a start. `Member::on_peer_up` and each tick (`member/ticks.rs`) ask it.
 //!
 //! A member that starts waits for a leader's message, as a rule for an election timeout. Members that went down
 //! together would all wait in vain. So until it has heard of a leader, a member that is connected to a quorum asks for

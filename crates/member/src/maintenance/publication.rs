@@ -1,4 +1,4 @@
-//! A member's name, client URLs and incarnation, published through the log once it takes part.
+//! A member's name, client URLs and incarnation, published through the log once it knows a leader (each tick asks).
 //!
 //! The first incarnation published under a member id is bound to it for good. A wiped directory comes back with another
 //! one, and peers refuse its handshakes: the member must be removed and added again, because it may have forgotten a

@@ -28,16 +28,16 @@ impl Member {
                     self.proposals.refused(from, reason, &sequences, &mut self.callers, out);
                 }
             }
-            PeerMessage::ReadQuestion(start, question) => {
-                self.on_read_question(Origin { member: from, start }, question, out);
+            PeerMessage::ReadQuestion(run, question) => {
+                self.on_read_question(Origin { member: from, run }, question, out);
             }
             PeerMessage::ReadAnswer(run, question, index) => {
                 if self.is_answer(from, run) {
                     self.read_index.question_answered(question, index);
                 }
             }
-            PeerMessage::LeaseQuestions(start, questions) => {
-                self.on_lease_questions(Origin { member: from, start }, questions);
+            PeerMessage::LeaseQuestions(run, questions) => {
+                self.on_lease_questions(Origin { member: from, run }, questions);
             }
             PeerMessage::LeaseAnswers(run, answers) => {
                 if self.is_answer(from, run) {
@@ -146,7 +146,7 @@ impl Member {
     pub(super) fn send_lease_answers(&mut self, out: &mut Output) {
         for (peer, answers) in std::mem::take(&mut self.lease_answers) {
             for chunk in answers.chunks(crate::peer_message::MAX_LEASES_PER_FRAME) {
-                out.send(peer.member, &PeerMessage::LeaseAnswers(peer.start, chunk.to_vec()));
+                out.send(peer.member, &PeerMessage::LeaseAnswers(peer.run, chunk.to_vec()));
             }
         }
     }
@@ -168,6 +168,6 @@ impl Member {
 
 fn refuse(to: Origin, reason: Reason, sequences: Vec<u64>, out: &mut Output) {
     if !sequences.is_empty() {
-        out.send(to.member, &PeerMessage::Refused { reason, run: to.start, sequences });
+        out.send(to.member, &PeerMessage::Refused { reason, run: to.run, sequences });
     }
 }

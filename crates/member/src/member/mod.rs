@@ -17,9 +17,9 @@
 //! | `jobs_done` | results of background jobs |
 //!
 //! ```text
-//! handle(inputs) -> drive:  time, callers' deadlines
+//! handle(inputs) -> drive:  time, callers' deadlines, writes that waited for room in the log
 //!                           loop: propose or forward; begin rounds; take a ready; apply a slice; answer reads
-//!                           snapshot installation; lease answers; lease expiry
+//!                           snapshot installation; lease answers; commands for expired leases
 //!                           purge, seal, checkpoint, repair, relocation
 //!                           check() -> Output
 //! ```

@@ -154,5 +154,5 @@ impl Member {
 
 /// Answers a follower's question with a read index; `None` if this member does not lead.
 pub(super) fn answer_read(peer: Origin, question: u64, index: Option<u64>, out: &mut Output) {
-    out.send(peer.member, &PeerMessage::ReadAnswer(peer.start, question, index));
+    out.send(peer.member, &PeerMessage::ReadAnswer(peer.run, question, index));
 }

@@ -20,9 +20,9 @@
 //! ```
 //!
 //! A *run* is the process run of the member that asked (in a refusal: that forwarded). Each process numbers its
-//! questions and commands from 1, and what is left of an answer to one process may arrive at the next: it is dropped,
-//! because the run is another. A forwarded batch names the run as the origin of its commands. Values and entries need
-//! none: they are named by what they are.
+//! questions and commands again from the beginning, and what is left of an answer to one process may arrive at the
+//! next: it is dropped, because the run is another. A forwarded batch names the run as the origin of its commands.
+//! Values and entries need none: they are named by what they are.
 //!
 //! Forwarding is ours, not the consensus library's, so that a command is proposed at most once: a forwarded command
 //! whose fate is unknown is never sent again; one that was refused is known not to have been proposed.

@@ -7,7 +7,7 @@
 //!      2    2  zero
 //!      4    4  number of commands
 //!      8    8  wall clock of the proposer, milliseconds since 1970
-//!     16 16*n  origins: member id u64, start of its process u64
+//!     16 16*n  origins: member id u64, its process run u64
 //! then for each command:
 //!      0    1  kind
 //!      1    1  origin, an index into the table above
@@ -47,8 +47,8 @@ const COMMAND: usize = 16;
 pub struct Origin {
     /// Member id.
     pub member: u64,
-    /// Which run of the member's process: a random number drawn at its start.
-    pub start: u64,
+    /// Its *process run*: a random number that the member's process drew when it started.
+    pub run: u64,
 }
 
 /// What a command asks for. The numbers are part of the format.
@@ -178,7 +178,7 @@ pub fn encode(clock_ms: u64, commands: &[LogCommand]) -> Bytes {
     out.put_u64_le(clock_ms);
     for origin in &origins {
         out.put_u64_le(origin.member);
-        out.put_u64_le(origin.start);
+        out.put_u64_le(origin.run);
     }
     for command in commands {
         let origin = origins.iter().position(|o| *o == command.origin).unwrap_or_default();
@@ -215,7 +215,7 @@ pub fn decode(payload: &Bytes) -> Result<Batch, BatchError> {
     let clock_ms = rest.get_u64_le();
     need(&rest, origins * ORIGIN, "the origins")?;
     let origins: Vec<Origin> =
-        (0..origins).map(|_| Origin { member: rest.get_u64_le(), start: rest.get_u64_le() }).collect();
+        (0..origins).map(|_| Origin { member: rest.get_u64_le(), run: rest.get_u64_le() }).collect();
     // `count` comes from a file or a peer: what the bytes cannot hold is not allocated for.
     let mut commands = Vec::with_capacity(count.min(rest.len() / COMMAND));
     for _ in 0..count {
@@ -253,7 +253,7 @@ mod tests {
 
     fn command(member: u64, sequence: u64, kind: CommandKind, body: &'static [u8]) -> LogCommand {
         LogCommand {
-            origin: Origin { member, start: 7 },
+            origin: Origin { member, run: 7 },
             sequence,
             kind,
             auth: Bytes::new(),
@@ -298,7 +298,7 @@ mod tests {
                 (0u64..3, any::<u64>(), 0usize..CommandKind::ALL.len(), any::<Vec<u8>>(), any::<[u8; 3]>()), 0..20),
         ) {
             let commands: Vec<LogCommand> = commands.into_iter().map(|(member, sequence, kind, body, auth)| LogCommand {
-                origin: Origin { member, start: member + 1 }, sequence, kind: CommandKind::ALL[kind],
+                origin: Origin { member, run: member + 1 }, sequence, kind: CommandKind::ALL[kind],
                 auth: Bytes::copy_from_slice(&auth), body: body.into(),
             }).collect();
             let decoded = decode(&encode(clock, &commands)).expect("decodes");

@@ -233,7 +233,7 @@ impl Proposals {
                 false => of_peers.entry(command.origin).or_default().push(command.sequence),
             }
         }
-        for (Origin { member, start: run }, sequences) in of_peers {
+        for (Origin { member, run }, sequences) in of_peers {
             out.send(member, &PeerMessage::Refused { reason, run, sequences });
         }
     }

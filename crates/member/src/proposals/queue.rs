@@ -152,7 +152,7 @@ mod tests {
 
     fn command(sequence: u64, body: usize) -> LogCommand {
         LogCommand {
-            origin: Origin { member: 1, start: 1 },
+            origin: Origin { member: 1, run: 1 },
             sequence,
             kind: CommandKind::Put,
             auth: Bytes::new(),
@@ -203,9 +203,9 @@ mod tests {
     #[test]
     fn a_batch_names_no_more_origins_than_its_format_can() {
         let mut queue = ProposalQueue::default();
-        for start in 0..300 {
-            let origin = Origin { member: 1, start };
-            queue.push(LogCommand { origin, ..command(start, 8) }).expect("room");
+        for run in 0..300 {
+            let origin = Origin { member: 1, run };
+            queue.push(LogCommand { origin, ..command(run, 8) }).expect("room");
         }
         assert_eq!(queue.take_batch().len(), MAX_ORIGINS);
         assert_eq!(queue.take_batch().len(), 45);

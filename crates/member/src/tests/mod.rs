@@ -78,7 +78,7 @@ impl LogAndStore {
 
     /// Writes and applies one command.
     pub(crate) fn commit(&mut self, kind: CommandKind, request: &impl Message) {
-        let origin = Origin { member: 1, start: 1 };
+        let origin = Origin { member: 1, run: 1 };
         let body = request.encode_to_vec().into();
         let payload = batch::encode(0, &[LogCommand { origin, sequence: 1, kind, auth: Bytes::new(), body }]);
         let address = self.append(EntryKind::Batch, payload.clone());

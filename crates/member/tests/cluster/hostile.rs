@@ -15,7 +15,7 @@ const KIND_AT: usize = 32;
 
 fn put(member: u64, body: &'static [u8]) -> LogCommand {
     LogCommand {
-        origin: Origin { member, start: 1 },
+        origin: Origin { member, run: 1 },
         sequence: 1,
         kind: CommandKind::Put,
         auth: Bytes::new(),

@@ -13,13 +13,13 @@ use super::log_writer::LogWriter;
 
 /// The queues of these threads. When it is dropped, the threads finish what is queued, and end.
 pub(super) struct BackgroundWorkers {
-    pub(super) log: Arc<LogWriter>,
+    log_writer: Arc<LogWriter>,
     lanes: Vec<(JobLane, Sender<Job>)>,
 }
 
 impl Drop for BackgroundWorkers {
     fn drop(&mut self) {
-        self.log.close();
+        self.log_writer.close();
     }
 }
 
@@ -29,10 +29,10 @@ impl BackgroundWorkers {
     /// # Errors
     /// When the system refuses a thread.
     pub(super) fn start(
-        inputs: Arc<InputQueue>,
-        log: Arc<LogWriter>,
+        inputs: &Arc<InputQueue>,
+        log_writer: Arc<LogWriter>,
     ) -> std::io::Result<(BackgroundWorkers, Vec<JoinHandle<()>>)> {
-        let writer = log.clone();
+        let writer = log_writer.clone();
         let mut threads = vec![spawn("stele-log", move || writer.run())?];
         let mut lanes = Vec::new();
         for lane in JobLane::ALL {
@@ -41,7 +41,7 @@ impl BackgroundWorkers {
             threads.push(spawn(thread_name(lane), move || run_jobs(&queue, &inputs))?);
             lanes.push((lane, jobs));
         }
-        Ok((BackgroundWorkers { log, lanes }, threads))
+        Ok((BackgroundWorkers { log_writer, lanes }, threads))
     }
 
     /// Queues a job behind the others of its lane.

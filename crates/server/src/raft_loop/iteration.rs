@@ -41,8 +41,8 @@ pub(crate) trait Edge: Send {
 pub(super) struct RaftLoop<E> {
     pub(super) member: Member,
     pub(super) inputs: Arc<InputQueue>,
-    pub(super) completions: Arc<WorkerQueues>,
-    pub(super) log: Arc<LogWriter>,
+    pub(super) worker_queues: Arc<WorkerQueues>,
+    pub(super) log_writer: Arc<LogWriter>,
     pub(super) clock: Clock,
     pub(super) edge: E,
     pub(super) metrics: Arc<Metrics>,
@@ -53,7 +53,7 @@ pub(super) struct RaftLoop<E> {
 /// What an iteration needs. The thread that has locked it runs iterations.
 struct LoopState<E> {
     parts: RaftLoop<E>,
-    workers: BackgroundWorkers,
+    background: BackgroundWorkers,
     /// Empty between iterations; keeps its room.
     taken: Vec<Input>,
     /// Between iterations, what is left to the raft loop.
@@ -69,10 +69,10 @@ impl<E: Edge + 'static> RaftLoop<E> {
     /// What makes it impossible to go on; the caller ends the process.
     pub(super) fn run(self) -> Result<(), MemberFatal> {
         let inputs = self.inputs.clone();
-        let (workers, threads) = BackgroundWorkers::start(inputs.clone(), self.log.clone())
+        let (background, threads) = BackgroundWorkers::start(&inputs, self.log_writer.clone())
             .map_err(|source| MemberFatal::Threads { source })?;
         let state =
-            LoopState { parts: self, workers, taken: Vec::new(), output: Output::default(), end: None };
+            LoopState { parts: self, background, taken: Vec::new(), output: Output::default(), end: None };
         let state = Arc::new(Mutex::new(state));
         inputs.set_runner(Some(state.clone()));
         let end = loop {
@@ -158,13 +158,13 @@ impl<E: Edge> LoopState<E> {
     /// So any order is correct, and this one is the fastest. A caller waits for each answer, and what a peer does with
     /// a frame takes longer than a local write, so both start first.
     fn carry_out_urgent(&mut self) {
-        let LoopState { parts, workers, output, .. } = self;
-        parts.completions.deliver(output.answers.drain(..));
+        let LoopState { parts, background, output, .. } = self;
+        parts.worker_queues.deliver(output.answers.drain(..));
         for (peer, class, frame) in output.frames.drain(..) {
             parts.edge.send(peer, class, &frame);
         }
-        workers.log.push(output.writes.drain(..));
-        output.background.drain(..).for_each(|job| workers.submit(job));
+        parts.log_writer.push(output.writes.drain(..));
+        output.background.drain(..).for_each(|job| background.submit(job));
     }
 
     fn has_rest(&self) -> bool {

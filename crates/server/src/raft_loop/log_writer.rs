@@ -1,4 +1,5 @@
-//! Writes to the log: all jobs that are queued as one group commit, that is all writes, then one sync.
+//! Writes to the log: all jobs that are queued, together and with one sync for each file, and the report to the raft
+//! loop.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

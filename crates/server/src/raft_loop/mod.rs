@@ -1,8 +1,9 @@
 //! The raft loop, and the path of a request to it and back.
 //!
-//! One [`member::Member`] decides everything that happens in this process, one input after another. It belongs to one
-//! thread, `stele-raft`. Every other thread reaches it through a [`Handoff`]: it submits an [`Input`] and, for a
-//! request, waits for the [`Answer`].
+//! One [`member::Member`] decides everything that happens in this process, one input after another. It is behind a
+//! lock, and the thread `stele-raft` runs it or, while that sleeps, the thread that submits (flat combining, below).
+//! Every other thread reaches it through a [`Handoff`]: it submits an [`Input`] and, for a request, waits for the
+//! [`Answer`].
 //!
 //! ```text
 //!  RPC worker 1: request() -> submission queue 1 --.
@@ -97,32 +98,33 @@ pub(crate) type LoopEnd = watch::Receiver<Option<Result<(), String>>>;
 #[derive(Clone)]
 pub(crate) struct Handoff {
     inputs: Arc<InputQueue>,
-    workers: Arc<WorkerQueues>,
-    log: Arc<LogWriter>,
+    worker_queues: Arc<WorkerQueues>,
+    log_writer: Arc<LogWriter>,
 }
 
 impl Handoff {
     /// The queues of a loop that has not been started, for `workers` RPC workers. Inputs wait until it is.
     pub(crate) fn new(workers: usize, metrics: Arc<Metrics>) -> Handoff {
         let inputs = Arc::new(InputQueue::default());
-        let log = Arc::new(LogWriter::new(inputs.clone(), metrics));
-        Handoff { workers: Arc::new(WorkerQueues::new(workers, inputs.clone())), inputs, log }
+        let log_writer = Arc::new(LogWriter::new(inputs.clone(), metrics));
+        let worker_queues = Arc::new(WorkerQueues::new(workers, inputs.clone()));
+        Handoff { inputs, worker_queues, log_writer }
     }
 
     /// Serves the queues of all threads that are no RPC workers, on the runtime of the caller.
     pub(crate) fn serve_shared(&self) {
-        self.workers.serve_shared();
+        self.worker_queues.serve_shared();
     }
 
     /// Gives this thread, whose runtime the caller is on, the queues of RPC worker `index`, from 0.
     pub(crate) fn serve_worker(&self, index: usize) {
-        self.workers.serve_worker(index);
+        self.worker_queues.serve_worker(index);
     }
 
     /// Submits a request, made from the token of its answer. The answer comes through the channel; the channel is
     /// closed when the raft loop has ended.
     pub(crate) fn request(&self, input: impl FnOnce(u64) -> Input) -> oneshot::Receiver<Answer> {
-        self.workers.request(input)
+        self.worker_queues.request(input)
     }
 
     /// Submits an input that has no answer.
@@ -140,7 +142,7 @@ impl Handoff {
     pub(crate) fn bulk_frame(&self, from: u64, bytes: Bytes, more: bool) {
         self.inputs.reserve_bulk(bytes.len());
         let run = || self.inputs.submit_and_run(vec![Input::Frame { from, bytes }]);
-        if more { run() } else { self.log.flush_inline(run) }
+        if more { run() } else { self.log_writer.flush_inline(run) }
     }
 
     /// Starts the raft loop and its threads. An apply that takes longer than `slow_apply` is logged.
@@ -155,13 +157,14 @@ impl Handoff {
         slow_apply: Duration,
     ) -> std::io::Result<LoopEnd> {
         let (ended, end) = watch::channel(None);
-        let Handoff { inputs, workers, log } = self.clone();
-        let completions = workers.clone();
+        let Handoff { inputs, worker_queues, log_writer } = self.clone();
+        let ending = worker_queues.clone();
         let clock = Clock::start();
-        let raft_loop = RaftLoop { member, inputs, completions, log, clock, edge, metrics, slow_apply };
+        let raft_loop =
+            RaftLoop { member, inputs, worker_queues, log_writer, clock, edge, metrics, slow_apply };
         std::thread::Builder::new().name("stele-raft".to_owned()).spawn(move || {
             let result = raft_loop.run();
-            workers.close();
+            ending.close();
             let _ = ended.send(Some(result.map_err(|fatal| fatal.to_string())));
         })?;
         Ok(end)

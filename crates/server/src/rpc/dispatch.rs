@@ -12,8 +12,8 @@ use http::request;
 
 use super::call::{Call, client_version};
 use super::call_metrics::{CallMetrics, RunningCall};
-use super::stream::{CountedRequests, Responses};
 use super::streamed_range::{StreamedRange, UnaryResponse};
+use super::streaming_call::{CountedRequests, Responses};
 use super::{health, kv, lease, maintenance, watch};
 use crate::grpc::{CallFuture, CallReply, ClientGone, Failure, GrpcService, RequestStream};
 use crate::node::Node;

@@ -8,7 +8,7 @@ use api::Code;
 use bytes::Bytes;
 
 use super::call::{Call, decode};
-use super::stream::{CountedRequests, Responses};
+use super::streaming_call::{CountedRequests, Responses};
 use crate::grpc::{EncodedMessage, Failure};
 use crate::node::Node;
 

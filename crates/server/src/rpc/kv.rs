@@ -13,8 +13,8 @@ use member::batch::CommandKind;
 use store::{Damaged, MAX_TXN_ANSWER_BYTES, ReadTxn, Reply, Response, TxnReply};
 
 use super::call::{self, Call, decode};
-use super::stream::{CountedRequests, ResponseSink, Responses};
 use super::streamed_range::{KnownDamage, StreamedRange, UnaryResponse};
+use super::streaming_call::{CountedRequests, ResponseSink, Responses};
 use crate::grpc::{EncodedMessage, Failure};
 use crate::node::Node;
 
@@ -189,7 +189,8 @@ async fn write(node: &Node, kind: CommandKind, body: Bytes) -> Result<Reply, Fai
     Ok(node.propose(kind, body).await?)
 }
 
-/// Reads the values a reply names, waiting for damaged ones to be repaired.
+/// Reads the values a reply names, waiting for damaged ones to be repaired. Holds no pin, because the reply was made on
+/// another thread: a value that moved since is met as damage, and read again where it is now (`store::resolve`).
 async fn resolve(node: &Node, reply: &Reply) -> Result<Response, Failure> {
     let mut known = KnownDamage::default();
     loop {

@@ -9,7 +9,7 @@
 //! | `dispatch.rs` | the table of methods, and how a handler is run |
 //! | `call.rs` | what handlers know of a call |
 //! | `call_metrics.rs` | counters of a method, warnings for slow calls |
-//! | `stream.rs` | the two halves of a streaming call |
+//! | `streaming_call.rs` | the two halves of a streaming call |
 //! | `streamed_range.rs` | large ranges, sent while they are encoded |
 //! | `kv.rs`, `watch.rs`, `lease.rs`, `maintenance.rs`, `health.rs` | the services |
 //! | `coalescing_notifier.rs` | wakes the watch streams of a worker together |
@@ -22,8 +22,8 @@ mod health;
 mod kv;
 mod lease;
 mod maintenance;
-mod stream;
 mod streamed_range;
+mod streaming_call;
 mod watch;
 mod workers;
 

@@ -1,10 +1,10 @@
 //! The watch hub: from applied events to encoded watch responses.
 //!
-//! The raft loop *publishes* each applied batch of events once. Watchers with the same `WatchFilter` (key range,
-//! event types, `prev_kv`) form a *group*. A batch is matched against the groups, and each group that it touches gets
-//! one shared `EventBlock`. A *watch stream* owns the watchers of one RPC and an *event buffer*, to which the
-//! publisher adds a weak reference to the block before it wakes the stream's handler. The first handler encodes the
-//! block for all streams: two watchers of a group differ only in a response head of about forty bytes.
+//! The raft loop *publishes* each applied batch of events once. Watchers with the same `WatchFilter` (key range, event
+//! types, `prev_kv`) form a *group*. A batch is matched against the groups, and each group that it touches gets one
+//! shared `EventBlock`, or several, cut at 1 MiB. A *watch stream* owns the watchers of one RPC and an *event buffer*,
+//! to which the publisher adds a weak reference to the block before it wakes the stream's handler. The first handler
+//! encodes the block for all streams: two watchers of a group differ only in a response head of about forty bytes.
 //!
 //! ```text
 //! publish(9, [put a/1 @8, put b/1 @9])            stream S: watchers 0, 1 on [a/, a0)    stream T: watcher 0 on b/1
@@ -37,7 +37,8 @@
 //!   weak references, and a stream holds only the block and the chunk of history that it is sending. A client that
 //!   does not read costs the publisher one short lock per block.
 //! - Lock order: hub, then event buffer. Neither `History` nor `Values` is called with either held. `Wake` is called
-//!   with the hub locked, never with a buffer locked.
+//!   with the hub locked, never with a buffer locked. A block's own lock is held while its values are read and encoded;
+//!   no other is taken under it.
 //!
 //! Behaviour towards clients follows etcd 3.7 (`v3rpc/watch.go`, `mvcc/watchable_store.go`). The hub knows no gRPC,
 //! clock or authorization: the server calls [`WatchStream::refuse`] and [`WatchStream::notify_progress_due`] for

@@ -50,6 +50,8 @@ pub(super) struct HubState {
 /// The events of a command that is applied in several slices, matched slice by slice, until its revision is published:
 ///
 /// ```text
+/// publish(newest visible revision, events); revision 9 is in progress
+///
 /// publish 8 [delete a @9.0, delete b @9.1]    group [a, c): a b
 /// publish 8 [delete c @9.2]                   group [a, c): a b    group c: c     stream T subscribes
 /// publish 9 [delete d @9.3]                   one block for each group; T may have missed revision 9

@@ -22,7 +22,7 @@ use member::peer_message::{LeaseAnswer, MAX_LEASES_PER_FRAME};
 
 use crate::grpc::{EncodedMessage, Failure};
 use crate::rpc::call::decode;
-use crate::rpc::stream::ResponseSink;
+use crate::rpc::streaming_call::ResponseSink;
 
 /// Renewals of one stream that may wait for their answers: as many as one frame from a follower to its leader carries,
 /// and a hundredth of the waiters that a member allows. Further requests stay in the stream's HTTP/2 window.

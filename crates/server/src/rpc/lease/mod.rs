@@ -15,7 +15,7 @@ use prost::Message;
 use store::{Reader, Reply};
 
 use super::call::{self, Call, decode};
-use super::stream::{CountedRequests, Responses};
+use super::streaming_call::{CountedRequests, Responses};
 use crate::grpc::{EncodedMessage, Failure};
 use crate::node::Node;
 

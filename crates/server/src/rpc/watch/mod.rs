@@ -22,7 +22,7 @@ use tokio::sync::Notify;
 
 use super::call::{self, Call, decode};
 use super::coalescing_notifier::CoalescingNotifier;
-use super::stream::{CountedRequests, ResponseSink, Responses};
+use super::streaming_call::{CountedRequests, ResponseSink, Responses};
 use crate::grpc::{EncodedMessage, Failure};
 use crate::node::Node;
 
@@ -59,7 +59,7 @@ async fn serve(
     progress.reset();
     loop {
         match stream.advance(node.status.term()).await? {
-            Advance::Sent => {}
+            Advance::More => {}
             Advance::Damaged(damaged) => {
                 // A value that was relocated meanwhile looks damaged too; either way the next attempt reads history
                 // again.
@@ -91,7 +91,7 @@ struct ServedStream<'a, R> {
 /// How far a stream advanced.
 enum Advance {
     /// Something was sent, or other tasks were let run: there may be more.
-    Sent,
+    More,
     /// There is nothing to do until a request or an event comes.
     Idle,
     /// A value must be repaired; the whole stream waits meanwhile.
@@ -111,7 +111,7 @@ impl<'a, R: Stream<Item = Result<Bytes, Failure>> + Unpin> ServedStream<'a, R> {
         // Nothing is chosen before it can leave: what comes meanwhile may go first.
         self.sink.room().await;
         for _ in 0..MAX_REQUESTS_AT_ONCE {
-            // A stream that becomes idle asks again, with a waker.
+            // Asked without a waker: when nothing is left to send, the stream waits for requests and events at once.
             if self.next_request().now_or_never().is_none() {
                 break;
             }
@@ -133,11 +133,11 @@ impl<'a, R: Stream<Item = Result<Bytes, Failure>> + Unpin> ServedStream<'a, R> {
             Ok(NextResponse::Send(frame)) => {
                 let parts = [frame.head, frame.events].into_iter().filter(|part| !part.is_empty());
                 self.sink.send(EncodedMessage(parts.collect())).await;
-                Advance::Sent
+                Advance::More
             }
             Ok(NextResponse::Busy) => {
                 tokio::task::yield_now().await;
-                Advance::Sent
+                Advance::More
             }
             Ok(NextResponse::Idle) => Advance::Idle,
             Err(damaged) => Advance::Damaged(damaged),
