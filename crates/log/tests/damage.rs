@@ -166,17 +166,37 @@ fn a_missing_segment_is_named() {
 }
 
 #[test]
+fn a_flipped_bit_in_the_header_of_a_segment_is_a_warning() {
+    let rig = three_segments(true);
+    for name in segments(&rig.disk) {
+        let path = Path::new(WAL).join(name);
+        for bit in 0..64 * 8 {
+            let disk = rig.disk.fork();
+            disk.flip_bit(&path, bit / 8, (bit % 8) as u8).expect("the file is there");
+            let opened = open(&disk, &options()).unwrap_or_else(|error| panic!("bit {bit}: {error}"));
+            assert_eq!(opened.recovered.warnings, [Warning::Damaged { path: path.clone(), offset: 0 }]);
+            assert_eq!(found(&opened.log, rig.state().hard_state), *rig.state(), "bit {bit}");
+        }
+    }
+}
+
+#[test]
 fn each_bad_header_has_its_own_error() {
     let rig = three_segments(true);
     let (path, _) = last_segment(&rig.disk);
     let with = |offset: u64, bytes: &[u8]| {
         let disk = rig.disk.fork();
         write(&disk, &path, offset, bytes);
+        disk
+    };
+    let without_opening = |disk: MemDisk| {
+        write(&disk, &path, 64, &[0; 32]);
         refusal(&disk)
     };
-    assert!(matches!(with(0, b"GARBAGE!"), OpenError::BadMagic { .. }));
-    assert!(matches!(with(8, &[9]), OpenError::UnknownVersion { found: 9, known: 1, .. }));
-    assert!(matches!(with(20, &[9]), OpenError::Corrupt { offset: 0, .. }));
+    let newer = [&9u32.to_le_bytes()[..], &[0; 48], &[7; 4]].concat();
+    assert!(matches!(refusal(&with(8, &newer)), OpenError::UnknownVersion { found: 9, known: 1, .. }));
+    assert!(matches!(without_opening(with(0, b"GARBAGE!")), OpenError::BadMagic { .. }));
+    assert!(matches!(without_opening(with(20, &[9])), OpenError::Corrupt { offset: 0, .. }));
     let disk = rig.disk.fork();
     disk.open(Path::new(&path)).and_then(|file| file.set_length(0)).expect("the disk is well");
     assert!(matches!(refusal(&disk), OpenError::TooShort { length: 0, .. }));

@@ -61,7 +61,8 @@ impl FileHeader {
     }
 
     /// Decodes the header of a file of this type. The version is checked before the checksum: a later format may have
-    /// another header, which must not be reported as damage.
+    /// another header, which must not be reported as damage. A version that does not fit, in a header whose checksum fits
+    /// the known one, is damage.
     pub(crate) fn decode(bytes: &[u8], file_type: FileType, path: &Path) -> Result<FileHeader, OpenError> {
         if (bytes.len() as u64) < HEADER_BYTES {
             let (length, what) = (bytes.len() as u64, file_type.name());
@@ -73,11 +74,13 @@ impl FileHeader {
             return Err(OpenError::BadMagic { path: path.to_owned(), what: file_type.name(), found });
         }
         let version = read_u32(bytes, 8);
-        if version != FORMAT_VERSION {
+        let known = [&bytes[..8], &FORMAT_VERSION.to_le_bytes(), &bytes[12..60]].concat();
+        let is_of_known_version = crc32c::crc32c(&known) == read_u32(bytes, 60);
+        if version != FORMAT_VERSION && !is_of_known_version {
             let path = path.to_owned();
             return Err(OpenError::UnknownVersion { path, found: version, known: FORMAT_VERSION });
         }
-        if crc32c::crc32c(&bytes[..60]) != read_u32(bytes, 60) {
+        if version != FORMAT_VERSION || !is_of_known_version {
             return Err(OpenError::corrupt(path, 0, "the checksum of its header does not match"));
         }
         let identity = Identity {

@@ -130,7 +130,11 @@ impl Inventory {
         salt: u32,
     ) -> Result<(), OpenError> {
         let (file, length) = open(disk, &path)?;
-        read_header(&file, FileType::Segment, &path)?.check(&manifest.identity, number, &path)?;
+        let header = match read_header(&file, FileType::Segment, &path) {
+            Ok(header) => header.check(&manifest.identity, number, &path).map(Ok)?,
+            Err(error @ (OpenError::Corrupt { .. } | OpenError::BadMagic { .. })) => Err(error),
+            Err(error) => return Err(error),
+        };
         let mut scan = SegmentScan::new(&path, file, number, salt, length);
         let first = scan.record(HEADER_BYTES)?;
         let opening = match &first {
@@ -140,8 +144,15 @@ impl Inventory {
             _ => None,
         };
         match opening {
-            Some(opening) => self.begun.push(BegunSegment { number, path, length, opening }),
+            // A valid opening says all that the header says: its checksum covers the incarnation and the number.
+            Some(opening) => {
+                if header.is_err() {
+                    self.warnings.push(Warning::Damaged { path: path.clone(), offset: 0 });
+                }
+                self.begun.push(BegunSegment { number, path, length, opening });
+            }
             None => {
+                header?;
                 let is_whole = length >= FIRST_SEGMENT_BYTES + END_BYTES;
                 let is_clean = is_whole && scan.is_clean(HEADER_BYTES)?;
                 self.unbegun.push(UnbegunSegment { number, path, length, is_clean });

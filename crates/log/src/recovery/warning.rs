@@ -15,7 +15,7 @@ pub enum Warning {
         /// Bytes of the file after that offset.
         bytes: u64,
     },
-    /// A file that is not replayed is damaged. Its values are checked when they are read.
+    /// The header of a file is damaged. Its records and values have checksums of their own.
     Damaged {
         /// The file.
         path: PathBuf,
@@ -34,7 +34,7 @@ impl std::fmt::Display for Warning {
                 path.display()
             ),
             Warning::Damaged { path, offset } => {
-                write!(out, "{} is damaged at offset {offset}, outside of what is replayed", path.display())
+                write!(out, "{} is damaged at offset {offset}; nothing there is needed", path.display())
             }
         }
     }
