@@ -19,9 +19,9 @@
 //!
 //! The steps, in order ([`mod@open`]): lock the directory; make the names durable; read the manifest; remove unfinished
 //! files; take an inventory ([`inventory`]); index the records from the last segment that begins at or before the
-//! checkpoint ([`index_records`]); return the parts of a log. To *replay* committed entries into the store comes later,
-//! and is not the log's part. A log never continues in the segment where it ended, so that leftovers of a crash after
-//! its end can never become valid.
+//! checkpoint ([`index_records`]); sync the last segment and cut it behind its last record; return the parts of a log.
+//! To *replay* committed entries into the store comes later, and is not the log's part. A log never continues in the
+//! segment where it ended, so that leftovers of a crash after its end can never become valid.
 
 mod create;
 mod index_records;
