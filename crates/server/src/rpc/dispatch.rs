@@ -14,7 +14,7 @@ use super::call::{Call, client_version};
 use super::call_metrics::{CallMetrics, RunningCall};
 use super::streamed_range::{StreamedRange, UnaryResponse};
 use super::streaming_call::{CountedRequests, Responses};
-use super::{cluster, health, kv, lease, maintenance, watch};
+use super::{health, kv, lease, maintenance, watch};
 use crate::grpc::{CallFuture, CallReply, ClientGone, Failure, GrpcService, RequestStream};
 use crate::node::Node;
 
@@ -132,7 +132,7 @@ fn server(path: &str) -> Option<fn(Exchange) -> CallFuture> {
         methods::LEASE_KEEP_ALIVE => streaming!(lease::keep_alive),
         methods::LEASE_TIME_TO_LIVE => unary!(lease::time_to_live),
         methods::LEASE_LEASES => unary!(lease::leases),
-        methods::CLUSTER_MEMBER_LIST => unary!(cluster::member_list),
+        methods::CLUSTER_MEMBER_LIST => unary!(maintenance::member_list),
         methods::MAINTENANCE_ALARM => unary!(maintenance::alarm),
         methods::MAINTENANCE_STATUS => unary!(maintenance::status),
         methods::MAINTENANCE_DEFRAGMENT => unary!(maintenance::defragment),
