@@ -11,7 +11,7 @@ use log::{
     BackgroundDone, BackgroundJob, CheckpointDone, CheckpointWriter, EntryRepairJob, InstallDone, JobError,
     LogId, MAX_CHUNK_BYTES, Pin, ReadError, ReadJob, Relocation, RelocationDone, SnapshotInstaller,
 };
-use store::{CheckpointSource, ValueRef, Values};
+use store::{CheckpointSource, Damaged, ValueRef, Values};
 
 use crate::peer_message::{PeerMessage, ValueName};
 pub use crate::relocation::job::{RelocatedValues, RelocationJob};
@@ -30,6 +30,15 @@ pub enum Job {
         single: bool,
         /// The read.
         job: ReadJob,
+    },
+    /// Read values that the next command compares.
+    ReadValues {
+        /// The values.
+        wanted: Vec<ValueRef>,
+        /// Where they are.
+        values: Arc<dyn Values>,
+        /// Keeps their files.
+        pin: Pin,
     },
     /// Commit a snapshot that was received.
     Install(Box<SnapshotInstaller>),
@@ -99,6 +108,8 @@ pub enum Done {
         /// The entries.
         entries: Result<Vec<log::Entry>, ReadError>,
     },
+    /// See [`Job::ReadValues`]: the values, or the first that cannot be read.
+    ValuesRead(Result<Vec<(ValueRef, Bytes)>, Damaged>),
     /// See [`Job::Install`].
     Installed(InstallDone),
     /// See [`Job::AbandonInstall`].
@@ -137,6 +148,7 @@ impl std::fmt::Debug for Done {
             Done::Log(_) => "Log",
             Done::Checkpoint { .. } => "Checkpoint",
             Done::ReadEntries { .. } => "ReadEntries",
+            Done::ValuesRead(_) => "ValuesRead",
             Done::Installed(_) => "Installed",
             Done::InstallAbandoned(_) => "InstallAbandoned",
             Done::Relocated(_) => "Relocated",
@@ -151,7 +163,8 @@ impl std::fmt::Debug for Done {
 /// a base checkpoint of a large store must not hold up the next segment of the log, or a follower that lags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobLane {
-    /// Short, and the log or a peer waits for it: preparing segments, reading entries for peers.
+    /// Short, and the log, apply or a peer waits for it: preparing segments, reading values to compare and entries for
+    /// peers.
     Files,
     /// Long, and neither the log nor a peer waits for it: checkpoints, relocation, installing snapshots.
     Space,
@@ -168,7 +181,7 @@ impl Job {
     /// The jobs that it waits for.
     pub fn lane(&self) -> JobLane {
         match self {
-            Job::Log(_) | Job::ReadEntries { .. } => JobLane::Files,
+            Job::Log(_) | Job::ReadEntries { .. } | Job::ReadValues { .. } => JobLane::Files,
             Job::Checkpoint(_) | Job::Install(_) | Job::AbandonInstall(_) | Job::Relocate(_) => {
                 JobLane::Space
             }
@@ -184,6 +197,11 @@ impl Job {
             Job::Log(job) => Done::Log(job.run()),
             Job::Checkpoint(job) => Done::Checkpoint { id: job.id, done: job.write() },
             Job::ReadEntries { from, single, job } => Done::ReadEntries { from, single, entries: job.run() },
+            Job::ReadValues { wanted, values, pin } => {
+                let read = values.read_many(&wanted);
+                drop(pin);
+                Done::ValuesRead(read.map(|bytes| wanted.into_iter().zip(bytes).collect()))
+            }
             Job::Relocate(job) => Done::Relocated(Box::new(job.run())),
             Job::WriteRepairedValues(job) => Done::RepairedValuesWritten(job.run()),
             Job::ReadForPeer { to, read } => Done::ReadForPeer { to, answer: read.run() },

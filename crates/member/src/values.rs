@@ -81,6 +81,10 @@ impl Values for LogValues {
         read.or_else(|error| self.read_repaired(value, &error))
     }
 
+    fn read_in_memory(&self, value: &ValueRef) -> Option<Bytes> {
+        self.reader.read_in_memory(value.address, value.len, value.checksum)
+    }
+
     fn read_many(&self, values: &[ValueRef]) -> Result<Vec<Bytes>, Damaged> {
         let wanted: Vec<StoredValue> = values.iter().map(stored).collect();
         let read = self.reader.pin().read_many(&wanted);

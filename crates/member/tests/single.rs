@@ -92,6 +92,11 @@ impl Alone {
         response.header.expect("header").revision
     }
 
+    fn compact(&mut self, revision: i64, physical: bool) -> Answer {
+        let body = pb::CompactionRequest { revision, physical }.encode_to_vec().into();
+        self.ask(|token| Input::Propose(Proposal { token, kind: CommandKind::Compaction, body }))
+    }
+
     fn get(&mut self, key: &str) -> Vec<(String, i64)> {
         assert!(matches!(self.ask(|token| Input::Read { token }), Answer::ReadNow));
         let range = pb::RangeRequest { key: key.to_owned().into(), ..Default::default() };
@@ -201,10 +206,7 @@ fn refusals_reach_the_caller() {
     let body = pb::LeaseRevokeRequest { id: 5 }.encode_to_vec().into();
     let answer = alone.ask(|token| Input::Propose(Proposal { token, kind: CommandKind::LeaseRevoke, body }));
     assert!(matches!(answer, Answer::Applied(Err(api::Error::LeaseNotFound))));
-    let compacted = alone.ask(|token| {
-        let body = pb::CompactionRequest { revision: 1, physical: true }.encode_to_vec().into();
-        Input::Propose(Proposal { token, kind: CommandKind::Compaction, body })
-    });
+    let compacted = alone.compact(1, true);
     assert!(matches!(compacted, Answer::Applied(Ok(Reply::Compaction { .. }))), "{compacted:?}");
 }
 
@@ -215,11 +217,23 @@ fn a_physical_compaction_is_answered_however_long_the_purge_takes() {
     let mut alone = Alone::start(&disk, 1);
     let revision = (0..2_000).map(|_| alone.put("hot", "value")).last().expect("there were puts");
     alone.step_ns = config(1).request_timeout_ns() / 4;
-    let answer = alone.ask(|token| {
-        let body = pb::CompactionRequest { revision, physical: true }.encode_to_vec().into();
-        Input::Propose(Proposal { token, kind: CommandKind::Compaction, body })
-    });
+    let answer = alone.compact(revision, true);
     assert!(matches!(answer, Answer::Applied(Ok(Reply::Compaction { .. }))), "{answer:?}");
+    assert_eq!(alone.opened.reader.purged(), revision);
+    let again = alone.compact(revision, true);
+    assert!(matches!(again, Answer::Applied(Err(api::Error::Compacted))), "{again:?}");
+}
+
+#[test]
+fn a_physical_compaction_that_comes_too_late_waits_for_the_purge_too() {
+    let disk: Arc<dyn Disk> = Arc::new(MemDisk::default());
+    let mut alone = Alone::start(&disk, 1);
+    let revision = (0..2_000).map(|_| alone.put("hot", "value")).last().expect("there were puts");
+    let first = alone.compact(revision, false);
+    assert!(matches!(first, Answer::Applied(Ok(Reply::Compaction { .. }))), "{first:?}");
+    assert!(alone.opened.reader.purged() < revision, "a purge takes several steps");
+    let second = alone.compact(revision, true);
+    assert!(matches!(second, Answer::Applied(Err(api::Error::Compacted))), "{second:?}");
     assert_eq!(alone.opened.reader.purged(), revision);
 }
 

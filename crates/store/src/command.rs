@@ -10,6 +10,7 @@ use bytes::Bytes;
 
 use crate::range::RangeReply;
 use crate::types::{Event, KvRef};
+use crate::values::ValueRef;
 
 /// The log entry of a batch.
 #[derive(Clone, Debug)]
@@ -86,15 +87,11 @@ pub enum Reply {
     DeleteRange(DeleteReply),
     /// To a transaction.
     Txn(TxnReply),
-    /// To a compaction. For a `physical` one the answer waits until
+    /// To a compaction. For a physical one the answer waits until
     /// [`Store::purge_step`](crate::Store::purge_step) has reached the revision.
     Compaction {
         /// Current revision.
         revision: i64,
-        /// The new compact revision.
-        compacted: i64,
-        /// Whether the client waits for the purge.
-        physical: bool,
     },
     /// To a grant.
     LeaseGrant {
@@ -238,6 +235,10 @@ pub enum Slice {
         /// The newest revision that readers see.
         revision: i64,
     },
+    /// The next command compares these values, which are not in memory, and has not begun. Read them,
+    /// [supply](crate::Store::supply_values) the batch with them, and go on. If one is damaged, have it repaired and go
+    /// on: the batch asks again.
+    NeedsValues(Vec<ValueRef>),
     /// The batch is applied.
     Last(Applied),
 }

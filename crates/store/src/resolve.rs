@@ -47,7 +47,7 @@ pub fn resolve(reply: &Reply, values: &dyn Values) -> Result<Response, Damaged> 
         Reply::Put(reply) => Response::Put(put(reply, values)?),
         Reply::DeleteRange(reply) => Response::DeleteRange(delete_range(reply, values)?),
         Reply::Txn(reply) => Response::Txn(resolve_txn(reply, values)?),
-        Reply::Compaction { revision, .. } => {
+        Reply::Compaction { revision } => {
             Response::Compaction(pb::CompactionResponse { header: header(*revision) })
         }
         Reply::LeaseGrant { id, ttl, revision } => Response::LeaseGrant(pb::LeaseGrantResponse {

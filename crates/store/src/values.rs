@@ -87,6 +87,11 @@ pub trait Values: Send + Sync {
     /// Reads and checks one value.
     fn read(&self, value: &ValueRef) -> Result<Bytes, Damaged>;
 
+    /// The value, if reading it needs no disk. Must not block.
+    fn read_in_memory(&self, _: &ValueRef) -> Option<Bytes> {
+        None
+    }
+
     /// Reads and checks several values, in the order asked; neighbours may be read together.
     fn read_many(&self, values: &[ValueRef]) -> Result<Vec<Bytes>, Damaged> {
         values.iter().map(|value| self.read(value)).collect()

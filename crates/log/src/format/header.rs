@@ -61,8 +61,8 @@ impl FileHeader {
     }
 
     /// Decodes the header of a file of this type. The version is checked before the checksum: a later format may have
-    /// another header, which must not be reported as damage. A version that does not fit, in a header whose checksum fits
-    /// the known one, is damage.
+    /// another header, which must not be reported as damage. A version that does not fit, in a header whose checksum
+    /// fits the known one, is damage.
     pub(crate) fn decode(bytes: &[u8], file_type: FileType, path: &Path) -> Result<FileHeader, OpenError> {
         if (bytes.len() as u64) < HEADER_BYTES {
             let (length, what) = (bytes.len() as u64, file_type.name());

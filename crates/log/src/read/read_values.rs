@@ -24,7 +24,7 @@ impl SharedFiles {
     }
 
     /// A value from the tail, whose bytes were checked when they arrived and are not checked again.
-    fn recent(&self, value: StoredValue) -> Option<Bytes> {
+    pub(crate) fn recent(&self, value: StoredValue) -> Option<Bytes> {
         if value.len == 0 { Some(Bytes::new()) } else { self.tail.read().value(value.address, value.len) }
     }
 

@@ -42,6 +42,11 @@ impl Reader {
         Pin::new(&self.shared)
     }
 
+    /// The value, if it is in the tail. Never reads a file.
+    pub fn read_in_memory(&self, address: u64, len: u32, checksum: u32) -> Option<Bytes> {
+        self.shared.recent(StoredValue { address, len, checksum })
+    }
+
     /// Counts a reference to a value: its file stays.
     pub fn retain(&self, address: u64, len: u32) {
         self.shared.files.retain(file_of(address), 1, u64::from(len));

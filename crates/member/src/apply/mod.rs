@@ -1,13 +1,14 @@
 //! Applying committed entries: in order, one batch at a time, a batch in one slice or several.
 //!
 //! Apply is a total function of the log: every member gets the same outcome for every command, refusals included. Only
-//! a damaged value that a compare needs can hold it up: the batch then waits until the value is repaired.
+//! values that a compare needs can hold it up: the batch waits until those on the disk are read, on another thread, and
+//! until a damaged one is repaired.
 //!
 //! ```text
 //! committed by consensus: push(41) push(42)        applied: 40   committed: 42   queue: 41 42
 //! apply 41: done                                   applied: 41                   queue: 42
-//! apply 42: compares a damaged value -> blocked    applied: 41                   queue: 42 (blocked)
-//! the value is repaired: unblock, apply 42         applied: 42                   queue: -
+//! apply 42: compares a value on disk -> blocked    applied: 41                   queue: 42 (blocked)
+//! the value is read: unblock, apply 42             applied: 42                   queue: -
 //! ```
 
 mod commands;
@@ -16,7 +17,7 @@ use std::collections::VecDeque;
 
 use consensus::Entry;
 use log::LogId;
-use store::{Damaged, Outcome, Store};
+use store::{Outcome, Store};
 
 use crate::io::MemberFatal;
 use crate::proposals::batch::{LogCommand, Origin};
@@ -29,7 +30,7 @@ pub(crate) use commands::{applied_id, from_log, replay};
 pub(crate) struct ApplyQueue {
     queue: VecDeque<Entry>,
     applied: LogId,
-    /// Whether the first entry waits for a damaged value.
+    /// Whether the first entry waits for a value.
     blocked: bool,
     /// Whether the first entry is tried again in the next step only.
     deferred: bool,
@@ -47,7 +48,7 @@ impl ApplyQueue {
         self.queue.push_back(entry);
     }
 
-    /// The next entry to apply, unless it waits for a damaged value.
+    /// The next entry to apply, unless it waits for a value.
     pub(crate) fn next(&self) -> Option<Entry> {
         if self.blocked { None } else { self.queue.front().cloned() }
     }
@@ -74,7 +75,7 @@ impl ApplyQueue {
         self.applied = LogId { index: entry.index, term: entry.term };
     }
 
-    /// The next entry needs a damaged value.
+    /// The next entry needs a value that is on disk, or damaged.
     pub(crate) fn block(&mut self) {
         self.blocked = true;
     }
@@ -126,19 +127,20 @@ impl BatchBeingApplied {
 /// this process.
 ///
 /// # Errors
-/// Outer: the batch cannot be applied by this release. Inner: a value it compares is damaged; the batch has not begun.
+/// The batch cannot be applied by this release.
 pub(crate) fn begin_batch(
     store: &mut Store,
     entry: &Entry,
     address: u64,
     origin: Origin,
     is_watched: bool,
-) -> Result<Result<BatchBeingApplied, Damaged>, MemberFatal> {
+) -> Result<BatchBeingApplied, MemberFatal> {
     let batch = decode_batch(entry)
         .map_err(|error| MemberFatal::Entry { index: entry.index, reason: error.to_string() })?;
     let (decoded, store_commands) = decode_all(batch.commands);
     let context = context(entry, address, batch.clock_ms, has_caller(&decoded, origin), is_watched);
-    Ok(store.begin_batch(context, store_commands).map(|()| BatchBeingApplied { decoded, is_watched }))
+    store.begin_batch(context, store_commands);
+    Ok(BatchBeingApplied { decoded, is_watched })
 }
 
 /// For each store command, whether its caller waits in this process.

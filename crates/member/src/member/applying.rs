@@ -1,15 +1,18 @@
 //! Committed entries into the store, and what follows from them for watchers, leases and callers.
 
+use api::etcdserverpb as pb;
 use api::membershippb;
+use bytes::Bytes;
 use consensus::{ConfChange, Entry, EntryKind};
 use prost::Message;
-use store::{Applied, Damaged, Event, Outcome, Slice};
+use store::{Applied, Damaged, Event, Outcome, Reply, Slice, ValueRef};
 
 use super::Member;
 use crate::apply::{self, BatchBeingApplied};
 use crate::io::{Answer, MemberFatal, Now, Output};
+use crate::jobs::Job;
 use crate::lease::LeaderLeases;
-use crate::proposals::batch::CommandKind;
+use crate::proposals::batch::{CommandKind, LogCommand};
 use crate::read_index::Waiter;
 
 impl Member {
@@ -59,7 +62,7 @@ impl Member {
     }
 
     /// Applies a slice of a batch. Returns whether the batch is applied; else it goes on in a later step, or waits for
-    /// a damaged value.
+    /// values that it compares.
     fn apply_slice(
         &mut self,
         now: Now,
@@ -71,27 +74,23 @@ impl Member {
             let address = self.log.address(entry.index).expect("a committed entry is in the log");
             let is_watched = self.hub.is_watched();
             let origin = self.config.origin();
-            match apply::begin_batch(&mut self.store, entry, address, origin, is_watched)? {
-                Ok(batch) => self.applying = Some(batch),
-                Err(damaged) => {
-                    self.wait_for_value(&damaged);
-                    return Ok(false);
-                }
-            }
+            self.applying = Some(apply::begin_batch(&mut self.store, entry, address, origin, is_watched)?);
         }
-        let slice = self.store.apply_slice(spent);
-        let applied = match slice {
-            Ok(Slice::Partial { events, revision }) => {
+        let applied = match self.store.apply_slice(spent) {
+            Slice::Partial { events, revision } => {
                 self.publish(revision, events);
                 None
             }
-            Ok(Slice::Last(mut applied)) => {
+            Slice::NeedsValues(wanted) => {
+                // The pin keeps the files from going before the job has read them.
+                let (values, pin) = (self.values.clone(), self.log.reader().pin());
+                out.background.push(Job::ReadValues { wanted, values, pin });
+                self.apply_queue.block();
+                None
+            }
+            Slice::Last(mut applied) => {
                 self.publish(applied.revision, std::mem::take(&mut applied.events));
                 Some(applied)
-            }
-            Err(damaged) => {
-                self.wait_for_value(&damaged);
-                None
             }
         };
         if !self.store.is_mid_command() {
@@ -103,9 +102,21 @@ impl Member {
         Ok(true)
     }
 
-    /// Apply waits until a damaged value is repaired. When too much is under repair, a later step tries again.
-    fn wait_for_value(&mut self, damaged: &Damaged) {
-        if self.value_repairs.begin(damaged.address, damaged.key.clone()) {
+    /// Values for the batch in progress were read, or could not be.
+    pub(super) fn on_values_read(&mut self, read: Result<Vec<(ValueRef, Bytes)>, Damaged>) {
+        self.apply_queue.unblock();
+        match read {
+            // A snapshot may have been installed meanwhile.
+            Ok(values) if self.store.is_applying() => self.store.supply_values(values.into_iter()),
+            Ok(_) => {}
+            Err(damaged) => self.wait_for_repair(&damaged),
+        }
+    }
+
+    /// Apply waits until a damaged value is repaired. When that cannot be known or too much is under repair, a later
+    /// step tries again.
+    fn wait_for_repair(&mut self, damaged: &Damaged) {
+        if !damaged.is_transient && self.value_repairs.begin(damaged.address, damaged.key.clone()) {
             self.apply_queue.block();
             self.value_repairs.mark_for_apply(damaged.address);
         } else {
@@ -140,22 +151,27 @@ impl Member {
             {
                 leases.expiry_applied(&command.body);
             }
-            if matches!(outcome, Ok(store::Reply::Compaction { .. })) {
+            if matches!(outcome, Ok(Reply::Compaction { .. })) {
                 self.purge.start();
             }
             if command.origin == origin {
                 self.proposals.applied(command.sequence);
-                self.answer_applied(command.sequence, outcome, out);
+                self.answer_applied(&command, outcome, out);
             }
         }
     }
 
-    /// A physical compaction is answered once its history is purged. It is committed and applied, so the request
-    /// timeout has served its purpose: the caller waits as long as its client does.
-    fn answer_applied(&mut self, token: u64, outcome: Outcome, out: &mut Output) {
-        let Ok(store::Reply::Compaction { compacted, physical: true, .. }) = outcome else {
+    /// A physical compaction is answered once its history is purged, also one that is refused because the revision was
+    /// compacted before, as in etcd (`kvstore.updateCompactRev`). It is committed and applied, so the request timeout
+    /// has served its purpose: the caller waits as long as its client does.
+    fn answer_applied(&mut self, command: &LogCommand, outcome: Outcome, out: &mut Output) {
+        let token = command.sequence;
+        if !waits_for_purge(command, &outcome) {
             return self.callers.answer(token, Answer::Applied(outcome), out);
-        };
+        }
+        // Also if nothing is left to purge: the next step answers.
+        self.purge.start();
+        let compacted = self.reader.compacted();
         if self.callers.remove(token)
             && let Err(error) = self.purge.answer_after(token, compacted, outcome)
         {
@@ -179,4 +195,12 @@ impl Member {
             self.proposals.push_own(CommandKind::ClusterVersion, body.encode_to_vec().into());
         }
     }
+}
+
+/// Whether the answer to a command waits until compacted history is purged.
+fn waits_for_purge(command: &LogCommand, outcome: &Outcome) -> bool {
+    let is_compacted = matches!(outcome, Ok(Reply::Compaction { .. }) | Err(api::Error::Compacted));
+    command.kind == CommandKind::Compaction
+        && is_compacted
+        && pb::CompactionRequest::decode(command.body.clone()).is_ok_and(|request| request.physical)
 }

@@ -20,6 +20,7 @@ impl Member {
             }
             Done::Checkpoint { id, done } => self.on_checkpoint_done(id, done, out),
             Done::ReadEntries { from, single, entries } => self.on_entries_read(from, single, entries, out),
+            Done::ValuesRead(read) => self.on_values_read(read),
             Done::Relocated(copied) => {
                 for (key, address) in
                     self.relocate(out, |relocation, context| relocation.copied(*copied, context))?

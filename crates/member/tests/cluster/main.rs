@@ -1,5 +1,6 @@
 //! Clusters of members in one thread, over disks in memory.
 
+mod compares;
 mod full_disk;
 mod hostile;
 mod leading;

@@ -10,6 +10,7 @@ use api::etcdserverpb as pb;
 use bytes::Bytes;
 use log::{Disk, MemDisk, Options, WriteJob};
 use member::batch::CommandKind;
+use member::jobs::{Done, Job};
 use member::snapshot::{Outgoing, Receiver, SendError};
 use member::{
     Answer, DEFAULT_SLICE_KEYS, InitialMember, Input, MemberConfig, Notice, Now, OpenMemberError,
@@ -59,6 +60,10 @@ pub(crate) struct Cluster {
     pub(crate) hold: Option<u64>,
     /// Sender and bytes.
     pub(crate) held: Vec<(u64, Bytes)>,
+    /// Values that were read for a batch do not arrive, but are kept in `held_values`.
+    pub(crate) hold_values: bool,
+    /// Member and input.
+    pub(crate) held_values: Vec<(u64, Input)>,
 }
 
 pub(crate) fn options() -> Options {
@@ -86,6 +91,8 @@ impl Cluster {
             answers: BTreeMap::new(),
             hold: None,
             held: Vec::new(),
+            hold_values: false,
+            held_values: Vec::new(),
         };
         (1..=size).for_each(|id| cluster.start(id));
         cluster.settle();
@@ -181,8 +188,11 @@ impl Cluster {
                 let done = WriteJob::run_all(output.writes, &|| Duration::ZERO);
                 node.inputs.push(Input::WritesSynced(done));
             }
-            let jobs = output.background.into_iter();
-            node.inputs.extend(jobs.map(|job| Input::Background(Box::new(job.run()))));
+            for done in output.background.into_iter().map(Job::run) {
+                let is_held = self.hold_values && matches!(done, Done::ValuesRead(_));
+                let input = Input::Background(Box::new(done));
+                if is_held { self.held_values.push((id, input)) } else { node.inputs.push(input) }
+            }
             frames.extend(output.frames);
             self.answers.extend(output.answers);
             node.notices.extend(output.notices);

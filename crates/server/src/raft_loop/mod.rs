@@ -17,9 +17,8 @@
 //! ```
 //!
 //! An *iteration* takes all inputs that wait, lets the member decide once, and carries out the output. It never waits
-//! for a write, a socket, or a lock that is held for long; it reads the disk in one case (ARCHITECTURE.md, "Threads of
-//! a running member"). The order in which its output is carried out is explained in
-//! `iteration.rs`.
+//! for a write, a socket, or a lock that is held for long, and never reads the disk. The order in which its output is
+//! carried out is explained in `iteration.rs`.
 //!
 //! # Batching
 //!

@@ -11,7 +11,7 @@
 //! | `call_metrics.rs` | counters of a method, warnings for slow calls |
 //! | `streaming_call.rs` | the two halves of a streaming call |
 //! | `streamed_range.rs` | large ranges, sent while they are encoded |
-//! | `kv.rs`, `watch.rs`, `lease.rs`, `maintenance.rs`, `health.rs` | the services |
+//! | `kv.rs`, `watch/`, `lease/`, `maintenance.rs`, `health.rs` | the services |
 //! | `coalescing_notifier.rs` | wakes the watch streams of a worker together |
 
 mod call;

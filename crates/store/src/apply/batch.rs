@@ -50,7 +50,7 @@ pub(super) struct BatchApply<'a> {
     pub(super) state: &'a mut StoreState,
     pub(super) values: &'a dyn Values,
     pub(super) ctx: &'a BatchContext,
-    pub(super) prefetched: &'a PrefetchedValues,
+    pub(super) prefetched: &'a mut PrefetchedValues,
     pub(super) results: &'a mut BatchResults,
     /// Whether the caller of the present command waits in this process.
     pub(super) has_caller: bool,

@@ -1,9 +1,10 @@
 //! Applying a batch: every command has its defined outcome, and a command that touches much is applied in slices.
 //!
 //! The state after a batch is a function of the state before it and the batch, so that all members stay equal. The only
-//! input from outside are the values that transactions compare, and those may be damaged on this member alone. So they
-//! are read before the command that compares them has changed anything. If one is damaged, the caller repairs it and
-//! goes on with the batch.
+//! input from outside are the values that transactions compare. They may lie on the disk, and may be damaged on this
+//! member alone. So the command that compares them does not begin before it has them: those in memory are taken, for
+//! the others the caller is asked, who reads them without blocking this thread, has damaged ones repaired, and goes on
+//! with the batch.
 //!
 //! A slice changes or reads a limited number of keys under the write lock, counted in keys and never in time. Where
 //! slices end affects no outcome, no event and no hash, and may differ from member to member. The changes of a command
@@ -11,8 +12,10 @@
 //!
 //! ```text
 //! begin_batch [ put a | txn { if value(b) = "x" then put c } | delete [d, z) ]
-//!   read lock    b's length and CRC-32C equal those of "x" -> its bytes are read (only then)
+//!   read lock    b's length and CRC-32C equal those of "x" -> its bytes are needed (only then)
 //!
+//! apply_slice    -> NeedsValues [b's], unless they are in memory
+//! supply_values [b's bytes]
 //! apply_slice(1,000 keys)
 //!   write lock   put a           revision 8.0   record, revision log, lease, key hash, event
 //!                txn             revision 9.0   compare, check, execute: see `txn`
@@ -37,6 +40,8 @@ mod work;
 #[cfg(test)]
 mod tests;
 
+use bytes::Bytes;
+
 use batch::{BatchApply, BatchResults, PrefetchedValues};
 pub(crate) use cost::TxnCost;
 use work::{CommandWork, WorkProgress};
@@ -44,7 +49,7 @@ use work::{CommandWork, WorkProgress};
 use crate::command::{Applied, BatchContext, Command, Slice};
 use crate::state::{StoreShared, StoreState};
 use crate::types::AppliedId;
-use crate::values::{Damaged, ValueRef, Values};
+use crate::values::{ValueRef, Values};
 
 /// A batch between two slices.
 pub(crate) struct BatchInProgress {
@@ -56,54 +61,58 @@ pub(crate) struct BatchInProgress {
     /// The command in progress.
     work: Option<CommandWork>,
     prefetched: PrefetchedValues,
+    /// Values that the next command needs, or all commands at the beginning, and that are not in memory.
+    needed: Vec<ValueRef>,
     results: BatchResults,
     /// The state hash before the batch.
     hash_before: u64,
 }
 
-/// Why a slice ends, or the lock is released within it.
+/// Why a slice ends.
 enum SliceEnd {
     /// The slice has changed or read as many keys as it may.
     Full,
-    /// The next command compares these values, which are not read yet.
-    NeedsValues(Vec<ValueRef>),
+    /// The next command compares values that are not in memory.
+    NeedsValues,
     /// No command is left.
     BatchEnds,
 }
 
 /// Begins a batch. See [`Store::begin_batch`](crate::Store::begin_batch).
-pub(crate) fn begin(
-    shared: &StoreShared,
-    ctx: BatchContext,
-    commands: Vec<Command>,
-) -> Result<BatchInProgress, Damaged> {
+pub(crate) fn begin(shared: &StoreShared, ctx: BatchContext, commands: Vec<Command>) -> BatchInProgress {
     let state = shared.state.read();
     assert!(ctx.index > state.applied.index, "entries are applied once, in order");
     let hash_before = state.hash();
     let mut prefetched = PrefetchedValues::default();
-    let wanted = compare::missing_values(&state, &ctx, &prefetched, &commands);
+    let missing = compare::missing_values(&state, &ctx, &prefetched, &commands);
     drop(state);
-    read_values(&*shared.values, &wanted, &mut prefetched)?;
+    let needed = take_from_memory(&*shared.values, missing, &mut prefetched);
     let outcomes = Vec::with_capacity(commands.len());
     let events = Vec::with_capacity(if ctx.is_watched { commands.len() } else { 0 });
     let results = BatchResults { outcomes, events, ..BatchResults::default() };
-    Ok(BatchInProgress {
+    BatchInProgress {
         ctx,
         commands: commands.into_iter(),
         begun: 0,
         work: None,
         prefetched,
+        needed,
         results,
         hash_before,
-    })
+    }
 }
 
-fn read_values(values: &dyn Values, wanted: &[ValueRef], into: &mut PrefetchedValues) -> Result<(), Damaged> {
-    if !wanted.is_empty() {
-        let bytes = values.read_many(wanted)?;
-        into.extend(wanted.iter().map(|value| value.address).zip(bytes));
-    }
-    Ok(())
+/// Adds the values that are in memory to `found`. Returns the others.
+fn take_from_memory(
+    values: &dyn Values,
+    missing: Vec<ValueRef>,
+    found: &mut PrefetchedValues,
+) -> Vec<ValueRef> {
+    let mut take = |value: &ValueRef| {
+        let bytes = values.read_in_memory(value);
+        bytes.map(|bytes| found.insert(value.address, bytes)).is_some()
+    };
+    missing.into_iter().filter(|value| !take(value)).collect()
 }
 
 /// Applies a slice. See [`Store::apply_slice`](crate::Store::apply_slice).
@@ -112,34 +121,31 @@ pub(crate) fn slice(
     batch: &mut BatchInProgress,
     max_keys: usize,
     spent: &mut usize,
-) -> Result<Slice, Damaged> {
+) -> Slice {
+    if !batch.needed.is_empty() {
+        return Slice::NeedsValues(std::mem::take(&mut batch.needed));
+    }
     let mut left = max_keys.max(1);
-    loop {
-        let mut state = shared.state.write();
-        assert!(batch.ctx.index > state.applied.index, "entries are applied once, in order");
-        let before = left;
-        let end = batch.go_on(&mut state, &*shared.values, &mut left);
-        *spent += before - left;
-        if matches!(end, SliceEnd::BatchEnds) {
-            state.applied = AppliedId { index: batch.ctx.index, term: batch.ctx.term };
-            state.unfinished.hash_before = None;
-        } else {
-            state.unfinished.hash_before = Some(batch.hash_before);
+    let mut state = shared.state.write();
+    assert!(batch.ctx.index > state.applied.index, "entries are applied once, in order");
+    let before = left;
+    let end = batch.go_on(&mut state, &*shared.values, &mut left);
+    *spent += before - left;
+    if matches!(end, SliceEnd::BatchEnds) {
+        state.applied = AppliedId { index: batch.ctx.index, term: batch.ctx.term };
+        state.unfinished.hash_before = None;
+    } else {
+        state.unfinished.hash_before = Some(batch.hash_before);
+    }
+    state.unfinished.is_mid_command = batch.work.is_some();
+    shared.show_revisions(&state);
+    let revision = state.revision;
+    drop(state);
+    match end {
+        SliceEnd::Full | SliceEnd::NeedsValues => {
+            Slice::Partial { events: std::mem::take(&mut batch.results.events), revision }
         }
-        state.unfinished.is_mid_command = batch.work.is_some();
-        shared.show_revisions(&state);
-        let revision = state.revision;
-        drop(state);
-        match end {
-            SliceEnd::NeedsValues(wanted) => {
-                read_values(&*shared.values, &wanted, &mut batch.prefetched)?;
-            }
-            SliceEnd::Full => {
-                let events = std::mem::take(&mut batch.results.events);
-                return Ok(Slice::Partial { events, revision });
-            }
-            SliceEnd::BatchEnds => return Ok(Slice::Last(batch.finish(shared, revision))),
-        }
+        SliceEnd::BatchEnds => Slice::Last(batch.finish(shared, revision)),
     }
 }
 
@@ -149,9 +155,19 @@ impl BatchInProgress {
         self.work.is_some()
     }
 
+    /// Values that [`Slice::NeedsValues`] asked for.
+    pub(crate) fn supply(&mut self, values: impl Iterator<Item = (ValueRef, Bytes)>) {
+        self.prefetched.extend(values.map(|(value, bytes)| (value.address, bytes)));
+    }
+
+    /// Whether no command has begun.
+    pub(crate) fn is_untouched(&self) -> bool {
+        self.begun == 0
+    }
+
     /// Goes on until the slice ends.
     fn go_on(&mut self, state: &mut StoreState, values: &dyn Values, left: &mut usize) -> SliceEnd {
-        let BatchInProgress { ctx, commands, begun, work, prefetched, results, .. } = self;
+        let BatchInProgress { ctx, commands, begun, work, prefetched, needed, results, .. } = self;
         let mut apply =
             BatchApply { state, values, ctx, prefetched, results, has_caller: false, left: *left };
         let end = loop {
@@ -160,10 +176,11 @@ impl BatchInProgress {
                 None if commands.len() == 0 => break SliceEnd::BatchEnds,
                 None if apply.left == 0 => break SliceEnd::Full,
                 None => {
-                    let wanted =
-                        compare::missing_values(apply.state, ctx, prefetched, &commands.as_slice()[..1]);
-                    if !wanted.is_empty() {
-                        break SliceEnd::NeedsValues(wanted);
+                    let next = &commands.as_slice()[..1];
+                    let missing = compare::missing_values(apply.state, ctx, apply.prefetched, next);
+                    *needed = take_from_memory(values, missing, apply.prefetched);
+                    if !needed.is_empty() {
+                        break SliceEnd::NeedsValues;
                     }
                     let command = commands.next().expect("there is a command");
                     *begun += 1;

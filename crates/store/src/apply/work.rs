@@ -72,7 +72,7 @@ impl BatchApply<'_> {
                 }
             }
             Command::Put(request) => self.put(&request).map(Reply::Put),
-            Command::Compaction(request) => self.compact(request.revision, request.physical),
+            Command::Compaction(request) => self.compact(request.revision),
             Command::LeaseGrant(request) => self.lease_grant(&request),
             Command::LeaseCheckpoint(request) => Ok(self.lease_checkpoint(&request)),
             Command::Alarm(request) => {
@@ -98,7 +98,7 @@ impl BatchApply<'_> {
     }
 
     /// Compacts history: raises the compact revision, up to which [`crate::purge`] drops versions later.
-    fn compact(&mut self, at: i64, physical: bool) -> Outcome {
+    fn compact(&mut self, at: i64) -> Outcome {
         if at <= self.state.compacted {
             return Err(Error::Compacted);
         }
@@ -107,6 +107,6 @@ impl BatchApply<'_> {
         }
         self.state.compaction_hash = CompactionHash::begin(self.state.purged, self.state.compacted, at);
         self.state.compacted = at;
-        Ok(Reply::Compaction { revision: self.state.revision, compacted: at, physical })
+        Ok(Reply::Compaction { revision: self.state.revision })
     }
 }

@@ -6,6 +6,7 @@ mod tests;
 use std::sync::Arc;
 
 use api::Error;
+use bytes::Bytes;
 
 use crate::apply::{self, BatchInProgress};
 use crate::checkpoint::{self, CheckpointKind, CheckpointSource, RestoreError, Restored};
@@ -71,16 +72,11 @@ impl Store {
 
     /// Begins to apply the commands of one entry; [`apply_slice`](Self::apply_slice) does the work.
     ///
-    /// # Errors
-    /// [`Damaged`]: a value that a transaction compares cannot be read on this member. The batch has not begun; repair
-    /// the value from a peer, then call again with the same batch.
-    ///
     /// # Panics
     /// When a batch is in progress, or the entry's index is not above the last applied one.
-    pub fn begin_batch(&mut self, ctx: BatchContext, commands: Vec<Command>) -> Result<(), Damaged> {
+    pub fn begin_batch(&mut self, ctx: BatchContext, commands: Vec<Command>) {
         assert!(self.batch.is_none(), "one batch is applied at a time");
-        self.batch = Some(apply::begin(&self.shared, ctx, commands)?);
-        Ok(())
+        self.batch = Some(apply::begin(&self.shared, ctx, commands));
     }
 
     /// Applies a slice of the batch in progress: as many keys as one hold of the lock may change or read. Adds the keys
@@ -88,22 +84,26 @@ impl Store {
     /// last slice, no checkpoint or snapshot begins, nothing is purged, and no other entry is applied; during a command
     /// ([`is_mid_command`](Self::is_mid_command)) nothing is relocated.
     ///
-    /// # Errors
-    /// [`Damaged`]: a value that the next command compares cannot be read on this member. That command has changed
-    /// nothing; repair the value from a peer, then call again.
-    ///
     /// # Panics
     /// When no batch is in progress, or a value is not a slice of the payload.
-    pub fn apply_slice(&mut self, spent: &mut usize) -> Result<Slice, Damaged> {
+    pub fn apply_slice(&mut self, spent: &mut usize) -> Slice {
         let batch = self.batch.as_mut().expect("a batch is in progress");
-        let slice = apply::slice(&self.shared, batch, self.shared.limits.slice_keys, spent)?;
+        let slice = apply::slice(&self.shared, batch, self.shared.limits.slice_keys, spent);
         if matches!(slice, Slice::Last(_)) {
             self.batch = None;
         }
-        Ok(slice)
+        slice
     }
 
-    /// Applies the commands of one entry, all slices one after the other.
+    /// Gives the batch in progress the values that [`Slice::NeedsValues`] asked for.
+    ///
+    /// # Panics
+    /// When no batch is in progress.
+    pub fn supply_values(&mut self, values: impl Iterator<Item = (ValueRef, Bytes)>) {
+        self.batch.as_mut().expect("a batch is in progress").supply(values);
+    }
+
+    /// Applies the commands of one entry, all slices one after the other, and reads the values that it needs.
     ///
     /// # Errors
     /// [`Damaged`]: a value that a transaction compares cannot be read on this member. If this is found before the
@@ -112,11 +112,18 @@ impl Store {
     /// # Panics
     /// As [`begin_batch`](Self::begin_batch) and [`apply_slice`](Self::apply_slice).
     pub fn apply_batch(&mut self, ctx: BatchContext, commands: Vec<Command>) -> Result<Applied, Damaged> {
-        self.begin_batch(ctx, commands)?;
+        self.begin_batch(ctx, commands);
         let mut all = Vec::new();
         loop {
-            match self.apply_slice(&mut 0)? {
+            match self.apply_slice(&mut 0) {
                 Slice::Partial { events, .. } => all.extend(events),
+                Slice::NeedsValues(needed) => match self.shared.values.read_many(&needed) {
+                    Ok(values) => self.supply_values(needed.into_iter().zip(values)),
+                    Err(damaged) => {
+                        self.batch.take_if(|batch| batch.is_untouched());
+                        return Err(damaged);
+                    }
+                },
                 Slice::Last(mut applied) => {
                     all.append(&mut applied.events);
                     return Ok(Applied { events: all, ..applied });

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::apply::cost::MAX_COMPARED_KEYS;
 use crate::testing::script::{ScriptStep, step};
-use crate::{Applied, BatchContext, Event, History, KeyRange, LeaseInfo, RetainedVersion, Slice};
+use crate::{Applied, BatchContext, Event, History, KeyRange, LeaseInfo, RetainedVersion, Slice, Values};
 
 fn command(bench: &TestStore, step: ScriptStep) -> Option<Command> {
     Some(match step {
@@ -76,16 +76,22 @@ fn apply_slices(
     (ctx, commands): (BatchContext, Vec<Command>),
     mut between: impl FnMut(&TestStore),
 ) -> Applied {
-    bench.store.begin_batch(ctx, commands).expect("no value is damaged");
+    bench.store.begin_batch(ctx, commands);
     let mut all = Vec::new();
     loop {
-        let slice = bench.store.apply_slice(&mut 0).expect("no value is damaged");
+        let slice = bench.store.apply_slice(&mut 0);
         bench.store.check_all();
         match slice {
             Slice::Partial { events, revision } => {
                 assert_eq!(revision, bench.reader.current_revision());
                 all.extend(events);
                 between(bench);
+            }
+            Slice::NeedsValues(needed) => {
+                assert!(!bench.store.is_mid_command());
+                between(bench);
+                let values = bench.values.read_many(&needed).expect("no value is damaged");
+                bench.store.supply_values(needed.into_iter().zip(values));
             }
             Slice::Last(mut applied) => {
                 all.append(&mut applied.events);
@@ -187,14 +193,27 @@ fn a_damaged_value_found_during_a_batch_stops_it_before_the_command_that_compare
     let guarded = txn(compares, vec![Request::RequestPut(put_request("c", "1"))], vec![]);
     let entry = bench.entry(vec![delete("k", &key), Command::Txn(guarded)]);
     bench.values.damage(address, true);
-    bench.store.begin_batch(entry.0, entry.1).expect("nothing is read yet");
+    bench.store.begin_batch(entry.0, entry.1);
+    let Slice::Partial { .. } = bench.store.apply_slice(&mut 0) else {
+        panic!("nothing is needed for the deletion")
+    };
     for _ in 0..2 {
-        assert_eq!(bench.store.apply_slice(&mut 0).unwrap_err().address, address);
+        let Slice::NeedsValues(needed) = bench.store.apply_slice(&mut 0) else {
+            panic!("the value is not in memory")
+        };
+        assert_eq!(bench.values.read_many(&needed).unwrap_err().address, address);
         assert!(bench.store.is_applying() && !bench.store.is_mid_command());
         bench.store.check();
+        // Without the values, the batch looks again which it needs.
+        let Slice::Partial { .. } = bench.store.apply_slice(&mut 0) else { panic!("it looks again") };
     }
     bench.values.damage(address, false);
-    let Ok(Slice::Last(applied)) = bench.store.apply_slice(&mut 0) else { panic!("it goes on") };
+    let Slice::NeedsValues(needed) = bench.store.apply_slice(&mut 0) else {
+        panic!("the value is not in memory")
+    };
+    let values = bench.values.read_many(&needed).expect("it is repaired");
+    bench.store.supply_values(needed.into_iter().zip(values));
+    let Slice::Last(applied) = bench.store.apply_slice(&mut 0) else { panic!("it goes on") };
     let Ok(Reply::Txn(reply)) = &applied.outcomes[1] else { panic!() };
     assert!(reply.succeeded);
     assert_eq!(bench.reader.counts().keys, 2);
