@@ -133,6 +133,11 @@ impl MemDisk {
         self.state.lock().changes
     }
 
+    /// How many bytes were read from this disk.
+    pub fn bytes_read(&self) -> u64 {
+        self.state.lock().bytes_read
+    }
+
     /// Limits the sum of all files' lengths; `None` lifts the limit.
     pub fn set_capacity(&self, bytes: Option<u64>) {
         self.state.lock().capacity = bytes;
@@ -260,7 +265,9 @@ impl File for MemFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let mut state = self.state.lock();
         state.strike(Operation::Read)?;
-        Ok(state.inode(self.inode).read(buffer, offset))
+        let count = state.inode(self.inode).read(buffer, offset);
+        state.bytes_read += count as u64;
+        Ok(count)
     }
 
     fn write_at(&self, buffers: &[IoSlice<'_>], offset: u64) -> io::Result<()> {

@@ -40,6 +40,8 @@ pub(super) struct MemState {
     pub(super) faults: Vec<Fault>,
     /// Operations that changed something, ever.
     pub(super) changes: u64,
+    /// Bytes that were read, ever.
+    pub(super) bytes_read: u64,
     /// From this count of changes on, everything fails.
     pub(super) stop_at: Option<u64>,
     pub(super) capacity: Option<u64>,

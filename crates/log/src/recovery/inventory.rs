@@ -135,7 +135,7 @@ impl Inventory {
             Err(error @ (OpenError::Corrupt { .. } | OpenError::BadMagic { .. })) => Err(error),
             Err(error) => return Err(error),
         };
-        let mut scan = SegmentScan::new(&path, file, number, salt, length);
+        let mut scan = SegmentScan::new(&path, file, number, salt, length).of_opening();
         let first = scan.record(HEADER_BYTES)?;
         let opening = match &first {
             ScannedRecord::Valid(head, body) if head.kind == RecordKind::Opening => {

@@ -9,8 +9,12 @@ use crate::disk::File;
 use crate::error::OpenError;
 use crate::format::{ALIGNMENT, HEAD_BYTES, HEADER_BYTES, NotRecord, RecordHead, read_u32};
 
-/// Bytes read at once.
+/// Bytes read at once of a segment whose records are read.
 const WINDOW_BYTES: u64 = 1 << 20;
+
+/// Bytes read of a segment of which only the opening is wanted: a block of the file system. There may be thousands of
+/// segments.
+const OPENING_WINDOW_BYTES: u64 = 4096;
 
 /// A segment file being read.
 pub(super) struct SegmentScan<'a> {
@@ -20,6 +24,8 @@ pub(super) struct SegmentScan<'a> {
     pub(super) salt: u32,
     /// Nothing is read at or after this offset.
     pub(super) limit: u64,
+    /// Bytes read at once.
+    ahead: u64,
     window: Bytes,
     window_start: u64,
 }
@@ -39,7 +45,13 @@ impl<'a> SegmentScan<'a> {
         salt: u32,
         limit: u64,
     ) -> SegmentScan<'a> {
-        SegmentScan { path, file, number, salt, limit, window: Bytes::new(), window_start: 0 }
+        let window = Bytes::new();
+        SegmentScan { path, file, number, salt, limit, ahead: WINDOW_BYTES, window, window_start: 0 }
+    }
+
+    /// Only the first record will be read.
+    pub(super) fn of_opening(self) -> SegmentScan<'a> {
+        SegmentScan { ahead: OPENING_WINDOW_BYTES, ..self }
     }
 
     /// The record at an offset, whole and checked.
@@ -95,7 +107,7 @@ impl<'a> SegmentScan<'a> {
     fn bytes(&mut self, offset: u64, length: u64) -> Result<Bytes, OpenError> {
         let end = offset + length;
         if offset < self.window_start || end > self.window_start + self.window.len() as u64 {
-            let ahead = (self.limit - offset).min(WINDOW_BYTES).max(length);
+            let ahead = (self.limit - offset).min(self.ahead).max(length);
             let mut window = vec![0; ahead as usize];
             let count = self.file.read_at(&mut window, offset).map_err(OpenError::io("read", self.path))?;
             if (count as u64) < length {
