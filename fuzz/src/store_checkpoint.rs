@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 use api::etcdserverpb as pb;
 use bytes::Bytes;
 use store::{
-    BatchContext, CheckpointKind, Command, Damaged, Limits, Reader, Store, ValueRef, Values, chunk_values,
-    with_addresses,
+    BatchContext, CheckpointKind, Command, Damaged, Limits, MergedCheckpoint, Reader, Sequential, Store,
+    ValueRef, Values, chunk_values, with_addresses,
 };
 
 use crate::input::state_hash::with_found_hash;
@@ -58,7 +58,21 @@ pub fn limits() -> Limits {
     Limits { chunk_keys: 3, count_steps: 4, found_keys: 5, checkpoint_chunk_bytes: 64 }
 }
 
-/// Restores the bytes as one chunk; when only the state's hash is wrong, once more with the right one.
+/// Divides bytes into checkpoints: each frame of kind 1 begins one. Bytes that are no frames stay with what is before.
+fn checkpoints(data: &[u8]) -> Vec<std::vec::IntoIter<Bytes>> {
+    let (mut starts, mut at) = (vec![0], 0);
+    while let Some([l0, l1, l2, l3, kind, ..]) = data[at..].first_chunk::<9>() {
+        if *kind == 1 && at > 0 {
+            starts.push(at);
+        }
+        at = data.len().min(at + 9 + u32::from_le_bytes([*l0, *l1, *l2, *l3]) as usize);
+    }
+    let ends = starts[1..].iter().copied().chain([data.len()]);
+    let ranges = starts.iter().copied().zip(ends);
+    ranges.map(|(start, end)| vec![Bytes::copy_from_slice(&data[start..end])].into_iter()).collect()
+}
+
+/// Restores the bytes as a chain; merges it, too. When only the state's hash is wrong, once more with the right one.
 ///
 /// # Panics
 /// When what is above does not hold.
@@ -66,13 +80,18 @@ pub fn run(data: &[u8]) {
     drop(chunk_values(data));
     drop(with_addresses(data, |value| Some(value.address.wrapping_add(1))));
     let values = Arc::new(Zeros::default());
-    match Store::restore(values.clone(), limits(), [data]) {
+    if let Ok(merged) = MergedCheckpoint::new(checkpoints(data), &limits()) {
+        merged.for_each(drop);
+    }
+    match Store::restore(values.clone(), limits(), checkpoints(data), &Sequential) {
         Ok((store, reader)) => use_store(store, &reader, &values),
         Err(refusal) => {
             let Some(data) = with_found_hash(data, &refusal.to_string()) else {
                 return;
             };
-            if let Ok((store, reader)) = Store::restore(values.clone(), limits(), [data]) {
+            let values = Arc::new(Zeros::default());
+            let restored = Store::restore(values.clone(), limits(), checkpoints(data), &Sequential);
+            if let Ok((store, reader)) = restored {
                 use_store(store, &reader, &values);
             }
         }
@@ -138,8 +157,8 @@ fn read(reader: &Reader) {
 fn same_after_checkpoint(store: &mut Store, reader: &Reader, values: &Arc<Zeros>) {
     let mut source = store.begin_checkpoint(CheckpointKind::Base);
     let chunks: Vec<Bytes> = std::iter::from_fn(|| source.next()).collect();
-    let (_, restored) =
-        Store::restore(values.clone(), limits(), chunks).expect("our own checkpoint can be restored");
+    let (_, restored) = Store::restore(values.clone(), limits(), [chunks.into_iter()], &Sequential)
+        .expect("our own checkpoint can be restored");
     assert_eq!(restored.state_hash(), reader.state_hash());
     assert_eq!(restored.current_revision(), reader.current_revision());
 }

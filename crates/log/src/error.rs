@@ -237,6 +237,9 @@ pub enum JobError {
         /// The error of the operating system.
         source: Arc<io::Error>,
     },
+    /// What was to be merged or copied cannot be read.
+    #[error("what was to be merged cannot be read: {0}")]
+    Unreadable(String),
     /// Another checkpoint replaced the one that this job extends.
     #[error("another checkpoint took its place meanwhile")]
     Superseded,

@@ -82,7 +82,7 @@ mod write;
 
 pub use background::{BackgroundDone, BackgroundJob};
 pub use checkpoint::{
-    Checkpoint, CheckpointDone, CheckpointKind, CheckpointWriter, Chunk, Chunks, InstallDone,
+    Checkpoint, CheckpointDone, CheckpointKind, CheckpointWriter, Chunk, Chunks, FileChunks, InstallDone,
     MAX_CHUNK_BYTES, SnapshotInstaller,
 };
 pub use disk::{Disk, Fault, File, LockError, LockGuard, MemDisk, Operation, RealDisk, Unsynced};

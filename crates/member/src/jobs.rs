@@ -3,7 +3,6 @@
 //! Work that blocks on the disk and is not a log write is a [`Job`]: a value that the owner of the member runs on the
 //! thread of its [lane](JobLane), and whose [`Done`] comes back as [`crate::Input::Background`].
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -11,8 +10,9 @@ use log::{
     BackgroundDone, BackgroundJob, CheckpointDone, CheckpointWriter, EntryRepairJob, InstallDone, JobError,
     LogId, MAX_CHUNK_BYTES, Pin, ReadError, ReadJob, Relocation, RelocationDone, SnapshotInstaller,
 };
-use store::{CheckpointSource, Damaged, ValueRef, Values};
+use store::{CheckpointSource, Damaged, Limits, MergedCheckpoint, RestoreError, ValueRef, Values};
 
+use crate::checkpoint_files::ChainFiles;
 use crate::peer_message::{PeerMessage, ValueName};
 pub use crate::relocation::job::{RelocatedValues, RelocationJob};
 
@@ -22,6 +22,8 @@ pub enum Job {
     Log(BackgroundJob),
     /// Write a checkpoint.
     Checkpoint(Box<CheckpointJob>),
+    /// Write one checkpoint in place of several.
+    MergeCheckpoints(Box<MergeJob>),
     /// Read entries for a peer that lags behind memory.
     ReadEntries {
         /// The first index asked for.
@@ -99,6 +101,8 @@ pub enum Done {
         /// Its result.
         done: CheckpointDone,
     },
+    /// See [`Job::MergeCheckpoints`].
+    CheckpointsMerged(CheckpointDone),
     /// See [`Job::ReadEntries`].
     ReadEntries {
         /// The first index asked for.
@@ -142,11 +146,18 @@ pub struct CheckpointJob {
     pub(crate) source: CheckpointSource,
 }
 
+/// Checkpoints that follow each other, and the one that takes their place.
+pub struct MergeJob {
+    pub(crate) writer: CheckpointWriter,
+    pub(crate) checkpoint: log::Checkpoint,
+}
+
 impl std::fmt::Debug for Done {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Done::Log(_) => "Log",
             Done::Checkpoint { .. } => "Checkpoint",
+            Done::CheckpointsMerged(_) => "CheckpointsMerged",
             Done::ReadEntries { .. } => "ReadEntries",
             Done::ValuesRead(_) => "ValuesRead",
             Done::Installed(_) => "Installed",
@@ -182,9 +193,11 @@ impl Job {
     pub fn lane(&self) -> JobLane {
         match self {
             Job::Log(_) | Job::ReadEntries { .. } | Job::ReadValues { .. } => JobLane::Files,
-            Job::Checkpoint(_) | Job::Install(_) | Job::AbandonInstall(_) | Job::Relocate(_) => {
-                JobLane::Space
-            }
+            Job::Checkpoint(_)
+            | Job::MergeCheckpoints(_)
+            | Job::Install(_)
+            | Job::AbandonInstall(_)
+            | Job::Relocate(_) => JobLane::Space,
             Job::WriteRepairedValues(_) | Job::ReadForPeer { .. } | Job::RepairEntry { .. } => {
                 JobLane::Repair
             }
@@ -196,6 +209,7 @@ impl Job {
         match self {
             Job::Log(job) => Done::Log(job.run()),
             Job::Checkpoint(job) => Done::Checkpoint { id: job.id, done: job.write() },
+            Job::MergeCheckpoints(job) => Done::CheckpointsMerged(job.write()),
             Job::ReadEntries { from, single, job } => Done::ReadEntries { from, single, entries: job.run() },
             Job::ReadValues { wanted, values, pin } => {
                 let read = values.read_many(&wanted);
@@ -214,18 +228,41 @@ impl Job {
 
 impl CheckpointJob {
     pub(crate) fn write(mut self) -> CheckpointDone {
-        let mut chunks = VecDeque::from([self.head.clone()]);
-        loop {
-            let Some(chunk) = chunks.pop_front().or_else(|| self.source.next()) else {
-                return self.writer.finish();
-            };
-            // The history of one key may be longer than a chunk of a file; the store puts it together again.
-            for part in chunk.chunks(MAX_CHUNK_BYTES) {
-                if let Err(error) = self.writer.write(part) {
-                    return self.writer.abandon(error);
-                }
-            }
-        }
+        let chunks = [self.head].into_iter().chain(self.source);
+        let written = chunks.map(Ok).try_for_each(|chunk| write_chunk(&mut self.writer, chunk));
+        finish(self.writer, written)
+    }
+}
+
+impl MergeJob {
+    pub(crate) fn write(mut self) -> CheckpointDone {
+        let written = merge(&mut self.writer, &self.checkpoint);
+        finish(self.writer, written)
+    }
+}
+
+/// Writes the chunks of the checkpoint that holds what those of `checkpoint` hold together.
+fn merge(writer: &mut CheckpointWriter, checkpoint: &log::Checkpoint) -> Result<(), JobError> {
+    let unreadable = |error: String| JobError::Unreadable(error);
+    let files = ChainFiles::open(checkpoint).map_err(|error| unreadable(error.to_string()))?;
+    let error_of = |error: RestoreError| {
+        let cause = files.take_error().map_or_else(|| error.to_string(), |error| error.to_string());
+        unreadable(cause)
+    };
+    writer.write(&files.head)?;
+    let mut merged = MergedCheckpoint::new(files.chain.clone(), &Limits::default()).map_err(error_of)?;
+    merged.try_for_each(|chunk| write_chunk(writer, chunk.map_err(error_of)))
+}
+
+fn write_chunk(writer: &mut CheckpointWriter, chunk: Result<Bytes, JobError>) -> Result<(), JobError> {
+    // The history of one key may be longer than a chunk of a file; the store puts it together again.
+    chunk?.chunks(MAX_CHUNK_BYTES).try_for_each(|part| writer.write(part))
+}
+
+fn finish(writer: CheckpointWriter, written: Result<(), JobError>) -> CheckpointDone {
+    match written {
+        Ok(()) => writer.finish(),
+        Err(error) => writer.abandon(error),
     }
 }
 

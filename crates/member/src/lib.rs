@@ -18,6 +18,7 @@
 
 mod apply;
 mod callers;
+mod checkpoint_files;
 mod conf_state;
 mod config;
 pub mod identity;
@@ -51,4 +52,4 @@ pub use member::Member;
 pub use open::{Loading, OpenMemberError, OpenedMember, open};
 pub use proposals::{batch, group_commit, queue as proposal_queue};
 pub use status::MemberStatus;
-pub use store::DEFAULT_SLICE_KEYS;
+pub use store::{DEFAULT_SLICE_KEYS, Parallel, Sequential, Task};

@@ -9,8 +9,9 @@ use std::sync::Arc;
 use consensus::{ConfState, Consensus, Start};
 use log::{CheckpointKind, Disk, HardState, Identity, Log, LogId, Options, Recovered};
 use store::watch::Hub;
-use store::{AppliedId, Limits, Reader, Store, Values};
+use store::{AppliedId, Limits, Parallel, Reader, Store, Values};
 
+use crate::checkpoint_files::ChainFiles;
 use crate::conf_state;
 use crate::config::MemberConfig;
 use crate::jobs::CheckpointJob;
@@ -99,7 +100,8 @@ struct Loaded {
     loading: Loading,
 }
 
-/// Opens (or creates) the member that `config` describes.
+/// Opens (or creates) the member that `config` describes. Independent tasks of loading the checkpoint run on
+/// `parallel`.
 ///
 /// # Errors
 /// [`OpenMemberError`], which says what was found.
@@ -107,6 +109,7 @@ pub fn open(
     disk: &Arc<dyn Disk>,
     options: &Options,
     mut config: MemberConfig,
+    parallel: &dyn Parallel,
 ) -> Result<OpenedMember, OpenMemberError> {
     if !Log::exists(disk.as_ref(), options)? {
         let MemberConfig { cluster_id, member_id, incarnation, .. } = config;
@@ -122,7 +125,7 @@ pub fn open(
     let Identity { cluster_id, member_id, incarnation } = recovered.identity;
     config = MemberConfig { cluster_id, member_id, incarnation, ..config };
     let values = Arc::new(LogValues::new(log_reader));
-    let loaded = load(&log, &recovered, &values, config.slice_keys)?;
+    let loaded = load(&log, &recovered, &values, config.slice_keys, parallel)?;
     // The references are counted now: files that nothing refers to can be freed.
     log.loaded()?;
     let consensus = start_consensus(&log, &recovered.hard_state, &loaded, &config)?;
@@ -155,9 +158,10 @@ fn load(
     recovered: &Recovered,
     values: &Arc<LogValues>,
     slice_keys: usize,
+    parallel: &dyn Parallel,
 ) -> Result<Loaded, OpenMemberError> {
     let checkpoint = recovered.checkpoint.as_ref().ok_or_else(|| no_checkpoint("there is none"))?;
-    let (mut store, reader, conf_state) = restore(checkpoint, values, slice_keys)?;
+    let (mut store, reader, conf_state) = restore(checkpoint, values, slice_keys, parallel)?;
     let commit = recovered.hard_state.commit;
     let mut applied = checkpoint.id;
     let mut rest = Vec::new();
@@ -187,36 +191,22 @@ fn no_checkpoint(why: &str) -> OpenMemberError {
     OpenMemberError::Checkpoint(why.to_owned())
 }
 
-/// Loads a checkpoint: in each of its files the first chunk is the member's own, the others are the store's.
+/// Loads a checkpoint.
 fn restore(
     checkpoint: &log::Checkpoint,
     values: &Arc<LogValues>,
     slice_keys: usize,
+    parallel: &dyn Parallel,
 ) -> Result<(Store, Reader, ConfState), OpenMemberError> {
-    let mut current_file = None;
-    let mut conf_state = None;
-    let mut failed = None;
-    let chunks = checkpoint.chunks().map_while(|chunk| match chunk {
-        Ok(chunk) => Some(chunk),
-        Err(error) => {
-            failed = Some(error);
-            None
-        }
-    });
-    let chunks = chunks.filter_map(|chunk| {
-        if current_file.replace(chunk.file) == Some(chunk.file) {
-            return Some(chunk.bytes);
-        }
-        conf_state = conf_state::decode(&chunk.bytes);
-        None
-    });
+    let files = ChainFiles::open(checkpoint)?;
     let limits = Limits { slice_keys, ..Limits::default() };
-    let restored = Store::restore(values.clone(), limits, chunks);
-    if let Some(error) = failed {
+    let restored = Store::restore(values.clone(), limits, files.chain.iter().cloned(), parallel);
+    if let Some(error) = files.take_error() {
         return Err(error.into());
     }
     let (store, reader) = restored.map_err(|error| OpenMemberError::Checkpoint(error.to_string()))?;
-    let conf_state = conf_state.ok_or_else(|| no_checkpoint("its head is not one this release knows"))?;
+    let conf_state = conf_state::decode(&files.head)
+        .ok_or_else(|| no_checkpoint("its head is not one this release knows"))?;
     let (AppliedId { index, term }, id) = (reader.applied(), checkpoint.id);
     if (index, term) != (id.index, id.term) {
         let state = format!("its state is of entry {index} of term {term}");

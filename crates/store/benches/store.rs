@@ -10,7 +10,9 @@ use std::time::Instant;
 use api::etcdserverpb as pb;
 use bytes::{Bytes, BytesMut};
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
-use store::{BatchContext, CheckpointKind, Command, Damaged, Limits, Reader, Store, ValueRef, Values};
+use store::{
+    BatchContext, CheckpointKind, Command, Damaged, Limits, Reader, Sequential, Store, ValueRef, Values,
+};
 
 const KEYS: u64 = 1_000_000;
 const VALUE_BYTES: usize = 256;
@@ -86,7 +88,8 @@ fn filled() -> (Store, Reader) {
     println!("checkpoint: {:?}, {} bytes a key", began.elapsed(), bytes as u64 / KEYS);
     let began = Instant::now();
     let restored =
-        Store::restore(Arc::new(NoValues), Limits::default(), &chunks).expect("it was just written");
+        Store::restore(Arc::new(NoValues), Limits::default(), [chunks.iter().cloned()], &Sequential)
+            .expect("it was just written");
     println!("restore: {:?}", began.elapsed());
     assert_eq!(restored.1.state_hash(), reader.state_hash());
     (store, reader)

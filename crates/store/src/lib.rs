@@ -50,6 +50,7 @@ mod hash;
 mod index;
 mod lessor;
 mod memory;
+mod parallel;
 mod purge;
 mod range;
 mod reader;
@@ -65,8 +66,8 @@ mod wire;
 mod testing;
 
 pub use checkpoint::{
-    CheckpointKind, CheckpointSource, Restoration, RestoreError, Restored, chunk_key, chunk_values,
-    with_addresses,
+    CheckpointKind, CheckpointSource, MergedCheckpoint, Restoration, RestoreError, Restored, chunk_key,
+    chunk_values, with_addresses,
 };
 pub use command::{
     Applied, BatchContext, Command, DeleteReply, LeaseChange, MAX_TXN_ANSWER_BYTES, OpReply, Outcome,
@@ -75,6 +76,7 @@ pub use command::{
 pub use index::VERSION_OVERHEAD_BYTES;
 pub use lessor::{LeaseInfo, MAX_LEASE_TTL};
 pub use memory::StoreMemory;
+pub use parallel::{Parallel, Sequential, Task};
 pub use range::{ByValue, ChunkSink, RangeReply};
 pub use reader::{
     HashKvReply, HashKvScan, LeaseKeyScan, RangeStream, ReadTxn, Reader, Reference, RetainedVersion,

@@ -105,7 +105,9 @@ mod tests {
                 bench.store.check_all();
             }
             let chunks: Vec<_> = bench.store.begin_snapshot().collect();
-            let (restored, _) = Store::restore(bench.values.clone(), small_limits(), &chunks).expect("intact");
+            let chain = [chunks.into_iter()];
+            let (restored, _) = Store::restore(bench.values.clone(), small_limits(), chain, &crate::Sequential)
+                .expect("intact");
             restored.check_all();
         }
     }

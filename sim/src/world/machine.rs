@@ -308,5 +308,5 @@ pub(crate) fn open_member(
         memory_limit_bytes: 0,
     };
     let disk: Arc<dyn Disk> = Arc::new(machine.disk.clone());
-    member::open(&disk, &log_options(plan), config)
+    member::open(&disk, &log_options(plan), config, &member::Sequential)
 }

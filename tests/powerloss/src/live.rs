@@ -61,7 +61,7 @@ impl LiveMember {
         process: u64,
     ) -> Result<LiveMember, LiveError> {
         let disk: Arc<dyn Disk> = Arc::new(recorder.clone());
-        let opened = member::open(&disk, &options(data_dir), config(process));
+        let opened = member::open(&disk, &options(data_dir), config(process), &member::Sequential);
         let opened = opened.map_err(|error| LiveError::Wrong(format!("process {process}: {error}")))?;
         let (done, inputs) = channel();
         let (writes, write_queue) = channel::<WriteJob>();

@@ -108,7 +108,7 @@ pub(crate) fn recover_and_go_on(
 impl RecoveredMember {
     fn open(image: &MemDisk, process: u64) -> Result<RecoveredMember, String> {
         let disk: Arc<dyn Disk> = Arc::new(image.clone());
-        let opened = member::open(&disk, &options(DATA_DIR), config(process));
+        let opened = member::open(&disk, &options(DATA_DIR), config(process), &member::Sequential);
         let opened = opened.map_err(|error| format!("it does not open: {error}"))?;
         Ok(RecoveredMember { opened, now_ns: 0, output: Output::default(), next_token: 0 })
     }

@@ -1,6 +1,7 @@
 //! The owner's view of its checkpoints: the chain on disk, and the checkpoints that are being written.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use parking_lot::Mutex;
 use super::manifest::{CheckpointKind, Manifest, ManifestLink};
 use super::reader::Checkpoint;
 use super::reserve::{CheckpointReserve, ReserveDone, ReserveJob};
-use super::writer::{CheckpointDone, CheckpointWriter};
+use super::writer::{ChainPosition, CheckpointDone, CheckpointWriter};
 use crate::error::JobError;
 use crate::segments::{FileNumbers, SegmentFactory};
 use crate::types::LogId;
@@ -65,11 +66,6 @@ impl Checkpoints {
         self.bytes
     }
 
-    /// Number of deltas after the base.
-    pub(crate) fn deltas(&self) -> usize {
-        self.chain.len().saturating_sub(1)
-    }
-
     /// Begins a checkpoint of the state after applying `id`. `unreferenced` are the files without a reference now.
     pub(crate) fn begin(
         &mut self,
@@ -77,20 +73,44 @@ impl Checkpoints {
         id: LogId,
         unreferenced: Vec<u32>,
     ) -> CheckpointWriter {
-        let parent = self.chain.last().map(|link| link.number);
-        assert!(kind == CheckpointKind::Base || parent.is_some(), "a delta needs a checkpoint before it");
+        let position = match (kind, self.chain.last()) {
+            (CheckpointKind::Base, _) => ChainPosition::Whole,
+            (CheckpointKind::Delta, last) => {
+                ChainPosition::Behind(last.expect("a delta needs a checkpoint before it").number)
+            }
+        };
         let number = self.numbers.next();
         self.begun.insert(number, unreferenced);
-        let parent = if kind == CheckpointKind::Delta { parent } else { None };
-        let reserve = self.reserve.lend(self.last_delta_bytes());
-        CheckpointWriter::new(&self.factory, &self.manifest, reserve, number, kind, id, parent)
+        let reserve = Some(self.reserve.lend(self.last_delta_bytes()));
+        CheckpointWriter::new(&self.factory, &self.manifest, reserve, (number, kind, id), position)
+    }
+
+    /// Begins a checkpoint in place of these, by their positions in the chain. Returns them, for reading. It frees no
+    /// file of the log, and does not use the reserve.
+    pub(crate) fn begin_merge(&mut self, merged: Range<usize>) -> (CheckpointWriter, Checkpoint) {
+        let kind = self.chain[merged.start].kind;
+        let links = &self.chain[merged];
+        let checkpoint = Checkpoint::of_chain(&self.factory, links).expect("one at least is merged");
+        let position = ChainPosition::InPlaceOf(links.iter().map(|link| link.number).collect());
+        let number = self.numbers.next();
+        let link = (number, kind, checkpoint.id);
+        (CheckpointWriter::new(&self.factory, &self.manifest, None, link, position), checkpoint)
+    }
+
+    /// The length of each checkpoint of the chain, base first.
+    pub(crate) fn lengths(&self) -> impl Iterator<Item = u64> + '_ {
+        self.chain.iter().map(|link| link.length)
     }
 
     /// Takes the result of a checkpoint. If it failed, the chain stays as it was.
     pub(crate) fn done(&mut self, done: CheckpointDone) -> CheckpointEffects {
-        let unreferenced = self.begun.remove(&done.number).unwrap_or_default();
-        let was_full = done.result.as_ref().is_err_and(JobError::is_full);
-        self.reserve.checkpoint_ended(done.gave_up_reserve, was_full);
+        // A merge was not noted here: it has nothing to do with the reserve, nor with files of the log.
+        let begun = self.begun.remove(&done.number);
+        if begun.is_some() {
+            let was_full = done.result.as_ref().is_err_and(JobError::is_full);
+            self.reserve.checkpoint_ended(done.gave_up_reserve, was_full);
+        }
+        let unreferenced = begun.unwrap_or_default();
         let mut removable: Vec<PathBuf> = done.leftover.into_iter().collect();
         let result = done.result.map(|chain| {
             removable.extend(self.replace_chain(chain));
@@ -144,96 +164,4 @@ fn chain_bytes(chain: &[ManifestLink]) -> (u64, u64) {
         }
     }
     (base, deltas)
-}
-
-#[cfg(test)]
-mod tests {
-    //! How the chain grows, and which files it leaves behind.
-    use super::*;
-    use crate::checkpoint::CheckpointKind::{Base, Delta};
-    use crate::testing::Parts;
-
-    fn bench() -> (Parts, Checkpoints) {
-        let parts = Parts::new().expect("an empty disk");
-        let manifest = Manifest { identity: parts.factory.identity, next_number: 1, chain: Vec::new() };
-        let checkpoints = Checkpoints::new(parts.factory.clone(), parts.numbers.clone(), manifest);
-        (parts, checkpoints)
-    }
-
-    fn begin(checkpoints: &mut Checkpoints, kind: CheckpointKind, index: u64) -> CheckpointWriter {
-        checkpoints.begin(kind, LogId { index, term: 1 }, vec![index as u32])
-    }
-
-    /// Makes a checkpoint and returns the names of the files that can be removed then.
-    fn make(checkpoints: &mut Checkpoints, kind: CheckpointKind, index: u64) -> Vec<String> {
-        let done = begin(checkpoints, kind, index).finish();
-        let effects = checkpoints.done(done);
-        assert_eq!(effects.result.expect("it is durable"), [index as u32], "what was noted when it began");
-        checkpoints.check_all();
-        names(&effects.removable)
-    }
-
-    fn names(paths: &[PathBuf]) -> Vec<String> {
-        paths.iter().filter_map(|path| Some(path.file_name()?.to_str()?.to_owned())).collect()
-    }
-
-    #[test]
-    fn deltas_extend_the_chain_and_a_base_replaces_it() {
-        let (_, mut checkpoints) = bench();
-        assert_eq!((checkpoints.newest_id(), checkpoints.newest_index(), checkpoints.deltas()), (None, 0, 0));
-        assert!(make(&mut checkpoints, Base, 10).is_empty());
-        assert!(make(&mut checkpoints, Delta, 20).is_empty());
-        assert!(make(&mut checkpoints, Delta, 20).is_empty(), "two may be of the same entry");
-        assert_eq!((checkpoints.newest_index(), checkpoints.deltas()), (20, 2));
-        let (base, deltas) = checkpoints.bytes();
-        assert_eq!(deltas, 2 * base, "all three are without chunks");
-        let superseded = make(&mut checkpoints, Base, 30);
-        assert_eq!(superseded, ["00000001.base", "00000002.delta", "00000003.delta"]);
-        assert_eq!(
-            (checkpoints.newest_index(), checkpoints.deltas(), checkpoints.bytes()),
-            (30, 0, (base, 0))
-        );
-    }
-
-    #[test]
-    fn a_checkpoint_counts_when_its_result_is_taken() {
-        let (_, mut checkpoints) = bench();
-        let done = begin(&mut checkpoints, Base, 10).finish();
-        assert!(checkpoints.newest().is_none());
-        assert!(checkpoints.done(done).result.is_ok());
-        assert_eq!(checkpoints.newest().map(|checkpoint| checkpoint.id.index), Some(10));
-    }
-
-    #[test]
-    fn a_failed_checkpoint_leaves_the_chain_and_its_own_file() {
-        let (_, mut checkpoints) = bench();
-        make(&mut checkpoints, Base, 10);
-        let done = begin(&mut checkpoints, Delta, 20).abandon(JobError::Superseded);
-        let effects = checkpoints.done(done);
-        assert!(effects.result.is_err(), "what was noted is not freed");
-        assert_eq!(names(&effects.removable), ["00000002.delta"]);
-        assert_eq!((checkpoints.newest_index(), checkpoints.deltas()), (10, 0));
-        assert!(make(&mut checkpoints, Delta, 30).is_empty(), "the next extends the same chain");
-    }
-
-    #[test]
-    fn a_delta_of_a_chain_that_was_replaced_is_superseded() {
-        let (parts, mut checkpoints) = bench();
-        make(&mut checkpoints, Base, 10);
-        let late = begin(&mut checkpoints, Delta, 20);
-        assert_eq!(make(&mut checkpoints, Base, 30), ["00000001.base"]);
-        let effects = checkpoints.done(late.finish());
-        assert!(matches!(effects.result, Err(JobError::Superseded)));
-        assert_eq!(names(&effects.removable), ["00000002.delta"]);
-        let path = parts.layout.manifest();
-        let manifest = Manifest::read(&parts.disk, &path).expect("the base is committed");
-        assert_eq!(manifest.chain.iter().map(|link| link.number).collect::<Vec<u32>>(), [3]);
-    }
-
-    #[test]
-    #[should_panic(expected = "a delta needs a checkpoint before it")]
-    fn a_chain_begins_with_a_base() {
-        let (_, mut checkpoints) = bench();
-        drop(begin(&mut checkpoints, Delta, 10));
-    }
 }

@@ -26,11 +26,14 @@ mod reader;
 mod reserve;
 mod writer;
 
+#[cfg(test)]
+mod tests;
+
 pub(crate) use checkpoints::Checkpoints;
 pub(crate) use install::SnapshotInstalls;
 pub use install::{InstallDone, SnapshotInstaller};
 pub use manifest::CheckpointKind;
 pub(crate) use manifest::Manifest;
-pub use reader::{Checkpoint, Chunk, Chunks};
+pub use reader::{Checkpoint, Chunk, Chunks, FileChunks};
 pub(crate) use reserve::{ReserveDone, ReserveJob};
 pub use writer::{CheckpointDone, CheckpointWriter, MAX_CHUNK_BYTES};

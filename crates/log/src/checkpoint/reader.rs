@@ -15,8 +15,8 @@ use crate::types::{Identity, LogId};
 
 /// Bytes of a frame before its data: length, checksum.
 const FRAME_HEAD_BYTES: u64 = 8;
-/// Bytes read at once.
-const WINDOW_BYTES: u64 = 1 << 20;
+/// Bytes read at once. A chain may have hundreds of files, and each is read at up to three places at a time.
+const WINDOW_BYTES: u64 = 256 << 10;
 
 /// A durable checkpoint, for reading.
 pub struct Checkpoint {
@@ -59,6 +59,18 @@ impl Checkpoint {
         self.links.iter().map(|link| link.length).sum()
     }
 
+    /// Opens all its files, base first. They stay readable when others take their place.
+    ///
+    /// # Errors
+    /// A file cannot be opened, or is not what the manifest says.
+    pub fn files(&self) -> Result<Vec<FileChunks>, OpenError> {
+        let open = |link: &ManifestLink| {
+            let file = CheckpointFileReader::open(self.disk.as_ref(), &self.layout, &self.identity, *link)?;
+            Ok(FileChunks { file, failed: false })
+        };
+        self.links.iter().map(open).collect()
+    }
+
     /// All chunks in the order they were written, base first. The first error ends it.
     pub fn chunks(&self) -> Chunks {
         Chunks {
@@ -69,6 +81,27 @@ impl Checkpoint {
             current: None,
             failed: false,
         }
+    }
+}
+
+/// Iterates over the chunks of a file of a checkpoint. A clone goes on at the same place.
+#[derive(Clone)]
+pub struct FileChunks {
+    file: CheckpointFileReader,
+    failed: bool,
+}
+
+impl Iterator for FileChunks {
+    /// The first error ends it.
+    type Item = Result<Bytes, OpenError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed {
+            return None;
+        }
+        let next = self.file.next().transpose();
+        self.failed = matches!(next, None | Some(Err(_)));
+        next
     }
 }
 
@@ -112,6 +145,7 @@ impl Chunks {
 }
 
 /// The frames of one file.
+#[derive(Clone)]
 struct CheckpointFileReader {
     link: ManifestLink,
     path: PathBuf,

@@ -1,5 +1,6 @@
 //! Writes a checkpoint file, off the owner's thread, and commits it by replacing the manifest.
 
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -24,12 +25,22 @@ pub struct CheckpointWriter {
     factory: SegmentFactory,
     manifest: Arc<Mutex<Manifest>>,
     link: ManifestLink,
-    parent: Option<u32>,
+    position: ChainPosition,
     file: BulkFile,
     frames: u64,
     /// Until the first write.
     reserve: Option<ReserveUse>,
     gave_up_reserve: bool,
+}
+
+/// Where a checkpoint goes in the chain.
+pub(super) enum ChainPosition {
+    /// A base: in place of the whole chain.
+    Whole,
+    /// A delta: behind this checkpoint, which must be the last.
+    Behind(u32),
+    /// In place of these, which must follow each other in the chain.
+    InPlaceOf(Vec<u32>),
 }
 
 /// The result of a checkpoint, for [`crate::Log::checkpoint_done`].
@@ -67,14 +78,12 @@ impl CheckpointDone {
 }
 
 impl CheckpointWriter {
-    pub(crate) fn new(
+    pub(super) fn new(
         factory: &SegmentFactory,
         manifest: &Arc<Mutex<Manifest>>,
-        reserve: ReserveUse,
-        number: u32,
-        kind: CheckpointKind,
-        id: LogId,
-        parent: Option<u32>,
+        reserve: Option<ReserveUse>,
+        (number, kind, id): (u32, CheckpointKind, LogId),
+        position: ChainPosition,
     ) -> CheckpointWriter {
         let header = FileHeader { file_type: FileType::Checkpoint, number, identity: factory.identity };
         let link = ManifestLink { number, kind, id, length: 0 };
@@ -84,9 +93,9 @@ impl CheckpointWriter {
             factory: factory.clone(),
             manifest: manifest.clone(),
             link,
-            parent,
+            position,
             frames: 0,
-            reserve: Some(reserve),
+            reserve,
             gave_up_reserve: false,
         };
         writer.frame(&description(kind, id));
@@ -168,22 +177,31 @@ impl CheckpointWriter {
         Ok(manifest.chain.clone())
     }
 
-    /// The manifest with this checkpoint, unless the one that it extends or replaces has been superseded.
+    /// The manifest with this checkpoint, unless the ones that it extends or replaces have been superseded.
     fn successor(&self, current: &Manifest) -> Result<Manifest, JobError> {
-        let last = current.chain.last();
-        let fits = match self.link.kind {
-            CheckpointKind::Base => last.is_none_or(|last| last.id.index <= self.link.id.index),
-            CheckpointKind::Delta => last.map(|last| last.number) == self.parent,
+        let old = &current.chain;
+        let last = old.last();
+        let replaced = match &self.position {
+            ChainPosition::Whole if last.is_none_or(|last| last.id.index <= self.link.id.index) => {
+                0..old.len()
+            }
+            ChainPosition::Behind(parent) if last.is_some_and(|last| last.number == *parent) => {
+                old.len()..old.len()
+            }
+            ChainPosition::InPlaceOf(numbers) => position_of(old, numbers).ok_or(JobError::Superseded)?,
+            ChainPosition::Whole | ChainPosition::Behind(_) => return Err(JobError::Superseded),
         };
-        if !fits {
-            return Err(JobError::Superseded);
-        }
-        let mut chain = match self.link.kind {
-            CheckpointKind::Base => Vec::new(),
-            CheckpointKind::Delta => current.chain.clone(),
-        };
-        chain.push(self.link);
+        let mut chain = old.clone();
+        chain.splice(replaced, [self.link]);
         let next_number = current.next_number.max(self.link.number + 1);
         Ok(Manifest { identity: current.identity, next_number, chain })
     }
+}
+
+/// Where the checkpoints with these numbers follow each other in a chain.
+fn position_of(chain: &[ManifestLink], numbers: &[u32]) -> Option<Range<usize>> {
+    let first = chain.iter().position(|link| Some(&link.number) == numbers.first())?;
+    let found = chain.get(first..first + numbers.len())?;
+    let is_same = found.iter().map(|link| link.number).eq(numbers.iter().copied());
+    is_same.then(|| first..first + numbers.len())
 }

@@ -22,6 +22,7 @@ mod relocation;
 pub use memory::LogMemory;
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::background::{BackgroundDone, BackgroundJob, BackgroundOutcome, BackgroundWork};
@@ -406,9 +407,18 @@ impl Log {
         self.checkpoints.bytes()
     }
 
-    /// Number of deltas after the base: each is a file to be read at the next start.
-    pub fn checkpoint_deltas(&self) -> usize {
-        self.checkpoints.deltas()
+    /// Bytes of each checkpoint of the chain, base first.
+    pub fn checkpoint_lengths(&self) -> Vec<u64> {
+        self.checkpoints.lengths().collect()
+    }
+
+    /// Begins to write one checkpoint in place of some that follow each other, given by their positions in the chain,
+    /// without I/O; it must come to the same state as they do. Returns them, too, for reading.
+    ///
+    /// # Panics
+    /// If there are none at these positions.
+    pub fn begin_checkpoint_merge(&mut self, merged: Range<usize>) -> (CheckpointWriter, Checkpoint) {
+        self.checkpoints.begin_merge(merged)
     }
 
     /// The newest checkpoint, to be loaded after an installation.

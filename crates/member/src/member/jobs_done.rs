@@ -1,7 +1,7 @@
 //! Results of background jobs.
 
 use consensus::Write;
-use log::{CheckpointDone, InstallDone, LogId, ReadError, RelocationDone};
+use log::{CheckpointDone, InstallDone, JobError, LogId, ReadError, RelocationDone};
 
 use super::Member;
 use super::ready_loop::to_log_hard_state;
@@ -19,6 +19,7 @@ impl Member {
                 }
             }
             Done::Checkpoint { id, done } => self.on_checkpoint_done(id, done, out),
+            Done::CheckpointsMerged(done) => self.on_checkpoints_merged(done, out),
             Done::ReadEntries { from, single, entries } => self.on_entries_read(from, single, entries, out),
             Done::ValuesRead(read) => self.on_values_read(read),
             Done::Relocated(copied) => {
@@ -51,6 +52,9 @@ impl Member {
                 self.store.checkpoint_written();
                 out.notices.push(Notice::Checkpoint { index: id.index });
                 self.truncate();
+                if !self.is_stopping {
+                    out.background.extend(self.checkpoints.begin_merge(&mut self.log));
+                }
             }
             Err(error) => {
                 self.store.abandon_checkpoint();
@@ -61,6 +65,18 @@ impl Member {
             }
         }
         out.stopped |= self.is_stopping;
+    }
+
+    /// The chain is shorter, or as it was. The state of the newest checkpoint is the same.
+    fn on_checkpoints_merged(&mut self, done: CheckpointDone, out: &mut Output) {
+        let result = self.log.checkpoint_done(done);
+        self.checkpoints.merged(result.is_err(), result.as_ref().is_err_and(JobError::is_full));
+        if let Err(error) = result {
+            out.notices.push(Notice::Failure { text: format!("checkpoints were not merged: {error}") });
+        }
+        if self.is_stopping {
+            self.on_stop(out);
+        }
     }
 
     /// Entries for a follower were read. If one is damaged, the entries before it are found by reading one at a time.

@@ -133,7 +133,7 @@ impl Cluster {
         (self.tune)(&mut config);
         let disk = self.disks[&id].clone();
         let shared: Arc<dyn Disk> = Arc::new(disk.clone());
-        let opened = member::open(&shared, &options(), config)?;
+        let opened = member::open(&shared, &options(), config, &member::Sequential)?;
         let inputs = self.nodes.keys().map(|peer| Input::PeerUp(*peer)).collect();
         for node in self.nodes.values_mut() {
             node.inputs.push(Input::PeerUp(id));

@@ -2,6 +2,7 @@
 //!
 //! | file | step |
 //! |---|---|
+//! | `scoped_threads.rs` | lets the data directory be read on all cores |
 //! | `descriptors.rs` | raises the limit of open files and divides it |
 //! | `describe.rs` | what the flags mean to the member and to the services |
 //! | `memory.rs` | how much memory data may take |
@@ -16,6 +17,7 @@ mod descriptors;
 mod listen;
 mod memory;
 mod observed;
+mod scoped_threads;
 mod serve;
 
 use std::io::Write;
@@ -45,6 +47,7 @@ use describe::texts;
 use descriptors::DescriptorShares;
 use listen::Listener;
 use observed::Observed;
+use scoped_threads::ScopedThreads;
 use serve::ClientPort;
 
 /// Time that open connections have to end at a shutdown.
@@ -123,7 +126,9 @@ async fn open_member(
         config.validate_bootstrap()?;
     }
     let began = Instant::now();
-    let opened = tokio::task::spawn_blocking(move || member::open(&disk, &options, member_config)).await??;
+    let opened =
+        tokio::task::spawn_blocking(move || member::open(&disk, &options, member_config, &ScopedThreads))
+            .await??;
     opened.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     tracing::info!(
         local_member_id = format!("{:x}", opened.identity.member_id),

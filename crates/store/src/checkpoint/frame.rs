@@ -16,7 +16,7 @@ const FRAME_HEADER_BYTES: usize = 9;
 const MAX_BODY_BYTES: usize = u32::MAX as usize;
 
 /// What a frame holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(super) enum FrameKind {
     Header = 1,
@@ -52,6 +52,60 @@ pub(super) fn frame(kind: FrameKind, body: &[u8]) -> Bytes {
 
 fn checksum(kind: u8, body: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&[kind]), body)
+}
+
+/// The frames of chunks, one after the other. A clone goes on at the same place.
+#[derive(Clone)]
+pub(super) struct Frames<I> {
+    chunks: I,
+    /// Bytes of the last chunk that are not taken.
+    rest: Bytes,
+}
+
+impl<I: Iterator<Item = Bytes>> Frames<I> {
+    pub(super) fn new(chunks: I) -> Frames<I> {
+        Frames { chunks, rest: Bytes::new() }
+    }
+
+    /// The kind and the body of the next frame; `None` after the last.
+    ///
+    /// # Errors
+    /// A frame is damaged, or cut off at the end of the chunks.
+    pub(super) fn next(&mut self) -> Result<Option<(FrameKind, Bytes)>, RestoreError> {
+        while self.rest.is_empty() {
+            match self.chunks.next() {
+                Some(chunk) => self.rest = chunk,
+                None => return Ok(None),
+            }
+        }
+        if self.rest.len() < frame_bytes(&self.rest) {
+            self.gather()?;
+        }
+        let mut frame = self.rest.split_to(frame_bytes(&self.rest));
+        let mut taken = None;
+        take_frames(&frame, &mut |kind, _| {
+            taken = Some(kind);
+            Ok(())
+        })?;
+        let kind = taken.expect("the frame is complete");
+        Ok(Some((kind, frame.split_off(FRAME_HEADER_BYTES))))
+    }
+
+    /// Adds chunks until the frame is complete.
+    fn gather(&mut self) -> Result<(), RestoreError> {
+        let mut whole = self.rest.to_vec();
+        while whole.len() < frame_bytes(&whole) {
+            whole.extend_from_slice(&self.chunks.next().ok_or(RestoreError::Truncated)?);
+        }
+        self.rest = whole.into();
+        Ok(())
+    }
+}
+
+/// Bytes of the frame that begins here, as far as they are known: at least those of its header.
+fn frame_bytes(bytes: &[u8]) -> usize {
+    let body = bytes.first_chunk::<4>().map_or(0, |length| u32::from_le_bytes(*length) as usize);
+    FRAME_HEADER_BYTES + body
 }
 
 /// Assembles frames from chunks, however the bytes are divided.

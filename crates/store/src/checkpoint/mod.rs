@@ -21,8 +21,10 @@
 //!
 //! | file | does |
 //! |---|---|
-//! | `source`, `keys` | write a checkpoint, chunk by chunk |
-//! | `restore` | reads a chain back |
+//! | `source`, `keys` | write a checkpoint of the state, chunk by chunk |
+//! | `merge` | merges checkpoints that follow each other, key by key |
+//! | `restore` | reads a chain, or the base of a snapshot, back |
+//! | `header` | writes and reads the header |
 //! | `small_state` | writes and reads members, alarms and the cluster version |
 //! | `addresses` | reads and replaces the log addresses in the chunks of a snapshot |
 //! | `frame`, `codec` | frames with checksums, and the fields in them |
@@ -31,7 +33,9 @@ mod addresses;
 mod codec;
 mod error;
 mod frame;
+mod header;
 mod keys;
+mod merge;
 mod restore;
 mod small_state;
 mod source;
@@ -41,7 +45,9 @@ mod tests;
 
 pub use addresses::{chunk_key, chunk_values, with_addresses};
 pub use error::RestoreError;
+pub use header::CheckpointKind;
+pub use merge::MergedCheckpoint;
 pub(crate) use restore::restore;
 pub use restore::{Restoration, Restored};
-pub use source::{CheckpointKind, CheckpointSource};
+pub use source::CheckpointSource;
 pub(crate) use source::{begin, begin_detached};

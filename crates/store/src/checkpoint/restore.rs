@@ -1,37 +1,53 @@
-//! Restoring: reads a base and then deltas, frame by frame.
+//! Restoring: a chain of checkpoints, merged key by key, or a base as its chunks arrive.
+
+use bytes::Bytes;
 
 use super::codec::FieldReader;
-use super::error::{FORMAT_VERSION, RestoreError};
-use super::frame::{FrameKind, FrameReader, MAGIC};
+use super::error::RestoreError;
+use super::frame::{FrameKind, FrameReader};
+use super::header::{CheckpointHeader, CheckpointKind, Predecessor};
+use super::merge::{
+    CheckpointContents, DecodedKeys, LeaseEntry, Merge, MergedKey, OUT_OF_ORDER, read_leases,
+};
 use super::small_state;
 use crate::hash::key_hash;
-use crate::index::IndexBuilder;
-use crate::lessor::LeaseInfo;
-use crate::purge::purge;
-use crate::state::{CheckpointBaseline, NEVER_COMPACTED, StoreState};
+use crate::index::{BuiltRecords, IndexBuilder};
+use crate::parallel::{Parallel, Sequential};
+use crate::state::{CheckpointBaseline, StoreState};
 use crate::types::AppliedId;
+use crate::values::Values;
 
-/// No store reaches these numbers, and what is added to them does not overflow.
-const MAX_REVISION: i64 = 1 << 61;
-const MAX_INDEX: u64 = 1 << 62;
-
-/// Restores the state from all chunks. Its references are not retained yet.
-pub(crate) fn restore<C: AsRef<[u8]>>(
-    chunks: impl IntoIterator<Item = C>,
+/// Restores the state from the checkpoints of a chain, oldest first, and retains its references. After an error some
+/// may be retained.
+pub(crate) fn restore<I: Iterator<Item = Bytes> + Clone + Send>(
+    chain: impl IntoIterator<Item = I>,
+    values: &dyn Values,
+    parallel: &dyn Parallel,
 ) -> Result<StoreState, RestoreError> {
-    let mut restoring = Restoration::default();
-    for chunk in chunks {
-        restoring.push(chunk.as_ref())?;
+    let mut contents: Vec<CheckpointContents<I>> = Vec::new();
+    for chunks in chain {
+        let before = match contents.last() {
+            Some(before) => Predecessor::Is(&before.header),
+            None => Predecessor::None,
+        };
+        contents.push(CheckpointContents::open(chunks, before)?);
     }
-    restoring.finish().map(|restored| restored.state)
+    let last = contents.last().ok_or(RestoreError::Truncated)?;
+    let mut restoring = RestoringState::new(last.header);
+    small_state::read(&mut FieldReader(&last.small), &mut restoring.state)?;
+    for lease in contents.iter().flat_map(|contents| &contents.leases) {
+        restoring.lease(lease);
+    }
+    Merge::new(contents).run(parallel, &mut |key| restoring.key(key))?;
+    restoring.finish(parallel, Some(values))
 }
 
-/// A state that is restored as the chunks of its checkpoints arrive: a base, then any number of deltas. It needs no
-/// store, so it may run on any thread; the result is given to [`Store::install`](crate::Store::install).
+/// A state that is restored as the chunks of a base arrive, those of a snapshot. It needs no store, so it may run on
+/// any thread; the result is given to [`Store::install`](crate::Store::install).
 #[derive(Default)]
 pub struct Restoration {
     frames: FrameReader,
-    builder: StateBuilder,
+    base: BaseReader,
 }
 
 /// A restored and verified state. Its references are not retained yet.
@@ -45,7 +61,7 @@ impl Restoration {
     /// # Errors
     /// [`RestoreError`]; then the restoration has failed as a whole.
     pub fn push(&mut self, chunk: &[u8]) -> Result<(), RestoreError> {
-        self.frames.push(chunk, |kind, body| self.builder.frame(kind, &mut FieldReader(body)))
+        self.frames.push(chunk, |kind, body| self.base.frame(kind, body))
     }
 
     /// Ends the restoration, after the last chunk.
@@ -54,7 +70,7 @@ impl Restoration {
     /// [`RestoreError`] when something is missing, or the state is not the one that was written.
     pub fn finish(self) -> Result<Restored, RestoreError> {
         self.frames.finish()?;
-        self.builder.finish().map(|state| Restored { state })
+        self.base.finish().map(|state| Restored { state })
     }
 }
 
@@ -65,172 +81,119 @@ impl Restored {
     }
 }
 
-/// The header of a checkpoint.
-struct CheckpointHeader {
-    applied: AppliedId,
-    revision: i64,
-    compacted: i64,
-    purged: i64,
-    hash: u64,
-}
-
-/// The state as far as it is restored.
+/// Reads the frames of a base in their order.
 #[derive(Default)]
-struct StateBuilder {
-    /// The header of the checkpoint that is being read, or was read last.
-    header: Option<CheckpointHeader>,
-    /// Whether its end was read.
-    ended: bool,
-    /// The revision up to which the base was purged. Keys that no delta contains were purged no further.
-    base_purged: i64,
+struct BaseReader {
+    restoring: Option<RestoringState>,
     keys: u64,
-    state: StoreState,
-    index: IndexBuilder,
-    key: Vec<u8>,
+    ended: bool,
+    key: MergedKey,
 }
 
-impl StateBuilder {
-    fn frame(&mut self, kind: FrameKind, fields: &mut FieldReader<'_>) -> Result<(), RestoreError> {
-        if (self.header.is_none() || self.ended) != (kind == FrameKind::Header) {
-            return Err(RestoreError::Malformed("a checkpoint is its header, its content and its end"));
-        }
+impl BaseReader {
+    fn frame(&mut self, kind: FrameKind, body: &[u8]) -> Result<(), RestoreError> {
+        let fields = &mut FieldReader(body);
+        let Some(restoring) = self.restoring.as_mut().filter(|_| !self.ended) else {
+            if kind != FrameKind::Header || self.ended {
+                return Err(RestoreError::Malformed("a checkpoint is its header, its content and its end"));
+            }
+            self.restoring = Some(RestoringState::new(CheckpointHeader::read(fields, Predecessor::None)?));
+            return Ok(());
+        };
         match kind {
-            FrameKind::Header => self.header(fields),
-            FrameKind::Small => small_state::read(fields, &mut self.state),
-            FrameKind::Leases => self.leases(fields),
-            FrameKind::Removed => self.removed(fields),
-            FrameKind::Relocated => self.relocated(fields),
-            FrameKind::Keys => self.keys(fields),
-            FrameKind::End => self.end(fields),
-        }
-    }
-
-    fn header(&mut self, fields: &mut FieldReader<'_>) -> Result<(), RestoreError> {
-        if fields.array()? != MAGIC {
-            return Err(RestoreError::Malformed("this is no checkpoint"));
-        }
-        let found = u16::from_le_bytes(fields.array()?);
-        if found != FORMAT_VERSION {
-            return Err(RestoreError::Version { found });
-        }
-        let delta = fields.byte()? != 0;
-        let mut number = || fields.array().map(u64::from_le_bytes);
-        let applied = AppliedId { index: number()?, term: number()? };
-        let follows = AppliedId { index: number()?, term: number()? };
-        let [revision, compacted, purged] = [number()? as i64, number()? as i64, number()? as i64];
-        let header = CheckpointHeader { applied, revision, compacted, purged, hash: number()? };
-        let after = self.header.as_ref().map(|header| header.applied);
-        if delta && after != Some(follows) || !delta && after.is_some() {
-            let after = after.map_or(0, |applied| applied.index);
-            return Err(RestoreError::OutOfOrder { follows: follows.index, after });
-        }
-        let in_order =
-            NEVER_COMPACTED <= purged && purged <= compacted && compacted <= revision && revision >= 1;
-        if !in_order || revision > MAX_REVISION || applied.index > MAX_INDEX {
-            return Err(RestoreError::Malformed("revisions are out of order, or none that a store has"));
-        }
-        if !delta {
-            self.base_purged = purged;
-        }
-        if compacted < self.base_purged {
-            return Err(RestoreError::Malformed("a delta is compacted below what its base purged"));
-        }
-        self.index.begin();
-        self.header = Some(header);
-        self.ended = false;
-        self.keys = 0;
-        Ok(())
-    }
-
-    fn leases(&mut self, fields: &mut FieldReader<'_>) -> Result<(), RestoreError> {
-        while !fields.is_empty() {
-            let id = fields.signed()?;
-            let ttl: i64 = fields.small()?;
-            if ttl == 0 {
-                self.state.lessor.forget(id);
-            } else {
-                self.state.lessor.restore(LeaseInfo { id, ttl, remaining: fields.small()? });
+            FrameKind::Small => small_state::read(fields, &mut restoring.state),
+            FrameKind::Leases => {
+                let mut leases = Vec::new();
+                read_leases(body, &mut leases)?;
+                leases.iter().for_each(|lease| restoring.lease(lease));
+                Ok(())
+            }
+            FrameKind::Keys => {
+                let decoded = DecodedKeys::decode(body)?;
+                self.keys += decoded.len() as u64;
+                (0..decoded.len()).try_for_each(|at| {
+                    self.key.set(&decoded.entry(at));
+                    restoring.key(&mut self.key)
+                })
+            }
+            FrameKind::End => {
+                self.ended = true;
+                let expected = u64::from_le_bytes(fields.array()?);
+                if expected == self.keys { Ok(()) } else { Err(RestoreError::Malformed("keys are missing")) }
+            }
+            FrameKind::Header | FrameKind::Removed | FrameKind::Relocated => {
+                Err(RestoreError::Malformed("a part of a delta where a whole state was expected"))
             }
         }
-        Ok(())
-    }
-
-    fn removed(&mut self, fields: &mut FieldReader<'_>) -> Result<(), RestoreError> {
-        while !fields.is_empty() {
-            self.index.remove(fields.bytes()?);
-        }
-        Ok(())
-    }
-
-    fn relocated(&mut self, fields: &mut FieldReader<'_>) -> Result<(), RestoreError> {
-        while !fields.is_empty() {
-            let key = fields.bytes()?;
-            let revision = fields.revision()?;
-            let address = u64::from_le_bytes(fields.array()?);
-            if address == 0 {
-                return Err(RestoreError::Malformed("a relocated value has no address"));
-            }
-            self.index.relocate(key, revision, address);
-        }
-        Ok(())
-    }
-
-    fn keys(&mut self, fields: &mut FieldReader<'_>) -> Result<(), RestoreError> {
-        self.key.clear();
-        while !fields.is_empty() {
-            fields.key(&mut self.key)?;
-            let count_and_whole: u64 = fields.number()?;
-            let Some(others) = (count_and_whole >> 1).checked_sub(1) else {
-                return Err(RestoreError::Malformed("a key without versions"));
-            };
-            let in_order = |ascends| match ascends {
-                true => Ok(()),
-                false => Err(RestoreError::Malformed("versions or keys are out of order")),
-            };
-            in_order(self.index.key(&self.key, count_and_whole & 1 == 1, fields.version()?))?;
-            for _ in 0..others {
-                in_order(self.index.version(fields.version()?))?;
-            }
-            self.keys += 1;
-        }
-        Ok(())
-    }
-
-    fn end(&mut self, fields: &mut FieldReader<'_>) -> Result<(), RestoreError> {
-        if u64::from_le_bytes(fields.array()?) != self.keys {
-            return Err(RestoreError::Malformed("keys are missing"));
-        }
-        self.index.complete();
-        self.ended = true;
-        Ok(())
     }
 
     fn finish(self) -> Result<StoreState, RestoreError> {
-        let StateBuilder { header, ended, base_purged, mut state, index, .. } = self;
-        let header = header.filter(|_| ended).ok_or(RestoreError::Truncated)?;
-        state.applied = header.applied;
-        state.revision = header.revision;
-        state.compacted = header.compacted;
-        state.purged = base_purged;
-        let (lessor, live_hash) = (&mut state.lessor, &mut state.key_hash);
-        let mut orphaned = false;
-        let index = index.finish(base_purged, header.revision, |slot, record| {
-            let newest = record.newest();
-            if !newest.is_tombstone() {
-                *live_hash = live_hash.wrapping_add(key_hash(record.key(), &newest));
-                lessor.reattach(slot, 0, newest.lease);
-                orphaned |= newest.lease != 0 && !lessor.contains(newest.lease);
-            }
-        });
-        state.index = index.ok_or(RestoreError::Malformed("history does not end at the current revision"))?;
-        if orphaned {
+        let restoring = self.restoring.filter(|_| self.ended).ok_or(RestoreError::Truncated)?;
+        restoring.finish(&Sequential, None)
+    }
+}
+
+/// The state as far as it is restored.
+struct RestoringState {
+    /// The header of the last checkpoint.
+    header: CheckpointHeader,
+    state: StoreState,
+    index: IndexBuilder,
+    /// Whether every lease exists to which a key is attached.
+    has_leases: bool,
+}
+
+impl RestoringState {
+    fn new(header: CheckpointHeader) -> RestoringState {
+        let CheckpointHeader { applied, revision, compacted, purged, .. } = header;
+        let state = StoreState { applied, revision, compacted, purged, ..StoreState::default() };
+        RestoringState { header, state, index: IndexBuilder::default(), has_leases: true }
+    }
+
+    fn lease(&mut self, (id, lease): &LeaseEntry) {
+        match lease {
+            Some(lease) => self.state.lessor.restore(*lease),
+            None => drop(self.state.lessor.forget(*id)),
+        }
+    }
+
+    /// Adds a key as all checkpoints together have it. History is purged up to the revision in the last header, because
+    /// the files of older versions may be gone.
+    fn key(&mut self, merged: &mut MergedKey) -> Result<(), RestoreError> {
+        merged.purge(self.header.purged, CheckpointKind::Base);
+        let Some(newest) = merged.versions.last() else { return Ok(()) };
+        let slot = self.index.key(&merged.key, &merged.versions).ok_or(OUT_OF_ORDER)?;
+        if !newest.is_tombstone() {
+            let (hash, lessor) = (&mut self.state.key_hash, &mut self.state.lessor);
+            *hash = hash.wrapping_add(key_hash(&merged.key, newest));
+            lessor.reattach(slot, 0, newest.lease);
+            self.has_leases &= newest.lease == 0 || lessor.contains(newest.lease);
+        }
+        Ok(())
+    }
+
+    /// Completes the state, and retains its references if there are `values`.
+    fn finish(
+        self,
+        parallel: &dyn Parallel,
+        values: Option<&dyn Values>,
+    ) -> Result<StoreState, RestoreError> {
+        let RestoringState { header, mut state, index, has_leases } = self;
+        if !has_leases {
             return Err(RestoreError::Malformed("a key is attached to a lease that does not exist"));
         }
-        purge(&mut state, header.purged, usize::MAX, &mut |_| {});
         let found = state.hash();
         if found != header.hash {
             return Err(RestoreError::HashMismatch { found, expected: header.hash });
         }
+        let retain = |records: BuiltRecords<'_>| {
+            let all = records.flat_map(|record| record.versions().map(|version| version.value));
+            if let Some(values) = values {
+                values.retain_all(&mut all.filter(|value| value.len > 0));
+            }
+        };
+        let index = index.finish(header.purged, header.revision, parallel, retain);
+        state.index = index.ok_or(RestoreError::Malformed("history does not end at the current revision"))?;
         state.changes.rebase(CheckpointBaseline { applied: header.applied, revision: header.revision });
         Ok(state)
     }

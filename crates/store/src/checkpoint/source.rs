@@ -6,8 +6,8 @@ use bytes::Bytes;
 use parking_lot::RwLockReadGuard;
 
 use super::codec::{put_bytes, put_number, put_signed};
-use super::error::FORMAT_VERSION;
-use super::frame::{FrameKind, MAGIC, frame};
+use super::frame::{FrameKind, frame};
+use super::header::{CheckpointHeader, CheckpointKind};
 use super::keys::KeysChunk;
 use super::small_state;
 use crate::index::{IndexKey, KeyBounds, KeyRecord, walk_chunk};
@@ -19,15 +19,6 @@ use crate::types::{AppliedId, Revision};
 
 /// Entries in a frame of leases, removed keys or relocated values; a few dozen bytes each.
 const MAX_FRAME_ENTRIES: usize = 2_000;
-
-/// What a checkpoint holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CheckpointKind {
-    /// The whole state.
-    Base,
-    /// What changed since the checkpoint before it began.
-    Delta,
-}
 
 /// A checkpoint being written: an iterator over its chunks. It may be moved to another thread. While it lives, nothing
 /// is purged.
@@ -215,7 +206,10 @@ impl Iterator for CheckpointSource {
         if let Some(body) = next_entries(&mut self.removed, |out, key| put_bytes(out, key.as_slice())) {
             return Some(frame(FrameKind::Removed, &body));
         }
-        if let Some(body) = next_entries(&mut self.relocated, put_relocated) {
+        let put = |out: &mut Vec<u8>, (key, revision, address): &(IndexKey, Revision, u64)| {
+            put_relocated(out, key.as_slice(), *revision, *address);
+        };
+        if let Some(body) = next_entries(&mut self.relocated, put) {
             return Some(frame(FrameKind::Relocated, &body));
         }
         match self.keys_chunk() {
@@ -230,18 +224,10 @@ impl Iterator for CheckpointSource {
 }
 
 fn header(state: &StoreState, kind: CheckpointKind, baseline: Option<CheckpointBaseline>) -> Bytes {
-    let mut body = MAGIC.to_vec();
-    body.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
-    body.push(u8::from(kind == CheckpointKind::Delta));
-    let baseline = baseline.map_or(AppliedId::default(), |baseline| baseline.applied);
-    for number in [state.applied.index, state.applied.term, baseline.index, baseline.term] {
-        body.extend_from_slice(&number.to_le_bytes());
-    }
-    for number in [state.revision, state.compacted, state.purge_progress()] {
-        body.extend_from_slice(&number.to_le_bytes());
-    }
-    body.extend_from_slice(&state.hash().to_le_bytes());
-    frame(FrameKind::Header, &body)
+    let follows = baseline.map_or(AppliedId::default(), |baseline| baseline.applied);
+    let (revision, compacted, purged) = (state.revision, state.compacted, state.purge_progress());
+    let (applied, hash) = (state.applied, state.hash());
+    CheckpointHeader { kind, applied, follows, revision, compacted, purged, hash }.frame()
 }
 
 /// The body of a frame with the next entries; `None` if there are none left.
@@ -258,7 +244,7 @@ fn next_entries<T>(
 }
 
 /// A lease. One that has ended is written with a TTL of 0, which no lease has.
-fn put_lease(out: &mut Vec<u8>, (id, lease): &(i64, Option<LeaseInfo>)) {
+pub(super) fn put_lease(out: &mut Vec<u8>, (id, lease): &(i64, Option<LeaseInfo>)) {
     put_signed(out, *id);
     put_number(out, lease.map_or(0, |lease| lease.ttl as u64));
     if let Some(lease) = lease {
@@ -266,8 +252,9 @@ fn put_lease(out: &mut Vec<u8>, (id, lease): &(i64, Option<LeaseInfo>)) {
     }
 }
 
-fn put_relocated(out: &mut Vec<u8>, (key, revision, address): &(IndexKey, Revision, u64)) {
-    put_bytes(out, key.as_slice());
+/// A value that has a new log address.
+pub(super) fn put_relocated(out: &mut Vec<u8>, key: &[u8], revision: Revision, address: u64) {
+    put_bytes(out, key);
     put_number(out, revision.main as u64);
     put_number(out, u64::from(revision.sub));
     out.extend_from_slice(&address.to_le_bytes());

@@ -9,7 +9,9 @@ use super::error::FORMAT_VERSION;
 use super::frame::{FrameKind, frame};
 use super::*;
 use crate::index::Version;
-use crate::testing::{TestStore, grant, put_request, range_request, small_limits};
+use crate::parallel::Sequential;
+use crate::state::StoreState;
+use crate::testing::{MapValues, TestStore, checkpoints, grant, put_request, range_request, small_limits};
 use crate::{AppliedId, ClusterMember, Command, MemberChange, Reader, Revision, Store, ValueRef};
 
 /// A store with some of everything.
@@ -73,7 +75,14 @@ fn delta(bench: &mut TestStore) -> Vec<Bytes> {
 
 fn restore_bench(bench: &TestStore, chunks: &[Bytes]) -> Result<(Store, Reader), RestoreError> {
     bench.values.forget_references();
-    Store::restore(bench.values.clone(), small_limits(), chunks).inspect(|(store, _)| store.check_all())
+    let restored = Store::restore(bench.values.clone(), small_limits(), checkpoints(chunks), &Sequential);
+    restored.inspect(|(store, _)| store.check_all())
+}
+
+/// Restores a chain whose chunks follow each other.
+fn restore<C: AsRef<[u8]>>(chunks: impl IntoIterator<Item = C>) -> Result<StoreState, RestoreError> {
+    let chunks: Vec<Bytes> = chunks.into_iter().map(|chunk| Bytes::copy_from_slice(chunk.as_ref())).collect();
+    super::restore(checkpoints(&chunks), &MapValues::default(), &Sequential)
 }
 
 fn hex(chunks: &[Bytes]) -> String {

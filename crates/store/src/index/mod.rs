@@ -34,7 +34,7 @@ mod slab;
 mod tree;
 mod version;
 
-pub(crate) use builder::IndexBuilder;
+pub(crate) use builder::{BuiltRecords, IndexBuilder};
 pub(crate) use key::IndexKey;
 #[cfg(doc)]
 use key_index::RecordSlab;

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use crate::apply::{self, BatchInProgress};
 use crate::checkpoint::{self, CheckpointKind, CheckpointSource, RestoreError, Restored};
 use crate::command::{Applied, BatchContext, Command, Slice};
+use crate::parallel::Parallel;
 use crate::purge;
 use crate::reader::Reader;
 use crate::state::{ClusterMember, Limits, MemberChange, StoreShared, StoreState};
@@ -36,18 +37,19 @@ impl Store {
     }
 
     /// Restores the state from a base checkpoint and the deltas after it, oldest first, each as the chunks of its
-    /// [`CheckpointSource`]. Retains every reference with [`Values::retain_all`].
+    /// [`CheckpointSource`]; they are read more than once. Retains every reference with [`Values::retain_all`].
     ///
     /// # Errors
-    /// [`RestoreError`] when a chunk is damaged, out of order or of another format version.
-    pub fn restore<C: AsRef<[u8]>>(
+    /// [`RestoreError`] when a chunk is damaged, out of order or of another format version. Some references may be
+    /// retained.
+    pub fn restore<I: Iterator<Item = Bytes> + Clone + Send>(
         values: Arc<dyn Values>,
         limits: Limits,
-        chunks: impl IntoIterator<Item = C>,
+        chain: impl IntoIterator<Item = I>,
+        parallel: &dyn Parallel,
     ) -> Result<(Store, Reader), RestoreError> {
-        let state = checkpoint::restore(chunks)?;
+        let state = checkpoint::restore(chain, &*values, parallel)?;
         let shared = StoreShared::new(values, limits);
-        state.retain_all(&*shared.values);
         shared.show_revisions(&state);
         *shared.state.write() = state;
         Ok(Store::over(shared))

@@ -9,10 +9,14 @@ use proptest::prelude::*;
 use super::*;
 use crate::hash::key_hash;
 use crate::index::KeyBounds;
+use crate::parallel::Sequential;
 use crate::testing::model::{StoreModel, within};
 use crate::testing::script::{ScriptStep, step};
 use crate::testing::{TestStore, grant, range_request, small_limits};
-use crate::{CheckpointSource, Event, EventKind, History, KeyRange, Response, resolve_kv, resolve_range};
+use crate::{
+    CheckpointSource, Event, EventKind, History, KeyRange, MergedCheckpoint, Response, resolve_kv,
+    resolve_range,
+};
 
 struct ModelRun {
     bench: TestStore,
@@ -20,7 +24,7 @@ struct ModelRun {
     /// A checkpoint being written, what of it is there, and the model as it was at its beginning.
     pending: Option<(CheckpointSource, Vec<Bytes>, StoreModel)>,
     /// The written base with its deltas, and the model at the last one's beginning.
-    chain: Vec<Bytes>,
+    chain: Vec<Vec<Bytes>>,
     chain_model: StoreModel,
     copies: u64,
 }
@@ -75,6 +79,7 @@ impl ModelRun {
             }
             ScriptStep::Relocate(nth) => self.relocate(nth),
             ScriptStep::Checkpoint(base) => self.begin(base),
+            ScriptStep::Merge(from, count) => self.merge(from, count),
             ScriptStep::Restart => self.restart(),
         }
         self.write_chunk();
@@ -126,8 +131,18 @@ impl ModelRun {
             self.chain.clear();
         }
         self.bench.store.checkpoint_written();
-        self.chain.extend(chunks);
+        self.chain.push(chunks);
         self.chain_model = model;
+    }
+
+    /// Replaces some checkpoints of the chain by one.
+    fn merge(&mut self, from: usize, count: usize) {
+        let Some(from) = from.checked_rem(self.chain.len()) else { return };
+        let until = from + 1 + count % (self.chain.len() - from);
+        let merged = self.chain[from..until].iter().cloned().map(Vec::into_iter).collect();
+        let merged = MergedCheckpoint::new(merged, &small_limits()).expect("they follow each other");
+        let merged = merged.collect::<Result<Vec<Bytes>, _>>().expect("what was written can be read");
+        self.chain.splice(from..until, [merged]);
     }
 
     fn restart(&mut self) {
@@ -136,7 +151,12 @@ impl ModelRun {
         }
         self.pending = None;
         self.bench.values.forget_references();
-        let restored = Store::restore(self.bench.values.clone(), small_limits(), &self.chain);
+        let restored = Store::restore(
+            self.bench.values.clone(),
+            small_limits(),
+            self.chain.iter().cloned().map(Vec::into_iter),
+            &Sequential,
+        );
         (self.bench.store, self.bench.reader) = restored.expect("what was written can be read");
         self.model = self.chain_model.clone();
         self.check();

@@ -15,6 +15,23 @@ use crate::{
     ValueSlot, Values, resolve,
 };
 
+/// Divides the chunks of a chain into its checkpoints: each frame of kind 1 begins one. Bytes that are no frames stay
+/// with what is before them.
+pub(crate) fn checkpoints(chunks: &[Bytes]) -> Vec<std::vec::IntoIter<Bytes>> {
+    let bytes = Bytes::from(chunks.concat());
+    let mut starts = vec![0];
+    let mut at = 0;
+    while let Some(header) = bytes[at..].first_chunk::<9>() {
+        let [l0, l1, l2, l3, kind, ..] = *header;
+        if kind == 1 && at > 0 {
+            starts.push(at);
+        }
+        at = bytes.len().min(at + 9 + u32::from_le_bytes([l0, l1, l2, l3]) as usize);
+    }
+    let ends = starts[1..].iter().copied().chain([bytes.len()]);
+    starts.iter().copied().zip(ends).map(|(start, end)| vec![bytes.slice(start..end)].into_iter()).collect()
+}
+
 /// Values by address, with counted references; values can be damaged.
 #[derive(Default)]
 pub(crate) struct MapValues {

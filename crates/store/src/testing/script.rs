@@ -24,6 +24,8 @@ pub(crate) enum ScriptStep {
     Relocate(u64),
     /// Begin a checkpoint, base or delta, and write it over the next steps.
     Checkpoint(bool),
+    /// Merge checkpoints of the chain: the first of them and how many, modulo what there is.
+    Merge(usize, usize),
     /// Go on with the state of the last checkpoint's chain.
     Restart,
 }
@@ -142,6 +144,7 @@ pub(crate) fn step() -> impl Strategy<Value = ScriptStep> {
         2 => (1..8usize).prop_map(ScriptStep::Purge),
         1 => (0..4u64).prop_map(ScriptStep::Relocate),
         2 => any::<bool>().prop_map(ScriptStep::Checkpoint),
+        1 => (0..8usize, 0..8usize).prop_map(|(from, count)| ScriptStep::Merge(from, count)),
         1 => Just(ScriptStep::Restart),
     ]
 }

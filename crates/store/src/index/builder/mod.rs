@@ -1,22 +1,24 @@
-//! Builds an index from checkpoints.
+//! Builds an index from keys in ascending order, as the merge of a chain of checkpoints hands them over.
 //!
-//! Each checkpoint contains its keys in ascending order, so a delta is merged into the sorted slots that the
-//! checkpoints before it left, as in a merge sort; nothing is looked up in a tree. The tree is built once, at the end:
+//! Nothing is looked up and nothing is inserted into a tree: records get ascending slots, and the tree and the revision
+//! log are built at the end, from all of them:
 //!
 //! ```text
-//! base    a c e                 merged: a c e
-//! delta   removed e; b c        before: a c e   merged: a b c     b is new, c gets a newer version
-//! finish                        a b c -> full leaves, then inner nodes; the revision log, from the versions' revisions
+//! key a @5 @9 | key b @6 | key d @8      slots 0 1 2
+//! finish, as independent tasks           full leaves a b d, then inner nodes
+//!                                        revision log 5 -> 0, 6 -> 1, 7 unknown, 8 -> 2, 9 -> 0
+//!                                        what the caller derives from the records
 //! ```
 
-use std::collections::BTreeSet;
+use std::ops::Range;
 
 use super::key::IndexKey;
 use super::key_index::{KeyIndex, RecordSlab, footprint};
 use super::record::KeyRecord;
 use super::revision_log::RevisionLog;
-use super::tree::{KeyTree, SlotKeys};
+use super::tree::KeyTree;
 use super::version::Version;
+use crate::parallel::{Parallel, Task};
 use crate::types::Revision;
 
 #[cfg(test)]
@@ -26,171 +28,163 @@ mod tests;
 /// far more than occurs, and still little memory: a thousand of them take less than 200 bytes of the revision log.
 const MAX_MISSING_CHANGES: u64 = 1 << 28;
 
-/// Up to this many revisions for each change, changes are ordered by counting, which is fast but takes 8 bytes for each
-/// revision. A checkpoint that lacks more is unusual or forged: its changes are sorted instead.
-const MAX_REVISIONS_PER_CHANGE: u64 = 4;
+/// Up to this many revisions for each version, changes are ordered by counting, which is fast but takes 4 bytes for
+/// each revision. A checkpoint that lacks more is unusual or forged: its changes are sorted instead.
+const MAX_REVISIONS_PER_VERSION: u64 = 4;
 
 /// An index being restored.
 #[derive(Default)]
 pub(crate) struct IndexBuilder {
     records: RecordSlab,
-    /// Slots in key order, as far as the present checkpoint is read.
-    merged: Vec<u32>,
-    /// Slots in key order as the checkpoint before left them.
-    before: Vec<u32>,
-    /// How many of them are merged.
-    taken: usize,
-    /// The position in `before` where the last look-up ended.
-    looked: usize,
-    /// Slots in `before` whose keys are removed, unless this checkpoint writes them again.
-    removed: BTreeSet<u32>,
+    /// Slots below are taken, in key order.
+    slots: u32,
+    /// The last key.
+    last: Vec<u8>,
+    /// The number of versions, tombstones included.
+    changes: u64,
+    /// Retained versions that are not tombstones.
+    versions: u64,
+    referenced_bytes: u64,
+    record_heap_bytes: u64,
 }
 
 impl IndexBuilder {
-    /// Begins the next checkpoint.
-    pub(crate) fn begin(&mut self) {
-        self.complete();
-        self.before = std::mem::take(&mut self.merged);
-        self.merged.reserve(self.before.len());
-    }
-
-    /// Adds a version to a key. If `whole`, the checkpoint has all versions of the key, and those from before are
-    /// dropped; otherwise the version must be newer than them. Returns false if keys or versions do not ascend.
-    pub(crate) fn key(&mut self, key: &[u8], whole: bool, version: Version) -> bool {
-        if self.merged.last().is_some_and(|last| self.records.key(*last) >= key) {
-            return false;
+    /// Adds a key with its versions, oldest first, at least one. Returns its slot; `None` if keys or versions do not
+    /// ascend.
+    pub(crate) fn key(&mut self, key: &[u8], versions: &[Version]) -> Option<u32> {
+        let ascends = self.slots == 0 || self.last.as_slice() < key;
+        if !ascends || !versions.is_sorted_by(|one, next| one.revision < next.revision) {
+            return None;
         }
-        let at = self.lower_bound(key, self.taken);
-        self.merged.extend_from_slice(&self.before[self.taken..at]);
-        self.taken = at;
-        let Some(slot) = self.slot_at(at, key) else {
-            self.merged.push(self.records.insert(KeyRecord::new(IndexKey::new(key), version)));
-            return true;
-        };
-        self.taken += 1;
-        self.merged.push(slot);
-        if self.removed.remove(&slot) || whole {
-            *self.records.get_mut(slot) = KeyRecord::new(IndexKey::new(key), version);
-            return true;
+        self.last.clear();
+        self.last.extend_from_slice(key);
+        let mut record = KeyRecord::new(IndexKey::new(key), versions[0]);
+        versions[1..].iter().for_each(|version| record.push(*version));
+        for version in versions {
+            self.versions += u64::from(!version.is_tombstone());
+            self.referenced_bytes += footprint(key.len(), version);
         }
-        self.version(version)
+        self.changes += versions.len() as u64;
+        self.record_heap_bytes += record.heap_bytes() as u64;
+        let slot = self.records.insert(record);
+        assert!(slot == self.slots, "a slab without free numbers gives ascending ones");
+        self.slots += 1;
+        Some(slot)
     }
 
-    /// Adds another version to the same key. Returns false if it is not newer than those before.
-    pub(crate) fn version(&mut self, version: Version) -> bool {
-        let Some(slot) = self.merged.last() else { return false };
-        let record = self.records.get_mut(*slot);
-        let ascends = version.revision > record.newest().revision;
-        if ascends {
-            record.push(version);
-        }
-        ascends
-    }
-
-    /// Removes a key with all its versions, if the checkpoints before had it.
-    pub(crate) fn remove(&mut self, key: &[u8]) {
-        let slot = self.look_up(key);
-        self.removed.extend(slot);
-    }
-
-    /// Gives a version from the checkpoints before a new log address, if it exists and has a value.
-    pub(crate) fn relocate(&mut self, key: &[u8], revision: Revision, address: u64) {
-        if let Some(slot) = self.look_up(key)
-            && let Some(value) = self.records.get_mut(slot).value_of_mut(revision)
-            && value.len > 0
-        {
-            value.address = address;
-        }
-    }
-
-    /// Ends the checkpoint: keys of those before that follow its last key are kept.
-    pub(crate) fn complete(&mut self) {
-        self.merged.extend_from_slice(&self.before[self.taken..]);
-        self.before = Vec::new();
-        (self.taken, self.looked) = (0, 0);
-        if !self.removed.is_empty() {
-            self.merged.retain(|slot| !self.removed.contains(slot));
-            for slot in std::mem::take(&mut self.removed) {
-                self.records.remove(slot);
-            }
-        }
-    }
-
-    /// Finds a key of the checkpoints before. Fast when called in ascending order of keys.
-    fn look_up(&mut self, key: &[u8]) -> Option<u32> {
-        let looked = self.before.get(self.looked);
-        let is_behind = looked.is_some_and(|slot| self.records.key(*slot) <= key);
-        self.looked = self.lower_bound(key, if is_behind { self.looked } else { 0 });
-        self.slot_at(self.looked, key)
-    }
-
-    fn slot_at(&self, at: usize, key: &[u8]) -> Option<u32> {
-        self.before.get(at).copied().filter(|slot| self.records.key(*slot) == key)
-    }
-
-    /// The position in `before` of the first key not below `key`, searched from `from` on by galloping: a near position
-    /// is found in a few steps.
-    fn lower_bound(&self, key: &[u8], from: usize) -> usize {
-        let is_below = |slot: &u32| self.records.key(*slot) < key;
-        let (mut low, mut step) = (from, 1);
-        while self.before.get(low + step - 1).is_some_and(is_below) {
-            low += step;
-            step *= 2;
-        }
-        let high = (low + step).min(self.before.len());
-        low + self.before[low..high].partition_point(is_below)
-    }
-
-    /// The index, with its revision log from `floor` to `revision`; `None` if the versions do not form one. Calls
-    /// `visit` for each slot and record.
+    /// The index, with its revision log from `floor` to `revision`; `None` if the versions do not form one. Meanwhile
+    /// gives all records to `visit`, in the order of their keys.
     pub(crate) fn finish(
-        mut self,
+        self,
         floor: i64,
         revision: i64,
-        mut visit: impl FnMut(u32, &KeyRecord),
+        parallel: &dyn Parallel,
+        visit: impl FnOnce(BuiltRecords<'_>) + Send,
     ) -> Option<KeyIndex> {
-        self.complete();
-        let IndexBuilder { records, merged, .. } = self;
-        let mut changes = Vec::with_capacity(merged.len());
-        let (mut versions, mut referenced_bytes, mut record_heap_bytes) = (0, 0, 0);
-        for slot in &merged {
-            let record = records.get(*slot);
-            visit(*slot, record);
-            record_heap_bytes += record.heap_bytes() as u64;
-            for version in record.versions() {
-                versions += u64::from(!version.is_tombstone());
-                referenced_bytes += footprint(record.key().len(), &version);
-                if version.revision.main >= floor {
-                    changes.push((version.revision, *slot));
-                }
-            }
-        }
-        let tree = KeyTree::from_sorted(&records, &merged, |slot| records.get(slot).is_live());
-        drop(merged);
-        let log = build_log(changes, revision)?;
-        Some(KeyIndex::from_parts(records, tree, log, (versions, referenced_bytes, record_heap_bytes)))
+        let IndexBuilder { records, slots, changes, .. } = self;
+        let counts = (self.versions, self.referenced_bytes, self.record_heap_bytes);
+        let (mut tree, mut log) = (KeyTree::default(), None);
+        let all = BuiltRecords { records: &records, slots: 0..slots };
+        let tasks: [Task<'_>; 3] = [
+            Box::new(|| {
+                let slots: Vec<u32> = (0..slots).collect();
+                tree = KeyTree::from_sorted(&records, &slots, |slot| records.get(slot).is_live());
+            }),
+            Box::new(|| log = build_log(all.clone(), changes, floor, revision)),
+            Box::new(|| visit(all.clone())),
+        ];
+        parallel.run(tasks.into());
+        log.map(|log| KeyIndex::from_parts(records, tree, log, counts))
     }
 }
 
-/// The revision log of changes in any order, up to `revision`. Its memory grows with the changes, not with those
-/// missing.
-fn build_log(changes: Vec<(Revision, u32)>, revision: i64) -> Option<RevisionLog> {
-    let mains = || changes.iter().map(|(revision, _)| revision.main);
-    let Some(first) = mains().min() else { return (revision == 1).then(RevisionLog::default) };
-    if first < 1 || mains().max() != Some(revision) {
-        return None;
+/// Walks the records in the order of their keys.
+#[derive(Clone)]
+pub(crate) struct BuiltRecords<'a> {
+    records: &'a RecordSlab,
+    slots: Range<u32>,
+}
+
+impl<'a> Iterator for BuiltRecords<'a> {
+    type Item = &'a KeyRecord;
+
+    fn next(&mut self) -> Option<&'a KeyRecord> {
+        self.slots.next().map(|slot| self.records.get(slot))
     }
-    let revisions = (revision - first) as u64 + 1;
-    let known = changes.len() as u64;
-    let mut building =
-        RevisionLogBuilder { log: RevisionLog::default(), last: None, missing: MAX_MISSING_CHANGES };
-    building.count_missing(revisions.saturating_sub(known))?;
-    if revisions / MAX_REVISIONS_PER_CHANGE <= known {
-        building.add_by_counting(changes, first, revisions)?;
-    } else {
-        building.add_sorted(changes)?;
+}
+
+/// The revision log from `floor` to `revision`, of so many changes at most. Its memory grows with the changes, not with
+/// those missing.
+fn build_log(records: BuiltRecords<'_>, changes: u64, floor: i64, revision: i64) -> Option<RevisionLog> {
+    let mut log = ChangesByRevision::new(changes, floor, revision)?;
+    for (slot, record) in (0..).zip(records) {
+        for version in record.versions().rev().take_while(|version| version.revision.main >= floor) {
+            log.add(version.revision, slot)?;
+        }
     }
-    Some(building.log)
+    log.finish()
+}
+
+/// The changes of a revision log, in any order.
+struct ChangesByRevision {
+    floor: i64,
+    revision: i64,
+    known: u64,
+    /// The oldest revision of a change so far.
+    first: i64,
+    /// By revision from `floor` on: the slot of its first change, and 1; 0 if that is not known. Empty if all changes
+    /// are in `others`.
+    firsts: Vec<u32>,
+    /// All other changes.
+    others: Vec<(Revision, u32)>,
+}
+
+impl ChangesByRevision {
+    fn new(changes: u64, floor: i64, revision: i64) -> Option<ChangesByRevision> {
+        let floor = floor.max(1);
+        let revisions = u64::try_from(revision.checked_sub(floor)?.checked_add(1)?).ok()?;
+        let is_dense = revisions / MAX_REVISIONS_PER_VERSION <= changes;
+        let firsts = if is_dense { vec![0; usize::try_from(revisions).ok()?] } else { Vec::new() };
+        Some(ChangesByRevision { floor, revision, known: 0, first: i64::MAX, firsts, others: Vec::new() })
+    }
+
+    /// Adds a change. Returns `None` if it is not one of this log.
+    fn add(&mut self, at: Revision, slot: u32) -> Option<()> {
+        if at.main < self.floor || at.main > self.revision {
+            return None;
+        }
+        self.known += 1;
+        self.first = self.first.min(at.main);
+        match self.firsts.get_mut((at.main - self.floor) as usize).filter(|_| at.sub == 0) {
+            Some(first) if *first == 0 => *first = slot + 1,
+            Some(_) => return None,
+            None => self.others.push((at, slot)),
+        }
+        Some(())
+    }
+
+    /// The log; `None` if a change occurs twice, the last revision has none, or too many are missing.
+    fn finish(self) -> Option<RevisionLog> {
+        let ChangesByRevision { floor, revision, known, first, firsts, mut others } = self;
+        if known == 0 {
+            return (revision == 1).then(RevisionLog::default);
+        }
+        let mut building =
+            RevisionLogBuilder { log: RevisionLog::default(), last: None, missing: MAX_MISSING_CHANGES };
+        building.count_missing(((revision - first) as u64 + 1).saturating_sub(known))?;
+        others.sort_unstable();
+        let mut others = others.into_iter().peekable();
+        for (main, slot) in (floor..).zip(firsts) {
+            if let Some(slot) = slot.checked_sub(1) {
+                building.add(Revision { main, sub: 0 }, slot)?;
+            }
+            while let Some((at, slot)) = others.next_if(|(at, _)| at.main == main) {
+                building.add(at, slot)?;
+            }
+        }
+        others.try_for_each(|(at, slot)| building.add(at, slot))?;
+        building.last.is_some_and(|last| last.main == revision).then_some(building.log)
+    }
 }
 
 /// A revision log being built.
@@ -202,34 +196,6 @@ struct RevisionLogBuilder {
 }
 
 impl RevisionLogBuilder {
-    /// For revisions of which few are missing and nearly all have one change: orders them by counting.
-    fn add_by_counting(&mut self, changes: Vec<(Revision, u32)>, first: i64, revisions: u64) -> Option<()> {
-        let mut firsts = vec![None; usize::try_from(revisions).ok()?];
-        let mut others = Vec::new();
-        for (at, slot) in changes {
-            match at.sub {
-                0 => firsts[(at.main - first) as usize].replace(slot).is_none().then_some(())?,
-                _ => others.push((at, slot)),
-            }
-        }
-        others.sort_unstable();
-        let mut others = others.into_iter().peekable();
-        for (main, slot) in (first..).zip(firsts) {
-            if let Some(slot) = slot {
-                self.add(Revision { main, sub: 0 }, slot)?;
-            }
-            while let Some((at, slot)) = others.next_if(|(at, _)| at.main == main) {
-                self.add(at, slot)?;
-            }
-        }
-        Some(())
-    }
-
-    fn add_sorted(&mut self, mut changes: Vec<(Revision, u32)>) -> Option<()> {
-        changes.sort_unstable();
-        changes.into_iter().try_for_each(|(at, slot)| self.add(at, slot))
-    }
-
     /// Adds a change, which must be newer than the one before.
     fn add(&mut self, at: Revision, slot: u32) -> Option<()> {
         let next_sub = match self.last {

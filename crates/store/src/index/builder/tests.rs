@@ -1,4 +1,4 @@
-//! Chains of checkpoints against a sorted map.
+//! The index and the revision log against the versions that they are made of.
 
 use std::collections::BTreeMap;
 
@@ -6,117 +6,52 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::index::KeyBounds;
+use crate::parallel::Sequential;
 use crate::values::ValueRef;
-
-/// What one checkpoint does to a key.
-#[derive(Clone, Copy, Debug)]
-enum Change {
-    Write { only: bool, versions: usize, tombstone: bool },
-    Remove,
-    RemoveAndWrite,
-    Move,
-}
-
-fn change() -> impl Strategy<Value = Change> {
-    let write = (any::<bool>(), 1..4usize, prop::bool::weighted(0.2));
-    prop_oneof![
-        5 => write.prop_map(|(only, versions, tombstone)| Change::Write { only, versions, tombstone }),
-        1 => Just(Change::Remove),
-        1 => Just(Change::RemoveAndWrite),
-        1 => Just(Change::Move),
-    ]
-}
 
 /// Keys of several lengths, some of them beginnings of others.
 fn name(number: u16) -> Vec<u8> {
     format!("{}/{}", "k".repeat(usize::from(number % 7)), number / 7).into_bytes()
 }
 
-#[derive(Default)]
-struct World {
-    restoring: IndexBuilder,
-    model: BTreeMap<Vec<u8>, Vec<Version>>,
-    main: i64,
-}
-
-impl World {
-    fn next(&mut self, tombstone: bool) -> Version {
-        self.main += 1;
-        let revision = Revision { main: self.main, sub: 0 };
-        let value = ValueRef { address: self.main as u64, len: 4, checksum: 0 };
-        match tombstone {
-            true => Version::tombstone(revision),
-            false => Version { revision, create: self.main, version: 1, lease: 0, value },
-        }
+/// Versions of several keys, with the keys' numbers in the order of revisions; every fifth is a tombstone.
+fn written(numbers: &[u16]) -> BTreeMap<Vec<u8>, Vec<Version>> {
+    let mut all: BTreeMap<Vec<u8>, Vec<Version>> = BTreeMap::new();
+    for (main, number) in (2..).zip(numbers) {
+        let revision = Revision { main, sub: 0 };
+        let value = ValueRef { address: main as u64, len: 4, checksum: 0 };
+        let version = match main % 5 {
+            0 => Version::tombstone(revision),
+            _ => Version { revision, create: main, version: 1, lease: 0, value },
+        };
+        all.entry(name(*number)).or_default().push(version);
     }
-
-    /// Reads one checkpoint, in the order its parts have.
-    fn checkpoint(&mut self, changes: &BTreeMap<Vec<u8>, Change>) {
-        self.restoring.begin();
-        for (key, change) in changes {
-            if matches!(change, Change::Remove | Change::RemoveAndWrite) {
-                self.restoring.remove(key);
-                self.model.remove(key);
-            }
-        }
-        // What moves may come in any order.
-        for (key, change) in changes.iter().rev() {
-            if let (Change::Move, Some(versions)) = (change, self.model.get_mut(key)) {
-                let oldest = &mut versions[0];
-                oldest.value.address += 1 << 32;
-                self.restoring.relocate(key, oldest.revision, oldest.value.address);
-            }
-        }
-        for (key, change) in changes {
-            let (only, versions, tombstone) = match change {
-                Change::Write { only, versions, tombstone } => (*only, *versions, *tombstone),
-                Change::RemoveAndWrite => (false, 1, false),
-                Change::Remove | Change::Move => continue,
-            };
-            let first = self.next(false);
-            assert!(self.restoring.key(key, only, first));
-            assert!(!self.restoring.key(key, only, first), "keys ascend");
-            let listed = self.model.entry(key.clone()).or_default();
-            if only {
-                listed.clear();
-            }
-            listed.push(first);
-            for nth in 1..versions {
-                let version = self.next(tombstone && nth + 1 == versions);
-                assert!(self.restoring.version(version));
-                assert!(!self.restoring.version(version), "versions ascend");
-                self.model.get_mut(key).unwrap().push(version);
-            }
-        }
-        self.restoring.complete();
-    }
+    all
 }
 
 proptest! {
     #[test]
-    fn restores_what_the_chain_says(
-        chain in prop::collection::vec(prop::collection::btree_map(0..400u16, change(), 0..120), 1..6),
-    ) {
-        let mut world = World { main: 1, ..World::default() };
-        for changes in chain {
-            world.checkpoint(&changes.into_iter().map(|(number, change)| (name(number), change)).collect());
+    fn builds_what_it_is_given(numbers in prop::collection::vec(0..400u16, 1..600), floor in 0..300i64) {
+        let model = written(&numbers);
+        let mut builder = IndexBuilder::default();
+        for (slot, (key, versions)) in (0..).zip(&model) {
+            prop_assert_eq!(builder.key(key, versions), Some(slot));
+            prop_assert_eq!(builder.key(key, versions), None, "keys ascend");
         }
-        let last = world.next(false);
-        world.restoring.begin();
-        prop_assert!(world.restoring.key(b"z", true, last));
-        world.model.insert(b"z".to_vec(), vec![last]);
-        let World { restoring, model, main } = world;
-        let mut visited = 0;
-        let index = restoring.finish(0, main, |_, _| visited += 1).unwrap();
+        let (mut visited, newest) = (0, numbers.len() as i64 + 1);
+        let index = builder.finish(floor, newest, &Sequential, |records| visited = records.count());
+        prop_assume!(floor <= newest);
+        let index = index.unwrap();
         prop_assert_eq!(visited, model.len());
-        let restored = index.walk(&KeyBounds::ALL).map(|(record, live)| {
+        index.check_all(floor.max(1) - 1);
+        let built = index.walk(&KeyBounds::ALL).map(|(record, live)| {
             assert_eq!(live, record.is_live());
             (record.key().to_vec(), record.versions().collect::<Vec<_>>())
         });
-        prop_assert!(restored.eq(model.clone()));
+        prop_assert!(built.eq(model.clone()));
         let mut changes: Vec<_> = model.iter().flat_map(|(key, versions)| {
             versions.iter().map(move |version| (version.revision, key.clone()))
-        }).collect();
+        }).filter(|(revision, _)| revision.main >= floor).collect();
         changes.sort();
         let logged = index.log().iter_from(0).filter_map(|entry| {
             entry.slot.map(|slot| (entry.revision, index.at_slot(slot).key().to_vec()))
@@ -125,11 +60,25 @@ proptest! {
     }
 }
 
+#[test]
+fn versions_ascend() {
+    let version = |main| Version::tombstone(Revision { main, sub: 0 });
+    assert_eq!(IndexBuilder::default().key(b"k", &[version(3), version(3)]), None);
+    assert_eq!(IndexBuilder::default().key(b"k", &[version(4), version(3)]), None);
+}
+
+/// The revision log of changes that a builder was given in this order.
+fn build(changes: &[(Revision, u32)], floor: i64, revision: i64) -> Option<RevisionLog> {
+    let mut log = ChangesByRevision::new(changes.len() as u64, floor, revision)?;
+    changes.iter().try_for_each(|(at, slot)| log.add(*at, *slot))?;
+    log.finish()
+}
+
 /// Changes with several keys, in an order that is not theirs, with holes.
 #[test]
 fn a_log_is_built_from_changes_in_any_order() {
     let at = |main, sub| Revision { main, sub };
-    let log = build_log(vec![(at(7, 2), 3), (at(5, 0), 1), (at(7, 0), 2), (at(5, 1), 4)], 7).unwrap();
+    let log = build(&[(at(7, 2), 3), (at(5, 0), 1), (at(7, 0), 2), (at(5, 1), 4)], 4, 7).unwrap();
     let entries: Vec<_> = log.iter_from(0).map(|entry| (entry.revision, entry.slot)).collect();
     let unknown = |main, sub| (at(main, sub), None);
     let change = |main, sub, slot| (at(main, sub), Some(slot));
@@ -148,9 +97,10 @@ fn a_log_is_built_from_changes_in_any_order() {
         (vec![(at(5, 0), 1), (at(1001, 0), 1)], 1000, "it ends behind the revision after many missing"),
         (vec![], 5, "no change"),
     ] {
-        assert!(build_log(changes, revision).is_none(), "{why}");
+        assert!(build(&changes, -1, revision).is_none(), "{why}");
     }
-    assert_eq!(build_log(vec![], 1).unwrap().len(), 0);
+    assert_eq!(build(&[], -1, 1).unwrap().len(), 0);
+    assert!(build(&[(at(5, 0), 1), (at(3, 0), 2)], 4, 5).is_none(), "below the floor");
 }
 
 /// A forged checkpoint can name two revisions that are far apart: what is missing between them takes little memory.
@@ -163,7 +113,7 @@ fn missing_changes_take_little_memory() {
         vec![(at(7, missing as u32), 2), (at(missing + 8, 0), 1), (at(7, 0), 3)],
     ] {
         let known = changes.len();
-        let log = build_log(changes, missing + 8).unwrap();
+        let log = build(&changes, -1, missing + 8).unwrap();
         let unknown = log.len() - known;
         assert!(unknown >= missing as usize);
         assert!(
@@ -180,11 +130,10 @@ fn missing_changes_take_little_memory() {
 #[test]
 fn places_and_sorting_make_the_same_log() {
     let at = |main, sub| Revision { main, sub };
-    let changes = vec![(at(9, 1), 3), (at(4, 0), 1), (at(9, 0), 5), (at(6, 2), 2), (at(4, 1), 4)];
-    let building = || RevisionLogBuilder { log: RevisionLog::default(), last: None, missing: 100 };
-    let (mut placed, mut sorted) = (building(), building());
-    placed.add_by_counting(changes.clone(), 4, 6).unwrap();
-    sorted.add_sorted(changes).unwrap();
-    assert!(placed.log.iter_from(0).eq(sorted.log.iter_from(0)));
-    assert_eq!(placed.missing, sorted.missing);
+    let changes = [(at(9, 1), 3), (at(4, 0), 1), (at(9, 0), 5), (at(6, 2), 2), (at(4, 1), 4)];
+    let counted = build(&changes, 4, 9).unwrap();
+    let mut sorting = ChangesByRevision::new(0, 4, 9).unwrap();
+    assert!(sorting.firsts.is_empty());
+    changes.iter().try_for_each(|(at, slot)| sorting.add(*at, *slot)).unwrap();
+    assert!(counted.iter_from(0).eq(sorting.finish().unwrap().iter_from(0)));
 }

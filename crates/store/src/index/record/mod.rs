@@ -221,12 +221,6 @@ impl KeyRecord {
         true
     }
 
-    /// The value reference of the version made by exactly this change.
-    pub(crate) fn value_of_mut(&mut self, revision: Revision) -> Option<&mut ValueRef> {
-        let position = self.versions_until(revision).checked_sub(1)?;
-        (self.version_at(position).revision == revision).then(|| self.value_mut(position))
-    }
-
     /// The value reference of the version at `position`.
     fn value_mut(&mut self, position: usize) -> &mut ValueRef {
         match &mut self.history {

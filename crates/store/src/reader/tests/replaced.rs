@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 
 use super::keys;
 use crate::index::KeyBounds;
+use crate::parallel::Sequential;
 use crate::range::RangeCount;
 use crate::reader::pinned::PinnedRevision;
 use crate::testing::{MapValues, TestStore, op, range_request, small_limits};
@@ -189,7 +190,9 @@ fn a_transaction_begins_again_at_the_newest_revision() {
     for (revision, expected) in [(0, Ok((BEFORE + 1, 15))), (BEFORE, Err(Error::Compacted))] {
         let mut bench = bench();
         let values = Arc::new(InstallingValues { values: bench.values.clone(), then: Mutex::default() });
-        let (store, reader) = Store::restore(values.clone(), small_limits(), base(&mut bench)).unwrap();
+        let (store, reader) =
+            Store::restore(values.clone(), small_limits(), [base(&mut bench).into_iter()], &Sequential)
+                .unwrap();
         let store = Mutex::new(store);
         let state = later(self::bench(), Some(BEFORE + 1));
         *values.then.lock() = Some(Box::new(move || store.lock().install(state)));

@@ -1,0 +1,60 @@
+//! The files of a chain of checkpoints, as the store reads them: in each the first chunk is the member's own, its head;
+//! the others are the store's.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use log::{Checkpoint, FileChunks, OpenError};
+use parking_lot::Mutex;
+
+/// The opened files of a chain, or of checkpoints that follow each other in one.
+pub(crate) struct ChainFiles {
+    /// The head of the last one; empty if there is none.
+    pub(crate) head: Bytes,
+    /// The store's chunks of each, oldest first.
+    pub(crate) chain: Vec<StoreChunks>,
+    error: Arc<Mutex<Option<OpenError>>>,
+}
+
+/// The store's chunks of a file. They end early at an error, which [`ChainFiles::take_error`] returns.
+#[derive(Clone)]
+pub(crate) struct StoreChunks {
+    file: FileChunks,
+    error: Arc<Mutex<Option<OpenError>>>,
+}
+
+impl ChainFiles {
+    /// Opens the files and reads their heads.
+    ///
+    /// # Errors
+    /// A file cannot be read, or is damaged.
+    pub(crate) fn open(checkpoint: &Checkpoint) -> Result<ChainFiles, OpenError> {
+        let error = Arc::new(Mutex::new(None));
+        let mut head = Bytes::new();
+        let mut chain = Vec::new();
+        for mut file in checkpoint.files()? {
+            head = file.next().transpose()?.unwrap_or_default();
+            chain.push(StoreChunks { file, error: error.clone() });
+        }
+        Ok(ChainFiles { head, chain, error })
+    }
+
+    /// The first error of a file.
+    pub(crate) fn take_error(&self) -> Option<OpenError> {
+        self.error.lock().take()
+    }
+}
+
+impl Iterator for StoreChunks {
+    type Item = Bytes;
+
+    fn next(&mut self) -> Option<Bytes> {
+        match self.file.next()? {
+            Ok(chunk) => Some(chunk),
+            Err(error) => {
+                self.error.lock().get_or_insert(error);
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! When a checkpoint is written, and which kind.
+//!
+//! A base holds the whole index, a delta what changed since the checkpoint before. As a rule a delta is written. So
+//! that neither its number nor its bytes grow for ever, checkpoints are merged from their files, without a look at the
+//! index: all of them when the deltas have grown to [`DELTAS_TO_BASE`] times the base, and the newest ones when there
+//! are [`MAX_DELTAS`] of them. The newest are those of which none is larger than all that follow it together, so a byte
+//! is merged again only when as many have been written behind it:
+//!
+//! ```text
+//! base 1 GB | 64 deltas of 1 MB            merged: base 1 GB | 64 MB
+//! base 1 GB | 64 MB | 63 deltas of 1 MB    merged: base 1 GB | 64 MB | 63 MB
+//! base 1 GB | 64 MB | 63 MB | .. | 2 MB | 1 MB | 1 MB        base 1 GB | 2080 MB, thus a new base
+//! ```
+//!
+//! While space is low, chains grow longer before they are merged: space is only freed by a checkpoint, and a delta is
+//! small. If it did not fit (much was deleted), a base is tried, and so on in turn. A base is also written when the
+//! files could not be merged because one is damaged: the state has all that they hold.
+
+#[cfg(test)]
+mod tests;
+
+use consensus::ConfState;
+use log::{Log, LogId, Space};
+use store::{CheckpointKind, Store};
+
+use crate::conf_state;
+use crate::jobs::{CheckpointJob, Job, MergeJob};
+
+/// All checkpoints are merged into a base when the deltas have grown to so many times its size. A larger factor writes
+/// fewer bytes for a growing index (all bases together are half of the last one, not as much again as with 1), and
+/// makes a restart merge more.
+const DELTAS_TO_BASE: u64 = 2;
+
+/// Deltas after which the newest of them are merged. Each is a file that a restart opens, and of which it holds frames
+/// in memory.
+const MAX_DELTAS: usize = 64;
+
+/// The same while space is low.
+const MAX_DELTAS_WHILE_LOW: usize = 4 * MAX_DELTAS;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct CheckpointSchedule {
+    commands_since: u64,
+    is_running: bool,
+    /// A checkpoint is wanted at or behind this entry.
+    wanted: Option<u64>,
+    /// The last one, if it did not fit on the disk: the next is of the other kind, which may be smaller.
+    too_large: Option<CheckpointKind>,
+    begun: Option<CheckpointKind>,
+    /// The next one is a base: checkpoints on disk could not be merged.
+    wants_base: bool,
+}
+
+impl CheckpointSchedule {
+    /// Commands were applied.
+    pub(crate) fn applied(&mut self, commands: u64) {
+        self.commands_since += commands;
+    }
+
+    /// The state was replaced by that of a snapshot, which is a checkpoint.
+    pub(crate) fn installed(&mut self) {
+        self.commands_since = 0;
+    }
+
+    /// A checkpoint shall be written at or behind this entry.
+    pub(crate) fn want(&mut self, index: u64) {
+        self.wanted = Some(index);
+    }
+
+    /// Whether a checkpoint is being written.
+    pub(crate) fn is_running(&self) -> bool {
+        self.is_running
+    }
+
+    /// Whether commands were applied since the last checkpoint began.
+    pub(crate) fn has_changes(&self) -> bool {
+        self.commands_since > 0
+    }
+
+    /// Whether a checkpoint should begin: none is running, and enough commands were applied or one is wanted.
+    pub(crate) fn is_due(&self, applied: u64, every_commands: u64) -> bool {
+        let is_wanted = self.wanted.is_some_and(|index| index <= applied);
+        !self.is_running && (self.commands_since >= every_commands || is_wanted)
+    }
+
+    /// Begins a checkpoint of the state at `id`.
+    pub(crate) fn begin(&mut self, id: LogId, conf: &ConfState, log: &mut Log, store: &mut Store) -> Job {
+        assert!(!self.is_running, "one checkpoint at a time");
+        let is_base = match self.too_large {
+            Some(kind) => kind == CheckpointKind::Delta,
+            None => self.wants_base || log.checkpoint_id().is_none(),
+        };
+        self.wants_base = false;
+        let wanted = if is_base { CheckpointKind::Base } else { CheckpointKind::Delta };
+        let source = store.begin_checkpoint(wanted);
+        let kind = match source.kind() {
+            CheckpointKind::Base => log::CheckpointKind::Base,
+            CheckpointKind::Delta => log::CheckpointKind::Delta,
+        };
+        let writer = log.begin_checkpoint(kind, id);
+        let head = conf_state::encode(conf);
+        self.is_running = true;
+        self.begun = Some(source.kind());
+        self.wanted.take_if(|index| *index <= id.index);
+        self.commands_since = 0;
+        Job::Checkpoint(Box::new(CheckpointJob { id, writer, head, source }))
+    }
+
+    /// Begins to merge checkpoints, if that is due.
+    pub(crate) fn begin_merge(&mut self, log: &mut Log) -> Option<Job> {
+        assert!(!self.is_running, "one checkpoint at a time");
+        let lengths = log.checkpoint_lengths();
+        // On a nearly full disk what must be written to free space should be little.
+        let first = first_merged(&lengths, log.space() == Space::Low)?;
+        let (writer, checkpoint) = log.begin_checkpoint_merge(first..lengths.len());
+        self.is_running = true;
+        Some(Job::MergeCheckpoints(Box::new(MergeJob { writer, checkpoint })))
+    }
+
+    /// Checkpoints were merged, or `failed` to be; `was_full` if the result did not fit on the disk.
+    pub(crate) fn merged(&mut self, failed: bool, was_full: bool) {
+        assert!(self.is_running, "a merge ends once");
+        self.is_running = false;
+        self.wants_base = failed && !was_full;
+    }
+
+    /// The checkpoint was written, or failed.
+    pub(crate) fn done(&mut self) {
+        assert!(self.is_running, "a checkpoint ends once");
+        self.is_running = false;
+        self.too_large = None;
+    }
+
+    /// The checkpoint that is done failed; `was_full` if it did not fit on the disk.
+    pub(crate) fn failed(&mut self, was_full: bool) {
+        self.too_large = self.begun.filter(|_| was_full);
+    }
+}
+
+/// The first checkpoint that is to be merged with all that follow it, given the length of each, base first; `None` if
+/// none is.
+fn first_merged(lengths: &[u64], is_space_low: bool) -> Option<usize> {
+    let (base, deltas) = lengths.split_first()?;
+    if is_space_low && deltas.len() < MAX_DELTAS_WHILE_LOW {
+        return None;
+    }
+    let sum: u64 = deltas.iter().sum();
+    if sum >= base.saturating_mul(DELTAS_TO_BASE) {
+        return (!deltas.is_empty()).then_some(0);
+    }
+    if deltas.len() < MAX_DELTAS {
+        return None;
+    }
+    // Sizes that decline slowly would never be merged if none might be larger.
+    [1, 2].into_iter().find_map(|factor| {
+        let mut newer = 0;
+        let is_small = |length: &&u64| {
+            let is_small = newer == 0 || **length <= newer * factor;
+            newer += **length;
+            is_small
+        };
+        let merged = deltas.iter().rev().take_while(is_small).count();
+        (merged > 1).then(|| lengths.len() - merged)
+    })
+}
