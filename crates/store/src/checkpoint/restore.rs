@@ -214,10 +214,10 @@ impl StateBuilder {
         state.purged = base_purged;
         let (lessor, live_hash) = (&mut state.lessor, &mut state.key_hash);
         let mut orphaned = false;
-        let index = index.finish(base_purged, header.revision, |slot, record| {
+        let index = index.finish(base_purged, header.revision, |slot, key, record| {
             let newest = record.newest();
             if !newest.is_tombstone() {
-                *live_hash = live_hash.wrapping_add(key_hash(record.key(), &newest));
+                *live_hash = live_hash.wrapping_add(key_hash(key, &newest));
                 lessor.reattach(slot, 0, newest.lease);
                 orphaned |= newest.lease != 0 && !lessor.contains(newest.lease);
             }

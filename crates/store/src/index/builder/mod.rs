@@ -1,21 +1,21 @@
 //! Builds an index from checkpoints.
 //!
-//! Each checkpoint contains its keys in ascending order, so a delta is merged into the sorted slots that the
-//! checkpoints before it left, as in a merge sort; nothing is looked up in a tree. The tree is built once, at the end:
+//! Each checkpoint contains its keys in ascending order. The keys of a base go to the end of the tree, one leaf after
+//! the other, and nothing is looked up; those of a delta are looked up where they come between others. The revision log
+//! is made at the end, from the revisions of all versions:
 //!
 //! ```text
-//! base    a c e                 merged: a c e
-//! delta   removed e; b c        before: a c e   merged: a b c     b is new, c gets a newer version
-//! finish                        a b c -> full leaves, then inner nodes; the revision log, from the versions' revisions
+//! base    a c e                 a, c, e at the end, each above the one before
+//! delta   removed e; b c; f     e goes, b comes between a and c, c gets a newer version, f goes to the end
+//! finish                        which keys are live; the revision log
 //! ```
 
-use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 
-use super::key::IndexKey;
 use super::key_index::{KeyIndex, RecordSlab, footprint};
 use super::record::KeyRecord;
 use super::revision_log::RevisionLog;
-use super::tree::{KeyTree, SlotKeys};
+use super::tree::{KeyBounds, KeyTree, TreePath};
 use super::version::Version;
 use crate::types::Revision;
 
@@ -34,52 +34,51 @@ const MAX_REVISIONS_PER_CHANGE: u64 = 4;
 #[derive(Default)]
 pub(crate) struct IndexBuilder {
     records: RecordSlab,
-    /// Slots in key order, as far as the present checkpoint is read.
-    merged: Vec<u32>,
-    /// Slots in key order as the checkpoint before left them.
-    before: Vec<u32>,
-    /// How many of them are merged.
-    taken: usize,
-    /// The position in `before` where the last look-up ended.
-    looked: usize,
-    /// Slots in `before` whose keys are removed, unless this checkpoint writes them again.
-    removed: BTreeSet<u32>,
+    /// All keys. Until the end it takes them for live.
+    tree: KeyTree,
+    /// The end of the tree, behind the last key of the checkpoint, as long as keys go there.
+    end: Option<TreePath>,
+    /// The last key of the present checkpoint.
+    last_key: Vec<u8>,
+    /// Its slot; `None` if there is no key yet.
+    last: Option<u32>,
 }
 
 impl IndexBuilder {
     /// Begins the next checkpoint.
     pub(crate) fn begin(&mut self) {
         self.complete();
-        self.before = std::mem::take(&mut self.merged);
-        self.merged.reserve(self.before.len());
     }
 
     /// Adds a version to a key. If `whole`, the checkpoint has all versions of the key, and those from before are
     /// dropped; otherwise the version must be newer than them. Returns false if keys or versions do not ascend.
     pub(crate) fn key(&mut self, key: &[u8], whole: bool, version: Version) -> bool {
-        if self.merged.last().is_some_and(|last| self.records.key(*last) >= key) {
+        if self.last.is_some() && self.last_key.as_slice() >= key {
             return false;
         }
-        let at = self.lower_bound(key, self.taken);
-        self.merged.extend_from_slice(&self.before[self.taken..at]);
-        self.taken = at;
-        let Some(slot) = self.slot_at(at, key) else {
-            self.merged.push(self.records.insert(KeyRecord::new(IndexKey::new(key), version)));
-            return true;
-        };
-        self.taken += 1;
-        self.merged.push(slot);
-        if self.removed.remove(&slot) || whole {
-            *self.records.get_mut(slot) = KeyRecord::new(IndexKey::new(key), version);
-            return true;
+        self.last_key.clear();
+        self.last_key.extend_from_slice(key);
+        let path = self.end.take().unwrap_or_else(|| self.tree.seek(key));
+        if path.found {
+            let slot = self.tree.slot_at(&path);
+            self.last = Some(slot);
+            if whole {
+                *self.records.get_mut(slot) = KeyRecord::new(version);
+            }
+            return whole || self.version(version);
         }
-        self.version(version)
+        let slot = self.records.insert(KeyRecord::new(version));
+        self.last = Some(slot);
+        let is_end = self.tree.is_end(&path);
+        let is_split = self.tree.insert(&path, key, slot);
+        self.end = (is_end && !is_split).then(|| path.after());
+        true
     }
 
     /// Adds another version to the same key. Returns false if it is not newer than those before.
     pub(crate) fn version(&mut self, version: Version) -> bool {
-        let Some(slot) = self.merged.last() else { return false };
-        let record = self.records.get_mut(*slot);
+        let Some(slot) = self.last else { return false };
+        let record = self.records.get_mut(slot);
         let ascends = version.revision > record.newest().revision;
         if ascends {
             record.push(version);
@@ -89,84 +88,57 @@ impl IndexBuilder {
 
     /// Removes a key with all its versions, if the checkpoints before had it.
     pub(crate) fn remove(&mut self, key: &[u8]) {
-        let slot = self.look_up(key);
-        self.removed.extend(slot);
+        let path = self.tree.seek(key);
+        if path.found {
+            (self.last, self.end) = (None, None);
+            self.records.remove(self.tree.slot_at(&path));
+            self.tree.set_live(&path, false);
+            self.tree.remove(&path);
+        }
     }
 
     /// Gives a version from the checkpoints before a new log address, if it exists and has a value.
     pub(crate) fn relocate(&mut self, key: &[u8], revision: Revision, address: u64) {
-        if let Some(slot) = self.look_up(key)
-            && let Some(value) = self.records.get_mut(slot).value_of_mut(revision)
-            && value.len > 0
-        {
-            value.address = address;
+        let path = self.tree.seek(key);
+        if path.found {
+            self.records.get_mut(self.tree.slot_at(&path)).set_address(revision, address);
         }
     }
 
-    /// Ends the checkpoint: keys of those before that follow its last key are kept.
+    /// Ends the checkpoint.
     pub(crate) fn complete(&mut self) {
-        self.merged.extend_from_slice(&self.before[self.taken..]);
-        self.before = Vec::new();
-        (self.taken, self.looked) = (0, 0);
-        if !self.removed.is_empty() {
-            self.merged.retain(|slot| !self.removed.contains(slot));
-            for slot in std::mem::take(&mut self.removed) {
-                self.records.remove(slot);
-            }
-        }
-    }
-
-    /// Finds a key of the checkpoints before. Fast when called in ascending order of keys.
-    fn look_up(&mut self, key: &[u8]) -> Option<u32> {
-        let looked = self.before.get(self.looked);
-        let is_behind = looked.is_some_and(|slot| self.records.key(*slot) <= key);
-        self.looked = self.lower_bound(key, if is_behind { self.looked } else { 0 });
-        self.slot_at(self.looked, key)
-    }
-
-    fn slot_at(&self, at: usize, key: &[u8]) -> Option<u32> {
-        self.before.get(at).copied().filter(|slot| self.records.key(*slot) == key)
-    }
-
-    /// The position in `before` of the first key not below `key`, searched from `from` on by galloping: a near position
-    /// is found in a few steps.
-    fn lower_bound(&self, key: &[u8], from: usize) -> usize {
-        let is_below = |slot: &u32| self.records.key(*slot) < key;
-        let (mut low, mut step) = (from, 1);
-        while self.before.get(low + step - 1).is_some_and(is_below) {
-            low += step;
-            step *= 2;
-        }
-        let high = (low + step).min(self.before.len());
-        low + self.before[low..high].partition_point(is_below)
+        (self.last, self.end) = (None, None);
     }
 
     /// The index, with its revision log from `floor` to `revision`; `None` if the versions do not form one. Calls
-    /// `visit` for each slot and record.
+    /// `visit` for each slot, key and record.
     pub(crate) fn finish(
-        mut self,
+        self,
         floor: i64,
         revision: i64,
-        mut visit: impl FnMut(u32, &KeyRecord),
+        mut visit: impl FnMut(u32, &[u8], &KeyRecord),
     ) -> Option<KeyIndex> {
-        self.complete();
-        let IndexBuilder { records, merged, .. } = self;
-        let mut changes = Vec::with_capacity(merged.len());
+        let IndexBuilder { records, mut tree, .. } = self;
+        let mut changes = Vec::with_capacity(tree.keys());
         let (mut versions, mut referenced_bytes, mut record_heap_bytes) = (0, 0, 0);
-        for slot in &merged {
-            let record = records.get(*slot);
-            visit(*slot, record);
-            record_heap_bytes += record.heap_bytes() as u64;
-            for version in record.versions() {
-                versions += u64::from(!version.is_tombstone());
-                referenced_bytes += footprint(record.key().len(), &version);
-                if version.revision.main >= floor {
-                    changes.push((version.revision, *slot));
+        tree.visit(
+            &KeyBounds::ALL,
+            |_| {},
+            |slot, key, _| {
+                let record = records.get(slot);
+                visit(slot, key, record);
+                record_heap_bytes += record.heap_bytes() as u64;
+                for version in record.versions() {
+                    versions += u64::from(!version.is_tombstone());
+                    referenced_bytes += footprint(key.len(), &version);
+                    if version.revision.main >= floor {
+                        changes.push((version.revision, slot));
+                    }
                 }
-            }
-        }
-        let tree = KeyTree::from_sorted(&records, &merged, |slot| records.get(slot).is_live());
-        drop(merged);
+                ControlFlow::Continue(())
+            },
+        );
+        tree.set_all_live(&|slot| records.get(slot).is_live());
         let log = build_log(changes, revision)?;
         Some(KeyIndex::from_parts(records, tree, log, (versions, referenced_bytes, record_heap_bytes)))
     }

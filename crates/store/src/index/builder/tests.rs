@@ -107,7 +107,7 @@ proptest! {
         world.model.insert(b"z".to_vec(), vec![last]);
         let World { restoring, model, main } = world;
         let mut visited = 0;
-        let index = restoring.finish(0, main, |_, _| visited += 1).unwrap();
+        let index = restoring.finish(0, main, |_, _, _| visited += 1).unwrap();
         prop_assert_eq!(visited, model.len());
         let restored = index.walk(&KeyBounds::ALL).map(|(record, live)| {
             assert_eq!(live, record.is_live());
@@ -119,7 +119,7 @@ proptest! {
         }).collect();
         changes.sort();
         let logged = index.log().iter_from(0).filter_map(|entry| {
-            entry.slot.map(|slot| (entry.revision, index.at_slot(slot).key().to_vec()))
+            entry.slot.map(|slot| (entry.revision, index.key(slot).to_vec()))
         });
         prop_assert!(logged.eq(changes));
     }
