@@ -117,7 +117,7 @@ impl BatchApply<'_> {
         work.deleted += slots.len() as i64;
         if let Some(last) = slots.last().filter(|_| left > 0) {
             // It is dead from now on, so the walk that goes on here does not find it.
-            work.start = Bytes::copy_from_slice(self.state.index.at_slot(*last).key());
+            work.start = Bytes::copy_from_slice(&self.state.index.key(*last));
         }
         for slot in slots {
             let old = self.delete_slot(slot, changes);
@@ -140,10 +140,10 @@ impl BatchApply<'_> {
             self.state.changes.note_written(slot);
         }
         self.reattach(slot, old.lease, 0);
-        let old_hash = key_hash(self.state.index.at_slot(slot).key(), &old);
+        let old_hash = key_hash(&self.state.index.key(slot), &old);
         self.state.key_hash = self.state.key_hash.wrapping_sub(old_hash);
         self.push_event(|state| {
-            let key = Bytes::copy_from_slice(state.index.at_slot(slot).key());
+            let key = Bytes::copy_from_slice(&state.index.key(slot));
             let kv = kv_ref(key.clone(), &Version::tombstone(revision));
             let prev = before_revision(state, &key, slot, Some(old), revision.main);
             Event { kind: EventKind::Delete, kv, prev }
@@ -153,7 +153,7 @@ impl BatchApply<'_> {
 
     /// A version of the key in `slot`.
     pub(super) fn kv_in(&self, slot: u32, version: &Version) -> KvRef {
-        kv_ref(Bytes::copy_from_slice(self.state.index.at_slot(slot).key()), version)
+        kv_ref(Bytes::copy_from_slice(&self.state.index.key(slot)), version)
     }
 
     /// Moves the key in `slot` from one lease to another; 0 is none.

@@ -98,20 +98,19 @@ impl BatchApply<'_> {
         self.spend(slots.len());
         work.next_slot = slots.last().map_or(work.next_slot, |last| last + 1);
         let index = &self.state.index;
-        slots.sort_unstable_by(|a, b| index.at_slot(*a).key().cmp(index.at_slot(*b).key()));
+        slots.sort_unstable_by(|a, b| index.key(*a).cmp(&index.key(*b)));
         work.runs.push(slots.into_iter());
         if work.is_collected {
             for (nth, run) in work.runs.iter_mut().enumerate() {
                 work.next.extend(
-                    run.next()
-                        .map(|slot| Reverse((Bytes::copy_from_slice(index.at_slot(slot).key()), slot, nth))),
+                    run.next().map(|slot| Reverse((Bytes::copy_from_slice(&index.key(slot)), slot, nth))),
                 );
             }
         }
     }
 
     fn key_in(&self, slot: u32) -> Bytes {
-        Bytes::copy_from_slice(self.state.index.at_slot(slot).key())
+        Bytes::copy_from_slice(&self.state.index.key(slot))
     }
 
     /// Records remainders. Leases that have ended are skipped.

@@ -26,8 +26,8 @@ impl KeysChunk {
         self.body.len() >= self.max_bytes
     }
 
-    /// Adds the wanted versions of a record. Breaks if the frame is full; the walk then returns to this record.
-    pub(super) fn add(&mut self, record: &KeyRecord) -> ControlFlow<()> {
+    /// Adds the wanted versions of a key. Breaks if the frame is full; the walk then returns to this key.
+    pub(super) fn add(&mut self, key: &[u8], record: &KeyRecord) -> ControlFlow<()> {
         if self.is_full() {
             return ControlFlow::Break(());
         }
@@ -37,15 +37,15 @@ impl KeysChunk {
         if count == 0 {
             return ControlFlow::Continue(());
         }
-        assert!(self.keys == 0 || self.before.as_slice() < record.key(), "keys ascend in a frame");
-        put_key(&mut self.body, self.before.as_slice(), record.key());
+        assert!(self.keys == 0 || self.before.as_slice() < key, "keys ascend in a frame");
+        put_key(&mut self.body, self.before.as_slice(), key);
         // Purging drops the oldest versions first. If it passed the baseline, these are all versions of the key.
         let whole = count == record.versions().filter(|version| version.revision <= self.until).count();
         put_number(&mut self.body, (count as u64) << 1 | u64::from(whole));
         for version in record.versions().filter(wanted) {
             put_version(&mut self.body, &version);
         }
-        self.before = IndexKey::new(record.key());
+        self.before = IndexKey::new(key);
         self.keys += 1;
         ControlFlow::Continue(())
     }

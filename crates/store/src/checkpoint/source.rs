@@ -134,7 +134,7 @@ impl CheckpointSource {
                 }
                 KeysLeft::From(start) => {
                     let bounds = KeyBounds { start: start.as_slice(), end: None };
-                    let visit = |record: &KeyRecord, _| chunk.add(record);
+                    let visit = |key: &[u8], record: &KeyRecord, _| chunk.add(key, record);
                     let state = self.state()?;
                     walk_chunk(&state.index, &bounds, limits.chunk_keys, visit)
                         .map_or(KeysLeft::None, KeysLeft::From)
@@ -142,7 +142,7 @@ impl CheckpointSource {
                 KeysLeft::Sorted(mut slots) => {
                     let state = self.state()?;
                     let full = slots.by_ref().take(limits.chunk_keys).any(|slot| {
-                        let flow = chunk.add(state.index.at_slot(slot));
+                        let flow = chunk.add(&state.index.key(slot), state.index.at_slot(slot));
                         flow.is_break() || chunk.is_full()
                     });
                     if !full && slots.len() == 0 { KeysLeft::None } else { KeysLeft::Sorted(slots) }
@@ -168,14 +168,16 @@ impl CheckpointSource {
         self.shared.state_of(self.installs)
     }
 
-    /// These slots, each once, in the order of their keys. Nothing is purged meanwhile, so a slot keeps its key.
+    /// These slots, each once, in the order of their keys, without those whose key is gone. Nothing is purged
+    /// meanwhile, so a slot keeps its key.
     fn in_key_order(&self, mut slots: Vec<u32>) -> Result<Vec<u32>, StateReplaced> {
         slots.sort_unstable();
         slots.dedup();
         let mut keys = Vec::with_capacity(slots.len());
         for some in slots.chunks(self.shared.limits.chunk_keys) {
             let state = self.state()?;
-            keys.extend(some.iter().map(|slot| (IndexKey::new(state.index.at_slot(*slot).key()), *slot)));
+            let valid = some.iter().filter(|slot| state.index.is_valid(**slot));
+            keys.extend(valid.map(|slot| (IndexKey::new(&state.index.key(*slot)), *slot)));
         }
         keys.sort_unstable_by(|(a, _), (b, _)| a.as_slice().cmp(b.as_slice()));
         Ok(keys.into_iter().map(|(_, slot)| slot).collect())

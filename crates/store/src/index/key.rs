@@ -1,4 +1,5 @@
-//! The bytes of a key, in 16 bytes of its record: up to 14 bytes inline, longer keys on the heap.
+//! An owned key in 16 bytes: up to 14 bytes inline, longer keys on the heap. For separators, and for keys that outlive
+//! the lock; the keys of the index themselves are in the leaves of its tree.
 
 use std::fmt;
 
@@ -9,36 +10,36 @@ const MAX_INLINE_BYTES: usize = 14;
 
 /// An owned key.
 #[derive(Clone)]
-pub(crate) struct IndexKey(KeyRepr);
+pub(crate) struct IndexKey(OwnedRepr);
 
 #[derive(Clone)]
-enum KeyRepr {
+enum OwnedRepr {
     Inline {
         len: u8,
         bytes: [u8; MAX_INLINE_BYTES],
     },
-    /// The outer box makes the pointer thin: a fat pointer would cost every record 8 bytes more.
+    /// The outer box makes the pointer thin: a fat pointer would cost every key 8 bytes more.
     Heap(Box<Box<[u8]>>),
 }
 
-const _: () = assert!(size_of::<IndexKey>() == 16, "a record is one cache line only with 16-byte keys");
+const _: () = assert!(size_of::<IndexKey>() == 16, "lists of separators and of keys are long");
 
 impl IndexKey {
     /// Copies `bytes`.
     pub(crate) fn new(bytes: &[u8]) -> IndexKey {
         if bytes.len() > MAX_INLINE_BYTES {
-            return IndexKey(KeyRepr::Heap(Box::new(bytes.into())));
+            return IndexKey(OwnedRepr::Heap(Box::new(bytes.into())));
         }
         let mut inline = [0; MAX_INLINE_BYTES];
         inline[..bytes.len()].copy_from_slice(bytes);
-        IndexKey(KeyRepr::Inline { len: bytes.len() as u8, bytes: inline })
+        IndexKey(OwnedRepr::Inline { len: bytes.len() as u8, bytes: inline })
     }
 
     /// Bytes of memory taken beside these 16.
     pub(crate) fn heap_bytes(&self) -> usize {
         match &self.0 {
-            KeyRepr::Inline { .. } => 0,
-            KeyRepr::Heap(bytes) => block_bytes(size_of::<Box<[u8]>>()) + block_bytes(bytes.len()),
+            OwnedRepr::Inline { .. } => 0,
+            OwnedRepr::Heap(bytes) => block_bytes(size_of::<Box<[u8]>>()) + block_bytes(bytes.len()),
         }
     }
 
@@ -46,15 +47,15 @@ impl IndexKey {
     #[inline]
     pub(crate) fn as_slice(&self) -> &[u8] {
         match &self.0 {
-            KeyRepr::Inline { len, bytes } => &bytes[..usize::from(*len)],
-            KeyRepr::Heap(bytes) => bytes,
+            OwnedRepr::Inline { len, bytes } => &bytes[..usize::from(*len)],
+            OwnedRepr::Heap(bytes) => bytes,
         }
     }
 }
 
 impl Default for IndexKey {
     fn default() -> IndexKey {
-        IndexKey(KeyRepr::Inline { len: 0, bytes: [0; MAX_INLINE_BYTES] })
+        IndexKey(OwnedRepr::Inline { len: 0, bytes: [0; MAX_INLINE_BYTES] })
     }
 }
 

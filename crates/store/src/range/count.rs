@@ -79,8 +79,7 @@ impl RangeCount {
             }
             let Some(slot) = entry.slot else { continue };
             let record = index.at_slot(slot);
-            let key = record.key();
-            if key < bounds.start || bounds.end.is_some_and(|end| key >= end) {
+            if !index.is_in(slot, &bounds) {
                 continue;
             }
             match record.version_exactly(entry.revision) {
@@ -96,7 +95,7 @@ impl RangeCount {
         let bounds = KeyBounds { start: &self.start, end: self.end.as_deref() };
         let at = Revision { main: self.at, sub: u32::MAX };
         let total = &mut self.total;
-        let rest = walk_chunk(index, &bounds, max_steps, |record, _| {
+        let rest = walk_chunk(index, &bounds, max_steps, |_, record, _| {
             *total += i64::from(record.live_until(at).is_some());
             ControlFlow::Continue(())
         });

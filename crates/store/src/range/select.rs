@@ -64,12 +64,12 @@ impl<F: RangeSink> RangeSelection<F> {
         let bounds = KeyBounds { start: &self.start, end: self.end.as_deref() };
         let wanted = self.wanted();
         let (found, shape, at) = (&mut self.found, &self.shape, self.at);
-        let rest = walk_chunk(index, &bounds, max_keys, |record, _| {
+        let rest = walk_chunk(index, &bounds, max_keys, |key, record, _| {
             if found.len() >= wanted {
                 return ControlFlow::Break(());
             }
             if let Some(version) = version_of(shape, at, record) {
-                found.push(record.key(), &version);
+                found.push(key, &version);
             }
             ControlFlow::Continue(())
         });
@@ -89,13 +89,13 @@ impl<F: RangeSink> RangeSelection<F> {
                 return true;
             }
             let Some((record, _)) = walk.next() else { return true };
-            if let Some(version) = version_of(&self.shape, self.at, record) {
-                self.found.push(record.key(), &version);
+            if let Some(version) = version_of(&self.shape, self.at, &record) {
+                self.found.push(&record.key(), &version);
             }
-            last = Some(record.key());
+            last = Some(record);
         }
-        if let Some(key) = last {
-            self.end = Some(key.to_vec());
+        if let Some(record) = last {
+            self.end = Some(record.key().to_vec());
         }
         self.found.len() >= wanted
     }

@@ -163,12 +163,11 @@ impl HistoryScan {
             self.steps += 1;
             let Some(slot) = entry.slot else { continue };
             let record = index.at_slot(slot);
-            let key = record.key();
-            if key < bounds.start || bounds.end.is_some_and(|end| key >= end) {
+            if !index.is_in(slot, bounds) {
                 continue;
             }
             if let Some((version, _)) = record.version_exactly(entry.revision) {
-                self.push(Bytes::copy_from_slice(key), record, &version);
+                self.push(Bytes::copy_from_slice(&index.key(slot)), record, &version);
             }
         }
         ScanEnd::Newest

@@ -64,5 +64,5 @@ fn key_attached(state: &StoreState, lease: i64, slot: u32) -> Option<Bytes> {
     let at = Revision { main: state.revision, sub: u32::MAX };
     let is_attached = !state.unfinished.is_mid_command
         || record.live_until(at).is_some_and(|version| version.lease == lease);
-    is_attached.then(|| Bytes::copy_from_slice(record.key()))
+    is_attached.then(|| Bytes::copy_from_slice(&state.index.key(slot)))
 }

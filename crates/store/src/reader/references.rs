@@ -77,18 +77,22 @@ impl Reader {
     ) -> (Vec<Reference>, Option<Bytes>) {
         let state = self.shared.state.read();
         let mut found = Vec::new();
-        let rest =
-            walk_chunk(&state.index, &KeyBounds { start: from, end: None }, max_keys.max(1), |record, _| {
+        let rest = walk_chunk(
+            &state.index,
+            &KeyBounds { start: from, end: None },
+            max_keys.max(1),
+            |key, record, _| {
                 let mut before = None;
                 for version in record.versions() {
                     let is_shared = before.replace(version.value) == Some(version.value);
                     if version.value.len > 0 && !is_shared && wanted(version.value.address) {
-                        let key = Bytes::copy_from_slice(record.key());
+                        let key = Bytes::copy_from_slice(key);
                         found.push(Reference { key, revision: version.revision, value: version.value });
                     }
                 }
                 ControlFlow::Continue(())
-            });
+            },
+        );
         (found, rest.map(|key| Bytes::copy_from_slice(key.as_slice())))
     }
 

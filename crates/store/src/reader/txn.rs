@@ -140,7 +140,7 @@ impl Reader {
             let mut range = bounds(&compare.key, &compare.range_end);
             range.start = from.as_slice();
             let state = pinned.state()?;
-            start = walk_chunk(&state.index, &range, self.shared.limits.chunk_keys, |record, _| {
+            start = walk_chunk(&state.index, &range, self.shared.limits.chunk_keys, |_, record, _| {
                 versions.extend(record.live_until(at));
                 ControlFlow::Continue(())
             });

@@ -151,9 +151,9 @@ impl VersionWalk {
             let state = self.pinned.same_state()?;
             let bounds = KeyBounds { start: start.as_slice(), end: None };
             let max_keys = self.reader.shared.limits.chunk_keys;
-            let rest = walk_chunk(&state.index, &bounds, max_keys, |record, _| {
+            let rest = walk_chunk(&state.index, &bounds, max_keys, |key, record, _| {
                 if let Some(version) = record.version_until(at).filter(wanted) {
-                    self.old.push((version.revision, IndexKey::new(record.key())));
+                    self.old.push((version.revision, IndexKey::new(key)));
                 }
                 ControlFlow::Continue(())
             });
@@ -197,7 +197,7 @@ impl VersionWalk {
             let Some(slot) = entry.slot else { continue };
             let record = state.index.at_slot(slot);
             if let Some((version, _)) = record.version_exactly(entry.revision) {
-                visit(record.key(), &version);
+                visit(&state.index.key(slot), &version);
             }
         }
         if let Some(entry) = entries.next() {

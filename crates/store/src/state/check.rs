@@ -68,11 +68,11 @@ impl StoreState {
     fn check_derived(&self) {
         let mut live_hash = 0u64;
         let mut attachments = BTreeSet::new();
-        for (slot, record) in self.index.live_records() {
+        for record in self.index.live_keys_in_order() {
             let newest = record.newest();
-            live_hash = live_hash.wrapping_add(key_hash(record.key(), &newest));
+            live_hash = live_hash.wrapping_add(key_hash(&record.key(), &newest));
             if newest.lease != 0 {
-                attachments.insert((newest.lease, slot));
+                attachments.insert((newest.lease, record.slot()));
             }
         }
         let leases = self.lessor.recomputed_hash();

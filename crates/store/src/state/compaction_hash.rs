@@ -30,10 +30,9 @@ impl CompactionHash {
     /// Adds the version that `revision` gave to the key in `slot`. Returns whether that version is still there: a
     /// restored revision log may lack it, and then there is no hash.
     pub(crate) fn add(&mut self, index: &KeyIndex, revision: Revision, slot: Option<u32>) -> bool {
-        let record = slot.map(|slot| index.at_slot(slot));
-        match record.and_then(|record| Some((record.key(), record.version_exactly(revision)?.0))) {
-            Some((key, version)) => {
-                self.hash.push(key, &version);
+        match slot.and_then(|slot| Some((slot, index.at_slot(slot).version_exactly(revision)?.0))) {
+            Some((slot, version)) => {
+                self.hash.push(&index.key(slot), &version);
                 true
             }
             None => false,

@@ -148,7 +148,7 @@ impl StoreState {
     }
 
     fn all_values(&self) -> impl Iterator<Item = ValueRef> + '_ {
-        let records = self.index.walk(&KeyBounds::ALL).map(|(record, _)| record);
+        let records = self.index.walk(&KeyBounds::ALL).map(|(entry, _)| entry.record());
         records.flat_map(|record| record.versions().map(|version| version.value))
     }
 }

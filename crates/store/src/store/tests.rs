@@ -226,15 +226,15 @@ impl ModelRun {
             assert_eq!(live, record.is_live());
             assert_eq!(live, !newest.is_tombstone());
             if live {
-                hash = hash.wrapping_add(key_hash(record.key(), &newest));
+                hash = hash.wrapping_add(key_hash(&record.key(), &newest));
             }
             if newest.lease != 0 {
-                leased.get_mut(&newest.lease).unwrap().push(Bytes::copy_from_slice(record.key()));
+                leased.get_mut(&newest.lease).unwrap().push(Bytes::copy_from_slice(&record.key()));
             }
             for version in record.versions() {
                 versions += u64::from(!version.is_tombstone());
                 bytes +=
-                    record.key().len() as u64 + u64::from(version.value.len) + crate::VERSION_OVERHEAD_BYTES;
+                    record.key_len() as u64 + u64::from(version.value.len) + crate::VERSION_OVERHEAD_BYTES;
                 if version.value.len > 0 {
                     *references.entry(version.value.address).or_insert(0) += 1;
                 }

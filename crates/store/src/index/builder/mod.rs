@@ -1,22 +1,21 @@
 //! Builds an index from keys in ascending order, as the merge of a chain of checkpoints hands them over.
 //!
-//! Nothing is looked up and nothing is inserted into a tree: records get ascending slots, and the tree and the revision
-//! log are built at the end, from all of them:
+//! Nothing is looked up: records get ascending slots, and their keys go to the end of the tree, one leaf after the other.
+//! What needs all records is made at the end:
 //!
 //! ```text
-//! key a @5 @9 | key b @6 | key d @8      slots 0 1 2
-//! finish, as independent tasks           full leaves a b d, then inner nodes
+//! key a @5 @9 | key b @6 | key d @8      slots 0 1 2; leaves a b d
+//! finish, as independent tasks           which keys are live
 //!                                        revision log 5 -> 0, 6 -> 1, 7 unknown, 8 -> 2, 9 -> 0
 //!                                        what the caller derives from the records
 //! ```
 
 use std::ops::Range;
 
-use super::key::IndexKey;
 use super::key_index::{KeyIndex, RecordSlab, footprint};
 use super::record::KeyRecord;
 use super::revision_log::RevisionLog;
-use super::tree::KeyTree;
+use super::tree::{KeyTree, TreePath};
 use super::version::Version;
 use crate::parallel::{Parallel, Task};
 use crate::types::Revision;
@@ -38,6 +37,10 @@ pub(crate) struct IndexBuilder {
     records: RecordSlab,
     /// Slots below are taken, in key order.
     slots: u32,
+    /// All keys. Until the end it takes them for live.
+    tree: KeyTree,
+    /// The end of the tree, unless a leaf was split since it was looked up.
+    end: Option<TreePath>,
     /// The last key.
     last: Vec<u8>,
     /// The number of versions, tombstones included.
@@ -58,7 +61,7 @@ impl IndexBuilder {
         }
         self.last.clear();
         self.last.extend_from_slice(key);
-        let mut record = KeyRecord::new(IndexKey::new(key), versions[0]);
+        let mut record = KeyRecord::new(versions[0]);
         versions[1..].iter().for_each(|version| record.push(*version));
         for version in versions {
             self.versions += u64::from(!version.is_tombstone());
@@ -69,6 +72,9 @@ impl IndexBuilder {
         let slot = self.records.insert(record);
         assert!(slot == self.slots, "a slab without free numbers gives ascending ones");
         self.slots += 1;
+        let path = self.end.take().unwrap_or_else(|| self.tree.seek(key));
+        let is_split = self.tree.insert(&path, key, slot);
+        self.end = (!is_split).then(|| path.after());
         Some(slot)
     }
 
@@ -81,15 +87,12 @@ impl IndexBuilder {
         parallel: &dyn Parallel,
         visit: impl FnOnce(BuiltRecords<'_>) + Send,
     ) -> Option<KeyIndex> {
-        let IndexBuilder { records, slots, changes, .. } = self;
+        let IndexBuilder { records, mut tree, slots, changes, .. } = self;
         let counts = (self.versions, self.referenced_bytes, self.record_heap_bytes);
-        let (mut tree, mut log) = (KeyTree::default(), None);
+        let mut log = None;
         let all = BuiltRecords { records: &records, slots: 0..slots };
         let tasks: [Task<'_>; 3] = [
-            Box::new(|| {
-                let slots: Vec<u32> = (0..slots).collect();
-                tree = KeyTree::from_sorted(&records, &slots, |slot| records.get(slot).is_live());
-            }),
+            Box::new(|| tree.set_all_live(&|slot| records.get(slot).is_live())),
             Box::new(|| log = build_log(all.clone(), changes, floor, revision)),
             Box::new(|| visit(all.clone())),
         ];

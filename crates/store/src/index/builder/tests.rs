@@ -54,7 +54,7 @@ proptest! {
         }).filter(|(revision, _)| revision.main >= floor).collect();
         changes.sort();
         let logged = index.log().iter_from(0).filter_map(|entry| {
-            entry.slot.map(|slot| (entry.revision, index.at_slot(slot).key().to_vec()))
+            entry.slot.map(|slot| (entry.revision, index.key(slot).to_vec()))
         });
         prop_assert!(logged.eq(changes));
     }

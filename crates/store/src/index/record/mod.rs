@@ -1,18 +1,20 @@
-//! One key with all its retained versions. A key that was written once, without a lease, takes one cache line.
+//! One key's retained versions. A key that was written once, or whose history is purged, takes half a cache line.
 //!
 //! ```text
-//! KeyRecord, 64 bytes
-//! | key 16 | value ref 16 | main 8 | create 8 | sub 4 | version, low half 4 | box 8 | -> OlderVersions, if needed
-//!          \____________________ newest version _______________________/
+//! KeyRecord, 32 bytes
+//! | form 1 | PackedVersion 23: main 6, create 6, checksum 4, length 3, version 3, sub 1 | address 8 |      one version
+//! | form 1 | PackedVersion 23                                                           | box 8 | -> KeyHistory
 //! ```
 //!
-//! The newest version's lease, and a version number above 2^32, do not fit; they are in the box, with the older
-//! versions. A read at the newest revision of a key without a box touches this cache line only.
+//! The packed fields are narrower than those of a [`Version`], but nothing is cut off: a key whose newest version does
+//! not fit, or has a lease, has a box, as has a key with older versions. Such a version is one of more than 2^48
+//! revisions, of a value of 16 MiB, the 2^24th of a key, or of the 257th change of a transaction. A read of a key
+//! without a box touches this cache line only. The key itself is in the [tree](crate::index::KeyTree).
 
 use std::ops::Range;
 
-use super::key::IndexKey;
-use super::older_versions::{NewestExtra, OlderVersions};
+use super::older_versions::KeyHistory;
+use super::packed_version::PackedVersion;
 use super::version::Version;
 use crate::memory::block_bytes;
 use crate::types::Revision;
@@ -21,85 +23,91 @@ use crate::values::ValueRef;
 #[cfg(test)]
 mod tests;
 
-/// A key and its versions; at least one.
-#[derive(Default)]
-pub(crate) struct KeyRecord {
-    key: IndexKey,
-    value: ValueRef,
-    main: i64,
-    create: i64,
-    sub: u32,
-    version_low: u32,
-    history: Option<Box<OlderVersions>>,
+/// The versions of a key; at least one.
+pub(crate) enum KeyRecord {
+    /// One version, and the address of its value.
+    Alone(PackedVersion, u64),
+    /// The newest version, without the address of its value and what does not fit.
+    Boxed(PackedVersion, Box<KeyHistory>),
 }
 
-const _: () = assert!(size_of::<KeyRecord>() == 64, "one key, one cache line");
+const _: () = assert!(size_of::<KeyRecord>() == 32, "two keys, one cache line");
+
+impl Default for KeyRecord {
+    fn default() -> KeyRecord {
+        KeyRecord::Alone(PackedVersion::default(), 0)
+    }
+}
 
 impl KeyRecord {
     /// A key with one version.
-    pub(crate) fn new(key: IndexKey, first: Version) -> KeyRecord {
-        let mut record = KeyRecord { key, ..KeyRecord::default() };
-        record.set_newest(first);
+    pub(crate) fn new(first: Version) -> KeyRecord {
+        let mut record = KeyRecord::default();
+        record.set_newest(&first);
         record
     }
 
-    /// The key.
+    /// Whether there is no box.
     #[inline]
-    pub(crate) fn key(&self) -> &[u8] {
-        self.key.as_slice()
+    pub(crate) fn is_alone(&self) -> bool {
+        matches!(self, KeyRecord::Alone(..))
     }
 
-    /// The key of a record that was removed.
-    pub(crate) fn into_key(self) -> IndexKey {
-        self.key
+    fn history(&self) -> Option<&KeyHistory> {
+        match self {
+            KeyRecord::Alone(..) => None,
+            KeyRecord::Boxed(_, history) => Some(history),
+        }
     }
 
     /// The newest version; may be a tombstone.
-    pub(crate) fn newest(&self) -> Version {
-        self.newest_with(self.history.as_ref().map_or(NewestExtra::default(), |history| history.newest()))
-    }
-
-    /// The newest version, with the fields that are not in the record.
     #[inline]
-    fn newest_with(&self, rest: NewestExtra) -> Version {
-        Version {
-            revision: self.revision(),
-            create: self.create,
-            version: i64::from(rest.version_high) << 32 | i64::from(self.version_low),
-            lease: rest.lease,
-            value: self.value,
+    pub(crate) fn newest(&self) -> Version {
+        match self {
+            KeyRecord::Alone(newest, address) => newest.with_address(*address),
+            KeyRecord::Boxed(newest, history) => history.newest(newest),
         }
     }
 
     /// The revision of the newest version.
     #[inline]
     fn revision(&self) -> Revision {
-        Revision { main: self.main, sub: self.sub }
+        self.newest().revision
     }
 
     /// Whether the newest version is not a tombstone.
     #[inline]
     pub(crate) fn is_live(&self) -> bool {
-        self.create != 0
+        let (KeyRecord::Alone(newest, _) | KeyRecord::Boxed(newest, _)) = self;
+        newest.is_surely_live() || !self.newest().is_tombstone()
     }
 
     /// Adds a version, which must be newer than all others.
     pub(crate) fn push(&mut self, version: Version) {
         let newest = self.newest();
         assert!(version.revision > newest.revision, "versions come in the order of revisions");
-        self.history.get_or_insert_default().push(&newest);
-        self.set_newest(version);
+        self.history_mut().push(&newest);
+        self.set_newest(&version);
     }
 
-    fn set_newest(&mut self, version: Version) {
-        self.value = version.value;
-        self.main = version.revision.main;
-        self.sub = version.revision.sub;
-        self.create = version.create;
-        self.version_low = version.version as u32;
-        let rest = NewestExtra::of(&version);
-        if rest != NewestExtra::default() || self.history.is_some() {
-            self.history.get_or_insert_default().set_newest(rest);
+    /// The box, made if there is none.
+    fn history_mut(&mut self) -> &mut KeyHistory {
+        if let KeyRecord::Alone(newest, address) = *self {
+            *self = KeyRecord::Boxed(newest, Box::new(KeyHistory::of_newest_at(address)));
+        }
+        let KeyRecord::Boxed(_, history) = self else { unreachable!("it was made one") };
+        history
+    }
+
+    fn set_newest(&mut self, version: &Version) {
+        let packed = PackedVersion::low_bytes(version);
+        if let (KeyRecord::Alone(newest, address), true) = (&mut *self, packed.is_all_of(version)) {
+            (*newest, *address) = (packed, version.value.address);
+            return;
+        }
+        self.history_mut().set_newest(version);
+        if let KeyRecord::Boxed(newest, _) = self {
+            *newest = packed;
         }
     }
 
@@ -110,7 +118,7 @@ impl KeyRecord {
 
     /// The number of versions besides the newest.
     fn older_len(&self) -> usize {
-        self.history.as_ref().map_or(0, |history| history.len())
+        self.history().map_or(0, KeyHistory::len)
     }
 
     /// The number of versions; at least 1.
@@ -120,7 +128,7 @@ impl KeyRecord {
 
     /// The version at `position`, counted from the oldest.
     fn version_at(&self, position: usize) -> Version {
-        match &self.history {
+        match self.history() {
             Some(history) if position < history.len() => history.get(position),
             _ => self.newest(),
         }
@@ -131,7 +139,7 @@ impl KeyRecord {
         if self.revision() <= at {
             return self.versions_len();
         }
-        self.history.as_ref().map_or(0, |history| history.until(at))
+        self.history().map_or(0, |history| history.until(at))
     }
 
     /// The version that a read at `at` finds; may be a tombstone.
@@ -143,9 +151,9 @@ impl KeyRecord {
     #[inline]
     pub(crate) fn live_until(&self, at: Revision) -> Option<Version> {
         // Most keys have no box. Inlined, their version stays in registers.
-        if self.history.is_none() {
-            return (self.revision() <= at && self.is_live())
-                .then(|| self.newest_with(NewestExtra::default()));
+        if let KeyRecord::Alone(newest, address) = self {
+            let newest = newest.with_address(*address);
+            return (newest.revision <= at && !newest.is_tombstone()).then_some(newest);
         }
         self.version_until(at).filter(|version| !version.is_tombstone())
     }
@@ -185,12 +193,12 @@ impl KeyRecord {
 
     /// Drops the oldest version. Does nothing if it is also the newest.
     fn drop_oldest(&mut self) {
-        let Some(history) = &mut self.history else { return };
+        let KeyRecord::Boxed(newest, history) = self else { return };
         if history.len() > 0 {
             history.pop_front();
         }
         if history.holds_nothing() {
-            self.history = None;
+            *self = KeyRecord::Alone(*newest, history.newest_address());
         }
     }
 
@@ -216,24 +224,21 @@ impl KeyRecord {
             .count();
         for at in position - before..position - before + sharing {
             changed(self.version_at(at).revision);
-            self.value_mut(at).address = address;
+            self.set_address_at(at, address);
         }
         true
     }
 
-    /// The value reference of the version at `position`.
-    fn value_mut(&mut self, position: usize) -> &mut ValueRef {
-        match &mut self.history {
-            Some(history) if position < history.len() => history.value_mut(position),
-            _ => &mut self.value,
+    fn set_address_at(&mut self, position: usize, address: u64) {
+        match self {
+            KeyRecord::Alone(_, newest) => *newest = address,
+            KeyRecord::Boxed(_, history) => history.set_address(position, address),
         }
     }
 
-    /// Bytes of memory taken besides the record: a long key, older versions.
+    /// Bytes of memory taken besides the record: older versions, and what does not fit.
     pub(crate) fn heap_bytes(&self) -> usize {
-        let history = self.history.as_ref();
-        self.key.heap_bytes()
-            + history.map_or(0, |history| block_bytes(size_of::<OlderVersions>()) + history.heap_bytes())
+        self.history().map_or(0, |history| block_bytes(size_of::<KeyHistory>()) + history.heap_bytes())
     }
 }
 

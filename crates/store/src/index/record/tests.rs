@@ -9,7 +9,7 @@ enum Step {
     /// How far the revision goes on, the lease, what the version number is lifted by, whether it is a tombstone,
     /// whether it shares the value of the version before.
     Push {
-        after: u32,
+        after: i64,
         lease: i64,
         lift: i64,
         tombstone: bool,
@@ -23,8 +23,9 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     let lease = prop_oneof![8 => Just(0), 1 => Just(-7), 1 => Just(i64::MAX)];
-    let lift = prop_oneof![20 => Just(0), 1 => Just(i64::from(u32::MAX)), 1 => Just(1 << 40)];
-    let push = (1..4u32, lease, lift, prop::bool::weighted(0.2), prop::bool::weighted(0.3));
+    let lift = prop_oneof![20 => Just(0), 1 => Just((1 << 24) - 2), 1 => Just(i64::from(u32::MAX)), 1 => Just(1 << 40)];
+    let after = prop_oneof![20 => 1..4i64, 1 => Just(1 << 47)];
+    let push = (after, lease, lift, prop::bool::weighted(0.2), prop::bool::weighted(0.3));
     let push = push.prop_map(|(after, lease, lift, tombstone, shares)| Step::Push {
         after,
         lease,
@@ -41,8 +42,10 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn version(number: i64, main: i64, lease: i64) -> Version {
-    let revision = Revision { main, sub: (main % 3) as u32 };
-    let value = ValueRef { address: main as u64, len: 8, checksum: number as u32 };
+    // Now and then a change late in a transaction, and a long value.
+    let revision = Revision { main, sub: [0, 1, 255, 256, 1 << 31][main as usize % 5] };
+    let len = [8, 1, (1 << 24) - 1, 1 << 24, u32::MAX][main as usize / 5 % 5];
+    let value = ValueRef { address: main as u64, len, checksum: number as u32 };
     Version { revision, create: main, version: number, lease, value }
 }
 
@@ -57,7 +60,7 @@ impl Pair {
         let newest = *self.list.last().unwrap();
         match step {
             Step::Push { after, lease, lift, tombstone, shares } => {
-                let main = newest.revision.main + i64::from(after);
+                let main = newest.revision.main + after;
                 let next = match tombstone {
                     true => Version::tombstone(Revision { main, sub: 0 }),
                     false => version(newest.version + 1 + lift, main, lease),
@@ -86,7 +89,7 @@ impl Pair {
             Step::Move(at) => {
                 let at = at.index(self.list.len());
                 let Version { revision, value: old, .. } = self.list[at];
-                let address = old.address + (1 << 32);
+                let address = old.address ^ (1 << 62);
                 let mut expected = Vec::new();
                 let has_old = |version: &&mut Version| version.value == old;
                 let (before, after) = self.list.split_at_mut(at);
@@ -129,7 +132,7 @@ proptest! {
     #[test]
     fn behaves_as_a_list(steps in prop::collection::vec(step(), 1..60)) {
         let first = version(1, 2, 0);
-        let mut pair = Pair { record: KeyRecord::new(IndexKey::new(b"k"), first), list: vec![first] };
+        let mut pair = Pair { record: KeyRecord::new(first), list: vec![first] };
         pair.check();
         for step in steps {
             pair.step(step);
@@ -141,13 +144,13 @@ proptest! {
 #[test]
 fn what_lies_alone_is_found_whatever_it_is() {
     let at = Revision { main: 7, sub: 0 };
-    let numbers = [0, 1, (1 << 32) - 1, 1 << 32, (1 << 32) + 1];
+    let numbers = [0, 1, (1 << 24) - 1, 1 << 24, (1 << 32) - 1, 1 << 32, (1 << 32) + 1];
     for (number, lease) in numbers.into_iter().flat_map(|number| [(number, 0), (number, 9)]) {
         let version = match number {
             0 => Version::tombstone(at),
             _ => Version { version: number, lease, ..version(1, 7, 0) },
         };
-        let pair = Pair { record: KeyRecord::new(IndexKey::new(b"k"), version), list: vec![version] };
+        let pair = Pair { record: KeyRecord::new(version), list: vec![version] };
         pair.check();
     }
 }
@@ -155,8 +158,8 @@ fn what_lies_alone_is_found_whatever_it_is() {
 #[test]
 fn a_history_that_was_purged_takes_no_memory() {
     for leased in [0, 5] {
-        let mut record = KeyRecord::new(IndexKey::new(b"k"), version(1, 2, leased));
-        (3..500).for_each(|main| record.push(version(main - 1, main, if main == 499 { 0 } else { leased })));
+        let mut record = KeyRecord::new(version(1, 2, leased));
+        (3..=500).for_each(|main| record.push(version(main - 1, main, if main == 500 { 0 } else { leased })));
         record.drop_before(record.newest().revision, &mut |_| {});
         assert_eq!(record.heap_bytes(), 0);
     }

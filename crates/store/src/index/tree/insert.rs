@@ -1,7 +1,7 @@
 //! Inserting a key, and splitting nodes that are full.
 
 use super::key_tree::{KeyTree, MAX_HEIGHT, TreePath};
-use super::node::{FANOUT, InnerNode, SlotKeys, shortest_between};
+use super::node::{FANOUT, InnerNode, shortest_between};
 use crate::index::key::IndexKey;
 
 /// The right half of a node that was split, to be linked beside the left half.
@@ -13,45 +13,55 @@ struct SplitNode {
 }
 
 impl KeyTree {
-    /// Inserts a live key at `path`, where [`seek`](KeyTree::seek) did not find it.
-    pub(crate) fn insert(&mut self, keys: &impl SlotKeys, path: &TreePath, slot: u32) {
+    /// Inserts a live key at `path`, where [`seek`](KeyTree::seek) did not find it. Returns whether a node was
+    /// split, so that paths are no longer valid.
+    pub(crate) fn insert(&mut self, path: &TreePath, key: &[u8], slot: u32) -> bool {
         assert!(!path.found, "a key is in the tree once");
         self.adjust(path, 1);
+        self.keys += 1;
         let leaf = self.leaves.get_mut(path.leaf);
         if leaf.len() < FANOUT {
-            leaf.insert(keys, path.at, slot, true);
-            return;
+            let before = leaf.heap_bytes();
+            leaf.insert(path.at, key, slot, true);
+            self.key_heap_bytes = self.key_heap_bytes + leaf.heap_bytes() - before;
+            self.note_leaf(slot, path.leaf);
+            return false;
         }
-        let mut split = self.split_leaf(keys, path, slot);
+        let mut split = self.split_leaf(path, key, slot);
         for step in path.steps[..self.height].iter().rev() {
             match self.link(step.inner, step.child, split) {
                 Some(next) => split = next,
-                None => return,
+                None => return true,
             }
         }
         self.grow(split);
+        true
     }
 
     /// Splits a full leaf and inserts `slot`. At the right edge of the tree the old leaf stays full, so that keys that
     /// arrive in ascending order fill the leaves instead of leaving them half empty.
-    fn split_leaf(&mut self, keys: &impl SlotKeys, path: &TreePath, slot: u32) -> SplitNode {
-        let at_right_edge = path.at == FANOUT
-            && path.steps[..self.height]
-                .iter()
-                .all(|step| step.child + 1 == self.inners.get(step.inner).children.len());
+    fn split_leaf(&mut self, path: &TreePath, key: &[u8], slot: u32) -> SplitNode {
+        let at_right_edge = self.is_end(path);
         let left = self.leaves.get_mut(path.leaf);
+        self.key_heap_bytes -= left.heap_bytes();
         let cut = if at_right_edge { FANOUT } else { FANOUT / 2 };
-        let mut right = left.split_off(keys, cut);
-        if path.at <= cut && !at_right_edge {
-            left.insert(keys, path.at, slot, true);
+        let mut right = left.split_off(cut);
+        let goes_left = path.at <= cut && !at_right_edge;
+        if goes_left {
+            left.insert(path.at, key, slot, true);
         } else {
-            right.insert(keys, path.at - cut, slot, true);
+            right.insert(path.at - cut, key, slot, true);
         }
-        let last_left = *left.slots().last().expect("the left half is not empty");
-        let separator = shortest_between(keys.key(last_left), keys.key(right.slots()[0]));
+        self.key_heap_bytes += left.heap_bytes() + right.heap_bytes();
+        let separator = shortest_between(&left.key(left.len() - 1), &right.key(0));
         self.separator_heap_bytes += separator.heap_bytes();
         let (left_live, right_live) = (left.live_count(), right.live_count());
-        SplitNode { separator, node: self.leaves.insert(right), left_live, right_live }
+        let node = self.leaves.insert(right);
+        if goes_left {
+            self.note_leaf(slot, path.leaf);
+        }
+        self.note_leaves(node);
+        SplitNode { separator, node, left_live, right_live }
     }
 
     /// Links `split` to the right of child `child` of `inner`. Splits `inner` if it is full, and returns its right

@@ -1,15 +1,25 @@
 //! The tree: nodes by number, a root, and the paths that lead to a key.
 
 use super::leaf::LeafNode;
-use super::node::{InnerNode, MAX_INNER_BYTES};
+use super::node::{InnerNode, KeyBounds, MAX_INNER_BYTES};
 use crate::index::key::IndexKey;
-use crate::index::slab::Slab;
+use crate::index::key_bytes::KeyBytes;
+use crate::index::slab::{ChunkedList, Slab};
 
 /// More levels than 2^32 keys need, given that a split leaves halves.
 pub(super) const MAX_HEIGHT: usize = 10;
 
+/// The leaf of a slot that has no key; no slab has so many items.
+pub(super) const NO_LEAF: u32 = u32::MAX;
+
 /// Nodes refer to each other by their number in a slab.
 pub(crate) struct KeyTree {
+    /// The leaf of each slot, [`NO_LEAF`] for one that is free.
+    leaf_of: ChunkedList<u32>,
+    /// Keys, live or not.
+    pub(super) keys: usize,
+    /// Bytes of memory that the keys take besides their place in the leaves.
+    pub(super) key_heap_bytes: usize,
     pub(super) leaves: Slab<LeafNode>,
     pub(super) inners: Slab<InnerNode>,
     pub(super) root: u32,
@@ -25,7 +35,17 @@ impl Default for KeyTree {
     fn default() -> KeyTree {
         let mut leaves = Slab::default();
         let root = leaves.insert(LeafNode::default());
-        KeyTree { leaves, inners: Slab::default(), root, height: 0, live: 0, separator_heap_bytes: 0 }
+        KeyTree {
+            leaf_of: ChunkedList::default(),
+            keys: 0,
+            key_heap_bytes: 0,
+            leaves,
+            inners: Slab::default(),
+            root,
+            height: 0,
+            live: 0,
+            separator_heap_bytes: 0,
+        }
     }
 }
 
@@ -40,6 +60,13 @@ pub(crate) struct TreePath {
     pub(super) at: usize,
 }
 
+impl TreePath {
+    /// The position after that of a key that was inserted here without a split.
+    pub(crate) fn after(self) -> TreePath {
+        TreePath { found: false, at: self.at + 1, ..self }
+    }
+}
+
 #[derive(Clone, Copy, Default)]
 pub(super) struct PathStep {
     pub(super) inner: u32,
@@ -50,6 +77,55 @@ impl KeyTree {
     /// The number of live keys.
     pub(crate) fn live(&self) -> u64 {
         self.live
+    }
+
+    /// The key of `slot`, which must be valid.
+    pub(crate) fn key(&self, slot: u32) -> KeyBytes<'_> {
+        let leaf = self.leaf_of(slot);
+        leaf.key(leaf.position_of(slot))
+    }
+
+    /// Whether `slot` has a key.
+    pub(crate) fn is_valid(&self, slot: u32) -> bool {
+        (slot as usize) < self.leaf_of.len() && *self.leaf_of.get(slot as usize) != NO_LEAF
+    }
+
+    /// The length of the key of `slot`, which must be valid.
+    pub(crate) fn key_len(&self, slot: u32) -> usize {
+        let leaf = self.leaf_of(slot);
+        leaf.key_len(leaf.position_of(slot))
+    }
+
+    /// Whether the key of `slot`, which must be valid, is in `bounds`.
+    pub(crate) fn is_in(&self, slot: u32, bounds: &KeyBounds<'_>) -> bool {
+        let leaf = self.leaf_of(slot);
+        let at = leaf.position_of(slot);
+        leaf.compare(at, bounds.start).is_ge() && bounds.end.is_none_or(|end| leaf.compare(at, end).is_lt())
+    }
+
+    fn leaf_of(&self, slot: u32) -> &LeafNode {
+        self.leaves.get(*self.leaf_of.get(slot as usize))
+    }
+
+    /// Notes the leaf of a slot.
+    pub(super) fn note_leaf(&mut self, slot: u32, leaf: u32) {
+        while self.leaf_of.len() <= slot as usize {
+            self.leaf_of.push(NO_LEAF);
+        }
+        *self.leaf_of.get_mut(slot as usize) = leaf;
+    }
+
+    /// Notes the leaf of all slots in it, after they moved there.
+    pub(super) fn note_leaves(&mut self, leaf: u32) {
+        for at in 0..self.leaves.get(leaf).len() {
+            self.note_leaf(self.leaves.get(leaf).slots()[at], leaf);
+        }
+    }
+
+    /// Whether `path` is behind the last key.
+    pub(crate) fn is_end(&self, path: &TreePath) -> bool {
+        let is_last = |step: &PathStep| step.child + 1 == self.inners.get(step.inner).children.len();
+        path.at == self.leaves.get(path.leaf).len() && path.steps[..self.height].iter().all(is_last)
     }
 
     /// The slot of the key that was found at `path`.
@@ -78,7 +154,8 @@ impl KeyTree {
     /// [Accounted](crate::memory) bytes of the nodes.
     pub(crate) fn accounted_bytes(&self) -> usize {
         let inners = self.inners.used_bytes() / size_of::<InnerNode>();
-        self.leaves.used_bytes() + inners * MAX_INNER_BYTES + self.separator_heap_bytes
+        let nodes = self.leaves.used_bytes() + inners * MAX_INNER_BYTES + self.separator_heap_bytes;
+        nodes + self.key_heap_bytes + self.keys * size_of::<u32>()
     }
 
     /// The same by a walk over the tree.
@@ -92,13 +169,41 @@ impl KeyTree {
             bytes += separators.map(IndexKey::heap_bytes).sum::<usize>();
             level = inners().flat_map(|inner| inner.children.iter().copied()).collect();
         }
-        bytes + level.len() * size_of::<LeafNode>()
+        let leaf_bytes =
+            |leaf: &LeafNode| size_of::<LeafNode>() + leaf.heap_bytes() + leaf.len() * size_of::<u32>();
+        bytes + level.iter().map(|leaf| leaf_bytes(self.leaves.get(*leaf))).sum::<usize>()
+    }
+
+    /// Sets which keys are live, and recomputes the counts.
+    pub(crate) fn set_all_live(&mut self, is_live: &impl Fn(u32) -> bool) {
+        self.live = self.set_live_below(self.root, self.height, is_live);
+    }
+
+    fn set_live_below(&mut self, node: u32, height: usize, is_live: &impl Fn(u32) -> bool) -> u64 {
+        if height == 0 {
+            let leaf = self.leaves.get_mut(node);
+            for at in 0..leaf.len() {
+                if leaf.is_live(at) != is_live(leaf.slots()[at]) {
+                    leaf.flip(at);
+                }
+            }
+            return leaf.live_count();
+        }
+        let mut live = 0;
+        for child in 0..self.inners.get(node).children.len() {
+            let below = self.inners.get(node).children[child];
+            let count = self.set_live_below(below, height - 1, is_live);
+            self.inners.get_mut(node).counts[child] = count;
+            live += count;
+        }
+        live
     }
 
     /// Bytes of memory taken by the nodes.
     #[cfg(test)]
     pub(crate) fn resident_bytes(&self) -> usize {
         let mut bytes = self.leaves.resident_bytes() + self.inners.resident_bytes();
+        bytes += self.leaf_of.resident_bytes() + self.key_heap_bytes;
         let mut level = if self.height > 0 { vec![self.root] } else { Vec::new() };
         for below in (0..self.height).rev() {
             let inners = level.iter().map(|inner| self.inners.get(*inner));

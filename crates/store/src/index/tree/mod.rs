@@ -1,8 +1,9 @@
 //! A counted B+ tree of slots, in the order of the keys that the slots stand for.
 //!
-//! A [leaf] stores up to 64 slots (4 bytes each), a hint of each key (4 bytes), and a bit that tells whether the key is
-//! live. An [inner node](node) stores for each child the number of live keys under it. The number of live keys below a
-//! key K then takes one descent: the counts of the children to the left on the way down, plus one population count.
+//! A [leaf] stores up to 64 slots (4 bytes each), [their keys](leaf_keys) without the beginning that all of them
+//! share, and a bit that tells whether a key is live. An [inner node](node) stores for each child the number of live
+//! keys under it. The number of live keys below a key K then takes one descent: the counts of the children to the left
+//! on the way down, plus one population count.
 //!
 //! ```text
 //!                inner   children  [ leaf 0 | leaf 1 | leaf 2 ]    separators  [ "f", "m" ]
@@ -14,18 +15,20 @@
 //! live keys in [b, p): (3 + 1 + 1) - 1 = 4
 //! ```
 //!
-//! Nodes are in slabs and refer to each other by number, so the tree is safe Rust without reference counting. It stores
-//! no keys but shortened separators; to compare, it asks [`SlotKeys`] for the key of a slot.
+//! Nodes are in slabs and refer to each other by number, so the tree is safe Rust without reference counting. Nothing
+//! else has the keys: for the way back from a slot to its key the tree notes in which leaf each slot is, and looks the
+//! slot up there. Inner nodes have shortened separators.
 //!
 //! Invariants, checked by the tests and in part by `KeyIndex::check_all`:
 //! - keys in a leaf ascend; separator `i` is above all keys under child `i`, and not above any under child `i + 1`;
 //! - the count of a child is the number of live bits under it;
+//! - each slot is in the leaf that is noted for it;
 //! - all leaves have the same depth; a leaf is empty only if it has no sibling to merge with.
 
-mod build;
 mod insert;
 mod key_tree;
 mod leaf;
+mod leaf_keys;
 mod node;
 mod remove;
 mod seek;
@@ -34,5 +37,6 @@ mod walk;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use key_tree::KeyTree;
-pub(crate) use node::{KeyBounds, SlotKeys};
+pub(crate) use key_tree::{KeyTree, TreePath};
+pub(crate) use node::KeyBounds;
+pub(crate) use walk::TreeEntry;

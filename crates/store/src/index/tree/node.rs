@@ -1,15 +1,9 @@
-//! Inner nodes, and the two things that every part of the tree knows: the fan-out and how to find a slot's key.
+//! Inner nodes, and what every part of the tree knows: the fan-out, and ranges of keys.
 
 use crate::index::key::IndexKey;
 
 /// Slots of a leaf, and children of an inner node: the width of a leaf's bitmap of live keys.
 pub(crate) const FANOUT: usize = 64;
-
-/// Finds the key of a slot: the records, or a list in tests.
-pub(crate) trait SlotKeys {
-    /// The key of `slot`, which must be valid.
-    fn key(&self, slot: u32) -> &[u8];
-}
 
 /// A half-open range of keys, with the API's special ends resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

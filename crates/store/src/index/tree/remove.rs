@@ -1,7 +1,7 @@
 //! Removing a dead key, and merging nodes that have few entries.
 
-use super::key_tree::{KeyTree, TreePath};
-use super::node::{FANOUT, SlotKeys};
+use super::key_tree::{KeyTree, NO_LEAF, TreePath};
+use super::node::FANOUT;
 
 /// A node with fewer entries is merged with a sibling, if that fits.
 const MIN_LEN: usize = FANOUT / 4;
@@ -16,18 +16,22 @@ fn should_merge(left: usize, right: usize) -> bool {
 
 impl KeyTree {
     /// Removes the dead key found at `path`.
-    pub(crate) fn remove(&mut self, keys: &impl SlotKeys, path: &TreePath) {
+    pub(crate) fn remove(&mut self, path: &TreePath) {
         assert!(path.found, "the key to remove was found");
+        self.note_leaf(self.slot_at(path), NO_LEAF);
         let leaf = self.leaves.get_mut(path.leaf);
         assert!(!leaf.is_live(path.at), "a live key is counted and cannot be removed");
+        let before = leaf.heap_bytes();
         leaf.remove(path.at);
+        self.key_heap_bytes = self.key_heap_bytes + leaf.heap_bytes() - before;
+        self.keys -= 1;
         if leaf.len() >= MIN_LEN {
             return;
         }
         for level in (0..self.height).rev() {
             let step = path.steps[level];
             let lowest = level + 1 == self.height;
-            if !self.merge_around(keys, step.inner, step.child, lowest) {
+            if !self.merge_around(step.inner, step.child, lowest) {
                 break;
             }
             if self.inners.get(step.inner).children.len() >= MIN_LEN {
@@ -38,21 +42,18 @@ impl KeyTree {
     }
 
     /// Merges child `child` of `inner` with a sibling, if one is small enough. Returns whether it did.
-    fn merge_around(&mut self, keys: &impl SlotKeys, inner: u32, child: usize, lowest: bool) -> bool {
+    fn merge_around(&mut self, inner: u32, child: usize, lowest: bool) -> bool {
         let children = self.inners.get(inner).children.len();
         let lefts = [child.checked_sub(1), (child + 1 < children).then_some(child)];
-        lefts.into_iter().flatten().any(|left| self.merge(keys, inner, left, lowest))
+        lefts.into_iter().flatten().any(|left| self.merge(inner, left, lowest))
     }
 
     /// Merges children `left` and `left + 1` of `inner`, if they are small enough.
-    fn merge(&mut self, keys: &impl SlotKeys, inner: u32, left: usize, lowest: bool) -> bool {
+    fn merge(&mut self, inner: u32, left: usize, lowest: bool) -> bool {
         let node = self.inners.get(inner);
         let (left_node, right_node) = (node.children[left], node.children[left + 1]);
-        let merged = if lowest {
-            self.merge_leaves(keys, left_node, right_node)
-        } else {
-            self.merge_inners(inner, left)
-        };
+        let merged =
+            if lowest { self.merge_leaves(left_node, right_node) } else { self.merge_inners(inner, left) };
         if !merged {
             return false;
         }
@@ -64,12 +65,16 @@ impl KeyTree {
         true
     }
 
-    fn merge_leaves(&mut self, keys: &impl SlotKeys, left: u32, right: u32) -> bool {
+    fn merge_leaves(&mut self, left: u32, right: u32) -> bool {
         if !should_merge(self.leaves.get(left).len(), self.leaves.get(right).len()) {
             return false;
         }
         let upper = self.leaves.remove(right);
-        self.leaves.get_mut(left).append(keys, &upper);
+        let lower = self.leaves.get_mut(left);
+        let before = lower.heap_bytes() + upper.heap_bytes();
+        lower.append(upper);
+        self.key_heap_bytes = self.key_heap_bytes + lower.heap_bytes() - before;
+        self.note_leaves(left);
         true
     }
 

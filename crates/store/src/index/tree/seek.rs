@@ -1,11 +1,11 @@
 //! Descending to a key, and counting live keys on the way.
 
 use super::key_tree::{KeyTree, MAX_HEIGHT, PathStep, TreePath};
-use super::node::{KeyBounds, SlotKeys};
+use super::node::KeyBounds;
 
 impl KeyTree {
     /// The position of `key`, or where it would be inserted.
-    pub(crate) fn seek(&self, keys: &impl SlotKeys, key: &[u8]) -> TreePath {
+    pub(crate) fn seek(&self, key: &[u8]) -> TreePath {
         let mut steps = [PathStep::default(); MAX_HEIGHT];
         let mut node = self.root;
         for step in &mut steps[..self.height] {
@@ -14,7 +14,7 @@ impl KeyTree {
             *step = PathStep { inner: node, child };
             node = inner.children[child];
         }
-        let (at, found) = match self.leaves.get(node).search(keys, key) {
+        let (at, found) = match self.leaves.get(node).search(key) {
             Ok(at) => (at, true),
             Err(at) => (at, false),
         };
@@ -22,7 +22,7 @@ impl KeyTree {
     }
 
     /// The number of live keys below `key`.
-    pub(crate) fn rank(&self, keys: &impl SlotKeys, key: &[u8]) -> u64 {
+    pub(crate) fn rank(&self, key: &[u8]) -> u64 {
         let mut below = 0;
         let mut node = self.root;
         for _ in 0..self.height {
@@ -32,12 +32,12 @@ impl KeyTree {
             node = inner.children[child];
         }
         let leaf = self.leaves.get(node);
-        below + leaf.live_before(leaf.search(keys, key).unwrap_or_else(|at| at))
+        below + leaf.live_before(leaf.search(key).unwrap_or_else(|at| at))
     }
 
     /// The number of live keys in `bounds`; 0 if they are inverted.
-    pub(crate) fn count(&self, keys: &impl SlotKeys, bounds: &KeyBounds<'_>) -> u64 {
-        let end = bounds.end.map_or(self.live, |end| self.rank(keys, end));
-        end.saturating_sub(self.rank(keys, bounds.start))
+    pub(crate) fn count(&self, bounds: &KeyBounds<'_>) -> u64 {
+        let end = bounds.end.map_or(self.live, |end| self.rank(end));
+        end.saturating_sub(self.rank(bounds.start))
     }
 }

@@ -1,9 +1,45 @@
 //! Walking keys in order, from either end.
 
-use super::key_tree::{KeyTree, TreePath};
-use super::node::{KeyBounds, SlotKeys};
+use std::ops::ControlFlow;
 
-/// Slots in key order, each with whether its key is live; from the end with `rev()`.
+use super::key_tree::{KeyTree, TreePath};
+use super::leaf::LeafNode;
+use super::node::KeyBounds;
+use crate::index::key_bytes::KeyBytes;
+
+/// Slots that a visit tells ahead: as many reads from memory as a processor core carries out at once.
+const MAX_AHEAD: usize = 8;
+
+/// A key of the tree.
+#[derive(Clone, Copy)]
+pub(crate) struct TreeEntry<'a> {
+    /// Its slot.
+    pub(crate) slot: u32,
+    /// Whether it is live.
+    pub(crate) is_live: bool,
+    leaf: &'a LeafNode,
+    at: usize,
+}
+
+impl<'a> TreeEntry<'a> {
+    fn new(leaf: &'a LeafNode, at: usize) -> Option<TreeEntry<'a>> {
+        let slot = *leaf.slots().get(at)?;
+        Some(TreeEntry { slot, is_live: leaf.is_live(at), leaf, at })
+    }
+
+    /// The bytes of the key.
+    #[inline]
+    pub(crate) fn key(&self) -> KeyBytes<'a> {
+        self.leaf.key(self.at)
+    }
+
+    /// Their number.
+    pub(crate) fn key_len(&self) -> usize {
+        self.leaf.key_len(self.at)
+    }
+}
+
+/// Keys in order; from the end with `rev()`.
 pub(crate) struct TreeWalk<'a> {
     tree: &'a KeyTree,
     front: TreePath,
@@ -22,8 +58,8 @@ pub(crate) struct LiveTreeWalk<'a> {
 
 impl KeyTree {
     /// The live keys of `bounds`.
-    pub(crate) fn walk_live(&self, keys: &impl SlotKeys, bounds: &KeyBounds<'_>) -> LiveTreeWalk<'_> {
-        LiveTreeWalk { tree: self, front: self.seek(keys, bounds.start), left: self.count(keys, bounds) }
+    pub(crate) fn walk_live(&self, bounds: &KeyBounds<'_>) -> LiveTreeWalk<'_> {
+        LiveTreeWalk { tree: self, front: self.seek(bounds.start), left: self.count(bounds) }
     }
 
     /// Moves to the next leaf with a live key, which must exist.
@@ -52,14 +88,45 @@ impl KeyTree {
     }
 
     /// The keys of `bounds`, dead ones too.
-    pub(crate) fn walk(&self, keys: &impl SlotKeys, bounds: &KeyBounds<'_>) -> TreeWalk<'_> {
+    pub(crate) fn walk(&self, bounds: &KeyBounds<'_>) -> TreeWalk<'_> {
         let inverted = bounds.end.is_some_and(|end| end <= bounds.start);
-        let front = self.seek(keys, bounds.start);
+        let front = self.seek(bounds.start);
         let back = match bounds.end {
-            Some(end) => self.seek(keys, end),
+            Some(end) => self.seek(end),
             None => self.end(),
         };
         TreeWalk { tree: self, front, back, done: inverted }
+    }
+
+    /// Visits the keys of `bounds` in order, dead ones too, with slot, bytes, and whether they are live, until `visit`
+    /// breaks. Calls `ahead` for a few slots that come next, from time to time.
+    pub(crate) fn visit(
+        &self,
+        bounds: &KeyBounds<'_>,
+        ahead: impl Fn(&[u32]),
+        mut visit: impl FnMut(u32, &[u8], bool) -> ControlFlow<()>,
+    ) {
+        let TreeWalk { mut front, back, done, .. } = self.walk(bounds);
+        if done {
+            return;
+        }
+        loop {
+            let leaf = self.leaves.get(front.leaf);
+            let is_last = front.leaf == back.leaf;
+            let end = if is_last { back.at } else { leaf.len() };
+            let mut keys = leaf.cursor(front.at);
+            for at in front.at..end {
+                if (at - front.at) % MAX_AHEAD == 0 {
+                    ahead(&leaf.slots()[at..end.min(at + MAX_AHEAD)]);
+                }
+                if visit(leaf.slots()[at], keys.next(), leaf.is_live(at)).is_break() {
+                    return;
+                }
+            }
+            if is_last || !self.next_leaf(&mut front) {
+                return;
+            }
+        }
     }
 
     /// The position after the last key.
@@ -140,28 +207,27 @@ impl TreeWalk<'_> {
     }
 }
 
-impl Iterator for TreeWalk<'_> {
-    type Item = (u32, bool);
+impl<'a> Iterator for TreeWalk<'a> {
+    type Item = TreeEntry<'a>;
 
-    fn next(&mut self) -> Option<(u32, bool)> {
+    fn next(&mut self) -> Option<TreeEntry<'a>> {
         loop {
             if self.done || self.is_exhausted() {
                 self.done = true;
                 return None;
             }
             let leaf = self.tree.leaves.get(self.front.leaf);
-            if let Some(slot) = leaf.slots().get(self.front.at) {
-                let live = leaf.is_live(self.front.at);
+            if let Some(entry) = TreeEntry::new(leaf, self.front.at) {
                 self.front.at += 1;
-                return Some((*slot, live));
+                return Some(entry);
             }
             self.done = !self.tree.next_leaf(&mut self.front);
         }
     }
 }
 
-impl DoubleEndedIterator for TreeWalk<'_> {
-    fn next_back(&mut self) -> Option<(u32, bool)> {
+impl<'a> DoubleEndedIterator for TreeWalk<'a> {
+    fn next_back(&mut self) -> Option<TreeEntry<'a>> {
         loop {
             if self.done || self.is_exhausted() {
                 self.done = true;
@@ -169,8 +235,7 @@ impl DoubleEndedIterator for TreeWalk<'_> {
             }
             if let Some(at) = self.back.at.checked_sub(1) {
                 self.back.at = at;
-                let leaf = self.tree.leaves.get(self.back.leaf);
-                return Some((leaf.slots()[at], leaf.is_live(at)));
+                return TreeEntry::new(self.tree.leaves.get(self.back.leaf), at);
             }
             self.done = !self.tree.previous_leaf(&mut self.back);
         }
