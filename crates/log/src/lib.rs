@@ -82,7 +82,7 @@ mod write;
 
 pub use background::{BackgroundDone, BackgroundJob};
 pub use checkpoint::{
-    Checkpoint, CheckpointDone, CheckpointKind, CheckpointWriter, Chunk, Chunks, InstallDone,
+    Checkpoint, CheckpointDone, CheckpointKind, CheckpointWriter, Chunk, Chunks, InstallDone, InstallWaiting,
     MAX_CHUNK_BYTES, SnapshotInstaller,
 };
 pub use disk::{Disk, Fault, File, LockError, LockGuard, MemDisk, Operation, RealDisk, Unsynced};
@@ -91,7 +91,7 @@ pub use log::{Log, LogMemory, Opened};
 pub use options::{
     CACHE_BYTES, OPEN_FILES, Options, RESERVE_SEGMENTS, SEGMENT_BYTES, TAIL_BYTES, WAL_DIR_BYTES,
 };
-pub use read::{Access, Damage, Entries, Pin, ReadJob, ReadSlot, Reader};
+pub use read::{Access, Damage, Entries, Pin, ReadJob, ReadSlot, Reader, ReferenceCounts};
 pub use recovery::{Recovered, Warning};
 pub use relocation::{
     Candidate, Content, FileContents, Relocated, Relocation, RelocationDone, RelocationWriter,

@@ -205,7 +205,7 @@ impl Member {
             Input::WritesSynced(done) => self.write_positions.log_synced(self.log.complete(done)?.position),
             Input::Background(done) => self.on_job_done(now, *done, out)?,
             Input::SnapshotOffered { token, from, header } => {
-                self.on_snapshot_offered(from, header, token, out);
+                self.on_snapshot_offered(now, (from, header), token, out);
             }
             Input::SnapshotBroken(receiver) => self.receiving.broken(now.monotonic_ns, receiver, out),
             Input::SnapshotWhole { token, receiver } => self.on_snapshot_whole(receiver, token, out),

@@ -35,6 +35,7 @@ impl Member {
             self.log.retry_space();
         }
         self.receiving.expire(now.monotonic_ns, out);
+        self.installing.tick(out);
         self.alarms.tick();
         self.tick_memory(now, out);
         // A pin that kept compacted history may be gone.

@@ -8,7 +8,7 @@ fn value(number: u32) -> Vec<u8> {
 }
 
 /// Three members of which one was down while the log went on beyond what is kept.
-fn one_behind() -> (Cluster, u64) {
+pub(crate) fn one_behind() -> (Cluster, u64) {
     let mut cluster = Cluster::new(3, |_| {});
     for number in 0..30 {
         cluster.put(&format!("early{number}"), value(number));
@@ -26,7 +26,7 @@ fn one_behind() -> (Cluster, u64) {
     (cluster, behind)
 }
 
-fn installed(event: &SnapshotEvent) -> bool {
+pub(crate) fn installed(event: &SnapshotEvent) -> bool {
     matches!(event, SnapshotEvent::Installed { .. })
 }
 

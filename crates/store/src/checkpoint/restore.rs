@@ -7,9 +7,11 @@ use super::small_state;
 use crate::hash::key_hash;
 use crate::index::IndexBuilder;
 use crate::lessor::LeaseInfo;
+use crate::memory::StoreMemory;
 use crate::purge::purge;
 use crate::state::{CheckpointBaseline, NEVER_COMPACTED, StoreState};
 use crate::types::AppliedId;
+use crate::values::ValueRef;
 
 /// No store reaches these numbers, and what is added to them does not overflow.
 const MAX_REVISION: i64 = 1 << 61;
@@ -62,6 +64,16 @@ impl Restored {
     /// Index and term of the last applied entry.
     pub fn applied(&self) -> AppliedId {
         self.state.applied
+    }
+
+    /// The references to values that it holds, in the order of keys; none is to an empty value.
+    pub fn values(&self) -> impl Iterator<Item = ValueRef> + '_ {
+        self.state.all_values()
+    }
+
+    /// Accounted bytes.
+    pub fn memory(&self) -> StoreMemory {
+        self.state.memory()
     }
 }
 

@@ -5,6 +5,8 @@ mod outgoing;
 mod receiver;
 mod receiving;
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use consensus::{Body, ConfState, Message, SnapshotMeta};
 use log::LogId;
@@ -12,6 +14,7 @@ use log::LogId;
 use super::format::SnapshotStreamId;
 use super::outgoing::{Outgoing, SentSnapshot};
 use super::receiver::{Receiver, StreamKey};
+use crate::maintenance::memory::MemoryShare;
 use crate::tests::LogAndStore;
 
 const LEADER: u64 = 1;
@@ -67,7 +70,12 @@ fn stream(state: &mut LogAndStore) -> Bytes {
 
 /// A receiver of a stream that `meta` announces.
 fn receiver(follower: &mut LogAndStore, meta: &SnapshotMeta) -> Receiver {
+    receiver_with(follower, meta, MemoryShare::of(&Arc::default()))
+}
+
+/// The same, which accounts for its memory.
+fn receiver_with(follower: &mut LogAndStore, meta: &SnapshotMeta, memory: MemoryShare) -> Receiver {
     let key = StreamKey { from: LEADER, id: SnapshotStreamId { start: START, sequence: 1 } };
     let installer = follower.log.begin_install(LogId { index: meta.index, term: meta.term });
-    Receiver::new(key, message(LEADER, 1, meta), meta.clone(), Box::new(installer))
+    Receiver::new(key, message(LEADER, 1, meta), meta.clone(), Box::new(installer), memory)
 }
