@@ -149,6 +149,7 @@ impl Member {
         Member {
             proposals: Proposals::new(config.origin()),
             memory_limit: MemoryLimit::new(config.memory_limit_bytes),
+            sending: SnapshotSending::new(config.snapshot_log_bytes),
             config,
             status,
             next_tick_ns: 0,
@@ -181,7 +182,6 @@ impl Member {
             value_repairs: ValueRepairs::default(),
             entry_repairs: EntryRepairs::default(),
             repair_server: RepairServer::default(),
-            sending: SnapshotSending::default(),
             receiving: SnapshotReceiving::default(),
             installing: SnapshotInstalling::default(),
         }

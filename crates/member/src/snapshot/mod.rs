@@ -9,7 +9,7 @@
 //!                                            nothing refers to yet; at the end all of it is durable
 //! Input::SnapshotSent                      Input::SnapshotWhole: the message is stepped
 //!   report_snapshot                          installing: Write.snapshot asks for it, Job::Install commits it,
-//!                                            log and store switch to it, apply goes on behind it, Job::DropState
+//!   the log is kept until it has caught up   log and store switch to it, apply goes on behind it, Job::DropState
 //! ```
 //!
 //! `docs/internals/snapshot-stream.md` describes the bytes in between. Until consensus wants it, a received snapshot

@@ -230,6 +230,34 @@ fn a_snapshot_whose_commit_finds_no_space_is_committed_when_there_is() {
     cluster.assert_equal();
 }
 
+/// Its stream pins files and history: what was deleted could not be freed before its end.
+#[test]
+fn a_leader_whose_disk_is_full_gives_up_the_snapshot_that_it_sends() {
+    let (mut cluster, behind) = one_behind();
+    let leader = cluster.leader().expect("somebody leads");
+    cluster.steps_per_item = 1_000_000;
+    cluster.start(behind);
+    cluster.until("it is sent", |cluster| {
+        cluster.events(leader, |event| matches!(event, SnapshotEvent::Sending { .. })) == 1
+    });
+    leave(&cluster, leader, FREE_BYTES);
+    let puts = fill(&mut cluster, leader);
+    delete(&mut cluster, leader, 0, puts).expect("deletes go on");
+    cluster.compact(false);
+    cluster.run(500);
+    assert_eq!(
+        try_put(&mut cluster, leader, 0),
+        Err(api::Error::NoSpace),
+        "its stream pins what was deleted"
+    );
+    cluster.steps_per_item = 1;
+    until_puts_work(&mut cluster, leader);
+    cluster.until("it is given up", |cluster| !cluster.reasons_not_sent(leader).is_empty());
+    assert!(cluster.reasons_not_sent(leader)[0].contains("no longer kept"));
+    cluster.settle();
+    cluster.assert_equal();
+}
+
 #[test]
 fn a_leader_whose_disk_is_full_leads_on() {
     let mut cluster = Cluster::new(3, |config| config.checkpoint_commands = 100_000);

@@ -13,8 +13,8 @@ use member::batch::CommandKind;
 use member::jobs::{Done, Job};
 use member::snapshot::{Outgoing, Receiver, SendError};
 use member::{
-    Answer, DEFAULT_SLICE_KEYS, InitialMember, Input, MemberConfig, Notice, Now, OpenMemberError,
-    OpenedMember, Output, Proposal, SnapshotEvent,
+    Answer, DEFAULT_SLICE_KEYS, InitialMember, Input, MIN_SNAPSHOT_LOG_BYTES, MemberConfig, Notice, Now,
+    OpenMemberError, OpenedMember, Output, Proposal, SnapshotEvent,
 };
 use prost::Message;
 
@@ -129,6 +129,7 @@ impl Cluster {
             pre_vote: true,
             checkpoint_commands: 50,
             catchup_entries: 20,
+            snapshot_log_bytes: MIN_SNAPSHOT_LOG_BYTES,
             quota_bytes: 0,
             slice_keys: DEFAULT_SLICE_KEYS,
             memory_limit_bytes: 0,

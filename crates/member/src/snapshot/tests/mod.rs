@@ -4,6 +4,7 @@ mod installing;
 mod outgoing;
 mod receiver;
 mod receiving;
+mod sending;
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use consensus::{Body, ConfState, Message, SnapshotMeta};
 use log::LogId;
 
 use super::format::SnapshotStreamId;
-use super::outgoing::{Outgoing, SentSnapshot};
+use super::outgoing::{Outgoing, SendError, SentSnapshot};
 use super::receiver::{Receiver, StreamKey};
 use crate::maintenance::memory::MemoryShare;
 use crate::tests::LogAndStore;
@@ -49,7 +50,7 @@ fn outgoing(state: &mut LogAndStore) -> Outgoing {
     let (pin, meta) = (state.log.reader().pin(), meta(state));
     let sent = SentSnapshot { peer: FOLLOWER, sequence: 1 };
     let source = state.store.begin_snapshot();
-    let mut outgoing = Outgoing::new(sent, &meta, pin, source, state.values.clone());
+    let mut outgoing = Outgoing::new(sent, &meta, pin, source, state.values.clone(), Arc::default());
     outgoing.open(START, &message(LEADER, 1, &meta).encode());
     outgoing
 }
