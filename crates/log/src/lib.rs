@@ -83,7 +83,7 @@ mod write;
 pub use background::{BackgroundDone, BackgroundJob};
 pub use checkpoint::{
     Checkpoint, CheckpointDone, CheckpointKind, CheckpointWriter, Chunk, Chunks, FileChunks, InstallDone,
-    MAX_CHUNK_BYTES, SnapshotInstaller,
+    InstallWaiting, MAX_CHUNK_BYTES, SnapshotInstaller,
 };
 pub use disk::{Disk, Fault, File, LockError, LockGuard, MemDisk, Operation, RealDisk, Unsynced};
 pub use error::{Fatal, JobError, OpenError, ReadError};
@@ -91,7 +91,7 @@ pub use log::{Log, LogMemory, Opened};
 pub use options::{
     CACHE_BYTES, OPEN_FILES, Options, RESERVE_SEGMENTS, SEGMENT_BYTES, TAIL_BYTES, WAL_DIR_BYTES,
 };
-pub use read::{Access, Damage, Entries, Pin, ReadJob, ReadSlot, Reader};
+pub use read::{Access, Damage, Entries, Pin, ReadJob, ReadSlot, Reader, ReferenceCounts};
 pub use recovery::{Recovered, Warning};
 pub use relocation::{
     Candidate, Content, FileContents, Relocated, Relocation, RelocationDone, RelocationWriter,

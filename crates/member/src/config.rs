@@ -43,6 +43,9 @@ pub struct MemberConfig {
     pub checkpoint_commands: u64,
     /// `--snapshot-catchup-entries`: entries kept for followers a little behind when the log is truncated.
     pub catchup_entries: u64,
+    /// Bytes of log kept for a follower while it receives a snapshot, and until it has caught up. If the snapshot is
+    /// larger, so many bytes as it has.
+    pub snapshot_log_bytes: u64,
     /// Referenced bytes past which commands that grow the store are refused; 0 for no such limit.
     pub quota_bytes: u64,
     /// Keys applied in one step, and in one hold of the store's lock. Members may differ in it.
@@ -56,6 +59,10 @@ pub const DEFAULT_CHECKPOINT_COMMANDS: u64 = 100_000;
 
 /// Entries kept for followers a little behind unless a flag says otherwise; etcd's number.
 pub const DEFAULT_CATCHUP_ENTRIES: u64 = 5_000;
+
+/// Bytes of log kept for a follower that receives a small snapshot: 10 s of writes at 100 MB/s, so that what does not
+/// depend on the size, such as dialling, syncs and a checkpoint in progress, does not make it too late.
+pub const MIN_SNAPSHOT_LOG_BYTES: u64 = 1 << 30;
 
 /// Time a request has for agreement, beside two election timeouts; etcd's.
 const AGREEMENT_NS: u64 = 5_000_000_000;

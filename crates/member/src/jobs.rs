@@ -7,14 +7,16 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use log::{
-    BackgroundDone, BackgroundJob, CheckpointDone, CheckpointWriter, EntryRepairJob, InstallDone, JobError,
-    LogId, MAX_CHUNK_BYTES, Pin, ReadError, ReadJob, Relocation, RelocationDone, SnapshotInstaller,
+    BackgroundDone, BackgroundJob, CheckpointDone, CheckpointWriter, EntryRepairJob, InstallDone,
+    InstallWaiting, JobError, LogId, MAX_CHUNK_BYTES, Pin, ReadError, ReadJob, Relocation, RelocationDone,
+    SnapshotInstaller,
 };
 use store::{CheckpointSource, Damaged, Limits, MergedCheckpoint, RestoreError, ValueRef, Values};
 
 use crate::checkpoint_files::ChainFiles;
 use crate::peer_message::{PeerMessage, ValueName};
 pub use crate::relocation::job::{RelocatedValues, RelocationJob};
+use crate::snapshot::receiver::{OldState, Receiver};
 
 /// A background job. Jobs may run in any order, and at the same time.
 pub enum Job {
@@ -45,7 +47,9 @@ pub enum Job {
     /// Commit a snapshot that was received.
     Install(Box<SnapshotInstaller>),
     /// Give up what was received of a snapshot.
-    AbandonInstall(Box<SnapshotInstaller>),
+    AbandonSnapshot(Box<Receiver>),
+    /// Drop the state that a snapshot replaced.
+    DropState(Box<OldState>),
     /// Copy the live values of files, so that the files can go.
     Relocate(Box<RelocationJob>),
     /// Write values that were damaged into a new file.
@@ -116,8 +120,12 @@ pub enum Done {
     ValuesRead(Result<Vec<(ValueRef, Bytes)>, Damaged>),
     /// See [`Job::Install`].
     Installed(InstallDone),
-    /// See [`Job::AbandonInstall`].
-    InstallAbandoned(InstallDone),
+    /// See [`Job::Install`]: the disk is full. Nothing has changed.
+    InstallWaiting(InstallWaiting),
+    /// See [`Job::AbandonSnapshot`].
+    SnapshotAbandoned(InstallDone),
+    /// See [`Job::DropState`].
+    StateDropped,
     /// See [`Job::Relocate`].
     Relocated(Box<RelocatedValues>),
     /// See [`Job::WriteRepairedValues`].
@@ -161,7 +169,9 @@ impl std::fmt::Debug for Done {
             Done::ReadEntries { .. } => "ReadEntries",
             Done::ValuesRead(_) => "ValuesRead",
             Done::Installed(_) => "Installed",
-            Done::InstallAbandoned(_) => "InstallAbandoned",
+            Done::InstallWaiting(_) => "InstallWaiting",
+            Done::SnapshotAbandoned(_) => "SnapshotAbandoned",
+            Done::StateDropped => "StateDropped",
             Done::Relocated(_) => "Relocated",
             Done::RepairedValuesWritten(_) => "RepairedValuesWritten",
             Done::ReadForPeer { .. } => "ReadForPeer",
@@ -177,7 +187,7 @@ pub enum JobLane {
     /// Short, and the log, apply or a peer waits for it: preparing segments, reading values to compare and entries for
     /// peers.
     Files,
-    /// Long, and neither the log nor a peer waits for it: checkpoints, relocation, installing snapshots.
+    /// Long, and neither the log nor a peer waits for it: checkpoints, relocation, installing and dropping snapshots.
     Space,
     /// Damaged data, here or at a peer.
     Repair,
@@ -193,11 +203,8 @@ impl Job {
     pub fn lane(&self) -> JobLane {
         match self {
             Job::Log(_) | Job::ReadEntries { .. } | Job::ReadValues { .. } => JobLane::Files,
-            Job::Checkpoint(_)
-            | Job::MergeCheckpoints(_)
-            | Job::Install(_)
-            | Job::AbandonInstall(_)
-            | Job::Relocate(_) => JobLane::Space,
+            Job::Checkpoint(_) | Job::MergeCheckpoints(_) | Job::Relocate(_) => JobLane::Space,
+            Job::Install(_) | Job::AbandonSnapshot(_) | Job::DropState(_) => JobLane::Space,
             Job::WriteRepairedValues(_) | Job::ReadForPeer { .. } | Job::RepairEntry { .. } => {
                 JobLane::Repair
             }
@@ -220,8 +227,12 @@ impl Job {
             Job::WriteRepairedValues(job) => Done::RepairedValuesWritten(job.run()),
             Job::ReadForPeer { to, read } => Done::ReadForPeer { to, answer: read.run() },
             Job::RepairEntry { index, job } => Done::EntryRepaired { index, result: job.run() },
-            Job::Install(installer) => Done::Installed(installer.finish()),
-            Job::AbandonInstall(installer) => Done::InstallAbandoned(installer.abandon(JobError::Superseded)),
+            Job::Install(installer) => installer.commit().map_or_else(Done::InstallWaiting, Done::Installed),
+            Job::AbandonSnapshot(receiver) => Done::SnapshotAbandoned(receiver.abandon()),
+            Job::DropState(state) => {
+                drop(state);
+                Done::StateDropped
+            }
         }
     }
 }

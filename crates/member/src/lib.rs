@@ -44,7 +44,9 @@ mod tests;
 
 pub use consensus::MessageClass;
 
-pub use config::{DEFAULT_CATCHUP_ENTRIES, DEFAULT_CHECKPOINT_COMMANDS, InitialMember, MemberConfig};
+pub use config::{
+    DEFAULT_CATCHUP_ENTRIES, DEFAULT_CHECKPOINT_COMMANDS, InitialMember, MIN_SNAPSHOT_LOG_BYTES, MemberConfig,
+};
 pub use io::{Answer, Input, MemberFatal, Notice, Now, Output, Proposal, SnapshotEvent};
 pub use maintenance::memory::MemoryUse;
 pub use maintenance::publication;

@@ -114,7 +114,7 @@ impl Values for LogValues {
     }
 
     fn retain_all(&self, values: &mut dyn Iterator<Item = ValueRef>) {
-        self.reader.retain_all(values.map(|value| (value.address, value.len)));
+        self.reader.retain_all(&values.map(|value| (value.address, value.len)).collect());
     }
 
     fn release(&self, value: &ValueRef) {

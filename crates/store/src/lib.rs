@@ -84,7 +84,7 @@ pub use reader::{
 };
 pub use resolve::{Response, resolve, resolve_kv, resolve_range, resolve_txn};
 pub use state::{ClusterMember, DEFAULT_SLICE_KEYS, Limits, MemberChange, StateReplaced};
-pub use store::Store;
+pub use store::{ReplacedState, Store};
 pub use types::{AppliedId, Event, EventKind, KeyRange, KvRef, Revision};
 pub use values::{Access, Damaged, ValueRef, ValueSlot, Values};
 pub use watch::{Compacted, History};

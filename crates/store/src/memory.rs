@@ -22,6 +22,13 @@ pub struct StoreMemory {
     pub changes: u64,
 }
 
+impl StoreMemory {
+    /// Bytes of all parts.
+    pub fn total(&self) -> u64 {
+        self.index + self.revision_log + self.leases + self.changes
+    }
+}
+
 /// The sizes of the allocator's blocks are multiples of this, in bytes; above a kilobyte they are coarser, but those
 /// blocks are few.
 const BLOCK_STEP: usize = 16;

@@ -13,7 +13,8 @@
 //! The index counts its references: it calls [`Values::retain`] for each version it takes up and [`Values::release`]
 //! for each version it drops, so the log knows which files still hold live values. An empty value has no address: its
 //! reference is [`ValueRef::default`], and `Values` is never called for it. The functions at the end of this file keep
-//! that rule.
+//! that rule. When a snapshot replaces the whole index, the counts are replaced as a whole, too, by the caller of
+//! [`Store::install`](crate::Store::install).
 
 use std::sync::Arc;
 

@@ -66,6 +66,7 @@ pub fn config(id: u64, size: u64, process_run: u64) -> MemberConfig {
         pre_vote: true,
         checkpoint_commands: 8,
         catchup_entries: 4,
+        snapshot_log_bytes: 64 << 10,
         quota_bytes: 0,
         slice_keys: DEFAULT_SLICE_KEYS,
         memory_limit_bytes: 0,

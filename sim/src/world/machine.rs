@@ -277,6 +277,9 @@ pub(crate) fn log_options(plan: &RunPlan) -> Options {
     }
 }
 
+/// Segments of log kept for a follower that receives a snapshot: not enough for each one.
+const SNAPSHOT_LOG_SEGMENTS: u64 = 8;
+
 /// Opens the member of a machine. `process_run` identifies the process.
 pub(crate) fn open_member(
     machine: &SimMachine,
@@ -303,6 +306,7 @@ pub(crate) fn open_member(
         pre_vote: true,
         checkpoint_commands: plan.checkpoint_commands,
         catchup_entries: plan.catchup_entries,
+        snapshot_log_bytes: SNAPSHOT_LOG_SEGMENTS * plan.segment_bytes,
         quota_bytes: plan.quota_bytes,
         slice_keys: plan.slice_keys[index],
         memory_limit_bytes: 0,

@@ -2,14 +2,18 @@
 //!
 //! ```text
 //!   1. values      checked and written to data segments, each synced and named
-//!   2. chunks      the base checkpoint, with the addresses of step 1
+//!   2. chunks      the base checkpoint, with the addresses of step 1, synced
 //!   3. manifest    replaced: the commit point
 //!   4. log         a new segment carries the hard state; its previous entry is the snapshot's
-//!   5. switch      the store loads the checkpoint, retains its references and releases the old ones
+//!   5. switch      the store takes over the state, and its references are the only ones
 //! ```
 //!
 //! A crash before step 3 leaves files that nothing references; the next open frees them. After step 3, recovery finds
 //! the checkpoint and discards a log that lacks its entry.
+//!
+//! Steps 1 and 2 need space for the whole snapshot, and the sender still waits: if the disk is full, the snapshot has
+//! failed and nothing has happened. Step 3 comes when consensus has decided and cannot take it back, so it fails for
+//! want of space only until there is some: it needs a block, and the reserve of checkpoints is given up for it.
 
 use std::sync::Arc;
 
@@ -25,6 +29,16 @@ pub struct SnapshotInstaller {
     id: LogId,
     values: DataSegmentSeries,
     checkpoint: CheckpointWriter,
+    is_durable: bool,
+}
+
+/// An installation that could not be committed for want of space or descriptors. Nothing has changed; its
+/// [`SnapshotInstaller::commit`] can be called again.
+pub struct InstallWaiting {
+    /// What to commit.
+    pub installer: Box<SnapshotInstaller>,
+    /// What it lacked.
+    pub error: JobError,
 }
 
 /// The result of an installation, for [`crate::Log::install_done`].
@@ -56,7 +70,7 @@ impl SnapshotInstalls {
     /// Begins to receive the snapshot after `id`, whose state goes to `checkpoint`.
     pub(crate) fn begin(&self, id: LogId, checkpoint: CheckpointWriter) -> SnapshotInstaller {
         let values = DataSegmentSeries::new(&self.factory, &self.numbers);
-        SnapshotInstaller { id, values, checkpoint }
+        SnapshotInstaller { id, values, checkpoint, is_durable: false }
     }
 
     /// Adds the data segments of an installation that is committed.
@@ -92,17 +106,39 @@ impl SnapshotInstaller {
         self.checkpoint.write(chunk)
     }
 
-    /// Makes everything durable and commits it.
-    pub fn finish(mut self) -> InstallDone {
-        let checkpoint = match self.values.finish_current() {
-            Ok(()) => self.checkpoint.finish(),
-            Err(error) => self.checkpoint.abandon(error),
+    /// Makes everything durable, after the last value and the last chunk. Nothing is committed yet.
+    ///
+    /// # Errors
+    /// A file could not be written: the installer can only be abandoned.
+    pub fn make_durable(&mut self) -> Result<(), JobError> {
+        self.values.finish_current()?;
+        self.checkpoint.make_durable()?;
+        self.is_durable = true;
+        Ok(())
+    }
+
+    /// Commits what [is durable](Self::make_durable).
+    ///
+    /// # Errors
+    /// [`InstallWaiting`] while there is no space for the new manifest.
+    ///
+    /// # Panics
+    /// If it was not made durable.
+    pub fn commit(mut self: Box<Self>) -> Result<InstallDone, InstallWaiting> {
+        assert!(self.is_durable, "what the manifest names is durable");
+        let committed = match self.checkpoint.commit() {
+            Err(failure) if failure.is_transient() => {
+                return Err(InstallWaiting { installer: self, error: failure.error });
+            }
+            committed => committed,
         };
+        let SnapshotInstaller { id, mut values, checkpoint, .. } = *self;
+        let checkpoint = checkpoint.ended(committed);
         // If the manifest on disk may name the checkpoint, the values must stay.
         if checkpoint.is_not_committed() {
-            self.values.discard();
+            values.discard();
         }
-        InstallDone { id: self.id, files: self.values.finished().to_vec(), checkpoint }
+        Ok(InstallDone { id, files: values.finished().to_vec(), checkpoint })
     }
 
     /// Abandons the installation and removes its files.

@@ -1,6 +1,7 @@
 //! The manifest: the identity of the data directory, and the chain of checkpoints. Recovery begins with it.
 //!
-//! It is small, and is always replaced as a whole: written under an unfinished name, synced, renamed.
+//! It is small, and is always replaced as a whole: written under an unfinished name, synced, renamed. Only the first of
+//! these steps needs space, and nothing has happened until the last.
 
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
@@ -123,19 +124,27 @@ impl Manifest {
         Manifest::decode(&bytes[..count], path)
     }
 
-    /// Replaces the manifest on disk, durably. After an error, the disk may have the old manifest or the new one.
-    pub(crate) fn replace(&self, disk: &dyn Disk, layout: &Layout) -> io::Result<()> {
-        let path = layout.manifest();
-        let unfinished = path.with_extension(UNFINISHED_SUFFIX);
+    /// Writes it under the unfinished name, durably. After an error, the disk has the old manifest.
+    pub(crate) fn write_unfinished(&self, disk: &dyn Disk, layout: &Layout) -> io::Result<()> {
+        let unfinished = unfinished_path(layout);
         if disk.exists(&unfinished)? {
             disk.remove(&unfinished)?;
         }
         let file = disk.create_new(&unfinished)?;
         file.write_at(&[IoSlice::new(&self.encode())], 0)?;
-        file.sync_data()?;
-        disk.rename(&unfinished, &path)?;
+        file.sync_data()
+    }
+
+    /// Makes the unfinished manifest the manifest, durably. After an error, the disk may have the old one or the new
+    /// one.
+    pub(crate) fn replace_by_unfinished(disk: &dyn Disk, layout: &Layout) -> io::Result<()> {
+        disk.rename(&unfinished_path(layout), &layout.manifest())?;
         disk.sync_dir(&layout.checkpoint)
     }
+}
+
+fn unfinished_path(layout: &Layout) -> PathBuf {
+    layout.manifest().with_extension(UNFINISHED_SUFFIX)
 }
 
 fn decode_link(bytes: &[u8]) -> Option<ManifestLink> {

@@ -31,7 +31,7 @@ mod tests;
 
 pub(crate) use checkpoints::Checkpoints;
 pub(crate) use install::SnapshotInstalls;
-pub use install::{InstallDone, SnapshotInstaller};
+pub use install::{InstallDone, InstallWaiting, SnapshotInstaller};
 pub use manifest::CheckpointKind;
 pub(crate) use manifest::Manifest;
 pub use reader::{Checkpoint, Chunk, Chunks, FileChunks};

@@ -129,9 +129,14 @@ impl ReserveJob {
 impl ReserveUse {
     /// Gives the reserve up if less than enough is free. Best effort: a checkpoint that does not fit fails, and says
     /// why. Returns whether the reserve is gone.
-    pub(super) fn give_up_if_needed(self) -> bool {
+    pub(super) fn give_up_if_needed(&self) -> bool {
         let is_enough = |free: u64| free >= self.enough_bytes;
         let is_needed = !self.disk.free_bytes(&self.dir).is_ok_and(is_enough);
-        is_needed && self.disk.remove(&self.path).is_ok() && self.disk.sync_dir(&self.dir).is_ok()
+        is_needed && self.give_up()
+    }
+
+    /// Gives the reserve up. Returns whether there was one, and its space is free.
+    pub(super) fn give_up(&self) -> bool {
+        self.disk.remove(&self.path).is_ok() && self.disk.sync_dir(&self.dir).is_ok()
     }
 }

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use super::manifest::{CheckpointKind, Manifest, ManifestLink};
 use super::reserve::ReserveUse;
-use crate::error::JobError;
+use crate::error::{JobError, is_full};
 use crate::format::{FileHeader, FileType};
 use crate::segments::SegmentFactory;
 use crate::types::LogId;
@@ -28,8 +28,10 @@ pub struct CheckpointWriter {
     position: ChainPosition,
     file: BulkFile,
     frames: u64,
-    /// Until the first write.
+    /// None for a merge, which frees nothing.
     reserve: Option<ReserveUse>,
+    /// Whether something was written. Before that the reserve is given up, if it is needed.
+    has_begun: bool,
     gave_up_reserve: bool,
 }
 
@@ -41,6 +43,24 @@ pub(super) enum ChainPosition {
     Behind(u32),
     /// In place of these, which must follow each other in the chain.
     InPlaceOf(Vec<u32>),
+}
+
+/// Why a checkpoint is not committed.
+pub(super) struct NotCommitted {
+    pub(super) error: JobError,
+    /// Whether the manifest on disk is the one before, for certain. Otherwise it may be either one.
+    pub(super) is_unchanged: bool,
+}
+
+impl NotCommitted {
+    fn unchanged(error: JobError) -> NotCommitted {
+        NotCommitted { error, is_unchanged: true }
+    }
+
+    /// Whether the commit may succeed later: it lacked space, or descriptors, and has had no effect.
+    pub(super) fn is_transient(&self) -> bool {
+        self.is_unchanged && (self.error.is_full() || self.error.is_out_of_descriptors())
+    }
 }
 
 /// The result of a checkpoint, for [`crate::Log::checkpoint_done`].
@@ -96,6 +116,7 @@ impl CheckpointWriter {
             position,
             frames: 0,
             reserve,
+            has_begun: false,
             gave_up_reserve: false,
         };
         writer.frame(&description(kind, id));
@@ -107,7 +128,7 @@ impl CheckpointWriter {
     pub fn write(&mut self, chunk: &[u8]) -> Result<(), JobError> {
         assert!(chunk.len() <= MAX_CHUNK_BYTES, "a chunk has {} bytes", chunk.len());
         self.frame(chunk);
-        self.give_up_reserve();
+        self.begin();
         self.file.write_full()
     }
 
@@ -118,16 +139,20 @@ impl CheckpointWriter {
 
     /// Makes the checkpoint durable and commits it.
     pub fn finish(mut self) -> CheckpointDone {
-        let written = self.make_durable();
-        let is_written = written.is_ok();
-        let result = written.and_then(|()| self.commit());
-        // If replacing the manifest failed, the disk may have either one: the file stays until the next open.
-        let is_not_committed = !is_written || matches!(result, Err(JobError::Superseded));
+        let committed = self.make_durable().map_err(NotCommitted::unchanged);
+        let committed = committed.and_then(|()| self.commit());
+        self.ended(committed)
+    }
+
+    /// The result of a checkpoint that is committed, or not.
+    pub(super) fn ended(self, committed: Result<Vec<ManifestLink>, NotCommitted>) -> CheckpointDone {
+        // If the disk may have either manifest, the file stays until the next open.
+        let is_unchanged = committed.as_ref().is_err_and(|failure| failure.is_unchanged);
         CheckpointDone {
             number: self.link.number,
-            leftover: is_not_committed.then(|| self.file.path().to_owned()),
+            leftover: is_unchanged.then(|| self.file.path().to_owned()),
             gave_up_reserve: self.gave_up_reserve,
-            result,
+            result: committed.map_err(|failure| failure.error),
         }
     }
 
@@ -142,9 +167,9 @@ impl CheckpointWriter {
     }
 
     /// Before the first write: makes room on a full disk.
-    fn give_up_reserve(&mut self) {
-        if let Some(reserve) = self.reserve.take() {
-            self.gave_up_reserve = reserve.give_up_if_needed();
+    fn begin(&mut self) {
+        if !std::mem::replace(&mut self.has_begun, true) {
+            self.gave_up_reserve = self.reserve.as_ref().is_some_and(ReserveUse::give_up_if_needed);
         }
     }
 
@@ -155,8 +180,9 @@ impl CheckpointWriter {
         self.frames += 1;
     }
 
-    fn make_durable(&mut self) -> Result<(), JobError> {
-        self.give_up_reserve();
+    /// Writes the last frame and makes the file durable. [`CheckpointWriter::commit`] may follow.
+    pub(super) fn make_durable(&mut self) -> Result<(), JobError> {
+        self.begin();
         let count = self.frames.to_le_bytes();
         self.file.push(&END_MARK.to_le_bytes());
         self.file.push(&frame_checksum(self.frames, &count).to_le_bytes());
@@ -166,13 +192,23 @@ impl CheckpointWriter {
         self.factory.disk.sync_dir(dir).map_err(JobError::io("sync", dir))
     }
 
-    fn commit(&mut self) -> Result<Vec<ManifestLink>, JobError> {
+    /// Commits the durable file by replacing the manifest. After a [transient](NotCommitted::is_transient) failure it
+    /// may be called again.
+    pub(super) fn commit(&mut self) -> Result<Vec<ManifestLink>, NotCommitted> {
         let disk = self.factory.disk.as_ref();
         let layout = &self.factory.layout;
-        let mut manifest = self.manifest.lock();
-        let next = self.successor(&manifest)?;
         let path = layout.manifest();
-        next.replace(disk, layout).map_err(JobError::io("replace", &path))?;
+        let mut manifest = self.manifest.lock();
+        let next = self.successor(&manifest).map_err(NotCommitted::unchanged)?;
+        let mut written = next.write_unfinished(disk, layout);
+        if written.as_ref().is_err_and(is_full) && self.reserve.as_ref().is_some_and(ReserveUse::give_up) {
+            self.gave_up_reserve = true;
+            written = next.write_unfinished(disk, layout);
+        }
+        written.map_err(JobError::io("replace", &path)).map_err(NotCommitted::unchanged)?;
+        Manifest::replace_by_unfinished(disk, layout)
+            .map_err(JobError::io("replace", &path))
+            .map_err(|error| NotCommitted { error, is_unchanged: false })?;
         *manifest = next;
         Ok(manifest.chain.clone())
     }

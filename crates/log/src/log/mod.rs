@@ -34,7 +34,7 @@ use crate::disk::{Disk, LockGuard};
 use crate::entry_index::EntryIndex;
 use crate::error::{Fatal, JobError, OpenError, ReadError};
 use crate::options::Options;
-use crate::read::{Entries, EntryCursor, Pin, ReadJob, Reader, SharedFiles};
+use crate::read::{Entries, EntryCursor, Pin, ReadJob, Reader, ReferenceCounts, SharedFiles};
 use crate::recovery::{self, LogParts, Recovered};
 use crate::relocation::Relocations;
 use crate::segments::{
@@ -348,6 +348,13 @@ impl Log {
         files.filter(|file| !self.retirement.is_retired(file)).map(|file| file.recorded()).sum()
     }
 
+    /// Bytes of the segments that hold the entries after `index`: what it takes on disk to keep these entries.
+    pub fn bytes_after(&self, index: u64) -> u64 {
+        let segments = self.chain.replayed_after(index).into_iter();
+        let files = segments.filter_map(|number| self.shared.files.get(number));
+        files.map(|file| file.recorded()).sum()
+    }
+
     /// Segments that recovery would replay, that raft may ask for, or that alone carry the hard state.
     fn needed_segments(&self) -> BTreeSet<u32> {
         let settled = self.checkpoints.newest_index().min(self.index.base().index);
@@ -434,8 +441,8 @@ impl Log {
 
     /// Takes the result of an installation, when [a segment can be begun](Log::can_begin_segment). The log is then
     /// empty after the snapshot's entry, and a new segment with this hard state is planned, whose job must be run like
-    /// any other. If the installation failed, nothing has changed. The owner then loads the checkpoint, retains its
-    /// references, releases the old ones and calls [`Log::install_switched`].
+    /// any other. If the installation failed, nothing has changed. The owner then switches to the state of the snapshot
+    /// and calls [`Log::install_switched`].
     pub fn install_done(&mut self, done: InstallDone, hard_state: HardState) -> Result<Append, JobError> {
         let InstallDone { id, files, checkpoint } = done;
         self.adopt_checkpoint(checkpoint)?;
@@ -445,9 +452,10 @@ impl Log {
         Ok(self.begin_segment(hard_state))
     }
 
-    /// To be called when the references of the installed snapshot are retained and the old ones released: files without
-    /// a reference are freed.
-    pub fn install_switched(&mut self) {
+    /// The owner's state is that of the installed snapshot: from now on `references` are the only ones, and files
+    /// without any are freed. Takes time in proportion to the files, not to the values.
+    pub fn install_switched(&mut self, references: &ReferenceCounts) {
+        self.shared.files.replace_references(references);
         self.installs.switched();
         let unreferenced = self.without_references(self.index.base().index);
         self.retirement.add_unreferenced(unreferenced);

@@ -35,4 +35,5 @@ pub use read_slots::ReadSlot;
 pub use reader::{Damage, Pin, Reader};
 pub(crate) use shared_files::SharedFiles;
 pub(crate) use tail::Tail;
+pub use value_files::ReferenceCounts;
 pub(crate) use value_files::{ValueFile, ValueFiles};

@@ -3,7 +3,6 @@
 //! A reader takes a [`Pin`] first, then looks at its index, then reads through the pin. Every value that the index
 //! showed stays readable as long as the pin lives; [`crate::Log`] frees no file before (see `read/pins.rs`).
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -12,6 +11,7 @@ use bytes::Bytes;
 use super::cache::Access;
 use super::read_slots::ReadSlot;
 use super::shared_files::SharedFiles;
+use super::value_files::ReferenceCounts;
 use crate::error::ReadError;
 use crate::types::{StoredValue, address_at, file_of, offset_of};
 
@@ -52,16 +52,10 @@ impl Reader {
         self.shared.files.retain(file_of(address), 1, u64::from(len));
     }
 
-    /// Counts references to many values, given as log address and length.
-    pub fn retain_all(&self, values: impl Iterator<Item = (u64, u32)>) {
-        let mut counts: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
-        for (address, len) in values.filter(|(_, len)| *len > 0) {
-            let (references, bytes) = counts.entry(file_of(address)).or_default();
-            *references += 1;
-            *bytes += u64::from(len);
-        }
-        for (file, (references, bytes)) in counts {
-            self.shared.files.retain(file, references, bytes);
+    /// Counts references to many values.
+    pub fn retain_all(&self, values: &ReferenceCounts) {
+        for (file, (references, bytes)) in &values.by_file {
+            self.shared.files.retain(*file, *references, *bytes);
         }
     }
 

@@ -150,6 +150,27 @@ impl ValueFile {
     }
 }
 
+/// References to many values, counted by file. Counting takes time in proportion to the values and may be done by any
+/// thread; taking the counts over takes time in proportion to the files.
+#[derive(Debug, Default)]
+pub struct ReferenceCounts {
+    /// References and bytes by the number of the file.
+    pub(super) by_file: BTreeMap<u32, (u64, u64)>,
+}
+
+impl FromIterator<(u64, u32)> for ReferenceCounts {
+    /// Counts values given as log address and length. Empty ones have no address and do not count.
+    fn from_iter<T: IntoIterator<Item = (u64, u32)>>(values: T) -> ReferenceCounts {
+        let mut counts = ReferenceCounts::default();
+        for (address, len) in values.into_iter().filter(|(_, len)| *len > 0) {
+            let (references, bytes) = counts.by_file.entry(file_of(address)).or_default();
+            *references += 1;
+            *bytes += u64::from(len);
+        }
+        counts
+    }
+}
+
 /// All files that hold values.
 pub(crate) struct ValueFiles {
     disk: Arc<dyn Disk>,
@@ -262,6 +283,19 @@ impl ValueFiles {
         file.references.fetch_add(references, Ordering::AcqRel);
         file.live.fetch_add(bytes, Ordering::AcqRel);
         self.live.fetch_add(bytes, Ordering::AcqRel);
+    }
+
+    /// From now on these references are the only ones: those counted before are gone. Nothing may be retained or
+    /// released meanwhile.
+    pub(crate) fn replace_references(&self, counts: &ReferenceCounts) {
+        for file in self.all() {
+            file.references.store(0, Ordering::Release);
+            file.live.store(0, Ordering::Release);
+        }
+        self.live.store(0, Ordering::Release);
+        for (file, (references, bytes)) in &counts.by_file {
+            self.retain(*file, *references, *bytes);
+        }
     }
 
     pub(crate) fn release(&self, address: u64, len: u32) {

@@ -40,7 +40,9 @@ pub(crate) fn create(disk: &Arc<dyn Disk>, options: &Options, identity: Identity
     refuse_orphans(disk.as_ref(), &layout)?;
     write_first_segment(disk.as_ref(), &layout, identity)?;
     let manifest = Manifest { identity, next_number: FIRST_SEGMENT + 1, chain: Vec::new() };
-    manifest.replace(disk.as_ref(), &layout).map_err(OpenError::io("write", &manifest_path))
+    let written = manifest.write_unfinished(disk.as_ref(), &layout);
+    let replaced = written.and_then(|()| Manifest::replace_by_unfinished(disk.as_ref(), &layout));
+    replaced.map_err(OpenError::io("write", &manifest_path))
 }
 
 /// Refuses segments without a manifest, except the one that an interrupted creation leaves.

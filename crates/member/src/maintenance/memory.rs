@@ -15,6 +15,9 @@
 //! What changed since the last checkpoint is noted until the next one, also the keys that are gone: a checkpoint is
 //! wanted early when that takes much of the limit, or deletes and compaction would not free what they promise.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 /// Accounted bytes of the parts of a member.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryUse {
@@ -34,10 +37,17 @@ pub struct MemoryUse {
     pub value_cache: u64,
     /// Commands that wait to be proposed or forwarded.
     pub commands: u64,
+    /// States that are received, and those that they replaced until they are dropped. Not compared with the limit.
+    pub snapshots: u64,
 }
 
 /// The number of parts.
-pub(crate) const MEMORY_PARTS: usize = 8;
+pub(crate) const MEMORY_PARTS: usize = 9;
+
+/// So many, all but the last, are compared with the limit. A state that is received is not: it cannot be refused,
+/// because this member needs it; it goes by itself, while the alarm would stay; and refusing writes would not make it
+/// smaller.
+const LIMITED_PARTS: usize = MEMORY_PARTS - 1;
 
 impl MemoryUse {
     /// Each part with the name that operators see.
@@ -51,17 +61,54 @@ impl MemoryUse {
             ("log", self.log),
             ("value_cache", self.value_cache),
             ("commands", self.commands),
+            ("snapshots", self.snapshots),
         ]
     }
 
-    /// Bytes of all parts.
-    pub fn total(&self) -> u64 {
-        self.parts().iter().map(|(_, bytes)| bytes).sum()
+    /// Bytes of the parts that are compared with the limit.
+    pub fn limited(&self) -> u64 {
+        self.parts()[..LIMITED_PARTS].iter().map(|(_, bytes)| bytes).sum()
     }
 
-    /// The name of the largest part.
+    /// The name of the largest part that is compared with the limit.
     pub(crate) fn largest(&self) -> &'static str {
-        self.parts().into_iter().max_by_key(|(_, bytes)| *bytes).map_or("", |(name, _)| name)
+        self.parts()
+            .into_iter()
+            .take(LIMITED_PARTS)
+            .max_by_key(|(_, bytes)| *bytes)
+            .map_or("", |(name, _)| name)
+    }
+}
+
+/// What a state that is received takes of memory, wherever it goes: on the thread that receives it, in the member, in a
+/// background job. The owner of the shares reads their sum.
+///
+/// ```text
+/// received    share 0 .. 900 MB      installed    share 700 MB, of the state before      dropped    no share
+/// ```
+#[derive(Debug)]
+pub(crate) struct MemoryShare {
+    sum: Arc<AtomicU64>,
+    bytes: u64,
+}
+
+impl MemoryShare {
+    /// A share of nothing yet in `sum`.
+    pub(crate) fn of(sum: &Arc<AtomicU64>) -> MemoryShare {
+        MemoryShare { sum: sum.clone(), bytes: 0 }
+    }
+
+    /// Sets its bytes.
+    pub(crate) fn set(&mut self, bytes: u64) {
+        // If it became smaller, the difference wraps around, and so does the sum: modulo 2^64 it is right.
+        self.sum.fetch_add(bytes.wrapping_sub(self.bytes), Ordering::Relaxed);
+        self.bytes = bytes;
+    }
+}
+
+impl Drop for MemoryShare {
+    fn drop(&mut self) {
+        self.set(0);
     }
 }
 
@@ -171,9 +218,25 @@ mod tests {
     #[test]
     fn a_use_is_the_sum_of_its_parts() {
         let mut memory = MemoryUse { index: 5, revision_log: 1, leases: 1, ..MemoryUse::default() };
-        assert_eq!((memory.total(), memory.largest()), (7, "index"));
+        assert_eq!((memory.limited(), memory.largest()), (7, "index"));
         (memory.changes, memory.watches, memory.log) = (1, 1, 1);
         (memory.value_cache, memory.commands) = (1, 9);
-        assert_eq!((memory.total(), memory.largest()), (20, "commands"));
+        assert_eq!((memory.limited(), memory.largest()), (20, "commands"));
+        memory.snapshots = 100;
+        assert_eq!((memory.limited(), memory.largest()), (20, "commands"));
+    }
+
+    #[test]
+    fn shares_are_in_the_sum_until_they_are_dropped() {
+        let sum = Arc::default();
+        let mut share = MemoryShare::of(&sum);
+        let mut other = MemoryShare::of(&sum);
+        for (first, second) in [(0, 7), (100, 7), (40, 9)] {
+            share.set(first);
+            other.set(second);
+            assert_eq!(sum.load(Ordering::Relaxed), first + second);
+        }
+        drop(share);
+        assert_eq!(sum.load(Ordering::Relaxed), 9);
     }
 }

@@ -1,7 +1,7 @@
 //! Results of background jobs.
 
 use consensus::Write;
-use log::{CheckpointDone, InstallDone, JobError, LogId, ReadError, RelocationDone};
+use log::{CheckpointDone, InstallDone, InstallWaiting, JobError, LogId, ReadError, RelocationDone};
 
 use super::Member;
 use super::ready_loop::to_log_hard_state;
@@ -36,7 +36,11 @@ impl Member {
             Done::ReadForPeer { to, answer } => self.repair_server.read_done(to, &answer, out),
             Done::EntryRepaired { index, result } => self.entry_repairs.written(index, result, out)?,
             Done::Installed(done) => self.installing.ended(done),
-            Done::InstallAbandoned(done) => {
+            Done::InstallWaiting(InstallWaiting { installer, error }) => {
+                self.installing.wait(installer, &error, out);
+            }
+            Done::StateDropped => {}
+            Done::SnapshotAbandoned(done) => {
                 // Nothing was committed, so nothing follows; its files are removed.
                 let hard_state = self.log.hard_state();
                 let _ = self.log.install_done(done, hard_state);
@@ -131,16 +135,16 @@ impl Member {
         done: InstallDone,
         out: &mut Output,
     ) -> Result<(), MemberFatal> {
-        let Installation { from, meta, write, restored, .. } = self.installing.finish();
+        let Installation { from, meta, write, state, .. } = self.installing.finish();
         let newer = self.write_positions.take_hard_state(&write);
         let mut hard_state = newer.map_or_else(|| self.log.hard_state(), to_log_hard_state);
         hard_state.commit = hard_state.commit.max(meta.index);
         let installed =
             self.log.install_done(done, hard_state).map_err(|source| MemberFatal::Install { source })?;
         out.writes.push(installed.job);
-        self.store.install(restored);
+        let old = state.install(&mut self.store, &mut self.log);
+        out.background.push(Job::DropState(Box::new(old)));
         self.applying = None;
-        self.log.install_switched();
         self.apply_queue = ApplyQueue::at(LogId { index: meta.index, term: meta.term });
         self.hub.snapshot_installed(self.reader.current_revision());
         self.checkpoints.installed();

@@ -12,7 +12,7 @@ impl Member {
     pub(super) fn account_memory(&mut self, out: &mut Output) -> MemoryUse {
         let memory = self.memory_use();
         self.status.set_memory(&memory);
-        let accounted_bytes = memory.total();
+        let accounted_bytes = memory.limited();
         if self.memory_limit.accounted(accounted_bytes) {
             out.notices.push(Notice::MemoryLimit {
                 exceeded: self.memory_limit.is_exceeded(),
@@ -47,6 +47,7 @@ impl Member {
             log: log.tail.max(self.consensus.recent_bytes() as u64) + log.entry_index,
             value_cache: log.value_cache,
             commands: self.proposals.waiting_bytes() as u64,
+            snapshots: self.receiving.memory_bytes(),
         }
     }
 }

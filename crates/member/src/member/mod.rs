@@ -149,6 +149,7 @@ impl Member {
         Member {
             proposals: Proposals::new(config.origin()),
             memory_limit: MemoryLimit::new(config.memory_limit_bytes),
+            sending: SnapshotSending::new(config.snapshot_log_bytes),
             config,
             status,
             next_tick_ns: 0,
@@ -181,7 +182,6 @@ impl Member {
             value_repairs: ValueRepairs::default(),
             entry_repairs: EntryRepairs::default(),
             repair_server: RepairServer::default(),
-            sending: SnapshotSending::default(),
             receiving: SnapshotReceiving::default(),
             installing: SnapshotInstalling::default(),
         }
@@ -205,7 +205,7 @@ impl Member {
             Input::WritesSynced(done) => self.write_positions.log_synced(self.log.complete(done)?.position),
             Input::Background(done) => self.on_job_done(now, *done, out)?,
             Input::SnapshotOffered { token, from, header } => {
-                self.on_snapshot_offered(from, header, token, out);
+                self.on_snapshot_offered(now, (from, header), token, out);
             }
             Input::SnapshotBroken(receiver) => self.receiving.broken(now.monotonic_ns, receiver, out),
             Input::SnapshotWhole { token, receiver } => self.on_snapshot_whole(receiver, token, out),

@@ -10,7 +10,7 @@ use crate::maintenance::alarms::{Shortage, shortage};
 use crate::proposals::batch::CommandKind;
 use crate::proposals::growth;
 use crate::read_index::{MAX_WAITING, Waiter};
-use crate::snapshot::{Receiver, SendError, SentSnapshot};
+use crate::snapshot::{Receiver, SendError, SentSnapshot, SnapshotOffer};
 
 impl Member {
     pub(super) fn on_propose(&mut self, now: Now, proposal: Proposal, out: &mut Output) {
@@ -115,16 +115,23 @@ impl Member {
     }
 
     /// A peer wants to send a snapshot; the answer is a receiver, or why not.
-    pub(super) fn on_snapshot_offered(&mut self, from: u64, header: Bytes, token: u64, out: &mut Output) {
+    pub(super) fn on_snapshot_offered(
+        &mut self,
+        now: Now,
+        (from, header): (u64, Bytes),
+        token: u64,
+        out: &mut Output,
+    ) {
         let is_busy = self.installing.is_running() || self.is_stopping;
         let refusal = match self.log.space() {
             _ if is_busy => Some("a snapshot is being installed, or the member stops"),
             log::Space::Low => Some("its disk is full"),
+            _ if self.receiving.is_pausing(now.monotonic_ns) => Some("the last one did not fit on its disk"),
             log::Space::Ok | log::Space::OutOfDescriptors => None,
         };
         let (member_id, applied) = (self.config.member_id, self.apply_queue.applied());
-        let (log, consensus) = (&mut self.log, &mut self.consensus);
-        let accepted = self.receiving.accept(from, member_id, header, applied, refusal, log, consensus, out);
+        let offer = SnapshotOffer { from, header, member_id, applied, refusal };
+        let accepted = self.receiving.accept(offer, &mut self.log, &mut self.consensus, out);
         out.answers.push((token, accepted.map_or_else(Answer::SnapshotRefused, Answer::SnapshotFrom)));
     }
 

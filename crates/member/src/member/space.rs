@@ -86,16 +86,35 @@ impl Member {
 
     /// Forgets entries that neither recovery nor a follower a little behind needs.
     pub(super) fn truncate(&mut self) {
-        if self.sending.has_catching_up() {
-            let peers = self.consensus.status().peers;
-            self.sending.note_progress(self.apply_queue.applied(), &peers, self.config.catchup_entries);
-        }
         let checkpoint = self.log.checkpoint_id().map_or(0, |id| id.index);
         let to = checkpoint.min(self.forgettable());
         if to >= self.log.first_index() {
-            self.log.truncate_to(to);
-            self.consensus.truncate(to);
+            self.truncate_to(to);
         }
+    }
+
+    fn truncate_to(&mut self, index: u64) {
+        self.log.truncate_to(index);
+        self.consensus.truncate(index);
+        self.sending.forget(self.log.first_index() - 1);
+    }
+
+    /// The disk is nearly full: gives up the snapshots that are in the way.
+    pub(super) fn make_space(&mut self) {
+        self.sending.make_space(self.usually_forgettable(), self.reader.compacted());
+    }
+
+    /// Notes how far the followers are that got a snapshot; what is kept for them depends on it.
+    pub(super) fn note_catching_up(&mut self, now: Now) {
+        let (applied, peers) = (self.apply_queue.applied(), self.consensus.status().peers);
+        self.sending.note_progress(now.monotonic_ns, applied, self.usually_forgettable(), &peers);
+    }
+
+    /// Entries up to this index are not kept for a follower just because it is a little behind.
+    fn usually_forgettable(&self) -> u64 {
+        let (applied, kept) = (self.apply_queue.applied(), self.config.catchup_entries);
+        let forgettable = applied.saturating_sub(kept);
+        forgettable.max(self.log.index_before_last(kept, MAX_CATCH_UP_BYTES)).min(applied)
     }
 
     /// Entries up to this index need not be kept for any follower.
@@ -104,18 +123,20 @@ impl Member {
         let is_alone = self.reader.members().len() <= 1;
         let needed = match self.relocation.eager.is_on() {
             _ if is_alone => applied,
-            false => {
-                let kept = self.config.catchup_entries;
-                let usual = applied.saturating_sub(kept);
-                let usual = usual.max(self.log.index_before_last(kept, MAX_CATCH_UP_BYTES));
-                if self.is_space_low() { self.needed_by_active_followers().max(usual) } else { usual }
-            }
+            false if self.is_space_low() => self.needed_by_active_followers().max(self.usually_forgettable()),
+            false => self.usually_forgettable(),
             true => {
                 let status = self.consensus.status();
                 self.relocation.eager.needed_by_followers(&status, self.config.member_id)
             }
         };
-        needed.min(applied).min(self.sending.oldest_needed(applied))
+        needed.min(applied).min(self.needed_after_snapshots())
+    }
+
+    /// The entries after this index are kept for snapshots that are being sent, and for followers that got one. On a
+    /// nearly full disk none are.
+    fn needed_after_snapshots(&self) -> u64 {
+        if self.is_space_low() { u64::MAX } else { self.sending.oldest_needed(&self.log) }
     }
 
     /// While space is low, nothing is kept for followers but what those that this member leads and hears of still need.
@@ -133,9 +154,8 @@ impl Member {
     /// followers that need it get a snapshot.
     pub(super) fn give_up_entry(&mut self, index: u64) {
         let is_in_checkpoint = self.log.checkpoint_id().is_some_and(|id| index <= id.index);
-        if is_in_checkpoint && index <= self.sending.oldest_needed(self.apply_queue.applied()) {
-            self.log.truncate_to(index);
-            self.consensus.truncate(index);
+        if is_in_checkpoint && index <= self.needed_after_snapshots() {
+            self.truncate_to(index);
         }
     }
 }

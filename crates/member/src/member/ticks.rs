@@ -34,7 +34,14 @@ impl Member {
         if self.log.space() != log::Space::Ok {
             self.log.retry_space();
         }
+        if self.is_space_low() {
+            self.make_space();
+        }
         self.receiving.expire(now.monotonic_ns, out);
+        self.installing.tick(out);
+        if self.sending.has_catching_up() {
+            self.note_catching_up(now);
+        }
         self.alarms.tick();
         self.tick_memory(now, out);
         // A pin that kept compacted history may be gone.

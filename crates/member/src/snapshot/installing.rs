@@ -1,26 +1,19 @@
 //! The follower's side once a snapshot is received: from consensus's decision to a store that holds it.
 //!
 //! ```text
-//! arrived      stepped into consensus; its ready says in the same step whether the snapshot is wanted
+//! arrived      durable, and stepped into consensus; its ready says in the same step whether the snapshot is wanted
 //! wanted       the installation begins when no checkpoint of the old state is being written
 //! Job::Install commits the new state on disk; later writes of consensus are held meanwhile
+//! waiting      the disk had no space for the commit: it is tried again at each tick
 //! installed    log, store and watchers switch to the new state; the held writes follow
 //! ```
 
 use consensus::{SnapshotMeta, Write};
-use log::{InstallDone, SnapshotInstaller};
-use store::Restored;
+use log::{InstallDone, JobError, SnapshotInstaller};
 
-use crate::io::Output;
+use super::receiver::{ReceivedState, Receiver, WholeSnapshot};
+use crate::io::{Notice, Output};
 use crate::jobs::Job;
-
-/// A whole snapshot that consensus has heard of.
-pub(crate) struct ArrivedSnapshot {
-    pub(super) from: u64,
-    pub(super) meta: SnapshotMeta,
-    pub(super) installer: Box<SnapshotInstaller>,
-    pub(super) restored: Restored,
-}
 
 /// An installation that consensus wants.
 pub(crate) struct Installation {
@@ -31,15 +24,19 @@ pub(crate) struct Installation {
     pub(crate) write: Write,
     /// Here until it begins.
     installer: Option<Box<SnapshotInstaller>>,
-    pub(crate) restored: Restored,
+    pub(crate) state: ReceivedState,
 }
 
 /// See the module.
 #[derive(Default)]
 pub(crate) struct SnapshotInstalling {
     /// Received and stepped; consensus decides before the end of the same step.
-    arrived: Option<ArrivedSnapshot>,
+    arrived: Option<Box<Receiver>>,
     current: Option<Installation>,
+    /// The commit found no space: it is tried again at the next tick.
+    waiting: Option<Box<SnapshotInstaller>>,
+    /// Operators know that it waits.
+    is_wait_known: bool,
     /// The result of the job; the switch to the new state follows when the log can begin a segment.
     ended: Option<InstallDone>,
     /// Writes that come after the installation.
@@ -52,18 +49,18 @@ impl SnapshotInstalling {
         self.current.is_some()
     }
 
-    /// A snapshot was stepped into consensus. An earlier one that consensus has not decided on is abandoned.
-    pub(crate) fn arrived(&mut self, snapshot: ArrivedSnapshot, out: &mut Output) {
+    /// A whole snapshot was stepped into consensus. An earlier one that consensus has not decided on is abandoned.
+    pub(crate) fn arrived(&mut self, receiver: Box<Receiver>, out: &mut Output) {
         self.abandon_unwanted(out);
-        self.arrived = Some(snapshot);
+        self.arrived = Some(receiver);
     }
 
     /// Consensus wants the snapshot it heard of installed, before everything that it writes later.
     pub(crate) fn want(&mut self, meta: &SnapshotMeta, write: Write) {
         let arrived = self.arrived.take().expect("consensus wants only a snapshot that it heard of");
-        assert!(arrived.meta == *meta, "consensus wants another snapshot than it heard of");
-        let ArrivedSnapshot { from, meta, installer, restored } = arrived;
-        self.current = Some(Installation { from, meta, write, installer: Some(installer), restored });
+        assert!(arrived.meta() == meta, "consensus wants another snapshot than it heard of");
+        let WholeSnapshot { from, meta, installer, state } = arrived.into_whole();
+        self.current = Some(Installation { from, meta, write, installer: Some(installer), state });
     }
 
     /// Holds a write that comes after the installation.
@@ -73,16 +70,27 @@ impl SnapshotInstalling {
 
     /// Abandons a snapshot that consensus did not want: it had the entries, or a newer leader.
     pub(crate) fn abandon_unwanted(&mut self, out: &mut Output) {
-        if let Some(arrived) = self.arrived.take() {
-            out.background.push(Job::AbandonInstall(arrived.installer));
-        }
+        out.background.extend(self.arrived.take().map(Job::AbandonSnapshot));
     }
 
     /// Begins an installation that waits to begin. No checkpoint of the old state may be under way.
     pub(crate) fn begin(&mut self, out: &mut Output) {
-        if let Some(installer) = self.current.as_mut().and_then(|current| current.installer.take()) {
-            out.background.push(Job::Install(installer));
+        let installer = self.current.as_mut().and_then(|current| current.installer.take());
+        out.background.extend(installer.map(Job::Install));
+    }
+
+    /// There was no space to commit it. Consensus counts on it, so it is tried again.
+    pub(crate) fn wait(&mut self, installer: Box<SnapshotInstaller>, error: &JobError, out: &mut Output) {
+        self.waiting = Some(installer);
+        if !std::mem::replace(&mut self.is_wait_known, true) {
+            let text = format!("the snapshot is not installed yet: {error}");
+            out.notices.push(Notice::Failure { text });
         }
+    }
+
+    /// A tick passed: there may be space now for an installation that waits for it.
+    pub(crate) fn tick(&mut self, out: &mut Output) {
+        out.background.extend(self.waiting.take().map(Job::Install));
     }
 
     /// The job has ended.
@@ -97,6 +105,7 @@ impl SnapshotInstalling {
 
     /// The installation is committed on disk.
     pub(crate) fn finish(&mut self) -> Installation {
+        self.is_wait_known = false;
         self.current.take().expect("an installation ends once")
     }
 

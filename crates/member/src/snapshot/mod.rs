@@ -6,10 +6,10 @@
 //!   sending: pin the state, offer it to consensus
 //! Body::Snapshot: Output::snapshots        Input::SnapshotOffered
 //!   a thread sends the bytes of Outgoing ->  receiving: a thread writes what arrives (Receiver) to files that
-//!                                            nothing refers to yet
+//!                                            nothing refers to yet; at the end all of it is durable
 //! Input::SnapshotSent                      Input::SnapshotWhole: the message is stepped
 //!   report_snapshot                          installing: Write.snapshot asks for it, Job::Install commits it,
-//!                                            log and store switch to it, apply goes on behind it
+//!   the log is kept until it has caught up   log and store switch to it, apply goes on behind it, Job::DropState
 //! ```
 //!
 //! `docs/internals/snapshot-stream.md` describes the bytes in between. Until consensus wants it, a received snapshot
@@ -20,14 +20,14 @@
 mod format;
 mod installing;
 mod outgoing;
-mod receiver;
+pub(crate) mod receiver;
 mod receiving;
 mod sending;
 
 pub(crate) use installing::{Installation, SnapshotInstalling};
 pub use outgoing::{Outgoing, RESUME_BYTES, SendError, SentSnapshot};
 pub use receiver::Receiver;
-pub(crate) use receiving::SnapshotReceiving;
+pub(crate) use receiving::{SnapshotOffer, SnapshotReceiving};
 pub use sending::MAX_RUNNING;
 pub(crate) use sending::SnapshotSending;
 

@@ -10,6 +10,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use consensus::SnapshotMeta;
@@ -68,6 +69,7 @@ pub struct Outgoing {
     /// Offset of what is given next.
     position: u64,
     ended: bool,
+    is_given_up: Arc<AtomicBool>,
 }
 
 impl std::fmt::Debug for Outgoing {
@@ -80,13 +82,15 @@ impl std::fmt::Debug for Outgoing {
 }
 
 impl Outgoing {
-    /// The state that `source` gives. `pin` must be older than the source: it keeps the files the source refers to.
+    /// The state that `source` gives. `pin` must be older than the source: it keeps the files the source refers to. The
+    /// stream ends when the member sets `is_given_up`.
     pub(super) fn new(
         sent: SentSnapshot,
         meta: &SnapshotMeta,
         pin: log::Pin,
         source: CheckpointSource,
         values: Arc<dyn Values>,
+        is_given_up: Arc<AtomicBool>,
     ) -> Outgoing {
         Outgoing {
             peer: sent.peer,
@@ -104,6 +108,7 @@ impl Outgoing {
             read_bytes: 0,
             position: 0,
             ended: false,
+            is_given_up,
         }
     }
 
@@ -140,8 +145,12 @@ impl Outgoing {
     /// The next bytes; `None` at the end.
     ///
     /// # Errors
-    /// A value is damaged here: the stream cannot go on.
+    /// A value is damaged here, or the member gave the snapshot up: the stream cannot go on.
     pub fn next_bytes(&mut self) -> Result<Option<Bytes>, SendError> {
+        if self.is_given_up.load(Ordering::Relaxed) {
+            let reason = "too much was written meanwhile for the space: what follows it is no longer kept";
+            return Err(SendError { reason: reason.to_owned(), damaged: None });
+        }
         if self.position == self.read_bytes {
             let Some(item) = self.next_item()? else { return Ok(None) };
             self.keep(item);

@@ -3,18 +3,27 @@
 //! ```text
 //! item        Head        Values            Chunk                      ...  End
 //! checked     conf state  checksum of each  refers to just these values     index and term of the message
-//! written     checkpoint  data segment      checkpoint, addresses replaced
+//! written     checkpoint  data segment      checkpoint, addresses replaced  all of it synced
 //! ```
+//!
+//! All that takes time in proportion to the state happens here, on the thread that reads the stream: building the
+//! index, syncing, and counting its references by file. What is left for the raft loop is to exchange one state for
+//! another.
 
 use std::collections::VecDeque;
 
 use bytes::Bytes;
 use consensus::{Message, SnapshotMeta};
-use log::{MAX_CHUNK_BYTES, SnapshotInstaller};
-use store::{Restoration, Restored, with_addresses};
+use log::{InstallDone, JobError, Log, MAX_CHUNK_BYTES, ReferenceCounts, SnapshotInstaller};
+use store::{ReplacedState, Restoration, Restored, Store, with_addresses};
 
 use super::format::{ItemKind, ItemReader, SnapshotStreamId, take_value};
 use crate::conf_state;
+use crate::maintenance::memory::MemoryShare;
+
+/// An index that is being built takes about so many bytes for each version with a value, beside the bytes of the chunks
+/// that it is built from: a chunk leaves out what a key has in common with the one before.
+const VERSION_MEMORY_BYTES: u64 = 64;
 
 /// The sender, and which of its streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,13 +39,18 @@ pub struct Receiver {
     meta: SnapshotMeta,
     offset: u64,
     items: ItemReader,
-    pub(super) installer: Box<SnapshotInstaller>,
+    installer: Box<SnapshotInstaller>,
     restoration: Restoration,
+    /// What the chunks so far take of memory, about.
+    memory_bytes: u64,
+    memory: MemoryShare,
     /// Address and length of the values of the next chunk, in order.
     addresses: VecDeque<(u64, u32)>,
     head_seen: bool,
-    restored: Option<Restored>,
+    received: Option<(Restored, ReferenceCounts)>,
     pub(super) failed: bool,
+    /// It failed because the disk is full.
+    pub(super) lacked_space: bool,
 }
 
 impl std::fmt::Debug for Receiver {
@@ -49,12 +63,13 @@ impl std::fmt::Debug for Receiver {
 }
 
 impl Receiver {
-    /// At the beginning of the stream that `message`, about `meta`, opened.
+    /// At the beginning of the stream that `message`, about `meta`, opened. `memory` is its share of what is accounted.
     pub(super) fn new(
         key: StreamKey,
         message: Message,
         meta: SnapshotMeta,
         installer: Box<SnapshotInstaller>,
+        memory: MemoryShare,
     ) -> Receiver {
         Receiver {
             key,
@@ -64,10 +79,13 @@ impl Receiver {
             items: ItemReader::default(),
             installer,
             restoration: Restoration::default(),
+            memory_bytes: 0,
+            memory,
             addresses: VecDeque::new(),
             head_seen: false,
-            restored: None,
+            received: None,
             failed: false,
+            lacked_space: false,
         }
     }
 
@@ -88,11 +106,11 @@ impl Receiver {
 
     /// Whether the whole snapshot was received.
     pub fn is_whole(&self) -> bool {
-        self.restored.is_some() && !self.failed
+        self.received.is_some() && !self.failed
     }
 
     fn take_items(&mut self, bytes: &[u8]) -> Result<(), String> {
-        if self.failed || self.restored.is_some() {
+        if self.failed || self.received.is_some() {
             return Err("the stream goes on behind its end".to_owned());
         }
         self.offset += bytes.len() as u64;
@@ -114,13 +132,14 @@ impl Receiver {
             return Err("the head of the checkpoint is not the one the message names".to_owned());
         }
         self.head_seen = true;
-        self.installer.write_chunk(body).map_err(|error| error.to_string())
+        self.installer.write_chunk(body).map_err(|error| self.disk_failed(&error))
     }
 
     fn take_values(&mut self, mut body: Bytes) -> Result<(), String> {
         while !body.is_empty() {
             let (value, checksum) = take_value(&mut body)?;
-            let address = self.installer.write_value(&value, checksum).map_err(|error| error.to_string())?;
+            let written = self.installer.write_value(&value, checksum);
+            let address = written.map_err(|error| self.disk_failed(&error))?;
             self.addresses.push_back((address, value.len() as u32));
         }
         Ok(())
@@ -131,6 +150,7 @@ impl Receiver {
             return Err("a chunk comes before the head".to_owned());
         }
         let addresses = &mut self.addresses;
+        let values = addresses.len() as u64;
         let next = |value: &store::ValueRef| {
             addresses.pop_front().filter(|(_, len)| *len == value.len).map(|(address, _)| address)
         };
@@ -139,13 +159,16 @@ impl Receiver {
             return Err("there are more values than the chunk refers to".to_owned());
         }
         self.restoration.push(&chunk).map_err(|error| error.to_string())?;
+        self.memory_bytes += chunk.len() as u64 + values * VERSION_MEMORY_BYTES;
+        self.memory.set(self.memory_bytes);
         for part in chunk.chunks(MAX_CHUNK_BYTES) {
-            self.installer.write_chunk(part).map_err(|error| error.to_string())?;
+            self.installer.write_chunk(part).map_err(|error| self.disk_failed(&error))?;
         }
         Ok(())
     }
 
-    /// The stream ended: its state must be the one that the message names.
+    /// The stream ended: its state must be the one that the message names. It is made durable while the sender still
+    /// waits, so that a full disk fails the snapshot and nothing else.
     fn end(&mut self) -> Result<(), String> {
         let restored = std::mem::take(&mut self.restoration).finish().map_err(|error| error.to_string())?;
         let applied = restored.applied();
@@ -158,26 +181,76 @@ impl Receiver {
         if !self.items.is_empty() || !self.addresses.is_empty() {
             return Err("something follows the end".to_owned());
         }
-        self.restored = Some(restored);
+        self.installer.make_durable().map_err(|error| self.disk_failed(&error))?;
+        let references = restored.values().map(|value| (value.address, value.len)).collect();
+        self.memory.set(restored.memory().total());
+        self.received = Some((restored, references));
         Ok(())
     }
 
-    /// The whole snapshot, or the installer to abandon when it is not whole.
-    pub(super) fn into_whole(self) -> Result<WholeSnapshot, Box<SnapshotInstaller>> {
-        match self.restored {
-            Some(restored) if !self.failed => {
-                let Receiver { message, meta, installer, .. } = self;
-                Ok(WholeSnapshot { message, meta, installer, restored })
-            }
-            _ => Err(self.installer),
-        }
+    /// Notes what a failure of the disk means. Returns the reason for the sender.
+    fn disk_failed(&mut self, error: &JobError) -> String {
+        self.lacked_space |= error.is_full();
+        error.to_string()
+    }
+
+    /// What its sender says about the snapshot.
+    pub(super) fn meta(&self) -> &SnapshotMeta {
+        &self.meta
+    }
+
+    /// The message that announced it.
+    pub(super) fn message(&self) -> &Message {
+        &self.message
+    }
+
+    /// The parts of a snapshot that was received as a whole.
+    ///
+    /// # Panics
+    /// If it was not.
+    pub(super) fn into_whole(self) -> WholeSnapshot {
+        let (restored, references) = self.received.filter(|_| !self.failed).expect("it is whole");
+        let state = ReceivedState { restored, references, memory: self.memory };
+        WholeSnapshot { from: self.key.from, meta: self.meta, installer: self.installer, state }
+    }
+
+    /// Gives up what was received, and removes its files.
+    pub(crate) fn abandon(self) -> InstallDone {
+        self.installer.abandon(JobError::Superseded)
     }
 }
 
 /// A snapshot that was received as a whole.
 pub(super) struct WholeSnapshot {
-    pub(super) message: Message,
+    /// The sender.
+    pub(super) from: u64,
     pub(super) meta: SnapshotMeta,
     pub(super) installer: Box<SnapshotInstaller>,
-    pub(super) restored: Restored,
+    pub(super) state: ReceivedState,
+}
+
+/// A state that was received as a whole, with its references counted.
+pub(crate) struct ReceivedState {
+    restored: Restored,
+    references: ReferenceCounts,
+    memory: MemoryShare,
+}
+
+impl ReceivedState {
+    /// Switches store and log to this state, in a time that depends on the number of files alone. Returns the state
+    /// before.
+    pub(crate) fn install(self, store: &mut Store, log: &mut Log) -> OldState {
+        let ReceivedState { restored, references, mut memory } = self;
+        let state = store.install(restored);
+        log.install_switched(&references);
+        memory.set(state.memory().total());
+        OldState { _state: state, _memory: memory }
+    }
+}
+
+/// A state that a snapshot replaced, with its share of what is accounted. Dropping it takes time in proportion to the
+/// state.
+pub struct OldState {
+    _state: ReplacedState,
+    _memory: MemoryShare,
 }

@@ -1,17 +1,24 @@
 //! The follower's side while a snapshot arrives: which stream is accepted, and what happens when it breaks or ends.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use bytes::Bytes;
 use consensus::{Body, Consensus, Message};
 use log::{Log, LogId};
 
 use super::format::decode_header;
-use super::installing::ArrivedSnapshot;
-use super::receiver::{Receiver, StreamKey, WholeSnapshot};
+use super::receiver::{Receiver, StreamKey};
 use crate::io::{Notice, Output, SnapshotEvent};
 use crate::jobs::Job;
+use crate::maintenance::memory::MemoryShare;
 
 /// A broken stream can be resumed for this long, in nanoseconds. A sender tries again at once.
 pub(super) const RESUME_WITHIN_NS: u64 = 60_000_000_000;
+
+/// After a snapshot that did not fit on the disk none is accepted for this long, in nanoseconds: the next is about as
+/// large, and would be sent in vain again and again.
+pub(super) const FULL_DISK_PAUSE_NS: u64 = 10_000_000_000;
 
 /// The one snapshot that is being received.
 struct Current {
@@ -21,32 +28,48 @@ struct Current {
     paused: Option<(Box<Receiver>, u64)>,
 }
 
+/// A peer wants to send a snapshot.
+pub(crate) struct SnapshotOffer<'a> {
+    /// The peer.
+    pub(crate) from: u64,
+    /// What its stream was opened with.
+    pub(crate) header: Bytes,
+    /// This member.
+    pub(crate) member_id: u64,
+    /// The last entry applied here.
+    pub(crate) applied: u64,
+    /// Why this member takes none now, if so.
+    pub(crate) refusal: Option<&'a str>,
+}
+
 /// See the module.
 #[derive(Default)]
 pub(crate) struct SnapshotReceiving {
     current: Option<Current>,
+    /// When one is accepted again, after one that did not fit on the disk.
+    accepts_from_ns: u64,
+    /// Accounted bytes of the states that are received, and of those that they replaced.
+    memory: Arc<AtomicU64>,
 }
 
 impl SnapshotReceiving {
-    /// A peer wants to send a snapshot. `refusal` is why this member takes none now.
+    /// Accounted bytes of what is received, and of what was replaced and is not dropped yet.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.memory.load(Ordering::Relaxed)
+    }
+
+    /// Accepts an offered snapshot, or goes on with a stream that broke.
     ///
     /// # Errors
     /// Why it is not accepted; for the sender.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "who is asked, what was received, and what it is checked against"
-    )]
     pub(crate) fn accept(
         &mut self,
-        from: u64,
-        member_id: u64,
-        header: Bytes,
-        applied: u64,
-        refusal: Option<&str>,
+        offer: SnapshotOffer<'_>,
         log: &mut Log,
         consensus: &mut Consensus,
         out: &mut Output,
     ) -> Result<Box<Receiver>, String> {
+        let SnapshotOffer { from, header, member_id, applied, refusal } = offer;
         let (id, bytes) = decode_header(header)?;
         let message = Message::decode(bytes).map_err(|error| error.to_string())?;
         let key = StreamKey { from, id };
@@ -80,7 +103,7 @@ impl SnapshotReceiving {
         self.current = Some(Current { key, term: message.term, paused: None });
         let event = SnapshotEvent::Receiving { index: meta.index };
         out.notices.push(Notice::Snapshot { peer: from, event });
-        Ok(Box::new(Receiver::new(key, message, meta, installer)))
+        Ok(Box::new(Receiver::new(key, message, meta, installer, MemoryShare::of(&self.memory))))
     }
 
     fn take_paused(&mut self, key: StreamKey) -> Option<Box<Receiver>> {
@@ -91,21 +114,29 @@ impl SnapshotReceiving {
     /// Abandons what is being received. A receiver that a thread holds is abandoned when it comes back.
     fn abandon(&mut self, out: &mut Output) {
         if let Some((receiver, _)) = self.current.take().and_then(|current| current.paused) {
-            out.background.push(Job::AbandonInstall(receiver.installer));
+            out.background.push(Job::AbandonSnapshot(receiver));
         }
+    }
+
+    /// Whether a snapshot did not fit on the disk a moment ago.
+    pub(crate) fn is_pausing(&self, now_ns: u64) -> bool {
+        now_ns < self.accepts_from_ns
     }
 
     /// A stream broke: what was received waits for its sender.
     pub(crate) fn broken(&mut self, now_ns: u64, receiver: Box<Receiver>, out: &mut Output) {
+        if receiver.lacked_space {
+            self.accepts_from_ns = now_ns + FULL_DISK_PAUSE_NS;
+        }
         match self.current.as_mut().filter(|current| current.key == receiver.key) {
             Some(current) if !receiver.failed => {
                 current.paused = Some((receiver, now_ns + RESUME_WITHIN_NS));
             }
             Some(_) => {
                 self.current = None;
-                out.background.push(Job::AbandonInstall(receiver.installer));
+                out.background.push(Job::AbandonSnapshot(receiver));
             }
-            None => out.background.push(Job::AbandonInstall(receiver.installer)),
+            None => out.background.push(Job::AbandonSnapshot(receiver)),
         }
     }
 
@@ -127,24 +158,20 @@ impl SnapshotReceiving {
         is_installing: bool,
         consensus: &mut Consensus,
         out: &mut Output,
-    ) -> Result<ArrivedSnapshot, String> {
-        let from = receiver.key.from;
+    ) -> Result<Box<Receiver>, String> {
         let is_current = self.current.take_if(|current| current.key == receiver.key).is_some();
-        let WholeSnapshot { message, meta, installer, restored } = match receiver.into_whole() {
-            Ok(whole) => whole,
-            Err(installer) => {
-                out.background.push(Job::AbandonInstall(installer));
-                return Err("the stream ended before the snapshot did".to_owned());
+        let stepped = match receiver.is_whole() {
+            false => Err("the stream ended before the snapshot did".to_owned()),
+            true if !is_current || is_installing => Err("a later snapshot took its place".to_owned()),
+            true => {
+                let message = receiver.message().clone();
+                consensus.step(receiver.key.from, message).map_err(|rejected| rejected.to_string())
             }
         };
-        let stepped = match is_current && !is_installing {
-            true => consensus.step(from, message).map_err(|rejected| rejected.to_string()),
-            false => Err("a later snapshot took its place".to_owned()),
-        };
         if let Err(reason) = stepped {
-            out.background.push(Job::AbandonInstall(installer));
+            out.background.push(Job::AbandonSnapshot(receiver));
             return Err(reason);
         }
-        Ok(ArrivedSnapshot { from, meta, installer, restored })
+        Ok(receiver)
     }
 }

@@ -1,7 +1,23 @@
 //! The leader's side: which snapshots are being sent, and what the log keeps for their receivers.
+//!
+//! A snapshot ends with an entry; its receiver needs the entries after it, and those are written while it travels. So
+//! the log is kept from that entry on, until the receiver is as near as followers usually are:
+//!
+//! ```text
+//! snapshot of entry 100, 40 GB                applied   kept for the receiver
+//! offered, sent                                 9 000   100 .. 9 000
+//! sent; the receiver installs it and follows   12 000   7 000 .. 12 000      its entries up to 7 000 are acknowledged
+//! within half of what is kept anyway           12 500   nothing
+//! ```
+//!
+//! What is kept may take as much space as the snapshot. A receiver that is written past that while a snapshot of this
+//! size travels would not catch up with twice as much either. Then the snapshot is given up: without the entries after
+//! it the receiver would need another at once, and meanwhile it pins files and history. On a nearly full disk, no more
+//! than usual is kept for it, and it is given up if it pins history that was compacted: space comes first.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use consensus::{Consensus, PeerStatus, SnapshotMeta};
@@ -14,35 +30,99 @@ use crate::io::{Notice, Output, SnapshotEvent};
 /// Snapshots sent at a time: each pins files and history. Consensus asks again for the other peers.
 pub const MAX_RUNNING: usize = 2;
 
-/// Entries kept for a snapshot, running or just sent, beyond what is kept anyway. A transfer during which more is
-/// written is better begun again than paid for with a log without end.
-const MAX_KEPT_ENTRIES: u64 = 1_000_000;
+/// An entry that is kept counts for at least so many bytes: it takes memory, too, 12 bytes.
+pub(super) const MIN_ENTRY_BYTES: u64 = 1 << 10;
+
+/// Entries are kept no longer for a receiver that has been silent for so long, in nanoseconds. A process that starts
+/// again is back within that, as a rule; one that is not must not cost space for ever.
+pub(super) const MAX_SILENCE_NS: u64 = 60_000_000_000;
+
+/// What the log keeps for one receiver: the entries after an index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct KeptLog {
+    pub(super) after: u64,
+    /// Nothing is kept when it takes more than this.
+    pub(super) max_bytes: u64,
+}
+
+impl KeptLog {
+    fn fits(&self, log: &Log) -> bool {
+        let entries = log.last_index().saturating_sub(self.after);
+        log.bytes_after(self.after).max(entries * MIN_ENTRY_BYTES) <= self.max_bytes
+    }
+}
 
 /// A snapshot that is being sent.
 struct Running {
-    /// The last entry it includes.
-    index: u64,
+    kept: KeptLog,
+    /// The newest revision in it.
+    revision: i64,
     sequence: u64,
     /// Kept from the offer until consensus lets it leave.
     outgoing: Option<Box<Outgoing>>,
+    /// Told to the thread that sends it.
+    is_given_up: Arc<AtomicBool>,
+}
+
+/// A peer that got a snapshot and still needs entries beyond those kept anyway.
+struct CatchingUp {
+    kept: KeptLog,
+    /// Since when nothing is heard of it.
+    silent_since_ns: Option<u64>,
 }
 
 /// The snapshots being sent.
-#[derive(Default)]
 pub(crate) struct SnapshotSending {
+    /// What may be kept for a receiver, however small its snapshot is.
+    min_log_bytes: u64,
     /// By peer.
     running: BTreeMap<u64, Running>,
     last_sequence: u64,
-    /// Peers that got a snapshot and still need entries beyond those kept anyway, with the last entry each has.
-    catching_up: BTreeMap<u64, u64>,
+    /// By peer.
+    catching_up: BTreeMap<u64, CatchingUp>,
 }
 
 impl SnapshotSending {
-    /// The lowest index whose following entries a running snapshot, or a peer that has just got one, still needs.
-    pub(crate) fn oldest_needed(&self, applied: u64) -> u64 {
-        let indexes = self.running.values().map(|running| running.index);
-        let indexes = indexes.chain(self.catching_up.values().copied());
-        indexes.filter(|index| index + MAX_KEPT_ENTRIES >= applied).min().unwrap_or(u64::MAX)
+    /// Keeps at least so many bytes of log for a receiver, if it needs them.
+    pub(crate) fn new(min_log_bytes: u64) -> SnapshotSending {
+        SnapshotSending {
+            min_log_bytes,
+            running: BTreeMap::new(),
+            last_sequence: 0,
+            catching_up: BTreeMap::new(),
+        }
+    }
+
+    /// The lowest index whose following entries a running snapshot, or a peer that has just got one, still needs, as
+    /// far as they may be kept.
+    pub(crate) fn oldest_needed(&self, log: &Log) -> u64 {
+        let running = self.running.values().map(|running| running.kept);
+        let kept = running.chain(self.catching_up.values().map(|peer| peer.kept));
+        kept.filter(|kept| kept.fits(log)).map(|kept| kept.after).min().unwrap_or(u64::MAX)
+    }
+
+    /// Entries up to `forgotten` are not kept any more. Gives up the snapshots after which entries are missing.
+    pub(crate) fn forget(&mut self, forgotten: u64) {
+        self.catching_up.retain(|_, peer| peer.kept.after >= forgotten);
+        self.give_up(|running| running.kept.after < forgotten);
+    }
+
+    /// The disk is nearly full, so entries up to `forgotten` are not kept. Gives up also the snapshots that pin history
+    /// below the `compacted` revision, which could be freed.
+    pub(crate) fn make_space(&mut self, forgotten: u64, compacted: i64) {
+        self.forget(forgotten);
+        self.give_up(|running| running.revision < compacted);
+    }
+
+    fn give_up(&mut self, which: impl Fn(&Running) -> bool) {
+        self.running.retain(|_, running| {
+            let is_given_up = which(running);
+            if is_given_up {
+                running.is_given_up.store(true, Ordering::Relaxed);
+            }
+            // The thread that sends it reports its end.
+            !is_given_up || running.outgoing.is_none()
+        });
     }
 
     /// Whether a snapshot for `peer` may be prepared.
@@ -63,15 +143,18 @@ impl SnapshotSending {
         let LogId { index, term } = applied;
         let meta = SnapshotMeta { index, term, conf_state: consensus.status().conf_state };
         if consensus.offer_snapshot(peer, &meta) {
-            self.pin_state(peer, &meta, log, store, values);
+            let max_bytes = snapshot_bytes(log).max(self.min_log_bytes);
+            let kept = KeptLog { after: meta.index, max_bytes };
+            self.pin_state(peer, &meta, kept, log, store, values);
         }
     }
 
     /// Pins the state as it is now, which `meta` names, until its stream has ended.
-    fn pin_state(
+    pub(super) fn pin_state(
         &mut self,
         peer: u64,
         meta: &SnapshotMeta,
+        kept: KeptLog,
         log: &Log,
         store: &mut Store,
         values: Arc<dyn Values>,
@@ -81,9 +164,12 @@ impl SnapshotSending {
         // The pin comes first: it keeps the files that the source will refer to.
         let pin = log.reader().pin();
         let source = store.begin_snapshot();
-        let outgoing = Outgoing::new(SentSnapshot { peer, sequence }, meta, pin, source, values);
-        let running = Running { index: meta.index, sequence, outgoing: Some(Box::new(outgoing)) };
-        self.running.insert(peer, running);
+        let is_given_up = Arc::new(AtomicBool::new(false));
+        let sent = SentSnapshot { peer, sequence };
+        let outgoing = Outgoing::new(sent, meta, pin, source, values, is_given_up.clone());
+        let outgoing = Some(Box::new(outgoing));
+        let revision = store.reader().current_revision();
+        self.running.insert(peer, Running { kept, revision, sequence, outgoing, is_given_up });
     }
 
     /// Consensus lets the offered snapshot leave, with this encoded message. Returns false when there is none.
@@ -95,7 +181,7 @@ impl SnapshotSending {
         message: &[Bytes],
         out: &mut Output,
     ) -> bool {
-        let running = self.running.get_mut(&to).filter(|running| running.index == meta.index);
+        let running = self.running.get_mut(&to).filter(|running| running.kept.after == meta.index);
         let Some(mut outgoing) = running.and_then(|running| running.outgoing.take()) else { return false };
         outgoing.open(start, message);
         let event = SnapshotEvent::Sending { index: meta.index };
@@ -111,11 +197,14 @@ impl SnapshotSending {
         result: &Result<(), SendError>,
     ) -> Option<(u64, Notice)> {
         let SentSnapshot { peer, sequence } = sent;
-        let index = self.running.get(&peer).filter(|running| running.sequence == sequence)?.index;
-        self.running.remove(&peer);
+        self.running.get(&peer).filter(|running| running.sequence == sequence)?;
+        let Running { kept, is_given_up, .. } = self.running.remove(&peer)?;
+        let index = kept.after;
         let event = match result {
             Ok(()) => {
-                self.catching_up.insert(peer, index);
+                if !is_given_up.load(Ordering::Relaxed) {
+                    self.catching_up.insert(peer, CatchingUp { kept, silent_since_ns: None });
+                }
                 SnapshotEvent::Sent { index }
             }
             Err(SendError { reason, .. }) => SnapshotEvent::NotSent { index, reason: reason.clone() },
@@ -134,118 +223,35 @@ impl SnapshotSending {
     }
 
     /// Notes how far the peers are that got a snapshot. Entries they need next must be kept, or they would need another
-    /// snapshot. `catchup_entries` are kept in any case.
-    pub(crate) fn note_progress(&mut self, applied: u64, peers: &[PeerStatus], catchup_entries: u64) {
-        let kept_anyway = applied.saturating_sub(catchup_entries);
-        self.catching_up.retain(|id, at| {
-            let Some(peer) = peers.iter().find(|peer| peer.id == *id && peer.recent_active) else {
-                return false;
+    /// snapshot. Those after `kept_anyway`, an index up to `applied`, are kept for all followers.
+    pub(crate) fn note_progress(
+        &mut self,
+        now_ns: u64,
+        applied: u64,
+        kept_anyway: u64,
+        peers: &[PeerStatus],
+    ) {
+        // Within half of what is kept anyway it will not fall behind again at once.
+        let near = kept_anyway + (applied - kept_anyway) / 2;
+        self.catching_up.retain(|id, catching_up| {
+            let Some(peer) = peers.iter().find(|peer| peer.id == *id) else { return false };
+            let CatchingUp { kept, silent_since_ns } = catching_up;
+            kept.after = peer.matched.max(kept.after);
+            let is_lost = match peer.recent_active {
+                true => {
+                    *silent_since_ns = None;
+                    false
+                }
+                false => now_ns - *silent_since_ns.get_or_insert(now_ns) >= MAX_SILENCE_NS,
             };
-            *at = peer.matched.max(*at);
-            // Within half of what is kept anyway it will not fall behind again at once.
-            *at < kept_anyway + catchup_entries / 2
+            // Until it has installed the snapshot it has acknowledged older entries, if any.
+            peer.matched < near && !is_lost
         });
     }
 }
 
-#[cfg(test)]
-mod tests {
-    //! How many snapshots run, and which entries are kept for their receivers and for how long.
-    use consensus::{ConfState, PeerState};
-
-    use super::*;
-    use crate::tests::LogAndStore;
-
-    /// Snapshots of the state at these indexes for these peers.
-    fn running(peers: &[(u64, u64)]) -> SnapshotSending {
-        let mut state = LogAndStore::new(&[1, 2, 3]);
-        let mut sending = SnapshotSending::default();
-        for &(peer, index) in peers {
-            let meta = meta(index);
-            sending.pin_state(peer, &meta, &state.log, &mut state.store, state.values.clone());
-        }
-        sending
-    }
-
-    fn meta(index: u64) -> SnapshotMeta {
-        SnapshotMeta { index, term: 1, conf_state: ConfState::of_voters([1, 2, 3]) }
-    }
-
-    /// Starts the snapshot of a peer. Returns its name.
-    fn start(sending: &mut SnapshotSending, peer: u64, index: u64) -> Option<SentSnapshot> {
-        let mut out = Output::default();
-        let started = sending.start(peer, &meta(index), 9, &[], &mut out);
-        assert_eq!(started, out.snapshots.len() == 1);
-        out.snapshots.first().map(|outgoing| outgoing.sent())
-    }
-
-    fn follower(id: u64, matched: u64) -> PeerStatus {
-        PeerStatus { id, matched, next: matched + 1, state: PeerState::Replicate, recent_active: true }
-    }
-
-    #[test]
-    fn each_peer_gets_one_at_a_time_and_only_so_many_run() {
-        let sending = running(&[(2, 50)]);
-        assert!(!sending.may_prepare(2));
-        assert!(sending.may_prepare(3));
-        let sending = running(&[(2, 50), (3, 50)]);
-        assert_eq!(sending.running.len(), MAX_RUNNING);
-        assert!(!sending.may_prepare(4));
-    }
-
-    #[test]
-    fn the_entries_after_a_running_snapshot_are_kept_but_not_without_end() {
-        let sending = running(&[(2, 60), (3, 50)]);
-        assert_eq!(sending.oldest_needed(100), 50);
-        assert_eq!(sending.oldest_needed(50 + MAX_KEPT_ENTRIES), 50);
-        assert_eq!(sending.oldest_needed(51 + MAX_KEPT_ENTRIES), 60);
-        assert_eq!(running(&[]).oldest_needed(100), u64::MAX);
-    }
-
-    #[test]
-    fn only_what_was_offered_leaves_and_it_leaves_once() {
-        let mut sending = running(&[(2, 50)]);
-        assert_eq!(start(&mut sending, 2, 51), None);
-        assert!(start(&mut sending, 2, 50).is_some());
-        assert_eq!(start(&mut sending, 2, 50), None);
-    }
-
-    #[test]
-    fn a_new_leadership_drops_what_has_not_left() {
-        let mut sending = running(&[(2, 50), (3, 60)]);
-        start(&mut sending, 3, 60);
-        sending.leadership_changed();
-        assert_eq!(sending.oldest_needed(100), 60);
-    }
-
-    #[test]
-    fn a_peer_that_got_one_is_waited_for_until_it_is_near() {
-        let mut sending = running(&[(2, 50)]);
-        let sent = start(&mut sending, 2, 50).expect("it leaves");
-        let of_another = SentSnapshot { sequence: sent.sequence + 1, ..sent };
-        assert_eq!(sending.ended(of_another, &Ok(())), None);
-        let notice = Notice::Snapshot { peer: 2, event: SnapshotEvent::Sent { index: 50 } };
-        assert_eq!(sending.ended(sent, &Ok(())), Some((2, notice)));
-        assert!(sending.may_prepare(2) && sending.has_catching_up());
-        // 200 applied, 100 kept anyway: 150 is near enough.
-        for (matched, needed) in [(0, 50), (80, 80), (149, 149), (150, u64::MAX)] {
-            sending.note_progress(200, &[follower(2, matched)], 100);
-            assert_eq!(sending.oldest_needed(200), needed, "the peer has {matched}");
-        }
-    }
-
-    #[test]
-    fn no_peer_is_waited_for_that_got_none_or_is_gone() {
-        let mut sending = running(&[(2, 50), (3, 50)]);
-        let failed = start(&mut sending, 2, 50).expect("it leaves");
-        let error = SendError { reason: "broken".to_owned(), damaged: None };
-        let (_, notice) = sending.ended(failed, &Err(error)).expect("it ran");
-        let event = SnapshotEvent::NotSent { index: 50, reason: "broken".to_owned() };
-        assert_eq!(notice, Notice::Snapshot { peer: 2, event });
-        assert!(!sending.has_catching_up());
-        let sent = start(&mut sending, 3, 50).expect("it leaves");
-        sending.ended(sent, &Ok(()));
-        sending.note_progress(200, &[PeerStatus { recent_active: false, ..follower(3, 50) }], 100);
-        assert_eq!(sending.oldest_needed(200), u64::MAX);
-    }
+/// About as many bytes as a snapshot of the present state has: values, and the index.
+fn snapshot_bytes(log: &Log) -> u64 {
+    let (base, deltas) = log.checkpoint_bytes();
+    log.reader().live_bytes() + base + deltas
 }

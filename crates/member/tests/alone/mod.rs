@@ -1,7 +1,8 @@
 //! The only member of its cluster, as tests here and the power losses of `tests/powerloss` describe it.
 
 use member::{
-    DEFAULT_CATCHUP_ENTRIES, DEFAULT_CHECKPOINT_COMMANDS, DEFAULT_SLICE_KEYS, InitialMember, MemberConfig,
+    DEFAULT_CATCHUP_ENTRIES, DEFAULT_CHECKPOINT_COMMANDS, DEFAULT_SLICE_KEYS, InitialMember,
+    MIN_SNAPSHOT_LOG_BYTES, MemberConfig,
 };
 
 /// One tick of the member's clock.
@@ -27,6 +28,7 @@ pub(crate) fn config(process_run: u64) -> MemberConfig {
         pre_vote: true,
         checkpoint_commands: DEFAULT_CHECKPOINT_COMMANDS,
         catchup_entries: DEFAULT_CATCHUP_ENTRIES,
+        snapshot_log_bytes: MIN_SNAPSHOT_LOG_BYTES,
         quota_bytes: 0,
         slice_keys: DEFAULT_SLICE_KEYS,
         memory_limit_bytes: 0,

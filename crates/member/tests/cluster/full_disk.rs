@@ -5,9 +5,10 @@ use std::path::Path;
 use api::etcdserverpb as pb;
 use log::Disk;
 use member::batch::CommandKind;
-use member::{Answer, Input, Notice};
+use member::{Answer, Input, Notice, SnapshotEvent};
 
 use crate::rig::Cluster;
+use crate::snapshots::{installed, one_behind};
 
 /// Bytes that are free when a test begins: a dozen segments.
 const FREE_BYTES: u64 = 12 << 17;
@@ -174,10 +175,85 @@ fn a_follower_whose_disk_is_full_takes_a_snapshot_when_it_has_room() {
         try_put(&mut cluster, leader, number).expect("the others go on");
     }
     cluster.run(500);
-    let refusals = cluster.events(leader, |event| matches!(event, member::SnapshotEvent::NotSent { .. }));
+    let refusals = cluster.events(leader, |event| matches!(event, SnapshotEvent::NotSent { .. }));
     assert!(refusals > 0, "it refuses a snapshot");
     assert!(cluster.nodes.contains_key(&full));
     cluster.disks[&full].set_capacity(None);
+    cluster.settle();
+    cluster.assert_equal();
+}
+
+/// The process ended when the last of a snapshot did not fit.
+#[test]
+fn a_snapshot_that_does_not_fit_fails_and_the_next_one_is_installed_when_there_is_space() {
+    let mut refused = 0;
+    for free in (0..160 << 10).step_by(8 << 10) {
+        let (mut cluster, full) = one_behind();
+        let leader = cluster.leader().expect("somebody leads");
+        cluster.start(full);
+        cluster.until("it receives", |cluster| {
+            cluster.events(full, |event| matches!(event, SnapshotEvent::Receiving { .. })) == 1
+        });
+        leave(&cluster, full, free);
+        cluster.run(400);
+        assert!(cluster.nodes.contains_key(&full), "it ended, with {free} bytes free");
+        let reasons = cluster.reasons_not_sent(leader);
+        assert!(cluster.events(full, installed) == 1 || !reasons.is_empty(), "with {free} bytes free");
+        refused += reasons.iter().filter(|reason| reason.contains("no storage space")).count();
+        cluster.disks[&full].set_capacity(None);
+        cluster.settle();
+        cluster.assert_equal();
+    }
+    assert!(refused > 5, "the sender learns why: {refused}");
+}
+
+/// By then consensus counts on the snapshot: it cannot be refused any more.
+#[test]
+fn a_snapshot_whose_commit_finds_no_space_is_committed_when_there_is() {
+    let (mut cluster, full) = one_behind();
+    let reserve = Path::new("/data/member/checkpoint/RESERVE");
+    cluster.start(full);
+    cluster.until("it has all of it", |cluster| cluster.has_whole_stream());
+    if cluster.disks[&full].exists(reserve).expect("the disk is well") {
+        cluster.disks[&full].remove(reserve).expect("the disk is well");
+    }
+    leave(&cluster, full, 0);
+    cluster.run(400);
+    assert_eq!(cluster.events(full, installed), 0);
+    let status = &cluster.nodes[&full].opened.status;
+    assert_eq!(status.snapshots_installing(), 1);
+    let failure = |notice: &&Notice| matches!(notice, Notice::Failure { text } if text.contains("snapshot"));
+    assert_eq!(cluster.nodes[&full].notices.iter().filter(failure).count(), 1, "one notice is enough");
+    cluster.disks[&full].set_capacity(None);
+    cluster.settle();
+    assert_eq!(cluster.events(full, installed), 1);
+    cluster.assert_equal();
+}
+
+/// Its stream pins files and history: what was deleted could not be freed before its end.
+#[test]
+fn a_leader_whose_disk_is_full_gives_up_the_snapshot_that_it_sends() {
+    let (mut cluster, behind) = one_behind();
+    let leader = cluster.leader().expect("somebody leads");
+    cluster.steps_per_item = 1_000_000;
+    cluster.start(behind);
+    cluster.until("it is sent", |cluster| {
+        cluster.events(leader, |event| matches!(event, SnapshotEvent::Sending { .. })) == 1
+    });
+    leave(&cluster, leader, FREE_BYTES);
+    let puts = fill(&mut cluster, leader);
+    delete(&mut cluster, leader, 0, puts).expect("deletes go on");
+    cluster.compact(false);
+    cluster.run(500);
+    assert_eq!(
+        try_put(&mut cluster, leader, 0),
+        Err(api::Error::NoSpace),
+        "its stream pins what was deleted"
+    );
+    cluster.steps_per_item = 1;
+    until_puts_work(&mut cluster, leader);
+    cluster.until("it is given up", |cluster| !cluster.reasons_not_sent(leader).is_empty());
+    assert!(cluster.reasons_not_sent(leader)[0].contains("no longer kept"));
     cluster.settle();
     cluster.assert_equal();
 }

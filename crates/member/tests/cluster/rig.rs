@@ -13,8 +13,8 @@ use member::batch::CommandKind;
 use member::jobs::{Done, Job};
 use member::snapshot::{Outgoing, Receiver, SendError};
 use member::{
-    Answer, DEFAULT_SLICE_KEYS, InitialMember, Input, MemberConfig, Notice, Now, OpenMemberError,
-    OpenedMember, Output, Proposal, SnapshotEvent,
+    Answer, DEFAULT_SLICE_KEYS, InitialMember, Input, MIN_SNAPSHOT_LOG_BYTES, MemberConfig, Notice, Now,
+    OpenMemberError, OpenedMember, Output, Proposal, SnapshotEvent,
 };
 use prost::Message;
 
@@ -51,6 +51,8 @@ pub(crate) struct Cluster {
     starts: u64,
     next_token: u64,
     streams: Vec<Stream>,
+    /// Steps from one item of a snapshot stream to the next.
+    pub(crate) steps_per_item: u64,
     /// Bytes of snapshot streams let through before the stream breaks; each entry breaks one.
     pub(crate) breaks: Vec<u64>,
     /// The next word of a receiver that it has everything is lost.
@@ -86,6 +88,7 @@ impl Cluster {
             starts: 0,
             next_token: 1,
             streams: Vec::new(),
+            steps_per_item: 1,
             breaks: Vec::new(),
             lose_end: false,
             answers: BTreeMap::new(),
@@ -126,6 +129,7 @@ impl Cluster {
             pre_vote: true,
             checkpoint_commands: 50,
             catchup_entries: 20,
+            snapshot_log_bytes: MIN_SNAPSHOT_LOG_BYTES,
             quota_bytes: 0,
             slice_keys: DEFAULT_SLICE_KEYS,
             memory_limit_bytes: 0,
@@ -167,7 +171,9 @@ impl Cluster {
         for id in ids {
             self.step_node(id);
         }
-        self.move_streams();
+        if (self.now_ns / STEP_NS).is_multiple_of(self.steps_per_item) {
+            self.move_streams();
+        }
     }
 
     fn step_node(&mut self, id: u64) {
@@ -251,7 +257,10 @@ impl Cluster {
                 _ => stream.state = StreamState::Opening(token),
             },
             StreamState::Sending(mut receiver) => match stream.outgoing.next_bytes() {
-                Err(error) => return Some(Err(error)),
+                Err(error) => {
+                    node.inputs.push(Input::SnapshotBroken(receiver));
+                    return Some(Err(error));
+                }
                 Ok(None) => {
                     let token = self.next_token;
                     self.next_token += 1;
@@ -438,5 +447,19 @@ impl Cluster {
     pub(crate) fn events(&self, at: u64, of: impl Fn(&SnapshotEvent) -> bool) -> usize {
         let events = self.nodes[&at].notices.iter();
         events.filter(|notice| matches!(notice, Notice::Snapshot { event, .. } if of(event))).count()
+    }
+
+    /// Why a member could not send snapshots, for each that it could not.
+    pub(crate) fn reasons_not_sent(&self, at: u64) -> Vec<String> {
+        let reason = |notice: &Notice| match notice {
+            Notice::Snapshot { event: SnapshotEvent::NotSent { reason, .. }, .. } => Some(reason.clone()),
+            _ => None,
+        };
+        self.nodes[&at].notices.iter().filter_map(reason).collect()
+    }
+
+    /// Whether a receiver has all of a snapshot, and its member has still to hear of it.
+    pub(crate) fn has_whole_stream(&self) -> bool {
+        self.streams.iter().any(|stream| matches!(stream.state, StreamState::Ending(_)))
     }
 }

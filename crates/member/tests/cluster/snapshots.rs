@@ -1,15 +1,19 @@
 //! A member too far behind the log gets the leader's state, whatever breaks on the way.
 
 use crate::rig::Cluster;
-use member::{Input, SnapshotEvent};
+use member::{Input, MemberConfig, SnapshotEvent};
 
 fn value(number: u32) -> Vec<u8> {
     (0..400).map(|at| (number.wrapping_mul(31).wrapping_add(at) % 251) as u8).collect()
 }
 
 /// Three members of which one was down while the log went on beyond what is kept.
-fn one_behind() -> (Cluster, u64) {
-    let mut cluster = Cluster::new(3, |_| {});
+pub(crate) fn one_behind() -> (Cluster, u64) {
+    one_behind_with(|_| {})
+}
+
+fn one_behind_with(tune: fn(&mut MemberConfig)) -> (Cluster, u64) {
+    let mut cluster = Cluster::new(3, tune);
     for number in 0..30 {
         cluster.put(&format!("early{number}"), value(number));
     }
@@ -26,7 +30,7 @@ fn one_behind() -> (Cluster, u64) {
     (cluster, behind)
 }
 
-fn installed(event: &SnapshotEvent) -> bool {
+pub(crate) fn installed(event: &SnapshotEvent) -> bool {
     matches!(event, SnapshotEvent::Installed { .. })
 }
 
@@ -65,6 +69,91 @@ fn writes_go_on_while_a_snapshot_travels() {
     cluster.assert_equal();
 }
 
+fn sending(event: &SnapshotEvent) -> bool {
+    matches!(event, SnapshotEvent::Sending { .. })
+}
+
+fn applied(cluster: &Cluster, at: u64) -> u64 {
+    cluster.nodes[&at].opened.status.applied_index()
+}
+
+/// The leader went on without the entries that the follower needed next, and sent another snapshot, and so on.
+#[test]
+fn a_follower_whose_snapshot_travels_long_catches_up_under_continuous_writes() {
+    let (mut cluster, behind) = one_behind();
+    let leader = cluster.leader().expect("somebody leads");
+    cluster.steps_per_item = 400;
+    cluster.start(behind);
+    cluster.until("it is sent", |cluster| cluster.events(leader, sending) == 1);
+    let begin = applied(&cluster, leader);
+    let (mut written, mut most_bytes) = (0, 0);
+    let file_bytes = |cluster: &Cluster| cluster.nodes[&leader].opened.log.file_bytes();
+    while applied(&cluster, behind) + 5 < applied(&cluster, leader) {
+        cluster.put(&format!("during{}", written % 37), value(written));
+        written += 1;
+        most_bytes = file_bytes(&cluster).max(most_bytes);
+        assert!(written < 5_000, "it is at {} of {}", applied(&cluster, behind), applied(&cluster, leader));
+    }
+    assert!(applied(&cluster, leader) - begin > 500, "only {written} puts while it travelled");
+    assert_eq!(cluster.events(leader, sending), 1);
+    cluster.settle();
+    cluster.assert_equal();
+    cluster.compact(true);
+    (0..100).for_each(|number| cluster.put("after", value(number)));
+    cluster.run(500);
+    let left = file_bytes(&cluster);
+    assert!(left < most_bytes / 2, "what was kept for it is not kept for ever: {left} of {most_bytes}");
+}
+
+#[test]
+fn a_follower_is_waited_for_although_it_starts_again_after_its_snapshot() {
+    let (mut cluster, behind) = one_behind();
+    let leader = cluster.leader().expect("somebody leads");
+    cluster.steps_per_item = 20;
+    cluster.start(behind);
+    let sent = |event: &SnapshotEvent| matches!(event, SnapshotEvent::Sent { .. });
+    for number in 0.. {
+        cluster.put("during", value(number));
+        if cluster.has_whole_stream() {
+            break;
+        }
+    }
+    // It installs the snapshot, and gets no entry after it.
+    cluster.hold = Some(behind);
+    cluster.until("it is sent", |cluster| cluster.events(leader, sent) == 1);
+    cluster.stop(behind);
+    cluster.hold = None;
+    (0..300).for_each(|number| cluster.put(&format!("while{}", number % 37), value(number)));
+    cluster.start(behind);
+    cluster.settle();
+    cluster.assert_equal();
+    assert_eq!(cluster.events(leader, sending), 1);
+}
+
+#[test]
+fn a_snapshot_is_given_up_when_the_log_after_it_would_take_more_space_than_it_does() {
+    let (mut cluster, behind) = one_behind_with(|config| config.snapshot_log_bytes = 0);
+    let leader = cluster.leader().expect("somebody leads");
+    cluster.steps_per_item = 100_000;
+    cluster.start(behind);
+    cluster.until("it is sent", |cluster| cluster.events(leader, sending) == 1);
+    let before = cluster.nodes[&leader].opened.log.file_bytes();
+    (0..1_000).for_each(|number| cluster.put("during", vec![number as u8; 2_000]));
+    let pinned = cluster.nodes[&leader].opened.log.file_bytes() - before;
+    assert!(pinned > 1_000_000, "the stream still pins what it reads: {pinned}");
+    cluster.steps_per_item = 1;
+    cluster.until("it is given up", |cluster| !cluster.reasons_not_sent(leader).is_empty());
+    assert!(cluster.reasons_not_sent(leader)[0].contains("no longer kept"));
+    cluster.settle();
+    cluster.assert_equal();
+    cluster.compact(true);
+    (0..100).for_each(|number| cluster.put("after", value(number)));
+    cluster.run(500);
+    let freed = cluster.nodes[&leader].opened.log.file_bytes();
+    assert!(freed < before + pinned / 2, "{freed} of {pinned} and {before}");
+    assert_eq!(applied(&cluster, behind), applied(&cluster, leader));
+}
+
 #[test]
 fn a_broken_stream_goes_on_where_the_receiver_stands() {
     let (mut cluster, behind) = one_behind();
@@ -87,7 +176,6 @@ fn a_leader_that_does_not_hear_of_the_end_learns_it_from_consensus() {
     cluster.until("it is installed", |cluster| cluster.events(behind, installed) == 1);
     cluster.run(2_000);
     let leader = cluster.leader().unwrap();
-    let sending = |event: &SnapshotEvent| matches!(event, SnapshotEvent::Sending { .. });
     assert!(cluster.events(leader, sending) <= 2, "{}", cluster.events(leader, sending));
     cluster.put("after", "it");
     cluster.settle();

@@ -14,8 +14,9 @@ use transport::{Peers, SnapshotReceiver, SnapshotSender, SnapshotSink};
 use crate::node::Node;
 use crate::raft_loop::Handoff;
 
-/// How often a stream that broke is opened again before the snapshot is given up; then the peer gets a new one.
-const MAX_RESUMES: u32 = 5;
+/// How often in a row a stream that broke is opened again without its receiver having got further, before the snapshot
+/// is given up; then the peer gets a new one.
+const MAX_IDLE_RESUMES: u32 = 5;
 
 /// Delay before it is opened again: about what a lost connection needs to be dialled again.
 const RESUME_DELAY: Duration = Duration::from_millis(200);
@@ -43,18 +44,46 @@ enum SendFailure {
     Snapshot(SendError),
 }
 
+/// Which streams that broke are opened again: those of which the receiver gets more and more, however often they break.
+struct Resumes {
+    /// The furthest offset that the receiver wanted to go on from.
+    furthest: u64,
+    /// Times that the stream may still be opened again without getting further.
+    left: u32,
+}
+
+impl Resumes {
+    fn new() -> Resumes {
+        Resumes { furthest: 0, left: MAX_IDLE_RESUMES }
+    }
+
+    /// The receiver wants the stream from this offset on.
+    fn opened(&mut self, offset: u64) {
+        if offset > self.furthest {
+            *self = Resumes { furthest: offset, left: MAX_IDLE_RESUMES };
+        }
+    }
+
+    /// The stream broke, or could not be opened. Whether it is to be opened again.
+    fn broke(&mut self) -> bool {
+        let is_left = self.left > 0;
+        self.left = self.left.saturating_sub(1);
+        is_left
+    }
+}
+
 fn send_all(peers: &Peers, outgoing: &mut Outgoing) -> Result<(), SendError> {
-    let mut left = MAX_RESUMES;
+    let mut resumes = Resumes::new();
     loop {
-        match attempt(peers, outgoing) {
+        match attempt(peers, outgoing, &mut resumes) {
             Ok(()) => return Ok(()),
             Err(SendFailure::Snapshot(error)) => return Err(error),
             Err(SendFailure::Stream(error)) => {
                 // A refusal by the receiver is final.
-                if left == 0 || matches!(error, transport::Error::SnapshotReceiver(_)) {
+                let is_final = matches!(error, transport::Error::SnapshotReceiver(_));
+                if is_final || !resumes.broke() {
                     return Err(SendError { reason: error.to_string(), damaged: None });
                 }
-                left -= 1;
                 tracing::warn!(
                     remote_peer_id = format!("{:x}", outgoing.peer()),
                     %error,
@@ -66,8 +95,9 @@ fn send_all(peers: &Peers, outgoing: &mut Outgoing) -> Result<(), SendError> {
     }
 }
 
-fn attempt(peers: &Peers, outgoing: &mut Outgoing) -> Result<(), SendFailure> {
+fn attempt(peers: &Peers, outgoing: &mut Outgoing, resumes: &mut Resumes) -> Result<(), SendFailure> {
     let mut sender = peers.open_snapshot(outgoing.peer(), outgoing.header()).map_err(SendFailure::Stream)?;
+    resumes.opened(sender.offset());
     if !outgoing.resume(sender.offset()) {
         let reason = format!("the receiver wants it from byte {}, which is not kept", sender.offset());
         return Err(SendFailure::Snapshot(SendError { reason, damaged: None }));
@@ -140,5 +170,35 @@ impl Drop for IncomingSnapshot {
         if let Some(receiver) = self.receiver.take() {
             self.node.handoff.submit(Input::SnapshotBroken(receiver));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Which streams are opened again.
+    use super::{MAX_IDLE_RESUMES, Resumes};
+
+    /// A large snapshot was given up at its sixth break, however far it had got.
+    #[test]
+    fn a_stream_that_gets_further_is_opened_again_however_often_it_breaks() {
+        let mut resumes = Resumes::new();
+        for offset in 0..100 {
+            resumes.opened(offset);
+            assert!(resumes.broke(), "at byte {offset}");
+        }
+    }
+
+    #[test]
+    fn a_stream_that_gets_no_further_is_given_up() {
+        let mut resumes = Resumes::new();
+        resumes.opened(0);
+        assert!(resumes.broke());
+        resumes.opened(70);
+        // Its receiver begins again, cannot be reached, or is where it was.
+        for attempt in 0..MAX_IDLE_RESUMES {
+            assert!(resumes.broke(), "attempt {attempt}");
+            resumes.opened(if attempt % 2 == 0 { 0 } else { 70 });
+        }
+        assert!(!resumes.broke());
     }
 }

@@ -47,6 +47,7 @@ pub(crate) fn member_config(config: &ServerConfig, memory_limit_bytes: u64) -> m
         pre_vote: config.cluster.pre_vote,
         checkpoint_commands,
         catchup_entries: storage.snapshot_catchup_entries,
+        snapshot_log_bytes: member::MIN_SNAPSHOT_LOG_BYTES,
         memory_limit_bytes,
         quota_bytes: u64::try_from(config.limits.quota_backend_bytes).unwrap_or(0),
         slice_keys: member::DEFAULT_SLICE_KEYS,

@@ -12,10 +12,11 @@ use super::merge::{
 use super::small_state;
 use crate::hash::key_hash;
 use crate::index::{BuiltRecords, IndexBuilder};
+use crate::memory::StoreMemory;
 use crate::parallel::{Parallel, Sequential};
 use crate::state::{CheckpointBaseline, StoreState};
 use crate::types::AppliedId;
-use crate::values::Values;
+use crate::values::{ValueRef, Values};
 
 /// Restores the state from the checkpoints of a chain, oldest first, and retains its references. After an error some
 /// may be retained.
@@ -78,6 +79,16 @@ impl Restored {
     /// Index and term of the last applied entry.
     pub fn applied(&self) -> AppliedId {
         self.state.applied
+    }
+
+    /// The references to values that it holds, in the order of keys; none is to an empty value.
+    pub fn values(&self) -> impl Iterator<Item = ValueRef> + '_ {
+        self.state.all_values()
+    }
+
+    /// Accounted bytes.
+    pub fn memory(&self) -> StoreMemory {
+        self.state.memory()
     }
 }
 

@@ -296,7 +296,14 @@ fn an_installed_checkpoint_replaces_the_state_and_its_references() {
     bench.put("old", "value");
     let mut writing = bench.store.begin_checkpoint(CheckpointKind::Base);
     let begun: Vec<Bytes> = writing.by_ref().take(1).collect();
-    bench.store.install(restored(&chunks).unwrap());
+    let before = bench.values.references();
+    let state = restored(&chunks).unwrap();
+    let values: Vec<ValueRef> = state.values().collect();
+    let memory = (bench.reader.memory(), state.memory());
+    let replaced = bench.store.install(state);
+    assert_eq!((replaced.memory(), bench.reader.memory()), memory);
+    assert_eq!(bench.values.references(), before, "the caller counts them");
+    bench.values.replace_references(values.into_iter());
     let rest = begun.into_iter().chain(writing);
     assert_eq!(restore(rest).err(), Some(RestoreError::Truncated), "what it was a checkpoint of is gone");
     assert_eq!(bench.reader.state_hash(), from.reader.state_hash());

@@ -9,7 +9,7 @@ use crate::index::{KeyBounds, KeyIndex};
 use crate::lessor::Lessor;
 use crate::memory::StoreMemory;
 use crate::types::AppliedId;
-use crate::values::{ValueRef, Values, release};
+use crate::values::{ValueRef, Values};
 
 /// The revision of an empty store, as in etcd.
 pub(super) const FIRST_REVISION: i64 = 1;
@@ -137,18 +137,10 @@ impl StoreState {
         sum.wrapping_add(self.revision as u64)
     }
 
-    /// Retains all references of a restored state.
-    pub(crate) fn retain_all(&self, values: &dyn Values) {
-        values.retain_all(&mut self.all_values().filter(|value| value.len > 0));
-    }
-
-    /// Releases all references of a state that is replaced.
-    pub(crate) fn release_all(&self, values: &dyn Values) {
-        self.all_values().for_each(|value| release(values, &value));
-    }
-
-    fn all_values(&self) -> impl Iterator<Item = ValueRef> + '_ {
+    /// All references to values, without those to empty ones.
+    pub(crate) fn all_values(&self) -> impl Iterator<Item = ValueRef> + '_ {
         let records = self.index.walk(&KeyBounds::ALL).map(|(entry, _)| entry.record());
-        records.flat_map(|record| record.versions().map(|version| version.value))
+        let values = records.flat_map(|record| record.versions().map(|version| version.value));
+        values.filter(|value| value.len > 0)
     }
 }

@@ -11,12 +11,27 @@ use bytes::Bytes;
 use crate::apply::{self, BatchInProgress};
 use crate::checkpoint::{self, CheckpointKind, CheckpointSource, RestoreError, Restored};
 use crate::command::{Applied, BatchContext, Command, Slice};
+use crate::memory::StoreMemory;
 use crate::parallel::Parallel;
 use crate::purge;
 use crate::reader::Reader;
 use crate::state::{ClusterMember, Limits, MemberChange, StoreShared, StoreState};
 use crate::types::{AppliedId, Revision};
 use crate::values::{Damaged, ValueRef, Values, release, retain};
+
+/// A state that a snapshot replaced. Dropping it takes time in proportion to the keys: leave that to a thread for which
+/// nothing waits.
+#[must_use = "dropping it takes long"]
+pub struct ReplacedState {
+    state: StoreState,
+}
+
+impl ReplacedState {
+    /// Accounted bytes.
+    pub fn memory(&self) -> StoreMemory {
+        self.state.memory()
+    }
+}
 
 /// The single writer of the replicated state.
 pub struct Store {
@@ -55,21 +70,21 @@ impl Store {
         Ok(Store::over(shared))
     }
 
-    /// Replaces the whole state by a restored one, and releases all references held before. Readers see the new state
-    /// at once: a read in progress continues in it. A checkpoint in progress stops without its last frame, so that it
-    /// cannot be restored. A batch in progress is given up: the restored state has its effect, or it is applied again.
-    pub fn install(&mut self, restored: Restored) {
+    /// Replaces the whole state by a restored one, and returns the one before. Takes the same short time however large
+    /// they are. Readers see the new state at once: a read in progress continues in it. A checkpoint in progress stops
+    /// without its last frame, so that it cannot be restored. A batch in progress is given up: the restored state has
+    /// its effect, or it is applied again.
+    ///
+    /// References are neither retained nor released here, as there may be millions: [`Restored::values`] lists those
+    /// that count from now on, and none of before does. The caller tells [`Values`] so before it uses the store again.
+    pub fn install(&mut self, restored: Restored) -> ReplacedState {
         self.batch = None;
         let Restored { mut state } = restored;
-        state.retain_all(&*self.shared.values);
-        let old = {
-            let mut current = self.shared.state.write();
-            state.installs = current.installs + 1;
-            let old = std::mem::replace(&mut *current, state);
-            self.shared.show_revisions(&current);
-            old
-        };
-        old.release_all(&*self.shared.values);
+        let mut current = self.shared.state.write();
+        state.installs = current.installs + 1;
+        let state = std::mem::replace(&mut *current, state);
+        self.shared.show_revisions(&current);
+        ReplacedState { state }
     }
 
     /// Begins to apply the commands of one entry; [`apply_slice`](Self::apply_slice) does the work.

@@ -11,8 +11,8 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 
 use crate::{
-    Access, Applied, BatchContext, Command, Damaged, Limits, Outcome, Reader, Response, Store, ValueRef,
-    ValueSlot, Values, resolve,
+    Access, Applied, BatchContext, Command, Damaged, Limits, Outcome, Reader, Response, Restored, Store,
+    ValueRef, ValueSlot, Values, resolve,
 };
 
 /// Divides the chunks of a chain into its checkpoints: each frame of kind 1 begins one. Bytes that are no frames stay
@@ -76,6 +76,12 @@ impl MapValues {
     pub(crate) fn references(&self) -> BTreeMap<u64, i64> {
         self.inner.lock().references.clone()
     }
+
+    /// From now on these references are the only ones.
+    pub(crate) fn replace_references(&self, values: impl Iterator<Item = ValueRef>) {
+        self.forget_references();
+        values.for_each(|value| self.retain(&value));
+    }
 }
 
 impl Values for MapValues {
@@ -138,6 +144,12 @@ const PAYLOAD_STEP: u64 = 1 << 20;
 impl TestStore {
     pub(crate) fn new() -> TestStore {
         TestStore::with_slices_of(small_limits().slice_keys)
+    }
+
+    /// Replaces the state and the references.
+    pub(crate) fn install(&mut self, restored: Restored) {
+        self.values.replace_references(restored.values());
+        drop(self.store.install(restored));
     }
 
     pub(crate) fn with_slices_of(slice_keys: usize) -> TestStore {

@@ -4,14 +4,18 @@ mod installing;
 mod outgoing;
 mod receiver;
 mod receiving;
+mod sending;
+
+use std::sync::Arc;
 
 use bytes::Bytes;
 use consensus::{Body, ConfState, Message, SnapshotMeta};
 use log::LogId;
 
 use super::format::SnapshotStreamId;
-use super::outgoing::{Outgoing, SentSnapshot};
+use super::outgoing::{Outgoing, SendError, SentSnapshot};
 use super::receiver::{Receiver, StreamKey};
+use crate::maintenance::memory::MemoryShare;
 use crate::tests::LogAndStore;
 
 const LEADER: u64 = 1;
@@ -46,7 +50,7 @@ fn outgoing(state: &mut LogAndStore) -> Outgoing {
     let (pin, meta) = (state.log.reader().pin(), meta(state));
     let sent = SentSnapshot { peer: FOLLOWER, sequence: 1 };
     let source = state.store.begin_snapshot();
-    let mut outgoing = Outgoing::new(sent, &meta, pin, source, state.values.clone());
+    let mut outgoing = Outgoing::new(sent, &meta, pin, source, state.values.clone(), Arc::default());
     outgoing.open(START, &message(LEADER, 1, &meta).encode());
     outgoing
 }
@@ -67,7 +71,12 @@ fn stream(state: &mut LogAndStore) -> Bytes {
 
 /// A receiver of a stream that `meta` announces.
 fn receiver(follower: &mut LogAndStore, meta: &SnapshotMeta) -> Receiver {
+    receiver_with(follower, meta, MemoryShare::of(&Arc::default()))
+}
+
+/// The same, which accounts for its memory.
+fn receiver_with(follower: &mut LogAndStore, meta: &SnapshotMeta, memory: MemoryShare) -> Receiver {
     let key = StreamKey { from: LEADER, id: SnapshotStreamId { start: START, sequence: 1 } };
     let installer = follower.log.begin_install(LogId { index: meta.index, term: meta.term });
-    Receiver::new(key, message(LEADER, 1, meta), meta.clone(), Box::new(installer))
+    Receiver::new(key, message(LEADER, 1, meta), meta.clone(), Box::new(installer), memory)
 }

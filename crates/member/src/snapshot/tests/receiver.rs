@@ -1,12 +1,16 @@
 //! A receiver takes a stream however it is cut, and nothing else than the whole state that its message names.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use bytes::Bytes;
 use consensus::ConfState;
 use log::HardState;
 
 use super::super::format::{ItemKind, ItemReader, ItemWriter, put_value};
-use super::{FOLLOWER, LogAndStore, filled, meta, receiver, stream};
-use crate::jobs::{Done, Job};
+use super::{FOLLOWER, LEADER, LogAndStore, filled, meta, receiver, receiver_with, stream};
+use crate::jobs::{Done, Job, JobLane};
+use crate::maintenance::memory::MemoryShare;
 
 /// The items of a stream, without the end.
 fn items(stream: &Bytes) -> Vec<(ItemKind, Bytes)> {
@@ -38,16 +42,45 @@ fn a_received_state_is_the_sent_one_however_its_stream_is_cut() {
         }
         assert!(receiver.is_whole());
         assert_eq!(receiver.offset(), stream.len() as u64);
-        let whole = receiver.into_whole().ok().expect("it is whole");
+        let whole = receiver.into_whole();
         let Done::Installed(done) = Job::Install(whole.installer).run() else { unreachable!() };
         let hard_state = HardState { term: meta.term, vote: 0, commit: meta.index };
         let installed = follower.log.install_done(done, hard_state).expect("the disk is intact");
         follower.write(installed.job);
-        follower.store.install(whole.restored);
-        follower.log.install_switched();
+        drop(whole.state.install(&mut follower.store, &mut follower.log));
+        follower.store.check_all();
+        follower.log.check_all();
         assert_eq!(follower.contents(), leader.contents());
         assert_eq!(follower.reader.state_hash(), leader.reader.state_hash());
     }
+}
+
+/// What a state takes while it is received, whole, installed in place of another, and while the other is not dropped.
+#[test]
+fn the_memory_of_a_received_state_is_accounted_until_what_it_replaced_is_dropped() {
+    let mut leader = LogAndStore::new(&[LEADER]);
+    for number in 0..3_000 {
+        leader.put(&format!("/registry/pods/{number:06}"), "value");
+    }
+    let (stream, meta) = (stream(&mut leader), meta(&leader));
+    let mut follower = filled();
+    let sum: Arc<AtomicU64> = Arc::default();
+    let accounted = || sum.load(Ordering::Relaxed);
+    let mut receiver = receiver_with(&mut follower, &meta, MemoryShare::of(&sum));
+    let (most, end) = stream.split_at(stream.len() - 20);
+    receiver.take(most).expect("it is the stream");
+    let estimated = accounted();
+    receiver.take(end).expect("it is the stream");
+    let whole = accounted();
+    assert!((whole / 2..whole * 2).contains(&estimated), "{estimated} of {whole}");
+    let before = follower.reader.memory();
+    let state = receiver.into_whole().state;
+    let old = Job::DropState(Box::new(state.install(&mut follower.store, &mut follower.log)));
+    assert_eq!(follower.reader.memory().total(), whole);
+    assert_eq!(accounted(), before.total(), "the new one counts as the state");
+    assert_eq!(old.lane(), JobLane::Space);
+    assert!(matches!(old.run(), Done::StateDropped));
+    assert_eq!(accounted(), 0);
 }
 
 #[test]
@@ -57,11 +90,11 @@ fn an_unfinished_stream_is_not_a_snapshot_and_nothing_may_follow_its_end() {
     let mut follower = LogAndStore::new(&[FOLLOWER]);
     let mut cut_off = receiver(&mut follower, &meta);
     cut_off.take(&stream[..stream.len() - 1]).expect("it is a part of the stream");
-    assert!(!cut_off.is_whole() && cut_off.into_whole().is_err());
+    assert!(!cut_off.is_whole());
     let mut too_long = receiver(&mut follower, &meta);
     too_long.take(&stream).expect("it is the stream");
     assert!(too_long.take(b"x").is_err());
-    assert!(!too_long.is_whole() && too_long.into_whole().is_err());
+    assert!(!too_long.is_whole());
     let mut too_long = receiver(&mut follower, &meta);
     assert!(too_long.take(&[&stream[..], b"x"].concat()).is_err());
     assert!(!too_long.is_whole());
@@ -118,5 +151,5 @@ fn a_value_with_another_checksum_is_refused_and_the_receiver_takes_no_more() {
     let mut receiver = receiver(&mut follower, &meta);
     assert!(receiver.take(&framed(&items)).is_err());
     assert!(receiver.take(&stream).is_err());
-    assert!(receiver.into_whole().is_err());
+    assert!(!receiver.is_whole());
 }

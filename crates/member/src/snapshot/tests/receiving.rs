@@ -4,9 +4,8 @@ use bytes::Bytes;
 use consensus::{Config, Consensus, Message, SnapshotMeta, Start};
 
 use super::super::format::{SnapshotStreamId, encode_header};
-use super::super::installing::ArrivedSnapshot;
 use super::super::receiver::Receiver;
-use super::super::receiving::{RESUME_WITHIN_NS, SnapshotReceiving};
+use super::super::receiving::{FULL_DISK_PAUSE_NS, RESUME_WITHIN_NS, SnapshotOffer, SnapshotReceiving};
 use super::{FOLLOWER, LEADER, LogAndStore, START, filled, message, meta, stream};
 use crate::io::{Notice, Output, SnapshotEvent};
 use crate::jobs::Job;
@@ -40,17 +39,18 @@ impl Follower {
 
     fn accept(&mut self, header: Bytes, from: u64, refusal: Option<&str>) -> Result<Box<Receiver>, String> {
         let Follower { state, consensus, receiving, out } = self;
-        receiving.accept(from, FOLLOWER, header, 1, refusal, &mut state.log, consensus, out)
+        let offer = SnapshotOffer { from, header, member_id: FOLLOWER, applied: 1, refusal };
+        receiving.accept(offer, &mut state.log, consensus, out)
     }
 
     /// Takes the jobs that abandon what was received, and returns their number.
     fn take_abandoned(&mut self) -> usize {
         let jobs = std::mem::take(&mut self.out.background);
-        assert!(jobs.iter().all(|job| matches!(job, Job::AbandonInstall(_))));
+        assert!(jobs.iter().all(|job| matches!(job, Job::AbandonSnapshot(_))));
         jobs.len()
     }
 
-    fn whole(&mut self, receiver: Box<Receiver>, is_installing: bool) -> Result<ArrivedSnapshot, String> {
+    fn whole(&mut self, receiver: Box<Receiver>, is_installing: bool) -> Result<Box<Receiver>, String> {
         self.receiving.whole(receiver, is_installing, &mut self.consensus, &mut self.out)
     }
 }
@@ -116,6 +116,24 @@ fn a_stream_that_was_refused_is_not_resumed() {
 }
 
 #[test]
+fn a_snapshot_that_does_not_fit_on_the_disk_is_followed_by_a_pause() {
+    let mut leader = filled();
+    let header = header(1, &message(LEADER, 1, &meta(&leader)));
+    let stream = stream(&mut leader);
+    let mut follower = Follower::new();
+    let mut receiver = follower.accept(header.clone(), LEADER, None).expect("it is new");
+    let end = stream.len() - 1;
+    receiver.take(&stream[..end]).expect("little is written before the end");
+    follower.state.disk.set_capacity(Some(0));
+    assert!(receiver.take(&stream[end..]).is_err_and(|reason| reason.contains("no storage space")));
+    assert!(!receiver.is_whole() && !follower.receiving.is_pausing(0));
+    follower.receiving.broken(5, receiver, &mut follower.out);
+    assert_eq!(follower.take_abandoned(), 1);
+    assert!(follower.receiving.is_pausing(4 + FULL_DISK_PAUSE_NS));
+    assert!(!follower.receiving.is_pausing(5 + FULL_DISK_PAUSE_NS));
+}
+
+#[test]
 fn a_snapshot_gives_way_to_a_later_one_of_its_leader_or_one_of_a_later_term() {
     let mut follower = Follower::new();
     let first = follower.accept(header(1, &message(LEADER, 2, &named(9))), LEADER, None);
@@ -150,7 +168,7 @@ fn consensus_hears_of_a_snapshot_that_is_whole_and_current() {
     assert_eq!(follower.take_abandoned(), 3);
     let receiver = accept(&mut follower, 4);
     let arrived = follower.whole(receiver, false).expect("consensus takes it");
-    assert_eq!((arrived.from, &arrived.meta), (LEADER, &meta));
+    assert_eq!((arrived.key.from, arrived.meta()), (LEADER, &meta));
     let wanted = follower.consensus.ready().and_then(|ready| ready.write).and_then(|write| write.snapshot);
     assert_eq!(wanted, Some(meta));
     assert_eq!(follower.take_abandoned(), 0);

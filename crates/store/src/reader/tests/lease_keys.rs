@@ -65,6 +65,6 @@ fn a_snapshot_between_the_steps_begins_the_walk_again() {
     assert!(scan.step().is_none());
     let mut restoration = Restoration::default();
     chunks.iter().try_for_each(|chunk| restoration.push(chunk)).unwrap();
-    bench.store.install(restoration.finish().unwrap());
+    bench.install(restoration.finish().unwrap());
     assert_eq!(finish(&mut scan).0, ["other"], "nothing of the former state, all of the new one");
 }

@@ -56,7 +56,7 @@ fn a_stream_goes_on_at_a_retained_revision_and_ends_at_a_compacted_one() {
         let mut bench = bench();
         let mut stream = bench.reader.range_stream(&range_request("k", "l")).unwrap();
         assert_eq!(stream.next_chunk(4, usize::MAX).unwrap().unwrap().unwrap().reply.kvs.len(), 4);
-        bench.store.install(later(self::bench(), compacted));
+        bench.install(later(self::bench(), compacted));
         let mut count = 4;
         let end = loop {
             match stream.next_chunk(4, usize::MAX).unwrap() {
@@ -78,7 +78,7 @@ struct InstallingSink<'a> {
 
 impl ChunkSink for InstallingSink<'_> {
     fn begin(&mut self, _: usize) {
-        self.state.take().into_iter().for_each(|state| self.store.install(state));
+        self.state.take().into_iter().for_each(|state| drop(self.store.install(state)));
     }
 
     fn push(&mut self, chunk: Bytes) {
@@ -112,7 +112,7 @@ fn a_count_begins_again_in_another_state() {
         assert_eq!(count.advance(&state.index, small_limits().count_steps), None, "it takes several holds");
         let pinned = PinnedRevision::new(&shared, &state, 15);
         drop(state);
-        bench.store.install(later(self::bench(), compacted));
+        bench.install(later(self::bench(), compacted));
         assert_eq!(pinned.count(count, &KeyBounds::ALL), expected, "compacted at {compacted:?}");
     }
 }
@@ -132,7 +132,7 @@ fn a_hash_is_that_of_one_state() {
     let (mut of_newest, mut of_head) =
         (bench.reader.hash_kv(newest).unwrap(), bench.reader.hash_kv(0).unwrap());
     assert_eq!((of_newest.step(), of_head.step()), (Ok(None), Ok(None)));
-    bench.store.install(later(long(), Some(newest + 1)));
+    bench.install(later(long(), Some(newest + 1)));
     assert_eq!(of_newest.step(), Err(Error::Compacted));
     let run = |hashing: &mut crate::HashKvScan| loop {
         if let Some(reply) = hashing.step().unwrap() {
@@ -149,7 +149,7 @@ fn a_walk_over_versions_ends() {
     let mut bench = bench();
     let mut walk = bench.reader.versions();
     assert_eq!(walk.next_chunk(1).unwrap().len(), 1);
-    bench.store.install(later(self::bench(), None));
+    bench.install(later(self::bench(), None));
     assert_eq!(walk.next_chunk(1), Err(StateReplaced));
 }
 
@@ -195,7 +195,7 @@ fn a_transaction_begins_again_at_the_newest_revision() {
                 .unwrap();
         let store = Mutex::new(store);
         let state = later(self::bench(), Some(BEFORE + 1));
-        *values.then.lock() = Some(Box::new(move || store.lock().install(state)));
+        *values.then.lock() = Some(Box::new(move || drop(store.lock().install(state))));
 
         let range = pb::RangeRequest { revision, ..range_request("k", "l") };
         let success = vec![op(Request::RequestRange(range))];
