@@ -9,7 +9,7 @@ use crate::index::{KeyBounds, KeyIndex};
 use crate::lessor::Lessor;
 use crate::memory::StoreMemory;
 use crate::types::AppliedId;
-use crate::values::{ValueRef, Values};
+use crate::values::ValueRef;
 
 /// The revision of an empty store, as in etcd.
 pub(super) const FIRST_REVISION: i64 = 1;
