@@ -142,7 +142,7 @@ fn a_follower_without_memory_stops_the_whole_cluster_from_growing() {
 #[test]
 fn a_restarted_member_knows_that_it_is_at_its_limit() {
     let mut cluster = Cluster::new(1, |_| {});
-    for number in 0..5_000 {
+    for number in 0..14_000 {
         cluster.propose(1, CommandKind::Put, &put(number)).expect("there is no limit");
     }
     let before = cluster.nodes[&1].opened.reader.memory();
