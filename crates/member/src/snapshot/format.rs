@@ -15,7 +15,7 @@ const MAX_ITEM_BYTES: usize = (1 << 30) + (1 << 20);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SnapshotStreamId {
     /// The run of the sender's process.
-    pub(super) start: u64,
+    pub(super) run: u64,
     /// Counted by it.
     pub(super) sequence: u64,
 }
@@ -26,7 +26,7 @@ pub(super) fn encode_header(id: SnapshotStreamId, message: &[Bytes]) -> Bytes {
     out.put_slice(&MAGIC);
     out.put_u16_le(VERSION);
     out.put_u16_le(0);
-    out.put_u64_le(id.start);
+    out.put_u64_le(id.run);
     out.put_u64_le(id.sequence);
     message.iter().for_each(|buffer| out.put_slice(buffer));
     out.freeze()
@@ -43,7 +43,7 @@ pub(super) fn decode_header(mut header: Bytes) -> Result<(SnapshotStreamId, Byte
         return Err(format!("the stream has version {version}, this member reads version {VERSION}"));
     }
     header.advance(2);
-    Ok((SnapshotStreamId { start: header.get_u64_le(), sequence: header.get_u64_le() }, header))
+    Ok((SnapshotStreamId { run: header.get_u64_le(), sequence: header.get_u64_le() }, header))
 }
 
 /// What an item is.
@@ -165,7 +165,7 @@ mod tests {
     //! The bytes are those of the document; items arrive however they are cut, and a changed stream is refused.
     use super::*;
 
-    const ID: SnapshotStreamId = SnapshotStreamId { start: 7, sequence: 2 };
+    const ID: SnapshotStreamId = SnapshotStreamId { run: 7, sequence: 2 };
 
     /// The items of a stream, each in its frame.
     fn frames() -> Vec<Bytes> {

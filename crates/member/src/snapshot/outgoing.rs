@@ -112,9 +112,9 @@ impl Outgoing {
         }
     }
 
-    /// Consensus lets the snapshot leave: its stream from the process run `start` is opened with `message`.
-    pub(super) fn open(&mut self, start: u64, message: &[Bytes]) {
-        self.header = encode_header(SnapshotStreamId { start, sequence: self.sequence }, message);
+    /// Consensus lets the snapshot leave: its stream from the process run `run` is opened with `message`.
+    pub(super) fn open(&mut self, run: u64, message: &[Bytes]) {
+        self.header = encode_header(SnapshotStreamId { run, sequence: self.sequence }, message);
     }
 
     /// The receiving peer.

@@ -22,8 +22,8 @@ use crate::conf_state;
 use crate::maintenance::memory::MemoryShare;
 
 /// An index that is being built takes about so many bytes for each version with a value, beside the bytes of the chunks
-/// that it is built from: a chunk leaves out what a key has in common with the one before.
-const VERSION_MEMORY_BYTES: u64 = 64;
+/// that it is built from (RFC 0016).
+const VERSION_MEMORY_BYTES: u64 = 50;
 
 /// The sender, and which of its streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

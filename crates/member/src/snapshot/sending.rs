@@ -177,13 +177,13 @@ impl SnapshotSending {
         &mut self,
         to: u64,
         meta: &SnapshotMeta,
-        start: u64,
+        run: u64,
         message: &[Bytes],
         out: &mut Output,
     ) -> bool {
         let running = self.running.get_mut(&to).filter(|running| running.kept.after == meta.index);
         let Some(mut outgoing) = running.and_then(|running| running.outgoing.take()) else { return false };
-        outgoing.open(start, message);
+        outgoing.open(run, message);
         let event = SnapshotEvent::Sending { index: meta.index };
         out.notices.push(Notice::Snapshot { peer: to, event });
         out.snapshots.push(outgoing);

@@ -22,7 +22,7 @@ const LEADER: u64 = 1;
 const FOLLOWER: u64 = 2;
 
 /// The run of the leader's process.
-const START: u64 = 40;
+const RUN: u64 = 40;
 
 /// A leader's state of some keys, one of them without a value and one with two versions.
 fn filled() -> LogAndStore {
@@ -51,7 +51,7 @@ fn outgoing(state: &mut LogAndStore) -> Outgoing {
     let sent = SentSnapshot { peer: FOLLOWER, sequence: 1 };
     let source = state.store.begin_snapshot();
     let mut outgoing = Outgoing::new(sent, &meta, pin, source, state.values.clone(), Arc::default());
-    outgoing.open(START, &message(LEADER, 1, &meta).encode());
+    outgoing.open(RUN, &message(LEADER, 1, &meta).encode());
     outgoing
 }
 
@@ -76,7 +76,7 @@ fn receiver(follower: &mut LogAndStore, meta: &SnapshotMeta) -> Receiver {
 
 /// The same, which accounts for its memory.
 fn receiver_with(follower: &mut LogAndStore, meta: &SnapshotMeta, memory: MemoryShare) -> Receiver {
-    let key = StreamKey { from: LEADER, id: SnapshotStreamId { start: START, sequence: 1 } };
+    let key = StreamKey { from: LEADER, id: SnapshotStreamId { run: RUN, sequence: 1 } };
     let installer = follower.log.begin_install(LogId { index: meta.index, term: meta.term });
     Receiver::new(key, message(LEADER, 1, meta), meta.clone(), Box::new(installer), memory)
 }

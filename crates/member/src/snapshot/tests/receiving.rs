@@ -6,7 +6,7 @@ use consensus::{Config, Consensus, Message, SnapshotMeta, Start};
 use super::super::format::{SnapshotStreamId, encode_header};
 use super::super::receiver::Receiver;
 use super::super::receiving::{FULL_DISK_PAUSE_NS, RESUME_WITHIN_NS, SnapshotOffer, SnapshotReceiving};
-use super::{FOLLOWER, LEADER, LogAndStore, START, filled, message, meta, stream};
+use super::{FOLLOWER, LEADER, LogAndStore, RUN, filled, message, meta, stream};
 use crate::io::{Notice, Output, SnapshotEvent};
 use crate::jobs::Job;
 
@@ -57,7 +57,7 @@ impl Follower {
 
 /// What a stream with this message is opened with.
 fn header(sequence: u64, message: &Message) -> Bytes {
-    encode_header(SnapshotStreamId { start: START, sequence }, &message.encode())
+    encode_header(SnapshotStreamId { run: RUN, sequence }, &message.encode())
 }
 
 /// A snapshot that is not there but in name.
