@@ -31,7 +31,7 @@ struct DecodedKey {
 
 /// A key in a checkpoint.
 #[derive(Clone, Copy)]
-pub(in crate::checkpoint) struct KeyEntry<'a> {
+pub(in crate::checkpoint) struct KeyWithVersions<'a> {
     pub(in crate::checkpoint) key: &'a [u8],
     /// Whether these are all versions of the key; otherwise they follow those of the checkpoints before.
     pub(in crate::checkpoint) whole: bool,
@@ -91,8 +91,12 @@ impl DecodedKeys {
     }
 
     /// The entry at a position below `len`.
-    pub(in crate::checkpoint) fn entry(&self, at: usize) -> KeyEntry<'_> {
+    pub(in crate::checkpoint) fn entry(&self, at: usize) -> KeyWithVersions<'_> {
         let DecodedKey { key, versions, whole } = &self.entries[at];
-        KeyEntry { key: &self.bytes[key.clone()], whole: *whole, versions: &self.versions[versions.clone()] }
+        KeyWithVersions {
+            key: &self.bytes[key.clone()],
+            whole: *whole,
+            versions: &self.versions[versions.clone()],
+        }
     }
 }

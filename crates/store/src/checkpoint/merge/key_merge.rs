@@ -20,7 +20,7 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 
 use super::contents::{CheckpointContents, KeysReader, ListCursor};
-use super::decoded_keys::{DecodedKeys, KeyEntry, OUT_OF_ORDER};
+use super::decoded_keys::{DecodedKeys, KeyWithVersions, OUT_OF_ORDER};
 use crate::checkpoint::error::RestoreError;
 use crate::checkpoint::header::CheckpointKind;
 use crate::index::Version;
@@ -55,7 +55,7 @@ impl MergedKey {
     }
 
     /// Becomes the entry of one checkpoint alone.
-    pub(in crate::checkpoint) fn set(&mut self, entry: &KeyEntry<'_>) {
+    pub(in crate::checkpoint) fn set(&mut self, entry: &KeyWithVersions<'_>) {
         self.begin(entry.key);
         self.whole = entry.whole;
         self.versions.extend_from_slice(entry.versions);
@@ -80,7 +80,7 @@ impl MergedKey {
         }
     }
 
-    fn add(&mut self, entry: &KeyEntry<'_>) -> Result<(), RestoreError> {
+    fn add(&mut self, entry: &KeyWithVersions<'_>) -> Result<(), RestoreError> {
         if entry.whole {
             self.replace();
         }
@@ -123,7 +123,7 @@ struct MergeSource<I> {
 }
 
 impl<I: Iterator<Item = Bytes>> MergeSource<I> {
-    fn entry(&self) -> Option<KeyEntry<'_>> {
+    fn entry(&self) -> Option<KeyWithVersions<'_>> {
         self.frames.front().map(|(frame, _)| frame.entry(self.at))
     }
 

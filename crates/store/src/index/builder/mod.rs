@@ -1,7 +1,7 @@
 //! Builds an index from keys in ascending order, as the merge of a chain of checkpoints hands them over.
 //!
-//! Nothing is looked up: records get ascending slots, and their keys go to the end of the tree, one leaf after the other.
-//! What needs all records is made at the end:
+//! Nothing is looked up: records get ascending slots, and their keys go to the end of the tree, one leaf after the
+//! other. What needs all records is made at the end:
 //!
 //! ```text
 //! key a @5 @9 | key b @6 | key d @8      slots 0 1 2; leaves a b d
