@@ -139,7 +139,8 @@ fn stream(fixture: &MemberFixture, request: &pb::RangeRequest) {
         return;
     };
     let mut is_last = false;
-    while let Some(chunk) = stream.next_chunk(3, 64).expect("values are intact") {
+    let mut next = || stream.next_chunk(3, 64).expect("values are intact").expect("nothing is installed");
+    while let Some(chunk) = next() {
         assert!(!is_last, "nothing follows the last chunk");
         is_last = chunk.last;
         store::resolve_range(&chunk.reply, fixture.opened.values.as_ref()).expect("values are intact");
@@ -159,7 +160,7 @@ fn hash(fixture: &MemberFixture, revision: i64) {
     let Ok(mut hash) = fixture.opened.reader.hash_kv(revision) else {
         return;
     };
-    while hash.step().is_none() {}
+    while hash.step().expect("nothing is installed").is_none() {}
 }
 
 fn drain(watch: &mut WatchStream) {

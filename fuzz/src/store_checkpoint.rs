@@ -55,7 +55,7 @@ impl Values for Zeros {
 
 /// Limits so small that every walk is cut.
 pub fn limits() -> Limits {
-    Limits { chunk_keys: 3, count_steps: 4, found_keys: 5, checkpoint_chunk_bytes: 64 }
+    Limits { chunk_keys: 3, count_steps: 4, found_keys: 5, checkpoint_chunk_bytes: 64, slice_keys: 3 }
 }
 
 /// Divides bytes into checkpoints: each frame of kind 1 begins one. Bytes that are no frames stay with what is before.
@@ -90,7 +90,7 @@ pub fn run(data: &[u8]) {
                 return;
             };
             let values = Arc::new(Zeros::default());
-            let restored = Store::restore(values.clone(), limits(), checkpoints(data), &Sequential);
+            let restored = Store::restore(values.clone(), limits(), checkpoints(&data), &Sequential);
             if let Ok((store, reader)) = restored {
                 use_store(store, &reader, &values);
             }
@@ -141,11 +141,11 @@ fn read(reader: &Reader) {
     for revision in [0, reader.compacted(), reader.current_revision() - 1] {
         drop(reader.range(&pb::RangeRequest { revision, ..all.clone() }));
         if let Ok(mut hash) = reader.hash_kv(revision) {
-            while hash.step().is_none() {}
+            while hash.step().expect("nothing is installed").is_none() {}
         }
     }
     if let Ok(mut stream) = reader.range_stream(&all) {
-        while stream.next_chunk(3, 64).is_ok_and(|chunk| chunk.is_some()) {}
+        while stream.next_chunk(3, 64).is_ok_and(|chunk| chunk.is_ok_and(|chunk| chunk.is_some())) {}
     }
     for lease in reader.leases(i64::MIN, 16) {
         let mut keys = reader.lease_keys(lease.id);

@@ -80,7 +80,7 @@ impl MemberFixture {
     /// Those of [`member::open`].
     pub fn open(disk: &MemDisk, config: MemberConfig) -> Result<MemberFixture, OpenMemberError> {
         let shared: Arc<dyn Disk> = Arc::new(disk.clone());
-        let opened = member::open(&shared, &options(), config)?;
+        let opened = member::open(&shared, &options(), config, &store::Sequential)?;
         Ok(MemberFixture {
             opened,
             answers: Vec::new(),
