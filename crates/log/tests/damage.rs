@@ -6,7 +6,9 @@ use std::io::IoSlice;
 use std::path::Path;
 use std::sync::Arc;
 
-use log::{CheckpointKind, Disk, Identity, Log, MemDisk, OpenError, Opened, Options, ReadError, Warning};
+use log::{
+    CheckpointKind, Disk, HardState, Identity, Log, MemDisk, OpenError, Opened, Options, ReadError, Warning,
+};
 use rig::{IDENTITY, Rig, create, found, open, options};
 
 const WAL: &str = "/data/member/wal";
@@ -89,6 +91,32 @@ fn a_flipped_bit_in_the_last_unsealed_record_is_a_torn_tail() {
     // The cut stays cut, and what is written next is not followed by what was cut.
     let again = open(&disk, &options()).map(|opened| opened.recovered).expect("an intact log");
     assert_eq!((again.last_index, again.warnings), (14, Vec::new()));
+}
+
+/// A new leader's entries replace one that was never committed, and the same write says that they are committed. If
+/// power fails in the middle of it, the old entry must not count as committed.
+#[test]
+fn a_torn_write_does_not_commit_the_entry_that_it_replaces() {
+    let mut rig = Rig::new();
+    for index in 1..=3 {
+        let entry = rig.entry(index, 1, 700);
+        rig.append(None, vec![entry]);
+    }
+    assert!(rig.sync());
+    let replacement = rig.entry(3, 2, 700);
+    rig.append(Some(HardState { term: 2, vote: 0, commit: 3 }), vec![replacement]);
+    assert!(rig.sync());
+    let (path, _) = last_segment(&rig.disk);
+    let end = rig.log.position() as u32 as u64;
+    rig.disk.flip_bit(Path::new(&path), end - 20, 1).expect("the file is there");
+    let Opened { recovered, .. } =
+        open(&rig.disk.fork(), &options()).expect("nothing proves that it was durable");
+    let HardState { term, commit, .. } = recovered.hard_state;
+    assert_eq!(
+        (recovered.last_index, term, commit),
+        (3, 2, 2),
+        "the old entry is there, and is not committed"
+    );
 }
 
 #[test]

@@ -96,6 +96,13 @@ struct PlannedWrite {
     scratch: BytesMut,
 }
 
+/// The hard state to be recorded before entries that replace those from `replaced_from` on. Until the new entries are
+/// written the old ones are in the file, and must not count as committed; the next hard state says what is.
+fn before_replacement(state: HardState, replaced_from: Option<u64>) -> HardState {
+    let commit = replaced_from.map_or(state.commit, |first| state.commit.min(first - 1));
+    HardState { commit, ..state }
+}
+
 impl WritePlanner {
     /// A planner that continues after `end`, in a new segment.
     pub(crate) fn new(shared: Arc<SharedFiles>, salt: u32, hard_state: HardState, end: u64) -> WritePlanner {
@@ -149,15 +156,18 @@ impl WritePlanner {
         preallocated: &mut PreallocatedSegments,
     ) -> Append {
         let mut plan = PlannedWrite::new(self.position, entries.len());
+        let mut replaced_from = None;
         if let Some(first) = entries.first() {
             assert!(first.index > index.base().index, "entry {} is truncated or in a snapshot", first.index);
             assert!(first.index <= index.last().index + 1, "a hole before entry {}", first.index);
+            replaced_from = (first.index <= index.last().index).then_some(first.index);
             index.cut_above(first.index - 1);
         }
         if let Some(state) = hard_state {
             self.hard_state = state;
             let offset = self.room(&mut plan, span(HARD_STATE_BYTES), index.last(), chain, preallocated);
-            self.write_record(&mut plan, offset, RecordKind::HardState, &encode_hard_state(&state));
+            let recorded = before_replacement(state, replaced_from);
+            self.write_record(&mut plan, offset, RecordKind::HardState, &encode_hard_state(&recorded));
         }
         let mut addresses = Vec::with_capacity(entries.len());
         for entry in &entries {
