@@ -8,8 +8,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use log::{
     BackgroundDone, BackgroundJob, CheckpointDone, CheckpointWriter, EntryRepairJob, InstallDone,
-    InstallWaiting, JobError, LogId, MAX_CHUNK_BYTES, Pin, ReadError, ReadJob, Relocation, RelocationDone,
-    SnapshotInstaller,
+    InstallWaiting, JobError, LogId, MAX_CHUNK_BYTES, OpenError, Pin, ReadError, ReadJob, Relocation,
+    RelocationDone, SnapshotInstaller,
 };
 use store::{CheckpointSource, Damaged, Limits, MergedCheckpoint, RestoreError, ValueRef, Values};
 
@@ -254,15 +254,21 @@ impl MergeJob {
 
 /// Writes the chunks of the checkpoint that holds what those of `checkpoint` hold together.
 fn merge(writer: &mut CheckpointWriter, checkpoint: &log::Checkpoint) -> Result<(), JobError> {
-    let unreadable = |error: String| JobError::Unreadable(error);
-    let files = ChainFiles::open(checkpoint).map_err(|error| unreadable(error.to_string()))?;
+    let files = ChainFiles::open(checkpoint).map_err(unreadable)?;
     let error_of = |error: RestoreError| {
-        let cause = files.take_error().map_or_else(|| error.to_string(), |error| error.to_string());
-        unreadable(cause)
+        files.take_error().map_or_else(|| JobError::Unreadable(error.to_string()), unreadable)
     };
     writer.write(&files.head)?;
     let mut merged = MergedCheckpoint::new(files.chain.clone(), &Limits::default()).map_err(error_of)?;
     merged.try_for_each(|chunk| write_chunk(writer, chunk.map_err(error_of)))
+}
+
+/// A call that failed may succeed later, for example when descriptors are free again; anything else is damage.
+fn unreadable(error: OpenError) -> JobError {
+    match error {
+        OpenError::Io { action, path, source } => JobError::Io { action, path, source: Arc::new(source) },
+        damage => JobError::Unreadable(damage.to_string()),
+    }
 }
 
 fn write_chunk(writer: &mut CheckpointWriter, chunk: Result<Bytes, JobError>) -> Result<(), JobError> {

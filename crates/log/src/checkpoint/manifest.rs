@@ -118,7 +118,7 @@ impl Manifest {
     pub(crate) fn read(disk: &dyn Disk, path: &Path) -> Result<Manifest, OpenError> {
         let file = disk.open(path).map_err(OpenError::io("open", path))?;
         let length = file.length().map_err(OpenError::io("measure", path))?;
-        // A chain has a handful of links; a far longer file is not a manifest.
+        // A chain has some dozens of links at most; a far longer file is not a manifest.
         let mut bytes = vec![0; length.min(1 << 20) as usize];
         let count = file.read_at(&mut bytes, 0).map_err(OpenError::io("read", path))?;
         Manifest::decode(&bytes[..count], path)

@@ -7,14 +7,15 @@
 //! ```text
 //!   MANIFEST  [ base 2a, entry 100 ] -> [ delta 2d, entry 140 ] -> [ delta 31, entry 155 ]
 //!
-//!   recovery: load 2a, apply 2d and 31, then replay the log from entry 156
+//!   recovery: merge 2a, 2d and 31, then replay the log from entry 156
 //!
 //!   a new delta 35 at entry 170:
 //!     1. write 00000035.delta, sync it, sync the directory         not yet part of the state
 //!     2. write MANIFEST.new with 35 appended, sync it
 //!     3. rename MANIFEST.new -> MANIFEST, sync the directory       commit point
 //!
-//!   a new base 36 at entry 180 replaces the whole chain: [ base 36, entry 180 ]; 2a, 2d, 31 and 35 are removed
+//!   a merge 36 of 2d, 31 and 35 takes their place: [ base 2a, entry 100 ] -> [ delta 36, entry 170 ]
+//!   a new base 37 at entry 180 replaces the whole chain: [ base 37, entry 180 ]; 2a and 36 are removed
 //! ```
 //!
 //! Installing a snapshot is a base checkpoint with values: data segments first, then the steps above.

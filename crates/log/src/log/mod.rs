@@ -409,7 +409,7 @@ impl Log {
         self.checkpoints.newest_id()
     }
 
-    /// Bytes of the base and of all deltas, to decide when a new base is due.
+    /// Bytes of the base and of all deltas.
     pub fn checkpoint_bytes(&self) -> (u64, u64) {
         self.checkpoints.bytes()
     }
@@ -428,7 +428,7 @@ impl Log {
         self.checkpoints.begin_merge(merged)
     }
 
-    /// The newest checkpoint, to be loaded after an installation.
+    /// The newest checkpoint.
     pub fn checkpoint(&self) -> Option<Checkpoint> {
         self.checkpoints.newest()
     }

@@ -1,7 +1,7 @@
 //! Results of background jobs.
 
 use consensus::Write;
-use log::{CheckpointDone, InstallDone, InstallWaiting, JobError, LogId, ReadError, RelocationDone};
+use log::{CheckpointDone, InstallDone, InstallWaiting, LogId, ReadError, RelocationDone};
 
 use super::Member;
 use super::ready_loop::to_log_hard_state;
@@ -56,7 +56,8 @@ impl Member {
                 self.store.checkpoint_written();
                 out.notices.push(Notice::Checkpoint { index: id.index });
                 self.truncate();
-                if !self.is_stopping {
+                // An installation replaces all of them, and consensus waits for it.
+                if !self.is_stopping && !self.installing.is_running() {
                     out.background.extend(self.checkpoints.begin_merge(&mut self.log));
                 }
             }
@@ -74,7 +75,7 @@ impl Member {
     /// The chain is shorter, or as it was. The state of the newest checkpoint is the same.
     fn on_checkpoints_merged(&mut self, done: CheckpointDone, out: &mut Output) {
         let result = self.log.checkpoint_done(done);
-        self.checkpoints.merged(result.is_err(), result.as_ref().is_err_and(JobError::is_full));
+        self.checkpoints.merged(&result);
         if let Err(error) = result {
             out.notices.push(Notice::Failure { text: format!("checkpoints were not merged: {error}") });
         }

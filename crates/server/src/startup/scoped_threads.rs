@@ -1,20 +1,32 @@
 //! Runs the tasks of a restart on all cores. The threads live for as long as the tasks; serving clients has its own.
 
 use std::num::NonZero;
+use std::thread::Builder;
 
 use member::{Parallel, Task};
+use parking_lot::Mutex;
 
-/// A thread for each task but the last, which runs on the caller's.
+/// Threads that take the tasks one after another, the caller's among them. If the system refuses a thread, the others
+/// do its work.
 pub(super) struct ScopedThreads;
 
 impl Parallel for ScopedThreads {
-    fn run(&self, mut tasks: Vec<Task<'_>>) {
-        let Some(last) = tasks.pop() else { return };
-        std::thread::scope(|scope| {
-            for task in tasks {
-                scope.spawn(task);
+    fn run(&self, tasks: Vec<Task<'_>>) {
+        let threads = tasks.len();
+        let tasks = Mutex::new(tasks);
+        let next = || tasks.lock().pop();
+        let work = || {
+            while let Some(task) = next() {
+                task();
             }
-            last();
+        };
+        std::thread::scope(|scope| {
+            for _ in 1..threads {
+                if Builder::new().name("stele-open".to_owned()).spawn_scoped(scope, work).is_err() {
+                    break;
+                }
+            }
+            work();
         });
     }
 

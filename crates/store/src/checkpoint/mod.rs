@@ -8,8 +8,8 @@
 //! base     put a@5 b@6 c@7    delta  a@120 (newer), removed b    delta  d@250, c@7 relocated to a new address
 //!          purged up to 3            leases 4 granted                   small state (always whole)
 //!
-//! restore: base, then each delta merged into it: a@5 a@120, c@7 at its new address, d@250
-//!          then purge up to what the last header says, recompute the state hash, compare it with the last header
+//! restore: base and deltas merged key by key: a@5 a@120, c@7 at its new address, d@250, each purged up to what
+//!          the last header says; then compare the state hash with that of the last header
 //! ```
 //!
 //! A checkpoint is consistent at the applied entry where it began, although it is written while commands are

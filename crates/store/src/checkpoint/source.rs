@@ -153,7 +153,7 @@ impl CheckpointSource {
         Ok(Some(frame(FrameKind::Keys, &chunk.body)))
     }
 
-    /// Sorts entries by key, so that restoring them looks up neighbouring keys.
+    /// Sorts entries by key: a merge, and a restart, refuses lists in another order.
     fn sort_lists(&mut self) {
         let Some(changes) = &self.changes else { return };
         let (mut removed, mut relocated) = (changes.removed.clone(), changes.relocated.clone());

@@ -7,9 +7,9 @@
 //! is merged again only when as many have been written behind it:
 //!
 //! ```text
-//! base 1 GB | 64 deltas of 1 MB            merged: base 1 GB | 64 MB
-//! base 1 GB | 64 MB | 63 deltas of 1 MB    merged: base 1 GB | 64 MB | 63 MB
-//! base 1 GB | 64 MB | 63 MB | .. | 2 MB | 1 MB | 1 MB        base 1 GB | 2080 MB, thus a new base
+//! base 1 GB | 16 deltas of 1 MB            merged: base 1 GB | 16 MB
+//! base 1 GB | 16 MB | 15 deltas of 1 MB    merged: base 1 GB | 16 MB | 15 MB
+//! base 1 GB | 16 MB | 15 MB | .. | 2 MB | 1 MB | 1 MB        merged: base 1 GB | 137 MB
 //! ```
 //!
 //! While space is low, chains grow longer before they are merged: space is only freed by a checkpoint, and a delta is
@@ -20,7 +20,7 @@
 mod tests;
 
 use consensus::ConfState;
-use log::{Log, LogId, Space};
+use log::{JobError, Log, LogId, Space};
 use store::{CheckpointKind, Store};
 
 use crate::conf_state;
@@ -31,12 +31,12 @@ use crate::jobs::{CheckpointJob, Job, MergeJob};
 /// makes a restart merge more.
 const DELTAS_TO_BASE: u64 = 2;
 
-/// Deltas after which the newest of them are merged. Each is a file that a restart opens, and of which it holds frames
-/// in memory.
-const MAX_DELTAS: usize = 64;
+/// Deltas after which the newest of them are merged. Each is a file that a merge, and a restart, has open, and of which
+/// it holds frames in memory.
+const MAX_DELTAS: usize = 16;
 
 /// The same while space is low.
-const MAX_DELTAS_WHILE_LOW: usize = 4 * MAX_DELTAS;
+const MAX_DELTAS_WHILE_LOW: usize = 2 * MAX_DELTAS;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -91,7 +91,7 @@ impl CheckpointSchedule {
             Some(kind) => kind == CheckpointKind::Delta,
             None => self.wants_base || log.checkpoint_id().is_none(),
         };
-        self.wants_base = false;
+        self.wants_base &= !is_base;
         let wanted = if is_base { CheckpointKind::Base } else { CheckpointKind::Delta };
         let source = store.begin_checkpoint(wanted);
         let kind = match source.kind() {
@@ -118,11 +118,11 @@ impl CheckpointSchedule {
         Some(Job::MergeCheckpoints(Box::new(MergeJob { writer, checkpoint })))
     }
 
-    /// Checkpoints were merged, or `failed` to be; `was_full` if the result did not fit on the disk.
-    pub(crate) fn merged(&mut self, failed: bool, was_full: bool) {
+    /// Checkpoints were merged, or why not.
+    pub(crate) fn merged(&mut self, result: &Result<(), JobError>) {
         assert!(self.is_running, "a merge ends once");
         self.is_running = false;
-        self.wants_base = failed && !was_full;
+        self.wants_base |= matches!(result, Err(JobError::Unreadable(_)));
     }
 
     /// The checkpoint was written, or failed.

@@ -40,7 +40,8 @@ pub(in crate::checkpoint) struct MergedKey {
     pub(in crate::checkpoint) key: Vec<u8>,
     /// Whether the versions replace those from before the merged checkpoints; otherwise they follow them.
     pub(in crate::checkpoint) whole: bool,
-    /// New log addresses of versions from before the merged checkpoints.
+    /// New log addresses of versions from before the merged checkpoints, oldest checkpoint first: of a version that was
+    /// relocated several times the last one counts.
     pub(in crate::checkpoint) relocated: Vec<(Revision, u64)>,
     /// Oldest first.
     pub(in crate::checkpoint) versions: Vec<Version>,
@@ -73,10 +74,7 @@ impl MergedKey {
             Ok(at) if self.versions[at].value.len > 0 => self.versions[at].value.address = address,
             Ok(_) => {}
             Err(_) if self.whole => {}
-            Err(_) => {
-                self.relocated.retain(|(known, _)| *known != revision);
-                self.relocated.push((revision, address));
-            }
+            Err(_) => self.relocated.push((revision, address)),
         }
     }
 
