@@ -6,7 +6,7 @@ use member::{Answer, Input, Proposal};
 use prost::Message;
 use store::Reply;
 
-use crate::rig::Cluster;
+use crate::rig::{Cluster, compares_value};
 
 /// A cluster in which the value of "guard" has left the tail.
 fn filled() -> Cluster {
@@ -17,25 +17,11 @@ fn filled() -> Cluster {
     cluster
 }
 
-/// Puts "then" if "guard" is what it was filled with.
-fn compares_guard() -> pb::TxnRequest {
-    let compare = pb::Compare {
-        result: pb::compare::CompareResult::Equal as i32,
-        target: pb::compare::CompareTarget::Value as i32,
-        key: "guard".into(),
-        target_union: Some(pb::compare::TargetUnion::Value(vec![9; 300].into())),
-        ..Default::default()
-    };
-    let put = pb::PutRequest { key: "then".into(), value: "yes".into(), ..Default::default() };
-    let success = vec![pb::RequestOp { request: Some(pb::request_op::Request::RequestPut(put)) }];
-    pb::TxnRequest { compare: vec![compare], success, failure: vec![] }
-}
-
 /// Proposes the transaction, and runs until every member waits for the value.
 fn begin(cluster: &mut Cluster) -> u64 {
     cluster.hold_values = true;
     let leader = cluster.leader().unwrap();
-    let body = compares_guard().encode_to_vec().into();
+    let body = compares_value("guard").encode_to_vec().into();
     let token =
         cluster.send(leader, |token| Input::Propose(Proposal { token, kind: CommandKind::Txn, body }));
     cluster.until("all members wait for the value", |cluster| cluster.held_values.len() == 3);
@@ -88,7 +74,7 @@ fn a_value_that_is_in_memory_is_not_read() {
     cluster.settle();
     cluster.hold_values = true;
     let leader = cluster.leader().unwrap();
-    cluster.propose(leader, CommandKind::Txn, &compares_guard()).expect("it is applied");
+    cluster.propose(leader, CommandKind::Txn, &compares_value("guard")).expect("it is applied");
     assert!(cluster.held_values.is_empty());
 }
 

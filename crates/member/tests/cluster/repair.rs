@@ -1,10 +1,9 @@
 //! Damage is repaired with a peer's copy, wherever it is found; without one, the callers that wait get an error.
 
-use api::etcdserverpb as pb;
 use member::batch::CommandKind;
 use member::{Input, Notice};
 
-use crate::rig::Cluster;
+use crate::rig::{Cluster, compares_value};
 
 fn filled() -> Cluster {
     let mut cluster = Cluster::new(3, |_| {});
@@ -79,26 +78,12 @@ fn apply_waits_for_a_value_it_compares() {
     let hurt = cluster.follower();
     cluster.damage(hurt, "key9");
     cluster
-        .propose(hurt, CommandKind::Txn, &compares_key9())
+        .propose(hurt, CommandKind::Txn, &compares_value("key9"))
         .expect("it is applied where the value was damaged");
     assert_eq!(repaired(&cluster, hurt), 1);
     cluster.settle();
     cluster.assert_equal();
     assert_eq!(cluster.get(hurt, "then"), Ok(Some("yes".into())));
-}
-
-/// Puts "then" if key9 is what it was filled with.
-fn compares_key9() -> pb::TxnRequest {
-    let compare = pb::Compare {
-        result: pb::compare::CompareResult::Equal as i32,
-        target: pb::compare::CompareTarget::Value as i32,
-        key: "key9".into(),
-        target_union: Some(pb::compare::TargetUnion::Value(vec![9; 300].into())),
-        ..Default::default()
-    };
-    let put = pb::PutRequest { key: "then".into(), value: "yes".into(), ..Default::default() };
-    let success = vec![pb::RequestOp { request: Some(pb::request_op::Request::RequestPut(put)) }];
-    pb::TxnRequest { compare: vec![compare], success, failure: vec![] }
 }
 
 /// A disk that fails to read for a while looks like damage. When peers do not have the value any more, only this disk
@@ -116,7 +101,7 @@ fn apply_tries_its_own_disk_again_when_peers_have_purged_the_value() {
     let behind = cluster.follower();
     cluster.stop(behind);
     let leader = cluster.leader().unwrap();
-    cluster.propose(leader, CommandKind::Txn, &compares_key9()).expect("it is applied");
+    cluster.propose(leader, CommandKind::Txn, &compares_value("key9")).expect("it is applied");
     cluster.put("key9", "new");
     cluster.compact(true);
     cluster.settle();

@@ -77,6 +77,20 @@ pub(crate) fn options() -> Options {
     }
 }
 
+/// Puts "then" if the value of this key is 300 bytes of 9.
+pub(crate) fn compares_value(key: &'static str) -> pb::TxnRequest {
+    let compare = pb::Compare {
+        result: pb::compare::CompareResult::Equal as i32,
+        target: pb::compare::CompareTarget::Value as i32,
+        key: key.into(),
+        target_union: Some(pb::compare::TargetUnion::Value(vec![9; 300].into())),
+        ..Default::default()
+    };
+    let put = pb::PutRequest { key: "then".into(), value: "yes".into(), ..Default::default() };
+    let success = vec![pb::RequestOp { request: Some(pb::request_op::Request::RequestPut(put)) }];
+    pb::TxnRequest { compare: vec![compare], success, failure: vec![] }
+}
+
 impl Cluster {
     pub(crate) fn new(size: u64, tune: fn(&mut MemberConfig)) -> Cluster {
         let mut cluster = Cluster {
