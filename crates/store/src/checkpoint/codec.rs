@@ -139,13 +139,19 @@ impl<'a> FieldReader<'a> {
 
     /// Reads a key; `key` is the key before, and becomes this one.
     pub(super) fn key(&mut self, key: &mut Vec<u8>) -> Result<(), RestoreError> {
+        let (shared, rest) = self.key_after(key.len())?;
+        key.truncate(shared);
+        key.extend_from_slice(rest);
+        Ok(())
+    }
+
+    /// Reads a key that follows one of `before` bytes: how many of them it shares, and its other bytes.
+    pub(super) fn key_after(&mut self, before: usize) -> Result<(usize, &'a [u8]), RestoreError> {
         let shared: usize = self.small()?;
-        if shared > key.len() {
+        if shared > before {
             return Err(RestoreError::Malformed("a key shares more than there is"));
         }
-        key.truncate(shared);
-        key.extend_from_slice(self.bytes()?);
-        Ok(())
+        Ok((shared, self.bytes()?))
     }
 
     pub(super) fn revision(&mut self) -> Result<Revision, RestoreError> {

@@ -60,13 +60,10 @@ impl DecodedKeys {
 
     fn read_entry(&mut self, fields: &mut FieldReader<'_>) -> Result<(), RestoreError> {
         let before = self.entries.last().map_or(0..0, |entry| entry.key.clone());
-        let shared: usize = fields.small()?;
-        if shared > before.len() {
-            return Err(RestoreError::Malformed("a key shares more than there is"));
-        }
+        let (shared, rest) = fields.key_after(before.len())?;
         let start = self.bytes.len();
         self.bytes.extend_from_within(before.start..before.start + shared);
-        self.bytes.extend_from_slice(fields.bytes()?);
+        self.bytes.extend_from_slice(rest);
         let key = start..self.bytes.len();
         let count_and_whole: u64 = fields.number()?;
         let first = self.versions.len();
