@@ -1,13 +1,14 @@
 //! A revision whose events come in several parts, and batches whose events were not made.
+
 use std::sync::atomic::Ordering;
 
 use super::client::{drain, respond, revisions, watch, watch_all};
 use super::world::{World, open};
-use crate::watch::MAX_TAIL_BYTES;
+use crate::watch::{Hub, MAX_TAIL_BYTES, WatchStream};
 use crate::{Event, History};
 
 /// Publishes `events`, of one revision after `before`, in parts; calls `between` before each but the first.
-fn publish_parts(hub: &crate::watch::Hub, before: i64, events: Vec<Event>, mut between: impl FnMut(usize)) {
+fn publish_parts(hub: &Hub, before: i64, events: Vec<Event>, mut between: impl FnMut(usize)) {
     let parts: Vec<Vec<Event>> = events.chunks(2).map(<[Event]>::to_vec).collect();
     let last = parts.len() - 1;
     for (nth, part) in parts.into_iter().enumerate() {
@@ -42,13 +43,19 @@ fn a_revision_in_parts_is_one_response_at_its_end() {
     assert_eq!(hub.stats().slow_watchers, 0, "no watcher had to catch up");
 }
 
+/// A stream that watches everything from now on.
+fn watching_all(hub: &Hub) -> WatchStream {
+    let (mut stream, _) = open(hub);
+    stream.create(&watch_all(0));
+    drain(&mut stream);
+    stream
+}
+
 #[test]
 fn a_part_may_end_one_revision_and_begin_the_next() {
     let world = World::new();
     let hub = world.hub();
-    let (mut stream, _) = open(&hub);
-    stream.create(&watch_all(0));
-    drain(&mut stream);
+    let mut stream = watching_all(&hub);
     let before = world.current_revision();
     let mut events = world.apply(&[("a", Some(8))]);
     events.extend(world.apply(&[("a", Some(8)), ("b", Some(8))]));
@@ -90,9 +97,7 @@ fn a_watcher_that_comes_between_two_parts_misses_nothing() {
 fn parts_that_are_too_large_to_keep_are_read_from_history() {
     let world = World::new();
     let hub = world.hub();
-    let (mut stream, _) = open(&hub);
-    stream.create(&watch_all(0));
-    drain(&mut stream);
+    let mut stream = watching_all(&hub);
     let before = world.current_revision();
     let large = MAX_TAIL_BYTES as u32 / 4;
     let changes: Vec<_> = ["a", "b", "c", "d", "e", "f"].iter().map(|key| (*key, Some(large))).collect();
