@@ -31,15 +31,15 @@ struct GoProgram {
 pub(crate) enum Profile {
     /// As it is published: one unit of code, optimized as a whole, which takes minutes.
     Release,
-    /// The same code and the same settings but for optimization across crates: for tests.
-    Gate,
+    /// Without optimization across crates, and with checks for overflows: for tests. The simulator is built with it too.
+    Sim,
 }
 
 impl Profile {
     fn name(self) -> &'static str {
         match self {
             Self::Release => "release",
-            Self::Gate => "gate",
+            Self::Sim => "sim",
         }
     }
 }
@@ -52,7 +52,26 @@ pub(crate) fn build_stele(profile: Profile) -> Result<PathBuf, String> {
 
 /// The command that builds Stele's binary.
 pub(crate) fn stele_build(profile: Profile) -> Command {
-    cargo(&["build", "--profile", profile.name(), "--locked", "--package", "stele"])
+    match profile {
+        Profile::Release => cargo(&["build", "--release", "--locked", "--package", "stele"]),
+        Profile::Sim => {
+            let mut build = tests_of_profile_sim();
+            build.arg("--no-run");
+            build
+        }
+    }
+}
+
+/// The command that runs the tests of the simulator and of power loss, in a profile of their own: without optimization
+/// they are thirty times slower.
+///
+/// The package of the binary is named too, although few of its tests need the profile: cargo chooses the features of
+/// libraries for all named packages together, so that binary and simulator are built from the same libraries.
+pub(crate) fn tests_of_profile_sim() -> Command {
+    let packages = ["-p", "sim", "-p", "powerloss", "-p", "stele"];
+    let mut tests = cargo(&["test", "--locked", "--profile", Profile::Sim.name()]);
+    tests.args(packages);
+    tests
 }
 
 /// Builds etcd, its tools and its load generator, and returns the folder they are in.

@@ -3,11 +3,8 @@
 use std::process::Command;
 
 use super::{outside, processes};
+use crate::binaries::{self, Profile};
 use crate::command::{self, Outcome, cargo};
-
-/// The tests of the simulator and of power loss have a profile of their own: without optimization they are thirty times
-/// slower.
-const SIMULATION: [&str; 7] = ["test", "--profile", "sim", "-p", "sim", "-p", "powerloss"];
 
 /// Seeds within which each deliberate defect must be noticed.
 const DEFECT_SEEDS: &str = "60";
@@ -50,14 +47,12 @@ pub(super) fn test() -> Outcome {
 
 /// Runs hundreds of the simulator's seeds, and recovers a recorded member from every cut point.
 pub(super) fn simulation() -> Outcome {
-    command::run(&mut cargo(&SIMULATION))
+    command::run(&mut binaries::tests_of_profile_sim())
 }
 
 /// What is built for [`simulation`].
 pub(super) fn simulation_builds() -> Result<Vec<Command>, String> {
-    let mut build = cargo(&SIMULATION);
-    build.arg("--no-run");
-    Ok(vec![build])
+    Ok(vec![binaries::stele_build(Profile::Sim)])
 }
 
 /// Makes each deliberate defect of the simulator in turn, until it is noticed.

@@ -33,11 +33,11 @@ pub(super) fn parallel_builds() -> Result<Vec<Command>, String> {
     Ok(vec![parallel_tests(&["--no-run"])?])
 }
 
-/// The command for the tests under shuttle, in a target folder of their own: they share only source with the product,
-/// and builds in folders of their own do not wait for each other.
+/// The command for the tests under shuttle, in the workspace's target folder: libraries without locks are those of the
+/// other tests, so they are not built again.
 fn parallel_tests(arguments: &[&str]) -> Result<Command, String> {
     let mut tests = cargo(&["test", "--locked", "--manifest-path", PARALLEL]);
-    tests.args(arguments).env("CARGO_TARGET_DIR", target_folder()?.join("parallel"));
+    tests.args(arguments).env("CARGO_TARGET_DIR", target_folder()?);
     Ok(tests)
 }
 
