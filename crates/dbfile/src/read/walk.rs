@@ -1,0 +1,102 @@
+//! A walk over the pairs of a bucket.
+
+use super::file::DbFile;
+use super::node::{Element, Node, Problem, root_of};
+use super::source::ReadAt;
+use crate::error::ReadError;
+
+/// The deepest tree that is read; bbolt's have a handful of levels.
+const MAX_DEPTH: usize = 64;
+
+/// The pairs of a bucket, in order.
+pub struct BucketWalk<'a, R> {
+    file: &'a DbFile<R>,
+    /// The path to the next element: each page with the number of the element that comes next there.
+    path: Vec<(Node, usize)>,
+    /// Pages read so far.
+    read: u64,
+    last_key: Vec<u8>,
+}
+
+impl<'a, R: ReadAt> BucketWalk<'a, R> {
+    /// The records of the root bucket, which are the buckets.
+    pub(super) fn of_root(file: &'a DbFile<R>, root: u64) -> Result<BucketWalk<'a, R>, ReadError> {
+        let mut walk = BucketWalk { file, path: Vec::new(), read: 0, last_key: Vec::new() };
+        walk.descend(root)?;
+        Ok(walk)
+    }
+
+    /// The pairs of the bucket with this head.
+    pub(super) fn of_bucket(file: &'a DbFile<R>, head: &[u8]) -> Result<BucketWalk<'a, R>, ReadError> {
+        let damaged = |problem| ReadError::Page { page: 0, problem };
+        match root_of(head).map_err(damaged)? {
+            Ok(root) => BucketWalk::of_root(file, root),
+            Err(leaf) => Ok(BucketWalk { file, path: vec![(leaf, 0)], read: 0, last_key: Vec::new() }),
+        }
+    }
+
+    /// The next pair; `None` after the last.
+    ///
+    /// # Errors
+    /// [`ReadError::Page`], [`ReadError::Source`]. The walk must not go on.
+    pub fn next_pair(&mut self) -> Result<Option<(&[u8], &[u8])>, ReadError> {
+        self.next_record(|element| match element {
+            Element::Pair(key, value) => Ok((key, value)),
+            Element::Bucket(..) | Element::Child(_) => Err("a bucket of pairs holds a bucket"),
+        })
+    }
+
+    /// The name and head of the next bucket, of a walk over the root bucket.
+    pub(super) fn next_bucket(&mut self) -> Result<Option<(&[u8], &[u8])>, ReadError> {
+        self.next_record(|element| match element {
+            Element::Bucket(name, head) => Ok((name, head)),
+            Element::Pair(..) | Element::Child(_) => Err("the root bucket holds a pair"),
+        })
+    }
+
+    fn next_record<'w>(
+        &'w mut self,
+        wanted: impl FnOnce(Element<'w>) -> Result<(&'w [u8], &'w [u8]), Problem>,
+    ) -> Result<Option<(&'w [u8], &'w [u8])>, ReadError> {
+        let Some(number) = self.to_leaf()? else { return Ok(None) };
+        let BucketWalk { path, last_key, .. } = self;
+        let Some((leaf, _)) = path.last() else { return Ok(None) };
+        let damaged = |problem| ReadError::Page { page: leaf.page(), problem };
+        let Some(element) = leaf.element(number).map_err(damaged)? else { return Ok(None) };
+        let (key, value) = wanted(element).map_err(damaged)?;
+        if last_key.as_slice() >= key {
+            return Err(damaged("its keys do not ascend"));
+        }
+        last_key.clear();
+        last_key.extend_from_slice(key);
+        Ok(Some((key, value)))
+    }
+
+    /// Goes to the leaf that has the next record, and returns the record's number there; `None` after the last.
+    fn to_leaf(&mut self) -> Result<Option<usize>, ReadError> {
+        loop {
+            let Some((node, next)) = self.path.last_mut() else { return Ok(None) };
+            let page = node.page();
+            let number = *next;
+            *next += 1;
+            match node.element(number).map_err(|problem| ReadError::Page { page, problem })? {
+                None => drop(self.path.pop()),
+                Some(Element::Child(child)) => self.descend(child)?,
+                Some(_) => return Ok(Some(number)),
+            }
+        }
+    }
+
+    fn descend(&mut self, page: u64) -> Result<(), ReadError> {
+        if self.path.len() == MAX_DEPTH {
+            return Err(ReadError::Page { page, problem: "it lies deeper than any tree is" });
+        }
+        let node = self.file.node(page)?;
+        self.read = self.read.saturating_add(node.pages());
+        if self.read > self.file.pages() {
+            return Err(ReadError::Page { page, problem: "it is part of a tree that leads into itself" });
+        }
+        self.path.push((node, 0));
+        Ok(())
+    }
+}
