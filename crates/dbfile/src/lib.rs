@@ -44,5 +44,5 @@ pub mod records;
 mod write;
 
 pub use error::{ReadError, WriteError};
-pub use read::{BucketWalk, DbFile, ReadAt};
+pub use read::{BucketWalk, DbFile, RawPair, ReadAt};
 pub use write::{FileLayout, FilePlan, FileWriter};

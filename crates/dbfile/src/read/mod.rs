@@ -13,4 +13,4 @@ mod walk;
 
 pub use file::DbFile;
 pub use source::ReadAt;
-pub use walk::BucketWalk;
+pub use walk::{BucketWalk, RawPair};

@@ -8,6 +8,9 @@ use crate::error::ReadError;
 /// The deepest tree that is read; bbolt's have a handful of levels.
 const MAX_DEPTH: usize = 64;
 
+/// A key and its value.
+pub type RawPair<'a> = (&'a [u8], &'a [u8]);
+
 /// The pairs of a bucket, in order.
 pub struct BucketWalk<'a, R> {
     file: &'a DbFile<R>,
@@ -39,7 +42,7 @@ impl<'a, R: ReadAt> BucketWalk<'a, R> {
     ///
     /// # Errors
     /// [`ReadError::Page`], [`ReadError::Source`]. The walk must not go on.
-    pub fn next_pair(&mut self) -> Result<Option<(&[u8], &[u8])>, ReadError> {
+    pub fn next_pair(&mut self) -> Result<Option<RawPair<'_>>, ReadError> {
         self.next_record(|element| match element {
             Element::Pair(key, value) => Ok((key, value)),
             Element::Bucket(..) | Element::Child(_) => Err("a bucket of pairs holds a bucket"),
@@ -47,7 +50,7 @@ impl<'a, R: ReadAt> BucketWalk<'a, R> {
     }
 
     /// The name and head of the next bucket, of a walk over the root bucket.
-    pub(super) fn next_bucket(&mut self) -> Result<Option<(&[u8], &[u8])>, ReadError> {
+    pub(super) fn next_bucket(&mut self) -> Result<Option<RawPair<'_>>, ReadError> {
         self.next_record(|element| match element {
             Element::Bucket(name, head) => Ok((name, head)),
             Element::Pair(..) | Element::Child(_) => Err("the root bucket holds a pair"),
@@ -56,9 +59,9 @@ impl<'a, R: ReadAt> BucketWalk<'a, R> {
 
     fn next_record<'w>(
         &'w mut self,
-        wanted: impl FnOnce(Element<'w>) -> Result<(&'w [u8], &'w [u8]), Problem>,
-    ) -> Result<Option<(&'w [u8], &'w [u8])>, ReadError> {
-        let Some(number) = self.to_leaf()? else { return Ok(None) };
+        wanted: impl FnOnce(Element<'w>) -> Result<RawPair<'w>, Problem>,
+    ) -> Result<Option<RawPair<'w>>, ReadError> {
+        let Some(number) = self.seek_record()? else { return Ok(None) };
         let BucketWalk { path, last_key, .. } = self;
         let Some((leaf, _)) = path.last() else { return Ok(None) };
         let damaged = |problem| ReadError::Page { page: leaf.page(), problem };
@@ -73,7 +76,7 @@ impl<'a, R: ReadAt> BucketWalk<'a, R> {
     }
 
     /// Goes to the leaf that has the next record, and returns the record's number there; `None` after the last.
-    fn to_leaf(&mut self) -> Result<Option<usize>, ReadError> {
+    fn seek_record(&mut self) -> Result<Option<usize>, ReadError> {
         loop {
             let Some((node, next)) = self.path.last_mut() else { return Ok(None) };
             let page = node.page();
