@@ -7,7 +7,7 @@ mod page;
 
 pub(crate) use meta::{META_BYTES, MetaPage};
 pub(crate) use page::{
-    BUCKET_BYTES, BUCKET_FLAG, ELEMENT_BYTES, PAGE_BYTES, PAGE_HEADER_BYTES, PageHeader, PageKind,
+    BUCKET_BYTES, BUCKET_FLAG, ELEMENT_BYTES, MAX_KEY_BYTES, PAGE_BYTES, PAGE_HEADER_BYTES, PageHeader, PageKind,
 };
 
 /// The number at an offset of bytes that are long enough.

@@ -21,6 +21,9 @@ pub(crate) const ELEMENT_BYTES: usize = 16;
 /// Bytes of the head of a bucket, in the value of its element.
 pub(crate) const BUCKET_BYTES: usize = 16;
 
+/// The longest key, as bbolt has it.
+pub(crate) const MAX_KEY_BYTES: usize = 32_768;
+
 /// The flag of a leaf's element whose value is a bucket.
 pub(crate) const BUCKET_FLAG: u32 = 1;
 

@@ -1,7 +1,7 @@
 //! One page of a tree: its elements, with all bounds checked.
 
 use crate::format::{
-    BUCKET_BYTES, BUCKET_FLAG, ELEMENT_BYTES, PAGE_HEADER_BYTES, PageHeader, PageKind, u32_at, u64_at,
+    BUCKET_BYTES, BUCKET_FLAG, ELEMENT_BYTES, MAX_KEY_BYTES, PAGE_HEADER_BYTES, PageHeader, PageKind, u32_at, u64_at,
 };
 
 /// What is wrong with a page.
@@ -71,7 +71,7 @@ impl Node {
         let key = self.slice(start, key)?;
         let value = self.slice(start + key.len(), value)?;
         match flags {
-            _ if key.is_empty() => Err("a key is empty"),
+            _ if key.is_empty() || key.len() > MAX_KEY_BYTES => Err("a key is empty or too long"),
             0 => Ok(Some(Element::Pair(key, value))),
             BUCKET_FLAG => Ok(Some(Element::Bucket(key, value))),
             _ => Err("a record has flags that are not known"),

@@ -2,9 +2,9 @@
 
 use super::sink::PageSink;
 use super::tree::{PageNumbers, Tree};
-use super::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
+use super::MAX_VALUE_BYTES;
 use crate::error::WriteError;
-use crate::format::{BUCKET_BYTES, BUCKET_FLAG};
+use crate::format::{BUCKET_BYTES, BUCKET_FLAG, MAX_KEY_BYTES};
 
 /// A file that is being loaded into a sink.
 pub(super) struct Load<S: PageSink> {

@@ -38,6 +38,5 @@ const FREELIST_PAGE: u64 = 2;
 /// The first page of a bucket.
 const FIRST_PAGE: u64 = 3;
 
-/// The longest key and the longest value, as bbolt has them.
-const MAX_KEY_BYTES: usize = 32_768;
+/// The longest value, as bbolt has it.
 const MAX_VALUE_BYTES: usize = (1 << 31) - 2;

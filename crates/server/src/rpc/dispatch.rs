@@ -14,7 +14,7 @@ use super::call::{Call, client_version};
 use super::call_metrics::{CallMetrics, RunningCall};
 use super::streamed_range::{StreamedRange, UnaryResponse};
 use super::streaming_call::{CountedRequests, Responses};
-use super::{health, kv, lease, maintenance, watch};
+use super::{backup, health, kv, lease, maintenance, watch};
 use crate::grpc::{CallFuture, CallReply, ClientGone, Failure, GrpcService, RequestStream};
 use crate::node::Node;
 
@@ -139,6 +139,7 @@ fn server(path: &str) -> Option<fn(Exchange) -> CallFuture> {
         methods::MAINTENANCE_HASH => unary!(maintenance::hash),
         methods::MAINTENANCE_HASH_KV => unary!(maintenance::hash_kv),
         methods::MAINTENANCE_MOVE_LEADER => unary!(maintenance::move_leader),
+        methods::MAINTENANCE_SNAPSHOT => streaming!(backup::snapshot),
         health::CHECK => unary!(health::check),
         health::LIST => unary!(health::list),
         health::WATCH => streaming!(health::watch),

@@ -90,7 +90,11 @@ impl SortedVersions {
     ///
     /// # Errors
     /// [`StateReplaced`]
-    pub(super) fn prepare(&mut self, pinned: &PinnedRevision, chunk_keys: usize) -> Result<bool, StateReplaced> {
+    pub(super) fn prepare(
+        &mut self,
+        pinned: &PinnedRevision,
+        chunk_keys: usize,
+    ) -> Result<bool, StateReplaced> {
         if self.state == WindowState::Part && self.next == self.window.len() {
             let last = self.window.last().map_or(Revision::default(), SortedVersion::revision);
             self.state = WindowState::Unfilled(last);
@@ -116,9 +120,15 @@ impl SortedVersions {
     }
 
     /// Walks the index for the oldest versions after `after`.
-    fn fill(&mut self, pinned: &PinnedRevision, chunk_keys: usize, after: Revision) -> Result<(), StateReplaced> {
+    fn fill(
+        &mut self,
+        pinned: &PinnedRevision,
+        chunk_keys: usize,
+        after: Revision,
+    ) -> Result<(), StateReplaced> {
         let mut start = IndexKey::default();
-        let mut oldest = OldestVersions { max: self.max_window, found: std::mem::take(&mut self.window), cut: None };
+        let mut oldest =
+            OldestVersions { max: self.max_window, found: std::mem::take(&mut self.window), cut: None };
         oldest.found.clear();
         loop {
             let state = pinned.same_state()?;
