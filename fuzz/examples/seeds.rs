@@ -437,7 +437,8 @@ fn database_file() {
         layout.bucket(bucket).expect("buckets ascend");
         records.visit(bucket, &mut |key, value| layout.pair(key.len(), value.len())).expect("it fits");
     }
-    let mut writer = FileWriter::new(Vec::new(), layout.finish().expect("it fits")).expect("memory takes all");
+    let mut writer =
+        FileWriter::new(Vec::new(), layout.finish().expect("it fits")).expect("memory takes all");
     for bucket in BUCKETS {
         writer.bucket(bucket).expect("buckets ascend");
         records.visit(bucket, &mut |key, value| writer.pair(key, value)).expect("records are in order");

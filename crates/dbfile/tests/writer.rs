@@ -1,5 +1,5 @@
-//! What is written is as long as was planned, is what bbolt's own check accepts (`tests/go/dbfile` runs it on the golden
-//! file), and is read back.
+//! What is written is as long as was planned, is what bbolt's own check accepts (`tests/go/dbfile` runs it on the
+//! golden file), and is read back.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -48,8 +48,8 @@ fn pairs(count: usize, key_bytes: usize, value_bytes: usize) -> BTreeMap<Vec<u8>
     (0..count).map(|n| (key(n), vec![n as u8; value_bytes])).collect()
 }
 
-/// A bucket of each form: empty; in its record; at the edge of that; one leaf; values of several pages; a branch; branches
-/// of long keys in several levels, whose last level has one child more than fits.
+/// A bucket of each form: empty; in its record; at the edge of that; one leaf; values of several pages; a branch;
+/// branches of long keys in several levels.
 fn shapes() -> Buckets {
     let shapes = [
         ("a empty", pairs(0, 4, 0)),

@@ -10,8 +10,7 @@
 //!
 //! etcd does not write the list of free pages: its freelist page is 2^64 - 1.
 
-use super::page::{PAGE_HEADER_BYTES, PageHeader, PageKind};
-use super::{u32_at, u64_at};
+use super::page::{PAGE_HEADER_BYTES, PageHeader, PageKind, u32_at, u64_at};
 
 const MAGIC: u32 = 0xED0C_DAED;
 const VERSION: u32 = 2;

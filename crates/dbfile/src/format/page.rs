@@ -67,6 +67,21 @@ impl PageHeader {
             _ => return None,
         };
         let count = u16::from_le_bytes([bytes[10], bytes[11]]);
-        Some(PageHeader { page: super::u64_at(bytes, 0), kind, count, overflow: super::u32_at(bytes, 12) })
+        Some(PageHeader { page: u64_at(bytes, 0), kind, count, overflow: u32_at(bytes, 12) })
     }
+}
+
+/// The number at an offset of bytes that are long enough.
+pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(std::array::from_fn(|byte| bytes[at + byte]))
+}
+
+/// The number at an offset of bytes that are long enough.
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(std::array::from_fn(|byte| bytes[at + byte]))
+}
+
+/// Pages that so many bytes take.
+pub(crate) fn pages_of(bytes: u64) -> u64 {
+    bytes.div_ceil(PAGE_BYTES)
 }

@@ -1,14 +1,15 @@
 //! One page of a tree: its elements, with all bounds checked.
 
 use crate::format::{
-    BUCKET_BYTES, BUCKET_FLAG, ELEMENT_BYTES, MAX_KEY_BYTES, PAGE_HEADER_BYTES, PageHeader, PageKind, u32_at, u64_at,
+    BUCKET_BYTES, BUCKET_FLAG, ELEMENT_BYTES, MAX_KEY_BYTES, PAGE_HEADER_BYTES, PageHeader, PageKind, u32_at,
+    u64_at,
 };
 
 /// What is wrong with a page.
 pub(super) type Problem = &'static str;
 
 /// A page of a tree.
-pub(super) struct Node {
+pub(super) struct TreeNode {
     header: PageHeader,
     bytes: Vec<u8>,
 }
@@ -23,9 +24,9 @@ pub(super) enum Element<'a> {
     Bucket(&'a [u8], &'a [u8]),
 }
 
-impl Node {
+impl TreeNode {
     /// A page with this header.
-    pub(super) fn new(header: PageHeader, bytes: Vec<u8>) -> Result<Node, Problem> {
+    pub(super) fn new(header: PageHeader, bytes: Vec<u8>) -> Result<TreeNode, Problem> {
         if !matches!(header.kind, PageKind::Branch | PageKind::Leaf) {
             return Err("it is neither a branch nor a leaf");
         }
@@ -35,14 +36,14 @@ impl Node {
         if PAGE_HEADER_BYTES + usize::from(header.count) * ELEMENT_BYTES > bytes.len() {
             return Err("it has more elements than fit into it");
         }
-        Ok(Node { header, bytes })
+        Ok(TreeNode { header, bytes })
     }
 
     /// The leaf in the record of a small bucket.
-    pub(super) fn inline(bytes: &[u8]) -> Result<Node, Problem> {
+    pub(super) fn inline(bytes: &[u8]) -> Result<TreeNode, Problem> {
         let header = bytes.first_chunk::<PAGE_HEADER_BYTES>().and_then(PageHeader::decode);
         match header {
-            Some(header) if header.kind == PageKind::Leaf => Node::new(header, bytes.to_vec()),
+            Some(header) if header.kind == PageKind::Leaf => TreeNode::new(header, bytes.to_vec()),
             _ => Err("a bucket in it has neither a page nor a leaf of its own"),
         }
     }
@@ -85,12 +86,12 @@ impl Node {
 }
 
 /// The root page of a bucket, from its head, or the leaf in its record.
-pub(super) fn root_of(head: &[u8]) -> Result<Result<u64, Node>, Problem> {
+pub(super) fn root_of(head: &[u8]) -> Result<Result<u64, TreeNode>, Problem> {
     if head.len() < BUCKET_BYTES {
         return Err("the record of a bucket is too short");
     }
     match u64_at(head, 0) {
-        0 => Node::inline(&head[BUCKET_BYTES..]).map(Err),
+        0 => TreeNode::inline(&head[BUCKET_BYTES..]).map(Err),
         page => Ok(Ok(page)),
     }
 }

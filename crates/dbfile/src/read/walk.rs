@@ -1,7 +1,7 @@
 //! A walk over the pairs of a bucket.
 
-use super::file::DbFile;
-use super::node::{Element, Node, Problem, root_of};
+use super::node::{Element, Problem, TreeNode, root_of};
+use super::pages::FilePages;
 use super::source::ReadAt;
 use crate::error::ReadError;
 
@@ -13,9 +13,9 @@ pub type RawPair<'a> = (&'a [u8], &'a [u8]);
 
 /// The pairs of a bucket, in order.
 pub struct BucketWalk<'a, R> {
-    file: &'a DbFile<R>,
+    pages: &'a FilePages<R>,
     /// The path to the next element: each page with the number of the element that comes next there.
-    path: Vec<(Node, usize)>,
+    path: Vec<(TreeNode, usize)>,
     /// Pages read so far.
     read: u64,
     last_key: Vec<u8>,
@@ -23,18 +23,18 @@ pub struct BucketWalk<'a, R> {
 
 impl<'a, R: ReadAt> BucketWalk<'a, R> {
     /// The records of the root bucket, which are the buckets.
-    pub(super) fn of_root(file: &'a DbFile<R>, root: u64) -> Result<BucketWalk<'a, R>, ReadError> {
-        let mut walk = BucketWalk { file, path: Vec::new(), read: 0, last_key: Vec::new() };
+    pub(super) fn of_root(pages: &'a FilePages<R>, root: u64) -> Result<BucketWalk<'a, R>, ReadError> {
+        let mut walk = BucketWalk { pages, path: Vec::new(), read: 0, last_key: Vec::new() };
         walk.descend(root)?;
         Ok(walk)
     }
 
     /// The pairs of the bucket with this head.
-    pub(super) fn of_bucket(file: &'a DbFile<R>, head: &[u8]) -> Result<BucketWalk<'a, R>, ReadError> {
+    pub(super) fn of_bucket(pages: &'a FilePages<R>, head: &[u8]) -> Result<BucketWalk<'a, R>, ReadError> {
         let damaged = |problem| ReadError::Page { page: 0, problem };
         match root_of(head).map_err(damaged)? {
-            Ok(root) => BucketWalk::of_root(file, root),
-            Err(leaf) => Ok(BucketWalk { file, path: vec![(leaf, 0)], read: 0, last_key: Vec::new() }),
+            Ok(root) => BucketWalk::of_root(pages, root),
+            Err(leaf) => Ok(BucketWalk { pages, path: vec![(leaf, 0)], read: 0, last_key: Vec::new() }),
         }
     }
 
@@ -94,9 +94,9 @@ impl<'a, R: ReadAt> BucketWalk<'a, R> {
         if self.path.len() == MAX_DEPTH {
             return Err(ReadError::Page { page, problem: "it lies deeper than any tree is" });
         }
-        let node = self.file.node(page)?;
+        let node = self.pages.node(page)?;
         self.read = self.read.saturating_add(node.pages());
-        if self.read > self.file.pages() {
+        if self.read > self.pages.count() {
             return Err(ReadError::Page { page, problem: "it is part of a tree that leads into itself" });
         }
         self.path.push((node, 0));

@@ -10,10 +10,12 @@
 //! | `lease` | the id | `leasepb.Lease`, encoded |
 //! | `members` | the id, in hexadecimal | JSON |
 //! | `members_removed` | the id, in hexadecimal | `removed` |
-//! | `meta` | `consistent_index`, `term`; `confState`; `storageVersion`; `scheduledCompactRev`, `finishedCompactRev` | numbers; JSON; `3.7.0`; revisions |
+//! | `meta` | `consistent_index`, `term` | numbers |
+//! | | `confState`, `storageVersion` | JSON; `3.7.0` |
+//! | | `scheduledCompactRev`, `finishedCompactRev` | revisions |
 //!
-//! Numbers take 8 bytes and are big-endian, so that their order is that of the bytes. A negative id follows the positive
-//! ones.
+//! Numbers take 8 bytes and are big-endian, so that their order is that of the bytes. A negative id follows the
+//! positive ones.
 //!
 //! Versions come one by one, because there may be millions: [`VersionRecord`] writes one, [`Versions`] reads them. All
 //! else is a [`SmallRecords`].

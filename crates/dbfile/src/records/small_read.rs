@@ -11,9 +11,6 @@ use super::{BUCKETS, KEY_BUCKET};
 use crate::error::ReadError;
 use crate::read::{DbFile, ReadAt};
 
-/// What is wrong with a record.
-type Problem = String;
-
 impl SmallRecords {
     /// Reads all buckets but `key`. A bucket that the file lacks counts as empty; records of another name are ignored,
     /// as by etcd.
@@ -32,7 +29,7 @@ impl SmallRecords {
         Ok(records)
     }
 
-    fn take(&mut self, bucket: &str, key: &[u8], value: &[u8]) -> Result<(), Problem> {
+    fn take(&mut self, bucket: &str, key: &[u8], value: &[u8]) -> Result<(), String> {
         match bucket {
             "alarm" => self.alarms.push(message::<AlarmMember>(key)?),
             "authRoles" => self.roles.push(named(message::<Role>(value)?, key, |role| &role.name[..])?),
@@ -52,7 +49,7 @@ impl SmallRecords {
         Ok(())
     }
 
-    fn take_lease(&mut self, key: &[u8], value: &[u8]) -> Result<(), Problem> {
+    fn take_lease(&mut self, key: &[u8], value: &[u8]) -> Result<(), String> {
         let lease = message::<LeaseRecord>(value)?;
         if key != lease.id.to_be_bytes() {
             return Err(format!("the record of lease {:x} has the key of another", lease.id));
@@ -62,7 +59,7 @@ impl SmallRecords {
     }
 
     /// Takes a record of a bucket whose records have names.
-    fn take_named(&mut self, bucket: &str, key: &[u8], value: &[u8]) -> Result<(), Problem> {
+    fn take_named(&mut self, bucket: &str, key: &[u8], value: &[u8]) -> Result<(), String> {
         match (bucket, key) {
             ("auth", b"authEnabled") => self.is_auth_enabled = Some(value == [1]),
             ("auth", b"authRevision") => self.auth_revision = Some(number(value)?),
@@ -80,37 +77,37 @@ impl SmallRecords {
     }
 }
 
-fn message<M: Message + Default>(bytes: &[u8]) -> Result<M, Problem> {
+fn message<M: Message + Default>(bytes: &[u8]) -> Result<M, String> {
     M::decode(bytes).map_err(|error| error.to_string())
 }
 
-fn json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+fn json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
     serde_json::from_slice(bytes).map_err(|error| error.to_string())
 }
 
-fn text(bytes: &[u8]) -> Result<String, Problem> {
+fn text(bytes: &[u8]) -> Result<String, String> {
     String::from_utf8(bytes.to_vec()).map_err(|error| error.to_string())
 }
 
-fn number(bytes: &[u8]) -> Result<u64, Problem> {
+fn number(bytes: &[u8]) -> Result<u64, String> {
     let bytes = bytes.try_into().map_err(|_| format!("a number has {} bytes instead of 8", bytes.len()))?;
     Ok(u64::from_be_bytes(bytes))
 }
 
-fn compaction(bytes: &[u8]) -> Result<i64, Problem> {
+fn compaction(bytes: &[u8]) -> Result<i64, String> {
     let revision = RevisionKey::decode(bytes).ok_or("the revision of a compaction is none")?;
     Ok(revision.main)
 }
 
 /// The id in a key, which must be written as etcd writes it.
-fn id_of(key: &[u8]) -> Result<u64, Problem> {
+fn id_of(key: &[u8]) -> Result<u64, String> {
     let id = std::str::from_utf8(key).ok().and_then(|key| u64::from_str_radix(key, 16).ok());
     let id = id.filter(|id| id_key(*id).as_bytes() == key);
     id.ok_or_else(|| format!("the id of a member is {:?}", String::from_utf8_lossy(key)))
 }
 
 /// A user or role, whose record must have its name.
-fn named<T>(value: T, key: &[u8], name: impl Fn(&T) -> &[u8]) -> Result<T, Problem> {
+fn named<T>(value: T, key: &[u8], name: impl Fn(&T) -> &[u8]) -> Result<T, String> {
     if name(&value) == key {
         return Ok(value);
     }

@@ -1,8 +1,8 @@
 //! Loading a file: buckets in order, pairs in order. The layout and the writer do the same here.
 
+use super::MAX_VALUE_BYTES;
 use super::sink::PageSink;
 use super::tree::{PageNumbers, Tree};
-use super::MAX_VALUE_BYTES;
 use crate::error::WriteError;
 use crate::format::{BUCKET_BYTES, BUCKET_FLAG, MAX_KEY_BYTES};
 

@@ -1,9 +1,9 @@
 //! Writing a file from its first byte to its last, in one pass, with a length that is known before.
 //!
 //! bbolt itself allocates pages as it goes and writes the meta pages last. Here, nothing can be written twice, and the
-//! receiver wants to know the length first. Both follow from bulk loading: pairs come in order, so the same pairs always
-//! give the same pages. They are given twice. [`FileLayout`] takes only lengths and counts pages; its [`FilePlan`] holds
-//! what the meta pages say. [`FileWriter`] takes the bytes and writes the pages.
+//! receiver wants to know the length first. Both follow from bulk loading: pairs come in order, so the same pairs
+//! always give the same pages. They are given twice. [`FileLayout`] takes only lengths and counts pages; its
+//! [`FilePlan`] holds what the meta pages say. [`FileWriter`] takes the bytes and writes the pages.
 //!
 //! ```text
 //! page  0  meta                        } root page 8, 9 pages
@@ -17,8 +17,8 @@
 //!       8  leaf    "key":6 "lease":7     the root bucket, last: now the pages of all buckets are known
 //! ```
 //!
-//! Memory: a page of pairs, and for each level of the tree the keys of at most a branch page and five children; a record
-//! for each bucket. None of it grows with the number of pairs, but for the levels: four hold a billion.
+//! Memory: a page of pairs, and for each level of the tree the keys of at most a branch page and five children; a
+//! record for each bucket. None of it grows with the number of pairs, but for the levels: four hold a billion.
 //!
 //! Both passes run the same code, [`Load`](load::Load), with different [`PageSink`](sink::PageSink)s, so that they
 //! cannot divide the pairs differently.

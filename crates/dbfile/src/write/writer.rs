@@ -9,7 +9,8 @@ use super::sink::{Child, PageSink};
 use crate::error::WriteError;
 use crate::format::{ELEMENT_BYTES, MetaPage, PAGE_BYTES, PAGE_HEADER_BYTES, PageHeader, PageKind, pages_of};
 
-/// Writes a file, page after page. What it writes is exactly as long as the plan says, or it fails: it never writes more.
+/// Writes a file, page after page. What it writes is exactly as long as the plan says, or it fails: it never writes
+/// more.
 pub struct FileWriter<W: Write> {
     load: Load<PageWriter<W>>,
     plan: FilePlan,

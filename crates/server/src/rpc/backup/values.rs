@@ -1,5 +1,5 @@
-//! Reading the values of versions. They were looked up earlier, and no file was pinned since: a value that moved is met as
-//! damage, and read again where its reference says now.
+//! Reading the values of versions. They were looked up earlier, and no file was pinned since: a value that moved is met
+//! as damage, and read again where its reference says now.
 
 use bytes::Bytes;
 use store::{Damaged, RetainedVersion, ValueRef};

@@ -10,8 +10,8 @@ use crate::reader::pinned::{PinnedRevision, from_the_beginning};
 use crate::state::ClusterMember;
 use crate::types::AppliedId;
 
-/// The whole state as of one applied entry: what is small as a copy, and a walk over the versions. While it lives, nothing
-/// of it is purged.
+/// The whole state as of one applied entry: what is small as a copy, and a walk over the versions. While it lives,
+/// nothing of it is purged.
 pub struct CapturedState {
     /// The entry.
     pub applied: AppliedId,

@@ -1,5 +1,5 @@
-//! The versions at or below the compact revision, in the order of revisions. The index has them in the order of keys, and
-//! the revision log does not reach so far back.
+//! The versions at or below the compact revision, in the order of revisions. The index has them in the order of keys,
+//! and the revision log does not reach so far back.
 //!
 //! All of them would take 16 bytes for each key, hundreds of megabytes for a large store. So they are sorted a *window*
 //! at a time: a walk over the index finds the oldest versions that were not visited yet, as many as a window holds.
