@@ -9,6 +9,7 @@ use store::{CapturedState, RetainedVersion, StateReplaced, VersionWalk};
 use tokio::sync::mpsc;
 
 use super::output::{BackupOutput, BackupPart};
+use super::values::NodeValues;
 use super::{records, values};
 use crate::grpc::Failure;
 use crate::node::Node;
@@ -136,13 +137,14 @@ fn write_versions(
     writer: &mut FileWriter<BackupOutput<'_>>,
 ) -> Result<(), MakeError> {
     let (mut key, mut value) = (Vec::new(), Vec::new());
+    let mut source = NodeValues::new(node);
     loop {
         let chunk = versions.next_chunk(MAX_STEP_VERSIONS)?;
         if chunk.is_empty() {
             return Ok(());
         }
         for some in values::together(&chunk) {
-            let read = values::read(node, some)?;
+            let read = values::read(&mut source, some)?;
             for (version, bytes) in some.iter().zip(read) {
                 key.clear();
                 value.clear();
