@@ -1,11 +1,11 @@
-//! The Lock and Election services. As in etcd they are clients of the other services: a lock, or a leadership, is held by
-//! the oldest of the keys under a name, each attached to a lease. The keys are those of etcd's client, so programs that
-//! use its `concurrency` package and programs that call these services take the same locks.
+//! The Lock and Election services. As in etcd they are clients of the other services: a lock, or a leadership, is held
+//! by the oldest of the keys under a name, each attached to a lease. The keys are those of etcd's client, so programs
+//! that use its `concurrency` package and programs that call these services take the same locks.
 //!
 //! ```text
-//! lock "m", lease 1f    txn: m/1f does not exist -> put it    it is the oldest under m/: locked
-//! lock "m", lease 2a    txn: m/2a does not exist -> put it    m/1f is older: wait until it is deleted
-//! unlock m/1f           delete m/1f                           m/2a is the oldest: check that it is still there, locked
+//! lock "m", lease 1f   txn: m/1f does not exist -> put it   it is the oldest under m/: locked
+//! lock "m", lease 2a   txn: m/2a does not exist -> put it   m/1f is older: wait until it is deleted
+//! unlock m/1f          delete m/1f                          m/2a is the oldest: check that it is still there, locked
 //! ```
 //!
 //! **What a call survives.** A wait looks at this member's own state, which has everything older than the call's key, so
