@@ -8,11 +8,11 @@
 //! unlock m/1f          delete m/1f                          m/2a is the oldest: check that it is still there, locked
 //! ```
 //!
-//! **What a call survives.** A wait looks at this member's own state, which has everything older than the call's key, so
-//! it needs no leader; only at its end a linearizable read must show that the key, and so the session, still exists. A
-//! call that ends before it got what it wanted (its client went, its key was deleted with its lease) removes its key, so
-//! that those behind it need not wait for the lease. Its first transaction is completed even if the client goes during
-//! it, because its key would remain otherwise.
+//! **What a call survives.** A wait looks at this member's own state, which has everything older than the call's key,
+//! so it needs no leader; only at its end a linearizable read must show that the key, and so the session, still exists.
+//! A call that ends before it got what it wanted (its client went, its key was deleted with its lease) removes its key,
+//! so that those behind it need not wait for the lease. Its first transaction is completed even if the client goes
+//! during it, because its key would remain otherwise.
 //!
 //! | file | holds |
 //! |---|---|
