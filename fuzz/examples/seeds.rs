@@ -10,6 +10,8 @@ use bytes::Bytes;
 use consensus::{
     Body, Change, ConfChange, ConfState, Entry, EntryKind, Message as ConsensusMessage, SnapshotMeta,
 };
+use dbfile::records::{BUCKETS, SmallRecords};
+use dbfile::{DbFile, FileLayout, FileWriter};
 use harness::input::fixture::{MemberFixture, config};
 use harness::input::image;
 use harness::input::script::put_bytes;
@@ -35,6 +37,7 @@ fn main() {
     streams();
     requests();
     settings();
+    database_file();
 }
 
 fn write(target: &str, name: &str, bytes: &[u8]) {
@@ -423,4 +426,22 @@ fn settings() {
     let file = "name: m1\nheartbeat-interval: 100\nlisten-client-urls: http://127.0.0.1:2379\n\
                 client-transport-security:\n  auto-tls: false\nauto-compaction-retention: \"1h\"\n";
     config("file", &[(flags::FILE, file)]);
+}
+
+/// The records of a real etcd, written by our writer.
+fn database_file() {
+    let snapshot: &[u8] = include_bytes!("../../crates/dbfile/tests/golden/etcd.snapshot.db");
+    let records = SmallRecords::read(&DbFile::open(snapshot).expect("intact")).expect("etcd's");
+    let mut layout = FileLayout::default();
+    for bucket in BUCKETS {
+        layout.bucket(bucket).expect("buckets ascend");
+        records.visit(bucket, &mut |key, value| layout.pair(key.len(), value.len())).expect("it fits");
+    }
+    let mut writer =
+        FileWriter::new(Vec::new(), layout.finish().expect("it fits")).expect("memory takes all");
+    for bucket in BUCKETS {
+        writer.bucket(bucket).expect("buckets ascend");
+        records.visit(bucket, &mut |key, value| writer.pair(key, value)).expect("records are in order");
+    }
+    write("database_file", "records", &writer.finish().expect("as laid out"));
 }

@@ -55,7 +55,14 @@ impl Values for Zeros {
 
 /// Limits so small that every walk is cut.
 pub fn limits() -> Limits {
-    Limits { chunk_keys: 3, count_steps: 4, found_keys: 5, checkpoint_chunk_bytes: 64, slice_keys: 3 }
+    Limits {
+        chunk_keys: 3,
+        count_steps: 4,
+        found_keys: 5,
+        sorted_versions: 3,
+        checkpoint_chunk_bytes: 64,
+        slice_keys: 3,
+    }
 }
 
 /// Divides bytes into checkpoints: each frame of kind 1 begins one. Bytes that are no frames stay with what is before.

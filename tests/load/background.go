@@ -43,6 +43,7 @@ var backgrounds = map[string]meanwhile{
 	"list":     {readRanges, true},
 	"catch-up": {catchUpWatchers, true},
 	"compact":  {compactHistory, true},
+	"snapshot": {snapshotAgain, true},
 	"delete":   {deleteEverything, false},
 	"txn":      {nestedRanges, false},
 	"expire":   {awaitExpiry, false},

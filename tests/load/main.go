@@ -52,6 +52,7 @@ type options struct {
 // kinds are the loads, by the name they are asked for.
 var kinds = map[string]func(context.Context, *session, options) error{
 	"list":         readAll,
+	"snapshot":     takeSnapshots,
 	"get":          get,
 	"watch":        watch,
 	"second-watch": secondWatch,

@@ -79,8 +79,8 @@ pub use memory::StoreMemory;
 pub use parallel::{Parallel, Sequential, Task};
 pub use range::{ByValue, ChunkSink, RangeReply};
 pub use reader::{
-    HashKvReply, HashKvScan, LeaseKeyScan, RangeStream, ReadTxn, Reader, Reference, RetainedVersion,
-    StoreCounts, StreamChunk, VersionWalk,
+    CapturedState, HashKvReply, HashKvScan, LeaseKeyScan, RangeStream, ReadTxn, Reader, Reference,
+    RetainedVersion, StoreCounts, StreamChunk, VersionWalk,
 };
 pub use resolve::{Response, resolve, resolve_kv, resolve_range, resolve_txn};
 pub use state::{ClusterMember, DEFAULT_SLICE_KEYS, Limits, MemberChange, StateReplaced};

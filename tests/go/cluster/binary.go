@@ -31,6 +31,9 @@ func EtcdPath() string {
 	return filepath.Join(testsDir(), ".bin", "etcd")
 }
 
+// EtcdTool is a tool of etcd's, such as etcdutl: it lies where the reference server does.
+func EtcdTool(name string) string { return filepath.Join(filepath.Dir(EtcdPath()), name) }
+
 // testsDir is the directory tests/, wherever the test binary was started from.
 func testsDir() string {
 	_, file, _, _ := runtime.Caller(0)

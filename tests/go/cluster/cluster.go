@@ -38,6 +38,9 @@ type Config struct {
 	Args []string
 	// Hosts says where each member lives, one for each; none means loopback for all.
 	Hosts []Host
+	// Prepare is called for each member before the first one starts, with the flags that found the cluster: a data
+	// directory can be restored then.
+	Prepare func(m *Member, initialCluster, token string) error
 }
 
 // Host is where a member runs.
@@ -151,7 +154,14 @@ func layOut(config Config) (*Cluster, error) {
 		c.Members = append(c.Members, m)
 	}
 	for _, m := range c.Members {
-		m.args = append(m.flags(strings.Join(peers, ","), filepath.Base(dir)), config.Args...)
+		initialCluster, token := strings.Join(peers, ","), filepath.Base(dir)
+		m.args = append(m.flags(initialCluster, token), config.Args...)
+		if config.Prepare == nil {
+			continue
+		}
+		if err := config.Prepare(m, initialCluster, token); err != nil {
+			return nil, errors.Join(fmt.Errorf("prepare %s: %w", m.Name, err), c.Close())
+		}
 	}
 	return c, nil
 }

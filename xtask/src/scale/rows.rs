@@ -5,7 +5,7 @@ use super::beside::{Beside, Request};
 use super::keys::{Keys, Names, Restart};
 use super::overwrites::Overwrites;
 use super::streams::{self, Leases};
-use super::{full_disk, large};
+use super::{backup, full_disk, large};
 
 /// One row of the table, with one or more figures.
 pub(super) struct ScaleRow {
@@ -24,6 +24,8 @@ enum Workload {
     /// So many events.
     SecondWatch(u64),
     Large,
+    Backup,
+    BackupBeside,
 }
 
 impl ScaleRow {
@@ -37,6 +39,8 @@ impl ScaleRow {
             Workload::FullDisk => full_disk::run(bench),
             Workload::SecondWatch(events) => streams::second_watch(bench, events),
             Workload::Large => large::run(bench),
+            Workload::Backup => backup::large(bench),
+            Workload::BackupBeside => backup::beside(bench),
         }
     }
 }
@@ -87,6 +91,8 @@ pub(super) const ROWS: &[ScaleRow] = &[
         "puts beside 42 x 42 x 42 nested ranges over 2,000 keys",
         beside(Request::Txn, 2_000, Some(0.25)),
     ),
+    row("backup-8g", "a backup of 8 M keys x 1 KB", Workload::Backup),
+    row("backup-beside", "puts beside backups of 1 M keys x 1 KB", Workload::BackupBeside),
     row("list-1m", "puts beside lists of 1 M keys", beside(Request::List, 1_000_000, Some(0.25))),
     row(
         "leases-10k",

@@ -1,9 +1,11 @@
-//! Limits on work that would otherwise delay everything else: the bytes of large commands, and large ranges.
+//! Limits on work that would otherwise delay everything else: the bytes of large commands, large ranges, and backups.
 
 use std::sync::Arc;
 
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 use tokio::task::JoinHandle;
+
+use crate::grpc::Failure;
 
 /// Bytes of large commands that may be proposed at once. Beyond it commands wait here, first come first served, instead
 /// of making all requests time out behind the disk.
@@ -71,9 +73,39 @@ impl LargeRanges {
     }
 }
 
+/// Backups that are made at once. Each takes about 40 MiB of memory, reads the disk as fast as its client takes it, and
+/// keeps history from being purged; a third one would make no other quicker.
+const MAX_BACKUPS: usize = 2;
+
+/// Limits the backups that are made at once.
+pub(crate) struct Backups {
+    permits: Arc<Semaphore>,
+}
+
+impl Default for Backups {
+    fn default() -> Backups {
+        Backups { permits: Arc::new(Semaphore::new(MAX_BACKUPS)) }
+    }
+}
+
+impl Backups {
+    /// A permit, until it is dropped.
+    ///
+    /// # Errors
+    /// When all are taken: a backup may take hours, so none waits for another.
+    pub(crate) fn begin(&self) -> Result<OwnedSemaphorePermit, Failure> {
+        self.permits.clone().try_acquire_owned().map_err(|_| {
+            let text = format!(
+                "stele: {MAX_BACKUPS} snapshots are being taken of this member; try again when one has ended"
+            );
+            Failure::new(api::Code::ResourceExhausted, text)
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    //! Large ranges wait for a permit and return it.
+    //! Large ranges wait for a permit and return it; backups are refused without one.
 
     use std::pin::pin;
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -127,6 +159,16 @@ mod tests {
             assert!(ranges.begin(|| panic!("a test's")).await.await.is_err());
             assert_eq!(ranges.begin(|| 7).await.await.unwrap(), 7);
         });
+    }
+
+    #[test]
+    fn a_backup_is_refused_while_as_many_are_made() {
+        let backups = Backups::default();
+        let mut made: Vec<_> = (0..MAX_BACKUPS).map(|_| backups.begin().unwrap()).collect();
+        let failure = backups.begin().unwrap_err();
+        assert_eq!(failure.code, api::Code::ResourceExhausted);
+        made.pop();
+        assert!(backups.begin().is_ok());
     }
 
     #[test]

@@ -21,7 +21,7 @@ use tokio::sync::oneshot::error::RecvError;
 use crate::metrics::Metrics;
 use crate::raft_loop::Handoff;
 
-pub(crate) use admission::{LargeRanges, LargeRequests};
+pub(crate) use admission::{Backups, LargeRanges, LargeRequests};
 
 /// Pause after a read for which no file could be opened.
 const DESCRIPTOR_DELAY: std::time::Duration = std::time::Duration::from_millis(100);
@@ -76,6 +76,7 @@ pub(crate) struct Node {
     pub(crate) lease_ids: LeaseIds,
     pub(crate) admission: LargeRequests,
     pub(crate) large_ranges: LargeRanges,
+    pub(crate) backups: Backups,
 }
 
 impl Node {

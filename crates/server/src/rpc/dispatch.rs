@@ -14,7 +14,7 @@ use super::call::{Call, client_version};
 use super::call_metrics::{CallMetrics, RunningCall};
 use super::streamed_range::{StreamedRange, UnaryResponse};
 use super::streaming_call::{CountedRequests, Responses};
-use super::{health, kv, lease, maintenance, watch};
+use super::{backup, concurrency, health, kv, lease, maintenance, watch};
 use crate::grpc::{CallFuture, CallReply, ClientGone, Failure, GrpcService, RequestStream};
 use crate::node::Node;
 
@@ -22,11 +22,12 @@ use crate::node::Node;
 const MESSAGE_OVERHEAD_BYTES: usize = 512 * 1024;
 
 /// Methods in which either side streams. They run long by design, so there is no warning about it.
-const STREAMS: [&str; 5] = [
+const STREAMS: [&str; 6] = [
     methods::KV_RANGE_STREAM,
     methods::WATCH_WATCH,
     methods::LEASE_KEEP_ALIVE,
     methods::MAINTENANCE_SNAPSHOT,
+    methods::ELECTION_OBSERVE,
     health::WATCH,
 ];
 
@@ -139,6 +140,14 @@ fn server(path: &str) -> Option<fn(Exchange) -> CallFuture> {
         methods::MAINTENANCE_HASH => unary!(maintenance::hash),
         methods::MAINTENANCE_HASH_KV => unary!(maintenance::hash_kv),
         methods::MAINTENANCE_MOVE_LEADER => unary!(maintenance::move_leader),
+        methods::MAINTENANCE_SNAPSHOT => streaming!(backup::snapshot),
+        methods::LOCK_LOCK => unary!(concurrency::lock),
+        methods::LOCK_UNLOCK => unary!(concurrency::unlock),
+        methods::ELECTION_CAMPAIGN => unary!(concurrency::campaign),
+        methods::ELECTION_PROCLAIM => unary!(concurrency::proclaim),
+        methods::ELECTION_LEADER => unary!(concurrency::leader),
+        methods::ELECTION_OBSERVE => streaming!(concurrency::observe),
+        methods::ELECTION_RESIGN => unary!(concurrency::resign),
         health::CHECK => unary!(health::check),
         health::LIST => unary!(health::list),
         health::WATCH => streaming!(health::watch),

@@ -12,11 +12,15 @@
 //! | `streaming_call.rs` | the two halves of a streaming call |
 //! | `streamed_range.rs` | large ranges, sent while they are encoded |
 //! | `kv.rs`, `watch/`, `lease/`, `maintenance.rs`, `health.rs` | the services |
+//! | `backup/` | `Maintenance.Snapshot`: the state as a database file of etcd |
+//! | `concurrency/` | the Lock and Election services |
 //! | `coalescing_notifier.rs` | wakes the watch streams of a worker together |
 
+mod backup;
 mod call;
 mod call_metrics;
 mod coalescing_notifier;
+mod concurrency;
 mod dispatch;
 mod health;
 mod kv;

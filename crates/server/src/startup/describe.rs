@@ -8,7 +8,7 @@ use member::{InitialMember, OpenedMember};
 
 use crate::config::{ServerConfig, Url};
 use crate::metrics::Metrics;
-use crate::node::{LargeRanges, LargeRequests, LeaseIds, Node, ServiceLimits};
+use crate::node::{Backups, LargeRanges, LargeRequests, LeaseIds, Node, ServiceLimits};
 use crate::raft_loop::Handoff;
 
 /// The member that the flags describe. `memory_limit_bytes` is 0 for no limit.
@@ -97,5 +97,6 @@ pub(crate) fn node(
         lease_ids: LeaseIds::starting_at(member_id, process_run),
         admission: LargeRequests::default(),
         large_ranges: LargeRanges::default(),
+        backups: Backups::default(),
     }
 }

@@ -371,10 +371,32 @@ pub(crate) fn walk_chunk<'a>(
     max_keys: usize,
     mut visit: impl FnMut(&[u8], &'a KeyRecord, bool) -> ControlFlow<()>,
 ) -> Option<IndexKey> {
+    visit_chunk(index, bounds, max_keys, |slot, key, live| visit(key, index.records.get(slot), live))
+}
+
+/// As [`walk_chunk`], for a walk that wants the slots.
+pub(crate) fn walk_slots(
+    index: &KeyIndex,
+    bounds: &KeyBounds<'_>,
+    max_keys: usize,
+    mut visit: impl FnMut(u32),
+) -> Option<IndexKey> {
+    visit_chunk(index, bounds, max_keys, |slot, _, _| {
+        visit(slot);
+        ControlFlow::Continue(())
+    })
+}
+
+fn visit_chunk(
+    index: &KeyIndex,
+    bounds: &KeyBounds<'_>,
+    max_keys: usize,
+    mut visit: impl FnMut(u32, &[u8], bool) -> ControlFlow<()>,
+) -> Option<IndexKey> {
     let (mut seen, mut rest) = (0, None);
     let ahead = |slots: &[u32]| index.touch(slots);
     index.tree.visit(bounds, ahead, |slot, key, live| {
-        if seen == max_keys || visit(key, index.records.get(slot), live).is_break() {
+        if seen == max_keys || visit(slot, key, live).is_break() {
             rest = Some(IndexKey::new(key));
             return ControlFlow::Break(());
         }

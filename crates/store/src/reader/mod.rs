@@ -14,7 +14,7 @@
 //! | `txn` | transactions that only read |
 //! | `events` | the events of the past ([`History`](crate::watch::History)) |
 //! | `lease_keys` | the keys of a lease |
-//! | `versions`, `hash_kv` | all retained versions in order, and their hash |
+//! | `versions`, `hash_kv` | all retained versions in order, for HashKV and backups, and their hash |
 //! | `pinned` | a revision that is read in several holds |
 //! | `references` | the references to values, for relocation and repair |
 
@@ -39,4 +39,4 @@ pub use lease_keys::LeaseKeyScan;
 pub use references::Reference;
 pub use stream::{RangeStream, StreamChunk};
 pub use txn::ReadTxn;
-pub use versions::{RetainedVersion, VersionWalk};
+pub use versions::{CapturedState, RetainedVersion, VersionWalk};

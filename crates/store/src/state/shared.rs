@@ -99,6 +99,9 @@ pub struct Limits {
     pub count_steps: usize,
     /// Keys of a range that are collected in memory; a longer range is walked twice instead.
     pub found_keys: usize,
+    /// Versions below the compact revision that are sorted in memory for HashKV and backups; 32 bytes each. The index
+    /// is walked once for each time so many.
+    pub sorted_versions: usize,
     /// Approximate size of a checkpoint chunk.
     pub checkpoint_chunk_bytes: usize,
 }
@@ -110,6 +113,7 @@ impl Default for Limits {
             chunk_keys: 256,
             count_steps: 1_000,
             found_keys: 20_000,
+            sorted_versions: 1 << 20,
             checkpoint_chunk_bytes: 64 * 1024,
         }
     }

@@ -225,7 +225,14 @@ impl TestStore {
 
 /// Limits so small that every walk is cut.
 pub(crate) fn small_limits() -> Limits {
-    Limits { slice_keys: 2, chunk_keys: 3, count_steps: 4, found_keys: 5, checkpoint_chunk_bytes: 64 }
+    Limits {
+        slice_keys: 2,
+        chunk_keys: 3,
+        count_steps: 4,
+        found_keys: 5,
+        sorted_versions: 3,
+        checkpoint_chunk_bytes: 64,
+    }
 }
 
 fn puts_of(command: &mut Command) -> Vec<&mut pb::PutRequest> {

@@ -1,5 +1,6 @@
 //! Reading: HashKV against etcd, streams, history, walks.
 
+mod captured;
 mod damage;
 mod hash_kv;
 mod keeping;

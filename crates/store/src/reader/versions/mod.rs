@@ -3,22 +3,27 @@
 //! Versions at or below the compact revision C come from the index, later ones from the revision log:
 //!
 //! ```text
-//! index, one pass: (revision, key) of each version that a read at C sees, sorted by revision
+//! index:           each version that a read at C sees, sorted by revision, a window at a time
 //! revision log:    C + 1, C + 2, ... up to the revision at which the walk began
 //! ```
 //!
-//! The first part is the only read whose memory grows with the number of keys, by about 40 bytes each. The walk pins
-//! C, so nothing of it is purged meanwhile. A state that a snapshot brings has another C: the walk cannot go on in it.
+//! The walk pins C, so nothing of it is purged meanwhile. A state that a snapshot brings has another C: the walk cannot
+//! go on in it.
+
+mod captured;
+mod sorted;
 
 use std::cell::Cell;
-use std::cmp::Reverse;
-use std::ops::ControlFlow;
 
 use bytes::Bytes;
 
+pub use captured::CapturedState;
+pub(super) use sorted::CompactedVersions;
+use sorted::SortedVersions;
+
 use super::handle::Reader;
 use super::pinned::{PinnedRevision, from_the_beginning};
-use crate::index::{IndexKey, KeyBounds, Version, walk_chunk};
+use crate::index::Version;
 use crate::range::kv_ref;
 use crate::state::StateReplaced;
 use crate::types::{KvRef, Revision};
@@ -32,24 +37,12 @@ pub struct RetainedVersion {
     pub tombstone: bool,
 }
 
-/// Which versions at or below the compact revision a walk visits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum CompactedVersions {
-    /// Those that a read at the compact revision sees, and tombstones of that revision itself.
-    All,
-    /// Those that a read at the compact revision sees.
-    Live,
-    /// Those that a read at this later revision sees.
-    LiveAt(i64),
-}
-
 /// A walk over all retained versions.
 pub struct VersionWalk {
     reader: Reader,
     compacted: i64,
     until: i64,
-    /// Sorted, the oldest last.
-    old: Vec<(Revision, IndexKey)>,
+    old: SortedVersions,
     next: Revision,
     pinned: PinnedRevision,
 }
@@ -79,13 +72,17 @@ impl VersionWalk {
         old: CompactedVersions,
         pinned: PinnedRevision,
     ) -> Result<VersionWalk, StateReplaced> {
+        let limits = reader.shared.limits;
+        let mut old = SortedVersions::new(old, compacted, limits.sorted_versions);
+        old.prepare(&pinned, limits.chunk_keys)?;
         let next = Revision { main: compacted + 1, sub: 0 };
-        let mut walk =
-            VersionWalk { reader: reader.clone(), compacted, until, old: Vec::new(), next, pinned };
-        if compacted > 0 {
-            walk.collect(old)?;
-        }
-        Ok(walk)
+        Ok(VersionWalk { reader: reader.clone(), compacted, until, old, next, pinned })
+    }
+
+    /// Begins again with the oldest version.
+    pub fn rewind(&mut self) {
+        self.old.rewind();
+        self.next = Revision { main: self.compacted + 1, sub: 0 };
     }
 
     /// Whose state is walked.
@@ -122,64 +119,17 @@ impl VersionWalk {
             visited.set(true);
             visit(key, version);
         };
-        while !self.old.is_empty() || self.next.main <= self.until {
-            if self.old.is_empty() {
+        let chunk_keys = self.reader.shared.limits.chunk_keys;
+        while !visited.get() {
+            if self.old.prepare(&self.pinned, chunk_keys)? {
+                self.old.visit(&self.pinned.same_state()?.index, max, &mut visit);
+            } else if self.next.main <= self.until {
                 self.visit_new(max, &mut visit)?;
             } else {
-                self.visit_old(max, &mut visit)?;
-            }
-            if visited.get() {
                 break;
             }
         }
         Ok(visited.get())
-    }
-
-    fn collect(&mut self, old: CompactedVersions) -> Result<(), StateReplaced> {
-        let at = match old {
-            CompactedVersions::LiveAt(revision) => revision,
-            CompactedVersions::All | CompactedVersions::Live => self.compacted,
-        };
-        let at = Revision { main: at, sub: u32::MAX };
-        let compacted = self.compacted;
-        let wanted = |version: &Version| {
-            let kept_tombstone = old == CompactedVersions::All && version.revision.main == compacted;
-            version.revision.main <= compacted && (!version.is_tombstone() || kept_tombstone)
-        };
-        let mut start = IndexKey::default();
-        loop {
-            let state = self.pinned.same_state()?;
-            let bounds = KeyBounds { start: start.as_slice(), end: None };
-            let max_keys = self.reader.shared.limits.chunk_keys;
-            let rest = walk_chunk(&state.index, &bounds, max_keys, |key, record, _| {
-                if let Some(version) = record.version_until(at).filter(wanted) {
-                    self.old.push((version.revision, IndexKey::new(key)));
-                }
-                ControlFlow::Continue(())
-            });
-            match rest {
-                Some(key) => start = key,
-                None => break,
-            }
-        }
-        self.old.sort_unstable_by_key(|(revision, _)| Reverse(*revision));
-        Ok(())
-    }
-
-    fn visit_old(
-        &mut self,
-        max: usize,
-        visit: &mut impl FnMut(&[u8], &Version),
-    ) -> Result<(), StateReplaced> {
-        let state = self.pinned.same_state()?;
-        let from = self.old.len().saturating_sub(max.max(1));
-        for (revision, key) in self.old.drain(from..).rev() {
-            let record = state.index.record(key.as_slice());
-            if let Some((version, _)) = record.and_then(|record| record.version_exactly(revision)) {
-                visit(key.as_slice(), &version);
-            }
-        }
-        Ok(())
     }
 
     fn visit_new(

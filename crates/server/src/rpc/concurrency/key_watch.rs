@@ -1,0 +1,62 @@
+//! A watch of a few keys, for a call that waits.
+
+use std::sync::Arc;
+
+use api::etcdserverpb as pb;
+use bytes::Bytes;
+use store::watch::{NextResponse, WatchStream};
+use tokio::sync::Notify;
+
+use super::response;
+use crate::grpc::{EncodedMessage, Failure};
+use crate::node::Node;
+use crate::rpc::coalescing_notifier::CoalescingNotifier;
+
+/// The connection that these watches are woken with: none of a client, whose writes they could share.
+const NO_CONNECTION: u64 = 0;
+
+/// Watchers of one stream.
+pub(super) struct KeyWatch<'a> {
+    node: &'a Node,
+    watchers: WatchStream,
+    woken: Arc<Notify>,
+}
+
+impl<'a> KeyWatch<'a> {
+    pub(super) fn open(node: &'a Node) -> KeyWatch<'a> {
+        let woken = Arc::new(Notify::new());
+        let watchers = node.hub.open(CoalescingNotifier::wake(NO_CONNECTION, &woken), usize::MAX);
+        KeyWatch { node, watchers, woken }
+    }
+
+    /// Watches a key, or the keys up to `range_end` if it is not empty, from a revision on.
+    pub(super) fn add(&mut self, key: Bytes, range_end: Bytes, start_revision: i64) {
+        let request = pb::WatchCreateRequest { key, range_end, start_revision, ..Default::default() };
+        self.watchers.create(&request);
+    }
+
+    /// Waits for events, or until a watcher ended because what it needs was compacted.
+    ///
+    /// # Errors
+    /// None that a client can cause.
+    pub(super) async fn next(&mut self) -> Result<pb::WatchResponse, Failure> {
+        loop {
+            match self.watchers.next(self.node.status.term()) {
+                Ok(NextResponse::Send(frame)) => {
+                    let encoded = EncodedMessage(vec![frame.head, frame.events]);
+                    let answer: pb::WatchResponse = response(encoded)?;
+                    if answer.canceled || !answer.events.is_empty() {
+                        return Ok(answer);
+                    }
+                }
+                Ok(NextResponse::Busy) => tokio::task::yield_now().await,
+                Ok(NextResponse::Idle) => self.woken.notified().await,
+                Err(damaged) => {
+                    // The next attempt reads history again, whether a peer had the value or not.
+                    let _ = self.node.repair(&damaged).await;
+                    self.watchers.retry_damaged();
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! The whole state as of one applied entry, for a backup.
+
+use api::etcdserverpb as pb;
+
+use super::VersionWalk;
+use super::sorted::CompactedVersions;
+use crate::lessor::LeaseInfo;
+use crate::reader::handle::Reader;
+use crate::reader::pinned::{PinnedRevision, from_the_beginning};
+use crate::state::ClusterMember;
+use crate::types::AppliedId;
+
+/// The whole state as of one applied entry: what is small as a copy, and a walk over the versions. While it lives,
+/// nothing of it is purged.
+pub struct CapturedState {
+    /// The entry.
+    pub applied: AppliedId,
+    /// The newest revision.
+    pub revision: i64,
+    /// The compact revision; -1 before the first compaction.
+    pub compacted: i64,
+    /// All leases, by id; 24 bytes each.
+    pub leases: Vec<LeaseInfo>,
+    /// The raised alarms.
+    pub alarms: Vec<pb::AlarmMember>,
+    /// The members, by id.
+    pub members: Vec<ClusterMember>,
+    /// Ids of former members.
+    pub removed_members: Vec<u64>,
+    /// As in "3.7.0"; `None` until it is set.
+    pub cluster_version: Option<String>,
+    /// All retained versions up to the newest revision.
+    pub versions: VersionWalk,
+}
+
+impl Reader {
+    /// Captures the state. One hold of the lock copies what is small, so the leases too: a lease that ended between two
+    /// holds would leave keys that never expire.
+    ///
+    /// `None` while an entry is being applied in several slices. That takes milliseconds: ask again.
+    pub fn capture(&self) -> Option<CapturedState> {
+        from_the_beginning(|| {
+            let state = self.shared.state.read();
+            if state.unfinished.hash_before.is_some() {
+                return Ok(None);
+            }
+            let (revision, compacted) = (state.revision, state.compacted);
+            let pinned = PinnedRevision::new(&self.shared, &state, compacted);
+            let (applied, leases) = (state.applied, state.lessor.iter_from(i64::MIN).collect());
+            let alarms = state.alarms.list(pb::AlarmType::None as i32);
+            let members = state.members.clone();
+            drop(state);
+            let versions = VersionWalk::new(self, compacted, revision, CompactedVersions::All, pinned)?;
+            Ok(Some(CapturedState {
+                applied,
+                revision,
+                compacted,
+                leases,
+                alarms,
+                members: members.members.into_values().collect(),
+                removed_members: members.removed.into_iter().collect(),
+                cluster_version: members.cluster_version,
+                versions,
+            }))
+        })
+    }
+}

@@ -1,0 +1,74 @@
+//! Backups, as `etcdctl snapshot save` takes them: how fast, with how much memory, and what puts notice of them.
+
+use std::process::Command;
+use std::time::Instant;
+
+use super::bench::{Bench, RowFigures, told};
+use super::promise::{Promise, RowFigure};
+use crate::command;
+use crate::measure::cluster::Cluster;
+use crate::measure::generator::Load;
+
+/// Bytes of each value.
+const VALUE_BYTES: u64 = 1024;
+
+/// Keys of the large backup: 8 GB.
+const KEYS: u64 = 8_000_000;
+
+/// Keys of the backups beside puts, which are taken again and again.
+const KEYS_BESIDE: u64 = 1_000_000;
+
+/// The promises: a part of the rate at which one core reads and hashes; memory in MB; p99 as a part of that without.
+const PART_OF_HASHING: f64 = 0.5;
+const MEMORY_MB: f64 = 100.0;
+const SLOWER: f64 = 2.0;
+
+/// One backup of a lone member with much data, into nothing.
+pub(super) fn large(bench: &Bench) -> RowFigures {
+    let keys = bench.scaled(KEYS);
+    let mut cluster = bench.start(1)?;
+    let filled = bench.drive_all(&mut cluster, Load::fill(keys, VALUE_BYTES))?;
+    let before = told(filled.resident_mb, "memory")?;
+    let hashing = hash_rate(&cluster)?;
+    let taken = bench.drive_all(&mut cluster, Load::ours("snapshot --total=1"))?;
+    let seconds = told(taken.p50_ms, "latency")? / 1000.0;
+    let rate = (keys * VALUE_BYTES) as f64 / 1e6 / seconds;
+    let memory = told(taken.peak_mb, "peak")? - before;
+    let part = "part of the rate of hashing";
+    Ok(vec![
+        RowFigure::promised(part, rate / hashing, "", Promise::AtLeast(PART_OF_HASHING)),
+        RowFigure::at_most("memory besides, peak", memory, "MB", MEMORY_MB),
+        RowFigure::new("time", seconds, "s"),
+        RowFigure::new("rate", rate, "MB/s"),
+    ])
+}
+
+/// Puts on three members, alone and while one member sends backups again and again.
+pub(super) fn beside(bench: &Bench) -> RowFigures {
+    let (keys, total) = (bench.scaled(KEYS_BESIDE), bench.scaled(60_000));
+    let mut cluster = bench.start(3)?;
+    bench.drive_all(&mut cluster, Load::fill(keys, VALUE_BYTES))?;
+    let sizes = format!("--key-space-size={keys} --val-size=256 --total={total}");
+    let puts = format!("put --conns=10 --clients=100 --rate=2000 {sizes}");
+    let alone = told(bench.drive_all(&mut cluster, Load::ours(&puts))?.p99_ms, "latency")?;
+    let with = bench.drive_all(&mut cluster, Load::ours(&format!("{puts} --while=snapshot")))?;
+    let with = told(with.p99_ms, "latency")?;
+    Ok(vec![
+        RowFigure::at_most("put p99, part of that without", with / alone, "", SLOWER),
+        RowFigure::new("put p99 without", alone, "ms"),
+        RowFigure::new("put p99", with, "ms"),
+    ])
+}
+
+/// MB a second at which one core reads and hashes the member's files, the second time.
+fn hash_rate(cluster: &Cluster) -> Result<f64, String> {
+    let hash = || {
+        let mut hashing = Command::new("sh");
+        hashing.args(["-c", "find \"$@\" -type f -exec cat {} + | sha256sum", "sh"]);
+        command::output(hashing.args(cluster.data_folders()))
+    };
+    hash()?;
+    let began = Instant::now();
+    hash()?;
+    Ok(cluster.disk() as f64 / 1e6 / began.elapsed().as_secs_f64())
+}
