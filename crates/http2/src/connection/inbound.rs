@@ -166,7 +166,7 @@ impl<T: Default> Connection<T> {
         if head.stream != 0 {
             return Err(FrameFailure::protocol("SETTINGS of a stream"));
         }
-        if payload.len() % 6 != 0 || head.has(ACK) && !payload.is_empty() {
+        if !payload.len().is_multiple_of(6) || head.has(ACK) && !payload.is_empty() {
             return Err(FrameFailure::size("SETTINGS"));
         }
         self.has_settings = true;

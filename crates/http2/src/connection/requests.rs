@@ -81,7 +81,7 @@ impl<T: Default> Connection<T> {
                 "HEADERS of a stream that is over",
             ));
         }
-        if stream % 2 == 0 || stream < self.last_stream {
+        if stream.is_multiple_of(2) || stream < self.last_stream {
             return Err(FrameFailure::protocol("the stream is not a next one"));
         }
         self.last_stream = stream;

@@ -4,29 +4,32 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use http2::PREFACE;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 
-/// RFC 9113, section 3.4.
-const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+use super::transport::{ClientProtocol, ClientTransport};
 
-/// Reads until the protocol is known; returns a connection from which those bytes can be read again.
+/// Reads until the protocol is known, unless the handshake has chosen one; returns a connection from which those bytes
+/// can be read again.
 ///
 /// # Errors
 /// When reading fails. A connection that ends at once is not HTTP/2.
-pub(crate) async fn speaks_http2<I>(mut io: I) -> io::Result<(bool, ReplayedStart<I>)>
-where
-    I: AsyncRead + Unpin,
-{
+pub(crate) async fn protocol<I: ClientTransport>(
+    mut io: I,
+) -> io::Result<(ClientProtocol, ReplayedStart<I>)> {
     let mut first = [0; PREFACE.len()];
     let mut length = 0;
+    if let Some(chosen) = io.protocol() {
+        return Ok((chosen, ReplayedStart { io, first, next: 0, length }));
+    }
     while length < first.len() && first[..length] == PREFACE[..length] {
         match io.read(&mut first[length..]).await? {
             0 => break,
             read => length += read,
         }
     }
-    let is_http2 = first == *PREFACE;
-    Ok((is_http2, ReplayedStart { io, first, next: 0, length }))
+    let protocol = if first == *PREFACE { ClientProtocol::Http2 } else { ClientProtocol::Http1 };
+    Ok((protocol, ReplayedStart { io, first, next: 0, length }))
 }
 
 /// A connection whose first bytes were read before, and are read again.
