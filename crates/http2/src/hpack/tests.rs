@@ -157,8 +157,11 @@ fn an_encoder_adds_usual_fields_once() {
     assert!(send(&mut encoder, &head) > 10);
 }
 
-/// A block with literals in all forms, and what it says.
-fn blocks() -> impl Strategy<Value = Vec<Vec<(u8, Vec<u8>, Vec<u8>)>>> {
+/// The form of a literal, a name, a value.
+type Literal = (u8, Vec<u8>, Vec<u8>);
+
+/// Blocks with literals in all forms.
+fn blocks() -> impl Strategy<Value = Vec<Vec<Literal>>> {
     let text = || prop::collection::vec(any::<u8>(), 0..40);
     let field = (0_u8..6, text(), text());
     prop::collection::vec(prop::collection::vec(field, 0..8), 1..6)

@@ -58,8 +58,8 @@ pub(super) fn kind(head: &RequestHead) -> RequestKind {
         return RequestKind::Plain;
     }
     let subtype = match content.get(CONTENT.len()) {
-        None => None,
-        Some(b'+' | b';') => Some(String::from_utf8_lossy(&content[CONTENT.len() + 1..]).into()),
+        None => "".into(),
+        Some(b'+' | b';') => String::from_utf8_lossy(&content[CONTENT.len() + 1..]),
         Some(_) => {
             let text = format!("invalid gRPC request content-type {:?}", String::from_utf8_lossy(content));
             let failure = Failure::new(Code::InvalidArgument, text);
@@ -70,7 +70,8 @@ pub(super) fn kind(head: &RequestHead) -> RequestKind {
             );
         }
     };
-    let format = AnswerFormat { subtype: subtype.filter(|text: &Box<str>| !text.is_empty()), is_gzip: false };
+    let subtype = (!subtype.is_empty()).then(|| subtype.into());
+    let format = AnswerFormat { subtype, is_gzip: false };
     match check_call(head, hosts) {
         Ok((is_gzip, time)) => RequestKind::Call(AnswerFormat { is_gzip, ..format }, time),
         Err((status, failure)) => RequestKind::Refused(format, status, failure),
