@@ -337,7 +337,9 @@ fn http2_connections() {
     let settings = frame(4, 0, 0, &[0, 4, 0, 0, 1, 0]);
     // `:method: POST`, `:scheme: http`, a path that is added to the table; then the same by reference.
     let first = b"\x83\x86\x44\x0d/etcdserverpb\x40\x02te\x08trailers";
-    let call = |stream, head: &[u8]| [frame(1, 4, stream, head), frame(0, 1, stream, b"\0\0\0\0\x02\x0a\0")].concat();
+    let call = |stream, head: &[u8]| {
+        [frame(1, 4, stream, head), frame(0, 1, stream, b"\0\0\0\0\x02\x0a\0")].concat()
+    };
     let calls = [&[7][..], &settings, &call(1, first), &call(3, b"\x83\x86\xbf\xbe")].concat();
     write("http2", "calls", &calls);
     let huffman = b"\x82\x86\x84\x41\x8c\xf1\xe3\xc2\xe5\xf2\x3a\x6b\xa0\xab\x90\xf4\xff";

@@ -5,8 +5,7 @@
 use std::time::Duration;
 
 use super::state::{
-    Connection, DRAIN_PING, Ending, Event, SETTING_MAX_FRAME, SETTING_PUSH, SETTING_TABLE_SIZE,
-    SETTING_WINDOW,
+    Connection, DRAIN_PING, Ending, Event, FRAME_SIZE_ID, INITIAL_WINDOW_ID, PUSH_ID, TABLE_SIZE_ID,
 };
 use crate::PREFACE;
 use crate::frame::{ACK, END_STREAM, ErrorCode, FrameFailure, FrameHead, FrameType, HEAD_BYTES, unpadded};
@@ -183,19 +182,19 @@ impl<T: Default> Connection<T> {
 
     fn on_setting(&mut self, id: u16, value: u32) -> Result<(), FrameFailure> {
         match id {
-            SETTING_TABLE_SIZE => self.encoder.resize(value),
-            SETTING_PUSH if value > 1 => return Err(FrameFailure::protocol("ENABLE_PUSH")),
-            SETTING_WINDOW if i64::from(value) > MAX_WINDOW_BYTES => {
+            TABLE_SIZE_ID => self.encoder.resize(value),
+            PUSH_ID if value > 1 => return Err(FrameFailure::protocol("ENABLE_PUSH")),
+            INITIAL_WINDOW_ID if i64::from(value) > MAX_WINDOW_BYTES => {
                 return Err(FrameFailure::Connection(ErrorCode::FlowControl, "INITIAL_WINDOW_SIZE"));
             }
-            SETTING_WINDOW => {
+            INITIAL_WINDOW_ID => {
                 self.has_grown |= i64::from(value) > self.initial_window;
                 self.initial_window = i64::from(value);
             }
-            SETTING_MAX_FRAME if !(MAX_PAYLOAD_BYTES..1 << 24).contains(&(value as usize)) => {
+            FRAME_SIZE_ID if !(MAX_PAYLOAD_BYTES..1 << 24).contains(&(value as usize)) => {
                 return Err(FrameFailure::protocol("MAX_FRAME_SIZE"));
             }
-            // What a client allows of headers and frames is more than we send; it starts no streams that we could count.
+            // A client allows more of headers and frames than we send, and we begin no streams.
             _ => {}
         }
         Ok(())

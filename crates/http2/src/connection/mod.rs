@@ -7,8 +7,10 @@
 //! | `inbound.rs` | frames that arrive, but HEADERS |
 //! | `requests.rs` | header blocks, from their first frame to a request |
 //! | `outbound.rs` | answers: headers, data as windows allow, trailers |
-//! | `timers.rs` | what happens by time: greeting, pings, the two steps of a graceful end, deadlines |
+//! | `timers.rs` | whether the client is there |
+//! | `deadlines.rs` | what happens by time: greeting, pings, the two steps of a graceful end, deadlines |
 
+mod deadlines;
 mod inbound;
 mod outbound;
 mod requests;

@@ -17,11 +17,11 @@ use crate::output::Output;
 use crate::rates::{PingPolicy, SecondCounter};
 
 /// Identifiers of settings (RFC 9113, section 6.5.2).
-pub(super) const SETTING_TABLE_SIZE: u16 = 1;
-pub(super) const SETTING_PUSH: u16 = 2;
-pub(super) const SETTING_MAX_STREAMS: u16 = 3;
-pub(super) const SETTING_WINDOW: u16 = 4;
-pub(super) const SETTING_MAX_FRAME: u16 = 5;
+pub(super) const TABLE_SIZE_ID: u16 = 1;
+pub(super) const PUSH_ID: u16 = 2;
+pub(super) const CONCURRENT_STREAMS_ID: u16 = 3;
+pub(super) const INITIAL_WINDOW_ID: u16 = 4;
+pub(super) const FRAME_SIZE_ID: u16 = 5;
 
 /// The largest stream, which the first GOAWAY of a graceful end names.
 const LARGEST_STREAM: u32 = u32::MAX >> 1;
@@ -152,9 +152,9 @@ impl<T: Default> Connection<T> {
     fn greet(&mut self) {
         let max_streams = self.settings.max_concurrent_streams;
         let mut settings =
-            vec![(SETTING_WINDOW, MAX_STREAM_WINDOW_BYTES), (SETTING_MAX_FRAME, MAX_PAYLOAD_BYTES as u32)];
+            vec![(INITIAL_WINDOW_ID, MAX_STREAM_WINDOW_BYTES), (FRAME_SIZE_ID, MAX_PAYLOAD_BYTES as u32)];
         if max_streams != u32::MAX {
-            settings.push((SETTING_MAX_STREAMS, max_streams));
+            settings.push((CONCURRENT_STREAMS_ID, max_streams));
         }
         let encode = |(id, value): (u16, u32)| [&id.to_be_bytes()[..], &value.to_be_bytes()].concat();
         let payload: Vec<u8> = settings.into_iter().flat_map(encode).collect();
@@ -162,15 +162,16 @@ impl<T: Default> Connection<T> {
         self.push_window_update(0, MAX_CONNECTION_WINDOW_BYTES - DEFAULT_WINDOW_BYTES);
     }
 
-    /// The next event.
+    /// The next event. A request that was reset before it could begin is none.
     pub fn next_event(&mut self) -> Option<Event<T>> {
-        let event = self.events.pop_front()?;
-        if let Event::Request { stream, .. } | Event::Data { stream } = &event
-            && let Some(stream) = self.streams.get_mut(stream)
-        {
-            stream.is_announced = false;
+        loop {
+            let event = self.events.pop_front()?;
+            if let Event::Request { stream, .. } | Event::Data { stream } = &event {
+                let Some(open) = self.streams.get_mut(stream) else { continue };
+                open.is_announced = false;
+            }
+            return Some(event);
         }
-        Some(event)
     }
 
     /// What the owner keeps for a stream.

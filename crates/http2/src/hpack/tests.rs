@@ -192,7 +192,9 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_decoded_or_refused(blocks in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..100), 0..5)) {
+    fn any_bytes_are_decoded_or_refused(
+        blocks in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..100), 0..5)
+    ) {
         let mut decoder = HpackDecoder::default();
         for block in blocks {
             let _ = decoder.decode(&block, &mut Fields::default());

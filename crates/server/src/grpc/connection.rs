@@ -181,8 +181,8 @@ impl<S: GrpcService> GrpcConnection<S> {
         }
     }
 
-    /// Does what is due, and sets the timer to what is next. A timer that ends too early is set again; so most deadlines
-    /// come and go without touching it.
+    /// Does what is due, and sets the timer to what is next. A timer that ends too early is set again; so most
+    /// deadlines come and go without touching it.
     fn poll_timer(&mut self, context: &mut Context<'_>) {
         loop {
             let mut http2 = self.handle.lock();

@@ -11,7 +11,9 @@ use http2::{Connection, ErrorCode, StreamGone};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
-use super::reply::ClientGone;
+/// The client has gone; an answer would have no receiver.
+#[derive(Debug)]
+pub(crate) struct ClientGone;
 
 /// What a call waits for, kept in its stream.
 #[derive(Debug, Default)]

@@ -4,9 +4,9 @@
 //! [`RequestStream`], the client's messages, and a [`CallReply`], the way back; it is polled only when something woke
 //! it, and dropped when the connection ends.
 //!
-//! The protocol itself is the crate `http2`, which has no I/O: a connection's task gives it the bytes of each read, takes
-//! its events, and writes what has collected. Each time the task runs, it goes through *rounds*. Example: 20 clients
-//! share a connection and have sent 20 gets, and the answers to 5 puts have just arrived.
+//! The protocol itself is the crate `http2`, which has no I/O: a connection's task gives it the bytes of each read,
+//! takes its events, and writes what has collected. Each time the task runs, it goes through *rounds*. Example: 20
+//! clients share a connection and have sent 20 gets, and the answers to 5 puts have just arrived.
 //!
 //! ```text
 //!   receive         one read brings 20 heads with their messages
@@ -22,8 +22,7 @@
 //! | `service.rs` | the contract with the methods |
 //! | `connection.rs` | the rounds of a connection, its beginning and end |
 //! | `handle.rs` | the connection as its calls see it |
-//! | `transport.rs` | what a connection needs of its socket: the place of TLS |
-//! | `preface.rs` | what a client speaks |
+//! | `preface.rs` | what a client speaks, and what a connection needs of its socket: the place of TLS |
 //! | `pongs.rs` | answers to pings wait for what is sent next |
 //! | `messages/` | messages out of DATA and into it, their size limit, gzip |
 //! | `request.rs`, `reply.rs` | the two directions of a call |
@@ -48,13 +47,12 @@ mod service;
 #[cfg(test)]
 mod tests;
 mod timeout;
-mod transport;
 
 pub(crate) use connection::serve;
 pub(crate) use failure::Failure;
+pub(crate) use handle::ClientGone;
 pub(crate) use messages::EncodedMessage;
-pub(crate) use preface::{ReplayedStart, protocol};
-pub(crate) use reply::{CallReply, ClientGone};
+pub(crate) use preface::{ClientProtocol, ClientTransport, ReplayedStart, protocol};
+pub(crate) use reply::CallReply;
 pub(crate) use request::RequestStream;
 pub(crate) use service::{CallFuture, ConnectionSettings, GrpcService};
-pub(crate) use transport::{ClientProtocol, ClientTransport};

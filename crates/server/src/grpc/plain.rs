@@ -13,8 +13,7 @@ use http_body::{Body as _, Frame};
 use http2::{ErrorCode, Field, RequestHead};
 use tower::Service as _;
 
-use super::handle::StreamHandle;
-use super::reply::ClientGone;
+use super::handle::{ClientGone, StreamHandle};
 
 /// Serves one request. A malformed one has its stream reset.
 pub(super) async fn serve(mut router: Router, head: std::sync::Arc<RequestHead>, stream: StreamHandle) {

@@ -1,4 +1,5 @@
-//! The first bytes of a connection: HTTP/2 begins with a text that no HTTP/1 request begins with.
+//! What a client speaks. Without a handshake that says it, the first bytes do: HTTP/2 begins with a text that no
+//! HTTP/1 request begins with.
 
 use std::io;
 use std::pin::Pin;
@@ -7,7 +8,27 @@ use std::task::{Context, Poll};
 use http2::PREFACE;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 
-use super::transport::{ClientProtocol, ClientTransport};
+/// What a client speaks: its handshake has chosen it (ALPN), or its first bytes say it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ClientProtocol {
+    /// HTTP/2.
+    Http2,
+    /// HTTP/1.1.
+    Http1,
+}
+
+/// What a client connection is to everything above it: bytes in and out, and what its handshake established.
+///
+/// TLS fits here: its stream reads and writes what is decrypted and encrypted, and its handshake has chosen a protocol.
+pub(crate) trait ClientTransport: AsyncRead + AsyncWrite + Unpin + Send + 'static {
+    /// What the handshake has chosen; `None` if there was none, or it chose nothing: the first bytes decide.
+    fn protocol(&self) -> Option<ClientProtocol> {
+        None
+    }
+}
+
+impl ClientTransport for tokio::net::TcpStream {}
+impl ClientTransport for tokio::net::UnixStream {}
 
 /// Reads until the protocol is known, unless the handshake has chosen one; returns a connection from which those bytes
 /// can be read again.

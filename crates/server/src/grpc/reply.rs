@@ -9,7 +9,7 @@ use http::StatusCode;
 use http2::ErrorCode;
 
 use super::failure::Failure;
-use super::handle::StreamHandle;
+use super::handle::{ClientGone, StreamHandle};
 use super::head::{AnswerFormat, Trailers};
 use super::messages::{EncodedMessage, compressed, frames, joined, prefix};
 
@@ -22,10 +22,6 @@ pub(crate) struct CallReply {
     /// A message whose parts are collected, because it must be compressed as a whole, and the bytes it lacks.
     collected: Option<(EncodedMessage, usize)>,
 }
-
-/// The client has gone; an answer would have no receiver.
-#[derive(Debug)]
-pub(crate) struct ClientGone;
 
 impl CallReply {
     pub(super) fn new(stream: StreamHandle, format: AnswerFormat) -> CallReply {

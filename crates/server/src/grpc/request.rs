@@ -56,7 +56,7 @@ impl RequestStream {
                 return Poll::Ready(Ok(Some(message)));
             }
             match ready!(self.stream.poll_data(context)) {
-                // What is not complete is limited by its length, so the window, which this opens, need not limit it too.
+                // What is not complete is limited by its length, so the window, which this opens, need not limit it.
                 Ok(data) if !data.is_empty() => self.messages.push(data),
                 Ok(_) if self.messages.is_between() => return Poll::Ready(Ok(None)),
                 Ok(_) => return Poll::Ready(Err(Failure::new(Code::Internal, "unexpected EOF"))),
