@@ -41,11 +41,11 @@ thread_local! {
 }
 
 /// Serves a connection that begins with the preface of HTTP/2, until it ends, or until `stop` and the end of the calls
-/// that run at that time. Requests that are not gRPC go to `http`.
+/// that run at that time. Requests that are not gRPC go to `http`; without it they are refused.
 pub(crate) async fn serve<I, S>(
     mut io: I,
     service: S,
-    http: Router,
+    http: Option<Router>,
     settings: &ConnectionSettings,
     stop: CancellationToken,
 ) where
@@ -124,7 +124,7 @@ struct GrpcConnection<S> {
     /// Set to a time at or before the connection's next deadline.
     timer: Pin<Box<Sleep>>,
     service: S,
-    http: Router,
+    http: Option<Router>,
     settings: ConnectionSettings,
 }
 
@@ -230,8 +230,12 @@ impl<S: GrpcService> GrpcConnection<S> {
     fn begin(&mut self, stream: u32, head: Arc<RequestHead>) {
         let id = stream;
         let stream = self.handle.stream(id);
-        let mut serving: CallFuture = match head::kind(&head) {
-            RequestKind::Plain => Box::pin(plain::serve(self.http.clone(), head, stream)),
+        let kind = match head::kind(&head) {
+            RequestKind::Plain if self.http.is_none() => head::not_grpc(&head),
+            kind => kind,
+        };
+        let mut serving: CallFuture = match kind {
+            RequestKind::Plain => Box::pin(plain::serve(self.http.clone().unwrap_or_default(), head, stream)),
             RequestKind::Malformed(code) => return stream.reset(code),
             RequestKind::Refused(format, status, failure) => {
                 return CallReply::new(stream, format).refuse(status, &failure);

@@ -60,15 +60,7 @@ pub(super) fn kind(head: &RequestHead) -> RequestKind {
     let subtype = match content.get(CONTENT.len()) {
         None => "".into(),
         Some(b'+' | b';') => String::from_utf8_lossy(&content[CONTENT.len() + 1..]),
-        Some(_) => {
-            let text = format!("invalid gRPC request content-type {:?}", String::from_utf8_lossy(content));
-            let failure = Failure::new(Code::InvalidArgument, text);
-            return RequestKind::Refused(
-                AnswerFormat::default(),
-                StatusCode::UNSUPPORTED_MEDIA_TYPE,
-                failure,
-            );
-        }
+        Some(_) => return not_grpc(head),
     };
     let subtype = (!subtype.is_empty()).then(|| subtype.into());
     let format = AnswerFormat { subtype, is_gzip: false };
@@ -76,6 +68,14 @@ pub(super) fn kind(head: &RequestHead) -> RequestKind {
         Ok((is_gzip, time)) => RequestKind::Call(AnswerFormat { is_gzip, ..format }, time),
         Err((status, failure)) => RequestKind::Refused(format, status, failure),
     }
+}
+
+/// What a request is where only gRPC is served, if it is not that.
+pub(super) fn not_grpc(head: &RequestHead) -> RequestKind {
+    let content = String::from_utf8_lossy(head.get("content-type").unwrap_or_default());
+    let failure =
+        Failure::new(Code::InvalidArgument, format!("invalid gRPC request content-type {content:?}"));
+    RequestKind::Refused(AnswerFormat::default(), StatusCode::UNSUPPORTED_MEDIA_TYPE, failure)
 }
 
 /// Whether messages may be compressed, and the time of the call.

@@ -42,7 +42,8 @@ const HTTP1_HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 #[derive(Clone)]
 pub(crate) struct ClientPort {
     pub(crate) grpc: Dispatch,
-    pub(crate) http: axum::Router,
+    /// None where another port has it.
+    pub(crate) http: Option<axum::Router>,
 }
 
 /// Accepts client connections until `stop`.
@@ -81,7 +82,11 @@ where
         Some((ClientProtocol::Http2, stream)) => {
             grpc::serve(stream, port.grpc, port.http, settings, stop).await
         }
-        Some((ClientProtocol::Http1, stream)) => serve_http(stream, port.http, stop).await,
+        Some((ClientProtocol::Http1, stream)) => {
+            if let Some(http) = port.http {
+                serve_http(stream, http, stop).await;
+            }
+        }
         // A connection that failed, or said nothing in time, concerns only its client.
         None => {}
     }

@@ -34,7 +34,6 @@ fn rapid_resets_end_the_connection() {
     });
     assert_eq!(sent, MAX_RESETS_PER_SECOND + 1);
     assert_eq!(client.server.stream_count(), 0);
-    assert!(client.begun().is_empty(), "a request that was reset in the read it came with never begins");
     // The same in twice the time is tolerated.
     let mut client = Client::new();
     for number in 0..2 * MAX_RESETS_PER_SECOND {

@@ -87,6 +87,14 @@ fn malformed_heads_reset_their_streams_only() {
 }
 
 #[test]
+fn a_request_that_is_reset_in_the_read_it_came_with_never_begins() {
+    let mut client = Client::new();
+    client.request(1, true);
+    client.frame(FrameType::RstStream, 0, 1, &8_u32.to_be_bytes());
+    assert!(matches!(client.events()[..], [Event::Gone { .. }]));
+}
+
+#[test]
 fn trailers_end_a_request() {
     let mut client = Client::new();
     client.request(1, false);

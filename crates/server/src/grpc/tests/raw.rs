@@ -4,6 +4,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio_util::sync::CancellationToken;
 
+use super::super::serve;
 use super::rig::{Seen, message, server, settings};
 
 /// Type, flags, stream, payload.
@@ -20,6 +21,20 @@ impl RawClient {
         let settings = settings(Duration::ZERO, Duration::ZERO);
         let (serving, socket) = server(settings, Seen::default(), CancellationToken::new());
         tokio::spawn(serving);
+        RawClient::greet(socket).await
+    }
+
+    /// The same of a server that serves gRPC alone.
+    pub(super) async fn greeted_by_grpc_alone() -> RawClient {
+        let (ours, socket) = tokio::io::duplex(64 << 10);
+        tokio::spawn(async move {
+            let settings = settings(Duration::ZERO, Duration::ZERO);
+            serve(ours, Seen::default(), None, &settings, CancellationToken::new()).await;
+        });
+        RawClient::greet(socket).await
+    }
+
+    async fn greet(socket: DuplexStream) -> RawClient {
         let mut client = RawClient { socket };
         client.send(&[&http2::PREFACE[..], &frame(4, 0, 0, &[])].concat()).await;
         client.read().await;

@@ -133,7 +133,7 @@ pub(super) fn server(
     let (ours, theirs) = tokio::io::duplex(64 << 10);
     let text = |body: String| ready(format!("heard {body}"));
     let http = Router::new().route("/plain", get(|| ready("plain text"))).route("/heard", post(text));
-    (async move { serve(ours, seen, http, &settings, stop).await }, theirs)
+    (async move { serve(ours, seen, Some(http), &settings, stop).await }, theirs)
 }
 
 /// A client, and the server it speaks to.

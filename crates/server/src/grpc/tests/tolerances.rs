@@ -89,6 +89,16 @@ async fn heads_get_the_answers_of_grpc_go() {
     assert_eq!(end_of(&mut client, 11).await.0, RST_STREAM, "HTTP needs a path");
 }
 
+#[tokio::test]
+async fn where_only_grpc_is_served_other_requests_are_refused() {
+    let mut client = RawClient::greeted_by_grpc_alone().await;
+    let plain =
+        block(&[(":method", "GET"), (":scheme", "http"), (":path", "/plain"), (":authority", "stele")]);
+    client.send(&frame(1, 5, 1, &plain)).await;
+    let end = end(&mut client, 1).await;
+    assert!(says(&end, "415") && says(&end, "invalid gRPC request content-type \"\""), "{end:?}");
+}
+
 async fn end_of(client: &mut RawClient, stream: u32) -> RawFrame {
     end(client, stream).await
 }
