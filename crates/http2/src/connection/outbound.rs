@@ -14,6 +14,9 @@ use crate::hpack::Field;
 use crate::limits::MAX_PAYLOAD_BYTES;
 use crate::output::Output;
 
+/// Room kept for the next header block: those of usual answers have less.
+const MAX_KEPT_BLOCK_BYTES: usize = 128;
+
 impl<T: Default> Connection<T> {
     /// What is to be written; data is framed as far as windows and the room allow.
     pub fn output(&mut self) -> &mut Output {
@@ -187,7 +190,7 @@ impl<T: Default> Connection<T> {
     }
 
     fn push_headers(&mut self, stream: u32, fields: &[Field<'_>], ends: bool) {
-        let mut block = Vec::with_capacity(64);
+        let mut block = std::mem::take(&mut self.block_buffer);
         self.encoder.encode(fields, &mut block);
         self.pings.sent();
         let end_stream = if ends { END_STREAM } else { 0 };
@@ -202,5 +205,8 @@ impl<T: Default> Connection<T> {
             self.output.push(&encode_head(FrameType::Continuation, end_headers(rest), stream, next.len()));
             self.output.push(next);
         }
+        block.clear();
+        block.shrink_to(MAX_KEPT_BLOCK_BYTES);
+        self.block_buffer = block;
     }
 }

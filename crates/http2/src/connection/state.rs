@@ -87,6 +87,8 @@ pub struct Connection<T> {
     pub(super) decoder: HpackDecoder,
     pub(super) remembered: VecDeque<(Box<[u8]>, Arc<RequestHead>)>,
     pub(super) encoder: HpackEncoder,
+    /// Where header blocks are encoded; empty.
+    pub(super) block_buffer: Vec<u8>,
     pub(super) streams: BTreeMap<u32, Stream<T>>,
     /// The last stream that the client began.
     pub(super) last_stream: u32,
@@ -130,6 +132,7 @@ impl<T: Default> Connection<T> {
             decoder: HpackDecoder::default(),
             remembered: VecDeque::new(),
             encoder: HpackEncoder::default(),
+            block_buffer: Vec::new(),
             streams: BTreeMap::new(),
             last_stream: 0,
             window: ReceiveWindow::new(MAX_CONNECTION_WINDOW_BYTES),

@@ -133,9 +133,8 @@ impl AnswerFormat {
         send: impl FnOnce(&[Field<'_>]) -> R,
     ) -> R {
         let content = self.content_type();
-        let mut fields = vec![self.status(status.as_str().as_bytes()), content.field()];
-        fields.extend(trailers.fields());
-        send(&fields)
+        let head = [self.status(status.as_str().as_bytes()), content.field()];
+        trailers.with(|trailers| send(&[&head, trailers].concat()))
     }
 
     fn status<'a>(&self, status: &'a [u8]) -> Field<'a> {
@@ -182,11 +181,12 @@ impl Trailers {
         }
     }
 
-    pub(super) fn fields(&self) -> Vec<Field<'_>> {
+    /// The fields; one if the call succeeded.
+    pub(super) fn with<R>(&self, send: impl FnOnce(&[Field<'_>]) -> R) -> R {
         match self {
-            Trailers::Success => vec![usual("grpc-status", b"0")],
+            Trailers::Success => send(&[usual("grpc-status", b"0")]),
             Trailers::Failure { code, message } => {
-                vec![once("grpc-status", code.as_bytes()), once("grpc-message", message.as_bytes())]
+                send(&[once("grpc-status", code.as_bytes()), once("grpc-message", message.as_bytes())])
             }
         }
     }

@@ -51,7 +51,7 @@ impl CallReply {
         let (flag, message) = self.encoded(message);
         self.stream.with(|connection, stream| {
             frames(flag, message).try_for_each(|data| connection.send_data(stream, data))?;
-            connection.finish(stream, Trailers::of(Ok(())).fields().as_slice())
+            Trailers::Success.with(|trailers| connection.finish(stream, trailers))
         })
     }
 
@@ -122,7 +122,9 @@ impl CallReply {
         self.has_ended = true;
         let trailers = Trailers::of(result);
         // As above: a client that is gone does not need to hear it.
-        let _ = self.stream.with(|connection, stream| connection.finish(stream, &trailers.fields()));
+        let _ = self
+            .stream
+            .with(|connection, stream| trailers.with(|trailers| connection.finish(stream, trailers)));
     }
 
     /// Refuses the call with another HTTP status than success.
