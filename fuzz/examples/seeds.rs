@@ -35,6 +35,7 @@ fn main() {
     frames();
     batches();
     streams();
+    http2_connections();
     requests();
     settings();
     database_file();
@@ -330,6 +331,24 @@ fn streams() {
             })
             .collect();
     write("transport_frame", "stream", &stream);
+}
+
+fn http2_connections() {
+    let frame = |kind: u8, flags: u8, stream: u8, payload: &[u8]| {
+        [&[0, 0, payload.len() as u8, kind, flags, 0, 0, 0, stream][..], payload].concat()
+    };
+    let settings = frame(4, 0, 0, &[0, 4, 0, 0, 1, 0]);
+    // `:method: POST`, `:scheme: http`, a path that is added to the table; then the same by reference.
+    let first = b"\x83\x86\x44\x0d/etcdserverpb\x40\x02te\x08trailers";
+    let call = |stream, head: &[u8]| {
+        [frame(1, 4, stream, head), frame(0, 1, stream, b"\0\0\0\0\x02\x0a\0")].concat()
+    };
+    let calls = [&[7][..], &settings, &call(1, first), &call(3, b"\x83\x86\xbf\xbe")].concat();
+    write("http2", "calls", &calls);
+    let huffman = b"\x82\x86\x84\x41\x8c\xf1\xe3\xc2\xe5\xf2\x3a\x6b\xa0\xab\x90\xf4\xff";
+    let parts = [frame(1, 0, 1, &huffman[..5]), frame(9, 4, 1, &huffman[5..])].concat();
+    let control = [frame(6, 0, 0, b"12345678"), frame(8, 0, 1, &[0, 0, 1, 0]), frame(3, 0, 1, &[0, 0, 0, 8])];
+    write("http2", "control", &[&[1][..], &settings, &parts, &control.concat()].concat());
 }
 
 fn requests() {

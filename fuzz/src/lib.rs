@@ -5,6 +5,7 @@ pub mod batch;
 pub mod commands;
 pub mod config;
 pub mod database_file;
+pub mod http2;
 pub mod log_open;
 pub mod member_open;
 pub mod peer_frame;

@@ -12,6 +12,7 @@ pub(super) struct Arrow {
 pub(super) const ARROWS: &[Arrow] = &[
     Arrow { from: "stele-api", to: &[], reason: "wire types depend on no other crate" },
     Arrow { from: "stele-crc32c", to: &[], reason: "it sums bytes" },
+    Arrow { from: "stele-http2", to: &[], reason: "a protocol between bytes and events, without I/O" },
     Arrow {
         from: "stele-dbfile",
         to: &["stele-api"],
@@ -44,7 +45,15 @@ pub(super) const ARROWS: &[Arrow] = &[
     },
     Arrow {
         from: "stele-server",
-        to: &["stele-api", "stele-dbfile", "stele-log", "stele-member", "stele-store", "stele-transport"],
+        to: &[
+            "stele-api",
+            "stele-dbfile",
+            "stele-http2",
+            "stele-log",
+            "stele-member",
+            "stele-store",
+            "stele-transport",
+        ],
         reason: "the edge: threads, disks, sockets and services around a member; raft stays behind member",
     },
     Arrow { from: "stele", to: &["stele-server"], reason: "the binary chooses an entry point" },
@@ -99,7 +108,7 @@ pub(super) const DOORS: &[Door] = &[
 
 /// Crates whose whole tree must be free of [`RUNTIMES`].
 pub(super) const DETERMINISTIC: &[&str] =
-    &["stele-dbfile", "stele-log", "stele-store", "stele-consensus", "stele-member", "sim"];
+    &["stele-dbfile", "stele-http2", "stele-log", "stele-store", "stele-consensus", "stele-member", "sim"];
 
 pub(super) const RUNTIMES: &[&str] = &["tokio", "mio", "hyper", "h2", "async-std", "smol"];
 

@@ -19,6 +19,9 @@ const DEFAULT_NAME: &str = "default";
 const BCRYPT_COSTS: std::ops::RangeInclusive<u64> = 4..=31;
 const DEFAULT_BCRYPT_COST: u32 = 10;
 
+/// Least time between pings of a client where the flag is 0, which means grpc-go's own rule.
+const DEFAULT_CLIENT_PING_INTERVAL: Duration = Duration::from_secs(300);
+
 /// Makes a valid configuration. `from_file`: an advertised URL keeps its default even when the listening one is set.
 pub(super) fn config(
     values: &FlagValues,
@@ -39,6 +42,9 @@ pub(super) fn config(
         grpc_keepalive: GrpcKeepalive {
             interval: values.duration("grpc-keepalive-interval"),
             timeout: values.duration("grpc-keepalive-timeout"),
+            min_client_interval: Some(values.duration("grpc-keepalive-min-time"))
+                .filter(|interval| !interval.is_zero())
+                .unwrap_or(DEFAULT_CLIENT_PING_INTERVAL),
         },
         storage: storage(values),
         auto_compaction: CompactionPolicy::parse(

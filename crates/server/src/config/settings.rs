@@ -114,6 +114,8 @@ pub struct GrpcKeepalive {
     pub interval: Duration,
     /// Time a pinged client may stay silent; zero forever.
     pub timeout: Duration,
+    /// Least time between two pings of a client while a call runs.
+    pub min_client_interval: Duration,
 }
 
 /// Checkpoints and the log's length.

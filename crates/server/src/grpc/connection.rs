@@ -1,193 +1,254 @@
-//! One connection: a task that accepts requests, runs their calls and sends the answers, round by round. The module
-//! `grpc` has an example of a round.
+//! One connection: a task that receives, runs calls and sends the answers, round by round. The module `grpc` has an
+//! example of a round.
 
+use std::cell::RefCell;
 use std::future::{Future, poll_fn};
+use std::io::IoSlice;
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker, ready};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use axum::Router;
-use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use h2::server::SendResponse;
-use h2::{Ping, PingPong, RecvStream};
-use http::Request;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio_util::sync::CancellationToken;
+use http2::{Connection, Event, HttpSettings, Keepalive, RequestHead};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::time::{Instant, Sleep};
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-use super::gathering_socket::{ConnectionRound, GatheringSocket};
+use super::handle::ConnectionHandle;
+use super::head::{self, RequestKind};
+use super::messages::MessageDecoder;
+use super::plain;
+use super::pongs::DelayedPong;
 use super::reply::CallReply;
 use super::request::RequestStream;
 use super::service::{CallFuture, ConnectionSettings, GrpcService};
-use super::{head, plain};
 
-/// Received bytes that may wait in one HTTP/2 stream, and in one connection: enough that a large request flows without
-/// waiting for the window, small enough that a thousand connections cannot fill the memory.
-const MAX_STREAM_WINDOW_BYTES: u32 = 1 << 20;
-const MAX_CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
+/// Bytes of one read: a connection has no buffer of its own, the worker has one for all.
+const READ_BYTES: usize = 64 << 10;
 
-/// What small messages that wait in one connection may be short of 256 bytes each, all together: some 35,000
-/// keep-alives or requests to watch. A client that keeps 10,000 leases alive sends that many at once, and a second time
-/// if it was not answered at once; with the library's own limit of a quarter as many, its connection would be closed.
-/// The library needs about 200 bytes for each, so a connection that exhausts this has 7 MB here.
-const MAX_SMALL_MESSAGES_BUDGET_BYTES: usize = 8 << 20;
+/// Slices of one write.
+const MAX_SLICES: usize = 32;
 
-/// Bytes of a request's headers, counted as HTTP/2 does. Ours have a few hundred.
-const MAX_HEADER_LIST_BYTES: u32 = 16 << 10;
+/// Time in which a client whose connection we end should take our last words and close its side. Without it, what it
+/// has sent meanwhile makes the system discard them.
+const MAX_CLOSING_TIME: Duration = Duration::from_secs(1);
 
-/// Bytes of one stream that wait in the connection to be sent, of messages that are sent as the client takes them.
-const MAX_SEND_BUFFER_BYTES: usize = 400 << 10;
-
-/// Time in which a client should have begun its first call, and in which it must answer a ping if it has not: a client
-/// may connect ahead of need, but one that said its greeting and then nothing is no client.
-pub(super) const FIRST_CALL_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Streams that the library resets for protocol errors of a client before it closes the connection.
-const MAX_ERROR_RESETS: usize = 1024;
+thread_local! {
+    static READ_BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_BYTES]);
+}
 
 /// Serves a connection that begins with the preface of HTTP/2, until it ends, or until `stop` and the end of the calls
-/// that run at that time. Requests that are not gRPC go to `http`.
+/// that run at that time. Requests that are not gRPC go to `http`; without it they are refused.
 pub(crate) async fn serve<I, S>(
-    io: I,
+    mut io: I,
     service: S,
-    http: Router,
+    http: Option<Router>,
     settings: &ConnectionSettings,
     stop: CancellationToken,
 ) where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     S: GrpcService,
 {
-    let round = ConnectionRound::default();
-    let mut builder = h2::server::Builder::new();
-    builder
-        .initial_window_size(MAX_STREAM_WINDOW_BYTES)
-        .initial_connection_window_size(MAX_CONNECTION_WINDOW_BYTES)
-        .max_concurrent_streams(settings.max_concurrent_streams)
-        .max_header_list_size(MAX_HEADER_LIST_BYTES)
-        .max_send_buffer_size(MAX_SEND_BUFFER_BYTES)
-        .data_frame_budget(MAX_SMALL_MESSAGES_BUDGET_BYTES)
-        .max_local_error_reset_streams(Some(MAX_ERROR_RESETS));
-    let handshake = builder.handshake(GatheringSocket::new(io, round.clone()));
-    let handshake = tokio::time::timeout(FIRST_CALL_TIMEOUT, handshake);
-    // A failed connection concerns only its client, here and below.
-    let Some(Ok(Ok(mut h2))) = stop.run_until_cancelled(handshake).await else { return };
-    let connection = GrpcConnection {
-        pings: h2.ping_pong(),
-        h2,
-        round,
+    let handle = ConnectionHandle::new(Connection::new(http_settings(settings)));
+    let mut connection = GrpcConnection {
+        handle: handle.clone(),
+        pong: DelayedPong::default(),
         calls: FuturesUnordered::new(),
-        has_begun: false,
-        heard: 0,
-        heard_before_ping: 0,
-        events: FuturesUnordered::new(),
+        stop: Some(Box::pin(stop.cancelled_owned())),
+        timer: Box::pin(tokio::time::sleep(Duration::ZERO)),
         service,
         http,
         settings: settings.clone(),
     };
-    connection.run(stop).await;
+    let ended = poll_fn(|context| connection.poll_rounds(&mut io, context)).await;
+    drop(connection);
+    if matches!(ended, ConnectionEnd::Ours) {
+        let _ = tokio::time::timeout(MAX_CLOSING_TIME, close(io, &handle)).await;
+    }
 }
 
-/// What happens to a connection besides its calls.
-enum ConnectionEvent {
-    /// No more calls are accepted.
-    Stop,
-    /// There should have been a first call; without one, the client is pinged.
-    CheckFirstCall,
-    /// A client without a call had time to answer the ping.
-    FirstPingTimeout,
-    /// The client is to be pinged, unless something has arrived from it since the last check.
-    CheckAlive,
-    /// The client had time to answer the ping.
-    PingTimeout,
+fn http_settings(settings: &ConnectionSettings) -> HttpSettings {
+    let keepalive = &settings.keepalive;
+    HttpSettings {
+        max_concurrent_streams: settings.max_concurrent_streams,
+        keepalive: Keepalive {
+            interval: keepalive.interval,
+            timeout: keepalive.timeout,
+            min_client_interval: keepalive.min_client_interval,
+        },
+    }
 }
 
-type EventFuture = Pin<Box<dyn Future<Output = ConnectionEvent> + Send>>;
+/// Sends what is left, and waits until the client has closed its side too.
+async fn close<I: AsyncRead + AsyncWrite + Unpin>(
+    mut io: I,
+    handle: &ConnectionHandle,
+) -> std::io::Result<()> {
+    let mut last = Vec::new();
+    {
+        let mut http2 = handle.lock();
+        let output = http2.output();
+        while !output.is_empty() {
+            let mut slices = [IoSlice::new(&[]); MAX_SLICES];
+            let count = output.slices(&mut slices);
+            let before = last.len();
+            slices[..count].iter().for_each(|slice| last.extend_from_slice(slice));
+            let taken = last.len() - before;
+            output.advance(taken);
+        }
+    }
+    io.write_all(&last).await?;
+    io.shutdown().await?;
+    let mut ignored = [0; 1024];
+    while io.read(&mut ignored).await? > 0 {}
+    Ok(())
+}
 
-struct GrpcConnection<I, S> {
-    h2: h2::server::Connection<GatheringSocket<I>, Bytes>,
-    pings: Option<PingPong>,
-    round: ConnectionRound,
+/// Who ended a connection.
+enum ConnectionEnd {
+    /// The client, or the network.
+    Theirs,
+    /// The protocol: a graceful end, a mistake, silence.
+    Ours,
+}
+
+struct GrpcConnection<S> {
+    handle: ConnectionHandle,
+    pong: DelayedPong,
     calls: FuturesUnordered<CallFuture>,
-    /// There was a first call.
-    has_begun: bool,
-    /// What [`ConnectionRound::received`] said at the last regular check.
-    heard: u64,
-    /// The same before the ping to a client without a call.
-    heard_before_ping: u64,
-    events: FuturesUnordered<EventFuture>,
+    /// Until it has happened.
+    stop: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
+    /// Set to a time at or before the connection's next deadline.
+    timer: Pin<Box<Sleep>>,
     service: S,
-    http: Router,
+    http: Option<Router>,
     settings: ConnectionSettings,
 }
 
-/// The connection is over.
-struct ConnectionEnded;
-
-impl<I, S> GrpcConnection<I, S>
-where
-    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    S: GrpcService,
-{
-    async fn run(mut self, stop: CancellationToken) {
-        self.events.push(Box::pin(async move {
-            stop.cancelled().await;
-            ConnectionEvent::Stop
-        }));
-        let interval = self.settings.keepalive.interval;
-        if !interval.is_zero() {
-            self.after(interval, ConnectionEvent::CheckAlive);
-        }
-        self.after(FIRST_CALL_TIMEOUT, ConnectionEvent::CheckFirstCall);
-        poll_fn(|context| self.poll_rounds(context)).await;
-    }
-
+impl<S: GrpcService> GrpcConnection<S> {
     /// Runs rounds until nothing more can be done now; ready when the connection is over.
-    fn poll_rounds(&mut self, context: &mut Context<'_>) -> Poll<()> {
+    fn poll_rounds<I>(&mut self, io: &mut I, context: &mut Context<'_>) -> Poll<ConnectionEnd>
+    where
+        I: AsyncRead + AsyncWrite + Unpin,
+    {
         loop {
-            self.round.hold(true);
-            let Ok(()) = self.accept_all(context) else { return Poll::Ready(()) };
+            let Ok(has_read) = self.receive(io, context) else { return Poll::Ready(ConnectionEnd::Theirs) };
+            self.poll_stop(context);
+            self.poll_timer(context);
+            self.take_events();
             while let Poll::Ready(Some(())) = self.calls.poll_next_unpin(context) {}
-            while let Poll::Ready(Some(event)) = self.events.poll_next_unpin(context) {
-                let Ok(()) = self.on_event(event, context) else { return Poll::Ready(()) };
+            let Ok(()) = self.send(io, context) else { return Poll::Ready(ConnectionEnd::Theirs) };
+            if self.handle.lock().is_closed() {
+                return Poll::Ready(ConnectionEnd::Ours);
             }
-            // Encodes the answers while writes are held: the library flushes after each larger frame.
-            if self.h2.poll_closed(context).is_ready() {
-                return Poll::Ready(());
-            }
-            self.round.hold(false);
-            // Sends what was collected, and may find that more has arrived.
-            match ready!(self.h2.poll_accept(context)) {
-                Some(Ok((request, respond))) => self.begin(request, respond),
-                Some(Err(_)) | None => return Poll::Ready(()),
+            // What was sent may have made room for calls that wait.
+            if !self.take_events() && !has_read {
+                return Poll::Pending;
             }
         }
     }
 
-    /// Begins the calls that have arrived.
-    fn accept_all(&mut self, context: &mut Context<'_>) -> Result<(), ConnectionEnded> {
-        while let Poll::Ready(accepted) = self.h2.poll_accept(context) {
-            let Some(Ok((request, respond))) = accepted else { return Err(ConnectionEnded) };
-            self.begin(request, respond);
+    /// Reads once; whether something came.
+    ///
+    /// # Errors
+    /// When the client has closed the connection, or it is broken.
+    fn receive<I: AsyncRead + Unpin>(&mut self, io: &mut I, context: &mut Context<'_>) -> Result<bool, ()> {
+        if !self.handle.lock().wants_input() {
+            return Ok(false);
         }
-        Ok(())
-    }
-
-    /// Begins a call and polls it once: a call that waits for nothing is answered by that.
-    fn begin(&mut self, request: Request<RecvStream>, respond: SendResponse<Bytes>) {
-        self.has_begun = true;
-        let (head, body) = request.into_parts();
-        let mut serving: CallFuture = if head::is_grpc(&head) {
-            let reply = CallReply::new(respond);
-            match head::check(&head) {
-                Ok(()) => {
-                    let requests = RequestStream::new(body, self.settings.max_message_bytes);
-                    self.service.call(&head, requests, reply)
+        READ_BUFFER.with_borrow_mut(|buffer| {
+            let mut buffer = ReadBuf::new(buffer);
+            match Pin::new(io).poll_read(context, &mut buffer) {
+                Poll::Pending => Ok(false),
+                Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {
+                    self.handle.lock().receive(buffer.filled(), self.handle.now());
+                    Ok(true)
                 }
-                Err((status, failure)) => return reply.refuse(status, &failure),
+                Poll::Ready(_) => Err(()),
             }
-        } else {
-            Box::pin(plain::serve(self.http.clone(), Request::from_parts(head, body), respond))
+        })
+    }
+
+    fn poll_stop(&mut self, context: &mut Context<'_>) {
+        if let Some(stop) = &mut self.stop
+            && stop.as_mut().poll(context).is_ready()
+        {
+            self.stop = None;
+            self.handle.lock().shut_down(self.handle.now());
+        }
+    }
+
+    /// Does what is due, and sets the timer to what is next. A timer that ends too early is set again; so most
+    /// deadlines come and go without touching it.
+    fn poll_timer(&mut self, context: &mut Context<'_>) {
+        loop {
+            let mut http2 = self.handle.lock();
+            let next = http2.deadline().filter(|_| !http2.is_closed());
+            let Some(next) = next.and_then(|at| self.handle.instant(at)) else { return };
+            if next < self.timer.deadline() || self.timer.is_elapsed() {
+                self.timer.as_mut().reset(next);
+            }
+            if self.timer.as_mut().poll(context).is_pending() {
+                return;
+            }
+            if next <= Instant::now() {
+                http2.on_time(self.handle.now());
+            }
+        }
+    }
+
+    /// Begins the requests that have come, and wakes the calls that wait for what has; whether there was anything.
+    fn take_events(&mut self) -> bool {
+        let mut has_events = false;
+        loop {
+            let event = self.handle.lock().next_event();
+            let Some(event) = event else { return has_events };
+            has_events = true;
+            match event {
+                Event::Request { stream, head } => self.begin(stream, head),
+                Event::Data { stream } => self.wake(stream, true),
+                Event::Sent { stream } => self.wake(stream, false),
+                Event::Gone { slot } => {
+                    [slot.reader, slot.writer].into_iter().flatten().for_each(Waker::wake)
+                }
+            }
+        }
+    }
+
+    fn wake(&self, stream: u32, is_reader: bool) {
+        let waker = self.handle.lock().slot(stream).ok().and_then(|slot| match is_reader {
+            true => slot.reader.take(),
+            false => slot.writer.take(),
+        });
+        waker.into_iter().for_each(Waker::wake);
+    }
+
+    /// Begins a request and polls it once: a call that waits for nothing is answered by that.
+    fn begin(&mut self, stream: u32, head: Arc<RequestHead>) {
+        let id = stream;
+        let stream = self.handle.stream(id);
+        let kind = match head::kind(&head) {
+            RequestKind::Plain if self.http.is_none() => head::not_grpc(&head),
+            kind => kind,
+        };
+        let mut serving: CallFuture = match kind {
+            RequestKind::Plain => Box::pin(plain::serve(self.http.clone().unwrap_or_default(), head, stream)),
+            RequestKind::Malformed(code) => return stream.reset(code),
+            RequestKind::Refused(format, status, failure) => {
+                return CallReply::new(stream, format).refuse(status, &failure);
+            }
+            RequestKind::Call(format, time) => {
+                if let Some(at) = time.and_then(|time| self.handle.now().checked_add(time)) {
+                    // A request that is over already has no deadline.
+                    let _ = self.handle.lock().set_deadline(id, at);
+                }
+                let messages = MessageDecoder::new(self.settings.max_message_bytes, format.is_gzip);
+                let requests = RequestStream::new(stream.clone(), messages);
+                self.service.call(&head, requests, CallReply::new(stream, format))
+            }
         };
         // This poll needs no waker: a call that has to wait is polled again with the others.
         let first = &mut Context::from_waker(Waker::noop());
@@ -196,49 +257,28 @@ where
         }
     }
 
-    fn on_event(&mut self, event: ConnectionEvent, context: &mut Context<'_>) -> Result<(), ConnectionEnded> {
-        let interval = self.settings.keepalive.interval;
-        let timeout = self.settings.keepalive.timeout;
-        let heard = self.round.received();
-        match event {
-            ConnectionEvent::Stop => self.h2.graceful_shutdown(),
-            ConnectionEvent::CheckFirstCall | ConnectionEvent::FirstPingTimeout if self.has_begun => {}
-            ConnectionEvent::CheckFirstCall => {
-                self.heard_before_ping = heard;
-                self.ping(context);
-                self.after(FIRST_CALL_TIMEOUT, ConnectionEvent::FirstPingTimeout);
+    /// Writes what has collected, as far as the socket takes it.
+    fn send<I: AsyncWrite + Unpin>(&mut self, io: &mut I, context: &mut Context<'_>) -> std::io::Result<()> {
+        let mut http2 = self.handle.lock();
+        let is_closed = http2.is_closed();
+        let output = http2.output();
+        if output.is_empty() || !is_closed && self.pong.may_wait(output.only_part(), context) {
+            return Ok(());
+        }
+        loop {
+            let output = http2.output();
+            if output.is_empty() {
+                self.pong.sent();
+                return Ok(());
             }
-            ConnectionEvent::FirstPingTimeout if heard > self.heard_before_ping => {}
-            ConnectionEvent::FirstPingTimeout => return Err(ConnectionEnded),
-            ConnectionEvent::CheckAlive | ConnectionEvent::PingTimeout if heard > self.heard => {
-                self.heard = heard;
-                self.after(interval, ConnectionEvent::CheckAlive)
-            }
-            ConnectionEvent::PingTimeout => return Err(ConnectionEnded),
-            ConnectionEvent::CheckAlive => {
-                self.ping(context);
-                let next = if timeout.is_zero() {
-                    (interval, ConnectionEvent::CheckAlive)
-                } else {
-                    (timeout, ConnectionEvent::PingTimeout)
-                };
-                self.after(next.0, next.1);
+            let mut slices = [IoSlice::new(&[]); MAX_SLICES];
+            let count = output.slices(&mut slices);
+            match Pin::new(&mut *io).poll_write_vectored(context, &slices[..count]) {
+                Poll::Pending => return Ok(()),
+                Poll::Ready(Ok(0)) => return Err(std::io::ErrorKind::WriteZero.into()),
+                Poll::Ready(Ok(written)) => output.advance(written),
+                Poll::Ready(Err(error)) => return Err(error),
             }
         }
-        Ok(())
-    }
-
-    fn ping(&mut self, context: &mut Context<'_>) {
-        let Some(pings) = &mut self.pings else { return };
-        // The answer to the one before, if any, makes room for this one.
-        let _ = pings.poll_pong(context);
-        let _ = pings.send_ping(Ping::opaque());
-    }
-
-    fn after(&mut self, time: Duration, event: ConnectionEvent) {
-        self.events.push(Box::pin(async move {
-            tokio::time::sleep(time).await;
-            event
-        }));
     }
 }

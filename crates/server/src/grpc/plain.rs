@@ -7,64 +7,103 @@ use std::task::{Context, Poll, ready};
 use axum::Router;
 use axum::body::Body;
 use bytes::Bytes;
-use h2::RecvStream;
-use h2::server::SendResponse;
-use http::{HeaderMap, Request, Response};
+use http::header::{HOST, HeaderName};
+use http::{HeaderValue, Method, Request, Response, Uri};
 use http_body::{Body as _, Frame};
+use http2::{ErrorCode, Field, RequestHead};
 use tower::Service as _;
 
-use super::reply::{ClientGone, send_in_window};
+use super::handle::{ClientGone, StreamHandle};
 
-/// Serves one request.
-pub(super) async fn serve(mut router: Router, request: Request<RecvStream>, respond: SendResponse<Bytes>) {
-    let Ok(response) = router.call(request.map(|body| Body::new(RequestBody(body)))).await;
-    // A client that is gone does not need its answer.
-    let _ = answer(response, respond).await;
+/// Serves one request. A malformed one has its stream reset.
+pub(super) async fn serve(mut router: Router, head: std::sync::Arc<RequestHead>, stream: StreamHandle) {
+    let Some(request) = request(&head) else { return stream.reset(ErrorCode::Protocol) };
+    drop(head);
+    let body = RequestBody { stream: stream.clone(), has_ended: false };
+    let Ok(response) = router.call(request.map(|()| Body::new(body))).await;
+    // A client that is gone does not need its answer. A handler that fails midway has nothing left to say.
+    let _ = answer(response, &stream).await;
+    stream.reset(ErrorCode::Internal);
 }
 
-async fn answer(response: Response<Body>, mut respond: SendResponse<Bytes>) -> Result<(), ClientGone> {
+/// The request as HTTP knows it; `None` if it is none: a method, a scheme and a path are missing, or a header is of
+/// HTTP/1 (RFC 9113, sections 8.2.2 and 8.3.1).
+fn request(head: &RequestHead) -> Option<Request<()>> {
+    head.pseudo(":scheme")?;
+    let method = Method::from_bytes(head.method()).ok()?;
+    let uri = Uri::try_from(head.path()).ok()?;
+    if head.all("te").any(|te| te != b"trailers") {
+        return None;
+    }
+    let mut request = Request::builder().method(method).uri(uri).body(()).ok()?;
+    let headers = request.headers_mut();
+    for (name, value) in head.fields() {
+        headers.append(HeaderName::from_bytes(name).ok()?, HeaderValue::from_bytes(value).ok()?);
+    }
+    if let Some(authority) = head.pseudo(":authority") {
+        headers.insert(HOST, HeaderValue::from_bytes(authority).ok()?);
+    }
+    Some(request)
+}
+
+async fn answer(response: Response<Body>, stream: &StreamHandle) -> Result<(), ClientGone> {
     let (head, mut body) = response.into_parts();
     let is_empty = body.is_end_stream();
-    let mut stream = respond.send_response(Response::from_parts(head, ()), is_empty)?;
+    let status = Field { name: ":status", value: head.status.as_str().as_bytes(), is_usual: false };
+    let header = |(name, value): (&'_ HeaderName, &'_ HeaderValue)| (name.clone(), value.clone());
+    let headers: Vec<_> = head.headers.iter().map(header).collect();
+    let fields = headers.iter().map(|(name, value)| Field {
+        name: name.as_str(),
+        value: value.as_bytes(),
+        is_usual: false,
+    });
+    let fields: Vec<_> = std::iter::once(status).chain(fields).collect();
+    stream.with(|connection, stream| connection.send_headers(stream, &fields, is_empty))?;
     if is_empty {
         return Ok(());
     }
     while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
-        // Nothing is left to say when the handler fails midway: the stream is reset.
         let Ok(frame) = frame else { return Ok(()) };
         if let Ok(data) = frame.into_data() {
-            send_in_window(&mut stream, data).await?;
+            stream.with(|connection, stream| connection.send_data(stream, data))?;
+            poll_fn(|context| stream.poll_sent(context)).await?;
         }
     }
-    Ok(stream.send_data(Bytes::new(), true)?)
+    stream.with(|connection, stream| connection.finish(stream, &[]))
 }
 
 /// The body of a request, as the router reads it.
-struct RequestBody(RecvStream);
+struct RequestBody {
+    stream: StreamHandle,
+    has_ended: bool,
+}
+
+/// The client has reset the request.
+#[derive(Debug, thiserror::Error)]
+#[error("the client has gone")]
+struct BodyGone;
 
 impl http_body::Body for RequestBody {
     type Data = Bytes;
-    type Error = h2::Error;
+    type Error = BodyGone;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, h2::Error>>> {
-        let Some(data) = ready!(self.0.poll_data(context)) else {
-            return self.0.poll_trailers(context).map(|end| end.transpose().map(trailers));
-        };
-        let data = data.and_then(|data| {
-            self.0.flow_control().release_capacity(data.len())?;
-            Ok(Frame::data(data))
-        });
-        Poll::Ready(Some(data))
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyGone>>> {
+        if self.has_ended {
+            return Poll::Ready(None);
+        }
+        let data = ready!(self.stream.poll_data(context));
+        self.has_ended = data.as_ref().map_or(true, Vec::is_empty);
+        Poll::Ready(match data {
+            Ok(data) if data.is_empty() => None,
+            Ok(data) => Some(Ok(Frame::data(data.into()))),
+            Err(ClientGone) => Some(Err(BodyGone)),
+        })
     }
 
     fn is_end_stream(&self) -> bool {
-        self.0.is_end_stream()
+        self.has_ended || self.stream.is_finished()
     }
-}
-
-fn trailers(trailers: Result<HeaderMap, h2::Error>) -> Result<Frame<Bytes>, h2::Error> {
-    trailers.map(Frame::trailers)
 }

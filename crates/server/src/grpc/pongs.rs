@@ -42,12 +42,12 @@ struct PendingPong {
 }
 
 impl DelayedPong {
-    /// Whether `written`, which is all there is to send, may wait: it is one answer to a ping and not due. The
+    /// Whether `waiting`, which is all there is to send, may wait: it is one answer to a ping and not due. The
     /// connection is woken when it becomes due.
-    pub(super) fn may_wait(&self, written: &[u8], context: &Context<'_>) -> bool {
+    pub(super) fn may_wait(&self, waiting: Option<&[u8]>, context: &Context<'_>) -> bool {
         let state = &self.0;
-        if written.len() != FRAME_BYTES || written[..HEAD.len()] != HEAD || state.due.load(Ordering::Relaxed)
-        {
+        let is_pong = waiting.is_some_and(|bytes| bytes.len() == FRAME_BYTES && bytes.starts_with(&HEAD));
+        if !is_pong || state.due.load(Ordering::Relaxed) {
             return false;
         }
         state.waits.store(true, Ordering::Relaxed);

@@ -1,32 +1,56 @@
-//! The first bytes of a connection: HTTP/2 begins with a text that no HTTP/1 request begins with.
+//! What a client speaks. Without a handshake that says it, the first bytes do: HTTP/2 begins with a text that no
+//! HTTP/1 request begins with.
 
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use http2::PREFACE;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 
-/// RFC 9113, section 3.4.
-const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// What a client speaks: its handshake has chosen it (ALPN), or its first bytes say it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ClientProtocol {
+    /// HTTP/2.
+    Http2,
+    /// HTTP/1.1.
+    Http1,
+}
 
-/// Reads until the protocol is known; returns a connection from which those bytes can be read again.
+/// What a client connection is to everything above it: bytes in and out, and what its handshake established.
+///
+/// TLS fits here: its stream reads and writes what is decrypted and encrypted, and its handshake has chosen a protocol.
+pub(crate) trait ClientTransport: AsyncRead + AsyncWrite + Unpin + Send + 'static {
+    /// What the handshake has chosen; `None` if there was none, or it chose nothing: the first bytes decide.
+    fn protocol(&self) -> Option<ClientProtocol> {
+        None
+    }
+}
+
+impl ClientTransport for tokio::net::TcpStream {}
+impl ClientTransport for tokio::net::UnixStream {}
+
+/// Reads until the protocol is known, unless the handshake has chosen one; returns a connection from which those bytes
+/// can be read again.
 ///
 /// # Errors
 /// When reading fails. A connection that ends at once is not HTTP/2.
-pub(crate) async fn speaks_http2<I>(mut io: I) -> io::Result<(bool, ReplayedStart<I>)>
-where
-    I: AsyncRead + Unpin,
-{
+pub(crate) async fn protocol<I: ClientTransport>(
+    mut io: I,
+) -> io::Result<(ClientProtocol, ReplayedStart<I>)> {
     let mut first = [0; PREFACE.len()];
     let mut length = 0;
+    if let Some(chosen) = io.protocol() {
+        return Ok((chosen, ReplayedStart { io, first, next: 0, length }));
+    }
     while length < first.len() && first[..length] == PREFACE[..length] {
         match io.read(&mut first[length..]).await? {
             0 => break,
             read => length += read,
         }
     }
-    let is_http2 = first == *PREFACE;
-    Ok((is_http2, ReplayedStart { io, first, next: 0, length }))
+    let protocol = if first == *PREFACE { ClientProtocol::Http2 } else { ClientProtocol::Http1 };
+    Ok((protocol, ReplayedStart { io, first, next: 0, length }))
 }
 
 /// A connection whose first bytes were read before, and are read again.

@@ -2,36 +2,30 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::task::{Context, Poll};
+use std::task::Poll;
 
 use bytes::Bytes;
-use h2::SendStream;
-use h2::server::SendResponse;
-use http::{HeaderMap, StatusCode};
+use http::StatusCode;
+use http2::ErrorCode;
 
 use super::failure::Failure;
-use super::frames::{EncodedMessage, frames, joined, prefix};
-use super::head;
+use super::handle::{ClientGone, StreamHandle};
+use super::head::{AnswerFormat, Trailers};
+use super::messages::{EncodedMessage, compressed, frames, joined, prefix};
 
 /// The way back to a client. Dropping it without an end resets the call.
 pub(crate) struct CallReply {
-    respond: SendResponse<Bytes>,
-    stream: Option<SendStream<Bytes>>,
-}
-
-/// The client has gone; an answer would have no receiver.
-#[derive(Debug)]
-pub(crate) struct ClientGone;
-
-impl From<h2::Error> for ClientGone {
-    fn from(_: h2::Error) -> ClientGone {
-        ClientGone
-    }
+    stream: StreamHandle,
+    format: AnswerFormat,
+    has_begun: bool,
+    has_ended: bool,
+    /// A message whose parts are collected, because it must be compressed as a whole, and the bytes it lacks.
+    collected: Option<(EncodedMessage, usize)>,
 }
 
 impl CallReply {
-    pub(super) fn new(respond: SendResponse<Bytes>) -> CallReply {
-        CallReply { respond, stream: None }
+    pub(super) fn new(stream: StreamHandle, format: AnswerFormat) -> CallReply {
+        CallReply { stream, format, has_begun: false, has_ended: false, collected: None }
     }
 
     /// Awaits `work`; drops it if the client goes first.
@@ -39,17 +33,9 @@ impl CallReply {
         let mut work = pin!(work);
         poll_fn(|context| match work.as_mut().poll(context) {
             Poll::Ready(done) => Poll::Ready(Ok(done)),
-            Poll::Pending => self.poll_gone(context).map(Err),
+            Poll::Pending => self.stream.poll_gone(context).map(Err),
         })
         .await
-    }
-
-    fn poll_gone(&mut self, context: &mut Context<'_>) -> Poll<ClientGone> {
-        let reset = match &mut self.stream {
-            None => self.respond.poll_reset(context),
-            Some(stream) => stream.poll_reset(context),
-        };
-        reset.map(|_| ClientGone)
     }
 
     /// Answers with one message, and ends the call. The whole message is given to the connection, which sends it as the
@@ -60,11 +46,13 @@ impl CallReply {
     }
 
     fn try_answer(&mut self, message: EncodedMessage) -> Result<(), ClientGone> {
-        let stream = self.begun()?;
-        for data in frames(message) {
-            stream.send_data(data, false)?;
-        }
-        Ok(stream.send_trailers(ended(Ok(())))?)
+        self.begin()?;
+        self.has_ended = true;
+        let (flag, message) = self.encoded(message);
+        self.stream.with(|connection, stream| {
+            frames(flag, message).try_for_each(|data| connection.send_data(stream, data))?;
+            Trailers::Success.with(|trailers| connection.finish(stream, trailers))
+        })
     }
 
     /// Begins a stream of messages: sends the headers of success.
@@ -72,7 +60,12 @@ impl CallReply {
     /// # Errors
     /// When the client has gone.
     pub(crate) fn begin(&mut self) -> Result<(), ClientGone> {
-        self.begun().map(drop)
+        if std::mem::replace(&mut self.has_begun, true) {
+            return Ok(());
+        }
+        let format = &self.format;
+        self.stream
+            .with(|connection, stream| format.with_head(|head| connection.send_headers(stream, head, false)))
     }
 
     /// Sends some messages of a stream, as fast as the client takes them.
@@ -80,11 +73,12 @@ impl CallReply {
     /// # Errors
     /// When the client has gone.
     pub(crate) async fn send(&mut self, messages: Vec<EncodedMessage>) -> Result<(), ClientGone> {
-        let stream = self.begun()?;
-        for data in joined(messages) {
-            send_in_window(stream, data).await?;
-        }
-        Ok(())
+        self.begin()?;
+        let messages = messages.into_iter().map(|message| self.encoded(message)).collect();
+        self.stream.with(|connection, stream| {
+            joined(messages).into_iter().try_for_each(|data| connection.send_data(stream, data))
+        })?;
+        poll_fn(|context| self.stream.poll_sent(context)).await
     }
 
     /// Begins one message of so many bytes. They follow with [`CallReply::continue_message`].
@@ -92,7 +86,12 @@ impl CallReply {
     /// # Errors
     /// When the client has gone.
     pub(crate) fn begin_message(&mut self, length: usize) -> Result<(), ClientGone> {
-        Ok(self.begun()?.send_data(prefix(length), false)?)
+        self.begin()?;
+        if self.format.is_gzip && length > 0 {
+            self.collected = Some((EncodedMessage::default(), length));
+            return Ok(());
+        }
+        self.stream.with(|connection, stream| connection.send_data(stream, prefix(0, length)))
     }
 
     /// Gives the next bytes of a message to the connection, which sends them as the client's window allows.
@@ -100,60 +99,63 @@ impl CallReply {
     /// # Errors
     /// When the client has gone.
     pub(crate) fn continue_message(&mut self, part: Bytes) -> Result<(), ClientGone> {
-        Ok(self.begun()?.send_data(part, false)?)
+        let Some((mut message, missing)) = self.collected.take() else {
+            return self.stream.with(|connection, stream| connection.send_data(stream, part));
+        };
+        let missing = missing.saturating_sub(part.len());
+        message.0.push(part);
+        if missing > 0 {
+            self.collected = Some((message, missing));
+            return Ok(());
+        }
+        let (flag, message) = self.encoded(message);
+        self.stream.with(|connection, stream| {
+            frames(flag, message).try_for_each(|data| connection.send_data(stream, data))
+        })
     }
 
     /// Ends the call.
     pub(crate) fn finish(mut self, result: Result<(), &Failure>) {
+        if !self.has_begun {
+            return self.end_at_once(StatusCode::OK, result);
+        }
+        self.has_ended = true;
+        let trailers = Trailers::of(result);
         // As above: a client that is gone does not need to hear it.
-        let _ = match &mut self.stream {
-            Some(stream) => stream.send_trailers(ended(result)),
-            None => self.end_at_once(StatusCode::OK, result),
-        };
+        let _ = self
+            .stream
+            .with(|connection, stream| trailers.with(|trailers| connection.finish(stream, trailers)));
     }
 
     /// Refuses the call with another HTTP status than success.
     pub(super) fn refuse(mut self, status: StatusCode, failure: &Failure) {
-        let _ = self.end_at_once(status, Err(failure));
+        self.end_at_once(status, Err(failure));
     }
 
     /// Answers with headers that are trailers too.
-    fn end_at_once(&mut self, status: StatusCode, result: Result<(), &Failure>) -> Result<(), h2::Error> {
-        let mut answer = head::answer(status);
-        head::end(answer.headers_mut(), result);
-        self.respond.send_response(answer, true).map(drop)
+    fn end_at_once(&mut self, status: StatusCode, result: Result<(), &Failure>) {
+        self.has_ended = true;
+        let trailers = Trailers::of(result);
+        let format = &self.format;
+        let _ = self.stream.with(|connection, stream| {
+            format.with_end(status, &trailers, |fields| connection.send_headers(stream, fields, true))
+        });
     }
 
-    fn begun(&mut self) -> Result<&mut SendStream<Bytes>, ClientGone> {
-        let stream = match self.stream.take() {
-            Some(stream) => stream,
-            None => self.respond.send_response(head::answer(StatusCode::OK), false)?,
-        };
-        Ok(self.stream.insert(stream))
-    }
-}
-
-fn ended(result: Result<(), &Failure>) -> HeaderMap {
-    let mut trailers = HeaderMap::with_capacity(1);
-    head::end(&mut trailers, result);
-    trailers
-}
-
-/// Sends bytes as the client's window allows, keeping what it does not.
-pub(super) async fn send_in_window(
-    stream: &mut SendStream<Bytes>,
-    mut data: Bytes,
-) -> Result<(), ClientGone> {
-    while !data.is_empty() {
-        stream.reserve_capacity(data.len());
-        let mut room = stream.capacity();
-        if room == 0 {
-            room = match poll_fn(|context| stream.poll_capacity(context)).await {
-                Some(room) => room?,
-                None => return Err(ClientGone),
-            };
+    /// A message as it travels, and the flag before it.
+    fn encoded(&self, message: EncodedMessage) -> (u8, EncodedMessage) {
+        // grpc-go does not compress an empty message.
+        match self.format.is_gzip && message.len() > 0 {
+            true => (1, compressed(&message)),
+            false => (0, message),
         }
-        stream.send_data(data.split_to(room.min(data.len())), false)?;
     }
-    Ok(())
+}
+
+impl Drop for CallReply {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            self.stream.reset(ErrorCode::Cancel);
+        }
+    }
 }

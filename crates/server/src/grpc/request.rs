@@ -5,9 +5,9 @@ use std::task::{Context, Poll, ready};
 
 use api::Code;
 use bytes::Bytes;
-use h2::RecvStream;
 
 use super::failure::Failure;
+use super::handle::StreamHandle;
 use super::messages::MessageDecoder;
 
 /// Texts for calls with a wrong number of messages: grpc-go's.
@@ -17,13 +17,13 @@ const SEVERAL: &str =
 
 /// The client's messages.
 pub(crate) struct RequestStream {
-    body: RecvStream,
+    stream: StreamHandle,
     messages: MessageDecoder,
 }
 
 impl RequestStream {
-    pub(super) fn new(body: RecvStream, max_message_bytes: usize) -> RequestStream {
-        RequestStream { body, messages: MessageDecoder::new(max_message_bytes) }
+    pub(super) fn new(stream: StreamHandle, messages: MessageDecoder) -> RequestStream {
+        RequestStream { stream, messages }
     }
 
     /// The next message; `None` when the client has no more, though it may still listen.
@@ -40,7 +40,7 @@ impl RequestStream {
     /// As [`RequestStream::next`]; and when there is none, or another.
     pub(crate) async fn only(&mut self) -> Result<Bytes, Failure> {
         let Some(message) = self.next().await? else { return Err(Failure::new(Code::Internal, NONE)) };
-        if self.messages.is_between() && self.body.is_end_stream() {
+        if self.messages.is_between() && self.stream.is_finished() {
             return Ok(message);
         }
         match self.next().await? {
@@ -55,17 +55,12 @@ impl RequestStream {
             if let Some(message) = self.messages.next()? {
                 return Poll::Ready(Ok(Some(message)));
             }
-            match ready!(self.body.poll_data(context)) {
-                Some(Ok(data)) => {
-                    // What is not complete is limited by its length, so the window need not limit it too.
-                    let _ = self.body.flow_control().release_capacity(data.len());
-                    self.messages.push(data);
-                }
-                Some(Err(error)) => {
-                    return Poll::Ready(Err(Failure::new(Code::Canceled, error.to_string())));
-                }
-                None if self.messages.is_between() => return Poll::Ready(Ok(None)),
-                None => return Poll::Ready(Err(Failure::new(Code::Internal, "unexpected EOF"))),
+            match ready!(self.stream.poll_data(context)) {
+                // What is not complete is limited by its length, so the window, which this opens, need not limit it.
+                Ok(data) if !data.is_empty() => self.messages.push(data),
+                Ok(_) if self.messages.is_between() => return Poll::Ready(Ok(None)),
+                Ok(_) => return Poll::Ready(Err(Failure::new(Code::Internal, "unexpected EOF"))),
+                Err(_) => return Poll::Ready(Err(Failure::new(Code::Canceled, "context canceled"))),
             }
         }
     }

@@ -3,6 +3,8 @@
 use std::future::Future;
 use std::pin::Pin;
 
+use http2::RequestHead;
+
 use super::reply::CallReply;
 use super::request::RequestStream;
 use crate::config::GrpcKeepalive;
@@ -20,11 +22,12 @@ pub(crate) struct ConnectionSettings {
 
 /// A call that runs. It answers through its [`CallReply`], or not at all when the client has gone.
 ///
-/// Its connection polls it once when it begins, and then only when it was woken; a client that goes has it dropped.
+/// Its connection polls it once when it begins, and then only when it was woken; a client that goes has it dropped. It
+/// reads and answers only while its connection polls it.
 pub(crate) type CallFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Serves calls.
 pub(crate) trait GrpcService: Send + 'static {
     /// Begins a call: `head` has its path and metadata.
-    fn call(&self, head: &http::request::Parts, requests: RequestStream, reply: CallReply) -> CallFuture;
+    fn call(&self, head: &RequestHead, requests: RequestStream, reply: CallReply) -> CallFuture;
 }

@@ -4,17 +4,16 @@ use std::future::Future;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::HeaderMap;
-use http::header::HeaderName;
+use http2::RequestHead;
 
 use crate::grpc::Failure;
 use crate::node::Node;
 
 /// Metadata key by which a client asks to be refused while there is no leader.
-const HAS_LEADER: HeaderName = HeaderName::from_static("hasleader");
+const HAS_LEADER: &str = "hasleader";
 
 /// Metadata key of the client's API version, counted by the metrics.
-const CLIENT_VERSION: HeaderName = HeaderName::from_static("client-api-version");
+const CLIENT_VERSION: &str = "client-api-version";
 
 /// The version of a client that did not say.
 const UNKNOWN_VERSION: &str = "unknown";
@@ -30,8 +29,8 @@ pub(super) struct Call {
 
 impl Call {
     /// Reads the metadata.
-    pub(super) fn from_headers(headers: &HeaderMap, connection: u64) -> Call {
-        let require_leader = headers.get(HAS_LEADER).is_some_and(|value| value == "true");
+    pub(super) fn from_head(head: &RequestHead, connection: u64) -> Call {
+        let require_leader = head.get(HAS_LEADER).is_some_and(|value| value == b"true");
         Call { require_leader, connection }
     }
 }
@@ -40,9 +39,11 @@ impl Call {
 ///
 /// # Errors
 /// One that is not text.
-pub(super) fn client_version(headers: &HeaderMap) -> Result<&str, Failure> {
-    let Some(version) = headers.get(CLIENT_VERSION) else { return Ok(UNKNOWN_VERSION) };
-    version.to_str().map_err(|_| api::Error::InvalidClientApiVersion.into())
+pub(super) fn client_version(head: &RequestHead) -> Result<&str, Failure> {
+    let Some(version) = head.get(CLIENT_VERSION) else { return Ok(UNKNOWN_VERSION) };
+    let is_text = |byte: &u8| matches!(byte, b'\t' | b' '..=b'~');
+    let text = str::from_utf8(version).ok().filter(|_| version.iter().all(is_text));
+    text.ok_or(api::Error::InvalidClientApiVersion.into())
 }
 
 /// A stream that requires a leader ends when there was none at this many checks in a row; etcd's number.

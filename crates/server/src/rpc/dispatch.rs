@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use api::{Code, methods};
 use bytes::Bytes;
-use http::request;
+use http2::RequestHead;
 
 use super::call::{Call, client_version};
 use super::call_metrics::{CallMetrics, RunningCall};
@@ -79,12 +79,12 @@ impl Dispatch {
 
     /// Finds the method; refuses a call that asked for a leader while there is none. All are counted by the client's
     /// version.
-    fn admit(&self, head: &request::Parts) -> Result<(&ServedMethod, Call), Failure> {
-        let path = head.uri.path();
-        let method = self.methods.get(path).ok_or_else(|| unknown(path))?;
-        let version = client_version(&head.headers)?;
+    fn admit(&self, head: &RequestHead) -> Result<(&ServedMethod, Call), Failure> {
+        let path = String::from_utf8_lossy(head.path());
+        let method = self.methods.get(&*path).ok_or_else(|| unknown(&path))?;
+        let version = client_version(head)?;
         self.node.metrics.events.client_request(method.metrics.is_stream(), version);
-        let call = Call::from_headers(&head.headers, self.connection);
+        let call = Call::from_head(head, self.connection);
         if call.require_leader && !self.node.has_leader() {
             return Err(api::Error::NoLeader.into());
         }
@@ -93,7 +93,7 @@ impl Dispatch {
 }
 
 impl GrpcService for Dispatch {
-    fn call(&self, head: &request::Parts, requests: RequestStream, reply: CallReply) -> CallFuture {
+    fn call(&self, head: &RequestHead, requests: RequestStream, reply: CallReply) -> CallFuture {
         match self.admit(head) {
             Ok((method, call)) => {
                 let (node, metrics) = (self.node.clone(), method.metrics.clone());

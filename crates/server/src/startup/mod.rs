@@ -300,7 +300,9 @@ fn open_ports(
     };
     let endpoints = Observed::endpoints(node, peers);
     let http = http::guard(http::client_router(endpoints.clone()), config.access.clone());
-    let port = ClientPort { grpc, http };
+    // As in etcd, HTTP has its own ports or shares those of gRPC.
+    let is_shared = config.urls.listen_client_http.is_empty();
+    let port = ClientPort { grpc, http: is_shared.then(|| http.clone()) };
     let mut tasks = Vec::new();
     for listener in bind("listen-client-urls", &config.urls.listen_client, config)? {
         let (settings, workers, cap) = (settings.clone(), workers.clone(), caps.clients.clone());
@@ -319,7 +321,7 @@ fn open_ports(
             http::metrics_router(endpoints.clone()),
             &caps.observers,
         ),
-        ("listen-client-http-urls", &config.urls.listen_client_http, port.http.clone(), &caps.clients),
+        ("listen-client-http-urls", &config.urls.listen_client_http, http, &caps.clients),
     ];
     for (flag, urls, router, cap) in http_only {
         for listener in bind(flag, urls, config)? {

@@ -16,7 +16,7 @@ use transport::{PREFACE, Peers};
 
 use super::connection_cap::{ConnectionCap, ConnectionPermit};
 use super::listen::{Listener, SocketPath};
-use crate::grpc::{self, ConnectionSettings, ReplayedStart};
+use crate::grpc::{self, ClientProtocol, ClientTransport, ConnectionSettings, ReplayedStart};
 use crate::rpc::{Dispatch, RpcWorkers};
 
 /// Numbers the client connections of this process.
@@ -42,7 +42,8 @@ const HTTP1_HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 #[derive(Clone)]
 pub(crate) struct ClientPort {
     pub(crate) grpc: Dispatch,
-    pub(crate) http: axum::Router,
+    /// None where another port has it.
+    pub(crate) http: Option<axum::Router>,
 }
 
 /// Accepts client connections until `stop`.
@@ -75,22 +76,25 @@ pub(crate) async fn clients(
 /// Serves one client, in the protocol it begins with.
 async fn serve_client<I>(stream: I, port: ClientPort, settings: &ConnectionSettings, stop: CancellationToken)
 where
-    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    I: ClientTransport,
 {
     match stop.run_until_cancelled(first_bytes(stream)).await.flatten() {
-        Some((true, stream)) => grpc::serve(stream, port.grpc, port.http, settings, stop).await,
-        Some((false, stream)) => serve_http(stream, port.http, stop).await,
+        Some((ClientProtocol::Http2, stream)) => {
+            grpc::serve(stream, port.grpc, port.http, settings, stop).await
+        }
+        Some((ClientProtocol::Http1, stream)) => {
+            if let Some(http) = port.http {
+                serve_http(stream, http, stop).await;
+            }
+        }
         // A connection that failed, or said nothing in time, concerns only its client.
         None => {}
     }
 }
 
-/// Whether a connection speaks HTTP/2, unless it fails or does not say so in time.
-async fn first_bytes<I>(stream: I) -> Option<(bool, ReplayedStart<I>)>
-where
-    I: AsyncRead + Unpin,
-{
-    tokio::time::timeout(FIRST_BYTES_TIMEOUT, grpc::speaks_http2(stream)).await.ok()?.ok()
+/// What a client speaks, unless its connection fails or it does not say so in time.
+async fn first_bytes<I: ClientTransport>(stream: I) -> Option<(ClientProtocol, ReplayedStart<I>)> {
+    tokio::time::timeout(FIRST_BYTES_TIMEOUT, grpc::protocol(stream)).await.ok()?.ok()
 }
 
 /// Accepts connections of peers: their streams go to the transport, anything else is HTTP.

@@ -56,8 +56,7 @@ pub(super) const FLAGS: &[Flag] = &[
         "4294967295",
         "Most streams a client may have open on one connection.",
     ),
-    duration("grpc-keepalive-min-time", "5s", "A client that pings more often than this is disconnected.")
-        .no_effect("pings are answered, however often they come"),
+    duration("grpc-keepalive-min-time", "5s", "A client that pings more often than this is disconnected."),
     duration(
         "grpc-keepalive-interval",
         "2h",

@@ -3,8 +3,10 @@
 mod edges;
 mod flow_control;
 mod keeping;
+mod raw;
 mod refusals;
 mod rig;
+mod tolerances;
 
 use rig::{Answer, Client, message};
 

@@ -1,4 +1,5 @@
 //! What is wrong is said, with grpc-go's codes and texts, and the connection goes on.
+use super::super::messages::{EncodedMessage, compressed};
 use super::rig::{Client, MAX_BYTES, grpc, message, request, whole};
 
 #[tokio::test]
@@ -57,16 +58,33 @@ async fn heads_that_are_not_those_of_a_call_are_refused() {
 }
 
 #[tokio::test]
-async fn compression_is_refused_before_anything_is_read() {
+async fn compression_is_served_or_refused_before_anything_is_read() {
     let mut client = Client::start().await;
     let mut head = grpc("/test/Echo");
-    head.headers_mut().insert("grpc-encoding", "gzip".parse().expect("header"));
+    head.headers_mut().insert("grpc-encoding", "zstd".parse().expect("header"));
     let answer = client.ask_as(head, [&b"\x01\0\0\0\x01?"[..]]).await;
     assert_eq!((answer.http, answer.status()), (200, "12"));
-    assert_eq!(answer.message(), "grpc: Decompressor is not installed for grpc-encoding \"gzip\"");
+    assert_eq!(answer.message(), "grpc: Decompressor is not installed for grpc-encoding \"zstd\"");
     let mut head = grpc("/test/Echo");
     head.headers_mut().insert("grpc-encoding", "identity".parse().expect("header"));
     assert_eq!(client.ask_as(head, [&message(b"x")[..]]).await.status(), "0");
+    // An answer to gzip is gzip, whether its request used it or not.
+    let text = EncodedMessage(vec![vec![7; 1_000].into()]);
+    let gzip = compressed(&text).0.concat();
+    let framed = [&[1][..], &(gzip.len() as u32).to_be_bytes(), &gzip].concat();
+    for sent in [&framed, &message(&[7; 1_000])] {
+        let mut head = grpc("/test/Echo");
+        head.headers_mut().insert("grpc-encoding", "gzip".parse().expect("header"));
+        let answer = client.ask_as(head, [&sent[..]]).await;
+        assert_eq!(answer.status(), "0");
+        assert_eq!(answer.head["grpc-encoding"], "gzip");
+        assert_eq!(answer.body, framed);
+    }
+    let mut head = grpc("/test/Echo");
+    head.headers_mut().insert("grpc-encoding", "gzip".parse().expect("header"));
+    let answer = client.ask_as(head, [&b"\x01\0\0\0\x01?"[..]]).await;
+    assert_eq!(answer.status(), "13");
+    assert!(answer.message().starts_with("grpc: failed to "), "{}", answer.message());
 }
 
 #[tokio::test]

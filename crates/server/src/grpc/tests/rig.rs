@@ -17,7 +17,8 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::super::{
-    CallFuture, CallReply, ConnectionSettings, EncodedMessage, Failure, GrpcService, RequestStream, serve,
+    CallFuture, CallReply, ClientTransport, ConnectionSettings, EncodedMessage, Failure, GrpcService,
+    RequestStream, serve,
 };
 use crate::config::GrpcKeepalive;
 
@@ -52,11 +53,11 @@ impl Drop for Waiting {
 impl GrpcService for Seen {
     fn call(
         &self,
-        head: &http::request::Parts,
+        head: &http2::RequestHead,
         mut requests: RequestStream,
         mut reply: CallReply,
     ) -> CallFuture {
-        let (seen, path) = (self.clone(), head.uri.path().to_owned());
+        let (seen, path) = (self.clone(), String::from_utf8_lossy(head.path()).into_owned());
         Box::pin(async move {
             if path == "/test/Count" {
                 return count_late(&seen, requests, reply).await;
@@ -115,9 +116,11 @@ async fn pour(seen: &Seen, mut reply: CallReply) {
     reply.finish(Ok(()));
 }
 
+impl ClientTransport for DuplexStream {}
+
 /// Settings with these times of keep-alive.
 pub(super) fn settings(interval: Duration, timeout: Duration) -> ConnectionSettings {
-    let keepalive = GrpcKeepalive { interval, timeout };
+    let keepalive = GrpcKeepalive { interval, timeout, min_client_interval: Duration::from_secs(5) };
     ConnectionSettings { max_concurrent_streams: 100, max_message_bytes: MAX_BYTES, keepalive }
 }
 
@@ -130,7 +133,7 @@ pub(super) fn server(
     let (ours, theirs) = tokio::io::duplex(64 << 10);
     let text = |body: String| ready(format!("heard {body}"));
     let http = Router::new().route("/plain", get(|| ready("plain text"))).route("/heard", post(text));
-    (async move { serve(ours, seen, http, &settings, stop).await }, theirs)
+    (async move { serve(ours, seen, Some(http), &settings, stop).await }, theirs)
 }
 
 /// A client, and the server it speaks to.

@@ -2,35 +2,44 @@
 //!
 //! A message that is too large is refused when its length arrives, before any of its bytes is kept.
 
+mod compression;
+mod frames;
+
 use api::Code;
 use bytes::{Buf, Bytes, BytesMut};
 
+use self::frames::PREFIX_BYTES;
 use super::failure::Failure;
-use super::frames::PREFIX_BYTES;
 
-/// Messages up to this size are copied out of the frame they came in. The frame is a slice of the connection's read
-/// buffer, and a few bytes that are kept for long (the key of a watcher) must not keep all of that buffer.
+pub(super) use self::compression::compressed;
+pub(crate) use self::frames::EncodedMessage;
+pub(super) use self::frames::{frames, joined, prefix};
+
+/// Messages up to this size are copied if others came with them: a few bytes that are kept for long (the key of a
+/// watcher) must not keep all that came in one read.
 const MAX_COPIED_BYTES: usize = 4096;
 
 /// Finds the messages among the bytes that a client sends.
 #[derive(Debug)]
 pub(super) struct MessageDecoder {
     max_bytes: usize,
+    /// Messages may be compressed.
+    is_gzip: bool,
     /// What has arrived and was not returned. An incomplete message is collected in `partial`.
     arrived: Bytes,
     partial: BytesMut,
 }
 
 impl MessageDecoder {
-    /// Messages of at most `max_bytes`.
-    pub(super) fn new(max_bytes: usize) -> MessageDecoder {
-        MessageDecoder { max_bytes, arrived: Bytes::new(), partial: BytesMut::new() }
+    /// Messages of at most `max_bytes`; with `is_gzip`, each may be compressed.
+    pub(super) fn new(max_bytes: usize, is_gzip: bool) -> MessageDecoder {
+        MessageDecoder { max_bytes, is_gzip, arrived: Bytes::new(), partial: BytesMut::new() }
     }
 
     /// Takes the next bytes of the stream. Before, [`MessageDecoder::next`] has been called until it returned `None`.
-    pub(super) fn push(&mut self, data: Bytes) {
+    pub(super) fn push(&mut self, data: Vec<u8>) {
         if self.partial.is_empty() {
-            self.arrived = data;
+            self.arrived = data.into();
         } else {
             self.partial.extend_from_slice(&data);
         }
@@ -39,7 +48,7 @@ impl MessageDecoder {
     /// The next message, if all of it is there.
     ///
     /// # Errors
-    /// When it is larger than the limit, or compressed.
+    /// When it is larger than the limit, or compressed in a way that was not announced.
     pub(super) fn next(&mut self) -> Result<Option<Bytes>, Failure> {
         if !self.partial.is_empty() {
             let length = self.length(&self.partial)?;
@@ -50,10 +59,14 @@ impl MessageDecoder {
         }
         match self.length(&self.arrived)? {
             Some(length) if self.arrived.len() >= PREFIX_BYTES + length => {
+                let is_compressed = self.arrived[0] == 1;
                 self.arrived.advance(PREFIX_BYTES);
                 let message = self.arrived.split_to(length);
-                let is_small = message.len() <= MAX_COPIED_BYTES;
-                Ok(Some(if is_small { Bytes::copy_from_slice(&message) } else { message }))
+                if is_compressed {
+                    return compression::decompressed(&message, self.max_bytes).map(Some);
+                }
+                let is_copied = message.len() <= MAX_COPIED_BYTES && !self.arrived.is_empty();
+                Ok(Some(if is_copied { Bytes::copy_from_slice(&message) } else { message }))
             }
             _ => {
                 self.partial.extend_from_slice(&std::mem::take(&mut self.arrived));
@@ -72,6 +85,7 @@ impl MessageDecoder {
         let Some(&[flag, a, b, c, d]) = bytes.first_chunk::<PREFIX_BYTES>() else { return Ok(None) };
         match flag {
             0 => {}
+            1 if self.is_gzip => {}
             1 => return Err(Failure::new(Code::Internal, COMPRESSED)),
             flag => {
                 let text = format!("grpc: received unexpected payload format {flag}");
@@ -106,10 +120,10 @@ mod tests {
 
     /// Lengths of the messages found in `parts`, and how the stream failed, if it did.
     fn found<'a>(max: usize, parts: impl Iterator<Item = &'a [u8]>) -> (Vec<usize>, Option<Failure>) {
-        let mut messages = MessageDecoder::new(max);
+        let mut messages = MessageDecoder::new(max, false);
         let mut lengths = Vec::new();
         for part in parts {
-            messages.push(Bytes::copy_from_slice(part));
+            messages.push(part.to_vec());
             loop {
                 match messages.next() {
                     Ok(Some(message)) => lengths.push(message.len()),
@@ -137,21 +151,44 @@ mod tests {
 
     #[test]
     fn the_prefix_is_enough_to_refuse() {
-        let mut messages = MessageDecoder::new(10);
-        messages.push(Bytes::from_static(&[0, 0xff, 0xff, 0xff]));
+        let mut messages = MessageDecoder::new(10, false);
+        messages.push(vec![0, 0xff, 0xff, 0xff]);
         assert_eq!(messages.next(), Ok(None));
-        messages.push(Bytes::from_static(&[0xff]));
+        messages.push(vec![0xff]);
         assert!(messages.next().is_err());
     }
 
     #[test]
-    fn a_large_message_in_one_frame_is_not_copied_and_a_small_one_is() {
-        for (length, is_copied) in [(MAX_COPIED_BYTES, true), (MAX_COPIED_BYTES + 1, false)] {
-            let frame = Bytes::from(message(length));
-            let mut messages = MessageDecoder::new(length);
-            messages.push(frame.clone());
+    fn only_a_small_message_among_others_is_copied() {
+        for (length, behind, is_copied) in
+            [(MAX_COPIED_BYTES, 1, true), (MAX_COPIED_BYTES, 0, false), (MAX_COPIED_BYTES + 1, 1, false)]
+        {
+            let data = [message(length), vec![0; behind]].concat();
+            let begin = data[PREFIX_BYTES..].as_ptr();
+            let mut messages = MessageDecoder::new(length, false);
+            messages.push(data);
             let found = messages.next().expect("good").expect("whole");
-            assert_eq!(found.as_ptr() != frame[PREFIX_BYTES..].as_ptr(), is_copied, "{length} bytes");
+            assert_eq!(found.as_ptr() != begin, is_copied, "{length} bytes");
         }
+    }
+
+    #[test]
+    fn compressed_messages_are_taken_if_they_were_announced() {
+        let encoded = compressed(&EncodedMessage(vec![vec![7; 100].into()])).0.concat();
+        let framed = [&prefix(1, encoded.len())[..], &encoded, &message(3)].concat();
+        for cut in 1..framed.len() {
+            let mut messages = MessageDecoder::new(100, true);
+            let mut lengths = Vec::new();
+            for part in framed.chunks(cut) {
+                messages.push(part.to_vec());
+                while let Some(message) = messages.next().expect("good") {
+                    lengths.push(message.len());
+                }
+            }
+            assert_eq!(lengths, [100, 3]);
+        }
+        let mut messages = MessageDecoder::new(100, false);
+        messages.push(framed);
+        assert_eq!(messages.next(), Err(Failure::new(Code::Internal, COMPRESSED)));
     }
 }

@@ -28,26 +28,26 @@ impl EncodedMessage {
     }
 }
 
-/// The prefix of a message of so many bytes.
-pub(super) fn prefix(length: usize) -> Bytes {
+/// The prefix of a message of so many bytes; the flag says whether it is compressed.
+pub(in crate::grpc) fn prefix(flag: u8, length: usize) -> Bytes {
     let mut prefix = BytesMut::with_capacity(PREFIX_BYTES);
-    put_prefix(&mut prefix, length);
+    put_prefix(&mut prefix, flag, length);
     prefix.freeze()
 }
 
 /// Writes the prefix of a message of so many bytes.
-fn put_prefix(out: &mut BytesMut, length: usize) {
-    out.put_u8(0);
+fn put_prefix(out: &mut BytesMut, flag: u8, length: usize) {
+    out.put_u8(flag);
     // Limits on requests and answers keep messages far below this.
     out.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
 }
 
 /// The DATA of one message: its prefix and a small message joined, a large one uncopied.
-pub(super) fn frames(message: EncodedMessage) -> impl Iterator<Item = Bytes> {
+pub(in crate::grpc) fn frames(flag: u8, message: EncodedMessage) -> impl Iterator<Item = Bytes> {
     let length = message.len();
     let joins = length <= MAX_JOINED_BYTES;
     let mut joined = BytesMut::with_capacity(PREFIX_BYTES + if joins { length } else { 0 });
-    put_prefix(&mut joined, length);
+    put_prefix(&mut joined, flag, length);
     let mut rest = Vec::new();
     for part in message.0 {
         if joins { joined.extend_from_slice(&part) } else { rest.push(part) }
@@ -56,14 +56,14 @@ pub(super) fn frames(message: EncodedMessage) -> impl Iterator<Item = Bytes> {
 }
 
 /// The DATA of messages that leave together: prefixes and small messages joined, large ones uncopied.
-pub(super) fn joined(messages: Vec<EncodedMessage>) -> Vec<Bytes> {
+pub(in crate::grpc) fn joined(messages: Vec<(u8, EncodedMessage)>) -> Vec<Bytes> {
     let of_small = |length: usize| PREFIX_BYTES + if length <= MAX_JOINED_BYTES { length } else { 0 };
-    let bytes = messages.iter().map(|message| of_small(message.len())).sum();
+    let bytes = messages.iter().map(|(_, message)| of_small(message.len())).sum();
     let mut joined = BytesMut::with_capacity(bytes);
     let mut data = Vec::with_capacity(1);
-    for message in messages {
+    for (flag, message) in messages {
         let length = message.len();
-        put_prefix(&mut joined, length);
+        put_prefix(&mut joined, flag, length);
         if length <= MAX_JOINED_BYTES {
             message.0.iter().for_each(|part| joined.extend_from_slice(part));
         } else {
@@ -97,7 +97,7 @@ mod tests {
             expected.extend(message.0.concat());
         }
         let large = messages[3].0[0].clone();
-        let data = joined(messages);
+        let data = joined(messages.into_iter().map(|message| (0, message)).collect());
         assert_eq!(data.concat(), expected);
         assert_eq!(data.len(), 4, "what is before the large one, its two parts, what is after it");
         assert_eq!(data[1].as_ptr(), large.as_ptr());
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn a_small_message_is_joined_and_a_large_one_is_not_copied() {
         let part = Bytes::from(vec![7; MAX_JOINED_BYTES - 1]);
-        let sent = |parts: &[Bytes]| frames(EncodedMessage(parts.to_vec())).collect::<Vec<_>>();
+        let sent = |parts: &[Bytes]| frames(0, EncodedMessage(parts.to_vec())).collect::<Vec<_>>();
         let small = sent(&[Bytes::from_static(b"x"), part.clone()]);
         assert_eq!(small.len(), 1, "all that fits is joined");
         let large = sent(&[Bytes::from_static(b"xy"), part.clone()]);

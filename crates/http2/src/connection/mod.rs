@@ -1,0 +1,23 @@
+//! A connection: its streams, windows and deadlines.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `state.rs` | what a connection is, its beginning and its end |
+//! | `stream.rs` | a stream and its windows |
+//! | `inbound.rs` | frames that arrive, but HEADERS |
+//! | `requests.rs` | header blocks, from their first frame to a request |
+//! | `outbound.rs` | answers: headers, data as windows allow, trailers |
+//! | `timers.rs` | whether the client is there |
+//! | `deadlines.rs` | what happens by time: greeting, pings, the two steps of a graceful end, deadlines |
+
+mod deadlines;
+mod inbound;
+mod outbound;
+mod requests;
+mod state;
+mod stream;
+#[cfg(test)]
+mod tests;
+mod timers;
+
+pub use state::{Connection, Event, StreamGone};

@@ -1,0 +1,212 @@
+//! Answers: headers, data as windows allow, trailers.
+//!
+//! Headers are encoded when they are sent, trailers when the data before them is framed, because the order of blocks
+//! is the state of compression. Streams that have data and a window take turns, a frame each.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::state::{Connection, Event, StreamGone};
+use super::stream::OwnedField;
+use crate::frame::{END_HEADERS, END_STREAM, ErrorCode, FrameType, encode_head};
+use crate::hpack::Field;
+use crate::limits::MAX_PAYLOAD_BYTES;
+use crate::output::Output;
+
+/// Room kept for the next header block: those of usual answers have less.
+const MAX_KEPT_BLOCK_BYTES: usize = 128;
+
+impl<T: Default> Connection<T> {
+    /// What is to be written; data is framed as far as windows and the room allow.
+    pub fn output(&mut self) -> &mut Output {
+        self.pump();
+        &mut self.output
+    }
+
+    /// Sends the headers of an answer; with `ends`, they are all of it.
+    ///
+    /// # Errors
+    /// When the stream is gone.
+    pub fn send_headers(&mut self, stream: u32, fields: &[Field<'_>], ends: bool) -> Result<(), StreamGone> {
+        if !self.streams.contains_key(&stream) {
+            return Err(StreamGone);
+        }
+        self.push_headers(stream, fields, ends);
+        if ends {
+            self.end(stream);
+        }
+        Ok(())
+    }
+
+    /// Sends data, now or when windows allow.
+    ///
+    /// # Errors
+    /// When the stream is gone.
+    pub fn send_data(&mut self, stream: u32, data: Bytes) -> Result<(), StreamGone> {
+        let room = self.output.room();
+        let open = self.streams.get_mut(&stream).ok_or(StreamGone)?;
+        let length = data.len();
+        let window = self.send_window.min(self.initial_window - open.outstanding);
+        // The usual answer needs no queue.
+        let is_short = length <= MAX_PAYLOAD_BYTES.min(room) && length as i64 <= window;
+        if is_short && open.queued == 0 && self.sending.is_empty() {
+            open.outstanding += length as i64;
+            self.send_window -= length as i64;
+            self.pings.sent();
+            self.output.push(&encode_head(FrameType::Data, 0, stream, length));
+            self.output.push_part(data);
+            return Ok(());
+        }
+        if length > 0 {
+            open.queued += length;
+            open.queue.push_back(data);
+            self.wait_to_send(stream);
+            self.pump();
+        }
+        Ok(())
+    }
+
+    /// Ends the answer behind its data, with trailers if there are any.
+    ///
+    /// # Errors
+    /// When the stream is gone.
+    pub fn finish(&mut self, stream: u32, trailers: &[Field<'_>]) -> Result<(), StreamGone> {
+        let open = self.streams.get_mut(&stream).ok_or(StreamGone)?;
+        if open.queued > 0 {
+            open.ending = Some(trailers.iter().map(OwnedField::of).collect());
+            return Ok(());
+        }
+        self.push_end(stream, trailers);
+        Ok(())
+    }
+
+    /// Whether all data of a stream is on its way; if not, an [`Event::Sent`] will say when.
+    ///
+    /// # Errors
+    /// When the stream is gone.
+    pub fn is_sent(&self, stream: u32) -> Result<bool, StreamGone> {
+        self.streams.get(&stream).map(|stream| stream.queued == 0).ok_or(StreamGone)
+    }
+
+    /// Resets a stream, if it is open.
+    pub fn reset(&mut self, stream: u32, code: ErrorCode) {
+        if self.remove(stream).is_some() {
+            self.push_reset(stream, code);
+        }
+    }
+
+    /// Resets a stream at a time since the connection began, unless it has ended by then.
+    ///
+    /// # Errors
+    /// When the stream is gone.
+    pub fn set_deadline(&mut self, stream: u32, at: Duration) -> Result<(), StreamGone> {
+        let open = self.streams.get_mut(&stream).ok_or(StreamGone)?;
+        if let Some(before) = open.deadline.replace(at) {
+            self.deadlines.remove(&(before, stream));
+        }
+        self.deadlines.insert((at, stream));
+        Ok(())
+    }
+
+    /// Puts a stream that has data and a window into the queue.
+    pub(super) fn wait_to_send(&mut self, stream: u32) {
+        let Some(open) = self.streams.get_mut(&stream) else { return };
+        if open.queued > 0 && open.outstanding < self.initial_window && !open.is_sending {
+            open.is_sending = true;
+            self.sending.push_back(stream);
+        }
+    }
+
+    /// Frames data while windows and the room allow.
+    fn pump(&mut self) {
+        if std::mem::take(&mut self.has_grown) {
+            let waiting: Vec<u32> =
+                self.streams.iter().filter(|(_, stream)| stream.queued > 0).map(|(id, _)| *id).collect();
+            waiting.into_iter().for_each(|stream| self.wait_to_send(stream));
+        }
+        while self.send_window > 0
+            && self.output.room() > 0
+            && let Some(stream) = self.sending.pop_front()
+        {
+            self.send_frame(stream);
+        }
+    }
+
+    /// Sends the next frame of a stream, which leaves the queue for its end or for its window.
+    fn send_frame(&mut self, stream: u32) {
+        let Some(open) = self.streams.get_mut(&stream) else { return };
+        open.is_sending = false;
+        let window = self.send_window.min(self.initial_window - open.outstanding);
+        let length = open.queued.min(MAX_PAYLOAD_BYTES).min(usize::try_from(window).unwrap_or(0));
+        if length == 0 {
+            return;
+        }
+        open.queued -= length;
+        open.outstanding += length as i64;
+        self.send_window -= length as i64;
+        self.pings.sent();
+        self.output.push(&encode_head(FrameType::Data, 0, stream, length));
+        let mut left = length;
+        while left > 0
+            && let Some(part) = open.queue.front_mut()
+        {
+            let some = part.split_to(part.len().min(left));
+            left -= some.len();
+            if part.is_empty() {
+                open.queue.pop_front();
+            }
+            self.output.push_part(some);
+        }
+        assert_eq!(left, 0, "the queue has what it counted");
+        if open.queued > 0 {
+            return self.wait_to_send(stream);
+        }
+        match open.ending.take() {
+            None => self.events.push_back(Event::Sent { stream }),
+            Some(trailers) => {
+                let trailers: Vec<_> = trailers.iter().map(OwnedField::borrowed).collect();
+                self.push_end(stream, &trailers);
+            }
+        }
+    }
+
+    /// Ends our half of a stream, whose data is on its way.
+    fn push_end(&mut self, stream: u32, trailers: &[Field<'_>]) {
+        if trailers.is_empty() {
+            self.output.push(&encode_head(FrameType::Data, END_STREAM, stream, 0));
+        } else {
+            self.push_headers(stream, trailers, true);
+        }
+        self.end(stream);
+    }
+
+    /// Our half is over, and with it the stream: a client that has not ended its half learns that the rest is not
+    /// wanted.
+    fn end(&mut self, stream: u32) {
+        if self.remove(stream).is_some_and(|removed| !removed.has_ended) {
+            self.push_reset(stream, ErrorCode::No);
+        }
+    }
+
+    fn push_headers(&mut self, stream: u32, fields: &[Field<'_>], ends: bool) {
+        let mut block = std::mem::take(&mut self.block_buffer);
+        self.encoder.encode(fields, &mut block);
+        self.pings.sent();
+        let end_stream = if ends { END_STREAM } else { 0 };
+        let (first, mut rest) = block.split_at(block.len().min(MAX_PAYLOAD_BYTES));
+        let end_headers = |rest: &[u8]| if rest.is_empty() { END_HEADERS } else { 0 };
+        let flags = end_stream | end_headers(rest);
+        self.output.push(&encode_head(FrameType::Headers, flags, stream, first.len()));
+        self.output.push(first);
+        while !rest.is_empty() {
+            let next;
+            (next, rest) = rest.split_at(rest.len().min(MAX_PAYLOAD_BYTES));
+            self.output.push(&encode_head(FrameType::Continuation, end_headers(rest), stream, next.len()));
+            self.output.push(next);
+        }
+        block.clear();
+        block.shrink_to(MAX_KEPT_BLOCK_BYTES);
+        self.block_buffer = block;
+    }
+}

@@ -1,0 +1,306 @@
+//! What a connection is, its beginning and its end.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::stream::{ReceiveWindow, Stream};
+use super::timers::Timers;
+use crate::frame::{ErrorCode, FrameType, encode_head};
+use crate::head::RequestHead;
+use crate::hpack::{HpackDecoder, HpackEncoder};
+use crate::limits::{
+    DEFAULT_WINDOW_BYTES, HttpSettings, MAX_CONNECTION_WINDOW_BYTES, MAX_PAYLOAD_BYTES,
+    MAX_RESETS_PER_SECOND, MAX_STREAM_WINDOW_BYTES,
+};
+use crate::output::Output;
+use crate::rates::{PingPolicy, SecondCounter};
+
+/// Identifiers of settings (RFC 9113, section 6.5.2).
+pub(super) const TABLE_SIZE_ID: u16 = 1;
+pub(super) const PUSH_ID: u16 = 2;
+pub(super) const CONCURRENT_STREAMS_ID: u16 = 3;
+pub(super) const INITIAL_WINDOW_ID: u16 = 4;
+pub(super) const FRAME_SIZE_ID: u16 = 5;
+
+/// The largest stream, which the first GOAWAY of a graceful end names.
+const LARGEST_STREAM: u32 = u32::MAX >> 1;
+
+/// The ping between the two steps of a graceful end: grpc-go's.
+pub(super) const DRAIN_PING: [u8; 8] = [1, 6, 1, 8, 0, 3, 3, 9];
+
+/// What a connection has to say to its owner. `T` is what the owner keeps for a stream.
+#[derive(Debug)]
+pub enum Event<T> {
+    /// A request begins. Its DATA, and its end, may be there already.
+    Request {
+        /// Its stream.
+        stream: u32,
+        /// Its headers; shared with other requests that had the same.
+        head: Arc<RequestHead>,
+    },
+    /// More DATA, or the end, has arrived.
+    Data {
+        /// The stream.
+        stream: u32,
+    },
+    /// All data of a stream that had to wait is on its way.
+    Sent {
+        /// The stream.
+        stream: u32,
+    },
+    /// The stream was reset by the client, for its mistake, or at its deadline.
+    Gone {
+        /// What the owner had kept for it.
+        slot: T,
+    },
+}
+
+/// The stream has ended or was reset: nothing can be read from it or sent on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamGone;
+
+/// How far the end of a connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// It goes on.
+    No,
+    /// The client was asked to begin no more streams; those on their way are served until this time or its answer.
+    Announced(Duration),
+    /// Streams that begin now are ignored; the connection is closed with the last one before.
+    Draining,
+    /// Nothing is received any more. What was written is to be sent, and the connection closed.
+    Closed,
+}
+
+/// One connection. See the crate's head for an example.
+#[derive(Debug)]
+pub struct Connection<T> {
+    pub(super) settings: HttpSettings,
+    pub(super) ending: Ending,
+    /// Bytes of the preface that have come; then the beginning of a frame.
+    pub(super) preface_bytes: usize,
+    pub(super) partial: Vec<u8>,
+    pub(super) has_settings: bool,
+    /// A header block that is not complete.
+    pub(super) block: Option<PendingBlock>,
+    pub(super) decoder: HpackDecoder,
+    pub(super) remembered: VecDeque<(Box<[u8]>, Arc<RequestHead>)>,
+    pub(super) encoder: HpackEncoder,
+    /// Where header blocks are encoded; empty.
+    pub(super) block_buffer: Vec<u8>,
+    pub(super) streams: BTreeMap<u32, Stream<T>>,
+    /// The last stream that the client began.
+    pub(super) last_stream: u32,
+    pub(super) window: ReceiveWindow,
+    /// The client's windows: of the connection, and of a new stream.
+    pub(super) send_window: i64,
+    pub(super) initial_window: i64,
+    /// The initial window has grown: streams that waited for their windows may send.
+    pub(super) has_grown: bool,
+    /// Streams with data and a window, in the order in which they send their next frames.
+    pub(super) sending: VecDeque<u32>,
+    pub(super) output: Output,
+    pub(super) events: VecDeque<Event<T>>,
+    pub(super) timers: Timers,
+    pub(super) deadlines: BTreeSet<(Duration, u32)>,
+    pub(super) pings: PingPolicy,
+    pub(super) resets: SecondCounter,
+    pub(super) overhead: SecondCounter,
+}
+
+/// The frames of a header block so far.
+#[derive(Debug)]
+pub(super) struct PendingBlock {
+    pub(super) stream: u32,
+    pub(super) ends_stream: bool,
+    pub(super) bytes: Vec<u8>,
+    pub(super) frames: u32,
+    pub(super) began: Duration,
+}
+
+impl<T: Default> Connection<T> {
+    /// A connection that begins now; its times are counted from here. Our settings are in its output.
+    pub fn new(settings: HttpSettings) -> Connection<T> {
+        let mut connection = Connection {
+            settings,
+            ending: Ending::No,
+            preface_bytes: 0,
+            partial: Vec::new(),
+            has_settings: false,
+            block: None,
+            decoder: HpackDecoder::default(),
+            remembered: VecDeque::new(),
+            encoder: HpackEncoder::default(),
+            block_buffer: Vec::new(),
+            streams: BTreeMap::new(),
+            last_stream: 0,
+            window: ReceiveWindow::new(MAX_CONNECTION_WINDOW_BYTES),
+            send_window: i64::from(DEFAULT_WINDOW_BYTES),
+            initial_window: i64::from(DEFAULT_WINDOW_BYTES),
+            has_grown: false,
+            sending: VecDeque::new(),
+            output: Output::default(),
+            events: VecDeque::new(),
+            timers: Timers::default(),
+            deadlines: BTreeSet::new(),
+            pings: PingPolicy::default(),
+            resets: SecondCounter::default(),
+            overhead: SecondCounter::default(),
+        };
+        connection.greet();
+        connection
+    }
+
+    fn greet(&mut self) {
+        let max_streams = self.settings.max_concurrent_streams;
+        let mut settings =
+            vec![(INITIAL_WINDOW_ID, MAX_STREAM_WINDOW_BYTES), (FRAME_SIZE_ID, MAX_PAYLOAD_BYTES as u32)];
+        if max_streams != u32::MAX {
+            settings.push((CONCURRENT_STREAMS_ID, max_streams));
+        }
+        let encode = |(id, value): (u16, u32)| [&id.to_be_bytes()[..], &value.to_be_bytes()].concat();
+        let payload: Vec<u8> = settings.into_iter().flat_map(encode).collect();
+        self.push_control(FrameType::Settings, 0, 0, &payload);
+        self.push_window_update(0, MAX_CONNECTION_WINDOW_BYTES - DEFAULT_WINDOW_BYTES);
+    }
+
+    /// The next event. A request that was reset before it could begin is none.
+    pub fn next_event(&mut self) -> Option<Event<T>> {
+        loop {
+            let event = self.events.pop_front()?;
+            if let Event::Request { stream, .. } | Event::Data { stream } = &event {
+                let Some(open) = self.streams.get_mut(stream) else { continue };
+                open.is_announced = false;
+            }
+            return Some(event);
+        }
+    }
+
+    /// What the owner keeps for a stream.
+    pub fn slot(&mut self, stream: u32) -> Result<&mut T, StreamGone> {
+        self.streams.get_mut(&stream).map(|stream| &mut stream.slot).ok_or(StreamGone)
+    }
+
+    /// Streams that are open.
+    pub fn stream_count(&self) -> usize {
+        self.streams.len()
+    }
+
+    /// Whether the connection is to be closed once its output is written. Its streams are over.
+    pub fn is_closed(&self) -> bool {
+        self.ending == Ending::Closed
+    }
+
+    /// Whether more should be received now.
+    pub fn wants_input(&self) -> bool {
+        !self.is_closed() && self.output.takes_control()
+    }
+
+    /// Takes the DATA of a stream that has come, and returns its bytes to the client's window.
+    ///
+    /// # Errors
+    /// When the stream is gone.
+    pub fn take_data(&mut self, stream: u32) -> Result<Vec<u8>, StreamGone> {
+        let open = self.streams.get_mut(&stream).ok_or(StreamGone)?;
+        let data = std::mem::take(&mut open.unread);
+        self.give_back(stream, data.len());
+        Ok(data)
+    }
+
+    /// Whether the client has ended its half of a stream and all of it was taken.
+    ///
+    /// # Errors
+    /// When the stream is gone.
+    pub fn is_finished(&self, stream: u32) -> Result<bool, StreamGone> {
+        self.streams.get(&stream).map(|stream| stream.has_ended && stream.unread.is_empty()).ok_or(StreamGone)
+    }
+
+    /// Returns bytes that had come to the windows of their stream, if it is open, and of the connection.
+    pub(super) fn give_back(&mut self, stream: u32, bytes: usize) {
+        let open = self.streams.get_mut(&stream).filter(|open| !open.has_ended);
+        if let Some(update) = open.and_then(|open| open.window.give_back(bytes)) {
+            self.push_window_update(stream, update);
+        }
+        if let Some(update) = self.window.give_back(bytes) {
+            self.push_window_update(0, update);
+        }
+    }
+
+    /// Begins a graceful end: the client learns that it should begin no more streams, and may end those it has.
+    pub fn shut_down(&mut self, now: Duration) {
+        if self.ending == Ending::No {
+            self.ending = Ending::Announced(now + crate::limits::MAX_DRAIN_DELAY);
+            self.push_go_away(LARGEST_STREAM, ErrorCode::No, "");
+            self.push_control(FrameType::Ping, 0, 0, &DRAIN_PING);
+        }
+    }
+
+    /// The second step: the client has heard of the first, or had time to.
+    pub(super) fn drain(&mut self) {
+        self.ending = Ending::Draining;
+        self.push_go_away(self.last_stream, ErrorCode::No, "");
+        self.close_if_drained();
+    }
+
+    /// Ends the connection for a client's mistake.
+    pub(super) fn fail(&mut self, code: ErrorCode, reason: &str) {
+        self.push_go_away(self.last_stream, code, reason);
+        self.ending = Ending::Closed;
+    }
+
+    /// Resets a stream for a client's mistake; it may not be open.
+    pub(super) fn reset_for_mistake(&mut self, stream: u32, code: ErrorCode, now: Duration) {
+        self.push_reset(stream, code);
+        self.forget(stream);
+        self.count_reset(now);
+    }
+
+    pub(super) fn count_reset(&mut self, now: Duration) {
+        if !self.resets.admit(now, MAX_RESETS_PER_SECOND) {
+            self.fail(ErrorCode::EnhanceYourCalm, "too_many_resets");
+        }
+    }
+
+    /// Removes a stream that is reset; its owner learns of it.
+    pub(super) fn forget(&mut self, stream: u32) {
+        if let Some(removed) = self.remove(stream) {
+            self.events.push_back(Event::Gone { slot: removed.slot });
+        }
+    }
+
+    /// Removes a stream.
+    pub(super) fn remove(&mut self, stream: u32) -> Option<Stream<T>> {
+        let removed = self.streams.remove(&stream)?;
+        if let Some(deadline) = removed.deadline {
+            self.deadlines.remove(&(deadline, stream));
+        }
+        self.give_back(stream, removed.unread.len());
+        self.close_if_drained();
+        Some(removed)
+    }
+
+    fn close_if_drained(&mut self) {
+        if self.ending == Ending::Draining && self.streams.is_empty() {
+            self.ending = Ending::Closed;
+        }
+    }
+
+    pub(super) fn push_control(&mut self, kind: FrameType, flags: u8, stream: u32, payload: &[u8]) {
+        self.output.push_control(&encode_head(kind, flags, stream, payload.len()));
+        self.output.push_control(payload);
+    }
+
+    pub(super) fn push_reset(&mut self, stream: u32, code: ErrorCode) {
+        self.push_control(FrameType::RstStream, 0, stream, &(code as u32).to_be_bytes());
+    }
+
+    fn push_window_update(&mut self, stream: u32, bytes: u32) {
+        self.push_control(FrameType::WindowUpdate, 0, stream, &bytes.to_be_bytes());
+    }
+
+    fn push_go_away(&mut self, last: u32, code: ErrorCode, reason: &str) {
+        let payload = [&last.to_be_bytes()[..], &(code as u32).to_be_bytes(), reason.as_bytes()].concat();
+        self.push_control(FrameType::GoAway, 0, 0, &payload);
+    }
+}

@@ -1,0 +1,7 @@
+//! Frames that a client sends, and what the connection makes of them.
+mod attacks;
+mod ending;
+mod requests;
+mod rig;
+mod sending;
+mod simulation;

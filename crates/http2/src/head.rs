@@ -1,0 +1,211 @@
+//! The head of a request, and what makes it malformed.
+//!
+//! The rules are those of grpc-go and of the library below it: names are tokens in lower case, values have no control
+//! characters, pseudo-headers come first, once, and are those of a request. What `:authority` and `:path` say is not
+//! looked at: a client may send any text.
+
+use crate::hpack::{FIELD_OVERHEAD_BYTES, FieldSink};
+use crate::limits::MAX_HEADER_LIST_BYTES;
+
+/// The headers of a request, in order, in one buffer.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct RequestHead {
+    bytes: Vec<u8>,
+    fields: Vec<HeadField>,
+    /// How many of the fields are pseudo-headers.
+    pseudo: usize,
+}
+
+/// Where the parts of a field end; it begins where the one before ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct HeadField {
+    name_end: u32,
+    end: u32,
+}
+
+impl RequestHead {
+    /// The method; empty if there is none.
+    pub fn method(&self) -> &[u8] {
+        self.pseudo(":method").unwrap_or_default()
+    }
+
+    /// The path, which may be any text; empty if there is none.
+    pub fn path(&self) -> &[u8] {
+        self.pseudo(":path").unwrap_or_default()
+    }
+
+    /// A pseudo-header.
+    pub fn pseudo(&self, name: &str) -> Option<&[u8]> {
+        self.pairs().take(self.pseudo).find(|(other, _)| *other == name.as_bytes()).map(|(_, value)| value)
+    }
+
+    /// The first header of a name in lower case.
+    pub fn get(&self, name: &str) -> Option<&[u8]> {
+        self.fields().find(|(other, _)| *other == name.as_bytes()).map(|(_, value)| value)
+    }
+
+    /// All headers of a name, in order.
+    pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
+        self.fields().filter(move |(other, _)| *other == name.as_bytes()).map(|(_, value)| value)
+    }
+
+    /// All headers but the pseudo-headers: names and values, in order.
+    pub fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.pairs().skip(self.pseudo)
+    }
+
+    fn pairs(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let mut start = 0;
+        self.fields.iter().map(move |field| {
+            let (name_end, end) = (field.name_end as usize, field.end as usize);
+            let name = &self.bytes[start..name_end];
+            start = end;
+            (name, &self.bytes[name_end..end])
+        })
+    }
+
+    /// Whether there is any pseudo-header: trailers have none.
+    pub(crate) fn has_pseudo(&self) -> bool {
+        self.pseudo > 0
+    }
+
+    /// Bytes that it takes.
+    pub(crate) fn size(&self) -> usize {
+        self.bytes.len() + self.fields.len() * size_of::<HeadField>()
+    }
+}
+
+/// What a header block turned out to be.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum HeadOutcome {
+    Good(RequestHead),
+    /// It broke a rule; its stream is reset.
+    Malformed,
+    /// The list is larger than [`MAX_HEADER_LIST_BYTES`].
+    TooLarge,
+}
+
+/// Makes a head from fields. What follows a fault is not kept.
+#[derive(Debug, Default)]
+pub(crate) struct HeadBuilder {
+    head: RequestHead,
+    list_bytes: usize,
+    is_malformed: bool,
+}
+
+impl FieldSink for HeadBuilder {
+    fn field(&mut self, name: &[u8], value: &[u8]) {
+        self.list_bytes = self.list_bytes.saturating_add(name.len() + value.len() + FIELD_OVERHEAD_BYTES);
+        if self.is_malformed || self.list_bytes > MAX_HEADER_LIST_BYTES {
+            return;
+        }
+        if !self.is_allowed(name, value) {
+            self.is_malformed = true;
+            return;
+        }
+        let head = &mut self.head;
+        head.pseudo += usize::from(name[0] == b':');
+        head.bytes.extend_from_slice(name);
+        let name_end = head.bytes.len() as u32;
+        head.bytes.extend_from_slice(value);
+        head.fields.push(HeadField { name_end, end: head.bytes.len() as u32 });
+    }
+}
+
+impl HeadBuilder {
+    fn is_allowed(&self, name: &[u8], value: &[u8]) -> bool {
+        let is_control = |byte: &u8| *byte != b'\t' && matches!(byte, ..b' ' | 0x7f);
+        if value.iter().any(is_control) {
+            return false;
+        }
+        let head = &self.head;
+        match name {
+            b":method" | b":path" | b":scheme" | b":authority" | b":protocol" => {
+                head.pseudo == head.fields.len() && head.pairs().all(|(other, _)| other != name)
+            }
+            _ => !name.is_empty() && name.iter().all(is_token),
+        }
+    }
+
+    /// The head of a request.
+    pub(crate) fn finish(self) -> HeadOutcome {
+        match self {
+            _ if self.is_malformed => HeadOutcome::Malformed,
+            _ if self.list_bytes > MAX_HEADER_LIST_BYTES => HeadOutcome::TooLarge,
+            _ => HeadOutcome::Good(self.head),
+        }
+    }
+}
+
+/// Whether a byte may be in a name: those of a token (RFC 9110, section 5.6.2), without upper case.
+fn is_token(byte: &u8) -> bool {
+    matches!(byte, b'a'..=b'z' | b'0'..=b'9') || b"!#$%&'*+-.^_`|~".contains(byte)
+}
+
+#[cfg(test)]
+mod tests {
+    //! Which lists are a request's head.
+    use super::*;
+
+    fn outcome(fields: &[(&str, &str)]) -> HeadOutcome {
+        let mut builder = HeadBuilder::default();
+        fields.iter().for_each(|(name, value)| builder.field(name.as_bytes(), value.as_bytes()));
+        builder.finish()
+    }
+
+    #[test]
+    fn any_authority_and_path_are_taken() {
+        for text in [
+            "",
+            "a",
+            "#initially=[host:port]",
+            "127.0.0.1:2379,127.0.0.1:22379",
+            "a%2Cb",
+            "a b",
+            "a/b",
+            "/tmp/s",
+        ] {
+            let HeadOutcome::Good(head) =
+                outcome(&[(":authority", text), (":path", text), ("te", "x"), ("te", "y")])
+            else {
+                panic!("{text:?} was refused")
+            };
+            assert_eq!((head.pseudo(":authority"), head.path()), (Some(text.as_bytes()), text.as_bytes()));
+            assert_eq!(head.all("te").collect::<Vec<_>>(), [b"x", b"y"]);
+            assert_eq!(head.get("te"), Some(&b"x"[..]));
+            assert_eq!((head.method(), head.get("a")), (&b""[..], None));
+        }
+    }
+
+    #[test]
+    fn what_grpc_go_refuses_is_malformed() {
+        let cases: [&[(&str, &str)]; 11] = [
+            &[(":status", "200")],
+            &[(":other", "")],
+            &[(":path", "/"), (":path", "/")],
+            &[("a", ""), (":path", "/")],
+            &[("A", "")],
+            &[("", "")],
+            &[("a b", "")],
+            &[("a:b", "")],
+            &[("a", "b\nc")],
+            &[("a", "b\0")],
+            &[("a", "b\x7f")],
+        ];
+        for fields in cases {
+            assert_eq!(outcome(fields), HeadOutcome::Malformed, "{fields:?}");
+        }
+        assert!(matches!(outcome(&[("a", "tab\tand \u{e9}")]), HeadOutcome::Good(_)));
+    }
+
+    #[test]
+    fn a_list_is_limited_and_what_is_beyond_it_is_not_kept() {
+        let value = "x".repeat(1 << 20);
+        let fits = vec![("a", value.as_str()); 15];
+        assert!(matches!(outcome(&fits), HeadOutcome::Good(_)));
+        let mut builder = HeadBuilder::default();
+        (0..100).for_each(|_| builder.field(b"a", value.as_bytes()));
+        assert!(builder.head.bytes.len() <= MAX_HEADER_LIST_BYTES);
+        assert_eq!(builder.finish(), HeadOutcome::TooLarge);
+    }
+}

@@ -1,0 +1,95 @@
+//! What a client can make a connection keep or do, each with a limit.
+
+use std::time::Duration;
+
+/// Received bytes that may wait in one stream: enough that a large request flows without waiting for the window.
+pub(crate) const MAX_STREAM_WINDOW_BYTES: u32 = 1 << 20;
+
+/// Received bytes that may wait in one connection: small enough that a thousand connections cannot fill the memory.
+pub(crate) const MAX_CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
+
+/// The window of a connection before any update, and of a stream before any setting (RFC 9113, section 6.9.2).
+pub(crate) const DEFAULT_WINDOW_BYTES: u32 = 65_535;
+
+/// Largest window (RFC 9113, section 6.9.1).
+pub(crate) const MAX_WINDOW_BYTES: i64 = (1 << 31) - 1;
+
+/// Bytes of a frame's payload, in either direction: the least that HTTP/2 allows, and what grpc-go takes.
+pub(crate) const MAX_PAYLOAD_BYTES: usize = 16 << 10;
+
+/// Bytes of a header list: names, values, and 32 for each field. grpc-go's limit. One list of a connection is in memory
+/// at a time.
+pub(crate) const MAX_HEADER_LIST_BYTES: usize = 16 << 20;
+
+/// Bytes of the encoded header list. Only tiny fields are longer encoded than decoded, so no list within its limit is
+/// refused for this.
+pub(crate) const MAX_HEADER_BLOCK_BYTES: usize = 16 << 20;
+
+/// Frames of one header block: a block of the largest size in frames of 4 KiB, and far more than any client sends.
+pub(crate) const MAX_HEADER_FRAMES: u32 = 4_096;
+
+/// Bytes of the table that the client's encoder fills: HTTP/2's default, and grpc-go's.
+pub(crate) const MAX_DECODER_TABLE_BYTES: usize = 4_096;
+
+/// Bytes of the table that our encoder fills: two fields of every answer.
+pub(crate) const MAX_ENCODER_TABLE_BYTES: usize = 256;
+
+/// Decoded heads that are remembered with their blocks, and the size of each: a client repeats a few.
+pub(crate) const MAX_REMEMBERED_HEADS: usize = 4;
+pub(crate) const MAX_REMEMBERED_BLOCK_BYTES: usize = 64;
+pub(crate) const MAX_REMEMBERED_HEAD_BYTES: usize = 4_096;
+
+/// DATA that waits for the socket; more waits in its stream. A few frames: beyond that a write is cheap for what it
+/// carries, and other streams should have their share of the next.
+pub(crate) const MAX_OUTPUT_BYTES: usize = 64 << 10;
+
+/// Answers to control frames (settings, pings, resets, windows) that wait for the socket. Past it nothing is read: a
+/// client that does not take its answers is not asked for more.
+pub(crate) const MAX_CONTROL_BYTES: usize = 64 << 10;
+
+/// Streams reset in a second, by the client or for its mistakes. A client that gives up thousands of calls at once is
+/// possible; one that goes on like that costs others their time (rapid reset).
+pub(crate) const MAX_RESETS_PER_SECOND: u32 = 10_000;
+
+/// Frames that carry nothing in a second: empty DATA, settings, pings, priorities, unknown ones. grpc-go pings with
+/// nearly everything it receives, which is less.
+pub(crate) const MAX_OVERHEAD_FRAMES_PER_SECOND: u32 = 50_000;
+
+/// Time in which a client has sent its preface and settings, and in which a header block is complete.
+pub(crate) const MAX_GREETING_TIME: Duration = Duration::from_secs(10);
+pub(crate) const MAX_HEADER_BLOCK_TIME: Duration = Duration::from_secs(10);
+
+/// Time in which a client should have begun its first request, and in which it must answer a ping if it has not: a
+/// client may connect ahead of need, but one that said its greeting and then nothing is no client.
+pub(crate) const FIRST_REQUEST_TIME: Duration = Duration::from_secs(10);
+
+/// Time between the two steps of a graceful GOAWAY if the client does not answer the ping between them: grpc-go's.
+pub(crate) const MAX_DRAIN_DELAY: Duration = Duration::from_secs(5);
+
+/// Pings beyond the rate that are forgiven before the connection is closed: grpc-go's.
+pub(crate) const MAX_PING_STRIKES: u32 = 2;
+
+/// Least time between two pings while no stream is open: grpc-go's.
+pub(crate) const MIN_IDLE_PING_INTERVAL: Duration = Duration::from_secs(2 * 60 * 60);
+
+/// What the owner of connections chooses.
+#[derive(Clone, Debug)]
+pub struct HttpSettings {
+    /// Streams that a client may have open at a time; beyond it they are refused. `u32::MAX`, which etcd admits, is not
+    /// announced.
+    pub max_concurrent_streams: u32,
+    /// Pings.
+    pub keepalive: Keepalive,
+}
+
+/// Pings in both directions.
+#[derive(Clone, Debug)]
+pub struct Keepalive {
+    /// Silence after which the client is pinged; zero: never.
+    pub interval: Duration,
+    /// Time that a pinged client may stay silent; zero: for ever.
+    pub timeout: Duration,
+    /// Least time between two pings of the client while a stream is open. A few that come sooner are forgiven, and the
+    /// count begins again whenever the client was sent something.
+    pub min_client_interval: Duration,
+}

@@ -1,0 +1,136 @@
+//! A connection as its calls see it: each reads and writes its own stream.
+//!
+//! The connection is behind a lock that only one thread takes, that of its task: calls run inside it. What a call
+//! writes leaves with the round in which it was polled. What it waits for is a waker in its stream's slot.
+
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use http2::{Connection, ErrorCode, StreamGone};
+use parking_lot::{Mutex, MutexGuard};
+use tokio::time::Instant;
+
+/// The client has gone; an answer would have no receiver.
+#[derive(Debug)]
+pub(crate) struct ClientGone;
+
+/// What a call waits for, kept in its stream.
+#[derive(Debug, Default)]
+pub(super) struct CallWakers {
+    /// DATA of the client, or its end.
+    pub(super) reader: Option<Waker>,
+    /// Room for more data, or a reset.
+    pub(super) writer: Option<Waker>,
+}
+
+/// Keeps a task's waker.
+fn keep(slot: &mut Option<Waker>, context: &Context<'_>) {
+    match slot {
+        Some(waker) => waker.clone_from(context.waker()),
+        None => *slot = Some(context.waker().clone()),
+    }
+}
+
+/// A connection, shared by its task and its calls.
+#[derive(Clone)]
+pub(super) struct ConnectionHandle(Arc<SharedConnection>);
+
+struct SharedConnection {
+    began: Instant,
+    http2: Mutex<Connection<CallWakers>>,
+}
+
+impl ConnectionHandle {
+    /// A connection that begins now.
+    pub(super) fn new(http2: Connection<CallWakers>) -> ConnectionHandle {
+        ConnectionHandle(Arc::new(SharedConnection { began: Instant::now(), http2: Mutex::new(http2) }))
+    }
+
+    /// The connection, for a moment: nothing may be polled or dropped meanwhile that could ask for it too.
+    pub(super) fn lock(&self) -> MutexGuard<'_, Connection<CallWakers>> {
+        self.0.http2.lock()
+    }
+
+    /// Time since the connection began.
+    pub(super) fn now(&self) -> Duration {
+        self.0.began.elapsed()
+    }
+
+    /// When a time of the connection is.
+    pub(super) fn instant(&self, at: Duration) -> Option<Instant> {
+        self.0.began.checked_add(at)
+    }
+
+    /// One of its streams.
+    pub(super) fn stream(&self, stream: u32) -> StreamHandle {
+        StreamHandle { connection: self.clone(), stream }
+    }
+}
+
+/// A stream.
+#[derive(Clone)]
+pub(super) struct StreamHandle {
+    connection: ConnectionHandle,
+    stream: u32,
+}
+
+impl StreamHandle {
+    /// Does something with the stream, in one go.
+    pub(super) fn with<R>(
+        &self,
+        act: impl FnOnce(&mut Connection<CallWakers>, u32) -> Result<R, StreamGone>,
+    ) -> Result<R, ClientGone> {
+        act(&mut self.connection.lock(), self.stream).map_err(|StreamGone| ClientGone)
+    }
+
+    /// Resets the stream, unless it is over.
+    pub(super) fn reset(&self, code: ErrorCode) {
+        self.connection.lock().reset(self.stream, code);
+    }
+
+    /// DATA that has come; empty at the end of the client's half.
+    pub(super) fn poll_data(&self, context: &Context<'_>) -> Poll<Result<Vec<u8>, ClientGone>> {
+        let polled = self.with(|connection, stream| {
+            let data = connection.take_data(stream)?;
+            if !data.is_empty() || connection.is_finished(stream)? {
+                return Ok(Poll::Ready(data));
+            }
+            keep(&mut connection.slot(stream)?.reader, context);
+            Ok(Poll::Pending)
+        });
+        match polled {
+            Ok(polled) => polled.map(Ok),
+            Err(gone) => Poll::Ready(Err(gone)),
+        }
+    }
+
+    /// Whether the client's half is over and all of it was taken.
+    pub(super) fn is_finished(&self) -> bool {
+        self.with(|connection, stream| connection.is_finished(stream)).unwrap_or(true)
+    }
+
+    /// Waits until all data is on its way.
+    pub(super) fn poll_sent(&self, context: &Context<'_>) -> Poll<Result<(), ClientGone>> {
+        let is_sent = self.with(|connection, stream| {
+            let is_sent = connection.is_sent(stream)?;
+            if !is_sent {
+                keep(&mut connection.slot(stream)?.writer, context);
+            }
+            Ok(is_sent)
+        });
+        match is_sent {
+            Ok(false) => Poll::Pending,
+            other => Poll::Ready(other.map(drop)),
+        }
+    }
+
+    /// Waits until the client resets the stream.
+    pub(super) fn poll_gone(&self, context: &Context<'_>) -> Poll<ClientGone> {
+        let kept = self.with(|connection, stream| {
+            keep(&mut connection.slot(stream)?.writer, context);
+            Ok(())
+        });
+        kept.map_or_else(Poll::Ready, |()| Poll::Pending)
+    }
+}

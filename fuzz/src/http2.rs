@@ -1,0 +1,70 @@
+//! What a client sends on an HTTP/2 connection.
+//!
+//! The first byte says how the bytes are cut. Behind the preface, which is given, any bytes are received; requests are
+//! answered. What the server makes of them does not depend on the cut, and what it may hold is limited.
+
+use std::io::IoSlice;
+use std::time::Duration;
+
+use http2::{Connection, Event, Field, HttpSettings, Keepalive, PREFACE};
+
+/// More than a connection's window and the largest header list.
+const MAX_HELD_BYTES: usize = 1 << 20;
+
+/// Receives the bytes.
+///
+/// # Panics
+/// When what is above does not hold.
+pub fn run(data: &[u8]) {
+    let Some((cut, bytes)) = data.split_first() else { return };
+    let whole = served(bytes, bytes.len().max(1));
+    assert_eq!(whole, served(bytes, usize::from(*cut).max(1)), "cutting does not matter");
+}
+
+/// What was asked, and whether the connection was closed for it.
+fn served(bytes: &[u8], cut: usize) -> (Vec<(u32, Vec<u8>, Vec<u8>)>, bool) {
+    let second = Duration::from_secs(1);
+    let keepalive = Keepalive { interval: second, timeout: second, min_client_interval: second };
+    let mut connection: Connection<u32> =
+        Connection::new(HttpSettings { max_concurrent_streams: 100, keepalive });
+    connection.receive(PREFACE, Duration::ZERO);
+    let mut asked = Vec::new();
+    for part in bytes.chunks(cut) {
+        connection.receive(part, Duration::ZERO);
+    }
+    while let Some(event) = connection.next_event() {
+        let Event::Request { stream, head } = event else { continue };
+        let fields: Vec<u8> = head.fields().flat_map(|(name, value)| [name, value].concat()).collect();
+        asked.push((stream, head.path().to_vec(), fields));
+        answer(&mut connection, stream);
+    }
+    let closed = connection.is_closed();
+    assert!(connection.output().len() <= MAX_HELD_BYTES + 4 * bytes.len());
+    take_output(&mut connection);
+    for at in 1..5 {
+        connection.on_time(second * at);
+    }
+    take_output(&mut connection);
+    (asked, closed)
+}
+
+/// Takes the data that has come, and answers with as much. Streams whose number says so are left open.
+fn answer(connection: &mut Connection<u32>, stream: u32) {
+    let usual = |name, value| Field { name, value, is_usual: true };
+    let Ok(data) = connection.take_data(stream) else { return };
+    let _ = connection.send_headers(stream, &[usual(":status", b"200")], false);
+    let _ = connection.send_data(stream, data.into());
+    if stream % 4 == 1 {
+        let _ = connection.finish(stream, &[usual("grpc-status", b"0")]);
+    }
+}
+
+fn take_output(connection: &mut Connection<u32>) {
+    while !connection.output().is_empty() {
+        let output = connection.output();
+        let mut slices = [IoSlice::new(&[]); 4];
+        let count = output.slices(&mut slices);
+        let written = slices[..count].iter().map(|slice| slice.len()).sum();
+        output.advance(written);
+    }
+}
