@@ -11,7 +11,7 @@ use log::{CheckpointKind, Disk, HardState, Identity, Log, LogId, Options, Recove
 use store::watch::Hub;
 use store::{AppliedId, Limits, Parallel, Reader, Store, Values};
 
-use crate::checkpoint_files::ChainFiles;
+use crate::checkpoint_files::{ChainFiles, GiveUp};
 use crate::conf_state;
 use crate::config::MemberConfig;
 use crate::jobs::CheckpointJob;
@@ -198,7 +198,7 @@ fn restore(
     slice_keys: usize,
     parallel: &dyn Parallel,
 ) -> Result<(Store, Reader, ConfState), OpenMemberError> {
-    let files = ChainFiles::open(checkpoint)?;
+    let files = ChainFiles::open(checkpoint, &GiveUp::default())?;
     let limits = Limits { slice_keys, ..Limits::default() };
     let restored = Store::restore(values.clone(), limits, files.chain.iter().cloned(), parallel);
     if let Some(error) = files.take_error() {

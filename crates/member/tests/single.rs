@@ -303,8 +303,8 @@ fn a_checkpoint_of_another_entry_than_its_state_is_refused() {
     let mut opened = Log::open(&disk, &options()).expect("the disk is well");
     let checkpoint = opened.recovered.checkpoint.expect("a member begins with one");
     let mut writer = opened.log.begin_checkpoint(CheckpointKind::Base, LogId { index: 9, term: 1 });
-    for chunk in checkpoint.chunks() {
-        writer.write(&chunk.expect("the disk is well").bytes).expect("the disk is well");
+    for chunk in checkpoint.files().expect("the disk is well").into_iter().flatten() {
+        writer.write(&chunk.expect("the disk is well")).expect("the disk is well");
     }
     opened.log.checkpoint_done(writer.finish()).expect("the disk is well");
     drop(opened.log);

@@ -409,7 +409,11 @@ impl Member {
             self.finish_install(now, done, out)?;
         }
         // A checkpoint of the old state must not be under way when the state is replaced.
-        if !self.checkpoints.is_running() {
+        if self.checkpoints.is_running() {
+            if self.installing.waits_to_begin() {
+                self.checkpoints.give_up_merge();
+            }
+        } else {
             self.installing.begin(out);
         }
         Ok(())

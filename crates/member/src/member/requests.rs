@@ -165,6 +165,7 @@ impl Member {
         self.status.set_stopping();
         self.is_stopping = true;
         if self.checkpoints.is_running() {
+            self.checkpoints.give_up_merge();
             return;
         }
         // An installation is cut short: the next start finds the state before it, or after. So is a batch that is being

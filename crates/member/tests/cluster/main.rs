@@ -6,6 +6,7 @@ mod hostile;
 mod leading;
 mod leases;
 mod memory;
+mod merges;
 mod process_runs;
 mod repair;
 mod rig;
