@@ -8,6 +8,7 @@ mod leases;
 mod memory;
 mod merges;
 mod process_runs;
+mod recovery;
 mod repair;
 mod rig;
 mod slices;
