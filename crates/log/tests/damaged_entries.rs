@@ -28,7 +28,7 @@ fn twelve_entries() -> Rig {
 }
 
 /// The segment of an entry, and the offset of its payload.
-fn place(rig: &Rig, index: u64) -> (PathBuf, u64) {
+fn position(rig: &Rig, index: u64) -> (PathBuf, u64) {
     let address = rig.log.address(index).expect("it is in the log");
     let path = format!("/data/member/wal/{:08x}.seg", file_of(address));
     (path.into(), u64::from(offset_of(address)))
@@ -36,7 +36,7 @@ fn place(rig: &Rig, index: u64) -> (PathBuf, u64) {
 
 /// A copy of the disk with a bit flipped at this distance from the beginning of the payload.
 fn flipped(rig: &Rig, index: u64, distance: i64, bit: u8) -> MemDisk {
-    let (path, payload) = place(rig, index);
+    let (path, payload) = position(rig, index);
     let disk = rig.disk.fork();
     disk.flip_bit(&path, payload.checked_add_signed(distance).expect("it is in the file"), bit)
         .expect("there");
@@ -61,7 +61,7 @@ fn a_log_with_a_damaged_entry_opens_and_is_as_before_when_it_is_repaired() {
             let opened = open(&disk, &options()).expect("its head is intact");
             let id = LogId { index, term: index.div_ceil(4) };
             assert_eq!((&opened.recovered.damaged[..], opened.recovered.last_index), (&[id][..], 12));
-            let (path, _) = place(&rig, index);
+            let (path, _) = position(&rig, index);
             assert!(matches!(
                 &opened.recovered.warnings[..],
                 [Warning::DamagedEntry { path: found, .. }] if *found == path
@@ -89,7 +89,7 @@ fn several_entries_may_be_damaged() {
     let rig = twelve_entries();
     let disk = rig.disk.fork();
     for index in [3, 4, 11] {
-        let (path, payload) = place(&rig, index);
+        let (path, payload) = position(&rig, index);
         disk.flip_bit(&path, payload + 9, 0).expect("it is there");
     }
     let opened = open(&disk, &options()).expect("their heads are intact");
@@ -149,7 +149,7 @@ fn what_is_not_certain_is_refused_or_never_repaired() {
 #[test]
 fn a_damaged_entry_that_was_replaced_is_refused() {
     let mut rig = twelve_entries();
-    let damaged = place(&rig, 11);
+    let damaged = position(&rig, 11);
     let replacement = rig.entry(11, 4, 300);
     rig.append(Some(HardState { term: 4, ..HARD_STATE }), vec![replacement]);
     assert!(rig.sync());

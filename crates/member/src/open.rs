@@ -217,8 +217,8 @@ fn finish_start(
     finish().map_err(|error: OpenMemberError| error.to_string())
 }
 
-/// A start that was cut short has made the log, and nothing else: the flags of this start decide how the cluster begins,
-/// so they must be of the same member.
+/// A start that was cut short has made the log, and nothing else. The flags of this start decide how the cluster
+/// begins, so they must be of the same member.
 fn check_identity(found: &Identity, config: &MemberConfig) -> Result<(), OpenMemberError> {
     let (cluster_id, member_id) = (config.cluster_id, config.member_id);
     match (found.cluster_id, found.member_id) == (cluster_id, member_id) {
@@ -267,8 +267,8 @@ fn load(
     Ok(Loaded { store, reader, conf_state, applied, rest, loading })
 }
 
-/// Applies the entries after `applied`, up to `commit`. Returns the last one that was applied, and the entries after it.
-/// It ends with entry `last` at the latest, however many there are.
+/// Applies the entries after `applied`, up to `commit`. Returns the last one that was applied, and the entries after
+/// it. Entries after `last` are not read.
 fn replay(
     log: &Log,
     store: &mut Store,

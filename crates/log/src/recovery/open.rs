@@ -33,8 +33,8 @@ pub struct Recovered {
     pub first_index: u64,
     /// Last entry in the log; one below `first_index` if there is none.
     pub last_index: u64,
-    /// Entries after the checkpoint whose bodies are damaged, in order: they must be [repaired](crate::Log::repair_entry)
-    /// before anything relies on the log, its last index and its terms included.
+    /// Entries after the checkpoint whose bodies are damaged, in order. They must be
+    /// [repaired](crate::Log::repair_entry) before anything relies on the log, its last index and its terms included.
     pub damaged: Vec<LogId>,
     /// What the operator should know.
     pub warnings: Vec<Warning>,

@@ -14,8 +14,8 @@ use crate::proposals::batch::{self, LogCommand, Origin};
 use crate::proposals::growth::RoomUse;
 use crate::repair::entries;
 
-/// The largest command that a peer forwards: `--max-request-bytes` allows no larger one. A frame has twice as many bytes
-/// at most, so the entry of the command fits into an append for each other member.
+/// The largest command that a peer forwards: `--max-request-bytes` allows no larger one. A frame may have twice as many
+/// bytes, so the entry of the command fits into an append for each other member.
 const MAX_COMMAND_BYTES: usize = 32 << 20;
 
 impl Member {

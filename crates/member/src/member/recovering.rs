@@ -19,7 +19,7 @@ use crate::leadership::TermState;
 use crate::peer_message::PeerMessage;
 use crate::repair::recovery::LogRecovery;
 
-/// What is told to those who want something that needs the whole log.
+/// The answer to a sender of snapshots.
 const REFUSAL: &str = "this member repairs its log first";
 
 /// Replays the rest of a log that is whole again, and starts consensus. Returns the last entry that was replayed.

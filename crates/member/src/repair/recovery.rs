@@ -12,8 +12,8 @@
 //! go on    108 to 115 are replayed, consensus starts with the whole log, as after any restart
 //! ```
 //!
-//! A peer that does not have an entry may get it later, for example when it has a leader. If all of them say for a while
-//! that they do not have it, it is lost, and the process stops with an error.
+//! A peer that does not have an entry may get it later, for example when it has a leader. If all of them say for a
+//! while that they do not have it, it is lost, and the process stops with an error.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -75,7 +75,7 @@ fn a_member_with_a_damaged_log_neither_votes_nor_acknowledges() {
         cluster.run(50);
         cluster.held.clear();
         assert_eq!(cluster.nodes[&hurt].opened.status.leader(), 0);
-        assert_eq!(cluster.nodes[&other].opened.status.leader(), 0, "nobody voted for it");
+        assert_eq!(cluster.nodes[&other].opened.status.leader(), 0, "it has one vote");
     }
     assert_eq!(cluster.nodes[&other].opened.status.term(), term);
     let read = cluster.ask(hurt, |token| Input::Read { token });
@@ -128,6 +128,6 @@ fn an_entry_that_no_member_has_stops_the_process() {
 #[test]
 fn a_lone_member_is_refused_at_once() {
     let (mut cluster, hurt) = one_hurt(1, &["key5"]);
-    let refused = cluster.start_if_possible(hurt).err().expect("it has no peers").to_string();
+    let refused = cluster.start_if_possible(hurt).expect_err("it has no peers").to_string();
     assert!(refused.contains("cannot be replayed") && refused.contains("is damaged"), "{refused}");
 }

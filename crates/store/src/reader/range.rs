@@ -66,13 +66,14 @@ impl Reader {
         let bounds = bounds(&request.key, &request.range_end);
         let mut count = RangeCount::with_known(&state.index, &bounds, revision, &self.shared.known_counts);
         let total = count.advance(&state.index, limits.count_steps.min(max_steps));
+        let is_long = |total: u64| !plan.count_only && plan.visits().min(total) >= max_steps as u64;
+        if max_steps < usize::MAX && total.is_none_or(is_long) {
+            return Ok(None);
+        }
         let mut selection = RangeSelection::new(&bounds, at, plan, Vec::new());
         let mut complete = plan.count_only || selection.advance(&state.index, limits.chunk_keys);
         if complete && let Some(total) = total {
             return served(self.finish_page(selection, plan, (revision, header), total));
-        }
-        if total.is_none() && max_steps < usize::MAX {
-            return Ok(None);
         }
         let pinned = PinnedRevision::new(&self.shared, &state, revision);
         drop(state);
