@@ -38,7 +38,7 @@ pub fn run(data: &[u8]) {
 fn first_life(disk: &Arc<dyn Disk>) -> Option<(RangeInclusive<u64>, Entry)> {
     let mut opened = Log::open(disk, &options()).ok()?;
     if let Some(checkpoint) = &opened.recovered.checkpoint {
-        checkpoint.chunks().for_each(drop);
+        checkpoint.files().into_iter().flatten().flatten().for_each(drop);
     }
     drop(entries(&opened));
     opened.log.loaded().ok()?;

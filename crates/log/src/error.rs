@@ -243,6 +243,9 @@ pub enum JobError {
     /// Another checkpoint replaced the one that this job extends.
     #[error("another checkpoint took its place meanwhile")]
     Superseded,
+    /// Its owner gave it up, for something more urgent.
+    #[error("given up for something more urgent")]
+    GivenUp,
     /// A value to be copied cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),

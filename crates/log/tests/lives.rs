@@ -121,8 +121,8 @@ impl Store {
             copies: Vec::new(),
         };
         if let Some(checkpoint) = &recovered.checkpoint {
-            for chunk in checkpoint.chunks() {
-                store.load(&chunk.expect("an intact checkpoint").bytes);
+            for chunk in checkpoint.files().expect("an intact checkpoint").into_iter().flatten() {
+                store.load(&chunk.expect("an intact checkpoint"));
             }
             store.applied = checkpoint.id.index;
         }

@@ -64,7 +64,8 @@ fn a_log_on_a_real_disk_is_written_locked_recycled_and_opened_again() {
     assert_eq!(recovered.identity, IDENTITY);
     assert_eq!(recovered.hard_state, HardState { commit: 80, ..HARD_STATE });
     let checkpoint = recovered.checkpoint.expect("there is one");
-    let chunks: Vec<_> = checkpoint.chunks().map(|chunk| chunk.expect("an intact chunk").bytes).collect();
+    let files = checkpoint.files().expect("its files are there").into_iter();
+    let chunks: Vec<_> = files.flatten().map(|chunk| chunk.expect("an intact chunk")).collect();
     assert_eq!((checkpoint.id.index, chunks), (80, vec![80_u64.to_le_bytes().to_vec().into()]));
     let entries: Vec<_> = log.entries_from(81).map(|item| item.expect("an intact entry").0).collect();
     assert_eq!(entries, (81..=100).map(entry).collect::<Vec<_>>());

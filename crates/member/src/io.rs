@@ -301,6 +301,21 @@ pub enum MemberFatal {
         /// Why.
         source: log::JobError,
     },
+    /// An entry that this member acknowledged is damaged, and cannot be fetched.
+    #[error(
+        "entry {index} of the log is damaged, and no other member has it; restore the data directory from a copy, \
+             or remove this member and add it again with an empty one"
+    )]
+    LostEntry {
+        /// Its index.
+        index: u64,
+    },
+    /// The log was repaired, but what it holds cannot be replayed.
+    #[error("the repaired log cannot be replayed: {reason}")]
+    Start {
+        /// Why.
+        reason: String,
+    },
     /// A committed entry cannot be applied by this release.
     #[error("entry {index} cannot be applied: {reason}")]
     Entry {

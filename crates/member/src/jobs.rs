@@ -13,7 +13,7 @@ use log::{
 };
 use store::{CheckpointSource, Damaged, Limits, MergedCheckpoint, RestoreError, ValueRef, Values};
 
-use crate::checkpoint_files::ChainFiles;
+use crate::checkpoint_files::{ChainFiles, GiveUp};
 use crate::peer_message::{PeerMessage, ValueName};
 pub use crate::relocation::job::{RelocatedValues, RelocationJob};
 use crate::snapshot::receiver::{OldState, Receiver};
@@ -158,6 +158,7 @@ pub struct CheckpointJob {
 pub struct MergeJob {
     pub(crate) writer: CheckpointWriter,
     pub(crate) checkpoint: log::Checkpoint,
+    pub(crate) give_up: GiveUp,
 }
 
 impl std::fmt::Debug for Done {
@@ -247,20 +248,29 @@ impl CheckpointJob {
 
 impl MergeJob {
     pub(crate) fn write(mut self) -> CheckpointDone {
-        let written = merge(&mut self.writer, &self.checkpoint);
+        let written = merge(&mut self.writer, &self.checkpoint, &self.give_up);
         finish(self.writer, written)
     }
 }
 
-/// Writes the chunks of the checkpoint that holds what those of `checkpoint` hold together.
-fn merge(writer: &mut CheckpointWriter, checkpoint: &log::Checkpoint) -> Result<(), JobError> {
-    let files = ChainFiles::open(checkpoint).map_err(unreadable)?;
-    let error_of = |error: RestoreError| {
-        files.take_error().map_or_else(|| JobError::Unreadable(error.to_string()), unreadable)
+/// Writes the chunks of the checkpoint that holds what those of `checkpoint` hold together. Looks at `give_up` with
+/// each chunk that it reads, so it ends after a few megabytes at most.
+fn merge(
+    writer: &mut CheckpointWriter,
+    checkpoint: &log::Checkpoint,
+    give_up: &GiveUp,
+) -> Result<(), JobError> {
+    let files = ChainFiles::open(checkpoint, give_up).map_err(unreadable)?;
+    let error_of = |error: RestoreError| match files.take_error() {
+        Some(error) => unreadable(error),
+        None if give_up.is_asked() => JobError::GivenUp,
+        None => JobError::Unreadable(error.to_string()),
     };
     writer.write(&files.head)?;
     let mut merged = MergedCheckpoint::new(files.chain.clone(), &Limits::default()).map_err(error_of)?;
-    merged.try_for_each(|chunk| write_chunk(writer, chunk.map_err(error_of)))
+    merged.try_for_each(|chunk| write_chunk(writer, chunk.map_err(error_of)))?;
+    // The end mark of a file is read behind the last chunk. A restart would refuse it.
+    files.take_error().map_or(Ok(()), |error| Err(unreadable(error)))
 }
 
 /// A call that failed may succeed later, for example when descriptors are free again; anything else is damage.

@@ -4,6 +4,7 @@
 //! all members, holds the members that `--initial-cluster` names. So every start after the first is the same:
 //! checkpoint, then the committed entries after it, then consensus over the rest.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use consensus::{ConfState, Consensus, Start};
@@ -11,11 +12,12 @@ use log::{CheckpointKind, Disk, HardState, Identity, Log, LogId, Options, Recove
 use store::watch::Hub;
 use store::{AppliedId, Limits, Parallel, Reader, Store, Values};
 
-use crate::checkpoint_files::ChainFiles;
+use crate::checkpoint_files::{ChainFiles, GiveUp};
 use crate::conf_state;
 use crate::config::MemberConfig;
 use crate::jobs::CheckpointJob;
-use crate::member::{Member, Parts};
+use crate::member::{Member, Parts, UnfinishedStart};
+use crate::repair::recovery::LogRecovery;
 use crate::status::MemberStatus;
 use crate::values::LogValues;
 
@@ -61,6 +63,21 @@ pub enum OpenMemberError {
     /// A first checkpoint could not be written.
     #[error("the first checkpoint could not be written: {0}")]
     Create(#[from] log::JobError),
+    /// The directory was begun with other flags, and holds nothing yet.
+    #[error(
+        "an earlier start began this data directory as member {:x} of cluster {:x} and did not end; the flags of this \
+             start are of member {member_id:x} of cluster {cluster_id:x}: start with the flags of then, or empty it",
+        found.member_id,
+        found.cluster_id
+    )]
+    OtherFlags {
+        /// Whose directory it is.
+        found: Identity,
+        /// The cluster that the flags name.
+        cluster_id: u64,
+        /// The member that they name.
+        member_id: u64,
+    },
     /// The checkpoint's content is not what this release writes.
     #[error(
         "the checkpoint cannot be loaded: {0}; restore the data directory from a copy, or remove this member and \
@@ -117,6 +134,7 @@ pub fn open(
     }
     let mut opened = Log::open(disk, options)?;
     if opened.recovered.checkpoint.is_none() {
+        check_identity(&opened.recovered.identity, &config)?;
         bootstrap(opened, &config)?;
         opened = Log::open(disk, options)?;
     }
@@ -125,12 +143,88 @@ pub fn open(
     let Identity { cluster_id, member_id, incarnation } = recovered.identity;
     config = MemberConfig { cluster_id, member_id, incarnation, ..config };
     let values = Arc::new(LogValues::new(log_reader));
-    let loaded = load(&log, &recovered, &values, config.slice_keys, parallel)?;
-    // The references are counted now: files that nothing refers to can be freed.
-    log.loaded()?;
-    let consensus = start_consensus(&log, &recovered.hard_state, &loaded, &config)?;
+    let mut loaded = load(&log, &recovered, &values, config.slice_keys, parallel)?;
+    let unfinished_start = unfinished_start(&log, &recovered, &loaded, member_id)?;
+    let consensus = match unfinished_start {
+        Some(_) => waiting_consensus(&recovered.hard_state, &loaded, &config)?,
+        None => {
+            // The references are counted now: files that nothing refers to can be freed.
+            log.loaded()?;
+            let rest = std::mem::take(&mut loaded.rest);
+            let from = (loaded.applied, loaded.conf_state.clone());
+            start_consensus(&log, &recovered.hard_state, from, rest, &config)?
+        }
+    };
     let warnings = recovered.warnings.iter().map(ToString::to_string).collect();
-    Ok(assemble(log, consensus, loaded, values, config, warnings))
+    Ok(assemble(log, consensus, loaded, values, config, (warnings, unfinished_start)))
+}
+
+/// What must be repaired before the rest of the log can be replayed; `None` if it is whole.
+///
+/// # Errors
+/// There is no other member that could have a damaged entry.
+fn unfinished_start(
+    log: &Log,
+    recovered: &Recovered,
+    loaded: &Loaded,
+    member_id: u64,
+) -> Result<Option<UnfinishedStart>, OpenMemberError> {
+    let Some(first) = recovered.damaged.first() else { return Ok(None) };
+    let members = loaded.reader.members().into_iter().map(|member| member.id);
+    let peers: BTreeSet<u64> = members.filter(|id| *id != member_id).collect();
+    if peers.is_empty() {
+        let read = log.entries_from(first.index).next().and_then(Result::err);
+        let reason = read.map_or_else(|| "an entry is damaged".to_owned(), |error| error.to_string());
+        return Err(OpenMemberError::Read { reason });
+    }
+    let recovery = LogRecovery::new(&recovered.damaged, peers);
+    Ok(Some(UnfinishedStart { recovery, conf_state: loaded.conf_state.clone(), finish: finish_start }))
+}
+
+/// Consensus that knows the log as far as it was replayed. It takes part in nothing until it is replaced by one that
+/// knows all of it.
+fn waiting_consensus(
+    hard_state: &HardState,
+    loaded: &Loaded,
+    config: &MemberConfig,
+) -> Result<Consensus, OpenMemberError> {
+    let LogId { index, term } = loaded.applied;
+    let start = Start {
+        hard_state: consensus::HardState { term: hard_state.term, vote: hard_state.vote, commit: index },
+        conf_state: loaded.conf_state.clone(),
+        applied: index,
+        previous: (index, term),
+        terms: Vec::new(),
+        recent: Vec::new(),
+    };
+    Ok(Consensus::new(&settings(config), start)?)
+}
+
+/// Replays the rest of a log that was repaired, and starts consensus.
+fn finish_start(
+    log: &mut Log,
+    store: &mut Store,
+    (applied, conf_state): (LogId, ConfState),
+    config: &MemberConfig,
+) -> Result<(Consensus, LogId), String> {
+    let hard_state = log.hard_state();
+    let finish = || {
+        let (applied, rest) = replay(log, store, applied, (hard_state.commit, u64::MAX))?;
+        log.loaded()?;
+        let consensus = start_consensus(log, &hard_state, (applied, conf_state), rest, config)?;
+        Ok((consensus, applied))
+    };
+    finish().map_err(|error: OpenMemberError| error.to_string())
+}
+
+/// A start that was cut short has made the log, and nothing else. The flags of this start decide how the cluster
+/// begins, so they must be of the same member.
+fn check_identity(found: &Identity, config: &MemberConfig) -> Result<(), OpenMemberError> {
+    let (cluster_id, member_id) = (config.cluster_id, config.member_id);
+    match (found.cluster_id, found.member_id) == (cluster_id, member_id) {
+        true => Ok(()),
+        false => Err(OpenMemberError::OtherFlags { found: *found, cluster_id, member_id }),
+    }
 }
 
 /// Writes the checkpoint a new cluster begins with.
@@ -163,9 +257,27 @@ fn load(
     let checkpoint = recovered.checkpoint.as_ref().ok_or_else(|| no_checkpoint("there is none"))?;
     let (mut store, reader, conf_state) = restore(checkpoint, values, slice_keys, parallel)?;
     let commit = recovered.hard_state.commit;
-    let mut applied = checkpoint.id;
+    let whole = recovered.damaged.first().map_or(u64::MAX, |damaged| damaged.index - 1);
+    let (applied, rest) = replay(log, &mut store, checkpoint.id, (commit, whole))?;
+    let loading = Loading {
+        checkpoint_index: checkpoint.id.index,
+        checkpoint_bytes: checkpoint.bytes(),
+        replayed_entries: applied.index - checkpoint.id.index,
+    };
+    Ok(Loaded { store, reader, conf_state, applied, rest, loading })
+}
+
+/// Applies the entries after `applied`, up to `commit`. Returns the last one that was applied, and the entries after
+/// it. Entries after `last` are not read.
+fn replay(
+    log: &Log,
+    store: &mut Store,
+    mut applied: LogId,
+    (commit, last): (u64, u64),
+) -> Result<(LogId, Vec<consensus::Entry>), OpenMemberError> {
     let mut rest = Vec::new();
-    for entry in log.entries_from(applied.index + 1) {
+    let count = usize::try_from(last - applied.index).unwrap_or(usize::MAX);
+    for entry in log.entries_from(applied.index + 1).take(count) {
         let (entry, address) = entry.map_err(|error| OpenMemberError::Read { reason: error.to_string() })?;
         let (index, term) = (entry.index, entry.term);
         let broken = |reason: String| OpenMemberError::Replay { index, reason };
@@ -175,16 +287,12 @@ fn load(
             rest.push(entry);
             continue;
         }
-        crate::apply::replay(&mut store, &entry, address).map_err(broken)?;
+        crate::apply::replay(store, &entry, address).map_err(broken)?;
         applied = LogId { index, term };
     }
-    assert!(applied.index == commit, "the commit index is that of the checkpoint or of an entry after it");
-    let loading = Loading {
-        checkpoint_index: checkpoint.id.index,
-        checkpoint_bytes: checkpoint.bytes(),
-        replayed_entries: applied.index - checkpoint.id.index,
-    };
-    Ok(Loaded { store, reader, conf_state, applied, rest, loading })
+    let replayed = commit.min(last);
+    assert!(applied.index == replayed, "the commit index is that of the checkpoint or of an entry after it");
+    Ok((applied, rest))
 }
 
 fn no_checkpoint(why: &str) -> OpenMemberError {
@@ -198,7 +306,7 @@ fn restore(
     slice_keys: usize,
     parallel: &dyn Parallel,
 ) -> Result<(Store, Reader, ConfState), OpenMemberError> {
-    let files = ChainFiles::open(checkpoint)?;
+    let files = ChainFiles::open(checkpoint, &GiveUp::default())?;
     let limits = Limits { slice_keys, ..Limits::default() };
     let restored = Store::restore(values.clone(), limits, files.chain.iter().cloned(), parallel);
     if let Some(error) = files.take_error() {
@@ -221,32 +329,36 @@ fn restore(
 fn start_consensus(
     log: &Log,
     hard_state: &HardState,
-    loaded: &Loaded,
+    (applied, conf_state): (LogId, ConfState),
+    recent: Vec<consensus::Entry>,
     config: &MemberConfig,
 ) -> Result<Consensus, OpenMemberError> {
     let first = log.first_index();
-    let previous_term = log.term(first - 1).unwrap_or(loaded.applied.term);
-    let settings = consensus::Config {
-        id: config.member_id,
-        election_tick: config.election_ticks as usize,
-        heartbeat_tick: 1,
-        pre_vote: config.pre_vote,
-        check_quorum: true,
-        seed: config.seed,
-    };
+    let previous_term = log.term(first - 1).unwrap_or(applied.term);
     let start = Start {
         hard_state: consensus::HardState {
             term: hard_state.term,
             vote: hard_state.vote,
             commit: hard_state.commit,
         },
-        conf_state: loaded.conf_state.clone(),
-        applied: loaded.applied.index,
+        conf_state,
+        applied: applied.index,
         previous: (first - 1, previous_term),
         terms: term_runs(log),
-        recent: loaded.rest.clone(),
+        recent,
     };
-    Ok(Consensus::new(&settings, start)?)
+    Ok(Consensus::new(&settings(config), start)?)
+}
+
+fn settings(config: &MemberConfig) -> consensus::Config {
+    consensus::Config {
+        id: config.member_id,
+        election_tick: config.election_ticks as usize,
+        heartbeat_tick: 1,
+        pre_vote: config.pre_vote,
+        check_quorum: true,
+        seed: config.seed,
+    }
 }
 
 /// The terms of the log's entries as (last index, term) of each run of equal terms.
@@ -268,7 +380,7 @@ fn assemble(
     loaded: Loaded,
     values: Arc<LogValues>,
     config: MemberConfig,
-    warnings: Vec<String>,
+    (warnings, unfinished_start): (Vec<String>, Option<UnfinishedStart>),
 ) -> OpenedMember {
     let Loaded { store, reader, applied, loading, .. } = loaded;
     let log_reader = log.reader();
@@ -287,6 +399,7 @@ fn assemble(
         values: values.clone(),
         hub: hub.clone(),
         applied,
+        unfinished_start,
     });
     OpenedMember { member, reader, values, log: log_reader, hub, status, identity, warnings, loading }
 }

@@ -303,8 +303,8 @@ fn a_checkpoint_of_another_entry_than_its_state_is_refused() {
     let mut opened = Log::open(&disk, &options()).expect("the disk is well");
     let checkpoint = opened.recovered.checkpoint.expect("a member begins with one");
     let mut writer = opened.log.begin_checkpoint(CheckpointKind::Base, LogId { index: 9, term: 1 });
-    for chunk in checkpoint.chunks() {
-        writer.write(&chunk.expect("the disk is well").bytes).expect("the disk is well");
+    for chunk in checkpoint.files().expect("the disk is well").into_iter().flatten() {
+        writer.write(&chunk.expect("the disk is well")).expect("the disk is well");
     }
     opened.log.checkpoint_done(writer.finish()).expect("the disk is well");
     drop(opened.log);
@@ -313,4 +313,24 @@ fn a_checkpoint_of_another_entry_than_its_state_is_refused() {
         .expect("it is refused")
         .to_string();
     assert!(refused.contains("of entry 1 of term 1, its file of entry 9 of term 1"), "{refused}");
+}
+
+/// The process ended after it had made the log, and before the checkpoint with the members.
+#[test]
+fn a_start_that_was_cut_short_is_not_finished_with_the_flags_of_another_member() {
+    let begun = |cluster_id, member_id| {
+        let disk: Arc<dyn Disk> = Arc::new(MemDisk::default());
+        let identity = log::Identity { cluster_id, member_id, incarnation: 5 };
+        Log::create(&disk, &options(), identity).expect("the disk is well");
+        disk
+    };
+    let config = || config(1);
+    let (cluster_id, member_id) = (config().cluster_id, config().member_id);
+    for disk in [begun(cluster_id + 1, member_id), begun(cluster_id, member_id + 1)] {
+        let opened = member::open(&disk, &options(), config(), &member::Sequential);
+        let refused = opened.err().expect("it is refused").to_string();
+        assert!(refused.contains("start with the flags of then"), "{refused}");
+    }
+    let opened = member::open(&begun(cluster_id, member_id), &options(), config(), &member::Sequential);
+    assert_eq!(opened.expect("the flags are those of then").identity.incarnation, 5);
 }

@@ -10,13 +10,17 @@ use crate::report::trace::Violation;
 
 const CHECK: &str = "watches are complete";
 
-/// What one watcher must receive.
+/// What one watch must receive.
 #[derive(Clone, Debug)]
 pub(crate) struct OwedEvents {
     /// First key of its range.
     pub(crate) key: Bytes,
     /// End of the range, as in the API.
     pub(crate) range_end: Bytes,
+    /// Puts are not wanted.
+    pub(crate) no_put: bool,
+    /// Deletions are not wanted.
+    pub(crate) no_delete: bool,
     /// The first revision that it has not received.
     pub(crate) next: i64,
 }
@@ -57,10 +61,8 @@ impl OwedEvents {
         if response.events.is_empty() && through < self.next - 1 {
             return Ok(WatchOutcome::Continues);
         }
-        let owed: Vec<(i64, &KeyChange)> = history
-            .between(self.next, through)
-            .filter(|(_, change)| is_within(&change.key, &self.key, &self.range_end))
-            .collect();
+        let owed: Vec<(i64, &KeyChange)> =
+            history.between(self.next, through).filter(|(_, change)| self.wants(change)).collect();
         let received: Vec<(i64, KeyChange)> = response
             .events
             .iter()
@@ -85,6 +87,12 @@ impl OwedEvents {
     /// Whether it has not received everything up to a revision.
     pub(crate) fn is_owed(&self, history: &RevisionHistory, through: i64) -> bool {
         let mut changes = history.between(self.next, through);
-        changes.any(|(_, change)| is_within(&change.key, &self.key, &self.range_end))
+        changes.any(|(_, change)| self.wants(change))
+    }
+
+    /// Whether a change is in its range, and of a type that it wants.
+    fn wants(&self, change: &KeyChange) -> bool {
+        let is_unwanted = if change.kv.is_some() { self.no_put } else { self.no_delete };
+        !is_unwanted && is_within(&change.key, &self.key, &self.range_end)
     }
 }

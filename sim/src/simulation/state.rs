@@ -88,8 +88,10 @@ pub(crate) struct SimClient {
 /// A client that watches.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SimWatcher {
-    /// What it must receive, from its first watch on.
-    pub(crate) owed: Option<OwedEvents>,
+    /// What it must receive, from its first connection on: by the id of the watch on its stream.
+    pub(crate) owed: BTreeMap<i64, OwedEvents>,
+    /// Watches that it has canceled, or created without an answer yet: progress of the stream does not speak for them.
+    pub(crate) inactive: BTreeSet<i64>,
     /// Where it watches: the member and the run of its process.
     pub(crate) connected_to: Option<(usize, u64)>,
     /// A defect makes it lose the next event.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::manifest::{CheckpointKind, ManifestLink};
+use super::manifest::ManifestLink;
 use super::writer::{END_MARK, MAX_CHUNK_BYTES, description, frame_checksum};
 use crate::disk::{Disk, File};
 use crate::error::OpenError;
@@ -26,19 +26,6 @@ pub struct Checkpoint {
     layout: Arc<Layout>,
     identity: Identity,
     links: Vec<ManifestLink>,
-}
-
-/// A chunk, as it was written.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Chunk {
-    /// Number of its file: two checkpoints in a chain may be of the same entry.
-    pub file: u32,
-    /// Of a base or a delta.
-    pub kind: CheckpointKind,
-    /// The state that its file completes.
-    pub id: LogId,
-    /// Its bytes.
-    pub bytes: Bytes,
 }
 
 impl Checkpoint {
@@ -70,18 +57,6 @@ impl Checkpoint {
         };
         self.links.iter().map(open).collect()
     }
-
-    /// All chunks in the order they were written, base first. The first error ends it.
-    pub fn chunks(&self) -> Chunks {
-        Chunks {
-            disk: self.disk.clone(),
-            layout: self.layout.clone(),
-            identity: self.identity,
-            rest: self.links.clone().into_iter(),
-            current: None,
-            failed: false,
-        }
-    }
 }
 
 /// Iterates over the chunks of a file of a checkpoint. A clone goes on at the same place.
@@ -102,45 +77,6 @@ impl Iterator for FileChunks {
         let next = self.file.next().transpose();
         self.failed = matches!(next, None | Some(Err(_)));
         next
-    }
-}
-
-/// Iterates over the chunks of a checkpoint.
-pub struct Chunks {
-    disk: Arc<dyn Disk>,
-    layout: Arc<Layout>,
-    identity: Identity,
-    rest: std::vec::IntoIter<ManifestLink>,
-    current: Option<CheckpointFileReader>,
-    failed: bool,
-}
-
-impl Iterator for Chunks {
-    type Item = Result<Chunk, OpenError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.failed {
-            return None;
-        }
-        let next = self.advance().transpose();
-        self.failed = matches!(next, Some(Err(_)));
-        next
-    }
-}
-
-impl Chunks {
-    fn advance(&mut self) -> Result<Option<Chunk>, OpenError> {
-        loop {
-            if let Some(frames) = &mut self.current
-                && let Some(bytes) = frames.next()?
-            {
-                let ManifestLink { number, kind, id, .. } = frames.link;
-                return Ok(Some(Chunk { file: number, kind, id, bytes }));
-            }
-            let Some(link) = self.rest.next() else { return Ok(None) };
-            self.current =
-                Some(CheckpointFileReader::open(self.disk.as_ref(), &self.layout, &self.identity, link)?);
-        }
     }
 }
 

@@ -428,11 +428,6 @@ impl Log {
         self.checkpoints.begin_merge(merged)
     }
 
-    /// The newest checkpoint.
-    pub fn checkpoint(&self) -> Option<Checkpoint> {
-        self.checkpoints.newest()
-    }
-
     /// Begins to receive the snapshot of the state after applying `id`, without I/O.
     pub fn begin_install(&mut self, id: LogId) -> SnapshotInstaller {
         let checkpoint = self.begin_checkpoint(CheckpointKind::Base, id);

@@ -2,7 +2,7 @@
 //! replaces the earlier one and all entries above it, as raft did when the record was written.
 
 use std::io::IoSlice;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::create::{FIRST_SEGMENT, FIRST_SEGMENT_BYTES};
 use super::inventory::{BegunSegment, Inventory, UnbegunSegment};
@@ -12,7 +12,8 @@ use crate::disk::{Disk, File};
 use crate::entry_index::EntryIndex;
 use crate::error::OpenError;
 use crate::format::{
-    END_BYTES, HEADER_BYTES, NotRecord, PAYLOAD_OFFSET, RecordKind, SegmentOpening, decode_hard_state,
+    END_BYTES, HEADER_BYTES, NotRecord, PAYLOAD_OFFSET, RecordHead, RecordKind, SegmentOpening,
+    decode_hard_state,
 };
 use crate::read::entry_of;
 use crate::segments::UsedFile;
@@ -26,7 +27,25 @@ pub(super) struct IndexedRecords {
     pub(super) end: u64,
     /// The entry before the first segment read was replaced in it, so the term before that entry is unknown.
     base_replaced: bool,
+    checkpoint: LogId,
+    /// Entries whose bodies are damaged, in the order of their records.
+    damaged: Vec<DamagedEntry>,
 }
+
+/// A record whose head is intact and whose body, the entry, is not. Its index and term are those that the body says and
+/// that fit to the entries around it. They are certain only when a peer's entry of that index and term has the checksum
+/// that the head says, because the checksum covers both. Until then nothing may be done that relies on them.
+struct DamagedEntry {
+    id: LogId,
+    /// Log address of its payload.
+    address: u64,
+    path: PathBuf,
+    /// Of its record in the file.
+    offset: u64,
+}
+
+/// Entries of a log that may be damaged, and repaired before it is used: more is no flipped bit.
+const MAX_DAMAGED_ENTRIES: usize = 1_000;
 
 /// Indexes the records from the last segment on that begins at or before the entry of the checkpoint.
 pub(super) fn index_records(
@@ -50,6 +69,8 @@ pub(super) fn index_records(
         hard_state: HardState::default(),
         end: 0,
         base_replaced: false,
+        checkpoint,
+        damaged: Vec::new(),
     };
     for at in start..begun.len() {
         let segment = &begun[at];
@@ -71,6 +92,7 @@ pub(super) fn index_records(
         }
     }
     indexed.start_at(checkpoint);
+    indexed.settle_damaged(&mut inventory.warnings)?;
     Ok(indexed)
 }
 
@@ -122,6 +144,14 @@ impl IndexedRecords {
             match scan.record(offset)? {
                 ScannedRecord::Valid(head, body) => {
                     self.record(segment, offset, head.kind, &body)?;
+                    offset += head.span();
+                }
+                ScannedRecord::DamagedBody(head, body) => {
+                    let is_proved =
+                        is_durable || scan.proves_durable(offset, address_at(segment.number, offset))?;
+                    if !is_proved || !self.damaged_entry(segment, offset, &head, &body) {
+                        break NotRecord::Damaged;
+                    }
                     offset += head.span();
                 }
                 ScannedRecord::Invalid(why) => break why,
@@ -180,6 +210,64 @@ impl IndexedRecords {
             RecordKind::Seal => {}
         }
         Ok(())
+    }
+
+    /// Indexes an entry whose body is damaged, if what the body says of index and term fits to what is known: it
+    /// follows the entry before, in a term between that one's and the hard state's. Returns whether it does.
+    fn damaged_entry(
+        &mut self,
+        segment: &BegunSegment,
+        offset: u64,
+        head: &RecordHead,
+        body: &bytes::Bytes,
+    ) -> bool {
+        let entry = entry_of(body).filter(|_| head.kind == RecordKind::Entry);
+        let Some(entry) = entry.filter(|_| self.damaged.len() < MAX_DAMAGED_ENTRIES) else { return false };
+        let (last, checkpoint) = (self.index.last(), self.checkpoint);
+        // The log is discarded if it lacks the checkpoint's entry, whose term is known.
+        let term = if entry.index == checkpoint.index { checkpoint.term } else { entry.term };
+        if entry.index != last.index + 1 || !(last.term..=self.hard_state.term).contains(&term) {
+            return false;
+        }
+        let id = LogId { index: entry.index, term };
+        let address = address_at(segment.number, offset + PAYLOAD_OFFSET);
+        self.index.push(id, address, entry.payload.len() as u32);
+        self.damaged.push(DamagedEntry { id, address, path: segment.path.clone(), offset });
+        true
+    }
+
+    /// Decides what becomes of the damaged entries. Those after the checkpoint are wanted from peers. Those before it
+    /// are needed only by followers, which get a snapshot instead: then the log begins after the checkpoint, because
+    /// an index that was read wrong could have put others in their place.
+    ///
+    /// # Errors
+    /// One was replaced by a later record: it cannot be known which entries it had replaced.
+    fn settle_damaged(&mut self, warnings: &mut Vec<Warning>) -> Result<(), OpenError> {
+        let checkpoint = self.checkpoint;
+        for entry in &self.damaged {
+            let is_before = entry.id.index <= checkpoint.index;
+            let is_held = self.index.address(entry.id.index).is_some_and(|(held, _)| held == entry.address);
+            if !is_before && !is_held {
+                let what = "a record that was durable does not check";
+                return Err(OpenError::corrupt(&entry.path, entry.offset, what));
+            }
+            let (path, offset) = (entry.path.clone(), entry.offset);
+            warnings.push(match is_before {
+                true => Warning::Damaged { path, offset },
+                false => Warning::DamagedEntry { path, offset, index: entry.id.index },
+            });
+        }
+        let damaged = self.damaged.len();
+        self.damaged.retain(|entry| entry.id.index > checkpoint.index);
+        if self.damaged.len() < damaged && self.index.term(checkpoint.index).is_some() {
+            self.index.cut_below(checkpoint.index);
+        }
+        Ok(())
+    }
+
+    /// Index and term of the entries after the checkpoint that are damaged, in the order of indexes.
+    pub(super) fn damaged_ids(&self) -> Vec<LogId> {
+        self.damaged.iter().map(|entry| entry.id).collect()
     }
 
     /// A segment begins after its previous entry and replaces all entries above it. After an installed snapshot, the

@@ -1,5 +1,8 @@
 //! Recovery: creates a log, and opens one after a clean stop, a crash, or damage.
 //!
+//! An entry whose record's head is intact and whose body is damaged can be repaired: a peer has the entry, and the head
+//! has its length and checksum ([`Recovered::damaged`], RFC 0022).
+//!
 //! Everything durable is recovered, and perhaps a prefix of what was written after it. Bytes that something proves
 //! durable are never taken for a torn write: if they must be replayed and are damaged, the log refuses to open;
 //! otherwise there is a warning.

@@ -33,6 +33,9 @@ pub struct Recovered {
     pub first_index: u64,
     /// Last entry in the log; one below `first_index` if there is none.
     pub last_index: u64,
+    /// Entries after the checkpoint whose bodies are damaged, in order. They must be
+    /// [repaired](crate::Log::repair_entry) before anything relies on the log, its last index and its terms included.
+    pub damaged: Vec<LogId>,
     /// What the operator should know.
     pub warnings: Vec<Warning>,
 }
@@ -116,6 +119,7 @@ impl FoundLog {
             checkpoint: checkpoints.newest(),
             first_index: self.indexed.index.first(),
             last_index: self.indexed.index.last().index,
+            damaged: self.indexed.damaged_ids(),
             warnings: self.inventory.warnings,
         };
         // Only files in the WAL directory can become segments again.

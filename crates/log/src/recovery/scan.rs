@@ -34,6 +34,8 @@ pub(super) struct SegmentScan<'a> {
 pub(super) enum ScannedRecord {
     /// A record with its body; all checksums match.
     Valid(RecordHead, Bytes),
+    /// A record whose head is intact; its body is not the one that was written.
+    DamagedBody(RecordHead, Bytes),
     Invalid(NotRecord),
 }
 
@@ -69,7 +71,7 @@ impl<'a> SegmentScan<'a> {
         let body = self.bytes(offset + HEAD_BYTES, u64::from(head.length))?;
         match crc32c::crc32c(&body) == head.checksum {
             true => Ok(ScannedRecord::Valid(head, body)),
-            false => Ok(ScannedRecord::Invalid(NotRecord::Damaged)),
+            false => Ok(ScannedRecord::DamagedBody(head, body)),
         }
     }
 

@@ -15,7 +15,17 @@ pub enum Warning {
         /// Bytes of the file after that offset.
         bytes: u64,
     },
-    /// The header of a file is damaged. Its records and values have checksums of their own.
+    /// An entry that must be replayed is damaged, and can be fetched from a peer.
+    DamagedEntry {
+        /// The segment.
+        path: PathBuf,
+        /// Where its record begins.
+        offset: u64,
+        /// Its index.
+        index: u64,
+    },
+    /// The header of a file is damaged, or an entry that only a follower could need. Records and values have checksums
+    /// of their own.
     Damaged {
         /// The file.
         path: PathBuf,
@@ -33,6 +43,9 @@ impl std::fmt::Display for Warning {
                  with the {bytes} bytes of the file behind it",
                 path.display()
             ),
+            Warning::DamagedEntry { path, offset, index } => {
+                write!(out, "{} is damaged at offset {offset}: entry {index} cannot be read", path.display())
+            }
             Warning::Damaged { path, offset } => {
                 write!(out, "{} is damaged at offset {offset}; nothing there is needed", path.display())
             }

@@ -32,6 +32,9 @@ pub(crate) struct WalDirMoves {
     max_bytes: u64,
     /// The segment of the running job.
     moving: Option<u32>,
+    /// The newest segment when there was last found to be nothing to move: until there is another one, no segment is
+    /// sealed, and the sealed ones do not grow. This is asked for in every step of the owner.
+    settled_at: Option<u32>,
 }
 
 /// Copies a segment into the data directory; runs on a background thread.
@@ -57,7 +60,7 @@ impl WalDirMoves {
         layout: Arc<Layout>,
         max_bytes: u64,
     ) -> WalDirMoves {
-        WalDirMoves { shared, disk, layout, max_bytes, moving: None }
+        WalDirMoves { shared, disk, layout, max_bytes, moving: None, settled_at: None }
     }
 
     /// Whether a next move may begin: the WAL directory is a separate one, and no move is running.
@@ -79,16 +82,24 @@ impl WalDirMoves {
         durable: u64,
     ) -> Option<WalDirMove> {
         assert!(self.is_idle(), "one segment is moved at a time");
+        let newest = chain.newest_number();
+        if newest.is_some() && newest == self.settled_at {
+            return None;
+        }
         let sealed = chain.iter().filter(|segment| Some(segment.number) != active);
         let here: Vec<Arc<ValueFile>> = sealed
             .filter_map(|segment| self.shared.files.get(segment.number))
             .filter(|file| file.path() == Some(self.layout.segment(file.number)))
             .collect();
         let bytes: u64 = here.iter().map(|file| file.recorded()).sum();
+        if bytes <= self.max_bytes {
+            self.settled_at = newest;
+            return None;
+        }
         let oldest = here.first()?;
         // A segment is durable to its end when the opening of a later one is durable.
         let next = chain.iter().find(|segment| segment.number > oldest.number)?;
-        if bytes <= self.max_bytes || next.opened_at > durable {
+        if next.opened_at > durable {
             return None;
         }
         self.moving = Some(oldest.number);
@@ -188,6 +199,7 @@ fn read_all(file: &dyn File, buffer: &mut [u8], offset: u64) -> io::Result<()> {
 mod tests {
     //! Which segment moves next, and what a move changes.
     use super::*;
+    use crate::segments::LogSegment;
     use crate::testing::Parts;
     use crate::types::address_at;
 
@@ -208,6 +220,19 @@ mod tests {
         let (_, chain, mut moves) = bench(1_999);
         assert!(moves.next_move(&chain, Some(3), u64::MAX).is_some());
         assert_eq!((moves.moving(), moves.is_idle()), (Some(1), false));
+    }
+
+    /// With hundreds of segments, each step of the owner would look at all of them.
+    #[test]
+    fn the_segments_are_looked_at_once_until_there_is_another() {
+        let (parts, mut chain, mut moves) = bench(2_000);
+        assert!(moves.next_move(&chain, Some(3), u64::MAX).is_none());
+        let sealed = parts.shared.files.get(1).expect("it is known");
+        parts.shared.files.set_recorded(&sealed, 5_000);
+        assert!(moves.next_move(&chain, Some(3), u64::MAX).is_none(), "it was not looked at");
+        let opened_at = address_at(4, 152);
+        chain.push(LogSegment { number: 4, previous_index: 40, opened_at });
+        assert!(moves.next_move(&chain, Some(4), u64::MAX).is_some());
     }
 
     #[test]

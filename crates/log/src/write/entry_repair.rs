@@ -4,13 +4,15 @@
 //! to 0: it then claims nothing about durability.
 
 use std::io::IoSlice;
+use std::path::Path;
 use std::sync::Arc;
 
 use bytes::BytesMut;
 
+use crate::disk::File;
 use crate::entry_index::EntryIndex;
 use crate::error::{Fatal, JobError};
-use crate::format::{PAYLOAD_OFFSET, RecordHead, RecordKind};
+use crate::format::{HEAD_BYTES, PAYLOAD_OFFSET, RecordHead, RecordKind};
 use crate::read::{EntryCursor, EntryRef, Pin, SharedFiles};
 use crate::types::{ENTRY_HEAD_BYTES, Entry, LogId, entry_head, file_of, offset_of};
 
@@ -58,7 +60,12 @@ impl EntryRepairJob {
         let path = file.shown_path();
         let handle = self.shared.files.open(&file).map_err(JobError::io("open", &path))?;
         let offset = u64::from(offset_of(self.address)) - PAYLOAD_OFFSET;
-        handle.write_at(&[IoSlice::new(&self.encode(number))], offset).map_err(Fatal::io("write", &path))?;
+        let record = self.encode(number);
+        // An intact head stays: it says since when the record is durable, and a crash cannot tear it.
+        let head = self.has_intact_head(handle.as_ref(), &path, number, offset)?;
+        let skipped = if head { HEAD_BYTES } else { 0 };
+        let rest = IoSlice::new(&record[skipped as usize..]);
+        handle.write_at(&[rest], offset + skipped).map_err(Fatal::io("write", &path))?;
         handle.sync_data().map_err(Fatal::io("sync", &path))?;
         let id = LogId { index: self.entry.index, term: self.entry.term };
         let len = self.entry.payload.len() as u32;
@@ -67,6 +74,28 @@ impl EntryRepairJob {
         cursor.read_back(EntryRef { id, address: self.address, len })?;
         file.clear_damaged(offset, PAYLOAD_OFFSET + u64::from(len));
         Ok(())
+    }
+
+    /// Whether the head of the damaged record is intact. Then it says which entry was here.
+    ///
+    /// # Errors
+    /// It was another entry than the one that is to be written.
+    fn has_intact_head(
+        &self,
+        file: &dyn File,
+        path: &Path,
+        number: u32,
+        offset: u64,
+    ) -> Result<bool, JobError> {
+        let mut bytes = [0; HEAD_BYTES as usize];
+        file.read_at(&mut bytes, offset).map_err(JobError::io("read", path))?;
+        let Ok(head) = RecordHead::decode(&bytes, number, self.salt) else { return Ok(false) };
+        match head.kind == RecordKind::Entry && head.checksum == self.entry.checksum() {
+            true => Ok(true),
+            false => {
+                Err(JobError::Mismatch(format!("entry {} of term {}", self.entry.index, self.entry.term)))
+            }
+        }
     }
 
     /// The record, with `synced` = 0.

@@ -14,6 +14,10 @@ use crate::proposals::batch::{self, LogCommand, Origin};
 use crate::proposals::growth::RoomUse;
 use crate::repair::entries;
 
+/// The largest command that a peer forwards: `--max-request-bytes` allows no larger one. A frame may have twice as many
+/// bytes, so the entry of the command fits into an append for each other member.
+const MAX_COMMAND_BYTES: usize = 32 << 20;
+
 impl Member {
     pub(super) fn on_frame(&mut self, now: Now, from: u64, bytes: Bytes, out: &mut Output) {
         let Some(message) = PeerMessage::decode(bytes) else {
@@ -53,8 +57,7 @@ impl Member {
                 self.repair(now, out, |repairs, context| repairs.answered(&name, value, context));
             }
             PeerMessage::EntryQuestion { index, term } => {
-                let applied = self.apply_queue.applied();
-                self.repair_server.entry_asked(from, (index, term), applied, &self.log, out);
+                self.repair_server.entry_asked(from, (index, term), &self.log, out);
             }
             PeerMessage::EntryAnswer { index, term, entry } => {
                 let entry = entries::from_answer(index, term, entry);
@@ -104,6 +107,9 @@ impl Member {
             Ok(batch) => batch.commands,
             Err(error) => return out.reject_frame(from, error),
         };
+        if commands.iter().any(|command| command.body.len() > MAX_COMMAND_BYTES) {
+            return out.reject_frame(from, "it forwards a command that no member takes");
+        }
         let Some(peer) = commands.first().map(|first| first.origin) else { return };
         let is_of_one_run = commands.iter().all(|command| command.origin == peer);
         if !is_of_one_run || peer.member != from {

@@ -1,7 +1,7 @@
 //! Results of background jobs.
 
 use consensus::Write;
-use log::{CheckpointDone, InstallDone, InstallWaiting, LogId, ReadError, RelocationDone};
+use log::{CheckpointDone, InstallDone, InstallWaiting, JobError, LogId, ReadError, RelocationDone};
 
 use super::Member;
 use super::ready_loop::to_log_hard_state;
@@ -76,7 +76,9 @@ impl Member {
     fn on_checkpoints_merged(&mut self, done: CheckpointDone, out: &mut Output) {
         let result = self.log.checkpoint_done(done);
         self.checkpoints.merged(&result);
-        if let Err(error) = result {
+        if let Err(error) = &result
+            && !matches!(error, JobError::GivenUp)
+        {
             out.notices.push(Notice::Failure { text: format!("checkpoints were not merged: {error}") });
         }
         if self.is_stopping {

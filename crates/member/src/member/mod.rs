@@ -30,6 +30,7 @@ mod jobs_done;
 mod memory;
 mod reads;
 mod ready_loop;
+mod recovering;
 mod requests;
 mod space;
 mod ticks;
@@ -69,6 +70,7 @@ use crate::snapshot::{SnapshotInstalling, SnapshotReceiving, SnapshotSending};
 use crate::status::MemberStatus;
 use crate::values::LogValues;
 use crate::write_positions::WritePositions;
+pub(crate) use recovering::UnfinishedStart;
 
 /// One member. See the module.
 pub struct Member {
@@ -77,6 +79,8 @@ pub struct Member {
     next_tick_ns: u64,
     /// A graceful stop was asked for: a last checkpoint, then the end.
     is_stopping: bool,
+    /// The log is not whole: it is repaired first.
+    unfinished_start: Option<UnfinishedStart>,
 
     // The three crates that it ties together, and handles into them.
     log: log::Log,
@@ -136,11 +140,13 @@ pub(crate) struct Parts {
     pub(crate) values: Arc<LogValues>,
     pub(crate) hub: Hub,
     pub(crate) applied: LogId,
+    pub(crate) unfinished_start: Option<UnfinishedStart>,
 }
 
 impl Member {
     pub(crate) fn new(parts: Parts) -> Member {
-        let Parts { config, status, log, consensus, store, reader, values, hub, applied } = parts;
+        let Parts { config, status, log, consensus, store, reader, values, hub, applied, unfinished_start } =
+            parts;
         let leadership = TermState::at_start(consensus.status().term);
         let startup_election = StartupElection::new(config.member_id, log.hard_state().vote);
         status.set_term(leadership.term);
@@ -154,6 +160,7 @@ impl Member {
             status,
             next_tick_ns: 0,
             is_stopping: false,
+            unfinished_start,
             log,
             consensus,
             store,
@@ -192,6 +199,9 @@ impl Member {
     /// # Errors
     /// [`MemberFatal`] when the process must stop.
     pub fn handle(&mut self, now: Now, input: Input, out: &mut Output) -> Result<(), MemberFatal> {
+        if self.unfinished_start.is_some() {
+            return self.handle_recovering(now, input, out);
+        }
         match input {
             Input::Propose(proposal) => self.on_propose(now, proposal, out),
             Input::Read { token } => self.on_read(now, token, out),
@@ -209,7 +219,7 @@ impl Member {
             }
             Input::SnapshotBroken(receiver) => self.receiving.broken(now.monotonic_ns, receiver, out),
             Input::SnapshotWhole { token, receiver } => self.on_snapshot_whole(receiver, token, out),
-            Input::SnapshotSent { sent, result } => self.on_snapshot_sent(sent, &result, out),
+            Input::SnapshotSent { sent, result } => self.on_snapshot_sent(now, sent, &result, out),
             Input::Stop => self.on_stop(out),
         }
         Ok(())
@@ -220,6 +230,9 @@ impl Member {
     /// # Errors
     /// [`MemberFatal`] when the process must stop.
     pub fn drive(&mut self, now: Now, out: &mut Output) -> Result<(), MemberFatal> {
+        if self.unfinished_start.is_some() {
+            return self.drive_recovering(now, out);
+        }
         self.apply_queue.begin_step();
         let mut spent = 0;
         if now.monotonic_ns >= self.next_tick_ns {
@@ -287,6 +300,9 @@ impl Member {
 
     /// When [`Member::drive`] must run next although nothing happens.
     pub fn next_due_ns(&self) -> Option<u64> {
+        if let Some(start) = &self.unfinished_start {
+            return start.recovery.next_due_ns();
+        }
         if self.apply_queue.is_ready() {
             return Some(0);
         }
@@ -409,7 +425,11 @@ impl Member {
             self.finish_install(now, done, out)?;
         }
         // A checkpoint of the old state must not be under way when the state is replaced.
-        if !self.checkpoints.is_running() {
+        if self.checkpoints.is_running() {
+            if self.installing.waits_to_begin() {
+                self.checkpoints.give_up_merge();
+            }
+        } else {
             self.installing.begin(out);
         }
         Ok(())

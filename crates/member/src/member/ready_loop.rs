@@ -82,7 +82,7 @@ impl Member {
         fetch_entries(ready.fetches, &self.log, &mut self.consensus, out);
         for peer in ready.snapshots_wanted {
             let is_busy = self.installing.is_running() || self.store.is_applying();
-            if self.sending.may_prepare(peer) && !is_busy {
+            if self.sending.may_prepare(now.monotonic_ns, peer) && !is_busy {
                 let applied = self.apply_queue.applied_id();
                 let (consensus, store) = (&mut self.consensus, &mut self.store);
                 self.sending.prepare(peer, applied, consensus, &self.log, store, self.values.clone());

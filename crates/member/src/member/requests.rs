@@ -148,11 +148,12 @@ impl Member {
 
     pub(super) fn on_snapshot_sent(
         &mut self,
+        now: Now,
         sent: SentSnapshot,
         result: &Result<(), SendError>,
         out: &mut Output,
     ) {
-        let Some((peer, notice)) = self.sending.ended(sent, result) else { return };
+        let Some((peer, notice)) = self.sending.ended(now.monotonic_ns, sent, result) else { return };
         self.consensus.report_snapshot(peer, result.is_ok());
         if let Err(SendError { damaged: Some((address, key)), .. }) = result {
             self.value_repairs.begin(*address, key.clone());
@@ -165,6 +166,7 @@ impl Member {
         self.status.set_stopping();
         self.is_stopping = true;
         if self.checkpoints.is_running() {
+            self.checkpoints.give_up_merge();
             return;
         }
         // An installation is cut short: the next start finds the state before it, or after. So is a batch that is being

@@ -39,12 +39,16 @@ impl Member {
         let applied = self.status.commands_applied();
         let has_begun = self.relocation.is_idle()
             && self.relocate(out, |relocation, context| relocation.begin_files(now_ns, applied, context));
+        let freed = self.log.reclaimable_bytes(self.apply_queue.applied(), self.forgettable());
+        let (live, is_low) = (self.log.reader().live_bytes(), self.is_space_low());
+        let is_worth_it = self.relocation.is_worth_a_checkpoint(now_ns, freed, live, is_low);
         if self.checkpoints.is_running() {
+            if is_worth_it && is_low {
+                self.checkpoints.make_way_for_space(&self.log);
+            }
             return;
         }
-        let freed = self.log.reclaimable_bytes(self.apply_queue.applied(), self.forgettable());
-        let live = self.log.reader().live_bytes();
-        if self.relocation.is_worth_a_checkpoint(now_ns, freed, live, self.is_space_low()) {
+        if is_worth_it {
             self.relocation.checkpoint_began(now_ns);
             self.begin_checkpoint(out);
         } else if self.relocation.is_idle() && !has_begun {
@@ -55,6 +59,7 @@ impl Member {
     /// Settles what eager relocation needs. Returns whether files can be looked at.
     fn settle(&mut self, now: Now, out: &mut Output) -> bool {
         if self.checkpoints.is_running() {
+            self.checkpoints.make_way_for_space(&self.log);
             return false;
         }
         let leads = self.leadership.leads();

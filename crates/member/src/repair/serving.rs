@@ -45,17 +45,9 @@ impl RepairServer {
         }
     }
 
-    /// A peer's copy of an entry is damaged. `applied` is this member's applied index: entries above it may still be
-    /// replaced.
-    pub(crate) fn entry_asked(
-        &mut self,
-        from: u64,
-        (index, term): (u64, u64),
-        applied: u64,
-        log: &Log,
-        out: &mut Output,
-    ) {
-        let has_it = index <= applied && log.term(index) == Some(term);
+    /// A peer's copy of an entry is damaged. There is one entry of that index and term, whether it is committed or not.
+    pub(crate) fn entry_asked(&mut self, from: u64, (index, term): (u64, u64), log: &Log, out: &mut Output) {
+        let has_it = log.term(index) == Some(term);
         let job = match has_it && self.running < MAX_RUNNING_READS {
             true => log.read_entries(index, index + 1, 0).ok(),
             false => None,

@@ -73,6 +73,11 @@ impl SnapshotInstalling {
         out.background.extend(self.arrived.take().map(Job::AbandonSnapshot));
     }
 
+    /// Whether an installation waits for the end of a checkpoint.
+    pub(crate) fn waits_to_begin(&self) -> bool {
+        self.current.as_ref().is_some_and(|current| current.installer.is_some())
+    }
+
     /// Begins an installation that waits to begin. No checkpoint of the old state may be under way.
     pub(crate) fn begin(&mut self, out: &mut Output) {
         let installer = self.current.as_mut().and_then(|current| current.installer.take());

@@ -37,6 +37,14 @@ pub(super) const MIN_ENTRY_BYTES: u64 = 1 << 10;
 /// again is back within that, as a rule; one that is not must not cost space for ever.
 pub(super) const MAX_SILENCE_NS: u64 = 60_000_000_000;
 
+/// After a snapshot that was not sent its peer gets no other for this long, in nanoseconds: a few heartbeats, at which
+/// consensus asks again. A peer that refuses, for want of space or because another member sends to it, does so for
+/// longer, so the time doubles with each failure in a row.
+const MIN_PAUSE_NS: u64 = 200_000_000;
+
+/// The longest such time.
+const MAX_PAUSE_NS: u64 = 2_000_000_000;
+
 /// What the log keeps for one receiver: the entries after an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct KeptLog {
@@ -80,6 +88,8 @@ pub(crate) struct SnapshotSending {
     last_sequence: u64,
     /// By peer.
     catching_up: BTreeMap<u64, CatchingUp>,
+    /// By peer whose last snapshot failed: when it gets another, and the pause until then.
+    paused: BTreeMap<u64, (u64, u64)>,
 }
 
 impl SnapshotSending {
@@ -90,6 +100,7 @@ impl SnapshotSending {
             running: BTreeMap::new(),
             last_sequence: 0,
             catching_up: BTreeMap::new(),
+            paused: BTreeMap::new(),
         }
     }
 
@@ -126,8 +137,9 @@ impl SnapshotSending {
     }
 
     /// Whether a snapshot for `peer` may be prepared.
-    pub(crate) fn may_prepare(&self, peer: u64) -> bool {
-        !self.running.contains_key(&peer) && self.running.len() < MAX_RUNNING
+    pub(crate) fn may_prepare(&self, now_ns: u64, peer: u64) -> bool {
+        let is_paused = self.paused.get(&peer).is_some_and(|(until_ns, _)| now_ns < *until_ns);
+        !is_paused && !self.running.contains_key(&peer) && self.running.len() < MAX_RUNNING
     }
 
     /// A peer needs a snapshot: pins the state as it is now and offers it to consensus.
@@ -193,6 +205,7 @@ impl SnapshotSending {
     /// A stream has ended. Returns its peer and what operators read, unless the snapshot was given up meanwhile.
     pub(crate) fn ended(
         &mut self,
+        now_ns: u64,
         sent: SentSnapshot,
         result: &Result<(), SendError>,
     ) -> Option<(u64, Notice)> {
@@ -202,12 +215,18 @@ impl SnapshotSending {
         let index = kept.after;
         let event = match result {
             Ok(()) => {
+                self.paused.remove(&peer);
                 if !is_given_up.load(Ordering::Relaxed) {
                     self.catching_up.insert(peer, CatchingUp { kept, silent_since_ns: None });
                 }
                 SnapshotEvent::Sent { index }
             }
-            Err(SendError { reason, .. }) => SnapshotEvent::NotSent { index, reason: reason.clone() },
+            Err(SendError { reason, .. }) => {
+                let (until_ns, pause_ns) = self.paused.entry(peer).or_insert((0, MIN_PAUSE_NS));
+                *until_ns = now_ns + *pause_ns;
+                *pause_ns = MAX_PAUSE_NS.min(2 * *pause_ns);
+                SnapshotEvent::NotSent { index, reason: reason.clone() }
+            }
         };
         Some((peer, Notice::Snapshot { peer, event }))
     }
@@ -215,6 +234,7 @@ impl SnapshotSending {
     /// Leadership changed: a snapshot that was offered and has not left never will.
     pub(crate) fn leadership_changed(&mut self) {
         self.running.retain(|_, running| running.outgoing.is_none());
+        self.paused.clear();
     }
 
     /// Whether a peer that got a snapshot still catches up.

@@ -6,7 +6,7 @@ use member::{Answer, Input, Proposal};
 use prost::Message;
 use store::Reply;
 
-use crate::rig::{Cluster, compares_value};
+use crate::rig::{Cluster, compares_value, values_read};
 
 /// A cluster in which the value of "guard" has left the tail.
 fn filled() -> Cluster {
@@ -19,18 +19,18 @@ fn filled() -> Cluster {
 
 /// Proposes the transaction, and runs until every member waits for the value.
 fn begin(cluster: &mut Cluster) -> u64 {
-    cluster.hold_values = true;
+    cluster.hold_jobs = Box::new(values_read);
     let leader = cluster.leader().unwrap();
     let body = compares_value("guard").encode_to_vec().into();
     let token =
         cluster.send(leader, |token| Input::Propose(Proposal { token, kind: CommandKind::Txn, body }));
-    cluster.until("all members wait for the value", |cluster| cluster.held_values.len() == 3);
+    cluster.until("all members wait for the value", |cluster| cluster.held_jobs.len() == 3);
     token
 }
 
 fn release(cluster: &mut Cluster) {
-    cluster.hold_values = false;
-    for (at, input) in std::mem::take(&mut cluster.held_values) {
+    cluster.hold_jobs = Box::new(|_, _| false);
+    for (at, input) in std::mem::take(&mut cluster.held_jobs) {
         cluster.give(at, input);
     }
 }
@@ -72,10 +72,10 @@ fn a_value_that_is_in_memory_is_not_read() {
     let mut cluster = filled();
     cluster.put("guard", vec![9; 300]);
     cluster.settle();
-    cluster.hold_values = true;
+    cluster.hold_jobs = Box::new(values_read);
     let leader = cluster.leader().unwrap();
     cluster.propose(leader, CommandKind::Txn, &compares_value("guard")).expect("it is applied");
-    assert!(cluster.held_values.is_empty());
+    assert!(cluster.held_jobs.is_empty());
 }
 
 #[test]
@@ -89,9 +89,9 @@ fn a_value_that_comes_after_a_snapshot_was_installed_is_dropped() {
     cluster.settle();
     begin(&mut cluster);
     let behind = cluster.follower();
-    let held = std::mem::take(&mut cluster.held_values);
+    let held = std::mem::take(&mut cluster.held_jobs);
     let (late, others): (Vec<_>, Vec<_>) = held.into_iter().partition(|(at, _)| *at == behind);
-    cluster.hold_values = false;
+    cluster.hold_jobs = Box::new(|_, _| false);
     others.into_iter().for_each(|(at, input)| cluster.give(at, input));
     cluster.hold = Some(behind);
     (0..60).for_each(|number| cluster.put(&format!("more{number}"), vec![0; 300]));

@@ -45,6 +45,8 @@ fn a_batch_that_members_could_not_apply_is_not_proposed() {
         Bytes::new(),
         batch::encode(7, &[put(leader, b"")]),
         batch::encode(7, &[put(follower, b""), put(leader, b"")]),
+        // No append could carry it to the other members.
+        batch::encode(7, &[LogCommand { body: vec![0; (32 << 20) + 1].into(), ..put(follower, b"") }]),
     ];
     let count = batches.len();
     for batch in batches {

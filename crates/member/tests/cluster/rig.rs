@@ -62,10 +62,18 @@ pub(crate) struct Cluster {
     pub(crate) hold: Option<u64>,
     /// Sender and bytes.
     pub(crate) held: Vec<(u64, Bytes)>,
-    /// Values that were read for a batch do not arrive, but are kept in `held_values`.
-    pub(crate) hold_values: bool,
+    /// These results of jobs, at a member, do not arrive, but are kept in `held_jobs`.
+    pub(crate) hold_jobs: HeldJobs,
     /// Member and input.
-    pub(crate) held_values: Vec<(u64, Input)>,
+    pub(crate) held_jobs: Vec<(u64, Input)>,
+}
+
+/// Whether the result of a job at a member is held back.
+type HeldJobs = Box<dyn Fn(u64, &Done) -> bool>;
+
+/// Results that [`Cluster::hold_jobs`] holds: those of reading values for a batch.
+pub(crate) fn values_read(_: u64, done: &Done) -> bool {
+    matches!(done, Done::ValuesRead(_))
 }
 
 pub(crate) fn options() -> Options {
@@ -108,8 +116,8 @@ impl Cluster {
             answers: BTreeMap::new(),
             hold: None,
             held: Vec::new(),
-            hold_values: false,
-            held_values: Vec::new(),
+            hold_jobs: Box::new(|_, _| false),
+            held_jobs: Vec::new(),
         };
         (1..=size).for_each(|id| cluster.start(id));
         cluster.settle();
@@ -209,9 +217,9 @@ impl Cluster {
                 node.inputs.push(Input::WritesSynced(done));
             }
             for done in output.background.into_iter().map(Job::run) {
-                let is_held = self.hold_values && matches!(done, Done::ValuesRead(_));
+                let is_held = (self.hold_jobs)(id, &done);
                 let input = Input::Background(Box::new(done));
-                if is_held { self.held_values.push((id, input)) } else { node.inputs.push(input) }
+                if is_held { self.held_jobs.push((id, input)) } else { node.inputs.push(input) }
             }
             frames.extend(output.frames);
             self.answers.extend(output.answers);

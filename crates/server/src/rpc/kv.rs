@@ -1,8 +1,8 @@
 //! The KV service.
 //!
 //! Reads are served on the RPC worker that received them, once the local state is fresh enough; ranges of 1,000 keys
-//! and more are encoded on another thread (`streamed_range.rs`). Writes are proposed as
-//! they were received: the log keeps the request's own bytes.
+//! and more, or that examine as many keys and changes, are encoded on another thread (`streamed_range.rs`). Writes are
+//! proposed as they were received: the log keeps the request's own bytes.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use api::etcdserverpb as pb;
 use api::validate;
 use bytes::Bytes;
 use member::batch::CommandKind;
-use store::{Damaged, MAX_TXN_ANSWER_BYTES, ReadTxn, Reply, Response, TxnReply};
+use store::{Damaged, MAX_TXN_ANSWER_BYTES, RangeStream, ReadTxn, Reply, Response, TxnReply};
 
 use super::call::{self, Call, decode};
 use super::streamed_range::{KnownDamage, StreamedRange, UnaryResponse};
@@ -18,8 +18,9 @@ use super::streaming_call::{CountedRequests, ResponseSink, Responses};
 use crate::grpc::{EncodedMessage, Failure};
 use crate::node::Node;
 
-/// Ranges of this many keys and more are encoded on a thread of their own: about half a millisecond of work.
-const MIN_LARGE_RANGE_KEYS: i64 = 1_000;
+/// Ranges that have this many keys, or examine more keys and changes of the past, are encoded on a thread of their own:
+/// about half a millisecond of work.
+const MIN_LARGE_RANGE_STEPS: usize = 1_000;
 
 /// Keys of a chunk of `RangeStream`; its bytes are limited by the request limit.
 const MAX_CHUNK_KEYS: usize = 10_000;
@@ -96,34 +97,28 @@ pub(super) async fn range(node: &Arc<Node>, body: Bytes) -> Result<UnaryResponse
     if !request.serializable {
         node.linearize().await?;
     }
-    if is_large(node, &request) {
-        return Ok(UnaryResponse::Streamed(StreamedRange::begin(node, request).await?));
-    }
     // Each attempt looks the keys up again, so a value that was compacted meanwhile is not met again and needs no note
     // of known damage.
     loop {
-        match encode_range(node, &request) {
-            Ok(parts) => return Ok(EncodedMessage(parts?).into()),
+        match encode_short_range(node, &request) {
+            Ok(Ok(Some(parts))) => return Ok(EncodedMessage(parts).into()),
+            Ok(Ok(None)) => return Ok(UnaryResponse::Streamed(StreamedRange::begin(node, request).await?)),
+            Ok(Err(error)) => return Err(error.into()),
             Err(damaged) => node.repair(&damaged).await?,
         }
     }
 }
 
-/// Whether encoding a range would delay the other connections of its RPC worker.
-fn is_large(node: &Node, request: &pb::RangeRequest) -> bool {
-    let bounded = request.limit > 0 && request.limit < MIN_LARGE_RANGE_KEYS;
-    if request.range_end.is_empty() || request.count_only || bounded {
-        return false;
-    }
-    // A request that is invalid fails when it is carried out.
-    node.reader.count(request).is_ok_and(|keys| keys >= MIN_LARGE_RANGE_KEYS)
-}
-
-fn encode_range(node: &Node, request: &pb::RangeRequest) -> Result<Result<Vec<Bytes>, api::Error>, Damaged> {
+/// The encoded answer; `None` if to encode it would delay the other connections of its RPC worker.
+fn encode_short_range(
+    node: &Node,
+    request: &pb::RangeRequest,
+) -> Result<Result<Option<Vec<Bytes>>, api::Error>, Damaged> {
     let _pin = node.pin();
     let mut parts = Vec::new();
-    let encoded = node.reader.encode_range(request, |revision| node.header(revision), &mut parts)?;
-    Ok(encoded.map(|()| parts))
+    let header = |revision| node.header(revision);
+    let encoded = node.reader.encode_range_within(request, MIN_LARGE_RANGE_STEPS, header, &mut parts)?;
+    Ok(encoded.map(|is_encoded| is_encoded.then_some(parts)))
 }
 
 pub(super) async fn range_stream(
@@ -147,7 +142,10 @@ pub(super) async fn range_stream(
 /// Sends a range chunk by chunk at one pinned revision, each chunk near the size of the request limit.
 async fn send_chunks(node: &Node, request: &pb::RangeRequest, sink: &ResponseSink) -> Result<(), Failure> {
     let _pin = node.pin();
-    let mut chunks = node.reader.range_stream(request)?;
+    let mut chunks = match node.reader.range_stream_within(request, MIN_LARGE_RANGE_STEPS)? {
+        Some(chunks) => chunks,
+        None => begin_long_stream(node, request.clone()).await?,
+    };
     let mut known = KnownDamage::default();
     loop {
         let chunk = match chunks.next_chunk(MAX_CHUNK_KEYS, node.limits.max_request_bytes) {
@@ -168,6 +166,13 @@ async fn send_chunks(node: &Node, request: &pb::RangeRequest, sink: &ResponseSin
         };
         sink.send(encoded).await;
     }
+}
+
+/// Begins a stream that must count or sort many keys first, on another thread.
+async fn begin_long_stream(node: &Node, request: pb::RangeRequest) -> Result<RangeStream, Failure> {
+    let reader = node.reader.clone();
+    let begun = node.large_ranges.begin(move || reader.range_stream(&request)).await;
+    Ok(begun.await.map_err(|_| Failure::unexpected())??)
 }
 
 /// Refuses to send an answer of a transaction that is too large to be made, in the words of grpc-go. What the

@@ -39,6 +39,34 @@ impl FrameKind {
     }
 }
 
+/// The order of the frames of one checkpoint, for all that read one: header, small state, any number of each kind of
+/// content, end.
+#[derive(Clone, Copy, Default)]
+pub(super) struct FrameOrder {
+    /// The kind of the frame before.
+    last: Option<FrameKind>,
+}
+
+impl FrameOrder {
+    /// Takes the kind of the next frame.
+    ///
+    /// # Errors
+    /// It must not follow the frame before.
+    pub(super) fn next(&mut self, kind: FrameKind) -> Result<(), RestoreError> {
+        use FrameKind::*;
+        let fits = match (self.last.replace(kind), kind) {
+            (None, Header) | (Some(Header), Small) => true,
+            (None | Some(Header), _) | (_, Header | Small) => false,
+            (Some(before), End) => before < End,
+            (Some(before), Leases | Removed | Relocated | Keys) => before <= kind,
+        };
+        if fits { Ok(()) } else { Err(NOT_IN_ORDER) }
+    }
+}
+
+const NOT_IN_ORDER: RestoreError =
+    RestoreError::Malformed("a checkpoint is its header, its content and its end");
+
 /// Encodes a frame.
 pub(super) fn frame(kind: FrameKind, body: &[u8]) -> Bytes {
     assert!(body.len() <= MAX_BODY_BYTES, "one key's history fits a frame");

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::codec::FieldReader;
 use super::error::RestoreError;
-use super::frame::{FrameKind, FrameReader};
+use super::frame::{FrameKind, FrameOrder, FrameReader};
 use super::header::{CheckpointHeader, CheckpointKind, Predecessor};
 use super::merge::{
     CheckpointContents, DecodedKeys, LeaseEntry, Merge, MergedKey, OUT_OF_ORDER, read_leases,
@@ -17,6 +17,11 @@ use crate::parallel::{Parallel, Sequential};
 use crate::state::{CheckpointBaseline, StoreState};
 use crate::types::AppliedId;
 use crate::values::{ValueRef, Values};
+
+/// Bytes of the keys of one frame of a snapshot, each with all its bytes: more than a frame has that ends behind
+/// [`MAX_FRAME_KEY_BYTES`](super::keys::MAX_FRAME_KEY_BYTES) with the longest key. Keys that share their beginning are
+/// short in the frame, so its length alone would not limit what a peer makes this member allocate.
+const MAX_RECEIVED_KEY_BYTES: usize = 64 << 20;
 
 /// Restores the state from the checkpoints of a chain, oldest first, and retains its references. After an error some
 /// may be retained.
@@ -95,6 +100,7 @@ impl Restored {
 /// Reads the frames of a base in their order.
 #[derive(Default)]
 struct BaseReader {
+    order: FrameOrder,
     restoring: Option<RestoringState>,
     keys: u64,
     ended: bool,
@@ -103,11 +109,9 @@ struct BaseReader {
 
 impl BaseReader {
     fn frame(&mut self, kind: FrameKind, body: &[u8]) -> Result<(), RestoreError> {
+        self.order.next(kind)?;
         let fields = &mut FieldReader(body);
-        let Some(restoring) = self.restoring.as_mut().filter(|_| !self.ended) else {
-            if kind != FrameKind::Header || self.ended {
-                return Err(RestoreError::Malformed("a checkpoint is its header, its content and its end"));
-            }
+        let Some(restoring) = &mut self.restoring else {
             self.restoring = Some(RestoringState::new(CheckpointHeader::read(fields, Predecessor::None)?));
             return Ok(());
         };
@@ -120,7 +124,7 @@ impl BaseReader {
                 Ok(())
             }
             FrameKind::Keys => {
-                let decoded = DecodedKeys::decode(body)?;
+                let decoded = DecodedKeys::decode(body, MAX_RECEIVED_KEY_BYTES)?;
                 self.keys += decoded.len() as u64;
                 (0..decoded.len()).try_for_each(|at| {
                     self.key.set(&decoded.entry(at));

@@ -17,7 +17,8 @@ use crate::state::{
 };
 use crate::types::{AppliedId, Revision};
 
-/// Entries in a frame of leases, removed keys or relocated values; a few dozen bytes each.
+/// Entries in a frame of leases, removed keys or relocated values; a few dozen bytes each as a rule. Long keys close it
+/// earlier, by its bytes.
 const MAX_FRAME_ENTRIES: usize = 2_000;
 
 /// A checkpoint being written: an iterator over its chunks. It may be moved to another thread. While it lives, nothing
@@ -115,15 +116,9 @@ impl CheckpointSource {
 
     /// The next frame of keys; `None` after the last.
     fn keys_chunk(&mut self) -> Result<Option<Bytes>, StateReplaced> {
-        let mut chunk = KeysChunk {
-            body: Vec::with_capacity(self.shared.limits.checkpoint_chunk_bytes + 1024),
-            before: IndexKey::default(),
-            above: self.baseline,
-            until: Revision { main: self.revision, sub: u32::MAX },
-            max_bytes: self.shared.limits.checkpoint_chunk_bytes,
-            keys: 0,
-        };
         let limits = self.shared.limits;
+        let until = Revision { main: self.revision, sub: u32::MAX };
+        let mut chunk = KeysChunk::new(self.baseline, until, limits.checkpoint_chunk_bytes);
         while chunk.body.is_empty() {
             self.keys = match std::mem::replace(&mut self.keys, KeysLeft::None) {
                 KeysLeft::None => return Ok(None),
@@ -134,20 +129,28 @@ impl CheckpointSource {
                 }
                 KeysLeft::From(start) => {
                     let bounds = KeyBounds { start: start.as_slice(), end: None };
-                    let visit = |key: &[u8], record: &KeyRecord, _| chunk.add(key, record);
                     let state = self.state()?;
+                    chunk.begin_hold();
+                    let visit = |key: &[u8], record: &KeyRecord, _| chunk.add(key, record);
                     walk_chunk(&state.index, &bounds, limits.chunk_keys, visit)
                         .map_or(KeysLeft::None, KeysLeft::From)
                 }
                 KeysLeft::Sorted(mut slots) => {
                     let state = self.state()?;
-                    let full = slots.by_ref().take(limits.chunk_keys).any(|slot| {
-                        let flow = chunk.add(&state.index.key(slot), state.index.at_slot(slot));
-                        flow.is_break() || chunk.is_full()
-                    });
-                    if !full && slots.len() == 0 { KeysLeft::None } else { KeysLeft::Sorted(slots) }
+                    chunk.begin_hold();
+                    for _ in 0..limits.chunk_keys {
+                        let Some(slot) = slots.as_slice().first().copied() else { break };
+                        if chunk.add(&state.index.key(slot), state.index.at_slot(slot)).is_break() {
+                            break;
+                        }
+                        slots.next();
+                    }
+                    if slots.len() == 0 { KeysLeft::None } else { KeysLeft::Sorted(slots) }
                 }
             };
+            while chunk.is_unfinished() {
+                chunk.go_on(&self.state()?.index);
+            }
         }
         self.keys_written += chunk.keys;
         Ok(Some(frame(FrameKind::Keys, &chunk.body)))
@@ -202,16 +205,19 @@ impl Iterator for CheckpointSource {
             }
             return Some(frame);
         }
-        if let Some(body) = next_entries(&mut self.leases, put_lease) {
+        let max_bytes = self.shared.limits.checkpoint_chunk_bytes;
+        if let Some(body) = next_entries(&mut self.leases, max_bytes, put_lease) {
             return Some(frame(FrameKind::Leases, &body));
         }
-        if let Some(body) = next_entries(&mut self.removed, |out, key| put_bytes(out, key.as_slice())) {
+        if let Some(body) =
+            next_entries(&mut self.removed, max_bytes, |out, key| put_bytes(out, key.as_slice()))
+        {
             return Some(frame(FrameKind::Removed, &body));
         }
         let put = |out: &mut Vec<u8>, (key, revision, address): &(IndexKey, Revision, u64)| {
             put_relocated(out, key.as_slice(), *revision, *address);
         };
-        if let Some(body) = next_entries(&mut self.relocated, put) {
+        if let Some(body) = next_entries(&mut self.relocated, max_bytes, put) {
             return Some(frame(FrameKind::Relocated, &body));
         }
         match self.keys_chunk() {
@@ -235,13 +241,19 @@ fn header(state: &StoreState, kind: CheckpointKind, baseline: Option<CheckpointB
 /// The body of a frame with the next entries; `None` if there are none left.
 fn next_entries<T>(
     entries: &mut std::vec::IntoIter<T>,
+    max_bytes: usize,
     mut put: impl FnMut(&mut Vec<u8>, &T),
 ) -> Option<Vec<u8>> {
     if entries.len() == 0 {
         return None;
     }
     let mut body = Vec::new();
-    entries.by_ref().take(MAX_FRAME_ENTRIES).for_each(|entry| put(&mut body, &entry));
+    for entry in entries.by_ref().take(MAX_FRAME_ENTRIES) {
+        put(&mut body, &entry);
+        if body.len() >= max_bytes {
+            break;
+        }
+    }
     Some(body)
 }
 

@@ -144,6 +144,11 @@ impl KeyIndex {
         bounds: &KeyBounds<'_>,
     ) -> impl DoubleEndedIterator<Item = (KeyEntry<'a>, bool)> + use<'a> {
         let with_record = |entry: TreeEntry<'a>| KeyEntry { entry, record: self.records.get(entry.slot) };
+        let with_record = move |entry| {
+            #[cfg(test)]
+            crate::index::steps::count();
+            with_record(entry)
+        };
         self.tree.walk(bounds).map(move |entry| (with_record(entry), entry.is_live))
     }
 
@@ -396,6 +401,8 @@ fn visit_chunk(
     let (mut seen, mut rest) = (0, None);
     let ahead = |slots: &[u32]| index.touch(slots);
     index.tree.visit(bounds, ahead, |slot, key, live| {
+        #[cfg(test)]
+        crate::index::steps::count();
         if seen == max_keys || visit(slot, key, live).is_break() {
             rest = Some(IndexKey::new(key));
             return ControlFlow::Break(());

@@ -274,6 +274,8 @@ impl Iterator for RevisionLogIter<'_> {
             block = self.log.blocks.get(self.block)?;
             self.revision = block.first;
         }
+        #[cfg(test)]
+        crate::index::steps::count();
         let slot = block.slot(self.at);
         let entry =
             RevisionLogEntry { revision: self.revision, slot: (slot != UNKNOWN_SLOT).then_some(slot) };

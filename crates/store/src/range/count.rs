@@ -12,6 +12,7 @@
 
 use std::ops::ControlFlow;
 
+use super::known_counts::KnownCounts;
 use crate::index::{KeyBounds, KeyIndex, walk_chunk};
 use crate::types::Revision;
 
@@ -52,6 +53,22 @@ impl RangeCount {
         };
         let total = total as i64;
         RangeCount { start: bounds.start.to_vec(), end: bounds.end.map(<[u8]>::to_vec), at, way, total }
+    }
+
+    /// As [`RangeCount::new`], but done at once if `known` has the count.
+    pub(crate) fn with_known(
+        index: &KeyIndex,
+        bounds: &KeyBounds<'_>,
+        at: i64,
+        known: &KnownCounts,
+    ) -> RangeCount {
+        let mut count = RangeCount::new(index, bounds, at);
+        if !matches!(count.way, CountMethod::Done)
+            && let Some(keys) = known.get(at, bounds)
+        {
+            (count.way, count.total) = (CountMethod::Done, keys as i64);
+        }
+        count
     }
 
     /// Examines up to `max_steps` more keys or changes of the same state. Returns the count once it is known, else

@@ -25,11 +25,13 @@
 //! | `plan` | decides on direction, stop, sort |
 //! | `select` | walks the index in chunks, into a `sink` |
 //! | `count` | counts the keys of a range at any revision |
+//! | `known_counts` | counts that the pages of a list have in common |
 //! | `reply` | the answer, with references in place of values |
 //! | `encode` | the answer as the bytes of a `RangeResponse` |
 
 mod count;
 pub(crate) mod encode;
+mod known_counts;
 mod plan;
 mod reply;
 mod request;
@@ -41,6 +43,7 @@ mod tests;
 
 pub(crate) use count::RangeCount;
 pub use encode::ChunkSink;
+pub(crate) use known_counts::KnownCounts;
 pub(crate) use plan::RangePlan;
 pub use reply::{ByValue, RangeReply};
 pub(crate) use request::{bounds, check_revision, check_revision_in_txn};

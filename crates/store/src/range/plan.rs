@@ -73,6 +73,11 @@ impl RangePlan {
         self.sort.is_none()
     }
 
+    /// Whether the walk finds each key that exists, up to the limit.
+    pub(super) fn finds_all(&self) -> bool {
+        self.filters.is_none() && !self.count_only
+    }
+
     /// Most keys that the walk finds; `u64::MAX` if it examines the whole range.
     pub(crate) fn visits(&self) -> u64 {
         if self.filters.is_none() { self.fetch as u64 } else { u64::MAX }

@@ -6,6 +6,7 @@
 
 use std::ops::ControlFlow;
 
+use super::known_counts::OwnedBounds;
 use super::plan::RangePlan;
 use super::sink::RangeSink;
 use crate::index::{KeyBounds, KeyIndex, KeyRecord, Version, walk_chunk};
@@ -43,6 +44,19 @@ impl<F: RangeSink> RangeSelection<F> {
     /// Keys still wanted.
     fn wanted(&self) -> usize {
         self.shape.fetch - self.taken
+    }
+
+    /// Whether each key of the range that exists is found.
+    pub(crate) fn finds_all(&self) -> bool {
+        self.shape.finds_all()
+    }
+
+    /// What is left of the range behind `key`, one of those that were found.
+    pub(crate) fn rest_behind(&self, key: &[u8]) -> OwnedBounds {
+        match self.shape.backwards {
+            true => (self.start.clone(), Some(key.to_vec())),
+            false => ([key, &[0]].concat(), self.end.clone()),
+        }
     }
 
     /// Forgets what was found so far, and continues with the limit that is left.

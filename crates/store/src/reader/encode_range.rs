@@ -44,6 +44,8 @@ struct FoundRange {
 }
 
 enum FoundKeys {
+    /// More than the caller wants to wait for.
+    TooLong,
     /// Sorted by something else than the key.
     Sorted(RangeReply),
     /// All that are wanted. With the number of keys in the range.
@@ -75,8 +77,25 @@ impl Reader {
         header: impl FnOnce(i64) -> pb::ResponseHeader,
         into: &mut dyn ChunkSink,
     ) -> Result<Result<(), Error>, Damaged> {
+        let encoded = self.encode_range_within(request, usize::MAX, header, into)?;
+        Ok(encoded.map(|encoded| assert!(encoded, "nothing is longer than this")))
+    }
+
+    /// As [`Reader::encode_range`], but gives up before the first chunk when the answer has `max_steps` keys, or
+    /// when about so many keys and changes were examined and more are left. Returns whether the range was encoded.
+    ///
+    /// # Errors
+    /// As [`Reader::encode_range`].
+    pub fn encode_range_within(
+        &self,
+        request: &pb::RangeRequest,
+        max_steps: usize,
+        header: impl FnOnce(i64) -> pb::ResponseHeader,
+        into: &mut dyn ChunkSink,
+    ) -> Result<Result<bool, Error>, Damaged> {
         let plan = RangePlan::of(request);
-        let FoundRange { current, keys } = match from_the_beginning(|| self.find(request, plan)) {
+        let found = from_the_beginning(|| self.find(request, plan, max_steps));
+        let FoundRange { current, keys } = match found {
             Ok(found) => found,
             Err(error) => return Ok(Err(error)),
         };
@@ -84,16 +103,18 @@ impl Reader {
         let values = &*self.shared.values;
         let wanted = plan.limit();
         match keys {
-            FoundKeys::Sorted(reply) => self.encode_sorted(reply, front, into).map(Ok),
+            FoundKeys::TooLong => Ok(Ok(false)),
+            FoundKeys::Sorted(reply) => self.encode_sorted(reply, front, into).map(|()| Ok(true)),
             FoundKeys::Whole { found, more, total } => {
                 let how = (values, access(wanted.min(total as usize)));
-                RangeEncoder::whole(front, &found, EncodedFields::end(more, total as i64), how, into).map(Ok)
+                let end = EncodedFields::end(more, total as i64);
+                RangeEncoder::whole(front, &found, end, how, into).map(|()| Ok(true))
             }
             FoundKeys::Long(long) => {
                 let how = (values, access(wanted.min(long.total as usize)));
                 let end = EncodedFields::end(long.lengths.len() > wanted, long.total as i64);
                 let encoder = RangeEncoder::begin(front, long.lengths.of_first(wanted), &end, how, into);
-                self.encode_rest(*long, wanted, end, encoder)
+                Ok(self.encode_rest(*long, wanted, end, encoder)?.map(|()| true))
             }
         }
     }
@@ -103,6 +124,7 @@ impl Reader {
         &self,
         request: &pb::RangeRequest,
         plan: RangePlan,
+        max_steps: usize,
     ) -> Result<Result<FoundRange, Error>, StateReplaced> {
         let state = self.shared.state.read();
         let current = state.revision;
@@ -112,16 +134,22 @@ impl Reader {
         };
         let found = |keys| Ok(Ok(FoundRange { current, keys }));
         if !plan.is_in_key_order() {
-            return found(FoundKeys::Sorted(self.select(request, state, revision, current)?));
+            let selected = self.select_within(request, state, (revision, current), max_steps)?;
+            return found(selected.map_or(FoundKeys::TooLong, FoundKeys::Sorted));
         }
-        StoreCounters::add(&self.shared.counters.ranges, 1);
         let at = Revision { main: revision, sub: u32::MAX };
         if request.range_end.is_empty() {
             let mut versions = FoundVersions::new(plan.keys_only);
             let total = select_key(&state.index, &request.key, at, &plan, &mut versions);
+            StoreCounters::add(&self.shared.counters.ranges, 1);
             return found(FoundKeys::Whole { found: versions, more: false, total });
         }
-        found(self.find_in_key_order(&bounds(&request.key, &request.range_end), plan, state, at)?)
+        let bounds = bounds(&request.key, &request.range_end);
+        let found_keys = self.find_in_key_order(&bounds, plan, state, at, max_steps)?;
+        if !matches!(found_keys, FoundKeys::TooLong) {
+            StoreCounters::add(&self.shared.counters.ranges, 1);
+        }
+        found(found_keys)
     }
 
     /// Walks a range in key order; if it is long, a second time to its end, for the lengths alone.
@@ -131,27 +159,53 @@ impl Reader {
         plan: RangePlan,
         state: RwLockReadGuard<'_, StoreState>,
         at: Revision,
+        max_steps: usize,
     ) -> Result<FoundKeys, StateReplaced> {
         let limits = &self.shared.limits;
-        let mut count = RangeCount::new(&state.index, bounds, at.main);
-        let total = count.advance(&state.index, limits.count_steps);
+        let mut count = RangeCount::with_known(&state.index, bounds, at.main, &self.shared.known_counts);
+        let total = count.advance(&state.index, limits.count_steps.min(max_steps));
+        let answered = |total: u64| if plan.count_only { 0 } else { plan.limit().min(total as usize) };
+        if max_steps < usize::MAX && total.is_none_or(|total| answered(total) >= max_steps) {
+            return Ok(FoundKeys::TooLong);
+        }
         let mut selection = RangeSelection::new(bounds, at, plan, FoundVersions::new(plan.keys_only));
         let mut complete = plan.count_only || selection.advance(&state.index, limits.chunk_keys);
         if complete && let Some(total) = total {
-            return Ok(whole(selection, plan, total));
+            return Ok(self.whole(selection, plan, at.main, total));
         }
         let pinned = PinnedRevision::new(&self.shared, &state, at.main);
         drop(state);
         let total = total.map_or_else(|| pinned.count(count, bounds), Ok)?;
+        let mut examined = limits.chunk_keys;
         while !complete && selection.found.len() < limits.found_keys {
+            if examined >= max_steps {
+                return Ok(FoundKeys::TooLong);
+            }
             complete = selection.advance(&pinned.state()?.index, limits.chunk_keys);
+            examined += limits.chunk_keys;
         }
         if complete {
-            return Ok(whole(selection, plan, total));
+            return Ok(self.whole(selection, plan, at.main, total));
         }
         let mut measured = RangeSelection::new(bounds, at, plan, FoundLengths::new(plan.keys_only));
         while !measured.advance(&pinned.state()?.index, limits.chunk_keys) {}
         Ok(FoundKeys::Long(Box::new(LongRange { selection, lengths: measured.found, pinned, total })))
+    }
+
+    /// The keys of a walk that came to its end.
+    fn whole(
+        &self,
+        mut selection: RangeSelection<FoundVersions>,
+        plan: RangePlan,
+        revision: i64,
+        total: u64,
+    ) -> FoundKeys {
+        let more = selection.found.len() > plan.limit();
+        selection.found.truncate(plan.limit());
+        if let Some(last) = selection.found.last_key().filter(|_| more) {
+            self.note_rest(&selection, revision, last, total - selection.found.len() as u64);
+        }
+        FoundKeys::Whole { found: selection.found, more, total }
     }
 
     /// Encodes what was found so far, then continues the walk and encodes each chunk of it.
@@ -162,11 +216,16 @@ impl Reader {
         end: EncodedFields,
         mut encoder: RangeEncoder<'_>,
     ) -> Result<Result<(), Error>, Damaged> {
-        let LongRange { mut selection, pinned, .. } = long;
+        let LongRange { mut selection, pinned, total, .. } = long;
         let mut complete = false;
+        let mut after = total;
         loop {
             selection.found.truncate(left);
             left -= selection.found.len();
+            after -= selection.found.len() as u64;
+            if let Some(last) = selection.found.last_key().filter(|_| left == 0 && after > 0) {
+                self.note_rest(&selection, pinned.revision(), last, after);
+            }
             encoder.add(&selection.found, complete.then_some(end))?;
             if complete {
                 return Ok(Ok(()));
@@ -190,11 +249,4 @@ impl Reader {
         let end = EncodedFields::end(reply.more, reply.count);
         RangeEncoder::whole(front, &items, end, (values, access(reply.kvs.len())), into)
     }
-}
-
-/// The keys of a walk that came to its end.
-fn whole(mut selection: RangeSelection<FoundVersions>, plan: RangePlan, total: u64) -> FoundKeys {
-    let more = selection.found.len() > plan.limit();
-    selection.found.truncate(plan.limit());
-    FoundKeys::Whole { found: selection.found, more, total }
 }

@@ -115,9 +115,8 @@ impl HistoryScan {
         max_steps: usize,
     ) -> Option<i64> {
         let record = index.record(key)?;
-        // Counted from the newest back to `from`, so that the cost does not grow with the versions before it.
-        let wanted = record.versions().rev().take_while(|version| version.revision.main >= from).count();
-        let skipped = record.versions_len() - wanted;
+        // A search, because a watcher comes here once for every thousand versions of a long history.
+        let skipped = record.versions_until(Revision { main: from - 1, sub: u32::MAX });
         let mut last = from;
         for (steps, version) in record.versions().skip(skipped).enumerate() {
             let main = version.revision.main;

@@ -37,6 +37,11 @@ impl PinnedRevision {
         PinnedRevision { shared: Arc::clone(shared), revision, installs, _pin: pin }
     }
 
+    /// The revision.
+    pub(super) fn revision(&self) -> i64 {
+        self.revision
+    }
+
     /// Locks the state for another hold.
     ///
     /// # Errors
@@ -68,6 +73,8 @@ impl PinnedRevision {
                 count = RangeCount::new(&state.index, bounds, self.revision);
             }
             if let Some(total) = count.advance(&state.index, self.shared.limits.count_steps) {
+                let bounds = (bounds.start.to_vec(), bounds.end.map(<[u8]>::to_vec));
+                self.shared.known_counts.note(self.revision, bounds, total);
                 return Ok(total);
             }
         }

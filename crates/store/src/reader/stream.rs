@@ -61,8 +61,22 @@ impl Reader {
     /// [`Error::FutureRevision`], [`Error::Compacted`], [`Error::StreamSortUnsupported`],
     /// [`Error::StreamFilterUnsupported`]
     pub fn range_stream(&self, request: &pb::RangeRequest) -> Result<RangeStream, Error> {
+        let stream = self.range_stream_within(request, usize::MAX)?;
+        Ok(stream.expect("no range examines as many keys as this"))
+    }
+
+    /// As [`Reader::range_stream`]; `None` when about `max_steps` keys and changes were examined and the first response
+    /// is not known yet, because the range must be counted at an old revision, or sorted.
+    ///
+    /// # Errors
+    /// As [`Reader::range_stream`].
+    pub fn range_stream_within(
+        &self,
+        request: &pb::RangeRequest,
+        max_steps: usize,
+    ) -> Result<Option<RangeStream>, Error> {
         check_order(request)?;
-        from_the_beginning(|| RangeStream::new(self, request))
+        from_the_beginning(|| RangeStream::new(self, request, max_steps))
     }
 }
 
@@ -91,7 +105,11 @@ impl StreamChunk {
 }
 
 impl RangeStream {
-    fn new(reader: &Reader, request: &pb::RangeRequest) -> Result<Result<RangeStream, Error>, StateReplaced> {
+    fn new(
+        reader: &Reader,
+        request: &pb::RangeRequest,
+        max_steps: usize,
+    ) -> Result<Result<Option<RangeStream>, Error>, StateReplaced> {
         let plan = RangePlan::of(request);
         let state = reader.shared.state.read();
         let main = match check_revision(request.revision, state.revision, state.compacted) {
@@ -115,23 +133,30 @@ impl RangeStream {
             pinned,
         };
         if !plan.is_in_key_order() {
-            stream.unsorted = Some(reader.select(request, state, main, stream.revision)?);
-            return Ok(Ok(stream));
+            stream.unsorted = reader.select_within(request, state, (main, stream.revision), max_steps)?;
+            let is_known = stream.unsorted.is_some();
+            return Ok(Ok(is_known.then_some(stream)));
         }
         if request.range_end.is_empty() {
             let mut kvs = Vec::new();
             let count = select_key(&state.index, &request.key, at, &plan, &mut kvs);
             stream.found = kvs.into();
             stream.count = count as i64;
-            return Ok(Ok(stream));
+            return Ok(Ok(Some(stream)));
         }
         let bounds = bounds(&request.key, &request.range_end);
-        let count = RangeCount::new(&state.index, &bounds, main);
+        let known = &reader.shared.known_counts;
+        let mut count = RangeCount::with_known(&state.index, &bounds, main, known);
+        let counted = count.advance(&state.index, reader.shared.limits.count_steps.min(max_steps));
+        if counted.is_none() && max_steps < usize::MAX {
+            return Ok(Ok(None));
+        }
         stream.selection = Some(RangeSelection::new(&bounds, at, plan, Vec::new()));
         stream.complete = plan.count_only;
         drop(state);
-        stream.count = stream.pinned.count(count, &bounds)? as i64;
-        Ok(Ok(stream))
+        let counted = counted.map_or_else(|| stream.pinned.count(count, &bounds), Ok)?;
+        stream.count = counted as i64;
+        Ok(Ok(Some(stream)))
     }
 
     /// The next response, with at most `max_keys` keys and, unless it has one key only, `max_bytes` of keys and values.

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 
 use super::store_state::{FIRST_REVISION, NEVER_COMPACTED, StateReplaced, StoreState};
+use crate::range::KnownCounts;
 use crate::values::Values;
 
 /// One for each store; every [`Reader`](crate::Reader) holds it.
@@ -21,6 +22,7 @@ pub(crate) struct StoreShared {
     /// is purged between the moment a reader chooses it and the moment it is pinned.
     pub(crate) pins: Mutex<BTreeMap<i64, usize>>,
     pub(crate) counters: StoreCounters,
+    pub(crate) known_counts: KnownCounts,
 }
 
 impl StoreShared {
@@ -33,6 +35,7 @@ impl StoreShared {
             compacted: AtomicI64::new(NEVER_COMPACTED),
             pins: Mutex::default(),
             counters: StoreCounters::default(),
+            known_counts: KnownCounts::default(),
         })
     }
 

@@ -1,21 +1,61 @@
-//! Watching clients. Each watches one range, reads now fast and now slowly, and reconnects from its last revision when
-//! its member is gone.
+//! Watching clients. Each has one stream with one watch or several, of other ranges and filters. It reads now fast and
+//! now slowly, cancels a watch now and then and creates it again, and reconnects from its last revisions when its
+//! member is gone.
 
 use std::sync::Arc;
 
+use api::etcdserverpb::watch_create_request::FilterType;
 use api::etcdserverpb::{WatchCreateRequest, WatchResponse};
 use prost::Message;
-use store::watch::NextResponse;
+use store::watch::{NextResponse, WatchStream};
 
 use crate::checks::limits;
 use crate::checks::watches::{OwedEvents, WatchOutcome};
 use crate::defects::Defect;
 use crate::report::trace::Violation;
-use crate::simulation::state::Simulation;
+use crate::simulation::state::{SimWatcher, Simulation};
 use crate::world::machine::FRAGMENT_BYTES;
 use crate::world::queue::SimEvent;
 
 const MS: u64 = 1_000_000;
+
+/// Most watches on one stream.
+const MAX_WATCHES: usize = 3;
+
+/// The watch id of a response that concerns all watches of its stream.
+const NO_WATCH: i64 = -1;
+
+/// What follows from a response.
+enum WatchStep {
+    GoOn,
+    /// This watch was ended by a compaction: it is canceled, and created again from another revision.
+    Cancel(i64),
+    /// This watch is canceled, and is created again.
+    Create(i64),
+}
+
+/// What a watch must receive that begins at revision `next`. Its range follows from `number`, its filter from its `id`.
+fn first_owed(number: usize, id: usize, next: i64) -> OwedEvents {
+    let (key, range_end) = match number % 3 {
+        0 => ("\0".into(), "\0".into()),
+        1 => ("k00".into(), "k05".into()),
+        _ => ("k01".into(), "".into()),
+    };
+    OwedEvents { key, range_end, no_put: id == 2, no_delete: id == 3, next }
+}
+
+fn create_request(id: i64, owed: &OwedEvents) -> WatchCreateRequest {
+    let filters = [(owed.no_put, FilterType::Noput), (owed.no_delete, FilterType::Nodelete)];
+    WatchCreateRequest {
+        watch_id: id,
+        key: owed.key.clone(),
+        range_end: owed.range_end.clone(),
+        start_revision: owed.next,
+        progress_notify: id != 1,
+        filters: filters.iter().filter(|(is_set, _)| *is_set).map(|(_, filter)| *filter as i32).collect(),
+        ..Default::default()
+    }
+}
 
 /// How much less often watchers read in a quiet period.
 const QUIET_FACTOR: u64 = 20;
@@ -59,27 +99,48 @@ impl Simulation {
             return;
         }
         let Some(process) = machine.process.as_mut() else { return };
-        let owed = self.workload.watchers[watcher].owed.get_or_insert_with(|| {
-            let (key, range_end) = match watcher % 3 {
-                0 => ("\0".into(), "\0".into()),
-                1 => ("k00".into(), "k05".into()),
-                _ => ("k01".into(), "".into()),
-            };
-            OwedEvents { key, range_end, next: process.opened.reader.current_revision() + 1 }
-        });
+        let current = process.opened.reader.current_revision();
+        let state = &mut self.workload.watchers[watcher];
+        for id in 1..=(1 + watcher % MAX_WATCHES) {
+            state.owed.entry(id as i64).or_insert_with(|| first_owed(watcher + id, id, current + 1));
+        }
+        state.inactive = state.owed.keys().copied().collect();
         let mut stream = process.opened.hub.open(Arc::new(|| {}), FRAGMENT_BYTES);
-        stream.create(&WatchCreateRequest {
-            key: owed.key.clone(),
-            range_end: owed.range_end.clone(),
-            start_revision: owed.next,
-            progress_notify: watcher.is_multiple_of(2),
-            ..Default::default()
-        });
-        let behind = owed.next <= process.opened.reader.current_revision();
-        self.workload.watchers[watcher].loses_event = behind && self.defect == Some(Defect::WatchSkipsEvent);
+        let mut behind = false;
+        for (id, owed) in &state.owed {
+            stream.create(&create_request(*id, owed));
+            behind |= owed.next <= current;
+        }
+        state.loses_event = behind && self.defect == Some(Defect::WatchSkipsEvent);
+        state.connected_to = Some((member, run));
         self.coverage.event(if behind { "watches that catch up" } else { "watches that are synced" });
         process.watch_streams.insert(watcher, stream);
-        self.workload.watchers[watcher].connected_to = Some((member, run));
+    }
+
+    /// Takes one response. Returns what follows from it.
+    fn take_response(&mut self, watcher: usize, response: &WatchResponse) -> Result<WatchStep, Violation> {
+        let state = &mut self.workload.watchers[watcher];
+        let id = response.watch_id;
+        if response.created {
+            state.inactive.remove(&id);
+            return Ok(WatchStep::GoOn);
+        }
+        if response.canceled && response.compact_revision == 0 && state.inactive.contains(&id) {
+            self.coverage.event("watches canceled");
+            return Ok(WatchStep::Create(id));
+        }
+        // Progress of the whole stream speaks for each of its watches.
+        let SimWatcher { owed, inactive, .. } = state;
+        let named = owed.iter_mut().filter(|(other, _)| **other == id || id == NO_WATCH);
+        for (id, owed) in named.filter(|(id, _)| response.watch_id != NO_WATCH || !inactive.contains(id)) {
+            if let WatchOutcome::Compacted(revision) = owed.receive(response, &self.checks.history)? {
+                self.coverage.event("watches ended by compaction");
+                owed.next = revision;
+                // Its id is in use until it is canceled.
+                return Ok(WatchStep::Cancel(*id));
+            }
+        }
+        Ok(WatchStep::GoOn)
     }
 
     /// Takes up to `max_responses` from the stream.
@@ -89,45 +150,71 @@ impl Simulation {
         member: usize,
         max_responses: usize,
     ) -> Result<(), Violation> {
-        let state = &mut self.workload.watchers[watcher];
-        let Some(process) = self.machines[member].process.as_mut() else { return Ok(()) };
-        let Some(stream) = process.watch_streams.get_mut(&watcher) else { return Ok(()) };
         if self.workload.rng.percent(10) {
-            stream.progress();
-            stream.notify_progress_due();
+            self.with_stream(watcher, member, |stream, _| {
+                stream.progress();
+                stream.notify_progress_due();
+            });
+        }
+        if self.workload.rng.percent(3) {
+            let watches = self.workload.watchers[watcher].owed.len() as u64;
+            let id = 1 + self.workload.rng.below(watches.max(1)) as i64;
+            self.cancel_watch(watcher, member, id);
         }
         for _ in 0..max_responses {
-            match stream.next(0) {
-                Ok(NextResponse::Busy) => {}
-                Ok(NextResponse::Idle) => break,
-                Err(_) => {
-                    stream.retry_damaged();
+            let mut next = None;
+            self.with_stream(watcher, member, |stream, _| next = Some(stream.next(0)));
+            match next {
+                Some(Ok(NextResponse::Busy)) => {}
+                None | Some(Ok(NextResponse::Idle)) => break,
+                Some(Err(_)) => {
+                    self.with_stream(watcher, member, |stream, _| stream.retry_damaged());
                     break;
                 }
-                Ok(NextResponse::Send(frame)) => {
+                Some(Ok(NextResponse::Send(frame))) => {
                     let Ok(mut response) = WatchResponse::decode(frame.to_bytes()) else {
                         return Violation::err("watches are complete", "a response that does not decode");
                     };
                     limits::response(member, &response)?;
-                    if !response.events.is_empty() && std::mem::take(&mut state.loses_event) {
+                    let loses_event = &mut self.workload.watchers[watcher].loses_event;
+                    if !response.events.is_empty() && std::mem::take(loses_event) {
                         response.events.remove(0);
                     }
-                    let Some(owed) = state.owed.as_mut() else { break };
                     self.checks.checked += 1;
                     self.trace.mix(&[7, self.now_ns, watcher as u64, response.events.len() as u64]);
-                    if let WatchOutcome::Compacted(revision) =
-                        owed.receive(&response, &self.checks.history)?
-                    {
-                        self.coverage.event("watches ended by compaction");
-                        owed.next = revision;
-                        process.watch_streams.remove(&watcher);
-                        state.connected_to = None;
-                        break;
+                    match self.take_response(watcher, &response)? {
+                        WatchStep::GoOn => {}
+                        WatchStep::Cancel(id) => self.cancel_watch(watcher, member, id),
+                        WatchStep::Create(id) => self.with_stream(watcher, member, |stream, state| {
+                            let request = state.owed.get(&id).map(|owed| create_request(id, owed));
+                            request.iter().for_each(|request| stream.create(request));
+                        }),
                     }
                 }
             }
         }
         Ok(())
+    }
+
+    fn cancel_watch(&mut self, watcher: usize, member: usize, id: i64) {
+        self.with_stream(watcher, member, |stream, state| {
+            if state.inactive.insert(id) {
+                stream.cancel(id);
+            }
+        });
+    }
+
+    /// Does something with a client's stream, if its member has one.
+    fn with_stream(
+        &mut self,
+        watcher: usize,
+        member: usize,
+        act: impl FnOnce(&mut WatchStream, &mut SimWatcher),
+    ) {
+        let process = self.machines[member].process.as_mut();
+        if let Some(stream) = process.and_then(|process| process.watch_streams.get_mut(&watcher)) {
+            act(stream, &mut self.workload.watchers[watcher]);
+        }
     }
 
     /// At the end every watcher receives all that its member has applied.
@@ -143,7 +230,7 @@ impl Simulation {
             let process = self.machines[member].process.as_ref();
             let here = process.map_or(0, |process| process.opened.reader.current_revision());
             let owes = |owed: &OwedEvents| owed.is_owed(&self.checks.history, here);
-            if is_connected && state.owed.as_ref().is_some_and(owes) {
+            if is_connected && state.owed.values().any(owes) {
                 let text = format!("a watcher at member {member} never got the rest: {:?}", state.owed);
                 return Violation::err("watches are complete", text);
             }

@@ -50,7 +50,12 @@ impl Simulation {
     pub(in crate::simulation) fn send_final_writes(&mut self) -> Result<(), Violation> {
         self.ending.final_writes_sent = true;
         self.queue.schedule(self.now_ns + FINAL_WRITE_NS, SimEvent::CheckConvergence);
+        let is_one_lost = self.machines.iter().any(|machine| machine.excluded.is_some());
         for member in 0..self.plan.members {
+            if is_one_lost && self.is_recovering(member) {
+                self.machines[member].excluded = Some("its log waits for a member that is lost");
+                self.coverage.event("logs that wait for a member that is lost");
+            }
             if self.machines[member].excluded.is_some() {
                 continue;
             }
@@ -64,6 +69,12 @@ impl Simulation {
             self.send_request(NO_CLIENT, member, self.workload.last_number, ClientRequest::Put(put))?;
         }
         Ok(())
+    }
+
+    /// Whether a member repairs its log. It waits for the answer of each member that could have what it lacks.
+    fn is_recovering(&self, member: usize) -> bool {
+        let process = self.machines[member].process.as_ref();
+        process.is_some_and(|process| process.opened.member.is_recovering())
     }
 
     /// All members have applied the same, final writes are answered, watchers have received everything, leases have

@@ -19,6 +19,12 @@ use crate::world::machine::TailFlip;
 /// The directory of checkpoints, whose files hold no values.
 const CHECKPOINTS: &str = "/data/member/checkpoint";
 
+/// Percentage of bit flips that hit what the next start must replay.
+const REPLAYED_PERCENT: u64 = 50;
+
+/// Such a flip is among so many bytes before the last durable mark: a few entries.
+const REPLAYED_BYTES: u64 = 1_000;
+
 /// Percentage of tail flips after which the machine loses power at once.
 const POWER_LOST_PERCENT: u64 = 80;
 
@@ -26,6 +32,9 @@ impl Simulation {
     /// Flips a bit in a file of a victim, where recovery can distinguish it from a torn tail: below a durable mark of
     /// the newest segment, or anywhere in a complete file.
     pub(super) fn flip_anywhere(&mut self, victim: usize) {
+        if self.disk_rng.percent(REPLAYED_PERCENT) && self.flip_replayed(victim) {
+            return;
+        }
         let files = self.machines[victim].disk.files();
         let Some(path) = files.get(self.disk_rng.below(files.len() as u64) as usize) else { return };
         let bytes = self.distinct_bytes(victim, path);
@@ -35,6 +44,22 @@ impl Simulation {
         let offset = self.disk_rng.below(bytes);
         let bit = self.disk_rng.below(8) as u8;
         self.flip_bit(victim, path, offset, bit);
+    }
+
+    /// Flips a bit in what the victim wrote last and knows to be durable. Its machine loses power before a checkpoint
+    /// makes that unnecessary: the next start must replay it. Returns whether there is anything.
+    fn flip_replayed(&mut self, victim: usize) -> bool {
+        let mut segments = self.machines[victim].disk.files();
+        segments.retain(|path| path.extension().is_some_and(|suffix| suffix == "seg"));
+        segments.sort_unstable();
+        // Those that are ready for later have no mark.
+        let mut newest = segments.into_iter().rev().map(|path| (self.distinct_bytes(victim, &path), path));
+        let Some((bytes, path)) = newest.find(|(bytes, _)| *bytes > 0) else { return false };
+        let offset = bytes - 1 - self.disk_rng.below(bytes.min(REPLAYED_BYTES));
+        let bit = self.disk_rng.below(8) as u8;
+        self.flip_bit(victim, &path, offset, bit);
+        self.lose_power_within(victim, 0);
+        true
     }
 
     /// Flips a bit of a value of a victim, where recovery can distinguish it from a torn tail.

@@ -43,6 +43,9 @@ impl Simulation {
                 opened.warnings,
             ),
         );
+        if opened.member.is_recovering() {
+            self.coverage.event("starts with a damaged log");
+        }
         let machine = &mut self.machines[member];
         machine.run += 1;
         machine.process = Some(SimProcess::new(opened));
@@ -150,6 +153,14 @@ impl Simulation {
     pub(super) fn process_fails(&mut self, member: usize, fatal: &MemberFatal) -> Result<(), Violation> {
         self.trace.line(self.now_ns, format!("m{member} stops: {fatal}"));
         self.coverage.event("fatal errors");
+        if let MemberFatal::LostEntry { .. } = fatal
+            && self.machines[member].damaged
+        {
+            self.end_process(member, 5 * MS);
+            self.machines[member].excluded = Some("no member has an entry that is damaged in its log");
+            self.coverage.event("damaged entries that no member has");
+            return Ok(());
+        }
         if let MemberFatal::Entry { .. } = fatal {
             return Violation::err("entries can be applied", fatal.to_string());
         }

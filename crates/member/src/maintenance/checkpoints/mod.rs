@@ -15,6 +15,9 @@
 //! While space is low, chains grow longer before they are merged: space is only freed by a checkpoint, and a delta is
 //! small. If it did not fit (much was deleted), a base is tried, and so on in turn. A base is also written when the
 //! files could not be merged because one is damaged: the state has all that they hold.
+//!
+//! While a merge runs no checkpoint is written. What cannot wait for it makes it give up: an installation, the end of
+//! the process, and, while space is low, a checkpoint that frees some.
 
 #[cfg(test)]
 mod tests;
@@ -23,6 +26,7 @@ use consensus::ConfState;
 use log::{JobError, Log, LogId, Space};
 use store::{CheckpointKind, Store};
 
+use crate::checkpoint_files::GiveUp;
 use crate::conf_state;
 use crate::jobs::{CheckpointJob, Job, MergeJob};
 
@@ -50,6 +54,8 @@ pub(crate) struct CheckpointSchedule {
     begun: Option<CheckpointKind>,
     /// The next one is a base: checkpoints on disk could not be merged.
     wants_base: bool,
+    /// Of the merge that is running.
+    merge: Option<GiveUp>,
 }
 
 impl CheckpointSchedule {
@@ -115,13 +121,30 @@ impl CheckpointSchedule {
         let first = first_merged(&lengths, log.space() == Space::Low)?;
         let (writer, checkpoint) = log.begin_checkpoint_merge(first..lengths.len());
         self.is_running = true;
-        Some(Job::MergeCheckpoints(Box::new(MergeJob { writer, checkpoint })))
+        let give_up = self.merge.insert(GiveUp::default()).clone();
+        Some(Job::MergeCheckpoints(Box::new(MergeJob { writer, checkpoint, give_up })))
+    }
+
+    /// Something more urgent waits for a merge, if one is running: it ends soon, without a result.
+    pub(crate) fn give_up_merge(&self) {
+        if let Some(merge) = &self.merge {
+            merge.ask();
+        }
+    }
+
+    /// A checkpoint would free space while space is low: a merge that would not begin now makes way for it. One that
+    /// would is as urgent, since it would be given up again and again, and the chain would grow for ever.
+    pub(crate) fn make_way_for_space(&self, log: &Log) {
+        if first_merged(&log.checkpoint_lengths(), true).is_none() {
+            self.give_up_merge();
+        }
     }
 
     /// Checkpoints were merged, or why not.
     pub(crate) fn merged(&mut self, result: &Result<(), JobError>) {
         assert!(self.is_running, "a merge ends once");
         self.is_running = false;
+        self.merge = None;
         self.wants_base |= matches!(result, Err(JobError::Unreadable(_)));
     }
 

@@ -7,7 +7,7 @@ use log::{Disk, Options};
 use store::{Limits, Sequential};
 
 use super::*;
-use crate::checkpoint_files::ChainFiles;
+use crate::checkpoint_files::{ChainFiles, GiveUp};
 use crate::tests::LogAndStore;
 use crate::values::LogValues;
 
@@ -25,8 +25,9 @@ fn merge(schedule: &mut CheckpointSchedule, state: &mut LogAndStore) -> bool {
 /// Asserts that a restart finds the state of the last checkpoint, with its references.
 fn check_restart(state: &LogAndStore) {
     let disk: Arc<dyn Disk> = Arc::new(state.disk.fork());
-    let files = ChainFiles::open(&state.log.checkpoint().expect("one was written")).expect("they are intact");
     let opened = Log::open(&disk, &Options::new("/data")).expect("an intact log");
+    let checkpoint = opened.recovered.checkpoint.expect("one was written");
+    let files = ChainFiles::open(&checkpoint, &GiveUp::default()).expect("they are intact");
     let values = Arc::new(LogValues::new(opened.reader));
     let chain = files.chain.iter().cloned();
     let (store, reader) =
@@ -197,24 +198,101 @@ fn a_base_is_written_when_a_file_is_damaged() {
     assert!(!write(&mut schedule, &mut state), "a base would not help where nothing is damaged");
 }
 
-#[test]
-fn a_merge_does_not_write_what_is_damaged() {
-    let mut state = filled(30);
-    let mut schedule = CheckpointSchedule::default();
-    write(&mut schedule, &mut state);
-    let path = Path::new("/data/member/checkpoint").join(base_name(&state));
-    let job = loop {
+/// A base with so many deltas behind it that a merge of all is due, and the job for it.
+fn due_merge(schedule: &mut CheckpointSchedule, state: &mut LogAndStore) -> Box<MergeJob> {
+    write(schedule, state);
+    loop {
         if let Some(Job::MergeCheckpoints(job)) = schedule.begin_merge(&mut state.log) {
-            break job;
+            return job;
         }
         (0..10).for_each(|number| state.put(&format!("key{number}"), "other"));
-        write(&mut schedule, &mut state);
-    };
-    state.disk.flip_bit(&path, 300, 1).expect("the base is there");
+        write(schedule, state);
+    }
+}
+
+/// In the first chunks, and in the mark at the end, which follows the last chunk.
+#[test]
+fn a_merge_does_not_write_what_is_damaged() {
+    for from_end in [None, Some(4)] {
+        let mut state = filled(30);
+        let mut schedule = CheckpointSchedule::default();
+        let job = due_merge(&mut schedule, &mut state);
+        let path = Path::new("/data/member/checkpoint").join(base_name(&state));
+        let before = state.log.checkpoint_lengths();
+        let offset = from_end.map_or(300, |from_end| before[0] - from_end);
+        state.disk.flip_bit(&path, offset, 1).expect("the base is there");
+        let error = state.log.checkpoint_done(job.write()).expect_err("the base is damaged").to_string();
+        assert!(error.contains("cannot be read") && error.contains(".base"), "{error}");
+        assert_eq!(state.log.checkpoint_lengths(), before);
+    }
+}
+
+#[test]
+fn a_merge_that_lacks_descriptors_makes_no_base() {
+    let mut state = filled(30);
+    let mut schedule = CheckpointSchedule::default();
+    let job = due_merge(&mut schedule, &mut state);
+    state.disk.set_max_open(Some(2));
+    let result = state.log.checkpoint_done(job.write());
+    assert!(result.as_ref().is_err_and(JobError::is_out_of_descriptors), "{result:?}");
+    state.disk.set_max_open(None);
+    schedule.merged(&result);
+    state.background();
+    assert!(!write(&mut schedule, &mut state), "nothing is damaged");
+    assert!(merge(&mut schedule, &mut state), "it is tried again");
+    check_restart(&state);
+}
+
+#[test]
+fn a_merge_that_is_given_up_changes_nothing_and_is_tried_again() {
+    let mut state = filled(30);
+    let mut schedule = CheckpointSchedule::default();
+    let job = due_merge(&mut schedule, &mut state);
     let before = state.log.checkpoint_lengths();
-    let error = state.log.checkpoint_done(job.write()).expect_err("the base is damaged").to_string();
-    assert!(error.contains("cannot be read") && error.contains(".base"), "{error}");
+    schedule.give_up_merge();
+    let read = state.disk.bytes_read();
+    let result = state.log.checkpoint_done(job.write());
+    assert!(matches!(result, Err(JobError::GivenUp)), "{result:?}");
+    // The first chunk of each file, which it reads when it opens them.
+    assert!(state.disk.bytes_read() - read <= before.len() as u64 * (256 << 10));
+    schedule.merged(&result);
+    state.background();
     assert_eq!(state.log.checkpoint_lengths(), before);
+    assert!(!write(&mut schedule, &mut state));
+    assert!(merge(&mut schedule, &mut state));
+    check_restart(&state);
+}
+
+/// It may be asked at any time, from another thread: it looks with each chunk that it reads.
+#[test]
+fn a_reader_of_checkpoints_finds_nothing_after_it_is_asked_to_give_up() {
+    let mut state = filled(4_000);
+    let mut schedule = CheckpointSchedule::default();
+    let job = due_merge(&mut schedule, &mut state);
+    let files = ChainFiles::open(&job.checkpoint, &job.give_up).expect("they are intact");
+    let mut base = files.chain[0].clone();
+    assert!((0..2).all(|_| base.next().is_some_and(|chunk| chunk.len() < 1 << 20)));
+    schedule.give_up_merge();
+    assert!(base.next().is_none() && files.take_error().is_none());
+}
+
+/// One that is due even while space is low would otherwise be given up for each checkpoint, for ever.
+#[test]
+fn a_merge_makes_way_for_space_unless_the_chain_is_too_long() {
+    let mut state = filled(4_000);
+    let mut schedule = CheckpointSchedule::default();
+    let mut job = due_merge(&mut schedule, &mut state);
+    schedule.make_way_for_space(&state.log);
+    assert!(job.give_up.is_asked());
+    while state.log.checkpoint_lengths().len() <= MAX_DELTAS_WHILE_LOW {
+        schedule.merged(&Err(JobError::GivenUp));
+        state.put("key", "other");
+        write(&mut schedule, &mut state);
+        let Some(Job::MergeCheckpoints(next)) = schedule.begin_merge(&mut state.log) else { continue };
+        job = next;
+    }
+    schedule.make_way_for_space(&state.log);
+    assert!(!job.give_up.is_asked());
 }
 
 fn base_name(state: &LogAndStore) -> String {

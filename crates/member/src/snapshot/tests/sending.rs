@@ -44,7 +44,7 @@ fn start(sending: &mut SnapshotSending, peer: u64, index: u64) -> Option<Box<sup
 fn send(sending: &mut SnapshotSending, peer: u64, index: u64) {
     let outgoing = start(sending, peer, index).expect("it leaves");
     let notice = Notice::Snapshot { peer, event: SnapshotEvent::Sent { index } };
-    assert_eq!(sending.ended(outgoing.sent(), &Ok(())), Some((peer, notice)));
+    assert_eq!(sending.ended(0, outgoing.sent(), &Ok(())), Some((peer, notice)));
 }
 
 fn follower(id: u64, matched: u64) -> PeerStatus {
@@ -59,11 +59,11 @@ fn silent(id: u64, matched: u64) -> PeerStatus {
 fn each_peer_gets_one_at_a_time_and_only_so_many_run() {
     let mut state = log_up_to(60);
     let sending = running(&mut state, &[(2, 50)], ENOUGH_BYTES);
-    assert!(!sending.may_prepare(2));
-    assert!(sending.may_prepare(3));
+    assert!(!sending.may_prepare(0, 2));
+    assert!(sending.may_prepare(0, 3));
     let sending = running(&mut state, &[(2, 50), (3, 50)], ENOUGH_BYTES);
     assert_eq!(MAX_RUNNING, 2);
-    assert!(!sending.may_prepare(4));
+    assert!(!sending.may_prepare(0, 4));
 }
 
 #[test]
@@ -115,17 +115,17 @@ fn a_snapshot_is_given_up_when_the_entries_after_it_are_gone() {
     assert!(given_up.next_bytes().is_ok(), "entry 51 is there");
     sending.forget(51);
     assert!(given_up.next_bytes().is_err() && other.next_bytes().is_ok());
-    assert!(!sending.may_prepare(2), "its stream has not ended");
-    sending.ended(given_up.sent(), &Ok(()));
-    assert!(sending.may_prepare(2) && !sending.has_catching_up(), "it needs another");
-    sending.ended(other.sent(), &Ok(()));
+    assert!(!sending.may_prepare(0, 2), "its stream has not ended");
+    sending.ended(0, given_up.sent(), &Ok(()));
+    assert!(sending.may_prepare(0, 2) && !sending.has_catching_up(), "it needs another");
+    sending.ended(0, other.sent(), &Ok(()));
     sending.forget(55);
     assert!(sending.has_catching_up());
     sending.forget(56);
     assert!(!sending.has_catching_up());
     let mut sending = running(&mut state, &[(2, 50)], ENOUGH_BYTES);
     sending.forget(51);
-    assert!(start(&mut sending, 2, 50).is_none() && sending.may_prepare(2), "it had not left");
+    assert!(start(&mut sending, 2, 50).is_none() && sending.may_prepare(0, 2), "it had not left");
 }
 
 #[test]
@@ -146,10 +146,10 @@ fn a_peer_that_got_one_is_waited_for_until_it_is_near() {
     let mut sending = running(&mut state, &[(2, 50)], ENOUGH_BYTES);
     let sent = start(&mut sending, 2, 50).expect("it leaves").sent();
     let of_another = SentSnapshot { sequence: sent.sequence + 1, ..sent };
-    assert_eq!(sending.ended(of_another, &Ok(())), None);
+    assert_eq!(sending.ended(0, of_another, &Ok(())), None);
     let notice = Notice::Snapshot { peer: 2, event: SnapshotEvent::Sent { index: 50 } };
-    assert_eq!(sending.ended(sent, &Ok(())), Some((2, notice)));
-    assert!(sending.may_prepare(2) && sending.has_catching_up());
+    assert_eq!(sending.ended(0, sent, &Ok(())), Some((2, notice)));
+    assert!(sending.may_prepare(0, 2) && sending.has_catching_up());
     // 200 applied, those after 100 kept anyway: 150 is near enough.
     for (matched, needed) in [(0, 50), (50, 50), (80, 80), (149, 149), (150, u64::MAX)] {
         sending.note_progress(0, 200, 100, &[follower(2, matched)]);
@@ -193,11 +193,42 @@ fn no_peer_is_waited_for_that_got_none_or_is_no_member() {
     let mut sending = running(&mut state, &[(2, 50), (3, 50)], ENOUGH_BYTES);
     let failed = start(&mut sending, 2, 50).expect("it leaves").sent();
     let error = SendError { reason: "broken".to_owned(), damaged: None };
-    let (_, notice) = sending.ended(failed, &Err(error)).expect("it ran");
+    let (_, notice) = sending.ended(0, failed, &Err(error)).expect("it ran");
     let event = SnapshotEvent::NotSent { index: 50, reason: "broken".to_owned() };
     assert_eq!(notice, Notice::Snapshot { peer: 2, event });
     assert!(!sending.has_catching_up());
     send(&mut sending, 3, 50);
     sending.note_progress(0, 200, 100, &[follower(2, 60)]);
     assert_eq!(sending.oldest_needed(&state.log), u64::MAX);
+}
+
+/// Consensus asks again at each heartbeat, and a peer that refuses does so for a while.
+#[test]
+fn after_a_failure_a_peer_gets_no_other_at_once() {
+    let mut state = log_up_to(60);
+    let mut sending = running(&mut state, &[], ENOUGH_BYTES);
+    let refused = || Err(SendError { reason: "the disk is full".to_owned(), damaged: None });
+    let mut end = |sending: &mut SnapshotSending, now_ns, result| {
+        let kept = KeptLog { after: 50, max_bytes: ENOUGH_BYTES };
+        sending.pin_state(2, &meta(50), kept, &state.log, &mut state.store, state.values.clone());
+        let outgoing = start(sending, 2, 50).expect("it leaves");
+        assert!(sending.ended(now_ns, outgoing.sent(), &result).is_some());
+    };
+    let (mut now_ns, mut offers) = (0, 0);
+    while now_ns < 60_000_000_000 {
+        if sending.may_prepare(now_ns, 2) {
+            end(&mut sending, now_ns, refused());
+            offers += 1;
+        }
+        assert!(sending.may_prepare(now_ns, 3), "others do not wait");
+        now_ns += 100_000_000;
+    }
+    assert!((25..40).contains(&offers), "{offers} in a minute of heartbeats");
+    now_ns += 2_000_000_000;
+    end(&mut sending, now_ns, Ok(()));
+    assert!(sending.may_prepare(now_ns, 2));
+    end(&mut sending, now_ns, refused());
+    assert!(!sending.may_prepare(now_ns, 2) && sending.may_prepare(now_ns + 200_000_000, 2));
+    sending.leadership_changed();
+    assert!(sending.may_prepare(now_ns, 2));
 }

@@ -9,7 +9,11 @@ pub(super) const FLAGS: &[Flag] = &[
     text("name", "default", "Name of this member; must differ from those of the others."),
     text("data-dir", "${name}.etcd", "Directory of everything this member keeps."),
     text("wal-dir", "", "Separate directory for the log that is being written, if any."),
-    count("snapshot-count", "10000", "How many applied commands until a checkpoint is due."),
+    count(
+        "snapshot-count",
+        "10000",
+        "How many applied commands until a checkpoint is due. Without this flag it is 100,000.",
+    ),
     count("heartbeat-interval", "100", "Milliseconds between two heartbeats of a leader."),
     count("election-timeout", "1000", "Milliseconds without a leader until a member campaigns."),
     switch("initial-election-tick-advance", "true", "Shorten the first wait for a leader after the start.")

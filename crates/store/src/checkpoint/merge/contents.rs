@@ -13,13 +13,10 @@ use bytes::Bytes;
 use super::decoded_keys::{DecodedKeys, OUT_OF_ORDER};
 use crate::checkpoint::codec::FieldReader;
 use crate::checkpoint::error::RestoreError;
-use crate::checkpoint::frame::{FrameKind, Frames};
+use crate::checkpoint::frame::{FrameKind, FrameOrder, Frames};
 use crate::checkpoint::header::{CheckpointHeader, Predecessor};
 use crate::lessor::LeaseInfo;
 use crate::types::Revision;
-
-const NOT_IN_ORDER: RestoreError =
-    RestoreError::Malformed("a checkpoint is its header, its content and its end");
 
 /// A lease as a checkpoint has it: `None` if it ended.
 pub(in crate::checkpoint) type LeaseEntry = (i64, Option<LeaseInfo>);
@@ -41,32 +38,22 @@ impl<I: Iterator<Item = Bytes> + Clone> CheckpointContents<I> {
         chunks: I,
         before: Predecessor<'_>,
     ) -> Result<CheckpointContents<I>, RestoreError> {
-        let mut frames = Frames::new(chunks);
-        let header = match frames.next()?.ok_or(RestoreError::Truncated)? {
-            (FrameKind::Header, body) => CheckpointHeader::read(&mut FieldReader(&body), before)?,
-            _ => return Err(NOT_IN_ORDER),
-        };
-        let mut small = None;
+        let mut frames = OrderedFrames { frames: Frames::new(chunks), order: FrameOrder::default() };
+        let (_, body) = frames.next()?;
+        let header = CheckpointHeader::read(&mut FieldReader(&body), before)?;
+        let (_, small) = frames.next()?;
         let mut leases = Vec::new();
         let content = loop {
             let here = frames.clone();
-            match frames.next()?.ok_or(RestoreError::Truncated)? {
-                (FrameKind::Header, _) => return Err(NOT_IN_ORDER),
-                (FrameKind::Small, body) => small = Some(body),
+            match frames.next()? {
                 (FrameKind::Leases, body) => read_leases(&body, &mut leases)?,
                 _ => break here,
             }
         };
-        let section = |kind| SectionReader {
-            frames: content.clone(),
-            kind,
-            last: FrameKind::Leases,
-            ended: false,
-            keys: None,
-        };
+        let section = |kind| SectionReader { frames: content.clone(), kind, ended: false, keys: None };
         Ok(CheckpointContents {
             header,
-            small: small.ok_or(NOT_IN_ORDER)?,
+            small,
             leases,
             removed: ListCursor::new(section(FrameKind::Removed))?,
             relocated: ListCursor::new(section(FrameKind::Relocated))?,
@@ -93,12 +80,31 @@ pub(in crate::checkpoint) fn read_leases(
     Ok(())
 }
 
+/// The frames of a checkpoint, in their order. A clone goes on at the same place.
+#[derive(Clone)]
+struct OrderedFrames<I> {
+    frames: Frames<I>,
+    order: FrameOrder,
+}
+
+impl<I: Iterator<Item = Bytes>> OrderedFrames<I> {
+    /// The next frame.
+    fn next(&mut self) -> Result<(FrameKind, Bytes), RestoreError> {
+        let (kind, body) = self.frames.next()?.ok_or(RestoreError::Truncated)?;
+        self.order.next(kind)?;
+        Ok((kind, body))
+    }
+
+    /// Checks that no frame follows.
+    fn end(&mut self) -> Result<(), RestoreError> {
+        self.frames.next()?.map_or(Ok(()), |(kind, _)| self.order.next(kind))
+    }
+}
+
 /// The frames of one kind.
 struct SectionReader<I> {
-    frames: Frames<I>,
+    frames: OrderedFrames<I>,
     kind: FrameKind,
-    /// The kind of the frame before.
-    last: FrameKind,
     ended: bool,
     /// The number of keys that the last frame of the checkpoint says, if it was read.
     keys: Option<u64>,
@@ -108,11 +114,7 @@ impl<I: Iterator<Item = Bytes>> SectionReader<I> {
     /// The body of the next frame; `None` behind the last one, also if called again.
     fn next(&mut self) -> Result<Option<Bytes>, RestoreError> {
         while !self.ended {
-            let (kind, body) = self.frames.next()?.ok_or(RestoreError::Truncated)?;
-            if kind < self.last {
-                return Err(NOT_IN_ORDER);
-            }
-            self.last = kind;
+            let (kind, body) = self.frames.next()?;
             if kind == self.kind {
                 return Ok(Some(body));
             }
@@ -218,7 +220,7 @@ impl<I: Iterator<Item = Bytes>> KeysReader<I> {
         let mut bytes = 0;
         while bytes < self.wanted {
             let Some(body) = self.section.next()? else { return self.end() };
-            let decoded = DecodedKeys::decode(&body)?;
+            let decoded = DecodedKeys::decode(&body, usize::MAX)?;
             bytes += body.len();
             self.keys += decoded.len() as u64;
             self.batch.frames.push((decoded, body.len()));
@@ -231,9 +233,7 @@ impl<I: Iterator<Item = Bytes>> KeysReader<I> {
         if self.section.keys != Some(self.keys) {
             return Err(RestoreError::Malformed("keys are missing"));
         }
-        if self.section.frames.next()?.is_some() {
-            return Err(NOT_IN_ORDER);
-        }
+        self.section.frames.end()?;
         self.batch.is_last = true;
         Ok(())
     }

@@ -43,8 +43,11 @@ impl DecodedKeys {
     /// Decodes the body of a frame of keys. Whether keys ascend is for the caller to check, across frames, too.
     ///
     /// # Errors
-    /// It is malformed, or versions do not ascend.
-    pub(in crate::checkpoint) fn decode(body: &[u8]) -> Result<DecodedKeys, RestoreError> {
+    /// It is malformed, versions do not ascend, or the keys have more than `max_key_bytes` bytes together.
+    pub(in crate::checkpoint) fn decode(
+        body: &[u8],
+        max_key_bytes: usize,
+    ) -> Result<DecodedKeys, RestoreError> {
         let expected = body.len() / ENTRY_BYTES;
         let mut decoded = DecodedKeys {
             bytes: Vec::with_capacity(body.len() / 2),
@@ -53,15 +56,18 @@ impl DecodedKeys {
         };
         let mut fields = FieldReader(body);
         while !fields.is_empty() {
-            decoded.read_entry(&mut fields)?;
+            decoded.read_entry(&mut fields, max_key_bytes)?;
         }
         Ok(decoded)
     }
 
-    fn read_entry(&mut self, fields: &mut FieldReader<'_>) -> Result<(), RestoreError> {
+    fn read_entry(&mut self, fields: &mut FieldReader<'_>, max_key_bytes: usize) -> Result<(), RestoreError> {
         let before = self.entries.last().map_or(0..0, |entry| entry.key.clone());
         let (shared, rest) = fields.key_after(before.len())?;
         let start = self.bytes.len();
+        if start + shared + rest.len() > max_key_bytes {
+            return Err(RestoreError::Malformed("the keys of a frame are too long"));
+        }
         self.bytes.extend_from_within(before.start..before.start + shared);
         self.bytes.extend_from_slice(rest);
         let key = start..self.bytes.len();

@@ -20,9 +20,11 @@ use crate::checkpoint::codec::{put_bytes, put_key, put_number, put_version};
 use crate::checkpoint::error::RestoreError;
 use crate::checkpoint::frame::{FrameKind, frame};
 use crate::checkpoint::header::{CheckpointHeader, CheckpointKind, Predecessor};
+use crate::checkpoint::keys::MAX_FRAME_KEY_BYTES;
 use crate::checkpoint::source::{put_lease, put_relocated};
 use crate::lessor::LeaseInfo;
 use crate::state::Limits;
+use crate::types::Revision;
 
 /// The chunks of a merged checkpoint. The merged ones are read once for each section that the result has.
 pub struct MergedCheckpoint<I> {
@@ -34,8 +36,28 @@ pub struct MergedCheckpoint<I> {
     sections: Vec<FrameKind>,
     /// The merge that writes the present section.
     merge: Option<Merge<I>>,
+    /// Of the last key of the section of relocated values.
+    relocated: RelocatedVersions,
     max_bytes: usize,
     keys_written: u64,
+}
+
+/// Relocated versions of one key. Each names the key, so those of one key may need several frames.
+#[derive(Default)]
+struct RelocatedVersions {
+    key: Vec<u8>,
+    left: std::vec::IntoIter<(Revision, u64)>,
+}
+
+impl RelocatedVersions {
+    /// Puts them into the body of a frame, until that has `max_bytes`.
+    fn put(&mut self, body: &mut Vec<u8>, max_bytes: usize) {
+        while body.len() < max_bytes
+            && let Some((revision, address)) = self.left.next()
+        {
+            put_relocated(body, &self.key, revision, address);
+        }
+    }
 }
 
 impl<I: Iterator<Item = Bytes> + Clone + Send> MergedCheckpoint<I> {
@@ -77,6 +99,7 @@ impl<I: Iterator<Item = Bytes> + Clone + Send> MergedCheckpoint<I> {
             first_frames,
             sections,
             merge: None,
+            relocated: RelocatedVersions::default(),
             max_bytes,
             keys_written: 0,
         })
@@ -107,8 +130,10 @@ impl<I: Iterator<Item = Bytes> + Clone + Send> MergedCheckpoint<I> {
             Some(merge) => merge,
             merge => merge.insert(Merge::new(open(&self.chain)?)),
         };
-        let (mut body, mut before) = (Vec::new(), Vec::new());
+        let (mut body, mut before, mut key_bytes) = (Vec::new(), Vec::new(), 0);
+        self.relocated.put(&mut body, self.max_bytes);
         while body.len() < self.max_bytes
+            && key_bytes < MAX_FRAME_KEY_BYTES
             && let Some(key) = merge.next()?
         {
             key.purge(self.header.purged, self.header.kind);
@@ -117,15 +142,16 @@ impl<I: Iterator<Item = Bytes> + Clone + Send> MergedCheckpoint<I> {
                 FrameKind::Relocated => {
                     // Versions of these checkpoints have their newest addresses.
                     let first = key.versions.first().map(|version| version.revision);
-                    let older = |(revision, _): &&(_, u64)| first.is_none_or(|first| *revision < first);
-                    for (revision, address) in key.relocated.iter().filter(older) {
-                        put_relocated(&mut body, &key.key, *revision, *address);
-                    }
+                    let older = |(revision, _): &(_, u64)| first.is_none_or(|first| *revision < first);
+                    let versions: Vec<_> = key.relocated.drain(..).filter(older).collect();
+                    self.relocated = RelocatedVersions { key: key.key.clone(), left: versions.into_iter() };
+                    self.relocated.put(&mut body, self.max_bytes);
                 }
                 FrameKind::Keys if !key.versions.is_empty() => {
                     put_entry(&mut body, &before, key, self.header.kind);
                     before.clone_from(&key.key);
                     self.keys_written += 1;
+                    key_bytes += key.key.len();
                 }
                 _ => {}
             }

@@ -128,6 +128,8 @@ impl KeyRecord {
 
     /// The version at `position`, counted from the oldest.
     fn version_at(&self, position: usize) -> Version {
+        #[cfg(test)]
+        crate::index::steps::count();
         match self.history() {
             Some(history) if position < history.len() => history.get(position),
             _ => self.newest(),

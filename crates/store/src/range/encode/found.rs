@@ -21,6 +21,13 @@ impl FoundVersions {
         FoundVersions { keys_only, ..FoundVersions::default() }
     }
 
+    /// The last key, if there is any.
+    pub(crate) fn last_key(&self) -> Option<&[u8]> {
+        let last = self.versions.len().checked_sub(1)?;
+        let start = last.checked_sub(1).map_or(0, |before| self.versions[before].0);
+        Some(&self.keys[start..self.versions[last].0])
+    }
+
     /// Keeps the first `count` versions.
     pub(crate) fn truncate(&mut self, count: usize) {
         self.versions.truncate(count);

@@ -1,6 +1,7 @@
 //! Reading: HashKV against etcd, streams, history, walks.
 
 mod captured;
+mod cost;
 mod damage;
 mod hash_kv;
 mod keeping;
@@ -10,7 +11,6 @@ mod replaced;
 mod sorted_stream;
 mod txn;
 
-use api::Error;
 use api::etcdserverpb as pb;
 use bytes::Bytes;
 
@@ -253,15 +253,20 @@ fn references_are_found_by_key_and_address_and_switched_together() {
 }
 
 #[test]
-fn counting_is_not_serving() {
+fn a_range_is_served_once_though_it_was_given_up_before() {
     let mut bench = TestStore::new();
     for n in 0..20 {
         bench.put(&format!("k{n:02}"), "v");
     }
-    let served = bench.reader.counts().ranges;
-    let limited = pb::RangeRequest { limit: 3, ..range_request("k05", "l") };
-    assert_eq!(bench.reader.count(&limited), Ok(15));
-    assert_eq!(bench.reader.counts().ranges, served);
-    let later = pb::RangeRequest { revision: 1_000, ..limited };
-    assert_eq!(bench.reader.count(&later), Err(Error::FutureRevision));
+    let served = || bench.reader.counts().ranges;
+    let before = served();
+    let header = |revision| pb::ResponseHeader { revision, ..Default::default() };
+    let mut chunks: Vec<Bytes> = Vec::new();
+    for sort_target in [0, 3] {
+        let all = pb::RangeRequest { sort_target, ..range_request("k", "l") };
+        let encoded = bench.reader.encode_range_within(&all, 5, header, &mut chunks).unwrap();
+        assert_eq!((encoded, served()), (Ok(false), before));
+    }
+    bench.reader.encode_range(&range_request("k", "l"), header, &mut chunks).unwrap().unwrap();
+    assert_eq!(served(), before + 1);
 }

@@ -1,5 +1,7 @@
 //! Checkpoints: the bytes, damage, chains.
 
+mod bounds;
+
 use std::sync::Arc;
 
 use api::etcdserverpb as pb;
@@ -95,9 +97,9 @@ fn hex(chunks: &[Bytes]) -> String {
 fn bytes_are_those_of_the_format_version() {
     let mut bench = rich();
     let base = base(&mut bench);
-    assert_eq!(hex(&base), include_str!("../../testdata/checkpoint_base_v2.hex").trim_end());
+    assert_eq!(hex(&base), include_str!("../../../testdata/checkpoint_base_v2.hex").trim_end());
     let delta = delta(&mut bench);
-    assert_eq!(hex(&delta), include_str!("../../testdata/checkpoint_delta_v2.hex").trim_end());
+    assert_eq!(hex(&delta), include_str!("../../../testdata/checkpoint_delta_v2.hex").trim_end());
 }
 
 #[test]

@@ -1,0 +1,133 @@
+//! A member whose log is damaged where it must be replayed repairs it with its peers before it takes part.
+
+use member::{Input, MemberConfig, Notice};
+
+use crate::rig::Cluster;
+
+/// No checkpoint and no truncation: a start replays every entry.
+fn replay_all(config: &mut MemberConfig) {
+    config.checkpoint_commands = 100_000;
+    config.catchup_entries = 10_000;
+}
+
+fn value(number: u8) -> Vec<u8> {
+    vec![number; 300]
+}
+
+/// A cluster with forty keys, of which `hurt` are damaged at a member that is down.
+fn one_hurt(size: u64, hurt: &[&str]) -> (Cluster, u64) {
+    let mut cluster = Cluster::new(size, replay_all);
+    for number in 0..40 {
+        cluster.put(&format!("key{number}"), value(number));
+    }
+    cluster.settle();
+    let at = if size == 1 { 1 } else { cluster.follower() };
+    hurt.iter().for_each(|key| cluster.damage(at, key));
+    cluster.stop(at);
+    (cluster, at)
+}
+
+fn repaired(cluster: &Cluster, at: u64) -> usize {
+    let notices = cluster.nodes[&at].notices.iter();
+    notices.filter(|notice| matches!(notice, Notice::Repaired { .. })).count()
+}
+
+#[test]
+fn damaged_entries_are_fetched_before_a_member_joins() {
+    let (mut cluster, hurt) = one_hurt(3, &["key3", "key4", "key30"]);
+    for number in 40..60 {
+        cluster.put(&format!("key{number}"), value(number));
+    }
+    cluster.start(hurt);
+    let at_start = cluster.nodes[&hurt].opened.loading.replayed_entries;
+    assert!((1..20).contains(&at_start), "{at_start} entries are before the damage");
+    cluster.settle();
+    assert_eq!(repaired(&cluster, hurt), 4, "three entries, and the log");
+    cluster.assert_equal();
+    for number in 0..60 {
+        let found = cluster.get(hurt, &format!("key{number}"));
+        assert_eq!(found, Ok(Some(value(number).into())), "key{number}");
+    }
+    // It is an ordinary member again, and its log is whole on disk.
+    cluster.put("after", "it takes part");
+    cluster.settle();
+    cluster.stop(hurt);
+    cluster.start(hurt);
+    cluster.settle();
+    assert_eq!(repaired(&cluster, hurt), 0);
+    cluster.assert_equal();
+}
+
+/// It acknowledged the entry: a quorum may count on it. So it does nothing that only a member with its whole log may.
+#[test]
+fn a_member_with_a_damaged_log_neither_votes_nor_acknowledges() {
+    let (mut cluster, hurt) = one_hurt(3, &["key20"]);
+    let leader = cluster.leader().expect("somebody leads");
+    let other = (1..=3).find(|id| *id != hurt && *id != leader).expect("there are three");
+    cluster.stop(leader);
+    cluster.stop(other);
+    // The other two begin again, and what reaches the damaged one is lost.
+    cluster.start(hurt);
+    cluster.start(other);
+    cluster.hold = Some(hurt);
+    let term = cluster.nodes[&other].opened.status.term();
+    for _ in 0..40 {
+        cluster.run(50);
+        cluster.held.clear();
+        assert_eq!(cluster.nodes[&hurt].opened.status.leader(), 0);
+        assert_eq!(cluster.nodes[&other].opened.status.leader(), 0, "it has one vote");
+    }
+    assert_eq!(cluster.nodes[&other].opened.status.term(), term);
+    let read = cluster.ask(hurt, |token| Input::Read { token });
+    assert!(matches!(read, member::Answer::Failed(api::Error::NoLeader)));
+    // It gets its entry, although there is no leader: then there is a quorum.
+    cluster.hold = None;
+    cluster.until("it is repaired", |cluster| repaired(cluster, hurt) == 2);
+    cluster.until("they elect a leader", |cluster| cluster.leader().is_some());
+    cluster.put("after", "a quorum");
+    cluster.settle();
+    cluster.assert_equal();
+}
+
+/// Each has what the other lacks, and they answer each other before either of them takes part.
+#[test]
+fn two_members_with_different_damage_repair_each_other() {
+    let mut cluster = Cluster::new(3, replay_all);
+    for number in 0..40 {
+        cluster.put(&format!("key{number}"), value(number));
+    }
+    cluster.settle();
+    cluster.damage(1, "key10");
+    cluster.damage(2, "key11");
+    (1..=3).for_each(|id| cluster.stop(id));
+    cluster.start(1);
+    cluster.start(2);
+    cluster.until("they elect a leader", |cluster| cluster.leader().is_some());
+    cluster.put("after", "two of three");
+    cluster.start(3);
+    cluster.settle();
+    cluster.assert_equal();
+}
+
+#[test]
+fn an_entry_that_no_member_has_stops_the_process() {
+    let mut cluster = Cluster::new(3, replay_all);
+    for number in 0..10 {
+        cluster.put(&format!("key{number}"), value(number));
+    }
+    cluster.settle();
+    (1..=3).for_each(|id| cluster.damage(id, "key5"));
+    (1..=3).for_each(|id| cluster.stop(id));
+    (1..=3).for_each(|id| cluster.start(id));
+    cluster.run(600);
+    assert_eq!(cluster.nodes.len(), 3, "the others may have it later");
+    // Those that are left wait for an answer.
+    cluster.until("some stop", |cluster| cluster.nodes.len() < 3);
+}
+
+#[test]
+fn a_lone_member_is_refused_at_once() {
+    let (mut cluster, hurt) = one_hurt(1, &["key5"]);
+    let refused = cluster.start_if_possible(hurt).expect_err("it has no peers").to_string();
+    assert!(refused.contains("cannot be replayed") && refused.contains("is damaged"), "{refused}");
+}
