@@ -1,8 +1,9 @@
 //! From a data directory to a running member: create it if it is new, load the checkpoint, replay what is committed.
 //!
 //! A new cluster begins at one entry that no member wrote, [`Start::BOOTSTRAP`]: a checkpoint at that index, equal on
-//! all members, holds the members that `--initial-cluster` names. So every start after the first is the same:
-//! checkpoint, then the committed entries after it, then consensus over the rest.
+//! all members, holds the members that `--initial-cluster` names. A member that joins begins with a checkpoint at index 0,
+//! which only names its peers, and receives a snapshot. So every start after the first is the same: checkpoint, then the
+//! committed entries after it, then consensus over the rest.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use store::{AppliedId, Limits, Parallel, Reader, Store, Values};
 
 use crate::checkpoint_files::ChainFiles;
 use crate::conf_state;
-use crate::config::MemberConfig;
+use crate::config::{MemberConfig, StartMode};
 use crate::jobs::CheckpointJob;
 use crate::member::{Member, Parts};
 use crate::status::MemberStatus;
@@ -84,6 +85,18 @@ pub enum OpenMemberError {
         /// Why.
         reason: String,
     },
+    /// The member was removed from its cluster.
+    #[error(
+        "member {member_id:x} has been permanently removed from the cluster, and its id is never used again; to run \
+             it again, add a member and start it with an empty data directory"
+    )]
+    Removed {
+        /// Its id.
+        member_id: u64,
+    },
+    /// `--force-new-cluster` without data.
+    #[error("there is no data to force a new cluster from; start without --force-new-cluster")]
+    NothingToForce,
     /// Files that do not fit together.
     #[error("the data directory is inconsistent: {0}")]
     Consensus(#[from] consensus::StartError),
@@ -117,7 +130,7 @@ pub fn open(
     }
     let mut opened = Log::open(disk, options)?;
     if opened.recovered.checkpoint.is_none() {
-        bootstrap(opened, &config)?;
+        begin(opened, &config)?;
         opened = Log::open(disk, options)?;
     }
     let log::Opened { mut log, reader: log_reader, recovered } = opened;
@@ -125,17 +138,33 @@ pub fn open(
     let Identity { cluster_id, member_id, incarnation } = recovered.identity;
     config = MemberConfig { cluster_id, member_id, incarnation, ..config };
     let values = Arc::new(LogValues::new(log_reader));
-    let loaded = load(&log, &recovered, &values, config.slice_keys, parallel)?;
+    let is_forced = config.start == StartMode::ForceNewCluster;
+    let mut loaded = load(&log, &recovered, &values, (config.slice_keys, is_forced), parallel)?;
     // The references are counted now: files that nothing refers to can be freed.
     log.loaded()?;
-    let consensus = start_consensus(&log, &recovered.hard_state, &loaded, &config)?;
+    if is_forced {
+        force_new_cluster(&mut log, &mut loaded, member_id)?;
+    }
+    if loaded.reader.was_removed(member_id) {
+        return Err(OpenMemberError::Removed { member_id });
+    }
+    let hard_state = log::HardState { commit: loaded.applied.index, ..recovered.hard_state };
+    let consensus = start_consensus(&log, &hard_state, &loaded, &config)?;
     let warnings = recovered.warnings.iter().map(ToString::to_string).collect();
     Ok(assemble(log, consensus, loaded, values, config, warnings))
 }
 
-/// Writes the checkpoint a new cluster begins with.
-fn bootstrap(opened: log::Opened, config: &MemberConfig) -> Result<(), OpenMemberError> {
-    let (index, term) = Start::BOOTSTRAP;
+/// Writes the checkpoint that a new cluster begins with; or that of a member that joins, which only names its peers.
+fn begin(opened: log::Opened, config: &MemberConfig) -> Result<(), OpenMemberError> {
+    let ids = config.initial_cluster.iter().map(|member| member.id);
+    let ((index, term), conf) = match config.start {
+        StartMode::New => (Start::BOOTSTRAP, ConfState::of_voters(ids)),
+        StartMode::Join => {
+            let Start { previous, conf_state, .. } = Start::joining();
+            (previous, conf_state)
+        }
+        StartMode::ForceNewCluster => return Err(OpenMemberError::NothingToForce),
+    };
     let log::Opened { mut log, reader, .. } = opened;
     let (mut store, _) = Store::new(Arc::new(LogValues::new(reader)), Limits::default());
     let members = config.initial_cluster.iter().map(|member| store::ClusterMember {
@@ -143,13 +172,29 @@ fn bootstrap(opened: log::Opened, config: &MemberConfig) -> Result<(), OpenMembe
         peer_urls: member.peer_urls.clone(),
         ..store::ClusterMember::default()
     });
-    store.bootstrap(AppliedId { index, term }, members);
-    let voters = ConfState::of_voters(config.initial_cluster.iter().map(|member| member.id));
-    let id = LogId { index, term };
+    store.bootstrap(AppliedId { index, term }, members, config.membership.command_set);
+    write_base(&mut log, &mut store, LogId { index, term }, &conf)
+}
+
+/// Writes the state as a base.
+fn write_base(log: &mut Log, store: &mut Store, id: LogId, conf: &ConfState) -> Result<(), OpenMemberError> {
     let writer = log.begin_checkpoint(CheckpointKind::Base, id);
     let source = store.begin_checkpoint(store::CheckpointKind::Base);
-    let job = CheckpointJob { id, writer, head: conf_state::encode(&voters), source };
+    let job = CheckpointJob { id, writer, head: conf_state::encode(conf), source };
     log.checkpoint_done(job.write())?;
+    Ok(())
+}
+
+/// Goes on with this member alone: all entries that it has count as committed, and the other members as removed. A base
+/// records that at once. After a crash before its end, nothing has changed.
+fn force_new_cluster(log: &mut Log, loaded: &mut Loaded, member_id: u64) -> Result<(), OpenMemberError> {
+    if loaded.conf_state == ConfState::default() {
+        return Err(OpenMemberError::NothingToForce);
+    }
+    loaded.store.force_alone(member_id).map_err(|_| OpenMemberError::Removed { member_id })?;
+    loaded.conf_state = ConfState::of_voters([member_id]);
+    write_base(log, &mut loaded.store, loaded.applied, &loaded.conf_state)?;
+    loaded.store.checkpoint_written();
     Ok(())
 }
 
@@ -157,12 +202,13 @@ fn load(
     log: &Log,
     recovered: &Recovered,
     values: &Arc<LogValues>,
-    slice_keys: usize,
+    (slice_keys, is_forced): (usize, bool),
     parallel: &dyn Parallel,
 ) -> Result<Loaded, OpenMemberError> {
     let checkpoint = recovered.checkpoint.as_ref().ok_or_else(|| no_checkpoint("there is none"))?;
-    let (mut store, reader, conf_state) = restore(checkpoint, values, slice_keys, parallel)?;
-    let commit = recovered.hard_state.commit;
+    let (mut store, reader, mut conf_state) = restore(checkpoint, values, slice_keys, parallel)?;
+    // An operator who gave the other members up wants every entry that this one has.
+    let commit = if is_forced { u64::MAX } else { recovered.hard_state.commit };
     let mut applied = checkpoint.id;
     let mut rest = Vec::new();
     for entry in log.entries_from(applied.index + 1) {
@@ -175,10 +221,13 @@ fn load(
             rest.push(entry);
             continue;
         }
-        crate::apply::replay(&mut store, &entry, address).map_err(broken)?;
+        crate::apply::replay(&mut store, &mut conf_state, &entry, address).map_err(broken)?;
         applied = LogId { index, term };
     }
-    assert!(applied.index == commit, "the commit index is that of the checkpoint or of an entry after it");
+    assert!(
+        is_forced || applied.index == commit,
+        "the commit index is that of the checkpoint or of an entry after it"
+    );
     let loading = Loading {
         checkpoint_index: checkpoint.id.index,
         checkpoint_bytes: checkpoint.bytes(),

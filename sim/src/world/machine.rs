@@ -310,6 +310,8 @@ pub(crate) fn open_member(
         quota_bytes: plan.quota_bytes,
         slice_keys: plan.slice_keys[index],
         memory_limit_bytes: 0,
+        membership: member::MembershipSettings::default(),
+        start: member::StartMode::New,
     };
     let disk: Arc<dyn Disk> = Arc::new(machine.disk.clone());
     member::open(&disk, &log_options(plan), config, &member::Sequential)
