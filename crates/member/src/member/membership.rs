@@ -246,7 +246,12 @@ impl Member {
     pub(super) fn show_membership(&mut self, out: &mut Output) {
         if std::mem::take(&mut self.membership.is_changed) {
             let conf_state = self.consensus.conf_state();
-            out.membership = Some(Membership::of(self.config.member_id, &self.reader, conf_state));
+            let membership = Membership::of(self.config.member_id, &self.reader, conf_state);
+            if membership.is_removed && !self.is_stopping {
+                // The last checkpoint says so at the next start, too.
+                self.on_stop(out);
+            }
+            out.membership = Some(membership);
         }
     }
 

@@ -47,10 +47,14 @@ impl Cluster {
         self.change(at, &add(id, learner)).expect("it is added");
         self.disks.insert(id, log::MemDisk::new());
         self.start(id);
-        self.until("the joiner has published itself", |cluster| {
-            cluster.nodes.values().all(|node| {
-                node.opened.reader.members().iter().any(|member| member.id == id && !member.name.is_empty())
-            })
+        self.until_published();
+    }
+
+    /// Runs until every member has published its name, as all members see it.
+    fn until_published(&mut self) {
+        self.until("all members have published themselves", |cluster| {
+            let mut members = cluster.nodes.values().flat_map(|node| node.opened.reader.members());
+            members.all(|member| !member.name.is_empty())
         });
         self.settle();
     }
@@ -80,6 +84,7 @@ fn a_cluster_grows_and_shrinks_and_a_removed_member_does_not_start_again() {
     let left: Vec<u64> = (1..=4).filter(|id| *id != leader).collect();
     assert_eq!(cluster.change(leader, &MembershipRequest::Remove { id: leader }), Ok(left.clone()));
     assert!(cluster.nodes[&leader].membership.as_ref().is_some_and(|membership| membership.is_removed));
+    cluster.until("it has stopped", |cluster| cluster.nodes[&leader].has_stopped);
     cluster.stop(leader);
     cluster.settle();
     let again = cluster.start_if_possible(leader);
@@ -136,13 +141,15 @@ fn requests_that_do_not_fit_get_the_errors_of_etcd_at_any_member() {
 #[test]
 fn changes_that_would_cost_the_quorum_are_refused_unless_the_operator_insists() {
     let mut cluster = Cluster::new(3, joins);
+    cluster.until_published();
     let stopped = cluster.follower();
     cluster.stop(stopped);
     cluster.run(300);
     let leader = cluster.leader().expect("one leads");
     let ask =
         |cluster: &mut Cluster, request| cluster.ask(leader, |token| Input::ChangeMembers { token, request });
-    assert!(matches!(ask(&mut cluster, add(4, false)), Answer::Failed(Error::Unhealthy)));
+    let addition = ask(&mut cluster, add(4, false));
+    assert!(matches!(addition, Answer::Failed(Error::Unhealthy)), "{addition:?}");
     let live = (1..=3).find(|id| *id != leader && *id != stopped).expect("one is left");
     let removal = ask(&mut cluster, MembershipRequest::Remove { id: live });
     assert!(matches!(removal, Answer::Failed(Error::Unhealthy)));

@@ -27,6 +27,8 @@ pub(crate) struct Node {
     inputs: Vec<Input>,
     output: Output,
     pub(crate) notices: Vec<Notice>,
+    /// It said that it has stopped in good order.
+    pub(crate) has_stopped: bool,
     command_set: u8,
     /// What it said last about who belongs to the cluster.
     pub(crate) membership: Option<Arc<Membership>>,
@@ -174,6 +176,7 @@ impl Cluster {
             inputs,
             output: Output::default(),
             notices: Vec::new(),
+            has_stopped: false,
             command_set,
             membership: None,
         };
@@ -235,6 +238,7 @@ impl Cluster {
             }
             frames.extend(output.frames);
             self.answers.extend(output.answers);
+            node.has_stopped |= output.stopped;
             node.notices.extend(output.notices);
             node.membership = output.membership.or(node.membership.take());
             for outgoing in output.snapshots {

@@ -30,7 +30,7 @@ impl Simulation {
                 self.network.uncut(self.now_ns, from, to, &mut self.queue);
             }
         }
-        for member in 0..self.plan.members {
+        for member in 0..self.plan.machines() {
             let machine = &mut self.machines[member];
             machine.disk.inner.set_capacity(None);
             machine.syncs_stalled_until_ns = 0;
@@ -50,7 +50,10 @@ impl Simulation {
     pub(in crate::simulation) fn send_final_writes(&mut self) -> Result<(), Violation> {
         self.ending.final_writes_sent = true;
         self.queue.schedule(self.now_ns + FINAL_WRITE_NS, SimEvent::CheckConvergence);
-        for member in 0..self.plan.members {
+        if self.plan.spares > 0 {
+            self.operator_acts()?;
+        }
+        for member in 0..self.plan.machines() {
             if self.machines[member].excluded.is_some() {
                 continue;
             }
@@ -71,7 +74,7 @@ impl Simulation {
     pub(in crate::simulation) fn check_convergence(&mut self) -> Result<(), Violation> {
         let revision = self.checks.history.revision();
         let newest = self.newest_applied();
-        for member in 0..self.plan.members {
+        for member in 0..self.plan.machines() {
             let Some((at, here)) = self.applied_by(member) else { continue };
             self.check_invariants(member)?;
             self.check_final_write(member)?;
@@ -81,6 +84,7 @@ impl Simulation {
                 return Violation::err(CHECK, text);
             }
             self.check_leases(member)?;
+            self.check_acknowledged_changes(member)?;
         }
         self.check_watchers()?;
         self.checks.finish()?;
@@ -96,7 +100,7 @@ impl Simulation {
     }
 
     fn newest_applied(&self) -> u64 {
-        let applied = (0..self.plan.members).filter_map(|member| self.applied_by(member));
+        let applied = (0..self.plan.machines()).filter_map(|member| self.applied_by(member));
         applied.map(|(index, _)| index).max().unwrap_or(0)
     }
 

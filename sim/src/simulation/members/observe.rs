@@ -98,6 +98,7 @@ impl Simulation {
                 // All members are correct, so no frame may be refused.
                 return Violation::err("frames are sound", text);
             }
+            Notice::MembershipRequest { .. } => self.coverage.event("membership requests applied"),
             Notice::Damage { .. } => self.coverage.event("damage noticed"),
             Notice::Repaired { .. } => self.coverage.event("damage repaired"),
             Notice::Relocated { .. } => self.coverage.event("files emptied"),
