@@ -247,6 +247,8 @@ impl Member {
         if std::mem::take(&mut self.membership.is_changed) {
             let conf_state = self.consensus.conf_state();
             let membership = Membership::of(self.config.member_id, &self.reader, conf_state);
+            let is_learner = membership.conf_state.learners.contains(&self.config.member_id);
+            self.status.set_learner(u64::from(is_learner));
             if membership.is_removed && !self.is_stopping {
                 // The last checkpoint says so at the next start, too.
                 self.on_stop(out);

@@ -317,6 +317,11 @@ impl Member {
         due.flatten().min()
     }
 
+    /// Whether this member was removed from its cluster.
+    pub fn is_removed(&self) -> bool {
+        self.reader.was_removed(self.config.member_id)
+    }
+
     /// The numbers others may look at.
     pub fn status(&self) -> Arc<MemberStatus> {
         self.status.clone()

@@ -94,6 +94,9 @@ pub(super) async fn range(node: &Arc<Node>, body: Bytes) -> Result<UnaryResponse
     let request: pb::RangeRequest = decode(body)?;
     validate::range(&request)?;
     if !request.serializable {
+        if node.is_learner() {
+            return Err(api::Error::NotSupportedForLearner.into());
+        }
         node.linearize().await?;
     }
     if is_large(node, &request) {

@@ -11,11 +11,12 @@
 //! | `call_metrics.rs` | counters of a method, warnings for slow calls |
 //! | `streaming_call.rs` | the two halves of a streaming call |
 //! | `streamed_range.rs` | large ranges, sent while they are encoded |
-//! | `kv.rs`, `watch/`, `lease/`, `maintenance.rs`, `health.rs` | the services |
+//! | `kv.rs`, `watch/`, `lease/`, `cluster.rs`, `maintenance.rs`, `health.rs` | the services |
 //! | `coalescing_notifier.rs` | wakes the watch streams of a worker together |
 
 mod call;
 mod call_metrics;
+mod cluster;
 mod coalescing_notifier;
 mod dispatch;
 mod health;
