@@ -1,0 +1,37 @@
+package cluster
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+)
+
+// Layout prepares one more member on loopback, and starts nothing. It is no member of the cluster yet.
+func (c *Cluster) Layout(binary string, args ...string) (*Member, error) {
+	ports, err := freePorts(2)
+	if err != nil {
+		return nil, err
+	}
+	name := fmt.Sprintf("m%d", len(c.Members)+1)
+	m := &Member{
+		Name:      name,
+		ClientURL: fmt.Sprintf("http://127.0.0.1:%d", ports[0]),
+		PeerURL:   fmt.Sprintf("http://127.0.0.1:%d", ports[1]),
+		DataDir:   filepath.Join(c.dir, name),
+		binary:    binary,
+		logPath:   filepath.Join(c.dir, name+".log"),
+		extra:     args,
+	}
+	c.Members = append(c.Members, m)
+	return m, nil
+}
+
+// JoinExisting sets the flags of a member that joins: `peers` are the peer URLs by name, its own among them.
+func (m *Member) JoinExisting(peers map[string]string) {
+	pairs := make([]string, 0, len(peers))
+	for name, url := range peers {
+		pairs = append(pairs, name+"="+url)
+	}
+	m.args = append(m.flags(strings.Join(pairs, ","), "joins"), "--initial-cluster-state=existing")
+	m.args = append(m.args, m.extra...)
+}
