@@ -35,3 +35,12 @@ func (m *Member) JoinExisting(peers map[string]string) {
 	m.args = append(m.flags(strings.Join(pairs, ","), "joins"), "--initial-cluster-state=existing")
 	m.args = append(m.args, m.extra...)
 }
+
+// UseBinary makes the next run one of another server. The two must take the same flags.
+func (m *Member) UseBinary(binary string) {
+	if subcommand := subcommand(m.binary); len(subcommand) > 0 {
+		m.args = m.args[len(subcommand):]
+	}
+	m.binary = binary
+	m.args = append(subcommand(binary), m.args...)
+}

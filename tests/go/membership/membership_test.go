@@ -33,15 +33,26 @@ type fleet struct {
 	client  *clientv3.Client
 }
 
-func begin(t *testing.T, size int) *fleet {
+func begin(t *testing.T, size int, binary string) *fleet {
 	t.Helper()
-	c := cluster.ForTest(t, cluster.Config{Binary: *bin, Size: size, Args: quick})
-	client, err := clientv3.New(clientv3.Config{Endpoints: c.Endpoints(), DialTimeout: patience})
-	if err != nil {
-		t.Fatal(err)
+	f := &fleet{t: t, cluster: cluster.ForTest(t, cluster.Config{Binary: binary, Size: size, Args: quick})}
+	f.client = f.connect(f.cluster.Members...)
+	return f
+}
+
+// connect makes a client of some members.
+func (f *fleet) connect(members ...*cluster.Member) *clientv3.Client {
+	f.t.Helper()
+	var endpoints []string
+	for _, m := range members {
+		endpoints = append(endpoints, m.ClientURL)
 	}
-	t.Cleanup(func() { client.Close() })
-	return &fleet{t: t, cluster: c, client: client}
+	client, err := clientv3.New(clientv3.Config{Endpoints: endpoints, DialTimeout: patience})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() { client.Close() })
+	return client
 }
 
 // listed are the members as the cluster lists them.
@@ -261,7 +272,7 @@ func (l *load) verify(f *fleet) {
 }
 
 func TestAClusterGrowsLosesAMemberAndShrinksUnderLoad(t *testing.T) {
-	f := begin(t, 1)
+	f := begin(t, 1, *bin)
 	l := startLoad(f)
 	f.join(false)
 	f.join(true)
@@ -304,7 +315,7 @@ func (f *fleet) running() []*cluster.Member {
 }
 
 func TestRequestsThatDoNotFitGetTheErrorsOfEtcd(t *testing.T) {
-	f := begin(t, 1)
+	f := begin(t, 1, *bin)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	own := f.cluster.Members[0].PeerURL

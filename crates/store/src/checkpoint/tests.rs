@@ -113,7 +113,7 @@ fn the_format_follows_the_command_set() {
     bench.outcome(Command::CommandSet(1)).unwrap();
     assert_eq!(bench.reader.command_set(), 2, "it never falls");
     let newest = base(&mut bench);
-    assert_eq!(hex(&newest[..1]), include_str!("../../testdata/checkpoint_base_v3.hex").trim_end());
+    assert_eq!(hex(&newest[..2]), include_str!("../../testdata/checkpoint_base_v3.hex").trim_end());
     let (_, reader) = restore_bench(&bench, &newest).unwrap();
     assert_eq!(reader.command_set(), 2);
 }
@@ -194,11 +194,11 @@ fn only_a_chain_is_restored() {
 #[test]
 fn a_later_format_is_refused_by_name() {
     let mut body = super::frame::MAGIC.to_vec();
-    body.extend(3u16.to_le_bytes());
+    body.extend(4u16.to_le_bytes());
     body.resize(71, 0);
     let error = restore([frame(FrameKind::Header, &body)]).err().unwrap();
-    assert_eq!(error, RestoreError::Version { found: 3 });
-    assert_eq!(error.to_string(), "the checkpoint has format version 3, this Stele reads version 2");
+    assert_eq!(error, RestoreError::Version { found: 4 });
+    assert_eq!(error.to_string(), "the checkpoint has format version 4, this Stele reads 2 to 3");
 }
 
 /// Bodies with right checksums and wrong content: errors, not panics.
