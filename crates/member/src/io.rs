@@ -299,8 +299,8 @@ pub struct Output {
     pub notices: Vec<Notice>,
     /// Peers whose connections are to be closed because they sent an invalid frame.
     pub disconnect: Vec<u64>,
-    /// Who belongs to the cluster from now on: given in the first step, and whenever it changes. What follows from it is
-    /// to be carried out: connections to peers come and go.
+    /// Who belongs to the cluster from now on: given in the first step, and whenever it changes. What follows from it
+    /// is to be carried out: connections to peers come and go.
     pub membership: Option<Arc<Membership>>,
     /// The member has stopped in good order.
     pub stopped: bool,

@@ -1,9 +1,9 @@
 //! From a data directory to a running member: create it if it is new, load the checkpoint, replay what is committed.
 //!
 //! A new cluster begins at one entry that no member wrote, [`Start::BOOTSTRAP`]: a checkpoint at that index, equal on
-//! all members, holds the members that `--initial-cluster` names. A member that joins begins with a checkpoint at index 0,
-//! which only names its peers, and receives a snapshot. So every start after the first is the same: checkpoint, then the
-//! committed entries after it, then consensus over the rest.
+//! all members, holds the members that `--initial-cluster` names. A member that joins begins with a checkpoint at index
+//! 0, which only names its peers, and receives a snapshot. So every start after the first is the same: checkpoint, then
+//! the committed entries after it, then consensus over the rest.
 
 use std::sync::Arc;
 

@@ -69,8 +69,8 @@ impl Peers {
         self.registry.remove(peer);
     }
 
-    /// Ends all streams to and from this peer for good: no connection of it is taken any more, also none whose handshake
-    /// was admitted before this call. Does not block.
+    /// Ends all streams to and from this peer for good: no connection of it is taken any more, also none whose
+    /// handshake was admitted before this call. Does not block.
     pub fn bar(&self, peer: u64) {
         self.registry.bar(peer);
     }

@@ -43,17 +43,17 @@ pub(crate) fn draw_plan(seed: u64) -> RunPlan {
         _ if seed_kinds::has_seven_members(seed) => 7,
         _ => usual_members,
     };
-    let spares = if seed_kinds::changes_members(seed) { membership_rng.between(2, 7) as usize } else { 0 };
+    let joiners = if seed_kinds::changes_members(seed) { membership_rng.between(2, 7) as usize } else { 0 };
     let first_victim = rng.below(members as u64) as usize;
     // While members come and go, no fixed choice of them is fewer than a quorum.
-    let victims = if spares > 0 { 0 } else { (members - 1) / 2 };
+    let victims = if joiners > 0 { 0 } else { (members - 1) / 2 };
     let victims = (0..victims).map(|n| (first_victim + n) % members).collect();
     let long_leases = rng.percent(10);
     let small = rng.percent(50);
     let mut plan = RunPlan {
         seed,
         members,
-        spares,
+        joiners,
         victims,
         clients: rng.between(3, 14) as usize,
         watchers: rng.between(1, 4) as usize,

@@ -29,7 +29,7 @@ pub(crate) struct RunPlan {
     /// Members of the cluster at the start.
     pub(crate) members: usize,
     /// Machines that may become members during the run.
-    pub(crate) spares: usize,
+    pub(crate) joiners: usize,
     /// Members whose data may be damaged or lost: always fewer than a quorum.
     pub(crate) victims: Vec<usize>,
     /// Clients that send requests.
@@ -81,9 +81,9 @@ pub(crate) struct RunPlan {
 }
 
 impl RunPlan {
-    /// Machines: members at the start, then spares.
+    /// Machines: members at the start, then machines that may join.
     pub(crate) fn machines(&self) -> usize {
-        self.members + self.spares
+        self.members + self.joiners
     }
 
     /// Whether it is a long run.

@@ -54,7 +54,7 @@ impl Simulation {
                 self.queue.schedule(self.plan.faults[planned].at_ns, SimEvent::FaultDue { planned });
             }
         }
-        if self.plan.spares > 0 {
+        if self.plan.joiners > 0 {
             self.queue.schedule(SECOND, SimEvent::OperatorActs);
         }
         let stop_ns = self.plan.fault_phase_ns;

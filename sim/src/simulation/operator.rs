@@ -1,11 +1,11 @@
 //! An operator who changes the membership while everything else fails: adds voters and learners, promotes, moves and
 //! removes members, replaces one whose directory is lost.
 //!
-//! The operator sees what the member shows that has applied most, and asks any member that runs. The outcome of a request
-//! may stay unknown. Machines that are not members yet wait as spares; one that is added starts as a member that joins.
+//! The operator sees what the member shows that has applied most, and asks any member that runs. The outcome of a
+//! request may stay unknown. A machine that was added starts as a member that joins.
 //!
 //! ```text
-//! spare --Add is seen in a state--> joins --snapshot--> member --Remove--> a peer refuses it --> gone, its id for good
+//! not added --Add is seen in a state--> joins --snapshot--> member --Remove--> a peer refuses it --> gone, its id for good
 //! ```
 //!
 //! A directory is lost only where five voters or more are left to lose one, so that requests of unknown outcome which
@@ -18,7 +18,7 @@ use store::ClusterMember;
 
 use crate::report::trace::Violation;
 use crate::simulation::state::Simulation;
-use crate::world::machine::{IS_SPARE, id_of, member_url};
+use crate::world::machine::{IS_NOT_ADDED, id_of, member_url};
 use crate::world::queue::SimEvent;
 
 const MS: u64 = 1_000_000;
@@ -82,7 +82,7 @@ impl Simulation {
         Some(newest.opened.reader.members())
     }
 
-    /// Starts the spares that were added.
+    /// Starts the machines that were added.
     fn start_added(&mut self, members: &[ClusterMember]) {
         let told: Vec<InitialMember> = members
             .iter()
@@ -95,7 +95,7 @@ impl Simulation {
         for added in members {
             let member = (added.id - 1) as usize;
             let machine = &mut self.machines[member];
-            if machine.excluded == Some(IS_SPARE) {
+            if machine.excluded == Some(IS_NOT_ADDED) {
                 machine.excluded = None;
                 machine.told = Some(told.clone());
                 self.coverage.event("members that join");
@@ -151,13 +151,13 @@ impl Simulation {
         if self.ending.faults_stopped_ns.is_some() {
             return Ok(None);
         }
-        let spare = self.machines.iter().position(|machine| machine.excluded == Some(IS_SPARE));
+        let joiner = self.machines.iter().position(|machine| machine.excluded == Some(IS_NOT_ADDED));
         let voters = members.iter().filter(|member| !member.learner).count();
         let rng = &mut self.operator_rng;
         let any = members[rng.below(members.len() as u64) as usize].id;
         let learner = members.iter().find(|member| member.learner).map(|member| member.id);
         Ok(match rng.weighted(&[4, 4, 6, 4, 2, 2]) {
-            number @ (0 | 1) if voters < MAX_VOTERS => spare.map(|member| MembershipRequest::Add {
+            number @ (0 | 1) if voters < MAX_VOTERS => joiner.map(|member| MembershipRequest::Add {
                 id: id_of(member),
                 peer_urls: vec![member_url(member)],
                 learner: number == 1,

@@ -179,7 +179,7 @@ impl SimMachine {
             damaged: false,
             tail_flip: None,
             wiped: false,
-            excluded: (member >= plan.members).then_some(IS_SPARE),
+            excluded: (member >= plan.members).then_some(IS_NOT_ADDED),
             told: None,
             syncs_stalled_until_ns: 0,
             checkpoint_index: 0,
@@ -278,7 +278,7 @@ pub(crate) fn record_salt(incarnation: u64) -> u32 {
 }
 
 /// Why a machine takes no part that is not a member yet.
-pub(crate) const IS_SPARE: &str = "it is a spare";
+pub(crate) const IS_NOT_ADDED: &str = "it is not added yet";
 
 /// The peer URL of the member at an index.
 pub(crate) fn member_url(member: usize) -> String {

@@ -3,6 +3,7 @@ package cluster
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -43,4 +44,12 @@ func (m *Member) UseBinary(binary string) {
 	}
 	m.binary = binary
 	m.args = append(subcommand(binary), m.args...)
+}
+
+// AddFlag adds a flag to the member's next runs.
+func (m *Member) AddFlag(flag string) { m.args = append(slices.Clone(m.args), flag) }
+
+// RemoveFlag removes a flag from the member's next runs.
+func (m *Member) RemoveFlag(flag string) {
+	m.args = slices.DeleteFunc(slices.Clone(m.args), func(arg string) bool { return arg == flag })
 }

@@ -189,6 +189,27 @@ func (f *fleet) mustEndRemoved(m *cluster.Member) {
 	}
 }
 
+// waitForLog waits until the current run of a member has logged something.
+func (f *fleet) waitForLog(m *cluster.Member, text string) {
+	f.t.Helper()
+	ctx, cancel := context.WithTimeout(f.t.Context(), patience)
+	defer cancel()
+	for {
+		log, err := m.RunLog()
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		if strings.Contains(log, text) {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			f.t.Fatalf("%s never logged %q:\n%s", m.Name, text, log)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
 // follow lets the client learn which members there are.
 func (f *fleet) follow() {
 	f.t.Helper()
@@ -348,8 +369,12 @@ func TestRequestsThatDoNotFitGetTheErrorsOfEtcd(t *testing.T) {
 	expect("a learner that never ran", err, rpctypes.ErrMemberLearnerNotReady)
 	_, err = f.client.MemberUpdate(ctx, learner.Member.ID, []string{"http://127.0.0.1:3"})
 	expect("moved", err, nil)
-	if listed := f.listed(); len(listed) != 2 || listed[0].peerURL != "http://127.0.0.1:3" && listed[1].peerURL != "http://127.0.0.1:3" {
-		t.Errorf("the learner has not moved: %v", listed)
+	moved := false
+	for _, listed := range f.listed() {
+		moved = moved || listed.learner && listed.peerURL == "http://127.0.0.1:3"
+	}
+	if !moved {
+		t.Error("the learner has not moved")
 	}
 
 	// A joiner whose flags do not fit says so and leaves no directory behind.
@@ -371,4 +396,64 @@ func TestRequestsThatDoNotFitGetTheErrorsOfEtcd(t *testing.T) {
 		t.Errorf("it left a directory: %v", err)
 	}
 	stray.Kill()
+}
+
+func TestTheLastMemberGoesOnAlone(t *testing.T) {
+	f := begin(t, 3, *bin)
+	if _, err := f.client.Put(t.Context(), "kept", "1"); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range f.cluster.Members {
+		m.Kill()
+	}
+	survivor := f.cluster.Members[1]
+	survivor.AddFlag("--force-new-cluster")
+	if err := survivor.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	survivor.RemoveFlag("--force-new-cluster")
+	for range 2 {
+		client := f.connect(survivor)
+		members, err := client.MemberList(t.Context())
+		if err != nil || len(members.Members) != 1 {
+			t.Fatalf("it is not alone: %v, %v", members, err)
+		}
+		kept, err := client.Get(t.Context(), "kept")
+		if err != nil || len(kept.Kvs) != 1 {
+			t.Fatalf("its data is lost: %v, %v", kept, err)
+		}
+		survivor.Kill()
+		if err := survivor.Restart(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestALeaderThatStopsLeavesItsLeadershipBehind(t *testing.T) {
+	f := begin(t, 3, *bin)
+	// One voter is down: the other one must be chosen.
+	status, err := f.client.Status(t.Context(), f.cluster.Members[0].ClientURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var leader, follower *cluster.Member
+	for _, listed := range f.listed() {
+		for _, m := range f.cluster.Members {
+			switch {
+			case m.Name == listed.name && listed.id == status.Leader:
+				leader = m
+			case m.Name == listed.name:
+				follower = m
+			}
+		}
+	}
+	follower.Kill()
+	f.waitForLog(leader, "peer became inactive")
+	if err := leader.Terminate(); err != nil {
+		t.Fatalf("the leader did not stop in good order: %v", err)
+	}
+	log, err := leader.RunLog()
+	if err != nil || !strings.Contains(log, `"msg":"leadership transfer before shutdown","ok":true`) {
+		t.Errorf("leadership was not transferred (%v):\n%s", err, log)
+	}
 }

@@ -6,7 +6,6 @@ import (
 	"flag"
 	"strings"
 	"testing"
-	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 )
@@ -28,7 +27,7 @@ func TestReleasesMixMemberByMemberAndBack(t *testing.T) {
 	f.run(*bin, 2)
 	f.run(*old, 2)
 	f.run(*bin, 0, 1, 2)
-	f.waitUntilRecorded()
+	f.waitForLog(f.cluster.Members[0], recorded)
 	f.join(true)
 
 	// There is no way back any more, and the old release says why.
@@ -73,26 +72,5 @@ func (f *fleet) mustRefuseMembershipChanges() {
 	defer cancel()
 	if _, err := client.MemberAdd(ctx, []string{"http://127.0.0.1:1"}); !errors.Is(err, rpctypes.ErrNotCapable) {
 		f.t.Errorf("a member can be added: %v", err)
-	}
-}
-
-// waitUntilRecorded waits until a member has logged that the newer set of commands is in use.
-func (f *fleet) waitUntilRecorded() {
-	f.t.Helper()
-	ctx, cancel := context.WithTimeout(f.t.Context(), patience)
-	defer cancel()
-	for {
-		log, err := f.cluster.Members[0].RunLog()
-		if err != nil {
-			f.t.Fatal(err)
-		}
-		if strings.Contains(log, recorded) {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			f.t.Fatalf("no newer set of commands was recorded:\n%s", log)
-		case <-time.After(20 * time.Millisecond):
-		}
 	}
 }

@@ -84,8 +84,8 @@ pub(crate) fn stalled_write(
     Some(StalledWrite { number, ticks: tick - since, replicated })
 }
 
-/// The best transfer target that `is_reachable`: the voter with the longest log, among those that were heard of lately if
-/// there are any.
+/// The best transfer target that `is_reachable`: the voter with the longest log, among those that were heard of lately
+/// if there are any.
 pub(crate) fn transfer_target(node: &RawNode<LogView>, is_reachable: impl Fn(u64) -> bool) -> Option<u64> {
     let raft = &node.raft;
     let voters = raft.prs().conf().to_conf_state().voters;

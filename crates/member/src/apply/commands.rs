@@ -11,7 +11,7 @@ use store::{AppliedId, BatchContext, Store};
 
 use crate::lease::Expiry;
 use crate::maintenance::publication::Publish;
-use crate::membership::applied::{self, DecodedChange};
+use crate::membership::applied;
 use crate::proposals::batch::{self, Batch, BatchError, CommandKind, LogCommand};
 
 /// One logged command and the number of store commands it decodes to: one, or several for an expiry of many leases.
@@ -34,9 +34,9 @@ pub(crate) fn replay(
     match entry.kind {
         EntryKind::Empty => store.apply_empty(applied_id(entry)),
         EntryKind::ConfChange => {
-            let DecodedChange { change, proposed } = applied::decode(entry)?;
-            if applied::apply(store, entry, conf, proposed).is_ok() {
-                *conf = conf.after(&change)?;
+            let decoded = applied::decode(entry)?;
+            if applied::apply(store, entry, conf, &decoded).is_ok() {
+                *conf = conf.after(&decoded.change)?;
             }
         }
         EntryKind::Batch => {

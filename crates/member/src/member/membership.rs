@@ -8,7 +8,7 @@ use super::Member;
 use crate::io::{Answer, MemberFatal, Notice, Now, Output};
 use crate::leadership::RoleState;
 use crate::maintenance::log_room::Admission;
-use crate::membership::applied::{self, DecodedChange, Membership};
+use crate::membership::applied::{self, Membership};
 use crate::membership::command_sets::{CommandSets, WITH_MEMBERSHIP};
 use crate::membership::health::{self, ClusterHealth};
 use crate::membership::queue::{MembershipQueue, WaitingChange};
@@ -211,14 +211,13 @@ impl Member {
 
     pub(super) fn apply_conf_change(&mut self, entry: &Entry, out: &mut Output) -> Result<(), MemberFatal> {
         let fatal = |reason: String| MemberFatal::Entry { index: entry.index, reason };
-        let DecodedChange { change, proposed } = applied::decode(entry).map_err(fatal)?;
-        let conf = self.consensus.conf_state();
-        let outcome = applied::apply(&mut self.store, entry, &conf, proposed.clone());
+        let decoded = applied::decode(entry).map_err(fatal)?;
+        let outcome = applied::apply(&mut self.store, entry, &self.consensus.conf_state(), &decoded);
         if outcome.is_ok() {
-            self.consensus.apply_conf_change(&change).map_err(fatal)?;
+            self.consensus.apply_conf_change(&decoded.change).map_err(fatal)?;
             self.follow_members();
         }
-        let Some(ProposedChange { origin, sequence, request, .. }) = proposed else { return Ok(()) };
+        let Some(ProposedChange { origin, sequence, request, .. }) = decoded.proposed else { return Ok(()) };
         out.notices.push(Notice::MembershipRequest { request, outcome });
         if origin == self.config.origin() {
             self.membership.queue.forget(origin, sequence);

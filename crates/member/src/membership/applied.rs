@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use api::Error;
-use consensus::{ConfChange, ConfState, Entry};
+use consensus::{ConfChange, ConfState, Entry, Transition};
 use store::{ClusterMember, Reader, Store};
 
-use super::request::ProposedChange;
+use super::request::{MembershipRequest, ProposedChange};
 use super::rules::{self, MembersNow};
 use crate::apply::applied_id;
 
@@ -47,10 +47,19 @@ impl Membership {
 }
 
 /// What a committed conf change asks for.
+#[derive(Clone)]
 pub(crate) struct DecodedChange {
     pub(crate) change: ConfChange,
     /// `None`: it has no effect.
     pub(crate) proposed: Option<ProposedChange>,
+}
+
+impl DecodedChange {
+    /// Whether the change is the one that its request stands for. A sound leader proposes no other.
+    fn is_consistent(&self, request: &MembershipRequest, conf: &ConfState) -> bool {
+        let expected = rules::conf_change_of(request, conf);
+        self.change.transition == Transition::Auto && self.change.changes == [expected]
+    }
 }
 
 /// Decodes the payload of a conf change. Bytes that no release writes have no effect, on all members alike.
@@ -76,10 +85,12 @@ pub(crate) fn apply(
     store: &mut Store,
     entry: &Entry,
     conf: &ConfState,
-    proposed: Option<ProposedChange>,
+    decoded: &DecodedChange,
 ) -> Result<(), Error> {
     let (id, reader) = (applied_id(entry), store.reader());
-    let Some(ProposedChange { max_learners, request, .. }) = proposed else {
+    let proposed =
+        decoded.proposed.as_ref().filter(|proposed| decoded.is_consistent(&proposed.request, conf));
+    let Some(ProposedChange { max_learners, request, .. }) = proposed.cloned() else {
         store.apply_empty(id);
         return Err(Error::NotCapable);
     };

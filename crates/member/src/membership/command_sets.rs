@@ -1,8 +1,8 @@
 //! Which commands may be proposed: those that every member can apply.
 //!
-//! A *command set* is a version of the commands and conf changes that may be in the log. The cluster records the newest
-//! one that all members can apply, learners included, in its replicated state, and it never falls. A member announces
-//! in its handshakes which one it can apply. While the recorded one is older than its own, the leader looks at each tick
+//! A *command set* is a version of the commands and conf changes that may be in the log. The cluster records the
+//! newest one that all members can apply, learners included, in its replicated state, and it never falls. A member
+//! announces in its handshakes which one it can apply. While the recorded one is older than its own, the leader looks at each tick
 //! whether all members have announced a newer one, and records it with a command of that set:
 //!
 //! ```text

@@ -1,7 +1,7 @@
 //! What `--strict-reconfig-check` refuses: changes after which too few voters would run, as far as the leader sees.
 //!
-//! The rules are etcd's (`mayAddMember`, `mayRemoveMember`, `mayPromoteMember`), checked on the leader instead of on the
-//! member that was asked: its connections are those that a quorum needs. A peer counts as healthy once it has been
+//! The rules are etcd's (`mayAddMember`, `mayRemoveMember`, `mayPromoteMember`), checked on the leader instead of on
+//! the member that was asked: its connections are those that a quorum needs. A peer counts as healthy once it has been
 //! connected for an election timeout; etcd waits five seconds.
 //!
 //! ```text
@@ -50,7 +50,8 @@ impl ClusterHealth<'_> {
 
     fn check_add(&self, learner: bool) -> Result<(), Error> {
         let voters = self.voters();
-        if !learner && !(self.started() == 1 && voters == 1) {
+        let is_lone = self.started() == 1 && voters == 1;
+        if !learner && !is_lone {
             enough_started(self.started(), voters + 1)?;
         }
         let is_safe = voters == 1 || self.healthy() >= quorum(voters + 1);

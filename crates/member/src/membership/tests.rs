@@ -2,7 +2,7 @@
 
 use api::Error;
 use bytes::{Bytes, BytesMut};
-use consensus::{Change, ConfState, PeerState, PeerStatus};
+use consensus::{Change, ConfChange, ConfState, Entry, EntryKind, PeerState, PeerStatus};
 use proptest::prelude::*;
 use store::ClusterMember;
 
@@ -11,7 +11,9 @@ use super::health::{ClusterHealth, check_caught_up};
 use super::queue::{MAX_WAITING_CHANGES, MembershipQueue, WaitingChange};
 use super::request::{MembershipRequest, ProposedChange};
 use super::rules::{self, MembersNow};
+use crate::apply::replay;
 use crate::proposals::batch::Origin;
+use crate::tests::LogAndStore;
 
 const OWN: Origin = Origin { member: 1, run: 5 };
 
@@ -103,6 +105,25 @@ fn the_rules_are_those_of_etcd() {
     let alone = MembersNow { members: &members[..1], conf: &ConfState::of_voters([1]), max_learners: 1 };
     let last = rules::check(&MembershipRequest::Remove { id: 1 }, &alone, false);
     assert_eq!(last, Err(Error::NotEnoughStartedMembers), "the last voter stays");
+}
+
+#[test]
+fn a_change_that_contradicts_its_request_has_no_effect_anywhere() {
+    let mut state = LogAndStore::new(&[1]);
+    let mut conf = ConfState::of_voters([1]);
+    let mut apply = |change: Change, request: MembershipRequest, conf: &mut ConfState| {
+        let proposed = ProposedChange { origin: OWN, sequence: 1, max_learners: 1, request };
+        let payload = ConfChange::single(change, proposed.encode()).encode();
+        let index = state.reader.applied().index + 1;
+        let entry = Entry { term: 1, index, kind: EntryKind::ConfChange, payload };
+        replay(&mut state.store, conf, &entry, 0).expect("this release knows it");
+        (state.reader.members().len(), conf.voters.len())
+    };
+    assert_eq!(apply(Change::AddVoter(3), add(2, false), &mut conf), (1, 1));
+    assert_eq!(apply(Change::AddLearner(2), add(2, false), &mut conf), (1, 1));
+    assert_eq!(apply(Change::AddVoter(2), add(2, false), &mut conf), (2, 2));
+    assert_eq!(apply(Change::Remove(2), MembershipRequest::Remove { id: 2 }, &mut conf), (1, 1));
+    assert_eq!(apply(Change::AddVoter(2), add(2, false), &mut conf), (1, 1), "its id is used up");
 }
 
 #[test]

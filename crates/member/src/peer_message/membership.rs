@@ -23,6 +23,7 @@ const REFUSALS: [Error; 11] = [
 ];
 
 pub(super) fn encode_request(head: &mut BytesMut, run: u64, sequence: u64, request: &MembershipRequest) {
+    head.put_u8(13);
     head.put_u64_le(run);
     head.put_u64_le(sequence);
     request.put(head);
@@ -39,6 +40,7 @@ pub(super) fn decode_request(bytes: &mut Bytes) -> Option<PeerMessage> {
 pub(super) fn encode_refusal(head: &mut BytesMut, run: u64, sequence: u64, error: Option<Error>) {
     let position = |error| REFUSALS.iter().position(|known| *known == error);
     let code = error.map_or(0, |error| 1 + position(error).expect("one of those that a leader refuses with"));
+    head.put_u8(14);
     head.put_u64_le(run);
     head.put_u64_le(sequence);
     head.put_u8(code as u8);

@@ -212,11 +212,7 @@ impl PeerMessage {
                 tail = Some(name.key.clone());
             }
             PeerMessage::ValueAnswer(name, value) => {
-                head.put_u8(10);
-                encode_name(&mut head, name);
-                head.put_u32_le(name.key.len() as u32);
-                head.put_slice(&name.key);
-                head.put_u8(u8::from(value.is_some()));
+                encode_value_answer(&mut head, name, value.is_some());
                 tail.clone_from(value);
             }
             PeerMessage::EntryQuestion { index, term } => {
@@ -229,11 +225,9 @@ impl PeerMessage {
                 tail = entry.as_ref().map(|(_, payload)| payload.clone());
             }
             PeerMessage::MembershipRequest { run, sequence, request } => {
-                head.put_u8(13);
                 membership::encode_request(&mut head, *run, *sequence, request);
             }
             PeerMessage::MembershipRefusal { run, sequence, error } => {
-                head.put_u8(14);
                 membership::encode_refusal(&mut head, *run, *sequence, *error);
             }
         }
@@ -346,6 +340,14 @@ fn decode_name(bytes: &mut Bytes) -> Option<ValueName> {
     })
 }
 
+fn encode_value_answer(head: &mut BytesMut, name: &ValueName, is_found: bool) {
+    head.put_u8(10);
+    encode_name(head, name);
+    head.put_u32_le(name.key.len() as u32);
+    head.put_slice(&name.key);
+    head.put_u8(u8::from(is_found));
+}
+
 fn decode_value_answer(bytes: &mut Bytes) -> Option<PeerMessage> {
     let mut name = decode_name(bytes)?;
     let key = bytes.try_get_u32_le().ok()? as usize;
@@ -372,7 +374,11 @@ mod tests {
     #[test]
     fn frames_survive_their_encoding() {
         let name = ValueName { main: 5, sub: 1, len: 2, checksum: 9, key: Bytes::from_static(b"k") };
+        let request = MembershipRequest::Add { id: 4, peer_urls: vec!["http://a:1".into()], learner: true };
         let frames = [
+            PeerMessage::MembershipRequest { run: 7, sequence: 3, request },
+            PeerMessage::MembershipRefusal { run: 7, sequence: 3, error: None },
+            PeerMessage::MembershipRefusal { run: 7, sequence: 3, error: Some(api::Error::NoSpace) },
             PeerMessage::Consensus(Bytes::from_static(b"m")),
             PeerMessage::Forward(Bytes::from_static(b"b")),
             PeerMessage::Refused { reason: Reason::NoSpace, run: 7, sequences: vec![1, 2] },

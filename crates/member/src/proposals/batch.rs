@@ -152,7 +152,8 @@ pub struct Batch {
 pub enum BatchError {
     /// Written by a release with another command set.
     #[error(
-        "command set version {0} is not known here (known: {OLDEST_VERSION} to {NEWEST_COMMAND_SET}); run a release that knows it"
+        "command set version {0} is not known here (known: {OLDEST_VERSION} to {NEWEST_COMMAND_SET}); run a release \
+             that knows it"
     )]
     Version(u8),
     /// The bytes end before the batch does, or go on behind it.

@@ -26,8 +26,8 @@ fn joins(config: &mut MemberConfig) {
 }
 
 impl Cluster {
-    /// Asks for a change at one member. Repeats it while the leader finds too few members healthy, as it does until they
-    /// have been connected for a while.
+    /// Asks for a change at one member. Repeats it while the leader finds too few members healthy, as it does until
+    /// they have been connected for a while.
     fn change(&mut self, at: u64, request: &MembershipRequest) -> Result<Vec<u64>, Error> {
         loop {
             let request = request.clone();

@@ -82,20 +82,6 @@ pub(crate) fn options() -> Options {
     }
 }
 
-/// Puts "then" if the value of this key is 300 bytes of 9.
-pub(crate) fn compares_value(key: &'static str) -> pb::TxnRequest {
-    let compare = pb::Compare {
-        result: pb::compare::CompareResult::Equal as i32,
-        target: pb::compare::CompareTarget::Value as i32,
-        key: key.into(),
-        target_union: Some(pb::compare::TargetUnion::Value(vec![9; 300].into())),
-        ..Default::default()
-    };
-    let put = pb::PutRequest { key: "then".into(), value: "yes".into(), ..Default::default() };
-    let success = vec![pb::RequestOp { request: Some(pb::request_op::Request::RequestPut(put)) }];
-    pb::TxnRequest { compare: vec![compare], success, failure: vec![] }
-}
-
 /// What a member learns when it is connected to a peer that knows this command set.
 fn connected_to(peer: u64, command_set: u8) -> [Input; 2] {
     [Input::PeerAnnounced { peer, command_set }, Input::PeerUp(peer)]

@@ -1,5 +1,5 @@
-//! HTTP on the peer port: the members, promotion, a probe, hashes. etcd's own peer protocol is refused in etcd's words, so that an
-//! etcd member that was pointed here by mistake logs a useful error.
+//! HTTP on the peer port: the members, promotion, a probe, hashes. etcd's own peer protocol is refused in etcd's words,
+//! so that an etcd member that was pointed here by mistake logs a useful error.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

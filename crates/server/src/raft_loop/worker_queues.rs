@@ -161,8 +161,8 @@ impl WorkerQueues {
         }
     }
 
-    /// The raft loop has ended: sends the answers that it left, and closes the channels of all other callers, and of those
-    /// that follow.
+    /// The raft loop has ended: sends the answers that it left, and closes the channels of all other callers, and of
+    /// those that follow.
     pub(super) fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
         for queue in &self.queues {

@@ -1,7 +1,7 @@
 //! The Cluster service: lists the members and changes them.
 //!
-//! A change is decided by the leader (`member/src/membership`). Before it is asked for, this member catches up with what
-//! was acknowledged, so that a refusal is never about members as they were before an earlier answer.
+//! A change is decided by the leader (`member/src/membership`). Before it is asked for, this member catches up with
+//! what was acknowledged, so that a refusal is never about members as they were before an earlier answer.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

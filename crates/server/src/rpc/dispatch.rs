@@ -80,8 +80,8 @@ impl Dispatch {
         self.node.limits.max_request_bytes.saturating_add(MESSAGE_OVERHEAD_BYTES)
     }
 
-    /// Finds the method; refuses what a learner does not serve, and a call that asked for a leader while there is none. All
-    /// are counted by the client's version.
+    /// Finds the method; refuses what a learner does not serve, and a call that asked for a leader while there is none.
+    /// All are counted by the client's version.
     fn admit(&self, head: &request::Parts) -> Result<(&ServedMethod, Call), Failure> {
         let path = head.uri.path();
         let method = self.methods.get(path).ok_or_else(|| unknown(path))?;

@@ -166,7 +166,7 @@ fn resolve(url: &str) -> Vec<SocketAddr> {
 
 #[cfg(test)]
 mod tests {
-    //! What fits, and what an operator is told about what does not.
+    //! What fits, and what an operator reads about what does not.
     use super::*;
 
     fn flags(members: &[(&str, &str)]) -> Vec<(String, Vec<Url>)> {

@@ -1,5 +1,5 @@
-//! The frame of small state: alarms, members, removed members, cluster version, command set. Every checkpoint has it, and it
-//! replaces what the checkpoints before had. Written and read here, side by side.
+//! The frame of small state: alarms, members, removed members, cluster version, command set. Every checkpoint has it,
+//! and it replaces what the checkpoints before had. Written and read here, side by side.
 
 use api::etcdserverpb as pb;
 

@@ -13,8 +13,8 @@ use crate::protocol::{
     StreamKind,
 };
 
-/// Opens a stream to the first address of the peer that accepts us. Returns the protocol version to speak, too. The error
-/// is that of the last address tried.
+/// Opens a stream to the first address of the peer that accepts us. Returns the protocol version to speak, too. The
+/// error is that of the last address tried.
 pub(crate) fn dial(
     context: &StreamContext,
     peer: &PeerInfo,

@@ -50,7 +50,7 @@ impl Simulation {
     pub(in crate::simulation) fn send_final_writes(&mut self) -> Result<(), Violation> {
         self.ending.final_writes_sent = true;
         self.queue.schedule(self.now_ns + FINAL_WRITE_NS, SimEvent::CheckConvergence);
-        if self.plan.spares > 0 {
+        if self.plan.joiners > 0 {
             self.operator_acts()?;
         }
         for member in 0..self.plan.machines() {

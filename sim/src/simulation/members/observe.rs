@@ -53,8 +53,8 @@ impl Simulation {
         let applied = reader.applied().index;
         // A member with this defect goes back to the state on its disk, and its process does not end.
         let shown_run = if self.defect == Some(Defect::StateFallsBack) { 0 } else { run };
-        // Equal entries give equal states: the hash is compared only at a new index. At index 0 a member that joins knows
-        // only what it was told.
+        // Equal entries give equal states: the hash is compared only at a new index. At index 0 a member that joins
+        // knows only what it was told.
         let state = (applied > 0 && process.observed_index != Some(applied)).then(|| reader.state_hash());
         process.observed_index = Some(applied);
         let revision = reader.current_revision();
