@@ -27,6 +27,8 @@ pub(crate) enum RngStream {
     Focus,
     /// The value cache, and which ranges are answered in encoded form.
     Ranges,
+    /// Who becomes a member when, and what the operator asks for.
+    Membership,
 }
 
 /// A stream of numbers.

@@ -1,5 +1,6 @@
 //! The configuration of a member: plain data with working defaults, which `server` fills from the flags.
 
+use crate::membership::command_sets::NEWEST_COMMAND_SET;
 use crate::proposals::batch::Origin;
 
 /// A member named by `--initial-cluster`.
@@ -31,7 +32,7 @@ pub struct MemberConfig {
     pub name: String,
     /// `--advertise-client-urls`.
     pub client_urls: Vec<String>,
-    /// The members a new cluster starts with. Equal on all members.
+    /// The members a new cluster starts with, equal on all members; of one that joins, the members that it was told.
     pub initial_cluster: Vec<InitialMember>,
     /// `--heartbeat-interval`, one tick.
     pub tick_ns: u64,
@@ -52,6 +53,39 @@ pub struct MemberConfig {
     pub slice_keys: usize,
     /// Accounted bytes of memory past which commands that grow the store are refused; 0 for no such limit.
     pub memory_limit_bytes: u64,
+    /// What changes of membership are allowed.
+    pub membership: MembershipSettings,
+    /// How a member without data begins.
+    pub start: StartMode,
+}
+
+/// What changes of membership this member allows while it leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MembershipSettings {
+    /// `--strict-reconfig-check`.
+    pub strict: bool,
+    /// `--max-learners`.
+    pub max_learners: u16,
+    /// The newest set of commands that this member claims to know; tests run members of older releases.
+    pub command_set: u8,
+}
+
+impl Default for MembershipSettings {
+    fn default() -> MembershipSettings {
+        MembershipSettings { strict: true, max_learners: 1, command_set: NEWEST_COMMAND_SET }
+    }
+}
+
+/// How a member starts that has no data yet, or whose operator gave the other members up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StartMode {
+    /// Without data it begins a cluster of [`MemberConfig::initial_cluster`].
+    #[default]
+    New,
+    /// Without data it joins the cluster that [`MemberConfig::initial_cluster`] describes, and receives a snapshot.
+    Join,
+    /// `--force-new-cluster`: its data goes on as a cluster of this member alone.
+    ForceNewCluster,
 }
 
 /// Commands between checkpoints unless `--snapshot-count` was given: about 100 ms of replay.

@@ -4,9 +4,13 @@
 //! this, send that, answer this caller. The member carries out nothing itself, so a simulator can deliver inputs in any
 //! order a real machine could, and a test can read what would have happened.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use consensus::MessageClass;
 
+use crate::membership::applied::Membership;
+use crate::membership::request::MembershipRequest;
 use crate::peer_message::{LeaseAnswer, PeerMessage};
 use crate::proposals::batch::CommandKind;
 use crate::snapshot::{Outgoing, Receiver, SendError, SentSnapshot};
@@ -39,6 +43,19 @@ pub enum Input {
         /// Renew, or only look.
         renew: bool,
     },
+    /// Add, remove, update or promote a member: answered with [`Answer::MembersChanged`].
+    ChangeMembers {
+        /// Answered under this; unique as that of a command.
+        token: u64,
+        /// What is asked, within its limits.
+        request: MembershipRequest,
+    },
+    /// Transfer leadership to the best voter, if this member leads and there is one that it hears of; answered as
+    /// [`Input::MoveLeader`].
+    GiveUpLeadership {
+        /// Answered under this.
+        token: u64,
+    },
     /// Transfer leadership to a member.
     MoveLeader {
         /// Answered under this.
@@ -63,6 +80,13 @@ pub enum Input {
         from: u64,
         /// Its bytes.
         bytes: Bytes,
+    },
+    /// The newest command set that a peer can apply, as its last handshake said.
+    PeerAnnounced {
+        /// The peer.
+        peer: u64,
+        /// The command set.
+        command_set: u8,
     },
     /// Both streams to a peer are up.
     PeerUp(u64),
@@ -123,6 +147,8 @@ pub enum Answer {
     Lease(LeaseAnswer),
     /// Leadership moved.
     LeaderMoved,
+    /// The request about a member has its effect: all members after it, by id.
+    MembersChanged(Vec<store::ClusterMember>),
     /// The value is repaired, or its reference has changed: read again.
     Repaired,
     /// Receives what the peer sends.
@@ -204,6 +230,13 @@ pub enum Notice {
         /// The part that takes most; see [`crate::MemoryUse::parts`].
         largest: &'static str,
     },
+    /// A request about a member has taken effect, or was applied without one.
+    MembershipRequest {
+        /// The request.
+        request: MembershipRequest,
+        /// Why it had no effect.
+        outcome: Result<(), api::Error>,
+    },
     /// State hashes of two members differ at one index.
     Diverged {
         /// The peer.
@@ -266,6 +299,9 @@ pub struct Output {
     pub notices: Vec<Notice>,
     /// Peers whose connections are to be closed because they sent an invalid frame.
     pub disconnect: Vec<u64>,
+    /// Who belongs to the cluster from now on: given in the first step, and whenever it changes. What follows from it
+    /// is to be carried out: connections to peers come and go.
+    pub membership: Option<Arc<Membership>>,
     /// The member has stopped in good order.
     pub stopped: bool,
 }
@@ -316,6 +352,9 @@ pub enum MemberFatal {
         /// Why.
         reason: String,
     },
+    /// This member was removed from the cluster.
+    #[error("the member has been permanently removed from the cluster")]
+    Removed,
     /// A committed entry cannot be applied by this release.
     #[error("entry {index} cannot be applied: {reason}")]
     Entry {

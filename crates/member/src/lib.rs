@@ -28,6 +28,7 @@ mod leadership;
 pub mod lease;
 mod maintenance;
 mod member;
+mod membership;
 mod open;
 pub mod peer_message;
 mod proposals;
@@ -45,12 +46,17 @@ mod tests;
 pub use consensus::MessageClass;
 
 pub use config::{
-    DEFAULT_CATCHUP_ENTRIES, DEFAULT_CHECKPOINT_COMMANDS, InitialMember, MIN_SNAPSHOT_LOG_BYTES, MemberConfig,
+    DEFAULT_CATCHUP_ENTRIES, DEFAULT_CHECKPOINT_COMMANDS, InitialMember, MIN_SNAPSHOT_LOG_BYTES,
+    MemberConfig, MembershipSettings, StartMode,
 };
 pub use io::{Answer, Input, MemberFatal, Notice, Now, Output, Proposal, SnapshotEvent};
 pub use maintenance::memory::MemoryUse;
 pub use maintenance::publication;
 pub use member::Member;
+pub use membership::applied::Membership;
+pub use membership::command_sets::NEWEST_COMMAND_SET;
+pub use membership::queue::MAX_WAITING_CHANGES;
+pub use membership::request::{MAX_PEER_URL_BYTES, MAX_PEER_URLS, MembershipRequest};
 pub use open::{Loading, OpenMemberError, OpenedMember, open};
 pub use proposals::{batch, group_commit, queue as proposal_queue};
 pub use status::MemberStatus;

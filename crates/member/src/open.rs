@@ -1,8 +1,9 @@
 //! From a data directory to a running member: create it if it is new, load the checkpoint, replay what is committed.
 //!
 //! A new cluster begins at one entry that no member wrote, [`Start::BOOTSTRAP`]: a checkpoint at that index, equal on
-//! all members, holds the members that `--initial-cluster` names. So every start after the first is the same:
-//! checkpoint, then the committed entries after it, then consensus over the rest.
+//! all members, holds the members that `--initial-cluster` names. A member that joins begins with a checkpoint at index
+//! 0, which only names its peers, and receives a snapshot. So every start after the first is the same: checkpoint, then
+//! the committed entries after it, then consensus over the rest.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use store::{AppliedId, Limits, Parallel, Reader, Store, Values};
 
 use crate::checkpoint_files::{ChainFiles, GiveUp};
 use crate::conf_state;
-use crate::config::MemberConfig;
+use crate::config::{MemberConfig, StartMode};
 use crate::jobs::CheckpointJob;
 use crate::member::{Member, Parts, UnfinishedStart};
 use crate::repair::recovery::LogRecovery;
@@ -101,10 +102,25 @@ pub enum OpenMemberError {
         /// Why.
         reason: String,
     },
+    /// The member was removed from its cluster.
+    #[error(
+        "member {member_id:x} has been permanently removed from the cluster, and its id is never used again; to run \
+             it again, add a member and start it with an empty data directory"
+    )]
+    Removed {
+        /// Its id.
+        member_id: u64,
+    },
+    /// `--force-new-cluster` without data.
+    #[error("there is no data to force a new cluster from; start without --force-new-cluster")]
+    NothingToForce,
     /// Files that do not fit together.
     #[error("the data directory is inconsistent: {0}")]
     Consensus(#[from] consensus::StartError),
 }
+
+/// A commit index at or behind every entry.
+const EVERY_ENTRY: u64 = u64::MAX;
 
 /// The store's state as the checkpoint and the committed entries give it.
 struct Loaded {
@@ -135,7 +151,7 @@ pub fn open(
     let mut opened = Log::open(disk, options)?;
     if opened.recovered.checkpoint.is_none() {
         check_identity(&opened.recovered.identity, &config)?;
-        bootstrap(opened, &config)?;
+        begin(opened, &config)?;
         opened = Log::open(disk, options)?;
     }
     let log::Opened { mut log, reader: log_reader, recovered } = opened;
@@ -143,13 +159,20 @@ pub fn open(
     let Identity { cluster_id, member_id, incarnation } = recovered.identity;
     config = MemberConfig { cluster_id, member_id, incarnation, ..config };
     let values = Arc::new(LogValues::new(log_reader));
-    let mut loaded = load(&log, &recovered, &values, config.slice_keys, parallel)?;
-    let unfinished_start = unfinished_start(&log, &recovered, &loaded, member_id)?;
+    let is_forced = config.start == StartMode::ForceNewCluster;
+    let mut loaded = load(&log, &recovered, &values, (config.slice_keys, is_forced), parallel)?;
+    let unfinished_start = unfinished_start(&log, &recovered, &loaded, (member_id, is_forced))?;
+    if loaded.reader.was_removed(member_id) {
+        return Err(OpenMemberError::Removed { member_id });
+    }
     let consensus = match unfinished_start {
         Some(_) => waiting_consensus(&recovered.hard_state, &loaded, &config)?,
         None => {
             // The references are counted now: files that nothing refers to can be freed.
             log.loaded()?;
+            if is_forced {
+                force_new_cluster(&mut log, &mut loaded, member_id)?;
+            }
             let rest = std::mem::take(&mut loaded.rest);
             let from = (loaded.applied, loaded.conf_state.clone());
             start_consensus(&log, &recovered.hard_state, from, rest, &config)?
@@ -162,17 +185,18 @@ pub fn open(
 /// What must be repaired before the rest of the log can be replayed; `None` if it is whole.
 ///
 /// # Errors
-/// There is no other member that could have a damaged entry.
+/// There is no other member that could have a damaged entry, or none that is asked.
 fn unfinished_start(
     log: &Log,
     recovered: &Recovered,
     loaded: &Loaded,
-    member_id: u64,
+    (member_id, is_forced): (u64, bool),
 ) -> Result<Option<UnfinishedStart>, OpenMemberError> {
     let Some(first) = recovered.damaged.first() else { return Ok(None) };
     let members = loaded.reader.members().into_iter().map(|member| member.id);
     let peers: BTreeSet<u64> = members.filter(|id| *id != member_id).collect();
-    if peers.is_empty() {
+    // An operator who forces a new cluster has given the others up.
+    if peers.is_empty() || is_forced {
         let read = log.entries_from(first.index).next().and_then(Result::err);
         let reason = read.map_or_else(|| "an entry is damaged".to_owned(), |error| error.to_string());
         return Err(OpenMemberError::Read { reason });
@@ -204,12 +228,13 @@ fn waiting_consensus(
 fn finish_start(
     log: &mut Log,
     store: &mut Store,
-    (applied, conf_state): (LogId, ConfState),
+    (applied, mut conf_state): (LogId, ConfState),
     config: &MemberConfig,
 ) -> Result<(Consensus, LogId), String> {
     let hard_state = log.hard_state();
     let finish = || {
-        let (applied, rest) = replay(log, store, applied, (hard_state.commit, u64::MAX))?;
+        let state = (store, &mut conf_state);
+        let (applied, rest) = replay(log, state, applied, (hard_state.commit, u64::MAX))?;
         log.loaded()?;
         let consensus = start_consensus(log, &hard_state, (applied, conf_state), rest, config)?;
         Ok((consensus, applied))
@@ -227,9 +252,17 @@ fn check_identity(found: &Identity, config: &MemberConfig) -> Result<(), OpenMem
     }
 }
 
-/// Writes the checkpoint a new cluster begins with.
-fn bootstrap(opened: log::Opened, config: &MemberConfig) -> Result<(), OpenMemberError> {
-    let (index, term) = Start::BOOTSTRAP;
+/// Writes the checkpoint that a new cluster begins with; or that of a member that joins, which only names its peers.
+fn begin(opened: log::Opened, config: &MemberConfig) -> Result<(), OpenMemberError> {
+    let ids = config.initial_cluster.iter().map(|member| member.id);
+    let ((index, term), conf) = match config.start {
+        StartMode::New => (Start::BOOTSTRAP, ConfState::of_voters(ids)),
+        StartMode::Join => {
+            let Start { previous, conf_state, .. } = Start::joining();
+            (previous, conf_state)
+        }
+        StartMode::ForceNewCluster => return Err(OpenMemberError::NothingToForce),
+    };
     let log::Opened { mut log, reader, .. } = opened;
     let (mut store, _) = Store::new(Arc::new(LogValues::new(reader)), Limits::default());
     let members = config.initial_cluster.iter().map(|member| store::ClusterMember {
@@ -237,13 +270,29 @@ fn bootstrap(opened: log::Opened, config: &MemberConfig) -> Result<(), OpenMembe
         peer_urls: member.peer_urls.clone(),
         ..store::ClusterMember::default()
     });
-    store.bootstrap(AppliedId { index, term }, members);
-    let voters = ConfState::of_voters(config.initial_cluster.iter().map(|member| member.id));
-    let id = LogId { index, term };
+    store.bootstrap(AppliedId { index, term }, members, config.membership.command_set);
+    write_base(&mut log, &mut store, LogId { index, term }, &conf)
+}
+
+/// Writes the state as a base.
+fn write_base(log: &mut Log, store: &mut Store, id: LogId, conf: &ConfState) -> Result<(), OpenMemberError> {
     let writer = log.begin_checkpoint(CheckpointKind::Base, id);
     let source = store.begin_checkpoint(store::CheckpointKind::Base);
-    let job = CheckpointJob { id, writer, head: conf_state::encode(&voters), source };
+    let job = CheckpointJob { id, writer, head: conf_state::encode(conf), source };
     log.checkpoint_done(job.write())?;
+    Ok(())
+}
+
+/// Goes on with this member alone: all entries that it has count as committed, and the other members as removed. A base
+/// records that at once. After a crash before its end, nothing has changed.
+fn force_new_cluster(log: &mut Log, loaded: &mut Loaded, member_id: u64) -> Result<(), OpenMemberError> {
+    if loaded.conf_state == ConfState::default() {
+        return Err(OpenMemberError::NothingToForce);
+    }
+    loaded.store.force_alone(member_id).map_err(|_| OpenMemberError::Removed { member_id })?;
+    loaded.conf_state = ConfState::of_voters([member_id]);
+    write_base(log, &mut loaded.store, loaded.applied, &loaded.conf_state)?;
+    loaded.store.checkpoint_written();
     Ok(())
 }
 
@@ -251,14 +300,15 @@ fn load(
     log: &Log,
     recovered: &Recovered,
     values: &Arc<LogValues>,
-    slice_keys: usize,
+    (slice_keys, is_forced): (usize, bool),
     parallel: &dyn Parallel,
 ) -> Result<Loaded, OpenMemberError> {
     let checkpoint = recovered.checkpoint.as_ref().ok_or_else(|| no_checkpoint("there is none"))?;
-    let (mut store, reader, conf_state) = restore(checkpoint, values, slice_keys, parallel)?;
-    let commit = recovered.hard_state.commit;
+    let (mut store, reader, mut conf_state) = restore(checkpoint, values, slice_keys, parallel)?;
+    // An operator who gave the other members up wants every entry that this one has.
+    let commit = if is_forced { EVERY_ENTRY } else { recovered.hard_state.commit };
     let whole = recovered.damaged.first().map_or(u64::MAX, |damaged| damaged.index - 1);
-    let (applied, rest) = replay(log, &mut store, checkpoint.id, (commit, whole))?;
+    let (applied, rest) = replay(log, (&mut store, &mut conf_state), checkpoint.id, (commit, whole))?;
     let loading = Loading {
         checkpoint_index: checkpoint.id.index,
         checkpoint_bytes: checkpoint.bytes(),
@@ -267,11 +317,11 @@ fn load(
     Ok(Loaded { store, reader, conf_state, applied, rest, loading })
 }
 
-/// Applies the entries after `applied`, up to `commit`. Returns the last one that was applied, and the entries after
-/// it. Entries after `last` are not read.
+/// Applies the entries after `applied`, up to `commit`, to the store and to the configuration in force. Returns the last
+/// one that was applied, and the entries after it. Entries after `last` are not read.
 fn replay(
     log: &Log,
-    store: &mut Store,
+    (store, conf_state): (&mut Store, &mut ConfState),
     mut applied: LogId,
     (commit, last): (u64, u64),
 ) -> Result<(LogId, Vec<consensus::Entry>), OpenMemberError> {
@@ -287,11 +337,13 @@ fn replay(
             rest.push(entry);
             continue;
         }
-        crate::apply::replay(store, &entry, address).map_err(broken)?;
+        crate::apply::replay(store, conf_state, &entry, address).map_err(broken)?;
         applied = LogId { index, term };
     }
-    let replayed = commit.min(last);
-    assert!(applied.index == replayed, "the commit index is that of the checkpoint or of an entry after it");
+    assert!(
+        commit == EVERY_ENTRY || applied.index == commit.min(last),
+        "the commit index is that of the checkpoint or of an entry after it"
+    );
     Ok((applied, rest))
 }
 
@@ -339,7 +391,7 @@ fn start_consensus(
         hard_state: consensus::HardState {
             term: hard_state.term,
             vote: hard_state.vote,
-            commit: hard_state.commit,
+            commit: applied.index,
         },
         conf_state,
         applied: applied.index,

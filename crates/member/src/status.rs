@@ -51,6 +51,8 @@ numbers! {
     leader_changes, set_leader_changes;
     /// Snapshots being installed: 1 or 0.
     snapshots_installing, set_snapshots_installing;
+    /// Whether this member is a learner: 1 or 0.
+    learner, set_learner;
     /// Bytes written in the files of the data directory: log, data segments and checkpoints, without preallocation.
     file_bytes, set_file_bytes;
     /// Accounted bytes of memory past which commands that grow the store are refused; 0 for no such limit.

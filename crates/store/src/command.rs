@@ -71,6 +71,8 @@ pub enum Command {
         /// URLs for clients.
         client_urls: Vec<String>,
     },
+    /// Every member can apply this set of commands: it is recorded, unless a newer one is.
+    CommandSet(u8),
     /// A command that this version does not know. It is refused.
     Unknown,
 }

@@ -83,7 +83,7 @@ pub use reader::{
     RetainedVersion, StoreCounts, StreamChunk, VersionWalk,
 };
 pub use resolve::{Response, resolve, resolve_kv, resolve_range, resolve_txn};
-pub use state::{ClusterMember, DEFAULT_SLICE_KEYS, Limits, MemberChange, StateReplaced};
+pub use state::{ClusterMember, DEFAULT_SLICE_KEYS, FIRST_COMMAND_SET, Limits, MemberChange, StateReplaced};
 pub use store::{ReplacedState, Store};
 pub use types::{AppliedId, Event, EventKind, KeyRange, KvRef, Revision};
 pub use values::{Access, Damaged, ValueRef, ValueSlot, Values};

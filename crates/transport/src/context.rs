@@ -10,7 +10,7 @@ use tracing::warn;
 
 use crate::config::PeersConfig;
 use crate::owner::{Admission, FrameSink, SnapshotSink};
-use crate::protocol::{PeerIdentity, Refusal, RefusalReason, Side};
+use crate::protocol::{MAX_VERSION, MIN_VERSION, PeerIdentity, Refusal, RefusalReason, Side};
 
 /// Shared by all threads of this crate.
 pub(crate) struct StreamContext {
@@ -37,6 +37,11 @@ impl StreamContext {
     /// The number of a connection that has just been established.
     pub(crate) fn next_connection(&self) -> u64 {
         self.last_connection.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// The oldest protocol version that a peer must speak now.
+    pub(crate) fn min_version(&self) -> u16 {
+        self.admission.min_version().clamp(MIN_VERSION, MAX_VERSION)
     }
 
     /// Admits a member of our cluster (the `expected` one, if given) that the owner admits.

@@ -15,8 +15,8 @@ use crate::counters::PeerCounters;
 use crate::error::Error;
 use crate::peer::PeerStreams;
 use crate::protocol::{
-    FRAME_HEADER_BYTES, FrameKind, HELLO_BYTES, HandshakeAnswer, Hello, MAX_VERSION, MIN_VERSION, Refusal,
-    Side, StreamClass, StreamKind,
+    FRAME_HEADER_BYTES, FrameKind, HELLO_BYTES, HandshakeAnswer, Hello, MAX_VERSION, Refusal, Side,
+    StreamClass, StreamKind,
 };
 use crate::registry::PeerRegistry;
 use crate::snapshot;
@@ -119,7 +119,7 @@ fn write_answer(
 /// The protocol version to speak, or the refusal. Versions come first: in another version, the fields after them may
 /// have another meaning.
 fn choose_version_or_refuse(context: &StreamContext, hello: &Hello) -> Result<u16, Refusal> {
-    let version = hello.choose_version(MIN_VERSION, MAX_VERSION)?;
+    let version = hello.choose_version(context.min_version(), MAX_VERSION)?;
     context.admit(&hello.from, None)?;
     context.check_addressee(hello.to)?;
     Ok(version)

@@ -5,13 +5,18 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::error::Error;
-use crate::protocol::{PeerIdentity, Refusal, Side, StreamClass};
+use crate::protocol::{MIN_VERSION, PeerIdentity, Refusal, Side, StreamClass};
 
 /// Admission control: decides which members may open streams to us, and to which we keep ours. Cluster id, the member
 /// that the dialler means, and protocol version were checked before.
 pub trait Admission: Send + Sync {
     /// Admits the peer, or refuses it with the reason. Must not block.
     fn admit(&self, peer: &PeerIdentity) -> Result<(), Refusal>;
+
+    /// The oldest protocol version that a peer must speak now. Must not block.
+    fn min_version(&self) -> u16 {
+        MIN_VERSION
+    }
 }
 
 /// Receives frames and events. Called from the threads of the streams; a call that has begun may still be running when
@@ -25,7 +30,8 @@ pub trait FrameSink: Send + Sync {
     /// Our stream of this class to the peer is established: what is sent from now on leaves. Connections are numbered
     /// in the order in which they are established, from 1. After a peer was removed and set again, reports about its
     /// old and its new connections may come in any order.
-    fn up(&self, peer: u64, class: StreamClass, connection: u64);
+    /// `version` is that of the protocol, the newest that both sides speak.
+    fn up(&self, peer: u64, class: StreamClass, connection: u64, version: u16);
 
     /// Our stream of this class to the peer is lost, with everything that was on its way; it is redialled.
     fn down(&self, peer: u64, class: StreamClass, connection: u64, why: &Error);

@@ -69,6 +69,12 @@ impl Peers {
         self.registry.remove(peer);
     }
 
+    /// Ends all streams to and from this peer for good: no connection of it is taken any more, also none whose
+    /// handshake was admitted before this call. Does not block.
+    pub fn bar(&self, peer: u64) {
+        self.registry.bar(peer);
+    }
+
     /// Sends a frame whose body is `parts`, one after another. Writes to the socket from the calling thread when
     /// nothing waits before it, else queues; never blocks on the network and copies no part.
     pub fn send(&self, peer: u64, class: StreamClass, parts: &[Bytes]) -> SendOutcome {

@@ -1,6 +1,6 @@
 //! The peers by id: those that the owner set, and those that dialled us before they were set.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use parking_lot::{RwLock, RwLockReadGuard};
@@ -18,6 +18,8 @@ pub(crate) struct PeerRegistry {
 #[derive(Default)]
 struct RegisteredPeers {
     peers: BTreeMap<u64, Arc<PeerStreams>>,
+    /// Peers that never come back: a handshake with one may have been admitted before, and end after its removal.
+    barred: BTreeSet<u64>,
     stopped: bool,
 }
 
@@ -41,6 +43,9 @@ impl PeerRegistry {
         if state.stopped {
             return Err(Error::Stopped);
         }
+        if state.barred.contains(&id) {
+            return Err(Error::UnknownPeer(id));
+        }
         if let Some(peer) = state.peers.get(&id) {
             return Ok(peer.clone());
         }
@@ -52,6 +57,18 @@ impl PeerRegistry {
     /// Removes a peer and ends its streams.
     pub(crate) fn remove(&self, id: u64) {
         let removed = self.state.write().peers.remove(&id);
+        if let Some(peer) = removed {
+            peer.stop();
+        }
+    }
+
+    /// Removes a peer for good: it cannot be added any more.
+    pub(crate) fn bar(&self, id: u64) {
+        let removed = {
+            let mut state = self.state.write();
+            state.barred.insert(id);
+            state.peers.remove(&id)
+        };
         if let Some(peer) = removed {
             peer.stop();
         }

@@ -37,14 +37,23 @@ pub(crate) const REQUEST_WEIGHTS: [u64; 11] = [30, 18, 6, 18, 6, 10, 4, 12, 2, 2
 pub(crate) fn draw_plan(seed: u64) -> RunPlan {
     let mut rng = Rng::new(seed, RngStream::Plan);
     let usual_members = [3, 3, 3, 3, 3, 5, 5, 1][rng.below(8) as usize];
-    let members = if seed_kinds::has_seven_members(seed) { 7 } else { usual_members };
+    let mut membership_rng = Rng::new(seed, RngStream::Membership);
+    let members = match seed {
+        _ if seed_kinds::changes_members(seed) => [1, 1, 2, 3, 3, 5, 7][membership_rng.below(7) as usize],
+        _ if seed_kinds::has_seven_members(seed) => 7,
+        _ => usual_members,
+    };
+    let joiners = if seed_kinds::changes_members(seed) { membership_rng.between(2, 7) as usize } else { 0 };
     let first_victim = rng.below(members as u64) as usize;
-    let victims = (0..(members - 1) / 2).map(|n| (first_victim + n) % members).collect();
+    // While members come and go, no fixed choice of them is fewer than a quorum.
+    let victims = if joiners > 0 { 0 } else { (members - 1) / 2 };
+    let victims = (0..victims).map(|n| (first_victim + n) % members).collect();
     let long_leases = rng.percent(10);
     let small = rng.percent(50);
     let mut plan = RunPlan {
         seed,
         members,
+        joiners,
         victims,
         clients: rng.between(3, 14) as usize,
         watchers: rng.between(1, 4) as usize,
@@ -70,13 +79,14 @@ pub(crate) fn draw_plan(seed: u64) -> RunPlan {
         max_ttl_s: if long_leases { 75 } else { 12 },
         faults: Vec::new(),
     };
-    plan.rates_ppm = (0..members).map(|_| rng.below(20_001) as i64 - 10_000).collect();
+    plan.rates_ppm = (0..plan.machines()).map(|_| rng.below(20_001) as i64 - 10_000).collect();
     plan.request_weights =
         REQUEST_WEIGHTS.iter().map(|usual| if rng.percent(20) { 0 } else { *usual }).collect();
     // Other sizes on each member: where a command is sliced must not be seen.
     let mut slice_keys = || [1, 2, 3, 5, 13, DEFAULT_SLICE_KEYS][rng.below(6) as usize];
     let slices = seed_kinds::slices(seed);
-    plan.slice_keys = (0..members).map(|_| if slices { slice_keys() } else { DEFAULT_SLICE_KEYS }).collect();
+    plan.slice_keys =
+        (0..plan.machines()).map(|_| if slices { slice_keys() } else { DEFAULT_SLICE_KEYS }).collect();
     // A run without writes tests nothing.
     plan.request_weights[0] = plan.request_weights[0].max(10);
     focus::adapt_plan(&mut plan);

@@ -26,8 +26,10 @@ pub(crate) struct DiskDelays {
 pub(crate) struct RunPlan {
     /// The seed it was drawn from.
     pub(crate) seed: u64,
-    /// Members of the cluster: 1, 3 or 5.
+    /// Members of the cluster at the start.
     pub(crate) members: usize,
+    /// Machines that may become members during the run.
+    pub(crate) joiners: usize,
     /// Members whose data may be damaged or lost: always fewer than a quorum.
     pub(crate) victims: Vec<usize>,
     /// Clients that send requests.
@@ -79,6 +81,11 @@ pub(crate) struct RunPlan {
 }
 
 impl RunPlan {
+    /// Machines: members at the start, then machines that may join.
+    pub(crate) fn machines(&self) -> usize {
+        self.members + self.joiners
+    }
+
     /// Whether it is a long run.
     pub(crate) fn is_long(&self) -> bool {
         !self.bursts.is_empty()

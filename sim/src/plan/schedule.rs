@@ -109,7 +109,7 @@ fn draw_target(plan: &RunPlan, rng: &mut Rng) -> FaultTarget {
     if rng.percent(40) {
         FaultTarget::Leader
     } else {
-        FaultTarget::Member(rng.below(plan.members as u64) as usize)
+        FaultTarget::Member(rng.below(plan.machines() as u64) as usize)
     }
 }
 
@@ -127,10 +127,10 @@ fn draw_minutes(rng: &mut Rng) -> u64 {
 fn draw(number: usize, plan: &RunPlan, rng: &mut Rng, times: DrawDuration) -> Option<SimFault> {
     let target = draw_target(plan, rng);
     let time = times(rng);
-    let from = rng.below(plan.members as u64) as usize;
-    let to = (from + 1 + rng.below(plan.members as u64 - 1) as usize) % plan.members;
+    let from = rng.below(plan.machines() as u64) as usize;
+    let to = (from + 1 + rng.below(plan.machines() as u64 - 1) as usize) % plan.machines();
     let victim = plan.victims.get(rng.below(plan.victims.len() as u64) as usize).copied();
-    let alone = plan.members == 1;
+    let alone = plan.machines() == 1;
     Some(match number {
         0 => SimFault::PowerLoss { target, after_changes: rng.below(30), down_ns: time },
         1 => SimFault::PowerLossAll { down_ns: time },

@@ -7,6 +7,8 @@
 //!  slices                      x      x           x                x
 //! ```
 //!
+//! Seeds with the remainder 11 or 17 modulo 20 change the membership.
+//!
 //! Seeds in `seeds.txt` once found a bug and must keep drawing the same plan. So a new kind of fault or of run is given
 //! to some remainders only, and all other seeds draw what they drew before.
 
@@ -21,6 +23,14 @@ const ISOLATING_REMAINDERS: [u64; 3] = [2, 6, 7];
 
 /// Remainder modulo 16 of the seeds with seven members.
 const SEVEN_MEMBERS_REMAINDER: u64 = 14;
+
+/// Remainders modulo 20 of the seeds whose runs change the membership.
+const MEMBERSHIP_REMAINDERS: [u64; 2] = [11, 17];
+
+/// Whether an operator changes the membership in this seed's run.
+pub(super) fn changes_members(seed: u64) -> bool {
+    MEMBERSHIP_REMAINDERS.contains(&(seed % 20))
+}
 
 /// Whether a seed stands for a long run.
 pub(super) fn is_long(seed: u64) -> bool {

@@ -6,6 +6,7 @@
 //! | `members/` | steps of members, their jobs, links, snapshots; processes that start and end |
 //! | `clients/` | requests, ranges, watches |
 //! | `faults/` | faults that strike, wait for an operation, end |
+//! | `operator` | requests of the operator who changes the membership, members that join and are removed |
 //! | `ending/` | faults stop, members converge, every value is read |
 //!
 //! An event touches several parts of the world: a frame that arrives changes a link, gives a member an input and is
@@ -16,11 +17,14 @@ mod clients;
 mod ending;
 mod faults;
 mod members;
+mod operator;
 pub(crate) mod state;
 
 use crate::report::trace::{RunReport, Violation};
 use crate::world::queue::SimEvent;
 use state::Simulation;
+
+const SECOND: u64 = 1_000_000_000;
 
 impl Simulation {
     /// Runs to the end, or to the first violation. Of the planned faults only those in `faults` strike, if it is given.
@@ -50,6 +54,9 @@ impl Simulation {
                 self.queue.schedule(self.plan.faults[planned].at_ns, SimEvent::FaultDue { planned });
             }
         }
+        if self.plan.joiners > 0 {
+            self.queue.schedule(SECOND, SimEvent::OperatorActs);
+        }
         let stop_ns = self.plan.fault_phase_ns;
         self.queue.schedule(stop_ns, SimEvent::FaultsStop);
         self.queue.schedule(stop_ns + self.plan.recovery_phase_ns, SimEvent::FinalWrites);
@@ -74,6 +81,7 @@ impl Simulation {
             SimEvent::FaultDue { planned } => self.fault_due(planned)?,
             SimEvent::ArmedFaultDue { planned } => self.armed_fault_due(planned)?,
             SimEvent::FaultEnds { planned } => self.fault_ends(planned),
+            SimEvent::OperatorActs => self.operator_acts()?,
             SimEvent::Start { member } => self.start(member)?,
             SimEvent::PowerLoss { member, run } => {
                 if self.machines[member].run == run && self.machines[member].is_up() {

@@ -11,6 +11,7 @@ use crate::plan::run_plan::RunPlan;
 use crate::report::coverage::Coverage;
 use crate::report::trace::Trace;
 use crate::rng::{Rng, RngStream};
+use crate::simulation::operator::Operator;
 use crate::world::machine::SimMachine;
 use crate::world::network::SimNetwork;
 use crate::world::queue::EventQueue;
@@ -46,6 +47,10 @@ pub(crate) struct Simulation {
     pub(crate) snapshots: SnapshotStreams,
     /// Faults under way.
     pub(crate) pending_faults: PendingFaults,
+    /// Who changes the membership.
+    pub(super) operator: Operator,
+    /// What the operator draws.
+    pub(super) operator_rng: Rng,
     /// How far the end of the run has come.
     pub(crate) ending: RunEnd,
     /// What must hold.
@@ -172,14 +177,15 @@ impl Simulation {
     pub(crate) fn new(plan: RunPlan, settings: &RunSettings) -> Simulation {
         let (seed, defect) = (plan.seed, settings.defect);
         let mut member_rng = Rng::new(seed, RngStream::Members);
-        let machines =
-            (0..plan.members).map(|member| SimMachine::new(member, &plan, defect, &mut member_rng)).collect();
+        let machines = (0..plan.machines())
+            .map(|member| SimMachine::new(member, &plan, defect, &mut member_rng))
+            .collect();
         Simulation {
             defect,
             now_ns: 0,
             queue: EventQueue::default(),
             machines,
-            network: SimNetwork::new(plan.members, plan.link, Rng::new(seed, RngStream::Network)),
+            network: SimNetwork::new(plan.machines(), plan.link, Rng::new(seed, RngStream::Network)),
             workload: Workload {
                 clients: vec![SimClient::default(); plan.clients],
                 watchers: vec![SimWatcher::default(); plan.watchers],
@@ -190,8 +196,10 @@ impl Simulation {
             },
             snapshots: SnapshotStreams::default(),
             pending_faults: PendingFaults::default(),
+            operator: Operator::default(),
+            operator_rng: Rng::new(seed.rotate_left(32), RngStream::Membership),
             ending: RunEnd::default(),
-            checks: Checks::new(plan.members),
+            checks: Checks::new(plan.machines()),
             coverage: Coverage::default(),
             trace: Trace::new(settings.verbose),
             disk_rng: Rng::new(seed, RngStream::Disk),

@@ -1,13 +1,13 @@
 //! A machine with its disk and its clocks, and the process that runs on it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use api::etcdserverpb::{AlarmType, WatchCreateRequest};
 use bytes::Bytes;
 use log::{Disk, Options, WriteJob};
-use member::{InitialMember, Input, MemberConfig, OpenedMember};
+use member::{InitialMember, Input, MemberConfig, OpenedMember, StartMode};
 use store::watch::WatchStream;
 
 use super::clock::MachineClock;
@@ -49,8 +49,10 @@ pub(crate) struct SimMachine {
     pub(crate) tail_flip: Option<TailFlip>,
     /// It lost its directory: its peers refuse it.
     pub(crate) wiped: bool,
-    /// Why the member takes no part any more.
+    /// Why the member takes no part, now or any more.
     pub(crate) excluded: Option<&'static str>,
+    /// Of a member that joins: the members that it was told.
+    pub(crate) told: Option<Vec<InitialMember>>,
     /// Syncs complete no sooner than this.
     pub(crate) syncs_stalled_until_ns: u64,
     /// Applied index of its newest durable checkpoint.
@@ -90,6 +92,8 @@ pub(crate) struct SimProcess {
     pub(crate) transfer: Option<(u64, usize)>,
     /// Requests of clients that are under way, by token.
     pub(crate) pending: BTreeMap<u64, PendingRequest>,
+    /// The peers that it keeps connections to.
+    pub(crate) peers: BTreeSet<u64>,
     /// The next token.
     next_token: u64,
     /// Watch streams of clients, by watcher.
@@ -119,6 +123,7 @@ impl SimProcess {
         let from =
             (opened.reader.current_revision() - OBSERVER_OVERLAP).max(opened.reader.compacted()).max(1);
         let observer = watch_everything(&opened, from);
+        let peers = opened.reader.members().iter().map(|member| member.id).collect();
         SimProcess {
             opened,
             inputs: VecDeque::new(),
@@ -130,6 +135,7 @@ impl SimProcess {
             jobs: RunningJobs::default(),
             transfer: None,
             pending: BTreeMap::new(),
+            peers,
             next_token: 1,
             watch_streams: BTreeMap::new(),
             observer,
@@ -173,7 +179,8 @@ impl SimMachine {
             damaged: false,
             tail_flip: None,
             wiped: false,
-            excluded: None,
+            excluded: (member >= plan.members).then_some(IS_NOT_ADDED),
+            told: None,
             syncs_stalled_until_ns: 0,
             checkpoint_index: 0,
             clock_jump_at_ns: u64::MAX,
@@ -183,6 +190,15 @@ impl SimMachine {
     /// What the records of its directory are salted with.
     pub(crate) fn salt(&self) -> u32 {
         record_salt(self.incarnation)
+    }
+
+    /// Whether its client port is open: that of a member that joins, once its state shows what it published.
+    pub(crate) fn serves(&self) -> bool {
+        let shows_itself = |process: &SimProcess| {
+            let members = process.opened.reader.members();
+            members.iter().any(|member| member.id == self.id && !member.name.is_empty())
+        };
+        self.process.as_ref().is_some_and(|process| self.told.is_none() || shows_itself(process))
     }
 
     /// Whether a process runs.
@@ -261,6 +277,14 @@ pub(crate) fn record_salt(incarnation: u64) -> u32 {
     crc32c::crc32c(&incarnation.to_le_bytes())
 }
 
+/// Why a machine takes no part that is not a member yet.
+pub(crate) const IS_NOT_ADDED: &str = "it is not added yet";
+
+/// The peer URL of the member at an index.
+pub(crate) fn member_url(member: usize) -> String {
+    format!("http://m{member}:2380")
+}
+
 /// The id of the member at an index.
 pub(crate) fn id_of(member: usize) -> u64 {
     member as u64 + 1
@@ -289,7 +313,7 @@ pub(crate) fn open_member(
     let member = |index: usize| InitialMember {
         id: id_of(index),
         name: format!("m{index}"),
-        peer_urls: vec![format!("http://m{index}:2380")],
+        peer_urls: vec![member_url(index)],
     };
     let index = (machine.id - 1) as usize;
     let config = MemberConfig {
@@ -300,7 +324,7 @@ pub(crate) fn open_member(
         seed: plan.seed,
         name: format!("m{index}"),
         client_urls: vec![format!("http://m{index}:2379")],
-        initial_cluster: (0..plan.members).map(member).collect(),
+        initial_cluster: machine.told.clone().unwrap_or_else(|| (0..plan.members).map(member).collect()),
         tick_ns: TICK_NS,
         election_ticks: ELECTION_TICKS,
         pre_vote: true,
@@ -310,6 +334,8 @@ pub(crate) fn open_member(
         quota_bytes: plan.quota_bytes,
         slice_keys: plan.slice_keys[index],
         memory_limit_bytes: 0,
+        membership: member::MembershipSettings::default(),
+        start: if machine.told.is_some() { StartMode::Join } else { StartMode::New },
     };
     let disk: Arc<dyn Disk> = Arc::new(machine.disk.clone());
     member::open(&disk, &log_options(plan), config, &member::Sequential)

@@ -45,6 +45,8 @@ pub(crate) enum SimEvent {
     FaultEnds { planned: usize },
     /// A process starts, unless it runs.
     Start { member: usize },
+    /// The operator changes the membership.
+    OperatorActs,
     /// A machine loses power, unless its process ended before.
     PowerLoss { member: usize, run: u64 },
     /// Faults stop; the recovery phase begins.

@@ -19,9 +19,11 @@ type Member struct {
 	PeerURL   string
 	DataDir   string
 
-	prefix  []string
-	binary  string
-	args    []string
+	prefix []string
+	binary string
+	args   []string
+	// extra are the flags that a member that joins gets besides those of this package.
+	extra   []string
 	logPath string
 
 	mu      sync.Mutex

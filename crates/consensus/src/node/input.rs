@@ -32,7 +32,7 @@ impl Consensus {
         match self.stalled_disk.tick(self.stalled_write(), self.ticks, self.election_tick as u64) {
             StalledDiskAction::Wait => {}
             StalledDiskAction::Transfer => {
-                if let Some(target) = transfer_target(&self.node) {
+                if let Some(target) = transfer_target(&self.node, |_| true) {
                     self.node.transfer_leader(target);
                 }
             }
@@ -127,6 +127,16 @@ impl Consensus {
         self.settle();
         self.rounds.finish_if_won(&self.node);
         Ok(self.conf_state())
+    }
+
+    /// Whether a conf change may be in the log and not applied yet: no other is taken.
+    pub fn has_pending_conf_change(&self) -> bool {
+        self.node.raft.has_pending_conf()
+    }
+
+    /// The voter with the longest log among those that `is_reachable`, if this node leads and there is one.
+    pub fn transfer_target(&self, is_reachable: impl Fn(u64) -> bool) -> Option<u64> {
+        if self.is_leader() { transfer_target(&self.node, is_reachable) } else { None }
     }
 
     /// Transfers the leadership to the voter `to`, which takes at most an election timeout. Until then nothing can be

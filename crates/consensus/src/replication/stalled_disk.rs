@@ -84,12 +84,13 @@ pub(crate) fn stalled_write(
     Some(StalledWrite { number, ticks: tick - since, replicated })
 }
 
-/// The best transfer target: the voter with the longest log, among those that were heard of lately if there are any.
-pub(crate) fn transfer_target(node: &RawNode<LogView>) -> Option<u64> {
+/// The best transfer target that `is_reachable`: the voter with the longest log, among those that were heard of lately
+/// if there are any.
+pub(crate) fn transfer_target(node: &RawNode<LogView>, is_reachable: impl Fn(u64) -> bool) -> Option<u64> {
     let raft = &node.raft;
     let voters = raft.prs().conf().to_conf_state().voters;
     let mut peers = peers(node);
-    peers.retain(|peer| peer.id != raft.id && voters.contains(&peer.id));
+    peers.retain(|peer| peer.id != raft.id && voters.contains(&peer.id) && is_reachable(peer.id));
     peers.iter().max_by_key(|peer| (peer.recent_active, peer.matched)).map(|peer| peer.id)
 }
 

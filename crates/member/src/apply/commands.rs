@@ -5,12 +5,13 @@
 
 use api::etcdserverpb as pb;
 use bytes::Bytes;
-use consensus::{Entry, EntryKind};
+use consensus::{ConfState, Entry, EntryKind};
 use prost::Message;
 use store::{AppliedId, BatchContext, Store};
 
 use crate::lease::Expiry;
 use crate::maintenance::publication::Publish;
+use crate::membership::applied;
 use crate::proposals::batch::{self, Batch, BatchError, CommandKind, LogCommand};
 
 /// One logged command and the number of store commands it decodes to: one, or several for an expiry of many leases.
@@ -19,15 +20,24 @@ pub(super) struct DecodedCommand {
     pub(super) store_commands: usize,
 }
 
-/// Applies an entry that was committed before this start: it has no callers and no watchers.
+/// Applies an entry that was committed before this start: it has no callers and no watchers. A conf change that has an
+/// effect advances `conf`, the configuration in force.
 ///
 /// # Errors
 /// Why it cannot be applied.
-pub(crate) fn replay(store: &mut Store, entry: &Entry, address: u64) -> Result<(), String> {
+pub(crate) fn replay(
+    store: &mut Store,
+    conf: &mut ConfState,
+    entry: &Entry,
+    address: u64,
+) -> Result<(), String> {
     match entry.kind {
         EntryKind::Empty => store.apply_empty(applied_id(entry)),
         EntryKind::ConfChange => {
-            return Err("changes of membership are not known to this release".to_owned());
+            let decoded = applied::decode(entry)?;
+            if applied::apply(store, entry, conf, &decoded).is_ok() {
+                *conf = conf.after(&decoded.change)?;
+            }
         }
         EntryKind::Batch => {
             let batch = decode_batch(entry).map_err(|error| error.to_string())?;
@@ -100,6 +110,10 @@ fn decode_into(all: &mut Vec<store::Command>, command: &LogCommand) {
         CommandKind::Alarm => request(body, store::Command::Alarm),
         CommandKind::ClusterVersion => request(body, store::Command::ClusterVersionSet),
         CommandKind::Publish => decode_publish(&body),
+        CommandKind::CommandSet => match body[..] {
+            [set] => store::Command::CommandSet(set),
+            _ => store::Command::Unknown,
+        },
     };
     all.push(step);
 }

@@ -152,7 +152,7 @@ fn has_caller(decoded: &[DecodedCommand], origin: Origin) -> Vec<bool> {
 #[cfg(test)]
 mod tests {
     //! The order of entries, what blocking holds up, and entries that do not decode.
-    use consensus::EntryKind;
+    use consensus::{ConfState, EntryKind};
 
     use super::*;
     use crate::proposals::batch;
@@ -184,7 +184,7 @@ mod tests {
         let mut payload = |bytes: Vec<u8>| {
             let index = state.reader.applied().index + 1;
             let entry = Entry { term: 1, index, kind: EntryKind::Batch, payload: bytes.into() };
-            replay(&mut state.store, &entry, 0)
+            replay(&mut state.store, &mut ConfState::of_voters([1]), &entry, 0)
         };
         let good = batch::encode(7, &[]).to_vec();
         assert_eq!(payload(good[..good.len() - 1].to_vec()), Ok(()));

@@ -3,7 +3,7 @@
 use api::etcdserverpb as pb;
 use api::membershippb;
 use bytes::Bytes;
-use consensus::{ConfChange, Entry, EntryKind};
+use consensus::{Entry, EntryKind};
 use prost::Message;
 use store::{Applied, Damaged, Event, Outcome, Reply, Slice, ValueRef};
 
@@ -34,7 +34,7 @@ impl Member {
                         break;
                     }
                 }
-                EntryKind::ConfChange => self.apply_conf_change(&entry)?,
+                EntryKind::ConfChange => self.apply_conf_change(&entry, out)?,
                 EntryKind::Empty => self.store.apply_empty(apply::applied_id(&entry)),
             }
             self.entry_applied(now, &entry);
@@ -141,6 +141,9 @@ impl Member {
             let released = leases.follow(now.monotonic_ns, &applied.leases);
             released.into_iter().for_each(|question| self.read_index.arrive(Waiter::Lease(question)));
         }
+        if applied.cluster_changed {
+            self.follow_members();
+        }
         if applied.alarms_changed {
             self.alarms.settled();
         }
@@ -177,15 +180,6 @@ impl Member {
         {
             out.answers.push((token, Answer::Failed(error)));
         }
-    }
-
-    fn apply_conf_change(&mut self, entry: &Entry) -> Result<(), MemberFatal> {
-        let change = ConfChange::decode(entry.payload.clone())
-            .map_err(|error| MemberFatal::Entry { index: entry.index, reason: error.to_string() })?;
-        self.store.apply_empty(apply::applied_id(entry));
-        // A change that does not fit the configuration before has no effect, on any member.
-        let _ = self.consensus.apply_conf_change(&change);
-        Ok(())
     }
 
     fn propose_cluster_version(&mut self) {

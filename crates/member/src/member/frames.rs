@@ -59,6 +59,14 @@ impl Member {
             PeerMessage::EntryQuestion { index, term } => {
                 self.repair_server.entry_asked(from, (index, term), &self.log, out);
             }
+            PeerMessage::MembershipRequest { run, sequence, request } => {
+                self.on_membership_request(Origin { member: from, run }, sequence, request, out);
+            }
+            PeerMessage::MembershipRefusal { run, sequence, error } => {
+                if run == self.config.process_run {
+                    self.on_membership_refusal(from, sequence, error, out);
+                }
+            }
             PeerMessage::EntryAnswer { index, term, entry } => {
                 let entry = entries::from_answer(index, term, entry);
                 let (now_ns, log) = (now.monotonic_ns, &self.log);

@@ -150,6 +150,7 @@ impl Member {
         self.applying = None;
         self.apply_queue = ApplyQueue::at(LogId { index: meta.index, term: meta.term });
         self.hub.snapshot_installed(self.reader.current_revision());
+        self.follow_members();
         self.checkpoints.installed();
         self.purge.start();
         self.alarms.settled();

@@ -11,6 +11,7 @@
 //! | `ready_loop` | what consensus wants done: writes, messages, committed entries, changes of leadership |
 //! | `applying` | committed batches into the store, then watchers, leases and callers |
 //! | `reads` | ReadIndex rounds and lease questions |
+//! | `membership` | requests about members, and what follows from an applied one |
 //! | `ticks` | the work of each tick, and callers' deadlines |
 //! | `space` | checkpoints, relocation, truncation: what must be kept and for whom |
 //! | `memory` | the memory limit: what all components take together |
@@ -27,6 +28,7 @@
 mod applying;
 mod frames;
 mod jobs_done;
+mod membership;
 mod memory;
 mod reads;
 mod ready_loop;
@@ -70,6 +72,7 @@ use crate::snapshot::{SnapshotInstalling, SnapshotReceiving, SnapshotSending};
 use crate::status::MemberStatus;
 use crate::values::LogValues;
 use crate::write_positions::WritePositions;
+use membership::MembershipState;
 pub(crate) use recovering::UnfinishedStart;
 
 /// One member. See the module.
@@ -109,6 +112,8 @@ pub struct Member {
     applying: Option<BatchBeingApplied>,
     /// Results of jobs that would switch references during a command: handled at its end.
     held_jobs: Vec<Done>,
+
+    membership: MembershipState,
 
     // Periodic work.
     checkpoints: CheckpointSchedule,
@@ -179,6 +184,7 @@ impl Member {
             apply_queue: ApplyQueue::at(applied),
             applying: None,
             held_jobs: Vec::new(),
+            membership: MembershipState::default(),
             checkpoints: CheckpointSchedule::default(),
             purge: Purge::default(),
             sealing: Sealing::default(),
@@ -210,7 +216,10 @@ impl Member {
             Input::Repair { token, address, key } => self.on_repair(now, token, (address, key), out),
             Input::Defragment => self.on_defragment(),
             Input::Frame { from, bytes } => self.on_frame(now, from, bytes, out),
-            Input::PeerUp(peer) => self.on_peer_up(peer),
+            Input::ChangeMembers { token, request } => self.on_change_members(now, token, request, out),
+            Input::GiveUpLeadership { token } => self.on_give_up_leadership(now, token, out),
+            Input::PeerAnnounced { peer, command_set } => self.on_peer_announced(peer, command_set),
+            Input::PeerUp(peer) => self.on_peer_up(now, peer),
             Input::PeerDown(peer) => self.on_peer_down(peer),
             Input::WritesSynced(done) => self.write_positions.log_synced(self.log.complete(done)?.position),
             Input::Background(done) => self.on_job_done(now, *done, out)?,
@@ -242,6 +251,7 @@ impl Member {
         self.plan_waiting(now, out);
         loop {
             self.start_commands(now, out);
+            self.start_membership_changes(now, out);
             self.start_rounds(now, out);
             let moved = self.take_ready(now, out)?;
             let applied = self.apply_committed(now, &mut spent, out)?;
@@ -256,6 +266,7 @@ impl Member {
         self.propose_lease_commands(now);
         self.maintain(now, out);
         self.show_status();
+        self.show_membership(out);
         if spent > 0 {
             self.account_memory(out);
         }
@@ -322,6 +333,11 @@ impl Member {
         due.flatten().min()
     }
 
+    /// Whether this member was removed from its cluster.
+    pub fn is_removed(&self) -> bool {
+        self.reader.was_removed(self.config.member_id)
+    }
+
     /// The numbers others may look at.
     pub fn status(&self) -> Arc<MemberStatus> {
         self.status.clone()
@@ -359,8 +375,13 @@ impl Member {
         self.store.check_all();
     }
 
-    fn on_peer_up(&mut self, peer: u64) {
+    fn on_peer_up(&mut self, now: Now, peer: u64) {
+        // A report about a peer that was removed meanwhile comes late.
+        if self.reader.was_removed(peer) {
+            return;
+        }
         self.connected.insert(peer);
+        self.note_peer_up(now, peer);
         self.consensus.ping();
         if self.startup_election.is_some_and(|election| election.asks_at_once()) && self.could_win_election()
         {
@@ -370,6 +391,7 @@ impl Member {
 
     fn on_peer_down(&mut self, peer: u64) {
         self.connected.remove(&peer);
+        self.note_peer_down(peer);
         self.take_back_lease_questions();
         self.consensus.report_unreachable(peer);
     }

@@ -198,6 +198,7 @@ impl Member {
         }
         if !self.leadership.leads() {
             self.return_foreign_commands(out);
+            self.return_foreign_changes(out);
         }
         self.finish_transfer(out);
     }

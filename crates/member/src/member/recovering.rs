@@ -67,12 +67,21 @@ impl Member {
                 Done::EntryRepaired { index, result } => start.recovery.written(index, result, out)?,
                 done => self.on_job_done(now, done, out)?,
             },
-            Input::PeerUp(peer) => drop(self.connected.insert(peer)),
-            Input::PeerDown(peer) => drop(self.connected.remove(&peer)),
+            Input::PeerUp(peer) => {
+                self.note_peer_up(now, peer);
+                self.connected.insert(peer);
+            }
+            Input::PeerDown(peer) => {
+                self.note_peer_down(peer);
+                self.connected.remove(&peer);
+            }
+            Input::PeerAnnounced { peer, command_set } => self.on_peer_announced(peer, command_set),
             Input::Propose(proposal) => refuse(proposal.token, out),
             Input::Read { token }
             | Input::Lease { token, .. }
             | Input::MoveLeader { token, .. }
+            | Input::ChangeMembers { token, .. }
+            | Input::GiveUpLeadership { token }
             | Input::Repair { token, .. } => refuse(token, out),
             Input::SnapshotOffered { token, .. } | Input::SnapshotWhole { token, .. } => {
                 out.answers.push((token, Answer::SnapshotRefused(REFUSAL.to_owned())));
@@ -92,6 +101,7 @@ impl Member {
         if start.recovery.is_complete() {
             self.finish_start(now, out)?;
         }
+        self.show_membership(out);
         self.show_status();
         Ok(())
     }
@@ -108,6 +118,7 @@ impl Member {
         self.apply_queue = ApplyQueue::at(applied);
         self.hub.publish_unwatched(Reader::current_revision(&self.reader));
         self.next_tick_ns = now.monotonic_ns;
+        self.follow_members();
         let text = format!("the log, which is replayed up to entry {}", applied.index);
         out.notices.push(Notice::Repaired { text });
         Ok(())

@@ -79,6 +79,15 @@ impl Member {
         }
     }
 
+    /// A member that stops leaves the leadership to the connected voter with the longest log.
+    pub(super) fn on_give_up_leadership(&mut self, now: Now, token: u64, out: &mut Output) {
+        let connected = &self.connected;
+        match self.consensus.transfer_target(|peer| connected.contains(&peer)) {
+            Some(target) => self.on_move_leader(now, token, target, out),
+            None => out.answers.push((token, Answer::Failed(api::Error::Unhealthy))),
+        }
+    }
+
     fn check_transfer(&self, to: u64) -> Result<(), api::Error> {
         if !self.leadership.leads() {
             return Err(api::Error::NotLeader);
@@ -180,7 +189,7 @@ impl Member {
     }
 
     /// Registers a caller until the request timeout.
-    fn register(&mut self, now: Now, token: u64) {
+    pub(super) fn register(&mut self, now: Now, token: u64) {
         self.callers.insert(token, now.monotonic_ns + self.config.request_timeout_ns());
     }
 }

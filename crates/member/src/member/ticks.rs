@@ -43,6 +43,7 @@ impl Member {
             self.note_catching_up(now);
         }
         self.alarms.tick();
+        self.tick_command_set(now);
         self.tick_memory(now, out);
         // A pin that kept compacted history may be gone.
         if self.reader.purged() < self.reader.compacted() || self.purge.is_awaited() {
@@ -68,6 +69,7 @@ impl Member {
         let mut queued = BTreeSet::new();
         while let Some((token, progress)) = self.callers.take_expired(now.monotonic_ns) {
             self.proposals.expire_forwarded(token);
+            self.expire_change(token);
             if let Some(follower) = self.leadership.as_follower_mut() {
                 follower.lease_questions.take(token);
             }

@@ -17,6 +17,8 @@
 //!  10 value answer    main i64 | sub u32 | length u32 | checksum u32 | key length u32 | key | found u8 | value
 //!  11 entry question  index u64 | term u64
 //!  12 entry answer    index u64 | term u64 | found u8 | kind u8 | checksum u32 of the entry | payload
+//!  13 member request  run u64 | sequence u64 | a request, see `membership/request.rs`; of command set 2
+//!  14 member refusal  run u64 | sequence u64 | error u8 (0 not leader); of command set 2
 //! ```
 //!
 //! A *run* is the process run of the member that asked (in a refusal: that forwarded). Each process numbers its
@@ -28,9 +30,12 @@
 //! whose fate is unknown is never sent again; one that was refused is known not to have been proposed.
 
 mod lease;
+mod membership;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use consensus::MessageClass;
+
+use crate::membership::request::MembershipRequest;
 
 pub use lease::{LeaseAnswer, LeaseQuestionFields, MAX_LEASES_PER_FRAME};
 
@@ -99,6 +104,24 @@ pub enum PeerMessage {
         term: u64,
         /// Kind and payload.
         entry: Option<(u8, Bytes)>,
+    },
+    /// A follower forwards a request about members. Only a member with command set 2 knows it.
+    MembershipRequest {
+        /// The process run that forwards it.
+        run: u64,
+        /// Its caller's token there.
+        sequence: u64,
+        /// What is asked.
+        request: MembershipRequest,
+    },
+    /// A request about members that was not and will not be proposed.
+    MembershipRefusal {
+        /// The process run that forwarded it.
+        run: u64,
+        /// Its caller's token there.
+        sequence: u64,
+        /// Why; `None`: the receiver does not lead.
+        error: Option<api::Error>,
     },
 }
 
@@ -189,11 +212,7 @@ impl PeerMessage {
                 tail = Some(name.key.clone());
             }
             PeerMessage::ValueAnswer(name, value) => {
-                head.put_u8(10);
-                encode_name(&mut head, name);
-                head.put_u32_le(name.key.len() as u32);
-                head.put_slice(&name.key);
-                head.put_u8(u8::from(value.is_some()));
+                encode_value_answer(&mut head, name, value.is_some());
                 tail.clone_from(value);
             }
             PeerMessage::EntryQuestion { index, term } => {
@@ -204,6 +223,12 @@ impl PeerMessage {
             PeerMessage::EntryAnswer { index, term, entry } => {
                 encode_entry_answer(&mut head, *index, *term, entry.as_ref());
                 tail = entry.as_ref().map(|(_, payload)| payload.clone());
+            }
+            PeerMessage::MembershipRequest { run, sequence, request } => {
+                membership::encode_request(&mut head, *run, *sequence, request);
+            }
+            PeerMessage::MembershipRefusal { run, sequence, error } => {
+                membership::encode_refusal(&mut head, *run, *sequence, *error);
             }
         }
         std::iter::once(head.freeze()).chain(tail).collect()
@@ -249,6 +274,8 @@ impl PeerMessage {
                 term: bytes.try_get_u64_le().ok()?,
             },
             12 => decode_entry_answer(&mut bytes)?,
+            13 => membership::decode_request(&mut bytes)?,
+            14 => membership::decode_refusal(&mut bytes)?,
             _ => return None,
         };
         (!bytes.has_remaining()).then_some(frame)
@@ -313,6 +340,14 @@ fn decode_name(bytes: &mut Bytes) -> Option<ValueName> {
     })
 }
 
+fn encode_value_answer(head: &mut BytesMut, name: &ValueName, is_found: bool) {
+    head.put_u8(10);
+    encode_name(head, name);
+    head.put_u32_le(name.key.len() as u32);
+    head.put_slice(&name.key);
+    head.put_u8(u8::from(is_found));
+}
+
 fn decode_value_answer(bytes: &mut Bytes) -> Option<PeerMessage> {
     let mut name = decode_name(bytes)?;
     let key = bytes.try_get_u32_le().ok()? as usize;
@@ -339,7 +374,11 @@ mod tests {
     #[test]
     fn frames_survive_their_encoding() {
         let name = ValueName { main: 5, sub: 1, len: 2, checksum: 9, key: Bytes::from_static(b"k") };
+        let request = MembershipRequest::Add { id: 4, peer_urls: vec!["http://a:1".into()], learner: true };
         let frames = [
+            PeerMessage::MembershipRequest { run: 7, sequence: 3, request },
+            PeerMessage::MembershipRefusal { run: 7, sequence: 3, error: None },
+            PeerMessage::MembershipRefusal { run: 7, sequence: 3, error: Some(api::Error::NoSpace) },
             PeerMessage::Consensus(Bytes::from_static(b"m")),
             PeerMessage::Forward(Bytes::from_static(b"b")),
             PeerMessage::Refused { reason: Reason::NoSpace, run: 7, sequences: vec![1, 2] },

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! offset size  field
-//!      0    1  version of the command set (1)
+//!      0    1  version of the command set: the oldest that has all of these commands
 //!      1    1  number of origins
 //!      2    2  zero
 //!      4    4  number of commands
@@ -25,8 +25,10 @@
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
-/// The command set this release writes.
-pub const VERSION: u8 = 1;
+use crate::membership::command_sets::NEWEST_COMMAND_SET;
+
+/// The oldest command set.
+const OLDEST_VERSION: u8 = store::FIRST_COMMAND_SET;
 
 /// A batch is closed at this many payload bytes: large enough that a flush is shared by many, small enough that a
 /// heartbeat's worth of network and one flush stay short. A larger command travels alone.
@@ -77,10 +79,12 @@ pub enum CommandKind {
     ClusterVersion = 10,
     /// A member's name, client URLs and incarnation; see [`crate::publication`].
     Publish = 11,
+    /// The command set, one byte; see [`crate::membership`](crate). Of set 2.
+    CommandSet = 12,
 }
 
 impl CommandKind {
-    const ALL: [CommandKind; 11] = [
+    const ALL: [CommandKind; 12] = [
         CommandKind::Put,
         CommandKind::DeleteRange,
         CommandKind::Txn,
@@ -92,11 +96,17 @@ impl CommandKind {
         CommandKind::Alarm,
         CommandKind::ClusterVersion,
         CommandKind::Publish,
+        CommandKind::CommandSet,
     ];
 
     /// The kind of a number, if there is one.
     pub fn from_number(number: u8) -> Option<CommandKind> {
         CommandKind::ALL.into_iter().find(|kind| *kind as u8 == number)
+    }
+
+    /// The oldest command set that has it.
+    fn since(self) -> u8 {
+        if self == CommandKind::CommandSet { 2 } else { OLDEST_VERSION }
     }
 
     /// Whether commands of this kind may make the store grow: false for what frees space or keeps the cluster running.
@@ -141,7 +151,10 @@ pub struct Batch {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BatchError {
     /// Written by a release with another command set.
-    #[error("command set version {0} is not known here (known: {VERSION}); run a release that knows it")]
+    #[error(
+        "command set version {0} is not known here (known: {OLDEST_VERSION} to {NEWEST_COMMAND_SET}); run a release \
+             that knows it"
+    )]
     Version(u8),
     /// The bytes end before the batch does, or go on behind it.
     #[error("the batch is cut short or too long at {0}")]
@@ -170,7 +183,7 @@ pub fn encode(clock_ms: u64, commands: &[LogCommand]) -> Bytes {
     assert!(origins.len() <= MAX_ORIGINS, "a batch names at most {MAX_ORIGINS} origins");
     let bodies: usize = commands.iter().map(LogCommand::encoded_len).sum();
     let mut out = BytesMut::with_capacity(HEADER + ORIGIN * origins.len() + bodies);
-    out.put_u8(VERSION);
+    out.put_u8(commands.iter().map(|command| command.kind.since()).max().unwrap_or(OLDEST_VERSION));
     out.put_u8(origins.len() as u8);
     out.put_u16_le(0);
     // The limits of a batch, of an auth context and of a request are far below what these fields hold.
@@ -206,7 +219,7 @@ pub fn decode(payload: &Bytes) -> Result<Batch, BatchError> {
     let mut rest = payload.clone();
     need(&rest, HEADER, "the header")?;
     let version = rest.get_u8();
-    if version != VERSION {
+    if !(OLDEST_VERSION..=NEWEST_COMMAND_SET).contains(&version) {
         return Err(BatchError::Version(version));
     }
     let origins = usize::from(rest.get_u8());
@@ -219,7 +232,7 @@ pub fn decode(payload: &Bytes) -> Result<Batch, BatchError> {
     // `count` comes from a file or a peer: what the bytes cannot hold is not allocated for.
     let mut commands = Vec::with_capacity(count.min(rest.len() / COMMAND));
     for _ in 0..count {
-        commands.push(decode_command(&mut rest, &origins)?);
+        commands.push(decode_command(&mut rest, version, &origins)?);
     }
     if rest.has_remaining() {
         return Err(BatchError::Length("the end"));
@@ -227,10 +240,11 @@ pub fn decode(payload: &Bytes) -> Result<Batch, BatchError> {
     Ok(Batch { clock_ms, commands })
 }
 
-fn decode_command(rest: &mut Bytes, origins: &[Origin]) -> Result<LogCommand, BatchError> {
+fn decode_command(rest: &mut Bytes, version: u8, origins: &[Origin]) -> Result<LogCommand, BatchError> {
     need(rest, COMMAND, "a command")?;
     let kind = rest.get_u8();
-    let kind = CommandKind::from_number(kind).ok_or(BatchError::Unknown("kind", kind))?;
+    let known = CommandKind::from_number(kind).filter(|kind| kind.since() <= version);
+    let kind = known.ok_or(BatchError::Unknown("kind", kind))?;
     let origin = rest.get_u8();
     let origin = *origins.get(usize::from(origin)).ok_or(BatchError::Unknown("origin", origin))?;
     let auth = usize::from(rest.get_u16_le());
@@ -285,9 +299,18 @@ mod tests {
         let mut bytes = encode(1, &[command(1, 1, CommandKind::Put, b"x")]).to_vec();
         bytes[0] = 9;
         assert_eq!(decode(&bytes.clone().into()), Err(BatchError::Version(9)));
-        bytes[0] = VERSION;
+        bytes[0] = OLDEST_VERSION;
         bytes[32] = 77;
         assert_eq!(decode(&bytes.into()), Err(BatchError::Unknown("kind", 77)));
+    }
+
+    #[test]
+    fn a_batch_names_the_oldest_set_that_has_its_commands() {
+        let mut bytes = encode(1, &[command(1, 1, CommandKind::CommandSet, b"\x02")]).to_vec();
+        assert_eq!(bytes[0], 2);
+        assert!(decode(&bytes.clone().into()).is_ok());
+        bytes[0] = 1;
+        assert_eq!(decode(&bytes.into()), Err(BatchError::Unknown("kind", 12)), "the older set lacks it");
     }
 
     proptest! {
@@ -308,7 +331,7 @@ mod tests {
         #[test]
         fn garbage_is_an_error_or_a_batch(bytes in any::<Vec<u8>>()) {
             let mut bytes = bytes;
-            if let Some(first) = bytes.first_mut() { *first = VERSION; }
+            if let Some(first) = bytes.first_mut() { *first = NEWEST_COMMAND_SET; }
             if let Ok(batch) = decode(&bytes.clone().into()) {
                 // Only the two reserved bytes and unused origins may differ when it is written again.
                 prop_assert_eq!(decode(&encode(batch.clock_ms, &batch.commands)).expect("decodes"), batch);

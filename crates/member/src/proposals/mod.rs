@@ -271,10 +271,13 @@ impl Proposals {
         self.queue.drop_expired(self.origin, tokens);
     }
 
-    /// Term, leader or role changed. What a former leader knew of leases must not be proposed in another term.
+    /// Term, leader or role changed. What a former leader knew of leases and members must not be proposed in another
+    /// term.
     pub(crate) fn leadership_changed(&mut self) {
         self.queue.drop_own(CommandKind::LeaseCheckpoint);
         self.queue.drop_own(CommandKind::LeaseExpire);
+        // A leader of an older release would not know it.
+        self.queue.drop_own(CommandKind::CommandSet);
         // The member's own commands have no caller, so no deadline would remove these.
         self.forwarded.retain(|sequence, _| sequence & OWN_COMMAND == 0);
     }

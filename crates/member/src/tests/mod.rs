@@ -14,6 +14,7 @@ use log::{Disk, Identity, Log, LogId, MemDisk, Options, RecordSizes, WriteJob};
 use prost::Message;
 use store::{AppliedId, ClusterMember, Limits, Reader, Reference, Store, Values};
 
+use crate::NEWEST_COMMAND_SET;
 use crate::apply::replay;
 use crate::conf_state;
 use crate::jobs::CheckpointJob;
@@ -43,7 +44,7 @@ impl LogAndStore {
         let values = Arc::new(LogValues::new(opened.reader));
         let (mut store, reader) = Store::new(values.clone(), Limits::default());
         let member = |id: &u64| ClusterMember { id: *id, ..ClusterMember::default() };
-        store.bootstrap(AppliedId { index: 1, term: TERM }, members.iter().map(member));
+        store.bootstrap(AppliedId { index: 1, term: TERM }, members.iter().map(member), NEWEST_COMMAND_SET);
         let mut made = LogAndStore { disk, log: opened.log, store, reader, values };
         made.append(EntryKind::Empty, Bytes::new());
         made.background();
@@ -83,7 +84,8 @@ impl LogAndStore {
         let payload = batch::encode(0, &[LogCommand { origin, sequence: 1, kind, auth: Bytes::new(), body }]);
         let address = self.append(EntryKind::Batch, payload.clone());
         let entry = Entry { term: TERM, index: self.log.last_index(), kind: EntryKind::Batch, payload };
-        replay(&mut self.store, &entry, address).expect("it is a command of this release");
+        replay(&mut self.store, &mut ConfState::of_voters([1]), &entry, address)
+            .expect("it is a command of this release");
     }
 
     pub(crate) fn put(&mut self, key: &str, value: impl Into<Bytes>) {

@@ -32,5 +32,7 @@ pub(crate) fn config(process_run: u64) -> MemberConfig {
         quota_bytes: 0,
         slice_keys: DEFAULT_SLICE_KEYS,
         memory_limit_bytes: 0,
+        membership: member::MembershipSettings::default(),
+        start: member::StartMode::New,
     }
 }

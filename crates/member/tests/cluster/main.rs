@@ -5,6 +5,7 @@ mod full_disk;
 mod hostile;
 mod leading;
 mod leases;
+mod membership;
 mod memory;
 mod merges;
 mod process_runs;

@@ -3,7 +3,8 @@
 use member::batch::CommandKind;
 use member::{Input, Notice};
 
-use crate::rig::{Cluster, compares_value};
+use crate::compares::compares_value;
+use crate::rig::Cluster;
 
 fn filled() -> Cluster {
     let mut cluster = Cluster::new(3, |_| {});

@@ -13,8 +13,8 @@ use member::batch::CommandKind;
 use member::jobs::{Done, Job};
 use member::snapshot::{Outgoing, Receiver, SendError};
 use member::{
-    Answer, DEFAULT_SLICE_KEYS, InitialMember, Input, MIN_SNAPSHOT_LOG_BYTES, MemberConfig, Notice, Now,
-    OpenMemberError, OpenedMember, Output, Proposal, SnapshotEvent,
+    Answer, DEFAULT_SLICE_KEYS, InitialMember, Input, MIN_SNAPSHOT_LOG_BYTES, MemberConfig, Membership,
+    Notice, Now, OpenMemberError, OpenedMember, Output, Proposal, SnapshotEvent,
 };
 use prost::Message;
 
@@ -27,6 +27,11 @@ pub(crate) struct Node {
     inputs: Vec<Input>,
     output: Output,
     pub(crate) notices: Vec<Notice>,
+    /// It said that it has stopped in good order.
+    pub(crate) has_stopped: bool,
+    command_set: u8,
+    /// What it said last about who belongs to the cluster.
+    pub(crate) membership: Option<Arc<Membership>>,
 }
 
 /// A snapshot between two members.
@@ -85,18 +90,9 @@ pub(crate) fn options() -> Options {
     }
 }
 
-/// Puts "then" if the value of this key is 300 bytes of 9.
-pub(crate) fn compares_value(key: &'static str) -> pb::TxnRequest {
-    let compare = pb::Compare {
-        result: pb::compare::CompareResult::Equal as i32,
-        target: pb::compare::CompareTarget::Value as i32,
-        key: key.into(),
-        target_union: Some(pb::compare::TargetUnion::Value(vec![9; 300].into())),
-        ..Default::default()
-    };
-    let put = pb::PutRequest { key: "then".into(), value: "yes".into(), ..Default::default() };
-    let success = vec![pb::RequestOp { request: Some(pb::request_op::Request::RequestPut(put)) }];
-    pb::TxnRequest { compare: vec![compare], success, failure: vec![] }
+/// What a member learns when it is connected to a peer that knows this command set.
+fn connected_to(peer: u64, command_set: u8) -> [Input; 2] {
+    [Input::PeerAnnounced { peer, command_set }, Input::PeerUp(peer)]
 }
 
 impl Cluster {
@@ -155,16 +151,29 @@ impl Cluster {
             quota_bytes: 0,
             slice_keys: DEFAULT_SLICE_KEYS,
             memory_limit_bytes: 0,
+            membership: member::MembershipSettings::default(),
+            start: member::StartMode::New,
         };
         (self.tune)(&mut config);
         let disk = self.disks[&id].clone();
         let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+        let command_set = config.membership.command_set;
         let opened = member::open(&shared, &options(), config, &member::Sequential)?;
-        let inputs = self.nodes.keys().map(|peer| Input::PeerUp(*peer)).collect();
+        let sets = self.nodes.iter().map(|(peer, node)| (*peer, node.command_set));
+        let inputs = sets.flat_map(|(peer, set)| connected_to(peer, set)).collect();
         for node in self.nodes.values_mut() {
-            node.inputs.push(Input::PeerUp(id));
+            node.inputs.extend(connected_to(id, command_set));
         }
-        let node = Node { opened, disk, inputs, output: Output::default(), notices: Vec::new() };
+        let node = Node {
+            opened,
+            disk,
+            inputs,
+            output: Output::default(),
+            notices: Vec::new(),
+            has_stopped: false,
+            command_set,
+            membership: None,
+        };
         self.nodes.insert(id, node);
         Ok(())
     }
@@ -223,7 +232,9 @@ impl Cluster {
             }
             frames.extend(output.frames);
             self.answers.extend(output.answers);
+            node.has_stopped |= output.stopped;
             node.notices.extend(output.notices);
+            node.membership = output.membership.or(node.membership.take());
             for outgoing in output.snapshots {
                 self.streams.push(Stream { from: id, outgoing, state: StreamState::Opening(0) });
             }

@@ -142,8 +142,10 @@ fn cluster(values: &FlagValues, name: &str, urls: &MemberUrls) -> Result<Cluster
         election_timeout: Duration::from_millis(values.count("election-timeout")),
         pre_vote: values.bool("pre-vote"),
         strict_reconfig_check: values.bool("strict-reconfig-check"),
-        max_learners: usize::try_from(values.integer("max-learners"))
+        // A cluster has fewer members than this holds.
+        max_learners: u16::try_from(values.integer("max-learners").min(u16::MAX.into()))
             .map_err(|_| UsageError::config("--max-learners must not be negative".to_owned()))?,
+        force_new_cluster: values.bool("force-new-cluster"),
     })
 }
 

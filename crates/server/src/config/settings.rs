@@ -89,7 +89,9 @@ pub struct ClusterConfig {
     /// Whether changes of membership that would cost the quorum are refused.
     pub strict_reconfig_check: bool,
     /// Most learners at a time.
-    pub max_learners: usize,
+    pub max_learners: u16,
+    /// Whether this member's data goes on as a cluster of its own.
+    pub force_new_cluster: bool,
 }
 
 /// Limits on requests of clients.

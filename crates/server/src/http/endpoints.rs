@@ -25,6 +25,8 @@ pub(crate) trait Health: Send + Sync + 'static {
     fn alarms(&self) -> Vec<AlarmType>;
     /// All members, by id.
     fn members(&self) -> Vec<Member>;
+    /// Makes a learner a voter; returns all members then.
+    fn promote(&self, id: u64) -> BoxFuture<'_, Result<Vec<Member>, api::Error>>;
     /// Id of the cluster.
     fn cluster_id(&self) -> u64;
     /// Version of the cluster, `3.7.0`; none before it is decided.

@@ -1,12 +1,12 @@
-//! HTTP on the peer port: the members, a probe, hashes. etcd's own peer protocol is refused in etcd's words, so that an
-//! etcd member that was pointed here by mistake logs a useful error.
+//! HTTP on the peer port: the members, promotion, a probe, hashes. etcd's own peer protocol is refused in etcd's words,
+//! so that an etcd member that was pointed here by mistake logs a useful error.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use api::etcdserverpb::Member;
 use axum::Router;
 use axum::body::Bytes;
-use axum::extract::State;
+use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::Response;
 use axum::routing::any;
@@ -23,7 +23,7 @@ const CLUSTER_ID: &str = "x-etcd-cluster-id";
 pub(super) fn routes() -> Router<Endpoints> {
     Router::new()
         .route("/members", any(members))
-        .route("/members/promote/{id}", any(only_grpc))
+        .route("/members/promote/{id}", any(promote))
         .route("/members/hashkv", any(hash_kv))
         .route("/downgrade/enabled", any(downgrade))
         .route("/leases", any(only_grpc))
@@ -61,6 +61,34 @@ async fn members(State(endpoints): State<Endpoints>, method: Method) -> Response
     }
     let members: Vec<_> = endpoints.health.members().into_iter().map(MemberJson::from).collect();
     json(&endpoints, &members, "\n")
+}
+
+/// Promotes a learner, as etcd's members ask their leader to. The texts are etcd's.
+async fn promote(State(endpoints): State<Endpoints>, method: Method, Path(id): Path<String>) -> Response {
+    if let Some(refusal) = allow(&method, &Method::POST) {
+        return refusal;
+    }
+    let Ok(number) = id.parse() else {
+        let text = format!("member {id} not found in cluster");
+        return with_cluster(&endpoints, error(StatusCode::NOT_FOUND, &text));
+    };
+    let refused = |status, text: &str| with_cluster(&endpoints, error(status, text));
+    match endpoints.health.promote(number).await {
+        Ok(members) => {
+            let members: Vec<_> = members.into_iter().map(MemberJson::from).collect();
+            json(&endpoints, &members, "\n")
+        }
+        Err(api::Error::MemberNotFound) => refused(StatusCode::NOT_FOUND, "membership: ID not found"),
+        Err(api::Error::MemberNotLearner) => {
+            refused(StatusCode::PRECONDITION_FAILED, "membership: can only promote a learner member")
+        }
+        Err(why @ api::Error::LearnerNotReady) => refused(StatusCode::PRECONDITION_FAILED, &why.to_string()),
+        Err(why) => {
+            tracing::warn!(member_id = id, error = %why, "failed to promote a member");
+            let text = "{\"message\":\"Internal Server Error\"}".to_owned();
+            with_cluster(&endpoints, answer(StatusCode::INTERNAL_SERVER_ERROR, JSON, text))
+        }
+    }
 }
 
 #[derive(Deserialize)]

@@ -59,6 +59,17 @@ impl Health for Fake {
         }]
     }
 
+    fn promote(&self, id: u64) -> BoxFuture<'_, Result<Vec<Member>, api::Error>> {
+        let answer = match id {
+            1 => Ok(self.members()),
+            2 => Err(api::Error::LearnerNotReady),
+            3 => Err(api::Error::MemberNotLearner),
+            4 => Err(api::Error::Unhealthy),
+            _ => Err(api::Error::MemberNotFound),
+        };
+        Box::pin(async move { answer })
+    }
+
     fn cluster_id(&self) -> u64 {
         0xec77
     }

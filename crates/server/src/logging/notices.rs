@@ -67,6 +67,17 @@ impl NoticeLog {
                 "the disk is nearly full: what makes the store grow is refused, deletes and compaction go on"
             ),
             Notice::Space { is_low: false } => tracing::info!("the disk has room again"),
+            Notice::MembershipRequest { request, outcome: Ok(()) } => tracing::info!(
+                local_member_id = local,
+                request = format!("{request:?}"),
+                "applied a configuration change through raft"
+            ),
+            Notice::MembershipRequest { request, outcome: Err(error) } => tracing::warn!(
+                local_member_id = local,
+                request = format!("{request:?}"),
+                %error,
+                "Validation on configuration change failed"
+            ),
             Notice::Diverged { peer, index } => {
                 tracing::error!(
                     remote_peer_id = format!("{peer:x}"),

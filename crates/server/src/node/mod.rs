@@ -13,7 +13,7 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use member::batch::CommandKind;
 use member::peer_message::LeaseAnswer;
-use member::{Answer, Input, MemberStatus, Proposal};
+use member::{Answer, Input, MemberStatus, MembershipRequest, Proposal};
 use store::watch::Hub;
 use store::{Damaged, HashKvReply, Outcome, Reader, Values};
 use tokio::sync::oneshot::error::RecvError;
@@ -107,14 +107,34 @@ impl Node {
 
     /// All members of the cluster.
     pub(crate) fn members(&self) -> Vec<pb::Member> {
-        let describe = |member: store::ClusterMember| pb::Member {
-            id: member.id,
-            name: member.name,
-            peer_urls: member.peer_urls,
-            client_urls: member.client_urls,
-            is_learner: member.learner,
-        };
         self.reader.members().into_iter().map(describe).collect()
+    }
+
+    /// Changes the members: returns all of them after the change.
+    ///
+    /// # Errors
+    /// Why it has no effect, or why no agreement was reached.
+    pub(crate) async fn change_members(
+        &self,
+        request: MembershipRequest,
+    ) -> Result<Vec<pb::Member>, api::Error> {
+        self.linearize().await?;
+        match self.request(|token| Input::ChangeMembers { token, request }).await? {
+            Answer::MembersChanged(members) => Ok(members.into_iter().map(describe).collect()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Promotes a learner.
+    ///
+    /// # Errors
+    /// As [`Node::change_members`].
+    pub(crate) async fn promote(&self, id: u64) -> Result<Vec<pb::Member>, api::Error> {
+        let members = self.change_members(MembershipRequest::Promote { id }).await?;
+        if self.status.leader() == self.member_id {
+            self.metrics.events.learner_promotions.inc();
+        }
+        Ok(members)
     }
 
     /// Keeps every file that the index refers to from now on. Take it before looking at the index.
@@ -124,7 +144,7 @@ impl Node {
 
     /// Whether this member has no vote.
     pub(crate) fn is_learner(&self) -> bool {
-        self.reader.members().iter().any(|member| member.id == self.member_id && member.learner)
+        self.status.learner() == 1
     }
 
     /// Waits until a damaged value has been fetched from a peer.
@@ -206,6 +226,14 @@ impl Node {
         }
     }
 
+    /// Hands leadership to the best voter that is connected, if this member leads and there is one.
+    pub(crate) async fn give_up_leadership(&self) -> Result<(), api::Error> {
+        match self.request(|token| Input::GiveUpLeadership { token }).await? {
+            Answer::LeaderMoved => Ok(()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
     /// [`Node::request`] for threads that may block; failures are among the answers.
     pub(crate) fn request_blocking(&self, input: impl FnOnce(u64) -> Input) -> Result<Answer, api::Error> {
         self.handoff.request(input).blocking_recv().map_err(|_| api::Error::Stopped)
@@ -214,6 +242,16 @@ impl Node {
     /// Submits a request and waits for its answer; a failure among the answers becomes the error.
     pub(crate) async fn request(&self, input: impl FnOnce(u64) -> Input) -> Result<Answer, api::Error> {
         answer(self.handoff.request(input).await)
+    }
+}
+
+fn describe(member: store::ClusterMember) -> pb::Member {
+    pb::Member {
+        id: member.id,
+        name: member.name,
+        peer_urls: member.peer_urls,
+        client_urls: member.client_urls,
+        is_learner: member.learner,
     }
 }
 

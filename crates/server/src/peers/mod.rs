@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use member::snapshot::Outgoing;
-use member::{Input, Notice};
+use member::{Input, Membership, Notice};
 use parking_lot::Mutex;
-use store::Reader;
+use store::{ClusterMember, Reader};
 use transport::{
     Admission, DropReason, Error, FrameSink, PeerIdentity, Peers, Refusal, RefusalReason, SendOutcome, Side,
     StreamClass,
@@ -22,6 +22,17 @@ use crate::raft_loop::{Edge, Handoff};
 use standing::PeerStandings;
 
 pub(crate) use snapshots::IncomingSnapshots;
+
+/// The newest command set that a member can apply which speaks this version of the peer protocol: the two rise
+/// together.
+fn command_set_of(version: u16) -> u8 {
+    u8::try_from(version.saturating_sub(1)).unwrap_or(u8::MAX)
+}
+
+/// The oldest version of the peer protocol that a member speaks which can apply this set of commands.
+fn version_of(command_set: u8) -> u16 {
+    u16::from(command_set) + 1
+}
 
 /// Accepts members of the cluster that run on the data directory they first published.
 pub(crate) struct MembershipGate {
@@ -39,7 +50,9 @@ impl Admission for MembershipGate {
     fn admit(&self, peer: &PeerIdentity) -> Result<(), Refusal> {
         let id = peer.member_id;
         if self.reader.was_removed(id) {
-            let text = format!("member {id:x} was removed from the cluster; its id is never used again");
+            let text = format!(
+                "member {id:x} has been permanently removed from the cluster; its id is never used again"
+            );
             return Err(Refusal::new(RefusalReason::RemovedMember, text));
         }
         let Some(member) = self.reader.members().into_iter().find(|member| member.id == id) else {
@@ -55,6 +68,10 @@ impl Admission for MembershipGate {
             return Err(Refusal::new(RefusalReason::WrongIncarnation, text));
         }
         Ok(())
+    }
+
+    fn min_version(&self) -> u16 {
+        version_of(self.reader.command_set())
     }
 }
 
@@ -87,8 +104,9 @@ impl FrameSink for PeerInbound {
         }
     }
 
-    fn up(&self, peer: u64, class: StreamClass, connection: u64) {
+    fn up(&self, peer: u64, class: StreamClass, connection: u64, version: u16) {
         let mut standings = self.standings.lock();
+        self.handoff.submit(Input::PeerAnnounced { peer, command_set: command_set_of(version) });
         if standings.up(peer, class, connection) {
             tracing::info!(remote_peer_id = format!("{peer:x}"), "peer became active");
             self.handoff.submit(Input::PeerUp(peer));
@@ -117,13 +135,67 @@ impl FrameSink for PeerInbound {
 
 /// Carries out, over the transport and the log for operators, what the raft loop decided.
 pub(crate) struct PeerEdge {
-    pub(crate) peers: Arc<Peers>,
-    pub(crate) handoff: Handoff,
-    pub(crate) reader: Reader,
-    pub(crate) notices: NoticeLog,
+    peers: Arc<Peers>,
+    inbound: Arc<PeerInbound>,
+    handoff: Handoff,
+    reader: Reader,
+    notices: NoticeLog,
+    own_id: u64,
+    /// The members as they were told last.
+    members: Mutex<Option<Membership>>,
+}
+
+impl PeerEdge {
+    /// The edge of the member `own_id`, whose state `reader` reads.
+    pub(crate) fn new(
+        peers: Arc<Peers>,
+        inbound: Arc<PeerInbound>,
+        handoff: Handoff,
+        reader: Reader,
+        own_id: u64,
+    ) -> PeerEdge {
+        let notices = NoticeLog::new(own_id);
+        PeerEdge { peers, inbound, handoff, reader, notices, own_id, members: Mutex::default() }
+    }
+
+    fn dial(&self, member: &ClusterMember) {
+        if let Err(error) = self.peers.set(member.id, &member.peer_urls) {
+            tracing::error!(remote_peer_id = format!("{:x}", member.id), %error, "cannot dial the peer");
+        }
+    }
 }
 
 impl Edge for PeerEdge {
+    fn follow_members(&self, membership: &Membership) {
+        let mut known = self.members.lock();
+        let before = known.as_ref().map(|known| known.members.clone()).unwrap_or_default();
+        let is_gone = |member: &&ClusterMember| !membership.members.iter().any(|now| now.id == member.id);
+        for gone in before.iter().filter(is_gone) {
+            // The gate refuses it already: its removal is part of the state.
+            if self.reader.was_removed(gone.id) {
+                self.peers.bar(gone.id);
+            } else {
+                self.peers.remove(gone.id);
+            }
+            self.inbound.standings.lock().forget(gone.id);
+            tracing::info!(remote_peer_id = format!("{:x}", gone.id), "removed remote peer");
+        }
+        for member in membership.members.iter().filter(|member| member.id != self.own_id) {
+            let urls_before = before.iter().find(|other| other.id == member.id).map(|other| &other.peer_urls);
+            if urls_before != Some(&member.peer_urls) {
+                self.dial(member);
+            }
+        }
+        let command_set = membership.command_set;
+        if known.as_ref().is_some_and(|known| known.command_set != command_set) {
+            tracing::info!(
+                command_set,
+                "all members can apply a newer set of commands; it is used from now on"
+            );
+        }
+        *known = Some(membership.clone());
+    }
+
     fn send(&self, peer: u64, class: member::MessageClass, parts: &[Bytes]) {
         let class = match class {
             member::MessageClass::Control => StreamClass::Control,
@@ -143,9 +215,7 @@ impl Edge for PeerEdge {
         let members = self.reader.members();
         let Some(member) = members.into_iter().find(|member| member.id == peer) else { return };
         self.peers.remove(peer);
-        if let Err(error) = self.peers.set(peer, &member.peer_urls) {
-            tracing::warn!(remote_peer_id = format!("{peer:x}"), %error, "cannot dial the peer again");
-        }
+        self.dial(&member);
         tracing::warn!(
             remote_peer_id = format!("{peer:x}"),
             "disconnected a peer that sent an invalid message"
@@ -195,11 +265,18 @@ mod tests {
         let (_, reader) = Store::new(Arc::new(NoValues), Limits::default());
         let mut config = PeersConfig::new(PeerIdentity { cluster_id: 7, member_id: 1, incarnation: 1 });
         config.limits.max_frame_bytes = 10;
-        let inbound = PeerInbound::new(handoff.clone(), metrics, |_| {});
+        let inbound = Arc::new(PeerInbound::new(handoff.clone(), metrics, |_| {}));
         let gate = Arc::new(MembershipGate::new(reader.clone()));
-        let peers = Peers::start(config, gate, Arc::new(inbound), Arc::new(NoSnapshots));
+        let peers = Peers::start(config, gate, inbound.clone(), Arc::new(NoSnapshots));
         peers.set(2, &["http://127.0.0.1:1".to_owned()]).expect("a good URL");
-        PeerEdge { peers: Arc::new(peers), handoff, reader, notices: NoticeLog::new(1) }
+        PeerEdge::new(Arc::new(peers), inbound, handoff, reader, 1)
+    }
+
+    #[test]
+    fn this_release_speaks_the_version_of_its_command_set() {
+        assert_eq!(version_of(member::NEWEST_COMMAND_SET), transport::MAX_VERSION);
+        assert_eq!(command_set_of(transport::MAX_VERSION), member::NEWEST_COMMAND_SET);
+        assert_eq!(version_of(store::FIRST_COMMAND_SET), transport::MIN_VERSION);
     }
 
     #[test]

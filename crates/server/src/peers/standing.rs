@@ -77,6 +77,11 @@ impl PeerStandings {
         before && !standing.is_connected()
     }
 
+    /// A peer is no member any more: it says nothing about this member.
+    pub(super) fn forget(&mut self, peer: u64) {
+        self.peers.remove(&peer);
+    }
+
     /// A peer refused this member, `for_good` or until something changes. Returns whether the cluster refuses it for
     /// good.
     pub(super) fn refused(&mut self, peer: u64, for_good: bool) -> bool {

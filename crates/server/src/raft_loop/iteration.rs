@@ -5,14 +5,14 @@
 //!
 //! ```text
 //!  iterate, either thread           take inputs -> member decides -> answers -> frames -> writes -> background jobs
-//!  then, the raft loop only         snapshots -> disconnects -> notices
+//!  then, the raft loop only         members -> snapshots -> disconnects -> notices
 //! ```
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use member::snapshot::Outgoing;
-use member::{Input, Member, MemberFatal, Notice, Output};
+use member::{Input, Member, MemberFatal, Membership, Notice, Output};
 use parking_lot::Mutex;
 
 use super::background_workers::BackgroundWorkers;
@@ -31,6 +31,8 @@ pub(crate) trait Edge: Send {
     fn send(&self, peer: u64, class: member::MessageClass, parts: &[bytes::Bytes]);
     /// Streams a snapshot to its peer, on a thread of its own, and submits the result as an input.
     fn stream(&self, snapshot: Box<Outgoing>);
+    /// Keeps connections to these members, and ends those to members that were removed.
+    fn follow_members(&self, membership: &Membership);
     /// Closes the connections to a peer.
     fn disconnect(&self, peer: u64);
     /// Logs a notice for operators.
@@ -124,7 +126,8 @@ impl<E: Edge> LoopState<E> {
         }
         self.carry_out_urgent();
         if self.output.stopped {
-            self.end = Some(Ok(()));
+            let is_removed = self.parts.member.is_removed();
+            self.end = Some(if is_removed { Err(MemberFatal::Removed) } else { Ok(()) });
         }
     }
 
@@ -168,13 +171,16 @@ impl<E: Edge> LoopState<E> {
     }
 
     fn has_rest(&self) -> bool {
-        let Output { snapshots, disconnect, notices, .. } = &self.output;
-        !(snapshots.is_empty() && disconnect.is_empty() && notices.is_empty())
+        let Output { snapshots, disconnect, notices, membership, .. } = &self.output;
+        !(snapshots.is_empty() && disconnect.is_empty() && notices.is_empty() && membership.is_none())
     }
 
     /// Carries out what starts or ends threads and connections, and what is logged. For the raft loop's thread alone.
     fn carry_out_rest(&mut self) {
         let LoopState { parts, output, .. } = self;
+        if let Some(membership) = output.membership.take() {
+            parts.edge.follow_members(&membership);
+        }
         output.snapshots.drain(..).for_each(|snapshot| parts.edge.stream(snapshot));
         output.disconnect.drain(..).for_each(|peer| parts.edge.disconnect(peer));
         output.notices.drain(..).for_each(|notice| parts.edge.notice(&notice));

@@ -84,13 +84,17 @@ impl WorkerQueue {
     async fn complete(self: Arc<WorkerQueue>) {
         loop {
             self.wake_completion.notified().await;
-            let answers = std::mem::take(&mut *self.completed.lock());
-            let mut pending = self.pending.lock();
-            for (token, answer) in answers {
-                if let Some(caller) = pending.remove(&token) {
-                    // A caller that gave up does not need its answer.
-                    let _ = caller.send(answer);
-                }
+            self.send_completed();
+        }
+    }
+
+    fn send_completed(&self) {
+        let answers = std::mem::take(&mut *self.completed.lock());
+        let mut pending = self.pending.lock();
+        for (token, answer) in answers {
+            if let Some(caller) = pending.remove(&token) {
+                // A caller that gave up does not need its answer.
+                let _ = caller.send(answer);
             }
         }
     }
@@ -157,10 +161,14 @@ impl WorkerQueues {
         }
     }
 
-    /// The raft loop has ended: closes the channels of all callers, and of those that follow.
+    /// The raft loop has ended: sends the answers that it left, and closes the channels of all other callers, and of
+    /// those that follow.
     pub(super) fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
-        self.queues.iter().for_each(|queue| queue.pending.lock().clear());
+        for queue in &self.queues {
+            queue.send_completed();
+            queue.pending.lock().clear();
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use super::call::{Call, client_version};
 use super::call_metrics::{CallMetrics, RunningCall};
 use super::streamed_range::{StreamedRange, UnaryResponse};
 use super::streaming_call::{CountedRequests, Responses};
-use super::{backup, concurrency, health, kv, lease, maintenance, watch};
+use super::{backup, cluster, concurrency, health, kv, lease, maintenance, watch};
 use crate::grpc::{CallFuture, CallReply, ClientGone, Failure, GrpcService, RequestStream};
 use crate::node::Node;
 
@@ -30,6 +30,10 @@ const STREAMS: [&str; 6] = [
     methods::ELECTION_OBSERVE,
     health::WATCH,
 ];
+
+/// Methods that a learner serves, as in etcd: of ranges only those that are serializable.
+const SERVED_BY_LEARNERS: [&str; 3] =
+    [methods::KV_RANGE, methods::MAINTENANCE_STATUS, methods::MAINTENANCE_SNAPSHOT];
 
 /// The gRPC side of the client port.
 #[derive(Clone)]
@@ -77,13 +81,16 @@ impl Dispatch {
         self.node.limits.max_request_bytes.saturating_add(MESSAGE_OVERHEAD_BYTES)
     }
 
-    /// Finds the method; refuses a call that asked for a leader while there is none. All are counted by the client's
-    /// version.
+    /// Finds the method; refuses what a learner does not serve, and a call that asked for a leader while there is none.
+    /// All are counted by the client's version.
     fn admit(&self, head: &RequestHead) -> Result<(&ServedMethod, Call), Failure> {
         let path = String::from_utf8_lossy(head.path());
         let method = self.methods.get(&*path).ok_or_else(|| unknown(&path))?;
         let version = client_version(head)?;
         self.node.metrics.events.client_request(method.metrics.is_stream(), version);
+        if self.node.is_learner() && !SERVED_BY_LEARNERS.contains(&&*path) {
+            return Err(api::Error::NotSupportedForLearner.into());
+        }
         let call = Call::from_head(head, self.connection);
         if call.require_leader && !self.node.has_leader() {
             return Err(api::Error::NoLeader.into());
@@ -133,7 +140,11 @@ fn server(path: &str) -> Option<fn(Exchange) -> CallFuture> {
         methods::LEASE_KEEP_ALIVE => streaming!(lease::keep_alive),
         methods::LEASE_TIME_TO_LIVE => unary!(lease::time_to_live),
         methods::LEASE_LEASES => unary!(lease::leases),
-        methods::CLUSTER_MEMBER_LIST => unary!(maintenance::member_list),
+        methods::CLUSTER_MEMBER_LIST => unary!(cluster::member_list),
+        methods::CLUSTER_MEMBER_ADD => unary!(cluster::member_add),
+        methods::CLUSTER_MEMBER_REMOVE => unary!(cluster::member_remove),
+        methods::CLUSTER_MEMBER_UPDATE => unary!(cluster::member_update),
+        methods::CLUSTER_MEMBER_PROMOTE => unary!(cluster::member_promote),
         methods::MAINTENANCE_ALARM => unary!(maintenance::alarm),
         methods::MAINTENANCE_STATUS => unary!(maintenance::status),
         methods::MAINTENANCE_DEFRAGMENT => unary!(maintenance::defragment),

@@ -95,6 +95,9 @@ pub(super) async fn range(node: &Arc<Node>, body: Bytes) -> Result<UnaryResponse
     let request: pb::RangeRequest = decode(body)?;
     validate::range(&request)?;
     if !request.serializable {
+        if node.is_learner() {
+            return Err(api::Error::NotSupportedForLearner.into());
+        }
         node.linearize().await?;
     }
     // Each attempt looks the keys up again, so a value that was compacted meanwhile is not met again and needs no note

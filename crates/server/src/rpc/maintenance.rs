@@ -1,4 +1,4 @@
-//! The Maintenance service, and the Cluster service: it lists the members; changing them comes with membership changes.
+//! The Maintenance service.
 
 use api::etcdserverpb as pb;
 use api::version;
@@ -14,16 +14,6 @@ use crate::node::Node;
 
 /// etcd's default quota, which clients see when none was set.
 const REPORTED_QUOTA_BYTES: i64 = 2 * 1024 * 1024 * 1024;
-
-pub(super) async fn member_list(node: &Node, body: Bytes) -> Result<EncodedMessage, Failure> {
-    let request: pb::MemberListRequest = decode(body)?;
-    if request.linearizable {
-        node.linearize().await?;
-    }
-    // etcd leaves the revision out of this header.
-    let (header, members) = (Some(node.header(0)), node.members());
-    Ok(EncodedMessage::message(&pb::MemberListResponse { header, members }))
-}
 
 pub(super) async fn alarm(node: &Node, body: Bytes) -> Result<EncodedMessage, Failure> {
     let request: pb::AlarmRequest = decode(body.clone())?;

@@ -11,7 +11,7 @@
 //! | `call_metrics.rs` | counters of a method, warnings for slow calls |
 //! | `streaming_call.rs` | the two halves of a streaming call |
 //! | `streamed_range.rs` | large ranges, sent while they are encoded |
-//! | `kv.rs`, `watch/`, `lease/`, `maintenance.rs`, `health.rs` | the services |
+//! | `kv.rs`, `watch/`, `lease/`, `cluster.rs`, `maintenance.rs`, `health.rs` | the services |
 //! | `backup/` | `Maintenance.Snapshot`: the state as a database file of etcd |
 //! | `concurrency/` | the Lock and Election services |
 //! | `coalescing_notifier.rs` | wakes the watch streams of a worker together |
@@ -19,6 +19,7 @@
 mod backup;
 mod call;
 mod call_metrics;
+mod cluster;
 mod coalescing_notifier;
 mod concurrency;
 mod dispatch;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use log::Identity;
 use member::identity::{cluster_id, member_id};
-use member::{InitialMember, OpenedMember};
+use member::{InitialMember, MembershipSettings, OpenedMember, StartMode};
 
 use crate::config::{ServerConfig, Url};
 use crate::metrics::Metrics;
@@ -51,6 +51,12 @@ pub(crate) fn member_config(config: &ServerConfig, memory_limit_bytes: u64) -> m
         memory_limit_bytes,
         quota_bytes: u64::try_from(config.limits.quota_backend_bytes).unwrap_or(0),
         slice_keys: member::DEFAULT_SLICE_KEYS,
+        membership: MembershipSettings {
+            strict: config.cluster.strict_reconfig_check,
+            max_learners: config.cluster.max_learners,
+            ..MembershipSettings::default()
+        },
+        start: StartMode::New,
     }
 }
 

@@ -5,6 +5,7 @@
 //! | `scoped_threads.rs` | lets the data directory be read on all cores |
 //! | `descriptors.rs` | raises the limit of open files and divides it |
 //! | `describe.rs` | what the flags mean to the member and to the services |
+//! | `join.rs` | asks the members of a running cluster which one this is |
 //! | `memory.rs` | how much memory data may take |
 //! | `listen.rs` | opens the sockets |
 //! | `connection_cap.rs` | how many connections may be open |
@@ -14,6 +15,7 @@
 mod connection_cap;
 mod describe;
 mod descriptors;
+mod join;
 mod listen;
 mod memory;
 mod observed;
@@ -26,16 +28,15 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use member::{Input, OpenedMember};
+use member::{Input, OpenedMember, StartMode};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use transport::{PeerIdentity, Peers};
 
 use crate::auto_compaction;
-use crate::config::{Note, Parsed, ServerConfig, Url};
+use crate::config::{ClusterState, Note, Parsed, ServerConfig, Url};
 use crate::grpc::ConnectionSettings;
 use crate::http;
-use crate::logging::NoticeLog;
 use crate::metrics::Metrics;
 use crate::node::Node;
 use crate::peers::{IncomingSnapshots, MembershipGate, PeerEdge, PeerInbound};
@@ -45,6 +46,7 @@ use crate::rpc::{Dispatch, RpcWorkers};
 use connection_cap::ConnectionCap;
 use describe::texts;
 use descriptors::DescriptorShares;
+use join::JoinedCluster;
 use listen::Listener;
 use observed::Observed;
 use scoped_threads::ScopedThreads;
@@ -53,8 +55,8 @@ use serve::ClientPort;
 /// Time that open connections have to end at a shutdown.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Time in which a leader that stops tries to transfer leadership first.
-const TRANSFER_TIMEOUT: Duration = Duration::from_secs(2);
+/// Time in which a leader that stops tries to transfer leadership first: an election without a transfer would be over.
+const TRANSFER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Time between two checks whether the member has been published.
 const READY_CHECK_INTERVAL: Duration = Duration::from_millis(20);
@@ -114,7 +116,7 @@ async fn open_member(
 ) -> Result<(OpenedMember, u64), ServerError> {
     let memory = memory::limit(config.limits.memory_limit_bytes, &memory::read_file);
     tracing::info!(limit_bytes = memory.bytes, because = memory.reason, "chose the memory limit");
-    let member_config = describe::member_config(config, memory.bytes);
+    let mut member_config = describe::member_config(config, memory.bytes);
     let process_run = member_config.process_run;
     let options = log::Options {
         wal_dir: config.wal_dir.clone(),
@@ -122,8 +124,22 @@ async fn open_member(
         ..log::Options::new(config.data_dir.clone())
     };
     let disk: Arc<dyn log::Disk> = Arc::new(log::RealDisk);
-    if !log::Log::exists(disk.as_ref(), &options)? {
-        config.validate_bootstrap()?;
+    match log::Log::exists(disk.as_ref(), &options)? {
+        true if config.cluster.force_new_cluster => member_config.start = StartMode::ForceNewCluster,
+        true => {}
+        false => {
+            config.validate_bootstrap()?;
+            if config.cluster.state == ClusterState::Existing {
+                let JoinedCluster { cluster_id, member_id, members } = join::ask_members(config).await?;
+                member_config = member::MemberConfig {
+                    cluster_id,
+                    member_id,
+                    initial_cluster: members,
+                    start: StartMode::Join,
+                    ..member_config
+                };
+            }
+        }
     }
     let began = Instant::now();
     let opened =
@@ -155,13 +171,12 @@ async fn serve_member(config: ServerConfig) -> Result<(), ServerError> {
     handoff.serve_shared();
     let workers = Arc::new(RpcWorkers::start(count, &handoff)?);
     let node = Arc::new(describe::node(&config, &opened, &handoff, &metrics, process_run));
-    let peers = Arc::new(connect(&opened, &node)?);
+    let (peers, inbound) = connect(&opened, &node);
     let (announce, ready) = watch::channel(false);
     let caps = ConnectionCaps::new(descriptors, &metrics);
     let listening = open_ports(&config, &node, &peers, &workers, &caps, &ready, &stop)?;
 
-    let notices = NoticeLog::new(node.member_id);
-    let edge = PeerEdge { peers, handoff: handoff.clone(), reader: node.reader.clone(), notices };
+    let edge = PeerEdge::new(peers, inbound, handoff.clone(), node.reader.clone(), node.member_id);
     let slow_apply = config.observing.warning_apply_duration;
     let mut end = handoff.start(opened.member, edge, metrics, slow_apply)?;
     tokio::spawn(announce_ready(node.clone(), config.clone(), announce));
@@ -177,7 +192,10 @@ async fn serve_member(config: ServerConfig) -> Result<(), ServerError> {
             stop.cancel();
             wait_end(&mut end).await
         }
-        result = wait_end(&mut end) => result,
+        result = wait_end(&mut end) => {
+            stop.cancel();
+            result
+        }
     };
     let drained = async {
         join_all(listening).await;
@@ -253,20 +271,15 @@ async fn signalled() {
 
 /// A leader that stops transfers leadership first, so that the cluster need not wait for an election.
 async fn transfer_leadership(node: &Node) {
-    let target =
-        node.reader.members().into_iter().find(|member| member.id != node.member_id && !member.learner);
-    if let Some(target) = target.filter(|_| node.status.leader() == node.member_id) {
-        let moved = tokio::time::timeout(TRANSFER_TIMEOUT, node.move_leader(target.id)).await;
-        tracing::info!(
-            ok = matches!(moved, Ok(Ok(()))),
-            to = format!("{:x}", target.id),
-            "leadership transfer before shutdown"
-        );
+    if node.status.leader() == node.member_id {
+        let moved = tokio::time::timeout(TRANSFER_TIMEOUT, node.give_up_leadership()).await;
+        let leader = format!("{:x}", node.status.leader());
+        tracing::info!(ok = matches!(moved, Ok(Ok(()))), leader, "leadership transfer before shutdown");
     }
 }
 
-/// Begins to dial the other members.
-fn connect(opened: &OpenedMember, node: &Arc<Node>) -> Result<Peers, ServerError> {
+/// Prepares the connections to the other members. The raft loop tells which they are.
+fn connect(opened: &OpenedMember, node: &Arc<Node>) -> (Arc<Peers>, Arc<PeerInbound>) {
     let log::Identity { cluster_id, member_id, incarnation } = opened.identity;
     let local = PeerIdentity { cluster_id, member_id, incarnation };
     let wiped = |refusal: &transport::Refusal| {
@@ -276,11 +289,8 @@ fn connect(opened: &OpenedMember, node: &Arc<Node>) -> Result<Peers, ServerError
     let inbound = Arc::new(PeerInbound::new(node.handoff.clone(), node.metrics.clone(), wiped));
     let gate = Arc::new(MembershipGate::new(opened.reader.clone()));
     let snapshots = Arc::new(IncomingSnapshots::new(node.clone()));
-    let peers = Peers::start(transport::PeersConfig::new(local), gate, inbound, snapshots);
-    for member in opened.reader.members().iter().filter(|member| member.id != member_id) {
-        peers.set(member.id, &member.peer_urls)?;
-    }
-    Ok(peers)
+    let peers = Peers::start(transport::PeersConfig::new(local), gate, inbound.clone(), snapshots);
+    (Arc::new(peers), inbound)
 }
 
 fn open_ports(

@@ -56,6 +56,10 @@ impl Health for Observed {
         self.node.members()
     }
 
+    fn promote(&self, id: u64) -> BoxFuture<'_, Result<Vec<Member>, api::Error>> {
+        Box::pin(self.node.promote(id))
+    }
+
     fn cluster_id(&self) -> u64 {
         self.node.cluster_id
     }

@@ -92,6 +92,11 @@ impl BatchApply<'_> {
                 self.results.cluster_changed |= changed;
                 Ok(Reply::Done)
             }
+            Command::CommandSet(set) => {
+                self.state.members.command_set = self.state.members.command_set.max(set);
+                self.results.cluster_changed = true;
+                Ok(Reply::Done)
+            }
             Command::Unknown => Err(Error::NotCapable),
         };
         CommandWork::Ended(outcome)

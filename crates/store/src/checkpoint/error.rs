@@ -1,7 +1,9 @@
 //! Why a checkpoint cannot be restored.
 
-/// The format that this version writes, and the only one that it reads.
-pub(super) const FORMAT_VERSION: u16 = 2;
+/// The oldest format that is read, and written as long as the state has nothing that it lacks.
+pub(super) const OLDEST_FORMAT: u16 = 2;
+/// The newest format: with the command set.
+pub(super) const NEWEST_FORMAT: u16 = 3;
 
 /// A checkpoint cannot be restored.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -13,7 +15,7 @@ pub enum RestoreError {
     #[error("the checkpoint is cut off")]
     Truncated,
     /// Another format version than this one.
-    #[error("the checkpoint has format version {found}, this Stele reads version {FORMAT_VERSION}")]
+    #[error("the checkpoint has format version {found}, this Stele reads {OLDEST_FORMAT} to {NEWEST_FORMAT}")]
     Version {
         /// The version found.
         found: u16,

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::codec::FieldReader;
-use super::error::{FORMAT_VERSION, RestoreError};
+use super::error::{NEWEST_FORMAT, OLDEST_FORMAT, RestoreError};
 use super::frame::{FrameKind, MAGIC, frame};
 use crate::state::NEVER_COMPACTED;
 use crate::types::AppliedId;
@@ -32,9 +32,11 @@ pub(super) enum Predecessor<'a> {
     Any,
 }
 
-/// The fields of a header, after magic and version.
+/// The fields of a header, after the magic.
 #[derive(Clone, Copy)]
 pub(super) struct CheckpointHeader {
+    /// The format of the checkpoint.
+    pub(super) format: u16,
     pub(super) kind: CheckpointKind,
     pub(super) applied: AppliedId,
     /// The checkpoint before a delta; zeros in a base.
@@ -51,7 +53,7 @@ impl CheckpointHeader {
     /// The frame that begins the checkpoint.
     pub(super) fn frame(&self) -> Bytes {
         let mut body = MAGIC.to_vec();
-        body.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
+        body.extend_from_slice(&self.format.to_le_bytes());
         body.push(u8::from(self.kind == CheckpointKind::Delta));
         for number in [self.applied.index, self.applied.term, self.follows.index, self.follows.term] {
             body.extend_from_slice(&number.to_le_bytes());
@@ -71,17 +73,17 @@ impl CheckpointHeader {
         if fields.array()? != MAGIC {
             return Err(RestoreError::Malformed("this is no checkpoint"));
         }
-        let found = u16::from_le_bytes(fields.array()?);
-        if found != FORMAT_VERSION {
-            return Err(RestoreError::Version { found });
+        let format = u16::from_le_bytes(fields.array()?);
+        if !(OLDEST_FORMAT..=NEWEST_FORMAT).contains(&format) {
+            return Err(RestoreError::Version { found: format });
         }
         let kind = if fields.byte()? != 0 { CheckpointKind::Delta } else { CheckpointKind::Base };
         let mut number = || fields.array().map(u64::from_le_bytes);
         let applied = AppliedId { index: number()?, term: number()? };
         let follows = AppliedId { index: number()?, term: number()? };
         let [revision, compacted, purged] = [number()? as i64, number()? as i64, number()? as i64];
-        let header =
-            CheckpointHeader { kind, applied, follows, revision, compacted, purged, hash: number()? };
+        let hash = number()?;
+        let header = CheckpointHeader { format, kind, applied, follows, revision, compacted, purged, hash };
         header.check_order(before)?;
         Ok(header)
     }

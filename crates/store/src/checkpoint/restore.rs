@@ -40,7 +40,7 @@ pub(crate) fn restore<I: Iterator<Item = Bytes> + Clone + Send>(
     }
     let last = contents.last().ok_or(RestoreError::Truncated)?;
     let mut restoring = RestoringState::new(last.header);
-    small_state::read(&mut FieldReader(&last.small), &mut restoring.state)?;
+    small_state::read(last.header.format, &mut FieldReader(&last.small), &mut restoring.state)?;
     for lease in contents.iter().flat_map(|contents| &contents.leases) {
         restoring.lease(lease);
     }
@@ -116,7 +116,7 @@ impl BaseReader {
             return Ok(());
         };
         match kind {
-            FrameKind::Small => small_state::read(fields, &mut restoring.state),
+            FrameKind::Small => small_state::read(restoring.header.format, fields, &mut restoring.state),
             FrameKind::Leases => {
                 let mut leases = Vec::new();
                 read_leases(body, &mut leases)?;

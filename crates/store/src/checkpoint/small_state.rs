@@ -1,11 +1,11 @@
-//! The frame of small state: alarms, members, removed members, cluster version. Every checkpoint has it, and it
-//! replaces what the checkpoints before had. Written and read here, side by side.
+//! The frame of small state: alarms, members, removed members, cluster version, command set. Every checkpoint has it,
+//! and it replaces what the checkpoints before had. Written and read here, side by side.
 
 use api::etcdserverpb as pb;
 
 use super::codec::{FieldReader, put_bytes, put_number, put_signed};
-use super::error::RestoreError;
-use crate::state::{ClusterMember, StoreState};
+use super::error::{NEWEST_FORMAT, OLDEST_FORMAT, RestoreError};
+use crate::state::{ClusterMember, FIRST_COMMAND_SET, StoreState};
 
 /// The body of the frame.
 pub(super) fn write(state: &StoreState) -> Vec<u8> {
@@ -25,11 +25,28 @@ pub(super) fn write(state: &StoreState) -> Vec<u8> {
         put_number(&mut body, *id);
     }
     put_bytes(&mut body, state.members.cluster_version.as_deref().unwrap_or_default().as_bytes());
+    if has_command_set(format_of(state)) {
+        put_number(&mut body, u64::from(state.members.command_set));
+    }
     body
 }
 
-/// Replaces the small state by what the frame has.
-pub(super) fn read(fields: &mut FieldReader<'_>, state: &mut StoreState) -> Result<(), RestoreError> {
+/// The format in which a state is written: the oldest that has all of it, so that a member of an older release can
+/// read the checkpoint for as long as it can apply the cluster's commands.
+pub(super) fn format_of(state: &StoreState) -> u16 {
+    if state.members.command_set == FIRST_COMMAND_SET { OLDEST_FORMAT } else { NEWEST_FORMAT }
+}
+
+fn has_command_set(format: u16) -> bool {
+    format > OLDEST_FORMAT
+}
+
+/// Replaces the small state by what the frame of a checkpoint of this format has.
+pub(super) fn read(
+    format: u16,
+    fields: &mut FieldReader<'_>,
+    state: &mut StoreState,
+) -> Result<(), RestoreError> {
     state.alarms = Default::default();
     state.members = Default::default();
     for _ in 0..fields.number()? {
@@ -47,6 +64,10 @@ pub(super) fn read(fields: &mut FieldReader<'_>, state: &mut StoreState) -> Resu
     }
     let version = fields.string()?;
     state.members.cluster_version = (!version.is_empty()).then_some(version);
+    if has_command_set(format) {
+        let set = u8::try_from(fields.number()?).ok().filter(|set| *set > FIRST_COMMAND_SET);
+        state.members.command_set = set.ok_or(RestoreError::Malformed("no such command set"))?;
+    }
     Ok(())
 }
 

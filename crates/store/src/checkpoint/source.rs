@@ -235,7 +235,8 @@ fn header(state: &StoreState, kind: CheckpointKind, baseline: Option<CheckpointB
     let follows = baseline.map_or(AppliedId::default(), |baseline| baseline.applied);
     let (revision, compacted, purged) = (state.revision, state.compacted, state.purge_progress());
     let (applied, hash) = (state.applied, state.hash());
-    CheckpointHeader { kind, applied, follows, revision, compacted, purged, hash }.frame()
+    let format = small_state::format_of(state);
+    CheckpointHeader { format, kind, applied, follows, revision, compacted, purged, hash }.frame()
 }
 
 /// The body of a frame with the next entries; `None` if there are none left.

@@ -1,7 +1,7 @@
 //! The state hash: one number over the newest version of every live key and the small state.
 //!
-//! It is a sum, modulo 2^64, of one term for each part: each live key, lease, alarm, member, removed member id, and the
-//! cluster version; plus the revision. Three properties follow:
+//! It is a sum, modulo 2^64, of one term for each part: each live key, lease, alarm, member, removed member id, the
+//! cluster version, and the command set unless it is the first; plus the revision. Three properties follow:
 //!
 //! ```text
 //! put(a, 1)        sum = h(a, v1) + 2
@@ -28,6 +28,7 @@ pub(crate) enum PartKind {
     Member = 4,
     Removed = 5,
     ClusterVersion = 6,
+    CommandSet = 7,
 }
 
 /// Computes the term of one part.

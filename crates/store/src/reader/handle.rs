@@ -137,6 +137,11 @@ impl Reader {
         self.shared.state.read().members.cluster_version.clone()
     }
 
+    /// The newest set of commands that every member can apply, as the cluster recorded it.
+    pub fn command_set(&self) -> u8 {
+        self.shared.state.read().members.command_set
+    }
+
     /// Checks the cheap invariants of the state; see [`Store::check`](crate::Store::check).
     ///
     /// # Panics

@@ -79,6 +79,7 @@ fn changes_data(command: &Command) -> bool {
         | Command::Alarm(_)
         | Command::ClusterVersionSet(_)
         | Command::Publish { .. }
+        | Command::CommandSet(_)
         | Command::Unknown => false,
     }
 }

@@ -1,4 +1,4 @@
-//! Members of the cluster and the cluster version, as committed entries set them.
+//! Members of the cluster, the cluster version and the command set, as committed entries set them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,13 +45,29 @@ pub enum MemberChange {
     },
 }
 
-/// Present members, ids of removed members, and the cluster version.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The oldest set of commands, that of a cluster that never recorded another one.
+pub const FIRST_COMMAND_SET: u8 = 1;
+
+/// Present members, ids of removed members, the cluster version, and the command set.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Members {
     pub(crate) members: BTreeMap<u64, ClusterMember>,
     pub(crate) removed: BTreeSet<u64>,
     /// As in "3.7.0"; `None` until it is first set.
     pub(crate) cluster_version: Option<String>,
+    /// The newest set of commands that every member can apply; it never falls.
+    pub(crate) command_set: u8,
+}
+
+impl Default for Members {
+    fn default() -> Members {
+        Members {
+            members: BTreeMap::new(),
+            removed: BTreeSet::new(),
+            cluster_version: None,
+            command_set: FIRST_COMMAND_SET,
+        }
+    }
 }
 
 impl Members {
@@ -82,6 +98,17 @@ impl Members {
                 Ok(())
             }
         }
+    }
+
+    /// Keeps only this member, as a voter.
+    pub(crate) fn force_alone(&mut self, id: u64) -> Result<(), Error> {
+        self.member(id)?.learner = false;
+        let others: Vec<u64> = self.members.keys().copied().filter(|other| *other != id).collect();
+        for other in others {
+            self.members.remove(&other);
+            self.removed.insert(other);
+        }
+        Ok(())
     }
 
     fn add(&mut self, member: ClusterMember) -> Result<(), Error> {

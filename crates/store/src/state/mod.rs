@@ -24,7 +24,7 @@ mod store_state;
 pub(crate) use changes::ChangeTracker;
 pub(crate) use changes::{ChangesTaken, CheckpointBaseline, TrackedChanges};
 pub(crate) use compaction_hash::CompactionHash;
-pub use members::{ClusterMember, MemberChange};
+pub use members::{ClusterMember, FIRST_COMMAND_SET, MemberChange};
 pub use shared::{DEFAULT_SLICE_KEYS, Limits};
 pub(crate) use shared::{RevisionPin, StoreCounters, StoreShared};
 pub use store_state::StateReplaced;

@@ -3,7 +3,7 @@
 use super::alarms::Alarms;
 use super::changes::ChangeTracker;
 use super::compaction_hash::CompactionHash;
-use super::members::Members;
+use super::members::{FIRST_COMMAND_SET, Members};
 use crate::hash::{PartHasher, PartKind};
 use crate::index::{KeyBounds, KeyIndex};
 use crate::lessor::Lessor;
@@ -133,6 +133,9 @@ impl StoreState {
         }
         if let Some(version) = &self.members.cluster_version {
             add(PartHasher::new(PartKind::ClusterVersion).bytes(version.as_bytes()));
+        }
+        if self.members.command_set > FIRST_COMMAND_SET {
+            add(PartHasher::new(PartKind::CommandSet).number(u64::from(self.members.command_set)));
         }
         sum.wrapping_add(self.revision as u64)
     }

@@ -163,15 +163,34 @@ impl Store {
         assert!(!self.is_applying(), "this waits for the batch in progress");
     }
 
-    /// Begins the state of a new cluster with its initial members, as of an id before the first entry of the log.
+    /// Begins the state of a member: of a new cluster with its initial members, as of an id before the first entry of
+    /// the log, or of one that joins and knows its peers, as of index 0.
     ///
     /// # Panics
     /// When an entry was applied before.
-    pub fn bootstrap(&mut self, id: AppliedId, members: impl IntoIterator<Item = ClusterMember>) {
-        self.apply_empty(id);
+    pub fn bootstrap(
+        &mut self,
+        id: AppliedId,
+        members: impl IntoIterator<Item = ClusterMember>,
+        command_set: u8,
+    ) {
+        self.assert_between_batches();
         let mut state = self.shared.state.write();
-        assert!(state.members.members.is_empty(), "a cluster is bootstrapped once");
+        let is_new = state.applied == AppliedId::default() && state.members.members.is_empty();
+        assert!(is_new, "a member's state begins once");
+        state.applied = id;
         state.members.members = members.into_iter().map(|member| (member.id, member)).collect();
+        state.members.command_set = command_set;
+    }
+
+    /// Drops all members but one, which becomes a voter, as an operator ordered who gave up the others. Their ids count
+    /// as removed.
+    ///
+    /// # Errors
+    /// [`Error::MemberNotFound`]: it is no member itself.
+    pub fn force_alone(&mut self, id: u64) -> Result<(), Error> {
+        self.assert_between_batches();
+        self.shared.state.write().members.force_alone(id)
     }
 
     /// Applies an entry without commands: a new leader's first, or a conf change without effect.

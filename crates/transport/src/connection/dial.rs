@@ -9,12 +9,17 @@ use crate::context::StreamContext;
 use crate::error::Error;
 use crate::peer_info::PeerInfo;
 use crate::protocol::{
-    ANSWER_BYTES, HandshakeAnswer, HandshakeError, Hello, MAX_VERSION, MIN_VERSION, PeerIdentity,
-    RefusalReason, Side, StreamKind,
+    ANSWER_BYTES, HandshakeAnswer, HandshakeError, Hello, MAX_VERSION, PeerIdentity, RefusalReason, Side,
+    StreamKind,
 };
 
-/// Opens a stream to the first address of the peer that accepts us. The error is that of the last address tried.
-pub(crate) fn dial(context: &StreamContext, peer: &PeerInfo, kind: StreamKind) -> Result<PeerSocket, Error> {
+/// Opens a stream to the first address of the peer that accepts us. Returns the protocol version to speak, too. The
+/// error is that of the last address tried.
+pub(crate) fn dial(
+    context: &StreamContext,
+    peer: &PeerInfo,
+    kind: StreamKind,
+) -> Result<(PeerSocket, u16), Error> {
     let mut last = None;
     for url in peer.urls().iter() {
         let failed = |source| Error::Dial { address: url.to_string(), source };
@@ -23,7 +28,7 @@ pub(crate) fn dial(context: &StreamContext, peer: &PeerInfo, kind: StreamKind) -
             Ok(addresses) => {
                 for address in addresses {
                     match dial_address(context, peer, address, kind) {
-                        Ok(socket) => return Ok(socket),
+                        Ok(dialled) => return Ok(dialled),
                         Err(error) => last = Some(error),
                     }
                 }
@@ -39,27 +44,28 @@ fn dial_address(
     peer: &PeerInfo,
     address: SocketAddr,
     kind: StreamKind,
-) -> Result<PeerSocket, Error> {
+) -> Result<(PeerSocket, u16), Error> {
     let timeouts = &context.config.timeouts;
     let dead_after = if kind == StreamKind::Snapshot { timeouts.snapshot } else { timeouts.stall };
     let mut socket = TcpStream::connect_timeout(&address, timeouts.dial)
         .and_then(|tcp| PeerSocket::new(tcp, dead_after))
         .map_err(|source| Error::Dial { address: address.to_string(), source })?;
-    shake_hands(context, peer, &mut socket, kind)?;
-    Ok(socket)
+    let version = shake_hands(context, peer, &mut socket, kind)?;
+    Ok((socket, version))
 }
 
-/// Sends the hello and checks the answer.
+/// Sends the hello and checks the answer. Returns the protocol version that the acceptor chose.
 fn shake_hands(
     context: &StreamContext,
     peer: &PeerInfo,
     socket: &mut PeerSocket,
     kind: StreamKind,
-) -> Result<(), Error> {
+) -> Result<u16, Error> {
     let allowed = context.config.timeouts.handshake;
     let deadline = Instant::now() + allowed;
     socket.tcp().set_write_timeout(Some(allowed)).map_err(Error::io("set a timeout"))?;
-    let hello = Hello::new(context.config.local, peer.id, kind);
+    let min_version = context.min_version();
+    let hello = Hello { min_version, ..Hello::new(context.config.local, peer.id, kind) };
     socket.write_all(&hello.encode()).map_err(Error::io("write the hello"))?;
     let mut bytes = [0; ANSWER_BYTES];
     socket.read_exact_by(&mut bytes, deadline, allowed)?;
@@ -71,19 +77,18 @@ fn shake_hands(
         // that another was met comes from that other.
         Err(refusal) if refusal.reason == RefusalReason::WrongMember => {
             context.note_refusal(peer.id, Side::Remote, &refusal);
-            return Err(Error::RefusedByPeer(refusal));
+            Err(Error::RefusedByPeer(refusal))
         }
         Err(refusal) => {
             admit(context, peer, &answer.from)?;
             context.note_refusal(peer.id, Side::Remote, &refusal);
-            return Err(Error::RefusedByPeer(refusal));
+            Err(Error::RefusedByPeer(refusal))
         }
-        Ok(version) if !(MIN_VERSION..=MAX_VERSION).contains(&version) => {
-            return Err(HandshakeError::Version(version).into());
+        Ok(version) if !(min_version..=MAX_VERSION).contains(&version) => {
+            Err(HandshakeError::Version(version).into())
         }
-        Ok(_) => {}
+        Ok(version) => admit(context, peer, &answer.from).map(|()| version),
     }
-    admit(context, peer, &answer.from)
 }
 
 /// Admits the acceptor, if it is the member that was meant.

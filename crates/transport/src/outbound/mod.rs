@@ -109,10 +109,10 @@ impl Outbound {
         let mut outage_logged = false;
         while !self.is_stopped() {
             let delay = match dial(context, peer, StreamKind::Messages(self.class)) {
-                Ok(socket) => {
+                Ok((socket, version)) => {
                     outage_logged = false;
                     let began = Instant::now();
-                    self.run_connection(context, peer, socket);
+                    self.run_connection(context, peer, socket, version);
                     backoff.after_loss(began.elapsed())
                 }
                 Err(Error::RefusedByPeer(_) | Error::RefusedPeer(_)) => backoff.after_refusal(),
@@ -154,8 +154,8 @@ impl Outbound {
         }
     }
 
-    /// Uses a connection until it ends.
-    fn run_connection(&self, context: &StreamContext, peer: &PeerInfo, socket: PeerSocket) {
+    /// Uses a connection, in this version of the protocol, until it ends.
+    fn run_connection(&self, context: &StreamContext, peer: &PeerInfo, socket: PeerSocket, version: u16) {
         let tcp = match self.install(peer, socket) {
             Ok(tcp) => tcp,
             Err(error) => return warn!(peer = peer.id_hex(), class = %self.class, %error, "lost the peer"),
@@ -163,7 +163,7 @@ impl Outbound {
         peer.counters.set_since(self.class, Some(Instant::now()));
         info!(peer = peer.id_hex(), class = %self.class, "connected to the peer");
         let connection = context.next_connection();
-        context.sink.up(peer.id, self.class, connection);
+        context.sink.up(peer.id, self.class, connection, version);
         let Err(error) = self.serve(context, peer, &tcp);
         let link = self.state.lock().link.take();
         peer.counters.set_since(self.class, None);

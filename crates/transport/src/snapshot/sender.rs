@@ -38,7 +38,7 @@ impl SnapshotSender {
         header: Bytes,
     ) -> Result<SnapshotSender, Error> {
         let timeout = context.config.timeouts.snapshot;
-        let socket = dial(context, peer, StreamKind::Snapshot)?;
+        let (socket, _) = dial(context, peer, StreamKind::Snapshot)?;
         socket.tcp().set_read_timeout(Some(timeout)).map_err(Error::io("set a timeout"))?;
         socket.tcp().set_write_timeout(Some(timeout)).map_err(Error::io("set a timeout"))?;
         let reader = FrameReader::new(MAX_ANSWER_BYTES);

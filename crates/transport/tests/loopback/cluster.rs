@@ -35,6 +35,8 @@ pub(crate) struct Seen {
     pub(crate) bulk_begun: usize,
     /// Members that are turned away.
     pub(crate) barred: BTreeMap<u64, Refusal>,
+    /// The oldest version that a peer must speak.
+    pub(crate) min_version: u16,
     pub(crate) snapshots: Snapshots,
 }
 
@@ -97,6 +99,10 @@ impl Admission for Journal {
         }
         self.seen.lock().barred.get(&peer.member_id).map_or(Ok(()), |refusal| Err(refusal.clone()))
     }
+
+    fn min_version(&self) -> u16 {
+        self.seen.lock().min_version
+    }
 }
 
 impl FrameSink for Journal {
@@ -108,7 +114,8 @@ impl FrameSink for Journal {
         self.change(|seen| seen.frames.push((from, class, frame)));
     }
 
-    fn up(&self, peer: u64, class: StreamClass, _connection: u64) {
+    fn up(&self, peer: u64, class: StreamClass, _connection: u64, version: u16) {
+        assert_eq!(version, transport::MAX_VERSION, "both sides speak it");
         self.change(|seen| *seen.ups.entry((peer, class)).or_default() += 1);
     }
 

@@ -46,12 +46,12 @@ fn a_hello_that_does_not_belong_is_refused_by_its_reason() {
         (
             Hello { min_version: 8, max_version: 9, ..good },
             RefusalReason::VersionTooNew,
-            "you speak the peer protocol in versions 8 to 9, this member 2 to 2",
+            "you speak the peer protocol in versions 8 to 9, this member 2 to 3",
         ),
         (
             Hello { min_version: 1, max_version: 1, ..good },
             RefusalReason::VersionTooOld,
-            "you speak the peer protocol in versions 1 to 1, this member 2 to 2",
+            "you speak the peer protocol in versions 1 to 1, this member 2 to 3",
         ),
     ];
     for (hello, reason, text) in cases {
@@ -122,4 +122,31 @@ fn a_refusal_by_another_than_the_member_that_was_meant_does_not_count() {
     let seen = a.journal.wait_for("a refusal", |seen| seen.refusals.contains(&by_them));
     let locally = seen.refusals.iter().take_while(|seen| **seen != by_them);
     assert!(locally.clone().count() >= 2 && locally.clone().all(|(_, side, _)| *side == Side::Local));
+}
+
+#[test]
+fn a_peer_of_an_older_release_is_refused_once_the_owner_needs_a_newer_one() {
+    let member = Member::start(1);
+    let older = Hello { max_version: 2, ..Hello::new(identity(2), 1, StreamKind::Snapshot) };
+    assert_eq!(greet(&member, older).1.verdict, Ok(2));
+    member.journal.change(|seen| seen.min_version = 3);
+    let refusal = greet(&member, older).1.verdict.expect_err("it does not speak version 3");
+    assert_eq!(refusal.reason, RefusalReason::VersionTooOld);
+    assert_eq!(refusal.text, "you speak the peer protocol in versions 2 to 2, this member 3 to 3");
+}
+
+#[test]
+fn a_barred_peer_does_not_come_back_although_the_owner_would_admit_it() {
+    let member = Member::start(1);
+    let hello = Hello::new(identity(2), 1, StreamKind::Messages(StreamClass::Bulk));
+    let (mut before, answer) = greet(&member, hello);
+    assert!(answer.verdict.is_ok());
+    member.peers.bar(2);
+    assert_eq!(before.read(&mut [0]).unwrap_or(0), 0, "its connection ends");
+    // The handshake of this one is admitted, as if it had begun before; its connection ends before an answer.
+    let mut late = TcpStream::connect(member.address).unwrap();
+    late.set_read_timeout(Some(PATIENCE)).unwrap();
+    late.write_all(&hello.encode()).unwrap();
+    assert_eq!(late.read(&mut [0]).unwrap_or(0), 0);
+    assert!(member.peers.set(2, &["http://127.0.0.1:1".to_owned()]).is_err(), "nor is it dialled");
 }

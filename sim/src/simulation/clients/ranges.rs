@@ -31,7 +31,7 @@ impl Simulation {
         let linearizable = matches!(pending.request, ClientRequest::Read(_));
         let mut from = member;
         if self.defect == Some(Defect::ReadsHopMembers) && !linearizable {
-            from = self.workload.rng.below(self.plan.members as u64) as usize;
+            from = self.workload.rng.below(self.plan.machines() as u64) as usize;
         }
         let run = self.machines[member].run;
         let is_encoded = self.workload.range_rng.percent(self.plan.encoded_range_percent);

@@ -29,11 +29,12 @@ impl Simulation {
             return Ok(());
         }
         if self.workload.rng.percent(15) {
-            self.workload.clients[client].member = self.workload.rng.below(self.plan.members as u64) as usize;
+            self.workload.clients[client].member =
+                self.workload.rng.below(self.plan.machines() as u64) as usize;
         }
         let member = self.workload.clients[client].member;
-        if !self.machines[member].is_up() {
-            self.workload.clients[client].member = (member + 1) % self.plan.members;
+        if !self.machines[member].serves() {
+            self.workload.clients[client].member = (member + 1) % self.plan.machines();
             let at_ns = self.now_ns + self.workload.rng.between(MS, 100 * MS);
             self.queue.schedule(at_ns, SimEvent::ClientRequests { client });
             return Ok(());
@@ -118,7 +119,8 @@ impl Simulation {
     pub(in crate::simulation) fn client_times_out(&mut self, client: usize, number: u64) {
         if self.workload.clients[client].waits_for == Some(number) {
             self.coverage.event("requests given up");
-            self.workload.clients[client].member = self.workload.rng.below(self.plan.members as u64) as usize;
+            self.workload.clients[client].member =
+                self.workload.rng.below(self.plan.machines() as u64) as usize;
             self.request_is_over(client, number);
         }
     }
@@ -164,12 +166,15 @@ impl Simulation {
         let Some(process) = self.machines[member].process.as_mut() else { return Ok(()) };
         process.transfer.take_if(|(moving, _)| *moving == token);
         let Some(pending) = process.pending.remove(&token) else {
+            self.operator_is_answered(member, token, &answer);
             return match answer {
                 Answer::SnapshotFrom(_) | Answer::SnapshotTaken | Answer::SnapshotRefused(_) => {
                     self.snapshot_answered(member, token, answer);
                     Ok(())
                 }
-                Answer::LeaderMoved | Answer::Failed(_) | Answer::Repaired => Ok(()),
+                Answer::LeaderMoved | Answer::MembersChanged(_) | Answer::Failed(_) | Answer::Repaired => {
+                    Ok(())
+                }
                 _ => Violation::err("one answer a request", format!("member {member} answers {token} twice")),
             };
         };
@@ -198,6 +203,7 @@ impl Simulation {
                 }
             }
             Answer::LeaderMoved
+            | Answer::MembersChanged(_)
             | Answer::SnapshotFrom(_)
             | Answer::SnapshotTaken
             | Answer::SnapshotRefused(_) => {}

@@ -91,11 +91,11 @@ impl Simulation {
 
     fn open_watch(&mut self, watcher: usize) {
         self.workload.watchers[watcher].connected_to = None;
-        let member = self.workload.rng.below(self.plan.members as u64) as usize;
+        let member = self.workload.rng.below(self.plan.machines() as u64) as usize;
         let machine = &mut self.machines[member];
         let run = machine.run;
         let paused = machine.process.as_ref().is_none_or(|process| process.paused_until_ns > self.now_ns);
-        if paused || machine.damaged || machine.excluded.is_some() {
+        if paused || !machine.serves() || machine.damaged || machine.excluded.is_some() {
             return;
         }
         let Some(process) = machine.process.as_mut() else { return };

@@ -5,6 +5,7 @@ use api::etcdserverpb as pb;
 
 use crate::report::trace::Violation;
 use crate::simulation::state::Simulation;
+use crate::world::machine::IS_NOT_ADDED;
 use crate::world::queue::SimEvent;
 use crate::world::request::{ClientRequest, NO_CLIENT};
 
@@ -30,7 +31,7 @@ impl Simulation {
                 self.network.uncut(self.now_ns, from, to, &mut self.queue);
             }
         }
-        for member in 0..self.plan.members {
+        for member in 0..self.plan.machines() {
             let machine = &mut self.machines[member];
             machine.disk.inner.set_capacity(None);
             machine.syncs_stalled_until_ns = 0;
@@ -50,8 +51,12 @@ impl Simulation {
     pub(in crate::simulation) fn send_final_writes(&mut self) -> Result<(), Violation> {
         self.ending.final_writes_sent = true;
         self.queue.schedule(self.now_ns + FINAL_WRITE_NS, SimEvent::CheckConvergence);
-        let is_one_lost = self.machines.iter().any(|machine| machine.excluded.is_some());
-        for member in 0..self.plan.members {
+        if self.plan.joiners > 0 {
+            self.operator_acts()?;
+        }
+        let is_lost = |excluded: Option<&str>| excluded.is_some_and(|why| why != IS_NOT_ADDED);
+        let is_one_lost = self.machines.iter().any(|machine| is_lost(machine.excluded));
+        for member in 0..self.plan.machines() {
             if is_one_lost && self.is_recovering(member) {
                 self.machines[member].excluded = Some("its log waits for a member that is lost");
                 self.coverage.event("logs that wait for a member that is lost");
@@ -82,7 +87,7 @@ impl Simulation {
     pub(in crate::simulation) fn check_convergence(&mut self) -> Result<(), Violation> {
         let revision = self.checks.history.revision();
         let newest = self.newest_applied();
-        for member in 0..self.plan.members {
+        for member in 0..self.plan.machines() {
             let Some((at, here)) = self.applied_by(member) else { continue };
             self.check_invariants(member)?;
             self.check_final_write(member)?;
@@ -92,6 +97,7 @@ impl Simulation {
                 return Violation::err(CHECK, text);
             }
             self.check_leases(member)?;
+            self.check_acknowledged_changes(member)?;
         }
         self.check_watchers()?;
         self.checks.finish()?;
@@ -107,7 +113,7 @@ impl Simulation {
     }
 
     fn newest_applied(&self) -> u64 {
-        let applied = (0..self.plan.members).filter_map(|member| self.applied_by(member));
+        let applied = (0..self.plan.machines()).filter_map(|member| self.applied_by(member));
         applied.map(|(index, _)| index).max().unwrap_or(0)
     }
 

@@ -34,7 +34,7 @@ impl Simulation {
         }
         self.ending.read_until_ns = self.now_ns + READ_TIMEOUT_NS;
         let takes_part = |member: &usize| self.applied_by(*member).is_some();
-        self.ending.unread_members = (0..self.plan.members).filter(takes_part).collect();
+        self.ending.unread_members = (0..self.plan.machines()).filter(takes_part).collect();
         self.ending.is_over = self.ending.unread_members.is_empty();
         for member in self.ending.unread_members.clone() {
             self.queue.schedule(self.now_ns + 1, SimEvent::FinalRead { member });

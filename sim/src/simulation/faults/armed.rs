@@ -60,8 +60,8 @@ impl Simulation {
         let Some(member) = struck.and_then(|members| members.first().copied()) else { return Ok(()) };
         let Some(leader) = self.target_of(FaultTarget::Leader) else { return Ok(()) };
         match operation {
-            MemberOperation::Transfer if self.plan.members > 1 => {
-                let other = (leader + 1) % self.plan.members;
+            MemberOperation::Transfer if self.plan.machines() > 1 => {
+                let other = (leader + 1) % self.plan.machines();
                 let to = if member == leader { other } else { member };
                 self.transfer_leadership(leader, to);
             }

@@ -76,7 +76,7 @@ impl Simulation {
             | SimFault::Cut { from, to, .. }
             | SimFault::SlowLink { from, to, .. } => Some(vec![from, to]),
             SimFault::PowerLossAll { .. } | SimFault::Partition { .. } => {
-                let all = 0..self.plan.members;
+                let all = 0..self.plan.machines();
                 Some(all.filter(|member| self.machines[*member].is_up()).collect())
                     .filter(|members: &Vec<usize>| !members.is_empty())
             }
@@ -84,7 +84,7 @@ impl Simulation {
             SimFault::TailFlip { victim } => up(victim).filter(|_| !self.machines[victim].damaged),
             SimFault::Wipe { victim } => {
                 // Before every member knows the directory, a peer cannot distinguish the old one from the new one.
-                let bound = (0..self.plan.members).all(|member| self.knows_directory_of(member, victim));
+                let bound = (0..self.plan.machines()).all(|member| self.knows_directory_of(member, victim));
                 up(victim).filter(|_| bound && !self.machines[victim].damaged)
             }
             SimFault::MoveLeader { .. } => up(self.target_of(FaultTarget::Leader)?),
@@ -94,14 +94,14 @@ impl Simulation {
     pub(super) fn target_of(&self, target: FaultTarget) -> Option<usize> {
         match target {
             FaultTarget::Member(member) => Some(member),
-            FaultTarget::Leader => (0..self.plan.members).find(|member| {
+            FaultTarget::Leader => (0..self.plan.machines()).find(|member| {
                 let process = self.machines[*member].process.as_ref();
                 process.is_some_and(|process| process.opened.status.leader() == id_of(*member))
             }),
         }
     }
 
-    fn knows_directory_of(&self, member: usize, of: usize) -> bool {
+    pub(in crate::simulation) fn knows_directory_of(&self, member: usize, of: usize) -> bool {
         let Some(process) = self.machines[member].process.as_ref() else { return false };
         let members = process.opened.reader.members();
         members.iter().any(|known| known.id == id_of(of) && known.incarnation != 0)

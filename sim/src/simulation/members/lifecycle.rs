@@ -55,8 +55,12 @@ impl Simulation {
     }
 
     fn start_failed(&mut self, member: usize, error: &member::OpenMemberError) -> Result<(), Violation> {
-        let machine = &mut self.machines[member];
         self.trace.line(self.now_ns, format!("m{member} does not start: {error}"));
+        if matches!(error, member::OpenMemberError::Removed { .. }) {
+            self.member_is_gone(member);
+            return Ok(());
+        }
+        let machine = &mut self.machines[member];
         if machine.damaged {
             machine.excluded = Some("its damage was noticed at the start");
             self.coverage.event("damage noticed at start");
@@ -184,7 +188,7 @@ impl Simulation {
         if self.machines[member].is_up() {
             self.end_process(member, 5 * MS);
         }
-        for peer in (0..self.plan.members).filter(|peer| *peer != member) {
+        for peer in (0..self.plan.machines()).filter(|peer| *peer != member) {
             self.network.forget_receiver(self.now_ns, peer, member, &mut self.queue);
         }
         let incarnation = self.member_rng.next() | 1;
@@ -203,12 +207,12 @@ impl Simulation {
         Ok(())
     }
 
-    fn end_process(&mut self, member: usize, noticed_ns: u64) {
+    pub(in crate::simulation) fn end_process(&mut self, member: usize, noticed_ns: u64) {
         let Some(process) = self.machines[member].process.take() else { return };
         for pending in process.pending.values() {
             self.client_loses_process(pending.client, pending.number);
         }
-        for peer in (0..self.plan.members).filter(|peer| *peer != member) {
+        for peer in (0..self.plan.machines()).filter(|peer| *peer != member) {
             self.break_link(peer, member, noticed_ns);
             if self.network.rng.percent(50) {
                 self.network.disconnect(member, peer);

@@ -1,8 +1,10 @@
 //! Links between members: frames sent and delivered; links dialled and lost.
 
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
 use consensus::MAX_INFLIGHT_MESSAGES;
-use member::{Input, MessageClass};
+use member::{Input, Membership, MessageClass};
 
 use crate::checks::limits;
 use crate::defects::{Defect, frames};
@@ -59,17 +61,48 @@ impl Simulation {
 
     /// Dials all links from a member that has just started.
     pub(super) fn dial_all(&mut self, member: usize) {
-        for peer in (0..self.plan.members).filter(|peer| *peer != member) {
+        for peer in (0..self.plan.machines()).filter(|peer| *peer != member) {
+            if self.keeps_link(member, peer) {
+                self.network.dial_later(self.now_ns, member, peer, &mut self.queue);
+            }
+        }
+    }
+
+    /// Whether a member keeps a connection to a peer: it runs, and knows the peer as a member.
+    fn keeps_link(&self, member: usize, peer: usize) -> bool {
+        let process = self.machines[member].process.as_ref();
+        process.is_some_and(|process| process.peers.contains(&id_of(peer)))
+    }
+
+    /// The members have changed, as a member sees them: it disconnects those that were removed, and dials new ones.
+    pub(super) fn follow_members(&mut self, member: usize, membership: &Membership) {
+        let ids: BTreeSet<u64> = membership.members.iter().map(|known| known.id).collect();
+        let Some(process) = self.machines[member].process.as_mut() else { return };
+        let before = std::mem::replace(&mut process.peers, ids.clone());
+        for peer in before.difference(&ids).filter(|id| **id != id_of(member)).map(|id| (*id - 1) as usize) {
+            self.network.disconnect(member, peer);
+            self.break_link(peer, member, MS);
+            self.give(member, Input::PeerDown(id_of(peer)));
+        }
+        for peer in ids.difference(&before).filter(|id| **id != id_of(member)).map(|id| (*id - 1) as usize) {
             self.network.dial_later(self.now_ns, member, peer, &mut self.queue);
         }
     }
 
     /// A link is dialled.
     pub(in crate::simulation) fn dial(&mut self, from: usize, to: usize, epoch: u64) {
-        if self.network.link(from, to).epoch != epoch || !self.machines[from].is_up() {
+        if self.network.link(from, to).epoch != epoch || !self.keeps_link(from, to) {
             return;
         }
         let cut = self.network.link(from, to).cuts + self.network.link(to, from).cuts > 0;
+        if !cut
+            && self.machines[to]
+                .process
+                .as_ref()
+                .is_some_and(|peer| peer.opened.reader.was_removed(id_of(from)))
+        {
+            self.is_told_of_removal(from);
+        }
         let answers = self.machines[to].is_up() && self.accepts(to, from) && self.accepts(from, to);
         if cut || !answers {
             self.network.dial_later(self.now_ns, from, to, &mut self.queue);
@@ -102,7 +135,8 @@ impl Simulation {
     fn accepts(&self, member: usize, peer: usize) -> bool {
         let Some(process) = &self.machines[member].process else { return false };
         let members = process.opened.reader.members();
-        let bound = members.iter().find(|known| known.id == id_of(peer)).map_or(0, |known| known.incarnation);
+        let Some(known) = members.iter().find(|known| known.id == id_of(peer)) else { return false };
+        let bound = known.incarnation;
         bound == 0
             || bound == self.machines[peer].incarnation
             || self.defect == Some(Defect::WipedMemberVotes)
@@ -117,7 +151,7 @@ impl Simulation {
         self.network.disconnect(from, to);
         if self.machines[from].is_up() {
             self.give(from, Input::PeerDown(id_of(to)));
-            if self.defect == Some(Defect::LinkNotRedialled) {
+            if self.defect == Some(Defect::LinkNotRedialled) || !self.keeps_link(from, to) {
                 return;
             }
             self.network.dial_later(self.now_ns, from, to, &mut self.queue);

@@ -53,8 +53,9 @@ impl Simulation {
         let applied = reader.applied().index;
         // A member with this defect goes back to the state on its disk, and its process does not end.
         let shown_run = if self.defect == Some(Defect::StateFallsBack) { 0 } else { run };
-        // Equal entries give equal states: the hash is compared only at a new index.
-        let state = (process.observed_index != Some(applied)).then(|| reader.state_hash());
+        // Equal entries give equal states: the hash is compared only at a new index. At index 0 a member that joins
+        // knows only what it was told.
+        let state = (applied > 0 && process.observed_index != Some(applied)).then(|| reader.state_hash());
         process.observed_index = Some(applied);
         let revision = reader.current_revision();
         let pending = process.opened.status.pending();
@@ -98,6 +99,7 @@ impl Simulation {
                 // All members are correct, so no frame may be refused.
                 return Violation::err("frames are sound", text);
             }
+            Notice::MembershipRequest { .. } => self.coverage.event("membership requests applied"),
             Notice::Damage { .. } => self.coverage.event("damage noticed"),
             Notice::Repaired { .. } => self.coverage.event("damage repaired"),
             Notice::Relocated { .. } => self.coverage.event("files emptied"),

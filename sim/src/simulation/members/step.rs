@@ -155,7 +155,12 @@ impl Simulation {
                 self.answered(member, token, Answer::ReadNow)?;
             }
         }
-        if out.stopped {
+        if let Some(membership) = out.membership {
+            self.follow_members(member, &membership);
+        }
+        if out.stopped && self.knows_its_removal(member) {
+            self.member_is_gone(member);
+        } else if out.stopped {
             self.process_stopped(member)?;
         }
         Ok(())

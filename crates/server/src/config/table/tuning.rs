@@ -68,8 +68,7 @@ pub(super) const FEATURES: &[Flag] = &[
         .no_effect("a downgrade is part of the replicated state"),
     feature(count("snapshot-catchup-entries", "5000", "Log entries kept for slow followers.")),
     switch("force-new-cluster", "false", "Start a one-member cluster from this member's data.")
-        .section(Section::Unsafe)
-        .refused("forcing a new cluster"),
+        .section(Section::Unsafe),
     switch("unsafe-no-fsync", "false", "Do not wait for the disk: a crash may lose acknowledged writes.")
         .section(Section::Unsafe)
         .no_effect("an acknowledged write is always on the disk"),

@@ -51,10 +51,6 @@ fn rules_are_told_in_etcds_words() {
             "--auth-token is not supported yet: JWT tokens is missing in this release",
         ),
         (
-            "--force-new-cluster",
-            "--force-new-cluster is not supported yet: forcing a new cluster is missing in this release",
-        ),
-        (
             "--listen-peer-urls=https://127.0.0.1:2380",
             "TLS is not supported yet, so https://127.0.0.1:2380 cannot be used; use http or unix",
         ),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use api::etcdserverpb as pb;
 use bytes::Bytes;
 
-use super::error::FORMAT_VERSION;
+use super::error::OLDEST_FORMAT;
 use super::frame::{FrameKind, frame};
 use super::*;
 use crate::index::Version;
@@ -102,6 +102,24 @@ fn bytes_are_those_of_the_format_version() {
     assert_eq!(hex(&delta), include_str!("../../../testdata/checkpoint_delta_v2.hex").trim_end());
 }
 
+/// A state with a newer command set than the first is written in the newest format, and both are read; a chain may
+/// begin in the older one.
+#[test]
+fn the_format_follows_the_command_set() {
+    let mut bench = rich();
+    let mut chain = base(&mut bench);
+    bench.outcome(Command::CommandSet(2)).unwrap();
+    chain.extend(delta(&mut bench));
+    let (_, reader) = restore_bench(&bench, &chain).unwrap();
+    assert_eq!((reader.command_set(), reader.state_hash()), (2, bench.reader.state_hash()));
+    bench.outcome(Command::CommandSet(1)).unwrap();
+    assert_eq!(bench.reader.command_set(), 2, "it never falls");
+    let newest = base(&mut bench);
+    assert_eq!(hex(&newest[..2]), include_str!("../../testdata/checkpoint_base_v3.hex").trim_end());
+    let (_, reader) = restore_bench(&bench, &newest).unwrap();
+    assert_eq!(reader.command_set(), 2);
+}
+
 #[test]
 fn everything_is_restored() {
     let mut bench = rich();
@@ -178,11 +196,11 @@ fn only_a_chain_is_restored() {
 #[test]
 fn a_later_format_is_refused_by_name() {
     let mut body = super::frame::MAGIC.to_vec();
-    body.extend(3u16.to_le_bytes());
+    body.extend(4u16.to_le_bytes());
     body.resize(71, 0);
     let error = restore([frame(FrameKind::Header, &body)]).err().unwrap();
-    assert_eq!(error, RestoreError::Version { found: 3 });
-    assert_eq!(error.to_string(), "the checkpoint has format version 3, this Stele reads version 2");
+    assert_eq!(error, RestoreError::Version { found: 4 });
+    assert_eq!(error.to_string(), "the checkpoint has format version 4, this Stele reads 2 to 3");
 }
 
 /// Bodies with right checksums and wrong content: errors, not panics.
@@ -370,7 +388,7 @@ fn a_snapshot_leaves_the_chain_alone() {
 fn numbers_that_no_store_has_are_refused() {
     let header = |index: u64, revision: i64, compacted: i64| {
         let mut body = super::frame::MAGIC.to_vec();
-        body.extend(FORMAT_VERSION.to_le_bytes());
+        body.extend(OLDEST_FORMAT.to_le_bytes());
         body.push(0);
         [index, 1, 0, 0].iter().for_each(|number| body.extend(number.to_le_bytes()));
         [revision, compacted, compacted, 0].iter().for_each(|number| body.extend(number.to_le_bytes()));

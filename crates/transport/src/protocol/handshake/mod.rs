@@ -4,9 +4,9 @@
 //! [`crate::Timeouts::handshake`]:
 //!
 //! ```text
-//! a: hello   versions 2..=2, stream bulk, cluster 7, from a (incarnation 51), to b
+//! a: hello   versions 2..=3, stream bulk, cluster 7, from a (incarnation 51), to b
 //!            b checks: checksum, versions, cluster, member and incarnation of the sender, the member meant
-//! b: answer  version 2, cluster 7, from b (incarnation 62)
+//! b: answer  version 3, cluster 7, from b (incarnation 62)
 //!            a checks the identity in the answer the same way, and closes if it does not fit
 //! a: frame, frame, ...
 //!
@@ -57,8 +57,9 @@ const ANSWER_PREFACE: &[u8; 8] = b"\x89STELEA\n";
 
 /// The oldest protocol version this release speaks. Version 2 names process runs in the messages of members.
 pub const MIN_VERSION: u16 = 2;
-/// The newest protocol version this release speaks.
-pub const MAX_VERSION: u16 = 2;
+/// The newest protocol version this release speaks. Version 3 carries requests about members, and says that its speaker
+/// can apply changes of membership.
+pub const MAX_VERSION: u16 = 3;
 
 /// Length of a hello.
 pub const HELLO_BYTES: usize = 64;
@@ -94,7 +95,7 @@ pub struct Hello {
 }
 
 impl Hello {
-    /// A hello of this release.
+    /// A hello of this release, to a member of any release that it can talk to.
     pub fn new(from: PeerIdentity, to: u64, stream: StreamKind) -> Hello {
         Hello { min_version: MIN_VERSION, max_version: MAX_VERSION, stream, from, to }
     }

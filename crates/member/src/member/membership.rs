@@ -1,0 +1,286 @@
+//! Requests about members: from the caller or a peer to the leader's proposal, and what follows from an applied one.
+
+use std::collections::BTreeMap;
+
+use consensus::{ConfChange, Entry, ProposeError};
+
+use super::Member;
+use crate::io::{Answer, MemberFatal, Notice, Now, Output};
+use crate::leadership::RoleState;
+use crate::maintenance::log_room::Admission;
+use crate::membership::applied::{self, Membership};
+use crate::membership::command_sets::{CommandSets, WITH_MEMBERSHIP};
+use crate::membership::health::{self, ClusterHealth};
+use crate::membership::queue::{MembershipQueue, WaitingChange};
+use crate::membership::request::{MembershipRequest, ProposedChange};
+use crate::membership::rules::{self, MembersNow};
+use crate::peer_message::PeerMessage;
+use crate::proposals::batch::{CommandKind, Origin};
+use crate::proposals::growth::RoomUse;
+
+/// What a member keeps about changes of membership.
+#[derive(Debug)]
+pub(super) struct MembershipState {
+    queue: MembershipQueue,
+    command_sets: CommandSets,
+    /// Since when peers are connected.
+    up_since_ns: BTreeMap<u64, u64>,
+    /// What [`Output::membership`] said is not true any more.
+    is_changed: bool,
+}
+
+impl Default for MembershipState {
+    fn default() -> MembershipState {
+        MembershipState {
+            queue: MembershipQueue::default(),
+            command_sets: CommandSets::default(),
+            up_since_ns: BTreeMap::new(),
+            // Nothing was said yet.
+            is_changed: true,
+        }
+    }
+}
+
+/// What becomes of the next request in the leader's queue.
+enum Proposing {
+    Proposed,
+    Refused(api::Error),
+    /// Another change is not applied yet, or there is no room now.
+    Waits,
+}
+
+impl Member {
+    pub(super) fn on_change_members(
+        &mut self,
+        now: Now,
+        token: u64,
+        request: MembershipRequest,
+        out: &mut Output,
+    ) {
+        let refusal = if self.reader.command_set() < WITH_MEMBERSHIP {
+            Some(api::Error::NotCapable)
+        } else if !request.is_within_limits() {
+            Some(api::Error::BadMemberUrls)
+        } else {
+            let origin = self.config.origin();
+            let change = WaitingChange { origin, sequence: token, request };
+            (!self.membership.queue.push(change)).then_some(api::Error::TooManyRequests)
+        };
+        match refusal {
+            Some(error) => out.answers.push((token, Answer::Failed(error))),
+            None => self.register(now, token),
+        }
+    }
+
+    /// A follower forwards a request of one of its callers.
+    pub(super) fn on_membership_request(
+        &mut self,
+        origin: Origin,
+        sequence: u64,
+        request: MembershipRequest,
+        out: &mut Output,
+    ) {
+        let change = WaitingChange { origin, sequence, request };
+        if !self.leadership.leads() {
+            self.refuse_change(&change, None, out);
+        } else if !self.membership.queue.push(change.clone()) {
+            self.refuse_change(&change, Some(api::Error::TooManyRequests), out);
+        }
+    }
+
+    /// The peer to which a request was sent has not proposed it, and will not.
+    pub(super) fn on_membership_refusal(
+        &mut self,
+        from: u64,
+        sequence: u64,
+        error: Option<api::Error>,
+        out: &mut Output,
+    ) {
+        let Some(change) = self.membership.queue.take_refused(from, sequence) else { return };
+        match error {
+            Some(error) => self.callers.answer(sequence, Answer::Failed(error), out),
+            None if self.membership.queue.push(change) => self.callers.mark_queued(sequence),
+            None => self.callers.answer(sequence, Answer::Failed(api::Error::TooManyRequests), out),
+        }
+    }
+
+    /// Proposes the next requests (leader), or sends those that wait to the leader (follower).
+    pub(super) fn start_membership_changes(&mut self, now: Now, out: &mut Output) {
+        let leader = self.leadership.leader;
+        match self.leadership.role {
+            RoleState::Leader(_) => {
+                while self.leadership.is_established()
+                    && self.transfer.is_none()
+                    && let Some(change) = self.membership.queue.first().cloned()
+                {
+                    match self.propose_change(now, &change) {
+                        Proposing::Waits => return,
+                        Proposing::Proposed if change.origin == self.config.origin() => {
+                            self.callers.mark_sent(change.sequence);
+                        }
+                        Proposing::Proposed => {}
+                        Proposing::Refused(error) => self.refuse_change(&change, Some(error), out),
+                    }
+                    self.membership.queue.take_first();
+                }
+            }
+            RoleState::Follower(_) if leader != 0 && self.connected.contains(&leader) => {
+                let run = self.config.process_run;
+                for WaitingChange { sequence, request, .. } in self.membership.queue.forward_all(leader) {
+                    self.callers.mark_sent(sequence);
+                    out.send(leader, &PeerMessage::MembershipRequest { run, sequence, request });
+                }
+            }
+            RoleState::Follower(_) => {}
+        }
+    }
+
+    /// Checks a request and proposes it, if no other change is under way.
+    fn propose_change(&mut self, now: Now, change: &WaitingChange) -> Proposing {
+        if self.consensus.has_pending_conf_change() {
+            return Proposing::Waits;
+        }
+        let conf = self.consensus.conf_state();
+        if let Err(error) = self.check_change(now, &change.request, &conf) {
+            return Proposing::Refused(error);
+        }
+        let WaitingChange { origin, sequence, request } = change.clone();
+        let conf_change = rules::conf_change_of(&request, &conf);
+        let max_learners = self.config.membership.max_learners;
+        let context = ProposedChange { origin, sequence, max_learners, request }.encode();
+        let conf_change = ConfChange::single(conf_change, context);
+        let lens = std::iter::once(conf_change.encode().len());
+        match self.room.admit(lens, RoomUse::Maintains, &mut self.log) {
+            Admission::Admitted => {}
+            Admission::Waits => return Proposing::Waits,
+            Admission::Refused => return Proposing::Refused(api::Error::NoSpace),
+        }
+        match self.consensus.propose_conf_change(&conf_change) {
+            Ok(_) => Proposing::Proposed,
+            Err(ProposeError::ConfChange(_)) => Proposing::Refused(api::Error::NotEnoughStartedMembers),
+            Err(_) => Proposing::Waits,
+        }
+    }
+
+    /// Whether the leader proposes a request now.
+    fn check_change(
+        &self,
+        now: Now,
+        request: &MembershipRequest,
+        conf: &consensus::ConfState,
+    ) -> Result<(), api::Error> {
+        let members = self.reader.members();
+        let max_learners = self.config.membership.max_learners;
+        let state = MembersNow { members: &members, conf, max_learners };
+        rules::check(request, &state, self.reader.was_removed(request.id()))?;
+        let own_id = self.config.member_id;
+        if let MembershipRequest::Promote { id } = *request {
+            health::check_caught_up(id, own_id, &self.consensus.status().peers)?;
+        }
+        if !self.config.membership.strict {
+            return Ok(());
+        }
+        let election_ns = self.config.tick_ns * u64::from(self.config.election_ticks);
+        let healthy_since_ns = now.monotonic_ns.saturating_sub(election_ns);
+        let up_since_ns = &self.membership.up_since_ns;
+        ClusterHealth { own_id, members: &members, up_since_ns, healthy_since_ns }.check(request)
+    }
+
+    /// Answers a request that is not proposed: `None` because this member does not lead.
+    fn refuse_change(&mut self, change: &WaitingChange, error: Option<api::Error>, out: &mut Output) {
+        let WaitingChange { origin: Origin { member, run }, sequence, .. } = *change;
+        if member != self.config.member_id {
+            return out.send(member, &PeerMessage::MembershipRefusal { run, sequence, error });
+        }
+        // A request of this process that may still be proposed stays in the queue.
+        let error = error.expect("a member does not refuse its own callers for not leading");
+        self.callers.answer(sequence, Answer::Failed(error), out);
+    }
+
+    /// Requests of peers that wait here when leadership is lost go back to them.
+    pub(super) fn return_foreign_changes(&mut self, out: &mut Output) {
+        for change in self.membership.queue.take_foreign(self.config.origin()) {
+            self.refuse_change(&change, None, out);
+        }
+    }
+
+    /// The caller of a request got a time-out: it must not be proposed later.
+    pub(super) fn expire_change(&mut self, token: u64) {
+        self.membership.queue.forget(self.config.origin(), token);
+    }
+
+    pub(super) fn apply_conf_change(&mut self, entry: &Entry, out: &mut Output) -> Result<(), MemberFatal> {
+        let fatal = |reason: String| MemberFatal::Entry { index: entry.index, reason };
+        let decoded = applied::decode(entry).map_err(fatal)?;
+        let outcome = applied::apply(&mut self.store, entry, &self.consensus.conf_state(), &decoded);
+        if outcome.is_ok() {
+            self.consensus.apply_conf_change(&decoded.change).map_err(fatal)?;
+            self.follow_members();
+        }
+        let Some(ProposedChange { origin, sequence, request, .. }) = decoded.proposed else { return Ok(()) };
+        out.notices.push(Notice::MembershipRequest { request, outcome });
+        if origin == self.config.origin() {
+            self.membership.queue.forget(origin, sequence);
+            let answer = match outcome {
+                Ok(()) => Answer::MembersChanged(self.reader.members()),
+                Err(error) => Answer::Failed(error),
+            };
+            self.callers.answer(sequence, answer, out);
+        }
+        Ok(())
+    }
+
+    /// The members in the store have changed, by an entry or a snapshot: forgets the peers that are none any more. The
+    /// end of the step tells the owner.
+    pub(super) fn follow_members(&mut self) {
+        let members = self.reader.members();
+        let is_member = |id: u64| members.iter().any(|member| member.id == id);
+        self.connected.retain(|peer| is_member(*peer));
+        self.membership.up_since_ns.retain(|peer, _| is_member(*peer));
+        self.membership.command_sets.retain(is_member);
+        self.membership.is_changed = true;
+    }
+
+    /// Tells the owner who belongs to the cluster, if that has changed.
+    pub(super) fn show_membership(&mut self, out: &mut Output) {
+        if std::mem::take(&mut self.membership.is_changed) {
+            let conf_state = self.consensus.conf_state();
+            let membership = Membership::of(self.config.member_id, &self.reader, conf_state);
+            let is_learner = membership.conf_state.learners.contains(&self.config.member_id);
+            self.status.set_learner(u64::from(is_learner));
+            if membership.is_removed && !self.is_stopping {
+                // The last checkpoint says so at the next start, too.
+                self.on_stop(out);
+            }
+            out.membership = Some(membership);
+        }
+    }
+
+    pub(super) fn on_peer_announced(&mut self, peer: u64, command_set: u8) {
+        self.membership.command_sets.announced(peer, command_set);
+    }
+
+    pub(super) fn note_peer_up(&mut self, now: Now, peer: u64) {
+        self.membership.up_since_ns.insert(peer, now.monotonic_ns);
+    }
+
+    pub(super) fn note_peer_down(&mut self, peer: u64) {
+        self.membership.up_since_ns.remove(&peer);
+    }
+
+    /// An established leader records a newer command set, once all members can apply it.
+    pub(super) fn tick_command_set(&mut self, now: Now) {
+        let recorded = self.reader.command_set();
+        let own = (self.config.member_id, self.config.membership.command_set);
+        if recorded >= own.1 || !self.leadership.is_established() {
+            return;
+        }
+        let members = self.reader.members();
+        let (ids, connected) = (members.iter().map(|member| member.id), &self.connected);
+        let time = (now.monotonic_ns, self.config.request_timeout_ns());
+        let sets = &mut self.membership.command_sets;
+        if let Some(set) = sets.take_newer(time, recorded, own, ids, |peer| connected.contains(&peer)) {
+            self.proposals.push_own(CommandKind::CommandSet, vec![set].into());
+        }
+    }
+}

@@ -1,0 +1,459 @@
+// Package membership grows, repairs and shrinks clusters of real processes with etcd's Go client, under load.
+package membership
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"stele.test/cluster"
+)
+
+var bin = flag.String("bin", cluster.StelePath(), "the server to test")
+
+// Short timeouts: a member counts as healthy once it has been connected for an election timeout.
+var quick = []string{"--heartbeat-interval=20", "--election-timeout=300"}
+
+// A member that is added may be refused until those before it count as healthy; etcd waits five seconds.
+const patience = 30 * time.Second
+
+// fleet is a cluster whose members come and go, with a client that follows them.
+type fleet struct {
+	t       *testing.T
+	cluster *cluster.Cluster
+	client  *clientv3.Client
+}
+
+func begin(t *testing.T, size int, binary string) *fleet {
+	t.Helper()
+	f := &fleet{t: t, cluster: cluster.ForTest(t, cluster.Config{Binary: binary, Size: size, Args: quick})}
+	f.client = f.connect(f.cluster.Members...)
+	return f
+}
+
+// connect makes a client of some members.
+func (f *fleet) connect(members ...*cluster.Member) *clientv3.Client {
+	f.t.Helper()
+	var endpoints []string
+	for _, m := range members {
+		endpoints = append(endpoints, m.ClientURL)
+	}
+	client, err := clientv3.New(clientv3.Config{Endpoints: endpoints, DialTimeout: patience})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() { client.Close() })
+	return client
+}
+
+// listed are the members as the cluster lists them.
+func (f *fleet) listed() []*clusterMember {
+	f.t.Helper()
+	ctx, cancel := context.WithTimeout(f.t.Context(), patience)
+	defer cancel()
+	response, err := f.client.MemberList(ctx)
+	if err != nil {
+		f.t.Fatalf("list members: %v", err)
+	}
+	var all []*clusterMember
+	for _, m := range response.Members {
+		all = append(all, &clusterMember{id: m.ID, name: m.Name, peerURL: m.PeerURLs[0], learner: m.IsLearner})
+	}
+	return all
+}
+
+type clusterMember struct {
+	id      uint64
+	name    string
+	peerURL string
+	learner bool
+}
+
+// retry repeats a change while the cluster finds too few members healthy.
+func (f *fleet) retry(what string, change func(context.Context) error) {
+	f.t.Helper()
+	ctx, cancel := context.WithTimeout(f.t.Context(), patience)
+	defer cancel()
+	for {
+		err := change(ctx)
+		if err == nil {
+			return
+		}
+		waits := errors.Is(err, rpctypes.ErrUnhealthy) || errors.Is(err, rpctypes.ErrMemberNotEnoughStarted) ||
+			errors.Is(err, rpctypes.ErrMemberLearnerNotReady)
+		if !waits || ctx.Err() != nil {
+			f.t.Fatalf("%s: %v", what, err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// join adds a member, as a learner that is promoted or as a voter at once, and waits until it serves.
+func (f *fleet) join(asLearner bool) {
+	f.t.Helper()
+	m, err := f.cluster.Layout(*bin, quick...)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	var id uint64
+	peers := map[string]string{m.Name: m.PeerURL}
+	f.retry("add "+m.Name, func(ctx context.Context) error {
+		add := f.client.MemberAdd
+		if asLearner {
+			add = f.client.MemberAddAsLearner
+		}
+		response, err := add(ctx, []string{m.PeerURL})
+		if err != nil {
+			return err
+		}
+		// Not asked for again: the second voter is part of the quorum already, and does not run yet.
+		id = response.Member.ID
+		for _, listed := range response.Members {
+			if listed.Name != "" {
+				peers[listed.Name] = listed.PeerURLs[0]
+			}
+		}
+		return nil
+	})
+	m.JoinExisting(peers)
+	if err := m.Restart(f.t.Context()); err != nil {
+		f.t.Fatal(err)
+	}
+	if asLearner {
+		f.retry("promote "+m.Name, func(ctx context.Context) error {
+			_, err := f.client.MemberPromote(ctx, id)
+			return err
+		})
+	}
+	f.follow()
+}
+
+// remove removes a member; one that runs must end by itself, and must not start again.
+func (f *fleet) remove(m *cluster.Member) {
+	f.t.Helper()
+	var id uint64
+	for _, listed := range f.listed() {
+		if listed.name == m.Name {
+			id = listed.id
+		}
+	}
+	f.retry("remove "+m.Name, func(ctx context.Context) error {
+		_, err := f.client.MemberRemove(ctx, id)
+		if errors.Is(err, rpctypes.ErrMemberNotFound) {
+			// The answer to an attempt before this one was lost.
+			return nil
+		}
+		return err
+	})
+	f.follow()
+	if !m.Running() {
+		return
+	}
+	f.mustEndRemoved(m)
+	if err := m.Terminate(); err == nil {
+		f.t.Fatalf("%s ended without an error", m.Name)
+	}
+	if err := m.Start(); err != nil {
+		f.t.Fatal(err)
+	}
+	f.mustEndRemoved(m)
+	m.Kill()
+}
+
+// mustEndRemoved waits until a member has ended because it was removed.
+func (f *fleet) mustEndRemoved(m *cluster.Member) {
+	f.t.Helper()
+	ctx, cancel := context.WithTimeout(f.t.Context(), patience)
+	defer cancel()
+	if !m.Ended(ctx) {
+		f.t.Fatalf("%s was removed and still runs", m.Name)
+	}
+	log, err := m.RunLog()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if !strings.Contains(log, "has been permanently removed from the cluster") {
+		f.t.Fatalf("%s does not say that it was removed:\n%s", m.Name, log)
+	}
+}
+
+// waitForLog waits until the current run of a member has logged something.
+func (f *fleet) waitForLog(m *cluster.Member, text string) {
+	f.t.Helper()
+	ctx, cancel := context.WithTimeout(f.t.Context(), patience)
+	defer cancel()
+	for {
+		log, err := m.RunLog()
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		if strings.Contains(log, text) {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			f.t.Fatalf("%s never logged %q:\n%s", m.Name, text, log)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// follow lets the client learn which members there are.
+func (f *fleet) follow() {
+	f.t.Helper()
+	ctx, cancel := context.WithTimeout(f.t.Context(), patience)
+	defer cancel()
+	if err := f.client.Sync(ctx); err != nil {
+		f.t.Fatalf("sync endpoints: %v", err)
+	}
+}
+
+// load puts key after key until it is stopped, and remembers those that were acknowledged.
+type load struct {
+	mu           sync.Mutex
+	acknowledged []string
+	failed       int
+	stop         context.CancelFunc
+	done         sync.WaitGroup
+}
+
+func startLoad(f *fleet) *load {
+	ctx, cancel := context.WithCancel(context.Background())
+	l := &load{stop: cancel}
+	for writer := range 2 {
+		l.done.Add(1)
+		go func() {
+			defer l.done.Done()
+			for n := 0; ctx.Err() == nil; n++ {
+				key := fmt.Sprintf("load/%d/%d", writer, n)
+				call, end := context.WithTimeout(ctx, 5*time.Second)
+				_, err := f.client.Put(call, key, strings.Repeat("v", 200))
+				end()
+				l.note(key, err)
+				// A little less than as fast as possible: the members share two cores.
+				select {
+				case <-ctx.Done():
+				case <-time.After(time.Millisecond):
+				}
+			}
+		}()
+	}
+	f.t.Cleanup(l.end)
+	return l
+}
+
+func (l *load) note(key string, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err == nil {
+		l.acknowledged = append(l.acknowledged, key)
+	} else {
+		l.failed++
+	}
+}
+
+func (l *load) end() {
+	l.stop()
+	l.done.Wait()
+}
+
+// verify reads everything that was acknowledged.
+func (l *load) verify(f *fleet) {
+	f.t.Helper()
+	l.end()
+	response, err := f.client.Get(f.t.Context(), "load/", clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	found := map[string]bool{}
+	for _, kv := range response.Kvs {
+		found[string(kv.Key)] = true
+	}
+	for _, key := range l.acknowledged {
+		if !found[key] {
+			f.t.Errorf("%s was acknowledged and is lost", key)
+		}
+	}
+	f.t.Logf("%d puts acknowledged, %d failed", len(l.acknowledged), l.failed)
+	if len(l.acknowledged) == 0 {
+		f.t.Error("nothing was written")
+	}
+}
+
+func TestAClusterGrowsLosesAMemberAndShrinksUnderLoad(t *testing.T) {
+	f := begin(t, 1, *bin)
+	l := startLoad(f)
+	f.join(false)
+	f.join(true)
+	f.join(true)
+	f.join(false)
+
+	// The disk of one member is lost: it is replaced by another one.
+	lost := f.cluster.Members[2]
+	lost.Kill()
+	if err := os.RemoveAll(lost.DataDir); err != nil {
+		t.Fatal(err)
+	}
+	f.remove(lost)
+	f.join(true)
+
+	// All members are restarted, one after the other.
+	for _, m := range f.running() {
+		_ = m.Terminate()
+		if err := m.Restart(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	// The last one that is left is none of those that were there at first.
+	for len(f.running()) > 1 {
+		f.remove(f.running()[0])
+	}
+	l.verify(f)
+}
+
+// running are the members whose processes run.
+func (f *fleet) running() []*cluster.Member {
+	var all []*cluster.Member
+	for _, m := range f.cluster.Members {
+		if m.Running() {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+func TestRequestsThatDoNotFitGetTheErrorsOfEtcd(t *testing.T) {
+	f := begin(t, 1, *bin)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	own := f.cluster.Members[0].PeerURL
+	expect := func(what string, got error, want error) {
+		t.Helper()
+		if !errors.Is(got, want) {
+			t.Errorf("%s: %v, expected %v", what, got, want)
+		}
+	}
+	_, err := f.client.MemberAdd(ctx, []string{"https://127.0.0.1:1"})
+	expect("a URL that no member dials", err, rpctypes.ErrMemberBadURLs)
+	_, err = f.client.MemberAdd(ctx, []string{own})
+	expect("a URL in use", err, rpctypes.ErrPeerURLExist)
+	_, err = f.client.MemberRemove(ctx, 77)
+	expect("no such member", err, rpctypes.ErrMemberNotFound)
+	_, err = f.client.MemberPromote(ctx, 77)
+	expect("no such learner", err, rpctypes.ErrMemberNotFound)
+	first := f.listed()[0].id
+	_, err = f.client.MemberPromote(ctx, first)
+	expect("a voter is promoted", err, rpctypes.ErrMemberNotLearner)
+	_, err = f.client.MemberRemove(ctx, first)
+	expect("the last voter", err, rpctypes.ErrMemberNotEnoughStarted)
+	learner, err := f.client.MemberAddAsLearner(ctx, []string{"http://127.0.0.1:1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.client.MemberAddAsLearner(ctx, []string{"http://127.0.0.1:2"})
+	expect("a second learner", err, rpctypes.ErrTooManyLearners)
+	_, err = f.client.MemberPromote(ctx, learner.Member.ID)
+	expect("a learner that never ran", err, rpctypes.ErrMemberLearnerNotReady)
+	_, err = f.client.MemberUpdate(ctx, learner.Member.ID, []string{"http://127.0.0.1:3"})
+	expect("moved", err, nil)
+	moved := false
+	for _, listed := range f.listed() {
+		moved = moved || listed.learner && listed.peerURL == "http://127.0.0.1:3"
+	}
+	if !moved {
+		t.Error("the learner has not moved")
+	}
+
+	// A joiner whose flags do not fit says so and leaves no directory behind.
+	stray, err := f.cluster.Layout(*bin, quick...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stray.JoinExisting(map[string]string{f.cluster.Members[0].Name: own, stray.Name: stray.PeerURL})
+	if err := stray.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if !stray.Ended(ctx) {
+		t.Fatal("a member that was not added runs")
+	}
+	if log, _ := stray.RunLog(); !strings.Contains(log, "no match found for existing member") {
+		t.Errorf("it does not say what does not fit:\n%s", log)
+	}
+	if _, err := os.Stat(stray.DataDir); !os.IsNotExist(err) {
+		t.Errorf("it left a directory: %v", err)
+	}
+	stray.Kill()
+}
+
+func TestTheLastMemberGoesOnAlone(t *testing.T) {
+	f := begin(t, 3, *bin)
+	if _, err := f.client.Put(t.Context(), "kept", "1"); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range f.cluster.Members {
+		m.Kill()
+	}
+	survivor := f.cluster.Members[1]
+	survivor.AddFlag("--force-new-cluster")
+	if err := survivor.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	survivor.RemoveFlag("--force-new-cluster")
+	for range 2 {
+		client := f.connect(survivor)
+		members, err := client.MemberList(t.Context())
+		if err != nil || len(members.Members) != 1 {
+			t.Fatalf("it is not alone: %v, %v", members, err)
+		}
+		kept, err := client.Get(t.Context(), "kept")
+		if err != nil || len(kept.Kvs) != 1 {
+			t.Fatalf("its data is lost: %v, %v", kept, err)
+		}
+		survivor.Kill()
+		if err := survivor.Restart(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestALeaderThatStopsLeavesItsLeadershipBehind(t *testing.T) {
+	f := begin(t, 3, *bin)
+	// One voter is down: the other one must be chosen.
+	status, err := f.client.Status(t.Context(), f.cluster.Members[0].ClientURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var leader, follower *cluster.Member
+	for _, listed := range f.listed() {
+		for _, m := range f.cluster.Members {
+			switch {
+			case m.Name == listed.name && listed.id == status.Leader:
+				leader = m
+			case m.Name == listed.name:
+				follower = m
+			}
+		}
+	}
+	follower.Kill()
+	f.waitForLog(leader, "peer became inactive")
+	if err := leader.Terminate(); err != nil {
+		t.Fatalf("the leader did not stop in good order: %v", err)
+	}
+	log, err := leader.RunLog()
+	if err != nil || !strings.Contains(log, `"msg":"leadership transfer before shutdown","ok":true`) {
+		t.Errorf("leadership was not transferred (%v):\n%s", err, log)
+	}
+}
