@@ -7,7 +7,10 @@ use super::layout::FilePlan;
 use super::load::Load;
 use super::sink::{Child, PageSink};
 use crate::error::WriteError;
-use crate::format::{ELEMENT_BYTES, MetaPage, PAGE_BYTES, PAGE_HEADER_BYTES, PageHeader, PageKind, pages_of};
+use crate::format::{ELEMENT_BYTES, MetaPage, PAGE_BYTES, PageHeader, PageKind, pages_of};
+
+/// What follows the last record of a page.
+const ZEROS: [u8; PAGE_BYTES as usize] = [0; PAGE_BYTES as usize];
 
 /// Writes a file, page after page. What it writes is exactly as long as the plan says, or it fails: it never writes
 /// more.
@@ -33,10 +36,10 @@ impl<W: Write> FileWriter<W> {
         };
         // bbolt writes the meta page of a transaction where its number is even or odd; the next one is 3.
         for (page, transaction) in [(0, 2), (1, 1)] {
-            pages.write(vec![meta(transaction).encode(page)])?;
+            write_page(&mut pages.output, [&meta(transaction).encode(page), b""])?;
         }
         let freelist = PageHeader { page: FREELIST_PAGE, kind: PageKind::Freelist, count: 0, overflow: 0 };
-        pages.write(vec![freelist.encode().to_vec()])?;
+        write_page(&mut pages.output, [&freelist.encode(), b""])?;
         Ok(FileWriter { load: Load::into(pages), plan })
     }
 
@@ -78,40 +81,41 @@ struct PageWriter<W> {
     last_key: Vec<u8>,
 }
 
-/// The leaf that is being filled.
+/// The leaf that is being filled. Its buffers are used again for the next one.
 #[derive(Default)]
 struct LeafBuffer {
     /// Flags and lengths of its pairs.
     pairs: Vec<(u32, u32, u32)>,
+    /// Header and elements, when it is complete.
+    head: Vec<u8>,
     /// Keys and values.
     bytes: Vec<u8>,
 }
 
 impl LeafBuffer {
-    /// The page: the head with all elements, and the keys and values. Begins another.
-    fn take(&mut self, header: PageHeader) -> Vec<Vec<u8>> {
-        let mut head = Vec::with_capacity(PAGE_HEADER_BYTES + self.pairs.len() * ELEMENT_BYTES);
-        head.extend(header.encode());
+    /// Makes the head.
+    fn complete(&mut self, header: PageHeader) {
+        self.head.clear();
+        self.head.extend(header.encode());
         let mut offset = (self.pairs.len() * ELEMENT_BYTES) as u32;
         for (flags, key, value) in self.pairs.drain(..) {
             for number in [flags, offset, key, value] {
-                head.extend(number.to_le_bytes());
+                self.head.extend(number.to_le_bytes());
             }
             offset = offset - ELEMENT_BYTES as u32 + key + value;
         }
-        vec![head, std::mem::take(&mut self.bytes)]
     }
 }
 
-impl<W: Write> PageWriter<W> {
-    /// Writes the parts of a page, and zeros up to its end.
-    fn write(&mut self, parts: Vec<Vec<u8>>) -> Result<(), WriteError> {
-        let bytes: u64 = parts.iter().map(|part| part.len() as u64).sum();
-        let zeros = pages_of(bytes) * PAGE_BYTES - bytes;
-        parts.iter().try_for_each(|part| self.output.write_all(part))?;
-        Ok(self.output.write_all(&vec![0; zeros as usize])?)
-    }
+/// Writes the two parts of a page, and zeros up to its end.
+fn write_page(output: &mut impl Write, parts: [&[u8]; 2]) -> Result<(), WriteError> {
+    let bytes: u64 = parts.iter().map(|part| part.len() as u64).sum();
+    let zeros = pages_of(bytes) * PAGE_BYTES - bytes;
+    parts.iter().try_for_each(|part| output.write_all(part))?;
+    Ok(output.write_all(&ZEROS[..zeros as usize])?)
+}
 
+impl<W: Write> PageWriter<W> {
     fn check_plan(&self, page: u64, overflow: u32) -> Result<(), WriteError> {
         let is_planned = page + u64::from(overflow) < self.planned;
         if is_planned { Ok(()) } else { Err(WriteError::Plan { planned: self.planned }) }
@@ -153,12 +157,17 @@ impl<W: Write> PageSink for PageWriter<W> {
 
     fn leaf(&mut self, page: u64, count: u16, overflow: u32) -> Result<(), WriteError> {
         self.check_plan(page, overflow)?;
-        let parts = self.leaf.take(PageHeader { page, kind: PageKind::Leaf, count, overflow });
-        self.write(parts)
+        self.leaf.complete(PageHeader { page, kind: PageKind::Leaf, count, overflow });
+        write_page(&mut self.output, [&self.leaf.head, &self.leaf.bytes])?;
+        self.leaf.bytes.clear();
+        Ok(())
     }
 
     fn inline_leaf(&mut self, count: u16) -> Vec<u8> {
-        self.leaf.take(PageHeader { page: 0, kind: PageKind::Leaf, count, overflow: 0 }).concat()
+        self.leaf.complete(PageHeader { page: 0, kind: PageKind::Leaf, count, overflow: 0 });
+        let inline = [&self.leaf.head[..], &self.leaf.bytes].concat();
+        self.leaf.bytes.clear();
+        inline
     }
 
     fn branch(&mut self, page: u64, overflow: u32, children: &[Child<Vec<u8>>]) -> Result<(), WriteError> {
@@ -172,8 +181,8 @@ impl<W: Write> PageSink for PageWriter<W> {
             head.extend(child.page.to_le_bytes());
             offset = offset - ELEMENT_BYTES + child.first.len();
         }
-        let keys = children.iter().flat_map(|child| child.first.iter().copied()).collect();
-        self.write(vec![head, keys])
+        let keys: Vec<u8> = children.iter().flat_map(|child| child.first.iter().copied()).collect();
+        write_page(&mut self.output, [&head, &keys])
     }
 
     fn begin_bucket(&mut self) {
