@@ -158,7 +158,11 @@ fn limits(values: &FlagValues) -> RequestLimits {
         max_txn_ops: values.count("max-txn-ops"),
         max_request_bytes: values.count("max-request-bytes"),
         // The kind of the flag limits it to 32 bits.
-        max_concurrent_streams: u32::try_from(values.count("max-concurrent-streams")).unwrap_or(u32::MAX),
+        // As in grpc-go, 0 is no limit.
+        max_concurrent_streams: match u32::try_from(values.count("max-concurrent-streams")) {
+            Ok(0) | Err(_) => u32::MAX,
+            Ok(count) => count,
+        },
     }
 }
 

@@ -123,6 +123,15 @@ fn unknown_variables_are_noted_and_empty_ones_ignored() {
 }
 
 #[test]
+fn zero_means_what_it_means_to_grpc_go() {
+    let streams = |flag: &str| run(&format!("stele {flag}")).limits.max_concurrent_streams;
+    assert_eq!((streams(""), streams("--max-concurrent-streams 0")), (u32::MAX, u32::MAX));
+    assert_eq!(streams("--max-concurrent-streams 7"), 7);
+    let interval = |flag: &str| run(&format!("stele {flag}")).grpc_keepalive.min_client_interval.as_secs();
+    assert_eq!((interval(""), interval("--grpc-keepalive-min-time 0s")), (5, 300));
+}
+
+#[test]
 fn a_file_replaces_flags_and_variables() {
     let dir = tempfile::tempdir().expect("directory");
     let path = dir.path().join("stele.yaml");
