@@ -67,6 +67,12 @@ impl Member {
                     self.on_membership_refusal(from, sequence, error, out);
                 }
             }
+            PeerMessage::Introduction { id, peer_urls } => {
+                if id != from {
+                    return out.reject_frame(from, "it introduces another member");
+                }
+                self.on_introduction(from, peer_urls);
+            }
             PeerMessage::EntryAnswer { index, term, entry } => {
                 let entry = entries::from_answer(index, term, entry);
                 let (now_ns, log) = (now.monotonic_ns, &self.log);

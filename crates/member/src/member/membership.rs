@@ -18,6 +18,9 @@ use crate::peer_message::PeerMessage;
 use crate::proposals::batch::{CommandKind, Origin};
 use crate::proposals::growth::RoomUse;
 
+/// Peers that are dialled although the state does not name them: more than a cluster has members.
+const MAX_INTRODUCED: usize = 64;
+
 /// What a member keeps about changes of membership.
 #[derive(Debug)]
 pub(super) struct MembershipState {
@@ -25,6 +28,8 @@ pub(super) struct MembershipState {
     command_sets: CommandSets,
     /// Since when peers are connected.
     up_since_ns: BTreeMap<u64, u64>,
+    /// Peers that this member's state does not name yet, and their URLs.
+    introduced: BTreeMap<u64, Vec<String>>,
     /// What [`Output::membership`] said is not true any more.
     is_changed: bool,
 }
@@ -35,6 +40,7 @@ impl Default for MembershipState {
             queue: MembershipQueue::default(),
             command_sets: CommandSets::default(),
             up_since_ns: BTreeMap::new(),
+            introduced: BTreeMap::new(),
             // Nothing was said yet.
             is_changed: true,
         }
@@ -234,7 +240,10 @@ impl Member {
     /// end of the step tells the owner.
     pub(super) fn follow_members(&mut self) {
         let members = self.reader.members();
-        let is_member = |id: u64| members.iter().any(|member| member.id == id);
+        let is_listed = |id: u64| members.iter().any(|member| member.id == id);
+        self.membership.introduced.retain(|id, _| !is_listed(*id) && !self.reader.was_removed(*id));
+        let introduced = self.membership.introduced.clone();
+        let is_member = |id: u64| is_listed(id) || introduced.contains_key(&id);
         self.connected.retain(|peer| is_member(*peer));
         self.membership.up_since_ns.retain(|peer, _| is_member(*peer));
         self.membership.command_sets.retain(is_member);
@@ -245,7 +254,8 @@ impl Member {
     pub(super) fn show_membership(&mut self, out: &mut Output) {
         if std::mem::take(&mut self.membership.is_changed) {
             let conf_state = self.consensus.conf_state();
-            let membership = Membership::of(self.config.member_id, &self.reader, conf_state);
+            let introduced = self.membership.introduced.clone().into_iter().collect();
+            let membership = Membership::of(self.config.member_id, &self.reader, conf_state, introduced);
             let is_learner = membership.conf_state.learners.contains(&self.config.member_id);
             self.status.set_learner(u64::from(is_learner));
             if membership.is_removed && !self.is_stopping {
@@ -253,11 +263,35 @@ impl Member {
                 self.on_stop(out);
             }
             out.membership = Some(membership);
+            // A joiner that has just received the state was connected before it could say who it is.
+            self.connected.iter().for_each(|peer| self.introduce(*peer, out));
         }
     }
 
     pub(super) fn on_peer_announced(&mut self, peer: u64, command_set: u8) {
         self.membership.command_sets.announced(peer, command_set);
+    }
+
+    /// Tells a peer where this member listens. The peer may lag so far behind that its state does not name this member,
+    /// which may lead now: it could neither be refused nor answer. A cluster whose members never changed needs none.
+    pub(super) fn introduce(&self, peer: u64, out: &mut Output) {
+        let id = self.config.member_id;
+        if !self.reader.members_have_changed() {
+            return;
+        }
+        if let Some(own) = self.reader.members().into_iter().find(|member| member.id == id) {
+            out.send(peer, &PeerMessage::Introduction { id, peer_urls: own.peer_urls });
+        }
+    }
+
+    /// A peer says where it listens. If this member's state does not name it yet, it is dialled all the same.
+    pub(super) fn on_introduction(&mut self, from: u64, peer_urls: Vec<String>) {
+        let is_known = self.reader.members().iter().any(|member| member.id == from);
+        let has_room = self.membership.introduced.len() < MAX_INTRODUCED;
+        if !is_known && !self.reader.was_removed(from) && has_room {
+            self.membership.introduced.insert(from, peer_urls);
+            self.membership.is_changed = true;
+        }
     }
 
     pub(super) fn note_peer_up(&mut self, now: Now, peer: u64) {

@@ -219,7 +219,7 @@ impl Member {
             Input::ChangeMembers { token, request } => self.on_change_members(now, token, request, out),
             Input::GiveUpLeadership { token } => self.on_give_up_leadership(now, token, out),
             Input::PeerAnnounced { peer, command_set } => self.on_peer_announced(peer, command_set),
-            Input::PeerUp(peer) => self.on_peer_up(now, peer),
+            Input::PeerUp(peer) => self.on_peer_up(now, peer, out),
             Input::PeerDown(peer) => self.on_peer_down(peer),
             Input::WritesSynced(done) => self.write_positions.log_synced(self.log.complete(done)?.position),
             Input::Background(done) => self.on_job_done(now, *done, out)?,
@@ -375,13 +375,14 @@ impl Member {
         self.store.check_all();
     }
 
-    fn on_peer_up(&mut self, now: Now, peer: u64) {
+    fn on_peer_up(&mut self, now: Now, peer: u64, out: &mut Output) {
         // A report about a peer that was removed meanwhile comes late.
         if self.reader.was_removed(peer) {
             return;
         }
         self.connected.insert(peer);
         self.note_peer_up(now, peer);
+        self.introduce(peer, out);
         self.consensus.ping();
         if self.startup_election.is_some_and(|election| election.asks_at_once()) && self.could_win_election()
         {

@@ -16,6 +16,8 @@ use crate::apply::applied_id;
 pub struct Membership {
     /// The members, by id. Those of a member that joins are what it was told, until it has received a snapshot.
     pub members: Vec<ClusterMember>,
+    /// Peers that the state does not name yet, with their URLs: this member lags behind them.
+    pub introduced: Vec<(u64, Vec<String>)>,
     /// Voters and learners; empty for a member that joins and has not received a snapshot yet.
     pub conf_state: ConfState,
     /// The newest set of commands that all of them can apply.
@@ -29,7 +31,12 @@ impl Membership {
     ///
     /// # Panics
     /// When the two do not name the same members.
-    pub(crate) fn of(own_id: u64, reader: &Reader, conf_state: ConfState) -> Arc<Membership> {
+    pub(crate) fn of(
+        own_id: u64,
+        reader: &Reader,
+        conf_state: ConfState,
+        introduced: Vec<(u64, Vec<String>)>,
+    ) -> Arc<Membership> {
         let members = reader.members();
         let is_joining = conf_state == ConfState::default();
         let is_role = |member: &ClusterMember| match member.learner {
@@ -42,7 +49,7 @@ impl Membership {
             "members {members:?} are those of the configuration {conf_state:?}"
         );
         let (command_set, is_removed) = (reader.command_set(), reader.was_removed(own_id));
-        Arc::new(Membership { members, conf_state, command_set, is_removed })
+        Arc::new(Membership { members, introduced, conf_state, command_set, is_removed })
     }
 }
 

@@ -54,3 +54,15 @@ pub(super) fn decode_refusal(bytes: &mut Bytes) -> Option<PeerMessage> {
     };
     Some(PeerMessage::MembershipRefusal { run, sequence, error })
 }
+
+pub(super) fn encode_introduction(head: &mut BytesMut, id: u64, peer_urls: &[String]) {
+    head.put_u8(15);
+    MembershipRequest::Update { id, peer_urls: peer_urls.to_vec() }.put(head);
+}
+
+pub(super) fn decode_introduction(bytes: &mut Bytes) -> Option<PeerMessage> {
+    match MembershipRequest::take(bytes)? {
+        MembershipRequest::Update { id, peer_urls } => Some(PeerMessage::Introduction { id, peer_urls }),
+        _ => None,
+    }
+}

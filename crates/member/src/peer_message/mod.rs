@@ -19,6 +19,7 @@
 //!  12 entry answer    index u64 | term u64 | found u8 | kind u8 | checksum u32 of the entry | payload
 //!  13 member request  run u64 | sequence u64 | a request, see `membership/request.rs`; of command set 2
 //!  14 member refusal  run u64 | sequence u64 | error u8 (0 not leader); of command set 2
+//!  15 introduction    an update of the sender, see `membership/request.rs`: its id and peer URLs; of command set 2
 //! ```
 //!
 //! A *run* is the process run of the member that asked (in a refusal: that forwarded). Each process numbers its
@@ -122,6 +123,13 @@ pub enum PeerMessage {
         sequence: u64,
         /// Why; `None`: the receiver does not lead.
         error: Option<api::Error>,
+    },
+    /// The sender's own peer URLs, for a peer whose state may be too old to name the sender.
+    Introduction {
+        /// The sender.
+        id: u64,
+        /// Where it listens.
+        peer_urls: Vec<String>,
     },
 }
 
@@ -227,6 +235,9 @@ impl PeerMessage {
             PeerMessage::MembershipRequest { run, sequence, request } => {
                 membership::encode_request(&mut head, *run, *sequence, request);
             }
+            PeerMessage::Introduction { id, peer_urls } => {
+                membership::encode_introduction(&mut head, *id, peer_urls);
+            }
             PeerMessage::MembershipRefusal { run, sequence, error } => {
                 membership::encode_refusal(&mut head, *run, *sequence, *error);
             }
@@ -276,6 +287,7 @@ impl PeerMessage {
             12 => decode_entry_answer(&mut bytes)?,
             13 => membership::decode_request(&mut bytes)?,
             14 => membership::decode_refusal(&mut bytes)?,
+            15 => membership::decode_introduction(&mut bytes)?,
             _ => return None,
         };
         (!bytes.has_remaining()).then_some(frame)
@@ -377,6 +389,7 @@ mod tests {
         let request = MembershipRequest::Add { id: 4, peer_urls: vec!["http://a:1".into()], learner: true };
         let frames = [
             PeerMessage::MembershipRequest { run: 7, sequence: 3, request },
+            PeerMessage::Introduction { id: 4, peer_urls: vec!["http://a:1".into()] },
             PeerMessage::MembershipRefusal { run: 7, sequence: 3, error: None },
             PeerMessage::MembershipRefusal { run: 7, sequence: 3, error: Some(api::Error::NoSpace) },
             PeerMessage::Consensus(Bytes::from_static(b"m")),

@@ -3,6 +3,7 @@
 mod snapshots;
 mod standing;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use bytes::Bytes;
 use member::snapshot::Outgoing;
 use member::{Input, Membership, Notice};
 use parking_lot::Mutex;
-use store::{ClusterMember, Reader};
+use store::Reader;
 use transport::{
     Admission, DropReason, Error, FrameSink, PeerIdentity, Peers, Refusal, RefusalReason, SendOutcome, Side,
     StreamClass,
@@ -34,7 +35,8 @@ fn version_of(command_set: u8) -> u16 {
     u16::from(command_set) + 1
 }
 
-/// Accepts members of the cluster that run on the data directory they first published.
+/// Accepts members of the cluster that run on the data directory they first published, and those that this member does
+/// not know yet.
 pub(crate) struct MembershipGate {
     reader: Reader,
 }
@@ -56,6 +58,10 @@ impl Admission for MembershipGate {
             return Err(Refusal::new(RefusalReason::RemovedMember, text));
         }
         let Some(member) = self.reader.members().into_iter().find(|member| member.id == id) else {
+            // It may have been added while this member was away, and may even lead: it says where it listens.
+            if self.reader.command_set() > store::FIRST_COMMAND_SET {
+                return Ok(());
+            }
             let text =
                 format!("member {id:x} is not in the cluster; add it first, or check --initial-cluster");
             return Err(Refusal::new(RefusalReason::UnknownMember, text));
@@ -158,32 +164,37 @@ impl PeerEdge {
         PeerEdge { peers, inbound, handoff, reader, notices, own_id, members: Mutex::default() }
     }
 
-    fn dial(&self, member: &ClusterMember) {
-        if let Err(error) = self.peers.set(member.id, &member.peer_urls) {
-            tracing::error!(remote_peer_id = format!("{:x}", member.id), %error, "cannot dial the peer");
+    fn dial(&self, id: u64, peer_urls: &[String]) {
+        if let Err(error) = self.peers.set(id, peer_urls) {
+            tracing::error!(remote_peer_id = format!("{id:x}"), %error, "cannot dial the peer");
         }
     }
+}
+
+/// The peer URLs of all members that are dialled, by id.
+fn dialled(membership: &Membership) -> BTreeMap<u64, Vec<String>> {
+    let listed = membership.members.iter().map(|member| (member.id, member.peer_urls.clone()));
+    membership.introduced.iter().cloned().chain(listed).collect()
 }
 
 impl Edge for PeerEdge {
     fn follow_members(&self, membership: &Membership) {
         let mut known = self.members.lock();
-        let before = known.as_ref().map(|known| known.members.clone()).unwrap_or_default();
-        let is_gone = |member: &&ClusterMember| !membership.members.iter().any(|now| now.id == member.id);
-        for gone in before.iter().filter(is_gone) {
+        let before = known.as_ref().map(dialled).unwrap_or_default();
+        let now = dialled(membership);
+        for gone in before.keys().filter(|id| !now.contains_key(id)) {
             // The gate refuses it already: its removal is part of the state.
-            if self.reader.was_removed(gone.id) {
-                self.peers.bar(gone.id);
+            if self.reader.was_removed(*gone) {
+                self.peers.bar(*gone);
             } else {
-                self.peers.remove(gone.id);
+                self.peers.remove(*gone);
             }
-            self.inbound.standings.lock().forget(gone.id);
-            tracing::info!(remote_peer_id = format!("{:x}", gone.id), "removed remote peer");
+            self.inbound.standings.lock().forget(*gone);
+            tracing::info!(remote_peer_id = format!("{gone:x}"), "removed remote peer");
         }
-        for member in membership.members.iter().filter(|member| member.id != self.own_id) {
-            let urls_before = before.iter().find(|other| other.id == member.id).map(|other| &other.peer_urls);
-            if urls_before != Some(&member.peer_urls) {
-                self.dial(member);
+        for (id, peer_urls) in now.iter().filter(|(id, _)| **id != self.own_id) {
+            if before.get(id) != Some(peer_urls) {
+                self.dial(*id, peer_urls);
             }
         }
         let command_set = membership.command_set;
@@ -212,10 +223,10 @@ impl Edge for PeerEdge {
     }
 
     fn disconnect(&self, peer: u64) {
-        let members = self.reader.members();
-        let Some(member) = members.into_iter().find(|member| member.id == peer) else { return };
+        let known = self.members.lock().as_ref().map(dialled).unwrap_or_default();
+        let Some(peer_urls) = known.get(&peer) else { return };
         self.peers.remove(peer);
-        self.dial(&member);
+        self.dial(peer, peer_urls);
         tracing::warn!(
             remote_peer_id = format!("{peer:x}"),
             "disconnected a peer that sent an invalid message"

@@ -27,6 +27,7 @@ pub(super) fn write(state: &StoreState) -> Vec<u8> {
     put_bytes(&mut body, state.members.cluster_version.as_deref().unwrap_or_default().as_bytes());
     if has_command_set(format_of(state)) {
         put_number(&mut body, u64::from(state.members.command_set));
+        put_number(&mut body, state.members.changed_at);
     }
     body
 }
@@ -67,6 +68,7 @@ pub(super) fn read(
     if has_command_set(format) {
         let set = u8::try_from(fields.number()?).ok().filter(|set| *set > FIRST_COMMAND_SET);
         state.members.command_set = set.ok_or(RestoreError::Malformed("no such command set"))?;
+        state.members.changed_at = fields.number()?;
     }
     Ok(())
 }

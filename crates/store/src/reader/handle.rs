@@ -137,6 +137,11 @@ impl Reader {
         self.shared.state.read().members.cluster_version.clone()
     }
 
+    /// Whether a conf change has had an effect since the cluster began.
+    pub fn members_have_changed(&self) -> bool {
+        self.shared.state.read().members.changed_at > 0
+    }
+
     /// The newest set of commands that every member can apply, as the cluster recorded it.
     pub fn command_set(&self) -> u8 {
         self.shared.state.read().members.command_set

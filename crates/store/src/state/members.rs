@@ -57,6 +57,8 @@ pub(crate) struct Members {
     pub(crate) cluster_version: Option<String>,
     /// The newest set of commands that every member can apply; it never falls.
     pub(crate) command_set: u8,
+    /// The entry of the last conf change that had an effect; 0 while the members are those of the start.
+    pub(crate) changed_at: u64,
 }
 
 impl Default for Members {
@@ -66,6 +68,7 @@ impl Default for Members {
             removed: BTreeSet::new(),
             cluster_version: None,
             command_set: FIRST_COMMAND_SET,
+            changed_at: 0,
         }
     }
 }

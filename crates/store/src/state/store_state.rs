@@ -135,7 +135,8 @@ impl StoreState {
             add(PartHasher::new(PartKind::ClusterVersion).bytes(version.as_bytes()));
         }
         if self.members.command_set > FIRST_COMMAND_SET {
-            add(PartHasher::new(PartKind::CommandSet).number(u64::from(self.members.command_set)));
+            let part = PartHasher::new(PartKind::CommandSet).number(u64::from(self.members.command_set));
+            add(part.number(self.members.changed_at));
         }
         sum.wrapping_add(self.revision as u64)
     }

@@ -208,7 +208,10 @@ impl Store {
     /// entry counts as applied.
     pub fn apply_member_change(&mut self, id: AppliedId, change: MemberChange) -> Result<(), Error> {
         self.apply_empty(id);
-        self.shared.state.write().members.apply(change)
+        let members = &mut self.shared.state.write().members;
+        members.apply(change)?;
+        members.changed_at = id.index;
+        Ok(())
     }
 
     /// Purges up to `max_steps` changes below the compact revision or, if lower, the oldest pinned revision. Returns

@@ -76,7 +76,8 @@ impl Simulation {
 
     /// The members have changed, as a member sees them: it disconnects those that were removed, and dials new ones.
     pub(super) fn follow_members(&mut self, member: usize, membership: &Membership) {
-        let ids: BTreeSet<u64> = membership.members.iter().map(|known| known.id).collect();
+        let introduced = membership.introduced.iter().map(|(id, _)| *id);
+        let ids: BTreeSet<u64> = membership.members.iter().map(|known| known.id).chain(introduced).collect();
         let Some(process) = self.machines[member].process.as_mut() else { return };
         let before = std::mem::replace(&mut process.peers, ids.clone());
         for peer in before.difference(&ids).filter(|id| **id != id_of(member)).map(|id| (*id - 1) as usize) {
@@ -135,8 +136,11 @@ impl Simulation {
     fn accepts(&self, member: usize, peer: usize) -> bool {
         let Some(process) = &self.machines[member].process else { return false };
         let members = process.opened.reader.members();
-        let Some(known) = members.iter().find(|known| known.id == id_of(peer)) else { return false };
-        let bound = known.incarnation;
+        // One that it does not know may have been added while it was away.
+        let bound = members.iter().find(|known| known.id == id_of(peer)).map_or(0, |known| known.incarnation);
+        if process.opened.reader.was_removed(id_of(peer)) {
+            return false;
+        }
         bound == 0
             || bound == self.machines[peer].incarnation
             || self.defect == Some(Defect::WipedMemberVotes)
