@@ -2,12 +2,10 @@ package attack
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"flag"
-	"io"
-	"net"
 	"os"
-	"syscall"
 	"testing"
 	"time"
 
@@ -82,11 +80,16 @@ type verdict struct {
 	code   uint32
 	text   string
 	closed bool
-	// late means that it did not, in time.
+	// goesOn means that it has not, and has answered the last ping.
+	goesOn bool
+	// late means neither, in time.
 	late bool
 }
 
-// judged reads until the server ends the connection.
+// lastPing is the content of the ping that asks whether a connection goes on.
+const lastPing = 0x6c617374
+
+// judged reads until the server ends the connection, or answers the last ping.
 func judged(c *wire.Conn) verdict {
 	for {
 		f, err := c.Next()
@@ -97,6 +100,8 @@ func judged(c *wire.Conn) verdict {
 			return verdict{closed: true}
 		case f.Type == wire.GoAway && f.Code() != wire.NoError:
 			return verdict{goAway: true, code: f.Code(), text: string(f.Payload[8:])}
+		case f.Type == wire.Ping && f.Has(wire.Ack) && binary.BigEndian.Uint64(f.Payload) == lastPing:
+			return verdict{goesOn: true}
 		}
 	}
 }
@@ -111,32 +116,36 @@ func (at *target) mustEnd(c *wire.Conn) {
 	}
 }
 
-// flood writes the same bytes so often, or until the server has ended the connection. Answers are read meanwhile.
-func flood(c *wire.Conn, data []byte, times int) (sent int) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			if _, err := c.Next(); err != nil {
-				return
-			}
-		}
-	}()
+// flood writes the same bytes so often, or until the server has ended the connection. Answers are read meanwhile, and
+// for a while after, until the server has said that it goes on: it has to, unless it says why not.
+func (at *target) flood(c *wire.Conn, data []byte, times int) {
+	at.t.Helper()
+	ended := make(chan verdict, 1)
+	go func() { ended <- judged(c) }()
+	sent := 0
 	for sent < times {
 		if err := c.Send(data); err != nil {
 			break
 		}
 		sent++
 	}
-	// The reader ends with the connection or with this deadline.
-	c.SetDeadline(time.Now())
-	<-done
-	return sent
+	at.t.Logf("%d of %d times taken", sent, times)
+	if sent == times {
+		_ = c.Send(wire.AppendPing(nil, 0, lastPing))
+	}
+	at.judge(<-ended)
 }
 
-// isGone says whether an error of a read or write means that the peer has ended the connection.
-func isGone(err error) bool {
-	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, net.ErrClosed)
+// judge checks that a server that has ended a connection has said why, or could not.
+func (at *target) judge(v verdict) {
+	at.t.Helper()
+	at.t.Logf("%+v", v)
+	if v.late {
+		at.t.Error("the server neither goes on nor ends the connection")
+	}
+	if v.goAway && v.code != wire.EnhanceYourCalm && v.code != wire.FlowControlError {
+		at.t.Errorf("the server hung up with code %d", v.code)
+	}
 }
 
 // neighbour is another client of the server, which behaves.

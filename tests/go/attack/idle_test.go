@@ -7,21 +7,24 @@ import (
 	"time"
 
 	"stele.test/cluster"
+	"stele.test/pending"
 	"stele.test/wire"
 )
 
 const (
 	// perAddress is how many connections have the same local address: fewer than it has ports.
 	perAddress = 20_000
-	// mostPerConnection is resident memory of the server for a connection without a call: the allocator keeps some for
-	// each of the calls with which they began.
-	mostPerConnection = 16 << 10
+	// mostPerConnection is resident memory of the server for a connection without a call.
+	mostPerConnection = 8 << 10
+	// mostPerFew is the same when there are few of them, as an allocator takes memory in large parts.
+	mostPerFew = 16 << 10
 )
 
 // TestIdleConnections holds connections that have made one call each: 100,000 with -long, from several addresses. The
 // hard limit of open files has to allow for that, here and in the server, or the process has to be allowed to raise it.
 func TestIdleConnections(t *testing.T) {
-	count := sized(1000, 100_000)
+	pending.Skip(t, *bin)
+	count, most := sized(1000, 100_000), int64(sized(mostPerFew, mostPerConnection))
 	if err := raiseFiles(uint64(count + 1000)); err != nil {
 		t.Fatalf("cannot have %d files open: %v", count+1000, err)
 	}
@@ -54,8 +57,8 @@ func TestIdleConnections(t *testing.T) {
 	after, _ := residentBytes(t, c.Members[0])
 	each := (after - before) / int64(count)
 	t.Logf("%d connections take %d MiB, %d bytes each", count, (after-before)>>20, each)
-	if each > mostPerConnection && cluster.IsStele(*bin) {
-		t.Errorf("%d bytes each, more than %d", each, mostPerConnection)
+	if each > most && cluster.IsStele(*bin) {
+		t.Errorf("%d bytes each, more than %d", each, most)
 	}
 }
 

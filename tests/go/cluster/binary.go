@@ -31,6 +31,9 @@ func EtcdPath() string {
 	return filepath.Join(testsDir(), ".bin", "etcd")
 }
 
+// ToolPath is a program of tests/binaries.json, built into tests/.bin.
+func ToolPath(name string) string { return filepath.Join(testsDir(), ".bin", name) }
+
 // testsDir is the directory tests/, wherever the test binary was started from.
 func testsDir() string {
 	_, file, _, _ := runtime.Caller(0)
