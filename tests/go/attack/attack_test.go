@@ -116,15 +116,21 @@ func (at *target) mustEnd(c *wire.Conn) {
 	}
 }
 
-// flood writes the same bytes so often, or until the server has ended the connection. Answers are read meanwhile, and
-// for a while after, until the server has said that it goes on: it has to, unless it says why not.
+// flood writes the same bytes so often; see floodOf.
 func (at *target) flood(c *wire.Conn, data []byte, times int) {
+	at.t.Helper()
+	at.floodOf(c, func(int) []byte { return data }, times)
+}
+
+// floodOf writes what data makes for each of so many times, or until the server has ended the connection. Answers are read meanwhile, and
+// for a while after, until the server has said that it goes on: it has to, unless it says why not.
+func (at *target) floodOf(c *wire.Conn, data func(int) []byte, times int) {
 	at.t.Helper()
 	ended := make(chan verdict, 1)
 	go func() { ended <- judged(c) }()
 	sent := 0
 	for sent < times {
-		if err := c.Send(data); err != nil {
+		if err := c.Send(data(sent)); err != nil {
 			break
 		}
 		sent++

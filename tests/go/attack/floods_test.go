@@ -33,23 +33,14 @@ func TestRapidReset(t *testing.T) {
 	besiege(t, 48, func(at *target) {
 		c := at.open()
 		const batch = 100
-		ended := make(chan verdict, 1)
-		go func() { ended <- judged(c) }()
-		sent := 0
-		for first := 0; first < sized(20_000, 1_000_000); first += batch {
+		at.floodOf(c, func(n int) []byte {
 			var data []byte
 			for i := range batch {
-				id := uint32(2*(first+i) + 1)
+				id := uint32(2*(n*batch+i) + 1)
 				data = wire.AppendWord(append(data, get(id, "key")...), wire.RstStream, id, wire.Cancel)
 			}
-			if err := c.Send(data); err != nil {
-				break
-			}
-			sent += batch
-		}
-		t.Logf("%d calls begun and reset", sent)
-		_ = c.Send(wire.AppendPing(nil, 0, lastPing))
-		at.judge(<-ended)
+			return data
+		}, sized(200, 10_000))
 	})
 }
 
@@ -98,12 +89,10 @@ func TestHeaderBomb(t *testing.T) {
 		field = append(field, bytes.Repeat([]byte("v"), 4000)...)
 		block := slices.Concat(wire.Block(wire.Request("/etcdserverpb.Maintenance/Status")...), field)
 		bomb := append(block, bytes.Repeat([]byte{0x80 | 62}, 10_000)...)
-		var blocks []byte
-		for i := range uint32(10) {
-			blocks = wire.Append(blocks, wire.Headers, wire.EndHeaders|wire.EndStream, 2*i+1, bomb)
+		nth := func(i int) []byte {
+			return wire.Append(nil, wire.Headers, wire.EndHeaders|wire.EndStream, uint32(2*i+1), bomb)
 		}
-		// All are refused, be it for their ids, so the ids may repeat.
-		at.flood(c, blocks, sized(5, 200))
+		at.floodOf(c, nth, sized(50, 2000))
 	})
 }
 

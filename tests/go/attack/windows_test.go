@@ -88,8 +88,10 @@ func TestLargeAnswersAreNotRead(t *testing.T) {
 func TestWindowsThatOverflow(t *testing.T) {
 	besiege(t, 48, func(at *target) {
 		c := at.open()
+		if err := c.Send(get(1, "key")); err != nil {
+			t.Fatal(err)
+		}
 		frames := wire.AppendWord(nil, wire.WindowUpdate, 0, 1<<31-1)
-		frames = append(frames, get(1, "key")...)
 		for i := range 100 {
 			frames = wire.AppendSettings(frames, uint32(wire.InitialWindowSize), []uint32{0, 1<<31 - 1}[i%2])
 			frames = wire.AppendWord(frames, wire.WindowUpdate, 1, 1<<31-1)

@@ -18,7 +18,7 @@ func (g gen) changeBody(c *call) {
 		return
 	}
 	changes := []func(*call){
-		g.flag, g.gzipped, g.gzipped, g.partial, g.length, g.extra, g.undecodable, g.noBody, g.emptyMessage, g.afterEnd,
+		g.flag, g.gzipped, g.gzipped, g.partial, g.length, g.extra, g.undecodable, g.noMessage, g.emptyMessage, g.afterEnd,
 		g.trailers, g.openUntilRead, g.oneByteFrames,
 	}
 	pick(g, changes...)(c)
@@ -112,11 +112,11 @@ func (g gen) undecodable(c *call) {
 	g.endsLater(c)
 }
 
-// noBody sends no message. The end is always a DATA frame: etcd never answers a call whose HEADERS frame ends it.
-func (g gen) noBody(c *call) {
+// noMessage sends no message. The end is always a DATA frame: etcd never answers a call whose HEADERS frame ends it.
+func (g gen) noMessage(c *call) {
 	c.body = nil
 	g.endsLater(c)
-	c.note("no-body", "no message")
+	c.note("no-message", "no message")
 }
 
 func (g gen) emptyMessage(c *call) {

@@ -87,9 +87,13 @@ func (g gen) windowUpdate() op {
 	if increment&^(1<<31) == 0 || increment&^(1<<31) > 1<<30 {
 		tag = "bad-window"
 	}
+	tags := []string{tag}
 	where := g.IntN(3)
+	if where == 1 {
+		tags = append(tags, "idle")
+	}
 	o := op{text: fmt.Sprintf("window update %#x %s", increment, []string{"of the connection", "of no stream yet",
-		"of a stream that ended"}[where]), tags: []string{tag}}
+		"of a stream that ended"}[where]), tags: tags}
 	o.render = func(s *sender) sent {
 		id := []uint32{0, s.next + 10, max(s.next, 3) - 2}[where]
 		return sent{bytes: wire.AppendWord(nil, wire.WindowUpdate, id, increment)}
@@ -134,7 +138,7 @@ func (g gen) reset() op {
 			return sent{bytes: wire.AppendWord(nil, wire.RstStream, max(s.next, 3)-2, code)}
 		}}
 	case 1:
-		return op{text: "reset of no stream yet", tags: []string{"reset-idle"}, render: func(s *sender) sent {
+		return op{text: "reset of no stream yet", tags: []string{"idle"}, render: func(s *sender) sent {
 			return sent{bytes: wire.AppendWord(nil, wire.RstStream, s.next+10, code)}
 		}}
 	}
@@ -159,9 +163,9 @@ func (g gen) dataNowhere() op {
 	case 0:
 		return plain("fatal", "data on stream 0", wire.Append(nil, wire.Data, flags, 0, payload))
 	case 1:
-		return plain("data-idle", "data on an even stream", wire.Append(nil, wire.Data, flags, 2, payload))
+		return plain("idle", "data on an even stream", wire.Append(nil, wire.Data, flags, 2, payload))
 	case 2:
-		return op{text: "data on no stream yet", tags: []string{"data-idle"}, render: func(s *sender) sent {
+		return op{text: "data on no stream yet", tags: []string{"idle"}, render: func(s *sender) sent {
 			return sent{bytes: wire.Append(nil, wire.Data, flags, s.next+10, payload)}
 		}}
 	default:
@@ -220,7 +224,11 @@ func (g gen) wrongFrame() op {
 	if k.kind != wire.GoAway && k.kind != wire.PushPromise && len(payload) > 0 {
 		payload[0] = byte(k.length)
 	}
-	return plain("wrong-frame", k.text, wire.Append(nil, k.kind, k.flags, k.stream, payload))
+	tag := "wrong-frame"
+	if k.kind == wire.PushPromise {
+		tag = "push-promise"
+	}
+	return plain(tag, k.text, wire.Append(nil, k.kind, k.flags, k.stream, payload))
 }
 
 // reservedBit sets bits that have no meaning.

@@ -14,10 +14,13 @@ type known struct {
 	reference, tested *regexp.Regexp
 }
 
-// outcomes of connections and streams, for the table.
+// Outcomes, for the table.
 const (
 	isClosed = `closed`
 	isGoAway = `goaway [1-9]\d* .*`
+	goesOn   = `goes on`
+	answered = `(headers|reset [1-9]|goaway [1-9]).*`
+	anyAtAll = `.*`
 )
 
 func knownAs(name, tag, reference, tested, reason string) known {
@@ -29,6 +32,20 @@ func knownAs(name, tag, reference, tested, reason string) known {
 var differences = []known{
 	knownAs("says why", "", isClosed, isGoAway,
 		"etcd closes the connection without a GOAWAY frame; Stele says in one what was wrong"),
+	knownAs("plain HTTP", "content-type", anyAtAll, `headers .*access-control-allow-origin.*`,
+		"what does not say that it is gRPC is served as HTTP, as on HTTP/1; etcd without TLS answers it as gRPC"),
+	knownAs("metadata is not decoded", "", `headers only .*malformed binary metadata .*`, answered,
+		"no method of etcd takes metadata in base64, so Stele does not read it"),
+	knownAs("trailers of a request", "second-headers", `goaway 1 "received an illegal stream id"|reset 1`, answered,
+		"trailers are part of HTTP, and only end a request"),
+	knownAs("even streams", "even-stream", isGoAway, isGoAway, "the text is ours"),
+	knownAs("streams that were never begun", "idle", goesOn, isGoAway,
+		"RFC 9113, section 5.1: such frames end a connection; no client sends them"),
+	knownAs("windows past 2^31 - 1", "bad-window", goesOn, `goaway 3 .*`, "RFC 9113, section 6.9.1"),
+	knownAs("settings out of range", "bad-settings", goesOn, isGoAway, "RFC 9113, section 6.5.2"),
+	knownAs("pushed by a client", "push-promise", goesOn, isGoAway, "RFC 9113, section 8.4: a client cannot push"),
+	knownAs("more headers behind a wrong one", "", isClosed, `reset 1`,
+		"etcd's library gives up when CONTINUATION follows; the rest is no less readable"),
 }
 
 // tally counts outcomes.

@@ -37,7 +37,7 @@ func programs() map[string]program {
 			{"python3", "-m", "venv", environment()},
 			{python, "-m", "pip", "--quiet", "install", "--requirement", "requirements.txt"}, {python, "interop.py"},
 		}},
-		"node": {commands: [][]string{{"npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"}, {"node", "interop.js"}}},
+		"node": {commands: [][]string{{"npm", "install", "--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts"}, {"node", "interop.js"}}},
 		"java": {
 			commands: [][]string{{"mvn", "--quiet", "--batch-mode", "compile"}, {"mvn", "--quiet", "--batch-mode", "exec:java"}},
 			joined:   "-Dexec.args=",

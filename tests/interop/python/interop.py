@@ -26,14 +26,14 @@ def unary(channel, path, request=b"", **options):
     return channel.unary_unary(path)(request, timeout=30, **options)
 
 
-def expect(code, call, text=None):
+def expect(codes, call, text=None):
     try:
         call()
     except grpc.RpcError as error:
-        if error.code() == code and text in (None, error.details()):
+        if error.code() in codes and text in (None, error.details()):
             return
         raise
-    raise AssertionError(f"no error, expected {code}")
+    raise AssertionError(f"no error, expected {codes}")
 
 
 def empty_unary(channel):
@@ -58,7 +58,8 @@ def server_streaming(channel):
     keys = 8
     for i in range(keys):
         unary(channel, "/etcdserverpb.KV/Put", field(1, b"stream/%d" % i) + field(2, bytes(400_000)))
-    answers = channel.unary_stream("/etcdserverpb.KV/RangeStream")(field(1, b"stream/") + field(2, b"stream0"), timeout=30)
+    request = field(1, b"stream/") + field(2, b"stream0")
+    answers = channel.unary_stream("/etcdserverpb.KV/RangeStream")(request, timeout=30)
     assert b"".join(answers).count(b"stream/") == keys
 
 
@@ -80,19 +81,20 @@ def endless():
 def cancel_after_begin(channel):
     call = channel.stream_stream("/etcdserverpb.Watch/Watch")(iter([]), timeout=30)
     call.cancel()
-    expect(grpc.StatusCode.CANCELLED, lambda: next(call))
+    expect([grpc.StatusCode.CANCELLED], lambda: next(call))
 
 
 def cancel_after_first_response(channel):
     call = channel.stream_stream("/etcdserverpb.Watch/Watch")(endless(), timeout=30)
     next(call)
     call.cancel()
-    expect(grpc.StatusCode.CANCELLED, lambda: next(call))
+    expect([grpc.StatusCode.CANCELLED], lambda: next(call))
 
 
 def timeout_on_sleeping_server(channel):
     call = channel.stream_stream("/etcdserverpb.Watch/Watch")(iter([]), timeout=0.001)
-    expect(grpc.StatusCode.DEADLINE_EXCEEDED, lambda: next(call))
+    # At the deadline the server resets the call, and may be faster than the client.
+    expect([grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED], lambda: next(call))
 
 
 def custom_metadata(channel):
@@ -101,13 +103,14 @@ def custom_metadata(channel):
 
 
 def status_code_and_message(channel):
-    expect(grpc.StatusCode.INVALID_ARGUMENT, lambda: unary(channel, "/etcdserverpb.KV/Put"), "etcdserver: key is not provided")
+    expect([grpc.StatusCode.INVALID_ARGUMENT], lambda: unary(channel, "/etcdserverpb.KV/Put"),
+           "etcdserver: key is not provided")
 
 
 def unimplemented(channel):
-    expect(grpc.StatusCode.UNIMPLEMENTED, lambda: unary(channel, "/etcdserverpb.KV/UnimplementedCall"),
+    expect([grpc.StatusCode.UNIMPLEMENTED], lambda: unary(channel, "/etcdserverpb.KV/UnimplementedCall"),
            "unknown method UnimplementedCall for service etcdserverpb.KV")
-    expect(grpc.StatusCode.UNIMPLEMENTED, lambda: unary(channel, "/grpc.testing.Unimplemented/Call"),
+    expect([grpc.StatusCode.UNIMPLEMENTED], lambda: unary(channel, "/grpc.testing.Unimplemented/Call"),
            "unknown service grpc.testing.Unimplemented")
 
 
