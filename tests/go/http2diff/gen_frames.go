@@ -95,8 +95,12 @@ func (g gen) windowUpdate() op {
 	o := op{text: fmt.Sprintf("window update %#x %s", increment, []string{"of the connection", "of no stream yet",
 		"of a stream that ended"}[where]), tags: tags}
 	o.render = func(s *sender) sent {
-		id := []uint32{0, s.next + 10, max(s.next, 3) - 2}[where]
-		return sent{bytes: wire.AppendWord(nil, wire.WindowUpdate, id, increment)}
+		var first []byte
+		id := []uint32{0, s.next + 10, 0}[where]
+		if where == 2 {
+			first, id = s.ended()
+		}
+		return sent{bytes: wire.AppendWord(first, wire.WindowUpdate, id, increment)}
 	}
 	return o
 }
@@ -135,7 +139,8 @@ func (g gen) reset() op {
 	switch g.IntN(4) {
 	case 0:
 		return op{text: "reset of a stream that ended", tags: []string{"reset-ended"}, render: func(s *sender) sent {
-			return sent{bytes: wire.AppendWord(nil, wire.RstStream, max(s.next, 3)-2, code)}
+			first, id := s.ended()
+			return sent{bytes: wire.AppendWord(first, wire.RstStream, id, code)}
 		}}
 	case 1:
 		return op{text: "reset of no stream yet", tags: []string{"idle"}, render: func(s *sender) sent {
@@ -170,7 +175,8 @@ func (g gen) dataNowhere() op {
 		}}
 	default:
 		return op{text: "data on a stream that ended", tags: []string{"data-ended"}, render: func(s *sender) sent {
-			return sent{bytes: wire.Append(nil, wire.Data, flags, max(s.next, 3)-2, payload)}
+			first, id := s.ended()
+			return sent{bytes: wire.Append(first, wire.Data, flags, id, payload)}
 		}}
 	}
 }

@@ -52,6 +52,17 @@ func (s *sender) stream() uint32 {
 	return id
 }
 
+// ended is a stream that is over, and the bytes that make one if there was none yet.
+func (s *sender) ended() ([]byte, uint32) {
+	if s.next > 1 {
+		return nil, s.next - 2
+	}
+	id := s.stream()
+	block := wire.Block(wire.Request("/etcdserverpb.Maintenance/Status")...)
+	begun := wire.Append(nil, wire.Headers, wire.EndHeaders, id, block)
+	return wire.AppendWord(begun, wire.RstStream, id, wire.Cancel), id
+}
+
 // sent is an op as bytes.
 type sent struct {
 	bytes []byte
