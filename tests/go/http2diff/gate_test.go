@@ -17,7 +17,27 @@ var (
 
 // mustReach are outcomes of the reference that the scripts of the gate have to come to; without them agreement means
 // little.
-var mustReach = []string{}
+var mustReach = []string{
+	"closed",
+	"goes on",
+	`goaway 1 "received an illegal stream id"`,
+	`goaway 11 "too_many_pings"`,
+	"headers only {:status=200; content-type=application/grpc; grpc-message=EOF; grpc-status=2}",
+	"headers only {:status=200; content-type=application/grpc; grpc-message=context deadline exceeded; grpc-status=4}",
+	"headers only {:status=200; content-type=application/grpc; " +
+		"grpc-message=grpc: compressed flag set with identity or empty encoding; grpc-status=13}",
+	"headers only {:status=200; content-type=application/grpc; " +
+		"grpc-message=grpc: received message after decompression larger than max 2097152; grpc-status=8}",
+	"headers only {:status=200; content-type=application/grpc; grpc-message=unexpected EOF; grpc-status=2}",
+	"headers only {:status=400; content-type=application/grpc; " +
+		"grpc-message=no host or :authority header present; grpc-status=13}",
+	"headers {:status=200; content-type=application/grpc; grpc-encoding=gzip} {grpc-status=0}, messages [1]",
+	"headers {:status=200; content-type=application/grpc} {grpc-status=0}, messages [0]",
+	"headers {:status=200; content-type=application/grpc}, messages [0]",
+	"reset 1",
+	"reset 5",
+	"reset by the client",
+}
 
 func TestTheSameBytesHaveTheSameOutcome(t *testing.T) {
 	pending.Skip(t, *bin)
