@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"golang.org/x/net/http2/hpack"
@@ -65,6 +66,13 @@ func (c *call) set(name, value string) {
 		}
 	}
 	c.add(name, value)
+}
+
+// again adds a tag if the call has a field of that name already.
+func (c *call) again(name, tag string) {
+	if slices.ContainsFunc(c.fields, func(f wire.Field) bool { return f.Name == name }) {
+		c.tags = append(c.tags, tag)
+	}
 }
 
 // drop removes a field.

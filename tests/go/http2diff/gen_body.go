@@ -51,6 +51,7 @@ func (g gen) flag(c *call) {
 
 func (g gen) gzipped(c *call) {
 	encoding := pick(g, "gzip", "gzip", "gzip", "gzip", "identity", "deflate", "")
+	c.again("grpc-encoding", "encodings")
 	c.add("grpc-encoding", encoding)
 	body := zip(c.body[5:])
 	what := "a gzipped message"

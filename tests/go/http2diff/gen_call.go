@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	health "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/protobuf/proto"
@@ -93,7 +94,10 @@ func (g gen) callOf(m method) call {
 		}
 		c.end = never
 	case m.messages == 0 && g.often(10):
-		c.end = never
+		c.end = laterOn
+		if answersBeforeTheEnd {
+			c.end = never
+		}
 		c.note("", "not ended")
 	}
 	return c
@@ -143,7 +147,9 @@ func (g gen) shape(c *call) {
 	}
 	if g.often(4) {
 		c.resize = g.IntN(4097)
-		c.note("", "table of %d", c.resize)
+		// The encoder says it with the first field that it writes, and it has to be said before all fields.
+		c.indexed = slices.Repeat([]bool{true}, len(c.fields))
+		c.note("table", "table of %d", c.resize)
 	}
 }
 

@@ -234,7 +234,10 @@ func (g gen) wrongFrame() op {
 	if k.kind == wire.PushPromise {
 		tag = "push-promise"
 	}
-	return plain(tag, k.text, wire.Append(nil, k.kind, k.flags, k.stream, payload))
+	o := plain(tag, k.text, wire.Append(nil, k.kind, k.flags, k.stream, payload))
+	// Some servers take the id of a stream that was begun wrongly for used, and some do not.
+	o.last = k.kind == wire.Headers
+	return o
 }
 
 // reservedBit sets bits that have no meaning.

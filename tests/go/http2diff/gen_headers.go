@@ -147,17 +147,19 @@ func (g gen) contentType(c *call) {
 
 func (g gen) timeout(c *call) {
 	value := pick(g, timeouts...)
+	c.again("grpc-timeout", "timeouts")
 	c.add("grpc-timeout", value)
 	c.note("timeout", "grpc-timeout %q", value)
 	if g.often(10) {
 		value = pick(g, timeouts...)
 		c.add("grpc-timeout", value)
-		c.note("", "and %q", value)
+		c.note("timeouts", "and %q", value)
 	}
 }
 
 func (g gen) encoding(c *call) {
 	value := pick(g, encodings...)
+	c.again("grpc-encoding", "encodings")
 	c.add("grpc-encoding", value)
 	c.note("encoding", "grpc-encoding %q", shorten(value))
 	if g.often(20) {

@@ -19,6 +19,8 @@ type op struct {
 	tags []string
 	// fresh means that the op begins a connection of its own and says the greeting itself, or something else.
 	fresh bool
+	// last means that what follows would not be a valid continuation of the connection.
+	last bool
 	// render makes the bytes. It may be called several times, each time for a connection in another state.
 	render func(*sender) sent
 }
