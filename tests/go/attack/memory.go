@@ -39,15 +39,19 @@ func residentBytes(t testing.TB, m *cluster.Member) (now, most int64) {
 	return now, most
 }
 
-// raiseFiles makes sure that this process may have so many files open.
-func raiseFiles(files uint64) error {
+// raiseFiles makes so many files possible in this process, and in those that it starts, or as many as it is permitted
+// to; it returns how many that is.
+func raiseFiles(files uint64) (uint64, error) {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		return err
+		return 0, err
 	}
 	if limit.Cur >= files {
-		return nil
+		return limit.Cur, nil
 	}
-	limit.Cur, limit.Max = files, max(limit.Max, files)
-	return syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit)
+	if syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: files, Max: max(limit.Max, files)}) == nil {
+		return files, nil
+	}
+	limit.Cur = limit.Max
+	return limit.Cur, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit)
 }

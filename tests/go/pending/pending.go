@@ -9,7 +9,7 @@ import (
 )
 
 // OwnHTTP2 says that the server has its own HTTP/2.
-const OwnHTTP2 = true
+const OwnHTTP2 = false
 
 // tests are the names of tests that a server on the `h2` library fails, and why.
 var tests = map[string]string{
