@@ -112,6 +112,14 @@ func (m *Member) Freeze() error { return m.signal(syscall.SIGSTOP) }
 // Thaw resumes a frozen process.
 func (m *Member) Thaw() error { return m.signal(syscall.SIGCONT) }
 
+// ProcessID is the id of the current run's process, 0 if none runs.
+func (m *Member) ProcessID() int {
+	if p := m.current(); p != nil {
+		return p.cmd.Process.Pid
+	}
+	return 0
+}
+
 // Running says whether the current run is still alive.
 func (m *Member) Running() bool {
 	p := m.current()

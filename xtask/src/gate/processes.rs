@@ -12,7 +12,7 @@ use crate::command::{self, Outcome, cargo};
 const GO_TESTS: &str = "tests/go";
 
 /// Modules with Go code of ours.
-const GO_CODE: &[&str] = &[GO_TESTS, "tests/load"];
+const GO_CODE: &[&str] = &[GO_TESTS, "tests/load", "tests/older-clients", "tests/older-clients/v3.6"];
 
 /// The package of the tests that use the `etcd-client` crate; outside of the workspace, since it needs
 /// `protoc`.
