@@ -33,6 +33,7 @@ func EtcdPath() string {
 
 // EtcdTool is a tool of etcd's, such as etcdutl: it lies where the reference server does.
 func EtcdTool(name string) string { return filepath.Join(filepath.Dir(EtcdPath()), name) }
+
 // ToolPath is a program of tests/binaries.json, built into tests/.bin.
 func ToolPath(name string) string { return filepath.Join(testsDir(), ".bin", name) }
 
