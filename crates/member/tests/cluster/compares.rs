@@ -6,7 +6,21 @@ use member::{Answer, Input, Proposal};
 use prost::Message;
 use store::Reply;
 
-use crate::rig::{Cluster, compares_value, values_read};
+use crate::rig::{Cluster, values_read};
+
+/// Puts "then" if the value of this key is 300 bytes of 9.
+pub(crate) fn compares_value(key: &'static str) -> pb::TxnRequest {
+    let compare = pb::Compare {
+        result: pb::compare::CompareResult::Equal as i32,
+        target: pb::compare::CompareTarget::Value as i32,
+        key: key.into(),
+        target_union: Some(pb::compare::TargetUnion::Value(vec![9; 300].into())),
+        ..Default::default()
+    };
+    let put = pb::PutRequest { key: "then".into(), value: "yes".into(), ..Default::default() };
+    let success = vec![pb::RequestOp { request: Some(pb::request_op::Request::RequestPut(put)) }];
+    pb::TxnRequest { compare: vec![compare], success, failure: vec![] }
+}
 
 /// A cluster in which the value of "guard" has left the tail.
 fn filled() -> Cluster {

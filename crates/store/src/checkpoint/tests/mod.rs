@@ -115,7 +115,7 @@ fn the_format_follows_the_command_set() {
     bench.outcome(Command::CommandSet(1)).unwrap();
     assert_eq!(bench.reader.command_set(), 2, "it never falls");
     let newest = base(&mut bench);
-    assert_eq!(hex(&newest[..2]), include_str!("../../testdata/checkpoint_base_v3.hex").trim_end());
+    assert_eq!(hex(&newest[..2]), include_str!("../../../testdata/checkpoint_base_v3.hex").trim_end());
     let (_, reader) = restore_bench(&bench, &newest).unwrap();
     assert_eq!(reader.command_set(), 2);
 }
