@@ -240,13 +240,13 @@ impl<S: GrpcService> GrpcConnection<S> {
             RequestKind::Refused(format, status, failure) => {
                 return CallReply::new(stream, format).refuse(status, &failure);
             }
-            RequestKind::Call(format, time) => {
+            RequestKind::Call(format, time, refusal) => {
                 if let Some(at) = time.and_then(|time| self.handle.now().checked_add(time)) {
                     // A request that is over already has no deadline.
                     let _ = self.handle.lock().set_deadline(id, at);
                 }
                 let messages = MessageDecoder::new(self.settings.max_message_bytes, format.is_gzip);
-                let requests = RequestStream::new(stream.clone(), messages);
+                let requests = RequestStream::new(stream.clone(), messages, refusal);
                 self.service.call(&head, requests, CallReply::new(stream, format))
             }
         };

@@ -28,6 +28,11 @@ impl Failure {
     pub(crate) fn undecodable(error: &prost::DecodeError) -> Failure {
         Failure::new(Code::Internal, format!("grpc: error unmarshalling request: {error}"))
     }
+
+    /// The same in a call in which either side streams, for which grpc-go has other words.
+    pub(crate) fn undecodable_in_stream(error: &prost::DecodeError) -> Failure {
+        Failure::new(Code::Internal, format!("grpc: failed to unmarshal the received message: {error}"))
+    }
 }
 
 impl From<api::Error> for Failure {

@@ -15,8 +15,9 @@ const CONTENT: &str = "application/grpc";
 
 /// What a request is.
 pub(super) enum RequestKind {
-    /// A call, to be answered in this format, within this time if it says so.
-    Call(AnswerFormat, Option<Duration>),
+    /// A call, to be answered in this format, within this time if it says so. Its messages may be encoded in a way that
+    /// is not served.
+    Call(AnswerFormat, Option<Duration>, Option<Failure>),
     /// Not gRPC.
     Plain,
     /// A call that is answered with this at once.
@@ -36,8 +37,9 @@ pub(super) struct AnswerFormat {
 
 /// What grpc-go says of a request's head.
 pub(super) fn kind(head: &RequestHead) -> RequestKind {
-    let content = head.get("content-type").unwrap_or_default();
-    let is_grpc = content.starts_with(CONTENT.as_bytes());
+    // Of several types the last that is right counts.
+    let subtype = head.all("content-type").filter_map(subtype).last();
+    let is_grpc = head.all("content-type").any(|content| content.starts_with(CONTENT.as_bytes()));
     let hosts = head.all("host").count();
     if is_grpc && hosts > 1 {
         let authorities = usize::from(head.pseudo(":authority").is_some());
@@ -57,34 +59,56 @@ pub(super) fn kind(head: &RequestHead) -> RequestKind {
     if !is_grpc {
         return RequestKind::Plain;
     }
-    let subtype = match content.get(CONTENT.len()) {
-        None => "".into(),
-        Some(b'+' | b';') => String::from_utf8_lossy(&content[CONTENT.len() + 1..]),
-        Some(_) => return not_grpc(head),
-    };
-    let subtype = (!subtype.is_empty()).then(|| subtype.into());
+    let Some(subtype) = subtype else { return not_grpc(head) };
     let format = AnswerFormat { subtype, is_gzip: false };
     match check_call(head, hosts) {
-        Ok((is_gzip, time)) => RequestKind::Call(AnswerFormat { is_gzip, ..format }, time),
+        Ok(time) => {
+            let (is_gzip, refusal) = encoding(head);
+            RequestKind::Call(AnswerFormat { is_gzip, ..format }, time, refusal)
+        }
         Err((status, failure)) => RequestKind::Refused(format, status, failure),
+    }
+}
+
+/// What follows `application/grpc` in a type, `Some(None)` if that is nothing; `None` if it is another type.
+fn subtype(content: &[u8]) -> Option<Option<Box<str>>> {
+    match content.strip_prefix(CONTENT.as_bytes())?.split_first() {
+        None => Some(None),
+        Some((b'+' | b';', [])) => Some(None),
+        Some((b'+' | b';', subtype)) => Some(Some(String::from_utf8_lossy(subtype).into())),
+        Some(_) => None,
+    }
+}
+
+/// Whether messages may be gzip; and why they cannot be read, if they are something else.
+fn encoding(head: &RequestHead) -> (bool, Option<Failure>) {
+    match head.all("grpc-encoding").last().unwrap_or_default() {
+        b"" | b"identity" => (false, None),
+        b"gzip" => (true, None),
+        other => {
+            let encoding = String::from_utf8_lossy(other);
+            let text = format!("grpc: Decompressor is not installed for grpc-encoding {encoding:?}");
+            (false, Some(Failure::new(Code::Unimplemented, text)))
+        }
     }
 }
 
 /// What a request is where only gRPC is served, if it is not that.
 pub(super) fn not_grpc(head: &RequestHead) -> RequestKind {
-    let content = String::from_utf8_lossy(head.get("content-type").unwrap_or_default());
+    let content = String::from_utf8_lossy(head.all("content-type").last().unwrap_or_default());
     let failure =
         Failure::new(Code::InvalidArgument, format!("invalid gRPC request content-type {content:?}"));
     RequestKind::Refused(AnswerFormat::default(), StatusCode::UNSUPPORTED_MEDIA_TYPE, failure)
 }
 
-/// Whether messages may be compressed, and the time of the call.
-fn check_call(head: &RequestHead, hosts: usize) -> Result<(bool, Option<Duration>), (StatusCode, Failure)> {
+/// The time of the call.
+fn check_call(head: &RequestHead, hosts: usize) -> Result<Option<Duration>, (StatusCode, Failure)> {
     let internal = |status, text: String| Err((status, Failure::new(Code::Internal, text)));
-    let time = match head.get("grpc-timeout").map(timeout::decode).transpose() {
-        Ok(time) => time,
-        Err(why) => return internal(StatusCode::BAD_REQUEST, format!("malformed grpc-timeout: {why}")),
-    };
+    // Of several times the last that is right counts, and the last that is wrong is reported.
+    let times = || head.all("grpc-timeout").map(timeout::decode);
+    if let Some(why) = times().filter_map(Result::err).last() {
+        return internal(StatusCode::BAD_REQUEST, format!("malformed grpc-timeout: {why}"));
+    }
     if head.pseudo(":authority").is_none() && hosts == 0 {
         return internal(StatusCode::BAD_REQUEST, "no host or :authority header present".to_owned());
     }
@@ -93,19 +117,11 @@ fn check_call(head: &RequestHead, hosts: usize) -> Result<(bool, Option<Duration
         let text = format!("Received a HEADERS frame with :method {method:?} which should be POST");
         return internal(StatusCode::METHOD_NOT_ALLOWED, text);
     }
+    let time = times().filter_map(Result::ok).last();
     if time.is_some_and(|time| time.is_zero()) {
-        let failure = Failure::new(Code::DeadlineExceeded, "context deadline exceeded");
-        return Err((StatusCode::OK, failure));
+        return Err((StatusCode::OK, Failure::new(Code::DeadlineExceeded, "context deadline exceeded")));
     }
-    match head.get("grpc-encoding").unwrap_or_default() {
-        b"" | b"identity" => Ok((false, time)),
-        b"gzip" => Ok((true, time)),
-        other => {
-            let encoding = String::from_utf8_lossy(other);
-            let text = format!("grpc: Decompressor is not installed for grpc-encoding {encoding:?}");
-            Err((StatusCode::OK, Failure::new(Code::Unimplemented, text)))
-        }
-    }
+    Ok(time)
 }
 
 /// A header that every answer has.

@@ -15,15 +15,49 @@ const NONE: &str = "cardinality violation: received no request message from non-
 const SEVERAL: &str =
     "cardinality violation: received multiple request messages for non-client-streaming RPC";
 
+/// The end of the client's half inside a message.
+const UNEXPECTED_EOF: &str = "unexpected EOF";
+
 /// The client's messages.
 pub(crate) struct RequestStream {
     stream: StreamHandle,
     messages: MessageDecoder,
+    /// The messages are encoded in a way that is not served.
+    refusal: Option<Failure>,
 }
 
 impl RequestStream {
-    pub(super) fn new(stream: StreamHandle, messages: MessageDecoder) -> RequestStream {
-        RequestStream { stream, messages }
+    pub(super) fn new(
+        stream: StreamHandle,
+        messages: MessageDecoder,
+        refusal: Option<Failure>,
+    ) -> RequestStream {
+        RequestStream { stream, messages, refusal }
+    }
+
+    /// Whether the messages can be read, which is to be asked before anything is answered. As in grpc-go, it is asked
+    /// once the method is found.
+    ///
+    /// # Errors
+    /// When their encoding is not served.
+    pub(crate) fn supported(&self) -> Result<(), Failure> {
+        self.refusal.clone().map_or(Ok(()), Err)
+    }
+
+    /// The message of a call in which neither side streams. As in grpc-go, what follows it is not looked at, and the
+    /// client need not have ended its half.
+    ///
+    /// # Errors
+    /// As [`RequestStream::next`], in the words and with the codes of such calls; and when there is none.
+    pub(crate) async fn first(&mut self) -> Result<Bytes, Failure> {
+        match self.next().await {
+            Ok(Some(message)) => Ok(message),
+            Ok(None) => Err(Failure::new(Code::Unknown, "EOF")),
+            Err(failure) if failure.message == UNEXPECTED_EOF => {
+                Err(Failure { code: Code::Unknown, ..failure })
+            }
+            Err(failure) => Err(failure),
+        }
     }
 
     /// The next message; `None` when the client has no more, though it may still listen.
@@ -34,7 +68,7 @@ impl RequestStream {
         poll_fn(|context| self.poll_next(context)).await
     }
 
-    /// The message of a call that has just one.
+    /// The message of a call whose client sends just one, while the server streams.
     ///
     /// # Errors
     /// As [`RequestStream::next`]; and when there is none, or another.
@@ -58,8 +92,9 @@ impl RequestStream {
             match ready!(self.stream.poll_data(context)) {
                 // What is not complete is limited by its length, so the window, which this opens, need not limit it.
                 Ok(data) if !data.is_empty() => self.messages.push(data),
-                Ok(_) if self.messages.is_between() => return Poll::Ready(Ok(None)),
-                Ok(_) => return Poll::Ready(Err(Failure::new(Code::Internal, "unexpected EOF"))),
+                // As in grpc-go, an incomplete prefix is no message.
+                Ok(_) if !self.messages.is_within_message() => return Poll::Ready(Ok(None)),
+                Ok(_) => return Poll::Ready(Err(Failure::new(Code::Internal, UNEXPECTED_EOF))),
                 Err(_) => return Poll::Ready(Err(Failure::new(Code::Canceled, "context canceled"))),
             }
         }

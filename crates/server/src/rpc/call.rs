@@ -46,6 +46,14 @@ pub(super) fn client_version(head: &RequestHead) -> Result<&str, Failure> {
     text.ok_or(api::Error::InvalidClientApiVersion.into())
 }
 
+/// Decodes a request of a call in which either side streams.
+///
+/// # Errors
+/// When the bytes are not that message.
+pub(super) fn decode_in_stream<M: prost::Message + Default>(body: Bytes) -> Result<M, Failure> {
+    M::decode(body).map_err(|error| Failure::undecodable_in_stream(&error))
+}
+
 /// A stream that requires a leader ends when there was none at this many checks in a row; etcd's number.
 const MAX_LEADERLESS_CHECKS: u32 = 3;
 

@@ -101,7 +101,7 @@ impl Dispatch {
 
 impl GrpcService for Dispatch {
     fn call(&self, head: &RequestHead, requests: RequestStream, reply: CallReply) -> CallFuture {
-        match self.admit(head) {
+        match self.admit(head).and_then(|method| requests.supported().map(|()| method)) {
             Ok((method, call)) => {
                 let (node, metrics) = (self.node.clone(), method.metrics.clone());
                 (method.serve)(Exchange { node, metrics, call, requests, reply })
@@ -188,7 +188,7 @@ where
     A: Into<UnaryResponse>,
 {
     let Exchange { node, metrics, mut requests, mut reply, .. } = exchange;
-    let body = match requests.only().await {
+    let body = match requests.first().await {
         Ok(body) => body,
         Err(failure) => return reply.finish(Err(&failure)),
     };
@@ -244,7 +244,6 @@ where
             Ok(responses) => responses,
             Err(failure) => return Ok(Err(failure)),
         };
-        reply.begin()?;
         while let Some(messages) = reply.unless_gone(responses.next()).await? {
             let messages = match messages {
                 Ok(messages) => messages,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use api::Code;
 use bytes::Bytes;
 
-use super::call::{Call, decode};
+use super::call::{Call, decode, decode_in_stream};
 use super::streaming_call::{CountedRequests, Responses};
 use crate::grpc::{EncodedMessage, Failure};
 use crate::node::Node;
@@ -78,7 +78,7 @@ pub(super) async fn watch(
     _: Call,
     mut requests: CountedRequests,
 ) -> Result<Responses, Failure> {
-    let request: HealthCheckRequest = decode(requests.next().await?.unwrap_or_default())?;
+    let request: HealthCheckRequest = decode_in_stream(requests.only().await?)?;
     let known = request.service.is_empty();
     let status = if known { ServingStatus::Serving } else { ServingStatus::ServiceUnknown };
     Ok(Responses::of(|sink| async move {

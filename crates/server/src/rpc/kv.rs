@@ -12,7 +12,7 @@ use bytes::Bytes;
 use member::batch::CommandKind;
 use store::{Damaged, MAX_TXN_ANSWER_BYTES, RangeStream, ReadTxn, Reply, Response, TxnReply};
 
-use super::call::{self, Call, decode};
+use super::call::{self, Call, decode, decode_in_stream};
 use super::streamed_range::{KnownDamage, StreamedRange, UnaryResponse};
 use super::streaming_call::{CountedRequests, ResponseSink, Responses};
 use crate::grpc::{EncodedMessage, Failure};
@@ -129,10 +129,7 @@ pub(super) async fn range_stream(
     call: Call,
     mut requests: CountedRequests,
 ) -> Result<Responses, Failure> {
-    let request: pb::RangeRequest = match requests.next().await? {
-        Some(body) => decode(body)?,
-        None => return Err(Failure::new(api::Code::InvalidArgument, "the request is missing")),
-    };
+    let request: pb::RangeRequest = decode_in_stream(requests.only().await?)?;
     validate::range_stream(&request)?;
     if !request.serializable {
         node.linearize().await?;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use futures_util::{Stream, StreamExt};
+use futures_util::Stream;
 use parking_lot::Mutex;
 
 use super::call_metrics::CallMetrics;
@@ -33,12 +33,14 @@ impl CountedRequests {
         CountedRequests { inner, metrics }
     }
 
-    /// The next message; `None` when the client has no more, though it may still listen.
+    /// The message of a call whose client sends just one.
     ///
     /// # Errors
-    /// When the client broke the protocol, or is gone.
-    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
-        StreamExt::next(self).await.transpose()
+    /// When the client broke the protocol, or is gone; and when there is none, or another.
+    pub(super) async fn only(&mut self) -> Result<Bytes, Failure> {
+        let message = self.inner.only().await?;
+        self.metrics.received();
+        Ok(message)
     }
 }
 

@@ -59,7 +59,7 @@ impl MessageDecoder {
         }
         match self.length(&self.arrived)? {
             Some(length) if self.arrived.len() >= PREFIX_BYTES + length => {
-                let is_compressed = self.arrived[0] == 1;
+                let is_compressed = self.is_compressed(self.arrived[0])?;
                 self.arrived.advance(PREFIX_BYTES);
                 let message = self.arrived.split_to(length);
                 if is_compressed {
@@ -80,18 +80,27 @@ impl MessageDecoder {
         self.arrived.is_empty() && self.partial.is_empty()
     }
 
-    /// The length of the message that begins here, once its prefix is there.
-    fn length(&self, bytes: &[u8]) -> Result<Option<usize>, Failure> {
-        let Some(&[flag, a, b, c, d]) = bytes.first_chunk::<PREFIX_BYTES>() else { return Ok(None) };
+    /// Whether the prefix of a message is there, and not all of the message.
+    pub(super) fn is_within_message(&self) -> bool {
+        self.partial.len() >= PREFIX_BYTES
+    }
+
+    /// Whether a message with this flag is compressed.
+    fn is_compressed(&self, flag: u8) -> Result<bool, Failure> {
         match flag {
-            0 => {}
-            1 if self.is_gzip => {}
-            1 => return Err(Failure::new(Code::Internal, COMPRESSED)),
+            0 => Ok(false),
+            1 if self.is_gzip => Ok(true),
+            1 => Err(Failure::new(Code::Internal, COMPRESSED)),
             flag => {
                 let text = format!("grpc: received unexpected payload format {flag}");
-                return Err(Failure::new(Code::Internal, text));
+                Err(Failure::new(Code::Internal, text))
             }
         }
+    }
+
+    /// The length of the message that begins here, once its prefix is there.
+    fn length(&self, bytes: &[u8]) -> Result<Option<usize>, Failure> {
+        let Some(&[_, a, b, c, d]) = bytes.first_chunk::<PREFIX_BYTES>() else { return Ok(None) };
         let length = u32::from_be_bytes([a, b, c, d]) as usize;
         let max = self.max_bytes;
         if length > max {

@@ -5,21 +5,31 @@ use super::rig::{Client, MAX_BYTES, grpc, message, request, whole};
 #[tokio::test]
 async fn a_stream_that_ends_inside_a_message_is_refused() {
     let mut client = Client::start().await;
-    let cases: [(&[u8], &str, &str); 6] = [
-        (b"\0\0\0", "13", "unexpected EOF"),
-        (b"\0\0\0\0\x05four", "13", "unexpected EOF"),
-        (b"", "13", "cardinality violation: received no request message from non-client-streaming RPC"),
+    let none = "cardinality violation: received no request message from non-client-streaming RPC";
+    let several = "cardinality violation: received multiple request messages for non-client-streaming RPC";
+    let cut = "unexpected EOF";
+    let cases: [(&str, &[u8], &str, &str); 12] = [
+        ("/test/Echo", b"\0\0\0", "2", "EOF"),
+        ("/test/Echo", b"", "2", "EOF"),
+        ("/test/Echo", b"\0\0\0\0\x05four", "2", cut),
+        ("/test/Echo", b"\0\0\0\0\x01a\0\0\0\0\x01b", "0", ""),
+        ("/test/Twice", b"\0\0\0", "13", none),
+        ("/test/Twice", b"", "13", none),
+        ("/test/Twice", b"\0\0\0\0\x05four", "13", cut),
+        ("/test/Twice", b"\0\0\0\0\x01a\0\0\0\0\x01b", "13", several),
+        ("/test/Echo", b"\x01\0\0\0\x01a", "13", "grpc: compressed flag set with identity or empty encoding"),
+        ("/test/Echo", b"\x07\0\0\0\x01a", "13", "grpc: received unexpected payload format 7"),
+        ("/test/Echo", b"\x07\0\0\0\x05a", "2", cut),
         (
-            b"\0\0\0\0\x01a\0\0\0\0\x01b",
-            "13",
-            "cardinality violation: received multiple request messages for non-client-streaming RPC",
+            "/test/Echo",
+            b"\x07\xff\0\0\x05a",
+            "8",
+            "grpc: received message larger than max (4278190085 vs. 200000)",
         ),
-        (b"\x01\0\0\0\x01a", "13", "grpc: compressed flag set with identity or empty encoding"),
-        (b"\x07\0\0\0\x01a", "13", "grpc: received unexpected payload format 7"),
     ];
-    for (sent, code, text) in cases {
-        let answer = client.ask("/test/Echo", [sent]).await;
-        assert_eq!((answer.http, answer.status(), answer.message()), (200, code, text), "{sent:?}");
+    for (path, sent, code, text) in cases {
+        let answer = client.ask(path, [sent]).await;
+        assert_eq!((answer.http, answer.status(), answer.message()), (200, code, text), "{path} {sent:?}");
     }
     assert_eq!(client.ask("/test/Echo", [&message(b"x")[..]]).await.status(), "0", "the connection goes on");
 }

@@ -62,7 +62,12 @@ impl GrpcService for Seen {
             if path == "/test/Count" {
                 return count_late(&seen, requests, reply).await;
             }
-            let body = match requests.only().await {
+            let body = match requests.supported() {
+                Ok(()) if path == "/test/Twice" => requests.only().await,
+                Ok(()) => requests.first().await,
+                Err(failure) => Err(failure),
+            };
+            let body = match body {
                 Ok(body) => body,
                 Err(failure) => return reply.finish(Err(&failure)),
             };

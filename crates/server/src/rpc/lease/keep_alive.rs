@@ -21,7 +21,7 @@ use futures_util::{Stream, StreamExt};
 use member::peer_message::{LeaseAnswer, MAX_LEASES_PER_FRAME};
 
 use crate::grpc::{EncodedMessage, Failure};
-use crate::rpc::call::decode;
+use crate::rpc::call::decode_in_stream;
 use crate::rpc::streaming_call::ResponseSink;
 
 /// Renewals of one stream that may wait for their answers: as many as one frame from a follower to its leader carries,
@@ -102,7 +102,7 @@ where
         while self.in_flight.len() < MAX_RENEWALS_IN_FLIGHT {
             let Requests::Open(requests) = &mut self.requests else { return };
             let Poll::Ready(next) = requests.poll_next_unpin(context) else { return };
-            match next.map(|body| decode::<pb::LeaseKeepAliveRequest>(body?)) {
+            match next.map(|body| decode_in_stream::<pb::LeaseKeepAliveRequest>(body?)) {
                 Some(Ok(pb::LeaseKeepAliveRequest { id: lease })) => {
                     let (header, answer) = (self.submit)(lease);
                     self.in_flight.push_back(Renewal { lease, header, answer });

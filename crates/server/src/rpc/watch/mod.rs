@@ -20,7 +20,7 @@ use store::Damaged;
 use store::watch::{NextResponse, WatchStream};
 use tokio::sync::Notify;
 
-use super::call::{self, Call, decode};
+use super::call::{self, Call, decode_in_stream};
 use super::coalescing_notifier::CoalescingNotifier;
 use super::streaming_call::{CountedRequests, ResponseSink, Responses};
 use crate::grpc::{EncodedMessage, Failure};
@@ -161,7 +161,7 @@ impl<'a, R: Stream<Item = Result<Bytes, Failure>> + Unpin> ServedStream<'a, R> {
 }
 
 fn take(watchers: &mut WatchStream, body: Bytes) -> Result<(), Failure> {
-    match decode::<pb::WatchRequest>(body)?.request_union {
+    match decode_in_stream::<pb::WatchRequest>(body)?.request_union {
         Some(RequestUnion::CreateRequest(create)) => match validate::watch_start(&create) {
             Ok(()) => watchers.create(&create),
             Err(error) => watchers.refuse(error.message()),
