@@ -61,8 +61,13 @@ type tally struct {
 	differ, outcomes map[string]int
 }
 
+// newTally begins with all lines of the tables, so that one that is not needed any more shows.
 func newTally() tally {
-	return tally{differ: map[string]int{}, outcomes: map[string]int{}}
+	t := tally{differ: map[string]int{}, outcomes: map[string]int{}}
+	for _, k := range slices.Concat(differences, waiting) {
+		t.differ[k.name] = 0
+	}
+	return t
 }
 
 // known says whether a line of the tables explains a difference, and counts it.
