@@ -71,17 +71,11 @@ func (c *Conn) Next() (Frame, error) {
 	return f, err
 }
 
-// Buffered says whether bytes have been read from the socket that were not asked for yet.
-func (c *Conn) Buffered() bool { return c.reader.Buffered() > 0 }
-
 // SetDeadline bounds all reads and writes.
 func (c *Conn) SetDeadline(at time.Time) { _ = c.tcp.SetDeadline(at) }
 
 // SetReceiveBuffer asks for a small or large receive buffer of the socket.
 func (c *Conn) SetReceiveBuffer(bytes int) { _ = c.tcp.SetReadBuffer(bytes) }
-
-// CloseWrite ends the sending side.
-func (c *Conn) CloseWrite() error { return c.tcp.CloseWrite() }
 
 // Close ends the connection with a reset, so that its port can be used again at once.
 func (c *Conn) Close() {

@@ -48,18 +48,17 @@ const (
 
 // Error codes of RFC 9113, section 7.
 const (
-	NoError           uint32 = 0
-	ProtocolError     uint32 = 1
-	InternalError     uint32 = 2
-	FlowControlError  uint32 = 3
-	StreamClosed      uint32 = 5
-	FrameSizeError    uint32 = 6
-	RefusedStream     uint32 = 7
-	Cancel            uint32 = 8
-	CompressionError  uint32 = 9
-	EnhanceYourCalm   uint32 = 11
-	lengthOfHead             = 9
-	largestFrameBytes        = 1<<24 - 1
+	NoError          uint32 = 0
+	ProtocolError    uint32 = 1
+	InternalError    uint32 = 2
+	FlowControlError uint32 = 3
+	Cancel           uint32 = 8
+	EnhanceYourCalm  uint32 = 11
+)
+
+const (
+	lengthOfHead      = 9
+	largestFrameBytes = 1<<24 - 1
 )
 
 // Frame is a frame as it was received.
@@ -83,10 +82,6 @@ func (f Frame) Code() uint32 {
 		return 0
 	}
 	return binary.BigEndian.Uint32(f.Payload[from:])
-}
-
-func (f Frame) String() string {
-	return fmt.Sprintf("type %d, flags %#x, stream %d, %d bytes", f.Type, f.Flags, f.Stream, len(f.Payload))
 }
 
 // Append adds a frame to bytes that will be sent. The stream's reserved bit is sent as it is given.

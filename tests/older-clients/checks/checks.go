@@ -142,7 +142,7 @@ func members(ctx context.Context, c *clientv3.Client) error {
 	return err
 }
 
-// watchesAtOnce creates watches on one stream without waiting for the answers, and expects an event of each.
+// watchesAtOnce creates watches on one stream without waiting for the answers, which have to come for all.
 func watchesAtOnce(ctx context.Context, c *clientv3.Client, count int) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
