@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"testing"
 	"time"
@@ -41,6 +42,9 @@ type target struct {
 	// before is the resident memory before the attack.
 	before int64
 	other  *neighbour
+	// held are the connections of one repetition of the attack, said what was logged.
+	held []*wire.Conn
+	said map[string]bool
 }
 
 // besiege starts a server, runs an attack and checks what is left: the server serves, and has not grown by more than
@@ -49,11 +53,14 @@ func besiege(t *testing.T, mebibytes int64, attack func(*target), args ...string
 	t.Helper()
 	pending.Skip(t, *bin)
 	c := cluster.ForTest(t, cluster.Config{Binary: *bin, Args: append([]string{"--log-level=error"}, args...)})
-	at := &target{t: t, member: c.Members[0], address: wire.Address(c.Members[0].ClientURL)}
+	at := &target{t: t, member: c.Members[0], address: wire.Address(c.Members[0].ClientURL), said: map[string]bool{}}
 	at.other = newNeighbour(t, c.Endpoints())
 	at.other.warmUp()
 	at.before, _ = residentBytes(t, at.member)
-	at.other.during(func() { attack(at) })
+	at.other.during(func() {
+		attack(at)
+		at.release()
+	})
 	_, most := residentBytes(t, at.member)
 	t.Logf("grew by %.1f MiB at most", float64(most-at.before)/(1<<20))
 	if most-at.before > mebibytes<<20 && cluster.IsStele(*bin) {
@@ -69,9 +76,26 @@ func (at *target) open(settings ...uint32) *wire.Conn {
 	if err != nil {
 		at.t.Fatal(err)
 	}
-	at.t.Cleanup(c.Close)
+	at.held = append(at.held, c)
 	c.SetDeadline(time.Now().Add(patience))
 	return c
+}
+
+// release closes the connections of a repetition.
+func (at *target) release() {
+	for _, c := range at.held {
+		c.Close()
+	}
+	at.held = nil
+}
+
+// logf logs what no earlier repetition has said.
+func (at *target) logf(format string, a ...any) {
+	at.t.Helper()
+	if text := fmt.Sprintf(format, a...); !at.said[text] {
+		at.said[text] = true
+		at.t.Log(text)
+	}
 }
 
 // verdict is how a server ended a connection.
@@ -110,7 +134,7 @@ func judged(c *wire.Conn) verdict {
 func (at *target) mustEnd(c *wire.Conn) {
 	at.t.Helper()
 	v := judged(c)
-	at.t.Logf("ended: %+v", v)
+	at.logf("ended: %+v", v)
 	if v.late && cluster.IsStele(*bin) {
 		at.t.Errorf("the connection was not ended")
 	}
@@ -135,7 +159,7 @@ func (at *target) floodOf(c *wire.Conn, data func(int) []byte, times int) {
 		}
 		sent++
 	}
-	at.t.Logf("%d of %d times taken", sent, times)
+	at.logf("%d of %d times taken", sent, times)
 	if sent == times {
 		_ = c.Send(wire.AppendPing(nil, 0, lastPing))
 	}
@@ -145,7 +169,7 @@ func (at *target) floodOf(c *wire.Conn, data func(int) []byte, times int) {
 // judge checks that a server that has ended a connection has said why, or could not.
 func (at *target) judge(v verdict) {
 	at.t.Helper()
-	at.t.Logf("%+v", v)
+	at.logf("%+v", v)
 	if v.late {
 		at.t.Error("the server neither goes on nor ends the connection")
 	}

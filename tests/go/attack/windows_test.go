@@ -41,7 +41,7 @@ func TestAnswersWithoutAWindow(t *testing.T) {
 				for i := range steps {
 					data = wire.AppendWord(data[:0], wire.WindowUpdate, uint32(2*(i%calls)+1), 1)
 					if err := c.Send(data); err != nil {
-						t.Logf("ended after %d bytes", i)
+						at.logf("ended after %d bytes", i)
 						break
 					}
 				}
@@ -56,7 +56,7 @@ func (at *target) waitForHeaders(c *wire.Conn, answers int) {
 	for begun := 0; begun < answers; {
 		f, err := c.Next()
 		if err != nil {
-			at.t.Logf("%d of %d answers have begun: %v", begun, answers, err)
+			at.logf("%d of %d answers have begun: %v", begun, answers, err)
 			return
 		}
 		if f.Type == wire.Headers {
@@ -80,7 +80,7 @@ func TestLargeAnswersAreNotRead(t *testing.T) {
 			data = nil
 			calls++
 		}
-		t.Logf("%d answers of a MiB asked for", calls)
+		at.logf("%d answers of a MiB asked for", calls)
 	})
 }
 
