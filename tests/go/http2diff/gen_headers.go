@@ -103,7 +103,7 @@ func (g gen) pseudoHeader(c *call) {
 		c.note("pseudo", "%q", unknown)
 	case 3:
 		c.drop(name)
-		c.add(name, pick(g, "POST", "http", "/etcdserverpb.KV/Range", "localhost"))
+		c.add(name, pick(g, "POST", "http", "/etcdserverpb.KV/Nothing", "localhost"))
 		c.note("pseudo", "%s behind other headers", name)
 	case 4:
 		scheme := pick(g, "https", "HTTP", "ftp", "", "a b", "h:t", "1http", "unix")
@@ -136,6 +136,7 @@ func (g gen) contentType(c *call) {
 		c.note("content-type", "no content-type")
 	case 1:
 		value := pick(g, contentTypes...)
+		c.again("content-type", "content-types")
 		c.add("content-type", value)
 		c.note("content-type", "content-type also %q", value)
 	default:

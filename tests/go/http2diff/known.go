@@ -39,7 +39,7 @@ var differences = []known{
 		"no method of etcd takes metadata in base64, so Stele does not read it"),
 	knownAs("trailers of a request", "second-headers", `goaway 1 "received an illegal stream id"|reset 1`, answered,
 		"trailers are part of HTTP, and only end a request"),
-	knownAs("data after the end", "after-end", `headers only .*`, `reset 5`,
+	knownAs("data after the end", "after-end", `headers only .*|reset 1`, `reset 5`,
 		"RFC 9113, section 5.1: the stream is reset, also if it was refused before"),
 	knownAs("fields of another type", "undecodable", `headers .*`, `headers .*grpc: error unmarshalling request.*`,
 		"a field with another wire type than the message's is unknown to Go's protobuf, and an error to ours"),
