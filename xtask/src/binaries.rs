@@ -31,7 +31,7 @@ struct GoProgram {
 pub(crate) enum Profile {
     /// As it is published: one unit of code, optimized as a whole, which takes minutes.
     Release,
-    /// Without optimization across crates, and with checks for overflows: for tests. The simulator is built with it too.
+    /// Without optimization across crates, and with checks for overflows: for tests, and for the simulator.
     Sim,
 }
 

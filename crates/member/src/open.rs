@@ -317,8 +317,8 @@ fn load(
     Ok(Loaded { store, reader, conf_state, applied, rest, loading })
 }
 
-/// Applies the entries after `applied`, up to `commit`, to the store and to the configuration in force. Returns the last
-/// one that was applied, and the entries after it. Entries after `last` are not read.
+/// Applies the entries after `applied`, up to `commit`, to the store and to the configuration in force. Returns the
+/// last one that was applied, and the entries after it. Entries after `last` are not read.
 fn replay(
     log: &Log,
     (store, conf_state): (&mut Store, &mut ConfState),

@@ -13,8 +13,8 @@ fn main() -> ExitCode {
     server::main()
 }
 
-/// Makes a panic of any thread end the process, in profiles that unwind as in `release`, which does not: the others would
-/// wait for that thread for ever.
+/// Makes a panic of any thread end the process, in profiles that unwind as in `release`, which does not: the others
+/// would wait for that thread for ever.
 fn abort_on_panic() {
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {

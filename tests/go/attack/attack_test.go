@@ -14,7 +14,6 @@ import (
 	"go.uber.org/zap"
 
 	"stele.test/cluster"
-	"stele.test/pending"
 	"stele.test/wire"
 )
 
@@ -51,7 +50,6 @@ type target struct {
 // the given MiB at any time. With -long another client must hardly notice.
 func besiege(t *testing.T, mebibytes int64, attack func(*target), args ...string) {
 	t.Helper()
-	pending.Skip(t, *bin)
 	c := cluster.ForTest(t, cluster.Config{Binary: *bin, Args: append([]string{"--log-level=error"}, args...)})
 	at := &target{t: t, member: c.Members[0], address: wire.Address(c.Members[0].ClientURL), said: map[string]bool{}}
 	at.other = newNeighbour(t, c.Endpoints())

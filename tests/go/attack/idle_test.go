@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"stele.test/cluster"
-	"stele.test/pending"
 	"stele.test/wire"
 )
 
@@ -22,7 +21,6 @@ const (
 // TestIdleConnections holds connections that have made one call each: with -long 100,000 from several addresses, or as
 // many as the limit of open files permits.
 func TestIdleConnections(t *testing.T) {
-	pending.Skip(t, *bin)
 	count, most := sized(1000, 100_000), int64(sized(mostPerFew, mostPerConnection))
 	// Stele keeps some of its files for values and peers.
 	files, err := raiseFiles(uint64(count)*4/3 + 1000)

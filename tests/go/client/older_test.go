@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"stele.test/cluster"
-	"stele.test/pending"
 )
 
 // TestOlderClients runs programs built with older versions of etcd's client: what a server has to accept changes with
@@ -16,7 +15,6 @@ import (
 func TestOlderClients(t *testing.T) {
 	for _, program := range []string{"client-3.5", "client-3.6"} {
 		t.Run(program, func(t *testing.T) {
-			pending.Skip(t, *bin)
 			c := start(t, 1)
 			ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
 			defer cancel()

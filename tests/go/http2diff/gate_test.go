@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"stele.test/cluster"
-	"stele.test/pending"
 )
 
 var (
@@ -40,7 +39,6 @@ var mustReach = []string{
 }
 
 func TestTheSameBytesHaveTheSameOutcome(t *testing.T) {
-	pending.Skip(t, *bin)
 	p, err := newPair(t.Context(), cluster.EtcdPath(), *bin)
 	if err != nil {
 		t.Fatal(err)

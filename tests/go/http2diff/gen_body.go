@@ -39,7 +39,8 @@ func (g gen) endsLater(c *call) {
 func (c *call) callOther(g gen) {
 	path := pick(g, "/etcdserverpb.Lease/LeaseKeepAlive", "/etcdserverpb.KV/Range", "/etcdserverpb.Maintenance/Status")
 	c.set(":path", path)
-	c.note("", "%s instead", path)
+	// The message is that of another method.
+	c.note("undecodable", "%s instead", path)
 	c.messages = 0
 }
 

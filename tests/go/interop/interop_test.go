@@ -23,7 +23,6 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 
 	"stele.test/cluster"
-	"stele.test/pending"
 )
 
 var bin = flag.String("bin", cluster.StelePath(), "the server to test")
@@ -51,7 +50,6 @@ func TestGo(t *testing.T) {
 	c := cluster.ForTest(t, cluster.Config{Binary: *bin, Args: []string{"--log-level=error"}})
 	for _, one := range cases {
 		t.Run(one.name, func(t *testing.T) {
-			pending.Skip(t, *bin)
 			target := "passthrough:///" + strings.TrimPrefix(c.Members[0].ClientURL, "http://")
 			// The answer of large_unary is larger than what clients take by default.
 			large := grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(16 << 20))

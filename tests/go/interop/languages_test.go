@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"stele.test/cluster"
-	"stele.test/pending"
 )
 
 var languages = flag.String("languages", "", "other languages to run the cases with: python, node, java; their libraries are fetched")
@@ -51,7 +50,6 @@ func TestOtherLanguages(t *testing.T) {
 	if *languages == "" {
 		t.Skip("needs -languages, and the network")
 	}
-	pending.Skip(t, *bin)
 	for _, language := range strings.Split(*languages, ",") {
 		t.Run(language, func(t *testing.T) {
 			p, found := programs()[language]
