@@ -1,4 +1,5 @@
 //! Every frame survives its encoding; every prefix of one, and any garbage, is refused or a frame, never a panic.
+
 use super::*;
 use proptest::prelude::*;
 
@@ -11,6 +12,9 @@ fn frames_survive_their_encoding() {
     let name = ValueName { main: 5, sub: 1, len: 2, checksum: 9, key: Bytes::from_static(b"k") };
     let frames = [
         PeerMessage::MembershipRequest { run: 7, sequence: 3, request: MembershipRequest::Remove { id: 4 } },
+        PeerMessage::MembershipRefusal { run: 7, sequence: 3, error: None },
+        PeerMessage::MembershipRefusal { run: 8, sequence: 4, error: Some(api::Error::Unhealthy) },
+        PeerMessage::MembershipRefusal { run: 8, sequence: 4, error: Some(api::Error::LearnerNotReady) },
         PeerMessage::Introduction { id: 4, peer_urls: vec!["http://a:1".into()] },
         PeerMessage::MembershipRefusal { run: 7, sequence: 3, error: Some(api::Error::NoSpace) },
         PeerMessage::Consensus(Bytes::from_static(b"m")),
