@@ -5,7 +5,7 @@
 //! request may stay unknown. A machine that was added starts as a member that joins.
 //!
 //! ```text
-//! not added --Add is seen in a state--> joins --snapshot--> member --Remove--> a peer refuses it --> gone, its id for good
+//! not added --Add is seen in a state--> joins --snapshot--> member --Remove--> refused by a peer --> gone for good
 //! ```
 //!
 //! A directory is lost only where five voters or more are left to lose one, so that requests of unknown outcome which

@@ -2,8 +2,8 @@
 //!
 //! A *command set* is a version of the commands and conf changes that may be in the log. The cluster records the
 //! newest one that all members can apply, learners included, in its replicated state, and it never falls. A member
-//! announces in its handshakes which one it can apply. While the recorded one is older than its own, the leader looks at each tick
-//! whether all members have announced a newer one, and records it with a command of that set:
+//! announces in its handshakes which one it can apply. While the recorded one is older than its own, the leader
+//! looks at each tick whether all members have announced a newer one, and records it with a command of that set:
 //!
 //! ```text
 //! members 1, 2, 3 run a release with set 2; the state says 1
