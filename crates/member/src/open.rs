@@ -16,8 +16,8 @@ use crate::checkpoint_files::{ChainFiles, GiveUp};
 use crate::conf_state;
 use crate::config::MemberConfig;
 use crate::jobs::CheckpointJob;
-use crate::member::{Member, Parts, UnfinishedStart};
-use crate::repair::recovery::LogRecovery;
+use crate::member::{Member, Parts};
+use crate::repair::recovery::{LogRecovery, UnfinishedStart};
 use crate::status::MemberStatus;
 use crate::values::LogValues;
 
