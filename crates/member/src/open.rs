@@ -17,8 +17,8 @@ use crate::checkpoint_files::{ChainFiles, GiveUp};
 use crate::conf_state;
 use crate::config::{MemberConfig, StartMode};
 use crate::jobs::CheckpointJob;
-use crate::member::{Member, Parts, UnfinishedStart};
-use crate::repair::recovery::LogRecovery;
+use crate::member::{Member, Parts};
+use crate::repair::recovery::{LogRecovery, UnfinishedStart};
 use crate::status::MemberStatus;
 use crate::values::LogValues;
 

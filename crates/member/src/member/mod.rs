@@ -66,6 +66,7 @@ use crate::proposals::batch::Origin;
 use crate::read_index::ReadIndex;
 use crate::relocation::Relocator;
 use crate::repair::entries::EntryRepairs;
+use crate::repair::recovery::UnfinishedStart;
 use crate::repair::serving::RepairServer;
 use crate::repair::values::{RepairContext, ValueRepairs};
 use crate::snapshot::{SnapshotInstalling, SnapshotReceiving, SnapshotSending};
@@ -73,7 +74,6 @@ use crate::status::MemberStatus;
 use crate::values::LogValues;
 use crate::write_positions::WritePositions;
 use membership::MembershipState;
-pub(crate) use recovering::UnfinishedStart;
 
 /// One member. See the module.
 pub struct Member {

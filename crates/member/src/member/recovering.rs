@@ -5,36 +5,15 @@
 //! has nothing to send. So for the others this member is down, which is always safe. At the end the rest of the log is
 //! replayed, and a node that knows all of it takes that one's place.
 
-use store::{Reader, Store};
-
-use consensus::{ConfState, Consensus};
-use log::{Log, LogId};
-
 use super::Member;
 use crate::apply::ApplyQueue;
-use crate::config::MemberConfig;
 use crate::io::{Answer, Input, MemberFatal, Notice, Now, Output};
 use crate::jobs::Done;
 use crate::leadership::TermState;
 use crate::peer_message::PeerMessage;
-use crate::repair::recovery::LogRecovery;
 
 /// The answer to a sender of snapshots.
 const REFUSAL: &str = "this member repairs its log first";
-
-/// Replays the rest of a log that is whole again, and starts consensus. Returns the last entry that was replayed.
-pub(crate) type FinishStart =
-    fn(&mut Log, &mut Store, (LogId, ConfState), &MemberConfig) -> Result<(Consensus, LogId), String>;
-
-/// A start that is not finished.
-pub(crate) struct UnfinishedStart {
-    /// What is missing of the log.
-    pub(crate) recovery: LogRecovery,
-    /// The configuration after the last entry that was replayed.
-    pub(crate) conf_state: ConfState,
-    /// What follows when nothing is missing any more.
-    pub(crate) finish: FinishStart,
-}
 
 impl Member {
     /// Whether it repairs its log, and takes part in nothing until that is done.
@@ -116,7 +95,7 @@ impl Member {
         self.status.set_term(self.leadership.term);
         self.consensus = consensus;
         self.apply_queue = ApplyQueue::at(applied);
-        self.hub.publish_unwatched(Reader::current_revision(&self.reader));
+        self.hub.publish_unwatched(self.reader.current_revision());
         self.next_tick_ns = now.monotonic_ns;
         self.follow_members();
         let text = format!("the log, which is replayed up to entry {}", applied.index);

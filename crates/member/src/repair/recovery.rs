@@ -18,9 +18,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
+use consensus::{ConfState, Consensus};
 use log::{Entry, JobError, Log, LogId};
+use store::Store;
 
 use super::ANSWER_NS;
+use crate::config::MemberConfig;
 use crate::io::{MemberFatal, Notice, Output};
 use crate::jobs::Job;
 use crate::peer_message::PeerMessage;
@@ -34,6 +37,20 @@ const ROUND_NS: u64 = 500_000_000;
 /// Rounds in which all peers say that they do not have an entry until it counts as lost: five seconds, in which a
 /// cluster that starts as a whole elects a leader and commits.
 const MAX_LOST_ROUNDS: u32 = 10;
+
+/// Replays the rest of a log that is whole again, and starts consensus. Returns the last entry that was replayed.
+pub(crate) type FinishStart =
+    fn(&mut Log, &mut Store, (LogId, ConfState), &MemberConfig) -> Result<(Consensus, LogId), String>;
+
+/// A start that is not finished.
+pub(crate) struct UnfinishedStart {
+    /// What is missing of the log.
+    pub(crate) recovery: LogRecovery,
+    /// The configuration after the last entry that was replayed.
+    pub(crate) conf_state: ConfState,
+    /// What follows when nothing is missing any more.
+    pub(crate) finish: FinishStart,
+}
 
 /// One entry that is damaged.
 struct MissingEntry {

@@ -49,7 +49,6 @@ mod packed_version;
 mod record;
 mod revision_log;
 mod slab;
-#[cfg(test)]
 pub(crate) mod steps;
 mod tree;
 mod version;

@@ -13,6 +13,8 @@
 //! steps::of(|| reader.events(..))  ->  (events, versions and changes and keys that were looked at)
 //! ```
 
+#![cfg(test)]
+
 use std::cell::Cell;
 
 thread_local! {
