@@ -1,7 +1,5 @@
 //! Requests about members: from the caller or a peer to the leader's proposal, and what follows from an applied one.
 
-use std::collections::BTreeMap;
-
 use consensus::{ConfChange, Entry, ProposeError};
 
 use super::Member;
@@ -9,9 +7,9 @@ use crate::io::{Answer, MemberFatal, Notice, Now, Output};
 use crate::leadership::RoleState;
 use crate::maintenance::log_room::Admission;
 use crate::membership::applied::{self, Membership};
-use crate::membership::command_sets::{CommandSets, WITH_MEMBERSHIP};
+use crate::membership::command_sets::WITH_MEMBERSHIP;
 use crate::membership::health::{self, ClusterHealth};
-use crate::membership::queue::{MembershipQueue, WaitingChange};
+use crate::membership::queue::WaitingChange;
 use crate::membership::request::{MembershipRequest, ProposedChange};
 use crate::membership::rules::{self, MembersNow};
 use crate::peer_message::PeerMessage;
@@ -20,32 +18,6 @@ use crate::proposals::growth::RoomUse;
 
 /// Peers that are dialled although the state does not name them: more than a cluster has members.
 const MAX_INTRODUCED: usize = 64;
-
-/// What a member keeps about changes of membership.
-#[derive(Debug)]
-pub(super) struct MembershipState {
-    queue: MembershipQueue,
-    command_sets: CommandSets,
-    /// Since when peers are connected.
-    up_since_ns: BTreeMap<u64, u64>,
-    /// Peers that this member's state does not name yet, and their URLs.
-    introduced: BTreeMap<u64, Vec<String>>,
-    /// What [`Output::membership`] said is not true any more.
-    is_changed: bool,
-}
-
-impl Default for MembershipState {
-    fn default() -> MembershipState {
-        MembershipState {
-            queue: MembershipQueue::default(),
-            command_sets: CommandSets::default(),
-            up_since_ns: BTreeMap::new(),
-            introduced: BTreeMap::new(),
-            // Nothing was said yet.
-            is_changed: true,
-        }
-    }
-}
 
 /// What becomes of the next request in the leader's queue.
 enum Proposing {

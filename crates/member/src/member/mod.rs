@@ -60,6 +60,7 @@ use crate::maintenance::publication::Publication;
 use crate::maintenance::purge::Purge;
 use crate::maintenance::seal::Sealing;
 use crate::maintenance::state_hashes::StateHashes;
+use crate::membership::state::MembershipState;
 use crate::peer_message::LeaseAnswer;
 use crate::proposals::Proposals;
 use crate::proposals::batch::Origin;
@@ -73,7 +74,6 @@ use crate::snapshot::{SnapshotInstalling, SnapshotReceiving, SnapshotSending};
 use crate::status::MemberStatus;
 use crate::values::LogValues;
 use crate::write_positions::WritePositions;
-use membership::MembershipState;
 
 /// One member. See the module.
 pub struct Member {

@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use api::Error;
 use consensus::{ConfChange, ConfState, Entry, Transition};
-use store::{ClusterMember, Reader, Store};
+use store::{AppliedId, ClusterMember, Reader, Store};
 
 use super::request::{MembershipRequest, ProposedChange};
 use super::rules::{self, MembersNow};
-use crate::apply::applied_id;
 
 /// Members and configuration after an applied entry. Everything that depends on who belongs to the cluster follows
 /// this, at the start, after a conf change and after an installed snapshot alike.
@@ -94,7 +93,7 @@ pub(crate) fn apply(
     conf: &ConfState,
     decoded: &DecodedChange,
 ) -> Result<(), Error> {
-    let (id, reader) = (applied_id(entry), store.reader());
+    let (id, reader) = (AppliedId { index: entry.index, term: entry.term }, store.reader());
     let proposed =
         decoded.proposed.as_ref().filter(|proposed| decoded.is_consistent(&proposed.request, conf));
     let Some(ProposedChange { max_learners, request, .. }) = proposed.cloned() else {

@@ -29,6 +29,7 @@ pub(crate) mod health;
 pub(crate) mod queue;
 pub(crate) mod request;
 pub(crate) mod rules;
+pub(crate) mod state;
 
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,6 @@
 use api::Error;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
-use super::PeerMessage;
 use crate::membership::request::MembershipRequest;
 
 /// The errors that a leader answers a request about members with, in the order of their codes, from 1. Code 0 says that
@@ -29,10 +28,9 @@ pub(super) fn encode_request(head: &mut BytesMut, run: u64, sequence: u64, reque
     request.put(head);
 }
 
-pub(super) fn decode_request(bytes: &mut Bytes) -> Option<PeerMessage> {
+pub(super) fn decode_request(bytes: &mut Bytes) -> Option<(u64, u64, MembershipRequest)> {
     let (run, sequence) = (bytes.try_get_u64_le().ok()?, bytes.try_get_u64_le().ok()?);
-    let request = MembershipRequest::take(bytes)?;
-    Some(PeerMessage::MembershipRequest { run, sequence, request })
+    Some((run, sequence, MembershipRequest::take(bytes)?))
 }
 
 /// # Panics
@@ -46,13 +44,13 @@ pub(super) fn encode_refusal(head: &mut BytesMut, run: u64, sequence: u64, error
     head.put_u8(code as u8);
 }
 
-pub(super) fn decode_refusal(bytes: &mut Bytes) -> Option<PeerMessage> {
+pub(super) fn decode_refusal(bytes: &mut Bytes) -> Option<(u64, u64, Option<Error>)> {
     let (run, sequence) = (bytes.try_get_u64_le().ok()?, bytes.try_get_u64_le().ok()?);
     let error = match usize::from(bytes.try_get_u8().ok()?) {
         0 => None,
         code => Some(*REFUSALS.get(code - 1)?),
     };
-    Some(PeerMessage::MembershipRefusal { run, sequence, error })
+    Some((run, sequence, error))
 }
 
 pub(super) fn encode_introduction(head: &mut BytesMut, id: u64, peer_urls: &[String]) {
@@ -60,9 +58,9 @@ pub(super) fn encode_introduction(head: &mut BytesMut, id: u64, peer_urls: &[Str
     MembershipRequest::Update { id, peer_urls: peer_urls.to_vec() }.put(head);
 }
 
-pub(super) fn decode_introduction(bytes: &mut Bytes) -> Option<PeerMessage> {
+pub(super) fn decode_introduction(bytes: &mut Bytes) -> Option<(u64, Vec<String>)> {
     match MembershipRequest::take(bytes)? {
-        MembershipRequest::Update { id, peer_urls } => Some(PeerMessage::Introduction { id, peer_urls }),
+        MembershipRequest::Update { id, peer_urls } => Some((id, peer_urls)),
         _ => None,
     }
 }

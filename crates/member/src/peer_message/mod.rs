@@ -277,9 +277,18 @@ impl PeerMessage {
                 term: bytes.try_get_u64_le().ok()?,
             },
             12 => decode_entry_answer(&mut bytes)?,
-            13 => membership::decode_request(&mut bytes)?,
-            14 => membership::decode_refusal(&mut bytes)?,
-            15 => membership::decode_introduction(&mut bytes)?,
+            13 => {
+                let (run, sequence, request) = membership::decode_request(&mut bytes)?;
+                PeerMessage::MembershipRequest { run, sequence, request }
+            }
+            14 => {
+                let (run, sequence, error) = membership::decode_refusal(&mut bytes)?;
+                PeerMessage::MembershipRefusal { run, sequence, error }
+            }
+            15 => {
+                let (id, peer_urls) = membership::decode_introduction(&mut bytes)?;
+                PeerMessage::Introduction { id, peer_urls }
+            }
             _ => return None,
         };
         (!bytes.has_remaining()).then_some(frame)

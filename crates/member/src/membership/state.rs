@@ -1,0 +1,32 @@
+//! What a member keeps about changes of membership, besides what is replicated.
+
+use std::collections::BTreeMap;
+
+use super::command_sets::CommandSets;
+use super::queue::MembershipQueue;
+
+/// What a member keeps about changes of membership.
+#[derive(Debug)]
+pub(crate) struct MembershipState {
+    pub(crate) queue: MembershipQueue,
+    pub(crate) command_sets: CommandSets,
+    /// Since when peers are connected.
+    pub(crate) up_since_ns: BTreeMap<u64, u64>,
+    /// Peers that this member's state does not name yet, and their URLs.
+    pub(crate) introduced: BTreeMap<u64, Vec<String>>,
+    /// What [`Output::membership`] said is not true any more.
+    pub(crate) is_changed: bool,
+}
+
+impl Default for MembershipState {
+    fn default() -> MembershipState {
+        MembershipState {
+            queue: MembershipQueue::default(),
+            command_sets: CommandSets::default(),
+            up_since_ns: BTreeMap::new(),
+            introduced: BTreeMap::new(),
+            // Nothing was said yet.
+            is_changed: true,
+        }
+    }
+}
