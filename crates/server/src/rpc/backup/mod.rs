@@ -35,7 +35,7 @@ use prost::Message;
 use prost::encoding::{WireType, encode_key, encode_varint};
 use tokio::sync::mpsc;
 
-use super::call::{Call, decode};
+use super::call::{Call, decode_in_stream};
 use super::streaming_call::{CountedRequests, ResponseSink, Responses};
 use crate::grpc::{EncodedMessage, Failure};
 use crate::node::Node;
@@ -59,10 +59,7 @@ pub(super) async fn snapshot(
     _: Call,
     mut requests: CountedRequests,
 ) -> Result<Responses, Failure> {
-    match requests.next().await? {
-        Some(body) => decode::<pb::SnapshotRequest>(body)?,
-        None => return Err(Failure::new(api::Code::InvalidArgument, "the request is missing")),
-    };
+    decode_in_stream::<pb::SnapshotRequest>(requests.only().await?)?;
     let permit = node.backups.begin()?;
     let (sender, parts) = mpsc::channel(MAX_WAITING_PARTS);
     let making = node.clone();

@@ -18,7 +18,7 @@ use super::queue::{by_creation, created_at, operations};
 use super::{error, linearize, plain, prefix_end, queue, read, session, txn};
 use crate::grpc::{EncodedMessage, Failure};
 use crate::node::Node;
-use crate::rpc::call::{self, Call, decode};
+use crate::rpc::call::{self, Call, decode, decode_in_stream};
 use crate::rpc::streaming_call::{CountedRequests, ResponseSink, Responses};
 
 /// The texts of etcd.
@@ -107,10 +107,7 @@ pub(in crate::rpc) async fn observe(
     call: Call,
     mut requests: CountedRequests,
 ) -> Result<Responses, Failure> {
-    let request: LeaderRequest = match requests.next().await? {
-        Some(body) => decode(body)?,
-        None => return Err(Failure::new(api::Code::InvalidArgument, "the request is missing")),
-    };
+    let request: LeaderRequest = decode_in_stream(requests.only().await?)?;
     let prefix = queue::prefix(&request.name);
     Ok(Responses::of(|sink| async move {
         call::while_led(&node, &call, send_leaders(&node, &prefix, &sink)).await
