@@ -42,17 +42,6 @@ const TOLD_PERCENT: u64 = 30;
 /// Why a machine takes no part that was a member.
 const WAS_REMOVED: &str = "it was removed";
 
-/// What the operator remembers.
-#[derive(Default)]
-pub(crate) struct Operator {
-    /// The request that waits: the member that was asked, its run, the token, the request, and until when.
-    waits_for: Option<(usize, u64, u64, MembershipRequest, u64)>,
-    /// Requests that were acknowledged.
-    acknowledged: Vec<MembershipRequest>,
-    /// The number of URLs that were given to members.
-    moves: u64,
-}
-
 impl Simulation {
     /// The operator looks at the cluster, does what follows, and asks for another change.
     pub(super) fn operator_acts(&mut self) -> Result<(), Violation> {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use member::MembershipRequest;
 use member::snapshot::{Outgoing, Receiver};
 
 use crate::checks::Checks;
@@ -11,7 +12,6 @@ use crate::plan::run_plan::RunPlan;
 use crate::report::coverage::Coverage;
 use crate::report::trace::Trace;
 use crate::rng::{Rng, RngStream};
-use crate::simulation::operator::Operator;
 use crate::world::machine::SimMachine;
 use crate::world::network::SimNetwork;
 use crate::world::queue::EventQueue;
@@ -170,6 +170,17 @@ pub(crate) struct RunEnd {
     pub(crate) read_until_ns: u64,
     /// The run is over.
     pub(crate) is_over: bool,
+}
+
+/// What the operator remembers.
+#[derive(Default)]
+pub(crate) struct Operator {
+    /// The request that waits: the member that was asked, its run, the token, the request, and until when.
+    pub(super) waits_for: Option<(usize, u64, u64, MembershipRequest, u64)>,
+    /// Requests that were acknowledged.
+    pub(super) acknowledged: Vec<MembershipRequest>,
+    /// The number of URLs that were given to members.
+    pub(super) moves: u64,
 }
 
 impl Simulation {
