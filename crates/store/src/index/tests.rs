@@ -63,7 +63,7 @@ fn bytes_a_key(index: &KeyIndex) -> f64 {
 /// What operators are promised a key takes, with the revision log, by the structures alone.
 #[test]
 fn what_a_key_takes_is_bounded() {
-    const KEYS: u64 = 1 << 15;
+    const KEYS: u64 = 1 << 17;
     let as_they_are = |n| n;
     let nearly = |n: u64| n / 512 * 512 + n * 167 % 512;
     let order: Vec<u64> = shuffled(KEYS).collect();
