@@ -65,8 +65,8 @@ pub(crate) fn stele_build(profile: Profile) -> Command {
 /// The command that runs the tests of the simulator and of power loss, in a profile of their own: without optimization
 /// they are thirty times slower.
 ///
-/// The package of the binary is named too, although few of its tests need the profile: cargo chooses the features of
-/// libraries for all named packages together, so that binary and simulator are built from the same libraries.
+/// The package of the binary is named too: cargo chooses the features of libraries for all named packages together, so
+/// binary and simulator are built from the same libraries; and its tests make cargo build the binary.
 pub(crate) fn tests_of_profile_sim() -> Command {
     let packages = ["-p", "sim", "-p", "powerloss", "-p", "stele"];
     let mut tests = cargo(&["test", "--locked", "--profile", Profile::Sim.name()]);

@@ -14,7 +14,7 @@ pub(crate) struct MembershipState {
     pub(crate) up_since_ns: BTreeMap<u64, u64>,
     /// Peers that this member's state does not name yet, and their URLs.
     pub(crate) introduced: BTreeMap<u64, Vec<String>>,
-    /// What [`Output::membership`] said is not true any more.
+    /// What [`crate::io::Output::membership`] said is not true any more.
     pub(crate) is_changed: bool,
 }
 
