@@ -68,10 +68,10 @@ const DEFECTS: &[Defect] = &[
         name: "worker_queues_close_before_they_say_so",
         source: "worker_queues.rs",
         change: (
-            "self.closed.store(true, Ordering::SeqCst);\n        \
-             self.queues.iter().for_each(|queue| queue.pending.lock().clear());",
-            "self.queues.iter().for_each(|queue| queue.pending.lock().clear());\n        \
-             self.closed.store(true, Ordering::SeqCst);",
+            "self.closed.store(true, Ordering::SeqCst);\n        for queue in &self.queues {\n            \
+             queue.send_completed();\n            queue.pending.lock().clear();\n        }",
+            "for queue in &self.queues {\n            queue.send_completed();\n            \
+             queue.pending.lock().clear();\n        }\n        self.closed.store(true, Ordering::SeqCst);",
         ),
     },
 ];

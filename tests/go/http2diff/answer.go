@@ -120,7 +120,11 @@ func list(lists [][]hpack.HeaderField) string {
 }
 
 // beginnings are texts of etcd's libraries, or of ours, of which only the beginning is compared.
-var beginnings = []string{"grpc: error unmarshalling request", "received an illegal stream id"}
+var beginnings = []string{
+	"grpc: error unmarshalling request",
+	"grpc: failed to unmarshal the received message",
+	"received an illegal stream id",
+}
 
 func trimmed(text string) string {
 	for _, beginning := range beginnings {

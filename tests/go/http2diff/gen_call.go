@@ -94,10 +94,7 @@ func (g gen) callOf(m method) call {
 		}
 		c.end = never
 	case m.messages == 0 && g.often(10):
-		c.end = laterOn
-		if answersBeforeTheEnd {
-			c.end = never
-		}
+		c.end = never
 		c.note("", "not ended")
 	}
 	return c

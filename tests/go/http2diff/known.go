@@ -41,7 +41,7 @@ var differences = []known{
 		"trailers are part of HTTP, and only end a request"),
 	knownAs("data after the end", "after-end", `headers only .*|reset 1`, `reset 5`,
 		"RFC 9113, section 5.1: the stream is reset, also if it was refused before"),
-	knownAs("fields of another type", "undecodable", `headers .*`, `headers .*grpc: error unmarshalling request.*`,
+	knownAs("fields of another type", "undecodable", `headers .*`, `headers .*grpc: (error unmarshalling request|failed to unmarshal the received message).*`,
 		"a field with another wire type than the message's is unknown to Go's protobuf, and an error to ours"),
 	knownAs("PRIORITY_UPDATE", "priority-update", isClosed, goesOn,
 		"Stele has no priorities, so this frame is one of the unknown ones, which are ignored"),

@@ -47,11 +47,8 @@ pub(super) fn kind(head: &RequestHead) -> RequestKind {
             "num values of :authority: {authorities}, num values of host: {hosts}, both must only have 1 value as per \
              HTTP/2 spec"
         );
-        return RequestKind::Refused(
-            AnswerFormat::default(),
-            StatusCode::BAD_REQUEST,
-            Failure::new(Code::Internal, text),
-        );
+        let format = AnswerFormat { subtype: subtype.flatten(), is_gzip: false };
+        return RequestKind::Refused(format, StatusCode::BAD_REQUEST, Failure::new(Code::Internal, text));
     }
     if head.get("connection").is_some() {
         return RequestKind::Malformed(ErrorCode::Protocol);
