@@ -5,7 +5,7 @@
 //! looked at: a client may send any text.
 
 use crate::hpack::{FIELD_OVERHEAD_BYTES, FieldSink};
-use crate::limits::MAX_HEADER_LIST_BYTES;
+use crate::limits::{MAX_HEADER_LIST_BYTES, MAX_LIST_TO_BLOCK_RATIO, MAX_SMALL_LIST_BYTES};
 
 /// The headers of a request, in order, in one buffer.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -81,22 +81,23 @@ pub(crate) enum HeadOutcome {
     Good(RequestHead),
     /// It broke a rule; its stream is reset.
     Malformed,
-    /// The list is larger than [`MAX_HEADER_LIST_BYTES`].
+    /// The list is larger than [`MAX_HEADER_LIST_BYTES`], or than its block may mean.
     TooLarge,
 }
 
 /// Makes a head from fields. What follows a fault is not kept.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct HeadBuilder {
     head: RequestHead,
     list_bytes: usize,
+    max_list_bytes: usize,
     is_malformed: bool,
 }
 
 impl FieldSink for HeadBuilder {
     fn field(&mut self, name: &[u8], value: &[u8]) {
         self.list_bytes = self.list_bytes.saturating_add(name.len() + value.len() + FIELD_OVERHEAD_BYTES);
-        if self.is_malformed || self.list_bytes > MAX_HEADER_LIST_BYTES {
+        if self.is_malformed || self.list_bytes > self.max_list_bytes {
             return;
         }
         if !self.is_allowed(name, value) {
@@ -113,6 +114,17 @@ impl FieldSink for HeadBuilder {
 }
 
 impl HeadBuilder {
+    /// A builder for the fields of a block of so many bytes.
+    pub(crate) fn new(block_bytes: usize) -> HeadBuilder {
+        let from_block = MAX_SMALL_LIST_BYTES + block_bytes.saturating_mul(MAX_LIST_TO_BLOCK_RATIO);
+        HeadBuilder {
+            head: RequestHead::default(),
+            list_bytes: 0,
+            max_list_bytes: from_block.min(MAX_HEADER_LIST_BYTES),
+            is_malformed: false,
+        }
+    }
+
     fn is_allowed(&self, name: &[u8], value: &[u8]) -> bool {
         let is_control = |byte: &u8| *byte != b'\t' && matches!(byte, ..b' ' | 0x7f);
         if value.iter().any(is_control) {
@@ -131,7 +143,7 @@ impl HeadBuilder {
     pub(crate) fn finish(self) -> HeadOutcome {
         match self {
             _ if self.is_malformed => HeadOutcome::Malformed,
-            _ if self.list_bytes > MAX_HEADER_LIST_BYTES => HeadOutcome::TooLarge,
+            _ if self.list_bytes > self.max_list_bytes => HeadOutcome::TooLarge,
             _ => HeadOutcome::Good(self.head),
         }
     }
@@ -148,7 +160,7 @@ mod tests {
     use super::*;
 
     fn outcome(fields: &[(&str, &str)]) -> HeadOutcome {
-        let mut builder = HeadBuilder::default();
+        let mut builder = HeadBuilder::new(1 << 20);
         fields.iter().for_each(|(name, value)| builder.field(name.as_bytes(), value.as_bytes()));
         builder.finish()
     }
@@ -203,9 +215,14 @@ mod tests {
         let value = "x".repeat(1 << 20);
         let fits = vec![("a", value.as_str()); 15];
         assert!(matches!(outcome(&fits), HeadOutcome::Good(_)));
-        let mut builder = HeadBuilder::default();
+        let mut builder = HeadBuilder::new(1 << 20);
         (0..100).for_each(|_| builder.field(b"a", value.as_bytes()));
         assert!(builder.head.bytes.len() <= MAX_HEADER_LIST_BYTES);
+        assert_eq!(builder.finish(), HeadOutcome::TooLarge);
+        // A small block does not mean a large list.
+        let mut builder = HeadBuilder::new(1_000);
+        (0..1_000).for_each(|_| builder.field(b"a", &[b'x'; 4_000]));
+        assert!(builder.head.bytes.len() <= MAX_SMALL_LIST_BYTES + 1_000 * MAX_LIST_TO_BLOCK_RATIO);
         assert_eq!(builder.finish(), HeadOutcome::TooLarge);
     }
 }

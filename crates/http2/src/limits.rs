@@ -21,6 +21,11 @@ pub(crate) const MAX_PAYLOAD_BYTES: usize = 16 << 10;
 /// at a time.
 pub(crate) const MAX_HEADER_LIST_BYTES: usize = 16 << 20;
 
+/// What the list of a small block may come to: a reference to the table takes a byte and means up to 4 KiB. A client
+/// refers to a dozen fields; a list of thousands of references is no request.
+pub(crate) const MAX_SMALL_LIST_BYTES: usize = 64 << 10;
+pub(crate) const MAX_LIST_TO_BLOCK_RATIO: usize = 64;
+
 /// Bytes of the encoded header list. Only tiny fields are longer encoded than decoded, so no list within its limit is
 /// refused for this.
 pub(crate) const MAX_HEADER_BLOCK_BYTES: usize = 16 << 20;
@@ -43,8 +48,8 @@ pub(crate) const MAX_REMEMBERED_HEAD_BYTES: usize = 4_096;
 /// carries, and other streams should have their share of the next.
 pub(crate) const MAX_OUTPUT_BYTES: usize = 64 << 10;
 
-/// Answers to control frames (settings, pings, resets, windows) that wait for the socket. Past it nothing is read: a
-/// client that does not take its answers is not asked for more.
+/// What else waits for the socket: headers, trailers, and answers to control frames. Past it and the DATA nothing is read,
+/// and no request begins: a client that does not take its answers is not asked for more.
 pub(crate) const MAX_CONTROL_BYTES: usize = 64 << 10;
 
 /// Streams reset in a second, by the client or for its mistakes. A client that gives up thousands of calls at once is

@@ -27,8 +27,6 @@ pub struct Output {
     tail_written: usize,
     /// Bytes in `parts`.
     part_bytes: usize,
-    /// Bytes of answers to control frames since everything was last written.
-    control_bytes: usize,
 }
 
 impl Output {
@@ -79,7 +77,10 @@ impl Output {
             self.tail.clear();
             self.tail.shrink_to(MAX_KEPT_BYTES);
             self.tail_written = 0;
-            self.control_bytes = 0;
+        } else if self.tail_written >= MAX_OUTPUT_BYTES {
+            // A client that is never quite up to date must not keep all that it was ever sent.
+            self.tail.drain(..self.tail_written);
+            self.tail_written = 0;
         }
     }
 
@@ -88,20 +89,15 @@ impl Output {
         MAX_OUTPUT_BYTES.saturating_sub(self.len())
     }
 
-    /// Whether the client takes its answers to control frames.
-    pub(crate) fn takes_control(&self) -> bool {
-        self.control_bytes < MAX_CONTROL_BYTES
+    /// Whether more may be received from the client. What it causes besides DATA, which has a limit of its own, waits
+    /// here: headers, trailers, and answers to control frames.
+    pub(crate) fn takes_more(&self) -> bool {
+        self.len() < MAX_OUTPUT_BYTES + MAX_CONTROL_BYTES
     }
 
     /// Adds bytes.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.tail.extend_from_slice(bytes);
-    }
-
-    /// Adds an answer to a control frame.
-    pub(crate) fn push_control(&mut self, bytes: &[u8]) {
-        self.control_bytes += bytes.len();
-        self.push(bytes);
     }
 
     /// Adds a part of a message.
@@ -160,6 +156,13 @@ mod tests {
             }
             assert_eq!(output.len(), expected.len());
             assert_eq!(written(&mut output, taken), expected);
+            // One that is never empty keeps what waits, not what was sent.
+            for _ in 0..100 {
+                output.push(&[0; 4_000]);
+                output.advance(3_900);
+            }
+            assert!(output.tail.len() <= MAX_OUTPUT_BYTES + output.len() + 4_000, "{}", output.tail.len());
+            output.advance(output.len());
             assert!(output.tail.capacity() <= MAX_KEPT_BYTES);
         }
     }

@@ -104,7 +104,7 @@ impl<T: Default> Connection<T> {
         if let Some((_, head)) = self.remembered.iter().find(|(known, _)| **known == *block) {
             return Ok(Ok(head.clone()));
         }
-        let mut builder = HeadBuilder::default();
+        let mut builder = HeadBuilder::new(block.len());
         let Ok(is_changed) = self.decoder.decode(block, &mut builder) else {
             return Err(FrameFailure::Connection(ErrorCode::Compression, "the headers cannot be decoded"));
         };

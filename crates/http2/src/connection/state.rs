@@ -29,6 +29,9 @@ const LARGEST_STREAM: u32 = u32::MAX >> 1;
 /// The ping between the two steps of a graceful end: grpc-go's.
 pub(super) const DRAIN_PING: [u8; 8] = [1, 6, 1, 8, 0, 3, 3, 9];
 
+/// Streams that have ended and may still stand in the queue of those that send, besides one for each open stream.
+const MAX_GONE_SENDERS: usize = 64;
+
 /// What a connection has to say to its owner. `T` is what the owner keeps for a stream.
 #[derive(Debug)]
 pub enum Event<T> {
@@ -194,7 +197,12 @@ impl<T: Default> Connection<T> {
 
     /// Whether more should be received now.
     pub fn wants_input(&self) -> bool {
-        !self.is_closed() && self.output.takes_control()
+        !self.is_closed() && self.output.takes_more()
+    }
+
+    /// Whether events should be taken now: those of a closed connection, or while the client takes what they cause.
+    pub fn takes_requests(&self) -> bool {
+        self.is_closed() || self.output.takes_more()
     }
 
     /// Takes the DATA of a stream that has come, and returns its bytes to the client's window.
@@ -275,6 +283,11 @@ impl<T: Default> Connection<T> {
         if let Some(deadline) = removed.deadline {
             self.deadlines.remove(&(deadline, stream));
         }
+        // Streams that end while they wait to send leave their numbers in the queue, which must not grow for ever.
+        if self.sending.len() > 2 * self.streams.len() + MAX_GONE_SENDERS {
+            let streams = &self.streams;
+            self.sending.retain(|stream| streams.contains_key(stream));
+        }
         self.give_back(stream, removed.unread.len());
         self.close_if_drained();
         Some(removed)
@@ -287,8 +300,8 @@ impl<T: Default> Connection<T> {
     }
 
     pub(super) fn push_control(&mut self, kind: FrameType, flags: u8, stream: u32, payload: &[u8]) {
-        self.output.push_control(&encode_head(kind, flags, stream, payload.len()));
-        self.output.push_control(payload);
+        self.output.push(&encode_head(kind, flags, stream, payload.len()));
+        self.output.push(payload);
     }
 
     pub(super) fn push_reset(&mut self, stream: u32, code: ErrorCode) {

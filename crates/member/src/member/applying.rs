@@ -34,6 +34,8 @@ impl Member {
                         break;
                     }
                 }
+                // The configuration is that of the snapshot already, and the state after it replaces this one.
+                EntryKind::ConfChange if self.installing.is_running() => break,
                 EntryKind::ConfChange => self.apply_conf_change(&entry, out)?,
                 EntryKind::Empty => self.store.apply_empty(apply::applied_id(&entry)),
             }

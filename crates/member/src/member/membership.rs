@@ -193,6 +193,7 @@ impl Member {
         let outcome = applied::apply(&mut self.store, entry, &self.consensus.conf_state(), &decoded);
         if outcome.is_ok() {
             self.consensus.apply_conf_change(&decoded.change).map_err(fatal)?;
+            self.checkpoints.applied(1);
             self.follow_members();
         }
         let Some(ProposedChange { origin, sequence, request, .. }) = decoded.proposed else { return Ok(()) };
@@ -222,9 +223,10 @@ impl Member {
         self.membership.is_changed = true;
     }
 
-    /// Tells the owner who belongs to the cluster, if that has changed.
+    /// Tells the owner who belongs to the cluster, if that has changed. Not while a snapshot is installed: consensus has
+    /// its configuration before the store has its members.
     pub(super) fn show_membership(&mut self, out: &mut Output) {
-        if std::mem::take(&mut self.membership.is_changed) {
+        if !self.installing.is_running() && std::mem::take(&mut self.membership.is_changed) {
             let conf_state = self.consensus.conf_state();
             let introduced = self.membership.introduced.clone().into_iter().collect();
             let membership = Membership::of(self.config.member_id, &self.reader, conf_state, introduced);

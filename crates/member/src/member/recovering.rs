@@ -37,6 +37,10 @@ impl Member {
                         self.on_frame(now, from, bytes, out);
                         return Ok(());
                     }
+                    Some(PeerMessage::Introduction { id, peer_urls }) if id == from => {
+                        self.on_introduction(from, peer_urls);
+                        return Ok(());
+                    }
                     _ => return Ok(()),
                 };
                 let (index, term, entry) = answer;

@@ -145,8 +145,8 @@ impl Member {
     }
 
     pub(super) fn on_snapshot_whole(&mut self, receiver: Box<Receiver>, token: u64, out: &mut Output) {
-        let is_installing = self.installing.is_running();
-        match self.receiving.whole(receiver, is_installing, &mut self.consensus, out) {
+        let is_busy = self.installing.is_running() || self.is_stopping;
+        match self.receiving.whole(receiver, is_busy, &mut self.consensus, out) {
             Ok(arrived) => {
                 self.installing.arrived(arrived, out);
                 out.answers.push((token, Answer::SnapshotTaken));
@@ -180,7 +180,7 @@ impl Member {
         }
         // An installation is cut short: the next start finds the state before it, or after. So is a batch that is being
         // applied: the next start applies it again.
-        let is_cut_short = self.installing.is_running() || self.store.is_applying();
+        let is_cut_short = self.installing.is_expected() || self.store.is_applying();
         if is_cut_short || !self.checkpoints.has_changes() {
             out.stopped = true;
         } else {

@@ -49,6 +49,12 @@ impl SnapshotInstalling {
         self.current.is_some()
     }
 
+    /// Whether the state is about to be replaced, or may be once consensus has decided: it may have the snapshot's
+    /// configuration already.
+    pub(crate) fn is_expected(&self) -> bool {
+        self.arrived.is_some() || self.is_running()
+    }
+
     /// A whole snapshot was stepped into consensus. An earlier one that consensus has not decided on is abandoned.
     pub(crate) fn arrived(&mut self, receiver: Box<Receiver>, out: &mut Output) {
         self.abandon_unwanted(out);

@@ -3,11 +3,14 @@
 
 use api::Error;
 use consensus::ConfState;
+use member::jobs::Done;
+use member::peer_message::PeerMessage;
 use member::{
     Answer, Input, MemberConfig, MembershipRequest, MembershipSettings, OpenMemberError, StartMode,
 };
 
 use crate::rig::Cluster;
+use crate::snapshots::one_behind_with;
 
 fn url(id: u64) -> String {
     format!("http://10.0.0.{id}:2380")
@@ -220,4 +223,30 @@ fn the_last_member_goes_on_alone_when_its_operator_forces_it() {
     assert_eq!(cluster.conf_state(survivor), ConfState::of_voters([survivor]));
     assert!(cluster.get(survivor, "key69").expect("it reads").is_some());
     assert!(cluster.get(survivor, "after").expect("it reads").is_some());
+}
+
+/// While a snapshot is installed, consensus has its configuration and the store still has the members before it.
+#[test]
+fn news_of_members_wait_for_the_end_of_an_installation() {
+    let (mut cluster, behind) = one_behind_with(|config| config.membership.strict = false);
+    let others = cluster.leader().expect("one leads");
+    cluster.change(others, &add(4, true)).expect("a learner is added");
+    (0..200).for_each(|n| cluster.put(&format!("key{n}"), vec![7; 300]));
+    cluster.compact(true);
+    (0..60).for_each(|n| cluster.put(&format!("key{n}"), vec![8; 300]));
+    cluster.hold_jobs = Box::new(|_, done| matches!(done, Done::Installed(_)));
+    cluster.start(behind);
+    cluster.until("the snapshot is being installed", |cluster| !cluster.held_jobs.is_empty());
+    let introduction = PeerMessage::Introduction { id: 4, peer_urls: vec![url(4)] };
+    cluster.give(behind, Input::Frame { from: 4, bytes: introduction.encode().concat().into() });
+    cluster.run(10);
+    let listed = |cluster: &Cluster| cluster.nodes[&behind].membership.as_ref().map(|all| all.members.len());
+    assert_eq!(listed(&cluster), Some(3), "nothing was said meanwhile");
+    cluster.hold_jobs = Box::new(|_, _| false);
+    for (at, input) in std::mem::take(&mut cluster.held_jobs) {
+        cluster.give(at, input);
+    }
+    cluster.settle();
+    assert_eq!(listed(&cluster), Some(4));
+    cluster.assert_equal();
 }

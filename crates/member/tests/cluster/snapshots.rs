@@ -12,7 +12,7 @@ pub(crate) fn one_behind() -> (Cluster, u64) {
     one_behind_with(|_| {})
 }
 
-fn one_behind_with(tune: fn(&mut MemberConfig)) -> (Cluster, u64) {
+pub(crate) fn one_behind_with(tune: fn(&mut MemberConfig)) -> (Cluster, u64) {
     let mut cluster = Cluster::new(3, tune);
     for number in 0..30 {
         cluster.put(&format!("early{number}"), value(number));

@@ -29,6 +29,9 @@ use super::service::{CallFuture, ConnectionSettings, GrpcService};
 /// Bytes of one read: a connection has no buffer of its own, the worker has one for all.
 const READ_BYTES: usize = 64 << 10;
 
+/// Rounds of a connection before it lets others run.
+const MAX_ROUNDS: usize = 8;
+
 /// Slices of one write.
 const MAX_SLICES: usize = 32;
 
@@ -134,7 +137,8 @@ impl<S: GrpcService> GrpcConnection<S> {
     where
         I: AsyncRead + AsyncWrite + Unpin,
     {
-        loop {
+        for _ in 0..MAX_ROUNDS {
+            let may_read = self.handle.lock().wants_input();
             let Ok(has_read) = self.receive(io, context) else { return Poll::Ready(ConnectionEnd::Theirs) };
             self.poll_stop(context);
             self.poll_timer(context);
@@ -144,11 +148,15 @@ impl<S: GrpcService> GrpcConnection<S> {
             if self.handle.lock().is_closed() {
                 return Poll::Ready(ConnectionEnd::Ours);
             }
-            // What was sent may have made room for calls that wait.
-            if !self.take_events() && !has_read {
+            // What was sent may have made room for calls that wait, or for reading, of which nothing else would tell.
+            let may_read_again = !may_read && self.handle.lock().wants_input();
+            if !self.take_events() && !has_read && !may_read_again {
                 return Poll::Pending;
             }
         }
+        // Other connections of this worker have their turn.
+        context.waker().wake_by_ref();
+        Poll::Pending
     }
 
     /// Reads once; whether something came.
@@ -204,7 +212,11 @@ impl<S: GrpcService> GrpcConnection<S> {
     fn take_events(&mut self) -> bool {
         let mut has_events = false;
         loop {
-            let event = self.handle.lock().next_event();
+            let event = {
+                let mut http2 = self.handle.lock();
+                // One read holds thousands of requests. A client that does not take the answers waits with the rest.
+                if http2.takes_requests() { http2.next_event() } else { None }
+            };
             let Some(event) = event else { return has_events };
             has_events = true;
             match event {

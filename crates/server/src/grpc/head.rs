@@ -67,11 +67,18 @@ pub(super) fn kind(head: &RequestHead) -> RequestKind {
     }
 }
 
+/// Longest part of a type that is repeated in the answer.
+const MAX_SUBTYPE_BYTES: usize = 256;
+
+/// Most bytes of a failure's text in the answer: clients' requests are repeated there.
+const MAX_MESSAGE_BYTES: usize = 4 << 10;
+
 /// What follows `application/grpc` in a type, `Some(None)` if that is nothing; `None` if it is another type.
 fn subtype(content: &[u8]) -> Option<Option<Box<str>>> {
     match content.strip_prefix(CONTENT.as_bytes())?.split_first() {
         None => Some(None),
         Some((b'+' | b';', [])) => Some(None),
+        Some((b'+' | b';', subtype)) if subtype.len() > MAX_SUBTYPE_BYTES => Some(None),
         Some((b'+' | b';', subtype)) => Some(Some(String::from_utf8_lossy(subtype).into())),
         Some(_) => None,
     }
@@ -205,12 +212,13 @@ impl Trailers {
     }
 }
 
-/// A message as headers can hold it: whatever is not printable ASCII, and the percent sign, as `%` and two digits.
+/// The beginning of a message as headers can hold it: whatever is not printable ASCII, and the percent sign, as `%` and two digits.
 pub(super) fn percent_encoded(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
+    let mut encoded = String::with_capacity(text.len().min(MAX_MESSAGE_BYTES));
+    let hex = |digit: u8| char::from(b"0123456789ABCDEF"[usize::from(digit & 15)]);
+    for byte in text.bytes().take(MAX_MESSAGE_BYTES) {
         match byte {
-            b'%' | ..b' ' | 0x7f.. => encoded.push_str(&format!("%{byte:02X}")),
+            b'%' | ..b' ' | 0x7f.. => encoded.extend(['%', hex(byte >> 4), hex(byte)]),
             _ => encoded.push(char::from(byte)),
         }
     }

@@ -15,6 +15,9 @@ use tower::Service as _;
 
 use super::handle::{ClientGone, StreamHandle};
 
+/// Headers of a request that is not gRPC: as many as over HTTP/1. A map of headers refuses tens of thousands with a panic.
+const MAX_PLAIN_FIELDS: usize = 100;
+
 /// Serves one request. A malformed one has its stream reset.
 pub(super) async fn serve(mut router: Router, head: std::sync::Arc<RequestHead>, stream: StreamHandle) {
     let Some(request) = request(&head) else { return stream.reset(ErrorCode::Protocol) };
@@ -33,6 +36,9 @@ fn request(head: &RequestHead) -> Option<Request<()>> {
     let method = Method::from_bytes(head.method()).ok()?;
     let uri = Uri::try_from(head.path()).ok()?;
     if head.all("te").any(|te| te != b"trailers") {
+        return None;
+    }
+    if head.fields().nth(MAX_PLAIN_FIELDS).is_some() {
         return None;
     }
     let mut request = Request::builder().method(method).uri(uri).body(()).ok()?;

@@ -21,6 +21,9 @@ const TTL: Buckets = (1.0, 2.0, 24);
 /// Client versions that are counted apart: a client chooses its version, and each costs memory for good.
 const MAX_CLIENT_VERSIONS: usize = 64;
 
+/// Longest version that is counted by itself: real ones have ten bytes.
+const MAX_CLIENT_VERSION_BYTES: usize = 64;
+
 /// Client version under which all beyond the limit are counted.
 const OTHER_VERSIONS: &str = "unknown";
 
@@ -176,8 +179,8 @@ impl EventMetrics {
             return count(known);
         }
         let mut versions = self.client_versions.write();
-        let is_full = versions.len() >= MAX_CLIENT_VERSIONS;
-        let version = if is_full { OTHER_VERSIONS } else { version };
+        let is_other = versions.len() >= MAX_CLIENT_VERSIONS || version.len() > MAX_CLIENT_VERSION_BYTES;
+        let version = if is_other { OTHER_VERSIONS } else { version };
         if let Some(known) = versions.iter().find(|known| known.version == version) {
             return count(known);
         }

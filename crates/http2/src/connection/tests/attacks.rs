@@ -5,7 +5,8 @@ use super::rig::{Client, block, code, frame};
 use crate::ErrorCode;
 use crate::frame::FrameType;
 use crate::limits::{
-    MAX_CONTROL_BYTES, MAX_HEADER_FRAMES, MAX_OVERHEAD_FRAMES_PER_SECOND, MAX_RESETS_PER_SECOND,
+    MAX_CONTROL_BYTES, MAX_HEADER_FRAMES, MAX_OUTPUT_BYTES, MAX_OVERHEAD_FRAMES_PER_SECOND,
+    MAX_RESETS_PER_SECOND,
 };
 
 /// Sends frames until the connection ends; how many it took.
@@ -86,9 +87,19 @@ fn a_client_that_takes_no_answers_is_not_read() {
         client.set(4, 70_000);
         sent += 1;
     }
-    assert!(sent * 9 <= MAX_CONTROL_BYTES + 9, "{sent} settings were answered");
+    assert!(sent * 9 <= MAX_OUTPUT_BYTES + MAX_CONTROL_BYTES + 9, "{sent} settings were answered");
     client.sent();
     assert!(client.server.wants_input(), "it goes on when they are taken");
+    // Answers that are headers alone count as well.
+    let mut answered = 0;
+    while client.server.takes_requests() {
+        let stream = 2 * answered + 3;
+        client.request(stream, true);
+        client.server.send_headers(stream, &[], true).expect("it is open");
+        answered += 1;
+    }
+    assert!(answered as usize * 9 <= MAX_OUTPUT_BYTES + MAX_CONTROL_BYTES + 9, "{answered} were answered");
+    assert!(!client.server.wants_input());
 }
 
 #[test]
@@ -107,13 +118,15 @@ fn header_blocks_end_somewhere() {
 #[test]
 fn a_small_block_that_means_a_large_list_resets_its_stream() {
     let mut client = Client::new();
-    // An entry of 4,000 bytes, then references to it: 5,000 bytes that mean 20 MB.
+    // An entry of 4,000 bytes, then references to it: 5,000 bytes that mean 20 MB, and 100 that mean 400 KB.
     let entry = [&[0x40, 1, b'a', 0x7f, 0xa1, 0x1e][..], &[b'x'; 4_000]].concat();
     client.headers(1, true, &entry);
     client.headers(3, true, &[0x80 | 62; 5_000]);
     assert_eq!(client.resets(), [(3, code(ErrorCode::FrameSize))]);
-    client.headers(5, true, &[0x80 | 62; 4_000]);
-    assert_eq!(client.begun(), [1, 5], "16 MB are admitted, as by etcd");
+    client.headers(5, true, &[0x80 | 62; 100]);
+    assert_eq!(client.resets(), [(5, code(ErrorCode::FrameSize))]);
+    client.headers(7, true, &[0x80 | 62; 12]);
+    assert_eq!(client.begun(), [1, 7]);
     assert!(!client.server.is_closed());
 }
 

@@ -130,3 +130,26 @@ async fn a_client_that_pings_too_often_is_disconnected() {
     assert_eq!(&go_away.3[4..], b"\0\0\0\x0btoo_many_pings");
     drop(client);
 }
+
+#[tokio::test]
+async fn a_request_of_tens_of_thousands_of_headers_is_reset_unless_it_is_grpc() {
+    let mut client = RawClient::greeted().await;
+    let names: Vec<String> = (0..30_000).map(|number| format!("n{number}")).collect();
+    for (stream, kind) in [(1, "text/plain"), (3, "application/grpc")] {
+        let mut fields = call_head("/test/Echo", "te", "trailers").to_vec();
+        fields[4].1 = kind;
+        fields.extend(names.iter().map(|name| (name.as_str(), "")));
+        let head = block(&fields);
+        let parts: Vec<&[u8]> = head.chunks(16_384).collect();
+        for (number, part) in parts.iter().enumerate() {
+            let ends = if number + 1 == parts.len() { 4 } else { 0 };
+            client.send(&frame(if number == 0 { 1 } else { 9 }, ends, stream, part)).await;
+        }
+        client.send(&frame(0, 1, stream, &message(b"x"))).await;
+        let end = end(&mut client, stream).await;
+        match stream {
+            1 => assert_eq!(end.0, RST_STREAM),
+            _ => assert!(says(&end, "grpc-status"), "{end:?}"),
+        }
+    }
+}
