@@ -48,8 +48,8 @@ pub(crate) const MAX_REMEMBERED_HEAD_BYTES: usize = 4_096;
 /// carries, and other streams should have their share of the next.
 pub(crate) const MAX_OUTPUT_BYTES: usize = 64 << 10;
 
-/// What else waits for the socket: headers, trailers, and answers to control frames. Past it and the DATA nothing is read,
-/// and no request begins: a client that does not take its answers is not asked for more.
+/// What else waits for the socket: headers, trailers, and answers to control frames. Past it and the DATA nothing is
+/// read, and no request begins: a client that does not take its answers is not asked for more.
 pub(crate) const MAX_CONTROL_BYTES: usize = 64 << 10;
 
 /// Streams reset in a second, by the client or for its mistakes. A client that gives up thousands of calls at once is

@@ -223,8 +223,8 @@ impl Member {
         self.membership.is_changed = true;
     }
 
-    /// Tells the owner who belongs to the cluster, if that has changed. Not while a snapshot is installed: consensus has
-    /// its configuration before the store has its members.
+    /// Tells the owner who belongs to the cluster, if that has changed. Not while a snapshot is installed: consensus
+    /// has its configuration before the store has its members.
     pub(super) fn show_membership(&mut self, out: &mut Output) {
         if !self.installing.is_running() && std::mem::take(&mut self.membership.is_changed) {
             let conf_state = self.consensus.conf_state();

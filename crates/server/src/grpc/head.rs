@@ -212,7 +212,8 @@ impl Trailers {
     }
 }
 
-/// The beginning of a message as headers can hold it: whatever is not printable ASCII, and the percent sign, as `%` and two digits.
+/// The beginning of a message as headers can hold it: whatever is not printable ASCII, and the percent sign, as `%` and
+/// two digits.
 pub(super) fn percent_encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len().min(MAX_MESSAGE_BYTES));
     let hex = |digit: u8| char::from(b"0123456789ABCDEF"[usize::from(digit & 15)]);

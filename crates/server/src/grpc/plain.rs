@@ -15,7 +15,8 @@ use tower::Service as _;
 
 use super::handle::{ClientGone, StreamHandle};
 
-/// Headers of a request that is not gRPC: as many as over HTTP/1. A map of headers refuses tens of thousands with a panic.
+/// Headers of a request that is not gRPC: as many as over HTTP/1. A map of headers refuses tens of thousands with a
+/// panic.
 const MAX_PLAIN_FIELDS: usize = 100;
 
 /// Serves one request. A malformed one has its stream reset.
