@@ -17,8 +17,8 @@ pub(crate) const MAX_WINDOW_BYTES: i64 = (1 << 31) - 1;
 /// Bytes of a frame's payload, in either direction: the least that HTTP/2 allows, and what grpc-go takes.
 pub(crate) const MAX_PAYLOAD_BYTES: usize = 16 << 10;
 
-/// Bytes of a header list: names, values, and 32 for each field. grpc-go's limit. One list of a connection is in memory
-/// at a time.
+/// Bytes of a header list: names, values, and 32 for each field. grpc-go's limit. The lists of all requests in
+/// one read are in memory together, until their calls begin.
 pub(crate) const MAX_HEADER_LIST_BYTES: usize = 16 << 20;
 
 /// What the list of a small block may come to: a reference to the table takes a byte and means up to 4 KiB. A client

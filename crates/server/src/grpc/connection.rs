@@ -139,7 +139,8 @@ impl<S: GrpcService> GrpcConnection<S> {
     {
         for _ in 0..MAX_ROUNDS {
             let may_read = self.handle.lock().wants_input();
-            let Ok(has_read) = self.receive(io, context) else { return Poll::Ready(ConnectionEnd::Theirs) };
+            let received = if may_read { self.receive(io, context) } else { Ok(false) };
+            let Ok(has_read) = received else { return Poll::Ready(ConnectionEnd::Theirs) };
             self.poll_stop(context);
             self.poll_timer(context);
             self.take_events();
@@ -164,9 +165,6 @@ impl<S: GrpcService> GrpcConnection<S> {
     /// # Errors
     /// When the client has closed the connection, or it is broken.
     fn receive<I: AsyncRead + Unpin>(&mut self, io: &mut I, context: &mut Context<'_>) -> Result<bool, ()> {
-        if !self.handle.lock().wants_input() {
-            return Ok(false);
-        }
         READ_BUFFER.with_borrow_mut(|buffer| {
             let mut buffer = ReadBuf::new(buffer);
             match Pin::new(io).poll_read(context, &mut buffer) {
