@@ -129,6 +129,18 @@ fn clients_cannot_make_up_versions_without_end() {
     );
 }
 
+#[test]
+fn a_long_version_of_a_client_is_not_kept() {
+    let metrics = metrics(false);
+    metrics.events.client_request(false, &"9".repeat(10_000));
+    let text = metrics.render(&Fixed(Gauges::default())).expect("text");
+    assert!(!text.contains(&"9".repeat(65)));
+    assert_lines(
+        &text,
+        &["etcd_server_client_requests_total{client_api_version=\"unknown\",type=\"unary\"} 1"],
+    );
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn the_process_is_described() {

@@ -20,6 +20,9 @@ fn messages_of_failures_are_percent_encoded() {
     ] {
         assert_eq!(percent_encoded(text), encoded);
     }
+    // A client's own request comes back in some: a long one is cut.
+    assert_eq!(percent_encoded(&"x".repeat(10_000)), "x".repeat(4_096));
+    assert_eq!(percent_encoded(&"\u{e9}".repeat(10_000)).len(), 3 * 4_096);
 }
 
 #[tokio::test]
