@@ -92,12 +92,7 @@ fn checkpoints() {
     let (mut store, reader) = Store::new(values, limits());
     let mut index = 1;
     let mut apply = |store: &mut Store, commands: &[store::Command]| {
-        let payload = Bytes::new();
-        let (term, clock_ms, payload_address) = (2, 0, 0);
-        let (has_caller, is_watched) = (Vec::new(), false);
-        let context =
-            BatchContext { index, term, clock_ms, payload, payload_address, has_caller, is_watched };
-        store.apply_batch(context, commands.to_vec()).expect("nothing is compared");
+        store.apply_batch(BatchContext::at(index, 2), commands.to_vec()).expect("nothing is compared");
         index += 1;
     };
     apply(&mut store, &[store::Command::LeaseGrant(pb::LeaseGrantRequest { id: 5, ttl: 60 })]);

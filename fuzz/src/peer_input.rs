@@ -74,6 +74,7 @@ fn step(fixture: &mut MemberFixture, script: &mut Script<'_>) -> Option<()> {
         }
         10 => fixture.give(Input::Defragment),
         11 => fixture.give(Input::Stop),
+        12 => fixture.give(Input::PeerNotListening(u64::from(script.byte()?))),
         _ => return None,
     }
     Some(())

@@ -130,15 +130,11 @@ fn use_store(mut store: Store, reader: &Reader, values: &Arc<Zeros>) {
 
 fn apply(store: &mut Store, reader: &Reader, commands: &[Command]) {
     let applied = reader.applied();
-    let payload = Bytes::new();
     let context = BatchContext {
-        index: applied.index + 1,
-        term: applied.term,
-        clock_ms: 0,
-        payload,
         payload_address: OWN_ADDRESS,
         has_caller: vec![true, true],
         is_watched: true,
+        ..BatchContext::at(applied.index + 1, applied.term)
     };
     store.apply_batch(context, commands.to_vec()).expect("nothing is compared");
 }

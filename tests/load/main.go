@@ -5,6 +5,7 @@
 //	load list  --endpoints URL,... --keys-only --limit 10000
 //	load watch --endpoints URL,... --watchers 10000 --keys 100
 //	load put   --endpoints URL,... --rate 2000 --while list
+//	load outage --endpoints URL,... --rate 200 --hold 10s
 //	load lease --endpoints URL,... --total 10000 --ttl 5s --hold 20s
 package main
 
@@ -57,6 +58,7 @@ var kinds = map[string]func(context.Context, *session, options) error{
 	"watch":        watch,
 	"second-watch": secondWatch,
 	"put":          put,
+	"outage":       longestOutage,
 	"lease":        holdLeases,
 	"fill-disk":    fillDisk,
 
@@ -116,13 +118,13 @@ func parse(kind string, args []string) (options, error) {
 	flags.Int64Var(&o.limit, "limit", 0, "list: at most so many keys; 0 is no limit")
 	flags.IntVar(&o.watchers, "watchers", 1000, "watch: number of watchers")
 	flags.IntVar(&o.keys, "keys", 1, "watch: number of keys they are spread over")
-	flags.IntVar(&o.rate, "rate", 0, "put: requests a second, whatever the server can take; 0 is as fast as it can")
+	flags.IntVar(&o.rate, "rate", 0, "put, watch, outage: puts a second, whatever the server can take; 0 is as fast as it can")
 	flags.StringVar(&o.while, "while", "", "put: background load or request: "+backgroundNames())
 	flags.BoolVar(&o.sequential, "sequential", false, "put: the keys in order, instead of random ones")
 	flags.BoolVar(&o.kubernetes, "kubernetes", false, "put: keys as Kubernetes names its objects")
 	flags.DurationVar(&o.compactEvery, "compact-every", 0, "put: compact to the newest revision meanwhile; 0 is never")
 	flags.DurationVar(&o.ttl, "ttl", time.Minute, "lease, put --while expire: time to live, in whole seconds")
-	flags.DurationVar(&o.hold, "hold", time.Minute, "lease: how long leases are kept alive")
+	flags.DurationVar(&o.hold, "hold", time.Minute, "lease: how long leases are kept alive; outage: how long puts go on")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}

@@ -70,15 +70,33 @@ func (s *session) receive(channel clientv3.WatchChan, count int, begin time.Time
 	}
 }
 
+// putInTurn puts to the keys in turn. Without a rate each put waits for the one before it; with a rate each is made when
+// it is due, whatever became of those before, and its events count from then.
 func (s *session) putInTurn(ctx context.Context, o options, begin time.Time) error {
-	value := make([]byte, max(o.valueSize, 8))
-	for number := range o.total {
-		binary.BigEndian.PutUint64(value, uint64(time.Since(begin)))
+	var puts sync.WaitGroup
+	failed := make(chan error, o.total)
+	put := func(number int, due time.Time) {
+		value := make([]byte, max(o.valueSize, 8))
+		binary.BigEndian.PutUint64(value, uint64(due.Sub(begin)))
 		if _, err := s.conns[0].Put(ctx, watchKey(number%o.keys), string(value)); err != nil {
-			return err
+			failed <- err
 		}
 	}
-	return nil
+	for number := 0; number < o.total && len(failed) == 0; number++ {
+		due := s.due(o, number)
+		if o.rate == 0 {
+			put(number, due)
+		} else {
+			puts.Go(func() { put(number, due) })
+		}
+	}
+	puts.Wait()
+	select {
+	case err := <-failed:
+		return err
+	default:
+		return nil
+	}
 }
 
 func watchKey(number int) string { return fmt.Sprintf("watched/%06d", number) }

@@ -4,8 +4,10 @@
 //!   the messages, generated from `proto/` by `cargo xtask codegen` and committed. Names, numbers
 //!   and types are contract: `tests/contract/messages.tsv` lists them and `tests/messages.rs`
 //!   checks.
-//! - [`methods`]: the path of every rpc.
+//! - [`methods`]: the path of every rpc; [`routes`]: the paths of the JSON gateway; [`DESCRIPTORS`]: what the
+//!   messages look like, for code that learns it at run time.
 //! - [`Error`]: every error that a client can receive, with gRPC code and exact text.
+//! - [`prefix_end`]: the end of a range of keys with one beginning.
 //! - [`validate`]: the checks a request must pass before it is proposed or served.
 //! - [`version`]: the versions of etcd that this release claims to be.
 //!
@@ -29,9 +31,12 @@
 //! crates can use it.
 
 mod error;
+mod key_range;
 pub mod validate;
+pub mod version;
 
 pub use error::{Code, Error};
+pub use key_range::{TO_THE_END, prefix_end};
 
 /// Declares the module of one protobuf package.
 macro_rules! package {
@@ -74,16 +79,10 @@ pub mod methods {
     include!("generated/methods.rs");
 }
 
-/// The versions that this release claims to be. Clients and tools decide by them which requests to send.
-///
-/// They are etcd's, whose API this is. Stele's own version is that of its packages.
-pub mod version {
-    /// Release of etcd whose behaviour we offer: `Status.version`, and `etcdserver` of `/version`.
-    pub const ETCD_VERSION: &str = "3.7.3";
-
-    /// Version of the cluster once all its members run this release: `etcdcluster` of `/version`.
-    pub const CLUSTER_VERSION: &str = "3.7.0";
-
-    /// `Status.storageVersion`, and `storage` of `/version`.
-    pub const STORAGE_VERSION: &str = "3.7.0";
+/// The paths of the JSON gateway.
+pub mod routes {
+    include!("generated/routes.rs");
 }
+
+/// The descriptors of all services and of the messages they use: an encoded `google.protobuf.FileDescriptorSet`.
+pub const DESCRIPTORS: &[u8] = include_bytes!("generated/descriptors.bin");

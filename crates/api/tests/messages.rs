@@ -29,7 +29,7 @@ fn pool() -> DescriptorPool {
 }
 
 fn is_ours(package: &str) -> bool {
-    package != "google.protobuf"
+    !package.starts_with("google.")
 }
 
 fn contract() -> BTreeSet<String> {

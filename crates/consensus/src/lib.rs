@@ -57,7 +57,7 @@ pub use membership::{Change, ConfChange, ConfState, MAX_MEMBERS, Transition};
 pub use message::{Body, MESSAGE_VERSION, Message, MessageClass, SnapshotMeta};
 pub use node::{
     Config, Consensus, Leadership, MAX_APPEND_BYTES, MAX_COMMITTED_BYTES, MAX_TERM, MAX_UNCOMMITTED_BYTES,
-    Ready, Role, Start, Status,
+    Ready, Role, SnapshotUse, Start, Status,
 };
 pub use read_index::RoundWon;
 pub use replication::{

@@ -24,6 +24,22 @@ struct HeadField {
 }
 
 impl RequestHead {
+    /// The head of a call that did not come over a connection: its path, and its headers with names in lower case.
+    pub fn of_call<'a>(path: &str, headers: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> RequestHead {
+        let mut head = RequestHead::default();
+        head.push(b":path", path.as_bytes());
+        head.pseudo = 1;
+        headers.into_iter().for_each(|(name, value)| head.push(name.as_bytes(), value));
+        head
+    }
+
+    fn push(&mut self, name: &[u8], value: &[u8]) {
+        self.bytes.extend_from_slice(name);
+        let name_end = self.bytes.len() as u32;
+        self.bytes.extend_from_slice(value);
+        self.fields.push(HeadField { name_end, end: self.bytes.len() as u32 });
+    }
+
     /// The method; empty if there is none.
     pub fn method(&self) -> &[u8] {
         self.pseudo(":method").unwrap_or_default()
@@ -104,12 +120,8 @@ impl FieldSink for HeadBuilder {
             self.is_malformed = true;
             return;
         }
-        let head = &mut self.head;
-        head.pseudo += usize::from(name[0] == b':');
-        head.bytes.extend_from_slice(name);
-        let name_end = head.bytes.len() as u32;
-        head.bytes.extend_from_slice(value);
-        head.fields.push(HeadField { name_end, end: head.bytes.len() as u32 });
+        self.head.pseudo += usize::from(name[0] == b':');
+        self.head.push(name, value);
     }
 }
 

@@ -28,6 +28,8 @@
 //! | `output` | frames that wait for the socket |
 //! | `rates` | what a client may do in a second, and how often it may ping |
 //!
+//! The compression of headers and [`PREFACE`] are public for themselves: the load generator is a client of its own.
+//!
 //! It knows nothing of gRPC, of requests' meaning, of tokio, or of wakers: each stream has a slot for what its owner
 //! keeps there.
 
@@ -42,7 +44,7 @@ mod rates;
 pub use connection::{Connection, Event, StreamGone};
 pub use frame::ErrorCode;
 pub use head::RequestHead;
-pub use hpack::Field;
+pub use hpack::{Field, FieldSink, HpackDecoder, HpackEncoder, UndecodableBlock};
 pub use limits::{HttpSettings, Keepalive};
 pub use output::Output;
 

@@ -154,6 +154,13 @@ impl OpenError {
     }
 }
 
+impl OpenError {
+    /// Whether it failed only because no more files may be opened.
+    pub fn is_out_of_descriptors(&self) -> bool {
+        matches!(self, OpenError::Io { source, .. } if is_out_of_descriptors(source))
+    }
+}
+
 /// Why bytes could not be read. After `Damaged`, the caller fetches them from a peer.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ReadError {

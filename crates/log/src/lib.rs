@@ -82,8 +82,8 @@ mod write;
 
 pub use background::{BackgroundDone, BackgroundJob};
 pub use checkpoint::{
-    Checkpoint, CheckpointDone, CheckpointKind, CheckpointWriter, FileChunks, InstallDone, InstallWaiting,
-    MAX_CHUNK_BYTES, SnapshotInstaller,
+    Checkpoint, CheckpointDone, CheckpointFile, CheckpointKind, CheckpointWriter, FileChunks, InstallDone,
+    InstallWaiting, MAX_CHUNK_BYTES, SnapshotInstaller,
 };
 pub use disk::{Disk, Fault, File, LockError, LockGuard, MemDisk, Operation, RealDisk, Unsynced};
 pub use error::{Fatal, JobError, OpenError, ReadError};

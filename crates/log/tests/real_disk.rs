@@ -70,3 +70,34 @@ fn a_log_on_a_real_disk_is_written_locked_recycled_and_opened_again() {
     let entries: Vec<_> = log.entries_from(81).map(|item| item.expect("an intact entry").0).collect();
     assert_eq!(entries, (81..=100).map(entry).collect::<Vec<_>>());
 }
+
+#[test]
+fn data_are_for_the_user_that_runs_the_server_only() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().expect("a directory for tests");
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+    let options =
+        Options { segment_bytes: 64 << 10, tail_bytes: 0, ..Options::new(dir.path().join("parent/data")) };
+    Log::create(&disk, &options, IDENTITY).expect("an empty directory takes a log");
+    let Opened { mut log, .. } = Log::open(&disk, &options).expect("a new log");
+    let mut writer = log.begin_checkpoint(CheckpointKind::Base, LogId { index: 0, term: 0 });
+    writer.write(b"state").expect("the disk is well");
+    log.checkpoint_done(writer.finish()).expect("the disk is well");
+    let mut folders = vec![dir.path().join("parent")];
+    let mut files = 0;
+    while let Some(folder) = folders.pop() {
+        let mode =
+            |path: &std::path::Path| path.metadata().expect("it is there").permissions().mode() & 0o777;
+        assert_eq!(mode(&folder), 0o700, "{}", folder.display());
+        for item in std::fs::read_dir(&folder).expect("a directory") {
+            let path = item.expect("it is there").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                assert_eq!(mode(&path), 0o600, "{}", path.display());
+                files += 1;
+            }
+        }
+    }
+    assert!(files >= 3, "a lock, a segment and a checkpoint, not {files}");
+}

@@ -7,7 +7,7 @@
 //! ```text
 //! insert(7, 500)  insert(8, 510)  remove(7)       deadlines: (500, 7) (510, 8)     waiting: 8
 //! take_expired(505) -> None                       7 was answered: it is skipped    waiting: 8
-//! take_expired(510) -> Some((8, Queued))                                           waiting: -
+//! take_expired(510) -> 8, queued                                                   waiting: -
 //! ```
 use std::collections::{BTreeMap, VecDeque};
 
@@ -22,33 +22,63 @@ pub(crate) enum Progress {
     Sent,
 }
 
+/// What a caller waits for. Metrics count the kinds apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CallerKind {
+    /// A command to be applied.
+    Proposal,
+    /// A linearizable read.
+    Read,
+    /// Something else: a lease question, a change of the members or of the leadership, a repair.
+    Other,
+}
+
+/// A token that waits.
+#[derive(Debug)]
+struct WaitingCaller {
+    kind: CallerKind,
+    progress: Progress,
+}
+
+/// A token whose deadline has passed.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ExpiredCaller {
+    pub(crate) token: u64,
+    pub(crate) kind: CallerKind,
+    pub(crate) progress: Progress,
+}
+
 /// The tokens that wait for an answer.
 #[derive(Debug, Default)]
 pub(crate) struct Callers {
-    waiting: BTreeMap<u64, Progress>,
+    waiting: BTreeMap<u64, WaitingCaller>,
+    /// How many of them wait for commands.
+    proposals: usize,
     /// (deadline, token), deadlines never decreasing; answered tokens are skipped when they come up.
     deadlines: VecDeque<(u64, u64)>,
 }
 
 impl Callers {
     /// Registers a token until `deadline_ns`.
-    pub(crate) fn insert(&mut self, token: u64, deadline_ns: u64) {
+    pub(crate) fn insert(&mut self, token: u64, kind: CallerKind, deadline_ns: u64) {
         let not_before = self.deadlines.back().map_or(0, |(deadline, _)| *deadline);
         self.deadlines.push_back((deadline_ns.max(not_before), token));
-        self.waiting.insert(token, Progress::Queued);
+        self.remove(token);
+        self.waiting.insert(token, WaitingCaller { kind, progress: Progress::Queued });
+        self.proposals += usize::from(kind == CallerKind::Proposal);
     }
 
     /// The request has left this member's queue.
     pub(crate) fn mark_sent(&mut self, token: u64) {
-        if let Some(progress) = self.waiting.get_mut(&token) {
-            *progress = Progress::Sent;
+        if let Some(waiting) = self.waiting.get_mut(&token) {
+            waiting.progress = Progress::Sent;
         }
     }
 
     /// The request came back to this member's queue: certainly not proposed.
     pub(crate) fn mark_queued(&mut self, token: u64) {
-        if let Some(progress) = self.waiting.get_mut(&token) {
-            *progress = Progress::Queued;
+        if let Some(waiting) = self.waiting.get_mut(&token) {
+            waiting.progress = Progress::Queued;
         }
     }
 
@@ -66,23 +96,29 @@ impl Callers {
 
     /// The token no longer has a deadline, nor an answer through this registry. Returns whether it waited.
     pub(crate) fn remove(&mut self, token: u64) -> bool {
-        self.waiting.remove(&token).is_some()
+        self.take(token).is_some()
     }
 
-    /// Number of tokens that wait.
-    pub(crate) fn len(&self) -> usize {
-        self.waiting.len()
+    fn take(&mut self, token: u64) -> Option<WaitingCaller> {
+        let waiting = self.waiting.remove(&token)?;
+        self.proposals -= usize::from(waiting.kind == CallerKind::Proposal);
+        Some(waiting)
+    }
+
+    /// Number of tokens that wait for a command.
+    pub(crate) fn proposals(&self) -> usize {
+        self.proposals
     }
 
     /// Removes and returns one token whose deadline has passed.
-    pub(crate) fn take_expired(&mut self, now_ns: u64) -> Option<(u64, Progress)> {
+    pub(crate) fn take_expired(&mut self, now_ns: u64) -> Option<ExpiredCaller> {
         while let Some(&(deadline, token)) = self.deadlines.front() {
             if deadline > now_ns && self.waiting.contains_key(&token) {
                 return None;
             }
             self.deadlines.pop_front();
-            if let Some(progress) = self.waiting.remove(&token) {
-                return Some((token, progress));
+            if let Some(WaitingCaller { kind, progress }) = self.take(token) {
+                return Some(ExpiredCaller { token, kind, progress });
             }
         }
         None
@@ -97,16 +133,19 @@ mod tests {
     #[test]
     fn tokens_expire_in_order_and_answered_ones_do_not() {
         let mut callers = Callers::default();
-        callers.insert(1, 10);
-        callers.insert(2, 20);
-        callers.insert(3, 15); // a clock that jumped back does not reorder
+        callers.insert(1, CallerKind::Proposal, 10);
+        callers.insert(2, CallerKind::Proposal, 20);
+        callers.insert(3, CallerKind::Read, 15); // a clock that jumped back does not reorder
         callers.mark_sent(2);
+        assert_eq!(callers.proposals(), 2);
         assert!(callers.remove(1));
+        assert_eq!(callers.proposals(), 1);
         assert_eq!(callers.take_expired(19), None);
-        assert_eq!(callers.take_expired(20), Some((2, Progress::Sent)));
-        assert_eq!(callers.take_expired(20), Some((3, Progress::Queued)));
+        let expired = |token, kind, progress| Some(ExpiredCaller { token, kind, progress });
+        assert_eq!(callers.take_expired(20), expired(2, CallerKind::Proposal, Progress::Sent));
+        assert_eq!(callers.take_expired(20), expired(3, CallerKind::Read, Progress::Queued));
         assert_eq!(callers.take_expired(u64::MAX), None);
         assert!(!callers.remove(2));
-        assert_eq!(callers.len(), 0);
+        assert_eq!(callers.proposals(), 0);
     }
 }

@@ -13,7 +13,9 @@ use crate::membership::applied::Membership;
 use crate::membership::request::MembershipRequest;
 use crate::peer_message::{LeaseAnswer, PeerMessage};
 use crate::proposals::batch::CommandKind;
+use crate::repair::scrub::job::ScrubTotals;
 use crate::snapshot::{Outgoing, Receiver, SendError, SentSnapshot};
+use crate::status::step_counts::StepCounts;
 
 /// The two clocks, read by the caller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,6 +76,11 @@ pub enum Input {
     },
     /// Give space back eagerly (the API's defragment).
     Defragment,
+    /// Refuse, from now on, what makes the store grow beyond another quota.
+    SetQuota {
+        /// Bytes of live data; 0 for none.
+        bytes: u64,
+    },
     /// A frame from a peer.
     Frame {
         /// The peer.
@@ -92,6 +99,9 @@ pub enum Input {
     PeerUp(u64),
     /// A stream to a peer broke.
     PeerDown(u64),
+    /// Both streams to a peer broke, and its machine answered that nothing listens at the peer's addresses: its process
+    /// has ended, as far as can be seen from here. Nothing that is safe only if this is true may follow from it.
+    PeerNotListening(u64),
     /// A write job of the log thread is done.
     WritesSynced(log::WriteDone),
     /// A background job is done.
@@ -132,6 +142,8 @@ pub struct Proposal {
     pub token: u64,
     /// What is asked.
     pub kind: CommandKind,
+    /// Who asks.
+    pub caller: store::Caller,
     /// The request's protobuf bytes.
     pub body: Bytes,
 }
@@ -194,6 +206,8 @@ pub enum Notice {
         /// What happened.
         event: SnapshotEvent,
     },
+    /// The hash of a compaction is known, and kept for HashKV at its revision.
+    HashStored(store::KeptHash),
     /// Damaged data was found.
     Damage {
         /// What is damaged and where.
@@ -204,6 +218,8 @@ pub enum Notice {
         /// What, and from whom.
         text: String,
     },
+    /// All entries and values were read again.
+    Scrubbed(ScrubTotals),
     /// All live values have left a file; it is removed after the next checkpoint.
     Relocated {
         /// Its number.
@@ -304,6 +320,8 @@ pub struct Output {
     pub membership: Option<Arc<Membership>>,
     /// The member has stopped in good order.
     pub stopped: bool,
+    /// What the step has done, for metrics.
+    pub counts: StepCounts,
 }
 
 impl Output {

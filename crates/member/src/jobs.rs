@@ -11,11 +11,15 @@ use log::{
     InstallWaiting, JobError, LogId, MAX_CHUNK_BYTES, OpenError, Pin, ReadError, ReadJob, Relocation,
     RelocationDone, SnapshotInstaller,
 };
-use store::{CheckpointSource, Damaged, Limits, MergedCheckpoint, RestoreError, ValueRef, Values};
+use store::{
+    CheckpointSource, CompactionHashScan, Damaged, KeptHash, Limits, MergedCheckpoint, RestoreError,
+    StateReplaced, ValueRef, Values,
+};
 
 use crate::checkpoint_files::{ChainFiles, GiveUp};
 use crate::peer_message::{PeerMessage, ValueName};
 pub use crate::relocation::job::{RelocatedValues, RelocationJob};
+pub use crate::repair::scrub::job::{ScrubJob, Scrubbed};
 use crate::snapshot::receiver::{OldState, Receiver};
 
 /// A background job. Jobs may run in any order, and at the same time.
@@ -50,6 +54,8 @@ pub enum Job {
     AbandonSnapshot(Box<Receiver>),
     /// Drop the state that a snapshot replaced.
     DropState(Box<OldState>),
+    /// Hash some of what a compaction has kept.
+    HashCompaction(Box<CompactionHashScan>),
     /// Copy the live values of files, so that the files can go.
     Relocate(Box<RelocationJob>),
     /// Write values that were damaged into a new file.
@@ -61,6 +67,8 @@ pub enum Job {
         /// What it asked for.
         read: PeerRead,
     },
+    /// Read some of the log or of the values again, to find damage.
+    Scrub(Box<ScrubJob>),
     /// Write a damaged entry again.
     RepairEntry {
         /// Its index.
@@ -126,6 +134,8 @@ pub enum Done {
     SnapshotAbandoned(InstallDone),
     /// See [`Job::DropState`].
     StateDropped,
+    /// See [`Job::HashCompaction`]: the hash, or what goes on with it; an error if there is none any more.
+    CompactionHashed(Result<KeptHash, Option<Box<CompactionHashScan>>>),
     /// See [`Job::Relocate`].
     Relocated(Box<RelocatedValues>),
     /// See [`Job::WriteRepairedValues`].
@@ -137,6 +147,8 @@ pub enum Done {
         /// The answer to send.
         answer: PeerMessage,
     },
+    /// See [`Job::Scrub`].
+    Scrubbed(Scrubbed),
     /// See [`Job::RepairEntry`].
     EntryRepaired {
         /// Its index.
@@ -173,9 +185,11 @@ impl std::fmt::Debug for Done {
             Done::InstallWaiting(_) => "InstallWaiting",
             Done::SnapshotAbandoned(_) => "SnapshotAbandoned",
             Done::StateDropped => "StateDropped",
+            Done::CompactionHashed(_) => "CompactionHashed",
             Done::Relocated(_) => "Relocated",
             Done::RepairedValuesWritten(_) => "RepairedValuesWritten",
             Done::ReadForPeer { .. } => "ReadForPeer",
+            Done::Scrubbed(_) => "Scrubbed",
             Done::EntryRepaired { .. } => "EntryRepaired",
         })
     }
@@ -206,9 +220,31 @@ impl Job {
             Job::Log(_) | Job::ReadEntries { .. } | Job::ReadValues { .. } => JobLane::Files,
             Job::Checkpoint(_) | Job::MergeCheckpoints(_) | Job::Relocate(_) => JobLane::Space,
             Job::Install(_) | Job::AbandonSnapshot(_) | Job::DropState(_) => JobLane::Space,
+            Job::HashCompaction(_) => JobLane::Space,
             Job::WriteRepairedValues(_) | Job::ReadForPeer { .. } | Job::RepairEntry { .. } => {
                 JobLane::Repair
             }
+            Job::Scrub(_) => JobLane::Repair,
+        }
+    }
+
+    /// What operators see it as.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Job::Log(_) => "log_files",
+            Job::Checkpoint(_) => "checkpoint",
+            Job::MergeCheckpoints(_) => "merge_checkpoints",
+            Job::ReadEntries { .. } => "read_entries",
+            Job::ReadValues { .. } => "read_values",
+            Job::Install(_) => "install_snapshot",
+            Job::AbandonSnapshot(_) => "abandon_snapshot",
+            Job::DropState(_) => "drop_state",
+            Job::HashCompaction(_) => "hash_compaction",
+            Job::Relocate(_) => "relocate",
+            Job::WriteRepairedValues(_) => "write_repaired_values",
+            Job::ReadForPeer { .. } => "read_for_peer",
+            Job::Scrub(_) => "scrub",
+            Job::RepairEntry { .. } => "repair_entry",
         }
     }
 
@@ -224,9 +260,11 @@ impl Job {
                 drop(pin);
                 Done::ValuesRead(read.map(|bytes| wanted.into_iter().zip(bytes).collect()))
             }
+            Job::HashCompaction(scan) => Done::CompactionHashed(hash_some(scan)),
             Job::Relocate(job) => Done::Relocated(Box::new(job.run())),
             Job::WriteRepairedValues(job) => Done::RepairedValuesWritten(job.run()),
             Job::ReadForPeer { to, read } => Done::ReadForPeer { to, answer: read.run() },
+            Job::Scrub(job) => Done::Scrubbed(job.run()),
             Job::RepairEntry { index, job } => Done::EntryRepaired { index, result: job.run() },
             Job::Install(installer) => installer.commit().map_or_else(Done::InstallWaiting, Done::Installed),
             Job::AbandonSnapshot(receiver) => Done::SnapshotAbandoned(receiver.abandon()),
@@ -235,6 +273,21 @@ impl Job {
                 Done::StateDropped
             }
         }
+    }
+}
+
+/// Versions of a compaction's hash that one job hashes, or keys at which it looks for them: some milliseconds, so
+/// that other jobs of the lane need not wait long. The job that completes a window of up to a million versions also
+/// sorts it, for some tens of milliseconds, without the store's lock. Each window takes a walk over all keys: with
+/// ten million that were not changed since the compaction before, the jobs look at a hundred million keys, and
+/// history is not purged until they are done.
+const MAX_HASH_STEPS: usize = 16_384;
+
+fn hash_some(mut scan: Box<CompactionHashScan>) -> Result<KeptHash, Option<Box<CompactionHashScan>>> {
+    match scan.advance(MAX_HASH_STEPS) {
+        Ok(Some(hash)) => Ok(hash),
+        Ok(None) => Err(Some(scan)),
+        Err(StateReplaced) => Err(None),
     }
 }
 

@@ -35,6 +35,7 @@ mod proposals;
 mod read_index;
 mod relocation;
 mod repair;
+pub mod restore;
 pub mod snapshot;
 mod status;
 mod values;
@@ -47,17 +48,22 @@ pub use consensus::MessageClass;
 
 pub use config::{
     DEFAULT_CATCHUP_ENTRIES, DEFAULT_CHECKPOINT_COMMANDS, InitialMember, MIN_SNAPSHOT_LOG_BYTES,
-    MemberConfig, MembershipSettings, StartMode,
+    MemberConfig, MembershipSettings, ScrubRate, StartMode,
 };
 pub use io::{Answer, Input, MemberFatal, Notice, Now, Output, Proposal, SnapshotEvent};
 pub use maintenance::memory::MemoryUse;
 pub use maintenance::publication;
 pub use member::Member;
 pub use membership::applied::Membership;
-pub use membership::command_sets::NEWEST_COMMAND_SET;
+pub use membership::command_sets::{NEWEST_COMMAND_SET, WITH_AUTH};
 pub use membership::queue::MAX_WAITING_CHANGES;
 pub use membership::request::{MAX_PEER_URL_BYTES, MAX_PEER_URLS, MembershipRequest};
 pub use open::{Loading, OpenMemberError, OpenedMember, open};
+pub use proposals::auth_command::encode_auth;
+pub use proposals::caller::MAX_NAME_BYTES;
+
 pub use proposals::{batch, group_commit, queue as proposal_queue};
+pub use repair::scrub::job::ScrubTotals;
 pub use status::MemberStatus;
+pub use status::step_counts::{ProposedBatch, StepCounts};
 pub use store::{DEFAULT_SLICE_KEYS, Parallel, Sequential, Task};

@@ -85,6 +85,9 @@ pub enum OpenMemberError {
              add it again with an empty one"
     )]
     Checkpoint(String),
+    /// A state that comes from elsewhere is not one that a store has.
+    #[error("the state cannot be restored: {0}")]
+    State(#[from] store::RestoreError),
     /// An entry that must be replayed cannot be read.
     #[error(
         "the log cannot be replayed: {reason}; restore the data directory from a copy, or remove this member and \
@@ -119,18 +122,38 @@ pub enum OpenMemberError {
     Consensus(#[from] consensus::StartError),
 }
 
-/// A commit index at or behind every entry.
-const EVERY_ENTRY: u64 = u64::MAX;
+/// Which entries a start replays.
+#[derive(Clone, Copy)]
+struct ReplayRange {
+    /// The recorded commit index.
+    commit: u64,
+    /// The last entry that is whole.
+    last: u64,
+    /// The member that is forced to go on alone: it wants every entry that it has, whether it was committed or not,
+    /// but for a removal of itself that is not known to be.
+    forced: Option<u64>,
+}
+
+impl ReplayRange {
+    fn is_committed(&self, index: u64) -> bool {
+        index <= self.commit || self.forced.is_some()
+    }
+
+    /// Whether an entry is skipped.
+    fn is_void(&self, entry: &consensus::Entry) -> bool {
+        entry.index > self.commit && self.forced.is_some_and(|id| crate::apply::is_removal_of(entry, id))
+    }
+}
 
 /// The store's state as the checkpoint and the committed entries give it.
-struct Loaded {
+pub(crate) struct Loaded {
     store: Store,
-    reader: Reader,
+    pub(crate) reader: Reader,
     conf_state: ConfState,
     applied: LogId,
     /// Entries after the applied one.
     rest: Vec<consensus::Entry>,
-    loading: Loading,
+    pub(crate) loading: Loading,
 }
 
 /// Opens (or creates) the member that `config` describes. Independent tasks of loading the checkpoint run on
@@ -160,7 +183,8 @@ pub fn open(
     config = MemberConfig { cluster_id, member_id, incarnation, ..config };
     let values = Arc::new(LogValues::new(log_reader));
     let is_forced = config.start == StartMode::ForceNewCluster;
-    let mut loaded = load(&log, &recovered, &values, (config.slice_keys, is_forced), parallel)?;
+    let forced = is_forced.then_some(member_id);
+    let mut loaded = load(&log, &recovered, &values, (config.slice_keys, forced), parallel)?;
     let unfinished_start = unfinished_start(&log, &recovered, &loaded, (member_id, is_forced))?;
     if loaded.reader.was_removed(member_id) {
         return Err(OpenMemberError::Removed { member_id });
@@ -171,7 +195,7 @@ pub fn open(
             // The references are counted now: files that nothing refers to can be freed.
             log.loaded()?;
             if is_forced {
-                force_new_cluster(&mut log, &mut loaded, member_id)?;
+                force_new_cluster(&mut log, &mut loaded, &config)?;
             }
             let rest = std::mem::take(&mut loaded.rest);
             let from = (loaded.applied, loaded.conf_state.clone());
@@ -234,7 +258,8 @@ fn finish_start(
     let hard_state = log.hard_state();
     let finish = || {
         let state = (store, &mut conf_state);
-        let (applied, rest) = replay(log, state, applied, (hard_state.commit, u64::MAX))?;
+        let range = ReplayRange { commit: hard_state.commit, last: u64::MAX, forced: None };
+        let (applied, rest) = replay(log, state, applied, range)?;
         log.loaded()?;
         let consensus = start_consensus(log, &hard_state, (applied, conf_state), rest, config)?;
         Ok((consensus, applied))
@@ -257,7 +282,7 @@ fn begin(opened: log::Opened, config: &MemberConfig) -> Result<(), OpenMemberErr
     let ids = config.initial_cluster.iter().map(|member| member.id);
     let ((index, term), conf) = match config.start {
         StartMode::New => (Start::BOOTSTRAP, ConfState::of_voters(ids)),
-        StartMode::Join => {
+        StartMode::Join { .. } => {
             let Start { previous, conf_state, .. } = Start::joining();
             (previous, conf_state)
         }
@@ -271,6 +296,9 @@ fn begin(opened: log::Opened, config: &MemberConfig) -> Result<(), OpenMemberErr
         ..store::ClusterMember::default()
     });
     store.bootstrap(AppliedId { index, term }, members, config.membership.command_set);
+    if let StartMode::Join { lineage } = config.start {
+        store.join_lineage(lineage);
+    }
     write_base(&mut log, &mut store, LogId { index, term }, &conf)
 }
 
@@ -284,31 +312,41 @@ fn write_base(log: &mut Log, store: &mut Store, id: LogId, conf: &ConfState) -> 
 }
 
 /// Goes on with this member alone: all entries that it has count as committed, and the other members as removed. A base
-/// records that at once. After a crash before its end, nothing has changed.
-fn force_new_cluster(log: &mut Log, loaded: &mut Loaded, member_id: u64) -> Result<(), OpenMemberError> {
+/// records that at once, with a lineage that no cluster has had. After a crash before its end, nothing has changed.
+fn force_new_cluster(
+    log: &mut Log,
+    loaded: &mut Loaded,
+    config: &MemberConfig,
+) -> Result<(), OpenMemberError> {
+    let member_id = config.member_id;
     if loaded.conf_state == ConfState::default() {
         return Err(OpenMemberError::NothingToForce);
     }
-    loaded.store.force_alone(member_id).map_err(|_| OpenMemberError::Removed { member_id })?;
+    let lineage = config.process_run.max(1);
+    let forced = loaded.store.force_alone(member_id, lineage);
+    forced.map_err(|_| OpenMemberError::Removed { member_id })?;
     loaded.conf_state = ConfState::of_voters([member_id]);
     write_base(log, &mut loaded.store, loaded.applied, &loaded.conf_state)?;
     loaded.store.checkpoint_written();
     Ok(())
 }
 
-fn load(
+/// Loads the checkpoint and replays entries after it: the committed ones, or all for a member that is `forced`.
+///
+/// # Errors
+/// What cannot be read, or applied.
+pub(crate) fn load(
     log: &Log,
     recovered: &Recovered,
     values: &Arc<LogValues>,
-    (slice_keys, is_forced): (usize, bool),
+    (slice_keys, forced): (usize, Option<u64>),
     parallel: &dyn Parallel,
 ) -> Result<Loaded, OpenMemberError> {
     let checkpoint = recovered.checkpoint.as_ref().ok_or_else(|| no_checkpoint("there is none"))?;
     let (mut store, reader, mut conf_state) = restore(checkpoint, values, slice_keys, parallel)?;
-    // An operator who gave the other members up wants every entry that this one has.
-    let commit = if is_forced { EVERY_ENTRY } else { recovered.hard_state.commit };
-    let whole = recovered.damaged.first().map_or(u64::MAX, |damaged| damaged.index - 1);
-    let (applied, rest) = replay(log, (&mut store, &mut conf_state), checkpoint.id, (commit, whole))?;
+    let last = recovered.damaged.first().map_or(u64::MAX, |damaged| damaged.index - 1);
+    let range = ReplayRange { commit: recovered.hard_state.commit, last, forced };
+    let (applied, rest) = replay(log, (&mut store, &mut conf_state), checkpoint.id, range)?;
     let loading = Loading {
         checkpoint_index: checkpoint.id.index,
         checkpoint_bytes: checkpoint.bytes(),
@@ -317,33 +355,38 @@ fn load(
     Ok(Loaded { store, reader, conf_state, applied, rest, loading })
 }
 
-/// Applies the entries after `applied`, up to `commit`, to the store and to the configuration in force. Returns the
-/// last one that was applied, and the entries after it. Entries after `last` are not read.
+/// Applies the committed entries after `applied` to the store and to the configuration in force. Returns the last one
+/// that was applied, and the entries after it.
 fn replay(
     log: &Log,
     (store, conf_state): (&mut Store, &mut ConfState),
     mut applied: LogId,
-    (commit, last): (u64, u64),
+    range: ReplayRange,
 ) -> Result<(LogId, Vec<consensus::Entry>), OpenMemberError> {
     let mut rest = Vec::new();
-    let count = usize::try_from(last - applied.index).unwrap_or(usize::MAX);
+    store.begin_replay();
+    let count = usize::try_from(range.last - applied.index).unwrap_or(usize::MAX);
     for entry in log.entries_from(applied.index + 1).take(count) {
         let (entry, address) = entry.map_err(|error| OpenMemberError::Read { reason: error.to_string() })?;
         let (index, term) = (entry.index, entry.term);
         let broken = |reason: String| OpenMemberError::Replay { index, reason };
         let entry =
             crate::apply::from_log(entry).ok_or_else(|| broken("its kind is not known here".to_owned()))?;
-        if index > commit {
+        if !range.is_committed(index) {
             rest.push(entry);
             continue;
         }
-        crate::apply::replay(store, conf_state, &entry, address).map_err(broken)?;
+        match range.is_void(&entry) {
+            true => store.apply_empty(crate::apply::applied_id(&entry)),
+            false => crate::apply::replay(store, conf_state, &entry, address).map_err(broken)?,
+        }
         applied = LogId { index, term };
     }
     assert!(
-        commit == EVERY_ENTRY || applied.index == commit.min(last),
+        range.forced.is_some() || applied.index == range.commit.min(range.last),
         "the commit index is that of the checkpoint or of an entry after it"
     );
+    store.end_replay();
     Ok((applied, rest))
 }
 

@@ -85,6 +85,8 @@ pub(crate) struct ReadIndex {
     last_number: u64,
     last_began_ns: u64,
     last_size: usize,
+    /// Rounds and questions in flight that a change of leadership has ended.
+    failed: u64,
 }
 
 impl ReadIndex {
@@ -96,6 +98,11 @@ impl ReadIndex {
     /// Number of waiters of the next round.
     pub(crate) fn len(&self) -> usize {
         self.waiting.len()
+    }
+
+    /// Rounds and questions that a change of leadership has ended since the process started.
+    pub(crate) fn failed(&self) -> u64 {
+        self.failed
     }
 
     /// Whether a leader may begin a round now: one at a time, and after the delay.
@@ -177,6 +184,7 @@ impl ReadIndex {
     /// Term, leader or role changed: rounds and questions start again. Returns the waiters of peers, which must ask the
     /// new leader themselves.
     pub(crate) fn leadership_changed(&mut self) -> Vec<Waiter> {
+        self.failed += u64::from(self.round.is_some() || self.question.is_some());
         let mut waiters = self.round.take().map(|round| round.waiters).unwrap_or_default();
         // A granted read stays good; what was granted about leases was the former leader's to say.
         for granted in &mut self.granted {

@@ -10,7 +10,7 @@ use api::etcdserverpb as pb;
 use log::{CheckpointKind, Disk, Log, LogId, MemDisk, Options, WriteJob};
 use member::batch::CommandKind;
 use member::group_commit::delay_ns;
-use member::{Answer, Input, MemberConfig, Now, OpenedMember, Output, Proposal};
+use member::{Answer, Input, MemberConfig, Now, OpenedMember, Output, Proposal, ScrubRate};
 use prost::Message;
 use store::{Reply, Response};
 
@@ -77,7 +77,8 @@ impl Alone {
 
     fn propose(&mut self, kind: CommandKind, body: &impl Message) -> Response {
         let body = body.encode_to_vec().into();
-        let answer = self.ask(|token| Input::Propose(Proposal { token, kind, body }));
+        let answer =
+            self.ask(|token| Input::Propose(Proposal { token, kind, caller: Default::default(), body }));
         let Answer::Applied(Ok(reply)) = answer else { panic!("refused: {answer:?}") };
         store::resolve(&reply, self.opened.values.as_ref()).expect("values are intact")
     }
@@ -94,7 +95,14 @@ impl Alone {
 
     fn compact(&mut self, revision: i64, physical: bool) -> Answer {
         let body = pb::CompactionRequest { revision, physical }.encode_to_vec().into();
-        self.ask(|token| Input::Propose(Proposal { token, kind: CommandKind::Compaction, body }))
+        self.ask(|token| {
+            Input::Propose(Proposal {
+                token,
+                kind: CommandKind::Compaction,
+                caller: Default::default(),
+                body,
+            })
+        })
     }
 
     fn get(&mut self, key: &str) -> Vec<(String, i64)> {
@@ -123,6 +131,32 @@ fn what_was_put_is_there_after_a_restart() {
     assert_eq!(again.get("b"), [("2".to_owned(), 3)]);
     assert_eq!(again.put("c", "4"), 5);
     assert_ne!(again.opened.reader.state_hash(), hash);
+}
+
+#[test]
+fn a_restart_counts_nothing_that_was_applied_before() {
+    let disk: Arc<dyn Disk> = Arc::new(MemDisk::default());
+    let mut alone = Alone::start(&disk, 1);
+    let counts = |alone: &Alone| {
+        let (counts, status) = (alone.opened.reader.counts(), &alone.opened.status);
+        (counts.puts, counts.purged, status.compacted_at_s() > 0)
+    };
+    alone.now_ns = 2_000_000_000;
+    let revision = (0..10).map(|_| alone.put("k", "v")).last().expect("there were puts");
+    alone.compact(revision, true);
+    assert_eq!(counts(&alone), (10, 9, true));
+    // The commit of the last entry is not recorded: it is applied again after the start, and counted.
+    alone.put("last", "v");
+    drop(alone);
+    let mut again = Alone::start(&disk, 2);
+    again.now_ns = 2_000_000_000;
+    again.put("k", "v");
+    (0..10).for_each(|_| drop(again.step(Vec::new())));
+    assert_eq!(again.opened.reader.purged(), revision);
+    assert_eq!(counts(&again), (2, 0, false));
+    assert_eq!(again.output.counts.purged_ns, None);
+    again.compact(revision + 2, true);
+    assert_eq!(counts(&again), (2, 1, true));
 }
 
 #[test]
@@ -161,7 +195,12 @@ fn a_lease_runs_out_and_takes_its_keys_along() {
 
 fn proposal(token: u64) -> Input {
     let put = pb::PutRequest { key: "k".into(), ..Default::default() };
-    Input::Propose(Proposal { token, kind: CommandKind::Put, body: put.encode_to_vec().into() })
+    Input::Propose(Proposal {
+        token,
+        kind: CommandKind::Put,
+        caller: Default::default(),
+        body: put.encode_to_vec().into(),
+    })
 }
 
 /// A command that arrives after a large batch waits for the group-commit delay, and only time wakes the member then.
@@ -204,7 +243,9 @@ fn refusals_reach_the_caller() {
     let disk: Arc<dyn Disk> = Arc::new(MemDisk::default());
     let mut alone = Alone::start(&disk, 1);
     let body = pb::LeaseRevokeRequest { id: 5 }.encode_to_vec().into();
-    let answer = alone.ask(|token| Input::Propose(Proposal { token, kind: CommandKind::LeaseRevoke, body }));
+    let answer = alone.ask(|token| {
+        Input::Propose(Proposal { token, kind: CommandKind::LeaseRevoke, caller: Default::default(), body })
+    });
     assert!(matches!(answer, Answer::Applied(Err(api::Error::LeaseNotFound))));
     let compacted = alone.compact(1, true);
     assert!(matches!(compacted, Answer::Applied(Ok(Reply::Compaction { .. }))), "{compacted:?}");
@@ -333,4 +374,31 @@ fn a_start_that_was_cut_short_is_not_finished_with_the_flags_of_another_member()
     }
     let opened = member::open(&begun(cluster_id, member_id), &options(), config(), &member::Sequential);
     assert_eq!(opened.expect("the flags are those of then").identity.incarnation, 5);
+}
+
+/// A tick that ends a pause late would make the scrub slower than its rate.
+#[test]
+fn the_scrub_reads_on_as_soon_as_its_pause_is_over() {
+    const SECOND_NS: u64 = 1_000_000_000;
+    let scrub =
+        ScrubRate { bytes_per_second: 8 << 20, first_after_ns: 60 * SECOND_NS, round_ns: 600 * SECOND_NS };
+    let disk: Arc<dyn Disk> = Arc::new(MemDisk::default());
+    let mut alone = Alone::start_as(&disk, MemberConfig { scrub, ..config(1) });
+    (0..600).for_each(|number| _ = alone.put(&format!("key{number}"), "value"));
+    alone.step_ns = 0;
+    // When some were read, and how many bytes until then.
+    let mut reads = vec![(0, 0)];
+    while alone.opened.member.status().scrub_rounds() == 0 {
+        alone.now_ns = alone.opened.member.next_due_ns().expect("a tick").max(alone.now_ns);
+        alone.step(Vec::new());
+        let bytes = alone.opened.member.status().scrubbed_bytes();
+        if reads.last().is_some_and(|(_, before)| *before < bytes) {
+            reads.push((alone.now_ns, bytes));
+        }
+    }
+    assert!(reads.len() >= 4, "three parts of the values, at least: {reads:?}");
+    for read in reads.windows(3) {
+        let pause_ns = (read[1].1 - read[0].1) * SECOND_NS / scrub.bytes_per_second;
+        assert_eq!(read[2].0 - read[1].0, pause_ns, "{reads:?}");
+    }
 }

@@ -12,15 +12,24 @@
 //! | `node` | what all services share |
 //! | `grpc` | HTTP/2 and gRPC, without the meaning of a call |
 //! | `rpc` | the methods, without HTTP/2; the RPC workers |
+//! | `tls` | certificates and handshakes of all listeners, and of connections to members |
+//! | `gateway` | HTTP requests with JSON, as calls of the methods |
 //! | `http` | health, version, metrics, over HTTP/1 |
 //! | `peers` | frames and snapshots between the transport and the raft loop |
 //! | `metrics`, `logging` | what operators read |
+//! | `live_settings` | settings that change while the member runs |
 //! | `auto_compaction` | compacts history by itself |
+//! | `corruption` | compares this member's data with that of its peers |
 
+mod auth;
 mod auto_compaction;
 pub mod config;
+mod corruption;
+mod file_stamps;
+mod gateway;
 mod grpc;
 mod http;
+mod live_settings;
 mod logging;
 pub mod metrics;
 mod node;
@@ -28,5 +37,6 @@ mod peers;
 mod raft_loop;
 mod rpc;
 mod startup;
+mod tls;
 
-pub use startup::main;
+pub use startup::{PANIC_REPORT_TIMEOUT, main, report_panic};

@@ -1,10 +1,11 @@
 //! `docs/compat.md` against the product: what is absent is listed there, and what is listed is absent.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use server::config::table::{self, Effect};
 use server::config::{Parsed, ServerConfig, parse};
-use server::metrics::{GaugeSource, Gauges, Metrics, PeerGauges};
+use server::metrics::{GaugeSource, Gauges, Metrics, PeerGauges, constant_families};
 
 const COMPAT: &str = include_str!("../../../docs/compat.md");
 const METRICS: &str = include_str!("contract/metrics.tsv");
@@ -28,18 +29,68 @@ fn defaults() -> ServerConfig {
     }
 }
 
-/// Name and type of every metric, once everything was observed.
-fn served() -> BTreeMap<String, String> {
-    let metrics = Metrics::new(&defaults().feature_gates, false).expect("metrics");
-    let events = &metrics.events;
-    metrics.grpc.method("/etcdserverpb.KV/Put").handled(0, 0.0);
-    let _observed = [events.applies("Put"), events.requests("Put"), events.range_durations()];
-    events.round_trips(1).observe(0.0);
-    events.client_request(false, "3.7.3");
-    events.health_check("livez", "serializable_read", true);
-    let text = metrics.render(&Everything).expect("text");
-    let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
-    types.map(|(name, kind)| (name.to_owned(), kind.to_owned())).collect()
+struct Alone;
+
+impl GaugeSource for Alone {
+    fn gauges(&self) -> Gauges {
+        Gauges { cluster_version: Some("3.7.0".to_owned()), ..Gauges::default() }
+    }
+}
+
+/// Name and type of all families of a scrape.
+fn types(text: &str) -> BTreeMap<&str, &str> {
+    text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' ')).collect()
+}
+
+/// What a scrape shows of a family.
+#[derive(Debug, Default, PartialEq)]
+struct Shape<'a> {
+    kind: &'a str,
+    labels: BTreeSet<&'a str>,
+    bounds: BTreeSet<u64>,
+}
+
+/// The bound of a bucket, in millionths; as text, etcd and Stele write large numbers in different ways.
+fn millionths(bound: &str) -> u64 {
+    (bound.parse::<f64>().expect("a bound") * 1e6).round() as u64
+}
+
+/// The shapes of all families of a scrape.
+fn shapes(text: &str) -> BTreeMap<&str, Shape<'_>> {
+    let mut shapes: BTreeMap<&str, Shape<'_>> = BTreeMap::new();
+    let mut family = "";
+    for line in text.lines() {
+        if let Some((name, kind)) = line.strip_prefix("# TYPE ").and_then(|line| line.split_once(' ')) {
+            family = name;
+            shapes.entry(name).or_default().kind = kind;
+        } else if let Some((_, labels)) = line.split_once('{').filter(|_| !line.starts_with('#')) {
+            let shape = shapes.entry(family).or_default();
+            for (name, value) in labels.split("\",").filter_map(|label| label.split_once("=\"")) {
+                match name.trim_start_matches(',') {
+                    "le" => {
+                        shape.bounds.insert(millionths(value.split('"').next().unwrap_or(value)));
+                    }
+                    "quantile" => {}
+                    name => {
+                        shape.labels.insert(name);
+                    }
+                }
+            }
+        }
+    }
+    shapes
+}
+
+/// The family of a line of the contract.
+fn expected(line: &'static str) -> (&'static str, Shape<'static>) {
+    let fields: Vec<_> = line.split('\t').collect();
+    let [name, kind, labels, bounds] = fields[..] else { panic!("{line} has no four columns") };
+    let list = |text: &'static str| text.split(',').filter(|item| *item != "-");
+    (name, Shape { kind, labels: list(labels).collect(), bounds: list(bounds).map(millionths).collect() })
+}
+
+fn contract() -> impl Iterator<Item = (&'static str, Shape<'static>)> {
+    METRICS.lines().filter(|line| !line.starts_with('#')).map(expected)
 }
 
 /// The text below a heading, up to the next.
@@ -54,26 +105,40 @@ fn listed(text: &'static str) -> impl Iterator<Item = &'static str> {
     cells.flat_map(|cell| cell.split('`').skip(1).step_by(2))
 }
 
-fn matches(pattern: &str, name: &str) -> bool {
-    pattern.strip_suffix('*').map_or(pattern == name, |prefix| name.starts_with(prefix))
+/// From the first scrape of a member without peers and clients on, so that dashboards find all names.
+#[test]
+fn every_family_of_etcd_is_announced_at_the_first_scrape() {
+    let metrics = Metrics::new(&defaults().feature_gates, false).expect("metrics");
+    let text = metrics.render(&Alone).expect("text");
+    let types = types(&text);
+    for (name, shape) in contract() {
+        assert_eq!(types.get(name), Some(&shape.kind), "{name}");
+    }
 }
 
 #[test]
-fn every_metric_is_served_as_etcd_does_or_listed_as_absent() {
-    let (_, metrics) = COMPAT.split_once("\n## Metrics").expect("section");
-    let (_, absent) = metrics.split_once("\n### Absent").expect("section");
-    let absent: Vec<_> = listed(&absent[..absent.find("\n#").expect("next")]).collect();
-    let served = served();
-    for line in METRICS.lines().filter(|line| !line.starts_with('#')) {
-        let (name, kind) = line.split_once('\t').expect("two columns");
-        let is_listed = absent.iter().any(|pattern| matches(pattern, name));
-        match served.get(name) {
-            Some(ours) => {
-                assert!(!is_listed && ours == kind, "{name} is served as {ours}, listed: {is_listed}")
-            }
-            None => assert!(is_listed, "{name} is neither served nor listed as absent"),
-        }
+fn labels_and_buckets_are_etcds() {
+    let metrics = Metrics::new(&defaults().feature_gates, false).expect("metrics");
+    metrics.grpc.method("/etcdserverpb.KV/Put").handled(0, Duration::ZERO);
+    metrics.events.applies("Put").observe(true, Duration::ZERO);
+    metrics.events.round_trips(1).observe(0.0);
+    metrics.events.client_request(false, "3.7.3");
+    let text = metrics.render(&Everything).expect("text");
+    let shapes = shapes(&text);
+    for (name, shape) in contract() {
+        assert_eq!(shapes.get(name), Some(&shape), "{name}");
     }
+}
+
+#[test]
+fn every_constant_family_is_listed_and_what_is_listed_is_constant() {
+    let (_, metrics) = COMPAT.split_once("\n## Metrics").expect("section");
+    let (_, listed_text) = metrics.split_once("\n### Constant").expect("section");
+    let mut listed: Vec<_> = listed(&listed_text[..listed_text.find("\n#").expect("next")]).collect();
+    let mut constant: Vec<_> = constant_families().collect();
+    listed.sort_unstable();
+    constant.sort_unstable();
+    assert_eq!(listed, constant);
 }
 
 #[test]

@@ -62,8 +62,12 @@ fn batch(first: u64) -> (Bytes, Vec<Command>) {
 }
 
 fn apply(store: &mut Store, index: u64, (payload, commands): (Bytes, Vec<Command>)) {
-    let (term, clock_ms, payload_address, has_caller) = (1, 0, index << 20, Vec::new());
-    let ctx = BatchContext { index, term, clock_ms, payload, payload_address, has_caller, is_watched: true };
+    let ctx = BatchContext {
+        payload,
+        payload_address: index << 20,
+        is_watched: true,
+        ..BatchContext::at(index, 1)
+    };
     black_box(store.apply_batch(ctx, commands).expect("nothing is compared"));
 }
 

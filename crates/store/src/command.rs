@@ -8,6 +8,7 @@ use api::etcdserverpb as pb;
 use api::membershippb;
 use bytes::Bytes;
 
+use crate::auth::{AuthCommand, Caller};
 use crate::range::RangeReply;
 use crate::types::{Event, KvRef};
 use crate::values::ValueRef;
@@ -28,8 +29,26 @@ pub struct BatchContext {
     /// For each command, whether its caller waits in this process; missing items count as false. Ranges in a
     /// transaction are carried out only if so. Affects replies only, never the state.
     pub has_caller: Vec<bool>,
+    /// For each command, who asks for it; missing items count as anonymous.
+    pub callers: Vec<Caller>,
     /// Whether anyone watches: without watchers no events are made.
     pub is_watched: bool,
+}
+
+impl BatchContext {
+    /// The context of an entry without values, without callers and watchers: what tests and benchmarks begin with.
+    pub fn at(index: u64, term: u64) -> BatchContext {
+        BatchContext {
+            index,
+            term,
+            clock_ms: 0,
+            payload: Bytes::new(),
+            payload_address: 0,
+            has_caller: Vec::new(),
+            callers: Vec::new(),
+            is_watched: false,
+        }
+    }
 }
 
 /// One command of a batch. Requests have passed `api::validate` before they were proposed; any other request has a
@@ -60,6 +79,8 @@ pub enum Command {
     Alarm(pb::AlarmRequest),
     /// Set the cluster version.
     ClusterVersionSet(membershippb::ClusterVersionSetRequest),
+    /// Begin a downgrade, or end the one in progress.
+    DowngradeInfoSet(membershippb::DowngradeInfoSetRequest),
     /// Publish a member's name and client URLs.
     Publish {
         /// The member.
@@ -73,6 +94,8 @@ pub enum Command {
     },
     /// Every member can apply this set of commands: it is recorded, unless a newer one is.
     CommandSet(u8),
+    /// Change users and roles, or assign a token.
+    Auth(AuthCommand),
     /// A command that this version does not know. It is refused.
     Unknown,
 }
@@ -120,6 +143,13 @@ pub enum Reply {
         revision: i64,
         /// The alarms requested, raised or disarmed.
         alarms: Vec<pb::AlarmMember>,
+    },
+    /// To a change of users and roles, or the assignment of a token.
+    Auth {
+        /// Current revision.
+        revision: i64,
+        /// The entry of the command, which is part of a token.
+        index: u64,
     },
     /// To a command without a response.
     Done,
@@ -259,6 +289,8 @@ pub struct Applied {
     pub alarms_changed: bool,
     /// Whether the cluster version or a member's attributes changed.
     pub cluster_changed: bool,
+    /// Whether auth was enabled or disabled, or users or roles changed.
+    pub auth_changed: bool,
     /// The revision after the batch.
     pub revision: i64,
 }

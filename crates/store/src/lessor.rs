@@ -18,10 +18,13 @@
 //! `StoreState::check_all` verifies that both directions agree.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use api::Error;
 
+use crate::auth::{CHECKED_LEASE_BYTES, CheckedLease, LeaseCheck, UserRanges, check_slots};
 use crate::hash::{PartHasher, PartKind};
+use crate::index::KeyIndex;
 
 /// The longest TTL that may be granted, in seconds; etcd's, about 285 years.
 pub const MAX_LEASE_TTL: i64 = 9_000_000_000;
@@ -44,6 +47,8 @@ pub(crate) struct Lease {
     remaining: i64,
     /// Slots of the attached keys; all live.
     slots: BTreeSet<u32>,
+    /// Which users may write its keys; not part of the state.
+    checked: Option<Box<CheckedLease>>,
 }
 
 /// All leases, by id.
@@ -54,6 +59,8 @@ pub(crate) struct Lessor {
     hash: u64,
     /// Sum of [`slots_bytes`] over all leases.
     slots_bytes: u64,
+    /// Leases that remember which users may write their keys.
+    checked: u64,
 }
 
 /// Accounted memory of a lease without keys: its place here, and its deadline in the clock of the leader, which any
@@ -115,6 +122,41 @@ impl Lessor {
         }
     }
 
+    /// Notes that the key in `slot` was attached, for what the lease remembers of users.
+    pub(crate) fn note_attached(&mut self, lease: i64, slot: u32, key: &[u8]) {
+        if let Some(checked) = self.leases.get_mut(&lease).and_then(|lease| lease.checked.as_mut()) {
+            checked.note_attached(slot, key);
+        }
+    }
+
+    /// Whether a user may write all keys of a lease. Visits no more than `left` of them, and takes those off it; what
+    /// was visited is remembered.
+    ///
+    /// # Errors
+    /// [`Error::PermissionDenied`]
+    pub(crate) fn check_writable(
+        &mut self,
+        lease: i64,
+        ranges: &Arc<UserRanges>,
+        index: &KeyIndex,
+        left: &mut usize,
+    ) -> Result<LeaseCheck, Error> {
+        let Some(Lease { slots, checked, .. }) = self.leases.get_mut(&lease) else {
+            return Ok(LeaseCheck::Permitted);
+        };
+        let before = u64::from(checked.is_some());
+        let found =
+            check_slots(checked, slots.len(), |from| slots.range(from..).copied(), ranges, index, left);
+        self.checked += u64::from(checked.is_some()) - before;
+        found
+    }
+
+    /// The first slot of a lease whose key was not found writable for a user.
+    pub(crate) fn unchecked_from(&self, lease: i64, ranges: &Arc<UserRanges>) -> u32 {
+        let checked = self.leases.get(&lease).and_then(|lease| lease.checked.as_ref());
+        checked.map_or(0, |checked| checked.unchecked_from(ranges))
+    }
+
     /// Whether the lease exists.
     pub(crate) fn contains(&self, id: i64) -> bool {
         self.leases.contains_key(&id)
@@ -149,7 +191,7 @@ impl Lessor {
     pub(crate) fn restore(&mut self, lease: LeaseInfo) {
         self.forget(lease.id);
         let LeaseInfo { id, ttl, remaining } = lease;
-        self.leases.insert(id, Lease { ttl, remaining, slots: BTreeSet::new() });
+        self.leases.insert(id, Lease { ttl, remaining, ..Lease::default() });
         self.hash = self.hash.wrapping_add(hash_of(&lease));
     }
 
@@ -158,6 +200,7 @@ impl Lessor {
         let lease = self.leases.remove(&id)?;
         self.hash = self.hash.wrapping_sub(hash_of(&info(id, &lease)));
         self.slots_bytes -= slots_bytes(lease.slots.len());
+        self.checked -= u64::from(lease.checked.is_some());
         Some(lease)
     }
 
@@ -168,12 +211,16 @@ impl Lessor {
 
     /// [Accounted](crate::memory) bytes of all leases.
     pub(crate) fn accounted_bytes(&self) -> u64 {
-        self.leases.len() as u64 * LEASE_BYTES + self.slots_bytes
+        self.leases.len() as u64 * LEASE_BYTES + self.slots_bytes + self.checked * CHECKED_LEASE_BYTES
     }
 
     /// The same by a walk over the leases.
     pub(crate) fn walk_accounted_bytes(&self) -> u64 {
-        self.leases.values().map(|lease| LEASE_BYTES + slots_bytes(lease.slots.len())).sum()
+        let of = |lease: &Lease| {
+            let checked = lease.checked.as_ref().map_or(0, |_| CHECKED_LEASE_BYTES);
+            LEASE_BYTES + slots_bytes(lease.slots.len()) + checked
+        };
+        self.leases.values().map(of).sum()
     }
 
     /// All attachments, as (lease, slot).

@@ -20,11 +20,13 @@
 //! | `index/` | the key index: records, counted B+ tree, revision log |
 //! | `state/`, `lessor`, `hash/` | the replicated state and its lock, leases, the state hash and the hash of HashKV |
 //! | `apply/`, `compare` | what commands do to the state |
+//! | `auth/` | users, roles, and who may do what |
 //! | `range/`, `resolve`, `wire` | which keys a range selects, and the encoded answer |
 //! | `reader/` | all reads |
 //! | `memory` | what is accounted as the memory of the state |
 //! | `purge` | dropping compacted history |
 //! | `checkpoint/` | the state as bytes: base and deltas |
+//! | `import/` | a state that comes from elsewhere, version by version |
 //! | `store/` | the writer's handle, which composes these |
 //! | [`watch`] | the watch hub: from applied events to encoded watch responses |
 //!
@@ -43,10 +45,12 @@
 //! Files, Raft, clocks, threads. The deadlines of leases belong to the lease clock, which proposes their expiry.
 
 mod apply;
+mod auth;
 mod checkpoint;
 mod command;
 mod compare;
 mod hash;
+mod import;
 mod index;
 mod lessor;
 mod memory;
@@ -65,6 +69,9 @@ mod wire;
 #[cfg(test)]
 mod testing;
 
+pub use auth::{
+    AuthCommand, AuthRole, AuthUser, Caller, RangePermission, TokenHash, TokenLookup, TokenPosition,
+};
 pub use checkpoint::{
     CheckpointKind, CheckpointSource, MergedCheckpoint, Restoration, RestoreError, Restored, chunk_key,
     chunk_values, with_addresses,
@@ -73,17 +80,21 @@ pub use command::{
     Applied, BatchContext, Command, DeleteReply, LeaseChange, MAX_TXN_ANSWER_BYTES, OpReply, Outcome,
     PutReply, Reply, Slice, TxnReply,
 };
+pub use import::{ImportTotals, StateImport};
 pub use index::VERSION_OVERHEAD_BYTES;
 pub use lessor::{LeaseInfo, MAX_LEASE_TTL};
 pub use memory::StoreMemory;
 pub use parallel::{Parallel, Sequential, Task};
 pub use range::{ByValue, ChunkSink, RangeReply};
 pub use reader::{
-    CapturedState, HashKvReply, HashKvScan, LeaseKeyScan, RangeStream, ReadTxn, Reader, Reference,
-    RetainedVersion, StoreCounts, StreamChunk, VersionWalk,
+    CapturedState, CompactionHashScan, HashKvReply, HashKvScan, LeaseAccess, LeaseKeyScan, RangeStream,
+    ReadTxn, Reader, Reference, RetainedVersion, StoreCounts, StreamChunk, VersionPosition, VersionWalk,
 };
 pub use resolve::{Response, resolve, resolve_kv, resolve_range, resolve_txn};
-pub use state::{ClusterMember, DEFAULT_SLICE_KEYS, FIRST_COMMAND_SET, Limits, MemberChange, StateReplaced};
+pub use state::{
+    ClusterMember, DEFAULT_SLICE_KEYS, DOWNGRADE_COMMAND_SET, FIRST_COMMAND_SET, KeptHash, Limits,
+    MAX_KEPT_HASHES, MemberChange, StateReplaced,
+};
 pub use store::{ReplacedState, Store};
 pub use types::{AppliedId, Event, EventKind, KeyRange, KvRef, Revision};
 pub use values::{Access, Damaged, ValueRef, ValueSlot, Values};

@@ -18,6 +18,8 @@ pub struct StoreMemory {
     pub revision_log: u64,
     /// Leases, the attachments of their keys, and their deadlines on a leader.
     pub leases: u64,
+    /// Users, roles and tokens.
+    pub auth: u64,
     /// What changed since the last checkpoint began.
     pub changes: u64,
 }
@@ -25,7 +27,7 @@ pub struct StoreMemory {
 impl StoreMemory {
     /// Bytes of all parts.
     pub fn total(&self) -> u64 {
-        self.index + self.revision_log + self.leases + self.changes
+        self.index + self.revision_log + self.leases + self.auth + self.changes
     }
 }
 

@@ -19,7 +19,7 @@
 
 #[cfg(doc)]
 use crate::state::CompactionHash;
-use crate::state::{StoreShared, StoreState};
+use crate::state::{StoreCounters, StoreShared, StoreState};
 use crate::types::Revision;
 use crate::values::{ValueRef, Values, release};
 
@@ -45,12 +45,16 @@ pub(crate) fn step(shared: &StoreShared, max_steps: usize) -> bool {
         let steps = left.min(MAX_STEPS_LOCKED);
         left -= steps;
         let mut dropped = Vec::new();
-        let done = {
+        let (done, is_counted) = {
             let mut state = shared.state.write();
+            let is_counted = state.purged >= shared.found_compacted();
             let pinned = shared.oldest_pin().unwrap_or(i64::MAX);
             let target = state.compacted.min(pinned);
-            purge(&mut state, target, steps, &mut |value| dropped.push(*value))
+            (purge(&mut state, target, steps, &mut |value| dropped.push(*value)), is_counted)
         };
+        if is_counted {
+            StoreCounters::add(&shared.counters.purged, dropped.len() as u64);
+        }
         release_values(&*shared.values, &dropped);
         if done {
             return true;
@@ -77,6 +81,8 @@ pub(crate) fn purge(
     if target <= state.purged {
         return true;
     }
+    // Which versions the compaction before has kept is not known any more from here on.
+    state.purged_hash = None;
     for _ in 0..max_steps {
         let Some(entry) = state.index.log().front() else { break };
         if entry.revision.main >= target {
@@ -91,8 +97,14 @@ pub(crate) fn purge(
     if state.index.log().front().is_some() {
         return false;
     }
-    state.purged = target;
+    end_at(state, target);
     true
+}
+
+/// Everything up to `target` is purged. If that is where a compaction was, its changes are hashed.
+fn end_at(state: &mut StoreState, target: i64) {
+    state.purged = target;
+    state.purged_hash = state.compaction_hash.take_if(|hash| hash.until == target);
 }
 
 /// The last step: entries at the target supersede older versions, and stay in the log.
@@ -105,7 +117,7 @@ fn purge_target(state: &mut StoreState, target: i64, dropped: &mut impl FnMut(&V
             purge_entry(state, entry.revision, slot, target, dropped);
         }
     }
-    state.purged = target;
+    end_at(state, target);
     true
 }
 

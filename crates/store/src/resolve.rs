@@ -65,7 +65,7 @@ pub fn resolve(reply: &Reply, values: &dyn Values) -> Result<Response, Damaged> 
         Reply::Alarm { revision, alarms } => {
             Response::Alarm(pb::AlarmResponse { header: header(*revision), alarms: alarms.clone() })
         }
-        Reply::Done => Response::Done,
+        Reply::Auth { .. } | Reply::Done => Response::Done,
     })
 }
 

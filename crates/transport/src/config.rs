@@ -1,7 +1,9 @@
 //! Configuration: identity, limits and timeouts, with working defaults.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use crate::owner::PeerTls;
 use crate::protocol::{PeerIdentity, StreamClass};
 
 /// The configuration of [`crate::Peers::start`].
@@ -13,12 +15,14 @@ pub struct PeersConfig {
     pub limits: PeerLimits,
     /// How long each wait may take.
     pub timeouts: Timeouts,
+    /// How connections to `https` URLs are encrypted; without it they cannot be dialled.
+    pub tls: Option<Arc<dyn PeerTls>>,
 }
 
 impl PeersConfig {
-    /// The defaults for a member of this identity.
+    /// The defaults for a member of this identity, without TLS.
     pub fn new(local: PeerIdentity) -> PeersConfig {
-        PeersConfig { local, limits: PeerLimits::default(), timeouts: Timeouts::default() }
+        PeersConfig { local, limits: PeerLimits::default(), timeouts: Timeouts::default(), tls: None }
     }
 }
 
@@ -72,6 +76,9 @@ pub struct Timeouts {
     pub dial: Duration,
     /// For a whole handshake, on both sides.
     pub handshake: Duration,
+    /// Added to the dialler's wait for an answer to its hello over TLS: an acceptor may first ask its resolver whether
+    /// the certificate is for the dialler's address.
+    pub address_check: Duration,
     /// A socket that takes no byte of a waiting frame for this long is dead, and so is one whose data the
     /// peer's kernel does not acknowledge.
     pub stall: Duration,
@@ -92,6 +99,8 @@ pub struct Timeouts {
 /// A loopback or data-centre connect takes a millisecond; a lost SYN is sent again after one second.
 const DIAL: Duration = Duration::from_millis(1500);
 const HANDSHAKE: Duration = Duration::from_secs(2);
+/// What a usual resolver needs to give up a name.
+const ADDRESS_CHECK: Duration = Duration::from_secs(10);
 /// Longer than any pause of a healthy member, shorter than what an operator would wait for.
 const STALL: Duration = Duration::from_secs(10);
 const PING_INTERVAL: Duration = Duration::from_secs(1);
@@ -110,6 +119,7 @@ impl Default for Timeouts {
         Timeouts {
             dial: DIAL,
             handshake: HANDSHAKE,
+            address_check: ADDRESS_CHECK,
             stall: STALL,
             ping_interval: PING_INTERVAL,
             pong: PONG,

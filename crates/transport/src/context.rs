@@ -48,7 +48,10 @@ impl StreamContext {
     pub(crate) fn admit(&self, peer: &PeerIdentity, expected: Option<u64>) -> Result<(), Refusal> {
         let local = &self.config.local;
         if peer.cluster_id != local.cluster_id {
-            let text = format!("cluster {:x} was met, expected {:x}", peer.cluster_id, local.cluster_id);
+            let text = format!(
+                "cluster {:x} was met, expected {:x} (a forced cluster shows another number than its id)",
+                peer.cluster_id, local.cluster_id
+            );
             return Err(Refusal::new(RefusalReason::WrongCluster, text));
         }
         if let Some(expected) = expected.filter(|expected| *expected != peer.member_id) {
@@ -71,7 +74,7 @@ impl StreamContext {
         Err(Refusal::new(RefusalReason::WrongMember, format!("this is member {own:x}, not {to:x}")))
     }
 
-    /// Reports a refusal to the owner, and logs it if it was not logged lately.
+    /// Reports a refusal to the owner, and logs it if it was not logged lately. See [`FrameSink::refused`].
     pub(crate) fn note_refusal(&self, peer: u64, by: Side, refusal: &Refusal) {
         if self.refusals.should_log(peer, by, refusal.reason, Instant::now()) {
             let name = format!("{peer:x}");

@@ -18,10 +18,18 @@ pub enum Error {
         /// The system's answer.
         source: io::Error,
     },
+    /// A host of the peer has no address.
+    #[error("resolve {address}: {source}")]
+    Resolve {
+        /// Host and port.
+        address: String,
+        /// The system's answer.
+        source: io::Error,
+    },
     /// An address of the peer could not be reached.
     #[error("dial {address}: {source}")]
     Dial {
-        /// Host and port, or the address it resolved to.
+        /// The address.
         address: String,
         /// The system's answer.
         source: io::Error,
@@ -43,6 +51,12 @@ pub enum Error {
     /// What was read is not a handshake.
     #[error("bad handshake: {0}")]
     Handshake(#[from] HandshakeError),
+    /// The TLS handshake failed: a certificate was refused, or what was read is not TLS.
+    #[error("TLS handshake: {0}")]
+    Tls(#[source] rustls::Error),
+    /// A peer has an `https` URL, and this member was not told how to encrypt.
+    #[error("no TLS is configured for {0}")]
+    NoTls(String),
     /// The handshake took longer than allowed.
     #[error("the handshake was not complete after {0:?}")]
     HandshakeTimeout(Duration),
@@ -92,6 +106,13 @@ pub enum Error {
 impl Error {
     pub(crate) fn io(doing: &'static str) -> impl FnOnce(io::Error) -> Error {
         move |source| Error::Io { doing, source }
+    }
+
+    /// Whether a machine answered that nothing listens there. For a Unix socket: its file is gone, or left behind by a
+    /// process that has ended.
+    pub(crate) fn is_not_listening(&self) -> bool {
+        let Error::Dial { source, .. } = self else { return false };
+        matches!(source.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound)
     }
 
     /// A frame that is not allowed where it was read.

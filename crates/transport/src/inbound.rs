@@ -1,7 +1,6 @@
 //! Incoming connections: the acceptor's side of the handshake, then a thread that reads.
 
 use std::io::Write;
-use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
@@ -9,10 +8,11 @@ use std::time::Instant;
 
 use tracing::{debug, info, warn};
 
-use crate::connection::{FrameReader, PeerSocket};
+use crate::connection::{FrameReader, PeerSocket, TlsSession};
 use crate::context::StreamContext;
 use crate::counters::PeerCounters;
 use crate::error::Error;
+use crate::owner::AcceptedConnection;
 use crate::peer::PeerStreams;
 use crate::protocol::{
     FRAME_HEADER_BYTES, FrameKind, HELLO_BYTES, HandshakeAnswer, Hello, MAX_VERSION, Refusal, Side,
@@ -55,12 +55,12 @@ impl Acceptor {
     }
 
     /// Takes a connection whose first bytes, not read yet, are the preface.
-    pub(crate) fn accept(&self, tcp: TcpStream) -> Result<(), Error> {
+    pub(crate) fn accept(&self, connection: AcceptedConnection) -> Result<(), Error> {
         let permit =
             ThreadPermit::take(&self.connections, self.context.config.limits.max_inbound_connections)?;
         let (context, registry) = (self.context.clone(), self.registry.clone());
         let run = move || {
-            run_connection(&context, &registry, tcp);
+            run_connection(&context, &registry, connection);
             drop(permit);
         };
         let thread = std::thread::Builder::new().name("peer-in".into());
@@ -69,13 +69,20 @@ impl Acceptor {
 }
 
 /// The connection's thread, from the handshake to the end.
-fn run_connection(context: &StreamContext, registry: &PeerRegistry, tcp: TcpStream) {
+fn run_connection(context: &StreamContext, registry: &PeerRegistry, connection: AcceptedConnection) {
+    let (tcp, session) = match connection {
+        AcceptedConnection::Plain(tcp) => (tcp, None),
+        AcceptedConnection::Tls(tcp, session) => (tcp, Some(TlsSession::new((*session).into()))),
+    };
     let address = tcp.peer_addr().map_or_else(|error| error.to_string(), |address| address.to_string());
     let timeouts = &context.config.timeouts;
     let mut socket = match PeerSocket::new(tcp, timeouts.stall) {
         Ok(socket) => socket,
         Err(error) => return warn!(address, %error, "cannot set up a peer connection"),
     };
+    if let Some(session) = session {
+        socket = socket.with_tls(session);
+    }
     match read_hello(context, &mut socket) {
         Ok((hello, Ok(version))) => serve(context, registry, &mut socket, &hello, version, &address),
         Ok((hello, Err(refusal))) => {
@@ -151,6 +158,7 @@ fn serve(
             warn!(peer = name, address, stream = ?hello.stream, %error, "a connection of the peer failed");
         }
     }
+    registry.release(peer);
 }
 
 /// Delivers what arrives on one connection until it ends.

@@ -8,6 +8,7 @@
 //! ```text
 //! caller --Peers::send--> sendmsg, at once, when nothing waits
 //!             `- rest --> queue (bounded) --> the stream's own thread        one thread an outgoing stream
+//!             `- all, with TLS --> queue --> encrypted and written by the stream's own thread
 //! socket --> reader thread --> FrameSink::frame (may block on bulk)           one thread an incoming stream
 //! ```
 //!
@@ -24,7 +25,8 @@
 //! Formats to the byte: `docs/internals/transport.md`.
 //!
 //! This crate does not know raft, requests or what a frame means; the owner's [`Admission`] decides which peers are
-//! admitted. It does not speak TLS yet: `connection/socket.rs` is the one place where a connection would be wrapped.
+//! admitted. It encrypts with what the owner gives it ([`PeerTls`]) and knows no certificate: the owner decides whom to
+//! believe.
 //!
 //! # What to read
 //!
@@ -33,6 +35,7 @@
 //! | what the owner calls and provides | `peers.rs`, `owner.rs`, `config.rs` |
 //! | what is on the wire | `protocol/` |
 //! | what `send` writes at once and what waits | `outbound/link.rs` |
+//! | how a connection is encrypted | `connection/tls.rs`, `outbound/encrypted.rs` |
 //! | how a stream is dialled, kept alive and redialled | `outbound/mod.rs`, `connection/dial.rs` |
 //! | how an incoming connection is answered and read | `inbound.rs`, `connection/frame_reader.rs` |
 //! | what happens when a peer connects twice | `connection/takeover.rs` |
@@ -61,11 +64,13 @@ pub use connection::FrameReader;
 pub use counters::PeerStatistics;
 pub use error::Error;
 pub use outbound::{DropReason, SendOutcome};
-pub use owner::{Admission, FrameSink, SnapshotReceiver, SnapshotSink};
+pub use owner::{
+    AcceptedConnection, Admission, FrameSink, PEER_ALPN, PeerTls, SnapshotReceiver, SnapshotSink,
+};
 pub use peers::Peers;
 pub use protocol::{
     ANSWER_BYTES, FRAME_HEADER_BYTES, Frame, FrameError, FrameHeader, FrameKind, HELLO_BYTES,
     HandshakeAnswer, HandshakeError, Hello, MAX_REFUSAL_TEXT_BYTES, MAX_VERSION, MIN_VERSION, PREFACE,
-    PeerIdentity, Refusal, RefusalReason, Side, StreamClass, StreamKind, UrlError,
+    PeerIdentity, Refusal, RefusalReason, Side, StreamClass, StreamKind, UrlError, acceptor_name,
 };
 pub use snapshot::SnapshotSender;

@@ -1,8 +1,12 @@
 //! What the owner of the streams provides: the decision which peers are admitted, and the receivers of what arrives.
 
+use std::fmt::Debug;
+use std::net::TcpStream;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use rustls::{ClientConfig, ServerConnection};
 
 use crate::error::Error;
 use crate::protocol::{MIN_VERSION, PeerIdentity, Refusal, Side, StreamClass};
@@ -17,6 +21,25 @@ pub trait Admission: Send + Sync {
     fn min_version(&self) -> u16 {
         MIN_VERSION
     }
+}
+
+/// What a dialler names in the TLS handshake as the protocol that it wants to speak (ALPN).
+pub const PEER_ALPN: &[u8] = b"stele-peer";
+
+/// How connections to `https` URLs are encrypted, and which acceptors are believed to be who the URL names.
+pub trait PeerTls: Debug + Send + Sync {
+    /// The configuration of the next connection, which offers [`PEER_ALPN`] alone; `None` if it must not be dialled.
+    /// Called by a thread that may block.
+    fn client_config(&self) -> Option<Arc<ClientConfig>>;
+}
+
+/// A connection that a peer has dialled, of which nothing that it sent as a peer was read.
+#[derive(Debug)]
+pub enum AcceptedConnection {
+    /// In the clear.
+    Plain(TcpStream),
+    /// With TLS, whose handshake has ended and has chosen [`PEER_ALPN`].
+    Tls(TcpStream, Box<ServerConnection>),
 }
 
 /// Receives frames and events. Called from the threads of the streams; a call that has begun may still be running when
@@ -35,6 +58,10 @@ pub trait FrameSink: Send + Sync {
 
     /// Our stream of this class to the peer is lost, with everything that was on its way; it is redialled.
     fn down(&self, peer: u64, class: StreamClass, connection: u64, why: &Error);
+
+    /// A dial of this stream failed because nothing listens at any address of the peer: the machines refused the
+    /// connections. Called for every attempt.
+    fn not_listening(&self, _peer: u64, _class: StreamClass) {}
 
     /// A handshake was refused, by us or by the peer. Called for every attempt. A refusal by the peer was answered with
     /// the identity of the member that was dialled, but for [`RefusalReason::WrongMember`](crate::RefusalReason).

@@ -1,9 +1,11 @@
 //! All streams of one peer: our two to it, and the connections that serve its three to us.
 
 use std::io;
+use std::sync::Arc;
 
 use crate::config::PeerLimits;
 use crate::connection::CurrentConnection;
+use crate::counters::PeerCounters;
 use crate::outbound::Outbound;
 use crate::peer_info::PeerInfo;
 use crate::protocol::{PeerUrl, StreamClass, StreamKind};
@@ -17,10 +19,10 @@ pub(crate) struct PeerStreams {
 }
 
 impl PeerStreams {
-    pub(crate) fn new(id: u64, limits: &PeerLimits) -> io::Result<PeerStreams> {
+    pub(crate) fn new(id: u64, counters: Arc<PeerCounters>, limits: &PeerLimits) -> io::Result<PeerStreams> {
         let [control, bulk] = StreamClass::ALL;
         Ok(PeerStreams {
-            info: PeerInfo::new(id),
+            info: PeerInfo::new(id, counters),
             outbound: [Outbound::new(control, limits)?, Outbound::new(bulk, limits)?],
             inbound: Default::default(),
             inbound_snapshot: CurrentConnection::default(),

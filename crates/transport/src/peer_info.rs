@@ -4,20 +4,27 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::counters::PeerCounters;
+use crate::counters::{CurrentFigures, PeerCounters, PeerStatistics};
 use crate::protocol::PeerUrl;
 
 /// One peer, as its streams see it.
 pub(crate) struct PeerInfo {
     pub(crate) id: u64,
     pub(crate) counters: Arc<PeerCounters>,
+    pub(crate) current: CurrentFigures,
     /// None until the owner sets the peer: it may dial us before we know its URLs.
     urls: Mutex<Option<Arc<[PeerUrl]>>>,
 }
 
 impl PeerInfo {
-    pub(crate) fn new(id: u64) -> PeerInfo {
-        PeerInfo { id, counters: Arc::default(), urls: Mutex::default() }
+    /// `counters` are those of the peer's streams before, if it had some.
+    pub(crate) fn new(id: u64, counters: Arc<PeerCounters>) -> PeerInfo {
+        PeerInfo { id, counters, current: CurrentFigures::default(), urls: Mutex::default() }
+    }
+
+    /// Its figures now.
+    pub(crate) fn statistics(&self) -> PeerStatistics {
+        self.counters.read(self.id, &self.current)
     }
 
     /// The id as etcd writes member ids.

@@ -1,6 +1,5 @@
 //! [`Peers`]: what the owner of the streams calls.
 
-use std::net::TcpStream;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -11,8 +10,9 @@ use crate::counters::PeerStatistics;
 use crate::error::Error;
 use crate::inbound::Acceptor;
 use crate::outbound::{DropReason, SendOutcome};
-use crate::owner::{Admission, FrameSink, SnapshotSink};
+use crate::owner::{AcceptedConnection, Admission, FrameSink, SnapshotSink};
 use crate::peer::PeerStreams;
+use crate::peer_info::PeerInfo;
 use crate::protocol::{PeerUrl, StreamClass};
 use crate::registry::PeerRegistry;
 use crate::snapshot::SnapshotSender;
@@ -40,11 +40,11 @@ impl Peers {
 
     /// Takes a connection that begins with [`crate::PREFACE`], which must not have been read. Does not block. The error
     /// is for the log: the connection is closed then.
-    pub fn accept(&self, connection: TcpStream) -> Result<(), Error> {
+    pub fn accept(&self, connection: AcceptedConnection) -> Result<(), Error> {
         self.acceptor.accept(connection)
     }
 
-    /// Keeps streams to this peer, at any of these `http://host:port` URLs. When the URLs change, established streams
+    /// Keeps streams to this peer, at any of these URLs, `http://host:port` or `https://host:port`. When the URLs change, established streams
     /// are kept, and the next dial uses the new URLs. Does not block.
     pub fn set(&self, peer: u64, urls: &[String]) -> Result<(), Error> {
         let urls: Vec<PeerUrl> = urls.iter().map(|url| PeerUrl::parse(url)).collect::<Result<_, _>>()?;
@@ -93,7 +93,7 @@ impl Peers {
     pub fn statistics(&self) -> Vec<PeerStatistics> {
         let peers = self.registry.read();
         let set = peers.iter().map(|peer| &peer.info).filter(|info| info.is_set());
-        set.map(|info| info.counters.read(info.id)).collect()
+        set.map(PeerInfo::statistics).collect()
     }
 
     /// Opens a snapshot stream to a peer that was set, and waits until its receiver answers from which offset it

@@ -71,6 +71,7 @@ pub fn config(id: u64, size: u64, process_run: u64) -> MemberConfig {
         slice_keys: DEFAULT_SLICE_KEYS,
         memory_limit_bytes: 0,
         membership: member::MembershipSettings::default(),
+        scrub: member::ScrubRate::default(),
         start: member::StartMode::New,
     }
 }

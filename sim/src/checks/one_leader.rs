@@ -22,4 +22,10 @@ impl OneLeader {
         }
         Ok(())
     }
+
+    /// The terms that had a leader, in order.
+    #[cfg(test)]
+    pub(crate) fn terms(&self) -> Vec<u64> {
+        self.leaders.keys().copied().collect()
+    }
 }

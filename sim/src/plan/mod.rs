@@ -54,6 +54,7 @@ pub(crate) fn draw_plan(seed: u64) -> RunPlan {
         seed,
         members,
         joiners,
+        changes_permissions: seed_kinds::changes_permissions(seed),
         victims,
         clients: rng.between(3, 14) as usize,
         watchers: rng.between(1, 4) as usize,

@@ -30,6 +30,8 @@ pub(crate) struct RunPlan {
     pub(crate) members: usize,
     /// Machines that may become members during the run.
     pub(crate) joiners: usize,
+    /// Whether clients are a user whose permissions change.
+    pub(crate) changes_permissions: bool,
     /// Members whose data may be damaged or lost: always fewer than a quorum.
     pub(crate) victims: Vec<usize>,
     /// Clients that send requests.

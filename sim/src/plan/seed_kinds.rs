@@ -7,7 +7,7 @@
 //!  slices                      x      x           x                x
 //! ```
 //!
-//! Seeds with the remainder 11 or 17 modulo 20 change the membership.
+//! Seeds with the remainder 11 or 17 modulo 20 change the membership, those with 13 permissions.
 //!
 //! Seeds in `seeds.txt` once found a bug and must keep drawing the same plan. So a new kind of fault or of run is given
 //! to some remainders only, and all other seeds draw what they drew before.
@@ -30,6 +30,14 @@ const MEMBERSHIP_REMAINDERS: [u64; 2] = [11, 17];
 /// Whether an operator changes the membership in this seed's run.
 pub(super) fn changes_members(seed: u64) -> bool {
     MEMBERSHIP_REMAINDERS.contains(&(seed % 20))
+}
+
+/// Remainder modulo 20 of the seeds whose runs have users, and change their permissions.
+const PERMISSIONS_REMAINDER: u64 = 13;
+
+/// Whether permissions change in this seed's run.
+pub(super) fn changes_permissions(seed: u64) -> bool {
+    seed % 20 == PERMISSIONS_REMAINDER
 }
 
 /// Whether a seed stands for a long run.

@@ -227,7 +227,7 @@ fn add_counts(counts: &mut BTreeMap<String, u64>, more: &BTreeMap<String, u64>) 
 }
 
 /// Events that must occur in every campaign, however short.
-const EXPECTED: [&str; 23] = [
+const EXPECTED: [&str; 26] = [
     "leaderships",
     "checkpoints",
     "forwards",
@@ -250,6 +250,9 @@ const EXPECTED: [&str; 23] = [
     "snapshots not taken",
     "snapshot streams broken",
     "damage repaired",
+    "scrub rounds",
+    "scrub rounds that found damage",
+    "compactions hashed",
     "files emptied",
 ];
 

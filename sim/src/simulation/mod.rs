@@ -111,3 +111,62 @@ impl Simulation {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    //! What a fault must not cause.
+
+    use crate::plan::draw_plan;
+    use crate::plan::fault::{PlannedFault, SimFault};
+    use crate::rng::{Rng, RngStream};
+    use crate::simulation::state::{RunSettings, Simulation};
+
+    const MS: u64 = 1_000_000;
+
+    /// Runs of three and five members; few without optimization, which is thirty times slower.
+    const RUNS: u64 = if cfg!(debug_assertions) { 2 } else { 10 };
+
+    /// A cluster has elected its first leader by then.
+    const FLAPPING_FROM_NS: u64 = 6_000 * MS;
+
+    /// Time in which links flap.
+    const FLAPPING_NS: u64 = 15_000 * MS;
+
+    /// One link breaks in each interval of this length; it is dialled again within 260 ms.
+    const INTERVAL_NS: u64 = 120 * MS;
+
+    /// A broken connection is not the end of a process: its machine accepts the next one. So no election follows.
+    #[test]
+    fn links_that_flap_cause_no_election() {
+        for seed in 1..=RUNS {
+            let mut plan = draw_plan(seed);
+            (plan.members, plan.joiners) = if seed % 2 == 0 { (5, 0) } else { (3, 0) };
+            (plan.victims, plan.focus, plan.bursts) = (Vec::new(), None, Vec::new());
+            (plan.rates_ppm, plan.slice_keys) = (vec![0; plan.members], vec![100; plan.members]);
+            plan.fault_phase_ns = FLAPPING_FROM_NS + FLAPPING_NS;
+            plan.recovery_phase_ns = 2_000 * MS;
+            let (mut rng, members) = (Rng::new(seed, RngStream::Faults), plan.members as u64);
+            let flaps = (0..FLAPPING_NS / INTERVAL_NS).map(|number| {
+                let (from, by) = (rng.below(members), rng.between(1, members - 1));
+                let (from, to) = (from as usize, ((from + by) % members) as usize);
+                let at_ns = FLAPPING_FROM_NS + number * INTERVAL_NS;
+                PlannedFault { at_ns, fault: SimFault::BreakLink { from, to }, during: None }
+            });
+            plan.faults = flaps.collect();
+            let mut simulation = Simulation::new(plan, &RunSettings::default());
+            if let Err(violation) = simulation.run(None) {
+                panic!("seed {seed}: {}: {}", violation.check, violation.text);
+            }
+            let terms: Vec<u64> = simulation
+                .machines
+                .iter()
+                .filter_map(|machine| machine.process.as_ref())
+                .map(|process| process.opened.status.term())
+                .collect();
+            assert_eq!(terms.len() as u64, members, "seed {seed}: all run");
+            let led = simulation.checks.leaders.terms();
+            assert_eq!(led.len(), 1, "seed {seed}: terms {led:?} had leaders");
+            assert!(terms.iter().all(|term| *term == led[0]), "seed {seed}: terms {terms:?}, led {led:?}");
+        }
+    }
+}

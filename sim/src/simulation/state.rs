@@ -168,8 +168,22 @@ pub(crate) struct RunEnd {
     /// Members that have not been read completely, and until when they must have been.
     pub(crate) unread_members: BTreeSet<usize>,
     pub(crate) read_until_ns: u64,
+    /// Where a scrub is to find and repair the last damage before anything is read: the process, the rounds that it had
+    /// ended before, and when the last one that counts has ended.
+    pub(crate) awaited_scrubs: BTreeMap<usize, AwaitedScrub>,
     /// The run is over.
     pub(crate) is_over: bool,
+}
+
+/// A scrub that the final read of a member waits for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct AwaitedScrub {
+    /// The process.
+    pub(crate) run: u64,
+    /// Rounds that it had ended when the damage was done.
+    pub(crate) rounds_before: u64,
+    /// When a whole round was over.
+    pub(crate) ended_ns: Option<u64>,
 }
 
 /// What the operator remembers.

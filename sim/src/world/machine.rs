@@ -43,6 +43,8 @@ pub(crate) struct SimMachine {
     pub(crate) run: u64,
     /// The random number of its data directory.
     pub(crate) incarnation: u64,
+    /// It has power: while no process runs, it refuses connections.
+    pub(crate) has_power: bool,
     /// Bits were flipped on its disk, or it lost its directory.
     pub(crate) damaged: bool,
     /// A bit flipped at the end of its log.
@@ -171,6 +173,7 @@ impl SimMachine {
         };
         SimMachine {
             id: id_of(member),
+            has_power: true,
             disk: SimDisk::new(defect.filter(|_| has_defect), record_salt(incarnation)),
             clock: MachineClock::new(rate_ppm, rng.below(1 << 40)),
             process: None,
@@ -304,6 +307,10 @@ pub(crate) fn log_options(plan: &RunPlan) -> Options {
 /// Segments of log kept for a follower that receives a snapshot: not enough for each one.
 const SNAPSHOT_LOG_SEGMENTS: u64 = 8;
 
+/// Fast enough that damage is met by the scrub about as often as by a reader.
+const SCRUB_RATE: member::ScrubRate =
+    member::ScrubRate { bytes_per_second: 4 << 20, first_after_ns: 300_000_000, round_ns: 5_000_000_000 };
+
 /// Opens the member of a machine. `process_run` identifies the process.
 pub(crate) fn open_member(
     machine: &SimMachine,
@@ -335,7 +342,8 @@ pub(crate) fn open_member(
         slice_keys: plan.slice_keys[index],
         memory_limit_bytes: 0,
         membership: member::MembershipSettings::default(),
-        start: if machine.told.is_some() { StartMode::Join } else { StartMode::New },
+        scrub: SCRUB_RATE,
+        start: if machine.told.is_some() { StartMode::Join { lineage: 0 } } else { StartMode::New },
     };
     let disk: Arc<dyn Disk> = Arc::new(machine.disk.clone());
     member::open(&disk, &log_options(plan), config, &member::Sequential)

@@ -22,6 +22,8 @@ pub(crate) enum ClientRequest {
     Grant(pb::LeaseGrantRequest),
     /// Revoke a lease.
     Revoke(pb::LeaseRevokeRequest),
+    /// Change users and roles: the body of the command.
+    Auth(Bytes),
     /// Disarm an alarm.
     Disarm(pb::AlarmRequest),
     /// A linearizable range.
@@ -43,6 +45,7 @@ impl ClientRequest {
             ClientRequest::Grant(request) => (CommandKind::LeaseGrant, request.encode_to_vec()),
             ClientRequest::Revoke(request) => (CommandKind::LeaseRevoke, request.encode_to_vec()),
             ClientRequest::Disarm(request) => (CommandKind::Alarm, request.encode_to_vec()),
+            ClientRequest::Auth(body) => return Some((CommandKind::Auth, body.clone())),
             ClientRequest::Read(_) | ClientRequest::SerializableRead(_) | ClientRequest::KeepAlive { .. } => {
                 return None;
             }
@@ -64,6 +67,8 @@ pub(crate) struct PendingRequest {
     pub(crate) at_ns: u64,
     /// The newest revision that any client knew when it was sent.
     pub(crate) after: i64,
+    /// Whether its caller may do this at the auth revision that it names; `None` if that is not known.
+    pub(crate) permitted: Option<bool>,
 }
 
 /// In place of a client: requests of the simulator itself, whose answers wake no client.

@@ -73,16 +73,7 @@ var (
 // put repeats a write until it is acknowledged: while there is no leader, some are not.
 func put(t *testing.T, client *clientv3.Client, key, value string) {
 	t.Helper()
-	ctx := patiently(t)
-	for {
-		attempt, cancel := context.WithTimeout(ctx, 3*time.Second)
-		_, err := client.Put(attempt, key, value)
-		cancel()
-		if err == nil {
-			return
-		}
-		if ctx.Err() != nil {
-			t.Fatalf("put %s: %v", key, err)
-		}
+	if err := cluster.PutUntilAnswered(t.Context(), client, key, value); err != nil {
+		t.Fatalf("put %s: %v", key, err)
 	}
 }

@@ -69,6 +69,7 @@ func countUnderLock(ctx context.Context, client *clientv3.Client, mutex *concurr
 }
 
 func TestALockOfADeadSessionIsFree(t *testing.T) {
+	t.Parallel()
 	c, client := single(t)
 	ctx := patiently(t)
 	dying := must[*concurrency.Session](t)(concurrency.NewSession(client, concurrency.WithTTL(shortTTL)))

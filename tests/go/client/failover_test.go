@@ -34,6 +34,7 @@ func leader(t *testing.T, c *cluster.Cluster, client *clientv3.Client) *cluster.
 
 // TestWritesGoOn hurts the leader in each way under a watch that must tell every acknowledged write once.
 func TestWritesGoOn(t *testing.T) {
+	t.Parallel()
 	for name, hurt := range map[string]struct{ down, up func(*cluster.Member) error }{
 		"after the leader is killed": {
 			func(m *cluster.Member) error { m.Kill(); return nil },
@@ -54,6 +55,7 @@ func TestWritesGoOn(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			c := start(t, 3)
 			client := connect(t, c.Endpoints()...)
 			watch := client.Watch(patiently(t), "k/", clientv3.WithPrefix(), clientv3.WithRev(1))

@@ -19,6 +19,7 @@ const (
 )
 
 func TestAKeptLeaseLivesAndAnAbandonedOneEnds(t *testing.T) {
+	t.Parallel()
 	_, client := single(t)
 	ctx := patiently(t)
 	lease := granting(t)(client.Grant(ctx, shortTTL))
@@ -65,6 +66,7 @@ func TestRevokeDeletesItsKeysAtOnce(t *testing.T) {
 }
 
 func TestLeasesSurviveARestart(t *testing.T) {
+	t.Parallel()
 	c, client := single(t)
 	ctx := patiently(t)
 	lease := granting(t)(client.Grant(ctx, 600))
@@ -108,6 +110,7 @@ func keepMany(t *testing.T, client *clientv3.Client) {
 // With several members each renewal needs a round trip between them: one after another they would take too long. All is
 // asked of one member, which sees its own history in order.
 func TestOneClientKeepsThousandsOfLeases(t *testing.T) {
+	t.Parallel()
 	client := connect(t, start(t, 3).Endpoints()[0])
 	keepMany(t, client)
 	ctx := patiently(t)

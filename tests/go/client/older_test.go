@@ -13,8 +13,10 @@ import (
 // the gRPC library of each. That of v3.5.0 calls its server `#initially=[host:port]`, and all of them create watches
 // without waiting for the answers, here 20,000 on one stream.
 func TestOlderClients(t *testing.T) {
+	t.Parallel()
 	for _, program := range []string{"client-3.5", "client-3.6"} {
 		t.Run(program, func(t *testing.T) {
+			t.Parallel()
 			c := start(t, 1)
 			ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
 			defer cancel()

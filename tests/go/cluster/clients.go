@@ -1,8 +1,29 @@
 package cluster
 
 import (
+	"context"
+	"time"
+
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
+
+// Patience is how long PutUntilAnswered tries: longer than any election, also on a loaded machine.
+const Patience = 30 * time.Second
+
+// PutUntilAnswered repeats a put until it is acknowledged. The first one after a member has ended may be lost: it was
+// written to the old connection, which the client does not repeat, or a follower had sent it on to the leader that ended.
+func PutUntilAnswered(ctx context.Context, client *clientv3.Client, key, value string) error {
+	ctx, cancel := context.WithTimeout(ctx, Patience)
+	defer cancel()
+	for {
+		attempt, cancel := context.WithTimeout(ctx, 3*time.Second)
+		_, err := client.Put(attempt, key, value)
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+	}
+}
 
 // ConnectAll makes a client of each configuration, or none.
 func ConnectAll(configs []clientv3.Config) ([]*clientv3.Client, error) {

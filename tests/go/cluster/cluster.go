@@ -12,6 +12,7 @@ package cluster
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"os"
@@ -38,9 +39,15 @@ type Config struct {
 	Args []string
 	// Hosts says where each member lives, one for each; none means loopback for all.
 	Hosts []Host
+	// TLS makes client URLs https: it is how members are asked whether they are ready. The flags come with Args.
+	TLS *tls.Config
+	// SecurePeers makes peer URLs https. The flags come with Args.
+	SecurePeers bool
 	// Prepare is called for each member before the first one starts, with the flags that found the cluster: a data
 	// directory can be restored then.
 	Prepare func(m *Member, initialCluster, token string) error
+	// UnixPeers lets the members listen for each other at Unix sockets, with TLS if SecurePeers is set.
+	UnixPeers bool
 }
 
 // Host is where a member runs.
@@ -103,6 +110,13 @@ func (c *Cluster) Endpoints() []string {
 	return endpoints
 }
 
+// UseTLS changes how members are asked whether they are ready.
+func (c *Cluster) UseTLS(config *tls.Config) {
+	for _, m := range c.Members {
+		m.tls = config
+	}
+}
+
 // LogTails is the end of every member's log, under its name.
 func (c *Cluster) LogTails() string {
 	var out strings.Builder
@@ -138,15 +152,27 @@ func layOut(config Config) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
+	clientScheme, peerScheme := "http", "http"
+	if config.TLS != nil {
+		clientScheme = "https"
+	}
+	if config.SecurePeers {
+		peerScheme = "https"
+	}
 	c := &Cluster{dir: dir}
 	peers := make([]string, size)
 	for i := range size {
 		m := &Member{
 			Name:      fmt.Sprintf("m%d", i+1),
-			ClientURL: fmt.Sprintf("http://%s:%d", hosts[i].Address, ports[2*i]),
-			PeerURL:   fmt.Sprintf("http://%s:%d", hosts[i].Address, ports[2*i+1]),
+			ClientURL: fmt.Sprintf("%s://%s:%d", clientScheme, hosts[i].Address, ports[2*i]),
+			PeerURL:   fmt.Sprintf("%s://%s:%d", peerScheme, hosts[i].Address, ports[2*i+1]),
+			tls:       config.TLS,
 			binary:    config.Binary,
 			prefix:    hosts[i].Prefix,
+		}
+		if config.UnixPeers {
+			scheme := map[string]string{"http": "unix", "https": "unixs"}[peerScheme]
+			m.PeerURL = scheme + "://" + filepath.Join(dir, m.Name+".sock")
 		}
 		m.DataDir = filepath.Join(dir, m.Name)
 		m.logPath = filepath.Join(dir, m.Name+".log")

@@ -14,10 +14,13 @@ func (c *Cluster) Layout(binary string, args ...string) (*Member, error) {
 		return nil, err
 	}
 	name := fmt.Sprintf("m%d", len(c.Members)+1)
+	first := c.Members[0]
+	scheme := func(url string) string { return url[:strings.Index(url, ":")] }
 	m := &Member{
 		Name:      name,
-		ClientURL: fmt.Sprintf("http://127.0.0.1:%d", ports[0]),
-		PeerURL:   fmt.Sprintf("http://127.0.0.1:%d", ports[1]),
+		ClientURL: fmt.Sprintf("%s://127.0.0.1:%d", scheme(first.ClientURL), ports[0]),
+		PeerURL:   fmt.Sprintf("%s://127.0.0.1:%d", scheme(first.PeerURL), ports[1]),
+		tls:       first.tls,
 		DataDir:   filepath.Join(c.dir, name),
 		binary:    binary,
 		logPath:   filepath.Join(c.dir, name+".log"),

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"os"
@@ -20,6 +21,8 @@ type Member struct {
 	DataDir   string
 
 	prefix []string
+	// tls is how its client URL is asked; nil when that is in the clear.
+	tls    *tls.Config
 	binary string
 	args   []string
 	// extra are the flags that a member that joins gets besides those of this package.

@@ -64,7 +64,12 @@ func (m *Member) get(ctx context.Context, path string, into any) error {
 	if err != nil {
 		return err
 	}
-	response, err := http.DefaultClient.Do(request)
+	client := http.DefaultClient
+	if m.tls != nil {
+		// Each question has a handshake of its own: certificates change while a test runs.
+		client = &http.Client{Transport: &http.Transport{TLSClientConfig: m.tls, DisableKeepAlives: true}}
+	}
+	response, err := client.Do(request)
 	if err != nil {
 		return err
 	}

@@ -36,7 +36,7 @@ func TestEveryFieldOfEveryResponseIsCompared(t *testing.T) {
 		&pb.RangeResponse{}, &pb.PutResponse{}, &pb.DeleteRangeResponse{}, &pb.CompactionResponse{},
 		&pb.LeaseGrantResponse{}, &pb.LeaseRevokeResponse{}, &pb.LeaseTimeToLiveResponse{},
 		&pb.LeaseLeasesResponse{}, &pb.LeaseKeepAliveResponse{}, &pb.AlarmResponse{}, &pb.StatusResponse{},
-		&pb.HashKVResponse{}, &pb.DefragmentResponse{}, &pb.MoveLeaderResponse{}, &pb.MemberListResponse{},
+		&pb.HashKVResponse{}, &pb.DowngradeResponse{}, &pb.DefragmentResponse{}, &pb.MoveLeaderResponse{}, &pb.MemberListResponse{},
 		&pb.WatchResponse{}, &pb.TxnResponse{},
 	} {
 		populate(response.ProtoReflect(), 3)

@@ -136,7 +136,7 @@ func (j *judge) compare(ctx context.Context, o op) *difference {
 	if died(ctx, j.reference, left) {
 		return j.survived(ctx, o, left, right)
 	}
-	if !sameAll(left, right) && !remembered(left, right, known) {
+	if !sameAll(left, right) && !hashedAtZero(left, right) {
 		return &difference{op: o.String(), reference: left, tested: right, logs: j.deathNote()}
 	}
 	j.learn(o, left)
@@ -146,21 +146,14 @@ func (j *judge) compare(ctx context.Context, o op) *difference {
 	return nil
 }
 
-// remembered says whether the reference answered a HashKV at the revision of an earlier compaction. etcd looks among
-// the hashes of its last ten compactions before it looks whether the revision has been compacted; and a compaction at 0
-// makes it take that hash for the newest. The tested system is to say that the revision is gone, and to hash.
-func remembered(left, right []answer, known revisions) bool {
+// hashedAtZero says whether the reference answered a HashKV with the hash that it keeps of a compaction at 0, which it
+// takes for that of the newest revision from then on. The tested system is to hash.
+func hashedAtZero(left, right []answer) bool {
 	if len(left) != 1 || len(right) != 1 {
 		return false
 	}
 	hash, ok := left[0].message.(*pb.HashKVResponse)
-	if !ok {
-		return false
-	}
-	if hash.HashRevision == 0 {
-		return right[0].code == codes.OK
-	}
-	return hash.HashRevision > 0 && hash.HashRevision < known.compacted && right[0].code == codes.OutOfRange
+	return ok && hash.HashRevision == 0 && right[0].code == codes.OK
 }
 
 // learn follows the reference's history.

@@ -70,6 +70,8 @@ func unary(request proto.Message) call {
 		return call{"Maintenance/Defragment", request, func() proto.Message { return &pb.DefragmentResponse{} }}
 	case *pb.MoveLeaderRequest:
 		return call{"Maintenance/MoveLeader", request, func() proto.Message { return &pb.MoveLeaderResponse{} }}
+	case *pb.DowngradeRequest:
+		return call{"Maintenance/Downgrade", request, func() proto.Message { return &pb.DowngradeResponse{} }}
 	case *pb.MemberListRequest:
 		return call{"Cluster/MemberList", request, func() proto.Message { return &pb.MemberListResponse{} }}
 	default:

@@ -65,6 +65,7 @@ func falsify[M proto.Message](change func(M) bool) func(op, []answer) []answer {
 }
 
 func TestShrinkFindsTheFewOpsThatMatter(t *testing.T) {
+	t.Parallel()
 	sys := systems{reference: cluster.EtcdPath(), tested: cluster.EtcdPath()}
 	sys.tamper = falsify(func(m *pb.RangeResponse) bool { m.More = len(m.Kvs) > 0; return m.More })
 	ops := append(generate(1, 6), unary(&pb.PutRequest{Key: []byte("q")}), unary(&pb.StatusRequest{}), barrier{},

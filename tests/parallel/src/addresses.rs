@@ -89,15 +89,8 @@ impl Owner {
         };
         let revision = self.index as i64 + 1;
         let compaction = pb::CompactionRequest { revision, physical: false };
-        let context = BatchContext {
-            index: self.index,
-            term: 1,
-            clock_ms: 0,
-            payload,
-            payload_address: append.addresses[0],
-            has_caller: Vec::new(),
-            is_watched: false,
-        };
+        let payload_address = append.addresses[0];
+        let context = BatchContext { payload, payload_address, ..BatchContext::at(self.index, 1) };
         let commands = vec![Command::Put(request), Command::Compaction(compaction)];
         self.store.apply_batch(context, commands).expect("nothing is compared");
         while !self.store.purge_step(100) {}

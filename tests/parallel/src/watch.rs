@@ -60,10 +60,8 @@ impl WakeUp {
 }
 
 fn put(store: &mut Store, hub: &Hub, index: u64) {
-    let payload = Bytes::new();
-    let (term, clock_ms, payload_address, has_caller) = (1, 0, 0, Vec::new());
     let is_watched = hub.is_watched();
-    let context = BatchContext { index, term, clock_ms, payload, payload_address, has_caller, is_watched };
+    let context = BatchContext { is_watched, ..BatchContext::at(index, 1) };
     let request = pb::PutRequest { key: "a".into(), ..Default::default() };
     let applied = store.apply_batch(context, vec![Command::Put(request)]).expect("nothing is compared");
     if is_watched {

@@ -163,7 +163,9 @@ impl RecoveredMember {
     fn probe(&mut self) -> Result<(), String> {
         let put = pb::PutRequest { key: PROBE.into(), value: PROBE.into(), ..Default::default() };
         let body = put.encode_to_vec().into();
-        match self.ask(|token| Input::Propose(Proposal { token, kind: CommandKind::Put, body }))? {
+        match self.ask(|token| {
+            Input::Propose(Proposal { token, kind: CommandKind::Put, caller: Default::default(), body })
+        })? {
             Answer::Applied(Ok(_)) => Ok(()),
             other => Err(format!("a new write is answered {other:?}")),
         }

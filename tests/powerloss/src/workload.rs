@@ -170,7 +170,12 @@ impl Workload<'_> {
         let mut inputs = Vec::new();
         for command in commands {
             let token = self.token();
-            inputs.push(Input::Propose(Proposal { token, kind: command.kind, body: command.body.clone() }));
+            inputs.push(Input::Propose(Proposal {
+                token,
+                kind: command.kind,
+                caller: Default::default(),
+                body: command.body.clone(),
+            }));
             asked.push((token, command));
         }
         live.iterate(inputs, &mut self.ledger)?;

@@ -12,6 +12,8 @@ pub(super) struct Run {
     pub(super) members: usize,
     pub(super) rounds: usize,
     pub(super) scale: f64,
+    /// Which load generator was used where there is a choice.
+    pub(super) generator: &'static str,
     /// `a` and `b`.
     pub(super) systems: Vec<SystemName>,
     pub(super) rows: Vec<RowName>,
@@ -46,23 +48,56 @@ pub(super) struct Sample {
 pub(super) struct Column {
     pub(super) title: &'static str,
     pub(super) of: fn(&Figures) -> Option<f64>,
+    /// Whether a larger figure is a better one.
+    pub(super) more_is_better: bool,
+}
+
+/// A column whose smaller figures are better.
+const fn less(title: &'static str, of: fn(&Figures) -> Option<f64>) -> Column {
+    Column { title, of, more_is_better: false }
 }
 
 pub(super) const COLUMNS: &[Column] = &[
-    Column { title: "per s", of: |figures| figures.per_second },
-    Column { title: "p50 ms", of: |figures| figures.p50_ms },
-    Column { title: "p99 ms", of: |figures| figures.p99_ms },
-    Column { title: "p99.9 ms", of: |figures| figures.p999_ms },
-    Column { title: "CPU us", of: |figures| figures.cpu_us },
-    Column { title: "client us", of: |figures| figures.client_cpu_us },
-    Column { title: "resident MB", of: |figures| figures.resident_mb },
-    Column { title: "peak MB", of: |figures| figures.peak_mb },
-    Column { title: "written B", of: |figures| figures.written_bytes },
-    Column { title: "disk MB", of: |figures| figures.disk_mb },
-    Column { title: "errors", of: |figures| (figures.errors > 0).then_some(figures.errors as f64) },
+    Column { title: "per s", of: |figures| figures.per_second, more_is_better: true },
+    less("p50 ms", |figures| figures.p50_ms),
+    less("p99 ms", |figures| figures.p99_ms),
+    less("p99.9 ms", |figures| figures.p999_ms),
+    less("CPU us", |figures| figures.cpu_us),
+    less("client us", |figures| figures.client_cpu_us),
+    less("resident MB", |figures| figures.resident_mb),
+    less("peak MB", |figures| figures.peak_mb),
+    less("written B", |figures| figures.written_bytes),
+    less("disk MB", |figures| figures.disk_mb),
+    less("errors", |figures| (figures.errors > 0).then_some(figures.errors as f64)),
 ];
 
 impl Run {
+    /// What the reports call the systems: what they say they are, such as `etcd 3.7.3`.
+    pub(super) fn labels(&self) -> Vec<String> {
+        let plain: Vec<String> =
+            self.systems.iter().map(|system| system.version.replace(" Version:", "")).collect();
+        let are_equal = plain.windows(2).any(|two| two[0] == two[1]);
+        let label = |(system, plain): (&SystemName, &String)| {
+            if are_equal { format!("{plain} ({})", system.name) } else { plain.clone() }
+        };
+        self.systems.iter().zip(&plain).map(label).collect()
+    }
+
+    /// The median of each percentile over the rounds, of those that every round tells.
+    pub(super) fn percentiles(&self, row: &RowName, system: &SystemName) -> Vec<(f64, f64)> {
+        let ours = |sample: &&Sample| sample.row == row.name && sample.system == system.name;
+        let rounds: Vec<&Figures> = self.samples.iter().filter(ours).map(|sample| &sample.figures).collect();
+        let Some(first) = rounds.first() else { return Vec::new() };
+        let told = |figures: &Figures, wanted: f64| {
+            figures.percentiles.iter().find(|(percent, _)| *percent == wanted).map(|(_, ms)| *ms)
+        };
+        let median = |(percent, _): &(f64, f64)| {
+            let values: Option<Vec<f64>> = rounds.iter().map(|figures| told(figures, *percent)).collect();
+            Some((*percent, Cell::of(values?)?.median))
+        };
+        first.percentiles.iter().filter_map(median).collect()
+    }
+
     /// Median and spread of a column over the rounds of a row.
     pub(super) fn cell(&self, row: &RowName, system: &SystemName, column: &Column) -> Option<Cell> {
         let ours = |sample: &&Sample| sample.row == row.name && sample.system == system.name;

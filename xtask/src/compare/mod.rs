@@ -6,13 +6,14 @@
 //! is not valid, and says so. This module must not know either system: it gives both the same flags.
 
 mod chart;
+mod failover;
 mod figures;
 mod page;
 mod rows;
 mod run;
 mod table;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use indicatif::ProgressBar;
@@ -47,6 +48,9 @@ pub(crate) struct Options {
     /// The second system's binary; etcd is built when it is absent.
     #[arg(long)]
     b: Option<PathBuf>,
+    /// Who makes the load where etcd's benchmark can: itself, or Stele's generator, which takes less CPU time.
+    #[arg(long, default_value = "benchmark", value_parser = ["benchmark", "stele"])]
+    generator: String,
     /// Write the raw figures of every sample to this file.
     #[arg(long)]
     json: Option<PathBuf>,
@@ -70,10 +74,24 @@ pub(crate) fn run(options: &Options) -> Outcome {
     let samples = 2 * rows.len() * options.rounds;
     let seconds = SECONDS_A_SAMPLE * options.scale.max(0.1) * samples as f64;
     eprintln!("{samples} samples; at a guess {:.0} minutes", (seconds / 60.0).ceil());
-    let settings =
-        run::Settings { members: options.members, rounds: options.rounds, tools, scale: options.scale };
+    let settings = run::Settings {
+        members: options.members,
+        rounds: options.rounds,
+        scale: options.scale,
+        tools,
+        generator: generator(options, &first)?,
+    };
     let run = run::all(&systems, &rows, &settings, &ProgressBar::new(samples as u64))?;
     show(&run, options)
+}
+
+/// Stele's binary, if it makes the load: the first system's, unless that is another's.
+fn generator(options: &Options, first: &Path) -> Result<Option<PathBuf>, String> {
+    match options.generator.as_str() {
+        "stele" if first.file_name().is_some_and(|name| name == "stele") => Ok(Some(first.to_owned())),
+        "stele" => binaries::build_stele(Profile::Release).map(Some),
+        _ => Ok(None),
+    }
 }
 
 fn check(options: &Options) -> Outcome {
@@ -155,6 +173,7 @@ mod tests {
             members: 3,
             rounds: 1,
             scale: 1.0,
+            generator: "benchmark",
             systems: vec![system("a"), system("b")],
             rows: vec![RowName { name: "put".to_owned(), title: "put & get".to_owned() }],
             samples: vec![sample("a", 1, 200.0), sample("b", 1, 100.0)],
@@ -167,7 +186,7 @@ mod tests {
         let lines = table::lines(&run());
         let column = |index: usize| lines.iter().map(|line| line[index].as_str()).collect::<Vec<_>>();
         assert_eq!(column(0), ["put & get", "", ""]);
-        assert_eq!(column(1), ["a", "b", "a/b"]);
+        assert_eq!(column(1), ["<a>", "<b>", "ratio"]);
         assert_eq!(column(2), ["200 ±0%", "100 ±0%", "2.00"]);
         assert_eq!(column(3), ["5.00 ±0%", "10.0 ±0%", "0.500"]);
         assert_eq!(column(5), ["", "", ""]);
@@ -176,10 +195,15 @@ mod tests {
     #[test]
     fn the_page_holds_the_table_the_plots_and_the_doubts() {
         let page = page::render(&run()).unwrap();
-        assert_eq!(page.matches("<svg").count(), 2);
-        for part in
-            ["put &amp; get", "&lt;a&gt;", "not valid: others", "<td>200 ±0%</td>", "requests a second"]
-        {
+        assert_eq!(page.matches("<svg").count(), 2, "throughput and latency; the row has no CPU and memory");
+        for part in [
+            "put &amp; get",
+            "&lt;a&gt; as a multiple of &lt;b&gt;",
+            "not valid: others",
+            "<td>200 <small>±0%</small></td>",
+            "<td class=\"good\">× 2.00</td>",
+            "requests a second",
+        ] {
             assert!(page.contains(part), "{part}");
         }
     }

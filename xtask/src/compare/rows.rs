@@ -8,6 +8,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::time::Duration;
 
+use crate::measure::cluster::LeaderEnd;
 use crate::measure::generator::Load;
 
 /// From how many keys on a cluster is shared by neighbouring rows: loading it takes longer than they do.
@@ -39,6 +40,8 @@ pub(super) enum Work {
     Loaded,
     RestartMember,
     RestartCluster,
+    /// The leader ends under load; see `failover`.
+    Failover(LeaderEnd),
     /// Nothing, for so long. A "request" is a second.
     Idle(Duration),
 }
@@ -53,6 +56,7 @@ pub(super) fn all(scale: f64) -> Vec<Row> {
     all.extend(rows.large_values());
     all.extend(rows.leases_and_watches());
     all.extend(rows.idle());
+    all.extend(rows.failovers());
     all.extend(rows.million());
     all
 }
@@ -106,11 +110,13 @@ impl Rows {
             format!("put --conns={conns} --clients={clients} {flags}")
         };
         let one = put(1, 1, 10_000);
+        let some = put(10, 100, 100_000);
         let many = put(100, 1000, 200_000);
         let most = put(100, 16_000, 200_000);
         vec![
             self.drive("put-1-leader", "put, 1 client, to the leader", 0, leader(&one)),
             self.drive("put-1", "put, 1 client", 0, Load::benchmark(&one)),
+            self.drive("put-100-leader", "put, 100 clients, to the leader", 0, leader(&some)),
             self.drive("put-1000-leader", "put, 1000 clients, to the leader", 0, leader(&many)),
             self.drive("put-1000", "put, 1000 clients, to all members", 0, Load::benchmark(&many)),
             self.drive("put-16000", "put, 16,000 clients, to all members", 0, Load::benchmark(&most)),
@@ -186,16 +192,41 @@ impl Rows {
             let puts = self.scaled(puts);
             Load::ours(&format!("watch --conns=100 --watchers={watchers} --keys={keys} --total={puts}"))
         };
+        let mut steady = spread(100, 4000);
+        steady.arguments.push("--rate=200".into());
+        steady.has_fixed_rate = true;
         vec![
             self.drive("lease-keepalive", "lease keep-alive, 1000 clients", 0, Load::benchmark(&keep)),
             self.drive("watch-latency", "answer of a put to its event, 100 watchers", 0, latency),
             self.drive("watch-100-keys", "events of 10,000 watchers on 100 keys", 0, spread(100, 2000)),
+            self.drive(
+                "watch-200-a-second",
+                "events of 10,000 watchers on 100 keys, 200 puts a second",
+                0,
+                steady,
+            ),
             self.drive("watch-1-key", "events of 10,000 watchers on 1 key", 0, spread(1, 100)),
         ]
     }
 
     fn idle(&self) -> Vec<Row> {
         vec![self.row("idle", "idle, a second", 0, Work::Idle(IDLE.mul_f64(self.scale)))]
+    }
+
+    fn failovers(&self) -> Vec<Row> {
+        let row = |name: &str, title: &str, how| self.row(name, title, 0, Work::Failover(how));
+        vec![
+            row(
+                "failover-kill",
+                "longest time without an acknowledged put, leader killed",
+                LeaderEnd::Killed,
+            ),
+            row(
+                "failover-stop",
+                "longest time without an acknowledged put, leader stopped",
+                LeaderEnd::Stopped,
+            ),
+        ]
     }
 
     fn million(&self) -> Vec<Row> {

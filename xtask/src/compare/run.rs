@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use super::failover::failover;
 use super::figures::{RowName, Run, Sample, SystemName};
 use super::rows::{Row, Work};
 use crate::binaries;
@@ -35,6 +36,8 @@ pub(super) struct Settings {
     pub(super) scale: f64,
     /// Where the load generators are.
     pub(super) tools: PathBuf,
+    /// Stele's binary, if it makes the load instead of etcd's `benchmark`.
+    pub(super) generator: Option<PathBuf>,
 }
 
 /// Runs every row `settings.rounds` times on both systems in turn.
@@ -66,6 +69,7 @@ pub(super) fn all(
         members: settings.members,
         rounds: settings.rounds,
         scale: settings.scale,
+        generator: if settings.generator.is_some() { "stele bench" } else { "benchmark" },
         systems: systems.iter().map(name).collect(),
         rows: rows.iter().map(title).collect(),
         doubts: doubts(settings, &samples),
@@ -121,7 +125,10 @@ fn prepare(cluster: &Cluster, keys: u64, settings: &Settings) -> Result<Figures,
             command::output(etcdctl.args([&endpoints, "put", SINGLE_KEY, &value]))?;
             Ok(Figures::default())
         }
-        count => drive(cluster, &Load::fill(count, VALUE_SIZE), &settings.tools),
+        count => {
+            let load = Load::fill(count, VALUE_SIZE).made_by(settings.generator.as_deref());
+            drive(cluster, &load, &settings.tools)
+        }
     }
 }
 
@@ -132,10 +139,13 @@ fn run_row(
     settings: &Settings,
 ) -> Result<Figures, String> {
     match &row.work {
-        Work::Drive(load) => drive(cluster, load, &settings.tools),
+        Work::Drive(load) => {
+            drive(cluster, &load.clone().made_by(settings.generator.as_deref()), &settings.tools)
+        }
         Work::Loaded => Ok(loaded.clone()),
         Work::RestartMember => restart(cluster, Cluster::restart_member),
         Work::RestartCluster => restart(cluster, Cluster::restart),
+        Work::Failover(how) => failover(cluster, &settings.tools, *how),
         Work::Idle(time) => idle(cluster, *time),
     }
 }

@@ -47,8 +47,9 @@ fn run_go(stele: &Path) -> Outcome {
         command::run(Command::new("go").current_dir(module).args(["vet", "./..."]))?;
     }
     let mut go = Command::new("go");
-    // Two packages at a time: each starts clusters of its own, and waits for elections most of the time.
-    go.current_dir(GO_TESTS).args(["test", "-count=1", "-p", "2", "./..."]);
+    // Two packages at a time, and those tests of each that say so: each starts clusters of its own, and waits for
+    // elections and leases most of the time.
+    go.current_dir(GO_TESTS).args(["test", "-count=1", "-p", "2", "-parallel", "4", "./..."]);
     command::run(go.env("STELE_BIN", stele).env("ETCD_BIN", &etcd))
 }
 

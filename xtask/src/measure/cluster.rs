@@ -44,6 +44,15 @@ impl System {
     }
 }
 
+/// How a leader ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum LeaderEnd {
+    /// As by `kill -9`.
+    Killed,
+    /// Asked to stop.
+    Stopped,
+}
+
 /// Where and how members run.
 pub(crate) struct Site {
     /// Each cluster makes a folder of its own in it.
@@ -142,6 +151,19 @@ impl Cluster {
     /// Kills every member.
     pub(crate) fn kill(&mut self) {
         self.members.iter_mut().for_each(Member::kill);
+    }
+
+    /// Ends the member that leads, and waits until its process is gone.
+    pub(crate) fn end_leader(&mut self, how: LeaderEnd) -> Result<(), String> {
+        let leads = self.metric("etcd_server_is_leader")?;
+        let leader = self.members.iter_mut().zip(leads).find(|(_, leads)| *leads > 0.0);
+        let (leader, _) = leader.ok_or("no member leads")?;
+        if let (LeaderEnd::Stopped, Some(child)) = (how, &mut leader.child) {
+            command::output(Command::new("kill").args(["-TERM", &child.id().to_string()]))?;
+            child.wait().map_err(|error| format!("cannot wait for the leader: {error}"))?;
+        }
+        leader.kill();
+        Ok(())
     }
 
     /// Kills every member that runs, starts all again, and returns how long it took until all serve.

@@ -18,6 +18,9 @@ pub(crate) struct Figures {
     pub(crate) p50_ms: Option<f64>,
     pub(crate) p99_ms: Option<f64>,
     pub(crate) p999_ms: Option<f64>,
+    /// Pairs of a percentage and the milliseconds in which so many were answered, as far as the generator tells.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) percentiles: Vec<(f64, f64)>,
     /// Of the slowest request; only `load` tells it.
     pub(crate) worst_ms: Option<f64>,
     /// User and system time of all members for a request.

@@ -1,8 +1,9 @@
-//! The load generators: etcd's own `benchmark`, and `tests/load` for what it cannot express.
+//! The load generators: etcd's own `benchmark`, Stele's in its place, and `tests/load` for what they cannot express.
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -37,6 +38,8 @@ impl Program {
 #[derive(Clone, Debug)]
 pub(crate) struct Load {
     pub(crate) program: Program,
+    /// Stele's binary, which makes the load instead of `benchmark`.
+    pub(crate) stele: Option<PathBuf>,
     /// Keys among them are any bytes.
     pub(crate) arguments: Vec<OsString>,
     /// Whether the generator sends at a fixed rate; then its throughput says nothing about the system.
@@ -62,9 +65,15 @@ impl Load {
         Self::benchmark(&format!("{keys} --val-size={value_size} --conns=100 --clients=1000"))
     }
 
+    /// The same load, made by Stele's generator, if one is given and `benchmark` would make it.
+    pub(crate) fn made_by(self, stele: Option<&Path>) -> Self {
+        let stele = stele.filter(|_| self.program == Program::Benchmark).map(Path::to_owned);
+        Self { stele, ..self }
+    }
+
     fn new(program: Program, line: &str) -> Self {
         let arguments = line.split(' ').map(OsString::from).collect();
-        Self { program, arguments, has_fixed_rate: false, time_limit: TIME_LIMIT }
+        Self { program, stele: None, arguments, has_fixed_rate: false, time_limit: TIME_LIMIT }
     }
 
     /// Runs it to its end and returns what the generator saw.
@@ -73,7 +82,15 @@ impl Load {
         let errors = folder.join("generator.err");
         let create =
             |path: &Path| File::create(path).map_err(|error| format!("cannot create a file: {error}"));
-        let mut command = Command::new(tools.join(self.program.binary()));
+        let result = folder.join("generator.json");
+        let mut command = match &self.stele {
+            Some(stele) => {
+                let mut command = Command::new(stele);
+                command.arg("bench").arg(format!("--json={}", result.display()));
+                command
+            }
+            None => Command::new(tools.join(self.program.binary())),
+        };
         command.args(&self.arguments).arg(format!("--endpoints={endpoints}")).stdin(Stdio::null());
         command.stdout(create(&output)?).stderr(create(&errors)?);
         let words = self.arguments.join(OsStr::new(" "));
@@ -87,6 +104,9 @@ impl Load {
             return Err(format!("{} failed ({status}): {last}", named()));
         }
         let mut figures = match self.program {
+            Program::Benchmark if self.stele.is_some() => {
+                read_stele(&fs::read_to_string(&result).unwrap_or_default())?
+            }
             Program::Benchmark => read_benchmark(&text)?,
             Program::Load => read_load(&text)?,
         };
@@ -115,6 +135,9 @@ fn wait(mut child: Child, limit: Duration) -> Result<ExitStatus, String> {
     }
 }
 
+/// The percentages that `benchmark` tells.
+const PRINTED: [&str; 8] = ["10", "25", "50", "75", "90", "95", "99", "99.9"];
+
 /// Reads the last summary that `benchmark` prints (of a watch, the one about events).
 pub(crate) fn read_benchmark(text: &str) -> Result<Figures, String> {
     let number = |words: &str| words.split_whitespace().next().and_then(|word| word.parse::<f64>().ok());
@@ -135,6 +158,10 @@ pub(crate) fn read_benchmark(text: &str) -> Result<Figures, String> {
         p50_ms: latency("50"),
         p99_ms: latency("99"),
         p999_ms: latency("99.9"),
+        percentiles: PRINTED
+            .iter()
+            .filter_map(|percent| Some((percent.parse().ok()?, latency(percent)?)))
+            .collect(),
         ..Figures::default()
     })
 }
@@ -144,6 +171,44 @@ pub(crate) fn read_benchmark(text: &str) -> Result<Figures, String> {
 fn error_line(line: &str) -> Option<(u64, &str)> {
     let (count, message) = line.trim_start().strip_prefix('[')?.split_once("]\t")?;
     Some((count.parse().ok()?, message))
+}
+
+/// What `stele bench --json` writes, as far as it is shown.
+#[derive(Deserialize)]
+struct BenchResult {
+    phases: Vec<BenchPhase>,
+}
+
+#[derive(Deserialize)]
+struct BenchPhase {
+    requests: u64,
+    errors: BTreeMap<String, u64>,
+    per_second: f64,
+    slowest_ms: f64,
+    percentiles: Vec<(f64, f64)>,
+}
+
+/// Reads the last phase of a result of Stele's generator.
+pub(crate) fn read_stele(text: &str) -> Result<Figures, String> {
+    let result: BenchResult =
+        serde_json::from_str(text).map_err(|error| format!("cannot read what stele bench wrote: {error}"))?;
+    let phase = result.phases.into_iter().last().ok_or("stele bench measured nothing")?;
+    let succeeded = phase.requests > 0;
+    let at =
+        |wanted: f64| phase.percentiles.iter().find(|(percent, _)| *percent == wanted).map(|(_, ms)| *ms);
+    let latency = |percent: f64| at(percent).filter(|_| succeeded);
+    Ok(Figures {
+        requests: phase.requests,
+        errors: phase.errors.values().sum(),
+        first_error: phase.errors.keys().next().cloned(),
+        per_second: succeeded.then_some(phase.per_second),
+        p50_ms: latency(50.0),
+        p99_ms: latency(99.0),
+        p999_ms: latency(99.9),
+        worst_ms: succeeded.then_some(phase.slowest_ms),
+        percentiles: if succeeded { phase.percentiles } else { Vec::new() },
+        ..Figures::default()
+    })
 }
 
 #[derive(Deserialize)]
@@ -208,6 +273,16 @@ Error distribution:
         assert_eq!(figures.first_error.as_deref(), Some("etcdserver: request timed out"));
         assert_eq!(figures.per_second, Some(400.0));
         assert_eq!((figures.p50_ms, figures.p99_ms, figures.p999_ms), (Some(1.5), Some(20.0), Some(40.0)));
+    }
+
+    #[test]
+    fn a_result_of_our_generator_is_read() {
+        let phase = r#"{"requests":4,"errors":{"gone":2},"per_second":8.0,"slowest_ms":3.0,
+            "percentiles":[[50.0,1.0],[99.0,2.0],[99.9,3.0]],"more":1}"#;
+        let figures = read_stele(&format!("{{\"format\":1,\"phases\":[{phase}]}}")).unwrap();
+        assert_eq!((figures.requests, figures.errors, figures.per_second), (4, 2, Some(8.0)));
+        assert_eq!((figures.p50_ms, figures.p999_ms, figures.percentiles.len()), (Some(1.0), Some(3.0), 3));
+        assert!(read_stele("{}").is_err());
     }
 
     #[test]

@@ -24,7 +24,10 @@
 //! *Accepted senders.* Responses count only from members. Requests (append, heartbeat, snapshot, vote) are also taken
 //! from a member that our configuration does not name: our configuration may be the old one, and refusing the leader
 //! would keep it old for ever (Raft thesis, 4.1). The owner's handshake, which knows removed ids, decides whether the
-//! sender belongs to the cluster; `from` is the id that it established.
+//! sender belongs to the cluster; `from` is the id that it established. But as long as this node leads, or hears from a
+//! leader that its configuration names, that configuration is in use and such requests are ignored: they may come from
+//! a member of the cluster that this one was before `--force-new-cluster`, which must not depose it. A node that lags
+//! behind a cluster without any member that it knows hears of no such leader after an election timeout at the latest.
 
 use raft::{RawNode, StateRole};
 
@@ -63,6 +66,9 @@ pub(crate) fn check(
     }
     if is_response(&message.body) && raft.prs().get(from).is_none() {
         // A late response of a member that was just removed.
+        return Ok(Verdict::Ignore);
+    }
+    if raft.prs().get(from).is_none() && hears_its_leader(node) {
         return Ok(Verdict::Ignore);
     }
     let is_current = message.term >= raft.term;
@@ -128,6 +134,14 @@ pub(super) fn is_installing(node: &RawNode<LogView>) -> bool {
 
 fn is_all_persisted(node: &RawNode<LogView>) -> bool {
     node.raft.raft_log.last_index() == node.raft.raft_log.persisted
+}
+
+/// Whether this node leads, or heard within an election timeout from a leader that its configuration names.
+fn hears_its_leader(node: &RawNode<LogView>) -> bool {
+    let raft = &node.raft;
+    let is_heard =
+        raft.prs().get(raft.leader_id).is_some() && raft.election_elapsed < raft.election_timeout();
+    raft.state == StateRole::Leader || is_heard
 }
 
 fn is_response(body: &Body) -> bool {

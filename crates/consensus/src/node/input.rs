@@ -160,6 +160,18 @@ impl Consensus {
         }
     }
 
+    /// Nothing runs any more where `leader` ran. If this node follows it, it knows no leader from now on: it may grant
+    /// its vote to others, and an election may begin sooner. The ordinary election begins when it would have begun.
+    pub fn forget_leader(&mut self, leader: u64) {
+        let raft = &mut self.node.raft;
+        if raft.state == StateRole::Follower && raft.leader_id == leader && leader != raft::INVALID_ID {
+            let (term, elapsed) = (raft.term, raft.election_elapsed);
+            raft.become_follower(term, raft::INVALID_ID);
+            raft.election_elapsed = elapsed;
+            self.settle();
+        }
+    }
+
     /// As a leader, sends every member a heartbeat now. Call it when a connection to a peer was established.
     pub fn ping(&mut self) {
         self.node.ping();

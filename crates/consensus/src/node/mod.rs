@@ -11,11 +11,13 @@ mod input;
 mod output;
 mod propose;
 mod ready;
+mod snapshot_use;
 mod start;
 mod status;
 
 pub use consensus::Consensus;
 pub use guard::MAX_TERM;
 pub use ready::Ready;
+pub use snapshot_use::SnapshotUse;
 pub use start::{Config, MAX_APPEND_BYTES, MAX_COMMITTED_BYTES, MAX_UNCOMMITTED_BYTES, Start};
 pub use status::{Leadership, Role, Status};

@@ -5,18 +5,18 @@ use super::table::DynamicTable;
 use crate::limits::MAX_DECODER_TABLE_BYTES;
 
 /// Takes the fields of a block, in order.
-pub(crate) trait FieldSink {
+pub trait FieldSink {
     /// The next field.
     fn field(&mut self, name: &[u8], value: &[u8]);
 }
 
 /// The block cannot be decoded, and no later block of the connection can.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct UndecodableBlock;
+pub struct UndecodableBlock;
 
 /// The state that the blocks of a connection share.
 #[derive(Debug)]
-pub(crate) struct HpackDecoder {
+pub struct HpackDecoder {
     table: DynamicTable,
 }
 
@@ -38,11 +38,7 @@ impl HpackDecoder {
     ///
     /// # Errors
     /// When an index, a length, a string or a table size is wrong, or the block ends inside a field.
-    pub(crate) fn decode(
-        &mut self,
-        block: &[u8],
-        sink: &mut impl FieldSink,
-    ) -> Result<bool, UndecodableBlock> {
+    pub fn decode(&mut self, block: &[u8], sink: &mut impl FieldSink) -> Result<bool, UndecodableBlock> {
         let mut rest = BlockReader(block);
         let (mut name, mut value) = (Vec::new(), Vec::new());
         let (mut has_fields, mut is_changed) = (false, false);

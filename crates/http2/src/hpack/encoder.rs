@@ -19,7 +19,7 @@ pub struct Field<'a> {
 
 /// The state that the blocks of a connection share.
 #[derive(Debug)]
-pub(crate) struct HpackEncoder {
+pub struct HpackEncoder {
     /// What the client's table holds, the oldest first.
     added: Vec<(Box<str>, Box<[u8]>)>,
     bytes: usize,
@@ -41,8 +41,21 @@ impl Default for HpackEncoder {
 }
 
 impl HpackEncoder {
+    /// One that may fill the peer's table up to HTTP/2's default: for requests, whose usual fields are larger than
+    /// those of answers.
+    #[must_use]
+    pub fn for_requests() -> HpackEncoder {
+        HpackEncoder { max_bytes: MAX_DECODER_TABLE_BYTES, ..HpackEncoder::default() }
+    }
+
+    /// How many fields the peer's table holds: while it stays the same, so does the block of the same fields.
+    #[must_use]
+    pub fn added_fields(&self) -> usize {
+        self.added.len()
+    }
+
     /// The client's table has another size. Below what we would fill, the table is given up for good.
-    pub(crate) fn resize(&mut self, max_bytes: u32) {
+    pub fn resize(&mut self, max_bytes: u32) {
         if (max_bytes as usize) < MAX_DECODER_TABLE_BYTES {
             self.announces_size = true;
         }
@@ -54,7 +67,7 @@ impl HpackEncoder {
     }
 
     /// Encodes a block and adds it to `into`.
-    pub(crate) fn encode(&mut self, fields: &[Field<'_>], into: &mut Vec<u8>) {
+    pub fn encode(&mut self, fields: &[Field<'_>], into: &mut Vec<u8>) {
         if std::mem::take(&mut self.announces_size) {
             integer(self.max_bytes, 5, 0x20, into);
         }

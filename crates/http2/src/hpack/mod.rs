@@ -13,7 +13,6 @@ mod table;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub(crate) use decoder::{FieldSink, HpackDecoder};
-pub use encoder::Field;
-pub(crate) use encoder::HpackEncoder;
+pub use decoder::{FieldSink, HpackDecoder, UndecodableBlock};
+pub use encoder::{Field, HpackEncoder};
 pub(crate) use table::FIELD_OVERHEAD_BYTES;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::manifest::{CheckpointKind, Manifest, ManifestLink};
-use super::reader::Checkpoint;
+use super::reader::{Checkpoint, CheckpointFile};
 use super::reserve::{CheckpointReserve, ReserveDone, ReserveJob};
 use super::writer::{ChainPosition, CheckpointDone, CheckpointWriter};
 use crate::error::JobError;
@@ -95,6 +95,16 @@ impl Checkpoints {
         let number = self.numbers.next();
         let link = (number, kind, checkpoint.id);
         (CheckpointWriter::new(&self.factory, &self.manifest, None, link, position), checkpoint)
+    }
+
+    /// Where the chain has the file of this number.
+    pub(crate) fn position(&self, number: u32) -> Option<usize> {
+        self.chain.iter().position(|link| link.number == number)
+    }
+
+    /// The file at a position of the chain.
+    pub(crate) fn file(&self, position: usize) -> Option<CheckpointFile> {
+        self.chain.get(position).map(|link| CheckpointFile::new(&self.factory, *link))
     }
 
     /// The length of each checkpoint of the chain, base first.

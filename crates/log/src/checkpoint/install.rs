@@ -49,6 +49,16 @@ pub struct InstallDone {
     pub(crate) checkpoint: CheckpointDone,
 }
 
+impl InstallDone {
+    /// Whether it succeeded, for one whose log is closed next: the open that follows finds what was installed.
+    ///
+    /// # Errors
+    /// Why it failed.
+    pub fn result(self) -> Result<(), JobError> {
+        self.checkpoint.result.map(drop)
+    }
+}
+
 /// Begins installations and keeps their new files until the store has switched.
 pub(crate) struct SnapshotInstalls {
     shared: Arc<SharedFiles>,

@@ -35,6 +35,6 @@ pub(crate) use install::SnapshotInstalls;
 pub use install::{InstallDone, InstallWaiting, SnapshotInstaller};
 pub use manifest::CheckpointKind;
 pub(crate) use manifest::Manifest;
-pub use reader::{Checkpoint, FileChunks};
+pub use reader::{Checkpoint, CheckpointFile, FileChunks};
 pub(crate) use reserve::{ReserveDone, ReserveJob};
 pub use writer::{CheckpointDone, CheckpointWriter, MAX_CHUNK_BYTES};

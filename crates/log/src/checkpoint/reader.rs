@@ -59,6 +59,35 @@ impl Checkpoint {
     }
 }
 
+/// One file of the chain, for reading.
+pub struct CheckpointFile {
+    disk: Arc<dyn Disk>,
+    layout: Arc<Layout>,
+    identity: Identity,
+    link: ManifestLink,
+}
+
+impl CheckpointFile {
+    pub(super) fn new(factory: &SegmentFactory, link: ManifestLink) -> CheckpointFile {
+        let (disk, layout, identity) = (factory.disk.clone(), factory.layout.clone(), factory.identity);
+        CheckpointFile { disk, layout, identity, link }
+    }
+
+    /// Its number, which no other file of the data directory has.
+    pub fn number(&self) -> u32 {
+        self.link.number
+    }
+
+    /// Opens it. It stays readable when another takes its place.
+    ///
+    /// # Errors
+    /// It cannot be opened, or is not what the manifest says.
+    pub fn open(&self) -> Result<FileChunks, OpenError> {
+        let file = CheckpointFileReader::open(self.disk.as_ref(), &self.layout, &self.identity, self.link)?;
+        Ok(FileChunks { file, failed: false })
+    }
+}
+
 /// Iterates over the chunks of a file of a checkpoint. A clone goes on at the same place.
 #[derive(Clone)]
 pub struct FileChunks {

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{self, IoSlice};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -12,6 +12,10 @@ use super::interface::{Disk, File, LockError, LockGuard};
 
 /// Buffers handed to one `pwritev`; Linux takes at most 1,024 (`IOV_MAX`).
 const BUFFERS_PER_WRITE: usize = 1024;
+
+/// What is stored is for this process alone: values, and hashes of passwords.
+const FILE_MODE: u32 = 0o600;
+const DIRECTORY_MODE: u32 = 0o700;
 
 /// The operating system's file system.
 #[derive(Debug, Default, Clone, Copy)]
@@ -30,11 +34,51 @@ impl RealFile {
 }
 
 struct RealLock {
-    /// Closing the file gives the lock up.
-    _file: fs::File,
+    /// Closing the file gives the lock up; none where there was no file to lock.
+    _file: Option<fs::File>,
 }
 
 impl LockGuard for RealLock {}
+
+/// For disks over this one that change nothing.
+impl RealDisk {
+    /// Opens a file for reading alone: it cannot be written through the handle.
+    ///
+    /// # Errors
+    /// When there is no such file, or it may not be read.
+    pub fn open_to_read(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        Ok(Arc::new(RealFile::new(fs::File::open(path)?)))
+    }
+
+    /// Takes the lock that a member would take, and leaves its file as it is. Without that file there is no member, and
+    /// nothing to hold. `is_shared`: others may hold it in this way beside us, but no member may.
+    ///
+    /// # Errors
+    /// [`LockError::Held`] by whom, or the file cannot be read.
+    pub fn lock_to_read(&self, path: &Path, is_shared: bool) -> Result<Box<dyn LockGuard>, LockError> {
+        let file = match fs::File::open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(Box::new(RealLock { _file: None }));
+            }
+            file => file?,
+        };
+        take_lock(&file, is_shared)?;
+        Ok(Box::new(RealLock { _file: Some(file) }))
+    }
+}
+
+/// Locks a file, or says who holds it.
+fn take_lock(file: &fs::File, is_shared: bool) -> Result<(), LockError> {
+    let operation = match is_shared {
+        true => FlockOperation::NonBlockingLockShared,
+        false => FlockOperation::NonBlockingLockExclusive,
+    };
+    match rustix::fs::flock(file, operation) {
+        Ok(()) => Ok(()),
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(LockError::Held(holder(file))),
+        Err(error) => Err(LockError::Io(error.into())),
+    }
+}
 
 impl Disk for RealDisk {
     fn open(&self, path: &Path) -> io::Result<Arc<dyn File>> {
@@ -43,7 +87,8 @@ impl Disk for RealDisk {
     }
 
     fn create_new(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-        let file = fs::OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
+        let file =
+            fs::OpenOptions::new().read(true).write(true).create_new(true).mode(FILE_MODE).open(path)?;
         Ok(Arc::new(RealFile::new(file)))
     }
 
@@ -79,7 +124,7 @@ impl Disk for RealDisk {
         if let Some(parent) = parent {
             self.create_dir_all(parent)?;
         }
-        match fs::create_dir(dir) {
+        match fs::DirBuilder::new().mode(DIRECTORY_MODE).create(dir) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             _ => {}
         }
@@ -95,16 +140,14 @@ impl Disk for RealDisk {
         reason = "the lock file names its holder to the next process that finds it locked"
     )]
     fn lock(&self, path: &Path) -> Result<Box<dyn LockGuard>, LockError> {
-        let file = fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        let mut options = fs::OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(FILE_MODE);
+        let file = options.open(path)?;
         let text = format!("{}\n", std::process::id());
-        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => return Err(LockError::Held(holder(&file))),
-            Err(error) => return Err(LockError::Io(error.into())),
-        }
+        take_lock(&file, false)?;
         // On a full disk even these bytes may not fit. They only tell the next process who holds the lock.
         let _ = file.set_len(0).and_then(|()| file.write_all_at(text.as_bytes(), 0));
-        Ok(Box::new(RealLock { _file: file }))
+        Ok(Box::new(RealLock { _file: Some(file) }))
     }
 
     fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
@@ -164,7 +207,9 @@ impl File for RealFile {
     }
 
     fn allocate(&self, length: u64) -> io::Result<()> {
-        match rustix::fs::fallocate(&self.0, FallocateFlags::empty(), 0, length) {
+        // A signal may interrupt it, such as the timer of a CPU profile.
+        match rustix::io::retry_on_intr(|| rustix::fs::fallocate(&self.0, FallocateFlags::empty(), 0, length))
+        {
             // A file system without fallocate: lengthen the file instead.
             Err(rustix::io::Errno::OPNOTSUPP) if self.length()? < length => self.0.set_len(length),
             Err(rustix::io::Errno::OPNOTSUPP) => Ok(()),

@@ -16,6 +16,7 @@
 //!
 //! Each concern is a component with its own state. This file composes them; no component knows `Log`.
 
+mod checkpoint_files;
 mod memory;
 mod relocation;
 
@@ -81,6 +82,11 @@ impl Log {
     /// Whether a data directory holds a log. One that belongs to etcd is an error.
     pub fn exists(disk: &dyn Disk, options: &Options) -> Result<bool, OpenError> {
         recovery::exists(disk, options)
+    }
+
+    /// Whether a data directory holds a log with a checkpoint. One without was begun by a start that did not end.
+    pub fn has_checkpoint(disk: &dyn Disk, options: &Options) -> Result<bool, OpenError> {
+        recovery::has_checkpoint(disk, options)
     }
 
     /// Creates an empty log, durably. After a crash, it can be called again.
@@ -402,21 +408,6 @@ impl Log {
         let effects = self.checkpoints.done(done);
         self.retirement.add_removable(effects.removable);
         effects.result
-    }
-
-    /// Index and term of the newest durable checkpoint.
-    pub fn checkpoint_id(&self) -> Option<LogId> {
-        self.checkpoints.newest_id()
-    }
-
-    /// Bytes of the base and of all deltas.
-    pub fn checkpoint_bytes(&self) -> (u64, u64) {
-        self.checkpoints.bytes()
-    }
-
-    /// Bytes of each checkpoint of the chain, base first.
-    pub fn checkpoint_lengths(&self) -> Vec<u64> {
-        self.checkpoints.lengths().collect()
     }
 
     /// Begins to write one checkpoint in place of some that follow each other, given by their positions in the chain,

@@ -135,6 +135,12 @@ impl ReadJob {
         ReadJob { cursor, entries, pin }
     }
 
+    /// How many entries it reads.
+    #[allow(clippy::len_without_is_empty, reason = "it reads at least one")]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
     /// Reads all entries. An error names the damaged file and the offset.
     pub fn run(mut self) -> Result<Vec<Entry>, ReadError> {
         let entries = self.entries.iter().map(|wanted| self.cursor.entry(*wanted)).collect();

@@ -81,6 +81,11 @@ impl Pins {
         ended
     }
 
+    /// The number of pins that are held.
+    pub(crate) fn held(&self) -> u64 {
+        self.epochs.lock().pinned.iter().sum()
+    }
+
     /// Whether no pin of this (ended) epoch or an earlier one is left.
     pub(crate) fn is_over(&self, epoch: u64) -> bool {
         self.epochs.lock().first > epoch
@@ -102,6 +107,7 @@ mod tests {
         let second = pins.pin();
         let also_ended = pins.end_epoch();
         assert!(!pins.is_over(ended) && !pins.is_over(also_ended));
+        assert_eq!(pins.held(), 2);
         pins.unpin(second);
         assert!(!pins.is_over(also_ended), "an earlier pin may hold the same reference");
         pins.unpin(first);

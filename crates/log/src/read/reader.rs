@@ -64,6 +64,11 @@ impl Reader {
         self.shared.files.release(address, len);
     }
 
+    /// The number of pins that are held.
+    pub fn pins(&self) -> u64 {
+        self.shared.pins.held()
+    }
+
     /// Bytes of values referenced; one that several versions refer to counts for each.
     pub fn live_bytes(&self) -> u64 {
         self.shared.files.live_bytes()

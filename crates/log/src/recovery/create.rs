@@ -27,6 +27,11 @@ pub(crate) fn exists(disk: &dyn Disk, options: &Options) -> Result<bool, OpenErr
     disk.exists(&path).map_err(OpenError::io("look for", &path))
 }
 
+/// See [`crate::Log::has_checkpoint`].
+pub(crate) fn has_checkpoint(disk: &dyn Disk, options: &Options) -> Result<bool, OpenError> {
+    Ok(exists(disk, options)? && !Manifest::read(disk, &Layout::new(options).manifest())?.chain.is_empty())
+}
+
 /// Creates an empty log, durably. After a crash, it can be called again.
 pub(crate) fn create(disk: &Arc<dyn Disk>, options: &Options, identity: Identity) -> Result<(), OpenError> {
     let layout = Layout::new(options);

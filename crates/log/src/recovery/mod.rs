@@ -33,7 +33,7 @@ mod open;
 mod scan;
 mod warning;
 
-pub(crate) use create::{create, exists};
+pub(crate) use create::{create, exists, has_checkpoint};
 pub use open::Recovered;
 pub(crate) use open::{LogParts, open};
 pub use warning::Warning;

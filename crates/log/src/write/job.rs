@@ -75,6 +75,8 @@ pub struct WriteDone {
     pub(crate) result: Result<(), Fatal>,
     /// How long each sync took, in order; for metrics and slow-disk warnings.
     pub sync_times: Vec<Duration>,
+    /// How long the writes before each sync took.
+    pub write_times: Vec<Duration>,
 }
 
 impl WriteJob {
@@ -96,13 +98,18 @@ impl WriteJob {
         assert!(in_order, "jobs run in the order in which they were planned");
         let start = jobs.first().map_or(0, |job| job.start);
         let end = jobs.last().map_or(0, |job| job.end);
-        let mut sync_times = Vec::new();
-        let result = run(&jobs, clock, &mut sync_times);
-        WriteDone { start, end, result, sync_times }
+        let (mut sync_times, mut write_times) = (Vec::new(), Vec::new());
+        let result = run(&jobs, clock, &mut sync_times, &mut write_times);
+        WriteDone { start, end, result, sync_times, write_times }
     }
 }
 
-fn run(jobs: &[WriteJob], clock: &dyn Fn() -> Duration, times: &mut Vec<Duration>) -> Result<(), Fatal> {
+fn run(
+    jobs: &[WriteJob],
+    clock: &dyn Fn() -> Duration,
+    sync_times: &mut Vec<Duration>,
+    write_times: &mut Vec<Duration>,
+) -> Result<(), Fatal> {
     let Some(shared) = jobs.first().map(|job| &job.shared) else { return Ok(()) };
     let parts: Vec<&WritePart> = jobs.iter().flat_map(|job| &job.parts).collect();
     let mut rest = parts.as_slice();
@@ -111,10 +118,12 @@ fn run(jobs: &[WriteJob], clock: &dyn Fn() -> Duration, times: &mut Vec<Duration
         let (flush, others) = rest.split_at(same);
         let path = first.file.shown_path();
         let handle = shared.files.open(&first.file).map_err(Fatal::io("open", &path))?;
+        let opened = clock();
         write(&handle, flush)?;
         let begun = clock();
+        write_times.push(begun.saturating_sub(opened));
         handle.sync_data().map_err(Fatal::io("sync", &path))?;
-        times.push(clock().saturating_sub(begun));
+        sync_times.push(clock().saturating_sub(begun));
         rest = others;
     }
     Ok(())

@@ -7,12 +7,15 @@ use api::etcdserverpb as pb;
 use bytes::Bytes;
 use consensus::{ConfState, Entry, EntryKind};
 use prost::Message;
-use store::{AppliedId, BatchContext, Store};
+use store::{AppliedId, BatchContext, Caller, Store};
 
 use crate::lease::Expiry;
 use crate::maintenance::publication::Publish;
 use crate::membership::applied;
+use crate::membership::request::MembershipRequest;
+use crate::proposals::auth_command::decode_auth;
 use crate::proposals::batch::{self, Batch, BatchError, CommandKind, LogCommand};
+use crate::proposals::caller::{caller, is_anonymous};
 
 /// One logged command and the number of store commands it decodes to: one, or several for an expiry of many leases.
 pub(super) struct DecodedCommand {
@@ -41,13 +44,23 @@ pub(crate) fn replay(
         }
         EntryKind::Batch => {
             let batch = decode_batch(entry).map_err(|error| error.to_string())?;
-            let (_, store_commands) = decode_all(batch.commands);
-            let applied =
-                store.apply_batch(context(entry, address, batch.clock_ms, Vec::new(), false), store_commands);
+            let (decoded, store_commands) = decode_all(batch.commands);
+            let context = BatchContext {
+                callers: callers(&decoded),
+                ..context(entry, address, batch.clock_ms, Vec::new(), false)
+            };
+            let applied = store.apply_batch(context, store_commands);
             applied.map_err(|damaged| format!("it compares a value that is damaged here: {damaged}"))?;
         }
     }
     Ok(())
+}
+
+/// Whether an entry is a request to remove this member.
+pub(crate) fn is_removal_of(entry: &Entry, id: u64) -> bool {
+    let decoded = if entry.kind == EntryKind::ConfChange { applied::decode(entry).ok() } else { None };
+    let request = decoded.and_then(|decoded| decoded.proposed).map(|proposed| proposed.request);
+    request == Some(MembershipRequest::Remove { id })
 }
 
 /// An entry of the log as consensus has it; `None` for an unknown kind.
@@ -79,7 +92,17 @@ pub(super) fn context(
     is_watched: bool,
 ) -> BatchContext {
     let (index, term, payload) = (entry.index, entry.term, entry.payload.clone());
-    BatchContext { index, term, clock_ms, payload, payload_address, has_caller, is_watched }
+    let callers = Vec::new();
+    BatchContext { index, term, clock_ms, payload, payload_address, has_caller, callers, is_watched }
+}
+
+/// For each store command, who asks for it. Empty if none says so: all are anonymous then.
+pub(super) fn callers(decoded: &[DecodedCommand]) -> Vec<Caller> {
+    if decoded.iter().all(|one| is_anonymous(&one.command)) {
+        return Vec::new();
+    }
+    let each = decoded.iter().map(|one| (caller(&one.command), one.store_commands));
+    each.flat_map(|(caller, count)| std::iter::repeat_n(caller, count)).collect()
 }
 
 /// Decodes the commands of a batch for the store.
@@ -109,11 +132,13 @@ fn decode_into(all: &mut Vec<store::Command>, command: &LogCommand) {
         CommandKind::LeaseCheckpoint => request(body, store::Command::LeaseCheckpoint),
         CommandKind::Alarm => request(body, store::Command::Alarm),
         CommandKind::ClusterVersion => request(body, store::Command::ClusterVersionSet),
+        CommandKind::DowngradeInfo => request(body, store::Command::DowngradeInfoSet),
         CommandKind::Publish => decode_publish(&body),
         CommandKind::CommandSet => match body[..] {
             [set] => store::Command::CommandSet(set),
             _ => store::Command::Unknown,
         },
+        CommandKind::Auth => decode_auth(&body).map_or(store::Command::Unknown, store::Command::Auth),
     };
     all.push(step);
 }

@@ -17,13 +17,13 @@ use std::collections::VecDeque;
 
 use consensus::Entry;
 use log::LogId;
-use store::{Outcome, Store};
+use store::{BatchContext, Outcome, Store};
 
 use crate::io::MemberFatal;
 use crate::proposals::batch::{LogCommand, Origin};
-use commands::{DecodedCommand, context, decode_all, decode_batch};
+use commands::{DecodedCommand, callers, context, decode_all, decode_batch};
 
-pub(crate) use commands::{applied_id, from_log, replay};
+pub(crate) use commands::{applied_id, from_log, is_removal_of, replay};
 
 /// Committed entries that are not applied yet.
 #[derive(Debug, Default)]
@@ -138,7 +138,10 @@ pub(crate) fn begin_batch(
     let batch = decode_batch(entry)
         .map_err(|error| MemberFatal::Entry { index: entry.index, reason: error.to_string() })?;
     let (decoded, store_commands) = decode_all(batch.commands);
-    let context = context(entry, address, batch.clock_ms, has_caller(&decoded, origin), is_watched);
+    let context = BatchContext {
+        callers: callers(&decoded),
+        ..context(entry, address, batch.clock_ms, has_caller(&decoded, origin), is_watched)
+    };
     store.begin_batch(context, store_commands);
     Ok(BatchBeingApplied { decoded, is_watched })
 }

@@ -3,6 +3,7 @@
 //! [`TermState`] is replaced whenever term, leader or role changes. What belongs to a role is part of [`RoleState`]: it
 //! is created and dropped with the role, so that nothing of a former leadership can be used in a later one.
 
+pub(crate) mod failover_election;
 pub(crate) mod startup_election;
 
 use crate::lease::{LeaderLeases, LeaseForwarding};
@@ -42,11 +43,11 @@ pub(crate) struct FollowerState {
     pub(crate) lease_questions: LeaseForwarding,
 }
 
-/// A leadership transfer that a client asked for. It outlives the leadership: its caller is answered by the outcome.
+/// A leadership transfer. It outlives the leadership: its caller is answered by the outcome.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Transfer {
-    /// The caller's token.
-    pub(crate) token: u64,
+    /// The token of the caller who asked for it; `None` if this member itself wants it.
+    pub(crate) token: Option<u64>,
     /// When it is given up, on the monotonic clock.
     pub(crate) until_ns: u64,
 }

@@ -87,10 +87,13 @@ impl LeaderLeases {
     }
 
     /// A command that ends leases was applied, whatever came of it: an alarm may have refused it.
-    pub(crate) fn expiry_applied(&mut self, body: &Bytes) {
+    /// Returns how many of them this leader has proposed to end.
+    pub(crate) fn expiry_applied(&mut self, body: &Bytes) -> u64 {
+        let before = self.expiring.len();
         for id in Expiry::decode(body).into_iter().flat_map(|expiry| expiry.leases) {
             self.expiring_sum -= self.expiring.remove(&id).unwrap_or(0);
         }
+        (before - self.expiring.len()) as u64
     }
 
     fn follow_one(&mut self, now_ns: u64, change: &store::LeaseChange) -> i64 {

@@ -27,6 +27,8 @@ pub struct MemoryUse {
     pub revision_log: u64,
     /// Leases, their keys and their deadlines.
     pub leases: u64,
+    /// Users, roles and tokens.
+    pub auth: u64,
     /// What changed since the last checkpoint.
     pub changes: u64,
     /// Watchers, their streams, and the events kept for them.
@@ -42,7 +44,7 @@ pub struct MemoryUse {
 }
 
 /// The number of parts.
-pub(crate) const MEMORY_PARTS: usize = 9;
+pub(crate) const MEMORY_PARTS: usize = 10;
 
 /// So many, all but the last, are compared with the limit. A state that is received is not: it cannot be refused,
 /// because this member needs it; it goes by itself, while the alarm would stay; and refusing writes would not make it
@@ -56,6 +58,7 @@ impl MemoryUse {
             ("index", self.index),
             ("revision_log", self.revision_log),
             ("leases", self.leases),
+            ("auth", self.auth),
             ("changes", self.changes),
             ("watches", self.watches),
             ("log", self.log),

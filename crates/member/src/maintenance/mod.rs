@@ -9,12 +9,14 @@
 //! | `alarms` | alarms this member raises; whether the store may grow |
 //! | `log_room` | who may use how much of the log's room, and what waits for more |
 //! | `memory` | what is accounted as memory, and when that is too much |
+//! | `cluster_version` | the cluster version, in step with a downgrade |
 //! | `publication` | this member's name and client URLs, published through the log |
 //!
 //! None of it is urgent: each step is short, and long work is a background job.
 
 pub(crate) mod alarms;
 pub(crate) mod checkpoints;
+pub(crate) mod cluster_version;
 pub(crate) mod log_room;
 pub(crate) mod memory;
 pub mod publication;

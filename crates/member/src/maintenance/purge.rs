@@ -2,6 +2,8 @@
 
 use store::{Outcome, Store};
 
+use crate::jobs::Job;
+
 /// Changes purged in one step: some tens of microseconds.
 const STEP_CHANGES: usize = 256;
 
@@ -19,6 +21,11 @@ pub(crate) struct Purge {
     /// Whether compacted history may be left.
     is_pending: bool,
     next_step_ns: u64,
+    /// When the first step was made that removed something, while purging goes on. Not for what was compacted before
+    /// this process started: it would count as a compaction of now.
+    began_ns: Option<u64>,
+    /// Whether a job hashes what a compaction has kept. Nothing is purged meanwhile.
+    is_hashing: bool,
     /// Physical compactions that wait: token, compacted revision, answer.
     waiting: Vec<(u64, i64, Outcome)>,
 }
@@ -27,6 +34,22 @@ impl Purge {
     /// History was compacted, or a pin that kept compacted history is gone.
     pub(crate) fn start(&mut self) {
         self.is_pending = true;
+    }
+
+    /// The job that hashed what a compaction has kept is done.
+    pub(crate) fn hashed(&mut self) {
+        self.is_hashing = false;
+        self.is_pending = true;
+    }
+
+    /// The job that hashes what the compaction has kept that was just purged, if one was.
+    pub(crate) fn begin_hash(&mut self, store: &mut Store) -> Option<Job> {
+        if self.is_hashing {
+            return None;
+        }
+        let scan = store.begin_compaction_hash()?;
+        self.is_hashing = true;
+        Some(Job::HashCompaction(Box::new(scan)))
     }
 
     /// A physical compaction is answered once its history is purged, however long that takes: it has no deadline here.
@@ -61,11 +84,23 @@ impl Purge {
         self.is_pending && now_ns >= self.next_step_ns
     }
 
+    /// How long purging a compaction took, in nanoseconds, if the last step has completed it.
+    pub(crate) fn take_finished(&mut self, now_ns: u64) -> Option<u64> {
+        if self.is_pending {
+            return None;
+        }
+        self.began_ns.take().map(|began_ns| now_ns.saturating_sub(began_ns))
+    }
+
     /// Purges one step. Returns the physical compactions that are complete: token and answer.
     pub(crate) fn step(&mut self, now_ns: u64, store: &mut Store) -> Vec<(u64, Outcome)> {
         self.next_step_ns = now_ns + PAUSE_NS;
+        let before = store.reader().purged();
         self.is_pending = !store.purge_step(STEP_CHANGES);
         let purged = store.reader().purged();
+        if (self.is_pending || purged > before) && store.has_compacted() {
+            self.began_ns.get_or_insert(now_ns);
+        }
         let complete = self.waiting.extract_if(.., |(_, compacted, _)| *compacted <= purged);
         complete.map(|(token, _, outcome)| (token, outcome)).collect()
     }
@@ -105,10 +140,13 @@ mod tests {
             assert_eq!(state.references().len(), left);
             assert!(!purge.is_due(now_ns + PAUSE_NS - 1));
             assert_eq!(purge.next_due_ns(), Some(now_ns + PAUSE_NS));
+            assert_eq!(purge.take_finished(now_ns), None);
         }
         purge.step(2 * PAUSE_NS, &mut state.store);
         assert_eq!(state.references().len(), 1);
         assert_eq!(purge.next_due_ns(), None, "nothing is left");
+        assert_eq!(purge.take_finished(2 * PAUSE_NS), Some(2 * PAUSE_NS));
+        assert_eq!(purge.take_finished(3 * PAUSE_NS), None);
     }
 
     #[test]

@@ -1,11 +1,10 @@
 //! Committed entries into the store, and what follows from them for watchers, leases and callers.
 
 use api::etcdserverpb as pb;
-use api::membershippb;
 use bytes::Bytes;
 use consensus::{Entry, EntryKind};
 use prost::Message;
-use store::{Applied, Damaged, Event, Outcome, Reply, Slice, ValueRef};
+use store::{Applied, Damaged, Event, LeaseChange, Outcome, Reply, Slice, ValueRef};
 
 use super::Member;
 use crate::apply::{self, BatchBeingApplied};
@@ -14,6 +13,7 @@ use crate::jobs::Job;
 use crate::lease::LeaderLeases;
 use crate::proposals::batch::{CommandKind, LogCommand};
 use crate::read_index::Waiter;
+use crate::status::step_counts::StepCounts;
 
 impl Member {
     /// Applies about one slice of what is committed. What is left waits for the next step, so that frames and answered
@@ -58,7 +58,7 @@ impl Member {
             // From now on this leader answers lease questions: every command of earlier terms is applied.
             let leases = self.reader.leases(i64::MIN, usize::MAX);
             leader.leases = Some(LeaderLeases::start(now.monotonic_ns, leases));
-            self.propose_cluster_version();
+            self.propose_cluster_version(now);
         }
         self.state_hashes.remember(entry.index, self.reader.state_hash().1);
     }
@@ -98,6 +98,7 @@ impl Member {
         if !self.store.is_mid_command() {
             self.take_held_jobs(now, out)?;
         }
+        out.counts.apply_goes_on = applied.is_none();
         let Some(applied) = applied else { return Ok(false) };
         let batch = self.applying.take().expect("the batch whose last slice this was");
         self.batch_applied(now, batch, applied, out);
@@ -139,12 +140,17 @@ impl Member {
         let commands = batch.len();
         self.checkpoints.applied(commands);
         self.status.set_commands_applied(self.status.commands_applied() + commands);
+        count_leases(&applied.leases, &mut out.counts);
         if let Some(leases) = self.leadership.leases_mut() {
             let released = leases.follow(now.monotonic_ns, &applied.leases);
             released.into_iter().for_each(|question| self.read_index.arrive(Waiter::Lease(question)));
         }
         if applied.cluster_changed {
+            self.cluster_versions.settled();
             self.follow_members();
+        }
+        if applied.auth_changed {
+            self.hub.wake_all();
         }
         if applied.alarms_changed {
             self.alarms.settled();
@@ -154,8 +160,10 @@ impl Member {
             if command.kind == CommandKind::LeaseExpire
                 && let Some(leases) = self.leadership.leases_mut()
             {
-                leases.expiry_applied(&command.body);
+                let expired = leases.expiry_applied(&command.body);
+                self.status.set_leases_expired(self.status.leases_expired() + expired);
             }
+            out.counts.command_applied(command.kind, outcome.is_ok());
             if matches!(outcome, Ok(Reply::Compaction { .. })) {
                 self.purge.start();
             }
@@ -184,11 +192,26 @@ impl Member {
         }
     }
 
-    fn propose_cluster_version(&mut self) {
-        if self.reader.cluster_version().is_none() {
-            let ver = api::version::CLUSTER_VERSION.to_owned();
-            let body = membershippb::ClusterVersionSetRequest { ver };
-            self.proposals.push_own(CommandKind::ClusterVersion, body.encode_to_vec().into());
+    /// The leader keeps the cluster version as it should be.
+    pub(super) fn propose_cluster_version(&mut self, now: Now) {
+        if !self.leadership.is_established() {
+            return;
+        }
+        let time = (now.monotonic_ns, self.config.request_timeout_ns());
+        let (present, target) = (self.reader.cluster_version(), self.reader.downgrade_target());
+        if let Some(body) = self.cluster_versions.propose(time, present, target) {
+            self.proposals.push_own(CommandKind::ClusterVersion, body);
+        }
+    }
+}
+
+/// Counts what became of leases.
+fn count_leases(changes: &[LeaseChange], counts: &mut StepCounts) {
+    for change in changes {
+        match change {
+            LeaseChange::Granted { ttl, .. } => counts.granted_ttls_s.push(*ttl),
+            LeaseChange::Revoked { .. } => counts.leases_revoked += 1,
+            LeaseChange::Checkpointed { .. } | LeaseChange::ExpiryIgnored { .. } => {}
         }
     }
 }

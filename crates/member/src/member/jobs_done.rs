@@ -3,11 +3,13 @@
 use consensus::Write;
 use log::{CheckpointDone, InstallDone, InstallWaiting, JobError, LogId, ReadError, RelocationDone};
 
+use store::{CompactionHashScan, KeptHash};
+
 use super::Member;
 use super::ready_loop::to_log_hard_state;
 use crate::apply::{ApplyQueue, from_log};
 use crate::io::{MemberFatal, Notice, Now, Output, SnapshotEvent};
-use crate::jobs::{Done, Job};
+use crate::jobs::{Done, Job, Scrubbed};
 use crate::snapshot::Installation;
 
 impl Member {
@@ -18,10 +20,11 @@ impl Member {
                     out.notices.push(Notice::Failure { text: error.to_string() });
                 }
             }
-            Done::Checkpoint { id, done } => self.on_checkpoint_done(id, done, out),
+            Done::Checkpoint { id, done } => self.on_checkpoint_done(now, id, done, out),
             Done::CheckpointsMerged(done) => self.on_checkpoints_merged(done, out),
             Done::ReadEntries { from, single, entries } => self.on_entries_read(from, single, entries, out),
             Done::ValuesRead(read) => self.on_values_read(read),
+            Done::CompactionHashed(hashed) => self.on_compaction_hashed(hashed, out),
             Done::Relocated(copied) => {
                 for (key, address) in
                     self.relocate(out, |relocation, context| relocation.copied(*copied, context))?
@@ -34,6 +37,7 @@ impl Member {
             }
             Done::RepairedValuesWritten(done) => self.on_values_written(now, done, out)?,
             Done::ReadForPeer { to, answer } => self.repair_server.read_done(to, &answer, out),
+            Done::Scrubbed(done) => self.on_scrubbed(now, done, out),
             Done::EntryRepaired { index, result } => self.entry_repairs.written(index, result, out)?,
             Done::Installed(done) => self.installing.ended(done),
             Done::InstallWaiting(InstallWaiting { installer, error }) => {
@@ -49,12 +53,33 @@ impl Member {
         Ok(())
     }
 
-    fn on_checkpoint_done(&mut self, id: LogId, done: CheckpointDone, out: &mut Output) {
+    /// The hash of a compaction goes on, is known, or is given up. In the end purging goes on.
+    fn on_compaction_hashed(
+        &mut self,
+        hashed: Result<KeptHash, Option<Box<CompactionHashScan>>>,
+        out: &mut Output,
+    ) {
+        match hashed {
+            Err(Some(scan)) => return out.background.push(Job::HashCompaction(scan)),
+            Err(None) => {}
+            Ok(hash) => {
+                self.store.keep_hash(hash);
+                out.notices.push(Notice::HashStored(hash));
+            }
+        }
+        self.purge.hashed();
+    }
+
+    fn on_checkpoint_done(&mut self, now: Now, id: LogId, done: CheckpointDone, out: &mut Output) {
         self.checkpoints.done();
         match self.log.checkpoint_done(done) {
             Ok(()) => {
                 self.store.checkpoint_written();
                 out.notices.push(Notice::Checkpoint { index: id.index });
+                if self.checkpoints.take_replaced() {
+                    let text = "the checkpoints, by a new base".to_owned();
+                    out.notices.push(Notice::Repaired { text });
+                }
                 self.truncate();
                 // An installation replaces all of them, and consensus waits for it.
                 if !self.is_stopping && !self.installing.is_running() {
@@ -63,7 +88,7 @@ impl Member {
             }
             Err(error) => {
                 self.store.abandon_checkpoint();
-                self.checkpoints.failed(error.is_full());
+                self.checkpoints.failed(now.monotonic_ns, error.is_full());
                 self.relocation.checkpoint_failed();
                 let text = format!("the checkpoint was not written: {error}");
                 out.notices.push(Notice::Failure { text });
@@ -111,8 +136,9 @@ impl Member {
             out.background.push(Job::ReadEntries { from, single: true, job });
             return;
         }
-        out.notices.push(Notice::Damage { text: error.to_string() });
-        self.entry_repairs.begin(from, &self.log);
+        if self.entry_repairs.begin(from, &self.log) {
+            out.notices.push(Notice::Damage { text: error.to_string() });
+        }
         self.consensus.fetch_failed(from);
     }
 
@@ -171,5 +197,28 @@ impl Member {
     /// Handles the results that waited for the end of a command.
     pub(super) fn take_held_jobs(&mut self, now: Now, out: &mut Output) -> Result<(), MemberFatal> {
         std::mem::take(&mut self.held_jobs).into_iter().try_for_each(|done| self.on_job_done(now, done, out))
+    }
+
+    /// What the scrub found damaged is repaired as after any other read, and a checkpoint by a new one. If too much is
+    /// under repair, a later round finds it again.
+    pub(super) fn on_scrubbed(&mut self, now: Now, done: Scrubbed, out: &mut Output) {
+        let news = self.scrub.read(now.monotonic_ns, self.config.scrub, &self.log, done);
+        for (key, address) in news.values {
+            self.value_repairs.begin(address, Some(key));
+        }
+        if let Some(index) = news.entry
+            && self.entry_repairs.begin(index, &self.log)
+        {
+            out.notices.push(Notice::Damage { text: format!("entry {index} of the log") });
+        }
+        if let Some(text) = news.checkpoint {
+            self.checkpoints.replace_damaged();
+            out.notices.push(Notice::Damage { text });
+        }
+        self.status.set_scrubbed_bytes(self.status.scrubbed_bytes() + news.bytes);
+        if let Some(totals) = news.ended {
+            self.status.set_scrub_rounds(self.status.scrub_rounds() + 1);
+            out.notices.push(Notice::Scrubbed(totals));
+        }
     }
 }

@@ -3,6 +3,7 @@
 use consensus::{ConfChange, Entry, ProposeError};
 
 use super::Member;
+use crate::callers::CallerKind;
 use crate::io::{Answer, MemberFatal, Notice, Now, Output};
 use crate::leadership::RoleState;
 use crate::maintenance::log_room::Admission;
@@ -16,7 +17,7 @@ use crate::peer_message::PeerMessage;
 use crate::proposals::batch::{CommandKind, Origin};
 use crate::proposals::growth::RoomUse;
 
-/// Peers that are dialled although the state does not name them: more than a cluster has members.
+/// Peers that are dialled although the state does not name them, or where it does not: more than a cluster has members.
 const MAX_INTRODUCED: usize = 64;
 
 /// What becomes of the next request in the leader's queue.
@@ -46,7 +47,7 @@ impl Member {
         };
         match refusal {
             Some(error) => out.answers.push((token, Answer::Failed(error))),
-            None => self.register(now, token),
+            None => self.register(now, token, CallerKind::Other),
         }
     }
 
@@ -91,6 +92,9 @@ impl Member {
                     && self.transfer.is_none()
                     && let Some(change) = self.membership.queue.first().cloned()
                 {
+                    if self.hands_over_first(now, &change.request) && self.hand_over(now) {
+                        return;
+                    }
                     match self.propose_change(now, &change) {
                         Proposing::Waits => return,
                         Proposing::Proposed if change.origin == self.config.origin() => {
@@ -141,7 +145,7 @@ impl Member {
     }
 
     /// Whether the leader proposes a request now.
-    fn check_change(
+    pub(super) fn check_change(
         &self,
         now: Now,
         request: &MembershipRequest,
@@ -194,6 +198,9 @@ impl Member {
         if outcome.is_ok() {
             self.consensus.apply_conf_change(&decoded.change).map_err(fatal)?;
             self.checkpoints.applied(1);
+            // A commit index is written with the next entry, which may be long in coming. Until it is on the disk, a
+            // restart would need the votes of members that this change removed, and that do not start again.
+            self.checkpoints.want_now();
             self.follow_members();
         }
         let Some(ProposedChange { origin, sequence, request, .. }) = decoded.proposed else { return Ok(()) };
@@ -213,8 +220,11 @@ impl Member {
     /// end of the step tells the owner.
     pub(super) fn follow_members(&mut self) {
         let members = self.reader.members();
-        let is_listed = |id: u64| members.iter().any(|member| member.id == id);
-        self.membership.introduced.retain(|id, _| !is_listed(*id) && !self.reader.was_removed(*id));
+        let listed = |id: u64| members.iter().find(|member| member.id == id);
+        let is_listed = |id: u64| listed(id).is_some();
+        let is_news =
+            |id: u64, urls: &[String]| listed(id).is_none_or(|member| !has_urls(&member.peer_urls, urls));
+        self.membership.introduced.retain(|id, urls| is_news(*id, urls) && !self.reader.was_removed(*id));
         let introduced = self.membership.introduced.clone();
         let is_member = |id: u64| is_listed(id) || introduced.contains_key(&id);
         self.connected.retain(|peer| is_member(*peer));
@@ -232,9 +242,8 @@ impl Member {
             let membership = Membership::of(self.config.member_id, &self.reader, conf_state, introduced);
             let is_learner = membership.conf_state.learners.contains(&self.config.member_id);
             self.status.set_learner(u64::from(is_learner));
-            if membership.is_removed && !self.is_stopping {
-                // The last checkpoint says so at the next start, too.
-                self.on_stop(out);
+            if membership.is_removed {
+                self.begin_leaving();
             }
             out.membership = Some(membership);
             // A joiner that has just received the state was connected before it could say who it is.
@@ -258,12 +267,19 @@ impl Member {
         }
     }
 
-    /// A peer says where it listens. If this member's state does not name it yet, it is dialled all the same.
+    /// A peer says where it listens. If this member's state does not name it yet, or names other URLs because the peer
+    /// was moved while this member was away, it is dialled there all the same.
     pub(super) fn on_introduction(&mut self, from: u64, peer_urls: Vec<String>) {
-        let is_known = self.reader.members().iter().any(|member| member.id == from);
-        let has_room = self.membership.introduced.len() < MAX_INTRODUCED;
-        if !is_known && !self.reader.was_removed(from) && has_room {
-            self.membership.introduced.insert(from, peer_urls);
+        let members = self.reader.members();
+        let listed = members.iter().find(|member| member.id == from);
+        let introduced = &mut self.membership.introduced;
+        if listed.is_some_and(|member| has_urls(&member.peer_urls, &peer_urls)) {
+            self.membership.is_changed |= introduced.remove(&from).is_some();
+            return;
+        }
+        let has_room = introduced.contains_key(&from) || introduced.len() < MAX_INTRODUCED;
+        if !self.reader.was_removed(from) && has_room && introduced.get(&from) != Some(&peer_urls) {
+            introduced.insert(from, peer_urls);
             self.membership.is_changed = true;
         }
     }
@@ -291,4 +307,14 @@ impl Member {
             self.proposals.push_own(CommandKind::CommandSet, vec![set].into());
         }
     }
+}
+
+/// Whether the URLs of a peer are these, in any order.
+fn has_urls(known: &[String], said: &[String]) -> bool {
+    let sorted = |urls: &[String]| {
+        let mut urls = urls.to_vec();
+        urls.sort_unstable();
+        urls
+    };
+    sorted(known) == sorted(said)
 }

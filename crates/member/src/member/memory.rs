@@ -41,6 +41,7 @@ impl Member {
             index: store.index,
             revision_log: store.revision_log,
             leases: store.leases,
+            auth: store.auth,
             changes: store.changes,
             watches: self.hub.accounted_bytes(),
             // Nearly all entries that consensus holds are those of the tail, and share its bytes.

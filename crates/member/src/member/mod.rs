@@ -12,8 +12,10 @@
 //! | `applying` | committed batches into the store, then watchers, leases and callers |
 //! | `reads` | ReadIndex rounds and lease questions |
 //! | `membership` | requests about members, and what follows from an applied one |
+//! | `leaving` | what a member does before and after its own removal |
 //! | `ticks` | the work of each tick, and callers' deadlines |
 //! | `space` | checkpoints, relocation, truncation: what must be kept and for whom |
+//! | `scrubbing` | when everything is read again, and what follows from damage |
 //! | `memory` | the memory limit: what all components take together |
 //! | `jobs_done` | results of background jobs |
 //!
@@ -28,6 +30,7 @@
 mod applying;
 mod frames;
 mod jobs_done;
+mod leaving;
 mod membership;
 mod memory;
 mod reads;
@@ -50,10 +53,12 @@ use crate::callers::Callers;
 use crate::config::MemberConfig;
 use crate::io::{Answer, Input, MemberFatal, Notice, Now, Output};
 use crate::jobs::{Done, Job};
+use crate::leadership::failover_election::FailoverElection;
 use crate::leadership::startup_election::StartupElection;
 use crate::leadership::{TermState, Transfer};
 use crate::maintenance::alarms::AlarmProposals;
 use crate::maintenance::checkpoints::CheckpointSchedule;
+use crate::maintenance::cluster_version::ClusterVersions;
 use crate::maintenance::log_room::LogRoom;
 use crate::maintenance::memory::MemoryLimit;
 use crate::maintenance::publication::Publication;
@@ -68,6 +73,7 @@ use crate::read_index::ReadIndex;
 use crate::relocation::Relocator;
 use crate::repair::entries::EntryRepairs;
 use crate::repair::recovery::UnfinishedStart;
+use crate::repair::scrub::Scrub;
 use crate::repair::serving::RepairServer;
 use crate::repair::values::{RepairContext, ValueRepairs};
 use crate::snapshot::{SnapshotInstalling, SnapshotReceiving, SnapshotSending};
@@ -98,6 +104,7 @@ pub struct Member {
     connected: BTreeSet<u64>,
     leadership: TermState,
     startup_election: Option<StartupElection>,
+    failover_election: Option<FailoverElection>,
     transfer: Option<Transfer>,
 
     // From a request to its answer.
@@ -123,12 +130,14 @@ pub struct Member {
     alarms: AlarmProposals,
     memory_limit: MemoryLimit,
     publication: Publication,
+    cluster_versions: ClusterVersions,
     relocation: Relocator,
 
     // Repair and snapshots.
     value_repairs: ValueRepairs,
     entry_repairs: EntryRepairs,
     repair_server: RepairServer,
+    scrub: Scrub,
     sending: SnapshotSending,
     receiving: SnapshotReceiving,
     installing: SnapshotInstalling,
@@ -176,6 +185,7 @@ impl Member {
             connected: BTreeSet::new(),
             leadership,
             startup_election: Some(startup_election),
+            failover_election: None,
             transfer: None,
             read_index: ReadIndex::default(),
             lease_answers: BTreeMap::new(),
@@ -191,10 +201,12 @@ impl Member {
             state_hashes: StateHashes::default(),
             alarms: AlarmProposals::default(),
             publication: Publication::default(),
+            cluster_versions: ClusterVersions::default(),
             relocation: Relocator::default(),
             value_repairs: ValueRepairs::default(),
             entry_repairs: EntryRepairs::default(),
             repair_server: RepairServer::default(),
+            scrub: Scrub::default(),
             receiving: SnapshotReceiving::default(),
             installing: SnapshotInstalling::default(),
         }
@@ -215,12 +227,14 @@ impl Member {
             Input::MoveLeader { token, to } => self.on_move_leader(now, token, to, out),
             Input::Repair { token, address, key } => self.on_repair(now, token, (address, key), out),
             Input::Defragment => self.on_defragment(),
+            Input::SetQuota { bytes } => self.config.quota_bytes = bytes,
             Input::Frame { from, bytes } => self.on_frame(now, from, bytes, out),
             Input::ChangeMembers { token, request } => self.on_change_members(now, token, request, out),
             Input::GiveUpLeadership { token } => self.on_give_up_leadership(now, token, out),
             Input::PeerAnnounced { peer, command_set } => self.on_peer_announced(peer, command_set),
             Input::PeerUp(peer) => self.on_peer_up(now, peer, out),
             Input::PeerDown(peer) => self.on_peer_down(peer),
+            Input::PeerNotListening(peer) => self.on_peer_not_listening(now, peer),
             Input::WritesSynced(done) => self.write_positions.log_synced(self.log.complete(done)?.position),
             Input::Background(done) => self.on_job_done(now, *done, out)?,
             Input::SnapshotOffered { token, from, header } => {
@@ -247,6 +261,7 @@ impl Member {
         if now.monotonic_ns >= self.next_tick_ns {
             self.advance_clock(now, out);
         }
+        self.drive_failover_election(now);
         self.expire_callers(now, out);
         self.plan_waiting(now, out);
         loop {
@@ -281,17 +296,26 @@ impl Member {
             for (token, outcome) in self.purge.step(now.monotonic_ns, &mut self.store) {
                 out.answers.push((token, Answer::Applied(outcome)));
             }
+            if let Some(ns) = self.purge.take_finished(now.monotonic_ns) {
+                out.counts.purged_ns = Some(ns);
+                self.status.set_compacted_at_s(now.wall_ms / 1_000);
+            }
+            out.background.extend(self.purge.begin_hash(&mut self.store));
         }
         if self.sealing.next_due_ns().is_some_and(|due_ns| now.monotonic_ns >= due_ns) {
             out.writes.extend(self.sealing.seal(now.monotonic_ns, &mut self.log));
         }
-        if self.checkpoints.is_due(self.apply_queue.applied(), self.config.checkpoint_commands)
-            && !self.installing.is_running()
+        if self.checkpoints.is_due(
+            now.monotonic_ns,
+            self.apply_queue.applied(),
+            self.config.checkpoint_commands,
+        ) && !self.installing.is_running()
             && !is_applying
         {
             self.begin_checkpoint(out);
         }
         self.drive_repair(now, out);
+        self.drive_scrub(now, out);
         if self.may_relocate() && self.relocation.is_step_due(now.monotonic_ns) {
             self.relocate(out, |relocation, context| relocation.step(now.monotonic_ns, context));
         }
@@ -327,8 +351,10 @@ impl Member {
             self.leadership.as_follower().and_then(|follower| follower.lease_questions.next_due_ns());
         let reads = self.read_index.next_due_ns(self.leadership.is_established());
         let maintenance = [self.sealing.next_due_ns(), purge, relocation];
-        let repair = [self.value_repairs.next_due_ns(), self.entry_repairs.next_due_ns()];
-        let requests = [proposals, leases, lease_questions, reads];
+        let scrub = if self.may_scrub() { self.scrub.next_due_ns() } else { None };
+        let repair = [self.value_repairs.next_due_ns(), self.entry_repairs.next_due_ns(), scrub];
+        let failover = self.failover_election.as_ref().map(FailoverElection::next_due_ns);
+        let requests = [proposals, leases, lease_questions, reads, failover];
         let due = [Some(self.next_tick_ns)].into_iter().chain(requests).chain(maintenance).chain(repair);
         due.flatten().min()
     }
@@ -459,11 +485,15 @@ impl Member {
     }
 
     fn show_status(&self) {
-        self.status.set_pending(self.callers.len() as u64);
+        self.status.set_pending(self.callers.proposals() as u64);
         self.status.set_applied_index(self.apply_queue.applied());
         self.status.set_committed_index(self.apply_queue.committed());
         self.status.set_snapshots_installing(u64::from(self.installing.is_running()));
         let (base, deltas) = self.log.checkpoint_bytes();
         self.status.set_file_bytes(self.log.reader().file_bytes() + base + deltas);
+        self.status.set_waiting_commands(self.proposals.len() as u64);
+        self.status.set_waiting_reads(self.read_index.len() as u64);
+        self.status.set_failed_rounds(self.read_index.failed());
+        self.status.set_repairs(self.value_repairs.len() as u64 + self.entry_repairs.len() as u64);
     }
 }

@@ -130,8 +130,14 @@ impl Member {
                 None => self.read_index.arrive(Waiter::Lease(question)),
             };
         };
+        let renews = question.renew;
         match leases.decide(now.monotonic_ns, began_ns, question) {
-            Decision::Answer(answer) => self.answer_lease(peer, sequence, answer, out),
+            Decision::Answer(answer) => {
+                if renews && matches!(answer, LeaseAnswer::Alive { .. }) {
+                    self.status.set_leases_renewed(self.status.leases_renewed() + 1);
+                }
+                self.answer_lease(peer, sequence, answer, out);
+            }
             Decision::Held(command) => {
                 if let Some((kind, body)) = command {
                     self.proposals.push_own(kind, body);

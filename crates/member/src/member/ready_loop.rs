@@ -209,8 +209,8 @@ impl Member {
         if leader == 0 || leader == self.config.member_id {
             return;
         }
-        if let Some(transfer) = self.transfer.take() {
-            self.callers.answer(transfer.token, Answer::LeaderMoved, out);
+        if let Some(token) = self.transfer.take().and_then(|transfer| transfer.token) {
+            self.callers.answer(token, Answer::LeaderMoved, out);
         }
     }
 }

@@ -69,9 +69,12 @@ impl Member {
             Input::SnapshotOffered { token, .. } | Input::SnapshotWhole { token, .. } => {
                 out.answers.push((token, Answer::SnapshotRefused(REFUSAL.to_owned())));
             }
+            // It takes part in no election.
+            Input::PeerNotListening(_) => {}
             // None was received or sent, and nothing written.
             Input::SnapshotBroken(_) | Input::SnapshotSent { .. } | Input::WritesSynced(_) => {}
             Input::Defragment => {}
+            Input::SetQuota { bytes } => self.config.quota_bytes = bytes,
             Input::Stop => out.stopped = true,
         }
         Ok(())

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use super::Member;
+use crate::callers::CallerKind;
 use crate::io::{Answer, Now, Output, Proposal};
 use crate::leadership::Transfer;
 use crate::lease::LeaseQuestion;
@@ -14,15 +15,19 @@ use crate::snapshot::{Receiver, SendError, SentSnapshot, SnapshotOffer};
 
 impl Member {
     pub(super) fn on_propose(&mut self, now: Now, proposal: Proposal, out: &mut Output) {
-        let Proposal { token, kind, body } = proposal;
+        let (token, kind, body) = (proposal.token, proposal.kind, &proposal.body);
+        if kind.since() > self.reader.command_set() {
+            // A member of an older release could not apply it.
+            return out.answers.push((token, Answer::Failed(api::Error::NotCapable)));
+        }
         let shortage = if kind.may_grow() { self.shortage() } else { None };
-        if let Some(shortage) = shortage.filter(|_| growth::grows(kind, &body)) {
+        if let Some(shortage) = shortage.filter(|_| growth::grows(kind, body)) {
             self.note_shortage(shortage);
             out.answers.push((token, Answer::Failed(shortage.error())));
             return;
         }
-        match self.proposals.push(token, kind, body) {
-            Ok(()) => self.register(now, token),
+        match self.proposals.push(proposal) {
+            Ok(()) => self.register(now, token, CallerKind::Proposal),
             Err(error) => out.answers.push((token, Answer::Failed(error))),
         }
     }
@@ -52,7 +57,7 @@ impl Member {
         if self.read_index.len() >= MAX_WAITING {
             return out.answers.push((token, Answer::Failed(api::Error::TooManyRequests)));
         }
-        self.register(now, token);
+        self.register(now, token, CallerKind::Read);
         self.read_index.arrive(Waiter::Read(token));
     }
 
@@ -61,7 +66,7 @@ impl Member {
         if self.read_index.len() + sent >= MAX_WAITING {
             return out.answers.push((token, Answer::Failed(api::Error::TooManyRequests)));
         }
-        self.register(now, token);
+        self.register(now, token, CallerKind::Other);
         self.read_index.arrive(Waiter::Lease(LeaseQuestion { peer: None, sequence: token, lease, renew }));
     }
 
@@ -73,9 +78,8 @@ impl Member {
         } else if self.consensus.transfer_leader(to).is_err() {
             out.answers.push((token, Answer::Failed(api::Error::BadLeaderTransferee)));
         } else {
-            let election_ns = self.config.tick_ns * u64::from(self.config.election_ticks);
-            self.register(now, token);
-            self.transfer = Some(Transfer { token, until_ns: now.monotonic_ns + election_ns });
+            self.register(now, token, CallerKind::Other);
+            self.note_transfer(now, Some(token));
         }
     }
 
@@ -96,11 +100,18 @@ impl Member {
         if votes && self.transfer.is_none() { Ok(()) } else { Err(api::Error::BadLeaderTransferee) }
     }
 
-    /// A transfer that the target did not take is given up after an election timeout.
+    /// A transfer has begun. It is given up after an election timeout.
+    pub(super) fn note_transfer(&mut self, now: Now, token: Option<u64>) {
+        let election_ns = self.config.tick_ns * u64::from(self.config.election_ticks);
+        self.transfer = Some(Transfer { token, until_ns: now.monotonic_ns + election_ns });
+    }
+
+    /// The target did not take a transfer in time.
     pub(super) fn give_up_transfer(&mut self, now: Now, out: &mut Output) {
-        if let Some(transfer) = self.transfer.take_if(|transfer| now.monotonic_ns >= transfer.until_ns) {
+        let given_up = self.transfer.take_if(|transfer| now.monotonic_ns >= transfer.until_ns);
+        if let Some(token) = given_up.and_then(|transfer| transfer.token) {
             let answer = Answer::Failed(api::Error::TimeoutLeaderTransfer);
-            self.callers.answer(transfer.token, answer, out);
+            self.callers.answer(token, answer, out);
         }
     }
 
@@ -115,7 +126,7 @@ impl Member {
             return out.answers.push((token, Answer::Failed(api::Error::TooManyRequests)));
         }
         self.value_repairs.add_caller(address, token);
-        self.register(now, token);
+        self.register(now, token, CallerKind::Other);
     }
 
     pub(super) fn on_defragment(&mut self) {
@@ -139,7 +150,8 @@ impl Member {
             log::Space::Ok | log::Space::OutOfDescriptors => None,
         };
         let (member_id, applied) = (self.config.member_id, self.apply_queue.applied());
-        let offer = SnapshotOffer { from, header, member_id, applied, refusal };
+        let lineage = self.reader.lineage();
+        let offer = SnapshotOffer { from, header, member_id, applied, lineage, refusal };
         let accepted = self.receiving.accept(offer, &mut self.log, &mut self.consensus, out);
         out.answers.push((token, accepted.map_or_else(Answer::SnapshotRefused, Answer::SnapshotFrom)));
     }
@@ -189,7 +201,7 @@ impl Member {
     }
 
     /// Registers a caller until the request timeout.
-    pub(super) fn register(&mut self, now: Now, token: u64) {
-        self.callers.insert(token, now.monotonic_ns + self.config.request_timeout_ns());
+    pub(super) fn register(&mut self, now: Now, token: u64, kind: CallerKind) {
+        self.callers.insert(token, kind, now.monotonic_ns + self.config.request_timeout_ns());
     }
 }

@@ -1,10 +1,13 @@
-//! What follows from time alone: the work of each tick, the startup election, and callers' deadlines.
+//! What follows from time alone: the work of each tick, the startup and the failover election, and callers' deadlines.
 
 use std::collections::BTreeSet;
 
+use consensus::Role;
+
 use super::Member;
-use crate::callers::Progress;
+use crate::callers::{CallerKind, ExpiredCaller, Progress};
 use crate::io::{Answer, Notice, Now, Output};
+use crate::leadership::failover_election::FailoverElection;
 use crate::leadership::startup_election::{self, StartupElection};
 use crate::peer_message::PeerMessage;
 use crate::proposals::batch::CommandKind;
@@ -43,7 +46,9 @@ impl Member {
             self.note_catching_up(now);
         }
         self.alarms.tick();
+        self.tick_leaving(out);
         self.tick_command_set(now);
+        self.propose_cluster_version(now);
         self.tick_memory(now, out);
         // A pin that kept compacted history may be gone.
         if self.reader.purged() < self.reader.compacted() || self.purge.is_awaited() {
@@ -67,7 +72,8 @@ impl Member {
             follower.lease_questions.expire_wait(now.monotonic_ns);
         }
         let mut queued = BTreeSet::new();
-        while let Some((token, progress)) = self.callers.take_expired(now.monotonic_ns) {
+        while let Some(expired) = self.callers.take_expired(now.monotonic_ns) {
+            let ExpiredCaller { token, kind, progress } = expired;
             self.proposals.expire_forwarded(token);
             self.expire_change(token);
             if let Some(follower) = self.leadership.as_follower_mut() {
@@ -76,7 +82,11 @@ impl Member {
             if progress == Progress::Queued {
                 queued.insert(token);
             }
-            self.status.set_failed(self.status.failed() + 1);
+            match kind {
+                CallerKind::Proposal => self.status.set_failed(self.status.failed() + 1),
+                CallerKind::Read => self.status.set_late_reads(self.status.late_reads() + 1),
+                CallerKind::Other => {}
+            }
             out.answers.push((token, Answer::Failed(self.timeout_error(now, progress))));
         }
         if !queued.is_empty() {
@@ -107,6 +117,44 @@ impl Member {
         }
         let Some(election) = &mut self.startup_election else { return };
         if election.tick(&self.consensus.conf_state().voters, self.config.member_id) {
+            self.consensus.campaign();
+        }
+    }
+
+    /// The scrub reads some more, if it is due.
+    pub(super) fn drive_scrub(&mut self, now: Now, out: &mut Output) {
+        if !self.may_scrub() {
+            return;
+        }
+        let (rate, applied) = (self.config.scrub, self.apply_queue.applied());
+        let job = self.scrub.next_job(now.monotonic_ns, rate, &self.log, &self.reader, applied);
+        out.background.extend(job);
+    }
+
+    /// Not while the state is being replaced, whose files come and go.
+    pub(super) fn may_scrub(&self) -> bool {
+        !self.installing.is_running() && !self.is_stopping
+    }
+
+    /// Nothing listens where a peer listened. If it led, an election follows at once instead of after a timeout.
+    pub(super) fn on_peer_not_listening(&mut self, now: Now, peer: u64) {
+        let status = self.consensus.status();
+        if !self.config.pre_vote || status.leader != peer || status.role != Role::Follower {
+            return;
+        }
+        self.consensus.forget_leader(peer);
+        let others = status.conf_state.voters.iter().filter(|id| **id != peer);
+        let rank = others.filter(|id| **id < self.config.member_id).count();
+        let election_ns = self.config.tick_ns * u64::from(self.config.election_ticks);
+        self.failover_election = Some(FailoverElection::new(now.monotonic_ns, rank, election_ns));
+    }
+
+    /// Asks for votes when it is time, until a leader is known or the ordinary election takes over.
+    pub(super) fn drive_failover_election(&mut self, now: Now) {
+        let Some(election) = &mut self.failover_election else { return };
+        if election.is_over(now.monotonic_ns) || self.consensus.status().leader != 0 {
+            self.failover_election = None;
+        } else if election.take_due(now.monotonic_ns) && self.could_win_election() {
             self.consensus.campaign();
         }
     }

@@ -15,7 +15,8 @@ use super::rules::{self, MembersNow};
 pub struct Membership {
     /// The members, by id. Those of a member that joins are what it was told, until it has received a snapshot.
     pub members: Vec<ClusterMember>,
-    /// Peers that the state does not name yet, with their URLs: this member lags behind them.
+    /// Peers that the state does not name yet, or names with other URLs, and the URLs that they gave: this member lags
+    /// behind them.
     pub introduced: Vec<(u64, Vec<String>)>,
     /// Voters and learners; empty for a member that joins and has not received a snapshot yet.
     pub conf_state: ConfState,

@@ -17,11 +17,14 @@
 use std::collections::BTreeMap;
 
 /// The newest set of commands that this release can apply: 2 has changes of membership, and the command that records a
-/// set.
-pub const NEWEST_COMMAND_SET: u8 = 2;
+/// set; 3 has users and roles; 4 has downgrades.
+pub const NEWEST_COMMAND_SET: u8 = 4;
 
 /// The first set with changes of membership.
 pub(crate) const WITH_MEMBERSHIP: u8 = 2;
+
+/// The first set with users and roles.
+pub const WITH_AUTH: u8 = 3;
 
 /// What peers have announced, and when this member last proposed to record it.
 #[derive(Debug, Default)]

@@ -12,10 +12,14 @@ pub(crate) struct MembershipState {
     pub(crate) command_sets: CommandSets,
     /// Since when peers are connected.
     pub(crate) up_since_ns: BTreeMap<u64, u64>,
-    /// Peers that this member's state does not name yet, and their URLs.
+    /// Peers that this member's state does not name yet, or names with other URLs, and the URLs that they gave.
     pub(crate) introduced: BTreeMap<u64, Vec<String>>,
     /// What [`crate::io::Output::membership`] said is not true any more.
     pub(crate) is_changed: bool,
+    /// The last term in which this member, as its leader, transferred leadership before its own removal.
+    pub(crate) handed_over_in: u64,
+    /// Ticks until this member stops, once its removal is applied.
+    pub(crate) leaving_ticks: Option<u32>,
 }
 
 impl Default for MembershipState {
@@ -27,6 +31,8 @@ impl Default for MembershipState {
             introduced: BTreeMap::new(),
             // Nothing was said yet.
             is_changed: true,
+            handed_over_in: 0,
+            leaving_ticks: None,
         }
     }
 }

@@ -25,7 +25,7 @@
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
-use crate::membership::command_sets::NEWEST_COMMAND_SET;
+use crate::membership::command_sets::{NEWEST_COMMAND_SET, WITH_AUTH};
 
 /// The oldest command set.
 const OLDEST_VERSION: u8 = store::FIRST_COMMAND_SET;
@@ -81,10 +81,15 @@ pub enum CommandKind {
     Publish = 11,
     /// The command set, one byte; see [`crate::membership`](crate). Of set 2.
     CommandSet = 12,
+    /// Users and roles; see `proposals/auth_command.rs`. Of set 3.
+    Auth = 13,
+    /// `membershippb.DowngradeInfoSetRequest`. Of set 4.
+    DowngradeInfo = 14,
 }
 
 impl CommandKind {
-    const ALL: [CommandKind; 12] = [
+    /// All kinds.
+    pub const ALL: [CommandKind; 14] = [
         CommandKind::Put,
         CommandKind::DeleteRange,
         CommandKind::Txn,
@@ -97,6 +102,8 @@ impl CommandKind {
         CommandKind::ClusterVersion,
         CommandKind::Publish,
         CommandKind::CommandSet,
+        CommandKind::Auth,
+        CommandKind::DowngradeInfo,
     ];
 
     /// The kind of a number, if there is one.
@@ -105,14 +112,20 @@ impl CommandKind {
     }
 
     /// The oldest command set that has it.
-    fn since(self) -> u8 {
-        if self == CommandKind::CommandSet { 2 } else { OLDEST_VERSION }
+    pub(crate) fn since(self) -> u8 {
+        match self {
+            CommandKind::CommandSet => 2,
+            CommandKind::Auth => WITH_AUTH,
+            CommandKind::DowngradeInfo => store::DOWNGRADE_COMMAND_SET,
+            _ => OLDEST_VERSION,
+        }
     }
 
     /// Whether commands of this kind may make the store grow: false for what frees space or keeps the cluster running.
-    /// Whether a transaction does depends on its operations.
+    /// Whether a transaction or a
+    /// command about users does depends on what it asks for.
     pub fn may_grow(self) -> bool {
-        matches!(self, CommandKind::Put | CommandKind::Txn | CommandKind::LeaseGrant)
+        matches!(self, CommandKind::Put | CommandKind::Txn | CommandKind::LeaseGrant | CommandKind::Auth)
     }
 }
 

@@ -4,6 +4,7 @@ use api::etcdserverpb::request_op::Request;
 use api::etcdserverpb::{RequestOp, TxnRequest};
 use prost::Message;
 
+use super::auth_command;
 use super::batch::{CommandKind, LogCommand};
 
 /// What room in the log is used for, the least urgent first.
@@ -11,7 +12,7 @@ use super::batch::{CommandKind, LogCommand};
 pub(crate) enum RoomUse {
     /// The store keeps entries that hold what clients put; not while space is low.
     Grows,
-    /// Clients free space: deletes, revocations, transactions that only delete.
+    /// Clients free space: deletes, revocations, transactions that only delete. Also tokens, and removal of users.
     Frees,
     /// Without these space is not freed, or the cluster does not run: compaction, alarms, expiry, elections.
     Maintains,
@@ -22,6 +23,7 @@ pub(crate) enum RoomUse {
 pub(crate) fn grows(kind: CommandKind, body: &[u8]) -> bool {
     match kind {
         CommandKind::Txn => TxnRequest::decode(body).is_ok_and(|txn| has_put(&txn)),
+        CommandKind::Auth => auth_command::grows(body),
         kind => kind.may_grow(),
     }
 }
@@ -29,10 +31,10 @@ pub(crate) fn grows(kind: CommandKind, body: &[u8]) -> bool {
 /// What a command uses room for. While space is not low (`is_low`), a transaction counts as one that grows the store:
 /// then it makes no difference, and nothing is decoded.
 pub(crate) fn room_use(command: &LogCommand, is_low: bool) -> RoomUse {
-    use CommandKind::{DeleteRange, LeaseRevoke, Txn};
+    use CommandKind::{Auth, DeleteRange, LeaseRevoke, Txn};
     match command.kind {
         kind if kind.may_grow() && (!is_low || grows(kind, &command.body)) => RoomUse::Grows,
-        DeleteRange | LeaseRevoke | Txn => RoomUse::Frees,
+        Auth | DeleteRange | LeaseRevoke | Txn => RoomUse::Frees,
         _ => RoomUse::Maintains,
     }
 }

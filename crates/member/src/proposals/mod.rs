@@ -13,7 +13,9 @@
 //!                   forwarded ---- applied here, or refused (no space, too many requests): answered
 //! ```
 
+pub(crate) mod auth_command;
 pub mod batch;
+pub(crate) mod caller;
 pub mod group_commit;
 pub(crate) mod growth;
 pub mod queue;
@@ -25,9 +27,10 @@ use consensus::Consensus;
 use log::{Log, Space};
 
 use crate::callers::Callers;
-use crate::io::{Answer, Now, Output};
+use crate::io::{Answer, Now, Output, Proposal};
 use crate::maintenance::log_room::{Admission, LogRoom};
 use crate::peer_message::{PeerMessage, Reason};
+use crate::status::step_counts::ProposedBatch;
 use batch::{CommandKind, LogCommand, Origin};
 use group_commit::GroupCommitDelay;
 use growth::RoomUse;
@@ -44,6 +47,8 @@ pub(crate) struct Proposals {
     /// log has no room for it yet.
     held: bool,
     own_sequence: u64,
+    /// Since when what waits could have left, but for the group-commit delay and batches in flight.
+    waiting_since_ns: Option<u64>,
 }
 
 /// Where a leader's batches go.
@@ -79,15 +84,19 @@ impl Proposals {
             forwarded: BTreeMap::new(),
             held: false,
             own_sequence: 0,
+            waiting_since_ns: None,
         }
     }
 
     /// Queues a client's command.
     ///
     /// # Errors
-    /// [`api::Error::TooManyRequests`] when the queue is full.
-    pub(crate) fn push(&mut self, token: u64, kind: CommandKind, body: Bytes) -> Result<(), api::Error> {
-        let command = LogCommand { origin: self.origin, sequence: token, kind, auth: Bytes::new(), body };
+    /// [`api::Error::TooManyRequests`] when the queue is full; [`api::Error::RequestTooLarge`] if the caller's name is
+    /// too long.
+    pub(crate) fn push(&mut self, proposal: Proposal) -> Result<(), api::Error> {
+        let Proposal { token, kind, caller, body } = proposal;
+        let auth = caller::context(&caller)?;
+        let command = LogCommand { origin: self.origin, sequence: token, kind, auth, body };
         self.queue.push(command).map_err(|_| api::Error::TooManyRequests)
     }
 
@@ -155,9 +164,18 @@ impl Proposals {
         self.queue.bytes()
     }
 
-    /// Begins a step: commands may leave, or (`held`) wait for the end of a leadership transfer.
+    /// The number of commands that wait to leave.
+    pub(crate) fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Begins a step: commands may leave, or (`held`) wait for the end of a leadership transfer. That time is no delay
+    /// of a batch.
     pub(crate) fn hold(&mut self, held: bool) {
         self.held = held;
+        if held {
+            self.waiting_since_ns = None;
+        }
     }
 
     /// Leader: proposes as many batches as the group-commit delay and the room in the log allow.
@@ -170,8 +188,11 @@ impl Proposals {
     ) {
         let ProposalTargets { consensus, room, log, out } = parts;
         let is_due = |queue: &ProposalQueue, delay: &GroupCommitDelay| {
-            !queue.is_empty() && delay.ready(now.monotonic_ns, queue.has_full_batch())
+            !queue.is_empty() && delay.ready(now.monotonic_ns, queue.waiting())
         };
+        batches.delay.observe(now.monotonic_ns, self.queue.len());
+        let waits = !self.queue.is_empty();
+        self.waiting_since_ns = waits.then(|| self.waiting_since_ns.unwrap_or(now.monotonic_ns));
         while !self.held && is_due(&self.queue, &batches.delay) {
             let commands = self.queue.take_batch();
             let is_low = log.space() != Space::Ok;
@@ -190,21 +211,26 @@ impl Proposals {
                     continue;
                 }
                 Admission::Refused | Admission::Waits => {
-                    self.held = true;
+                    self.hold(true);
                     return self.queue.give_back(commands.into_iter());
                 }
             }
             let payload = batch::encode(now.wall_ms, &commands);
+            let bytes = payload.len();
             let Ok((index, _)) = consensus.propose(payload) else {
                 // Not proposed: consensus no longer leads, which its next ready says, or its limits are reached.
-                self.held = true;
+                self.hold(true);
                 return self.queue.give_back(commands.into_iter());
             };
             assert!(
                 batches.in_flight.back().is_none_or(|last| *last < index),
                 "entry {index} is proposed after one with a higher index"
             );
-            batches.delay.started(now.monotonic_ns, commands.len());
+            batches.delay.started(now.monotonic_ns, commands.len(), self.queue.len());
+            let since_ns = self.waiting_since_ns.take().unwrap_or(now.monotonic_ns);
+            self.waiting_since_ns = (!self.queue.is_empty()).then_some(now.monotonic_ns);
+            let delay_ns = now.monotonic_ns.saturating_sub(since_ns);
+            out.counts.proposed.push(ProposedBatch { commands: commands.len(), bytes, delay_ns });
             batches.in_flight.push_back(index);
             let own = commands.iter().filter(|command| command.origin == self.origin);
             own.for_each(|command| callers.mark_sent(command.sequence));
@@ -253,7 +279,7 @@ impl Proposals {
     /// When a leader may propose what waits, if time alone decides it.
     pub(crate) fn next_due_ns(&self, batches: &ProposedBatches) -> Option<u64> {
         let may_propose = !self.held && !self.queue.is_empty();
-        may_propose.then(|| batches.delay.ready_at_ns(self.queue.has_full_batch())).flatten()
+        may_propose.then(|| batches.delay.ready_at_ns(self.queue.waiting())).flatten()
     }
 
     /// A command of this process was applied: it is no longer under way.
@@ -274,6 +300,7 @@ impl Proposals {
     /// Term, leader or role changed. What a former leader knew of leases and members must not be proposed in another
     /// term.
     pub(crate) fn leadership_changed(&mut self) {
+        self.waiting_since_ns = None;
         self.queue.drop_own(CommandKind::LeaseCheckpoint);
         self.queue.drop_own(CommandKind::LeaseExpire);
         // A leader of an older release would not know it.

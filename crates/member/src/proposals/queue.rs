@@ -10,6 +10,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use super::batch::{CommandKind, LogCommand, MAX_BYTES, MAX_COMMANDS, MAX_ORIGINS, Origin};
+use super::group_commit::Waiting;
 
 /// Commands that may wait: six times the clients of our largest benchmark; beyond it the answer is "too many
 /// requests".
@@ -86,9 +87,9 @@ impl ProposalQueue {
         self.own.len() + self.commands.len()
     }
 
-    /// Whether so much waits that the next batch cannot become larger.
-    pub fn has_full_batch(&self) -> bool {
-        self.len() >= MAX_COMMANDS || self.bytes >= MAX_BYTES
+    /// How much waits. A batch is full when the next one cannot become larger.
+    pub fn waiting(&self) -> Waiting {
+        Waiting { commands: self.len(), is_full: self.len() >= MAX_COMMANDS || self.bytes >= MAX_BYTES }
     }
 
     /// Removes and returns the commands of other members.
@@ -166,12 +167,12 @@ mod tests {
         for sequence in 0..1500 {
             queue.push(command(sequence, 8)).expect("room");
         }
-        assert!(queue.has_full_batch());
+        assert!(queue.waiting().is_full);
         assert_eq!(queue.take_batch().len(), MAX_COMMANDS);
-        assert!(!queue.has_full_batch(), "500 are left");
+        assert!(!queue.waiting().is_full, "500 are left");
         queue.push(command(1500, 2 * MAX_BYTES)).expect("room");
         queue.push(command(1501, 8)).expect("room");
-        assert!(queue.has_full_batch(), "by bytes");
+        assert!(queue.waiting().is_full, "by bytes");
         assert_eq!(queue.take_batch().len(), 500);
         let giant = queue.take_batch();
         assert_eq!((giant.len(), giant[0].sequence), (1, 1500));

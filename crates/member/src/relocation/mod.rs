@@ -28,7 +28,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 use log::{JobError, Log};
-use store::{Reader, Reference, Store};
+use store::{Reader, Reference, Store, VersionPosition};
 
 use crate::io::{MemberFatal, Notice, Output};
 use crate::jobs::Job;
@@ -37,11 +37,11 @@ use choice::{Activity, MAX_LIVE_PERCENT_AT_REST, max_live_percent, sources};
 use eager::EagerRelocation;
 use job::{FilePosition, MAX_JOB_BYTES, MAX_JOB_VALUES, RelocatedValues, RelocationJob, RelocationWork};
 
-/// Keys searched in one step: well under a millisecond.
-const STEP_KEYS: usize = 1_000;
+/// Versions looked at in one step of a search: well under a millisecond.
+const STEP_VERSIONS: usize = 1_000;
 
 /// References switched in one step. Each is looked up by key and counted again in two files, so that a step of these
-/// takes about as long as one of [`STEP_KEYS`].
+/// takes about as long as one of [`STEP_VERSIONS`].
 const STEP_SWITCHES: usize = 200;
 
 /// Pause between two steps, in nanoseconds: requests go first.
@@ -96,8 +96,8 @@ enum RelocationStage {
 /// A search of the index for the references into a file.
 struct IndexSearch {
     file: u32,
-    /// The key to go on from; `None` at the end.
-    from: Option<Bytes>,
+    /// Where to go on; `None` at the end.
+    from: Option<VersionPosition>,
     found: Vec<Reference>,
     bytes: u64,
 }
@@ -204,7 +204,7 @@ impl Relocator {
     /// Begins to search for what refers to a file, if one waits for it.
     fn begin_search(&mut self) -> bool {
         let Some(file) = self.to_search.pop_front() else { return false };
-        let (from, found) = (Some(Bytes::new()), Vec::new());
+        let (from, found) = (Some(VersionPosition::default()), Vec::new());
         self.stage = RelocationStage::Searching(IndexSearch { file, from, found, bytes: 0 });
         true
     }
@@ -269,7 +269,7 @@ impl Relocator {
         let file = search.file;
         if let Some(from) = search.from.take() {
             let in_file = |address| log::file_of(address) == file;
-            let (more, rest) = context.reader.live_references(in_file, &from, STEP_KEYS);
+            let (more, rest) = context.reader.live_references(in_file, &from, STEP_VERSIONS);
             search.bytes += more.iter().map(|reference| u64::from(reference.value.len)).sum::<u64>();
             search.found.extend(more);
             search.from = rest;

@@ -29,19 +29,30 @@ struct EntryTask {
 #[derive(Default)]
 pub(crate) struct EntryRepairs {
     tasks: BTreeMap<u64, EntryTask>,
+    /// Indexes and terms of the damaged entries that were reported and are not repaired. Only of entries that the log
+    /// retains.
+    reported: BTreeSet<(u64, u64)>,
 }
 
 impl EntryRepairs {
+    /// The number of entries under repair.
+    pub(crate) fn len(&self) -> usize {
+        self.tasks.len()
+    }
+
     /// When the next peer is asked. Nothing is due for an entry that a job writes.
     pub(crate) fn next_due_ns(&self) -> Option<u64> {
         self.tasks.values().filter(|task| !task.is_written).map(|task| task.until_ns).min()
     }
 
-    /// The entry at this index is damaged.
-    pub(crate) fn begin(&mut self, index: u64, log: &Log) {
-        let Some(term) = log.term(index) else { return };
+    /// The entry at this index is damaged. Returns whether that is news: an entry that cannot be repaired is found
+    /// again and again.
+    pub(crate) fn begin(&mut self, index: u64, log: &Log) -> bool {
+        let Some(term) = log.term(index) else { return false };
         let task = EntryTask { term, asked: BTreeSet::new(), rounds: 0, until_ns: 0, is_written: false };
         self.tasks.entry(index).or_insert(task);
+        self.reported = self.reported.split_off(&(log.first_index(), 0));
+        self.reported.insert((index, term))
     }
 
     /// Asks the next peer for each entry whose peer did not answer. Returns the entries that no peer has.
@@ -68,7 +79,7 @@ impl EntryRepairs {
         }
         self.tasks.remove(&index);
         let text = format!("entry {index} is damaged and no peer has it");
-        out.notices.push(Notice::Damage { text });
+        out.notices.push(Notice::Failure { text });
         false
     }
 
@@ -113,7 +124,10 @@ impl EntryRepairs {
         result: Result<(), JobError>,
         out: &mut Output,
     ) -> Result<(), MemberFatal> {
-        self.tasks.remove(&index);
+        let task = self.tasks.remove(&index);
+        if let (Some(task), Ok(())) = (task, &result) {
+            self.reported.remove(&(index, task.term));
+        }
         out.notices.push(match result {
             Ok(()) => Notice::Repaired { text: format!("entry {index}, with a peer's copy") },
             Err(JobError::Fatal(fatal)) => return Err(fatal.into()),

@@ -5,6 +5,7 @@
 //! | `values` | a damaged value: found in the index, fetched from a peer, written again, its references switched |
 //! | `entries` | a damaged log entry, wanted by a follower that lags: fetched and written again in its place |
 //! | `recovery` | damaged entries that a start must replay: fetched before the member takes part in anything |
+//! | `scrub/` | reads everything again, slowly, and finds damage before anything else does |
 //! | `serving` | the other side: reads for peers that have lost something |
 //!
 //! ```text
@@ -18,6 +19,7 @@
 
 pub(crate) mod entries;
 pub(crate) mod recovery;
+pub(crate) mod scrub;
 pub(crate) mod serving;
 pub(crate) mod values;
 

@@ -13,7 +13,10 @@
 //! ```
 //!
 //! A peer that does not have an entry may get it later, for example when it has a leader. If all of them say for a
-//! while that they do not have it, it is lost, and the process stops with an error.
+//! while that they do not have it, it is lost, and the process stops with an error. A peer that does not answer is
+//! waited for: it may have the only copy. Once a minute a notice names the peers that this member waits for: only
+//! operators know whether they are gone for good. Then the members that are left remove this one, which ends its
+//! process, and add it again without data.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,6 +40,9 @@ const ROUND_NS: u64 = 500_000_000;
 /// Rounds in which all peers say that they do not have an entry until it counts as lost: five seconds, in which a
 /// cluster that starts as a whole elects a leader and commits.
 const MAX_LOST_ROUNDS: u32 = 10;
+
+/// Time between two notices about peers that this member waits for, in nanoseconds.
+const NOTICE_NS: u64 = 60_000_000_000;
 
 /// Replays the rest of a log that is whole again, and starts consensus. Returns the last entry that was replayed.
 pub(crate) type FinishStart =
@@ -72,6 +78,8 @@ pub(crate) struct LogRecovery {
     missing: BTreeMap<u64, MissingEntry>,
     /// The other members.
     peers: BTreeSet<u64>,
+    /// When the next notice names the peers that do not answer; set when it asks first.
+    notice_at_ns: Option<u64>,
 }
 
 impl LogRecovery {
@@ -85,7 +93,11 @@ impl LogRecovery {
             rounds: 0,
             is_written: false,
         };
-        LogRecovery { missing: damaged.iter().map(|id| (id.index, missing(id))).collect(), peers }
+        LogRecovery {
+            missing: damaged.iter().map(|id| (id.index, missing(id))).collect(),
+            peers,
+            notice_at_ns: None,
+        }
     }
 
     /// Whether all entries are written again.
@@ -109,6 +121,7 @@ impl LogRecovery {
         connected: &BTreeSet<u64>,
         out: &mut Output,
     ) -> Result<(), MemberFatal> {
+        self.note_silent_peers(now_ns, out);
         let waiting = self.missing.iter_mut().filter(|(_, entry)| !entry.is_written).take(MAX_ASKED);
         for (index, entry) in waiting.filter(|(_, entry)| entry.until_ns <= now_ns) {
             if self.peers.is_subset(&entry.lacking) {
@@ -133,6 +146,23 @@ impl LogRecovery {
             }
         }
         Ok(())
+    }
+
+    /// Tells operators now and then which peers have not said whether they have the first entry.
+    fn note_silent_peers(&mut self, now_ns: u64, out: &mut Output) {
+        let Some((index, entry)) = self.missing.iter().find(|(_, entry)| !entry.is_written) else { return };
+        if now_ns < *self.notice_at_ns.get_or_insert(now_ns + NOTICE_NS) {
+            return;
+        }
+        self.notice_at_ns = Some(now_ns + NOTICE_NS);
+        let silent: Vec<String> = self.peers.difference(&entry.lacking).map(|id| format!("{id:x}")).collect();
+        let text = format!(
+            "this member does not take part yet: entry {index} of its log is damaged, and it waits for members that \
+             may have a copy and do not answer ({}); if they are gone for good, remove this member from the cluster \
+             and add it again with an empty data directory",
+            silent.join(", ")
+        );
+        out.notices.push(Notice::Failure { text });
     }
 
     /// The peer `from` answered with an entry, or that it does not have it.

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use log::{JobError, Log, RelocationDone};
-use store::{Reader, Reference, Store};
+use store::{Reader, Reference, Store, VersionPosition};
 
 use super::{ANSWER_NS, MAX_ROUNDS};
 use crate::callers::Callers;
@@ -26,8 +26,8 @@ use crate::values::LogValues;
 /// Values under repair at a time. A disk with more damage than this must be replaced.
 pub(super) const MAX_TASKS: usize = 1_024;
 
-/// Keys searched in one step of a look-up.
-pub(super) const STEP_KEYS: usize = 2_000;
+/// Versions looked at in one step of a look-up.
+pub(super) const STEP_VERSIONS: usize = 2_000;
 
 /// The values under repair.
 #[derive(Default)]
@@ -61,7 +61,7 @@ struct ValueTask {
 /// A search of the index for the references to several addresses at once.
 struct LookUp {
     addresses: BTreeSet<u64>,
-    from: Bytes,
+    from: VersionPosition,
 }
 
 /// What a step of repair works with.
@@ -79,6 +79,11 @@ pub(crate) struct RepairContext<'a> {
 }
 
 impl ValueRepairs {
+    /// The number of values under repair.
+    pub(crate) fn len(&self) -> usize {
+        self.tasks.len()
+    }
+
     /// When the next step is due.
     pub(crate) fn next_due_ns(&self) -> Option<u64> {
         if self.look_up.is_some() {
@@ -147,11 +152,11 @@ impl ValueRepairs {
     fn walk(&mut self, context: &mut RepairContext<'_>) {
         let begin = || {
             let new = self.tasks.iter().filter(|(_, task)| task.needs_look_up(context.now_ns));
-            LookUp { addresses: new.map(|(address, _)| *address).collect(), from: Bytes::new() }
+            LookUp { addresses: new.map(|(address, _)| *address).collect(), from: VersionPosition::default() }
         };
         let mut look_up = self.look_up.take().unwrap_or_else(begin);
         let is_wanted = |address| look_up.addresses.contains(&address);
-        let (found, rest) = context.reader.live_references(is_wanted, &look_up.from, STEP_KEYS);
+        let (found, rest) = context.reader.live_references(is_wanted, &look_up.from, STEP_VERSIONS);
         for reference in found {
             if let Some(task) = self.tasks.get_mut(&reference.value.address) {
                 task.references.push(reference);

@@ -37,6 +37,8 @@ pub struct Receiver {
     pub(super) key: StreamKey,
     message: Message,
     meta: SnapshotMeta,
+    /// This member's, which the state must have.
+    lineage: u64,
     offset: u64,
     items: ItemReader,
     installer: Box<SnapshotInstaller>,
@@ -63,11 +65,13 @@ impl std::fmt::Debug for Receiver {
 }
 
 impl Receiver {
-    /// At the beginning of the stream that `message`, about `meta`, opened. `memory` is its share of what is accounted.
+    /// At the beginning of the stream that `message`, about `meta`, opened. `lineage` is that of this member's cluster,
+    /// `memory` the stream's share of what is accounted.
     pub(super) fn new(
         key: StreamKey,
         message: Message,
         meta: SnapshotMeta,
+        lineage: u64,
         installer: Box<SnapshotInstaller>,
         memory: MemoryShare,
     ) -> Receiver {
@@ -75,6 +79,7 @@ impl Receiver {
             key,
             message,
             meta,
+            lineage,
             offset: 0,
             items: ItemReader::default(),
             installer,
@@ -176,6 +181,13 @@ impl Receiver {
             return Err(format!(
                 "the state is of entry {}, the message of {}",
                 applied.index, self.meta.index
+            ));
+        }
+        if restored.lineage() != self.lineage {
+            return Err(format!(
+                "the state is of lineage {:x}, this member of {:x}: one of them is of a forced cluster",
+                restored.lineage(),
+                self.lineage
             ));
         }
         if !self.items.is_empty() || !self.addresses.is_empty() {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use consensus::{Body, Consensus, Message};
+use consensus::{Body, Consensus, Message, SnapshotUse};
 use log::{Log, LogId};
 
 use super::format::decode_header;
@@ -38,6 +38,8 @@ pub(crate) struct SnapshotOffer<'a> {
     pub(crate) member_id: u64,
     /// The last entry applied here.
     pub(crate) applied: u64,
+    /// The lineage of this member's cluster.
+    pub(crate) lineage: u64,
     /// Why this member takes none now, if so.
     pub(crate) refusal: Option<&'a str>,
 }
@@ -69,13 +71,10 @@ impl SnapshotReceiving {
         consensus: &mut Consensus,
         out: &mut Output,
     ) -> Result<Box<Receiver>, String> {
-        let SnapshotOffer { from, header, member_id, applied, refusal } = offer;
+        let SnapshotOffer { from, header, member_id, applied, lineage, refusal } = offer;
         let (id, bytes) = decode_header(header)?;
         let message = Message::decode(bytes).map_err(|error| error.to_string())?;
         let key = StreamKey { from, id };
-        if let Some(receiver) = self.take_paused(key) {
-            return Ok(receiver);
-        }
         let Body::Snapshot(meta) = message.body.clone() else {
             return Err("the stream's message is not of a snapshot".to_owned());
         };
@@ -83,16 +82,22 @@ impl SnapshotReceiving {
             return Err("the stream's message is not from its sender to this member".to_owned());
         }
         if meta.index <= applied {
-            // Consensus answers how far this member is: the sender does not know, or it would not send this.
-            let stepped = consensus.step(from, message);
-            let known = stepped.map_or_else(
-                |rejected| rejected.to_string(),
-                |()| "it gets an answer that says so".to_owned(),
-            );
-            return Err(format!("entry {} is applied here; {known}", meta.index));
+            return Err(answer_known(consensus, from, message, "applied"));
         }
-        if let Some(refusal) = refusal {
+        let is_paused = |current: &Current| current.key == key && current.paused.is_some();
+        let goes_on = self.current.as_ref().is_some_and(is_paused);
+        if let Some(refusal) = refusal.filter(|_| !goes_on) {
             return Err(refusal.to_owned());
+        }
+        if let Err(reason) = check_use(consensus, from, &message) {
+            // The leader's term may have ended while its stream was broken.
+            if goes_on {
+                self.abandon(out);
+            }
+            return Err(reason);
+        }
+        if let Some(receiver) = self.take_paused(key) {
+            return Ok(receiver);
         }
         let is_newer = |other: &Current| other.key.from != from && other.term >= message.term;
         if self.current.as_ref().is_some_and(is_newer) {
@@ -103,7 +108,7 @@ impl SnapshotReceiving {
         self.current = Some(Current { key, term: message.term, paused: None });
         let event = SnapshotEvent::Receiving { index: meta.index };
         out.notices.push(Notice::Snapshot { peer: from, event });
-        Ok(Box::new(Receiver::new(key, message, meta, installer, MemoryShare::of(&self.memory))))
+        Ok(Box::new(Receiver::new(key, message, meta, lineage, installer, MemoryShare::of(&self.memory))))
     }
 
     fn take_paused(&mut self, key: StreamKey) -> Option<Box<Receiver>> {
@@ -164,8 +169,10 @@ impl SnapshotReceiving {
             false => Err("the stream ended before the snapshot did".to_owned()),
             true if !is_current || is_installing => Err("a later snapshot took its place".to_owned()),
             true => {
-                let message = receiver.message().clone();
-                consensus.step(receiver.key.from, message).map_err(|rejected| rejected.to_string())
+                let (from, message) = (receiver.key.from, receiver.message().clone());
+                // What it was wanted for may have come otherwise meanwhile.
+                check_use(consensus, from, &message)
+                    .and_then(|()| consensus.step(from, message).map_err(|rejected| rejected.to_string()))
             }
         };
         if let Err(reason) = stepped {
@@ -174,4 +181,25 @@ impl SnapshotReceiving {
         }
         Ok(receiver)
     }
+}
+
+/// Asks consensus whether it wants a snapshot. If its entries are here, the sender is answered.
+///
+/// # Errors
+/// Why it is of no use; for the sender.
+fn check_use(consensus: &mut Consensus, from: u64, message: &Message) -> Result<(), String> {
+    match consensus.snapshot_use(from, message).map_err(|rejected| rejected.to_string())? {
+        SnapshotUse::Wanted => Ok(()),
+        SnapshotUse::Known => Err(answer_known(consensus, from, message.clone(), "known")),
+        SnapshotUse::Ignored => Err("this member follows another leader, or a later term".to_owned()),
+    }
+}
+
+/// Consensus answers how far this member is: the sender does not know, or it would not send this.
+fn answer_known(consensus: &mut Consensus, from: u64, message: Message, what: &str) -> String {
+    let index = if let Body::Snapshot(meta) = &message.body { meta.index } else { 0 };
+    let stepped = consensus.step(from, message);
+    let known = stepped
+        .map_or_else(|rejected| rejected.to_string(), |()| "it gets an answer that says so".to_owned());
+    format!("entry {index} is {what} here; {known}")
 }

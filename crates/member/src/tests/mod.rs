@@ -132,7 +132,7 @@ impl LogAndStore {
 
     /// All retained references, in the order of keys.
     pub(crate) fn references(&self) -> Vec<Reference> {
-        self.reader.live_references(|_| true, &[], usize::MAX).0
+        self.reader.live_references(|_| true, &Default::default(), usize::MAX).0
     }
 
     /// The newest reference of a key.
@@ -153,7 +153,10 @@ impl LogAndStore {
 
     /// Number of retained references into a file.
     pub(crate) fn values_in(&self, number: u32) -> usize {
-        self.reader.live_references(|address| log::file_of(address) == number, &[], usize::MAX).0.len()
+        self.reader
+            .live_references(|address| log::file_of(address) == number, &Default::default(), usize::MAX)
+            .0
+            .len()
     }
 
     /// Whether the disk has a file with this number that holds values.

@@ -33,6 +33,7 @@ pub(crate) fn config(process_run: u64) -> MemberConfig {
         slice_keys: DEFAULT_SLICE_KEYS,
         memory_limit_bytes: 0,
         membership: member::MembershipSettings::default(),
+        scrub: member::ScrubRate::default(),
         start: member::StartMode::New,
     }
 }

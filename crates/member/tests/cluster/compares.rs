@@ -36,8 +36,9 @@ fn begin(cluster: &mut Cluster) -> u64 {
     cluster.hold_jobs = Box::new(values_read);
     let leader = cluster.leader().unwrap();
     let body = compares_value("guard").encode_to_vec().into();
-    let token =
-        cluster.send(leader, |token| Input::Propose(Proposal { token, kind: CommandKind::Txn, body }));
+    let token = cluster.send(leader, |token| {
+        Input::Propose(Proposal { token, kind: CommandKind::Txn, caller: Default::default(), body })
+    });
     cluster.until("all members wait for the value", |cluster| cluster.held_jobs.len() == 3);
     token
 }
@@ -62,7 +63,9 @@ fn entries_are_committed_while_a_value_is_read() {
     assert!(applied < committed);
     let put = pb::PutRequest { key: "after".into(), ..Default::default() };
     let body = put.encode_to_vec().into();
-    cluster.send(leader, |token| Input::Propose(Proposal { token, kind: CommandKind::Put, body }));
+    cluster.send(leader, |token| {
+        Input::Propose(Proposal { token, kind: CommandKind::Put, caller: Default::default(), body })
+    });
     cluster.until("the next entry is committed", |cluster| status(cluster).2 > committed);
     cluster.run(500);
     assert_eq!(

@@ -1,8 +1,14 @@
 //! Clusters of members in one thread, over disks in memory.
 
 mod compares;
+mod contents;
+mod departures;
+mod downgrade;
+mod failover;
+mod forced;
 mod full_disk;
 mod hostile;
+mod introductions;
 mod leading;
 mod leases;
 mod membership;
@@ -12,6 +18,7 @@ mod process_runs;
 mod recovery;
 mod repair;
 mod rig;
+mod scrub;
 mod slices;
 mod snapshots;
 mod space;

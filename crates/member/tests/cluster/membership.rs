@@ -6,32 +6,33 @@ use consensus::ConfState;
 use member::jobs::Done;
 use member::peer_message::PeerMessage;
 use member::{
-    Answer, Input, MemberConfig, MembershipRequest, MembershipSettings, OpenMemberError, StartMode,
+    Answer, Input, MemberConfig, MembershipRequest, MembershipSettings, NEWEST_COMMAND_SET, OpenMemberError,
+    StartMode,
 };
 
 use crate::rig::Cluster;
 use crate::snapshots::one_behind_with;
 
-fn url(id: u64) -> String {
+pub(crate) fn url(id: u64) -> String {
     format!("http://10.0.0.{id}:2380")
 }
 
-fn add(id: u64, learner: bool) -> MembershipRequest {
+pub(crate) fn add(id: u64, learner: bool) -> MembershipRequest {
     MembershipRequest::Add { id, peer_urls: vec![url(id)], learner }
 }
 
 /// A member from 4 on joins; so does every member of a run that began with one.
-fn joins(config: &mut MemberConfig) {
+pub(crate) fn joins(config: &mut MemberConfig) {
     let told = config.initial_cluster.len() as u64;
     if config.member_id > told {
-        config.start = StartMode::Join;
+        config.start = StartMode::Join { lineage: 0 };
     }
 }
 
 impl Cluster {
     /// Asks for a change at one member. Repeats it while the leader finds too few members healthy, as it does until
     /// they have been connected for a while.
-    fn change(&mut self, at: u64, request: &MembershipRequest) -> Result<Vec<u64>, Error> {
+    pub(crate) fn change(&mut self, at: u64, request: &MembershipRequest) -> Result<Vec<u64>, Error> {
         loop {
             let request = request.clone();
             match self.ask(at, |token| Input::ChangeMembers { token, request }) {
@@ -46,7 +47,7 @@ impl Cluster {
     }
 
     /// Adds a member and starts it.
-    fn join(&mut self, at: u64, id: u64, learner: bool) {
+    pub(crate) fn join(&mut self, at: u64, id: u64, learner: bool) {
         self.change(at, &add(id, learner)).expect("it is added");
         self.disks.insert(id, log::MemDisk::new());
         self.start(id);
@@ -54,7 +55,7 @@ impl Cluster {
     }
 
     /// Runs until every member has published its name, as all members see it.
-    fn until_published(&mut self) {
+    pub(crate) fn until_published(&mut self) {
         self.until("all members have published themselves", |cluster| {
             let mut members = cluster.nodes.values().flat_map(|node| node.opened.reader.members());
             members.all(|member| !member.name.is_empty())
@@ -62,7 +63,7 @@ impl Cluster {
         self.settle();
     }
 
-    fn conf_state(&self, at: u64) -> ConfState {
+    pub(crate) fn conf_state(&self, at: u64) -> ConfState {
         self.nodes[&at].membership.as_ref().expect("it said so").conf_state.clone()
     }
 }
@@ -193,14 +194,14 @@ fn membership_changes_wait_until_every_member_can_apply_them() {
         cluster.start(id);
         cluster.settle();
     }
-    cluster.until("the command set is recorded", |cluster| sets(cluster) == [2, 2, 2]);
+    cluster.until("the command set is recorded", |cluster| sets(cluster) == [NEWEST_COMMAND_SET; 3]);
     cluster.change(1, &add(4, true)).expect("now a member can be added");
     cluster.settle();
     cluster.assert_equal();
     (1..=3).for_each(|id| cluster.stop(id));
     (1..=3).for_each(|id| cluster.start(id));
     cluster.settle();
-    assert_eq!(sets(&cluster), [2, 2, 2]);
+    assert_eq!(sets(&cluster), [NEWEST_COMMAND_SET; 3]);
 }
 
 #[test]

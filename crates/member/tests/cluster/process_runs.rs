@@ -18,7 +18,12 @@ const TOKEN: u64 = 1 << 40;
 
 fn put(key: &str) -> Input {
     let put = pb::PutRequest { key: key.to_owned().into(), ..Default::default() };
-    Input::Propose(Proposal { token: TOKEN, kind: CommandKind::Put, body: put.encode_to_vec().into() })
+    Input::Propose(Proposal {
+        token: TOKEN,
+        kind: CommandKind::Put,
+        caller: Default::default(),
+        body: put.encode_to_vec().into(),
+    })
 }
 
 fn restart(cluster: &mut Cluster, id: u64) {

@@ -15,7 +15,7 @@ fn value(number: u8) -> Vec<u8> {
 }
 
 /// A cluster with forty keys, of which `hurt` are damaged at a member that is down.
-fn one_hurt(size: u64, hurt: &[&str]) -> (Cluster, u64) {
+pub(crate) fn one_hurt(size: u64, hurt: &[&str]) -> (Cluster, u64) {
     let mut cluster = Cluster::new(size, replay_all);
     for number in 0..40 {
         cluster.put(&format!("key{number}"), value(number));
@@ -27,7 +27,7 @@ fn one_hurt(size: u64, hurt: &[&str]) -> (Cluster, u64) {
     (cluster, at)
 }
 
-fn repaired(cluster: &Cluster, at: u64) -> usize {
+pub(crate) fn repaired(cluster: &Cluster, at: u64) -> usize {
     let notices = cluster.nodes[&at].notices.iter();
     notices.filter(|notice| matches!(notice, Notice::Repaired { .. })).count()
 }

@@ -2,7 +2,7 @@
 //! number.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,13 +10,17 @@ use api::etcdserverpb as pb;
 use bytes::Bytes;
 use log::{Disk, MemDisk, Options, WriteJob};
 use member::batch::CommandKind;
+use member::identity::peer_cluster_id;
 use member::jobs::{Done, Job};
 use member::snapshot::{Outgoing, Receiver, SendError};
 use member::{
     Answer, DEFAULT_SLICE_KEYS, InitialMember, Input, MIN_SNAPSHOT_LOG_BYTES, MemberConfig, Membership,
-    Notice, Now, OpenMemberError, OpenedMember, Output, Proposal, SnapshotEvent,
+    Notice, Now, OpenMemberError, OpenedMember, Output, Proposal, SnapshotEvent, StartMode,
 };
 use prost::Message;
+
+/// The id of the cluster.
+const CLUSTER: u64 = 7;
 
 const TICK_NS: u64 = 100_000_000;
 const STEP_NS: u64 = 5_000_000;
@@ -71,6 +75,10 @@ pub(crate) struct Cluster {
     pub(crate) hold_jobs: HeldJobs,
     /// Member and input.
     pub(crate) held_jobs: Vec<(u64, Input)>,
+    /// The lineage that a member which joins has asked for.
+    pub(crate) told_lineage: u64,
+    /// The longest delay of a batch that a leader has told.
+    pub(crate) longest_delay_ns: u64,
 }
 
 /// Whether the result of a job at a member is held back.
@@ -95,6 +103,14 @@ fn connected_to(peer: u64, command_set: u8) -> [Input; 2] {
     [Input::PeerAnnounced { peer, command_set }, Input::PeerUp(peer)]
 }
 
+impl Node {
+    /// Whether the two take each other for members of one cluster, as their handshake would say.
+    fn accepts(&self, peer: &Node) -> bool {
+        let shown = |node: &Node| peer_cluster_id(CLUSTER, node.opened.reader.lineage());
+        shown(self) == shown(peer)
+    }
+}
+
 impl Cluster {
     pub(crate) fn new(size: u64, tune: fn(&mut MemberConfig)) -> Cluster {
         let mut cluster = Cluster {
@@ -114,6 +130,8 @@ impl Cluster {
             held: Vec::new(),
             hold_jobs: Box::new(|_, _| false),
             held_jobs: Vec::new(),
+            told_lineage: 0,
+            longest_delay_ns: 0,
         };
         (1..=size).for_each(|id| cluster.start(id));
         cluster.settle();
@@ -128,7 +146,7 @@ impl Cluster {
     pub(crate) fn start_if_possible(&mut self, id: u64) -> Result<(), OpenMemberError> {
         self.starts += 1;
         let mut config = MemberConfig {
-            cluster_id: 7,
+            cluster_id: CLUSTER,
             member_id: id,
             incarnation: 90 + id,
             process_run: self.starts,
@@ -152,28 +170,34 @@ impl Cluster {
             slice_keys: DEFAULT_SLICE_KEYS,
             memory_limit_bytes: 0,
             membership: member::MembershipSettings::default(),
-            start: member::StartMode::New,
+            scrub: member::ScrubRate::default(),
+            start: StartMode::New,
         };
         (self.tune)(&mut config);
+        if let StartMode::Join { lineage } = &mut config.start {
+            *lineage = self.told_lineage;
+        }
         let disk = self.disks[&id].clone();
         let shared: Arc<dyn Disk> = Arc::new(disk.clone());
         let command_set = config.membership.command_set;
         let opened = member::open(&shared, &options(), config, &member::Sequential)?;
-        let sets = self.nodes.iter().map(|(peer, node)| (*peer, node.command_set));
-        let inputs = sets.flat_map(|(peer, set)| connected_to(peer, set)).collect();
-        for node in self.nodes.values_mut() {
-            node.inputs.extend(connected_to(id, command_set));
-        }
-        let node = Node {
+        let mut node = Node {
             opened,
             disk,
-            inputs,
+            inputs: Vec::new(),
             output: Output::default(),
             notices: Vec::new(),
             has_stopped: false,
             command_set,
             membership: None,
         };
+        for (peer, other) in &mut self.nodes {
+            if !other.accepts(&node) {
+                continue;
+            }
+            node.inputs.extend(connected_to(*peer, other.command_set));
+            other.inputs.extend(connected_to(id, command_set));
+        }
         self.nodes.insert(id, node);
         Ok(())
     }
@@ -230,6 +254,8 @@ impl Cluster {
                 let input = Input::Background(Box::new(done));
                 if is_held { self.held_jobs.push((id, input)) } else { node.inputs.push(input) }
             }
+            let delays = output.counts.proposed.iter().map(|batch| batch.delay_ns);
+            self.longest_delay_ns = delays.fold(self.longest_delay_ns, u64::max);
             frames.extend(output.frames);
             self.answers.extend(output.answers);
             node.has_stopped |= output.stopped;
@@ -242,7 +268,9 @@ impl Cluster {
                 break;
             }
         }
-        for (to, _, buffers) in frames {
+        let refuses = |to: &u64| self.nodes.get(to).is_some_and(|peer| !peer.accepts(&self.nodes[&id]));
+        let refused: BTreeSet<u64> = frames.iter().map(|(to, ..)| *to).filter(refuses).collect();
+        for (to, _, buffers) in frames.into_iter().filter(|(to, ..)| !refused.contains(to)) {
             if self.hold == Some(to) {
                 self.held.push((id, buffers.concat().into()));
             } else if let Some(peer) = self.nodes.get_mut(&to) {
@@ -398,7 +426,8 @@ impl Cluster {
 
     pub(crate) fn propose(&mut self, at: u64, kind: CommandKind, body: &impl Message) -> store::Outcome {
         let body: Bytes = body.encode_to_vec().into();
-        match self.ask(at, |token| Input::Propose(Proposal { token, kind, body })) {
+        match self.ask(at, |token| Input::Propose(Proposal { token, kind, caller: Default::default(), body }))
+        {
             Answer::Applied(outcome) => outcome,
             Answer::Failed(error) => Err(error),
             other => panic!("another answer: {other:?}"),
@@ -437,43 +466,6 @@ impl Cluster {
         let revision = self.nodes[&leader].opened.reader.current_revision();
         let request = pb::CompactionRequest { revision, physical };
         self.propose(leader, CommandKind::Compaction, &request).expect("a compaction is applied");
-    }
-
-    /// Flips a bit in a member's only copy of a key's newest value.
-    pub(crate) fn damage(&mut self, at: u64, key: &str) {
-        let node = &self.nodes[&at];
-        let range = pb::RangeRequest { key: key.to_owned().into(), ..Default::default() };
-        let reply = node.opened.reader.range(&range).expect("in range");
-        let address = reply.kvs[0].value.address;
-        let name = format!("{:08x}", log::file_of(address));
-        let offset = u64::from(log::offset_of(address)) + 1;
-        let dirs = ["/data/member/wal", "/data/member/data"].map(Path::new);
-        let in_dir = |dir: &Path| {
-            let names = node.disk.list(dir).unwrap_or_default().into_iter();
-            names.map(|name| dir.join(name)).collect::<Vec<_>>()
-        };
-        let mut files = dirs.into_iter().flat_map(in_dir);
-        let is_it = |path: &PathBuf| path.file_stem().is_some_and(|stem| *stem == *name);
-        let file = files.find(is_it).expect("the file is there");
-        node.disk.flip_bit(&file, offset, 3).expect("it can be written");
-    }
-
-    /// HashKV of one member.
-    pub(crate) fn hash_kv(&self, at: u64) -> (u32, i64) {
-        let mut hashing = self.nodes[&at].opened.reader.hash_kv(0).expect("in range");
-        loop {
-            if let Some(reply) = hashing.step().expect("no snapshot is installed") {
-                return (reply.hash, reply.hash_revision);
-            }
-        }
-    }
-
-    pub(crate) fn assert_equal(&self) {
-        let hashes: BTreeSet<(u32, i64)> = self.nodes.keys().map(|id| self.hash_kv(*id)).collect();
-        assert_eq!(hashes.len(), 1, "members differ");
-        let states: BTreeSet<u64> =
-            self.nodes.values().map(|node| node.opened.reader.state_hash().1).collect();
-        assert_eq!(states.len(), 1, "states differ");
     }
 
     /// How often a snapshot event of this sort was noted at a member.

@@ -66,7 +66,8 @@ fn delete_all(cluster: &mut Cluster, kind: CommandKind, body: Vec<u8>) {
     let term = cluster.nodes[&leader].opened.status.term();
     let mut streams: Vec<_> = (1..=3).map(|at| watch(cluster, at)).collect();
     let body = body.into();
-    let token = cluster.send(leader, |token| Input::Propose(Proposal { token, kind, body }));
+    let token = cluster
+        .send(leader, |token| Input::Propose(Proposal { token, kind, caller: Default::default(), body }));
     let mut partial = [0; 3];
     cluster.until("all keys are deleted everywhere", |cluster| {
         for at in 1..=3 {
@@ -124,7 +125,9 @@ fn begin_deletion(cluster: &mut Cluster) -> u64 {
     let request = pb::DeleteRangeRequest { key: "k".into(), range_end: "l".into(), prev_kv: false };
     let leader = cluster.leader().unwrap();
     let body = request.encode_to_vec().into();
-    cluster.send(leader, |token| Input::Propose(Proposal { token, kind: CommandKind::DeleteRange, body }));
+    cluster.send(leader, |token| {
+        Input::Propose(Proposal { token, kind: CommandKind::DeleteRange, caller: Default::default(), body })
+    });
     cluster.until("member 1 is during the deletion", is_applying);
     leader
 }
@@ -137,7 +140,9 @@ fn entries_are_written_and_sent_between_slices() {
     let committed = cluster.nodes[&1].opened.status.committed_index();
     let put = pb::PutRequest { key: "after".into(), ..Default::default() };
     let body = put.encode_to_vec().into();
-    cluster.send(leader, |token| Input::Propose(Proposal { token, kind: CommandKind::Put, body }));
+    cluster.send(leader, |token| {
+        Input::Propose(Proposal { token, kind: CommandKind::Put, caller: Default::default(), body })
+    });
     cluster.until("member 1 knows that it is committed", |cluster| {
         cluster.nodes[&1].opened.status.committed_index() > committed
     });

@@ -231,3 +231,23 @@ fn a_header_that_makes_no_sense_is_refused() {
         assert!(matches!(answer, member::Answer::SnapshotRefused(_)), "{answer:?}");
     }
 }
+
+/// Consensus may have the configuration of a snapshot that has arrived, and the store the state before it: a checkpoint
+/// of the two would fit nothing.
+#[test]
+fn a_stop_before_consensus_has_decided_on_a_snapshot_writes_no_checkpoint() {
+    let (mut cluster, behind) = one_behind();
+    cluster.start(behind);
+    cluster.until("the snapshot has arrived", |cluster| cluster.has_whole_stream());
+    // A checkpoint would have to end first.
+    cluster.hold_jobs = Box::new(|_, _| true);
+    cluster.give(behind, Input::Stop);
+    cluster.step();
+    assert!(cluster.nodes[&behind].has_stopped, "at once");
+    cluster.hold_jobs = Box::new(|_, _| false);
+    cluster.held_jobs.clear();
+    cluster.stop(behind);
+    cluster.start(behind);
+    cluster.settle();
+    cluster.assert_equal();
+}

@@ -8,6 +8,7 @@ use std::time::Instant;
 use api::etcdserverpb::CompactionRequest;
 use member::batch::CommandKind;
 use prost::Message;
+use store::Caller;
 
 use crate::config::CompactionPolicy;
 use crate::node::Node;
@@ -31,7 +32,7 @@ pub(crate) async fn run(node: Arc<Node>, policy: CompactionPolicy) {
             continue;
         }
         let body = CompactionRequest { revision, physical: false }.encode_to_vec().into();
-        match node.propose(CommandKind::Compaction, body).await {
+        match node.propose(CommandKind::Compaction, Caller::Internal, body).await {
             Ok(_) | Err(api::Error::Compacted) => {
                 schedule.compacted(now_ns(), revision);
                 tracing::info!(revision, "completed auto compaction");

@@ -10,7 +10,7 @@ use super::settings::{ClusterState, ServerConfig};
 use super::types::url::{self, Url};
 
 /// Reads `name=url,name=url`: names and the URLs of each, sorted. A name may occur several times.
-pub(super) fn parse_initial_cluster(text: &str) -> Result<Vec<(String, Vec<Url>)>, String> {
+pub(crate) fn parse_initial_cluster(text: &str) -> Result<Vec<(String, Vec<Url>)>, String> {
     let mut members: BTreeMap<&str, BTreeSet<Url>> = BTreeMap::new();
     for pair in text.split(',').filter(|pair| !pair.is_empty()) {
         let (name, url) = pair.split_once('=').unwrap_or((pair, ""));

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use super::bootstrap;
 use super::diagnostics::{Note, UsageError};
+use super::security::Security;
 use super::settings::{
-    Auth, ClusterConfig, ClusterState, GrpcKeepalive, HttpAccess, MemberUrls, Observing, RequestLimits,
-    ServerConfig, Sockets, Storage,
+    Auth, ClusterConfig, ClusterState, CorruptionChecks, GrpcKeepalive, HttpAccess, MemberUrls, Observing,
+    RequestLimits, ServerConfig, ServiceDiscovery, Sockets, SrvDiscovery, Storage,
 };
 use super::table::{Effect, flag};
-use super::types::{CompactionPolicy, FeatureGates, LogFormat, LogLevel, LogOutput};
+use super::types::{CompactionPolicy, FeatureGates, LogFormat, LogLevel, LogOutput, LogRotation, TokenKind};
 use super::values::FlagValues;
 
 const DEFAULT_NAME: &str = "default";
@@ -33,6 +34,13 @@ pub(super) fn config(
     let urls = member_urls(values, from_file);
     let cluster = cluster(values, &name, &urls)?;
     check_without_effect(values)?;
+    let feature_gates = FeatureGates::parse(values.text("feature-gates")).map_err(|why| {
+        UsageError::config(format!(
+            "invalid value {:?} for --feature-gates: {why}",
+            values.text("feature-gates")
+        ))
+    })?;
+    let election_timeout = cluster.election_timeout;
     let config = ServerConfig {
         data_dir: data_dir(values, &name),
         wal_dir: Some(values.text("wal-dir")).filter(|dir| !dir.is_empty()).map(PathBuf::from),
@@ -52,19 +60,17 @@ pub(super) fn config(
             values.text("auto-compaction-retention"),
         )
         .map_err(UsageError::config)?,
-        auth: auth(values, &mut notes),
+        auth: auth(values, &mut notes)?,
+        security: Security::of(values)?,
         access: HttpAccess { cors: values.list("cors"), host_whitelist: values.list("host-whitelist") },
         sockets: Sockets { reuse_port: values.bool("socket-reuse-port") },
         observing: observing(values, &mut notes)?,
         watch_progress_notify_interval: values.duration("watch-progress-notify-interval"),
+        corruption_checks: corruption_checks(values, &feature_gates, election_timeout),
         grpc_gateway: values.bool("enable-grpc-gateway"),
-        feature_gates: FeatureGates::parse(values.text("feature-gates")).map_err(|why| {
-            UsageError::config(format!(
-                "invalid value {:?} for --feature-gates: {why}",
-                values.text("feature-gates")
-            ))
-        })?,
+        feature_gates,
         notes,
+        given: values.changed().map(|(flag, text)| (flag.name, text.to_owned())).collect(),
         name,
     };
     config.validate()?;
@@ -118,7 +124,15 @@ fn check_bootstrap_flags(values: &FlagValues) -> Result<(), UsageError> {
 fn cluster(values: &FlagValues, name: &str, urls: &MemberUrls) -> Result<ClusterConfig, UsageError> {
     let given = values.text("initial-cluster");
     let is_default = Some(given) == flag("initial-cluster").map(|flag| flag.default);
-    let initial = if name != DEFAULT_NAME && is_default {
+    let discovery_srv = Some(values.text("discovery-srv")).filter(|domain| !domain.is_empty());
+    let discovery_srv = discovery_srv.map(|domain| SrvDiscovery {
+        domain: domain.to_owned(),
+        service_name: values.text("discovery-srv-name").to_owned(),
+    });
+    let discovery_service = discovery_service(values)?;
+    let initial = if discovery_srv.is_some() {
+        Vec::new()
+    } else if discovery_service.is_some() || (name != DEFAULT_NAME && is_default) {
         vec![(name.to_owned(), urls.initial_advertise_peer.clone())]
     } else {
         bootstrap::parse_initial_cluster(given).map_err(|why| {
@@ -136,6 +150,8 @@ fn cluster(values: &FlagValues, name: &str, urls: &MemberUrls) -> Result<Cluster
     };
     Ok(ClusterConfig {
         initial,
+        discovery_srv,
+        discovery_service,
         token: values.text("initial-cluster-token").to_owned(),
         state,
         heartbeat_interval: Duration::from_millis(values.count("heartbeat-interval")),
@@ -147,6 +163,40 @@ fn cluster(values: &FlagValues, name: &str, urls: &MemberUrls) -> Result<Cluster
             .map_err(|_| UsageError::config("--max-learners must not be negative".to_owned()))?,
         force_new_cluster: values.bool("force-new-cluster"),
     })
+}
+
+/// The discovery service that the flags name.
+fn discovery_service(values: &FlagValues) -> Result<Option<ServiceDiscovery>, UsageError> {
+    let endpoints = values.list("discovery-endpoints");
+    if values.text("discovery-endpoints").is_empty() {
+        return Ok(None);
+    }
+    if endpoints.iter().any(String::is_empty) {
+        return Err(UsageError::config("--discovery-endpoints must not contain empty endpoints".to_owned()));
+    }
+    if let Some(endpoint) = endpoints.iter().find(|endpoint| endpoint.starts_with("https://")) {
+        let message =
+            format!("TLS to a discovery service is not supported yet, so {endpoint} cannot be used");
+        return Err(UsageError::config(message));
+    }
+    let (user, password) = (values.text("discovery-user"), values.text("discovery-password"));
+    let user = match (user.split_once(':'), password) {
+        _ if user.is_empty() => None,
+        (Some((name, password)), "") => Some((name.to_owned(), password.to_owned())),
+        // etcd asks for it on the terminal.
+        (None, "") => {
+            let message = "--discovery-user needs a password: give name:password, or --discovery-password";
+            return Err(UsageError::config(message.to_owned()));
+        }
+        (_, password) => Some((user.to_owned(), password.to_owned())),
+    };
+    Ok(Some(ServiceDiscovery {
+        token: values.text("discovery-token").to_owned(),
+        endpoints,
+        dial_timeout: values.duration("discovery-dial-timeout"),
+        request_timeout: values.duration("discovery-request-timeout"),
+        user,
+    }))
 }
 
 fn limits(values: &FlagValues) -> RequestLimits {
@@ -186,7 +236,7 @@ fn check_without_effect(values: &FlagValues) -> Result<(), UsageError> {
     Ok(())
 }
 
-fn auth(values: &FlagValues, notes: &mut Vec<Note>) -> Auth {
+fn auth(values: &FlagValues, notes: &mut Vec<Note>) -> Result<Auth, UsageError> {
     let cost = values.count("bcrypt-cost");
     let bcrypt_cost = if BCRYPT_COSTS.contains(&cost) {
         cost as u32
@@ -199,7 +249,28 @@ fn auth(values: &FlagValues, notes: &mut Vec<Note>) -> Auth {
         ));
         DEFAULT_BCRYPT_COST
     };
-    Auth { bcrypt_cost, token_ttl: Duration::from_secs(values.count("auth-token-ttl")) }
+    let (token, unknown) = TokenKind::parse(values.text("auth-token")).map_err(UsageError::config)?;
+    if !unknown.is_empty() {
+        notes.push(Note::warning("unknown JWT options", [("keys", unknown.join(",").as_str())]));
+    }
+    Ok(Auth { bcrypt_cost, token, token_ttl: Duration::from_secs(values.count("auth-token-ttl")) })
+}
+
+/// Time a request has for agreement, beside two election timeouts; etcd's.
+const AGREEMENT_TIMEOUT: Duration = Duration::from_secs(5);
+
+fn corruption_checks(
+    values: &FlagValues,
+    gates: &FeatureGates,
+    election_timeout: Duration,
+) -> CorruptionChecks {
+    let interval = |name| Some(values.duration(name)).filter(|interval| !interval.is_zero());
+    CorruptionChecks {
+        initial: gates.enabled("InitialCorruptCheck"),
+        periodic: interval("corrupt-check-time"),
+        at_compaction: interval("compact-hash-check-time").filter(|_| gates.enabled("CompactHashCheck")),
+        request_timeout: AGREEMENT_TIMEOUT.saturating_add(election_timeout.saturating_mul(2)),
+    }
 }
 
 fn observing(values: &FlagValues, notes: &mut Vec<Note>) -> Result<Observing, UsageError> {
@@ -211,10 +282,17 @@ fn observing(values: &FlagValues, notes: &mut Vec<Note>) -> Result<Observing, Us
     if !["basic", "extensive"].contains(&metrics) {
         notes.push(Note::warning("unknown value of --metrics is taken as 'basic'", [("metrics", metrics)]));
     }
+    let log_format = LogFormat::parse(values.text("log-format")).map_err(UsageError::config)?;
+    let log_outputs = LogOutput::parse_list(&values.list("log-outputs")).map_err(UsageError::config)?;
+    let rotates = values.bool("enable-log-rotation");
+    let rotation = || LogRotation::parse(values.text("log-rotation-config-json"), &log_outputs);
+    let log_rotation = rotates.then(rotation).transpose().map_err(UsageError::config)?;
     Ok(Observing {
         log_level: LogLevel::parse(values.text("log-level")).map_err(UsageError::config)?,
-        log_format: LogFormat::parse(values.text("log-format")).map_err(UsageError::config)?,
-        log_outputs: LogOutput::parse_list(&values.list("log-outputs")).map_err(UsageError::config)?,
+        log_format: values.is_set("log-format").then_some(log_format),
+        log_outputs,
+        log_rotation,
+        profiles: values.bool("enable-pprof"),
         extensive_metrics: metrics == "extensive",
         warning_apply_duration: values.duration("warning-apply-duration"),
         warning_unary_request_duration: values.duration("warning-unary-request-duration"),
@@ -245,6 +323,12 @@ impl ServerConfig {
         if !ignored.is_empty() {
             self.notes.push(Note::info("flags without effect", [("flags", ignored.join(", ").as_str())]));
         }
+        let gates = self.feature_gates.without_effect().join(", ");
+        if !gates.is_empty() {
+            self.notes.push(Note::info("feature gates without effect", [("gates", gates.as_str())]));
+        }
+        let about_security = self.security_notes();
+        self.notes.extend(about_security);
         if self.name == DEFAULT_NAME {
             let message = "it isn't recommended to use default name, please set a value for --name";
             self.notes.push(Note::warning(message, [("name", self.name.as_str())]));

@@ -21,7 +21,9 @@ const SECTIONS: [Section; 9] = [
 pub(super) fn usage(program: &str) -> String {
     format!(
         "Usage:\n\n  {program} [flags]\n    Start a server.\n\n  {program} --version\n    Show the version.\n\n  \
-         {program} -h | --help\n    Show this text.\n\n  {program} --config-file FILE\n    \
+         {program} -h | --help\n    Show this text.\n\n  {program} --check [flags]\n    \
+         Check the configuration and the data directory, start nothing and change nothing.\n\n  \
+         {program} --config-file FILE\n    \
          Take the configuration from a YAML file; other flags and environment variables are then ignored.\n\n\
          Each flag can be set by an environment variable as well: --initial-cluster by ETCD_INITIAL_CLUSTER.\n"
     )

@@ -8,10 +8,10 @@
 //! assert_eq!(config.cluster.initial[0].0, "m1");
 //! ```
 //!
-//! One table ([`table`]) drives all three sources, the help text and the tests. A flag outranks its variable; a
-//! configuration file replaces both. A flag of etcd that Stele does not support is refused if ignoring it would
-//! weaken security or change behaviour, and otherwise noted in the log. Nothing here touches the network or the data
-//! directory.
+//! One table ([`table`]) drives all three sources, the help text and the tests. A flag and its variable exclude each
+//! other; a configuration file replaces both. A flag of etcd that Stele does not support is refused if ignoring it
+//! would weaken security or change behaviour, and otherwise noted in the log. Nothing here touches the network or the
+//! data directory.
 //!
 //! ```text
 //!   command line, variables, file --sources--> values (texts, checked by table) --build--> ServerConfig --validate
@@ -22,8 +22,11 @@
 
 mod bootstrap;
 mod build;
+mod changes;
 mod diagnostics;
 mod help;
+mod secure_urls;
+mod security;
 mod settings;
 mod sources;
 pub mod table;
@@ -36,14 +39,21 @@ use std::ffi::OsString;
 use std::path::Path;
 
 pub use diagnostics::{Note, UsageError};
+pub use security::{Security, TlsParameters, TlsVersion, TransportSecurity};
 pub use settings::{
-    Auth, ClusterConfig, ClusterState, GrpcKeepalive, HttpAccess, MemberUrls, Observing, RequestLimits,
-    ServerConfig, Sockets, Storage,
+    Auth, ClusterConfig, ClusterState, CorruptionChecks, GrpcKeepalive, HttpAccess, MemberUrls, Observing,
+    RequestLimits, ServerConfig, ServiceDiscovery, Sockets, SrvDiscovery, Storage,
 };
 pub use types::{
-    CompactionPolicy, FeatureGate, FeatureGates, GateStage, LogFormat, LogLevel, LogOutput, Scheme, Url,
+    CompactionPolicy, FeatureGate, FeatureGates, GateStage, JwtOptions, LogFormat, LogLevel, LogOutput,
+    LogRotation, Scheme, SignMethod, TokenKind, Url,
 };
 
+pub(crate) use bootstrap::parse_initial_cluster;
+pub(crate) use changes::FlagChanges;
+pub(crate) use types::cipher_suites::is_tls13 as is_tls13_suite;
+#[cfg(test)]
+pub(crate) use types::url::join as join_urls;
 pub(crate) use validate::MIN_MEMORY_LIMIT_BYTES;
 use values::FlagValues;
 
@@ -52,6 +62,8 @@ use values::FlagValues;
 pub enum Parsed {
     /// To run a server.
     Run(Box<ServerConfig>),
+    /// To check whether a server could run (`--check`).
+    Check(Box<ServerConfig>),
     /// To print this text and exit with success.
     Print(String),
 }
@@ -96,7 +108,7 @@ pub fn parse(
             )];
             let text = std::fs::read_to_string(&path)
                 .map_err(|e| UsageError::config(format!("cannot read configuration file {path}: {e}")))?;
-            sources::file(&text, &mut values, &mut notes)?;
+            sources::file::read(&text, &mut values, &mut notes)?;
             build::config(&values, notes, true)
         }
         None => {
@@ -104,7 +116,7 @@ pub fn parse(
             build::config(&values, notes, false)
         }
     }
-    .map(|config| Parsed::Run(Box::new(config)))
+    .map(|config| if request.check { Parsed::Check } else { Parsed::Run }(Box::new(config)))
 }
 
 fn into_text(arg: OsString) -> Result<String, UsageError> {

@@ -1,10 +1,14 @@
 //! The configuration as plain composed data.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use super::diagnostics::Note;
-use super::types::{CompactionPolicy, FeatureGates, LogFormat, LogLevel, LogOutput, Url};
+use super::security::Security;
+use super::types::{
+    CompactionPolicy, FeatureGates, LogFormat, LogLevel, LogOutput, LogRotation, TokenKind, Url,
+};
 
 /// The whole configuration of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,12 +33,16 @@ pub struct ServerConfig {
     pub auto_compaction: Option<CompactionPolicy>,
     /// Passwords and tokens.
     pub auth: Auth,
+    /// TLS.
+    pub security: Security,
     /// Which HTTP clients are served.
     pub access: HttpAccess,
     /// How listeners are opened.
     pub sockets: Sockets,
     /// Log and metrics.
     pub observing: Observing,
+    /// Which comparisons of members' data are made besides that of state hashes.
+    pub corruption_checks: CorruptionChecks,
     /// Time between two progress notifications of an idle watch.
     pub watch_progress_notify_interval: Duration,
     /// Whether the JSON gateway is served.
@@ -43,6 +51,8 @@ pub struct ServerConfig {
     pub feature_gates: FeatureGates,
     /// Messages for the operator.
     pub notes: Vec<Note>,
+    /// The flags that are not at their defaults, as texts.
+    pub given: BTreeMap<&'static str, String>,
 }
 
 /// URLs to listen on and to advertise. All lists are sorted.
@@ -71,11 +81,39 @@ pub enum ClusterState {
     Existing,
 }
 
+/// The service at which the first members register, and the cluster they form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceDiscovery {
+    /// Names the cluster there; its size was registered under it.
+    pub token: String,
+    /// `host:port` or `http://host:port` of the service's members.
+    pub endpoints: Vec<String>,
+    /// Time for a connection.
+    pub dial_timeout: Duration,
+    /// Time for a request.
+    pub request_timeout: Duration,
+    /// Name and password, if the service wants them.
+    pub user: Option<(String, String)>,
+}
+
+/// The SRV records that name the first members.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SrvDiscovery {
+    /// The domain.
+    pub domain: String,
+    /// Stands behind the name of the service; may be empty.
+    pub service_name: String,
+}
+
 /// The members, and the timing of elections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterConfig {
     /// All members at the start, by name, each with its peer URLs.
     pub initial: Vec<(String, Vec<Url>)>,
+    /// Where DNS names them instead; then `initial` is empty.
+    pub discovery_srv: Option<SrvDiscovery>,
+    /// The service at which they register instead; then `initial` holds this member alone.
+    pub discovery_service: Option<ServiceDiscovery>,
     /// Keeps clusters apart that start from the same URLs.
     pub token: String,
     /// Whether the cluster is new.
@@ -136,7 +174,9 @@ pub struct Storage {
 pub struct Auth {
     /// Cost of hashing a password.
     pub bcrypt_cost: u32,
-    /// Time until an unused token expires.
+    /// Which tokens users get.
+    pub token: TokenKind,
+    /// Time until an unused simple token expires.
     pub token_ttl: Duration,
 }
 
@@ -156,15 +196,32 @@ pub struct Sockets {
     pub reuse_port: bool,
 }
 
+/// etcd's comparisons of members' data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CorruptionChecks {
+    /// Whether a member with data compares it before it serves.
+    pub initial: bool,
+    /// How often the leader compares the newest revision; `None` for never.
+    pub periodic: Option<Duration>,
+    /// How often the leader compares the hashes of compactions; `None` for never.
+    pub at_compaction: Option<Duration>,
+    /// Time for a peer to answer: that of a request.
+    pub request_timeout: Duration,
+}
+
 /// Log and metrics.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Observing {
     /// Least severity logged.
     pub log_level: LogLevel,
-    /// Form of a line.
-    pub log_format: LogFormat,
+    /// Form of a line; unless it is set, JSON, or columns for people where the output is a terminal.
+    pub log_format: Option<LogFormat>,
     /// Destinations of lines.
     pub log_outputs: Vec<LogOutput>,
+    /// When the one file among the destinations makes room for a new one, if it does.
+    pub log_rotation: Option<LogRotation>,
+    /// Whether profiles are served.
+    pub profiles: bool,
     /// Whether metrics include a histogram of the time each gRPC takes.
     pub extensive_metrics: bool,
     /// An apply that takes longer is logged.

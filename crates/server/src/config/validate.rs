@@ -52,14 +52,7 @@ impl ServerConfig {
                 url::join(clients)
             )
         })?;
-        let of_cluster = self.cluster.initial.iter().flat_map(|(_, urls)| urls);
-        let listening =
-            [&urls.listen_peer, &urls.listen_client, &urls.listen_client_http, &urls.listen_metrics];
-        let secure = of_cluster.chain(listening.into_iter().flatten()).find(|url| url.scheme().is_secure());
-        match secure {
-            Some(url) => Err(format!("TLS is not supported yet, so {url} cannot be used; use http or unix")),
-            None => Ok(()),
-        }
+        self.check_secure_urls()
     }
 
     fn check_timing(&self) -> Result<(), String> {

@@ -29,7 +29,11 @@ struct FlagValue {
 }
 
 /// The text of every flag. Texts that are not defaults have been checked against the kind of their flag.
-pub(super) struct FlagValues(Vec<FlagValue>);
+pub(super) struct FlagValues {
+    values: Vec<FlagValue>,
+    /// `client-transport-security.allowed-cn` of the configuration file, which no flag sets: sorted, each once.
+    pub(super) allowed_client_names: Vec<String>,
+}
 
 impl FlagValues {
     /// Everything at its default.
@@ -39,7 +43,7 @@ impl FlagValues {
             text: flag.default.to_owned(),
             origin: ValueSource::Default,
         };
-        FlagValues(table::flags().map(value).collect())
+        FlagValues { values: table::flags().map(value).collect(), allowed_client_names: Vec::new() }
     }
 
     /// Sets a flag.
@@ -47,7 +51,7 @@ impl FlagValues {
     /// # Errors
     /// Text that is not of the flag's kind, or an unknown flag.
     pub(super) fn set(&mut self, name: &str, text: &str, origin: ValueSource) -> Result<(), UsageError> {
-        let Some(value) = self.0.iter_mut().find(|value| value.flag.name == name) else {
+        let Some(value) = self.values.iter_mut().find(|value| value.flag.name == name) else {
             return Err(UsageError::usage(format!("flag provided but not defined: -{name}")));
         };
         check(value.flag.kind, text).map_err(|why| invalid(value.flag, text, origin, &why))?;
@@ -66,7 +70,7 @@ impl FlagValues {
 
     /// Flags whose value is not their default, with the value.
     pub(super) fn changed(&self) -> impl Iterator<Item = (&'static Flag, &str)> {
-        self.0.iter().filter(|value| differs(value)).map(|value| (value.flag, value.text.as_str()))
+        self.values.iter().filter(|value| differs(value)).map(|value| (value.flag, value.text.as_str()))
     }
 
     /// The text of a flag; empty for an unknown name.
@@ -97,11 +101,7 @@ impl FlagValues {
 
     /// A flag of kind [`FlagKind::List`]: sorted, each once.
     pub(super) fn list(&self, name: &str) -> Vec<String> {
-        let mut items: Vec<_> =
-            self.text(name).split(',').filter(|item| !item.is_empty()).map(str::to_owned).collect();
-        items.sort();
-        items.dedup();
-        items
+        list_of(self.text(name))
     }
 
     /// A flag of kind [`FlagKind::Urls`]: sorted, each once.
@@ -111,8 +111,16 @@ impl FlagValues {
     }
 
     fn value(&self, name: &str) -> Option<&FlagValue> {
-        self.0.iter().find(|value| value.flag.name == name)
+        self.values.iter().find(|value| value.flag.name == name)
     }
+}
+
+/// The items of a text, sorted, each once.
+pub(super) fn list_of(text: &str) -> Vec<String> {
+    let mut items: Vec<_> = text.split(',').filter(|item| !item.is_empty()).map(str::to_owned).collect();
+    items.sort();
+    items.dedup();
+    items
 }
 
 fn differs(value: &FlagValue) -> bool {

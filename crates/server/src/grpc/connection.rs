@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use axum::Router;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use http2::{Connection, Event, HttpSettings, Keepalive, RequestHead};
@@ -25,6 +24,7 @@ use super::pongs::DelayedPong;
 use super::reply::CallReply;
 use super::request::RequestStream;
 use super::service::{CallFuture, ConnectionSettings, GrpcService};
+use crate::http::ConnectionRouter;
 
 /// Bytes of one read: a connection has no buffer of its own, the worker has one for all.
 const READ_BYTES: usize = 64 << 10;
@@ -48,7 +48,7 @@ thread_local! {
 pub(crate) async fn serve<I, S>(
     mut io: I,
     service: S,
-    http: Option<Router>,
+    http: Option<ConnectionRouter>,
     settings: &ConnectionSettings,
     stop: CancellationToken,
 ) where
@@ -127,7 +127,7 @@ struct GrpcConnection<S> {
     /// Set to a time at or before the connection's next deadline.
     timer: Pin<Box<Sleep>>,
     service: S,
-    http: Option<Router>,
+    http: Option<ConnectionRouter>,
     settings: ConnectionSettings,
 }
 
@@ -269,6 +269,15 @@ impl<S: GrpcService> GrpcConnection<S> {
 
     /// Writes what has collected, as far as the socket takes it.
     fn send<I: AsyncWrite + Unpin>(&mut self, io: &mut I, context: &mut Context<'_>) -> std::io::Result<()> {
+        self.write(io, context)?;
+        // With TLS, what was written may wait, encrypted, for the socket.
+        match Pin::new(io).poll_flush(context) {
+            Poll::Ready(flushed) => flushed,
+            Poll::Pending => Ok(()),
+        }
+    }
+
+    fn write<I: AsyncWrite + Unpin>(&mut self, io: &mut I, context: &mut Context<'_>) -> std::io::Result<()> {
         let mut http2 = self.handle.lock();
         let is_closed = http2.is_closed();
         let output = http2.output();

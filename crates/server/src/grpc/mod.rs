@@ -26,6 +26,7 @@
 //! | `pongs.rs` | answers to pings wait for what is sent next |
 //! | `messages/` | messages out of DATA and into it, their size limit, gzip |
 //! | `request.rs`, `reply.rs` | the two directions of a call |
+//! | `local/` | calls that begin in this process: those of the JSON gateway |
 //! | `failure.rs` | a status that is not OK |
 //! | `head.rs`, `timeout.rs` | which requests are gRPC, and why some are refused before their first message |
 //! | `plain.rs` | HTTP/2 requests that are not gRPC |
@@ -37,6 +38,7 @@ mod connection;
 mod failure;
 mod handle;
 mod head;
+mod local;
 mod messages;
 mod plain;
 mod pongs;
@@ -51,8 +53,10 @@ mod timeout;
 pub(crate) use connection::serve;
 pub(crate) use failure::Failure;
 pub(crate) use handle::ClientGone;
+pub(crate) use local::LocalCall;
 pub(crate) use messages::EncodedMessage;
 pub(crate) use preface::{ClientProtocol, ClientTransport, ReplayedStart, protocol};
 pub(crate) use reply::CallReply;
-pub(crate) use request::RequestStream;
+pub(crate) use request::{LocalRequests, RequestStream};
 pub(crate) use service::{CallFuture, ConnectionSettings, GrpcService};
+pub(crate) use timeout::decode as decode_timeout;

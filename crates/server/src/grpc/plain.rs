@@ -1,10 +1,9 @@
 //! HTTP/2 requests that are not gRPC: they get what HTTP/1 gets.
 
-use std::future::poll_fn;
-use std::pin::Pin;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 
-use axum::Router;
 use axum::body::Body;
 use bytes::Bytes;
 use http::header::{HOST, HeaderName};
@@ -14,17 +13,23 @@ use http2::{ErrorCode, Field, RequestHead};
 use tower::Service as _;
 
 use super::handle::{ClientGone, StreamHandle};
+use crate::http::ConnectionRouter;
 
 /// Headers of a request that is not gRPC: as many as over HTTP/1. A map of headers refuses tens of thousands with a
 /// panic.
 const MAX_PLAIN_FIELDS: usize = 100;
 
-/// Serves one request. A malformed one has its stream reset.
-pub(super) async fn serve(mut router: Router, head: std::sync::Arc<RequestHead>, stream: StreamHandle) {
+/// Serves one request, until its client goes. A malformed one has its stream reset.
+pub(super) async fn serve(
+    mut router: ConnectionRouter,
+    head: std::sync::Arc<RequestHead>,
+    stream: StreamHandle,
+) {
     let Some(request) = request(&head) else { return stream.reset(ErrorCode::Protocol) };
     drop(head);
     let body = RequestBody { stream: stream.clone(), has_ended: false };
-    let Ok(response) = router.call(request.map(|()| Body::new(body))).await;
+    let response = unless_gone(&stream, router.call(request.map(|()| Body::new(body)))).await;
+    let Ok(Ok(response)) = response else { return };
     // A client that is gone does not need its answer. A handler that fails midway has nothing left to say.
     let _ = answer(response, &stream).await;
     stream.reset(ErrorCode::Internal);
@@ -53,6 +58,16 @@ fn request(head: &RequestHead) -> Option<Request<()>> {
     Some(request)
 }
 
+/// Awaits `work`; drops it if the client goes first.
+async fn unless_gone<T>(stream: &StreamHandle, work: impl Future<Output = T>) -> Result<T, ClientGone> {
+    let mut work = pin!(work);
+    poll_fn(|context| match work.as_mut().poll(context) {
+        Poll::Ready(done) => Poll::Ready(Ok(done)),
+        Poll::Pending => stream.poll_gone(context).map(Err),
+    })
+    .await
+}
+
 async fn answer(response: Response<Body>, stream: &StreamHandle) -> Result<(), ClientGone> {
     let (head, mut body) = response.into_parts();
     let is_empty = body.is_end_stream();
@@ -69,7 +84,9 @@ async fn answer(response: Response<Body>, stream: &StreamHandle) -> Result<(), C
     if is_empty {
         return Ok(());
     }
-    while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
+    loop {
+        let frame = unless_gone(stream, poll_fn(|context| Pin::new(&mut body).poll_frame(context))).await?;
+        let Some(frame) = frame else { break };
         let Ok(frame) = frame else { return Ok(()) };
         if let Ok(data) = frame.into_data() {
             stream.with(|connection, stream| connection.send_data(stream, data))?;

@@ -27,9 +27,6 @@ pub(crate) trait ClientTransport: AsyncRead + AsyncWrite + Unpin + Send + 'stati
     }
 }
 
-impl ClientTransport for tokio::net::TcpStream {}
-impl ClientTransport for tokio::net::UnixStream {}
-
 /// Reads until the protocol is known, unless the handshake has chosen one; returns a connection from which those bytes
 /// can be read again.
 ///

@@ -11,21 +11,37 @@ use http2::ErrorCode;
 use super::failure::Failure;
 use super::handle::{ClientGone, StreamHandle};
 use super::head::{AnswerFormat, Trailers};
+use super::local::answers::LocalAnswers;
 use super::messages::{EncodedMessage, compressed, frames, joined, prefix};
 
 /// The way back to a client. Dropping it without an end resets the call.
 pub(crate) struct CallReply {
-    stream: StreamHandle,
-    format: AnswerFormat,
+    way: Way,
     has_begun: bool,
     has_ended: bool,
     /// A message whose parts are collected, because it must be compressed as a whole, and the bytes it lacks.
     collected: Option<(EncodedMessage, usize)>,
 }
 
+/// Where answers go.
+enum Way {
+    /// To a stream of a connection.
+    Http2 { stream: StreamHandle, format: AnswerFormat },
+    /// To a caller in this process, who polls the call, and drops it when it wants no more.
+    Local(LocalAnswers),
+}
+
 impl CallReply {
     pub(super) fn new(stream: StreamHandle, format: AnswerFormat) -> CallReply {
-        CallReply { stream, format, has_begun: false, has_ended: false, collected: None }
+        CallReply::over(Way::Http2 { stream, format })
+    }
+
+    pub(super) fn local(answers: LocalAnswers) -> CallReply {
+        CallReply::over(Way::Local(answers))
+    }
+
+    fn over(way: Way) -> CallReply {
+        CallReply { way, has_begun: false, has_ended: false, collected: None }
     }
 
     /// Awaits `work`; drops it if the client goes first.
@@ -33,7 +49,10 @@ impl CallReply {
         let mut work = pin!(work);
         poll_fn(|context| match work.as_mut().poll(context) {
             Poll::Ready(done) => Poll::Ready(Ok(done)),
-            Poll::Pending => self.stream.poll_gone(context).map(Err),
+            Poll::Pending => match &self.way {
+                Way::Http2 { stream, .. } => stream.poll_gone(context).map(Err),
+                Way::Local(_) => Poll::Pending,
+            },
         })
         .await
     }
@@ -48,11 +67,20 @@ impl CallReply {
     fn try_answer(&mut self, message: EncodedMessage) -> Result<(), ClientGone> {
         self.begin()?;
         self.has_ended = true;
-        let (flag, message) = self.encoded(message);
-        self.stream.with(|connection, stream| {
-            frames(flag, message).try_for_each(|data| connection.send_data(stream, data))?;
-            Trailers::Success.with(|trailers| connection.finish(stream, trailers))
-        })
+        match &self.way {
+            Way::Http2 { stream, format } => {
+                let (flag, message) = encoded(format, message);
+                stream.with(|connection, stream| {
+                    frames(flag, message).try_for_each(|data| connection.send_data(stream, data))?;
+                    Trailers::Success.with(|trailers| connection.finish(stream, trailers))
+                })
+            }
+            Way::Local(answers) => {
+                answers.push(message);
+                answers.end(Ok(()));
+                Ok(())
+            }
+        }
     }
 
     /// Begins a stream of messages: sends the headers of success.
@@ -63,9 +91,12 @@ impl CallReply {
         if std::mem::replace(&mut self.has_begun, true) {
             return Ok(());
         }
-        let format = &self.format;
-        self.stream
-            .with(|connection, stream| format.with_head(|head| connection.send_headers(stream, head, false)))
+        match &self.way {
+            Way::Http2 { stream, format } => stream.with(|connection, stream| {
+                format.with_head(|head| connection.send_headers(stream, head, false))
+            }),
+            Way::Local(_) => Ok(()),
+        }
     }
 
     /// Sends some messages of a stream, as fast as the client takes them.
@@ -74,11 +105,20 @@ impl CallReply {
     /// When the client has gone.
     pub(crate) async fn send(&mut self, messages: Vec<EncodedMessage>) -> Result<(), ClientGone> {
         self.begin()?;
-        let messages = messages.into_iter().map(|message| self.encoded(message)).collect();
-        self.stream.with(|connection, stream| {
-            joined(messages).into_iter().try_for_each(|data| connection.send_data(stream, data))
-        })?;
-        poll_fn(|context| self.stream.poll_sent(context)).await
+        match &self.way {
+            Way::Http2 { stream, format } => {
+                let messages = messages.into_iter().map(|message| encoded(format, message)).collect();
+                stream.with(|connection, stream| {
+                    joined(messages).into_iter().try_for_each(|data| connection.send_data(stream, data))
+                })?;
+                poll_fn(|context| stream.poll_sent(context)).await
+            }
+            Way::Local(answers) => {
+                messages.into_iter().for_each(|message| answers.push(message));
+                poll_fn(|_| answers.poll_taken()).await;
+                Ok(())
+            }
+        }
     }
 
     /// Begins one message of so many bytes. They follow with [`CallReply::continue_message`].
@@ -87,11 +127,19 @@ impl CallReply {
     /// When the client has gone.
     pub(crate) fn begin_message(&mut self, length: usize) -> Result<(), ClientGone> {
         self.begin()?;
-        if self.format.is_gzip && length > 0 {
-            self.collected = Some((EncodedMessage::default(), length));
-            return Ok(());
+        match &self.way {
+            Way::Http2 { stream, format } if !format.is_gzip || length == 0 => {
+                stream.with(|connection, stream| connection.send_data(stream, prefix(0, length)))
+            }
+            Way::Local(answers) if length == 0 => {
+                answers.push(EncodedMessage::default());
+                Ok(())
+            }
+            Way::Http2 { .. } | Way::Local(_) => {
+                self.collected = Some((EncodedMessage::default(), length));
+                Ok(())
+            }
         }
-        self.stream.with(|connection, stream| connection.send_data(stream, prefix(0, length)))
     }
 
     /// Gives the next bytes of a message to the connection, which sends them as the client's window allows.
@@ -100,7 +148,12 @@ impl CallReply {
     /// When the client has gone.
     pub(crate) fn continue_message(&mut self, part: Bytes) -> Result<(), ClientGone> {
         let Some((mut message, missing)) = self.collected.take() else {
-            return self.stream.with(|connection, stream| connection.send_data(stream, part));
+            return match &self.way {
+                Way::Http2 { stream, .. } => {
+                    stream.with(|connection, stream| connection.send_data(stream, part))
+                }
+                Way::Local(_) => Ok(()),
+            };
         };
         let missing = missing.saturating_sub(part.len());
         message.0.push(part);
@@ -108,10 +161,18 @@ impl CallReply {
             self.collected = Some((message, missing));
             return Ok(());
         }
-        let (flag, message) = self.encoded(message);
-        self.stream.with(|connection, stream| {
-            frames(flag, message).try_for_each(|data| connection.send_data(stream, data))
-        })
+        match &self.way {
+            Way::Http2 { stream, format } => {
+                let (flag, message) = encoded(format, message);
+                stream.with(|connection, stream| {
+                    frames(flag, message).try_for_each(|data| connection.send_data(stream, data))
+                })
+            }
+            Way::Local(answers) => {
+                answers.push(message);
+                Ok(())
+            }
+        }
     }
 
     /// Ends the call.
@@ -120,11 +181,15 @@ impl CallReply {
             return self.end_at_once(StatusCode::OK, result);
         }
         self.has_ended = true;
-        let trailers = Trailers::of(result);
-        // As above: a client that is gone does not need to hear it.
-        let _ = self
-            .stream
-            .with(|connection, stream| trailers.with(|trailers| connection.finish(stream, trailers)));
+        match &self.way {
+            Way::Http2 { stream, .. } => {
+                let trailers = Trailers::of(result);
+                // As above: a client that is gone does not need to hear it.
+                let _ = stream
+                    .with(|connection, stream| trailers.with(|trailers| connection.finish(stream, trailers)));
+            }
+            Way::Local(answers) => answers.end(result.map_err(Failure::clone)),
+        }
     }
 
     /// Refuses the call with another HTTP status than success.
@@ -135,27 +200,33 @@ impl CallReply {
     /// Answers with headers that are trailers too.
     fn end_at_once(&mut self, status: StatusCode, result: Result<(), &Failure>) {
         self.has_ended = true;
-        let trailers = Trailers::of(result);
-        let format = &self.format;
-        let _ = self.stream.with(|connection, stream| {
-            format.with_end(status, &trailers, |fields| connection.send_headers(stream, fields, true))
-        });
-    }
-
-    /// A message as it travels, and the flag before it.
-    fn encoded(&self, message: EncodedMessage) -> (u8, EncodedMessage) {
-        // grpc-go does not compress an empty message.
-        match self.format.is_gzip && message.len() > 0 {
-            true => (1, compressed(&message)),
-            false => (0, message),
+        match &self.way {
+            Way::Http2 { stream, format } => {
+                let trailers = Trailers::of(result);
+                let _ = stream.with(|connection, stream| {
+                    format.with_end(status, &trailers, |fields| connection.send_headers(stream, fields, true))
+                });
+            }
+            Way::Local(answers) => answers.end(result.map_err(Failure::clone)),
         }
+    }
+}
+
+/// A message as it travels, and the flag before it.
+fn encoded(format: &AnswerFormat, message: EncodedMessage) -> (u8, EncodedMessage) {
+    // grpc-go does not compress an empty message.
+    match format.is_gzip && message.len() > 0 {
+        true => (1, compressed(&message)),
+        false => (0, message),
     }
 }
 
 impl Drop for CallReply {
     fn drop(&mut self) {
-        if !self.has_ended {
-            self.stream.reset(ErrorCode::Cancel);
+        if let Way::Http2 { stream, .. } = &self.way
+            && !self.has_ended
+        {
+            stream.reset(ErrorCode::Cancel);
         }
     }
 }

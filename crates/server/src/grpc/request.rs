@@ -1,10 +1,12 @@
 //! The client's half of a call: its messages.
 
 use std::future::poll_fn;
+use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use api::Code;
 use bytes::Bytes;
+use futures_util::Stream;
 
 use super::failure::Failure;
 use super::handle::StreamHandle;
@@ -18,12 +20,22 @@ const SEVERAL: &str =
 /// The end of the client's half inside a message.
 const UNEXPECTED_EOF: &str = "unexpected EOF";
 
+/// The messages of a call that begins in this process.
+pub(crate) type LocalRequests = Pin<Box<dyn Stream<Item = Result<Bytes, Failure>> + Send>>;
+
 /// The client's messages.
 pub(crate) struct RequestStream {
-    stream: StreamHandle,
-    messages: MessageDecoder,
+    source: RequestSource,
     /// The messages are encoded in a way that is not served.
     refusal: Option<Failure>,
+}
+
+/// Where messages come from.
+enum RequestSource {
+    /// The DATA of a stream.
+    Http2 { stream: StreamHandle, messages: MessageDecoder },
+    /// This process.
+    Local(LocalRequests),
 }
 
 impl RequestStream {
@@ -32,7 +44,11 @@ impl RequestStream {
         messages: MessageDecoder,
         refusal: Option<Failure>,
     ) -> RequestStream {
-        RequestStream { stream, messages, refusal }
+        RequestStream { source: RequestSource::Http2 { stream, messages }, refusal }
+    }
+
+    pub(super) fn local(requests: LocalRequests) -> RequestStream {
+        RequestStream { source: RequestSource::Local(requests), refusal: None }
     }
 
     /// Whether the messages can be read, which is to be asked before anything is answered. As in grpc-go, it is asked
@@ -74,7 +90,10 @@ impl RequestStream {
     /// As [`RequestStream::next`]; and when there is none, or another.
     pub(crate) async fn only(&mut self) -> Result<Bytes, Failure> {
         let Some(message) = self.next().await? else { return Err(Failure::new(Code::Internal, NONE)) };
-        if self.messages.is_between() && self.stream.is_finished() {
+        if let RequestSource::Http2 { stream, messages } = &self.source
+            && messages.is_between()
+            && stream.is_finished()
+        {
             return Ok(message);
         }
         match self.next().await? {
@@ -85,18 +104,30 @@ impl RequestStream {
 
     /// [`RequestStream::next`], by polling.
     pub(crate) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Failure>> {
-        loop {
-            if let Some(message) = self.messages.next()? {
-                return Poll::Ready(Ok(Some(message)));
-            }
-            match ready!(self.stream.poll_data(context)) {
-                // What is not complete is limited by its length, so the window, which this opens, need not limit it.
-                Ok(data) if !data.is_empty() => self.messages.push(data),
-                // As in grpc-go, an incomplete prefix is no message.
-                Ok(_) if !self.messages.is_within_message() => return Poll::Ready(Ok(None)),
-                Ok(_) => return Poll::Ready(Err(Failure::new(Code::Internal, UNEXPECTED_EOF))),
-                Err(_) => return Poll::Ready(Err(Failure::new(Code::Canceled, "context canceled"))),
-            }
+        match &mut self.source {
+            RequestSource::Http2 { stream, messages } => poll_message(stream, messages, context),
+            RequestSource::Local(requests) => requests.as_mut().poll_next(context).map(Option::transpose),
+        }
+    }
+}
+
+/// The next message of a stream.
+fn poll_message(
+    stream: &StreamHandle,
+    messages: &mut MessageDecoder,
+    context: &mut Context<'_>,
+) -> Poll<Result<Option<Bytes>, Failure>> {
+    loop {
+        if let Some(message) = messages.next()? {
+            return Poll::Ready(Ok(Some(message)));
+        }
+        match ready!(stream.poll_data(context)) {
+            // What is not complete is limited by its length, so the window, which this opens, need not limit it.
+            Ok(data) if !data.is_empty() => messages.push(data),
+            // As in grpc-go, an incomplete prefix is no message.
+            Ok(_) if !messages.is_within_message() => return Poll::Ready(Ok(None)),
+            Ok(_) => return Poll::Ready(Err(Failure::new(Code::Internal, UNEXPECTED_EOF))),
+            Err(_) => return Poll::Ready(Err(Failure::new(Code::Canceled, "context canceled"))),
         }
     }
 }

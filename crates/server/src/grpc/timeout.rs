@@ -9,7 +9,7 @@ const MAX_BYTES: usize = 9;
 ///
 /// # Errors
 /// What is wrong with it.
-pub(super) fn decode(value: &[u8]) -> Result<Duration, String> {
+pub(crate) fn decode(value: &[u8]) -> Result<Duration, String> {
     let text = String::from_utf8_lossy(value);
     let fault = |what: &str| Err(format!("transport: timeout {what}: {text:?}"));
     let Some((unit, digits)) = value.split_last().filter(|(_, digits)| !digits.is_empty()) else {

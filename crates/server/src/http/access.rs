@@ -10,19 +10,25 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN, HOST, ORIGIN,
+    UPGRADE,
 };
 use axum::http::{HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::{self, Next};
 use axum::response::Response;
 
 use super::answer::error;
+use super::connection::IsSecure;
 use crate::config::HttpAccess;
 
 /// Puts the checks before everything `router` serves, its gateway included.
-pub(crate) fn guard(router: Router, access: HttpAccess) -> Router {
-    let access = Arc::new(access);
+///
+/// `access` is asked for the lists in force, at each request.
+pub(crate) fn guard(
+    router: Router,
+    access: impl Fn() -> Arc<HttpAccess> + Clone + Send + Sync + 'static,
+) -> Router {
     let check = move |request: Request, next: Next| {
-        let access = access.clone();
+        let access = access();
         async move { check(&access, request, next).await }
     };
     // As a fallback the router decides on the path after it was rewritten.
@@ -31,7 +37,8 @@ pub(crate) fn guard(router: Router, access: HttpAccess) -> Router {
 
 async fn check(access: &HttpAccess, mut request: Request, next: Next) -> Response {
     let host = host(&request);
-    if !allows(&access.host_whitelist, &host) {
+    let is_secure = request.extensions().get() == Some(&IsSecure(true));
+    if !is_secure && !allows(&access.host_whitelist, &host) {
         tracing::warn!(host, "rejecting HTTP request to prevent DNS rebinding attacks");
         let text = format!(
             "The Host header {host:?} of this request is not one this member serves without TLS.\n\nUse TLS, or name it: \
@@ -40,6 +47,11 @@ async fn check(access: &HttpAccess, mut request: Request, next: Next) -> Respons
         return error(StatusCode::MISDIRECTED_REQUEST, &text);
     }
     let origin = allowed_origin(access, &request);
+    // Browsers ask for no permission before a WebSocket, let its page read the answers, and send cookies along.
+    if origin.is_none() && request.headers().contains_key(UPGRADE) && request.headers().contains_key(ORIGIN) {
+        let text = "The origin of this WebSocket is not one of --cors.";
+        return error(StatusCode::FORBIDDEN, text);
+    }
     let mut response = if request.method() == Method::OPTIONS {
         Response::new(Body::empty())
     } else {

@@ -8,10 +8,10 @@ use axum::response::Response;
 /// Text for people.
 pub(super) const PLAIN: &str = "text/plain; charset=utf-8";
 /// JSON.
-pub(super) const JSON: &str = "application/json";
+pub(crate) const JSON: &str = "application/json";
 
 /// A body with its type.
-pub(super) fn answer(status: StatusCode, content_type: &'static str, body: impl Into<Body>) -> Response {
+pub(crate) fn answer(status: StatusCode, content_type: &'static str, body: impl Into<Body>) -> Response {
     let mut response = Response::new(body.into());
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
@@ -26,7 +26,7 @@ pub(super) fn plain(status: StatusCode, text: String) -> Response {
 }
 
 /// An error: its text and a line end.
-pub(super) fn error(status: StatusCode, text: &str) -> Response {
+pub(crate) fn error(status: StatusCode, text: &str) -> Response {
     plain(status, format!("{text}\n"))
 }
 
@@ -47,9 +47,16 @@ pub(super) async fn not_found() -> Response {
     error(StatusCode::NOT_FOUND, "404 page not found")
 }
 
-/// Values of a query parameter, decoded, in order.
+/// Values of a query parameter, decoded, in order. As in Go, a pair with a semicolon or with an escape that is none is
+/// left out.
 pub(super) fn values(query: Option<&str>, name: &str) -> Vec<String> {
-    let pairs = query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
+    let is_well_formed = |pair: &&str| {
+        let escapes = pair.split('%').skip(1);
+        let is_escape =
+            |rest: &str| rest.as_bytes().get(..2).is_some_and(|hex| hex.iter().all(u8::is_ascii_hexdigit));
+        !pair.is_empty() && !pair.contains(';') && escapes.into_iter().all(is_escape)
+    };
+    let pairs = query.unwrap_or_default().split('&').filter(is_well_formed);
     let pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
     pairs.filter(|(key, _)| decode(key) == name).map(|(_, value)| decode(value)).collect()
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use api::etcdserverpb::{AlarmType, Member};
 
+use crate::auth::Credentials;
 use crate::metrics::{GaugeSource, Metrics};
 
 /// A future of a trait object.
@@ -25,10 +26,12 @@ pub(crate) trait Health: Send + Sync + 'static {
     fn alarms(&self) -> Vec<AlarmType>;
     /// All members, by id.
     fn members(&self) -> Vec<Member>;
-    /// Makes a learner a voter; returns all members then.
-    fn promote(&self, id: u64) -> BoxFuture<'_, Result<Vec<Member>, api::Error>>;
+    /// Makes a learner a voter, if the caller may; returns all members then.
+    fn promote(&self, id: u64, credentials: Credentials) -> BoxFuture<'_, Result<Vec<Member>, api::Error>>;
     /// Id of the cluster.
     fn cluster_id(&self) -> u64;
+    /// Lineage of the cluster; 0 if it was never forced.
+    fn lineage(&self) -> u64;
     /// Version of the cluster, `3.7.0`; none before it is decided.
     fn cluster_version(&self) -> Option<String>;
     /// Version of the storage, `3.7.0`; none before it is known.

@@ -1,4 +1,4 @@
-//! The HTTP/1 endpoints beside gRPC: health, version, metrics, and what other members' tools ask the peer port.
+//! The HTTP endpoints beside gRPC: health, version, metrics, and what other members' tools ask the peer port.
 //!
 //! Paths, bodies, content types and refusals are etcd's; `tests/contract/http-endpoints.txt` holds them and
 //! `tests.rs` checks each line. The routers know the member only as [`Health`]; sockets, TLS and gRPC are not their
@@ -7,15 +7,18 @@
 //! | router | for |
 //! |---|---|
 //! | [`client_router`] | the client URLs: health, `/version`, `/metrics`; wrap it in [`guard`] together with the gateway |
+//! | [`profile_routes`] | profiles, with `--enable-pprof`; merged into the client URLs |
 //! | [`metrics_router`] | `--listen-metrics-urls`: health and `/metrics` |
 //! | [`peer_router`] | the peer URLs: `/members`, `/version`, probes; etcd's own peer protocol is refused |
 
 mod access;
 mod answer;
 mod checks;
+mod connection;
 mod endpoints;
 mod health;
 mod peer;
+mod profiles;
 
 use axum::Router;
 use axum::extract::State;
@@ -26,8 +29,12 @@ use axum::routing::any;
 use crate::metrics;
 
 pub(crate) use access::guard;
-use answer::{JSON, allow, answer, error, not_found};
+pub(crate) use answer::{JSON, answer, error};
+use answer::{allow, not_found};
+pub(crate) use connection::{ConnectionRouter, IsSecure};
 pub(crate) use endpoints::{BoxFuture, Endpoints, HashKvResult, Health};
+pub(crate) use peer::{LINEAGE, lineage_of};
+pub(crate) use profiles::profile_routes;
 
 /// Endpoints of the client URLs.
 pub(crate) fn client_router(endpoints: Endpoints) -> Router {

@@ -7,6 +7,7 @@ use api::etcdserverpb::Member;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{Path, State};
+use axum::http::header::AUTHORIZATION;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::Response;
 use axum::routing::any;
@@ -16,9 +17,18 @@ use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime as Clock};
 
 use super::answer::{JSON, PLAIN, allow, answer, error};
 use super::endpoints::Endpoints;
+use crate::auth::Credentials;
 
 /// Header that carries the id of the cluster.
 const CLUSTER_ID: &str = "x-etcd-cluster-id";
+/// Names the lineage of a cluster that was forced to go on with one of its members; its joiners must show it.
+pub(crate) const LINEAGE: &str = "x-stele-lineage";
+
+/// The lineage that headers name: 0 if none, `None` if it is no number.
+pub(crate) fn lineage_of(headers: &HeaderMap) -> Option<u64> {
+    let Some(value) = headers.get(LINEAGE) else { return Some(0) };
+    u64::from_str_radix(value.to_str().ok()?, 16).ok()
+}
 
 pub(super) fn routes() -> Router<Endpoints> {
     Router::new()
@@ -64,7 +74,12 @@ async fn members(State(endpoints): State<Endpoints>, method: Method) -> Response
 }
 
 /// Promotes a learner, as etcd's members ask their leader to. The texts are etcd's.
-async fn promote(State(endpoints): State<Endpoints>, method: Method, Path(id): Path<String>) -> Response {
+async fn promote(
+    State(endpoints): State<Endpoints>,
+    method: Method,
+    headers: HeaderMap,
+    Path(id): Path<String>,
+) -> Response {
     if let Some(refusal) = allow(&method, &Method::POST) {
         return refusal;
     }
@@ -73,7 +88,8 @@ async fn promote(State(endpoints): State<Endpoints>, method: Method, Path(id): P
         return with_cluster(&endpoints, error(StatusCode::NOT_FOUND, &text));
     };
     let refused = |status, text: &str| with_cluster(&endpoints, error(status, text));
-    match endpoints.health.promote(number).await {
+    let authorization = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
+    match endpoints.health.promote(number, Credentials::of_header(authorization)).await {
         Ok(members) => {
             let members: Vec<_> = members.into_iter().map(MemberJson::from).collect();
             json(&endpoints, &members, "\n")
@@ -126,10 +142,13 @@ async fn hash_kv(
     if let Some(refusal) = allow(&method, &Method::GET) {
         return refusal;
     }
+    // People who ask name no cluster; members of a cluster that was never forced name no lineage.
+    let is_member = headers.get(CLUSTER_ID).is_some_and(|given| !given.is_empty());
     let expected = format!("{:x}", endpoints.health.cluster_id());
     if headers
         .get(CLUSTER_ID)
         .is_some_and(|given| !given.is_empty() && given.as_bytes() != expected.as_bytes())
+        || is_member && lineage_of(&headers) != Some(endpoints.health.lineage())
     {
         return error(StatusCode::PRECONDITION_FAILED, "cluster ID mismatch");
     }
@@ -202,6 +221,10 @@ async fn probe() -> Response {
 fn with_cluster(endpoints: &Endpoints, mut response: Response) -> Response {
     if let Ok(value) = HeaderValue::from_str(&format!("{:x}", endpoints.health.cluster_id())) {
         response.headers_mut().insert(CLUSTER_ID, value);
+    }
+    let lineage = endpoints.health.lineage();
+    if let Some(value) = HeaderValue::from_str(&format!("{lineage:x}")).ok().filter(|_| lineage != 0) {
+        response.headers_mut().insert(LINEAGE, value);
     }
     response
 }

@@ -9,6 +9,7 @@ use axum::http::Request;
 use tower::Service as _;
 
 use super::*;
+use crate::auth::Credentials;
 use crate::config::{FeatureGates, HttpAccess};
 use crate::metrics::{GaugeSource, Gauges, Metrics};
 
@@ -59,7 +60,7 @@ impl Health for Fake {
         }]
     }
 
-    fn promote(&self, id: u64) -> BoxFuture<'_, Result<Vec<Member>, api::Error>> {
+    fn promote(&self, id: u64, _: Credentials) -> BoxFuture<'_, Result<Vec<Member>, api::Error>> {
         let answer = match id {
             1 => Ok(self.members()),
             2 => Err(api::Error::LearnerNotReady),
@@ -72,6 +73,10 @@ impl Health for Fake {
 
     fn cluster_id(&self) -> u64 {
         0xec77
+    }
+
+    fn lineage(&self) -> u64 {
+        0x51
     }
 
     fn cluster_version(&self) -> Option<String> {
@@ -133,7 +138,7 @@ async fn every_line_of_the_contract_holds() {
         let (port, path) = target.split_once('/').expect(target);
         let endpoints = endpoints(Fake::default());
         let router = match port {
-            "CLIENT" => guard(client_router(endpoints), HttpAccess::default()),
+            "CLIENT" => guard(client_router(endpoints), Arc::default),
             "PEER" => peer_router(endpoints),
             "METRICS" => metrics_router(endpoints),
             _ => panic!("port of {line}"),
@@ -222,6 +227,7 @@ async fn etcds_peer_protocol_is_refused_in_its_words() {
             (status, body.as_str(), headers["x-etcd-cluster-id"].as_str()),
             (412, "incompatible version\n", "ec77")
         );
+        assert_eq!(headers["x-stele-lineage"], "51");
     }
     let (status, _, body) = send(peer_router(endpoints(Fake::default())), request("POST", "/leases")).await;
     assert_eq!((status, body.as_str()), (501, "not served over HTTP; use the gRPC API\n"));
@@ -229,16 +235,26 @@ async fn etcds_peer_protocol_is_refused_in_its_words() {
 
 #[tokio::test]
 async fn hashes_are_answered_as_json() {
-    let ask = |body: &'static str, cluster: &'static str| async move {
-        let request = Request::get("/members/hashkv").header("X-Etcd-Cluster-ID", cluster).body(body.into());
+    let ask_as = |body: &'static str, cluster: &'static str, lineage: Option<&'static str>| async move {
+        let mut request = Request::get("/members/hashkv").header("X-Etcd-Cluster-ID", cluster);
+        if let Some(lineage) = lineage {
+            request = request.header("X-Stele-Lineage", lineage);
+        }
+        let request = request.body(body.into());
         let (status, _, body) =
             send(peer_router(endpoints(Fake::default())), request.expect("request")).await;
         (status, body)
     };
+    let ask = |body, cluster| ask_as(body, cluster, Some("51"));
     let expected = r#"{"header":{"revision":9},"hash":7,"hash_revision":5}"#;
     assert_eq!(ask(r#"{"revision":5}"#, "ec77").await, (200, expected.to_owned()));
     assert_eq!(ask(r#"{"revision":50}"#, "").await, (400, "future\n".to_owned()));
-    assert_eq!(ask(r#"{"revision":5}"#, "beef").await, (412, "cluster ID mismatch\n".to_owned()));
+    assert_eq!(ask_as(r#"{"revision":50}"#, "", None).await.0, 400, "people name neither");
+    let mismatch = (412, "cluster ID mismatch\n".to_owned());
+    assert_eq!(ask(r#"{"revision":5}"#, "beef").await, mismatch);
+    for other in [None, Some("52"), Some("x")] {
+        assert_eq!(ask_as(r#"{"revision":5}"#, "ec77", other).await, mismatch, "{other:?}: the old cluster");
+    }
 }
 
 #[tokio::test]
@@ -248,7 +264,10 @@ async fn only_listed_hosts_and_origins_are_served() {
         host_whitelist: vec!["db".to_owned(), "::1".to_owned()],
     };
     let ask = |method: &'static str, host: &'static str, origin: &'static str| {
-        let router = guard(client_router(endpoints(Fake::default())), access.clone());
+        let router = guard(client_router(endpoints(Fake::default())), {
+            let access = Arc::new(access.clone());
+            move || access.clone()
+        });
         let request =
             Request::builder().method(method).uri("/health").header("Host", host).header("Origin", origin);
         send(router, request.body(Body::empty()).expect("request"))
@@ -257,26 +276,38 @@ async fn only_listed_hosts_and_origins_are_served() {
     assert_eq!((status, headers["access-control-allow-origin"].as_str()), (200, "http://page:80"));
     let (status, headers, _) = ask("GET", "[::1]:2379", "http://other:80").await;
     assert_eq!((status, headers.get("access-control-allow-origin")), (200, None));
+    let socket = |origin: &'static str| {
+        let access = Arc::new(access.clone());
+        let router = guard(client_router(endpoints(Fake::default())), move || access.clone());
+        let request = Request::builder().uri("/health").header("Host", "db").header("Upgrade", "websocket");
+        send(router, request.header("Origin", origin).body(Body::empty()).expect("request"))
+    };
+    assert_eq!(socket("http://other:80").await.0, 403, "browsers let any page open a WebSocket");
+    assert_eq!(socket("http://page:80").await.0, 200);
     let (status, _, body) = ask("GET", "evil.example:2379", "http://page:80").await;
     assert_eq!(status, 421);
     assert!(body.contains("--host-whitelist \"evil.example\""), "{body}");
     let (status, _, body) = ask("OPTIONS", "db", "http://page:80").await;
     assert_eq!((status, body.as_str()), (200, ""));
+    let mut secure = request("GET", "http://evil.example/health");
+    secure.extensions_mut().insert(IsSecure(true));
+    let router = guard(client_router(endpoints(Fake::default())), move || Arc::new(access.clone()));
+    assert_eq!(send(router, secure).await.0, 200, "TLS has proven the name");
 }
 
 #[tokio::test]
 async fn the_old_name_of_the_gateway_leads_to_it() {
     let gateway = Router::new().route("/v3/kv/range", any(async || "ranged"));
-    let router = guard(client_router(endpoints(Fake::default())).merge(gateway), HttpAccess::default());
+    let router = guard(client_router(endpoints(Fake::default())).merge(gateway), Arc::default);
     assert_eq!(get(router.clone(), "/v3beta/kv/range?x=1").await, (200, "ranged".to_owned()));
     assert_eq!(get(router, "/v3alpha/kv/range").await.0, 404);
 }
 
 #[test]
 fn queries_are_decoded() {
-    let query = Some("exclude=a%20b&&exclude=c+d&verbose&x=%zz%4");
+    let query = Some("exclude=a%20b&&exclude=c+d&verbose&x=%zz&x=%4&x=1;verbose&x=y");
     assert_eq!(answer::values(query, "exclude"), ["a b", "c d"]);
     assert_eq!(answer::values(query, "verbose"), [""]);
-    assert_eq!(answer::values(query, "x"), ["%zz%4"]);
+    assert_eq!(answer::values(query, "x"), ["y"]);
     assert!(answer::values(None, "x").is_empty());
 }

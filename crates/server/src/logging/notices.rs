@@ -52,6 +52,7 @@ impl NoticeLog {
                 tracing::warn!(remote_peer_id = format!("{from:x}"), reason, "dropped an invalid frame");
             }
             Notice::Checkpoint { index } => tracing::info!(snapshot_index = index, "saved snapshot"),
+            Notice::HashStored(_) | Notice::Scrubbed(_) => report_background(notice),
             Notice::Snapshot { peer, event } => report_snapshot(*peer, event),
             Notice::Repaired { text } => tracing::warn!(damage = text, "repaired damaged data"),
             Notice::Relocated { file } => {
@@ -124,6 +125,23 @@ impl NoticeLog {
                 "cannot send a frame to the peer: it is larger than a frame may be"
             );
         }
+    }
+}
+
+fn report_background(notice: &Notice) {
+    match notice {
+        Notice::HashStored(hash) => tracing::info!(
+            hash = hash.hash,
+            revision = hash.revision,
+            compact_revision = hash.compact_revision,
+            "storing new hash"
+        ),
+        Notice::Scrubbed(totals) => tracing::info!(
+            bytes = totals.bytes,
+            damaged = totals.damaged,
+            "read all entries and values again"
+        ),
+        _ => {}
     }
 }
 

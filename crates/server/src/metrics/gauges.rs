@@ -2,6 +2,7 @@
 
 use prometheus::{Gauge, GaugeVec, IntCounter, IntCounterVec, Result};
 
+use super::own::OwnMetrics;
 use super::register::MetricRegister;
 
 /// Tells the state of this member.
@@ -24,20 +25,27 @@ pub struct Gauges {
     pub puts: u64,
     pub deletes: u64,
     pub txns: u64,
+    pub ranges: u64,
+    pub compacted_versions: u64,
+    pub leases_renewed: u64,
+    pub leases_expired: u64,
+    pub failed_rounds: u64,
+    pub late_reads: u64,
     pub watch_events: u64,
     pub proposals_committed: u64,
     pub proposals_applied: u64,
     pub proposals_pending: u64,
     pub snapshots_installing: u64,
+    pub scrubbed_bytes: u64,
+    pub scrub_rounds: u64,
     pub db_size_bytes: u64,
     pub db_size_in_use_bytes: u64,
     pub open_reads: u64,
-    pub quota_bytes: i64,
+    pub quota_bytes: u64,
     pub memory_limit_bytes: u64,
     /// Accounted bytes of memory, by component.
     pub memory: Vec<(&'static str, u64)>,
     pub put_size_bytes: u64,
-    pub wal_written_bytes: u64,
     pub keys: u64,
     pub watchers: u64,
     pub slow_watchers: u64,
@@ -45,8 +53,13 @@ pub struct Gauges {
     pub pending_events: u64,
     pub current_revision: i64,
     pub compact_revision: i64,
+    /// When the last compaction was purged, in seconds since 1970; 0 before the first.
+    pub compacted_at_s: u64,
+    pub relocation_debt_bytes: u64,
+    pub repairs_pending: u64,
+    /// What waits, by queue.
+    pub queues: Vec<(&'static str, u64)>,
     pub auth_revision: u64,
-    pub defragmenting: bool,
     /// Active alarms, by name: `NOSPACE`, `CORRUPT`.
     pub alarms: Vec<(u64, &'static str)>,
     /// The other members.
@@ -64,6 +77,14 @@ pub struct PeerGauges {
     pub sent_bytes: u64,
     /// Bytes received from it so far.
     pub received_bytes: u64,
+    /// Frames that were dropped instead of sent.
+    pub send_failures: u64,
+    /// Connections from it that ended by an error.
+    pub receive_failures: u64,
+    /// Times that it was disconnected.
+    pub disconnects: u64,
+    /// Bytes that its sockets have not taken yet, by stream.
+    pub queued_bytes: [(&'static str, u64); 2],
 }
 
 type GaugeValue = fn(&Gauges) -> f64;
@@ -74,18 +95,18 @@ const fn flag(value: bool) -> f64 {
 
 /// Name, meaning and value of each gauge without labels.
 #[rustfmt::skip]
-const GAUGES: [(&str, &str, GaugeValue); 24] = [
+const GAUGES: [(&str, &str, GaugeValue); 28] = [
     ("etcd_server_has_leader", "Whether this member knows a leader", |g| flag(g.has_leader)),
     ("etcd_server_is_leader", "Whether this member leads", |g| flag(g.is_leader)),
     ("etcd_server_is_learner", "Whether this member is a learner", |g| flag(g.is_learner)),
-    ("etcd_server_proposals_committed_total", "Commands committed", |g| g.proposals_committed as f64),
-    ("etcd_server_proposals_applied_total", "Commands applied", |g| g.proposals_applied as f64),
-    ("etcd_server_proposals_pending", "Commands waiting to be committed", |g| g.proposals_pending as f64),
+    ("etcd_server_proposals_committed_total", "Index of the last entry committed", |g| g.proposals_committed as f64),
+    ("etcd_server_proposals_applied_total", "Index of the last entry applied", |g| g.proposals_applied as f64),
+    ("etcd_server_proposals_pending", "Commands of clients waiting for their answers", |g| g.proposals_pending as f64),
     ("etcd_server_snapshot_apply_in_progress_total", "Snapshots from the leader being installed", |g| g.snapshots_installing as f64),
-    ("etcd_server_quota_backend_bytes", "Bytes of live data above which writes are refused", |g| g.quota_bytes as f64),
+    ("etcd_server_quota_backend_bytes", "The quota, or what the file system has room for", |g| g.quota_bytes as f64),
+    ("stele_scrubbed_bytes", "Bytes of entries and values read again since the start, to find damage", |g| g.scrubbed_bytes as f64),
+    ("stele_scrub_rounds", "Times that all entries and values were read again since the start", |g| g.scrub_rounds as f64),
     ("stele_memory_limit_bytes", "Accounted bytes above which writes are refused; 0 for none", |g| g.memory_limit_bytes as f64),
-    ("etcd_disk_defrag_inflight", "Whether space is being given back eagerly", |g| flag(g.defragmenting)),
-    ("etcd_disk_wal_write_bytes_total", "Bytes written to the log", |g| g.wal_written_bytes as f64),
     ("etcd_mvcc_db_total_size_in_bytes", "Bytes written in the files of the data directory", |g| g.db_size_bytes as f64),
     ("etcd_mvcc_db_total_size_in_use_in_bytes", "Bytes of them that versions need", |g| g.db_size_in_use_bytes as f64),
     ("etcd_mvcc_db_open_read_transactions", "Reads that hold files in place", |g| g.open_reads as f64),
@@ -97,17 +118,31 @@ const GAUGES: [(&str, &str, GaugeValue); 24] = [
     ("etcd_debugging_mvcc_pending_events_total", "Events waiting to be sent to watchers", |g| g.pending_events as f64),
     ("etcd_debugging_mvcc_current_revision", "Newest revision", |g| g.current_revision as f64),
     ("etcd_debugging_mvcc_compact_revision", "Revision up to which history is gone", |g| g.compact_revision as f64),
-    ("etcd_debugging_mvcc_db_compaction_last", "Revision up to which history is gone", |g| g.compact_revision as f64),
+    ("etcd_debugging_mvcc_db_compaction_last", "When the last one was purged, in seconds since 1970", |g| g.compacted_at_s as f64),
+    ("stele_relocation_debt_bytes", "Bytes in files that nothing refers to any more", |g| g.relocation_debt_bytes as f64),
+    ("stele_repairs_pending", "Damaged entries and values that are being repaired", |g| g.repairs_pending as f64),
+    ("go_memstats_alloc_bytes", "Accounted bytes of memory: data and buffers", |g| accounted(g) as f64),
+    ("go_memstats_heap_alloc_bytes", "Accounted bytes of memory: data and buffers", |g| accounted(g) as f64),
     ("etcd_debugging_auth_revision", "Revision of users and roles", |g| g.auth_revision as f64),
 ];
+
+fn accounted(gauges: &Gauges) -> u64 {
+    gauges.memory.iter().map(|(_, bytes)| bytes).sum()
+}
 
 type CounterValue = fn(&Gauges) -> u64;
 
 /// Name, meaning and value of each counter that the member keeps itself.
 #[rustfmt::skip]
-const COUNTERS: [(&str, &str, CounterValue); 6] = [
+const COUNTERS: [(&str, &str, CounterValue); 12] = [
     ("etcd_server_leader_changes_seen_total", "Changes of leader seen", |g| g.leader_changes),
-    ("etcd_server_proposals_failed_total", "Proposals that failed", |g| g.proposals_failed),
+    ("etcd_server_proposals_failed_total", "Commands of clients that got no agreement in time", |g| g.proposals_failed),
+    ("etcd_mvcc_range_total", "Ranges served and applied", |g| g.ranges),
+    ("etcd_debugging_mvcc_db_compaction_keys_total", "Versions removed by compaction", |g| g.compacted_versions),
+    ("etcd_debugging_lease_renewed_total", "Keep-alives acknowledged as leader", |g| g.leases_renewed),
+    ("etcd_debugging_server_lease_expired_total", "Leases expired as leader", |g| g.leases_expired),
+    ("etcd_server_slow_read_indexes_total", "Linearizable reads that timed out", |g| g.late_reads),
+    ("etcd_server_read_indexes_failed_total", "ReadIndex rounds that a change of leadership ended", |g| g.failed_rounds),
     ("etcd_mvcc_put_total", "Puts applied", |g| g.puts),
     ("etcd_mvcc_delete_total", "Deletions applied", |g| g.deletes),
     ("etcd_mvcc_txn_total", "Transactions applied", |g| g.txns),
@@ -125,6 +160,9 @@ pub(super) struct ScrapedGauges {
     active_peers: GaugeVec,
     peer_sent: IntCounterVec,
     peer_received: IntCounterVec,
+    peer_sent_failures: IntCounterVec,
+    peer_received_failures: IntCounterVec,
+    peer_disconnects: IntCounterVec,
 }
 
 impl ScrapedGauges {
@@ -145,7 +183,7 @@ impl ScrapedGauges {
                 &["cluster_version"],
             )?,
             alarms: r.gauges(
-                "etcd_server_alarms",
+                "etcd_debugging_server_alarms",
                 "Active alarms; always 1",
                 &["server_id", "alarm_type"],
             )?,
@@ -154,11 +192,7 @@ impl ScrapedGauges {
                 "Bytes of memory that data and buffers are accounted for",
                 &["component"],
             )?,
-            known_peers: r.gauges(
-                "etcd_network_known_peers",
-                "Other members; always 1",
-                &["Local", "Remote"],
-            )?,
+            known_peers: r.gauges("etcd_network_known_peers", "Members; always 1", &["Local", "Remote"])?,
             active_peers: r.gauges(
                 "etcd_network_active_peers",
                 "Whether a peer is connected",
@@ -170,11 +204,26 @@ impl ScrapedGauges {
                 "Bytes received of a peer",
                 &["From"],
             )?,
+            peer_sent_failures: r.counters(
+                "etcd_network_peer_sent_failures_total",
+                "Messages to a peer that were dropped",
+                &["To"],
+            )?,
+            peer_received_failures: r.counters(
+                "etcd_network_peer_received_failures_total",
+                "Connections from a peer that ended by an error",
+                &["From"],
+            )?,
+            peer_disconnects: r.counters(
+                "etcd_network_disconnected_peers_total",
+                "Times that a peer was disconnected",
+                &["Local", "Remote"],
+            )?,
         })
     }
 
     /// Sets all metrics to the states of the source.
-    pub(super) fn set(&self, gauges: &Gauges) {
+    pub(super) fn set(&self, gauges: &Gauges, own: &OwnMetrics) {
         self.plain.iter().for_each(|(gauge, read)| gauge.set(read(gauges)));
         self.counters.iter().for_each(|(counter, count)| raise(counter, count(gauges)));
         let id = format!("{:x}", gauges.member_id);
@@ -194,12 +243,24 @@ impl ScrapedGauges {
         for (component, bytes) in &gauges.memory {
             self.memory.with_label_values(&[component]).set(*bytes as f64);
         }
+        for (queue, length) in &gauges.queues {
+            own.queue_length(queue).set(i64::try_from(*length).unwrap_or(i64::MAX));
+        }
+        own.peer_queued_bytes.reset();
+        // As in etcd, a member is among those that it knows.
+        self.known_peers.with_label_values(&[&id, &id]).set(1.0);
         for peer in &gauges.peers {
             let remote = format!("{:x}", peer.id);
             self.known_peers.with_label_values(&[&id, &remote]).set(1.0);
             self.active_peers.with_label_values(&[&id, &remote]).set(flag(peer.connected));
             raise(&self.peer_sent.with_label_values(&[&remote]), peer.sent_bytes);
             raise(&self.peer_received.with_label_values(&[&remote]), peer.received_bytes);
+            raise(&self.peer_sent_failures.with_label_values(&[&remote]), peer.send_failures);
+            raise(&self.peer_received_failures.with_label_values(&[&remote]), peer.receive_failures);
+            raise(&self.peer_disconnects.with_label_values(&[&id, &remote]), peer.disconnects);
+            for (stream, bytes) in peer.queued_bytes {
+                own.peer_queued_bytes.with_label_values(&[remote.as_str(), stream]).set(bytes as f64);
+            }
         }
     }
 }

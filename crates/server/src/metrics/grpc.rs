@@ -1,8 +1,12 @@
 //! Counters of gRPC calls, as go-grpc-prometheus names them.
 
-use prometheus::{Histogram, HistogramVec, IntCounter, IntCounterVec, Result};
+use std::sync::Arc;
+use std::time::Duration;
+
+use prometheus::Result;
 
 use super::register::MetricRegister;
+use super::sharded::{ShardedCells, ShardedCounter, ShardedFamily, ShardedHistogram};
 
 /// Names of the status codes, by number.
 const CODES: [&str; 17] = [
@@ -30,23 +34,26 @@ const UNKNOWN: usize = 2;
 
 const LABELS: [&str; 3] = ["grpc_type", "grpc_service", "grpc_method"];
 
+/// Indexes of a method's counters in its row. The codes follow.
+const STARTED: usize = 0;
+const RECEIVED: usize = 1;
+const SENT: usize = 2;
+const HANDLED: usize = 3;
+
 /// Counters of all methods.
 pub struct GrpcMetrics {
-    started: IntCounterVec,
-    handled: IntCounterVec,
-    received: IntCounterVec,
-    sent: IntCounterVec,
-    seconds: Option<HistogramVec>,
+    started: ShardedFamily,
+    handled: ShardedFamily,
+    received: ShardedFamily,
+    sent: ShardedFamily,
+    seconds: Option<ShardedFamily>,
 }
 
 /// Counters of one method. Resolve once, count often.
 #[derive(Clone)]
 pub struct MethodMetrics {
-    started: IntCounter,
-    handled: [IntCounter; CODES.len()],
-    received: IntCounter,
-    sent: IntCounter,
-    seconds: Option<Histogram>,
+    cells: Arc<ShardedCells>,
+    seconds: Option<ShardedHistogram>,
 }
 
 impl GrpcMetrics {
@@ -55,68 +62,76 @@ impl GrpcMetrics {
         let seconds =
             || register.default_histograms("grpc_server_handling_seconds", "Time of gRPC calls", &LABELS);
         Ok(GrpcMetrics {
-            started: register.counters("grpc_server_started_total", "gRPC calls begun", &LABELS)?,
-            handled: register.counters(
+            started: register.sharded_counters("grpc_server_started_total", "gRPC calls begun", &LABELS)?,
+            handled: register.sharded_counters(
                 "grpc_server_handled_total",
                 "gRPC calls ended, by code",
                 &with_code,
             )?,
-            received: register.counters(
+            received: register.sharded_counters(
                 "grpc_server_msg_received_total",
                 "Messages received in gRPC calls",
                 &LABELS,
             )?,
-            sent: register.counters("grpc_server_msg_sent_total", "Messages sent in gRPC calls", &LABELS)?,
+            sent: register.sharded_counters(
+                "grpc_server_msg_sent_total",
+                "Messages sent in gRPC calls",
+                &LABELS,
+            )?,
             seconds: extensive.then(seconds).transpose()?,
         })
     }
 
     /// The counters of the method with this path, such as [`api::methods::KV_PUT`]. From then on it is shown, with
     /// zeros.
+    ///
+    /// # Panics
+    /// When the method has counters already: two series would have the same labels.
     pub fn method(&self, path: &str) -> MethodMetrics {
         let (service, method) = path.trim_start_matches('/').split_once('/').unwrap_or(("unknown", path));
-        let labels = [kind(method), service, method];
-        let handled =
-            CODES.map(|code| self.handled.with_label_values(&[labels[0], labels[1], labels[2], code]));
-        MethodMetrics {
-            started: self.started.with_label_values(&labels),
-            handled,
-            received: self.received.with_label_values(&labels),
-            sent: self.sent.with_label_values(&labels),
-            seconds: self.seconds.as_ref().map(|seconds| seconds.with_label_values(&labels)),
+        let [kind, service, method] = [kind(service, method), service, method];
+        let cells = Arc::new(ShardedCells::new(HANDLED + CODES.len()));
+        for (family, index) in [(&self.started, STARTED), (&self.received, RECEIVED), (&self.sent, SENT)] {
+            family.show(&[kind, service, method], ShardedCounter::at(&cells, index));
         }
+        for (number, code) in CODES.into_iter().enumerate() {
+            self.handled.show(&[kind, service, method, code], ShardedCounter::at(&cells, HANDLED + number));
+        }
+        let seconds = self.seconds.as_ref().map(|seconds| seconds.histogram(&[kind, service, method]));
+        MethodMetrics { cells, seconds }
     }
 }
 
 impl MethodMetrics {
     /// A call begins.
     pub fn started(&self) {
-        self.started.inc();
+        self.cells.add(STARTED, 1);
     }
 
     /// A message was received.
     pub fn received(&self) {
-        self.received.inc();
+        self.cells.add(RECEIVED, 1);
     }
 
-    /// A message was sent.
-    pub fn sent(&self) {
-        self.sent.inc();
+    /// Messages were sent.
+    pub fn sent(&self, messages: u64) {
+        self.cells.add(SENT, messages);
     }
 
     /// A call ended with this status code, after this time.
-    pub fn handled(&self, code: i32, seconds: f64) {
+    pub fn handled(&self, code: i32, time: Duration) {
         let code = usize::try_from(code).ok().filter(|&code| code < CODES.len()).unwrap_or(UNKNOWN);
-        self.handled[code].inc();
+        self.cells.add(HANDLED + code, 1);
         if let Some(histogram) = &self.seconds {
-            histogram.observe(seconds);
+            histogram.observe(time);
         }
     }
 }
 
-/// Which side of a method streams, by its name without the service.
-fn kind(method: &str) -> &'static str {
+/// Which side of a method streams.
+fn kind(service: &str, method: &str) -> &'static str {
     match method {
+        "Watch" if service == "grpc.health.v1.Health" => "server_stream",
         "Watch" | "LeaseKeepAlive" => "bidi_stream",
         "RangeStream" | "Snapshot" | "Observe" => "server_stream",
         _ => "unary",

@@ -1,5 +1,7 @@
 //! What a scrape shows after things happened.
 
+use std::time::Duration;
+
 use super::*;
 
 struct Fixed(Gauges);
@@ -31,7 +33,16 @@ fn states_are_asked_for() {
         quota_bytes: 1 << 33,
         memory_limit_bytes: 1 << 32,
         memory: vec![("index", 4_096), ("leases", 17)],
-        peers: vec![PeerGauges { id: 0xcd, connected: true, sent_bytes: 10, received_bytes: 20 }],
+        peers: vec![PeerGauges {
+            id: 0xcd,
+            connected: true,
+            sent_bytes: 10,
+            received_bytes: 20,
+            send_failures: 3,
+            queued_bytes: [("control", 0), ("bulk", 77)],
+            ..PeerGauges::default()
+        }],
+        queues: vec![("input", 9)],
         alarms: vec![(0xab, "NOSPACE")],
         ..Gauges::default()
     };
@@ -51,9 +62,14 @@ fn states_are_asked_for() {
             "etcd_network_active_peers{Local=\"ab\",Remote=\"cd\"} 1",
             "etcd_network_peer_sent_bytes_total{To=\"cd\"} 10",
             "etcd_network_peer_received_bytes_total{From=\"cd\"} 20",
-            "etcd_server_alarms{alarm_type=\"NOSPACE\",server_id=\"ab\"} 1",
+            "etcd_network_peer_sent_failures_total{To=\"cd\"} 3",
+            "stele_peer_queued_bytes{To=\"cd\",stream=\"bulk\"} 77",
+            "stele_queue_length{queue=\"input\"} 9",
+            "etcd_debugging_server_alarms{alarm_type=\"NOSPACE\",server_id=\"ab\"} 1",
             "etcd_server_version{server_version=\"3.7.3\"} 1",
             "etcd_server_feature_enabled{name=\"FastLeaseKeepAlive\",stage=\"BETA\"} 1",
+            "etcd_server_feature_enabled{name=\"AllAlpha\",stage=\"ALPHA\"} 0",
+            "etcd_server_feature_enabled{name=\"AllBeta\",stage=\"BETA\"} 0",
             concat!("stele_version{version=\"", env!("CARGO_PKG_VERSION"), "\"} 1"),
         ],
     );
@@ -62,7 +78,10 @@ fn states_are_asked_for() {
     gauges.leader_changes = 5;
     let text = metrics.render(&Fixed(gauges)).expect("text");
     assert_lines(&text, &["etcd_server_leader_changes_seen_total 5"]);
-    assert!(!text.contains("etcd_server_alarms{") && !text.contains("etcd_network_active_peers{"), "{text}");
+    assert!(
+        !text.contains("etcd_debugging_server_alarms{") && !text.contains("etcd_network_active_peers{"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -71,14 +90,17 @@ fn calls_are_counted_by_method_and_code() {
     let put = metrics.grpc.method(api::methods::KV_PUT);
     put.started();
     put.received();
-    put.sent();
-    put.handled(0, 0.2);
-    put.handled(99, 0.2);
+    put.sent(1);
+    put.handled(0, Duration::from_millis(200));
+    put.handled(99, Duration::from_millis(200));
     metrics.grpc.method(api::methods::WATCH_WATCH).started();
+    metrics.grpc.method("/grpc.health.v1.Health/Watch").started();
     let labels = "grpc_method=\"Put\",grpc_service=\"etcdserverpb.KV\",grpc_type=\"unary\"";
+    let health = "grpc_method=\"Watch\",grpc_service=\"grpc.health.v1.Health\",grpc_type=\"server_stream\"";
     assert_lines(
         &metrics.render(&Fixed(Gauges::default())).expect("text"),
         &[
+            &format!("grpc_server_started_total{{{health}}} 1"),
             &format!("grpc_server_started_total{{{labels}}} 1"),
             &format!("grpc_server_handled_total{{grpc_code=\"OK\",{labels}}} 1"),
             &format!("grpc_server_handled_total{{grpc_code=\"Unknown\",{labels}}} 1"),
@@ -93,9 +115,9 @@ fn calls_are_counted_by_method_and_code() {
 fn durations_have_etcds_buckets() {
     let metrics = metrics(false);
     metrics.events.wal_fsync.observe(0.0015);
-    metrics.events.applies("Put").observe(true, 0.0001);
-    metrics.events.requests("Range").observe(false, 0.5);
-    metrics.events.range_durations().observe(true, 0.5);
+    metrics.events.applies("Put").observe(true, Duration::from_micros(100));
+    metrics.events.requests("Range").observe(false, Duration::from_millis(500));
+    metrics.events.range_durations().observe(true, Duration::from_millis(500));
     metrics.events.round_trips(0xcd).observe(0.001);
     assert_lines(
         &metrics.render(&Fixed(Gauges::default())).expect("text"),
@@ -115,11 +137,14 @@ fn durations_have_etcds_buckets() {
 #[test]
 fn clients_cannot_make_up_versions_without_end() {
     let metrics = metrics(false);
+    let text = metrics.render(&Fixed(Gauges::default())).expect("text");
+    let none = "etcd_server_client_requests_total{client_api_version=\"unknown\",type=\"unary\"} 0";
+    assert_lines(&text, &[none]);
     (0..1000).for_each(|n| metrics.events.client_request(false, &format!("9.9.{n}")));
     metrics.events.client_request(true, "9.9.0");
     let text = metrics.render(&Fixed(Gauges::default())).expect("text");
     let lines = text.lines().filter(|line| line.starts_with("etcd_server_client_requests_total{"));
-    assert!(lines.count() <= 130);
+    assert_eq!(lines.count(), 130);
     assert_lines(
         &text,
         &[

@@ -4,9 +4,10 @@
 //! submits everything else to the raft loop, waiting for the answer.
 
 mod admission;
+mod identify;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use api::etcdserverpb as pb;
 use bytes::Bytes;
@@ -15,10 +16,12 @@ use member::batch::CommandKind;
 use member::peer_message::LeaseAnswer;
 use member::{Answer, Input, MemberStatus, MembershipRequest, Proposal};
 use store::watch::Hub;
-use store::{Damaged, HashKvReply, Outcome, Reader, Values};
+use store::{Caller, Damaged, HashKvReply, Outcome, Reader, Values};
 use tokio::sync::oneshot::error::RecvError;
 
-use crate::metrics::Metrics;
+use crate::auth::{JwtTokens, Passwords, SimpleTokens};
+use crate::live_settings::LiveSettings;
+use crate::metrics::{Metrics, OutcomeTimes};
 use crate::raft_loop::Handoff;
 
 pub(crate) use admission::{Backups, LargeRanges, LargeRequests};
@@ -31,16 +34,10 @@ const DESCRIPTOR_DELAY: std::time::Duration = std::time::Duration::from_millis(1
 pub(crate) struct ServiceLimits {
     /// `--max-request-bytes`.
     pub(crate) max_request_bytes: usize,
-    /// `--max-txn-ops`.
-    pub(crate) max_txn_ops: usize,
     /// Leases shorter than this, in seconds, are granted this: a shorter one could run out during an election.
     pub(crate) min_lease_ttl: i64,
-    /// `--quota-backend-bytes`, as Status reports it.
-    pub(crate) quota_bytes: u64,
     /// `--watch-progress-notify-interval`.
     pub(crate) progress_interval: std::time::Duration,
-    /// `--warning-unary-request-duration`.
-    pub(crate) slow_request: std::time::Duration,
 }
 
 /// The size of the data in bytes, in etcd's two figures.
@@ -61,6 +58,28 @@ impl DbSizes {
     }
 }
 
+/// Times that handlers observe, resolved once.
+pub(crate) struct RequestTimes {
+    /// Of ranges, without the wait for a ReadIndex round.
+    pub(crate) ranges: OutcomeTimes,
+    /// Of transactions that only read.
+    pub(crate) read_txns: OutcomeTimes,
+    /// Of other transactions.
+    pub(crate) txns: OutcomeTimes,
+}
+
+impl RequestTimes {
+    /// Those of a process.
+    pub(crate) fn new(metrics: &Metrics) -> RequestTimes {
+        let events = &metrics.events;
+        RequestTimes {
+            ranges: events.range_durations(),
+            read_txns: events.requests("ReadonlyTxn"),
+            txns: events.requests("Txn"),
+        }
+    }
+}
+
 /// The member as the services see it.
 pub(crate) struct Node {
     pub(crate) cluster_id: u64,
@@ -71,12 +90,20 @@ pub(crate) struct Node {
     pub(crate) hub: Hub,
     pub(crate) status: Arc<MemberStatus>,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) times: RequestTimes,
     pub(crate) limits: ServiceLimits,
+    pub(crate) live: Arc<LiveSettings>,
     pub(crate) handoff: Handoff,
     pub(crate) lease_ids: LeaseIds,
     pub(crate) admission: LargeRequests,
     pub(crate) large_ranges: LargeRanges,
     pub(crate) backups: Backups,
+    pub(crate) passwords: Passwords,
+    pub(crate) tokens: SimpleTokens,
+    /// Signed tokens, if `--auth-token` asks for them.
+    pub(crate) jwt: Option<JwtTokens>,
+    /// Peers say that this member was removed or lost its data, and too few are left to tell; see `crate::peers`.
+    pub(crate) is_disputed: Arc<AtomicBool>,
 }
 
 impl Node {
@@ -95,6 +122,14 @@ impl Node {
         self.header(self.reader.current_revision())
     }
 
+    /// Checks that this member may answer from its own state alone.
+    ///
+    /// # Errors
+    /// Peers refuse it for good and too few accept it: it may have been removed long ago.
+    pub(crate) fn check_serves(&self) -> Result<(), api::Error> {
+        if self.is_disputed.load(Ordering::Relaxed) { Err(api::Error::Stopped) } else { Ok(()) }
+    }
+
     /// Whether a leader is known.
     pub(crate) fn has_leader(&self) -> bool {
         self.status.leader() != 0
@@ -103,6 +138,11 @@ impl Node {
     /// The size of the data, for Status and metrics.
     pub(crate) fn db_sizes(&self) -> DbSizes {
         DbSizes::of(self.status.file_bytes(), self.reader.referenced_bytes())
+    }
+
+    /// The storage version that clients and tools see: an older one while a downgrade is enabled.
+    pub(crate) fn storage_version(&self) -> String {
+        api::version::storage_version(self.reader.cluster_version().as_deref())
     }
 
     /// All members of the cluster.
@@ -130,11 +170,17 @@ impl Node {
     /// # Errors
     /// As [`Node::change_members`].
     pub(crate) async fn promote(&self, id: u64) -> Result<Vec<pb::Member>, api::Error> {
-        let members = self.change_members(MembershipRequest::Promote { id }).await?;
+        let promoted = self.change_members(MembershipRequest::Promote { id }).await;
         if self.status.leader() == self.member_id {
-            self.metrics.events.learner_promotions.inc();
+            let events = &self.metrics.events;
+            match &promoted {
+                Ok(_) => events.learner_promotions.inc(),
+                Err(error) => {
+                    events.learner_promote_failures.with_label_values(&[error.to_string().as_str()]).inc();
+                }
+            }
         }
-        Ok(members)
+        promoted
     }
 
     /// Keeps every file that the index refers to from now on. Take it before looking at the index.
@@ -173,6 +219,7 @@ impl Node {
     /// # Errors
     /// Those of [`Reader::hash_kv`].
     pub(crate) async fn hash_kv(&self, revision: i64) -> Result<HashKvReply, api::Error> {
+        let _timer = self.metrics.events.hash_rev.start_timer();
         let mut hashing = self.reader.hash_kv(revision)?;
         loop {
             match hashing.step()? {
@@ -182,13 +229,13 @@ impl Node {
         }
     }
 
-    /// Replicates a command and waits until it is applied here.
+    /// Replicates a command of a caller and waits until it is applied here.
     ///
     /// # Errors
     /// The error of the store, or why the command was not committed.
-    pub(crate) async fn propose(&self, kind: CommandKind, body: Bytes) -> Outcome {
+    pub(crate) async fn propose(&self, kind: CommandKind, caller: Caller, body: Bytes) -> Outcome {
         let _admitted = self.admission.admit(body.len()).await;
-        let answer = self.request(|token| Input::Propose(Proposal { token, kind, body })).await?;
+        let answer = self.request(|token| Input::Propose(Proposal { token, kind, caller, body })).await?;
         match answer {
             Answer::Applied(outcome) => outcome,
             other => Err(unexpected(&other)),

@@ -1,10 +1,12 @@
 //! The member's peers: which are accepted, what arrives from them, and what is sent to them.
 
+mod http_client;
 mod snapshots;
 mod standing;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -20,8 +22,9 @@ use transport::{
 use crate::logging::NoticeLog;
 use crate::metrics::Metrics;
 use crate::raft_loop::{Edge, Handoff};
-use standing::PeerStandings;
+use standing::{ClusterVerdict, PeerStandings};
 
+pub(crate) use http_client::PeerHttp;
 pub(crate) use snapshots::IncomingSnapshots;
 
 /// The newest command set that a member can apply which speaks this version of the peer protocol: the two rise
@@ -87,18 +90,41 @@ pub(crate) struct PeerInbound {
     /// Locked until what follows from a report is submitted, so that inputs have the order of the reports.
     standings: Mutex<PeerStandings>,
     metrics: Arc<Metrics>,
+    is_disputed: Arc<AtomicBool>,
     wiped: Box<dyn Fn(&Refusal) + Send + Sync>,
 }
 
 impl PeerInbound {
     /// `wiped` is called when the peers say that this member was removed, or that its data directory is not the one the
-    /// cluster knows.
+    /// cluster knows, and are believed. `is_disputed` is set while some say so, too few accept it, and too few are left
+    /// to be believed.
     pub(crate) fn new(
         handoff: Handoff,
         metrics: Arc<Metrics>,
+        is_disputed: Arc<AtomicBool>,
         wiped: impl Fn(&Refusal) + Send + Sync + 'static,
     ) -> PeerInbound {
-        PeerInbound { handoff, standings: Mutex::default(), metrics, wiped: Box::new(wiped) }
+        PeerInbound { handoff, standings: Mutex::default(), metrics, is_disputed, wiped: Box::new(wiped) }
+    }
+
+    /// Follows what the peers say now about this member; `refusal` is the last that was heard. Returns whether it ends.
+    fn judge(&self, standings: &PeerStandings, refusal: Option<&Refusal>) -> bool {
+        let verdict = standings.verdict();
+        let is_disputed = verdict == ClusterVerdict::Disputed;
+        let was_disputed = self.is_disputed.swap(is_disputed, Ordering::Relaxed);
+        match refusal {
+            Some(refusal) if is_disputed && !was_disputed => tracing::error!(
+                reason = %refusal,
+                "some peers refuse this member for good, too few accept it, and the others do not answer: it serves no \
+                 reads. If it was removed, or its data was lost, stop it and remove its data directory; if not, start \
+                 the other members, and see who answers at the peer URLs of those that refuse it"
+            ),
+            _ if was_disputed && verdict == ClusterVerdict::Accepted => {
+                tracing::info!("the peers accept this member again")
+            }
+            _ => {}
+        }
+        verdict == ClusterVerdict::Refused
     }
 }
 
@@ -117,6 +143,7 @@ impl FrameSink for PeerInbound {
             tracing::info!(remote_peer_id = format!("{peer:x}"), "peer became active");
             self.handoff.submit(Input::PeerUp(peer));
         }
+        self.judge(&standings, None);
     }
 
     fn down(&self, peer: u64, class: StreamClass, connection: u64, why: &Error) {
@@ -127,13 +154,29 @@ impl FrameSink for PeerInbound {
         }
     }
 
+    fn not_listening(&self, peer: u64, _: StreamClass) {
+        let mut standings = self.standings.lock();
+        if standings.not_listening(peer) {
+            tracing::info!(remote_peer_id = format!("{peer:x}"), "nothing listens where the peer listened");
+            self.handoff.submit(Input::PeerNotListening(peer));
+        }
+    }
+
     fn round_trip(&self, peer: u64, time: Duration) {
         self.metrics.events.round_trips(peer).observe(time.as_secs_f64());
     }
 
     fn refused(&self, peer: u64, by: Side, refusal: &Refusal) {
-        let for_good = [RefusalReason::WrongIncarnation, RefusalReason::RemovedMember];
-        if by == Side::Remote && self.standings.lock().refused(peer, for_good.contains(&refusal.reason)) {
+        if by == Side::Local {
+            return;
+        }
+        let for_good =
+            [RefusalReason::WrongIncarnation, RefusalReason::RemovedMember].contains(&refusal.reason);
+        let mut standings = self.standings.lock();
+        standings.refused(peer, for_good);
+        let ends = self.judge(&standings, Some(refusal).filter(|_| for_good));
+        drop(standings);
+        if ends && for_good {
             (self.wiped)(refusal);
         }
     }
@@ -147,6 +190,8 @@ pub(crate) struct PeerEdge {
     reader: Reader,
     notices: NoticeLog,
     own_id: u64,
+    /// Whether the last notice said that this member leads.
+    leads: AtomicBool,
     /// The members as they were told last.
     members: Mutex<Option<Membership>>,
 }
@@ -161,7 +206,8 @@ impl PeerEdge {
         own_id: u64,
     ) -> PeerEdge {
         let notices = NoticeLog::new(own_id);
-        PeerEdge { peers, inbound, handoff, reader, notices, own_id, members: Mutex::default() }
+        let leads = AtomicBool::new(false);
+        PeerEdge { peers, inbound, handoff, reader, notices, own_id, leads, members: Mutex::default() }
     }
 
     fn dial(&self, id: u64, peer_urls: &[String]) {
@@ -171,14 +217,31 @@ impl PeerEdge {
     }
 }
 
-/// The peer URLs of all members that are dialled, by id.
+/// The peer URLs of all members that are dialled, by id: those of the state, and those that a peer gave itself, which
+/// this member may lag behind.
 fn dialled(membership: &Membership) -> BTreeMap<u64, Vec<String>> {
     let listed = membership.members.iter().map(|member| (member.id, member.peer_urls.clone()));
-    membership.introduced.iter().cloned().chain(listed).collect()
+    let mut all: BTreeMap<u64, Vec<String>> = listed.collect();
+    for (id, urls) in &membership.introduced {
+        let known = all.entry(*id).or_default();
+        let others: Vec<String> = urls.iter().filter(|url| !known.contains(url)).cloned().collect();
+        known.extend(others);
+    }
+    all
+}
+
+/// The voters; of a member that joins, the members that it was told.
+fn voters(membership: &Membership) -> BTreeSet<u64> {
+    let Membership { conf_state, members, .. } = membership;
+    match conf_state.voters.is_empty() {
+        true => members.iter().map(|member| member.id).collect(),
+        false => conf_state.voters.iter().chain(&conf_state.voters_outgoing).copied().collect(),
+    }
 }
 
 impl Edge for PeerEdge {
     fn follow_members(&self, membership: &Membership) {
+        self.inbound.standings.lock().follow_voters(self.own_id, voters(membership));
         let mut known = self.members.lock();
         let before = known.as_ref().map(dialled).unwrap_or_default();
         let now = dialled(membership);
@@ -234,6 +297,16 @@ impl Edge for PeerEdge {
     }
 
     fn notice(&self, notice: &Notice) {
+        let events = &self.inbound.metrics.events;
+        match notice {
+            Notice::Damage { .. } => events.damage_found.inc(),
+            Notice::Repaired { .. } => events.damage_repaired.inc(),
+            Notice::TickLate(_) if self.leads.load(Ordering::Relaxed) => {
+                events.heartbeat_send_failures.inc();
+            }
+            Notice::Leadership { leading, .. } => self.leads.store(*leading, Ordering::Relaxed),
+            _ => {}
+        }
         self.notices.report(notice);
     }
 }
@@ -276,7 +349,7 @@ mod tests {
         let (_, reader) = Store::new(Arc::new(NoValues), Limits::default());
         let mut config = PeersConfig::new(PeerIdentity { cluster_id: 7, member_id: 1, incarnation: 1 });
         config.limits.max_frame_bytes = 10;
-        let inbound = Arc::new(PeerInbound::new(handoff.clone(), metrics, |_| {}));
+        let inbound = Arc::new(PeerInbound::new(handoff.clone(), metrics, Arc::default(), |_| {}));
         let gate = Arc::new(MembershipGate::new(reader.clone()));
         let peers = Peers::start(config, gate, inbound.clone(), Arc::new(NoSnapshots));
         peers.set(2, &["http://127.0.0.1:1".to_owned()]).expect("a good URL");
@@ -288,6 +361,25 @@ mod tests {
         assert_eq!(version_of(member::NEWEST_COMMAND_SET), transport::MAX_VERSION);
         assert_eq!(command_set_of(transport::MAX_VERSION), member::NEWEST_COMMAND_SET);
         assert_eq!(version_of(store::FIRST_COMMAND_SET), transport::MIN_VERSION);
+    }
+
+    #[test]
+    fn a_peer_is_dialled_where_the_state_says_and_where_it_says_itself() {
+        let url = |text: &str| vec![text.to_owned()];
+        let member = |id, text| store::ClusterMember { id, peer_urls: url(text), ..Default::default() };
+        let membership = Membership {
+            members: vec![member(1, "http://a:1"), member(2, "http://b:1")],
+            introduced: vec![(2, url("http://moved:1")), (3, url("http://c:1"))],
+            conf_state: Default::default(),
+            command_set: 2,
+            is_removed: false,
+        };
+        let expected = [
+            (1, url("http://a:1")),
+            (2, vec!["http://b:1".to_owned(), "http://moved:1".to_owned()]),
+            (3, url("http://c:1")),
+        ];
+        assert_eq!(dialled(&membership), BTreeMap::from(expected));
     }
 
     #[test]

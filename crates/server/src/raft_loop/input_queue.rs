@@ -84,6 +84,11 @@ impl InputQueue {
         }
     }
 
+    /// The number of inputs that wait.
+    pub(super) fn len(&self) -> usize {
+        self.state.lock().inputs.len()
+    }
+
     /// Counts `bytes` of a bulk frame that is to be submitted; waits while too many are queued.
     pub(super) fn reserve_bulk(&self, bytes: usize) {
         let mut state = self.state.lock();

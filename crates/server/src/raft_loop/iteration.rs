@@ -19,6 +19,7 @@ use super::background_workers::BackgroundWorkers;
 use super::clock::Clock;
 use super::input_queue::{InputQueue, RunIteration};
 use super::log_writer::LogWriter;
+use super::step_metrics::StepMetrics;
 use super::worker_queues::WorkerQueues;
 use crate::metrics::Metrics;
 
@@ -48,8 +49,7 @@ pub(super) struct RaftLoop<E> {
     pub(super) clock: Clock,
     pub(super) edge: E,
     pub(super) metrics: Arc<Metrics>,
-    /// `--warning-apply-duration`.
-    pub(super) slow_apply: Duration,
+    pub(super) steps: StepMetrics,
 }
 
 /// What an iteration needs. The thread that has locked it runs iterations.
@@ -71,7 +71,7 @@ impl<E: Edge + 'static> RaftLoop<E> {
     /// What makes it impossible to go on; the caller ends the process.
     pub(super) fn run(self) -> Result<(), MemberFatal> {
         let inputs = self.inputs.clone();
-        let (background, threads) = BackgroundWorkers::start(&inputs, self.log_writer.clone())
+        let (background, threads) = BackgroundWorkers::start(&inputs, self.log_writer.clone(), &self.metrics)
             .map_err(|source| MemberFatal::Threads { source })?;
         let state =
             LoopState { parts: self, background, taken: Vec::new(), output: Output::default(), end: None };
@@ -138,7 +138,9 @@ impl<E: Edge> LoopState<E> {
             parts.member.handle(now, input, output)?;
         }
         parts.member.drive(now, output)?;
-        parts.watch_time(now.monotonic_ns);
+        let took_ns = parts.clock.monotonic_ns().saturating_sub(now.monotonic_ns);
+        parts.steps.observe(Duration::from_nanos(took_ns), &output.counts);
+        output.counts.clear();
         Ok(())
     }
 
@@ -184,20 +186,5 @@ impl<E: Edge> LoopState<E> {
         output.snapshots.drain(..).for_each(|snapshot| parts.edge.stream(snapshot));
         output.disconnect.drain(..).for_each(|peer| parts.edge.disconnect(peer));
         output.notices.drain(..).for_each(|notice| parts.edge.notice(&notice));
-    }
-}
-
-impl<E> RaftLoop<E> {
-    /// Logs when deciding, which includes applying, took long.
-    fn watch_time(&self, since_ns: u64) {
-        let took = Duration::from_nanos(self.clock.monotonic_ns().saturating_sub(since_ns));
-        if took > self.slow_apply {
-            self.metrics.events.slow_applies.inc();
-            tracing::warn!(
-                took = format!("{took:?}"),
-                expected_duration = format!("{:?}", self.slow_apply),
-                "apply request took too long"
-            );
-        }
     }
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use log::WriteJob;
 use member::Input;
+use prometheus::IntGauge;
 
 use super::input_queue::InputQueue;
 use super::write_queue::WriteQueue;
@@ -19,18 +20,21 @@ pub(super) struct LogWriter {
     queue: WriteQueue<WriteJob>,
     inputs: Arc<InputQueue>,
     metrics: Arc<Metrics>,
+    /// Jobs that are pushed and not written yet.
+    waiting: IntGauge,
     start: Instant,
 }
 
 impl LogWriter {
     /// Completed writes are reported to `inputs`.
     pub(super) fn new(inputs: Arc<InputQueue>, metrics: Arc<Metrics>) -> LogWriter {
-        LogWriter { queue: WriteQueue::default(), inputs, metrics, start: Instant::now() }
+        let waiting = metrics.own.queue_length("write");
+        LogWriter { queue: WriteQueue::default(), inputs, metrics, waiting, start: Instant::now() }
     }
 
     /// Queues jobs, in order.
     pub(super) fn push(&self, jobs: impl Iterator<Item = WriteJob>) {
-        self.queue.push(jobs);
+        self.queue.push(jobs.inspect(|_| self.waiting.inc()));
     }
 
     /// Calls `run`, which may push jobs, and writes them on this thread if the log thread is idle. For threads that may
@@ -54,9 +58,18 @@ impl LogWriter {
     }
 
     fn write(&self, jobs: Vec<WriteJob>) {
+        let written: u64 = jobs.iter().map(WriteJob::bytes).sum();
+        let count = i64::try_from(jobs.len()).unwrap_or(i64::MAX);
         let done = WriteJob::run_all(jobs, &|| self.start.elapsed());
+        self.waiting.sub(count);
+        let events = &self.metrics.events;
+        events.wal_written_bytes.add(written as f64);
+        for (write, sync) in done.write_times.iter().zip(&done.sync_times) {
+            events.wal_write.observe(write.as_secs_f64());
+            events.commit.observe((*write + *sync).as_secs_f64());
+        }
         for took in &done.sync_times {
-            self.metrics.events.wal_fsync.observe(took.as_secs_f64());
+            events.wal_fsync.observe(took.as_secs_f64());
             if *took > SLOW_SYNC {
                 tracing::warn!(
                     took = format!("{took:?}"),

@@ -69,11 +69,11 @@ mod clock;
 mod input_queue;
 mod iteration;
 mod log_writer;
+mod step_metrics;
 mod worker_queues;
 mod write_queue;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use member::{Answer, Input, Member};
@@ -86,8 +86,10 @@ use clock::Clock;
 use input_queue::InputQueue;
 use iteration::RaftLoop;
 use log_writer::LogWriter;
+use step_metrics::StepMetrics;
 use worker_queues::WorkerQueues;
 
+use crate::live_settings::LiveSettings;
 use crate::metrics::Metrics;
 
 /// How the raft loop ended, once it has.
@@ -126,6 +128,11 @@ impl Handoff {
         self.worker_queues.request(input)
     }
 
+    /// The number of inputs that wait for the raft loop.
+    pub(crate) fn waiting_inputs(&self) -> usize {
+        self.inputs.len()
+    }
+
     /// Submits an input that has no answer.
     pub(crate) fn submit(&self, input: Input) {
         self.inputs.submit(input);
@@ -144,7 +151,7 @@ impl Handoff {
         if more { run() } else { self.log_writer.flush_inline(run) }
     }
 
-    /// Starts the raft loop and its threads. An apply that takes longer than `slow_apply` is logged.
+    /// Starts the raft loop and its threads. An apply that takes long, as `live` defines it, is logged.
     ///
     /// # Errors
     /// When the system refuses a thread.
@@ -153,14 +160,14 @@ impl Handoff {
         member: Member,
         edge: impl Edge + 'static,
         metrics: Arc<Metrics>,
-        slow_apply: Duration,
+        live: Arc<LiveSettings>,
     ) -> std::io::Result<LoopEnd> {
         let (ended, end) = watch::channel(None);
         let Handoff { inputs, worker_queues, log_writer } = self.clone();
         let ending = worker_queues.clone();
         let clock = Clock::start();
-        let raft_loop =
-            RaftLoop { member, inputs, worker_queues, log_writer, clock, edge, metrics, slow_apply };
+        let steps = StepMetrics::new(metrics.clone(), live);
+        let raft_loop = RaftLoop { member, inputs, worker_queues, log_writer, clock, edge, metrics, steps };
         std::thread::Builder::new().name("stele-raft".to_owned()).spawn(move || {
             let result = raft_loop.run();
             ending.close();

@@ -1,11 +1,14 @@
 //! What all handlers use of a call: its metadata, its request, and whether the cluster has a leader.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http2::RequestHead;
+use store::Caller;
 
+use crate::auth::{Credentials, Source};
 use crate::grpc::Failure;
 use crate::node::Node;
 
@@ -19,20 +22,41 @@ const CLIENT_VERSION: &str = "client-api-version";
 const UNKNOWN_VERSION: &str = "unknown";
 
 /// What a call's metadata said.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Call {
     /// Refuse, or end the stream, while there is no leader.
     pub(super) require_leader: bool,
     /// The connection it came on: a number of its own within this process.
     pub(super) connection: u64,
+    /// Where its client comes from.
+    pub(super) source: Source,
+    /// Who its client says it is.
+    pub(super) credentials: Credentials,
 }
 
 impl Call {
     /// Reads the metadata.
-    pub(super) fn from_head(head: &RequestHead, connection: u64) -> Call {
+    pub(super) fn from_head(
+        head: &RequestHead,
+        connection: u64,
+        source: Source,
+        common_name: Option<&Arc<str>>,
+    ) -> Call {
         let require_leader = head.get(HAS_LEADER).is_some_and(|value| value == b"true");
-        Call { require_leader, connection }
+        Call { require_leader, connection, source, credentials: Credentials::of_call(head, common_name) }
     }
+}
+
+/// The call as one of the user that it names, who stays its user when the token ends: for a call that waits for long.
+/// While auth is disabled, the call is what it is.
+///
+/// # Errors
+/// Those of [`Node::identify`].
+pub(super) async fn of_user(node: &Node, call: &Call) -> Result<Call, Failure> {
+    Ok(match node.identify(&call.credentials).await? {
+        Caller::User { name, .. } => Call { credentials: Credentials::of_user(name), ..call.clone() },
+        Caller::Anonymous | Caller::Internal => call.clone(),
+    })
 }
 
 /// The API version a client says it has.

@@ -1,24 +1,52 @@
-//! Metrics of each method, and a warning for calls that took long.
+//! Metrics of each method, and a line of the log for each call: a warning if it took long, else for debugging.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use api::methods;
+use bytes::Bytes;
+use parking_lot::Mutex;
+use tracing::Level;
 
-use crate::grpc::Failure;
-use crate::metrics::{MethodMetrics, Metrics, OutcomeTimes};
+use super::request_stats::{ObservedRequest, RequestStats};
+use crate::auth::Source;
+use crate::grpc::{EncodedMessage, Failure};
+use crate::live_settings::LiveSettings;
+use crate::logging::RateWindow;
+use crate::metrics::{MethodMetrics, Metrics, OutcomeTimes, ShardedCounter};
 
 /// Kinds of request whose duration etcd shows as `etcd_server_request_duration_seconds`, by method.
-const TIMED: [(&str, &str); 8] = [
+/// Transactions are timed by their handler, which knows whether one only reads.
+const TIMED: [(&str, &str); 24] = [
     (methods::KV_RANGE, "Range"),
     (methods::KV_PUT, "Put"),
     (methods::KV_DELETE_RANGE, "DeleteRange"),
-    (methods::KV_TXN, "Txn"),
     (methods::KV_COMPACT, "Compaction"),
     (methods::LEASE_GRANT, "LeaseGrant"),
     (methods::LEASE_REVOKE, "LeaseRevoke"),
     (methods::MAINTENANCE_ALARM, "Alarm"),
+    (methods::AUTH_AUTHENTICATE, "Authenticate"),
+    (methods::AUTH_ENABLE, "AuthEnable"),
+    (methods::AUTH_DISABLE, "AuthDisable"),
+    (methods::AUTH_STATUS, "AuthStatus"),
+    (methods::AUTH_USER_ADD, "AuthUserAdd"),
+    (methods::AUTH_USER_GET, "AuthUserGet"),
+    (methods::AUTH_USER_LIST, "AuthUserList"),
+    (methods::AUTH_USER_DELETE, "AuthUserDelete"),
+    (methods::AUTH_USER_CHANGE_PASSWORD, "AuthUserChangePassword"),
+    (methods::AUTH_USER_GRANT_ROLE, "AuthUserGrantRole"),
+    (methods::AUTH_USER_REVOKE_ROLE, "AuthUserRevokeRole"),
+    (methods::AUTH_ROLE_ADD, "AuthRoleAdd"),
+    (methods::AUTH_ROLE_GET, "AuthRoleGet"),
+    (methods::AUTH_ROLE_LIST, "AuthRoleList"),
+    (methods::AUTH_ROLE_DELETE, "AuthRoleDelete"),
+    (methods::AUTH_ROLE_GRANT_PERMISSION, "AuthRoleGrantPermission"),
+    (methods::AUTH_ROLE_REVOKE_PERMISSION, "AuthRoleRevokePermission"),
 ];
+
+/// Calls of a method within a second that the log tells, then each hundredth: those that took long, and the others.
+/// Half of what the log takes of one message, so that it leaves out none of them by itself for one method.
+const MAX_TOLD_CALLS: u64 = 50;
 
 /// The metrics of one method.
 #[derive(Clone)]
@@ -29,7 +57,11 @@ struct CallMetricsInner {
     is_stream: bool,
     grpc: MethodMetrics,
     durations: Option<OutcomeTimes>,
-    slow: Duration,
+    received_bytes: ShardedCounter,
+    sent_bytes: ShardedCounter,
+    live: Arc<LiveSettings>,
+    slow_calls: Mutex<RateWindow>,
+    other_calls: Mutex<RateWindow>,
 }
 
 /// A call that runs. It is counted as ended when this is dropped, as canceled unless [`RunningCall::ended`] was called.
@@ -37,17 +69,40 @@ pub(super) struct RunningCall {
     metrics: CallMetrics,
     started: Instant,
     code: i32,
-    warns: bool,
+    /// What the log tells of it; `None` for a call in which either side streams.
+    observed: Option<ObservedRequest>,
+    is_timed: bool,
+    /// If it was asked and granted that the log tells of it: how many calls were left out before it.
+    admitted: Option<u64>,
 }
 
 impl CallMetrics {
     /// The metrics of a method, resolved once. `is_stream`: either side streams. From then on they are shown, with
     /// zeros.
-    pub(super) fn new(path: &'static str, is_stream: bool, metrics: &Metrics, slow: Duration) -> CallMetrics {
+    pub(super) fn new(
+        path: &'static str,
+        is_stream: bool,
+        metrics: &Metrics,
+        live: &Arc<LiveSettings>,
+    ) -> CallMetrics {
         let kind = TIMED.iter().find(|(timed, _)| *timed == path);
         let durations = kind.map(|(_, kind)| metrics.events.requests(kind));
         let grpc = metrics.grpc.method(path);
-        CallMetrics(Arc::new(CallMetricsInner { path, is_stream, grpc, durations, slow }))
+        let received_bytes = metrics.events.client_received_bytes.clone();
+        let sent_bytes = metrics.events.client_sent_bytes.clone();
+        let live = live.clone();
+        let window = || Mutex::new(RateWindow::new(MAX_TOLD_CALLS));
+        CallMetrics(Arc::new(CallMetricsInner {
+            path,
+            is_stream,
+            grpc,
+            durations,
+            received_bytes,
+            sent_bytes,
+            live,
+            slow_calls: window(),
+            other_calls: window(),
+        }))
     }
 
     /// Whether either side streams.
@@ -55,9 +110,10 @@ impl CallMetrics {
         self.0.is_stream
     }
 
-    /// A message was received.
-    pub(super) fn received(&self) {
+    /// A message of so many bytes was received.
+    pub(super) fn received(&self, bytes: usize) {
         self.0.grpc.received();
+        self.0.received_bytes.add(bytes as u64);
     }
 
     /// A call begins.
@@ -68,37 +124,159 @@ impl CallMetrics {
             metrics: self.clone(),
             started: Instant::now(),
             code: canceled,
-            warns: !self.is_stream(),
+            observed: None,
+            is_timed: true,
+            admitted: None,
         }
+    }
+
+    /// A call of one request begins, which the log may tell.
+    pub(super) fn begin_unary(&self, body: &Bytes, source: Source) -> RunningCall {
+        let mut running = self.begin();
+        running.observed = Some(ObservedRequest::new(body.clone(), source));
+        running
+    }
+
+    /// Counts a call that was refused before it began. It has no duration: `success="false"` would look fast.
+    pub(super) fn refused(&self, failure: &Failure) {
+        let mut call = self.begin();
+        call.is_timed = false;
+        call.ended(Err(failure));
     }
 }
 
 impl RunningCall {
-    /// A message was sent.
-    pub(super) fn sent(&self) {
-        self.metrics.0.grpc.sent();
+    /// Messages were sent, of so many bytes together.
+    pub(super) fn sent(&self, messages: usize, bytes: usize) {
+        self.metrics.0.grpc.sent(messages as u64);
+        self.metrics.0.sent_bytes.add(bytes as u64);
+    }
+
+    /// The answer, before it is sent.
+    pub(super) fn answered(&mut self, answer: &EncodedMessage) {
+        if self.is_told(Instant::now())
+            && let Some(observed) = &mut self.observed
+        {
+            observed.answered(self.metrics.0.path, answer);
+        }
+    }
+
+    /// The bytes of an answer that is sent while it is made.
+    pub(super) fn answered_bytes(&mut self, bytes: usize) {
+        if let Some(observed) = &mut self.observed {
+            observed.answered_bytes(self.metrics.0.path, bytes);
+        }
     }
 
     /// How the call ended.
     pub(super) fn ended(&mut self, result: Result<(), &Failure>) {
         self.code = result.map_or_else(|failure| failure.code.number(), |()| 0);
     }
+
+    /// Whether the log tells of the call if it ends at `now`. It is asked before anything is decoded for that: when
+    /// many calls are slow, most lines would be left out afterwards.
+    fn is_told(&mut self, now: Instant) -> bool {
+        let metrics = &*self.metrics.0;
+        let is_slow = now.saturating_duration_since(self.started) > metrics.live.slow_request();
+        if self.observed.is_none() || !(is_slow || tracing::enabled!(Level::DEBUG)) {
+            return false;
+        }
+        if self.admitted.is_none() {
+            let window = if is_slow { &metrics.slow_calls } else { &metrics.other_calls };
+            self.admitted = window.lock().admit(now);
+            if self.admitted.is_none() {
+                self.observed = None;
+            }
+        }
+        self.admitted.is_some()
+    }
 }
 
 impl Drop for RunningCall {
     fn drop(&mut self) {
-        let took = self.started.elapsed();
-        self.metrics.0.grpc.handled(self.code, took.as_secs_f64());
-        if let Some(durations) = &self.metrics.0.durations {
-            durations.observe(self.code == 0, took.as_secs_f64());
+        let now = Instant::now();
+        let took = now.saturating_duration_since(self.started);
+        self.metrics.0.grpc.handled(self.code, took);
+        if let Some(durations) = self.metrics.0.durations.as_ref().filter(|_| self.is_timed) {
+            durations.observe(self.code == 0, took);
         }
-        if self.warns && took > self.metrics.0.slow {
-            tracing::warn!(
-                time_spent = format!("{took:?}"),
-                response_type = self.metrics.0.path,
-                code = self.code,
-                "request stats"
-            );
+        if self.is_told(now)
+            && let Some(observed) = &self.observed
+        {
+            self.tell(observed, took);
         }
+    }
+}
+
+impl RunningCall {
+    /// Logs etcd's `request stats`: a warning if it took long. One macro for each severity, as that is fixed in it.
+    fn tell(&self, observed: &ObservedRequest, took: Duration) {
+        let path = self.metrics.0.path;
+        let RequestStats { request_count, request_size, response_count, response_size, content } =
+            observed.stats(path);
+        let suppressed = self.admitted.filter(|suppressed| *suppressed > 0);
+        macro_rules! stats {
+            ($level:expr) => {
+                tracing::event!(
+                    $level,
+                    "start time" = began(took),
+                    "time spent" = format!("{took:?}"),
+                    remote = observed.source().to_string(),
+                    "response type" = path,
+                    "request count" = request_count,
+                    "request size" = request_size,
+                    "response count" = response_count,
+                    "response size" = response_size,
+                    "request content" = content,
+                    code = self.code,
+                    left_out = suppressed,
+                    "request stats"
+                )
+            };
+        }
+        if took > self.metrics.0.live.slow_request() { stats!(Level::WARN) } else { stats!(Level::DEBUG) }
+    }
+}
+
+/// When something began that took so long, as the log shows it.
+fn began(took: Duration) -> String {
+    let time = SystemTime::now().checked_sub(took).and_then(|time| jiff::Timestamp::try_from(time).ok());
+    time.map_or_else(String::new, |time| format!("{time:.6}"))
+}
+
+#[cfg(test)]
+mod tests {
+    //! What has a duration.
+    use super::*;
+    use crate::config::{FeatureGates, Parsed, parse};
+    use crate::metrics::{GaugeSource, Gauges};
+
+    struct NoState;
+
+    impl GaugeSource for NoState {
+        fn gauges(&self) -> Gauges {
+            Gauges::default()
+        }
+    }
+
+    #[test]
+    fn a_refused_call_is_counted_and_has_no_duration() {
+        let metrics = Metrics::new(&FeatureGates::parse("").expect("none"), false).expect("metrics");
+        let Ok(Parsed::Run(config)) = parse(["stele".into()].into_iter(), std::iter::empty()) else {
+            panic!("good flags");
+        };
+        let live = Arc::new(LiveSettings::new(&config));
+        let put = CallMetrics::new(methods::KV_PUT, false, &metrics, &live);
+        put.refused(&api::Error::NoLeader.into());
+        put.begin().ended(Err(&api::Error::Timeout.into()));
+        let text = metrics.render(&NoState).expect("text");
+        let value = |start: &str| {
+            let line = text.lines().find(|line| line.starts_with(start)).expect(start);
+            line.rsplit(' ').next().expect("a value").to_owned()
+        };
+        let put = "grpc_server_started_total{grpc_method=\"Put\"";
+        assert_eq!(value(put), "2");
+        let put = "etcd_server_request_duration_seconds_count{success=\"false\",type=\"Put\"}";
+        assert_eq!(value(put), "1");
     }
 }

@@ -10,12 +10,12 @@ use bytes::Bytes;
 use member::MembershipRequest;
 use member::identity::member_id;
 
-use super::call::decode;
+use super::call::{Call, decode};
 use crate::config::Url;
 use crate::grpc::{EncodedMessage, Failure};
 use crate::node::Node;
 
-pub(super) async fn member_list(node: &Node, body: Bytes) -> Result<EncodedMessage, Failure> {
+pub(super) async fn member_list(node: &Node, _: &Call, body: Bytes) -> Result<EncodedMessage, Failure> {
     let request: pb::MemberListRequest = decode(body)?;
     if request.linearizable {
         node.linearize().await?;
@@ -24,7 +24,7 @@ pub(super) async fn member_list(node: &Node, body: Bytes) -> Result<EncodedMessa
     Ok(EncodedMessage::message(&pb::MemberListResponse { header, members }))
 }
 
-pub(super) async fn member_add(node: &Node, body: Bytes) -> Result<EncodedMessage, Failure> {
+pub(super) async fn member_add(node: &Node, _: &Call, body: Bytes) -> Result<EncodedMessage, Failure> {
     let request: pb::MemberAddRequest = decode(body)?;
     let peer_urls = checked_urls(&request.peer_urls)?;
     // etcd puts the second into the id, so that a member added again gets another one; the token it leaves out.
@@ -37,21 +37,21 @@ pub(super) async fn member_add(node: &Node, body: Bytes) -> Result<EncodedMessag
     Ok(EncodedMessage::message(&pb::MemberAddResponse { header: header(node), member, members }))
 }
 
-pub(super) async fn member_remove(node: &Node, body: Bytes) -> Result<EncodedMessage, Failure> {
+pub(super) async fn member_remove(node: &Node, _: &Call, body: Bytes) -> Result<EncodedMessage, Failure> {
     let request: pb::MemberRemoveRequest = decode(body)?;
     let id = named(request.id)?;
     let members = node.change_members(MembershipRequest::Remove { id }).await?;
     Ok(EncodedMessage::message(&pb::MemberRemoveResponse { header: header(node), members }))
 }
 
-pub(super) async fn member_update(node: &Node, body: Bytes) -> Result<EncodedMessage, Failure> {
+pub(super) async fn member_update(node: &Node, _: &Call, body: Bytes) -> Result<EncodedMessage, Failure> {
     let request: pb::MemberUpdateRequest = decode(body)?;
     let (id, peer_urls) = (named(request.id)?, checked_urls(&request.peer_urls)?);
     let members = node.change_members(MembershipRequest::Update { id, peer_urls }).await?;
     Ok(EncodedMessage::message(&pb::MemberUpdateResponse { header: header(node), members }))
 }
 
-pub(super) async fn member_promote(node: &Node, body: Bytes) -> Result<EncodedMessage, Failure> {
+pub(super) async fn member_promote(node: &Node, _: &Call, body: Bytes) -> Result<EncodedMessage, Failure> {
     let request: pb::MemberPromoteRequest = decode(body)?;
     let members = node.promote(named(request.id)?).await?;
     Ok(EncodedMessage::message(&pb::MemberPromoteResponse { header: header(node), members }))
@@ -67,11 +67,9 @@ fn named(id: u64) -> Result<u64, api::Error> {
     if id == 0 { Err(api::Error::MemberNotFound) } else { Ok(id) }
 }
 
-/// The peer URLs of a request, sorted as etcd sorts them: at least one, and all of a kind that members can dial.
+/// The peer URLs of a request, sorted as etcd sorts them: at least one.
 fn checked_urls(urls: &[String]) -> Result<Vec<String>, api::Error> {
-    let is_dialled = |url: &Url| !url.scheme().is_secure() && !url.scheme().is_unix();
-    let parse =
-        |url: &String| Url::parse(url.trim()).ok().filter(is_dialled).map(|url| url.as_str().to_owned());
+    let parse = |url: &String| Url::parse(url.trim()).ok().map(|url| url.as_str().to_owned());
     let parsed: Option<Vec<String>> = urls.iter().map(parse).collect();
     let mut parsed = parsed.filter(|urls| !urls.is_empty()).ok_or(api::Error::BadMemberUrls)?;
     parsed.sort();
@@ -84,12 +82,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls_that_no_member_can_dial_are_refused() {
+    fn texts_that_are_no_urls_are_refused() {
         let checked =
             |urls: &[&str]| checked_urls(&urls.iter().map(|url| url.to_string()).collect::<Vec<_>>());
         let sorted = vec!["http://a:1".to_owned(), "http://b:1".to_owned()];
         assert_eq!(checked(&["http://b:1", " http://a:1"]), Ok(sorted));
-        for bad in [&[][..], &["a:1"], &["http://a"], &["http://a:1/x"], &["https://a:1"], &["unix://a"]] {
+        assert_eq!(checked(&["https://a:1"]), Ok(vec!["https://a:1".to_owned()]));
+        for path in ["unix:///run/a", "unixs:///run/a"] {
+            assert_eq!(checked(&[path]), Ok(vec![path.to_owned()]));
+        }
+        for bad in [&[][..], &["a:1"], &["http://a"], &["http://a:1/x"]] {
             assert_eq!(checked(bad), Err(api::Error::BadMemberUrls), "{bad:?}");
         }
     }

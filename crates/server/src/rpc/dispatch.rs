@@ -14,8 +14,9 @@ use super::call::{Call, client_version};
 use super::call_metrics::{CallMetrics, RunningCall};
 use super::streamed_range::{StreamedRange, UnaryResponse};
 use super::streaming_call::{CountedRequests, Responses};
-use super::{backup, cluster, concurrency, health, kv, lease, maintenance, watch};
-use crate::grpc::{CallFuture, CallReply, ClientGone, Failure, GrpcService, RequestStream};
+use super::{auth, backup, cluster, concurrency, health, kv, lease, maintenance, watch};
+use crate::auth::{Needs, Source};
+use crate::grpc::{CallFuture, CallReply, ClientGone, EncodedMessage, Failure, GrpcService, RequestStream};
 use crate::node::Node;
 
 /// Bytes of a message beyond the request limit: the envelope of a request of exactly that size.
@@ -41,18 +42,25 @@ pub(crate) struct Dispatch {
     node: Arc<Node>,
     methods: Arc<HashMap<&'static str, ServedMethod>>,
     connection: u64,
+    source: Source,
+    common_name: Option<Arc<str>>,
 }
 
 /// A method that is served.
 struct ServedMethod {
     metrics: CallMetrics,
-    serve: fn(Exchange) -> CallFuture,
+    needs: Needs,
+    serve: Serve,
 }
+
+/// Begins the future of a call.
+type Serve = fn(Exchange) -> CallFuture;
 
 /// What the future of a call begins with.
 struct Exchange {
     node: Arc<Node>,
     metrics: CallMetrics,
+    needs: Needs,
     call: Call,
     requests: RequestStream,
     reply: CallReply,
@@ -63,17 +71,24 @@ impl Dispatch {
     pub(crate) fn new(node: Arc<Node>) -> Dispatch {
         let method = |path: &'static str| {
             // Methods that are not served have metrics too, with zeros.
-            let metrics =
-                CallMetrics::new(path, STREAMS.contains(&path), &node.metrics, node.limits.slow_request);
-            Some((path, ServedMethod { metrics, serve: server(path)? }))
+            let metrics = CallMetrics::new(path, STREAMS.contains(&path), &node.metrics, &node.live);
+            let (needs, serve) = served(path)?;
+            Some((path, ServedMethod { metrics, needs, serve }))
         };
         let methods = methods::ALL.into_iter().chain(health::ALL).filter_map(method).collect();
-        Dispatch { methods: Arc::new(methods), node, connection: 0 }
+        let methods = Arc::new(methods);
+        Dispatch { methods, node, connection: 0, source: Source::default(), common_name: None }
     }
 
-    /// The same for one connection.
-    pub(crate) fn for_connection(&self, connection: u64) -> Dispatch {
-        Dispatch { connection, ..self.clone() }
+    /// The same for one connection: where it comes from, and the common name of the certificate that its client has
+    /// proven to own, if that names a user.
+    pub(crate) fn for_connection(
+        &self,
+        connection: u64,
+        source: Source,
+        common_name: Option<Arc<str>>,
+    ) -> Dispatch {
+        Dispatch { connection, source, common_name, ..self.clone() }
     }
 
     /// Bytes of the largest message a client may send.
@@ -81,45 +96,68 @@ impl Dispatch {
         self.node.limits.max_request_bytes.saturating_add(MESSAGE_OVERHEAD_BYTES)
     }
 
-    /// Finds the method; refuses what a learner does not serve, and a call that asked for a leader while there is none.
-    /// All are counted by the client's version.
-    fn admit(&self, head: &RequestHead) -> Result<(&ServedMethod, Call), Failure> {
+    /// Whether callers must be users, as far as this member has applied the log.
+    pub(crate) fn is_auth_enabled(&self) -> bool {
+        self.node.reader.is_auth_enabled()
+    }
+
+    /// Finds the method.
+    fn method(&self, head: &RequestHead) -> Result<&ServedMethod, Failure> {
         let path = String::from_utf8_lossy(head.path());
-        let method = self.methods.get(&*path).ok_or_else(|| unknown(&path))?;
+        self.methods.get(&*path).ok_or_else(|| unknown(&path))
+    }
+
+    /// Refuses what a learner does not serve, and a call that asked for a leader while there is none. All are counted
+    /// by the client's version.
+    fn admit(&self, head: &RequestHead, method: &ServedMethod) -> Result<Call, Failure> {
+        let path = String::from_utf8_lossy(head.path());
         let version = client_version(head)?;
         self.node.metrics.events.client_request(method.metrics.is_stream(), version);
         if self.node.is_learner() && !SERVED_BY_LEARNERS.contains(&&*path) {
             return Err(api::Error::NotSupportedForLearner.into());
         }
-        let call = Call::from_head(head, self.connection);
+        let call = Call::from_head(head, self.connection, self.source, self.common_name.as_ref());
         if call.require_leader && !self.node.has_leader() {
             return Err(api::Error::NoLeader.into());
         }
-        Ok((method, call))
+        Ok(call)
     }
 }
 
 impl GrpcService for Dispatch {
     fn call(&self, head: &RequestHead, requests: RequestStream, reply: CallReply) -> CallFuture {
-        match self.admit(head).and_then(|method| requests.supported().map(|()| method)) {
-            Ok((method, call)) => {
-                let (node, metrics) = (self.node.clone(), method.metrics.clone());
-                (method.serve)(Exchange { node, metrics, call, requests, reply })
+        let refuse = |reply: CallReply, failure: &Failure| -> CallFuture {
+            reply.finish(Err(failure));
+            Box::pin(std::future::ready(()))
+        };
+        let method = match self.method(head) {
+            Ok(method) => method,
+            Err(failure) => return refuse(reply, &failure),
+        };
+        match self.admit(head, method).and_then(|call| requests.supported().map(|()| call)) {
+            Ok(call) => {
+                let (node, metrics, needs) = (self.node.clone(), method.metrics.clone(), method.needs);
+                (method.serve)(Exchange { node, metrics, needs, call, requests, reply })
             }
             Err(failure) => {
-                reply.finish(Err(&failure));
-                Box::pin(std::future::ready(()))
+                method.metrics.refused(&failure);
+                refuse(reply, &failure)
             }
         }
     }
 }
 
-/// The function that serves a method. The future of each method is boxed on its own: a put must not have the size of a
-/// watch.
-fn server(path: &str) -> Option<fn(Exchange) -> CallFuture> {
+/// What a method needs of its caller, and the function that serves it. The future of each method is boxed on its own: a
+/// put must not have the size of a watch.
+fn served(path: &str) -> Option<(Needs, Serve)> {
     macro_rules! unary {
         ($handler:path) => {
-            |exchange| Box::pin(unary(exchange, |node, body| async move { $handler(&node, body).await }))
+            |exchange| {
+                Box::pin(unary(
+                    exchange,
+                    |node, call, body| async move { $handler(&node, &call, body).await },
+                ))
+            }
         };
     }
     macro_rules! streaming {
@@ -128,40 +166,58 @@ fn server(path: &str) -> Option<fn(Exchange) -> CallFuture> {
         };
     }
     Some(match path {
-        methods::KV_PUT => unary!(kv::put),
-        methods::KV_RANGE => unary!(kv::range),
-        methods::KV_TXN => unary!(kv::txn),
-        methods::KV_DELETE_RANGE => unary!(kv::delete_range),
-        methods::KV_COMPACT => unary!(kv::compact),
-        methods::KV_RANGE_STREAM => streaming!(kv::range_stream),
-        methods::WATCH_WATCH => streaming!(watch::watch),
-        methods::LEASE_GRANT => unary!(lease::grant),
-        methods::LEASE_REVOKE => unary!(lease::revoke),
-        methods::LEASE_KEEP_ALIVE => streaming!(lease::keep_alive),
-        methods::LEASE_TIME_TO_LIVE => unary!(lease::time_to_live),
-        methods::LEASE_LEASES => unary!(lease::leases),
-        methods::CLUSTER_MEMBER_LIST => unary!(cluster::member_list),
-        methods::CLUSTER_MEMBER_ADD => unary!(cluster::member_add),
-        methods::CLUSTER_MEMBER_REMOVE => unary!(cluster::member_remove),
-        methods::CLUSTER_MEMBER_UPDATE => unary!(cluster::member_update),
-        methods::CLUSTER_MEMBER_PROMOTE => unary!(cluster::member_promote),
-        methods::MAINTENANCE_ALARM => unary!(maintenance::alarm),
-        methods::MAINTENANCE_STATUS => unary!(maintenance::status),
-        methods::MAINTENANCE_DEFRAGMENT => unary!(maintenance::defragment),
-        methods::MAINTENANCE_HASH => unary!(maintenance::hash),
-        methods::MAINTENANCE_HASH_KV => unary!(maintenance::hash_kv),
-        methods::MAINTENANCE_MOVE_LEADER => unary!(maintenance::move_leader),
-        methods::MAINTENANCE_SNAPSHOT => streaming!(backup::snapshot),
-        methods::LOCK_LOCK => unary!(concurrency::lock),
-        methods::LOCK_UNLOCK => unary!(concurrency::unlock),
-        methods::ELECTION_CAMPAIGN => unary!(concurrency::campaign),
-        methods::ELECTION_PROCLAIM => unary!(concurrency::proclaim),
-        methods::ELECTION_LEADER => unary!(concurrency::leader),
-        methods::ELECTION_OBSERVE => streaming!(concurrency::observe),
-        methods::ELECTION_RESIGN => unary!(concurrency::resign),
-        health::CHECK => unary!(health::check),
-        health::LIST => unary!(health::list),
-        health::WATCH => streaming!(health::watch),
+        methods::KV_PUT => (Needs::Ranges, unary!(kv::put)),
+        methods::KV_RANGE => (Needs::Ranges, unary!(kv::range)),
+        methods::KV_TXN => (Needs::Ranges, unary!(kv::txn)),
+        methods::KV_DELETE_RANGE => (Needs::Ranges, unary!(kv::delete_range)),
+        methods::KV_COMPACT => (Needs::RootApplied, unary!(kv::compact)),
+        methods::KV_RANGE_STREAM => (Needs::Ranges, streaming!(kv::range_stream)),
+        methods::WATCH_WATCH => (Needs::Ranges, streaming!(watch::watch)),
+        methods::LEASE_GRANT => (Needs::User, unary!(lease::grant)),
+        methods::LEASE_REVOKE => (Needs::User, unary!(lease::revoke)),
+        methods::LEASE_KEEP_ALIVE => (Needs::Ranges, streaming!(lease::keep_alive)),
+        methods::LEASE_TIME_TO_LIVE => (Needs::User, unary!(lease::time_to_live)),
+        methods::LEASE_LEASES => (Needs::User, unary!(lease::leases)),
+        methods::CLUSTER_MEMBER_LIST => (Needs::User, unary!(cluster::member_list)),
+        methods::CLUSTER_MEMBER_ADD => (Needs::Root, unary!(cluster::member_add)),
+        methods::CLUSTER_MEMBER_REMOVE => (Needs::Root, unary!(cluster::member_remove)),
+        methods::CLUSTER_MEMBER_UPDATE => (Needs::Root, unary!(cluster::member_update)),
+        methods::CLUSTER_MEMBER_PROMOTE => (Needs::Root, unary!(cluster::member_promote)),
+        methods::MAINTENANCE_ALARM => (Needs::User, unary!(maintenance::alarm)),
+        methods::MAINTENANCE_STATUS => (Needs::User, unary!(maintenance::status)),
+        methods::MAINTENANCE_DEFRAGMENT => (Needs::RootHere, unary!(maintenance::defragment)),
+        methods::MAINTENANCE_HASH => (Needs::RootHere, unary!(maintenance::hash)),
+        methods::MAINTENANCE_HASH_KV => (Needs::RootHere, unary!(maintenance::hash_kv)),
+        methods::MAINTENANCE_MOVE_LEADER => (Needs::RootHere, unary!(maintenance::move_leader)),
+        methods::MAINTENANCE_DOWNGRADE => (Needs::Root, unary!(maintenance::downgrade)),
+        methods::MAINTENANCE_SNAPSHOT => (Needs::RootHere, streaming!(backup::snapshot)),
+        methods::LOCK_LOCK => (Needs::Steps, unary!(concurrency::lock)),
+        methods::LOCK_UNLOCK => (Needs::Steps, unary!(concurrency::unlock)),
+        methods::ELECTION_CAMPAIGN => (Needs::Steps, unary!(concurrency::campaign)),
+        methods::ELECTION_PROCLAIM => (Needs::Steps, unary!(concurrency::proclaim)),
+        methods::ELECTION_LEADER => (Needs::Steps, unary!(concurrency::leader)),
+        methods::ELECTION_OBSERVE => (Needs::Steps, streaming!(concurrency::observe)),
+        methods::ELECTION_RESIGN => (Needs::Steps, unary!(concurrency::resign)),
+        methods::AUTH_AUTHENTICATE => (Needs::Nothing, unary!(auth::authenticate)),
+        methods::AUTH_ENABLE => (Needs::RootApplied, unary!(auth::auth_enable)),
+        methods::AUTH_DISABLE => (Needs::RootApplied, unary!(auth::auth_disable)),
+        methods::AUTH_STATUS => (Needs::ValidToken, unary!(auth::auth_status)),
+        methods::AUTH_USER_ADD => (Needs::RootApplied, unary!(auth::user_add)),
+        methods::AUTH_USER_GET => (Needs::Oneself, unary!(auth::user_get)),
+        methods::AUTH_USER_LIST => (Needs::RootApplied, unary!(auth::user_list)),
+        methods::AUTH_USER_DELETE => (Needs::RootApplied, unary!(auth::user_delete)),
+        methods::AUTH_USER_CHANGE_PASSWORD => (Needs::RootApplied, unary!(auth::user_change_password)),
+        methods::AUTH_USER_GRANT_ROLE => (Needs::RootApplied, unary!(auth::user_grant_role)),
+        methods::AUTH_USER_REVOKE_ROLE => (Needs::RootApplied, unary!(auth::user_revoke_role)),
+        methods::AUTH_ROLE_ADD => (Needs::RootApplied, unary!(auth::role_add)),
+        methods::AUTH_ROLE_GET => (Needs::Oneself, unary!(auth::role_get)),
+        methods::AUTH_ROLE_LIST => (Needs::RootApplied, unary!(auth::role_list)),
+        methods::AUTH_ROLE_DELETE => (Needs::RootApplied, unary!(auth::role_delete)),
+        methods::AUTH_ROLE_GRANT_PERMISSION => (Needs::RootApplied, unary!(auth::role_grant_permission)),
+        methods::AUTH_ROLE_REVOKE_PERMISSION => (Needs::RootApplied, unary!(auth::role_revoke_permission)),
+        health::CHECK => (Needs::Nothing, unary!(health::check)),
+        health::LIST => (Needs::Nothing, unary!(health::list)),
+        health::WATCH => (Needs::Nothing, streaming!(health::watch)),
         _ => return None,
     })
 }
@@ -183,25 +239,33 @@ fn unknown(path: &str) -> Failure {
 /// Runs a call of one request and one response.
 async fn unary<F, H, A>(exchange: Exchange, handler: H)
 where
-    H: FnOnce(Arc<Node>, Bytes) -> F,
+    H: FnOnce(Arc<Node>, Call, Bytes) -> F,
     F: Future<Output = Result<A, Failure>>,
     A: Into<UnaryResponse>,
 {
-    let Exchange { node, metrics, mut requests, mut reply, .. } = exchange;
+    let Exchange { node, metrics, needs, call, mut requests, mut reply } = exchange;
     let body = match requests.first().await {
         Ok(body) => body,
         Err(failure) => return reply.finish(Err(&failure)),
     };
-    let mut running = metrics.begin();
-    metrics.received();
-    let Ok(answer) = reply.unless_gone(handler(node, body)).await else { return };
+    let mut running = metrics.begin_unary(&body, call.source);
+    metrics.received(body.len());
+    let answer = async {
+        node.admit(needs, &call.credentials).await?;
+        handler(node, call, body).await
+    };
+    let Ok(answer) = reply.unless_gone(answer).await else { return };
     match answer.map(Into::into) {
         Ok(UnaryResponse::Whole(message)) => {
-            running.sent();
+            running.answered(&message);
+            running.sent(1, message.len());
             running.ended(Ok(()));
             reply.answer(message);
         }
-        Ok(UnaryResponse::Streamed(range)) => send_range(range, reply, running).await,
+        Ok(UnaryResponse::Streamed(range)) => {
+            running.answered_bytes(range.len());
+            send_range(range, reply, running).await;
+        }
         Err(failure) => end(Ok(Err(failure)), running, reply),
     }
 }
@@ -217,14 +281,15 @@ fn end(sent: Result<Result<(), Failure>, ClientGone>, mut running: RunningCall, 
 /// partway through its message.
 async fn send_range(mut range: StreamedRange, mut reply: CallReply, running: RunningCall) {
     let sent = async {
-        reply.begin_message(range.len())?;
+        let bytes = range.len();
+        reply.begin_message(bytes)?;
         while let Some(chunk) = reply.unless_gone(range.next()).await? {
             match chunk {
                 Ok(parts) => parts.into_iter().try_for_each(|part| reply.continue_message(part))?,
                 Err(failure) => return Ok(Err(failure)),
             }
         }
-        running.sent();
+        running.sent(1, bytes);
         Ok(Ok(()))
     };
     end(sent.await, running, reply);
@@ -236,11 +301,15 @@ where
     H: FnOnce(Arc<Node>, Call, CountedRequests) -> F,
     F: Future<Output = Result<Responses, Failure>>,
 {
-    let Exchange { node, metrics, call, requests, mut reply } = exchange;
+    let Exchange { node, metrics, needs, call, requests, mut reply } = exchange;
     let running = metrics.begin();
     let requests = CountedRequests::new(requests, metrics);
     let sent = async {
-        let mut responses = match reply.unless_gone(handler(node, call, requests)).await? {
+        let begun = async {
+            node.admit(needs, &call.credentials).await?;
+            handler(node, call, requests).await
+        };
+        let mut responses = match reply.unless_gone(begun).await? {
             Ok(responses) => responses,
             Err(failure) => return Ok(Err(failure)),
         };
@@ -249,9 +318,9 @@ where
                 Ok(messages) => messages,
                 Err(failure) => return Ok(Err(failure)),
             };
-            let count = messages.len();
+            let (count, bytes) = (messages.len(), messages.iter().map(EncodedMessage::len).sum());
             reply.send(messages).await?;
-            (0..count).for_each(|_| running.sent());
+            running.sent(count, bytes);
         }
         Ok(Ok(()))
     };

@@ -58,7 +58,7 @@ fn response(status: ServingStatus) -> HealthCheckResponse {
     HealthCheckResponse { status: status.into() }
 }
 
-pub(super) async fn check(_: &Node, body: Bytes) -> Result<EncodedMessage, Failure> {
+pub(super) async fn check(_: &Node, _: &Call, body: Bytes) -> Result<EncodedMessage, Failure> {
     let request: HealthCheckRequest = decode(body)?;
     if !request.service.is_empty() {
         return Err(Failure::new(Code::NotFound, "unknown service"));
@@ -66,7 +66,7 @@ pub(super) async fn check(_: &Node, body: Bytes) -> Result<EncodedMessage, Failu
     Ok(EncodedMessage::message(&response(ServingStatus::Serving)))
 }
 
-pub(super) async fn list(_: &Node, body: Bytes) -> Result<EncodedMessage, Failure> {
+pub(super) async fn list(_: &Node, _: &Call, body: Bytes) -> Result<EncodedMessage, Failure> {
     decode::<HealthListRequest>(body)?;
     let statuses = HashMap::from([(String::new(), response(ServingStatus::Serving))]);
     Ok(EncodedMessage::message(&HealthListResponse { statuses }))

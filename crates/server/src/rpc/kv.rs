@@ -5,6 +5,7 @@
 //! proposed as they were received: the log keeps the request's own bytes.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use api::etcdserverpb as pb;
 use api::validate;
@@ -25,19 +26,19 @@ const MIN_LARGE_RANGE_STEPS: usize = 1_000;
 /// Keys of a chunk of `RangeStream`; its bytes are limited by the request limit.
 const MAX_CHUNK_KEYS: usize = 10_000;
 
-pub(super) async fn put(node: &Node, body: Bytes) -> Result<EncodedMessage, Failure> {
+pub(super) async fn put(node: &Node, call: &Call, body: Bytes) -> Result<EncodedMessage, Failure> {
     let request: pb::PutRequest = decode(body.clone())?;
     validate::put(&request)?;
-    let reply = write(node, CommandKind::Put, body).await?;
+    let reply = write(node, call, CommandKind::Put, body).await?;
     let Response::Put(mut response) = resolve(node, &reply).await? else { return Err(Failure::unexpected()) };
     complete_header(node, &mut response.header);
     Ok(EncodedMessage::message(&response))
 }
 
-pub(super) async fn delete_range(node: &Node, body: Bytes) -> Result<EncodedMessage, Failure> {
+pub(super) async fn delete_range(node: &Node, call: &Call, body: Bytes) -> Result<EncodedMessage, Failure> {
     let request: pb::DeleteRangeRequest = decode(body.clone())?;
     validate::delete_range(&request)?;
-    let reply = write(node, CommandKind::DeleteRange, body).await?;
+    let reply = write(node, call, CommandKind::DeleteRange, body).await?;
     let Response::DeleteRange(mut response) = resolve(node, &reply).await? else {
         return Err(Failure::unexpected());
     };
@@ -45,13 +46,21 @@ pub(super) async fn delete_range(node: &Node, body: Bytes) -> Result<EncodedMess
     Ok(EncodedMessage::message(&response))
 }
 
-pub(super) async fn txn(node: &Node, body: Bytes) -> Result<EncodedMessage, Failure> {
+pub(super) async fn txn(node: &Node, call: &Call, body: Bytes) -> Result<EncodedMessage, Failure> {
     let request: pb::TxnRequest = decode(body.clone())?;
-    validate::txn(&request, node.limits.max_txn_ops)?;
-    if let Some(txn) = ReadTxn::of(&request) {
-        return read_txn(node, &txn).await;
-    }
-    let reply = write(node, CommandKind::Txn, body).await?;
+    validate::txn(&request, node.live.max_txn_ops())?;
+    let began = Instant::now();
+    let (times, answer) = match ReadTxn::of(&request) {
+        Some(txn) => (&node.times.read_txns, read_txn(node, call, &request, &txn).await),
+        None => (&node.times.txns, write_txn(node, call, body).await),
+    };
+    times.observe(answer.is_ok(), began.elapsed());
+    answer
+}
+
+/// Carries out a transaction on all members.
+async fn write_txn(node: &Node, call: &Call, body: Bytes) -> Result<EncodedMessage, Failure> {
+    let reply = write(node, call, CommandKind::Txn, body).await?;
     if let Reply::Txn(reply) = &reply {
         check_answer(reply)?;
     }
@@ -61,10 +70,18 @@ pub(super) async fn txn(node: &Node, body: Bytes) -> Result<EncodedMessage, Fail
 }
 
 /// Answers a transaction that only reads from the local state.
-async fn read_txn(node: &Node, txn: &ReadTxn<'_>) -> Result<EncodedMessage, Failure> {
+async fn read_txn(
+    node: &Node,
+    call: &Call,
+    request: &pb::TxnRequest,
+    txn: &ReadTxn<'_>,
+) -> Result<EncodedMessage, Failure> {
+    node.check_serves()?;
     if !txn.is_serializable() {
         node.linearize().await?;
     }
+    let caller = node.identify(&call.credentials).await?;
+    node.reader.check_txn(&caller, request)?;
     loop {
         let _pin = node.pin();
         let answered = match node.reader.txn(txn) {
@@ -77,6 +94,7 @@ async fn read_txn(node: &Node, txn: &ReadTxn<'_>) -> Result<EncodedMessage, Fail
         };
         match answered {
             Ok(mut response) => {
+                node.reader.check_unchanged(&caller)?;
                 complete_header(node, &mut response.header);
                 return Ok(EncodedMessage::message(&response));
             }
@@ -85,21 +103,33 @@ async fn read_txn(node: &Node, txn: &ReadTxn<'_>) -> Result<EncodedMessage, Fail
     }
 }
 
-pub(super) async fn compact(node: &Node, body: Bytes) -> Result<EncodedMessage, Failure> {
+pub(super) async fn compact(node: &Node, call: &Call, body: Bytes) -> Result<EncodedMessage, Failure> {
     decode::<pb::CompactionRequest>(body.clone())?;
-    write(node, CommandKind::Compaction, body).await?;
+    write(node, call, CommandKind::Compaction, body).await?;
     Ok(EncodedMessage::message(&pb::CompactionResponse { header: Some(node.header_now()) }))
 }
 
-pub(super) async fn range(node: &Arc<Node>, body: Bytes) -> Result<UnaryResponse, Failure> {
+pub(super) async fn range(node: &Arc<Node>, call: &Call, body: Bytes) -> Result<UnaryResponse, Failure> {
     let request: pb::RangeRequest = decode(body)?;
     validate::range(&request)?;
+    node.check_serves()?;
     if !request.serializable {
         if node.is_learner() {
             return Err(api::Error::NotSupportedForLearner.into());
         }
         node.linearize().await?;
     }
+    let caller = node.identify(&call.credentials).await?;
+    node.reader.check_range(&caller, &request.key, &request.range_end)?;
+    let began = Instant::now();
+    let answer = find_range(node, request).await;
+    node.times.ranges.observe(answer.is_ok(), began.elapsed());
+    node.reader.check_unchanged(&caller)?;
+    answer
+}
+
+/// Answers a range from the local state; a large one is captured, and encoded while it is sent.
+async fn find_range(node: &Arc<Node>, request: pb::RangeRequest) -> Result<UnaryResponse, Failure> {
     // Each attempt looks the keys up again, so a value that was compacted meanwhile is not met again and needs no note
     // of known damage.
     loop {
@@ -131,16 +161,24 @@ pub(super) async fn range_stream(
 ) -> Result<Responses, Failure> {
     let request: pb::RangeRequest = decode_in_stream(requests.only().await?)?;
     validate::range_stream(&request)?;
+    node.check_serves()?;
     if !request.serializable {
         node.linearize().await?;
     }
+    let caller = node.identify(&call.credentials).await?;
+    node.reader.check_range(&caller, &request.key, &request.range_end)?;
     Ok(Responses::of(|sink| async move {
-        call::while_led(&node, &call, send_chunks(&node, &request, &sink)).await
+        call::while_led(&node, &call, send_chunks(&node, &call, &request, &sink)).await
     }))
 }
 
 /// Sends a range chunk by chunk at one pinned revision, each chunk near the size of the request limit.
-async fn send_chunks(node: &Node, request: &pb::RangeRequest, sink: &ResponseSink) -> Result<(), Failure> {
+async fn send_chunks(
+    node: &Node,
+    call: &Call,
+    request: &pb::RangeRequest,
+    sink: &ResponseSink,
+) -> Result<(), Failure> {
     let _pin = node.pin();
     let mut chunks = match node.reader.range_stream_within(request, MIN_LARGE_RANGE_STEPS)? {
         Some(chunks) => chunks,
@@ -158,6 +196,9 @@ async fn send_chunks(node: &Node, request: &pb::RangeRequest, sink: &ResponseSin
             }
         };
         let mut known = KnownDamage::default();
+        // The stream is long: permissions may have changed since it began.
+        let caller = node.identify(&call.credentials).await?;
+        node.reader.check_range(&caller, &request.key, &request.range_end)?;
         let encoded = loop {
             match chunk.encode(|revision| node.header(revision), node.values.as_ref()) {
                 Ok(parts) => break EncodedMessage(parts),
@@ -189,9 +230,10 @@ fn check_answer(reply: &TxnReply) -> Result<(), Failure> {
     Err(Failure::new(api::Code::ResourceExhausted, text))
 }
 
-async fn write(node: &Node, kind: CommandKind, body: Bytes) -> Result<Reply, Failure> {
+async fn write(node: &Node, call: &Call, kind: CommandKind, body: Bytes) -> Result<Reply, Failure> {
+    let caller = node.identify_writer(&call.credentials).await?;
     validate::size(body.len(), node.limits.max_request_bytes)?;
-    Ok(node.propose(kind, body).await?)
+    Ok(node.propose(kind, caller, body).await?)
 }
 
 /// Reads the values a reply names, waiting for damaged ones to be repaired. Holds no pin, because the reply was made on

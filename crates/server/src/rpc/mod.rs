@@ -9,13 +9,15 @@
 //! | `dispatch.rs` | the table of methods, and how a handler is run |
 //! | `call.rs` | what handlers know of a call |
 //! | `call_metrics.rs` | counters of a method, warnings for slow calls |
+//! | `request_stats.rs` | what the log says of a request |
 //! | `streaming_call.rs` | the two halves of a streaming call |
 //! | `streamed_range.rs` | large ranges, sent while they are encoded |
-//! | `kv.rs`, `watch/`, `lease/`, `cluster.rs`, `maintenance.rs`, `health.rs` | the services |
+//! | `auth/`, `kv.rs`, `watch/`, `lease/`, `cluster.rs`, `maintenance/`, `health.rs` | the services |
 //! | `backup/` | `Maintenance.Snapshot`: the state as a database file of etcd |
 //! | `concurrency/` | the Lock and Election services |
 //! | `coalescing_notifier.rs` | wakes the watch streams of a worker together |
 
+mod auth;
 mod backup;
 mod call;
 mod call_metrics;
@@ -27,6 +29,7 @@ mod health;
 mod kv;
 mod lease;
 mod maintenance;
+mod request_stats;
 mod streamed_range;
 mod streaming_call;
 mod watch;

@@ -39,7 +39,7 @@ impl CountedRequests {
     /// When the client broke the protocol, or is gone; and when there is none, or another.
     pub(super) async fn only(&mut self) -> Result<Bytes, Failure> {
         let message = self.inner.only().await?;
-        self.metrics.received();
+        self.metrics.received(message.len());
         Ok(message)
     }
 }
@@ -50,8 +50,8 @@ impl Stream for CountedRequests {
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let message = ready!(self.inner.poll_next(context));
-        if matches!(message, Ok(Some(_))) {
-            self.metrics.received();
+        if let Ok(Some(message)) = &message {
+            self.metrics.received(message.len());
         }
         Poll::Ready(message.transpose())
     }

@@ -8,9 +8,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use parking_lot::Mutex;
-use prometheus::IntCounter;
+use prometheus::{IntCounter, IntCounterVec};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::descriptors::DescriptorShares;
 use crate::logging::RepeatedFailures;
 
 /// Counts a connection until it is dropped.
@@ -56,6 +57,49 @@ impl ConnectionCap {
     }
 }
 
+/// TLS handshakes at a time, of all listeners of a kind: some 20 MiB of buffers, and a second or so of work on one
+/// core.
+const MAX_HANDSHAKES: usize = 1024;
+
+/// What the listeners of one kind may have open, all together.
+#[derive(Clone)]
+pub(crate) struct PortCaps {
+    pub(crate) connections: ConnectionCap,
+    /// Handshakes have a cap of their own for each kind: those of clients keep no member out.
+    pub(crate) handshakes: ConnectionCap,
+}
+
+/// The caps of all kinds of listeners.
+pub(crate) struct ConnectionCaps {
+    pub(crate) clients: PortCaps,
+    /// Readers of metrics.
+    pub(crate) observers: PortCaps,
+    /// The peer URLs, until their connections are streams of a member, or HTTP.
+    pub(crate) peers: PortCaps,
+    /// HTTP on the peer URLs.
+    pub(crate) peer_http: ConnectionCap,
+}
+
+impl ConnectionCaps {
+    /// The caps that follow from the descriptors; `refused` counts by kind.
+    pub(crate) fn new(shares: DescriptorShares, refused: &IntCounterVec) -> ConnectionCaps {
+        let cap = |kind, max| ConnectionCap::new(kind, max, refused.with_label_values(&[kind]));
+        let ports = |connections: &ConnectionCap, kind| PortCaps {
+            connections: connections.clone(),
+            handshakes: cap(kind, MAX_HANDSHAKES),
+        };
+        let (clients, peers) = (cap("client", shares.clients), cap("peer", shares.peers));
+        let observers = cap("observer", shares.observers);
+        let peer_http = cap("peer_http", shares.peer_http);
+        ConnectionCaps {
+            clients: ports(&clients, "client_handshake"),
+            observers: ports(&observers, "observer_handshake"),
+            peers: ports(&peers, "peer_handshake"),
+            peer_http,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     //! The one too many is refused and counted, and a closed one makes room.
@@ -72,5 +116,27 @@ mod tests {
         drop(first);
         assert!(cap.admit().is_some());
         assert_eq!(refused.get(), 1);
+    }
+
+    const SHARES: DescriptorShares =
+        DescriptorShares { limit: 100, value_files: 1, clients: 1, peers: 1, peer_http: 1, observers: 1 };
+
+    #[test]
+    fn handshakes_of_clients_keep_no_member_and_no_observer_out() {
+        let refused = IntCounterVec::new(prometheus::Opts::new("refused", "those beyond"), &["kind"]);
+        let caps = ConnectionCaps::new(SHARES, &refused.expect("a good name"));
+        let _held: Vec<_> = (0..MAX_HANDSHAKES).map(|_| caps.clients.handshakes.admit()).collect();
+        assert!(caps.clients.handshakes.admit().is_none());
+        assert!(caps.observers.handshakes.admit().is_some());
+        assert!(caps.peers.handshakes.admit().is_some());
+    }
+
+    #[test]
+    fn silent_connections_of_clients_and_observers_keep_no_member_out() {
+        let refused = IntCounterVec::new(prometheus::Opts::new("refused", "those beyond"), &["kind"]);
+        let caps = ConnectionCaps::new(SHARES, &refused.expect("a good name"));
+        let _held = [&caps.clients, &caps.observers].map(|ports| ports.connections.admit());
+        assert!(caps.observers.connections.admit().is_none(), "as many as they may have");
+        assert!(caps.peers.connections.admit().is_some());
     }
 }

@@ -6,9 +6,11 @@ use log::Identity;
 use member::identity::{cluster_id, member_id};
 use member::{InitialMember, MembershipSettings, OpenedMember, StartMode};
 
-use crate::config::{ServerConfig, Url};
+use crate::auth::{JwtKeyError, JwtTokens, Passwords, SimpleTokens};
+use crate::config::{ServerConfig, TokenKind, Url};
+use crate::live_settings::{LiveSettings, quota_bytes};
 use crate::metrics::Metrics;
-use crate::node::{Backups, LargeRanges, LargeRequests, LeaseIds, Node, ServiceLimits};
+use crate::node::{Backups, LargeRanges, LargeRequests, LeaseIds, Node, RequestTimes, ServiceLimits};
 use crate::raft_loop::Handoff;
 
 /// The member that the flags describe. `memory_limit_bytes` is 0 for no limit.
@@ -49,13 +51,14 @@ pub(crate) fn member_config(config: &ServerConfig, memory_limit_bytes: u64) -> m
         catchup_entries: storage.snapshot_catchup_entries,
         snapshot_log_bytes: member::MIN_SNAPSHOT_LOG_BYTES,
         memory_limit_bytes,
-        quota_bytes: u64::try_from(config.limits.quota_backend_bytes).unwrap_or(0),
+        quota_bytes: quota_bytes(config),
         slice_keys: member::DEFAULT_SLICE_KEYS,
         membership: MembershipSettings {
             strict: config.cluster.strict_reconfig_check,
             max_learners: config.cluster.max_learners,
             ..MembershipSettings::default()
         },
+        scrub: member::ScrubRate::default(),
         start: StartMode::New,
     }
 }
@@ -71,13 +74,25 @@ fn random() -> u64 {
     std::hash::RandomState::new().build_hasher().finish().max(1)
 }
 
+/// Signed tokens with their keys, if the flags ask for them.
+///
+/// # Errors
+/// Keys that cannot be used.
+pub(crate) fn signed_tokens(config: &ServerConfig) -> Result<Option<JwtTokens>, JwtKeyError> {
+    match &config.auth.token {
+        TokenKind::Simple => Ok(None),
+        TokenKind::Jwt(options) => JwtTokens::load(options).map(Some),
+    }
+}
+
 /// The member as the services see it.
 pub(crate) fn node(
     config: &ServerConfig,
     opened: &OpenedMember,
     handoff: &Handoff,
     metrics: &Arc<Metrics>,
-    process_run: u64,
+    (process_run, live): (u64, &Arc<LiveSettings>),
+    jwt: Option<JwtTokens>,
 ) -> Node {
     let Identity { cluster_id, member_id, .. } = opened.identity;
     let election_ms = config.cluster.election_timeout.as_millis() as i64;
@@ -90,19 +105,22 @@ pub(crate) fn node(
         hub: opened.hub.clone(),
         status: opened.status.clone(),
         metrics: metrics.clone(),
+        times: RequestTimes::new(metrics),
         limits: ServiceLimits {
             max_request_bytes: config.limits.max_request_bytes as usize,
-            max_txn_ops: config.limits.max_txn_ops as usize,
             // etcd's rule: one and a half elections, rounded up to seconds.
             min_lease_ttl: (3 * election_ms / 2 + 999) / 1000,
-            quota_bytes: u64::try_from(config.limits.quota_backend_bytes).unwrap_or(0),
             progress_interval: config.watch_progress_notify_interval,
-            slow_request: config.observing.warning_unary_request_duration,
         },
+        live: live.clone(),
         handoff: handoff.clone(),
         lease_ids: LeaseIds::starting_at(member_id, process_run),
         admission: LargeRequests::default(),
         large_ranges: LargeRanges::default(),
         backups: Backups::default(),
+        passwords: Passwords::new(config.auth.bcrypt_cost),
+        tokens: SimpleTokens::new(config.auth.token_ttl),
+        jwt,
+        is_disputed: Arc::default(),
     }
 }

@@ -6,7 +6,8 @@
 //!
 //! ```text
 //!   1 024 = 88 process (threads, listeners, files being written, checkpoints being merged)
-//!         + 117 peers (streams to and from members, and connections for metrics)
+//!         + 117 peers: 26 connections to peer URLs until it is known what they are, 13 of HTTP there, 19 to metrics
+//!           URLs, the rest is for streams
 //!         + 204 value files that stay open
 //!         + 615 client connections
 //! ```
@@ -28,6 +29,13 @@ const MIN_PEER_FILES: usize = 32;
 const MAX_PEER_FILES: usize = 512;
 /// A part of this size of what the process itself leaves is for peers.
 const PEER_PART: usize = 8;
+
+/// Parts of the peers' share for what is accepted: half of it, so that the other half is left for streams.
+const ACCEPTED_PART: usize = 3;
+/// See [`ACCEPTED_PART`].
+const OBSERVERS_PART: usize = 6;
+/// A part of this size of what is accepted on the peer URLs is for HTTP.
+const PEER_HTTP_PART: usize = 3;
 
 /// Fewer would be opened and closed again for nearly each read.
 const MIN_VALUE_FILES: usize = 8;
@@ -52,7 +60,12 @@ pub(crate) struct DescriptorShares {
     pub(crate) value_files: usize,
     /// Connections of clients, of whatever protocol.
     pub(crate) clients: usize,
-    /// Connections that are accepted on the peer and metrics URLs and are not, or not yet, streams of a member.
+    /// Connections that are accepted on the peer URLs and have not shown yet what they are.
+    pub(crate) peers: usize,
+    /// Connections of HTTP on the peer URLs: as many as are open keep no member out.
+    pub(crate) peer_http: usize,
+    /// Connections on the metrics URLs. They have a share of their own, the smaller one: a monitoring system that
+    /// leaves connections open keeps no member out.
     pub(crate) observers: usize,
 }
 
@@ -83,7 +96,10 @@ impl DescriptorShares {
         let rest = limit - process - peers;
         let value_files = (rest / VALUE_FILES_PART).clamp(MIN_VALUE_FILES, MAX_VALUE_FILES);
         let clients = rest - value_files;
-        Ok(DescriptorShares { limit, value_files, clients, observers: peers / 2 })
+        let (accepted, observers) = (peers / ACCEPTED_PART, peers / OBSERVERS_PART);
+        let peer_http = accepted / PEER_HTTP_PART;
+        let peers = accepted - peer_http;
+        Ok(DescriptorShares { limit, value_files, clients, peers, peer_http, observers })
     }
 }
 
@@ -107,11 +123,11 @@ mod tests {
     fn the_shares_of_usual_limits() {
         let shares = |limit| {
             let shares = DescriptorShares::of(limit, 2).expect("enough");
-            (shares.value_files, shares.clients, shares.observers)
+            (shares.value_files, shares.clients, shares.peers, shares.peer_http, shares.observers)
         };
-        assert_eq!(shares(160), (10, 30, 16));
-        assert_eq!(shares(1_024), (204, 615, 58));
-        assert_eq!(shares(65_536), (4_096, 60_840, 256));
+        assert_eq!(shares(160), (10, 30, 7, 3, 5));
+        assert_eq!(shares(1_024), (204, 615, 26, 13, 19));
+        assert_eq!(shares(65_536), (4_096, 60_840, 114, 56, 85));
     }
 
     #[test]
@@ -124,7 +140,8 @@ mod tests {
                     continue;
                 };
                 assert!(shares.clients >= MIN_CLIENTS && shares.value_files >= MIN_VALUE_FILES, "{shares:?}");
-                let used = process + 2 * shares.observers + shares.value_files;
+                let used =
+                    process + 2 * (shares.peers + shares.peer_http + shares.observers) + shares.value_files;
                 assert!(shares.clients <= shares.limit - used, "{shares:?}");
             }
         }

@@ -5,22 +5,32 @@
 //! | `scoped_threads.rs` | lets the data directory be read on all cores |
 //! | `descriptors.rs` | raises the limit of open files and divides it |
 //! | `describe.rs` | what the flags mean to the member and to the services |
+//! | `discovery` | asks DNS or a discovery service for the first members of a cluster |
 //! | `join.rs` | asks the members of a running cluster which one this is |
 //! | `memory.rs` | how much memory data may take |
 //! | `listen.rs` | opens the sockets |
 //! | `connection_cap.rs` | how many connections may be open |
+//! | `sockets.rs` | what a connection is: TCP or a Unix socket, in the clear or with TLS |
 //! | `serve.rs` | accepts connections and gives each to the protocol it speaks |
+//! | `reload.rs` | reads the configuration again at `SIGHUP` |
+//! | `service_manager.rs` | tells systemd that the member serves, stops, and lives |
+//! | `check` | checks the configuration and the data directory for `--check` |
 //! | `observed.rs` | what health checks and metrics read |
 
+mod check;
 mod connection_cap;
 mod describe;
 mod descriptors;
+mod discovery;
 mod join;
 mod listen;
 mod memory;
 mod observed;
+mod reload;
 mod scoped_threads;
 mod serve;
+mod service_manager;
+mod sockets;
 
 use std::io::Write;
 use std::num::NonZero;
@@ -31,32 +41,40 @@ use std::time::{Duration, Instant};
 use member::{Input, OpenedMember, StartMode};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use transport::{PeerIdentity, Peers};
+use transport::{PeerIdentity, PeerTls, Peers, PeersConfig};
 
-use crate::auto_compaction;
 use crate::config::{ClusterState, Note, Parsed, ServerConfig, Url};
+use crate::corruption;
+use crate::gateway;
 use crate::grpc::ConnectionSettings;
 use crate::http;
+use crate::live_settings::LiveSettings;
 use crate::metrics::Metrics;
 use crate::node::Node;
-use crate::peers::{IncomingSnapshots, MembershipGate, PeerEdge, PeerInbound};
+use crate::peers::{IncomingSnapshots, MembershipGate, PeerEdge, PeerHttp, PeerInbound};
 use crate::raft_loop::{Handoff, LoopEnd};
 use crate::rpc::{Dispatch, RpcWorkers};
+use crate::tls::{Offer, TlsListener, TlsSides};
 
-use connection_cap::ConnectionCap;
+use connection_cap::{ConnectionCaps, PortCaps};
 use describe::texts;
 use descriptors::DescriptorShares;
 use join::JoinedCluster;
 use listen::Listener;
 use observed::Observed;
+use reload::Reloading;
 use scoped_threads::ScopedThreads;
 use serve::ClientPort;
+use sockets::{ListenerSecurity, SecureEndpoint};
 
 /// Time that open connections have to end at a shutdown.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Time in which a leader that stops tries to transfer leadership first: an election without a transfer would be over.
 const TRANSFER_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Time between two looks for tokens that have ended; as in etcd.
+const TOKEN_EXPIRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Time between two checks whether the member has been published.
 const READY_CHECK_INTERVAL: Duration = Duration::from_millis(20);
@@ -72,6 +90,7 @@ pub fn main() -> ExitCode {
             let _ = writeln!(std::io::stdout(), "{text}");
             return ExitCode::SUCCESS;
         }
+        Ok(Parsed::Check(config)) => return check::main(*config),
         Ok(Parsed::Run(config)) => *config,
         Err(error) => {
             eprintln!("{error}");
@@ -82,13 +101,22 @@ pub fn main() -> ExitCode {
         eprintln!("stele: {error}");
         return ExitCode::FAILURE;
     }
-    match run(config) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            tracing::error!(%error, "cannot go on");
-            ExitCode::FAILURE
-        }
+    let ended = run(config);
+    if let Err(error) = &ended {
+        tracing::error!(%error, "cannot go on");
     }
+    crate::logging::flush();
+    if ended.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Time that a report of a panic may take: twice that of the log, since what prints it may wait too.
+pub const PANIC_REPORT_TIMEOUT: Duration = crate::logging::FLUSH_TIMEOUT.saturating_mul(2);
+
+/// Logs a panic, which ends the process: the standard error, where panics are printed, may not be among the outputs.
+pub fn report_panic(panic: &std::panic::PanicHookInfo<'_>) {
+    let location = panic.location().map(ToString::to_string).unwrap_or_default();
+    tracing::error!(location, reason = panic.payload_as_str(), "panicked; the process ends");
+    crate::logging::flush();
 }
 
 fn run(config: ServerConfig) -> Result<(), ServerError> {
@@ -108,34 +136,47 @@ fn log_note(note: &Note) {
     }
 }
 
-/// Opens the data directory, or creates it, and logs what was found. Also returns the random number of this run of the
-/// process.
+/// The member of a data directory.
+struct Found {
+    opened: OpenedMember,
+    /// The random number of this run of the process.
+    process_run: u64,
+    /// Whether the directory had data before.
+    has_data: bool,
+}
+
+/// Opens the data directory, or creates it, and logs what was found.
 async fn open_member(
     config: &ServerConfig,
+    tls: &TlsSides,
     descriptors: DescriptorShares,
-) -> Result<(OpenedMember, u64), ServerError> {
+) -> Result<Found, ServerError> {
     let memory = memory::limit(config.limits.memory_limit_bytes, &memory::read_file);
     tracing::info!(limit_bytes = memory.bytes, because = memory.reason, "chose the memory limit");
-    let mut member_config = describe::member_config(config, memory.bytes);
-    let process_run = member_config.process_run;
     let options = log::Options {
         wal_dir: config.wal_dir.clone(),
         open_files: descriptors.value_files,
         ..log::Options::new(config.data_dir.clone())
     };
     let disk: Arc<dyn log::Disk> = Arc::new(log::RealDisk);
-    match log::Log::exists(disk.as_ref(), &options)? {
+    let has_data = log::Log::has_checkpoint(disk.as_ref(), &options)?;
+    // A member that has data knows its cluster.
+    let config = &if has_data { config.clone() } else { discovery::complete(config).await? };
+    let mut member_config = describe::member_config(config, memory.bytes);
+    let process_run = member_config.process_run;
+    match has_data {
         true if config.cluster.force_new_cluster => member_config.start = StartMode::ForceNewCluster,
         true => {}
         false => {
             config.validate_bootstrap()?;
             if config.cluster.state == ClusterState::Existing {
-                let JoinedCluster { cluster_id, member_id, members } = join::ask_members(config).await?;
+                let JoinedCluster { cluster_id, lineage, member_id, members } =
+                    join::ask_members(config, &PeerHttp::new(tls.peers())).await?;
                 member_config = member::MemberConfig {
                     cluster_id,
                     member_id,
                     initial_cluster: members,
-                    start: StartMode::Join,
+                    start: StartMode::Join { lineage },
                     ..member_config
                 };
             }
@@ -149,6 +190,7 @@ async fn open_member(
     tracing::info!(
         local_member_id = format!("{:x}", opened.identity.member_id),
         cluster_id = format!("{:x}", opened.identity.cluster_id),
+        lineage = format!("{:x}", opened.reader.lineage()),
         data_dir = %config.data_dir.display(),
         revision = opened.reader.current_revision(),
         keys = opened.reader.counts().keys,
@@ -158,35 +200,43 @@ async fn open_member(
         took = format!("{:?}", began.elapsed()),
         "opened the member"
     );
-    Ok((opened, process_run))
+    Ok(Found { opened, process_run, has_data })
 }
 
 async fn serve_member(config: ServerConfig) -> Result<(), ServerError> {
+    let hangup = reload::hangup()?;
     let count = RpcWorkers::count_for(std::thread::available_parallelism().map_or(1, NonZero::get));
     let descriptors = share_descriptors(count)?;
-    let (opened, process_run) = open_member(&config, descriptors).await?;
+    let tls = TlsSides::load(&config)?;
+    let jwt = describe::signed_tokens(&config)?;
+    let Found { opened, process_run, has_data } = open_member(&config, &tls, descriptors).await?;
     let metrics = Arc::new(Metrics::new(&config.feature_gates, config.observing.extensive_metrics)?);
     let stop = CancellationToken::new();
     let handoff = Handoff::new(count, metrics.clone());
     handoff.serve_shared();
     let workers = Arc::new(RpcWorkers::start(count, &handoff)?);
-    let node = Arc::new(describe::node(&config, &opened, &handoff, &metrics, process_run));
-    let (peers, inbound) = connect(&opened, &node);
+    let live = Arc::new(LiveSettings::new(&config));
+    let node = Arc::new(describe::node(&config, &opened, &handoff, &metrics, (process_run, &live), jwt));
+    if has_data && config.corruption_checks.initial {
+        corruption::check_at_start(&node, PeerHttp::new(tls.peers()), &config.corruption_checks).await?;
+    }
+    let (peers, inbound) = connect(&opened, &node, &tls);
     let (announce, ready) = watch::channel(false);
-    let caps = ConnectionCaps::new(descriptors, &metrics);
-    let listening = open_ports(&config, &node, &peers, &workers, &caps, &ready, &stop)?;
+    let caps = ConnectionCaps::new(descriptors, &metrics.events.refused_connections);
+    let listening = open_ports(&config, &tls, &node, &peers, &workers, &caps, &ready, &stop)?;
 
     let edge = PeerEdge::new(peers, inbound, handoff.clone(), node.reader.clone(), node.member_id);
-    let slow_apply = config.observing.warning_apply_duration;
-    let mut end = handoff.start(opened.member, edge, metrics, slow_apply)?;
+    let mut end = handoff.start(opened.member, edge, metrics, live)?;
     tokio::spawn(announce_ready(node.clone(), config.clone(), announce));
-    if let Some(policy) = config.auto_compaction {
-        tokio::spawn(auto_compaction::run(node.clone(), policy));
-    }
+    tokio::spawn(expire_tokens(node.clone()));
+    corruption::start(&node, PeerHttp::new(tls.peers()), &config.corruption_checks);
+    tokio::spawn(Reloading::new(config, node.clone()).run(hangup));
+    tokio::spawn(service_manager::watch(node.clone()));
 
     let result = tokio::select! {
         () = signalled() => {
             tracing::info!("received a signal; shutting down");
+            service_manager::stopping();
             transfer_leadership(&node).await;
             handoff.submit(Input::Stop);
             stop.cancel();
@@ -206,6 +256,23 @@ async fn serve_member(config: ServerConfig) -> Result<(), ServerError> {
     result
 }
 
+/// Before the first token that was ever assigned.
+const FIRST_TOKEN: store::TokenPosition = (0, [0; 32]);
+
+/// Ends tokens that were not used for long.
+async fn expire_tokens(node: Arc<Node>) {
+    let mut interval = tokio::time::interval(TOKEN_EXPIRY_INTERVAL);
+    loop {
+        interval.tick().await;
+        let (now_s, ttl_s) = node.tokens.now_and_ttl_s();
+        let mut next = Some(FIRST_TOKEN);
+        while let Some(from) = next {
+            next = node.reader.expire_tokens(from, now_s, ttl_s);
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
 /// Raises the limit of open files and divides it. Must come before anything that opens many.
 fn share_descriptors(workers: usize) -> Result<DescriptorShares, ServerError> {
     let (limit, raised) = descriptors::raise_limit();
@@ -220,25 +287,6 @@ fn share_descriptors(workers: usize) -> Result<DescriptorShares, ServerError> {
         "divided the files that this process may open"
     );
     Ok(shares)
-}
-
-/// How many connections each kind of listener may have open, all listeners of a kind together.
-struct ConnectionCaps {
-    clients: ConnectionCap,
-    observers: ConnectionCap,
-}
-
-impl ConnectionCaps {
-    fn new(shares: DescriptorShares, metrics: &Metrics) -> ConnectionCaps {
-        let cap = |kind, max| {
-            let refused = metrics.events.refused_connections.with_label_values(&[kind]);
-            ConnectionCap::new(kind, max, refused)
-        };
-        ConnectionCaps {
-            clients: cap("client", shares.clients),
-            observers: cap("observer", shares.observers),
-        }
-    }
 }
 
 async fn wait_end(end: &mut LoopEnd) -> Result<(), ServerError> {
@@ -279,22 +327,38 @@ async fn transfer_leadership(node: &Node) {
 }
 
 /// Prepares the connections to the other members. The raft loop tells which they are.
-fn connect(opened: &OpenedMember, node: &Arc<Node>) -> (Arc<Peers>, Arc<PeerInbound>) {
+fn connect(opened: &OpenedMember, node: &Arc<Node>, tls: &TlsSides) -> (Arc<Peers>, Arc<PeerInbound>) {
     let log::Identity { cluster_id, member_id, incarnation } = opened.identity;
+    let cluster_id = member::identity::peer_cluster_id(cluster_id, opened.reader.lineage());
     let local = PeerIdentity { cluster_id, member_id, incarnation };
-    let wiped = |refusal: &transport::Refusal| {
+    let (reader, handoff) = (opened.reader.clone(), node.handoff.clone());
+    let wiped = move |refusal: &transport::Refusal| {
+        // A member that has applied its removal stays only as long as the others may need it.
+        if reader.was_removed(member_id) {
+            return handoff.submit(Input::Stop);
+        }
         tracing::error!(reason = %refusal, "the cluster refuses this member");
+        crate::logging::flush();
         std::process::exit(1);
     };
-    let inbound = Arc::new(PeerInbound::new(node.handoff.clone(), node.metrics.clone(), wiped));
+    let inbound = Arc::new(PeerInbound::new(
+        node.handoff.clone(),
+        node.metrics.clone(),
+        node.is_disputed.clone(),
+        wiped,
+    ));
     let gate = Arc::new(MembershipGate::new(opened.reader.clone()));
     let snapshots = Arc::new(IncomingSnapshots::new(node.clone()));
-    let peers = Peers::start(transport::PeersConfig::new(local), gate, inbound.clone(), snapshots);
+    let tls = tls.peers().map(|source| source as Arc<dyn PeerTls>);
+    let config = PeersConfig { tls, ..PeersConfig::new(local) };
+    let peers = Peers::start(config, gate, inbound.clone(), snapshots);
     (Arc::new(peers), inbound)
 }
 
+#[expect(clippy::too_many_arguments, reason = "it ties together everything that was made before")]
 fn open_ports(
     config: &ServerConfig,
+    tls: &TlsSides,
     node: &Arc<Node>,
     peers: &Arc<Peers>,
     workers: &Arc<RpcWorkers>,
@@ -302,49 +366,96 @@ fn open_ports(
     ready: &watch::Receiver<bool>,
     stop: &CancellationToken,
 ) -> Result<Vec<tokio::task::JoinHandle<()>>, ServerError> {
-    let grpc = Dispatch::new(node.clone());
+    let dispatch = Dispatch::new(node.clone());
     let settings = ConnectionSettings {
         max_concurrent_streams: config.limits.max_concurrent_streams,
-        max_message_bytes: grpc.max_message_bytes(),
+        max_message_bytes: dispatch.max_message_bytes(),
         keepalive: config.grpc_keepalive.clone(),
     };
-    let endpoints = Observed::endpoints(node, peers);
-    let http = http::guard(http::client_router(endpoints.clone()), config.access.clone());
+    let endpoints = Observed::endpoints(node, peers, &config.data_dir);
+    let live = node.live.clone();
+    let mut client_http = http::client_router(endpoints.clone());
+    if config.observing.profiles {
+        client_http = client_http.merge(http::profile_routes(endpoints.clone()));
+        tracing::info!(path = "/debug/pprof", "pprof is enabled");
+    }
+    if config.grpc_gateway {
+        client_http = client_http.merge(gateway::routes());
+    }
+    let http = http::guard(client_http, move || live.access());
     // As in etcd, HTTP has its own ports or shares those of gRPC.
     let is_shared = config.urls.listen_client_http.is_empty();
-    let port = ClientPort { grpc, http: is_shared.then(|| http.clone()) };
+    let certificates_name_users = config.security.client.client_cert_auth;
+    let http_port = ClientPort { dispatch, has_grpc: false, http: Some(http), certificates_name_users };
+    let shared_http = http_port.http.clone().filter(|_| is_shared);
+    let port = ClientPort { has_grpc: true, http: shared_http, ..http_port.clone() };
+    let clients = |bound: Port, offer, port: &ClientPort| {
+        let (settings, workers, cap) = (settings.clone(), workers.clone(), caps.clients.connections.clone());
+        let security = bound.security(&caps.clients, tls.for_clients(offer));
+        serve::clients(bound.listener, security, port.clone(), settings, workers, cap, stop.clone())
+    };
     let mut tasks = Vec::new();
-    for listener in bind("listen-client-urls", &config.urls.listen_client, config)? {
-        let (settings, workers, cap) = (settings.clone(), workers.clone(), caps.clients.clone());
-        let serving = serve::clients(listener, port.clone(), settings, workers, cap, stop.clone());
+    let offer = if is_shared { Offer::GrpcAndHttp } else { Offer::Grpc };
+    for bound in bind("listen-client-urls", &config.urls.listen_client, config)? {
+        let serving = clients(bound, offer, &port);
         tasks.push(tokio::spawn(once_ready(ready.clone(), stop.clone(), serving)));
     }
-    for listener in bind("listen-peer-urls", &config.urls.listen_peer, config)? {
+    for bound in bind("listen-client-http-urls", &config.urls.listen_client_http, config)? {
+        let serving = clients(bound, Offer::Http, &http_port);
+        tasks.push(tokio::spawn(once_ready(ready.clone(), stop.clone(), serving)));
+    }
+    let secure_peers = tls.for_peers();
+    for bound in bind("listen-peer-urls", &config.urls.listen_peer, config)? {
         let http = http::peer_router(endpoints.clone());
-        let serving = serve::peers(listener, peers.clone(), http, caps.observers.clone(), stop.clone());
+        let security = bound.security(&caps.peers, secure_peers.clone());
+        let (peers, cap) = (peers.clone(), (caps.peers.connections.clone(), caps.peer_http.clone()));
+        let serving = serve::peers(bound.listener, security, peers, http, cap, stop.clone());
         tasks.push(tokio::spawn(serving));
     }
-    let http_only = [
-        (
-            "listen-metrics-urls",
-            &config.urls.listen_metrics,
-            http::metrics_router(endpoints.clone()),
-            &caps.observers,
-        ),
-        ("listen-client-http-urls", &config.urls.listen_client_http, http, &caps.clients),
-    ];
-    for (flag, urls, router, cap) in http_only {
-        for listener in bind(flag, urls, config)? {
-            tasks.push(tokio::spawn(serve::http(listener, router.clone(), cap.clone(), stop.clone())));
-        }
+    let secure_observers = tls.for_clients(Offer::Http);
+    for bound in bind("listen-metrics-urls", &config.urls.listen_metrics, config)? {
+        let router = http::metrics_router(endpoints.clone());
+        let security = bound.security(&caps.observers, secure_observers.clone());
+        let cap = caps.observers.connections.clone();
+        tasks.push(tokio::spawn(serve::http(bound.listener, security, router, cap, stop.clone())));
     }
     Ok(tasks)
 }
 
-fn bind(flag: &'static str, urls: &[Url], config: &ServerConfig) -> Result<Vec<Listener>, ServerError> {
-    let listeners = listen::bind(flag, urls, config.sockets)?;
+/// A listener, and the kinds of the URLs on its address.
+struct Port {
+    listener: Listener,
+    has_plain: bool,
+    has_secure: bool,
+}
+
+impl Port {
+    /// Which connections it takes.
+    fn security(&self, caps: &PortCaps, tls: Option<Arc<TlsListener>>) -> ListenerSecurity {
+        let endpoint = |tls| SecureEndpoint { tls, handshakes: caps.handshakes.clone() };
+        ListenerSecurity::new(self.has_plain, tls.filter(|_| self.has_secure).map(endpoint))
+    }
+}
+
+/// Binds each address once, whether it is in a URL in the clear, in a secure one, or in both.
+fn bind(flag: &'static str, urls: &[Url], config: &ServerConfig) -> Result<Vec<Port>, ServerError> {
+    let mut addresses: Vec<Url> = Vec::new();
+    for url in urls {
+        if !addresses.iter().any(|known| known.is_at_address_of(url)) {
+            addresses.push(url.clone());
+        }
+    }
+    let listeners = listen::bind(flag, &addresses, config.sockets)?;
     urls.iter().for_each(|url| tracing::info!(flag, address = url.as_str(), "listening"));
-    Ok(listeners)
+    let has = |address: &Url, is_secure: bool| {
+        urls.iter().any(|url| url.scheme().is_secure() == is_secure && url.is_at_address_of(address))
+    };
+    let port = |(listener, address)| Port {
+        listener,
+        has_plain: has(address, false),
+        has_secure: has(address, true),
+    };
+    Ok(listeners.into_iter().zip(&addresses).map(port).collect())
 }
 
 /// Accepts clients once this member's state shows its client URLs; until then they wait in the backlog. As in etcd, an
@@ -372,5 +483,6 @@ async fn announce_ready(node: Arc<Node>, config: ServerConfig, announce: watch::
         tokio::time::sleep(READY_CHECK_INTERVAL).await;
     }
     let _ = announce.send(true);
+    service_manager::ready();
     tracing::info!("ready to serve client requests");
 }

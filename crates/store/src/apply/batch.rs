@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 
+use crate::auth::Caller;
 use crate::command::{BatchContext, LeaseChange, Outcome};
 use crate::state::{StoreCounters, StoreState};
 use crate::types::{Event, Revision};
@@ -20,16 +21,21 @@ pub(super) struct BatchCounts {
     pub(super) txns: u64,
     pub(super) ranges: u64,
     pub(super) events: u64,
+    pub(super) put_bytes: u64,
 }
 
 impl BatchCounts {
-    /// Adds the counts to those shared with readers.
+    /// Adds the counts to those shared with readers, unless the batch is replayed.
     pub(super) fn add_to(&self, counters: &StoreCounters) {
+        if !counters.counts_applied() {
+            return;
+        }
         StoreCounters::add(&counters.puts, self.puts);
         StoreCounters::add(&counters.deletes, self.deletes);
         StoreCounters::add(&counters.txns, self.txns);
         StoreCounters::add(&counters.ranges, self.ranges);
         StoreCounters::add(&counters.events, self.events);
+        StoreCounters::add(&counters.put_bytes, self.put_bytes);
     }
 }
 
@@ -43,6 +49,7 @@ pub(super) struct BatchResults {
     pub(super) leases: Vec<LeaseChange>,
     pub(super) alarms_changed: bool,
     pub(super) cluster_changed: bool,
+    pub(super) auth_changed: bool,
 }
 
 /// A slice of a batch being applied.
@@ -52,7 +59,9 @@ pub(super) struct BatchApply<'a> {
     pub(super) ctx: &'a BatchContext,
     pub(super) prefetched: &'a mut PrefetchedValues,
     pub(super) results: &'a mut BatchResults,
-    /// Whether the caller of the present command waits in this process.
+    /// Who asks for the present command.
+    pub(super) caller: &'a Caller,
+    /// Whether that caller waits in this process.
     pub(super) has_caller: bool,
     /// Keys that this slice may still change or read.
     pub(super) left: usize,

@@ -68,6 +68,7 @@ impl BatchApply<'_> {
     /// `ignore_value` and `ignore_lease` give an empty value and no lease.
     pub(super) fn execute_put(&mut self, request: &pb::PutRequest, changes: &mut RevisionCursor) -> PutReply {
         self.results.counts.puts += 1;
+        self.results.counts.put_bytes += (request.key.len() + request.value.len()) as u64;
         let keeps = request.ignore_value || request.ignore_lease;
         let kept = if keeps { self.newest(&request.key).unwrap_or_default() } else { Version::default() };
         let value = if request.ignore_value { kept.value } else { self.value_ref(&request.value) };
@@ -162,6 +163,9 @@ impl BatchApply<'_> {
             self.state.unfinished.detached.push((from, slot));
         }
         self.state.lessor.reattach(slot, from, to);
+        if from != to {
+            self.state.lessor.note_attached(to, slot, &self.state.index.key(slot));
+        }
     }
 
     /// Subtracts a version that is no longer the newest from the state hash.

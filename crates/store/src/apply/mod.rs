@@ -46,10 +46,14 @@ use batch::{BatchApply, BatchResults, PrefetchedValues};
 pub(crate) use cost::TxnCost;
 use work::{CommandWork, WorkProgress};
 
+use crate::auth::Caller;
 use crate::command::{Applied, BatchContext, Command, Slice};
 use crate::state::{StoreShared, StoreState};
 use crate::types::AppliedId;
 use crate::values::{ValueRef, Values};
+
+/// The caller of a command without one.
+static ANONYMOUS: Caller = Caller::Anonymous;
 
 /// A batch between two slices.
 pub(crate) struct BatchInProgress {
@@ -168,8 +172,9 @@ impl BatchInProgress {
     /// Goes on until the slice ends.
     fn go_on(&mut self, state: &mut StoreState, values: &dyn Values, left: &mut usize) -> SliceEnd {
         let BatchInProgress { ctx, commands, begun, work, prefetched, needed, results, .. } = self;
+        let (caller, has_caller, left_before) = (&ANONYMOUS, false, *left);
         let mut apply =
-            BatchApply { state, values, ctx, prefetched, results, has_caller: false, left: *left };
+            BatchApply { state, values, ctx, prefetched, results, caller, has_caller, left: left_before };
         let end = loop {
             let present = match work.take() {
                 Some(present) => present,
@@ -185,9 +190,10 @@ impl BatchInProgress {
                     let command = commands.next().expect("there is a command");
                     *begun += 1;
                     apply.spend(1);
-                    apply.begin_command(command)
+                    CommandWork::Unchecked(command)
                 }
             };
+            apply.caller = ctx.callers.get(*begun - 1).unwrap_or(&ANONYMOUS);
             apply.has_caller = ctx.has_caller.get(*begun - 1).copied().unwrap_or(false);
             match apply.go_on(present) {
                 WorkProgress::Done(outcome) => {
@@ -206,12 +212,12 @@ impl BatchInProgress {
 
     /// The results of a batch that is applied.
     fn finish(&mut self, shared: &StoreShared, revision: i64) -> Applied {
-        let BatchResults { outcomes, counts, events, leases, alarms_changed, cluster_changed } =
+        let BatchResults { outcomes, counts, events, leases, alarms_changed, cluster_changed, auth_changed } =
             std::mem::take(&mut self.results);
         let newest = events.last().map_or(revision, |event| event.kv.mod_revision.main);
         assert!(newest <= revision, "an event has no newer revision than the state");
         assert_eq!(outcomes.len(), self.begun, "each command has an outcome");
         counts.add_to(&shared.counters);
-        Applied { outcomes, events, leases, alarms_changed, cluster_changed, revision }
+        Applied { outcomes, events, leases, alarms_changed, cluster_changed, auth_changed, revision }
     }
 }

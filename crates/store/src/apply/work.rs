@@ -6,11 +6,14 @@ use super::batch::{BatchApply, RevisionCursor};
 use super::kv::DeleteWork;
 use super::lease::RevokeWork;
 use super::txn::TxnWork;
+use crate::auth::{AuthCommand, LeaseCheck, Permit, leases_of};
 use crate::command::{Command, Outcome, Reply};
-use crate::state::CompactionHash;
+use crate::state::{CompactionHash, StoreState};
 
 /// A command, from its beginning to its outcome.
 pub(super) enum CommandWork {
+    /// Whether its caller may do this is not known yet: the keys of a lease may be many.
+    Unchecked(Command),
     /// It did all its work when it began.
     Ended(Outcome),
     Delete(DeleteWork, RevisionCursor),
@@ -28,6 +31,14 @@ impl BatchApply<'_> {
     /// Goes on with a command until it ends or the slice is full.
     pub(super) fn go_on(&mut self, work: CommandWork) -> WorkProgress {
         match work {
+            CommandWork::Unchecked(command) => match self.check_command(&command) {
+                Ok(LeaseCheck::Permitted) => {
+                    let begun = self.begin_command(command);
+                    self.go_on(begun)
+                }
+                Ok(LeaseCheck::GoesOn) => WorkProgress::GoesOn(CommandWork::Unchecked(command)),
+                Err(error) => WorkProgress::Done(Err(error)),
+            },
             CommandWork::Ended(outcome) => WorkProgress::Done(outcome),
             CommandWork::Delete(mut work, mut changes) => {
                 match self.go_on_deleting(&mut work, &mut changes) {
@@ -50,11 +61,9 @@ impl BatchApply<'_> {
             },
         }
     }
-    /// Begins a command. One that is refused leaves the state as it was.
-    pub(super) fn begin_command(&mut self, command: Command) -> CommandWork {
-        if let Err(error) = self.state.alarms.check(&command) {
-            return CommandWork::Ended(Err(error));
-        }
+
+    /// Begins a command that was checked. One that is refused leaves the state as it was.
+    fn begin_command(&mut self, command: Command) -> CommandWork {
         let outcome = match command {
             Command::DeleteRange(request) => {
                 self.results.counts.deletes += 1;
@@ -87,6 +96,12 @@ impl BatchApply<'_> {
                 self.results.cluster_changed = true;
                 Ok(Reply::Done)
             }
+            Command::DowngradeInfoSet(request) => {
+                let target = Some(request.ver).filter(|version| request.enabled && !version.is_empty());
+                self.state.members.downgrade_target = target;
+                self.results.cluster_changed = true;
+                Ok(Reply::Done)
+            }
             Command::Publish { id, incarnation, name, client_urls } => {
                 let changed = self.state.members.publish(id, incarnation, &name, &client_urls);
                 self.results.cluster_changed |= changed;
@@ -97,9 +112,46 @@ impl BatchApply<'_> {
                 self.results.cluster_changed = true;
                 Ok(Reply::Done)
             }
+            Command::Auth(command) => self.auth(command),
             Command::Unknown => Err(Error::NotCapable),
         };
         CommandWork::Ended(outcome)
+    }
+
+    /// Checks a command against the alarms, then its caller: etcd's order. The keys of its leases come last. They are
+    /// visited as far as the slice allows; the next slice goes on there, with the same state.
+    ///
+    /// # Errors
+    /// Why it is refused.
+    fn check_command(&mut self, command: &Command) -> Result<LeaseCheck, Error> {
+        let StoreState { alarms, auth, lessor, index, .. } = &mut *self.state;
+        alarms.check(command)?;
+        let permit = auth.check_command(self.caller, command)?;
+        if matches!(permit, Permit::All) {
+            return Ok(LeaseCheck::Permitted);
+        }
+        for lease in leases_of(command) {
+            match &permit {
+                Permit::All => {}
+                Permit::Refused(error) if lessor.slots_len(lease) > 0 => return Err(*error),
+                Permit::Refused(_) => {}
+                Permit::Ranges(ranges) => {
+                    let check = lessor.check_writable(lease, ranges, index, &mut self.left)?;
+                    if check == LeaseCheck::GoesOn {
+                        return Ok(check);
+                    }
+                }
+            }
+        }
+        Ok(LeaseCheck::Permitted)
+    }
+
+    /// Changes users and roles, or assigns a token.
+    fn auth(&mut self, command: AuthCommand) -> Outcome {
+        let assigns = matches!(command, AuthCommand::Authenticate { .. });
+        self.state.auth.apply(command, self.ctx.index)?;
+        self.results.auth_changed |= !assigns;
+        Ok(Reply::Auth { revision: self.state.revision, index: self.ctx.index })
     }
 
     /// Compacts history: raises the compact revision, up to which [`crate::purge`] drops versions later.

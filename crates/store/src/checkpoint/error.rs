@@ -2,8 +2,16 @@
 
 /// The oldest format that is read, and written as long as the state has nothing that it lacks.
 pub(super) const OLDEST_FORMAT: u16 = 2;
-/// The newest format: with the command set.
-pub(super) const NEWEST_FORMAT: u16 = 3;
+/// The first format with the command set.
+pub(super) const WITH_COMMAND_SET: u16 = 3;
+/// The first format with users and roles.
+pub(super) const WITH_AUTH: u16 = 4;
+/// The first format with a downgrade.
+pub(super) const WITH_DOWNGRADE: u16 = 5;
+/// The first format with a lineage. A cluster that was never forced does not need it.
+pub(super) const WITH_LINEAGE: u16 = 6;
+/// The newest format.
+pub(super) const NEWEST_FORMAT: u16 = WITH_LINEAGE;
 
 /// A checkpoint cannot be restored.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

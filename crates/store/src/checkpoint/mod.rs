@@ -25,7 +25,7 @@
 //! | `merge` | merges checkpoints that follow each other, key by key |
 //! | `restore` | reads a chain, or the base of a snapshot, back |
 //! | `header` | writes and reads the header |
-//! | `small_state` | writes and reads members, alarms and the cluster version |
+//! | `small_state` | writes and reads members, alarms, users and roles |
 //! | `addresses` | reads and replaces the log addresses in the chunks of a snapshot |
 //! | `frame`, `codec` | frames with checksums, and the fields in them |
 

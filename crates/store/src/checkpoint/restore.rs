@@ -91,6 +91,11 @@ impl Restored {
         self.state.all_values()
     }
 
+    /// The lineage of its cluster; see [`Reader::lineage`](crate::Reader::lineage).
+    pub fn lineage(&self) -> u64 {
+        self.state.members.lineage
+    }
+
     /// Accounted bytes.
     pub fn memory(&self) -> StoreMemory {
         self.state.memory()

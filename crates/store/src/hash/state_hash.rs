@@ -1,7 +1,8 @@
 //! The state hash: one number over the newest version of every live key and the small state.
 //!
-//! It is a sum, modulo 2^64, of one term for each part: each live key, lease, alarm, member, removed member id, the
-//! cluster version, and the command set unless it is the first; plus the revision. Three properties follow:
+//! It is a sum, modulo 2^64, of one term for each part: each live key, lease, alarm, member, removed member id, user,
+//! role, the cluster version, the target of a downgrade, the command set unless it is the first, and whether auth is
+//! enabled at which auth revision, once that was raised; plus the revision. Three properties follow:
 //!
 //! ```text
 //! put(a, 1)        sum = h(a, v1) + 2
@@ -29,6 +30,10 @@ pub(crate) enum PartKind {
     Removed = 5,
     ClusterVersion = 6,
     CommandSet = 7,
+    User = 8,
+    Role = 9,
+    Auth = 10,
+    Downgrade = 11,
 }
 
 /// Computes the term of one part.

@@ -209,6 +209,40 @@ impl KeyIndex {
         newest
     }
 
+    /// Adds a version that was made elsewhere. It must be newer than the other versions of its key; only the revision
+    /// log is left out. Returns the key's slot, and its newest version before.
+    pub(crate) fn import(&mut self, key: &[u8], version: Version) -> (u32, Option<Version>) {
+        let path = self.tree.seek(key);
+        self.referenced_bytes += footprint(key.len(), &version);
+        self.versions += u64::from(!version.is_tombstone());
+        if !path.found {
+            let record = KeyRecord::new(version);
+            self.record_heap_bytes += record.heap_bytes() as u64;
+            let slot = self.records.insert(record);
+            self.tree.insert(&path, key, slot);
+            if version.is_tombstone() {
+                self.tree.set_live(&self.tree.seek(key), false);
+            }
+            return (slot, None);
+        }
+        let slot = self.tree.slot_at(&path);
+        let record = self.records.get_mut(slot);
+        let newest = record.newest();
+        let heap_before = record.heap_bytes();
+        record.push(version);
+        resize(&mut self.record_heap_bytes, heap_before, record.heap_bytes());
+        if newest.is_tombstone() != version.is_tombstone() {
+            self.tree.set_live(&path, !version.is_tombstone());
+        }
+        (slot, Some(newest))
+    }
+
+    /// Replaces the revision log by one that knows nothing but the newest revision.
+    pub(crate) fn begin_log_at(&mut self, main: i64) {
+        self.log = RevisionLog::default();
+        self.log.push_unknown(main);
+    }
+
     /// Gives the version of `key` at `revision`, and those that share its value, a new log address, if it still has the
     /// value `old`. Calls `changed` with the revision of each.
     pub(crate) fn relocate(

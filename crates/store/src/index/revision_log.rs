@@ -136,6 +136,11 @@ impl RevisionLog {
         self.append(revision, slot);
     }
 
+    /// Adds the newest revision, of which no change is known: all of them are purged.
+    pub(crate) fn push_unknown(&mut self, main: i64) {
+        self.append(Revision { main, sub: 0 }, UNKNOWN_SLOT);
+    }
+
     fn append(&mut self, revision: Revision, slot: u32) {
         if self.len > 0 {
             let next_sub = Revision { main: self.last.main, sub: self.last.sub + 1 };

@@ -39,6 +39,10 @@ pub struct StoreCounts {
     pub ranges: u64,
     /// Events since the process started.
     pub events: u64,
+    /// Bytes of keys and values put since the process started.
+    pub put_bytes: u64,
+    /// Versions that compaction removed since the process started.
+    pub purged: u64,
 }
 
 impl Reader {
@@ -99,6 +103,8 @@ impl Reader {
             txns: load(&counters.txns),
             ranges: load(&counters.ranges),
             events: load(&counters.events),
+            put_bytes: load(&counters.put_bytes),
+            purged: load(&counters.purged),
         }
     }
 
@@ -137,6 +143,11 @@ impl Reader {
         self.shared.state.read().members.cluster_version.clone()
     }
 
+    /// The version to downgrade to, as in "3.6.0"; `None` while no downgrade is enabled.
+    pub fn downgrade_target(&self) -> Option<String> {
+        self.shared.state.read().members.downgrade_target.clone()
+    }
+
     /// Whether a conf change has had an effect since the cluster began.
     pub fn members_have_changed(&self) -> bool {
         self.shared.state.read().members.changed_at > 0
@@ -145,6 +156,12 @@ impl Reader {
     /// The newest set of commands that every member can apply, as the cluster recorded it.
     pub fn command_set(&self) -> u8 {
         self.shared.state.read().members.command_set
+    }
+
+    /// The lineage of the cluster: 0, or the number drawn when one of its members was last forced to go on alone. It
+    /// does not change while a process runs.
+    pub fn lineage(&self) -> u64 {
+        self.shared.state.read().members.lineage
     }
 
     /// Checks the cheap invariants of the state; see [`Store::check`](crate::Store::check).

@@ -5,9 +5,11 @@
 //! in progress has attached and detached nothing until its end. If a snapshot replaces the state meanwhile, the walk
 //! begins again.
 
+use api::Error;
 use bytes::Bytes;
 
 use super::handle::Reader;
+use crate::auth::{Caller, Permit};
 use crate::state::StoreState;
 use crate::types::Revision;
 
@@ -34,28 +36,47 @@ impl LeaseKeyScan {
     /// Examines [`Limits::chunk_keys`](crate::Limits::chunk_keys) keys in one hold of the lock. Returns all keys, in
     /// key order, once the walk is complete; without such a lease there are none.
     pub fn step(&mut self) -> Option<Vec<Bytes>> {
+        // Who may do everything is refused nothing.
+        self.step_as(&Caller::Internal).unwrap_or_default()
+    }
+
+    /// The same for a caller who must be allowed to read each key.
+    ///
+    /// # Errors
+    /// [`Error::UserEmpty`], [`Error::AuthOldRevision`], [`Error::PermissionDenied`]
+    pub fn step_as(&mut self, caller: &Caller) -> Result<Option<Vec<Bytes>>, Error> {
         let max_keys = self.reader.shared.limits.chunk_keys;
         let state = self.reader.shared.state.read();
         if state.installs != self.installs {
             (self.installs, self.next_slot) = (state.installs, 0);
             self.keys.clear();
         }
+        let permit = state.auth.permit(caller);
         let mut slots = state.lessor.slots_from(self.lease, self.next_slot);
         let found = slots.by_ref().take(max_keys);
-        self.keys.extend(found.filter_map(|slot| key_attached(&state, self.lease, slot)));
+        for key in found.filter_map(|slot| key_attached(&state, self.lease, slot)) {
+            self.keys.push(readable(&permit, key)?);
+        }
         if let Some(next) = slots.next() {
             self.next_slot = next;
-            return None;
+            return Ok(None);
         }
         drop(slots);
         let detached = state.unfinished.detached.iter().filter(|(lease, _)| *lease == self.lease);
-        self.keys.extend(detached.filter_map(|(_, slot)| key_attached(&state, self.lease, *slot)));
+        for key in detached.filter_map(|(_, slot)| key_attached(&state, self.lease, *slot)) {
+            self.keys.push(readable(&permit, key)?);
+        }
         drop(state);
         let mut keys = std::mem::take(&mut self.keys);
         keys.sort_unstable();
         keys.dedup();
-        Some(keys)
+        Ok(Some(keys))
     }
+}
+
+fn readable(permit: &Permit, key: Bytes) -> Result<Bytes, Error> {
+    permit.read(&key, &[])?;
+    Ok(key)
 }
 
 /// The key in `slot`, if it is attached to the lease at the newest revision.

@@ -14,14 +14,18 @@
 //! | `txn` | transactions that only read |
 //! | `events` | the events of the past ([`History`](crate::watch::History)) |
 //! | `lease_keys` | the keys of a lease |
+//! | `lease_access` | whether a caller may renew or list leases |
 //! | `versions`, `hash_kv` | all retained versions in order, for HashKV and backups, and their hash |
+//! | `auth` | who a caller is, and what it may do |
 //! | `pinned` | a revision that is read in several holds |
 //! | `references` | the references to values, for relocation and repair |
 
+mod auth;
 mod encode_range;
 mod events;
 mod handle;
 mod hash_kv;
+mod lease_access;
 mod lease_keys;
 mod pinned;
 mod range;
@@ -34,9 +38,10 @@ mod versions;
 mod tests;
 
 pub use handle::{Reader, StoreCounts};
-pub use hash_kv::{HashKvReply, HashKvScan};
+pub use hash_kv::{CompactionHashScan, HashKvReply, HashKvScan};
+pub use lease_access::LeaseAccess;
 pub use lease_keys::LeaseKeyScan;
-pub use references::Reference;
+pub use references::{Reference, VersionPosition};
 pub use stream::{RangeStream, StreamChunk};
 pub use txn::ReadTxn;
 pub use versions::{CapturedState, RetainedVersion, VersionWalk};

@@ -23,6 +23,15 @@ pub struct Reference {
     pub value: ValueRef,
 }
 
+/// A place in the order of keys and, within a key, of revisions. The default is before all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VersionPosition {
+    /// The first key that is not passed.
+    pub key: Bytes,
+    /// Versions of `key` up to this revision are passed.
+    pub after: Option<Revision>,
+}
+
 impl Reader {
     /// For each of these keys and log addresses, the reference of the key's first retained version whose value is at
     /// that address; `None` if it has none. The lock is held for about a thousand versions at a time.
@@ -67,33 +76,43 @@ impl Reader {
         }
     }
 
-    /// The references whose log addresses are `wanted`, of up to `max_keys` keys from `from` on, all versions of a key
-    /// at once; of versions that share a value, the first. Also returns the key to continue from; `None` at the end.
+    /// Looks at up to `max_versions` retained versions from `from` on, in the order of keys and revisions, in one
+    /// hold of the lock. Returns the references whose log addresses are `wanted`; of versions that follow each other
+    /// and share a value, the first. Also returns where to go on; `None` at the end.
     pub fn live_references(
         &self,
         wanted: impl Fn(u64) -> bool,
-        from: &[u8],
-        max_keys: usize,
-    ) -> (Vec<Reference>, Option<Bytes>) {
+        from: &VersionPosition,
+        max_versions: usize,
+    ) -> (Vec<Reference>, Option<VersionPosition>) {
         let state = self.shared.state.read();
-        let mut found = Vec::new();
-        let rest = walk_chunk(
-            &state.index,
-            &KeyBounds { start: from, end: None },
-            max_keys.max(1),
-            |key, record, _| {
-                let mut before = None;
-                for version in record.versions() {
-                    let is_shared = before.replace(version.value) == Some(version.value);
-                    if version.value.len > 0 && !is_shared && wanted(version.value.address) {
-                        let key = Bytes::copy_from_slice(key);
-                        found.push(Reference { key, revision: version.revision, value: version.value });
-                    }
+        let (mut found, mut left, mut within) = (Vec::new(), max_versions.max(1), None);
+        let bounds = KeyBounds { start: &from.key, end: None };
+        // The budget ends the walk: each key has a version.
+        let rest = walk_chunk(&state.index, &bounds, usize::MAX, |key, record, _| {
+            if left == 0 {
+                return ControlFlow::Break(());
+            }
+            let after = from.after.filter(|_| from.key == key);
+            let seen = after.map_or(0, |after| record.versions_until(after));
+            let mut before = after.and_then(|after| record.version_until(after)).map(|version| version.value);
+            let mut shared_key = None;
+            let mut last = None;
+            for version in record.versions().skip(seen).take(left) {
+                last = Some(version.revision);
+                left -= 1;
+                let is_shared = before.replace(version.value) == Some(version.value);
+                if version.value.len > 0 && !is_shared && wanted(version.value.address) {
+                    let key = shared_key.get_or_insert_with(|| Bytes::copy_from_slice(key)).clone();
+                    found.push(Reference { key, revision: version.revision, value: version.value });
                 }
-                ControlFlow::Continue(())
-            },
-        );
-        (found, rest.map(|key| Bytes::copy_from_slice(key.as_slice())))
+            }
+            within = last.filter(|last| *last < record.newest().revision);
+            if within.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        let rest =
+            rest.map(|key| VersionPosition { key: Bytes::copy_from_slice(key.as_slice()), after: within });
+        (found, rest)
     }
 
     /// The reference of the version of `key` at exactly this revision; `None` if it is not retained or has an empty

@@ -78,8 +78,10 @@ fn changes_data(command: &Command) -> bool {
         Command::LeaseCheckpoint(_)
         | Command::Alarm(_)
         | Command::ClusterVersionSet(_)
+        | Command::DowngradeInfoSet(_)
         | Command::Publish { .. }
         | Command::CommandSet(_)
+        | Command::Auth(_)
         | Command::Unknown => false,
     }
 }

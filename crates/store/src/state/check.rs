@@ -18,6 +18,8 @@ impl StoreShared {
             state.compacted,
             "readers see the compact revision"
         );
+        assert_eq!(self.auth_revision(), state.auth.revision(), "readers see the auth revision");
+        assert_eq!(self.is_auth_enabled(), state.auth.is_enabled(), "readers see whether auth is enabled");
     }
 
     /// Checks everything that is stored twice, with the read lock held throughout.
@@ -49,6 +51,8 @@ impl StoreState {
         assert!(oldest >= self.purged, "the revision log begins at {oldest}, purged up to {}", self.purged);
         let until = self.compaction_hash.as_ref().map_or(self.compacted, |hash| hash.until);
         assert_eq!(until, self.compacted, "a compaction's hash is that of the newest compaction");
+        let purged = self.purged_hash.as_ref().map_or(self.purged, |hash| hash.until);
+        assert_eq!(purged, self.purged, "the hash of a purged compaction ends with the next purge");
     }
 
     /// Compares what is accounted with walks; the index has done so itself.
@@ -62,6 +66,7 @@ impl StoreState {
         let leases = self.lessor.walk_accounted_bytes();
         assert_eq!(self.lessor.accounted_bytes(), leases, "the memory of leases is accounted");
         self.changes.check_all();
+        self.auth.check();
     }
 
     /// Recomputes the state hash and the attachments of leases from the index.

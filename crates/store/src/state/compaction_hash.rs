@@ -1,12 +1,66 @@
-//! The hash of the changes between two compactions, which HashKV at the compact revision needs.
+//! The hashes of compactions, which HashKV at their revisions answers with.
 //!
-//! etcd answers HashKV *at* the compact revision C with a hash that still covers what the compaction at C hid. Those
-//! versions are purged here, so their hash is computed while purging walks over them, and kept until the next
-//! compaction. See [`crate::reader`] for the answer.
+//! etcd answers HashKV *at* the compact revision C with a hash that still covers what the compaction at C hid, and
+//! remembers it for its last ten compactions. It covers two kinds of versions, and comes in two steps:
+//!
+//! ```text
+//! compacted at 40, now at 90
+//!   purging walks 41 .. 90                    hash of the changes, as it drops what they supersede
+//!   purged up to 90: the changes are hashed   a walk hashes the versions up to 40 that 90 still sees
+//!   both together                             the hash of the compaction, kept for HashKV at 90
+//! ```
+//!
+//! The second step walks the whole index, once for each million versions that it hashes. So background jobs take it,
+//! while nothing more is purged ([`Store::begin_compaction_hash`](crate::Store::begin_compaction_hash)). A HashKV
+//! that comes earlier takes it by itself. If the next purge comes first, because nothing waits for the job, the hash
+//! is given up.
 
 use crate::hash::VersionHash;
 use crate::index::KeyIndex;
 use crate::types::Revision;
+
+/// Compactions whose hashes are kept, as in etcd (`hashStorageMaxSize`).
+pub const MAX_KEPT_HASHES: usize = 10;
+
+/// The hash of a compaction: what HashKV at its revision answers with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeptHash {
+    /// The hash.
+    pub hash: u32,
+    /// The revision that was compacted.
+    pub revision: i64,
+    /// The compact revision before, -1 if there was none.
+    pub compact_revision: i64,
+}
+
+/// The hashes of the newest compactions. They outlive a state that a snapshot replaces, and end with the process.
+#[derive(Debug, Default)]
+pub(crate) struct KeptHashes {
+    /// By revision, ascending.
+    hashes: Vec<KeptHash>,
+}
+
+impl KeptHashes {
+    /// Keeps the hash of a compaction, and forgets the oldest if there are more than [`MAX_KEPT_HASHES`].
+    pub(crate) fn keep(&mut self, hash: KeptHash) {
+        self.hashes.retain(|kept| kept.revision != hash.revision);
+        self.hashes.push(hash);
+        self.hashes.sort_by_key(|kept| kept.revision);
+        if self.hashes.len() > MAX_KEPT_HASHES {
+            self.hashes.remove(0);
+        }
+    }
+
+    /// The hash of the compaction at `revision`.
+    pub(crate) fn at(&self, revision: i64) -> Option<KeptHash> {
+        self.hashes.iter().copied().find(|kept| kept.revision == revision)
+    }
+
+    /// All of them, the newest first.
+    pub(crate) fn newest_first(&self) -> Vec<KeptHash> {
+        self.hashes.iter().rev().copied().collect()
+    }
+}
 
 /// The hash of all changes in `after < main <= until`, in the order of revisions.
 #[derive(Clone, Copy, Debug)]

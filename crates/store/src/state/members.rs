@@ -1,4 +1,4 @@
-//! Members of the cluster, the cluster version and the command set, as committed entries set them.
+//! Members of the cluster, the cluster version, the downgrade and the command set, as committed entries set them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -48,6 +48,9 @@ pub enum MemberChange {
 /// The oldest set of commands, that of a cluster that never recorded another one.
 pub const FIRST_COMMAND_SET: u8 = 1;
 
+/// The first set of commands with downgrades.
+pub const DOWNGRADE_COMMAND_SET: u8 = 4;
+
 /// Present members, ids of removed members, the cluster version, and the command set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Members {
@@ -55,10 +58,14 @@ pub(crate) struct Members {
     pub(crate) removed: BTreeSet<u64>,
     /// As in "3.7.0"; `None` until it is first set.
     pub(crate) cluster_version: Option<String>,
+    /// The version to downgrade to, as in "3.6.0"; `None` while no downgrade is enabled.
+    pub(crate) downgrade_target: Option<String>,
     /// The newest set of commands that every member can apply; it never falls.
     pub(crate) command_set: u8,
     /// The entry of the last conf change that had an effect; 0 while the members are those of the start.
     pub(crate) changed_at: u64,
+    /// Drawn when a member was forced to go on alone; 0 in a cluster that was never forced.
+    pub(crate) lineage: u64,
 }
 
 impl Default for Members {
@@ -67,8 +74,10 @@ impl Default for Members {
             members: BTreeMap::new(),
             removed: BTreeSet::new(),
             cluster_version: None,
+            downgrade_target: None,
             command_set: FIRST_COMMAND_SET,
             changed_at: 0,
+            lineage: 0,
         }
     }
 }
@@ -103,14 +112,15 @@ impl Members {
         }
     }
 
-    /// Keeps only this member, as a voter.
-    pub(crate) fn force_alone(&mut self, id: u64) -> Result<(), Error> {
+    /// Keeps only this member, as a voter, in a cluster of this lineage.
+    pub(crate) fn force_alone(&mut self, id: u64, lineage: u64) -> Result<(), Error> {
         self.member(id)?.learner = false;
         let others: Vec<u64> = self.members.keys().copied().filter(|other| *other != id).collect();
         for other in others {
             self.members.remove(&other);
             self.removed.insert(other);
         }
+        self.lineage = lineage;
         Ok(())
     }
 

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 
+use super::compaction_hash::KeptHashes;
 use super::store_state::{FIRST_REVISION, NEVER_COMPACTED, StateReplaced, StoreState};
+use crate::auth::AuthState;
 use crate::range::KnownCounts;
 use crate::values::Values;
 
@@ -18,11 +20,17 @@ pub(crate) struct StoreShared {
     /// Copies of the state's revisions, read without the lock.
     pub(crate) revision: AtomicI64,
     pub(crate) compacted: AtomicI64,
+    /// The compact revision that came with the last replay or installed state: what it made unavailable is purged
+    /// without being counted.
+    found_compacted: AtomicI64,
+    /// The auth revision, twice, and one more while auth is enabled: both change together.
+    auth: AtomicU64,
     /// Pinned revisions, with the number of pins on each. Pins are added only under a state lock, so that no revision
     /// is purged between the moment a reader chooses it and the moment it is pinned.
     pub(crate) pins: Mutex<BTreeMap<i64, usize>>,
     pub(crate) counters: StoreCounters,
     pub(crate) known_counts: KnownCounts,
+    pub(crate) kept_hashes: Mutex<KeptHashes>,
 }
 
 impl StoreShared {
@@ -33,9 +41,12 @@ impl StoreShared {
             limits,
             revision: AtomicI64::new(FIRST_REVISION),
             compacted: AtomicI64::new(NEVER_COMPACTED),
+            found_compacted: AtomicI64::new(NEVER_COMPACTED),
+            auth: AtomicU64::new(shown_auth(&AuthState::default())),
             pins: Mutex::default(),
             counters: StoreCounters::default(),
             known_counts: KnownCounts::default(),
+            kept_hashes: Mutex::default(),
         })
     }
 
@@ -45,8 +56,29 @@ impl StoreShared {
             state.purged <= state.compacted && state.compacted <= state.revision,
             "revisions are ordered"
         );
+        self.auth.store(shown_auth(&state.auth), Ordering::Release);
         self.compacted.store(state.compacted, Ordering::Release);
         self.revision.store(state.revision, Ordering::Release);
+    }
+
+    /// This state was not made by commands of this process: from a checkpoint, by replay, or by a peer.
+    pub(crate) fn note_found(&self, state: &StoreState) {
+        self.found_compacted.store(state.compacted, Ordering::Relaxed);
+    }
+
+    /// The compact revision of the last state that was found.
+    pub(crate) fn found_compacted(&self) -> i64 {
+        self.found_compacted.load(Ordering::Relaxed)
+    }
+
+    /// Whether permissions are demanded, without the lock.
+    pub(crate) fn is_auth_enabled(&self) -> bool {
+        self.auth.load(Ordering::Acquire) & 1 == 1
+    }
+
+    /// The auth revision, without the lock.
+    pub(crate) fn auth_revision(&self) -> u64 {
+        self.auth.load(Ordering::Acquire) >> 1
     }
 
     /// Locks the state, unless another was installed since it had this count of installs.
@@ -68,6 +100,11 @@ impl StoreShared {
     pub(crate) fn oldest_pin(&self) -> Option<i64> {
         self.pins.lock().keys().next().copied()
     }
+}
+
+/// What readers see of auth without the lock.
+fn shown_auth(auth: &AuthState) -> u64 {
+    auth.revision() << 1 | u64::from(auth.is_enabled())
 }
 
 /// Keeps the versions visible at one revision from being purged, as long as this lives.
@@ -130,9 +167,23 @@ pub(crate) struct StoreCounters {
     pub(crate) txns: AtomicU64,
     pub(crate) ranges: AtomicU64,
     pub(crate) events: AtomicU64,
+    pub(crate) put_bytes: AtomicU64,
+    pub(crate) purged: AtomicU64,
+    /// While entries are replayed, nothing is counted of them: they were counted when they were applied first.
+    is_replaying: AtomicBool,
 }
 
 impl StoreCounters {
+    /// Whether what is applied is counted.
+    pub(crate) fn counts_applied(&self) -> bool {
+        !self.is_replaying.load(Ordering::Relaxed)
+    }
+
+    /// Begins or ends a replay.
+    pub(crate) fn set_replaying(&self, is_replaying: bool) {
+        self.is_replaying.store(is_replaying, Ordering::Relaxed);
+    }
+
     /// Adds to a counter, without ordering anything.
     pub(crate) fn add(counter: &AtomicU64, count: u64) {
         counter.fetch_add(count, Ordering::Relaxed);

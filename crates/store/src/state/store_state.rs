@@ -4,6 +4,7 @@ use super::alarms::Alarms;
 use super::changes::ChangeTracker;
 use super::compaction_hash::CompactionHash;
 use super::members::{FIRST_COMMAND_SET, Members};
+use crate::auth::AuthState;
 use crate::hash::{PartHasher, PartKind};
 use crate::index::{KeyBounds, KeyIndex};
 use crate::lessor::Lessor;
@@ -28,14 +29,18 @@ pub(crate) struct StoreState {
     pub(crate) lessor: Lessor,
     pub(crate) alarms: Alarms,
     pub(crate) members: Members,
+    pub(crate) auth: AuthState,
     /// The newest revision.
     pub(crate) revision: i64,
     /// The compact revision, or [`NEVER_COMPACTED`].
     pub(crate) compacted: i64,
     /// The revision purging has reached; at most `compacted`.
     pub(crate) purged: i64,
-    /// For HashKV at the compact revision. Local to this process: neither replicated nor in checkpoints.
+    /// Of the compaction that is being purged. Local to this process: neither replicated nor in checkpoints.
     pub(crate) compaction_hash: Option<CompactionHash>,
+    /// Of the compaction that was purged last, while the versions that it kept are not hashed and nothing more is
+    /// purged.
+    pub(crate) purged_hash: Option<CompactionHash>,
     /// Index and term of the last applied entry.
     pub(crate) applied: AppliedId,
     /// The state hash's sum over live keys, maintained incrementally.
@@ -76,10 +81,12 @@ impl Default for StoreState {
             lessor: Lessor::default(),
             alarms: Alarms::default(),
             members: Members::default(),
+            auth: AuthState::default(),
             revision: FIRST_REVISION,
             compacted: NEVER_COMPACTED,
             purged: NEVER_COMPACTED,
             compaction_hash: None,
+            purged_hash: None,
             applied: AppliedId::default(),
             key_hash: 0,
             changes: ChangeTracker::default(),
@@ -103,6 +110,7 @@ impl StoreState {
             index: self.index.accounted_bytes(),
             revision_log: self.index.log().accounted_bytes() as u64,
             leases: self.lessor.accounted_bytes(),
+            auth: self.auth.accounted_bytes(),
             changes: self.changes.accounted_bytes(),
         }
     }
@@ -114,7 +122,7 @@ impl StoreState {
 
     /// The state hash, given its sums over live keys and over leases.
     pub(super) fn hash_with(&self, key_hash: u64, lease_hash: u64) -> u64 {
-        let mut sum = key_hash.wrapping_add(lease_hash);
+        let mut sum = key_hash.wrapping_add(lease_hash).wrapping_add(self.auth.hash());
         let mut add = |part: PartHasher| sum = sum.wrapping_add(part.finish());
         for alarm in self.alarms.list(0) {
             add(PartHasher::new(PartKind::Alarm).number(alarm.alarm as u64).number(alarm.member_id));
@@ -133,6 +141,9 @@ impl StoreState {
         }
         if let Some(version) = &self.members.cluster_version {
             add(PartHasher::new(PartKind::ClusterVersion).bytes(version.as_bytes()));
+        }
+        if let Some(target) = &self.members.downgrade_target {
+            add(PartHasher::new(PartKind::Downgrade).bytes(target.as_bytes()));
         }
         if self.members.command_set > FIRST_COMMAND_SET {
             let part = PartHasher::new(PartKind::CommandSet).number(u64::from(self.members.command_set));

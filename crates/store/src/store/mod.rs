@@ -14,8 +14,8 @@ use crate::command::{Applied, BatchContext, Command, Slice};
 use crate::memory::StoreMemory;
 use crate::parallel::Parallel;
 use crate::purge;
-use crate::reader::Reader;
-use crate::state::{ClusterMember, Limits, MemberChange, StoreShared, StoreState};
+use crate::reader::{CompactionHashScan, Reader};
+use crate::state::{ClusterMember, KeptHash, Limits, MemberChange, StoreShared, StoreState};
 use crate::types::{AppliedId, Revision};
 use crate::values::{Damaged, ValueRef, Values, release, retain};
 
@@ -84,6 +84,7 @@ impl Store {
         state.installs = current.installs + 1;
         let state = std::mem::replace(&mut *current, state);
         self.shared.show_revisions(&current);
+        self.shared.note_found(&current);
         ReplacedState { state }
     }
 
@@ -184,13 +185,19 @@ impl Store {
     }
 
     /// Drops all members but one, which becomes a voter, as an operator ordered who gave up the others. Their ids count
-    /// as removed.
+    /// as removed, and the cluster has this `lineage` from now on (a number that no cluster had before).
     ///
     /// # Errors
     /// [`Error::MemberNotFound`]: it is no member itself.
-    pub fn force_alone(&mut self, id: u64) -> Result<(), Error> {
+    pub fn force_alone(&mut self, id: u64, lineage: u64) -> Result<(), Error> {
         self.assert_between_batches();
-        self.shared.state.write().members.force_alone(id)
+        self.shared.state.write().members.force_alone(id, lineage)
+    }
+
+    /// Sets the lineage that a member which joins was told: its peers refuse it with another one.
+    pub fn join_lineage(&mut self, lineage: u64) {
+        self.assert_between_batches();
+        self.shared.state.write().members.lineage = lineage;
     }
 
     /// Applies an entry without commands: a new leader's first, or a conf change without effect.
@@ -219,6 +226,22 @@ impl Store {
     pub fn purge_step(&mut self, max_steps: usize) -> bool {
         self.assert_between_batches();
         purge::step(&self.shared, max_steps)
+    }
+
+    /// Begins to hash what the compaction that was purged last has kept, if that was not begun before and nothing more
+    /// is purged yet. No more is purged while it goes on. It only pins the revision; what is returned walks the index.
+    pub fn begin_compaction_hash(&mut self) -> Option<CompactionHashScan> {
+        let reader = self.reader();
+        let is_kept = |kept: &KeptHash| kept.revision == reader.purged();
+        if reader.kept_hashes().first().is_some_and(is_kept) {
+            return None;
+        }
+        reader.begin_compaction_hash()
+    }
+
+    /// Keeps the hash of a compaction, for HashKV at its revision.
+    pub fn keep_hash(&mut self, hash: KeptHash) {
+        self.shared.kept_hashes.lock().keep(hash);
     }
 
     /// Gives the version of `key` at `revision`, and those that share its value, a new log address, where the same
@@ -263,6 +286,25 @@ impl Store {
     /// The last checkpoint begun was not written: the next delta holds its changes, too.
     pub fn abandon_checkpoint(&mut self) {
         self.shared.state.write().changes.checkpoint_abandoned();
+    }
+
+    /// Entries are applied again that were applied before this process started: nothing is counted of them.
+    pub fn begin_replay(&mut self) {
+        self.shared.counters.set_replaying(true);
+    }
+
+    /// They are applied. Ends all tokens of this process: those that replayed commands assigned were perhaps ended
+    /// before.
+    pub fn end_replay(&mut self) {
+        let mut state = self.shared.state.write();
+        state.auth.forget_tokens();
+        self.shared.note_found(&state);
+        self.shared.counters.set_replaying(false);
+    }
+
+    /// Whether history was compacted by a command of this process, since its state was replayed or installed.
+    pub fn has_compacted(&self) -> bool {
+        self.shared.state.read().compacted > self.shared.found_compacted()
     }
 
     /// A handle for reading.

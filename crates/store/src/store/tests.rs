@@ -100,7 +100,7 @@ impl ModelRun {
 
     fn relocate(&mut self, nth: u64) {
         let (references, _) =
-            self.bench.reader.live_references(|address| address >> 32 == 0, b"", usize::MAX);
+            self.bench.reader.live_references(|address| address >> 32 == 0, &Default::default(), usize::MAX);
         for reference in references.iter().skip(nth as usize).step_by(3) {
             self.copies += 1;
             let address = (1 << 40) + (self.copies << 10);

@@ -6,13 +6,14 @@ pub(crate) mod script;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use api::Error;
 use api::etcdserverpb as pb;
 use bytes::Bytes;
 use parking_lot::Mutex;
 
 use crate::{
-    Access, Applied, BatchContext, Command, Damaged, Limits, Outcome, Reader, Response, Restored, Store,
-    ValueRef, ValueSlot, Values, resolve,
+    Access, Applied, BatchContext, Caller, Command, Damaged, Limits, Outcome, Reader, Response, Restored,
+    Store, ValueRef, ValueSlot, Values, resolve,
 };
 
 /// Divides the chunks of a chain into its checkpoints: each frame of kind 1 begins one. Bytes that are no frames stay
@@ -185,9 +186,22 @@ impl TestStore {
         let payload_address = index * PAYLOAD_STEP;
         self.values.store(payload_address, &payload);
         let has_caller = vec![self.answers; commands.len()];
-        let (term, clock_ms, is_watched) = (self.term, 0, true);
-        let ctx = BatchContext { index, term, clock_ms, payload, payload_address, has_caller, is_watched };
+        let ctx = BatchContext {
+            payload,
+            payload_address,
+            has_caller,
+            is_watched: true,
+            ..BatchContext::at(index, self.term)
+        };
         (ctx, commands)
+    }
+
+    /// Applies one command of a caller.
+    pub(crate) fn outcome_as(&mut self, caller: Caller, command: Command) -> Outcome {
+        let (ctx, commands) = self.entry(vec![command]);
+        let ctx = BatchContext { callers: vec![caller], ..ctx };
+        let applied = self.store.apply_batch(ctx, commands);
+        applied.map_or(Err(Error::Corrupt), |mut applied| applied.outcomes.remove(0))
     }
 
     /// Applies one command and returns what came of it.

@@ -23,6 +23,8 @@ use crate::wire::{bytes_len, number_len, put_bytes, put_number, put_prefix, reco
 /// An encoded `WatchResponse`: `head`, followed by `events`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EncodedResponse {
+    /// The watcher that it is for; -1 for none.
+    pub watch_id: i64,
     /// All fields but the events.
     pub head: Bytes,
     /// The encoded events, shared with other watchers; empty for answers and progress.

@@ -86,6 +86,11 @@ impl EventBuffer {
         self.signal(state);
     }
 
+    /// Wakes the stream although nothing was added.
+    pub(super) fn wake_up(&self) {
+        self.signal(self.state.lock());
+    }
+
     /// Wakes the stream, unless it was woken since it last took the deliveries.
     fn signal(&self, mut state: parking_lot::MutexGuard<'_, BufferState>) {
         let first = !std::mem::replace(&mut state.woken, true);

@@ -119,6 +119,13 @@ impl Hub {
             state.streams.values().for_each(|buffer| buffer.miss(from, revision));
             self.shared.published.store(revision, Ordering::Release);
         }
+        // Permissions may be others.
+        state.streams.values().for_each(|buffer| buffer.wake_up());
+    }
+
+    /// Wakes all streams: permissions have changed, so their handlers check them.
+    pub fn wake_all(&self) {
+        self.shared.state.lock().streams.values().for_each(|buffer| buffer.wake_up());
     }
 
     /// What is accounted as the memory of watchers, streams and the events kept for them. Takes constant time.

@@ -56,8 +56,8 @@ impl WatchStream {
         if self.ready.front().is_none_or(ReadyResponse::yields)
             && let Some(answer) = self.control.pop_front()
         {
-            let head = self.encode(&answer);
-            return Ok(NextResponse::Send(EncodedResponse { head, events: Bytes::new() }));
+            let (watch_id, head) = (answer.watch_id, self.encode(&answer));
+            return Ok(NextResponse::Send(EncodedResponse { watch_id, head, events: Bytes::new() }));
         }
         if self.ready.is_empty() && !self.serve_watchers()? {
             return Ok(NextResponse::Idle);
@@ -268,7 +268,7 @@ impl WatchStream {
     /// Queues a response without events.
     fn queue(&mut self, head: &ResponseHead) {
         let watch_id = head.watch_id;
-        let encoded = EncodedResponse { head: self.encode(head), events: Bytes::new() };
+        let encoded = EncodedResponse { watch_id, head: self.encode(head), events: Bytes::new() };
         self.ready.push_back(ReadyResponse { encoded, watch_id, continues: false });
     }
 
@@ -283,7 +283,7 @@ impl WatchStream {
         let mut head = ResponseHead { revision: header_revision, watch_id, ..ResponseHead::default() };
         let whole = self.encode(&head);
         if !fragment || whole.len() + events.size(0, count) < self.max_fragment_bytes {
-            let encoded = EncodedResponse { head: whole, events: events.slice(0, count) };
+            let encoded = EncodedResponse { watch_id, head: whole, events: events.slice(0, count) };
             return self.ready.push_back(ReadyResponse { encoded, watch_id, continues: false });
         }
         head.fragment = true;
@@ -293,7 +293,7 @@ impl WatchStream {
             let fits = |to: &usize| partial.len() + events.size(from, *to) < self.max_fragment_bytes;
             let to = (from + 2..=count).take_while(fits).last().unwrap_or(from + 1);
             let head = if to == count { &whole } else { &partial };
-            let encoded = EncodedResponse { head: head.clone(), events: events.slice(from, to) };
+            let encoded = EncodedResponse { watch_id, head: head.clone(), events: events.slice(from, to) };
             let continues = from > 0;
             self.ready.push_back(ReadyResponse { encoded, watch_id, continues });
             from = to;

@@ -145,6 +145,23 @@ impl WatchStream {
     /// answered once more. Events that are not sent yet are dropped, but for the rest of a response that has begun:
     /// none may follow the answer.
     pub fn cancel(&mut self, watch_id: i64) {
+        self.cancel_because(watch_id, String::new());
+    }
+
+    /// Cancels a watcher whose caller may not read its range any more, with etcd's text for the reason. No event
+    /// follows, not even the rest of a response that has begun.
+    pub fn revoke(&mut self, watch_id: i64, reason: String) {
+        self.ready.retain(|response| response.watch_id != watch_id);
+        self.cancel_because(watch_id, reason);
+    }
+
+    /// The watchers that have not ended: their ids, and the first key and the end of their ranges.
+    pub fn ranges(&self) -> impl Iterator<Item = (i64, &[u8], &[u8])> {
+        let living = self.watchers.iter().filter(|(_, watcher)| watcher.state != WatcherState::Ended);
+        living.map(|(id, watcher)| (*id, &watcher.filter.range.start[..], &watcher.filter.range.end[..]))
+    }
+
+    fn cancel_because(&mut self, watch_id: i64, reason: String) {
         if self.watchers.contains_key(&watch_id) {
             self.unlink(watch_id);
             self.watchers.remove(&watch_id);
@@ -158,6 +175,7 @@ impl WatchStream {
                 revision,
                 watch_id,
                 canceled: true,
+                cancel_reason: reason.into(),
                 ..ResponseHead::default()
             });
         }

@@ -1,67 +1,94 @@
-//! Dialling a peer: each of its URLs, each of their addresses, and the dialler's side of the handshake.
+//! Dialling a peer: each of its URLs, each of their addresses, TLS, and the dialler's side of the handshake.
 
 use std::io::{self, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+use rustls::pki_types::ServerName;
 
 use crate::connection::socket::PeerSocket;
+use crate::connection::tls;
 use crate::context::StreamContext;
 use crate::error::Error;
 use crate::peer_info::PeerInfo;
 use crate::protocol::{
-    ANSWER_BYTES, HandshakeAnswer, HandshakeError, Hello, MAX_VERSION, PeerIdentity, RefusalReason, Side,
-    StreamKind,
+    ANSWER_BYTES, HandshakeAnswer, HandshakeError, Hello, MAX_VERSION, PeerAddress, PeerIdentity, PeerUrl,
+    RefusalReason, Side, StreamKind,
 };
 
 /// Opens a stream to the first address of the peer that accepts us. Returns the protocol version to speak, too. The
-/// error is that of the last address tried.
+/// error is that of the last address tried; of one where nothing listens only if that is so at all of them.
 pub(crate) fn dial(
     context: &StreamContext,
     peer: &PeerInfo,
     kind: StreamKind,
 ) -> Result<(PeerSocket, u16), Error> {
-    let mut last = None;
+    let mut last: Option<Error> = None;
+    let mut note = |error: Error| {
+        if !error.is_not_listening() || last.as_ref().is_none_or(Error::is_not_listening) {
+            last = Some(error);
+        }
+    };
     for url in peer.urls().iter() {
-        let failed = |source| Error::Dial { address: url.to_string(), source };
         match url.resolve() {
-            Err(error) => last = Some(failed(error)),
+            Err(error) => note(Error::Resolve { address: url.to_string(), source: error }),
             Ok(addresses) => {
                 for address in addresses {
-                    match dial_address(context, peer, address, kind) {
+                    match dial_address(context, peer, url, &address, kind) {
                         Ok(dialled) => return Ok(dialled),
-                        Err(error) => last = Some(error),
+                        Err(error) => note(error),
                     }
                 }
             }
         }
     }
     let nowhere = || io::Error::new(io::ErrorKind::AddrNotAvailable, "it has no address");
-    Err(last.unwrap_or_else(|| Error::Dial { address: peer.id_hex(), source: nowhere() }))
+    Err(last.unwrap_or_else(|| Error::Resolve { address: peer.id_hex(), source: nowhere() }))
 }
 
 fn dial_address(
     context: &StreamContext,
     peer: &PeerInfo,
-    address: SocketAddr,
+    url: &PeerUrl,
+    address: &PeerAddress,
     kind: StreamKind,
 ) -> Result<(PeerSocket, u16), Error> {
     let timeouts = &context.config.timeouts;
     let dead_after = if kind == StreamKind::Snapshot { timeouts.snapshot } else { timeouts.stall };
-    let mut socket = TcpStream::connect_timeout(&address, timeouts.dial)
+    let mut socket = address
+        .connect(timeouts.dial)
         .and_then(|tcp| PeerSocket::new(tcp, dead_after))
         .map_err(|source| Error::Dial { address: address.to_string(), source })?;
-    let version = shake_hands(context, peer, &mut socket, kind)?;
+    if url.is_secure() {
+        socket = encrypt(context, url, socket)?;
+    }
+    let timeouts = &context.config.timeouts;
+    let check = if url.is_secure() { timeouts.address_check } else { Duration::ZERO };
+    let version = shake_hands(context, peer, &mut socket, kind, timeouts.handshake + check)?;
     Ok((socket, version))
 }
 
-/// Sends the hello and checks the answer. Returns the protocol version that the acceptor chose.
+/// Puts TLS around the socket: the acceptor proves that it is the host that the URL names.
+fn encrypt(context: &StreamContext, url: &PeerUrl, socket: PeerSocket) -> Result<PeerSocket, Error> {
+    let config = context.config.tls.as_ref().and_then(|tls| tls.client_config());
+    let config = config.ok_or_else(|| Error::NoTls(url.to_string()))?;
+    let name = ServerName::try_from(url.host().to_owned()).map_err(|_| Error::Dial {
+        address: url.to_string(),
+        source: io::Error::new(io::ErrorKind::InvalidInput, "no certificate can be for a host of this name"),
+    })?;
+    let allowed = context.config.timeouts.handshake;
+    let session = tls::shake_hands(socket.tcp(), config, name, Instant::now() + allowed, allowed)?;
+    Ok(socket.with_tls(session))
+}
+
+/// Sends the hello and checks the answer, which must be there within `allowed`. Returns the protocol
+/// version that the acceptor chose.
 fn shake_hands(
     context: &StreamContext,
     peer: &PeerInfo,
     socket: &mut PeerSocket,
     kind: StreamKind,
+    allowed: Duration,
 ) -> Result<u16, Error> {
-    let allowed = context.config.timeouts.handshake;
     let deadline = Instant::now() + allowed;
     socket.tcp().set_write_timeout(Some(allowed)).map_err(Error::io("set a timeout"))?;
     let min_version = context.min_version();

@@ -4,10 +4,12 @@ mod dial;
 mod frame_reader;
 mod socket;
 mod takeover;
+mod tls;
 mod waker;
 
 pub(crate) use dial::dial;
 pub use frame_reader::FrameReader;
-pub(crate) use socket::{PeerSocket, is_pause};
+pub(crate) use socket::PeerSocket;
 pub(crate) use takeover::CurrentConnection;
-pub(crate) use waker::PollWaker;
+pub(crate) use tls::TlsSession;
+pub(crate) use waker::{PollWaker, is_pause};

@@ -1,22 +1,24 @@
-//! The socket of a connection between two members, and the one place where TLS will be wrapped around TCP.
+//! The socket of a connection between two members, with TLS around it or without.
 //!
-//! A variant for TLS would hold the TCP socket and a `rustls` connection, read and write through the latter, and return
-//! the former from [`PeerSocket::tcp`] for options, polling and shutdown. Nothing else in this crate reads or writes a
-//! socket.
+//! Nothing else in this crate reads or writes a socket, but for the dialler's TLS handshake (`tls.rs`).
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use socket2::{SockRef, TcpKeepalive};
+use socket2::{Domain, SockRef, TcpKeepalive};
 
+use crate::connection::tls::TlsSession;
+use crate::connection::waker::is_pause;
 use crate::error::Error;
 use crate::protocol::{FrameHeader, FrameKind};
 
 /// A connected socket.
-pub(crate) enum PeerSocket {
-    Plain(TcpStream),
+pub(crate) struct PeerSocket {
+    tcp: TcpStream,
+    /// None on a connection in the clear.
+    tls: Option<Box<TlsSession>>,
 }
 
 /// TCP probes idle connections, so that a thread that only reads notices when the other host is gone.
@@ -29,8 +31,12 @@ impl PeerSocket {
     /// ends it.
     pub(crate) fn new(tcp: TcpStream, dead_after: Duration) -> io::Result<PeerSocket> {
         tcp.set_nonblocking(false)?;
-        tcp.set_nodelay(true)?;
         let socket = SockRef::from(&tcp);
+        if socket.domain()? == Domain::UNIX {
+            // It ends with the process at its other end, and has no options of TCP.
+            return Ok(PeerSocket { tcp, tls: None });
+        }
+        tcp.set_nodelay(true)?;
         let keepalive = TcpKeepalive::new()
             .with_time(KEEPALIVE_IDLE)
             .with_interval(KEEPALIVE_INTERVAL)
@@ -38,14 +44,27 @@ impl PeerSocket {
         socket.set_tcp_keepalive(&keepalive)?;
         #[cfg(target_os = "linux")]
         socket.set_tcp_user_timeout(Some(dead_after))?;
-        Ok(PeerSocket::Plain(tcp))
+        Ok(PeerSocket { tcp, tls: None })
+    }
+
+    /// The same socket with TLS around it, whose handshake has ended.
+    pub(crate) fn with_tls(self, session: TlsSession) -> PeerSocket {
+        PeerSocket { tls: Some(Box::new(session)), ..self }
+    }
+
+    /// Whether TLS is around it.
+    pub(crate) fn is_encrypted(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    /// The TCP socket and what encrypts it, for a thread that writes what others have queued.
+    pub(crate) fn encrypted_parts(&mut self) -> Option<(&TcpStream, &mut TlsSession)> {
+        self.tls.as_mut().map(|session| (&self.tcp, session.as_mut()))
     }
 
     /// The TCP socket, for options, polling and shutdown.
     pub(crate) fn tcp(&self) -> &TcpStream {
-        match self {
-            PeerSocket::Plain(tcp) => tcp,
-        }
+        &self.tcp
     }
 
     /// Ends both directions; a thread that blocks in a read or write returns.
@@ -98,33 +117,39 @@ impl PeerSocket {
 
 impl Read for PeerSocket {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        match self {
-            PeerSocket::Plain(tcp) => tcp.read(bytes),
+        match &mut self.tls {
+            None => self.tcp.read(bytes),
+            Some(session) => session.read(&self.tcp, bytes),
         }
     }
 }
 
+/// Bytes that are encrypted at once, when the socket blocks: as many are in memory twice.
+const MAX_ENCRYPTED_AT_ONCE_BYTES: usize = 64 << 10;
+
+/// With TLS, for blocking sockets only: a write that fails midway breaks the connection.
 impl Write for PeerSocket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            PeerSocket::Plain(tcp) => tcp.write(bytes),
-        }
+        self.write_vectored(&[IoSlice::new(bytes)])
     }
 
     fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-        match self {
-            PeerSocket::Plain(tcp) => tcp.write_vectored(parts),
+        let Some(session) = &mut self.tls else { return self.tcp.write_vectored(parts) };
+        let mut room = MAX_ENCRYPTED_AT_ONCE_BYTES;
+        let mut slices = Vec::with_capacity(parts.len());
+        for part in parts {
+            let part = &part[..part.len().min(room)];
+            room -= part.len();
+            slices.push(IoSlice::new(part));
         }
+        session.encrypt(&slices)?;
+        while session.wants_flush() {
+            session.flush(&self.tcp)?;
+        }
+        Ok(MAX_ENCRYPTED_AT_ONCE_BYTES - room)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        match self {
-            PeerSocket::Plain(tcp) => tcp.flush(),
-        }
+        self.tcp.flush()
     }
-}
-
-/// Whether an operation only has to be repeated.
-pub(crate) fn is_pause(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }

@@ -66,3 +66,8 @@ impl PollWaker {
         while matches!((&self.receiver).read(&mut bytes), Ok(count) if count == bytes.len()) {}
     }
 }
+
+/// Whether an operation only has to be repeated.
+pub(crate) fn is_pause(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}

@@ -12,14 +12,18 @@
 //! flush             70 KiB            empty
 //! ```
 //!
+//! Callers never write to a connection with TLS, because encrypting takes longer than they may: every frame waits, and
+//! the stream's thread takes the parts out, encrypts and writes them without the link's lock (`encrypted.rs`).
+//!
 //! Invariants
-//! - Both threads write with the link's lock held. Once a part of a frame has been written, its rest is in the queue
-//!   before the lock is released, so frames are never mixed or cut.
+//! - In the clear both threads write with the link's lock held. Once a part of a frame has been written, its rest is in
+//!   the queue before the lock is released, so frames are never mixed or cut.
 //! - A link that failed is never written again.
 //! - The queue is bounded in bytes and parts; only a frame that meets an empty queue may exceed the limit.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, Read, Write};
+use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
@@ -61,7 +65,7 @@ const MAX_QUEUED_PARTS: usize = 64 << 10;
 
 /// The connection that callers of `send` write to.
 pub(crate) struct Link {
-    socket: PeerSocket,
+    socket: LinkSocket,
     queue: VecDeque<Bytes>,
     queued_bytes: usize,
     written_bytes: u64,
@@ -69,9 +73,17 @@ pub(crate) struct Link {
     counters: Arc<PeerCounters>,
 }
 
+/// Who writes.
+pub(crate) enum LinkSocket {
+    /// Callers, and the stream's thread: a socket in non-blocking mode.
+    Shared(PeerSocket),
+    /// The stream's thread alone; this one is only to shut it down.
+    Encrypted(TcpStream),
+}
+
 impl Link {
-    /// A link over a socket that is in non-blocking mode.
-    pub(crate) fn new(socket: PeerSocket, counters: Arc<PeerCounters>) -> Link {
+    /// A link over an established connection.
+    pub(crate) fn new(socket: LinkSocket, counters: Arc<PeerCounters>) -> Link {
         Link { socket, queue: VecDeque::new(), queued_bytes: 0, written_bytes: 0, broken: None, counters }
     }
 
@@ -83,15 +95,20 @@ impl Link {
         let body_bytes = parts.iter().map(Bytes::len).sum::<usize>();
         assert_eq!(body_bytes, header.length as usize, "a body is as long as its header announces");
         let (header, length) = (header.encode(), FRAME_HEADER_BYTES + body_bytes);
-        if !self.queue.is_empty() {
-            if self.queued_bytes + length > limit || self.queue.len() + parts.len() > MAX_QUEUED_PARTS {
-                return SendOutcome::Dropped(DropReason::QueueFull);
-            }
+        let is_full = self.queued_bytes + length > limit || self.queue.len() + parts.len() > MAX_QUEUED_PARTS;
+        if self.queued_bytes > 0 && is_full {
+            return SendOutcome::Dropped(DropReason::QueueFull);
+        }
+        let LinkSocket::Shared(socket) = &mut self.socket else {
+            self.enqueue(&header, parts, 0);
+            return SendOutcome::Queued;
+        };
+        if self.queued_bytes > 0 {
             self.enqueue(&header, parts, 0);
             return SendOutcome::Queued;
         }
         let slices = std::iter::once(&header[..]).chain(parts.iter().map(|part| &part[..]));
-        let written = match write_once(&mut self.socket, slices, usize::MAX) {
+        let written = match write_once(socket, slices, usize::MAX) {
             Ok(written) => written,
             Err(error) => {
                 self.broken = Some(error);
@@ -110,11 +127,12 @@ impl Link {
     /// Writes some of what waits; returns how many bytes the socket took. After a failure the link is broken, and
     /// [`Link::into_error`] says why.
     pub(crate) fn flush(&mut self) -> usize {
+        let LinkSocket::Shared(socket) = &mut self.socket else { return 0 };
         if self.queue.is_empty() || self.broken.is_some() {
             return 0;
         }
         let slices = self.queue.iter().map(|part| &part[..]);
-        match write_once(&mut self.socket, slices, MAX_WRITE_BYTES) {
+        match write_once(socket, slices, MAX_WRITE_BYTES) {
             Ok(written) => {
                 self.count(written);
                 self.dequeue(written);
@@ -127,9 +145,34 @@ impl Link {
         }
     }
 
+    /// Takes the oldest parts out of the queue, to be encrypted. They count as queued until [`Link::took`].
+    pub(crate) fn take(&mut self) -> Vec<Bytes> {
+        let (mut parts, mut room) = (Vec::new(), MAX_WRITE_BYTES);
+        while let Some(part) = self.queue.front_mut()
+            && room > 0
+        {
+            let cut = part.len().min(room);
+            room -= cut;
+            parts.push(part.split_to(cut));
+            if part.is_empty() {
+                self.queue.pop_front();
+            }
+        }
+        parts
+    }
+
+    /// The socket took `encrypted` bytes more, and has all of the `plain` bytes that were taken last.
+    pub(crate) fn took(&mut self, encrypted: usize, plain: usize) {
+        self.count(encrypted);
+        self.queued_bytes -= plain;
+    }
+
     /// Reads what the peer sent back, without waiting.
     pub(crate) fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
-        self.socket.read(room)
+        match &mut self.socket {
+            LinkSocket::Shared(socket) => socket.read(room),
+            LinkSocket::Encrypted(_) => Err(io::ErrorKind::WouldBlock.into()),
+        }
     }
 
     pub(crate) fn queued_bytes(&self) -> usize {
@@ -151,7 +194,11 @@ impl Link {
     }
 
     pub(crate) fn shutdown(&self) {
-        self.socket.shutdown();
+        match &self.socket {
+            LinkSocket::Shared(socket) => socket.shutdown(),
+            // Fails when the connection is gone already, which is the aim.
+            LinkSocket::Encrypted(tcp) => drop(tcp.shutdown(Shutdown::Both)),
+        }
     }
 
     fn count(&mut self, written: usize) {

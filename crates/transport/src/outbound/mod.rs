@@ -1,7 +1,8 @@
 //! An outgoing stream of messages: dialled, used, and dialled again by a thread of its own.
 //!
-//! Callers write through [`Outbound::send`]; the thread dials, drains the queue, pings (control) and detects the end of
-//! the connection. Only the thread sets and clears the link, so it alone reports `up` and `down`, alternately.
+//! Callers write through [`Outbound::send`], or queue there what is to be encrypted; the thread dials, drains the
+//! queue, pings (control) and detects the end of the connection. Only the thread sets and clears the link, so it alone
+//! reports `up` and `down`, alternately.
 //!
 //! ```text
 //! run:  dial --failed, refused--> wait for the backoff, or until redial_now --> dial
@@ -9,6 +10,7 @@
 //! ```
 
 mod backoff;
+mod encrypted;
 mod keepalive;
 mod link;
 
@@ -25,8 +27,9 @@ use crate::context::StreamContext;
 use crate::counters::PeerCounters;
 use crate::error::Error;
 use crate::outbound::backoff::Backoff;
+use crate::outbound::encrypted::EncryptedStream;
 use crate::outbound::keepalive::{Keepalive, KeepaliveAction, StallDetector};
-use crate::outbound::link::Link;
+use crate::outbound::link::{Link, LinkSocket};
 use crate::peer_info::PeerInfo;
 use crate::protocol::{FrameHeader, FrameKind, StreamClass, StreamKind, number_body};
 
@@ -50,6 +53,13 @@ struct OutboundState {
     /// Dial now instead of after the backoff.
     redial_now: bool,
     stopped: bool,
+}
+
+/// What the thread of an established connection has: the socket, for polling, and the connection itself if only the
+/// thread writes it.
+struct ThreadEnd {
+    tcp: TcpStream,
+    encrypted: Option<EncryptedStream>,
 }
 
 impl Outbound {
@@ -119,6 +129,9 @@ impl Outbound {
                 Err(error) => {
                     self.log_dial_failure(peer, &error, !outage_logged);
                     outage_logged = true;
+                    if error.is_not_listening() {
+                        context.sink.not_listening(peer.id, self.class);
+                    }
                     backoff.after_failure()
                 }
             };
@@ -156,17 +169,20 @@ impl Outbound {
 
     /// Uses a connection, in this version of the protocol, until it ends.
     fn run_connection(&self, context: &StreamContext, peer: &PeerInfo, socket: PeerSocket, version: u16) {
-        let tcp = match self.install(peer, socket) {
-            Ok(tcp) => tcp,
+        let mut end = match self.install(peer, socket) {
+            Ok(end) => end,
             Err(error) => return warn!(peer = peer.id_hex(), class = %self.class, %error, "lost the peer"),
         };
-        peer.counters.set_since(self.class, Some(Instant::now()));
+        peer.current.set_since(self.class, Some(Instant::now()));
         info!(peer = peer.id_hex(), class = %self.class, "connected to the peer");
         let connection = context.next_connection();
         context.sink.up(peer.id, self.class, connection, version);
-        let Err(error) = self.serve(context, peer, &tcp);
+        let Err(error) = self.serve(context, peer, &mut end);
         let link = self.state.lock().link.take();
-        peer.counters.set_since(self.class, None);
+        peer.current.set_since(self.class, None);
+        if self.class == StreamClass::Control {
+            PeerCounters::add(&peer.counters.disconnects, 1);
+        }
         if let Some(link) = link {
             link.shutdown();
         }
@@ -174,16 +190,23 @@ impl Outbound {
         context.sink.down(peer.id, self.class, connection, &error);
     }
 
-    /// Makes the connection the one that callers write to; returns its TCP socket, for polling.
-    fn install(&self, peer: &PeerInfo, socket: PeerSocket) -> Result<TcpStream, Error> {
+    /// Makes the connection the one that callers write to; returns what its thread needs.
+    fn install(&self, peer: &PeerInfo, socket: PeerSocket) -> Result<ThreadEnd, Error> {
         let tcp = socket.tcp().try_clone().map_err(Error::io("duplicate the socket"))?;
         tcp.set_nonblocking(true).map_err(Error::io("set non-blocking"))?;
+        let (socket, encrypted) = match socket.is_encrypted() {
+            false => (LinkSocket::Shared(socket), None),
+            true => {
+                let shutdown = tcp.try_clone().map_err(Error::io("duplicate the socket"))?;
+                (LinkSocket::Encrypted(shutdown), Some(EncryptedStream::new(socket)))
+            }
+        };
         let mut state = self.state.lock();
         if state.stopped {
             return Err(Error::Stopped);
         }
         state.link = Some(Link::new(socket, peer.counters.clone()));
-        Ok(tcp)
+        Ok(ThreadEnd { tcp, encrypted })
     }
 
     /// Drains the queue, pings, and reads pongs, until the connection ends.
@@ -191,7 +214,7 @@ impl Outbound {
         &self,
         context: &StreamContext,
         peer: &PeerInfo,
-        tcp: &TcpStream,
+        end: &mut ThreadEnd,
     ) -> Result<std::convert::Infallible, Error> {
         let timeouts = &context.config.timeouts;
         let mut detector = StallDetector::new(timeouts, Instant::now());
@@ -200,15 +223,18 @@ impl Outbound {
         let mut reader = FrameReader::new(MAX_PONG_BYTES);
         loop {
             let ping_due = keepalive.as_mut().map_or(Ok(None), |keepalive| self.ping_if_due(keepalive))?;
+            if let Some(encrypted) = &mut end.encrypted {
+                self.encrypt_and_flush(encrypted).map_err(Error::io("write"))?;
+            }
             let (waiting, written) = self.link_state()?;
             let stall = detector.check(waiting, written, Instant::now())?;
             let deadline = ping_due.into_iter().chain(stall).min();
-            let ready = self.waker.wait(Some((tcp, waiting)), deadline).map_err(Error::io("wait"))?;
+            let ready = self.waker.wait(Some((&end.tcp, waiting)), deadline).map_err(Error::io("wait"))?;
             if ready.writable {
                 self.flush();
             }
             if ready.readable {
-                self.read_pongs(context, peer, &mut reader, keepalive.as_mut())?;
+                while self.read_pongs(context, peer, end, &mut reader, keepalive.as_mut())? {}
             }
         }
     }
@@ -234,6 +260,23 @@ impl Outbound {
         }
     }
 
+    /// Encrypts and writes what waits, until nothing does or the socket is full. The link is not locked meanwhile.
+    fn encrypt_and_flush(&self, encrypted: &mut EncryptedStream) -> std::io::Result<()> {
+        loop {
+            let flushed = encrypted.flush()?;
+            let batch = {
+                let mut state = self.state.lock();
+                let Some(link) = &mut state.link else { return Ok(()) };
+                link.took(flushed.written, flushed.batch.unwrap_or(0));
+                if flushed.batch.is_some() { link.take() } else { Vec::new() }
+            };
+            if batch.is_empty() {
+                return Ok(());
+            }
+            encrypted.encrypt(&batch)?;
+        }
+    }
+
     /// Sends a ping when one is due; returns when to call it again.
     fn ping_if_due(&self, keepalive: &mut Keepalive) -> Result<Option<Instant>, Error> {
         match keepalive.next_action(Instant::now())? {
@@ -246,23 +289,27 @@ impl Outbound {
         }
     }
 
-    /// Reads what the acceptor sent back: pongs, or the end.
+    /// Reads what the acceptor sent back: pongs, or the end. Whether there may be more.
     fn read_pongs(
         &self,
         context: &StreamContext,
         peer: &PeerInfo,
+        end: &mut ThreadEnd,
         reader: &mut FrameReader,
         mut keepalive: Option<&mut Keepalive>,
-    ) -> Result<(), Error> {
-        let read = {
-            let mut state = self.state.lock();
-            let link = state.link.as_mut().ok_or(Error::Stopped)?;
-            reader.fill(|room| link.read(room))
+    ) -> Result<bool, Error> {
+        let read = match &mut end.encrypted {
+            Some(encrypted) => reader.fill(|room| encrypted.read(room)),
+            None => {
+                let mut state = self.state.lock();
+                let link = state.link.as_mut().ok_or(Error::Stopped)?;
+                reader.fill(|room| link.read(room))
+            }
         };
         match read {
             Ok(0) => return Err(Error::Closed),
             Ok(_) => {}
-            Err(error) if is_pause(&error) => return Ok(()),
+            Err(error) if is_pause(&error) => return Ok(false),
             Err(error) => return Err(Error::io("read")(error)),
         }
         while let Some(frame) = reader.next_frame()? {
@@ -272,10 +319,10 @@ impl Outbound {
                 _ => None,
             };
             let time = answered.ok_or_else(|| Error::unexpected(&frame))?;
-            peer.counters.set_round_trip(time);
+            peer.current.set_round_trip(time);
             context.sink.round_trip(peer.id, time);
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Sends a message of the owner; counts it if it is dropped.

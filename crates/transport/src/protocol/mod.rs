@@ -14,5 +14,5 @@ pub use handshake::{
 };
 pub use refusal::{Refusal, RefusalReason, Side};
 pub use stream_kind::{StreamClass, StreamKind};
-pub(crate) use url::PeerUrl;
-pub use url::UrlError;
+pub(crate) use url::{PeerAddress, PeerUrl};
+pub use url::{UrlError, acceptor_name};

@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use parking_lot::{Condvar, Mutex, MutexGuard};
+use rustls::{ServerConfig, ServerConnection};
 use transport::{
-    Admission, Error, FrameSink, PeerIdentity, Peers, PeersConfig, Refusal, RefusalReason, SendOutcome, Side,
-    SnapshotReceiver, SnapshotSink, StreamClass,
+    AcceptedConnection, Admission, Error, FrameSink, PeerIdentity, Peers, PeersConfig, Refusal,
+    RefusalReason, SendOutcome, Side, SnapshotReceiver, SnapshotSink, StreamClass,
 };
 
 /// Long enough for any loaded machine: reached only by a test that fails.
@@ -27,6 +28,7 @@ pub(crate) struct Seen {
     pub(crate) frames: Vec<(u64, StreamClass, Bytes)>,
     pub(crate) ups: BTreeMap<(u64, StreamClass), usize>,
     pub(crate) downs: Vec<(u64, StreamClass, String)>,
+    pub(crate) not_listening: Vec<(u64, StreamClass)>,
     pub(crate) refusals: Vec<(u64, Side, Refusal)>,
     pub(crate) round_trips: usize,
     /// While set, the sink blocks on bulk frames.
@@ -123,6 +125,10 @@ impl FrameSink for Journal {
         self.change(|seen| seen.downs.push((peer, class, why.to_string())));
     }
 
+    fn not_listening(&self, peer: u64, class: StreamClass) {
+        self.change(|seen| seen.not_listening.push((peer, class)));
+    }
+
     fn refused(&self, peer: u64, by: Side, refusal: &Refusal) {
         self.change(|seen| seen.refusals.push((peer, by, refusal.clone())));
     }
@@ -181,6 +187,7 @@ pub(crate) struct Member {
     pub(crate) peers: Arc<Peers>,
     pub(crate) journal: Arc<Journal>,
     pub(crate) address: SocketAddr,
+    scheme: &'static str,
     /// Clones of the sockets it accepted, so that a test can cut them.
     pub(crate) accepted: Arc<Mutex<Vec<TcpStream>>>,
     stop: Arc<Mutex<bool>>,
@@ -198,6 +205,15 @@ impl Member {
     }
 
     pub(crate) fn listening(config: PeersConfig, listener: TcpListener) -> Member {
+        Member::accepting(config, listener, None)
+    }
+
+    /// A member whose listener does TLS first, if it has a configuration for it.
+    pub(crate) fn accepting(
+        config: PeersConfig,
+        listener: TcpListener,
+        tls: Option<Arc<ServerConfig>>,
+    ) -> Member {
         let id = config.local.member_id;
         let journal = Arc::new(Journal::default());
         let kept = Arc::new(KeptSnapshots(journal.clone()));
@@ -206,7 +222,7 @@ impl Member {
         let accepted = Arc::new(Mutex::new(Vec::new()));
         let stop = Arc::new(Mutex::new(false));
         let acceptor = {
-            let (peers, accepted, stop) = (peers.clone(), accepted.clone(), stop.clone());
+            let (peers, accepted, stop, tls) = (peers.clone(), accepted.clone(), stop.clone(), tls.clone());
             std::thread::spawn(move || {
                 for connection in listener.incoming() {
                     if *stop.lock() {
@@ -214,15 +230,19 @@ impl Member {
                     }
                     let connection = connection.unwrap();
                     accepted.lock().push(connection.try_clone().unwrap());
-                    let _ = peers.accept(connection);
+                    // A dialler that has given up meanwhile, or is refused by its certificate, is no peer.
+                    if let Some(connection) = begin(connection, tls.as_ref()) {
+                        let _ = peers.accept(connection);
+                    }
                 }
             })
         };
-        Member { id, peers, journal, address, accepted, stop, acceptor: Some(acceptor) }
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        Member { id, peers, journal, address, scheme, accepted, stop, acceptor: Some(acceptor) }
     }
 
     pub(crate) fn url(&self) -> Vec<String> {
-        vec![format!("http://{}", self.address)]
+        vec![format!("{}://{}", self.scheme, self.address)]
     }
 
     /// Breaks all connections that were accepted so far.
@@ -249,9 +269,25 @@ impl Drop for Member {
     }
 }
 
+/// Does the acceptor's side of the TLS handshake, if there is one.
+pub(crate) fn begin(mut tcp: TcpStream, tls: Option<&Arc<ServerConfig>>) -> Option<AcceptedConnection> {
+    let Some(config) = tls else { return Some(AcceptedConnection::Plain(tcp)) };
+    let mut session = Box::new(ServerConnection::new(config.clone()).unwrap());
+    tcp.set_read_timeout(Some(PATIENCE)).unwrap();
+    while session.is_handshaking() {
+        session.complete_io(&mut tcp).ok()?;
+    }
+    tcp.set_read_timeout(None).unwrap();
+    Some(AcceptedConnection::Tls(tcp, session))
+}
+
 /// Two members that know each other, with all streams standing.
 pub(crate) fn pair(first: PeersConfig, second: PeersConfig) -> (Member, Member) {
-    let (first, second) = (Member::configured(first), Member::configured(second));
+    introduce(Member::configured(first), Member::configured(second))
+}
+
+/// Makes two members know each other, and waits until all streams stand.
+pub(crate) fn introduce(first: Member, second: Member) -> (Member, Member) {
     first.peers.set(second.id, &second.url()).unwrap();
     second.peers.set(first.id, &first.url()).unwrap();
     first.journal.wait_up(second.id, 1);

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use transport::{
-    ANSWER_BYTES, FrameHeader, FrameKind, HELLO_BYTES, HandshakeAnswer, Hello, PeersConfig, StreamClass,
-    StreamKind,
+    ANSWER_BYTES, AcceptedConnection, FrameHeader, FrameKind, HELLO_BYTES, HandshakeAnswer, Hello,
+    PeersConfig, StreamClass, StreamKind,
 };
 
 use crate::cluster::{Member, PATIENCE, identity};
@@ -115,7 +115,8 @@ fn connections_beyond_the_limit_are_closed_at_once() {
     let _first = intrude(&member, StreamKind::Messages(StreamClass::Bulk));
     let second = TcpStream::connect(member.address).unwrap();
     second.set_read_timeout(Some(PATIENCE)).unwrap();
-    let second_error = member.peers.accept(second.try_clone().unwrap()).unwrap_err();
+    let second = AcceptedConnection::Plain(second);
+    let second_error = member.peers.accept(second).unwrap_err();
     assert_eq!(second_error.to_string(), "1 incoming connections are open, which is the limit");
 }
 

@@ -1,7 +1,9 @@
 //! The whole crate over real sockets: members on loopback, and others that break the rules.
 
 mod cluster;
+mod ends;
 mod hostile;
 mod refusals;
 mod snapshots;
 mod streams;
+mod tls;

@@ -151,6 +151,6 @@ fn what_cannot_be_sent_says_why() {
     a.peers.remove(2);
     assert_eq!(a.peers.send(2, StreamClass::Bulk, &[]), dropped(DropReason::UnknownPeer));
     drop(b.journal.wait_for("the other side to notice", |seen| seen.downs.len() >= 2));
-    let error = a.peers.set(5, &["https://10.0.0.1:2380".into()]).unwrap_err();
+    let error = a.peers.set(5, &["ftp://10.0.0.1:2380".into()]).unwrap_err();
     assert!(error.to_string().contains("expected http://host:port"), "{error}");
 }

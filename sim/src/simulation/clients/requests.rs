@@ -42,6 +42,7 @@ impl Simulation {
         self.workload.last_number += 1;
         let number = self.workload.last_number;
         let request = self.draw_request(member, number);
+        let request = self.draw_permission_change(member).unwrap_or(request);
         let timeout_ns = [SECOND, 3 * SECOND, 9 * SECOND][self.workload.rng.below(3) as usize];
         self.workload.clients[client].waits_for = Some(number);
         self.queue.schedule(self.now_ns + timeout_ns, SimEvent::ClientTimeout { client, number });
@@ -85,7 +86,8 @@ impl Simulation {
             self.checks.leases.revoking(revoke.id);
         }
         let after = self.checks.serializability.newest_known();
-        let pending = PendingRequest { number, client, request, at_ns: self.now_ns, after };
+        let (caller, permitted) = self.caller_of(member, client, &request);
+        let pending = PendingRequest { number, client, request, at_ns: self.now_ns, after, permitted };
         let Some(process) = self.machines[member].process.as_mut() else { return Ok(()) };
         if let ClientRequest::SerializableRead(request) = &pending.request {
             let request = request.clone();
@@ -106,7 +108,7 @@ impl Simulation {
         let input = match &pending.request {
             ClientRequest::KeepAlive { lease, renew } => Input::Lease { token, lease: *lease, renew: *renew },
             request => match request.command() {
-                Some((kind, body)) => Input::Propose(Proposal { token, kind, body }),
+                Some((kind, body)) => Input::Propose(Proposal { token, kind, caller, body }),
                 None => Input::Read { token },
             },
         };
@@ -217,6 +219,7 @@ impl Simulation {
     fn acknowledge(&mut self, pending: &PendingRequest, response: &Response) -> Result<(), Violation> {
         self.coverage.event("writes acknowledged");
         self.ending.unanswered_writes.retain(|owed| *owed != pending.number);
+        self.was_permitted(pending)?;
         match (&pending.request, response) {
             (ClientRequest::Put(_) | ClientRequest::Delete(_) | ClientRequest::Txn(_), _) => {
                 self.checks.serializability.acknowledged(pending.number, response, &self.checks.history)
@@ -232,6 +235,7 @@ impl Simulation {
                 }
                 self.checks.serializability.answered_at(revision_of(response), pending.after)
             }
+            (ClientRequest::Auth(_), _) => Ok(()),
             (op, response) => Violation::err("answers fit", format!("{op:?} was answered with {response:?}")),
         }
     }
@@ -239,6 +243,9 @@ impl Simulation {
     /// The state machine refused a command.
     fn refuse(&mut self, pending: &PendingRequest, error: Error) -> Result<(), Violation> {
         self.checks.serializability.refused(pending.number)?;
+        if self.was_refused(pending, error)? {
+            return Ok(());
+        }
         match (error, &pending.request) {
             (Error::LeaseNotFound, ClientRequest::Put(put)) => {
                 self.checks.leases.gone(put.lease, self.now_ns)

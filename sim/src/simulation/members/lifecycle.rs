@@ -48,6 +48,7 @@ impl Simulation {
         }
         let machine = &mut self.machines[member];
         machine.run += 1;
+        machine.has_power = true;
         machine.process = Some(SimProcess::new(opened));
         self.dial_all(member);
         self.schedule_step(member, self.now_ns + 1);
@@ -145,6 +146,7 @@ impl Simulation {
         };
         let after = self.machines[member].disk.inner.crash(&mut choose);
         let machine = &mut self.machines[member];
+        machine.has_power = false;
         machine.disk = machine.disk.with(after);
         let down_ns = self.disk_rng.between(MS, 4 * SECOND);
         self.trace.line(self.now_ns, format!("m{member} loses power for {:.3} s", down_ns as f64 / 1e9));

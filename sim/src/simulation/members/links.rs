@@ -104,6 +104,10 @@ impl Simulation {
         {
             self.is_told_of_removal(from);
         }
+        if !cut && self.machines[to].has_power && !self.machines[to].is_up() {
+            self.coverage.event("dials that a machine refuses");
+            self.give(from, Input::PeerNotListening(id_of(to)));
+        }
         let answers = self.machines[to].is_up() && self.accepts(to, from) && self.accepts(from, to);
         if cut || !answers {
             self.network.dial_later(self.now_ns, from, to, &mut self.queue);

@@ -102,6 +102,13 @@ impl Simulation {
             Notice::MembershipRequest { .. } => self.coverage.event("membership requests applied"),
             Notice::Damage { .. } => self.coverage.event("damage noticed"),
             Notice::Repaired { .. } => self.coverage.event("damage repaired"),
+            Notice::Scrubbed(totals) => {
+                self.coverage.event("scrub rounds");
+                if totals.damaged > 0 {
+                    self.coverage.event("scrub rounds that found damage");
+                }
+            }
+            Notice::HashStored(_) => self.coverage.event("compactions hashed"),
             Notice::Relocated { .. } => self.coverage.event("files emptied"),
             Notice::Space { is_low: true } => self.coverage.event("disks nearly full"),
             Notice::Space { is_low: false } => self.coverage.event("disks with room again"),

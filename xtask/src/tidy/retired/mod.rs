@@ -158,10 +158,10 @@ mod tests {
     #[test]
     fn a_retired_name_is_found_in_code_in_documents_and_in_paths() {
         let rust =
-            "struct WatchInbox;\nfn ring(&self) {}\nlet era = 1;\nconst HEIR_ID: u8 = 1;\nstruct Met;\n";
+            "struct WatchInbox;\nfn bell(&self) {}\nlet era = 1;\nconst HEIR_ID: u8 = 1;\nstruct Met;\n";
         assert_eq!(
             found("crates/log/src/a.rs", rust),
-            ["1: Inbox", "2: ring", "3: era", "4: HEIR", "5: Met"]
+            ["1: Inbox", "2: bell", "3: era", "4: HEIR", "5: Met"]
         );
         assert_eq!(
             found("docs/a.md", "The `Mailbox`.\n\nA `place` and a place.\n"),

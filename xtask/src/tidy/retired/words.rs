@@ -49,7 +49,8 @@ pub(super) const RETIRED: &[Retired] = &[
     everywhere(&["crowd", "crowds", "crowded"], "say large batch"),
     names(&["turn", "turns"], "say iteration"),
     names(&["bring", "brings"], "say what is done: submit, deliver, load"),
-    names(&["ring", "rings"], "say notify"),
+    // The singular is the name of a library.
+    names(&["rings"], "say notify"),
     names(&["pace", "paces", "paced"], "say group-commit delay, or rate"),
     types(&["hand"], "say who flushes"),
     prose(&["deciding thread"], "say raft loop"),

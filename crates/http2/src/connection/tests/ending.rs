@@ -125,7 +125,7 @@ fn a_graceful_end_has_two_steps() {
         if answers {
             client.frame(FrameType::Ping, 1, 0, &sent[1].payload);
         } else {
-            assert_eq!(wait(&mut client), Some(6));
+            assert_eq!(wait(&mut client), Some(2));
         }
         let sent = client.sent();
         assert_eq!((sent[0].kind, sent[0].number()), (FrameType::GoAway, 3));

@@ -14,7 +14,7 @@
 //!
 //! While space is low, chains grow longer before they are merged: space is only freed by a checkpoint, and a delta is
 //! small. If it did not fit (much was deleted), a base is tried, and so on in turn. A base is also written when the
-//! files could not be merged because one is damaged: the state has all that they hold.
+//! files could not be merged because one is damaged, or the scrub found one damaged: the state has all that they hold.
 //!
 //! While a merge runs no checkpoint is written. What cannot wait for it makes it give up: an installation, the end of
 //! the process, and, while space is low, a checkpoint that frees some.
@@ -42,6 +42,10 @@ const MAX_DELTAS: usize = 16;
 /// The same while space is low.
 const MAX_DELTAS_WHILE_LOW: usize = 2 * MAX_DELTAS;
 
+/// A checkpoint that is to take the place of a damaged one, and failed, is tried again after so long, in nanoseconds: a
+/// base may be gigabytes, and without it the next start is refused.
+const RETRY_DAMAGED_NS: u64 = 60_000_000_000;
+
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct CheckpointSchedule {
@@ -49,11 +53,19 @@ pub(crate) struct CheckpointSchedule {
     is_running: bool,
     /// A checkpoint is wanted at or behind this entry.
     wanted: Option<u64>,
+    /// A checkpoint is wanted as soon as possible.
+    wants_now: bool,
     /// The last one, if it did not fit on the disk: the next is of the other kind, which may be smaller.
     too_large: Option<CheckpointKind>,
     begun: Option<CheckpointKind>,
     /// The next one is a base: checkpoints on disk could not be merged.
     wants_base: bool,
+    /// One on disk is damaged, until a base has taken its place.
+    has_damaged: bool,
+    /// The base that was begun last was begun when that was known.
+    begun_for_damage: bool,
+    /// When a base is tried again that failed while one on disk was damaged.
+    retry_ns: Option<u64>,
     /// Of the merge that is running.
     merge: Option<GiveUp>,
 }
@@ -64,9 +76,11 @@ impl CheckpointSchedule {
         self.commands_since += commands;
     }
 
-    /// The state was replaced by that of a snapshot, which is a checkpoint.
+    /// The state was replaced by that of a snapshot, which is a checkpoint, a base in place of all others.
     pub(crate) fn installed(&mut self) {
         self.commands_since = 0;
+        self.wants_now &= !self.has_damaged;
+        (self.has_damaged, self.wants_base, self.retry_ns) = (false, false, None);
     }
 
     /// A checkpoint shall be written at or behind this entry.
@@ -74,20 +88,42 @@ impl CheckpointSchedule {
         self.wanted = Some(index);
     }
 
+    /// A checkpoint of the present state shall be written as soon as possible.
+    pub(crate) fn want_now(&mut self) {
+        self.wants_now = true;
+    }
+
+    /// A checkpoint on disk is damaged: a base takes its place as soon as possible.
+    pub(crate) fn replace_damaged(&mut self) {
+        (self.has_damaged, self.wants_base, self.wants_now) = (true, true, true);
+    }
+
+    /// Whether the base that has just been written took the place of a damaged checkpoint. One that had begun before
+    /// the damage was found did so, too, but it may be what is damaged: the next one tells.
+    pub(crate) fn take_replaced(&mut self) -> bool {
+        let is_replaced = std::mem::take(&mut self.begun_for_damage) && std::mem::take(&mut self.has_damaged);
+        self.wants_now |= self.has_damaged;
+        is_replaced
+    }
+
     /// Whether a checkpoint is being written.
     pub(crate) fn is_running(&self) -> bool {
         self.is_running
     }
 
-    /// Whether commands were applied since the last checkpoint began.
+    /// Whether the next start needs a checkpoint more than the last one: commands were applied since that began, or one
+    /// on disk is damaged or could not be merged.
     pub(crate) fn has_changes(&self) -> bool {
-        self.commands_since > 0
+        self.commands_since > 0 || self.has_damaged || self.wants_base
     }
 
-    /// Whether a checkpoint should begin: none is running, and enough commands were applied or one is wanted.
-    pub(crate) fn is_due(&self, applied: u64, every_commands: u64) -> bool {
+    /// Whether a checkpoint should begin: none is running, and enough commands were applied, one is wanted, or the base
+    /// that failed is tried again.
+    pub(crate) fn is_due(&self, now_ns: u64, applied: u64, every_commands: u64) -> bool {
         let is_wanted = self.wanted.is_some_and(|index| index <= applied);
-        !self.is_running && (self.commands_since >= every_commands || is_wanted)
+        let is_retried = self.retry_ns.is_some_and(|from_ns| now_ns >= from_ns);
+        !self.is_running
+            && (self.commands_since >= every_commands || is_wanted || self.wants_now || is_retried)
     }
 
     /// Begins a checkpoint of the state at `id`.
@@ -108,7 +144,10 @@ impl CheckpointSchedule {
         let head = conf_state::encode(conf);
         self.is_running = true;
         self.begun = Some(source.kind());
+        self.begun_for_damage = self.has_damaged && source.kind() == CheckpointKind::Base;
+        self.retry_ns = None;
         self.wanted.take_if(|index| *index <= id.index);
+        self.wants_now = false;
         self.commands_since = 0;
         Job::Checkpoint(Box::new(CheckpointJob { id, writer, head, source }))
     }
@@ -155,9 +194,12 @@ impl CheckpointSchedule {
         self.too_large = None;
     }
 
-    /// The checkpoint that is done failed; `was_full` if it did not fit on the disk.
-    pub(crate) fn failed(&mut self, was_full: bool) {
+    /// The checkpoint that is done failed at `now_ns`; `was_full` if it did not fit on the disk. One that takes the
+    /// place of a damaged one is tried again, also when nothing is written.
+    pub(crate) fn failed(&mut self, now_ns: u64, was_full: bool) {
         self.too_large = self.begun.filter(|_| was_full);
+        self.wants_base |= self.has_damaged;
+        self.retry_ns = self.has_damaged.then_some(now_ns + RETRY_DAMAGED_NS);
     }
 }
 

@@ -61,17 +61,17 @@ fn one_is_due_after_so_many_commands_and_none_while_another_is_written() {
     let mut state = filled(1);
     let mut schedule = CheckpointSchedule::default();
     schedule.applied(9);
-    assert!(!schedule.is_due(2, 10));
+    assert!(!schedule.is_due(0, 2, 10));
     schedule.applied(1);
-    assert!(schedule.is_due(2, 10));
+    assert!(schedule.is_due(0, 2, 10));
     schedule.begin(state.applied(), &ConfState::of_voters([1]), &mut state.log, &mut state.store);
     assert!(!schedule.has_changes(), "they are counted from its beginning");
     schedule.applied(10);
-    assert!(schedule.is_running() && !schedule.is_due(2, 10));
+    assert!(schedule.is_running() && !schedule.is_due(0, 2, 10));
     schedule.done();
-    assert!(schedule.is_due(2, 10));
+    assert!(schedule.is_due(0, 2, 10));
     schedule.installed();
-    assert!(!schedule.is_due(2, 10), "a snapshot is a checkpoint");
+    assert!(!schedule.is_due(0, 2, 10), "a snapshot is a checkpoint");
 }
 
 #[test]
@@ -80,13 +80,13 @@ fn a_wanted_one_is_due_from_its_entry_on_until_one_there_has_begun() {
     let mut schedule = CheckpointSchedule::default();
     schedule.want(5);
     assert_eq!(state.applied().index, 4);
-    assert!(!schedule.is_due(4, 10));
-    assert!(schedule.is_due(5, 10));
+    assert!(!schedule.is_due(0, 4, 10));
+    assert!(schedule.is_due(0, 5, 10));
     write(&mut schedule, &mut state);
-    assert!(schedule.is_due(5, 10), "one before the entry is not the wanted one");
+    assert!(schedule.is_due(0, 5, 10), "one before the entry is not the wanted one");
     state.put("key", "value");
     write(&mut schedule, &mut state);
-    assert!(!schedule.is_due(5, 10));
+    assert!(!schedule.is_due(0, 5, 10));
 }
 
 #[test]
@@ -298,4 +298,51 @@ fn a_merge_makes_way_for_space_unless_the_chain_is_too_long() {
 fn base_name(state: &LogAndStore) -> String {
     let names = state.disk.list(Path::new("/data/member/checkpoint")).expect("it is there");
     names.into_iter().find(|name| name.ends_with(".base")).expect("one was written")
+}
+
+/// A damaged one refuses the next start, so it does not outlast a stop, nor a base that failed on an idle member.
+#[test]
+fn a_base_takes_the_place_of_a_damaged_one_before_a_stop_and_after_a_failure() {
+    let mut state = filled(3);
+    let mut schedule = CheckpointSchedule::default();
+    write(&mut schedule, &mut state);
+    assert!(!schedule.has_changes());
+    schedule.replace_damaged();
+    assert!(schedule.has_changes(), "a stop writes a base first");
+    let (id, conf) = (state.applied(), ConfState::of_voters([1]));
+    let Job::Checkpoint(job) = schedule.begin(id, &conf, &mut state.log, &mut state.store) else {
+        unreachable!("a checkpoint is begun")
+    };
+    assert_eq!(job.source.kind(), CheckpointKind::Base);
+    state.disk.set_capacity(Some(0));
+    let done = job.write();
+    state.disk.set_capacity(None);
+    schedule.done();
+    assert!(state.log.checkpoint_done(done).is_err());
+    state.store.abandon_checkpoint();
+    schedule.failed(7, true);
+    assert!(schedule.has_changes());
+    assert!(!schedule.is_due(6 + RETRY_DAMAGED_NS, id.index, 10));
+    assert!(schedule.is_due(7 + RETRY_DAMAGED_NS, id.index, 10), "also when nothing is written");
+    assert!(!write(&mut schedule, &mut state), "a delta may fit");
+    assert!(!schedule.take_replaced() && schedule.is_due(0, id.index, 10));
+    assert!(write(&mut schedule, &mut state));
+    assert!(schedule.take_replaced() && !schedule.has_changes() && !schedule.is_due(u64::MAX, id.index, 10));
+}
+
+#[test]
+fn a_base_that_had_begun_before_the_damage_was_found_repairs_nothing() {
+    let mut state = filled(3);
+    let mut schedule = CheckpointSchedule::default();
+    let (id, conf) = (state.applied(), ConfState::of_voters([1]));
+    let Job::Checkpoint(job) = schedule.begin(id, &conf, &mut state.log, &mut state.store) else {
+        unreachable!("a checkpoint is begun")
+    };
+    schedule.replace_damaged();
+    state.log.checkpoint_done(job.write()).expect("the disk is intact");
+    schedule.done();
+    assert!(!schedule.take_replaced());
+    assert!(schedule.is_due(0, id.index, 10));
+    schedule.installed();
+    assert!(!schedule.has_changes() && !schedule.is_due(0, id.index, 10), "a snapshot replaces all of them");
 }

@@ -33,7 +33,7 @@ fn damaged() -> Damaged {
     state.damage(state.log.address(INDEX).expect("it is in the log"));
     assert!(read(&state).is_err());
     let mut repairs = EntryRepairs::default();
-    repairs.begin(INDEX, &state.log);
+    assert!(repairs.begin(INDEX, &state.log));
     Damaged { state, repairs, connected: BTreeSet::from([2, 3]), out: Output::default(), entry }
 }
 
@@ -77,6 +77,7 @@ fn a_peers_entry_is_written_in_the_place_of_the_damaged_one() {
     assert!(matches!(damaged.out.notices[..], [Notice::Repaired { .. }]));
     assert_eq!(read(&damaged.state).expect("it is repaired"), [damaged.entry.clone()]);
     assert_eq!(damaged.repairs.next_due_ns(), None);
+    assert!(damaged.repairs.begin(INDEX, &damaged.state.log), "damaged once more, it is news");
 }
 
 #[test]
@@ -108,8 +109,9 @@ fn each_peer_has_its_time_to_answer_and_then_the_entry_is_given_up() {
     };
     assert_eq!(given_up, [INDEX]);
     assert_eq!(asked, [2, 3].repeat(MAX_ROUNDS as usize));
-    assert!(matches!(damaged.out.notices[..], [Notice::Damage { .. }]));
+    assert!(matches!(damaged.out.notices[..], [Notice::Failure { .. }]), "the damage was reported before");
     assert_eq!(damaged.repairs.next_due_ns(), None);
+    assert!(!damaged.repairs.begin(INDEX, &damaged.state.log), "found again, it is no news");
 }
 
 #[test]

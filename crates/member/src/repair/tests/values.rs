@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use store::{Reference, Values};
 
-use super::super::values::{MAX_TASKS, RepairContext, STEP_KEYS, ValueRepairs, name_of};
+use super::super::values::{MAX_TASKS, RepairContext, STEP_VERSIONS, ValueRepairs, name_of};
 use super::super::{ANSWER_NS, MAX_ROUNDS};
 use super::take_sent;
-use crate::callers::Callers;
+use crate::callers::{CallerKind, Callers};
 use crate::io::{Answer, Output};
 use crate::jobs::Done;
 use crate::peer_message::{PeerMessage, ValueName};
@@ -45,7 +45,7 @@ fn damaged(members: &[u64]) -> Damaged {
         unblocks_apply: false,
         reference,
     };
-    found.callers.insert(TOKEN, u64::MAX);
+    found.callers.insert(TOKEN, CallerKind::Other, u64::MAX);
     assert!(found.repairs.begin(address, None));
     found.repairs.add_caller(address, TOKEN);
     found
@@ -138,7 +138,7 @@ fn a_peers_copy_takes_the_place_of_a_damaged_value() {
 fn a_value_of_a_known_key_is_found_without_a_walk_over_the_keys() {
     for (is_known, expected) in [(true, vec![2]), (false, vec![])] {
         let mut damaged = damaged(&[1, 2, 3]);
-        (0..=STEP_KEYS).for_each(|number| damaged.state.put(&format!("a{number}"), ""));
+        (0..=STEP_VERSIONS).for_each(|number| damaged.state.put(&format!("a{number}"), ""));
         damaged.repairs = ValueRepairs::default();
         let (address, key) = (damaged.reference.value.address, damaged.reference.key.clone());
         assert!(damaged.repairs.begin(address, is_known.then_some(key)));

@@ -78,5 +78,5 @@ fn receiver(follower: &mut LogAndStore, meta: &SnapshotMeta) -> Receiver {
 fn receiver_with(follower: &mut LogAndStore, meta: &SnapshotMeta, memory: MemoryShare) -> Receiver {
     let key = StreamKey { from: LEADER, id: SnapshotStreamId { run: RUN, sequence: 1 } };
     let installer = follower.log.begin_install(LogId { index: meta.index, term: meta.term });
-    Receiver::new(key, message(LEADER, 1, meta), meta.clone(), Box::new(installer), memory)
+    Receiver::new(key, message(LEADER, 1, meta), meta.clone(), 0, Box::new(installer), memory)
 }

@@ -1,7 +1,7 @@
 //! Which streams a follower accepts, and what becomes of one that breaks, is replaced or ends.
 
 use bytes::Bytes;
-use consensus::{Config, Consensus, Message, SnapshotMeta, Start};
+use consensus::{Body, Config, Consensus, Message, SnapshotMeta, Start};
 
 use super::super::format::{SnapshotStreamId, encode_header};
 use super::super::receiver::Receiver;
@@ -15,6 +15,7 @@ struct Follower {
     state: LogAndStore,
     consensus: Consensus,
     receiving: SnapshotReceiving,
+    lineage: u64,
     out: Output,
 }
 
@@ -33,13 +34,15 @@ impl Follower {
             state: LogAndStore::new(&[LEADER, FOLLOWER, 3]),
             consensus,
             receiving: SnapshotReceiving::default(),
+            lineage: 0,
             out: Output::default(),
         }
     }
 
     fn accept(&mut self, header: Bytes, from: u64, refusal: Option<&str>) -> Result<Box<Receiver>, String> {
-        let Follower { state, consensus, receiving, out } = self;
-        let offer = SnapshotOffer { from, header, member_id: FOLLOWER, applied: 1, refusal };
+        let Follower { state, consensus, receiving, lineage, out } = self;
+        let offer =
+            SnapshotOffer { from, header, member_id: FOLLOWER, applied: 1, lineage: *lineage, refusal };
         receiving.accept(offer, &mut state.log, consensus, out)
     }
 
@@ -82,6 +85,32 @@ fn a_snapshot_is_refused_unless_its_leader_sends_it_and_its_entries_are_missing(
     assert_eq!(follower.out.notices, [Notice::Snapshot { peer: LEADER, event }]);
 }
 
+/// A snapshot of a leader whose term is over, or whose entries are committed here, would be received in vain.
+#[test]
+fn a_snapshot_that_consensus_would_not_install_is_refused_at_its_offer() {
+    let mut leader = filled();
+    let (stream, meta) = (stream(&mut leader), meta(&leader));
+    let mut follower = Follower::new();
+    let heartbeat = Message { from: 3, to: FOLLOWER, term: 5, body: Body::Heartbeat { commit: 1 } };
+    follower.consensus.step(3, heartbeat).expect("3 leads term 5");
+    let old = follower.accept(header(1, &message(LEADER, 4, &named(9))), LEADER, None);
+    assert!(old.is_err_and(|reason| reason.contains("another leader, or a later term")));
+    // A member that the configuration does not name, while the leader is heard.
+    let stranger = follower.accept(header(1, &message(9, 6, &named(9))), 9, None);
+    assert!(stranger.is_err_and(|reason| reason.contains("another leader")));
+    let second = follower.accept(header(1, &message(LEADER, 5, &named(9))), LEADER, None);
+    assert!(second.is_err_and(|reason| reason.contains("leads term 5")), "a second leader of a term");
+    let own = follower.accept(header(1, &message(3, 5, &meta)), 3, None);
+    let mut receiver = own.expect("its leader's");
+    receiver.take(&stream).expect("it is the stream");
+    // Its term ends while it arrives.
+    let later = Message { from: LEADER, to: FOLLOWER, term: 6, body: Body::Heartbeat { commit: 1 } };
+    follower.consensus.step(LEADER, later).expect("1 leads term 6");
+    let late = follower.whole(receiver, false);
+    assert!(late.is_err_and(|reason| reason.contains("a later term")));
+    assert_eq!(follower.take_abandoned(), 1);
+}
+
 #[test]
 fn a_broken_stream_goes_on_with_what_was_received_if_it_comes_back_in_time() {
     let mut leader = filled();
@@ -99,6 +128,42 @@ fn a_broken_stream_goes_on_with_what_was_received_if_it_comes_back_in_time() {
     follower.receiving.expire(RESUME_WITHIN_NS, &mut follower.out);
     assert_eq!(follower.take_abandoned(), 1);
     assert_eq!(follower.accept(header, LEADER, None).expect("it begins again").offset(), 0);
+}
+
+#[test]
+fn a_broken_stream_of_a_leader_whose_term_has_ended_does_not_go_on() {
+    let mut leader = filled();
+    let (stream, meta) = (stream(&mut leader), meta(&leader));
+    let header = header(1, &message(LEADER, 1, &meta));
+    let mut follower = Follower::new();
+    let mut receiver = follower.accept(header.clone(), LEADER, None).expect("it is new");
+    receiver.take(&stream[..50]).expect("it is a part of the stream");
+    follower.receiving.broken(0, receiver, &mut follower.out);
+    let later = Message { from: 3, to: FOLLOWER, term: 2, body: Body::Heartbeat { commit: 1 } };
+    follower.consensus.step(3, later).expect("3 leads term 2");
+    let resumed = follower.accept(header, LEADER, None);
+    assert!(resumed.is_err_and(|reason| reason.contains("a later term")));
+    assert_eq!(follower.take_abandoned(), 1);
+}
+
+#[test]
+fn why_none_is_taken_now_is_said_before_what_consensus_thinks_of_it() {
+    let mut follower = Follower::new();
+    let later = Message { from: 3, to: FOLLOWER, term: 2, body: Body::Heartbeat { commit: 1 } };
+    follower.consensus.step(3, later).expect("3 leads term 2");
+    let refused = follower.accept(header(1, &message(LEADER, 1, &named(9))), LEADER, Some("it installs"));
+    assert_eq!(refused.err().as_deref(), Some("it installs"));
+}
+
+#[test]
+fn a_state_of_another_lineage_is_refused_at_its_end() {
+    let mut leader = filled();
+    let header = header(1, &message(LEADER, 1, &meta(&leader)));
+    let stream = stream(&mut leader);
+    let mut follower = Follower { lineage: 0x51, ..Follower::new() };
+    let mut receiver = follower.accept(header, LEADER, None).expect("it is new");
+    assert!(receiver.take(&stream).is_err_and(|reason| reason.contains("lineage 0, this member of 51")));
+    assert!(!receiver.is_whole());
 }
 
 #[test]

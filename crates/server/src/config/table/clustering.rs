@@ -2,16 +2,13 @@
 
 use super::flag::{Flag, Section, duration, list, switch, text, urls};
 
-const DISCOVERY: &str = "discovery";
-const ONLY_DISCOVERY: &str = "it only matters with discovery, which is not supported yet";
+const V2_DISCOVERY: &str = "the v2 discovery service";
+const ONLY_V2_DISCOVERY: &str = "it only matters with the v2 discovery service";
+const DISCOVERY_TLS: &str = "TLS to a discovery service";
+const NO_CONNECTION_KEPT: &str = "a connection to the discovery service lasts for one request";
 
 const fn here(flag: Flag) -> Flag {
     flag.section(Section::Clustering)
-}
-
-/// A detail of discovery: means nothing unless discovery itself is asked for, which is refused.
-const fn detail(flag: Flag) -> Flag {
-    here(flag).no_effect(ONLY_DISCOVERY)
 }
 
 pub(super) const FLAGS: &[Flag] = &[
@@ -40,40 +37,47 @@ pub(super) const FLAGS: &[Flag] = &[
         "http://localhost:2379",
         "Client URLs of this member as clients shall use them.",
     )),
-    here(text("discovery", "", "URL of a v2 discovery service.")).refused(DISCOVERY),
-    here(text("discovery-token", "", "Token of the cluster in a v3 discovery service.")).refused(DISCOVERY),
-    here(list("discovery-endpoints", "", "Endpoints of a v3 discovery service.")).refused(DISCOVERY),
-    detail(duration(
+    here(text("discovery", "", "URL of a v2 discovery service.")).refused(V2_DISCOVERY),
+    here(text("discovery-token", "", "Token of the cluster in a v3 discovery service.")),
+    here(list("discovery-endpoints", "", "Endpoints of a v3 discovery service.")),
+    here(duration(
         "discovery-dial-timeout",
         "2s",
         "How long to wait for a connection to the discovery service.",
     )),
-    detail(duration(
+    here(duration(
         "discovery-request-timeout",
         "5s",
         "How long to wait for an answer of the discovery service.",
     )),
-    detail(duration("discovery-keepalive-time", "2s", "How often to ping the discovery service.")),
-    detail(duration(
+    here(duration("discovery-keepalive-time", "2s", "How often to ping the discovery service."))
+        .no_effect(NO_CONNECTION_KEPT),
+    here(duration(
         "discovery-keepalive-timeout",
         "6s",
         "How long the discovery service may leave a ping unanswered.",
-    )),
-    detail(switch("discovery-insecure-transport", "true", "Talk to the discovery service without TLS.")),
-    detail(switch(
+    ))
+    .no_effect(NO_CONNECTION_KEPT),
+    here(switch("discovery-insecure-transport", "true", "Talk to the discovery service without TLS."))
+        .refused(DISCOVERY_TLS),
+    here(switch(
         "discovery-insecure-skip-tls-verify",
         "false",
         "Do not verify the discovery service's certificate.",
-    )),
-    detail(text("discovery-cert", "", "Certificate to show the discovery service.")),
-    detail(text("discovery-key", "", "Key of that certificate.")),
-    detail(text("discovery-cacert", "", "CA bundle for the discovery service's certificate.")),
-    detail(text("discovery-user", "", "User name, or name:password, at the discovery service.")),
-    detail(text("discovery-password", "", "Password at the discovery service.")),
-    detail(text("discovery-fallback", "exit", "What to do when discovery fails; only 'exit' is left.")),
-    detail(text("discovery-proxy", "", "HTTP proxy on the way to a v2 discovery service.")),
-    here(text("discovery-srv", "", "DNS domain whose SRV records name the members.")).refused(DISCOVERY),
-    detail(text("discovery-srv-name", "", "Suffix of the name that is looked up in DNS.")),
+    ))
+    .refused(DISCOVERY_TLS),
+    here(text("discovery-cert", "", "Certificate to show the discovery service.")).refused(DISCOVERY_TLS),
+    here(text("discovery-key", "", "Key of that certificate.")).refused(DISCOVERY_TLS),
+    here(text("discovery-cacert", "", "CA bundle for the discovery service's certificate."))
+        .refused(DISCOVERY_TLS),
+    here(text("discovery-user", "", "User name, or name:password, at the discovery service.")),
+    here(text("discovery-password", "", "Password at the discovery service.")),
+    here(text("discovery-fallback", "exit", "What to do when discovery fails; only 'exit' is left."))
+        .no_effect(ONLY_V2_DISCOVERY),
+    here(text("discovery-proxy", "", "HTTP proxy on the way to a v2 discovery service."))
+        .no_effect(ONLY_V2_DISCOVERY),
+    here(text("discovery-srv", "", "DNS domain whose SRV records name the members at the start.")),
+    here(text("discovery-srv-name", "", "Suffix of the name that is looked up in DNS.")),
     here(switch("strict-reconfig-check", "true", "Refuse changes of membership that would cost the quorum.")),
     here(switch(
         "pre-vote",

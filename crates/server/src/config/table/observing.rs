@@ -15,12 +15,10 @@ const fn logging(flag: Flag) -> Flag {
 }
 
 pub(super) const AUTH_AND_PROFILING: &[Flag] = &[
-    auth(text("auth-token", "simple", "Kind of tokens: 'simple', or 'jwt' with its options."))
-        .refused("JWT tokens"),
+    auth(text("auth-token", "simple", "Kind of tokens: 'simple', or 'jwt' with its options.")),
     auth(count("bcrypt-cost", "10", "Cost of hashing a password with bcrypt, between 4 and 31.")),
     auth(count("auth-token-ttl", "300", "Seconds a simple token stays good without being used.")),
-    profiling(switch("enable-pprof", "false", "Serve Go profiles below /debug/pprof/."))
-        .no_effect("this is no Go program"),
+    profiling(switch("enable-pprof", "false", "Serve profiles for 'go tool pprof' below /debug/pprof/.")),
     profiling(text("metrics", "basic", "'extensive' adds a histogram of the time each gRPC takes.")),
     profiling(urls("listen-metrics-urls", "", "Where else to serve /metrics and the health checks.")),
 ];
@@ -30,18 +28,20 @@ pub(super) const LOGGING: &[Flag] = &[
     logging(list(
         "log-outputs",
         "default",
-        "Where to log: 'default' or 'stderr', 'stdout', or paths of files.",
+        "Where to log: 'default' or 'stderr', 'stdout', 'systemd/journal', or paths of files; several at once.",
     )),
     logging(text("log-level", "info", "Least severity to log: debug, info, warn, error, panic or fatal.")),
-    logging(text("log-format", "json", "'json' or 'console'.")),
-    logging(switch("enable-log-rotation", "false", "Start a new log file when the old one is large."))
-        .refused("log rotation"),
+    logging(text(
+        "log-format",
+        "json",
+        "'json' or 'console'. Unless it is set, a terminal has columns with colours.",
+    )),
+    logging(switch("enable-log-rotation", "false", "Start a new log file when the old one is large.")),
     logging(text(
         "log-rotation-config-json",
         r#"{"maxsize": 100, "maxage": 0, "maxbackups": 0, "localtime": false, "compress": false}"#,
-        "When to start a new log file, and what becomes of old ones.",
-    ))
-    .no_effect("it only matters with --enable-log-rotation, which is not supported yet"),
+        "With --enable-log-rotation: when to start a new log file, and what becomes of old ones.",
+    )),
     logging(duration(
         "warning-unary-request-duration",
         "300ms",

@@ -4,8 +4,6 @@ use super::flag::{Flag, Section, count, duration, integer, switch, text};
 
 const NO_SPANS: &str = "spans are not exported yet";
 
-const ALWAYS_COMPARED: &str = "members compare hashes of their state all the time";
-
 const OWN_STEPS: &str = "history is purged in small steps of its own size";
 
 const fn tracing(flag: Flag) -> Flag {
@@ -29,22 +27,19 @@ pub(super) const FEATURES: &[Flag] = &[
         "corrupt-check-time",
         "0s",
         "How often to compare the members' data; 0 turns that off.",
-    ))
-    .no_effect(ALWAYS_COMPARED),
+    )),
     feature(duration(
         "compact-hash-check-time",
         "1m",
-        "How often to compare the hashes members computed at compactions.",
-    ))
-    .no_effect(ALWAYS_COMPARED),
+        "How often to compare the hashes members computed at compactions, with the gate CompactHashCheck.",
+    )),
     feature(integer("compaction-batch-limit", "1000", "Most revisions removed in one step of a compaction."))
         .no_effect(OWN_STEPS),
     feature(switch(
         "peer-skip-client-san-verification",
         "false",
-        "Accept member certificates for other hosts.",
-    ))
-    .no_effect("it only matters with TLS, which is not supported yet"),
+        "Accept a member's certificate that is not for the address it connects from.",
+    )),
     feature(duration(
         "watch-progress-notify-interval",
         "10m",

@@ -6,6 +6,7 @@ use super::types::url;
 use super::*;
 
 mod rules;
+mod security;
 
 /// Parses `line`, split at blanks, with these variables.
 fn run_with(line: &str, env: &[(&str, &str)]) -> Result<ServerConfig, UsageError> {
@@ -14,7 +15,7 @@ fn run_with(line: &str, env: &[(&str, &str)]) -> Result<ServerConfig, UsageError
         env.iter().map(|(name, value)| (name.into(), value.into())),
     )? {
         Parsed::Run(config) => Ok(*config),
-        Parsed::Print(text) => panic!("printed {text}"),
+        Parsed::Check(_) | Parsed::Print(_) => panic!("it does not run"),
     }
 }
 
@@ -30,7 +31,7 @@ fn error(line: &str) -> (String, u8) {
 fn printed(line: &str) -> String {
     match parse(line.split_whitespace().map(Into::into), std::iter::empty()).expect(line) {
         Parsed::Print(text) => text,
-        Parsed::Run(config) => panic!("would run {config:?}"),
+        Parsed::Run(config) | Parsed::Check(config) => panic!("would run {config:?}"),
     }
 }
 
@@ -56,6 +57,7 @@ fn flags_are_read_in_gos_style() {
 fn a_malformed_command_line_is_told_as_go_does() {
     let cases = [
         ("stele --nonsense", "flag provided but not defined: -nonsense", 2),
+        ("stele --nmae x", "flag provided but not defined: -nmae (did you mean --name?)", 2),
         ("stele --name", "flag needs an argument: -name", 2),
         ("stele ---name=x", "bad flag syntax: ---name=x", 2),
         (
@@ -93,18 +95,14 @@ fn a_malformed_command_line_is_told_as_go_does() {
 }
 
 #[test]
-fn a_flag_outranks_its_variable() {
-    let config =
-        run_with("stele --name flag", &[("ETCD_NAME", "variable"), ("ETCD_MAX_TXN_OPS", "7")]).expect("good");
+fn a_flag_and_its_variable_exclude_each_other_as_in_etcd() {
+    let error = run_with("stele --name flag", &[("ETCD_NAME", "variable")]).expect_err("both");
+    let message = "environment variable ETCD_NAME conflicts with the command-line flag --name of the same meaning: \
+                   unset the variable, or leave out the flag";
+    assert_eq!((error.to_string().as_str(), error.exit_code), (message, 1));
+    let config = run_with("stele --name flag", &[("ETCD_MAX_TXN_OPS", "7")]).expect("good");
     assert_eq!((config.name.as_str(), config.limits.max_txn_ops), ("flag", 7));
-    let messages: Vec<_> = config.notes.iter().map(|note| (note.warning, note.message)).collect();
-    assert!(
-        messages.contains(&(
-            true,
-            "environment variable is overruled by the command-line flag of the same meaning"
-        ))
-    );
-    assert!(messages.contains(&(false, "recognized and used environment variable")));
+    assert!(config.notes.iter().any(|note| note.message == "recognized and used environment variable"));
 }
 
 #[test]
@@ -152,15 +150,76 @@ fn a_file_replaces_flags_and_variables() {
     }
 }
 
+/// The keys of etcd's own sample (`tests/go/operating` reads the sample itself), and its maps.
+#[test]
+fn a_file_has_etcds_keys_and_maps() {
+    let dir = tempfile::tempdir().expect("directory");
+    let path = dir.path().join("stele.yaml");
+    let text = "name: a\ndata-dir:\ncors:\ndiscovery:\ndiscovery-fallback: proxy\ninitial-cluster:\nproxy: 'off'\n\
+                proxy-read-timeout: 0\nsocket-options:\n  reuse-port: true\n  reuse-address: true\n\
+                discovery-config:\n  token: t\n  client:\n    endpoints: [http://127.0.0.1:9]\n    dial-timeout: 3000000000\n\
+                log-levle: debug\n";
+    std::fs::write(&path, text).expect("write");
+    let config = run(&format!("stele --config-file={}", path.display()));
+    assert!(config.sockets.reuse_port);
+    let service = config.cluster.discovery_service.expect("one");
+    assert_eq!((service.token.as_str(), service.dial_timeout), ("t", Duration::from_secs(3)));
+    let unknown: Vec<_> = config
+        .notes
+        .iter()
+        .filter(|note| note.message == "unrecognized key in the configuration file")
+        .flat_map(|note| note.fields.iter().map(|(_, key)| key.as_str()))
+        .collect();
+    let slip = "log-levle (did you mean log-level?)";
+    assert_eq!(unknown, ["discovery-fallback", slip, "proxy", "proxy-read-timeout"]);
+    for refused in ["secure", "auth"] {
+        let text = format!("discovery-config:\n  client:\n    {refused}:\n      cacert: x\n");
+        std::fs::write(&path, text).expect("write");
+        let (message, _) = error(&format!("stele --config-file={}", path.display()));
+        let key = format!("discovery-config.client.{refused}");
+        assert_eq!(message, format!("{key} is not supported in the configuration file"));
+    }
+}
+
+#[test]
+fn changes_are_told_apart_by_when_they_take_effect() {
+    let started = run("stele --cors=http://a --max-txn-ops=7 --name=x");
+    let new = run("stele --log-level=debug --max-txn-ops=7 --name=y --snapshot-count=9");
+    let changes = FlagChanges::between(&started, &started, &new);
+    assert_eq!(changes.effective, ["--cors (the default)", "--log-level (debug)"]);
+    assert_eq!(changes.at_restart, ["--name", "--snapshot-count"]);
+    // What was read since the start and needs a restart changed nothing.
+    let again = FlagChanges::between(&started, &new, &new);
+    assert_eq!((again.effective.len(), again.at_restart), (0, changes.at_restart));
+    let back = FlagChanges::between(&started, &new, &started);
+    assert_eq!((back.effective.len(), back.at_restart.len()), (2, 0));
+    let mut named = started.clone();
+    named.security.client.allowed_common_names = vec!["app".to_owned()];
+    let changes = FlagChanges::between(&started, &started, &named);
+    assert_eq!(changes.at_restart, ["client-transport-security.allowed-cn"]);
+    let known = |name: &&str| table::flag(name).is_some();
+    assert!(changes::RELOADED.iter().all(known), "every flag exists");
+}
+
+const NO_NAME: &str = "invalid value for client-transport-security.allowed-cn in the configuration file: an empty name; \
+                       leave the key out to allow every name";
+
 #[test]
 fn a_bad_file_is_refused() {
     let dir = tempfile::tempdir().expect("directory");
     let path = dir.path().join("stele.yaml");
     let cases = [
         (
-            "peer-transport-security:\n  cert-file: x\n",
-            "--peer-cert-file is not supported yet: TLS is missing in this release",
+            "listen-peer-urls: https://127.0.0.1:1\npeer-transport-security:\n  cert-file: x\n",
+            "KeyFile and CertFile must both be present[key: , cert: x]",
         ),
+        (
+            "client-transport-security:\n  allowed-cn: {x: y}\n",
+            "invalid value for client-transport-security.allowed-cn in the configuration file: expected no map",
+        ),
+        ("client-transport-security:\n  allowed-cn: \"\"\n", NO_NAME),
+        ("client-transport-security:\n  allowed-cn: []\n", NO_NAME),
+        ("client-transport-security:\n  allowed-cn: [a, \"\"]\n", NO_NAME),
         (
             "client-transport-security: 5\n",
             "invalid client-transport-security in the configuration file: expected a map",

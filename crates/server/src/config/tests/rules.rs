@@ -47,16 +47,40 @@ fn rules_are_told_in_etcds_words() {
         ("--log-outputs=default,stdout", "multi logoutput for \"default\" is not supported yet"),
         ("--log-format=xml", "unknown log format: xml, supported values json, console"),
         (
-            "--auth-token=jwt,pub-key=x",
-            "--auth-token is not supported yet: JWT tokens is missing in this release",
-        ),
-        (
             "--listen-peer-urls=https://127.0.0.1:2380",
-            "TLS is not supported yet, so https://127.0.0.1:2380 cannot be used; use http or unix",
+            "cannot listen on TLS for 127.0.0.1:2380: KeyFile and CertFile are not presented (--peer-cert-file, \
+             --peer-key-file)",
         ),
         (
             "--initial-cluster=m1",
             "invalid value \"m1\" for --initial-cluster: URL scheme must be http, https, unix, or unixs: ",
+        ),
+    ];
+    for (flags, message) in cases {
+        assert_eq!(error(&format!("stele {flags}")), (message.to_owned(), 1), "{flags}");
+    }
+}
+
+#[test]
+fn options_of_tokens_that_cannot_be_used_are_told_in_etcds_words() {
+    let cases = [
+        (
+            "--auth-token=jwt,sign-method=none,pub-key=x",
+            "auth: invalid auth options (--auth-token: unknown sign-method \"none\", known are RS256, RS384, RS512, \
+             PS256, PS384, PS512, ES256, ES384, ES512, EdDSA, HS256, HS384, HS512)",
+        ),
+        (
+            "--auth-token=jwt,sign-method",
+            "auth: invalid auth options (--auth-token: \"sign-method\" is no option name=value)",
+        ),
+        ("--auth-token=jwt,ttl=1m,ttl=2m", "auth: invalid auth options (--auth-token: ttl is given twice)"),
+        (
+            "--auth-token=jwt,sign-method=HS256,ttl=0",
+            "auth: invalid auth options (--auth-token: ttl must be at least 1s)",
+        ),
+        (
+            "--auth-token=paseto",
+            "auth: invalid auth options (--auth-token: unknown kind of tokens \"paseto\", known are simple and jwt)",
         ),
     ];
     for (flags, message) in cases {

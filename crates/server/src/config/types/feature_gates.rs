@@ -32,26 +32,30 @@ pub struct FeatureGate {
     pub default: bool,
     /// Whether it is open.
     pub enabled: bool,
+    /// Why it makes no difference, if it makes none.
+    pub no_effect: Option<&'static str>,
 }
 
-const fn alpha(name: &'static str) -> FeatureGate {
-    FeatureGate { name, stage: GateStage::Alpha, default: false, enabled: false }
+const fn alpha(name: &'static str, no_effect: Option<&'static str>) -> FeatureGate {
+    FeatureGate { name, stage: GateStage::Alpha, default: false, enabled: false, no_effect }
 }
 
-const fn beta(name: &'static str) -> FeatureGate {
-    FeatureGate { name, stage: GateStage::Beta, default: true, enabled: true }
+const fn beta(name: &'static str, no_effect: Option<&'static str>) -> FeatureGate {
+    FeatureGate { name, stage: GateStage::Beta, default: true, enabled: true, no_effect }
 }
+
+const REMAINDERS: Option<&str> = Some("the remaining times of long leases are always recorded");
 
 const GATES: [FeatureGate; 9] = [
-    alpha("CompactHashCheck"),
-    beta("FastLeaseKeepAlive"),
-    alpha("InitialCorruptCheck"),
-    alpha("LeaseCheckpoint"),
-    alpha("LeaseCheckpointPersist"),
-    alpha("PriorityRequest"),
-    alpha("SetMemberLocalAddr"),
-    alpha("StopGRPCServiceOnDefrag"),
-    beta("TxnModeWriteWithSharedBuffer"),
+    alpha("CompactHashCheck", None),
+    beta("FastLeaseKeepAlive", Some("renewals never wait until entries are applied")),
+    alpha("InitialCorruptCheck", None),
+    alpha("LeaseCheckpoint", REMAINDERS),
+    alpha("LeaseCheckpointPersist", REMAINDERS),
+    alpha("PriorityRequest", Some("requests are not refused by priority yet")),
+    alpha("SetMemberLocalAddr", Some("the system chooses the address of connections to members")),
+    alpha("StopGRPCServiceOnDefrag", Some("nothing waits for defragmentation")),
+    beta("TxnModeWriteWithSharedBuffer", Some("there is no bbolt")),
 ];
 
 /// Names that stand for all gates of a stage.
@@ -59,7 +63,11 @@ const ALL: [(&str, GateStage); 2] = [("AllAlpha", GateStage::Alpha), ("AllBeta",
 
 /// All gates.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FeatureGates(Vec<FeatureGate>);
+pub struct FeatureGates {
+    gates: Vec<FeatureGate>,
+    /// The names of [`ALL`] that were given as true.
+    stages: [bool; ALL.len()],
+}
 
 impl FeatureGates {
     /// Reads `Name=true,Other=false`. A gate that is named outranks `AllAlpha` and `AllBeta`.
@@ -68,7 +76,7 @@ impl FeatureGates {
     /// An unknown gate, or a value that is not a boolean.
     pub(crate) fn parse(text: &str) -> Result<FeatureGates, String> {
         let mut gates = GATES.to_vec();
-        let mut named = Vec::new();
+        let (mut named, mut stages) = (Vec::new(), [false; ALL.len()]);
         for pair in text.split(',').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             let (name, value) = (name.trim(), value.trim());
@@ -79,26 +87,38 @@ impl FeatureGates {
                 .ok_or_else(|| format!("invalid value of {name}={value}, err: not a bool"))?;
             named.push((name, value));
         }
-        for (name, stage) in ALL {
+        for ((name, stage), given_value) in ALL.into_iter().zip(&mut stages) {
             if let Some((_, value)) = named.iter().rfind(|(given, _)| *given == name) {
                 gates.iter_mut().filter(|gate| gate.stage == stage).for_each(|gate| gate.enabled = *value);
+                *given_value = *value;
             }
         }
         for (name, value) in named.into_iter().filter(|(name, _)| !ALL.iter().any(|(all, _)| all == name)) {
             let gate = gates.iter_mut().find(|gate| gate.name == name);
             gate.ok_or_else(|| format!("unrecognized feature gate: {name}"))?.enabled = value;
         }
-        Ok(FeatureGates(gates))
+        Ok(FeatureGates { gates, stages })
     }
 
     /// Whether the gate of that name is open; false for an unknown name.
     pub fn enabled(&self, name: &str) -> bool {
-        self.0.iter().any(|gate| gate.name == name && gate.enabled)
+        self.gates.iter().any(|gate| gate.name == name && gate.enabled)
+    }
+
+    /// The gates that were opened or closed to no effect, each with the reason.
+    pub(crate) fn without_effect(&self) -> Vec<String> {
+        let changed = self.gates.iter().filter(|gate| gate.enabled != gate.default);
+        changed.filter_map(|gate| Some(format!("{} ({})", gate.name, gate.no_effect?))).collect()
     }
 
     /// All gates, in the order of their names.
     pub fn all(&self) -> &[FeatureGate] {
-        &self.0
+        &self.gates
+    }
+
+    /// The names that stand for all gates of a stage, and whether they were given as true.
+    pub fn stages(&self) -> impl Iterator<Item = (&'static str, GateStage, bool)> {
+        ALL.into_iter().zip(self.stages).map(|((name, stage), is_given)| (name, stage, is_given))
     }
 }
 
@@ -131,6 +151,14 @@ mod tests {
         assert!(gates.enabled("InitialCorruptCheck"));
         assert!(!gates.enabled("FastLeaseKeepAlive"));
         assert!(!gates.enabled("AllAlpha"));
+    }
+
+    #[test]
+    fn a_gate_without_effect_says_why() {
+        let told = |text| FeatureGates::parse(text).expect("gates").without_effect();
+        assert_eq!(told("CompactHashCheck=true,FastLeaseKeepAlive=true"), Vec::<String>::new());
+        let expected = "FastLeaseKeepAlive (renewals never wait until entries are applied)";
+        assert_eq!(told("InitialCorruptCheck=true,FastLeaseKeepAlive=false"), [expected]);
     }
 
     #[test]

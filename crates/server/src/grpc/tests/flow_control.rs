@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::rig::{Client, POURED, POURED_BYTES, grpc, message, settings, until, whole};
+use super::rig::{Client, POURED, POURED_BYTES, grpc, message, request, settings, until, whole};
 
 /// A client that takes so few bytes before it says go on.
 async fn narrow(window: u32) -> Client {
@@ -76,6 +76,18 @@ async fn a_call_ends_when_its_client_resets_it() {
     stream.send_data(Bytes::from_static(b"\0\0\0"), false).expect("the server listens");
     stream.send_reset(h2::Reason::CANCEL);
     assert_eq!(client.ask("/test/Echo", [&message(b"x")[..]]).await.status(), "0", "the connection goes on");
+}
+
+#[tokio::test]
+async fn a_request_that_is_not_grpc_ends_when_its_client_resets_it() {
+    let mut client = Client::start().await;
+    let waiting = client.seen.waiting.clone();
+    let (response, mut stream) = client.begin(request("GET", "/wait", "text/plain")).await;
+    stream.send_data(Bytes::new(), true).expect("the server listens");
+    until(|| waiting.load(Ordering::SeqCst) == 1).await;
+    stream.send_reset(h2::Reason::CANCEL);
+    until(|| waiting.load(Ordering::SeqCst) == 0).await;
+    assert!(response.await.is_err());
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ mod raw;
 mod refusals;
 mod rig;
 mod tolerances;
+mod yielding;
 
 use rig::{Answer, Client, message};
 

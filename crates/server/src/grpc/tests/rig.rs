@@ -137,8 +137,17 @@ pub(super) fn server(
 ) -> (impl Future<Output = ()>, DuplexStream) {
     let (ours, theirs) = tokio::io::duplex(64 << 10);
     let text = |body: String| ready(format!("heard {body}"));
-    let http = Router::new().route("/plain", get(|| ready("plain text"))).route("/heard", post(text));
-    (async move { serve(ours, seen, Some(http), &settings, stop).await }, theirs)
+    let waiting = seen.clone();
+    let wait = || async move {
+        waiting.waiting.fetch_add(1, Ordering::SeqCst);
+        let _waiting = Waiting(waiting.waiting.clone());
+        std::future::pending::<()>().await;
+    };
+    let http = Router::new()
+        .route("/plain", get(|| ready("plain text")))
+        .route("/heard", post(text))
+        .route("/wait", get(wait));
+    (async move { serve(ours, seen, Some(http.into()), &settings, stop).await }, theirs)
 }
 
 /// A client, and the server it speaks to.

@@ -3,19 +3,15 @@
 use std::time::Duration;
 
 use api::Code;
-use dbfile::records::{BUCKETS, KEY_BUCKET, SmallRecords};
-use dbfile::{FileLayout, FilePlan, FileWriter, WriteError};
-use store::{CapturedState, RetainedVersion, StateReplaced, VersionWalk};
+use dbfile::WriteError;
+use store::{CapturedState, StateReplaced};
 use tokio::sync::mpsc;
 
 use super::output::{BackupOutput, BackupPart};
+use super::values;
 use super::values::NodeValues;
-use super::{records, values};
 use crate::grpc::Failure;
 use crate::node::Node;
-
-/// Versions that are looked up in one hold of the store's lock.
-const MAX_STEP_VERSIONS: usize = 256;
 
 /// Pause while an entry is being applied in slices.
 const CAPTURE_DELAY: Duration = Duration::from_millis(1);
@@ -66,27 +62,30 @@ pub(super) fn make(node: &Node, parts: mpsc::Sender<BackupPart>) {
 }
 
 fn make_parts(node: &Node, parts: &mpsc::Sender<BackupPart>) -> Result<(), MakeError> {
+    let mut go_on = || if parts.is_closed() { Err(MakeError::Gone) } else { Ok(()) };
     let (mut state, small, plan) = loop {
         let mut state = capture(node, parts)?;
-        let small = records::small(&state);
-        match lay_out(&small, &mut state.versions, parts) {
+        let small = dbstate::small(&state);
+        match dbstate::lay_out(&small, &mut state.versions, &mut go_on) {
             // Nothing was sent of the state that is gone.
             Err(MakeError::Replaced) => {}
             plan => break (state, small, plan?),
         }
     };
-    let begin = BackupPart::Begin { bytes: plan.bytes() };
+    let version = small.storage_version.clone().unwrap_or_default();
+    let begin = BackupPart::Begin { bytes: plan.bytes(), version };
     parts.blocking_send(begin).map_err(|_| MakeError::Gone)?;
     state.versions.rewind();
-    let mut writer = FileWriter::new(BackupOutput::new(parts), plan)?;
-    for bucket in BUCKETS {
-        writer.bucket(bucket)?;
-        small.visit(bucket, &mut |key, value| writer.pair(key, value))?;
-        if bucket == KEY_BUCKET {
-            write_versions(node, &mut state.versions, &mut writer)?;
-        }
-    }
-    Ok(writer.finish()?.finish().map_err(WriteError::Output)?)
+    let mut source = NodeValues::new(node);
+    let mut read = |versions: &[_]| Ok(values::read(&mut source, versions)?);
+    let output = dbstate::write::<_, MakeError>(
+        &small,
+        &mut state.versions,
+        plan,
+        BackupOutput::new(parts),
+        &mut read,
+    )?;
+    Ok(output.finish().map_err(WriteError::Output)?)
 }
 
 /// Captures the state between two entries.
@@ -98,70 +97,4 @@ fn capture(node: &Node, parts: &mpsc::Sender<BackupPart>) -> Result<CapturedStat
         }
     }
     Err(MakeError::Gone)
-}
-
-/// The first pass: the length of the file.
-fn lay_out(
-    small: &SmallRecords,
-    versions: &mut VersionWalk,
-    parts: &mpsc::Sender<BackupPart>,
-) -> Result<FilePlan, MakeError> {
-    let mut layout = FileLayout::default();
-    for bucket in BUCKETS {
-        layout.bucket(bucket)?;
-        small.visit(bucket, &mut |key, value| layout.pair(key.len(), value.len()))?;
-        if bucket != KEY_BUCKET {
-            continue;
-        }
-        loop {
-            let chunk = versions.next_chunk(MAX_STEP_VERSIONS)?;
-            if chunk.is_empty() {
-                break;
-            }
-            if parts.is_closed() {
-                return Err(MakeError::Gone);
-            }
-            for version in &chunk {
-                let record = records::version(version);
-                layout.pair(record.revision.encoded_len(), record.encoded_len())?;
-            }
-        }
-    }
-    Ok(layout.finish()?)
-}
-
-/// The second pass, of the versions.
-fn write_versions(
-    node: &Node,
-    versions: &mut VersionWalk,
-    writer: &mut FileWriter<BackupOutput<'_>>,
-) -> Result<(), MakeError> {
-    let (mut key, mut value) = (Vec::new(), Vec::new());
-    let mut source = NodeValues::new(node);
-    loop {
-        let chunk = versions.next_chunk(MAX_STEP_VERSIONS)?;
-        if chunk.is_empty() {
-            return Ok(());
-        }
-        for some in values::together(&chunk) {
-            let read = values::read(&mut source, some)?;
-            for (version, bytes) in some.iter().zip(read) {
-                key.clear();
-                value.clear();
-                write_version(version, &bytes, (&mut key, &mut value), writer)?;
-            }
-        }
-    }
-}
-
-fn write_version(
-    version: &RetainedVersion,
-    bytes: &[u8],
-    (key, value): (&mut Vec<u8>, &mut Vec<u8>),
-    writer: &mut FileWriter<BackupOutput<'_>>,
-) -> Result<(), WriteError> {
-    let record = records::version(version);
-    record.revision.encode(key);
-    record.encode(bytes, value);
-    writer.pair(key, value)
 }

@@ -15,21 +15,18 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `making` | the thread: both passes |
-//! | `records` | the captured state as etcd's records |
+//! | `making` | the thread: both passes of the crate `dbstate` |
 //! | `values` | reading the values of versions, where they are now |
 //! | `output` | what the file is written to: the channel, and the SHA-256 |
 
 mod making;
 mod output;
-mod records;
 mod values;
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use api::etcdserverpb as pb;
-use api::version::STORAGE_VERSION;
 use bytes::Bytes;
 use prost::Message;
 use prost::encoding::{WireType, encode_key, encode_varint};
@@ -67,18 +64,21 @@ pub(super) async fn snapshot(
         let _permit = permit;
         making::make(&making, sender);
     });
-    Ok(Responses::of(|sink| async move { send(parts, &sink).await }))
+    Ok(Responses::of(|sink| async move {
+        // Observed at the end, whatever it is: also of a transfer that its client breaks off, as in etcd.
+        let _timer = node.metrics.events.snapshot_transfer.start_timer();
+        send(parts, &sink).await
+    }))
 }
 
 /// Sends what is made.
 async fn send(mut parts: mpsc::Receiver<BackupPart>, sink: &ResponseSink) -> Result<(), Failure> {
     let began = Instant::now();
-    let mut remaining = 0;
+    let (mut remaining, mut storage_version) = (0, String::new());
     while let Some(part) = parts.recv().await {
         match part {
-            BackupPart::Begin { bytes } => {
-                remaining = bytes;
-                let storage_version = STORAGE_VERSION;
+            BackupPart::Begin { bytes, version } => {
+                (remaining, storage_version) = (bytes, version);
                 tracing::info!(total_bytes = bytes, storage_version, "sending database snapshot to client");
             }
             BackupPart::Chunk(mut chunk) => {
@@ -86,11 +86,11 @@ async fn send(mut parts: mpsc::Receiver<BackupPart>, sink: &ResponseSink) -> Res
                     let blob = chunk.split_to(chunk.len().min(MAX_BLOB_BYTES));
                     // What is made is never longer than announced.
                     remaining -= blob.len() as u64;
-                    sink.send(message(remaining, blob)).await;
+                    sink.send(message(remaining, blob, &storage_version)).await;
                 }
             }
             BackupPart::Sum(sum) => {
-                sink.send(message(remaining, sum)).await;
+                sink.send(message(remaining, sum, &storage_version)).await;
                 tracing::info!(
                     took = format!("{:?}", began.elapsed()),
                     "successfully sent database snapshot to client"
@@ -107,11 +107,11 @@ async fn send(mut parts: mpsc::Receiver<BackupPart>, sink: &ResponseSink) -> Res
 }
 
 /// A `SnapshotResponse`, whose blob is not copied.
-fn message(remaining_bytes: u64, blob: Bytes) -> EncodedMessage {
+fn message(remaining_bytes: u64, blob: Bytes, version: &str) -> EncodedMessage {
     let mut before = pb::SnapshotResponse { remaining_bytes, ..Default::default() }.encode_to_vec();
     encode_key(BLOB_TAG, WireType::LengthDelimited, &mut before);
     encode_varint(blob.len() as u64, &mut before);
-    let behind = pb::SnapshotResponse { version: STORAGE_VERSION.to_owned(), ..Default::default() };
+    let behind = pb::SnapshotResponse { version: version.to_owned(), ..Default::default() };
     EncodedMessage(vec![before.into(), blob, behind.encode_to_vec().into()])
 }
 
@@ -129,7 +129,7 @@ mod tests {
                 blob: blob.into(),
                 version: "3.7.0".to_owned(),
             };
-            assert_eq!(message(remaining_bytes, blob.into()).0.concat(), response.encode_to_vec());
+            assert_eq!(message(remaining_bytes, blob.into(), "3.7.0").0.concat(), response.encode_to_vec());
         }
     }
 }

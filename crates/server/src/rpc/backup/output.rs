@@ -17,6 +17,8 @@ pub(super) enum BackupPart {
     /// The length of the file.
     Begin {
         bytes: u64,
+        /// The storage version.
+        version: String,
     },
     /// Bytes of the file.
     Chunk(Bytes),

@@ -8,26 +8,8 @@ use tokio::runtime::Handle;
 use crate::node::Node;
 use crate::rpc::streamed_range::KnownDamage;
 
-/// Bytes of values that are read together, besides one value of any length.
-const MAX_READ_BYTES: usize = 1 << 20;
-
 /// How often a read is tried again that fails because too many files are open; there is a pause before each.
 const MAX_TRANSIENT_FAILURES: u32 = 100;
-
-/// Divides versions, so that their values can be read together.
-pub(super) fn together(mut versions: &[RetainedVersion]) -> impl Iterator<Item = &[RetainedVersion]> {
-    std::iter::from_fn(move || {
-        let mut bytes = 0;
-        let fitting = versions.iter().take_while(|version| {
-            bytes += version.kv.value.len as usize;
-            bytes <= MAX_READ_BYTES
-        });
-        let count = fitting.count().max(1).min(versions.len());
-        let (some, rest) = versions.split_at(count);
-        versions = rest;
-        (!some.is_empty()).then_some(some)
-    })
-}
 
 /// Where values are read.
 pub(super) trait StoredValues {
@@ -201,14 +183,5 @@ mod tests {
         let failing = Cell::new(MAX_TRANSIENT_FAILURES + 1);
         let mut transient = Moved { failing, is_transient: true, ..Moved::default() };
         assert_eq!(read(&mut transient, &[version("a", 1)]), Err(api::Error::Corrupt));
-    }
-
-    #[test]
-    fn values_are_read_together_up_to_a_size() {
-        let half = MAX_READ_BYTES as u32 / 2;
-        let lengths = [half, half, 1, 3 * half, 0, half];
-        let versions = lengths.map(|len| version("k", len));
-        let counts: Vec<_> = together(&versions).map(<[RetainedVersion]>::len).collect();
-        assert_eq!(counts, [2, 1, 1, 2]);
     }
 }

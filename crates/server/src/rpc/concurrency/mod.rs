@@ -32,7 +32,7 @@ use api::etcdserverpb as pb;
 use bytes::Bytes;
 use prost::Message;
 
-use super::call::decode;
+use super::call::{Call, decode};
 use super::streamed_range::UnaryResponse;
 use super::{kv, lease};
 use crate::grpc::{EncodedMessage, Failure};
@@ -63,23 +63,27 @@ fn response<M: Message + Default>(encoded: EncodedMessage) -> Result<M, Failure>
 }
 
 /// The lease of a call: the one it names, or a new one.
-async fn session(node: &Node, lease: i64) -> Result<i64, Failure> {
+async fn session(node: &Node, call: &Call, lease: i64) -> Result<i64, Failure> {
     if lease != 0 {
         return Ok(lease);
     }
     let request = pb::LeaseGrantRequest { ttl: SESSION_TTL, id: 0 };
-    let granted = lease::grant(node, request.encode_to_vec().into()).await?;
+    let granted = lease::grant(node, call, request.encode_to_vec().into()).await?;
     Ok(response::<pb::LeaseGrantResponse>(granted)?.id)
 }
 
-async fn txn(node: &Node, request: &pb::TxnRequest) -> Result<pb::TxnResponse, Failure> {
-    response(kv::txn(node, request.encode_to_vec().into()).await?)
+async fn txn(node: &Node, call: &Call, request: &pb::TxnRequest) -> Result<pb::TxnResponse, Failure> {
+    response(kv::txn(node, call, request.encode_to_vec().into()).await?)
 }
 
 /// Reads this member's own state. The request has a limit.
-async fn read(node: &Arc<Node>, request: pb::RangeRequest) -> Result<pb::RangeResponse, Failure> {
+async fn read(
+    node: &Arc<Node>,
+    call: &Call,
+    request: pb::RangeRequest,
+) -> Result<pb::RangeResponse, Failure> {
     let request = pb::RangeRequest { serializable: true, ..request };
-    match kv::range(node, request.encode_to_vec().into()).await? {
+    match kv::range(node, call, request.encode_to_vec().into()).await? {
         UnaryResponse::Whole(encoded) => response(encoded),
         UnaryResponse::Streamed(_) => Err(Failure::unexpected()),
     }
@@ -97,26 +101,5 @@ async fn linearize(node: &Node) -> Result<(), Failure> {
             Err(stopped @ api::Error::Stopped) => return Err(stopped.into()),
             Err(_) => tokio::time::sleep(RETRY_DELAY).await,
         }
-    }
-}
-
-/// The end of the range of keys that begin with `prefix`, which ends with a slash.
-fn prefix_end(prefix: &[u8]) -> Bytes {
-    let mut end = prefix.to_vec();
-    if let Some(slash) = end.last_mut() {
-        *slash += 1;
-    }
-    end.into()
-}
-
-#[cfg(test)]
-mod tests {
-    //! The range of a name.
-    use super::*;
-
-    #[test]
-    fn a_range_ends_behind_the_slash() {
-        assert_eq!(prefix_end(b"m/")[..], b"m0"[..]);
-        assert_eq!(prefix_end(b"/")[..], b"0"[..]);
     }
 }

@@ -13,9 +13,10 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use super::key_watch::KeyWatch;
-use super::{RETRY_DELAY, linearize, prefix_end, read, txn};
+use super::{RETRY_DELAY, linearize, read, txn};
 use crate::grpc::Failure;
 use crate::node::Node;
+use crate::rpc::call::Call;
 
 /// How often the removal of a key is tried; then its lease ends it.
 const MAX_REMOVALS: u32 = 20;
@@ -28,6 +29,7 @@ pub(super) fn prefix(name: &[u8]) -> Bytes {
 /// A key in a queue. Dropped before [`Queued::keep`], it is removed.
 pub(super) struct Queued {
     node: Arc<Node>,
+    call: Call,
     pub(super) key: Bytes,
     /// The revision at which the key was created; the order of the queue.
     pub(super) revision: i64,
@@ -51,7 +53,7 @@ impl Drop for Queued {
     fn drop(&mut self) {
         // Without a runtime the process ends.
         if let (true, Ok(runtime)) = (self.is_removed_on_drop, Handle::try_current()) {
-            runtime.spawn(remove(self.node.clone(), self.key.clone(), self.revision));
+            runtime.spawn(remove(self.node.clone(), self.call.clone(), self.key.clone(), self.revision));
         }
     }
 }
@@ -62,6 +64,7 @@ impl Drop for Queued {
 /// Those of the transaction.
 pub(super) async fn enqueue(
     node: &Arc<Node>,
+    call: &Call,
     prefix: &Bytes,
     lease: i64,
     value: Bytes,
@@ -76,16 +79,16 @@ pub(super) async fn enqueue(
         failure: operations([Request::RequestRange(get), Request::RequestRange(owner)]),
     };
     let (sender, receiver) = oneshot::channel();
-    let on = node.clone();
+    let (on, by) = (node.clone(), call.clone());
     tokio::spawn(async move {
-        let queued = txn(&on, &request).await.and_then(|answer| queued(on, key, answer));
+        let queued = txn(&on, &by, &request).await.and_then(|answer| queued(on, by, key, answer));
         // Without a receiver it is dropped, and the key removed.
         drop(sender.send(queued));
     });
     receiver.await.unwrap_or_else(|_| Err(Failure::unexpected()))
 }
 
-fn queued(node: Arc<Node>, key: Bytes, answer: pb::TxnResponse) -> Result<Queued, Failure> {
+fn queued(node: Arc<Node>, call: Call, key: Bytes, answer: pb::TxnResponse) -> Result<Queued, Failure> {
     let ranges: Vec<_> = answer.responses.into_iter().filter_map(|one| one.response).collect();
     let first = |response: &Response| match response {
         Response::ResponseRange(range) => range.kvs.first().cloned(),
@@ -98,6 +101,7 @@ fn queued(node: Arc<Node>, key: Bytes, answer: pb::TxnResponse) -> Result<Queued
     let was_oldest = first(owner).is_none_or(|owner| owner.create_revision == revision);
     Ok(Queued {
         node,
+        call,
         key,
         revision,
         found: own.map(|own| own.value),
@@ -126,9 +130,9 @@ pub(super) async fn wait(
             max_create_revision: queued.revision - 1,
             ..by_creation(prefix, SortOrder::Descend)
         };
-        let found = read(node, older).await?;
+        let found = read(node, &queued.call, older).await?;
         let (Some(before), Some(header)) = (found.kvs.first(), found.header) else { break };
-        let mut watch = KeyWatch::open(node);
+        let mut watch = KeyWatch::open(node, &queued.call);
         watch.add(queued.key.clone(), Bytes::new(), own.revision + 1);
         watch.add(before.key.clone(), Bytes::new(), header.revision + 1);
         // Puts change nothing. A watch that was canceled is replaced.
@@ -146,13 +150,14 @@ pub(super) async fn wait(
 
 /// The header of a read of this member's own state that found the key; `None` if it is gone, or another one.
 async fn own_header(node: &Arc<Node>, queued: &Queued) -> Result<Option<pb::ResponseHeader>, Failure> {
-    let found = read(node, pb::RangeRequest { key: queued.key.clone(), ..Default::default() }).await?;
+    let own = pb::RangeRequest { key: queued.key.clone(), ..Default::default() };
+    let found = read(node, &queued.call, own).await?;
     let is_there = found.kvs.first().is_some_and(|own| own.create_revision == queued.revision);
     Ok(found.header.filter(|_| is_there))
 }
 
 /// Removes a key, if it is still the one that was created at `revision`.
-async fn remove(node: Arc<Node>, key: Bytes, revision: i64) {
+async fn remove(node: Arc<Node>, call: Call, key: Bytes, revision: i64) {
     let delete = pb::DeleteRangeRequest { key: key.clone(), ..Default::default() };
     let request = pb::TxnRequest {
         compare: vec![created_at(&key, revision)],
@@ -160,7 +165,7 @@ async fn remove(node: Arc<Node>, key: Bytes, revision: i64) {
         failure: Vec::new(),
     };
     for _ in 0..MAX_REMOVALS {
-        if txn(&node, &request).await.is_ok() {
+        if txn(&node, &call, &request).await.is_ok() {
             return;
         }
         tokio::time::sleep(RETRY_DELAY).await;
@@ -187,7 +192,7 @@ pub(super) fn operations<const N: usize>(requests: [Request; N]) -> Vec<pb::Requ
 pub(super) fn by_creation(prefix: &Bytes, order: SortOrder) -> pb::RangeRequest {
     pb::RangeRequest {
         key: prefix.clone(),
-        range_end: prefix_end(prefix),
+        range_end: api::prefix_end(prefix),
         sort_order: order as i32,
         sort_target: SortTarget::Create as i32,
         ..Default::default()

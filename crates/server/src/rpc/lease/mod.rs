@@ -9,10 +9,11 @@ use std::sync::Arc;
 use api::etcdserverpb as pb;
 use api::validate;
 use bytes::Bytes;
+use futures_util::future::Either;
 use member::batch::CommandKind;
 use member::peer_message::LeaseAnswer;
 use prost::Message;
-use store::{Reader, Reply};
+use store::{Caller, LeaseAccess, Reader, Reply};
 
 use super::call::{self, Call, decode};
 use super::streaming_call::{CountedRequests, Responses};
@@ -25,15 +26,16 @@ const MAX_LEASES_PER_STEP: usize = 1_000;
 /// Remaining TTL of a lease that does not exist.
 const NO_LEASE_TTL: i64 = -1;
 
-pub(super) async fn grant(node: &Node, body: Bytes) -> Result<EncodedMessage, Failure> {
+pub(super) async fn grant(node: &Node, call: &Call, body: Bytes) -> Result<EncodedMessage, Failure> {
     let mut request: pb::LeaseGrantRequest = decode(body)?;
     validate::lease_grant(&request)?;
     if request.id == 0 {
         request.id = node.lease_ids.next();
     }
     request.ttl = request.ttl.max(node.limits.min_lease_ttl);
+    let caller = node.identify_writer(&call.credentials).await?;
     let Reply::LeaseGrant { id, ttl, revision } =
-        node.propose(CommandKind::LeaseGrant, request.encode_to_vec().into()).await?
+        node.propose(CommandKind::LeaseGrant, caller, request.encode_to_vec().into()).await?
     else {
         return Err(Failure::unexpected());
     };
@@ -41,15 +43,16 @@ pub(super) async fn grant(node: &Node, body: Bytes) -> Result<EncodedMessage, Fa
     Ok(EncodedMessage::message(&pb::LeaseGrantResponse { header, id, ttl, error: String::new() }))
 }
 
-pub(super) async fn revoke(node: &Node, body: Bytes) -> Result<EncodedMessage, Failure> {
+pub(super) async fn revoke(node: &Node, call: &Call, body: Bytes) -> Result<EncodedMessage, Failure> {
     decode::<pb::LeaseRevokeRequest>(body.clone())?;
-    let Reply::LeaseRevoke { revision } = node.propose(CommandKind::LeaseRevoke, body).await? else {
+    let caller = node.identify_writer(&call.credentials).await?;
+    let Reply::LeaseRevoke { revision } = node.propose(CommandKind::LeaseRevoke, caller, body).await? else {
         return Err(Failure::unexpected());
     };
     Ok(EncodedMessage::message(&pb::LeaseRevokeResponse { header: Some(node.header(revision)) }))
 }
 
-pub(super) async fn time_to_live(node: &Node, body: Bytes) -> Result<EncodedMessage, Failure> {
+pub(super) async fn time_to_live(node: &Node, call: &Call, body: Bytes) -> Result<EncodedMessage, Failure> {
     let request: pb::LeaseTimeToLiveRequest = decode(body)?;
     let mut response = pb::LeaseTimeToLiveResponse {
         header: None,
@@ -63,32 +66,50 @@ pub(super) async fn time_to_live(node: &Node, body: Bytes) -> Result<EncodedMess
         response.granted_ttl = granted_s;
         if request.keys {
             node.linearize().await?;
-            response.keys = lease_keys(node, request.id).await;
+            let caller = node.identify(&call.credentials).await?;
+            response.keys = lease_keys(node, &caller, request.id).await?;
+            node.reader.check_unchanged(&caller)?;
         }
     }
     response.header = Some(node.header_now());
     Ok(EncodedMessage::message(&response))
 }
 
-/// The keys of a lease. Other tasks run between the steps.
-async fn lease_keys(node: &Node, lease: i64) -> Vec<Bytes> {
+/// The keys of a lease, all of which the caller must be allowed to read. Other tasks run between the steps.
+async fn lease_keys(node: &Node, caller: &Caller, lease: i64) -> Result<Vec<Bytes>, api::Error> {
     let mut scan = node.reader.lease_keys(lease);
     loop {
-        match scan.step() {
-            Some(keys) => return keys,
+        match scan.step_as(caller)? {
+            Some(keys) => return Ok(keys),
             None => tokio::task::yield_now().await,
         }
     }
 }
 
-pub(super) async fn leases(node: &Node, body: Bytes) -> Result<EncodedMessage, Failure> {
+/// Goes on with a check until its end. Other tasks run between the steps.
+async fn permitted(mut access: LeaseAccess) -> Result<(), api::Error> {
+    while !access.step()? {
+        tokio::task::yield_now().await;
+    }
+    Ok(())
+}
+
+pub(super) async fn leases(node: &Node, call: &Call, body: Bytes) -> Result<EncodedMessage, Failure> {
     decode::<pb::LeaseLeasesRequest>(body)?;
     let mut leases = Vec::new();
+    let caller = node.identify(&call.credentials).await?;
     let mut next = list_leases(&node.reader, i64::MIN, &mut leases);
-    while let Some(from) = next {
+    let mut checked = 0;
+    loop {
+        // As in etcd, a lease with a key that the caller may not read hides all.
+        let found = leases[checked..].iter().map(|lease| lease.id).collect();
+        permitted(node.reader.access_to_list(caller.clone(), found)).await?;
+        checked = leases.len();
+        let Some(from) = next else { break };
         tokio::task::yield_now().await;
         next = list_leases(&node.reader, from, &mut leases);
     }
+    node.reader.check_unchanged(&caller)?;
     Ok(EncodedMessage::message(&pb::LeaseLeasesResponse { header: Some(node.header_now()), leases }))
 }
 
@@ -106,9 +127,39 @@ pub(super) async fn keep_alive(
     call: Call,
     requests: CountedRequests,
 ) -> Result<Responses, Failure> {
+    // Its entry is applied here from now on, so that each renewal below can look the token up at once.
+    if node.identify_now(&call.credentials).is_none() {
+        node.linearize().await?;
+    }
     Ok(Responses::of(|sink| async move {
         // The revision from before the renewal: a renewal must not look newer than a revocation that preceded it.
-        let submit = |lease| (node.header_now(), node.lease(lease, true));
+        let submit = |lease| (node.header_now(), renew(&node, &call, lease));
         call::while_led(&node, &call, keep_alive::answer_all(requests, submit, &sink)).await
     }))
+}
+
+/// Renews a lease, if the caller may write all of its keys.
+fn renew(
+    node: &Arc<Node>,
+    call: &Call,
+    lease: i64,
+) -> impl Future<Output = Result<LeaseAnswer, api::Error>> + Unpin + use<> {
+    let caller = node.identify_now(&call.credentials).unwrap_or(Err(api::Error::InvalidAuthToken));
+    let begun = caller.and_then(|caller| {
+        let mut access = node.reader.access_to_renew(caller, lease);
+        let is_permitted = access.step()?;
+        Ok((access, is_permitted))
+    });
+    match begun {
+        Ok((_, true)) => Either::Left(node.lease(lease, true)),
+        // The lease has many keys: the renewal is submitted once they were visited.
+        Ok((access, false)) => {
+            let node = node.clone();
+            Either::Right(Either::Left(Box::pin(async move {
+                permitted(access).await?;
+                node.lease(lease, true).await
+            })))
+        }
+        Err(error) => Either::Right(Either::Right(std::future::ready(Err(error)))),
+    }
 }

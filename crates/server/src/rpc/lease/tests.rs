@@ -129,16 +129,9 @@ fn leases_are_listed_in_steps() {
     let count = 2 * MAX_LEASES_PER_STEP as i64;
     let ids: Vec<i64> = [i64::MIN, -1].into_iter().chain(1..count - 2).chain([i64::MAX]).collect();
     let grant = |id: &i64| store::Command::LeaseGrant(pb::LeaseGrantRequest { id: *id, ttl: 60 });
-    let context = store::BatchContext {
-        index: 1,
-        term: 1,
-        clock_ms: 0,
-        payload: Bytes::new(),
-        payload_address: 0,
-        has_caller: Vec::new(),
-        is_watched: false,
-    };
-    store.apply_batch(context, ids.iter().map(grant).collect()).expect("nothing is compared");
+    store
+        .apply_batch(store::BatchContext::at(1, 1), ids.iter().map(grant).collect())
+        .expect("nothing is compared");
     let (mut listed, mut next, mut steps) = (Vec::new(), Some(i64::MIN), 0);
     while let Some(from) = next {
         next = list_leases(&reader, from, &mut listed);

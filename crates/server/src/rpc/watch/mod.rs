@@ -20,6 +20,8 @@ use store::Damaged;
 use store::watch::{NextResponse, WatchStream};
 use tokio::sync::Notify;
 
+use permissions::{CallPermissions, Permissions};
+
 use super::call::{self, Call, decode_in_stream};
 use super::coalescing_notifier::CoalescingNotifier;
 use super::streaming_call::{CountedRequests, ResponseSink, Responses};
@@ -40,21 +42,22 @@ pub(super) async fn watch(
     requests: CountedRequests,
 ) -> Result<Responses, Failure> {
     Ok(Responses::of(|sink| async move {
-        call::while_led(&node, &call, serve(&node, call.connection, requests, &sink)).await
+        call::while_led(&node, &call, serve(&node, &call, requests, &sink)).await
     }))
 }
 
 /// Runs one watch stream until the client goes.
 async fn serve(
     node: &Node,
-    connection: u64,
+    call: &Call,
     requests: CountedRequests,
     sink: &ResponseSink,
 ) -> Result<(), Failure> {
     let woken = Arc::new(Notify::new());
     let max_fragment_bytes = node.limits.max_request_bytes + FRAGMENT_OVERHEAD_BYTES;
-    let watchers = node.hub.open(CoalescingNotifier::wake(connection, &woken), max_fragment_bytes);
-    let mut stream = ServedStream::new(watchers, requests, sink);
+    let watchers = node.hub.open(CoalescingNotifier::wake(call.connection, &woken), max_fragment_bytes);
+    let permissions = CallPermissions::new(node, call).await?;
+    let mut stream = ServedStream::new(watchers, permissions, requests, sink);
     let mut progress = tokio::time::interval(node.limits.progress_interval);
     progress.reset();
     loop {
@@ -79,8 +82,9 @@ async fn serve(
 }
 
 /// A watch stream with its two directions.
-struct ServedStream<'a, R> {
+struct ServedStream<'a, P, R> {
     watchers: WatchStream,
+    permissions: P,
     /// `None` when the client sends nothing more; it keeps watching until it goes.
     requests: Option<R>,
     /// What is wrong with the last request. The stream ends with it when the requests before are answered.
@@ -98,9 +102,14 @@ enum Advance {
     Damaged(Damaged),
 }
 
-impl<'a, R: Stream<Item = Result<Bytes, Failure>> + Unpin> ServedStream<'a, R> {
-    fn new(watchers: WatchStream, requests: R, sink: &'a ResponseSink) -> ServedStream<'a, R> {
-        ServedStream { watchers, requests: Some(requests), failure: None, sink }
+impl<'a, P: Permissions, R: Stream<Item = Result<Bytes, Failure>> + Unpin> ServedStream<'a, P, R> {
+    fn new(
+        watchers: WatchStream,
+        permissions: P,
+        requests: R,
+        sink: &'a ResponseSink,
+    ) -> ServedStream<'a, P, R> {
+        ServedStream { watchers, permissions, requests: Some(requests), failure: None, sink }
     }
 
     /// When the connection takes more: takes requests that have arrived, sends their answers, then one other response.
@@ -129,8 +138,14 @@ impl<'a, R: Stream<Item = Result<Bytes, Failure>> + Unpin> ServedStream<'a, R> {
 
     /// Sends the next response, if there is one.
     async fn send_next(&mut self, term: u64) -> Advance {
+        let before = self.permissions.recheck(&mut self.watchers);
         match self.watchers.next(term) {
             Ok(NextResponse::Send(frame)) => {
+                // What was found may be newer than a change of permissions that came meanwhile.
+                let revoked = self.permissions.recheck_since(before, &mut self.watchers);
+                if revoked.contains(&frame.watch_id) {
+                    return Advance::More;
+                }
                 let parts = [frame.head, frame.events].into_iter().filter(|part| !part.is_empty());
                 self.sink.send(EncodedMessage(parts.collect())).await;
                 Advance::More
@@ -148,7 +163,7 @@ impl<'a, R: Stream<Item = Result<Bytes, Failure>> + Unpin> ServedStream<'a, R> {
     async fn next_request(&mut self) {
         let Some(requests) = &mut self.requests else { return std::future::pending().await };
         let taken = match requests.next().await {
-            Some(body) => body.and_then(|body| take(&mut self.watchers, body)),
+            Some(body) => body.and_then(|body| take(&mut self.watchers, &mut self.permissions, body)),
             None => {
                 self.requests = None;
                 return;
@@ -160,10 +175,13 @@ impl<'a, R: Stream<Item = Result<Bytes, Failure>> + Unpin> ServedStream<'a, R> {
     }
 }
 
-fn take(watchers: &mut WatchStream, body: Bytes) -> Result<(), Failure> {
+fn take<P: Permissions>(watchers: &mut WatchStream, permissions: &mut P, body: Bytes) -> Result<(), Failure> {
     match decode_in_stream::<pb::WatchRequest>(body)?.request_union {
         Some(RequestUnion::CreateRequest(create)) => match validate::watch_start(&create) {
-            Ok(()) => watchers.create(&create),
+            Ok(()) => match permissions.check_create(&create) {
+                Ok(()) => watchers.create(&create),
+                Err(error) => watchers.refuse(permissions::text(error)),
+            },
             Err(error) => watchers.refuse(error.message()),
         },
         Some(RequestUnion::CancelRequest(cancel)) => watchers.cancel(cancel.watch_id),
@@ -174,5 +192,6 @@ fn take(watchers: &mut WatchStream, body: Bytes) -> Result<(), Failure> {
     Ok(())
 }
 
+mod permissions;
 #[cfg(test)]
 mod tests;

@@ -29,30 +29,55 @@ const EVENTS: u64 = 30_000;
 fn hub() -> Hub {
     let (mut store, reader) = Store::new(Arc::new(NoValues), Limits::default());
     for index in 1..=EVENTS / 1_000 {
-        let context = BatchContext {
-            index,
-            term: 1,
-            clock_ms: 0,
-            payload: Bytes::new(),
-            payload_address: 0,
-            has_caller: Vec::new(),
-            is_watched: false,
-        };
+        let context = BatchContext::at(index, 1);
         let put = |_| Command::Put(pb::PutRequest { key: KEY.into(), ..Default::default() });
         store.apply_batch(context, (0..1_000).map(put).collect()).expect("nothing is compared");
     }
     Hub::new(Arc::new(reader), Arc::new(NoValues), 1, 2, 3)
 }
 
+/// Permits everything until the first response with events has been taken from the stream, and then nothing, if it is
+/// `revoking`.
+struct Scripted {
+    is_revoking: bool,
+    taken: usize,
+}
+
+impl Permissions for Scripted {
+    fn check_create(&mut self, _: &pb::WatchCreateRequest) -> Result<(), api::Error> {
+        Ok(())
+    }
+
+    fn recheck(&mut self, _: &mut WatchStream) -> u64 {
+        7
+    }
+
+    fn recheck_since(&mut self, revision: u64, watchers: &mut WatchStream) -> Vec<i64> {
+        assert_eq!(revision, 7, "what was checked before");
+        self.taken += 1;
+        if !self.is_revoking || self.taken < 2 {
+            return Vec::new();
+        }
+        let ids: Vec<i64> = watchers.ranges().map(|(id, ..)| id).collect();
+        ids.iter().for_each(|id| watchers.revoke(*id, "denied".to_owned()));
+        ids
+    }
+}
+
 /// A stream, and the way to send it requests.
 fn stream(hub: &Hub) -> (UnboundedSender<pb::WatchRequest>, Responses) {
+    stream_of(hub, false)
+}
+
+fn stream_of(hub: &Hub, is_revoking: bool) -> (UnboundedSender<pb::WatchRequest>, Responses) {
     let (client, mut requests) = unbounded_channel::<pb::WatchRequest>();
     let watchers = hub.open(Arc::new(|| {}), FRAGMENT_OVERHEAD_BYTES);
     let requests = futures_util::stream::poll_fn(move |context| {
         requests.poll_recv(context).map(|request| Some(Ok(request?.encode_to_vec().into())))
     });
     let responses = Responses::of(move |sink| async move {
-        let mut stream = ServedStream::new(watchers, requests, &sink);
+        let permissions = Scripted { is_revoking, taken: 0 };
+        let mut stream = ServedStream::new(watchers, permissions, requests, &sink);
         loop {
             if let Advance::Idle = stream.advance(1).await? {
                 stream.next_request().await;
@@ -93,6 +118,21 @@ fn requests_are_answered_beside_a_backlog() {
     assert!(answers[0].created && answers[0].watch_id == 1, "not behind 29 responses with events");
     assert!(answers[1].canceled && answers[1].watch_id == 0);
     assert_eq!(answers.len(), 2, "no events follow the answer to a cancel");
+}
+
+#[test]
+fn events_that_were_taken_while_permissions_changed_are_not_sent() {
+    let (client, mut responses) = stream_of(&hub(), true);
+    client.send(create(2)).expect("it listens");
+    let mut all = Vec::new();
+    while let [response, more @ ..] = &receive(&mut responses)[..] {
+        all.push(response.clone());
+        all.extend_from_slice(more);
+    }
+    let [created, canceled] = &all[..] else { panic!("{} responses", all.len()) };
+    assert!(created.created && canceled.canceled && canceled.watch_id == created.watch_id);
+    assert_eq!(canceled.cancel_reason, "denied");
+    assert!(all.iter().all(|response| response.events.is_empty()), "not one that was ready");
 }
 
 #[test]

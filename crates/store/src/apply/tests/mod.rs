@@ -310,3 +310,31 @@ fn ranges_that_nobody_waits_for_are_not_carried_out() {
     assert_eq!((revision(&range.header), range.kvs.len()), (3, 0));
     assert_eq!(bench.reader.counts().keys, 2, "what it writes is written");
 }
+
+#[test]
+fn what_is_replayed_is_not_counted() {
+    let mut bench = TestStore::new();
+    let counts = |bench: &TestStore| {
+        let counts = bench.reader.counts();
+        (counts.puts, counts.deletes, counts.put_bytes, counts.purged)
+    };
+    bench.store.begin_replay();
+    for _ in 0..3 {
+        bench.put("k", "v");
+    }
+    bench.delete("k", "");
+    bench.compact(3).expect("compacted");
+    bench.store.end_replay();
+    assert!(!bench.store.has_compacted());
+    assert!(bench.store.purge_step(100));
+    assert_eq!(counts(&bench), (0, 0, 0, 0));
+    let last = bench.put("k", "v");
+    bench.put("k", "w");
+    bench.delete("k", "");
+    bench.compact(last + 1).expect("compacted");
+    assert!(bench.store.has_compacted());
+    assert!(bench.store.purge_step(100));
+    let (puts, deletes, bytes, purged) = counts(&bench);
+    assert_eq!((puts, deletes, bytes), (2, 1, 4));
+    assert!(purged > 0);
+}

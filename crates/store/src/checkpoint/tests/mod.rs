@@ -10,6 +10,7 @@ use bytes::Bytes;
 use super::error::OLDEST_FORMAT;
 use super::frame::{FrameKind, frame};
 use super::*;
+use crate::DOWNGRADE_COMMAND_SET;
 use crate::index::Version;
 use crate::parallel::Sequential;
 use crate::state::StoreState;
@@ -120,6 +121,42 @@ fn the_format_follows_the_command_set() {
     assert_eq!(reader.command_set(), 2);
 }
 
+/// The target of a downgrade is in the checkpoints of clusters that can have one, and is restored.
+#[test]
+fn a_downgrade_is_restored() {
+    let mut bench = rich();
+    bench.outcome(Command::CommandSet(DOWNGRADE_COMMAND_SET)).unwrap();
+    let request =
+        |enabled, ver: &str| api::membershippb::DowngradeInfoSetRequest { enabled, ver: ver.into() };
+    bench.outcome(Command::DowngradeInfoSet(request(true, "3.6.0"))).unwrap();
+    let newest = base(&mut bench);
+    assert_eq!(hex(&newest[..2]), include_str!("../../../testdata/checkpoint_base_v5.hex").trim_end());
+    let (_, reader) = restore_bench(&bench, &newest).unwrap();
+    assert_eq!(
+        (reader.downgrade_target(), reader.state_hash()),
+        (Some("3.6.0".to_owned()), bench.reader.state_hash())
+    );
+    let before = bench.reader.state_hash().1;
+    bench.outcome(Command::DowngradeInfoSet(request(false, "3.6.0"))).unwrap();
+    assert_eq!(bench.reader.downgrade_target(), None);
+    assert_ne!(bench.reader.state_hash().1, before);
+}
+
+/// The lineage of a forced cluster is in its checkpoints, whatever its command set, and is restored.
+#[test]
+fn a_lineage_is_restored() {
+    let mut bench = rich();
+    bench.store.force_alone(0xABCD, 0x51).unwrap();
+    let oldest = base(&mut bench);
+    let (_, reader) = restore_bench(&bench, &oldest).unwrap();
+    assert_eq!((reader.lineage(), reader.command_set()), (0x51, crate::FIRST_COMMAND_SET));
+    bench.outcome(Command::CommandSet(DOWNGRADE_COMMAND_SET)).unwrap();
+    let newest = base(&mut bench);
+    assert_eq!(hex(&newest[..2]), include_str!("../../../testdata/checkpoint_base_v6.hex").trim_end());
+    let (_, reader) = restore_bench(&bench, &newest).unwrap();
+    assert_eq!((reader.lineage(), reader.command_set()), (0x51, DOWNGRADE_COMMAND_SET));
+}
+
 #[test]
 fn everything_is_restored() {
     let mut bench = rich();
@@ -196,11 +233,11 @@ fn only_a_chain_is_restored() {
 #[test]
 fn a_later_format_is_refused_by_name() {
     let mut body = super::frame::MAGIC.to_vec();
-    body.extend(4u16.to_le_bytes());
+    body.extend(7u16.to_le_bytes());
     body.resize(71, 0);
     let error = restore([frame(FrameKind::Header, &body)]).err().unwrap();
-    assert_eq!(error, RestoreError::Version { found: 4 });
-    assert_eq!(error.to_string(), "the checkpoint has format version 4, this Stele reads 2 to 3");
+    assert_eq!(error, RestoreError::Version { found: 7 });
+    assert_eq!(error.to_string(), "the checkpoint has format version 7, this Stele reads 2 to 6");
 }
 
 /// Bodies with right checksums and wrong content: errors, not panics.

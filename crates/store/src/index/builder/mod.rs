@@ -170,7 +170,7 @@ impl ChangesByRevision {
     fn finish(self) -> Option<RevisionLog> {
         let ChangesByRevision { floor, revision, known, first, firsts, mut others } = self;
         if known == 0 {
-            return (revision == 1).then(RevisionLog::default);
+            return log_without_changes(floor, revision);
         }
         let mut building =
             RevisionLogBuilder { log: RevisionLog::default(), last: None, missing: MAX_MISSING_CHANGES };
@@ -188,6 +188,16 @@ impl ChangesByRevision {
         others.try_for_each(|(at, slot)| building.add(at, slot))?;
         building.last.is_some_and(|last| last.main == revision).then_some(building.log)
     }
+}
+
+/// The log of a store without a change from `floor` on. Only a state that was restored from etcd's has one: there a
+/// compaction may drop the tombstone of its revision, and a restore may raise the revision.
+fn log_without_changes(floor: i64, revision: i64) -> Option<RevisionLog> {
+    let mut log = RevisionLog::default();
+    if revision > 1 {
+        log.push_unknown(revision);
+    }
+    (floor == revision || revision == 1).then_some(log)
 }
 
 /// A revision log being built.

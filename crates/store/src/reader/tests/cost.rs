@@ -39,6 +39,34 @@ fn catching_up_on_one_key_costs_as_much_as_its_history() {
     assert!(steps < 4 * VERSIONS, "{steps} steps for {VERSIONS} versions");
 }
 
+/// A look-up takes as long as its limit says, and goes on within a key.
+#[test]
+fn references_are_looked_up_a_few_versions_at_a_time() {
+    const VERSIONS: usize = 1_000;
+    const MAX: usize = 64;
+    let mut bench = TestStore::new();
+    bench.put("before", "value");
+    (0..VERSIONS).for_each(|_| _ = bench.put("k", "value"));
+    let shared = pb::PutRequest { key: "k".into(), ignore_value: true, ..Default::default() };
+    (0..MAX).for_each(|_| _ = bench.apply(vec![Command::Put(shared.clone())]));
+    bench.put("later", "value");
+    let all = bench.reader.live_references(|_| true, &VersionPosition::default(), usize::MAX);
+    assert_eq!((all.0.len(), &all.1), (VERSIONS + 2, &None), "versions that share a value are one reference");
+    let (mut found, mut from) = (Vec::new(), Some(VersionPosition::default()));
+    while let Some(position) = from {
+        let look_up = || bench.reader.live_references(|_| true, &position, MAX);
+        let ((references, next), steps) = steps::of(look_up);
+        assert!(steps <= MAX + 6, "{steps} steps from {position:?}");
+        found.extend(references);
+        from = next;
+    }
+    assert_eq!(found, all.0);
+    for (nth, reference) in found.iter().enumerate() {
+        let position = VersionPosition { key: reference.key.clone(), after: Some(reference.revision) };
+        assert_eq!(bench.reader.live_references(|_| true, &position, usize::MAX).0, found[nth + 1..]);
+    }
+}
+
 /// Reads [k, l) at `revision` in pages of 30 keys. Returns the count that each page says.
 fn pages(revision: i64, sort_order: i32, read: impl Fn(&pb::RangeRequest) -> pb::RangeResponse) -> Vec<i64> {
     let mut request =

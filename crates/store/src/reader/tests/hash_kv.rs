@@ -1,9 +1,11 @@
 //! HashKV at revisions where etcd answers something else than a hash of what is there.
 
 use api::Error;
+use bytes::Bytes;
 
-use crate::Reader;
-use crate::testing::TestStore;
+use crate::index::steps;
+use crate::testing::{TestStore, small_limits};
+use crate::{CompactionHashScan, Reader, Restoration, StateReplaced};
 
 /// CRC-32C of the bucket's name, which is all there is to hash where there are no versions.
 const NOTHING: u32 = 1_084_519_789;
@@ -66,4 +68,139 @@ fn a_compaction_before_the_last_is_purged_leaves_no_hash() {
     bench.compact(5).expect("5 is there");
     while !bench.store.purge_step(1) {}
     assert_eq!(hash(&bench.reader, 5).expect("the newest").2, 5);
+}
+
+/// Compacts, purges and hashes what was kept, as a member does.
+fn compact_and_keep(bench: &mut TestStore, at: i64) {
+    bench.compact(at).expect("it is there");
+    while !bench.store.purge_step(1) {}
+    keep(bench);
+}
+
+fn keep(bench: &mut TestStore) {
+    let mut scan = bench.store.begin_compaction_hash().expect("a compaction was purged");
+    while !step(bench, &mut scan) {}
+}
+
+fn step(bench: &mut TestStore, scan: &mut CompactionHashScan) -> bool {
+    let kept = scan.advance(1).expect("the same state");
+    kept.map(|kept| bench.store.keep_hash(kept)).is_some()
+}
+
+#[test]
+fn the_hashes_of_the_last_ten_compactions_are_kept() {
+    let mut bench = TestStore::new();
+    let mut answers = Vec::new();
+    for n in 0..12_i64 {
+        bench.put("a", &n.to_string());
+        bench.put(&format!("b{n}"), "x");
+        let at = bench.reader.current_revision() - n % 2;
+        compact_and_keep(&mut bench, at);
+        answers.push((at, hash(&bench.reader, at).expect("the compact revision")));
+        assert!(bench.store.begin_compaction_hash().is_none(), "it is hashed once");
+    }
+    bench.put("a", "later");
+    for (at, _) in &answers[..2] {
+        assert_eq!(hash(&bench.reader, *at), Err(Error::Compacted), "forgotten");
+    }
+    for (at, answer) in &answers[2..] {
+        assert_eq!(hash(&bench.reader, *at), Ok(*answer));
+    }
+    let kept: Vec<i64> = bench.reader.kept_hashes().iter().map(|kept| kept.revision).collect();
+    let newest_first: Vec<i64> = answers[2..].iter().rev().map(|(at, _)| *at).collect();
+    assert_eq!(kept, newest_first);
+}
+
+/// A HashKV and the job find the same, and the next compaction is not purged before the job is done.
+#[test]
+fn what_a_compaction_kept_is_hashed_before_the_next_is_purged() {
+    let mut bench = TestStore::new();
+    for key in ["a", "b", "c", "a"] {
+        bench.put(key, "1");
+    }
+    compact_and_keep(&mut bench, 4);
+    bench.put("b", "2");
+    bench.compact(6).expect("6 is there");
+    while !bench.store.purge_step(1) {}
+    let asked = hash(&bench.reader, 6);
+    let mut scan = bench.store.begin_compaction_hash().expect("6 was purged");
+    bench.delete("a", "");
+    bench.compact(7).expect("7 is there");
+    assert!(bench.store.purge_step(100), "nothing can be purged now");
+    assert_eq!(bench.reader.purged(), 6);
+    assert_eq!(hash(&bench.reader, 6), asked, "although it is compacted");
+    while !step(&mut bench, &mut scan) {}
+    drop(scan);
+    while !bench.store.purge_step(1) {}
+    assert_eq!((bench.reader.purged(), hash(&bench.reader, 6)), (7, asked));
+    bench.store.check_all();
+}
+
+/// Nothing waits for a job that was not begun, and a hash that cannot be known any more is not answered.
+#[test]
+fn a_hash_that_was_not_begun_is_given_up() {
+    let mut bench = TestStore::new();
+    for value in ["1", "2", "3"] {
+        bench.put("a", value);
+    }
+    bench.compact(3).expect("3 is there");
+    while !bench.store.purge_step(1) {}
+    bench.compact(4).expect("4 is there");
+    while !bench.store.purge_step(1) {}
+    assert_eq!(hash(&bench.reader, 3), Err(Error::Compacted));
+    keep(&mut bench);
+    assert_eq!(bench.reader.kept_hashes().len(), 1);
+}
+
+/// The thread that begins it has other work, and other jobs wait for each part.
+#[test]
+fn the_hash_of_a_compaction_takes_few_steps_at_a_time() {
+    const KEYS: usize = 200;
+    let mut bench = TestStore::new();
+    (0..KEYS).for_each(|number| _ = bench.put(&format!("k{number:04}"), "v"));
+    let revision = bench.reader.current_revision();
+    compact_and_keep(&mut bench, revision);
+    bench.put("other", "v");
+    bench.compact(revision + 1).expect("it is there");
+    while !bench.store.purge_step(1) {}
+    let asked = hash(&bench.reader, revision + 1).expect("the compact revision").0;
+    let (scan, steps) = steps::of(|| bench.store.begin_compaction_hash());
+    let mut scan = scan.expect("a compaction was purged");
+    assert_eq!(steps, 0, "beginning looks at nothing");
+    let limits = small_limits();
+    let (mut parts, mut all) = (0, 0);
+    let kept = loop {
+        let (kept, steps) = steps::of(|| scan.advance(1).expect("the same state"));
+        assert!(steps <= 2 * limits.chunk_keys + 1, "{steps} steps in part {parts}");
+        (parts, all) = (parts + 1, all + steps);
+        if let Some(kept) = kept {
+            break kept;
+        }
+    };
+    assert_eq!(kept.hash, asked);
+    // Each window costs a walk that looks at each key and its version, then each version and the one before it.
+    let walks = KEYS.div_ceil(limits.sorted_versions);
+    let part_of_walk = KEYS.div_ceil(limits.chunk_keys);
+    assert!(all <= walks * (2 * KEYS + part_of_walk + 3) + 2 * KEYS, "{all} steps in {parts} parts");
+}
+
+/// A state that a snapshot brings has no hash of a compaction; those that were kept stay.
+#[test]
+fn a_replaced_state_ends_the_hash_of_a_compaction() {
+    let mut bench = TestStore::new();
+    for key in ["kept", "a", "a"] {
+        bench.put(key, "1");
+    }
+    compact_and_keep(&mut bench, 3);
+    bench.compact(4).expect("4 is there");
+    while !bench.store.purge_step(1) {}
+    let mut scan = bench.store.begin_compaction_hash().expect("4 was purged");
+    let mut restoration = Restoration::default();
+    let chunks: Vec<Bytes> = bench.store.begin_snapshot().collect();
+    chunks.iter().try_for_each(|chunk| restoration.push(chunk)).expect("a whole snapshot");
+    bench.install(restoration.finish().expect("a whole snapshot"));
+    assert_eq!(scan.advance(1), Err(StateReplaced));
+    assert!(bench.store.begin_compaction_hash().is_none());
+    assert_eq!(bench.reader.kept_hashes().len(), 1);
+    assert_eq!(hash(&bench.reader, 4).expect("the compact revision").2, 4, "hashed as it is now");
 }

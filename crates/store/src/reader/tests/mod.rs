@@ -15,7 +15,7 @@ use api::etcdserverpb as pb;
 use bytes::Bytes;
 
 use crate::testing::{TestStore, delete_request, grant, op, put_request, range_request};
-use crate::{Command, EventKind, History, KeyRange, RangeReply};
+use crate::{Command, EventKind, History, KeyRange, RangeReply, VersionPosition};
 
 /// Runs a HashKV to its end.
 fn hash(bench: &TestStore, revision: i64) -> (u32, i64, i64, i64) {
@@ -212,20 +212,26 @@ fn references_into_a_file_are_found_and_switched() {
     }
     bench.put("a", "");
     let mut found = Vec::new();
-    let mut from = Some(Bytes::new());
+    let mut from = Some(VersionPosition::default());
     while let Some(start) = from {
         let (references, next) = bench.reader.live_references(|address| address >> 32 == 0, &start, 1);
         found.extend(references);
         from = next;
     }
     assert_eq!(found.len(), 4, "empty values have no place");
-    assert_eq!(bench.reader.live_references(|address| address >> 32 == 1, b"", 10), (vec![], None));
+    assert_eq!(
+        bench.reader.live_references(|address| address >> 32 == 1, &Default::default(), 10),
+        (vec![], None)
+    );
     let one = &found[0];
     let copy = 7 << 32;
     bench.values.store(copy, &Bytes::from_static(b"a"));
     assert!(bench.store.relocate(&one.key, one.revision, &one.value, copy));
     assert!(!bench.store.relocate(&one.key, one.revision, &one.value, copy), "it is not there any more");
-    assert_eq!(bench.reader.live_references(|address| address >> 32 == 7, b"", 10).0.len(), 1);
+    assert_eq!(
+        bench.reader.live_references(|address| address >> 32 == 7, &Default::default(), 10).0.len(),
+        1
+    );
     assert_eq!(bench.values.references().keys().filter(|address| **address >= copy).count(), 1);
 }
 
@@ -237,7 +243,7 @@ fn references_are_found_by_key_and_address_and_switched_together() {
     let keeping = pb::PutRequest { key: "a".into(), ignore_value: true, ..Default::default() };
     bench.apply(vec![Command::Put(keeping)]);
     bench.put("a", "z");
-    let all = bench.reader.live_references(|_| true, b"", 10).0;
+    let all = bench.reader.live_references(|_| true, &Default::default(), 10).0;
     let at: Vec<(Bytes, u64)> = all.iter().map(|one| (one.key.clone(), one.value.address)).collect();
     assert_eq!(all.len(), 3, "two versions share a value");
     let asked =

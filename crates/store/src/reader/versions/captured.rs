@@ -4,9 +4,10 @@ use api::etcdserverpb as pb;
 
 use super::VersionWalk;
 use super::sorted::CompactedVersions;
+use crate::auth::{AuthRole, AuthUser};
 use crate::lessor::LeaseInfo;
 use crate::reader::handle::Reader;
-use crate::reader::pinned::{PinnedRevision, from_the_beginning};
+use crate::reader::pinned::PinnedRevision;
 use crate::state::ClusterMember;
 use crate::types::AppliedId;
 
@@ -29,6 +30,16 @@ pub struct CapturedState {
     pub removed_members: Vec<u64>,
     /// As in "3.7.0"; `None` until it is set.
     pub cluster_version: Option<String>,
+    /// Whether auth is enabled.
+    pub is_auth_enabled: bool,
+    /// The auth revision.
+    pub auth_revision: u64,
+    /// All users, by name.
+    pub users: Vec<AuthUser>,
+    /// All roles, by name.
+    pub roles: Vec<AuthRole>,
+    /// The version to downgrade to; `None` while no downgrade is enabled.
+    pub downgrade_target: Option<String>,
     /// All retained versions up to the newest revision.
     pub versions: VersionWalk,
 }
@@ -39,29 +50,34 @@ impl Reader {
     ///
     /// `None` while an entry is being applied in several slices. That takes milliseconds: ask again.
     pub fn capture(&self) -> Option<CapturedState> {
-        from_the_beginning(|| {
-            let state = self.shared.state.read();
-            if state.unfinished.hash_before.is_some() {
-                return Ok(None);
-            }
-            let (revision, compacted) = (state.revision, state.compacted);
-            let pinned = PinnedRevision::new(&self.shared, &state, compacted);
-            let (applied, leases) = (state.applied, state.lessor.iter_from(i64::MIN).collect());
-            let alarms = state.alarms.list(pb::AlarmType::None as i32);
-            let members = state.members.clone();
-            drop(state);
-            let versions = VersionWalk::new(self, compacted, revision, CompactedVersions::All, pinned)?;
-            Ok(Some(CapturedState {
-                applied,
-                revision,
-                compacted,
-                leases,
-                alarms,
-                members: members.members.into_values().collect(),
-                removed_members: members.removed.into_iter().collect(),
-                cluster_version: members.cluster_version,
-                versions,
-            }))
+        let state = self.shared.state.read();
+        if state.unfinished.hash_before.is_some() {
+            return None;
+        }
+        let (revision, compacted) = (state.revision, state.compacted);
+        let pinned = PinnedRevision::new(&self.shared, &state, compacted);
+        let (applied, leases) = (state.applied, state.lessor.iter_from(i64::MIN).collect());
+        let alarms = state.alarms.list(pb::AlarmType::None as i32);
+        let members = state.members.clone();
+        let (is_auth_enabled, auth_revision) = (state.auth.is_enabled(), state.auth.revision());
+        let (users, roles) = (state.auth.users().cloned().collect(), state.auth.roles().cloned().collect());
+        drop(state);
+        let versions = VersionWalk::new(self, compacted, revision, CompactedVersions::All, pinned);
+        Some(CapturedState {
+            applied,
+            revision,
+            compacted,
+            leases,
+            alarms,
+            members: members.members.into_values().collect(),
+            removed_members: members.removed.into_iter().collect(),
+            cluster_version: members.cluster_version,
+            is_auth_enabled,
+            auth_revision,
+            users,
+            roles,
+            downgrade_target: members.downgrade_target,
+            versions,
         })
     }
 }

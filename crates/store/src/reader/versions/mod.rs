@@ -19,10 +19,10 @@ use bytes::Bytes;
 
 pub use captured::CapturedState;
 pub(super) use sorted::CompactedVersions;
-use sorted::SortedVersions;
+use sorted::{SortedStep, SortedVersions};
 
 use super::handle::Reader;
-use super::pinned::{PinnedRevision, from_the_beginning};
+use super::pinned::PinnedRevision;
 use crate::index::Version;
 use crate::range::kv_ref;
 use crate::state::StateReplaced;
@@ -50,33 +50,26 @@ pub struct VersionWalk {
 impl Reader {
     /// Walks all retained versions, from the oldest up to the present.
     pub fn versions(&self) -> VersionWalk {
-        from_the_beginning(|| {
-            let state = self.shared.state.read();
-            let (compacted, until) = (state.compacted, state.revision);
-            let pinned = PinnedRevision::new(&self.shared, &state, compacted);
-            drop(state);
-            VersionWalk::new(self, compacted, until, CompactedVersions::All, pinned)
-        })
+        let state = self.shared.state.read();
+        let (compacted, until) = (state.compacted, state.revision);
+        let pinned = PinnedRevision::new(&self.shared, &state, compacted);
+        drop(state);
+        VersionWalk::new(self, compacted, until, CompactedVersions::All, pinned)
     }
 }
 
 impl VersionWalk {
-    /// Walks up to revision `until`. `pinned` pins `compacted`.
-    ///
-    /// # Errors
-    /// [`StateReplaced`]
+    /// Walks up to revision `until`. `pinned` pins `compacted`. Looks at nothing yet: any thread may begin a walk.
     pub(super) fn new(
         reader: &Reader,
         compacted: i64,
         until: i64,
         old: CompactedVersions,
         pinned: PinnedRevision,
-    ) -> Result<VersionWalk, StateReplaced> {
-        let limits = reader.shared.limits;
-        let mut old = SortedVersions::new(old, compacted, limits.sorted_versions);
-        old.prepare(&pinned, limits.chunk_keys)?;
+    ) -> VersionWalk {
+        let old = SortedVersions::new(old, compacted, reader.shared.limits.sorted_versions);
         let next = Revision { main: compacted + 1, sub: 0 };
-        Ok(VersionWalk { reader: reader.clone(), compacted, until, old, next, pinned })
+        VersionWalk { reader: reader.clone(), compacted, until, old, next, pinned }
     }
 
     /// Begins again with the oldest version.
@@ -105,31 +98,38 @@ impl VersionWalk {
         Ok(chunk)
     }
 
-    /// Visits the next versions, at most `max`. Returns whether there were any; false at the end.
-    ///
-    /// # Errors
-    /// [`StateReplaced`]
-    pub(super) fn visit_chunk(
+    /// Visits the next versions, at most `max`, and at least one unless none is left.
+    fn visit_chunk(
         &mut self,
         max: usize,
         mut visit: impl FnMut(&[u8], &Version),
-    ) -> Result<bool, StateReplaced> {
+    ) -> Result<(), StateReplaced> {
         let visited = Cell::new(false);
         let mut visit = |key: &[u8], version: &Version| {
             visited.set(true);
             visit(key, version);
         };
-        let chunk_keys = self.reader.shared.limits.chunk_keys;
-        while !visited.get() {
-            if self.old.prepare(&self.pinned, chunk_keys)? {
-                self.old.visit(&self.pinned.same_state()?.index, max, &mut visit);
-            } else if self.next.main <= self.until {
-                self.visit_new(max, &mut visit)?;
-            } else {
-                break;
-            }
+        while !visited.get() && self.step(max, &mut visit)? {}
+        Ok(())
+    }
+
+    /// Visits the next versions, at most `max`, or looks for them, at one chunk of keys; in one hold of the lock.
+    /// Returns false at the end.
+    ///
+    /// # Errors
+    /// [`StateReplaced`]
+    pub(super) fn step(
+        &mut self,
+        max: usize,
+        visit: &mut impl FnMut(&[u8], &Version),
+    ) -> Result<bool, StateReplaced> {
+        match self.old.step(&self.pinned, self.reader.shared.limits.chunk_keys)? {
+            SortedStep::Walked => {}
+            SortedStep::Ready => self.old.visit(&self.pinned.same_state()?.index, max, visit),
+            SortedStep::AtEnd if self.next.main <= self.until => self.visit_new(max, visit)?,
+            SortedStep::AtEnd => return Ok(false),
         }
-        Ok(visited.get())
+        Ok(true)
     }
 
     fn visit_new(

@@ -4,9 +4,9 @@
 //! [`crate::Timeouts::handshake`]:
 //!
 //! ```text
-//! a: hello   versions 2..=3, stream bulk, cluster 7, from a (incarnation 51), to b
+//! a: hello   versions 2..=5, stream bulk, cluster 7, from a (incarnation 51), to b
 //!            b checks: checksum, versions, cluster, member and incarnation of the sender, the member meant
-//! b: answer  version 3, cluster 7, from b (incarnation 62)
+//! b: answer  version 5, cluster 7, from b (incarnation 62)
 //!            a checks the identity in the answer the same way, and closes if it does not fit
 //! a: frame, frame, ...
 //!
@@ -58,8 +58,9 @@ const ANSWER_PREFACE: &[u8; 8] = b"\x89STELEA\n";
 /// The oldest protocol version this release speaks. Version 2 names process runs in the messages of members.
 pub const MIN_VERSION: u16 = 2;
 /// The newest protocol version this release speaks. Version 3 carries requests about members, and says that its speaker
-/// can apply changes of membership.
-pub const MAX_VERSION: u16 = 3;
+/// can apply changes of membership; version 4 says that it can apply commands about users and roles, version 5 that it
+/// can apply downgrades.
+pub const MAX_VERSION: u16 = 5;
 
 /// Length of a hello.
 pub const HELLO_BYTES: usize = 64;
@@ -71,7 +72,7 @@ pub const MAX_REFUSAL_TEXT_BYTES: usize = 1024;
 /// The identity that each side of a handshake presents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeerIdentity {
-    /// Equal on all members of a cluster.
+    /// Equal on all members of a cluster; another one in a cluster that was forced out of it.
     pub cluster_id: u64,
     /// Unique within the cluster; never used again.
     pub member_id: u64,

@@ -18,10 +18,10 @@ fn a_hello_is_these_bytes() {
     let hello = Hello::new(DIALLER, 0xb, StreamKind::Messages(StreamClass::Bulk));
     assert_eq!(
         hex(&hello.encode()),
-        "89 53 54 45 4c 45 50 0a 02 00 03 00 02 00 00 00 \
+        "89 53 54 45 4c 45 50 0a 02 00 05 00 02 00 00 00 \
          22 11 00 00 00 00 00 00 0a 00 00 00 00 00 00 00 \
          44 33 00 00 00 00 00 00 0b 00 00 00 00 00 00 00 \
-         00 00 00 00 00 00 00 00 00 00 00 00 be 38 e8 a1"
+         00 00 00 00 00 00 00 00 00 00 00 00 ea e0 3a ee"
     );
     assert_eq!(Hello::decode(&hello.encode()), Ok(hello));
 }

@@ -1,0 +1,20 @@
+//! Commands that etcdctl does not have: for the operators of this store, under its own name only.
+
+mod cluster;
+mod diff;
+pub(crate) mod hints;
+mod status;
+mod top;
+
+use crate::exit::Outcome;
+use crate::shell::Shell;
+
+/// Runs the command with this name, if it is one of these.
+pub(crate) async fn run(shell: &mut Shell, words: &str) -> Option<Outcome> {
+    match words {
+        "status" => Some(status::run(shell).await),
+        "top" => Some(top::run(shell).await),
+        "diff" => Some(diff::run(shell).await),
+        _ => None,
+    }
+}

@@ -1,0 +1,117 @@
+//! Data directories of members that do not run: their state for an export ([`open_offline`]), and making one.
+//!
+//! [`StateRestore`] makes the data directory of a member of a new cluster that begins with a state from elsewhere,
+//! such as a backup.
+//!
+//! It goes the way of a snapshot that is received: values into data segments, the state into a base checkpoint, and the
+//! manifest last. A new cluster begins at one entry that no member wrote; so does this one, with data:
+//!
+//! ```text
+//! begin      Log::create, Log::open; an installer at Start::BOOTSTRAP
+//! version    value -> data segment, address + version -> index in memory
+//! finish     members, then the index as chunks -> base checkpoint; synced; manifest
+//! ```
+//!
+//! Members that are restored from the same state with the same cluster have equal checkpoints but for log addresses, so
+//! they form that cluster. The next start finds a checkpoint and an empty log, as after the first start of a new
+//! member. Memory: the index, as a running member has it. Before the manifest is replaced, the directory is one that a
+//! start has begun and not ended, so it must not be where a member is started before [`StateRestore::finish`] returns.
+
+mod offline;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use consensus::{ConfState, Start};
+use log::{Disk, Identity, Log, LogId, MAX_CHUNK_BYTES, Options, SnapshotInstaller};
+use store::{
+    AppliedId, ClusterMember, ImportTotals, KvRef, Limits, RetainedVersion, StateImport, Store, ValueRef,
+};
+
+use crate::conf_state;
+use crate::config::InitialMember;
+use crate::membership::command_sets::NEWEST_COMMAND_SET;
+use crate::open::OpenMemberError;
+use crate::values::LogValues;
+
+pub use offline::{OfflineState, open_offline};
+
+/// A data directory that is being made.
+pub struct StateRestore {
+    log: Log,
+    reader: log::Reader,
+    installer: Box<SnapshotInstaller>,
+    state: StateImport,
+    conf: ConfState,
+}
+
+impl StateRestore {
+    /// Begins the data directory of a member of `cluster`. Below the compact revision, history is incomplete.
+    ///
+    /// # Errors
+    /// The directory cannot be made, or has data.
+    pub fn begin(
+        disk: &Arc<dyn Disk>,
+        options: &Options,
+        identity: Identity,
+        cluster: &[InitialMember],
+        compacted: Option<i64>,
+    ) -> Result<StateRestore, OpenMemberError> {
+        Log::create(disk, options, identity)?;
+        let log::Opened { mut log, reader, .. } = Log::open(disk, options)?;
+        let (index, term) = Start::BOOTSTRAP;
+        let installer = Box::new(log.begin_install(LogId { index, term }));
+        let mut state = StateImport::new(compacted);
+        let members = cluster.iter().map(|member| ClusterMember {
+            id: member.id,
+            peer_urls: member.peer_urls.clone(),
+            ..ClusterMember::default()
+        });
+        state.members(AppliedId { index, term }, members, NEWEST_COMMAND_SET);
+        let conf = ConfState::of_voters(cluster.iter().map(|member| member.id));
+        Ok(StateRestore { log, reader, installer, state, conf })
+    }
+
+    /// The state, for all but versions. Leases come before the versions that name them.
+    pub fn state(&mut self) -> &mut StateImport {
+        &mut self.state
+    }
+
+    /// Adds the next version, in the order of revisions, with its value.
+    ///
+    /// # Errors
+    /// A version that no store has or that does not follow the one before; or the disk.
+    pub fn version(&mut self, kv: KvRef, value: &Bytes, tombstone: bool) -> Result<(), OpenMemberError> {
+        let value = match value.len() {
+            0 => ValueRef::default(),
+            len => {
+                let len = u32::try_from(len).map_err(|_| TOO_LARGE)?;
+                let checksum = crc32c::crc32c(value);
+                ValueRef { address: self.installer.write_value(value, checksum)?, len, checksum }
+            }
+        };
+        Ok(self.state.version(&RetainedVersion { kv: KvRef { value, ..kv }, tombstone })?)
+    }
+
+    /// Ends it, after the last version: the directory is whole when this returns.
+    ///
+    /// # Errors
+    /// A state that no store has, or the disk.
+    pub fn finish(self) -> Result<ImportTotals, OpenMemberError> {
+        let StateRestore { log, reader, mut installer, state, conf } = self;
+        let (restored, totals) = state.finish()?;
+        let (mut store, _) = Store::new(Arc::new(LogValues::new(reader)), Limits::default());
+        drop(store.install(restored));
+        installer.write_chunk(&conf_state::encode(&conf))?;
+        for chunk in store.begin_snapshot() {
+            chunk.chunks(MAX_CHUNK_BYTES).try_for_each(|part| installer.write_chunk(part))?;
+        }
+        installer.make_durable()?;
+        let committed = installer.commit().map_err(|waiting| waiting.error)?;
+        committed.result()?;
+        drop(log);
+        Ok(totals)
+    }
+}
+
+const TOO_LARGE: store::RestoreError = store::RestoreError::Malformed("a value has 4 GiB or more");

@@ -1,0 +1,107 @@
+//! What a call says about its caller: a token, or the common name of a client certificate.
+
+use std::sync::Arc;
+
+use http2::RequestHead;
+use member::MAX_NAME_BYTES;
+
+/// Metadata keys of a token, the first one first: that of gRPC clients, and that of HTTP.
+const TOKEN_KEYS: [&str; 2] = ["token", "authorization"];
+
+/// What HTTP clients put before a token.
+const BEARER: &[u8] = b"Bearer ";
+
+/// Metadata that requests of etcd's JSON gateway have.
+const GATEWAY_KEY: &str = "grpcgateway-accept";
+
+/// What a call said about its caller.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub(crate) struct Credentials {
+    /// Its token, as the client sent it; bytes that are no text are no token of ours.
+    token: Option<Arc<str>>,
+    /// The user that the client's certificate names.
+    certificate: Option<Arc<str>>,
+}
+
+impl std::fmt::Debug for Credentials {
+    /// Without the token.
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let has_token = self.token.is_some();
+        write!(out, "Credentials {{ has_token: {has_token}, certificate: {:?} }}", self.certificate)
+    }
+}
+
+impl Credentials {
+    /// Reads the metadata of a call. `common_name` is that of the verified certificate of its connection, if
+    /// `--client-cert-auth` demands one.
+    pub(crate) fn of_call(head: &RequestHead, common_name: Option<&Arc<str>>) -> Credentials {
+        let token = TOKEN_KEYS.into_iter().find_map(|key| head.get(key)).map(token_in);
+        let is_from_gateway = head.get(GATEWAY_KEY).is_some();
+        Credentials { token, certificate: user_of_certificate(common_name, is_from_gateway) }
+    }
+
+    /// Those of an HTTP request with this `Authorization`.
+    pub(crate) fn of_header(authorization: Option<&[u8]>) -> Credentials {
+        Credentials { token: authorization.map(token_in), certificate: None }
+    }
+
+    /// Those of a user that is known already, whatever becomes of the token that named it.
+    pub(crate) fn of_user(name: Arc<str>) -> Credentials {
+        Credentials { token: None, certificate: Some(name) }
+    }
+
+    /// The token.
+    pub(crate) fn token(&self) -> Option<&str> {
+        self.token.as_deref()
+    }
+
+    /// The user that a certificate names.
+    pub(crate) fn certificate(&self) -> Option<&Arc<str>> {
+        self.certificate.as_ref()
+    }
+}
+
+/// The token in the value of a metadata key. What is no text stays an invalid token: it must not count as none.
+fn token_in(value: &[u8]) -> Arc<str> {
+    let token = value.strip_prefix(BEARER).unwrap_or(value);
+    str::from_utf8(token).unwrap_or_default().into()
+}
+
+/// The user that a client certificate names, by etcd's rule: its common name, unless the JSON gateway forwards the
+/// request. The gateway's certificate is the server's own, and says nothing about the gateway's client. A name that is
+/// longer than any user's names none.
+fn user_of_certificate(common_name: Option<&Arc<str>>, is_from_gateway: bool) -> Option<Arc<str>> {
+    common_name.filter(|name| !is_from_gateway && name.len() <= MAX_NAME_BYTES).cloned()
+}
+
+#[cfg(test)]
+mod tests {
+    //! Where tokens and names are found.
+    use super::*;
+
+    #[test]
+    fn a_bearer_token_is_the_token() {
+        for value in [&b"Bearer abc.7"[..], b"abc.7"] {
+            assert_eq!(Credentials::of_header(Some(value)).token(), Some("abc.7"));
+        }
+        assert_eq!(Credentials::of_header(Some(b"\xff")).token(), Some(""), "an invalid one, not none");
+        assert_eq!(Credentials::of_header(None).token(), None);
+    }
+
+    #[test]
+    fn the_gateways_own_certificate_names_no_user() {
+        let name: Arc<str> = "ann".into();
+        assert_eq!(user_of_certificate(Some(&name), false), Some(name.clone()));
+        assert_eq!(user_of_certificate(Some(&name), true), None);
+        assert_eq!(user_of_certificate(None, false), None);
+        let longest: Arc<str> = "n".repeat(MAX_NAME_BYTES).into();
+        assert_eq!(user_of_certificate(Some(&longest), false), Some(longest.clone()));
+        assert_eq!(user_of_certificate(Some(&format!("{longest}n").into()), false), None);
+    }
+
+    #[test]
+    fn tokens_are_not_shown() {
+        let shown = format!("{:?}", Credentials::of_header(Some(b"secret.1")));
+        assert!(!shown.contains("secret"), "{shown}");
+    }
+}

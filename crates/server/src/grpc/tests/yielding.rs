@@ -1,0 +1,132 @@
+//! A connection whose client always has something to say lets others run, and one that could not write reads on when
+//! it can.
+use std::io::{IoSlice, Result};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio_util::sync::CancellationToken;
+
+use super::super::serve;
+use super::raw::{RawClient, frame};
+use super::rig::{Seen, settings};
+
+/// Calls of the busy client; it is silent after them, so that a connection that never pauses ends the test, too.
+const MAX_CALLS: usize = 2_000;
+
+/// Calls that the connection may take before it lets others run, at most.
+const MOST_AT_ONCE: usize = 16;
+
+/// A client that has sent many calls, one for each read of the server.
+struct BusyClient {
+    text: &'static str,
+    calls: Arc<AtomicUsize>,
+    takes_answers: Arc<AtomicBool>,
+}
+
+impl AsyncRead for BusyClient {
+    fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<Result<()>> {
+        let call = self.calls.fetch_add(1, Ordering::SeqCst);
+        match call {
+            0 => buffer.put_slice(&[&http2::PREFACE[..], &frame(4, 0, 0, &[])].concat()),
+            1..MAX_CALLS => {
+                let stream = 2 * call as u32 - 1;
+                buffer.put_slice(&RawClient::call_frames(stream, "/test/Fail", self.text.as_bytes()));
+            }
+            _ => return Poll::Pending,
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for BusyClient {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
+        match self.takes_answers.load(Ordering::SeqCst) {
+            true => Poll::Ready(Ok(bytes.len())),
+            false => Poll::Pending,
+        }
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<Result<usize>> {
+        let bytes: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
+        self.poll_write(context, &bytes)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// Counts how often its task was woken.
+#[derive(Default)]
+struct WakeCount(AtomicUsize);
+
+impl Wake for WakeCount {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// A server of a busy client, polled by hand.
+struct PolledServer {
+    serving: Pin<Box<dyn Future<Output = ()>>>,
+    calls: Arc<AtomicUsize>,
+    takes_answers: Arc<AtomicBool>,
+    wakes: Arc<WakeCount>,
+}
+
+impl PolledServer {
+    fn of_busy_client(text: &'static str, takes_answers: bool) -> PolledServer {
+        let calls = Arc::<AtomicUsize>::default();
+        let takes_answers = Arc::new(AtomicBool::new(takes_answers));
+        let client = BusyClient { text, calls: calls.clone(), takes_answers: takes_answers.clone() };
+        let serving = Box::pin(async move {
+            let settings = settings(Duration::ZERO, Duration::ZERO);
+            serve(client, Seen::default(), None, &settings, CancellationToken::new()).await;
+        });
+        PolledServer { serving, calls, takes_answers, wakes: Arc::default() }
+    }
+
+    /// Polls once: how many calls it took, and whether it asks to be polled again.
+    fn poll(&mut self) -> (usize, bool) {
+        let before = (self.calls.load(Ordering::SeqCst), self.wakes.0.load(Ordering::SeqCst));
+        let waker = Waker::from(self.wakes.clone());
+        let polled = self.serving.as_mut().poll(&mut Context::from_waker(&waker));
+        assert!(polled.is_pending(), "the connection goes on");
+        let woken = self.wakes.0.load(Ordering::SeqCst) > before.1;
+        (self.calls.load(Ordering::SeqCst) - before.0, woken)
+    }
+}
+
+#[tokio::test]
+async fn a_busy_connection_lets_others_run_and_goes_on() {
+    let mut server = PolledServer::of_busy_client("no", true);
+    for _ in 0..10 {
+        let (calls, woken) = server.poll();
+        assert!((1..=MOST_AT_ONCE).contains(&calls), "{calls} calls at once");
+        assert!(woken, "it has more to do");
+    }
+}
+
+#[tokio::test]
+async fn a_connection_reads_on_when_what_it_had_to_send_is_taken() {
+    let text = "x".repeat(16_000).leak();
+    let mut server = PolledServer::of_busy_client(text, false);
+    while server.poll().0 > 0 {
+        assert!(server.calls.load(Ordering::SeqCst) < MAX_CALLS, "nothing holds the client back");
+    }
+    assert_eq!(server.poll().0, 0, "it reads nothing while the client takes nothing");
+    server.takes_answers.store(true, Ordering::SeqCst);
+    assert!(server.poll().0 > 0, "nothing but its own write tells it that there is room again");
+}

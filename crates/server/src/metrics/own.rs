@@ -1,0 +1,56 @@
+//! Metrics of what etcd does not have: batches, the group-commit delay, steps of the raft loop, background jobs, and
+//! what waits in queues.
+
+use prometheus::{GaugeVec, Histogram, HistogramVec, IntGauge, IntGaugeVec, Result};
+
+use super::register::MetricRegister;
+use super::sharded::Buckets;
+
+/// Buckets of the commands of a batch: up to as many as one may have.
+const COMMANDS: Buckets = (1.0, 2.0, 11);
+/// Buckets of the bytes of a batch, from 64 to 64 MiB.
+const BYTES: Buckets = (64.0, 4.0, 11);
+/// Buckets of delays and steps, from 10 µs to 5 s.
+const FROM_10_US: Buckets = (0.000_01, 2.0, 20);
+/// Buckets of background jobs, from 100 µs to 52 s.
+const JOB: Buckets = (0.0001, 2.0, 20);
+
+/// Metrics named `stele_` that are counted where something happens.
+pub struct OwnMetrics {
+    /// Commands of a batch that this member proposed.
+    pub batch_commands: Histogram,
+    /// Bytes of a batch that this member proposed.
+    pub batch_bytes: Histogram,
+    /// Seconds from when commands waited to when their batch was proposed.
+    pub group_commit_delay: Histogram,
+    /// Seconds of a step of the raft loop that applied something.
+    pub apply_step: Histogram,
+    jobs: HistogramVec,
+    queue_lengths: IntGaugeVec,
+    pub(super) peer_queued_bytes: GaugeVec,
+}
+
+impl OwnMetrics {
+    #[rustfmt::skip]
+    pub(super) fn new(r: &MetricRegister<'_>) -> Result<OwnMetrics> {
+        Ok(OwnMetrics {
+            batch_commands: r.histogram("stele_batch_commands", "Commands of a proposed batch", COMMANDS)?,
+            batch_bytes: r.histogram("stele_batch_bytes", "Bytes of a proposed batch", BYTES)?,
+            group_commit_delay: r.histogram("stele_group_commit_delay_seconds", "Wait for a batch", FROM_10_US)?,
+            apply_step: r.histogram("stele_apply_step_duration_seconds", "Time of a step that applied", FROM_10_US)?,
+            jobs: r.histograms("stele_background_job_duration_seconds", "Time of background jobs", &["kind"], JOB)?,
+            queue_lengths: r.int_gauges("stele_queue_length", "What waits in a queue", &["queue"])?,
+            peer_queued_bytes: r.gauges("stele_peer_queued_bytes", "Bytes queued for a peer", &["To", "stream"])?,
+        })
+    }
+
+    /// The times of background jobs of this kind.
+    pub fn job(&self, kind: &str) -> Histogram {
+        self.jobs.with_label_values(&[kind])
+    }
+
+    /// The length of a queue. Resolve once, change often.
+    pub fn queue_length(&self, queue: &str) -> IntGauge {
+        self.queue_lengths.with_label_values(&[queue])
+    }
+}

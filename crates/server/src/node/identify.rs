@@ -1,0 +1,108 @@
+//! Who a call's caller is: from its token or certificate, and what this member's state says of it.
+
+use store::{Caller, TokenLookup};
+
+use super::Node;
+use crate::auth::{Credentials, Needs, TokenOwner, tokens};
+
+impl Node {
+    /// Who the caller is. While auth is disabled, all are anonymous.
+    ///
+    /// # Errors
+    /// [`api::Error::InvalidAuthToken`]; that of a linearizable read, if the entry that assigned the token is not
+    /// applied here yet.
+    pub(crate) async fn identify(&self, credentials: &Credentials) -> Result<Caller, api::Error> {
+        if self.is_ahead(credentials) {
+            // Its user or permissions may not be applied here yet.
+            self.linearize().await?;
+        }
+        match self.identify_now(credentials) {
+            Some(identified) => identified,
+            None => {
+                // The token was given to a client, so its entry is acknowledged, and applied here after this.
+                self.linearize().await?;
+                self.identify_now(credentials).unwrap_or(Err(api::Error::InvalidAuthToken))
+            }
+        }
+    }
+
+    /// The same by what is applied here; `None` if the entry that assigned the token is not.
+    pub(crate) fn identify_now(&self, credentials: &Credentials) -> Option<Result<Caller, api::Error>> {
+        if !self.reader.is_auth_enabled() {
+            return Some(Ok(Caller::Anonymous));
+        }
+        let Some(token) = credentials.token() else {
+            let caller = credentials.certificate().map_or(Caller::Anonymous, |name| Caller::User {
+                name: name.clone(),
+                revision: self.reader.auth_revision(),
+            });
+            return Some(Ok(caller));
+        };
+        if let Some(jwt) = &self.jwt {
+            let owner = jwt.owner(token).map_err(|_| api::Error::InvalidAuthToken);
+            return Some(owner.map(|TokenOwner { name, revision }| Caller::User { name, revision }));
+        }
+        let invalid = Some(Err(api::Error::InvalidAuthToken));
+        let Some((hash, index)) = tokens::parse(token) else { return invalid };
+        let (now_s, ttl_s) = self.tokens.now_and_ttl_s();
+        match self.reader.token(&hash, index, now_s, ttl_s) {
+            TokenLookup::User { name, revision } => Some(Ok(Caller::User { name, revision })),
+            TokenLookup::Unknown => invalid,
+            TokenLookup::NotApplied => None,
+        }
+    }
+
+    /// The auth revision, and whether auth is enabled, which does not raise it: what was permitted at the same number
+    /// is still permitted.
+    pub(crate) fn auth_shown(&self) -> u64 {
+        self.reader.auth_revision() << 1 | u64::from(self.reader.is_auth_enabled())
+    }
+
+    /// Whether a signed token was issued at an auth revision that is not applied here.
+    fn is_ahead(&self, credentials: &Credentials) -> bool {
+        let (Some(jwt), Some(token)) = (&self.jwt, credentials.token()) else { return false };
+        self.reader.is_auth_enabled()
+            && jwt.owner(token).is_ok_and(|owner| owner.revision > self.reader.auth_revision())
+    }
+
+    /// Checks what a method needs before its call begins.
+    ///
+    /// # Errors
+    /// Why the caller may not do this; for [`Needs::Root`] that of a linearizable read, too.
+    pub(crate) async fn admit(&self, needs: Needs, credentials: &Credentials) -> Result<(), api::Error> {
+        // This member may not know yet that auth was enabled, or that a role was taken away.
+        match needs {
+            Needs::Root => self.linearize().await?,
+            Needs::RootHere if self.has_leader() => self.linearize().await?,
+            _ => {}
+        }
+        if !self.reader.is_auth_enabled() {
+            return Ok(());
+        }
+        match needs {
+            Needs::Nothing | Needs::Oneself | Needs::Ranges | Needs::RootApplied | Needs::Steps => Ok(()),
+            Needs::ValidToken => self.identify(credentials).await.map(drop),
+            Needs::User => match self.identify(credentials).await? {
+                Caller::Anonymous => Err(api::Error::UserEmpty),
+                Caller::User { .. } | Caller::Internal => Ok(()),
+            },
+            Needs::Root | Needs::RootHere => self.reader.check_root(&self.identify(credentials).await?),
+        }
+    }
+
+    /// Who the caller of a command is. One that is no user is refused before anything is written to the log, once this
+    /// member knows everything that was acknowledged: auth may have been disabled a moment ago.
+    ///
+    /// # Errors
+    /// [`api::Error::UserEmpty`], and those of [`Node::identify`].
+    pub(crate) async fn identify_writer(&self, credentials: &Credentials) -> Result<Caller, api::Error> {
+        let caller = self.identify(credentials).await?;
+        if caller == Caller::Anonymous && self.reader.is_auth_enabled() {
+            self.linearize().await?;
+            if self.reader.is_auth_enabled() {
+                return Err(api::Error::UserEmpty);
+            }
+        }
+        Ok(caller)
+    }
+}

@@ -1,0 +1,102 @@
+//! `Authenticate`: a password for a token.
+
+use api::etcdserverpb as pb;
+use bytes::Bytes;
+use member::MAX_NAME_BYTES;
+use store::{AuthCommand, Caller};
+
+use super::{propose, signed_token};
+use crate::auth::passwords::GivenPassword;
+use crate::auth::tokens;
+use crate::grpc::{EncodedMessage, Failure};
+use crate::node::Node;
+use crate::rpc::call::{Call, decode};
+
+/// How often a password is checked again because users or roles changed meanwhile. It is remembered after the first
+/// time, so that only a change in each of these moments makes them all fail.
+const MAX_CHECKS: u32 = 10;
+
+/// The user that exists whenever auth is enabled.
+const ROOT: &str = "root";
+
+/// Bytes of a name in log lines.
+const MAX_SHOWN_BYTES: usize = 64;
+
+pub(in crate::rpc) async fn authenticate(
+    node: &Node,
+    call: &Call,
+    body: Bytes,
+) -> Result<EncodedMessage, Failure> {
+    let pb::AuthenticateRequest { name, password } = decode(body)?;
+    let password = GivenPassword::from(password);
+    if name.len() > MAX_NAME_BYTES {
+        // No user has it.
+        return Err(api::Error::AuthFailed.into());
+    }
+    node.linearize().await?;
+    let mut outcome = Err(api::Error::AuthOldRevision.into());
+    for _ in 0..MAX_CHECKS {
+        outcome = try_once(node, call, &name, password.clone()).await;
+        if !matches!(&outcome, Err(failure) if *failure == api::Error::AuthOldRevision.into()) {
+            break;
+        }
+    }
+    match &outcome {
+        // Clients of a cluster without auth that have a password ask for a token whenever they connect.
+        Err(failure) if *failure != api::Error::AuthNotEnabled.into() => {
+            let (user, error) = (shown(&name), &failure.message);
+            tracing::warn!(user, %error, "invalid authentication was requested");
+        }
+        _ => {}
+    }
+    outcome
+}
+
+/// The beginning of a name, for log lines.
+fn shown(name: &str) -> &str {
+    &name[..name.floor_char_boundary(MAX_SHOWN_BYTES)]
+}
+
+async fn try_once(
+    node: &Node,
+    call: &Call,
+    name: &str,
+    password: GivenPassword,
+) -> Result<EncodedMessage, Failure> {
+    let checked_revision = node.reader.auth_revision();
+    if !node.reader.is_auth_enabled() {
+        return Err(api::Error::AuthNotEnabled.into());
+    }
+    let user = node.reader.auth_user(name);
+    let root = node.reader.auth_user(ROOT).map(|root| root.password);
+    let has_no_password = user.as_ref().is_some_and(|user| user.no_password);
+    let hash = user.filter(|user| !user.no_password).map(|user| user.password);
+    // Also for a user that cannot have a password, or does not exist: it takes as long.
+    let is_right = node.passwords.verify(call.source, password, hash, root).await?;
+    if has_no_password {
+        return Err(api::Error::NoPasswordUser.into());
+    }
+    if !is_right {
+        return Err(api::Error::AuthFailed.into());
+    }
+    if let Some(jwt) = &node.jwt {
+        return signed_token::issue(node, jwt, name, checked_revision).await;
+    }
+    let (letters, hash) = tokens::draw().map_err(|_| Failure::from(api::Error::Stopped))?;
+    let command = AuthCommand::Authenticate { name: name.to_owned(), checked_revision, token: Some(hash) };
+    let (revision, index) = propose(node, Caller::Anonymous, &command).await?;
+    let (header, token) = (Some(node.header(revision)), tokens::token(&letters, index));
+    Ok(EncodedMessage::message(&pb::AuthenticateResponse { header, token }))
+}
+
+#[cfg(test)]
+mod tests {
+    //! Names in log lines.
+    use super::*;
+
+    #[test]
+    fn a_long_name_is_cut_between_characters() {
+        assert_eq!(shown("ann"), "ann");
+        assert_eq!(shown(&"\u{20ac}".repeat(10_000)), "\u{20ac}".repeat(21));
+    }
+}

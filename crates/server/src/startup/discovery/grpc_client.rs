@@ -1,0 +1,141 @@
+//! A small gRPC client: one call without streams at a time, each on a connection of its own, at the first endpoint that
+//! answers. It asks a discovery service a few questions while a member starts, and nothing else.
+
+use std::time::Duration;
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use http::{HeaderMap, Request};
+use prost::Message;
+use tokio::net::TcpStream;
+
+/// Bytes before a message: a flag (0, not compressed) and the length.
+const PREFIX_BYTES: usize = 5;
+
+/// Longest answer that is read. The answers here name a few members.
+const MAX_ANSWER_BYTES: usize = 4 << 20;
+
+/// The client.
+pub(super) struct GrpcClient {
+    /// `host:port`, or `http://host:port`.
+    pub(super) endpoints: Vec<String>,
+    /// For a connection.
+    pub(super) dial_timeout: Duration,
+    /// For a whole call.
+    pub(super) request_timeout: Duration,
+    /// Sent with each call, if there is one: what `Authenticate` gave.
+    pub(super) token: Option<String>,
+}
+
+impl GrpcClient {
+    /// Calls a method, such as `/etcdserverpb.KV/Range`.
+    ///
+    /// # Errors
+    /// The status that the last endpoint answered with, or why it could not be asked.
+    pub(super) async fn call<A: Message + Default>(
+        &self,
+        method: &str,
+        request: &impl Message,
+    ) -> Result<A, String> {
+        let mut body = BytesMut::with_capacity(PREFIX_BYTES + request.encoded_len());
+        body.put_u8(0);
+        let len = u32::try_from(request.encoded_len()).map_err(|_| "the request is too long".to_owned())?;
+        body.put_u32(len);
+        body.put_slice(&request.encode_to_vec());
+        let body = body.freeze();
+        let mut last = "there is no endpoint".to_owned();
+        for endpoint in &self.endpoints {
+            let asked = tokio::time::timeout(self.request_timeout, self.ask(endpoint, method, body.clone()));
+            match asked.await.map_err(|_| "no answer in time".to_owned()).and_then(|answer| answer) {
+                Ok(answer) => return A::decode(answer).map_err(|error| error.to_string()),
+                Err(error) => last = format!("{endpoint}: {error}"),
+            }
+        }
+        Err(last)
+    }
+
+    async fn ask(&self, endpoint: &str, method: &str, body: Bytes) -> Result<Bytes, String> {
+        let address = endpoint.strip_prefix("http://").unwrap_or(endpoint);
+        let dialled = tokio::time::timeout(self.dial_timeout, TcpStream::connect(address)).await;
+        let stream = dialled.map_err(|_| "no connection in time".to_owned())?.map_err(|e| e.to_string())?;
+        let (client, connection) = h2::client::handshake(stream).await.map_err(|error| error.to_string())?;
+        let driver = tokio::spawn(connection);
+        let answer = self.exchange(client, &format!("http://{address}{method}"), body).await;
+        driver.abort();
+        answer
+    }
+
+    async fn exchange(
+        &self,
+        client: h2::client::SendRequest<Bytes>,
+        url: &str,
+        body: Bytes,
+    ) -> Result<Bytes, String> {
+        let text = |error: h2::Error| error.to_string();
+        let mut client = client.ready().await.map_err(text)?;
+        let mut request =
+            Request::post(url).header("content-type", "application/grpc").header("te", "trailers");
+        if let Some(token) = &self.token {
+            request = request.header("token", token);
+        }
+        let request = request.body(()).map_err(|error| error.to_string())?;
+        let (response, mut sending) = client.send_request(request, false).map_err(text)?;
+        sending.send_data(body, true).map_err(text)?;
+        let response = response.await.map_err(text)?;
+        if !response.status().is_success() {
+            return Err(format!("it answers with HTTP status {}", response.status()));
+        }
+        let (head, mut receiving) = response.into_parts();
+        let mut answer = BytesMut::new();
+        while let Some(part) = receiving.data().await {
+            let part = part.map_err(text)?;
+            receiving.flow_control().release_capacity(part.len()).map_err(text)?;
+            answer.put_slice(&part);
+            if answer.len() > MAX_ANSWER_BYTES {
+                return Err("its answer is too long".to_owned());
+            }
+        }
+        let trailers = receiving.trailers().await.map_err(text)?;
+        check_status(trailers.as_ref().unwrap_or(&head.headers))?;
+        unpack(answer.freeze())
+    }
+}
+
+/// The status at the end of an answer; in its head if there is nothing else.
+fn check_status(headers: &HeaderMap) -> Result<(), String> {
+    let value = |name| headers.get(name).and_then(|value: &http::HeaderValue| value.to_str().ok());
+    match value("grpc-status") {
+        Some("0") => Ok(()),
+        Some(_) => Err(value("grpc-message").unwrap_or("it gives no reason").to_owned()),
+        None => Err("it does not speak gRPC".to_owned()),
+    }
+}
+
+/// The one message of an answer.
+fn unpack(mut answer: Bytes) -> Result<Bytes, String> {
+    if answer.len() < PREFIX_BYTES || answer.get_u8() != 0 {
+        return Err("its answer holds no message".to_owned());
+    }
+    let len = answer.get_u32() as usize;
+    if len == answer.len() { Ok(answer) } else { Err("its answer is cut short".to_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Answers, good and bad.
+    use super::*;
+
+    #[test]
+    fn what_is_no_answer_is_told_with_its_reason() {
+        let headers = |pairs: &[(&'static str, &'static str)]| {
+            pairs.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect()
+        };
+        assert_eq!(check_status(&headers(&[("grpc-status", "0")])), Ok(()));
+        let failed = headers(&[("grpc-status", "14"), ("grpc-message", "etcdserver: no leader")]);
+        assert_eq!(check_status(&failed), Err("etcdserver: no leader".to_owned()));
+        assert_eq!(check_status(&headers(&[])), Err("it does not speak gRPC".to_owned()));
+        assert_eq!(unpack(Bytes::from_static(b"\0\0\0\0\x02ab")), Ok(Bytes::from_static(b"ab")));
+        for bad in [&b""[..], b"\0\0\0\0\x03ab", b"\x01\0\0\0\x02ab", b"\0\0"] {
+            assert!(unpack(Bytes::from_static(bad)).is_err(), "{bad:?}");
+        }
+    }
+}

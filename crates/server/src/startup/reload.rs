@@ -1,0 +1,82 @@
+//! `SIGHUP`: the configuration is read again from where it came, and what can change while the member runs is put in
+//! force. The log says what changed, and what needs a restart. Files of the log are opened again.
+
+use std::ffi::OsString;
+use std::sync::Arc;
+
+use member::Input;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::JoinHandle;
+
+use crate::auto_compaction;
+use crate::config::{CompactionPolicy, FlagChanges, Parsed, ServerConfig};
+use crate::live_settings::quota_bytes;
+use crate::logging;
+use crate::node::Node;
+
+/// What a reload changes.
+pub(super) struct Reloading {
+    /// What the process was started with.
+    started: ServerConfig,
+    /// What was read last.
+    config: ServerConfig,
+    node: Arc<Node>,
+    auto_compaction: Option<JoinHandle<()>>,
+}
+
+impl Reloading {
+    /// Begins with this configuration, and with its automatic compaction.
+    pub(super) fn new(config: ServerConfig, node: Arc<Node>) -> Reloading {
+        let auto_compaction = compacting(&node, config.auto_compaction);
+        Reloading { started: config.clone(), config, node, auto_compaction }
+    }
+
+    /// Reloads at each `SIGHUP`, until the process ends.
+    pub(super) async fn run(mut self, mut hangup: Signal) {
+        while hangup.recv().await.is_some() {
+            logging::reopen_files();
+            // A file on a disk that hangs must hold up no connection.
+            let read = tokio::task::spawn_blocking(read_again).await;
+            match read.map_err(|error| error.to_string()).flatten() {
+                Ok(config) => self.apply(config),
+                Err(error) => tracing::warn!(error, "cannot reload the configuration: nothing changed"),
+            }
+        }
+    }
+
+    fn apply(&mut self, config: ServerConfig) {
+        let FlagChanges { effective, at_restart } =
+            FlagChanges::between(&self.started, &self.config, &config);
+        logging::set_level(config.observing.log_level);
+        self.node.live.apply(&config);
+        self.node.handoff.submit(Input::SetQuota { bytes: quota_bytes(&config) });
+        if config.auto_compaction != self.config.auto_compaction {
+            self.auto_compaction.iter().for_each(JoinHandle::abort);
+            self.auto_compaction = compacting(&self.node, config.auto_compaction);
+        }
+        let (changed, needs_restart) = (effective.join(", "), at_restart.join(", "));
+        tracing::info!(changed, needs_restart, "reloaded the configuration");
+        self.config = config;
+    }
+}
+
+fn compacting(node: &Arc<Node>, policy: Option<CompactionPolicy>) -> Option<JoinHandle<()>> {
+    policy.map(|policy| tokio::spawn(auto_compaction::run(node.clone(), policy)))
+}
+
+/// Listens for `SIGHUP`, which would end the process otherwise.
+///
+/// # Errors
+/// When the system refuses it.
+pub(super) fn hangup() -> std::io::Result<Signal> {
+    signal(SignalKind::hangup())
+}
+
+fn read_again() -> Result<ServerConfig, String> {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    match crate::config::parse(arguments.into_iter(), std::env::vars_os()) {
+        Ok(Parsed::Run(config)) => Ok(*config),
+        Ok(Parsed::Check(_) | Parsed::Print(_)) => Err("the command line does not run a server".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}

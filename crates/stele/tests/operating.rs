@@ -1,0 +1,185 @@
+//! A member as its service manager runs it: what the manager receives, what a signal changes, and what the log says
+//! at the end.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Longer than anything here takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Time between two looks at a file.
+const LOOK_INTERVAL: Duration = Duration::from_millis(5);
+
+struct Member {
+    process: Child,
+    /// What the service manager received.
+    manager: mpsc::Receiver<String>,
+    directory: PathBuf,
+}
+
+impl Member {
+    /// Starts a member whose configuration file has these lines.
+    fn start(directory: &Path, lines: &str) -> Member {
+        let socket = directory.join("notify");
+        let manager = UnixDatagram::bind(&socket).expect("a socket");
+        let manager = received(manager);
+        write_config(directory, lines);
+        let process = Command::new(env!("CARGO_BIN_EXE_stele"))
+            .arg(format!("--config-file={}", directory.join("config").display()))
+            .env("NOTIFY_SOCKET", socket)
+            .env("WATCHDOG_USEC", "400000")
+            .spawn()
+            .expect("the binary was built");
+        Member { process, manager, directory: directory.to_owned() }
+    }
+
+    /// Waits until the service manager receives this.
+    fn told(&self, text: &str) {
+        while self.manager.recv_timeout(PATIENCE).expect("in time").lines().all(|line| line != text) {}
+    }
+
+    /// Sends a request to the client URL, and returns the whole response.
+    fn http(&self, line: &str, headers: &str, body: &str) -> String {
+        let mut stream = UnixStream::connect(self.directory.join("client")).expect("it listens");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
+        let length = body.len();
+        write!(
+            stream,
+            "{line} HTTP/1.1\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n{body}"
+        )
+        .expect("room");
+        let mut response = String::new();
+        stream.read_to_string(&mut response).expect("in time");
+        response
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.process), signal).expect("it runs");
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.directory.join("log")).unwrap_or_default()
+    }
+
+    /// Waits for a line of the log with this text.
+    fn logged(&self, text: &str) -> String {
+        let looks = PATIENCE.as_millis() / LOOK_INTERVAL.as_millis();
+        for _ in 0..looks {
+            if let Some(line) = self.log().lines().find(|line| line.contains(text)) {
+                return line.to_owned();
+            }
+            std::thread::sleep(LOOK_INTERVAL);
+        }
+        panic!("no line with {text:?} in {}", self.log());
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Takes what the socket receives as it comes, as a service manager does: a member that finds the socket full waits.
+fn received(socket: UnixDatagram) -> mpsc::Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut buffer = [0; 1024];
+        while let Ok(count) = socket.recv(&mut buffer) {
+            if sender.send(String::from_utf8_lossy(&buffer[..count]).into_owned()).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+fn write_config(directory: &Path, lines: &str) {
+    let at = directory.display();
+    let text = format!(
+        "name: a\ndata-dir: {at}/data\nlog-outputs: [{at}/log]\nlisten-client-urls: unix://{at}/client\n\
+         advertise-client-urls: unix://{at}/client\nlisten-peer-urls: http://127.0.0.1:0\n\
+         initial-advertise-peer-urls: http://127.0.0.1:1\ninitial-cluster: a=http://127.0.0.1:1\n{lines}"
+    );
+    fs::write(directory.join("config"), text).expect("room");
+}
+
+#[test]
+fn a_member_tells_its_manager_reloads_at_a_signal_and_logs_to_its_end() {
+    let directory = tempfile::tempdir().expect("directory");
+    let mut member = Member::start(directory.path(), "");
+    member.told("READY=1");
+    member.told("WATCHDOG=1");
+
+    fs::rename(directory.path().join("log"), directory.path().join("old")).expect("a log");
+    let lines = "log-level: debug\nquota-backend-bytes: 1073741824\nauto-compaction-retention: 1h\nsnapshot-count: 7\n";
+    write_config(directory.path(), lines);
+    member.signal(Signal::HUP);
+    let line = member.logged("reloaded the configuration");
+    let changed = "--auto-compaction-retention (1h), --log-level (debug), --quota-backend-bytes (1073741824)";
+    assert!(line.contains(&format!("\"changed\":\"{changed}\"")), "{line}");
+    assert!(line.contains("\"needs_restart\":\"--snapshot-count\""), "{line}");
+
+    write_config(directory.path(), "log-level: loud\n");
+    member.signal(Signal::HUP);
+    let line = member.logged("cannot reload the configuration: nothing changed");
+    assert!(line.contains("unknown log level: loud"), "{line}");
+
+    member.signal(Signal::TERM);
+    member.told("STOPPING=1");
+    assert!(member.process.wait().expect("it ends").success());
+    let log = member.log();
+    assert!(log.lines().last().is_some_and(|line| line.contains("\"msg\":\"stopped\"")), "{log}");
+    let before = fs::read_to_string(directory.path().join("old")).expect("a log");
+    assert!(!format!("{before}{log}").contains("\"level\":\"error\""), "{before}{log}");
+}
+
+#[test]
+fn what_is_reloaded_takes_effect() {
+    const PUT: (&str, &str) = ("POST /v3/kv/put", r#"{"key":"YQ==","value":"Yg=="}"#);
+    let page = "Host: stele.example\r\nOrigin: http://page.example\r\n";
+    let directory = tempfile::tempdir().expect("directory");
+    let member = Member::start(directory.path(), "");
+    member.told("READY=1");
+    let health = || member.http("GET /health", page, "");
+    let put = || member.http(PUT.0, page, PUT.1);
+    assert!(health().starts_with("HTTP/1.1 200") && put().starts_with("HTTP/1.1 200"));
+    let allowed = |response: &str| response.to_lowercase().contains("access-control-allow-origin");
+    assert!(allowed(&health()), "any page, by default");
+    assert!(!member.log().contains("\"level\":\"debug\""));
+
+    // A quota of one byte is exceeded by any put.
+    let lines = "cors: http://other.example\nquota-backend-bytes: 1\nlog-level: debug\n";
+    write_config(directory.path(), lines);
+    member.signal(Signal::HUP);
+    member.logged("reloaded the configuration");
+    assert!(!allowed(&health()), "{}", health());
+    let refused = put();
+    assert!(refused.contains("mvcc: database space exceeded"), "{refused}");
+    member.logged("\"level\":\"debug\"");
+
+    write_config(directory.path(), "host-whitelist: other.example\n");
+    member.signal(Signal::HUP);
+    member.logged("--host-whitelist (other.example)");
+    assert!(health().starts_with("HTTP/1.1 421"), "{}", health());
+}
+
+#[test]
+fn a_failure_is_in_the_log_before_the_process_ends() {
+    let directory = tempfile::tempdir().expect("directory");
+    fs::create_dir_all(directory.path().join("data/member/snap")).expect("room");
+    fs::write(directory.path().join("data/member/snap/db"), "etcd's").expect("room");
+    let mut member = Member::start(directory.path(), "");
+    assert_eq!(member.process.wait().expect("it ends").code(), Some(1));
+    let log = member.log();
+    let last = log.lines().last().unwrap_or_default();
+    assert!(last.contains("\"level\":\"error\"") && last.contains("cannot go on"), "{log}");
+}

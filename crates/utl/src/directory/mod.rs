@@ -1,0 +1,19 @@
+//! Data directories of Stele.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `cluster` | the flags that say which cluster a new directory belongs to |
+//! | `staging` | a directory that gets its name when it is whole |
+//! | `restore` | `snapshot restore` |
+//! | `read_only` | a disk on which nothing changes |
+//! | `offline` | the state of a member that does not run |
+//! | `export`, `inspect`, `verify` | the commands with these names |
+
+pub(crate) mod cluster;
+pub(crate) mod export;
+pub(crate) mod inspect;
+mod offline;
+pub(crate) mod read_only;
+pub(crate) mod restore;
+pub(crate) mod staging;
+pub(crate) mod verify;

@@ -1,0 +1,86 @@
+//! A disk on which nothing changes: what is written, renamed or removed is ignored.
+//!
+//! Opening a log cuts off a torn end and removes unfinished files, as every start does. A command that only looks must
+//! leave a directory as it found it, so it opens the log over this disk. Files are opened for reading alone. The lock
+//! is the real one, which a member would take, but nothing is written into its file; a directory without that file has
+//! no member.
+
+use std::io::{self, IoSlice};
+use std::path::Path;
+use std::sync::Arc;
+
+use log::{Disk, File, LockError, LockGuard, RealDisk};
+
+/// The real disk, without its writes.
+pub(crate) struct ReadOnlyDisk;
+
+/// A file, without its writes; or one that would have been created.
+struct ReadOnlyFile(Option<Arc<dyn File>>);
+
+impl Disk for ReadOnlyDisk {
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        Ok(Arc::new(ReadOnlyFile(Some(RealDisk.open_to_read(path)?))))
+    }
+
+    fn create_new(&self, _: &Path) -> io::Result<Arc<dyn File>> {
+        Ok(Arc::new(ReadOnlyFile(None)))
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        RealDisk.list(dir)
+    }
+
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        RealDisk.exists(path)
+    }
+
+    fn rename(&self, _: &Path, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn remove(&self, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn create_dir_all(&self, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn sync_dir(&self, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn lock(&self, path: &Path) -> Result<Box<dyn LockGuard>, LockError> {
+        RealDisk.lock_to_read(path, false)
+    }
+
+    fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
+        RealDisk.free_bytes(dir)
+    }
+}
+
+impl File for ReadOnlyFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.0.as_ref().map_or(Ok(0), |file| file.read_at(buffer, offset))
+    }
+
+    fn write_at(&self, _: &[IoSlice<'_>], _: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn allocate(&self, _: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn length(&self) -> io::Result<u64> {
+        self.0.as_ref().map_or(Ok(0), |file| file.length())
+    }
+
+    fn set_length(&self, _: u64) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,104 @@
+//! `snapshot restore`: a data directory of Stele from a snapshot of etcd or Stele.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use dbfile::records::SmallRecords;
+use log::RealDisk;
+use member::restore::StateRestore;
+use store::ImportTotals;
+
+use super::cluster::NewCluster;
+use super::staging::StagedDirectory;
+use crate::database::file::LockedFile;
+use crate::database::state;
+use crate::line::{CommandEnd, CommandLine, Refusal};
+
+pub(crate) fn run(line: &mut CommandLine) -> CommandEnd {
+    if line.args.len() != 1 {
+        return Err(Refusal::bad_args("snapshot restore requires exactly one argument"));
+    }
+    check_bump(line)?;
+    let file = LockedFile::open(line, &line.path(0))?;
+    let cluster = NewCluster::of_flags(line)?;
+    let target = target(line)?;
+    if !line.values.switch("skip-hash-check") {
+        let bar = line.bytes_bar("checking", file.database()?.bytes());
+        file.check_sum(&bar)?;
+        bar.finish_and_clear();
+    }
+    make(line, &file, &cluster, target)
+}
+
+/// Checks `--bump-revision` and `--mark-compacted` against each other.
+///
+/// # Errors
+/// One is given without the other.
+pub(crate) fn check_bump(line: &CommandLine) -> CommandEnd {
+    let (bump, marks) = (line.values.uint("bump-revision"), line.values.switch("mark-compacted"));
+    if (bump > 0) == marks {
+        return Ok(());
+    }
+    Err(Refusal::bad_args("--mark-compacted required if --revision-bump > 0"))
+}
+
+/// The directory that `--data-dir` and `--wal-dir` name.
+///
+/// # Errors
+/// Something is in the way.
+pub(crate) fn target(line: &CommandLine) -> Result<StagedDirectory, Refusal> {
+    let values = &line.values;
+    let data_dir = match values.text("data-dir") {
+        "" => format!("{}.etcd", values.text("name")),
+        given => given.to_owned(),
+    };
+    let wal_dir = Some(values.text("wal-dir")).filter(|dir| !dir.is_empty()).map(PathBuf::from);
+    StagedDirectory::begin(&PathBuf::from(data_dir), wal_dir.as_deref())
+}
+
+/// Makes a data directory from a database, and says what is in it.
+///
+/// # Errors
+/// The database is damaged or foreign, or the directory cannot be written. Nothing is left of it then.
+pub(crate) fn make(
+    line: &mut CommandLine,
+    file: &LockedFile,
+    cluster: &NewCluster,
+    target: StagedDirectory,
+) -> CommandEnd {
+    let database = file.database()?;
+    let named = |why: &dyn std::fmt::Display| Refusal::error(format!("{}: {why}", file.path().display()));
+    let small = SmallRecords::read(&database).map_err(|error| named(&error))?;
+    let compacted = state::compact_revision(&small);
+    let disk: Arc<dyn log::Disk> = Arc::new(RealDisk);
+    let begun = StateRestore::begin(&disk, &target.options(), cluster.identity, &cluster.members, compacted);
+    let bar = line.bytes_bar("restoring", database.bytes());
+    let filled = begun
+        .map_err(state::StateFailure::from)
+        .and_then(|restore| state::fill(&database, &small, restore, line.values.uint("bump-revision"), &bar));
+    bar.finish_and_clear();
+    let totals = filled.map_err(|failure| match failure {
+        state::StateFailure::Directory(error) => Refusal::error(error.to_string()),
+        failure => named(&failure),
+    })?;
+    target.commit()?;
+    say(line, cluster, &totals);
+    Ok(())
+}
+
+fn say(line: &mut CommandLine, cluster: &NewCluster, totals: &ImportTotals) {
+    if totals.missing_leases > 0 {
+        line.complain(&format!(
+            "Warning: keys name {} leases that do not exist; they were granted, so that the keys stay as in etcd",
+            totals.missing_leases
+        ));
+    }
+    let compacted = match totals.compacted {
+        revision if revision > 0 => format!(", compacted at {revision}"),
+        _ => String::new(),
+    };
+    line.complain(&format!(
+        "restored {} keys at revision {}{compacted}, for member {:x} of cluster {:x}",
+        totals.keys, totals.revision, cluster.identity.member_id, cluster.identity.cluster_id
+    ));
+}

@@ -1,0 +1,176 @@
+//! A data directory that gets its name when it is whole.
+//!
+//! ```text
+//! begin     D/unfinished-restore/member/…      a start with D finds no member
+//! commit    rename to D/member                 the commit point
+//! failure   what was made is removed; after a crash, D is not empty: the next attempt refuses it and says so
+//! ```
+//!
+//! A separate WAL directory is created at the beginning and gets one small file, which means nothing without the rest.
+
+use std::fs;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use log::Options;
+
+use crate::line::{CommandEnd, Refusal, system_error};
+
+/// Below the data directory, as long as it is not whole.
+const UNFINISHED: &str = "unfinished-restore";
+
+/// What the log calls the directory with everything in it.
+const MEMBER: &str = "member";
+
+/// Where it has segments without a separate WAL directory, below that.
+const DEFAULT_WAL: &str = "wal";
+
+/// Permission bits of directories: what they hold is for members alone.
+const DIRECTORY_MODE: u32 = 0o700;
+
+/// A data directory that is being made. What was made is removed unless it was committed.
+pub(crate) struct StagedDirectory {
+    data_dir: PathBuf,
+    /// A separate WAL directory, which this attempt created.
+    wal_dir: Option<PathBuf>,
+    /// Whether the data directory did not exist.
+    is_new: bool,
+    is_committed: bool,
+}
+
+impl StagedDirectory {
+    /// Begins to make a data directory.
+    ///
+    /// # Errors
+    /// There is something in it; the WAL directory exists, cannot be created or would be renamed with the rest.
+    pub(crate) fn begin(data_dir: &Path, wal_dir: Option<&Path>) -> Result<StagedDirectory, Refusal> {
+        let is_new = !data_dir.exists();
+        let is_empty = || fs::read_dir(data_dir).is_ok_and(|mut items| items.next().is_none());
+        if !is_new && !is_empty() {
+            let advice = match data_dir.join(UNFINISHED).exists() {
+                true => ": an attempt before was cut short; remove it",
+                false => "",
+            };
+            let why = format!("data-dir {data_dir:?} not empty or could not be read{advice}");
+            return Err(Refusal::error(why));
+        }
+        let wal_dir = separate(data_dir, wal_dir)?;
+        if let Some(wal_dir) = wal_dir {
+            create_wal_dir(wal_dir)?;
+        }
+        Ok(StagedDirectory {
+            data_dir: data_dir.to_owned(),
+            wal_dir: wal_dir.map(Path::to_owned),
+            is_new,
+            is_committed: false,
+        })
+    }
+
+    /// Where the log is made.
+    pub(crate) fn options(&self) -> Options {
+        Options { wal_dir: self.wal_dir.clone(), ..Options::new(self.unfinished()) }
+    }
+
+    fn unfinished(&self) -> PathBuf {
+        self.data_dir.join(UNFINISHED)
+    }
+
+    /// Gives the directory, which is whole and closed, its name.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub(crate) fn commit(mut self) -> CommandEnd {
+        let (from, to) = (self.unfinished().join(MEMBER), self.data_dir.join(MEMBER));
+        fs::rename(&from, &to).map_err(|error| system_error("rename", &from, &error))?;
+        // It has its name: whatever fails now, no part of it may be removed.
+        self.is_committed = true;
+        // Empty now, and without a meaning.
+        let _ = fs::remove_dir(self.unfinished());
+        let synced = fs::File::open(&self.data_dir).and_then(|dir| dir.sync_all());
+        synced.map_err(|error| system_error("sync", &self.data_dir, &error))
+    }
+}
+
+/// The WAL directory, if it is a separate one and not the place where the log is without one, `D/member/wal`.
+///
+/// # Errors
+/// It is elsewhere in what is renamed at the end.
+fn separate<'a>(data_dir: &Path, wal_dir: Option<&'a Path>) -> Result<Option<&'a Path>, Refusal> {
+    let Some(wal_dir) = wal_dir else { return Ok(None) };
+    let absolute =
+        |path: &Path| std::path::absolute(path).map_err(|error| system_error("open", path, &error));
+    let (data, wal) = (absolute(data_dir)?, absolute(wal_dir)?);
+    if wal == data.join(MEMBER).join(DEFAULT_WAL) {
+        return Ok(None);
+    }
+    if wal == data || wal.starts_with(data.join(MEMBER)) || wal.starts_with(data.join(UNFINISHED)) {
+        return Err(Refusal::error(format!(
+            "wal-dir {wal_dir:?} is part of data-dir {data_dir:?}: name another"
+        )));
+    }
+    Ok(Some(wal_dir))
+}
+
+/// Creates the WAL directory. Its parents are created as well, and stay.
+fn create_wal_dir(wal_dir: &Path) -> CommandEnd {
+    let refused = |error: std::io::Error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists => Refusal::error(format!("wal-dir {wal_dir:?} exists")),
+        _ => system_error("create", wal_dir, &error),
+    };
+    let mut builder = fs::DirBuilder::new();
+    builder.mode(DIRECTORY_MODE);
+    if let Some(parent) = wal_dir.parent() {
+        builder.recursive(true).create(parent).map_err(refused)?;
+    }
+    builder.recursive(false).create(wal_dir).map_err(refused)
+}
+
+impl Drop for StagedDirectory {
+    /// Best effort: what cannot be removed is refused by the next attempt.
+    fn drop(&mut self) {
+        if self.is_committed {
+            return;
+        }
+        let _ = fs::remove_dir_all(self.unfinished());
+        if let Some(wal_dir) = &self.wal_dir {
+            let _ = fs::remove_dir_all(wal_dir);
+        }
+        if self.is_new {
+            let _ = fs::remove_dir(&self.data_dir);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wal_directory_is_separate_or_in_its_usual_place() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (data, wal) = (dir.path().join("data"), dir.path().join("fast").join("wal"));
+        let begun =
+            StagedDirectory::begin(&data, Some(&data.join("member").join("wal"))).expect("it is the usual");
+        assert_eq!(begun.options().wal_dir, None);
+        for within in
+            [data.clone(), data.join("member"), data.join("member/wal/x"), data.join("unfinished-restore/x")]
+        {
+            let refused = StagedDirectory::begin(&data, Some(&within)).err().expect("it would be renamed");
+            assert!(refused.message.contains("is part of data-dir"), "{refused:?}");
+        }
+        drop(StagedDirectory::begin(&data, Some(&wal)).expect("nothing is in the way"));
+        assert!(!wal.exists(), "this attempt created it");
+        fs::create_dir_all(&wal).expect("it is made");
+        assert!(StagedDirectory::begin(&data, Some(&wal)).is_err() && wal.exists(), "another created it");
+    }
+
+    #[test]
+    fn what_has_its_name_stays() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (data, wal) = (dir.path().join("data"), dir.path().join("wal"));
+        let begun = StagedDirectory::begin(&data, Some(&wal)).expect("nothing is in the way");
+        fs::create_dir_all(begun.unfinished().join(MEMBER)).expect("it is made");
+        begun.commit().expect("it is renamed");
+        assert!(data.join(MEMBER).exists() && wal.exists() && !data.join(UNFINISHED).exists());
+    }
+}

@@ -1,0 +1,16 @@
+//! Data directories of etcd.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `data_dir` | what is in one, and the lock against a running etcd |
+//! | `wal` | the records of its write-ahead log |
+//! | `import` | `import`: a data directory of Stele from one of etcd |
+//! | `rewrite` | writing its database again, with a change |
+//! | `defrag`, `migrate` | the commands with these names, which also know directories of Stele |
+
+mod data_dir;
+pub(crate) mod defrag;
+pub(crate) mod import;
+pub(crate) mod migrate;
+mod rewrite;
+mod wal;

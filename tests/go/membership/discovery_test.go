@@ -1,0 +1,123 @@
+package membership
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"stele.test/cluster"
+)
+
+const registry = "/_etcd/registry/"
+
+// discovering prepares a member that registers at a service instead of naming the others.
+func discovering(t *testing.T, c *cluster.Cluster, service, token string, flags ...string) *cluster.Member {
+	t.Helper()
+	m, err := c.Layout(*bin, quick...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.JoinExisting(map[string]string{m.Name: m.PeerURL})
+	m.RemoveFlag("--initial-cluster=" + m.Name + "=" + m.PeerURL)
+	m.RemoveFlag("--initial-cluster-state=existing")
+	m.AddFlag("--discovery-endpoints=" + service)
+	m.AddFlag("--discovery-token=" + token)
+	for _, flag := range flags {
+		m.AddFlag(flag)
+	}
+	return m
+}
+
+func TestMembersFindEachOtherAtADiscoveryService(t *testing.T) {
+	for _, binary := range []string{cluster.EtcdPath(), *bin} {
+		if _, err := os.Stat(binary); err != nil {
+			t.Fatalf("no server at %s: cargo xtask builds etcd", binary)
+		}
+		service := begin(t, 1, binary)
+		if _, err := service.client.Put(t.Context(), registry+"t/_config/size", "2"); err != nil {
+			t.Fatal(err)
+		}
+		endpoint := strings.TrimPrefix(service.cluster.Members[0].ClientURL, "http://")
+		found := begin(t, 1, *bin)
+		var members []*cluster.Member
+		for range 2 {
+			// The first endpoint does not answer.
+			m := discovering(t, found.cluster, "127.0.0.1:1,"+endpoint, "t")
+			if err := m.Start(); err != nil {
+				t.Fatal(err)
+			}
+			members = append(members, m)
+		}
+		for _, m := range members {
+			if err := m.WaitReady(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		client := found.connect(members...)
+		list, err := client.MemberList(t.Context())
+		if err != nil || len(list.Members) != 2 {
+			t.Fatalf("with %s: %v, %v", binary, list, err)
+		}
+		// Their keys are those that etcd's members would have written.
+		for _, member := range list.Members {
+			key := fmt.Sprintf("%st/members/%x", registry, member.ID)
+			kv, err := service.client.Get(t.Context(), key)
+			if err != nil || len(kv.Kvs) != 1 || string(kv.Kvs[0].Value) != member.Name+"="+member.PeerURLs[0] {
+				t.Errorf("with %s: %s holds %v, %v", binary, key, kv, err)
+			}
+		}
+		// One that comes late, or without a size, says so. Data makes the service superfluous.
+		for token, text := range map[string]string{
+			"t": "discovery: cluster is full", "other": "discovery: size key not found",
+		} {
+			late := discovering(t, found.cluster, endpoint, token)
+			if err := late.Start(); err != nil {
+				t.Fatal(err)
+			}
+			if !late.Ended(t.Context()) {
+				t.Fatal("it runs")
+			}
+			if log, _ := late.RunLog(); !strings.Contains(log, text) {
+				t.Errorf("with %s: it does not say %q:\n%s", binary, text, log)
+			}
+			late.Kill()
+		}
+		service.cluster.Members[0].Kill()
+		members[0].Kill()
+		if err := members[0].Restart(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestADiscoveryServiceMayWantAUser(t *testing.T) {
+	service := begin(t, 1, cluster.EtcdPath())
+	client := service.client
+	steps := []func() error{
+		func() error { _, err := client.Put(t.Context(), registry+"t/_config/size", "1"); return err },
+		func() error { _, err := client.UserAdd(t.Context(), "root", "secret"); return err },
+		func() error { _, err := client.UserGrantRole(t.Context(), "root", "root"); return err },
+		func() error { _, err := client.AuthEnable(t.Context()); return err },
+	}
+	for _, step := range steps {
+		if err := step(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	endpoint := service.cluster.Members[0].ClientURL
+	m := discovering(t, service.cluster, endpoint, "t", "--discovery-user=root:secret")
+	if err := m.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	lone, err := clientv3.New(clientv3.Config{Endpoints: []string{m.ClientURL}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lone.Close()
+	if list, err := lone.MemberList(t.Context()); err != nil || len(list.Members) != 1 {
+		t.Fatalf("%v, %v", list, err)
+	}
+}

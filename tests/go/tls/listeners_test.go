@@ -1,0 +1,62 @@
+package tls
+
+import (
+	"crypto/tls"
+	"net/url"
+	"testing"
+
+	"stele.test/cluster"
+)
+
+// The flags of clients count on every listener of their side, not on the first client URL alone.
+func TestEachListenerOfClientsDemandsGoodCertificates(t *testing.T) {
+	a := newAuthority(t, "ours")
+	own := map[string]string{"first client URL": "127.1.1.1", "second client URL": "127.1.1.2", "metrics": "127.1.1.3"}
+	named := hosts
+	for _, host := range own {
+		named = append(named, host)
+	}
+	a.issue(subject{name: "server", hosts: named, serial: 2})
+	alice := a.issue(subject{name: "alice", serial: 3})
+	revoked := a.issue(subject{name: "bob", serial: 4})
+	foreign := newAuthority(t, "theirs").issue(subject{name: "alice", serial: 5})
+	a.revoke(4)
+	addresses := make(map[string]string)
+	c := cluster.ForTest(t, cluster.Config{
+		Binary: *bin, Args: append(a.clientFlags("server"), "--client-crl-file="+a.file("crl.der")), TLS: a.client(alice),
+		Prepare: func(m *cluster.Member, _, _ string) error {
+			// The port is this test's on every loopback address.
+			port := must(url.Parse(m.ClientURL)).Port()
+			for name, host := range own {
+				addresses[name] = host + ":" + port
+			}
+			m.AddFlag("--listen-client-urls=https://" + addresses["first client URL"] + ",https://" + addresses["second client URL"])
+			m.AddFlag("--listen-metrics-urls=https://" + addresses["metrics"])
+			// The rig asks over HTTP whether the member is ready.
+			m.AddFlag("--listen-client-http-urls=" + m.ClientURL)
+			return nil
+		},
+	})
+	addresses["HTTP"] = must(url.Parse(c.Members[0].ClientURL)).Host
+	for name, address := range addresses {
+		for shown, ask := range map[string]struct {
+			config *tls.Config
+			served bool
+		}{
+			"alice's": {a.client(alice), true},
+			"none":    {a.client(), false},
+			"revoked": {a.client(revoked), false},
+			"foreign": {a.client(foreign), false},
+		} {
+			// Over TLS 1.2 the handshake of a client ends after the member's check.
+			ask.config.MaxVersion = tls.VersionTLS12
+			connection, err := tls.Dial("tcp", address, ask.config)
+			if (err == nil) != ask.served {
+				t.Errorf("%s, certificate %s: %v", name, shown, err)
+			}
+			if err == nil {
+				connection.Close()
+			}
+		}
+	}
+}
