@@ -60,6 +60,17 @@ impl RequestHead {
         self.fields().find(|(other, _)| *other == name.as_bytes()).map(|(_, value)| value)
     }
 
+    /// The first header of each of these names in lower case, found in one pass.
+    pub fn get_each<const N: usize>(&self, names: [&str; N]) -> [Option<&[u8]>; N] {
+        let mut found = [None; N];
+        for (name, value) in self.fields() {
+            if let Some(at) = names.iter().position(|wanted| wanted.as_bytes() == name) {
+                found[at] = found[at].or(Some(value));
+            }
+        }
+        found
+    }
+
     /// All headers of a name, in order.
     pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
         self.fields().filter(move |(other, _)| *other == name.as_bytes()).map(|(_, value)| value)

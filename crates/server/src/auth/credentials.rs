@@ -2,17 +2,14 @@
 
 use std::sync::Arc;
 
-use http2::RequestHead;
 use member::MAX_NAME_BYTES;
 
-/// Metadata keys of a token, the first one first: that of gRPC clients, and that of HTTP.
-const TOKEN_KEYS: [&str; 2] = ["token", "authorization"];
+/// Metadata keys of credentials: those of a token, the one of gRPC clients before that of HTTP, and one that requests
+/// of etcd's JSON gateway have.
+pub(crate) const CREDENTIAL_KEYS: [&str; 3] = ["token", "authorization", "grpcgateway-accept"];
 
 /// What HTTP clients put before a token.
 const BEARER: &[u8] = b"Bearer ";
-
-/// Metadata that requests of etcd's JSON gateway have.
-const GATEWAY_KEY: &str = "grpcgateway-accept";
 
 /// What a call said about its caller.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -32,12 +29,14 @@ impl std::fmt::Debug for Credentials {
 }
 
 impl Credentials {
-    /// Reads the metadata of a call. `common_name` is that of the verified certificate of its connection, if
-    /// `--client-cert-auth` demands one.
-    pub(crate) fn of_call(head: &RequestHead, common_name: Option<&Arc<str>>) -> Credentials {
-        let token = TOKEN_KEYS.into_iter().find_map(|key| head.get(key)).map(token_in);
-        let is_from_gateway = head.get(GATEWAY_KEY).is_some();
-        Credentials { token, certificate: user_of_certificate(common_name, is_from_gateway) }
+    /// Those of a call whose metadata has these values of [`CREDENTIAL_KEYS`]. `common_name` is that of the verified
+    /// certificate of its connection, if `--client-cert-auth` demands one.
+    pub(crate) fn of_call(
+        [token, authorization, gateway]: [Option<&[u8]>; 3],
+        common_name: Option<&Arc<str>>,
+    ) -> Credentials {
+        let certificate = user_of_certificate(common_name, gateway.is_some());
+        Credentials { token: token.or(authorization).map(token_in), certificate }
     }
 
     /// Those of an HTTP request with this `Authorization`.

@@ -25,7 +25,7 @@ pub(crate) mod passwords;
 mod sources;
 pub(crate) mod tokens;
 
-pub(crate) use credentials::Credentials;
+pub(crate) use credentials::{CREDENTIAL_KEYS, Credentials};
 pub(crate) use jwt::{IssueError, JwtKeyError, JwtTokens, TokenOwner};
 pub(crate) use passwords::{PasswordError, Passwords};
 pub(crate) use sources::Source;

@@ -12,18 +12,20 @@ impl Node {
     /// [`api::Error::InvalidAuthToken`]; that of a linearizable read, if the entry that assigned the token is not
     /// applied here yet.
     pub(crate) async fn identify(&self, credentials: &Credentials) -> Result<Caller, api::Error> {
-        if self.is_ahead(credentials) {
-            // Its user or permissions may not be applied here yet.
-            self.linearize().await?;
+        if !self.is_ahead(credentials)
+            && let Some(identified) = self.identify_now(credentials)
+        {
+            return identified;
         }
-        match self.identify_now(credentials) {
-            Some(identified) => identified,
-            None => {
-                // The token was given to a client, so its entry is acknowledged, and applied here after this.
-                self.linearize().await?;
-                self.identify_now(credentials).unwrap_or(Err(api::Error::InvalidAuthToken))
-            }
-        }
+        // Boxed, so that the future of each call has no room for what hardly any call does.
+        Box::pin(self.identify_when_applied(credentials)).await
+    }
+
+    /// The same for a token whose entry, user or permissions may not be applied here yet: a client has it, so they are
+    /// acknowledged, and applied here after a linearizable read.
+    async fn identify_when_applied(&self, credentials: &Credentials) -> Result<Caller, api::Error> {
+        self.linearize().await?;
+        self.identify_now(credentials).unwrap_or(Err(api::Error::InvalidAuthToken))
     }
 
     /// The same by what is applied here; `None` if the entry that assigned the token is not.
@@ -70,6 +72,15 @@ impl Node {
     /// # Errors
     /// Why the caller may not do this; for [`Needs::Root`] that of a linearizable read, too.
     pub(crate) async fn admit(&self, needs: Needs, credentials: &Credentials) -> Result<(), api::Error> {
+        match needs {
+            Needs::Nothing | Needs::Oneself | Needs::Ranges | Needs::RootApplied | Needs::Steps => Ok(()),
+            // Boxed, so that the futures of puts and gets have no room for it.
+            needs => Box::pin(self.admit_caller(needs, credentials)).await,
+        }
+    }
+
+    /// The same for methods that need more of their caller than what the handler checks by itself.
+    async fn admit_caller(&self, needs: Needs, credentials: &Credentials) -> Result<(), api::Error> {
         // This member may not know yet that auth was enabled, or that a role was taken away.
         match needs {
             Needs::Root => self.linearize().await?,

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http2::RequestHead;
 use store::Caller;
 
-use crate::auth::{Credentials, Source};
+use crate::auth::{CREDENTIAL_KEYS, Credentials, Source};
 use crate::grpc::Failure;
 use crate::node::Node;
 
@@ -35,15 +35,23 @@ pub(super) struct Call {
 }
 
 impl Call {
-    /// Reads the metadata.
-    pub(super) fn from_head(
-        head: &RequestHead,
+    /// Reads the metadata, and the API version that the client says it has.
+    ///
+    /// # Errors
+    /// A version that is not text.
+    pub(super) fn from_head<'a>(
+        head: &'a RequestHead,
         connection: u64,
         source: Source,
         common_name: Option<&Arc<str>>,
-    ) -> Call {
-        let require_leader = head.get(HAS_LEADER).is_some_and(|value| value == b"true");
-        Call { require_leader, connection, source, credentials: Credentials::of_call(head, common_name) }
+    ) -> Result<(Call, &'a str), Failure> {
+        let [token, authorization, gateway] = CREDENTIAL_KEYS;
+        let keys = [CLIENT_VERSION, HAS_LEADER, token, authorization, gateway];
+        let [version, has_leader, token, authorization, gateway] = head.get_each(keys);
+        let version = version.map_or(Ok(UNKNOWN_VERSION), client_version)?;
+        let require_leader = has_leader.is_some_and(|value| value == b"true");
+        let credentials = Credentials::of_call([token, authorization, gateway], common_name);
+        Ok((Call { require_leader, connection, source, credentials }, version))
     }
 }
 
@@ -63,8 +71,7 @@ pub(super) async fn of_user(node: &Node, call: &Call) -> Result<Call, Failure> {
 ///
 /// # Errors
 /// One that is not text.
-pub(super) fn client_version(head: &RequestHead) -> Result<&str, Failure> {
-    let Some(version) = head.get(CLIENT_VERSION) else { return Ok(UNKNOWN_VERSION) };
+fn client_version(version: &[u8]) -> Result<&str, Failure> {
     let is_text = |byte: &u8| matches!(byte, b'\t' | b' '..=b'~');
     let text = str::from_utf8(version).ok().filter(|_| version.iter().all(is_text));
     text.ok_or(api::Error::InvalidClientApiVersion.into())

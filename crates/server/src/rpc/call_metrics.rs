@@ -72,6 +72,8 @@ pub(super) struct RunningCall {
     /// What the log tells of it; `None` for a call in which either side streams.
     observed: Option<ObservedRequest>,
     is_timed: bool,
+    /// When its answer was made, if it has one.
+    answered: Option<Instant>,
     /// If it was asked and granted that the log tells of it: how many calls were left out before it.
     admitted: Option<u64>,
 }
@@ -105,6 +107,11 @@ impl CallMetrics {
         }))
     }
 
+    /// The path of the method.
+    pub(super) fn path(&self) -> &'static str {
+        self.0.path
+    }
+
     /// Whether either side streams.
     pub(super) fn is_stream(&self) -> bool {
         self.0.is_stream
@@ -126,6 +133,7 @@ impl CallMetrics {
             code: canceled,
             observed: None,
             is_timed: true,
+            answered: None,
             admitted: None,
         }
     }
@@ -154,7 +162,9 @@ impl RunningCall {
 
     /// The answer, before it is sent.
     pub(super) fn answered(&mut self, answer: &EncodedMessage) {
-        if self.is_told(Instant::now())
+        let now = Instant::now();
+        self.answered = Some(now);
+        if self.is_told(now)
             && let Some(observed) = &mut self.observed
         {
             observed.answered(self.metrics.0.path, answer);
@@ -194,7 +204,8 @@ impl RunningCall {
 
 impl Drop for RunningCall {
     fn drop(&mut self) {
-        let now = Instant::now();
+        // The answer is sent within a microsecond of being made: the clock is read once for both.
+        let now = self.answered.unwrap_or_else(Instant::now);
         let took = now.saturating_duration_since(self.started);
         self.metrics.0.grpc.handled(self.code, took);
         if let Some(durations) = self.metrics.0.durations.as_ref().filter(|_| self.is_timed) {

@@ -10,7 +10,7 @@ use api::{Code, methods};
 use bytes::Bytes;
 use http2::RequestHead;
 
-use super::call::{Call, client_version};
+use super::call::Call;
 use super::call_metrics::{CallMetrics, RunningCall};
 use super::streamed_range::{StreamedRange, UnaryResponse};
 use super::streaming_call::{CountedRequests, Responses};
@@ -110,13 +110,11 @@ impl Dispatch {
     /// Refuses what a learner does not serve, and a call that asked for a leader while there is none. All are counted
     /// by the client's version.
     fn admit(&self, head: &RequestHead, method: &ServedMethod) -> Result<Call, Failure> {
-        let path = String::from_utf8_lossy(head.path());
-        let version = client_version(head)?;
+        let (call, version) = Call::from_head(head, self.connection, self.source, self.common_name.as_ref())?;
         self.node.metrics.events.client_request(method.metrics.is_stream(), version);
-        if self.node.is_learner() && !SERVED_BY_LEARNERS.contains(&&*path) {
+        if self.node.is_learner() && !SERVED_BY_LEARNERS.contains(&method.metrics.path()) {
             return Err(api::Error::NotSupportedForLearner.into());
         }
-        let call = Call::from_head(head, self.connection, self.source, self.common_name.as_ref());
         if call.require_leader && !self.node.has_leader() {
             return Err(api::Error::NoLeader.into());
         }
