@@ -4,7 +4,7 @@ use sim::Defect;
 
 /// Seeds that every change runs; fewer without optimization, which is thirty times slower. Other seeds that find a bug
 /// go into `seeds.txt`.
-const SEEDS: u64 = if cfg!(debug_assertions) { 8 } else { 250 };
+const SEEDS: u64 = if cfg!(debug_assertions) { 8 } else { 120 };
 
 /// Runs at the same time: machines that run the gate have at least two cores.
 const JOBS: usize = 2;
