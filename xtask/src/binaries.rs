@@ -26,52 +26,31 @@ struct GoProgram {
     package: String,
 }
 
-/// How the binary is optimized.
-#[derive(Clone, Copy)]
-pub(crate) enum Profile {
-    /// As it is published: one unit of code, optimized as a whole, which takes minutes.
-    Release,
-    /// Without optimization across crates, and with checks for overflows: for tests, and for the simulator.
-    Sim,
+/// Builds Stele's binary as it is published, one unit of code that is optimized as a whole, and returns its path.
+pub(crate) fn build_release() -> Result<PathBuf, String> {
+    command::run(&mut cargo(&["build", "--release", "--locked", "--package", "stele"]))?;
+    Ok(target_folder()?.join("release/stele"))
 }
 
-impl Profile {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Release => "release",
-            Self::Sim => "sim",
-        }
-    }
+/// Builds Stele's binary for tests, with debug assertions and without optimization, and returns its path.
+///
+/// It is built with the tests of the workspace: its own tests make cargo build it, and after the step that runs them
+/// nothing is left to do. Optimizing it would compile every library once more, which takes longer than the tests of
+/// real processes gain by it.
+pub(crate) fn build_for_tests() -> Result<PathBuf, String> {
+    command::run(workspace_tests().arg("--no-run"))?;
+    Ok(target_folder()?.join("debug/stele"))
 }
 
-/// Builds Stele's binary and returns its path.
-pub(crate) fn build_stele(profile: Profile) -> Result<PathBuf, String> {
-    command::run(&mut stele_build(profile))?;
-    Ok(target_folder()?.join(profile.name()).join("stele"))
-}
-
-/// The command that builds Stele's binary.
-pub(crate) fn stele_build(profile: Profile) -> Command {
-    match profile {
-        Profile::Release => cargo(&["build", "--release", "--locked", "--package", "stele"]),
-        Profile::Sim => {
-            let mut build = tests_of_profile_sim();
-            build.arg("--no-run");
-            build
-        }
-    }
+/// The command that runs the tests of the workspace but for those of [`simulation_tests`].
+pub(crate) fn workspace_tests() -> Command {
+    cargo(&["test", "--locked", "--workspace", "--exclude", "sim", "--exclude", "powerloss"])
 }
 
 /// The command that runs the tests of the simulator and of power loss, in a profile of their own: without optimization
 /// they are thirty times slower.
-///
-/// The package of the binary is named too: cargo chooses the features of libraries for all named packages together, so
-/// binary and simulator are built from the same libraries; and its tests make cargo build the binary.
-pub(crate) fn tests_of_profile_sim() -> Command {
-    let packages = ["-p", "sim", "-p", "powerloss", "-p", "stele"];
-    let mut tests = cargo(&["test", "--locked", "--profile", Profile::Sim.name()]);
-    tests.args(packages);
-    tests
+pub(crate) fn simulation_tests() -> Command {
+    cargo(&["test", "--locked", "--profile", "sim", "-p", "sim", "-p", "powerloss"])
 }
 
 /// Builds etcd, its tools and its load generator, and returns the folder they are in.

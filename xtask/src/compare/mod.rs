@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use indicatif::ProgressBar;
 
-use crate::binaries::{self, Profile};
+use crate::binaries;
 use crate::command::Outcome;
 use crate::measure::cluster::System;
 use crate::measure::report;
@@ -68,7 +68,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
         return Ok(());
     }
     let tools = binaries::build_etcd()?;
-    let first = options.a.clone().map_or_else(|| binaries::build_stele(Profile::Release), Ok)?;
+    let first = options.a.clone().map_or_else(binaries::build_release, Ok)?;
     let second = options.b.clone().unwrap_or_else(|| tools.join("etcd"));
     let systems = [System::new("a", &first)?, System::new("b", &second)?];
     let samples = 2 * rows.len() * options.rounds;
@@ -89,7 +89,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
 fn generator(options: &Options, first: &Path) -> Result<Option<PathBuf>, String> {
     match options.generator.as_str() {
         "stele" if first.file_name().is_some_and(|name| name == "stele") => Ok(Some(first.to_owned())),
-        "stele" => binaries::build_stele(Profile::Release).map(Some),
+        "stele" => binaries::build_release().map(Some),
         _ => Ok(None),
     }
 }

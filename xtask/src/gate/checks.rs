@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use super::{outside, processes};
-use crate::binaries::{self, Profile};
+use crate::binaries;
 use crate::command::{self, Outcome, cargo};
 
 /// Seeds within which each deliberate defect must be noticed.
@@ -42,17 +42,19 @@ pub(super) fn deny() -> Outcome {
 
 /// Runs the tests of the workspace but for those of [`simulation`].
 pub(super) fn test() -> Outcome {
-    command::run(&mut cargo(&["test", "--workspace", "--exclude", "sim", "--exclude", "powerloss"]))
+    command::run(&mut binaries::workspace_tests())
 }
 
 /// Runs hundreds of the simulator's seeds, and recovers a recorded member from every cut point.
 pub(super) fn simulation() -> Outcome {
-    command::run(&mut binaries::tests_of_profile_sim())
+    command::run(&mut binaries::simulation_tests())
 }
 
 /// What is built for [`simulation`].
 pub(super) fn simulation_builds() -> Result<Vec<Command>, String> {
-    Ok(vec![binaries::stele_build(Profile::Sim)])
+    let mut build = binaries::simulation_tests();
+    build.arg("--no-run");
+    Ok(vec![build])
 }
 
 /// Makes each deliberate defect of the simulator in turn, until it is noticed.

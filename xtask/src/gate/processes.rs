@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::binaries::{self, Profile};
+use crate::binaries;
 use crate::command::{self, Outcome, cargo};
 
 /// The module of the tests that use Go's client.
@@ -20,7 +20,7 @@ pub(super) const RUST_TESTS: &str = "tests/etcd-client/Cargo.toml";
 
 /// Builds everything and runs the tests of both clients.
 pub(super) fn run() -> Outcome {
-    let stele = binaries::build_stele(Profile::Sim)?;
+    let stele = binaries::build_for_tests()?;
     if command::has_go("etcd's own clients, the comparison with etcd and the crash tests")? {
         run_go(&stele)?;
     }
@@ -29,7 +29,7 @@ pub(super) fn run() -> Outcome {
 
 /// What is built for [`run`].
 pub(super) fn builds() -> Result<Vec<Command>, String> {
-    let mut builds = vec![binaries::stele_build(Profile::Sim)];
+    let mut builds = Vec::new();
     if command::is_go_installed() {
         builds.extend(binaries::etcd_builds()?);
         let mut go = Command::new("go");

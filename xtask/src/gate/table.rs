@@ -94,7 +94,7 @@ pub(super) const STEPS: &[Step] = &[
     },
     Step {
         name: "processes",
-        proves: "the optimized binary serves real clients: Go's and Rust's, beside a real etcd",
+        proves: "the binary serves real clients: Go's and Rust's, beside a real etcd",
         run: processes::run,
         builds: processes::builds,
         remedy: "repeat it with `cargo xtask ci processes`",

@@ -21,7 +21,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::binaries::{self, Profile};
+use crate::binaries;
 use crate::command::Outcome;
 use crate::measure::cluster::System;
 use crate::measure::report;
@@ -62,7 +62,7 @@ pub(crate) fn run(options: &ScaleOptions) -> Outcome {
     let names: Vec<&str> = ROWS.iter().map(|row| row.name).collect();
     let numbers = report::chosen(&options.rows, &names, "scale --list")?;
     let rows: Vec<_> = numbers.into_iter().map(|number| &ROWS[number]).collect();
-    let binary = options.bin.clone().map_or_else(|| binaries::build_stele(Profile::Release), Ok)?;
+    let binary = options.bin.clone().map_or_else(binaries::build_release, Ok)?;
     let bench = Bench {
         system: System::new("stele", &binary)?,
         tools: binaries::build_load_generators()?,
