@@ -5,6 +5,7 @@ pub mod batch;
 pub mod commands;
 pub mod config;
 pub mod database_file;
+pub mod first_bytes;
 pub mod http2;
 pub mod log_open;
 pub mod member_open;
@@ -12,6 +13,7 @@ pub mod peer_frame;
 pub mod peer_input;
 pub mod snapshot_stream;
 pub mod store_checkpoint;
+pub mod tokens;
 pub mod transport_frame;
 
 pub mod input;
