@@ -55,7 +55,7 @@ type options struct {
 	folder string
 
 	// Who the client is, and whom it believes.
-	cacert, cert, key, user string
+	cacert, certFile, keyFile, user string
 }
 
 // kinds are the loads, by the name they are asked for.
@@ -139,8 +139,8 @@ func parse(kind string, args []string) (options, error) {
 	flags.DurationVar(&o.hold, "hold", time.Minute, "lease: how long leases are kept alive; outage: how long puts go on")
 	flags.StringVar(&o.folder, "folder", "", "certificates: where they are written")
 	flags.StringVar(&o.cacert, "cacert", "", "file of the authority that the servers' certificates must be of")
-	flags.StringVar(&o.cert, "cert", "", "file of the certificate that is shown")
-	flags.StringVar(&o.key, "key", "", "file of its key")
+	flags.StringVar(&o.certFile, "cert", "", "file of the certificate that is shown")
+	flags.StringVar(&o.keyFile, "key", "", "file of its key")
 	flags.StringVar(&o.user, "user", "", "name and password, with a colon between them")
 	if err := flags.Parse(args); err != nil {
 		return o, err

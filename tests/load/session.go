@@ -31,7 +31,7 @@ type session struct {
 func connect(o options) (*session, error) {
 	s := &session{}
 	if o.cacert != "" {
-		files := transport.TLSInfo{CertFile: o.cert, KeyFile: o.key, TrustedCAFile: o.cacert}
+		files := transport.TLSInfo{CertFile: o.certFile, KeyFile: o.keyFile, TrustedCAFile: o.cacert}
 		config, err := files.ClientConfig()
 		if err != nil {
 			return nil, err

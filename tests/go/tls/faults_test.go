@@ -76,10 +76,16 @@ func TestAClientHearsWhatIsWrongWithItsCertificateAndTheLogNamesIt(t *testing.T)
 	}
 }
 
-// refusal is what a client hears that says nothing: one that speaks at once may find the connection closed instead.
+// refusal is what a client hears that says nothing: one that speaks at once may find the connection closed instead. It
+// shows its certificate even if it is not of an authority that the member asks for.
 func refusal(endpoint string, config *tls.Config) error {
 	config = config.Clone()
 	config.NextProtos = []string{"http/1.1"}
+	if len(config.Certificates) > 0 {
+		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			return &config.Certificates[0], nil
+		}
+	}
 	connection, err := tls.Dial("tcp", strings.TrimPrefix(endpoint, "https://"), config)
 	if err != nil {
 		return err
