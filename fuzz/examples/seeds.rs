@@ -16,7 +16,7 @@ use harness::input::fixture::{MemberFixture, config};
 use harness::input::image;
 use harness::input::script::put_bytes;
 use harness::store_checkpoint::{Zeros, limits};
-use harness::{commands, config as flags, peer_input, tokens as token};
+use harness::{commands, config as flags, peer_input, strangers};
 use log::MemDisk;
 use member::Input;
 use member::batch::{self, CommandKind, LogCommand, Origin};
@@ -36,8 +36,7 @@ fn main() {
     batches();
     streams();
     http2_connections();
-    first_bytes();
-    tokens();
+    strangers();
     requests();
     settings();
     database_file();
@@ -348,49 +347,15 @@ fn http2_connections() {
     write("http2", "control", &[&[1][..], &settings, &parts, &control.concat()].concat());
 }
 
-/// What clients begin with, in the clear and with TLS.
-fn first_bytes() {
-    write("first_bytes", "http2", &[&[5][..], http2::PREFACE, b"\0\0\0\x04\0\0\0\0\0"].concat());
-    write("first_bytes", "http1", b"\xffGET /health HTTP/1.1\r\nHost: a\r\n\r\n");
-    // TLS 1.3 by its extension, one suite, one group, no key share: the acceptor asks for another hello.
-    let extensions = [
-        &[0, 43, 0, 3, 2, 3, 4][..],
-        &[0, 10, 0, 4, 0, 2, 0, 29],
-        &[0, 13, 0, 4, 0, 2, 4, 3],
-        &[0, 51, 0, 2, 0, 0],
-        &[0, 16, 0, 5, 0, 3, 2, b'h', b'2'],
-    ]
-    .concat();
-    let hello = [
-        &[3, 3][..],
-        &[7; 32],
-        &[0, 0, 2, 0x13, 1, 1, 0],
-        &(extensions.len() as u16).to_be_bytes(),
-        &extensions,
-    ]
-    .concat();
-    let body = [&[1, 0][..], &(hello.len() as u16).to_be_bytes(), &hello].concat();
-    let record = [&[0x16, 3, 1][..], &(body.len() as u16).to_be_bytes(), &body].concat();
-    write("first_bytes", "hello", &[&[200][..], &record].concat());
-    write("first_bytes", "hello-in-parts", &[&[3][..], &record, &record].concat());
-}
-
-/// Tokens, good and odd.
-fn tokens() {
-    let script = |name: &str, kind: u8, texts: &[&[u8]]| {
-        let mut script = vec![kind];
-        texts.iter().for_each(|text| put_bytes(&mut script, text));
-        write("tokens", name, &script);
-    };
-    let (header, claims) = (
-        br#"{"alg":"HS256","typ":"JWT"}"#.as_slice(),
-        br#"{"exp":4000000000,"revision":7,"username":"ann"}"#.as_slice(),
-    );
-    script("simple", token::TEXT, &[b"Bearer abcdefghijklmnop.12"]);
-    script("good", token::TEXT, &[token::signed(header, claims).as_bytes()]);
-    script("signed", token::SIGNED, &[header, claims]);
-    script("critical", token::SIGNED, &[br#"{"alg":"HS256","crit":["x"]}"#, claims]);
-    script("fraction", token::SIGNED, &[header, br#"{"exp":4e9,"revision":7.5,"nbf":1,"username":""}"#]);
+/// Their seeds are taken by their targets, too.
+fn strangers() {
+    for (target, name, bytes) in strangers::seeds() {
+        write(target, name, &bytes);
+        match target {
+            "tokens" => strangers::tokens::run(&bytes),
+            _ => strangers::first_bytes::run(&bytes),
+        }
+    }
 }
 
 fn requests() {

@@ -1,4 +1,4 @@
-//! See `harness::tokens`.
+//! See `harness::strangers::tokens`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| harness::tokens::run(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| harness::strangers::tokens::run(data));

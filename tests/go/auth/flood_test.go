@@ -45,7 +45,7 @@ func TestAFloodOfPasswordsDelaysItsOwnSourceAlone(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var checked, refused atomic.Int64
-	wrong := &pb.AuthenticateRequest{Name: "nobody", Password: "wrong"}
+	wrong := &pb.AuthenticateRequest{Name: "none", Password: "wrong"}
 	for range floodConns {
 		client := pb.NewAuthClient(s.dialFrom("127.0.0.1"))
 		for range floodCalls {

@@ -65,7 +65,7 @@ func TestEveryFlagOfTLSAndUsersOfEtcdctl(t *testing.T) {
 	a.issue(subject{name: "server", hosts: hosts, serial: 2})
 	root := a.client(a.issue(subject{name: "root", serial: 3}))
 	a.issue(subject{name: "alice", serial: 4})
-	a.issue(subject{name: "nobody", serial: 5})
+	a.issue(subject{name: "stranger", serial: 5})
 	flags := append(a.clientFlags("server"), "--auth-token=jwt,sign-method=ES256,priv-key="+a.file("alice.key"), "--bcrypt-cost=4")
 	c := cluster.ForTest(t, cluster.Config{Binary: *bin, Args: flags, TLS: root})
 	endpoint := c.Members[0].ClientURL
@@ -76,7 +76,7 @@ func TestEveryFlagOfTLSAndUsersOfEtcdctl(t *testing.T) {
 	const denied, wrong = "etcdserver: permission denied", "authentication failed, invalid user ID or password"
 	short := "--command-timeout=500ms"
 	ca, cert, key := "--cacert="+a.file("ca.pem"), "--cert="+a.file("alice.pem"), "--key="+a.file("alice.key")
-	nobody := []string{ca, "--cert=" + a.file("nobody.pem"), "--key=" + a.file("nobody.key")}
+	stranger := []string{ca, "--cert=" + a.file("stranger.pem"), "--key=" + a.file("stranger.key")}
 	bare := "--endpoints=" + strings.TrimPrefix(endpoint, "https://")
 	for name, ctl := range commandLines(t) {
 		for _, line := range []struct {
@@ -93,15 +93,15 @@ func TestEveryFlagOfTLSAndUsersOfEtcdctl(t *testing.T) {
 			{words: []string{"get", "/app/a", "--print-value-only"}, want: "1", env: []string{
 				"ETCDCTL_CACERT=" + a.file("ca.pem"), "ETCDCTL_CERT=" + a.file("alice.pem"), "ETCDCTL_KEY=" + a.file("alice.key"),
 			}},
-			{words: append(nobody, "get", "/app/a"), want: "", fails: true},
-			{words: append(nobody, "--user=alice:of alice", "get", "/app/a", "--print-value-only"), want: "1"},
-			{words: append(nobody, "--user=alice", "--password=of alice", "get", "/app/a", "--print-value-only"), want: "1"},
-			{words: append(nobody, "get", "/app/a", "--print-value-only"), want: "1", env: []string{"ETCDCTL_USER=alice:of alice"}},
-			{words: append(nobody, "--user=alice:of bob", "get", "/app/a"), want: wrong, fails: true},
-			{words: append(nobody, "--user=alice:of alice", "put", "/other", "1"), want: denied, fails: true},
-			{words: append(nobody, "--auth-jwt-token="+token, "get", "/app/a", "--print-value-only"), want: "1"},
-			{words: append(nobody, "--auth-jwt-token="+token, "put", "/other", "1"), want: denied, fails: true},
-			{words: append(nobody, "--auth-jwt-token="+token[:len(token)-4], "get", "/app/a"), want: "invalid auth token", fails: true},
+			{words: append(stranger, "get", "/app/a"), want: "", fails: true},
+			{words: append(stranger, "--user=alice:of alice", "get", "/app/a", "--print-value-only"), want: "1"},
+			{words: append(stranger, "--user=alice", "--password=of alice", "get", "/app/a", "--print-value-only"), want: "1"},
+			{words: append(stranger, "get", "/app/a", "--print-value-only"), want: "1", env: []string{"ETCDCTL_USER=alice:of alice"}},
+			{words: append(stranger, "--user=alice:of bob", "get", "/app/a"), want: wrong, fails: true},
+			{words: append(stranger, "--user=alice:of alice", "put", "/other", "1"), want: denied, fails: true},
+			{words: append(stranger, "--auth-jwt-token="+token, "get", "/app/a", "--print-value-only"), want: "1"},
+			{words: append(stranger, "--auth-jwt-token="+token, "put", "/other", "1"), want: denied, fails: true},
+			{words: append(stranger, "--auth-jwt-token="+token[:len(token)-4], "get", "/app/a"), want: "invalid auth token", fails: true},
 			{words: []string{ca, cert, key, "--user=root:of root", "user", "list"}, want: "alice\nroot"},
 			{words: []string{ca, cert, key, "--user=root:of root", "endpoint", "health", "--cluster"}, want: "is healthy"},
 			{words: []string{ca, short, "get", "/app/a"}, want: "context deadline exceeded", fails: true},
@@ -119,7 +119,7 @@ func TestEveryFlagOfTLSAndUsersOfEtcdctl(t *testing.T) {
 		copied := "/copy/" + name + "/"
 		mirrored(t, ctl, admin, copied+"a", "--endpoints="+endpoint, ca, cert, key, "--user=alice:of alice", "make-mirror",
 			"--prefix=/app/", "--dest-prefix="+copied, "--dest-insecure-transport=false", "--dest-cacert="+a.file("ca.pem"),
-			"--dest-cert="+a.file("nobody.pem"), "--dest-key="+a.file("nobody.key"), "--dest-user=alice",
+			"--dest-cert="+a.file("stranger.pem"), "--dest-key="+a.file("stranger.key"), "--dest-user=alice",
 			"--dest-password=of alice", endpoint)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"stele.test/cluster"
 )
 
-// fault is a certificate that is not good for something, and how that is told.
+// fault is a certificate that is not good for something, and how both sides learn of it.
 type fault struct {
 	subject
 	// by signs it instead of the authority that is trusted.
@@ -173,7 +173,7 @@ func await(t *testing.T, what string, isSo func() bool) {
 	}
 }
 
-// A member whose certificate is not good takes no part, whoever dials; both sides log why. It joins the others once its
+// A member whose certificate is not good takes no part, whichever side dials; both sides log why. It joins the others once its
 // file is good, without a restart.
 func TestAMemberWithABadPeerCertificateTakesNoPartUntilTheFileIsGood(t *testing.T) {
 	a, foreign := newAuthority(t, "ours"), newAuthority(t, "theirs")

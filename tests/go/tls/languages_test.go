@@ -30,7 +30,7 @@ func TestOtherLanguages(t *testing.T) {
 	a.write("foreign.pem", newAuthority(t, "theirs").pem)
 	a.issue(subject{name: "server", hosts: hosts, serial: 2})
 	root := a.client(a.issue(subject{name: "root", serial: 3}))
-	for serial, name := range []string{"alice", "nobody", "revoked"} {
+	for serial, name := range []string{"alice", "stranger", "revoked"} {
 		a.keep8(name, a.issue(subject{name: name, serial: int64(4 + serial)}))
 	}
 	a.revoke(6)

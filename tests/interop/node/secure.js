@@ -1,5 +1,5 @@
 // TLS, client certificates and tokens, with @grpc/grpc-js. Arguments: an address, and the folder with the certificates of
-// alice, who may use /app/, and of nobody, who is no user.
+// alice, who may use /app/, and of stranger, who is no user.
 const assert = require('node:assert');
 const fs = require('node:fs');
 const path = require('node:path');
@@ -47,18 +47,18 @@ async function expect(code, call, text) {
 
 async function main() {
   const denied = 'etcdserver: permission denied';
-  const [alice, nobody] = [connect('alice'), connect('nobody')];
+  const [alice, stranger] = [connect('alice'), connect('stranger')];
   await put(alice, '/app/node');
   await expect(grpc.status.PERMISSION_DENIED, put(alice, '/other'), denied);
-  const token = tokenIn(await authenticate(nobody, 'of alice'));
-  await put(nobody, '/app/node', token);
-  await expect(grpc.status.PERMISSION_DENIED, put(nobody, '/other', token), denied);
-  await expect(grpc.status.UNAUTHENTICATED, put(nobody, '/app/node', 'x.1'), 'etcdserver: invalid auth token');
-  await expect(grpc.status.INVALID_ARGUMENT, authenticate(nobody, 'wrong'),
+  const token = tokenIn(await authenticate(stranger, 'of alice'));
+  await put(stranger, '/app/node', token);
+  await expect(grpc.status.PERMISSION_DENIED, put(stranger, '/other', token), denied);
+  await expect(grpc.status.UNAUTHENTICATED, put(stranger, '/app/node', 'x.1'), 'etcdserver: invalid auth token');
+  await expect(grpc.status.INVALID_ARGUMENT, authenticate(stranger, 'wrong'),
     'etcdserver: authentication failed, invalid user ID or password');
   const refused = [connect(), connect('alice', 'foreign.pem'), connect('revoked')];
   for (const client of refused) await expect(grpc.status.UNAVAILABLE, put(client, '/app/node'));
-  for (const client of [alice, nobody, ...refused]) client.close();
+  for (const client of [alice, stranger, ...refused]) client.close();
   console.log('ok: secure');
 }
 

@@ -1,5 +1,5 @@
 """TLS, client certificates and tokens, with Python's gRPC library and the `etcd3` package. Arguments: an address, and the
-folder with the certificates of alice, who may use /app/, and of nobody, who is no user."""
+folder with the certificates of alice, who may use /app/, and of stranger, who is no user."""
 
 import pathlib
 import sys
@@ -34,14 +34,14 @@ def main():
     with channel("alice") as alice:
         unary(alice, PUT, put(b"/app/python"))
         expect([Code.PERMISSION_DENIED], lambda: unary(alice, PUT, put(b"/other")), DENIED)
-    with channel("nobody") as nobody:
+    with channel("stranger") as stranger:
         def authenticate(password):
-            return unary(nobody, "/etcdserverpb.Auth/Authenticate", field(1, b"alice") + field(2, password))
+            return unary(stranger, "/etcdserverpb.Auth/Authenticate", field(1, b"alice") + field(2, password))
 
         token = [("token", token_in(authenticate(b"of alice")))]
-        unary(nobody, PUT, put(b"/app/python"), metadata=token)
-        expect([Code.PERMISSION_DENIED], lambda: unary(nobody, PUT, put(b"/other"), metadata=token), DENIED)
-        expect([Code.UNAUTHENTICATED], lambda: unary(nobody, PUT, put(b"/app/python"), metadata=[("token", "x.1")]),
+        unary(stranger, PUT, put(b"/app/python"), metadata=token)
+        expect([Code.PERMISSION_DENIED], lambda: unary(stranger, PUT, put(b"/other"), metadata=token), DENIED)
+        expect([Code.UNAUTHENTICATED], lambda: unary(stranger, PUT, put(b"/app/python"), metadata=[("token", "x.1")]),
                "etcdserver: invalid auth token")
         expect([Code.INVALID_ARGUMENT], lambda: authenticate(b"wrong"),
                "etcdserver: authentication failed, invalid user ID or password")
@@ -49,7 +49,7 @@ def main():
         with channel(name, authority) as refused:
             expect([Code.UNAVAILABLE], lambda: unary(refused, PUT, put(b"/app/python")))
     host, port = address.rsplit(":", 1)
-    files = {"ca_cert": "ca.pem", "cert_cert": "nobody.pem", "cert_key": "nobody.pk8"}
+    files = {"ca_cert": "ca.pem", "cert_cert": "stranger.pem", "cert_key": "stranger.pk8"}
     client = etcd3.client(host=host, port=int(port), user="alice", password="of alice",
                           **{option: str(folder / name) for option, name in files.items()})
     client.put("/app/etcd3", "value")

@@ -1,4 +1,4 @@
-//! How clients reach a cluster: in the clear or with TLS, as nobody or as a user. Both systems get the same flags.
+//! How clients reach a cluster: in the clear or with TLS, without or with a user. Both systems get the same flags.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +11,7 @@ const USER: &str = "bench:bench";
 /// Who makes users.
 const ROOT: &str = "root:root";
 
-/// How clients reach the members of a cluster. The default is in the clear, as nobody.
+/// How clients reach the members of a cluster. The default is in the clear, without users.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Access {
     /// Clients speak TLS.

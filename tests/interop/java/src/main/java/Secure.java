@@ -16,7 +16,7 @@ import java.util.concurrent.TimeUnit;
 
 /**
  * TLS, client certificates and tokens, with gRPC's Java library. Arguments: an address, and the folder with the
- * certificates of alice, who may use /app/, and of nobody, who is no user.
+ * certificates of alice, who may use /app/, and of stranger, who is no user.
  */
 public final class Secure {
   private static final String DENIED = "etcdserver: permission denied";
@@ -78,17 +78,17 @@ public final class Secure {
 
   private void runAll() throws IOException {
     ManagedChannel alice = connect("alice", "ca.pem");
-    ManagedChannel nobody = connect("nobody", "ca.pem");
+    ManagedChannel stranger = connect("stranger", "ca.pem");
     put(alice, "/app/java", null);
     refused(Status.Code.PERMISSION_DENIED, DENIED, () -> put(alice, "/other", null));
-    String token = tokenIn(authenticate(nobody, "of alice"));
-    put(nobody, "/app/java", token);
-    refused(Status.Code.PERMISSION_DENIED, DENIED, () -> put(nobody, "/other", token));
-    refused(Status.Code.UNAUTHENTICATED, "etcdserver: invalid auth token", () -> put(nobody, "/app/java", "x.1"));
+    String token = tokenIn(authenticate(stranger, "of alice"));
+    put(stranger, "/app/java", token);
+    refused(Status.Code.PERMISSION_DENIED, DENIED, () -> put(stranger, "/other", token));
+    refused(Status.Code.UNAUTHENTICATED, "etcdserver: invalid auth token", () -> put(stranger, "/app/java", "x.1"));
     refused(Status.Code.INVALID_ARGUMENT, "etcdserver: authentication failed, invalid user ID or password",
-        () -> authenticate(nobody, "wrong"));
+        () -> authenticate(stranger, "wrong"));
     alice.shutdownNow();
-    nobody.shutdownNow();
+    stranger.shutdownNow();
     for (var bad : new String[][] {{null, "ca.pem"}, {"alice", "foreign.pem"}, {"revoked", "ca.pem"}}) {
       ManagedChannel channel = connect(bad[0], bad[1]);
       refused(Status.Code.UNAVAILABLE, null, () -> put(channel, "/app/java", null));

@@ -1,7 +1,7 @@
 //! Tokens that a client shows, and the header that carries them.
 //!
-//! What was not signed with the secret is no token. What was signed may say anything, and then names a user and a revision
-//! or is refused. A simple token has letters, a dot and a number.
+//! What was not signed with the secret is no token. What was signed may say anything, and then names a user and a
+//! revision or is refused. A simple token has letters, a dot and a number.
 //!
 //! The script is a sequence: a byte for the kind, then texts.
 

@@ -25,7 +25,7 @@ pub fn run(data: &[u8]) {
     thread_local!(static HANDSHAKES: OnceLock<Handshakes> = const { OnceLock::new() });
     HANDSHAKES.with(|handshakes| {
         let handshakes = handshakes.get_or_init(listener);
-        assert!(!handshakes.is_accepted(bytes, at_a_time), "nobody has proven anything");
+        assert!(!handshakes.is_accepted(bytes, at_a_time), "no proof was given");
     });
 }
 
