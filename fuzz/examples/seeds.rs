@@ -16,7 +16,7 @@ use harness::input::fixture::{MemberFixture, config};
 use harness::input::image;
 use harness::input::script::put_bytes;
 use harness::store_checkpoint::{Zeros, limits};
-use harness::{commands, config as flags, peer_input};
+use harness::{commands, config as flags, peer_input, strangers};
 use log::MemDisk;
 use member::Input;
 use member::batch::{self, CommandKind, LogCommand, Origin};
@@ -36,6 +36,7 @@ fn main() {
     batches();
     streams();
     http2_connections();
+    strangers();
     requests();
     settings();
     database_file();
@@ -344,6 +345,17 @@ fn http2_connections() {
     let parts = [frame(1, 0, 1, &huffman[..5]), frame(9, 4, 1, &huffman[5..])].concat();
     let control = [frame(6, 0, 0, b"12345678"), frame(8, 0, 1, &[0, 0, 1, 0]), frame(3, 0, 1, &[0, 0, 0, 8])];
     write("http2", "control", &[&[1][..], &settings, &parts, &control.concat()].concat());
+}
+
+/// Their seeds are taken by their targets, too.
+fn strangers() {
+    for (target, name, bytes) in strangers::seeds() {
+        write(target, name, &bytes);
+        match target {
+            "tokens" => strangers::tokens::run(&bytes),
+            _ => strangers::first_bytes::run(&bytes),
+        }
+    }
 }
 
 fn requests() {

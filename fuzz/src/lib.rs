@@ -1,5 +1,5 @@
-//! The fuzz targets. Each public module but `input` is one target: its head says what it reads and what must hold.
-//! docs/internals/fuzzing.md says how to run them.
+//! The fuzz targets. Each public module but `input` is one target, `strangers` two: its head says what it reads and
+//! what must hold. docs/internals/fuzzing.md says how to run them.
 
 pub mod batch;
 pub mod commands;
@@ -12,6 +12,7 @@ pub mod peer_frame;
 pub mod peer_input;
 pub mod snapshot_stream;
 pub mod store_checkpoint;
+pub mod strangers;
 pub mod transport_frame;
 
 pub mod input;

@@ -7,6 +7,8 @@
 //	load put   --endpoints URL,... --rate 2000 --while list
 //	load outage --endpoints URL,... --rate 200 --hold 10s
 //	load lease --endpoints URL,... --total 10000 --ttl 5s --hold 20s
+//	load certificates --folder PATH
+//	load handshake --endpoints URL,... --cacert PATH [--cert PATH --key PATH]
 package main
 
 import (
@@ -48,6 +50,12 @@ type options struct {
 	// lease
 	ttl  time.Duration
 	hold time.Duration
+
+	// certificates
+	folder string
+
+	// Who the client is, and whom it believes.
+	cacert, certFile, keyFile, user string
 }
 
 // kinds are the loads, by the name they are asked for.
@@ -61,6 +69,7 @@ var kinds = map[string]func(context.Context, *session, options) error{
 	"outage":       longestOutage,
 	"lease":        holdLeases,
 	"fill-disk":    fillDisk,
+	"handshake":    shakeHands,
 
 	"meanwhile": runBackground,
 }
@@ -73,12 +82,15 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) error {
-	if len(args) == 0 || kinds[args[0]] == nil {
+	if len(args) == 0 || kinds[args[0]] == nil && args[0] != "certificates" {
 		return fmt.Errorf("say which load: %s", names())
 	}
 	opts, err := parse(args[0], args[1:])
 	if err != nil {
 		return err
+	}
+	if args[0] == "certificates" {
+		return writeCertificates(opts.folder)
 	}
 	s, err := connect(opts)
 	if err != nil {
@@ -125,6 +137,11 @@ func parse(kind string, args []string) (options, error) {
 	flags.DurationVar(&o.compactEvery, "compact-every", 0, "put: compact to the newest revision meanwhile; 0 is never")
 	flags.DurationVar(&o.ttl, "ttl", time.Minute, "lease, put --while expire: time to live, in whole seconds")
 	flags.DurationVar(&o.hold, "hold", time.Minute, "lease: how long leases are kept alive; outage: how long puts go on")
+	flags.StringVar(&o.folder, "folder", "", "certificates: where they are written")
+	flags.StringVar(&o.cacert, "cacert", "", "file of the authority that the servers' certificates must be of")
+	flags.StringVar(&o.certFile, "cert", "", "file of the certificate that is shown")
+	flags.StringVar(&o.keyFile, "key", "", "file of its key")
+	flags.StringVar(&o.user, "user", "", "name and password, with a colon between them")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}

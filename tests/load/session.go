@@ -2,11 +2,14 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/binary"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 )
@@ -21,16 +24,30 @@ const maxMessage = 1 << 30
 type session struct {
 	conns  []*clientv3.Client
 	record record
+	// tls is how the servers are met; nil in the clear.
+	tls *tls.Config
 }
 
 func connect(o options) (*session, error) {
 	s := &session{}
+	if o.cacert != "" {
+		files := transport.TLSInfo{CertFile: o.certFile, KeyFile: o.keyFile, TrustedCAFile: o.cacert}
+		config, err := files.ClientConfig()
+		if err != nil {
+			return nil, err
+		}
+		s.tls = config
+	}
+	user, password, _ := strings.Cut(o.user, ":")
 	for i := range o.conns {
 		client, err := clientv3.New(clientv3.Config{
 			Endpoints:          []string{o.endpoints[i%len(o.endpoints)]},
 			DialTimeout:        dialTimeout,
 			MaxCallRecvMsgSize: maxMessage,
 			Logger:             zap.NewNop(),
+			TLS:                s.tls,
+			Username:           user,
+			Password:           password,
 		})
 		if err != nil {
 			s.close()

@@ -20,6 +20,7 @@
 //! | `live_settings` | settings that change while the member runs |
 //! | `auto_compaction` | compacts history by itself |
 //! | `corruption` | compares this member's data with that of its peers |
+//! | `untrusted` | readers of what strangers send, for the fuzz targets |
 
 mod auth;
 mod auto_compaction;
@@ -38,5 +39,6 @@ mod raft_loop;
 mod rpc;
 mod startup;
 mod tls;
+pub mod untrusted;
 
 pub use startup::{PANIC_REPORT_TIMEOUT, main, report_panic};

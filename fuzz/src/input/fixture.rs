@@ -114,7 +114,7 @@ impl MemberFixture {
 
     /// Proposes a command; returns its token.
     pub fn propose(&mut self, kind: CommandKind, body: Bytes) -> u64 {
-        self.ask(|token| Input::Propose(Proposal { token, kind, body }))
+        self.ask(|token| Input::Propose(Proposal { token, kind, caller: store::Caller::Anonymous, body }))
     }
 
     /// The answer to a token, if it was given.

@@ -259,6 +259,18 @@ func maintenance(as string) []step {
 			_, err := s.members().MemberList(s.as(as), &pb.MemberListRequest{Linearizable: true})
 			return err
 		}),
+		refused("move leader", func(s *server) error {
+			_, err := s.maintenance().MoveLeader(s.as(as), &pb.MoveLeaderRequest{TargetID: 1})
+			return err
+		}),
+		refused("member add", func(s *server) error {
+			_, err := s.members().MemberAdd(s.as(as), &pb.MemberAddRequest{PeerURLs: []string{"http://127.0.0.1:1"}})
+			return err
+		}),
+		refused("member update", func(s *server) error {
+			_, err := s.members().MemberUpdate(s.as(as), &pb.MemberUpdateRequest{ID: 1, PeerURLs: []string{"http://127.0.0.1:1"}})
+			return err
+		}),
 		refused("member remove", func(s *server) error {
 			_, err := s.members().MemberRemove(s.as(as), &pb.MemberRemoveRequest{ID: 1})
 			return err

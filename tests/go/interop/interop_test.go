@@ -1,8 +1,3 @@
-// Package interop holds the cases of gRPC's interoperability tests, put to etcd's API: what each case says of an echo
-// server is said here of a range, a put, a watch or a keep-alive. In the gate the client is grpc-go; with -languages the
-// same cases are run by small programs with the gRPC libraries of other languages, which are fetched for that:
-//
-//	go test ./interop -v -languages python,node,java
 package interop
 
 import (

@@ -3,9 +3,11 @@ package tls
 
 import (
 	"cmp"
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -23,7 +25,7 @@ type authority struct {
 	t           testing.TB
 	dir         string
 	certificate *x509.Certificate
-	key         *ecdsa.PrivateKey
+	key         crypto.Signer
 	pem         []byte
 }
 
@@ -38,6 +40,10 @@ type subject struct {
 	begin, end time.Duration
 	// selfSigned leaves the authority out.
 	selfSigned bool
+	// usages are what it is good for; none means servers and clients.
+	usages []x509.ExtKeyUsage
+	// rsa makes its key one of RSA, in PKCS #1, as kubeadm does.
+	rsa bool
 }
 
 // must ends the test program: what it is used for fails on no machine.
@@ -50,14 +56,18 @@ func must[T any](value T, err error) T {
 
 func newAuthority(t testing.TB, name string) *authority {
 	t.Helper()
-	a := &authority{t: t, dir: t.TempDir()}
-	a.key = ecdsaKey()
+	return newAuthorityWithKey(t, name, ecdsaKey())
+}
+
+func newAuthorityWithKey(t testing.TB, name string, key crypto.Signer) *authority {
+	t.Helper()
+	a := &authority{t: t, dir: t.TempDir(), key: key}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
 	}
-	der := must(x509.CreateCertificate(rand.Reader, template, template, &a.key.PublicKey, a.key))
+	der := must(x509.CreateCertificate(rand.Reader, template, template, a.key.Public(), a.key))
 	a.certificate = must(x509.ParseCertificate(der))
 	a.pem = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 	a.write("ca.pem", a.pem)
@@ -114,7 +124,10 @@ func (a *authority) sign(s subject) (certificate, key []byte) {
 		SerialNumber: big.NewInt(s.serial), Subject: pkix.Name{CommonName: s.name},
 		NotBefore: time.Now().Add(begin), NotAfter: time.Now().Add(end),
 		KeyUsage:    x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		ExtKeyUsage: s.usages,
+	}
+	if s.usages == nil {
+		template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
 	}
 	for _, host := range s.hosts {
 		if ip := net.ParseIP(host); ip != nil {
@@ -123,15 +136,23 @@ func (a *authority) sign(s subject) (certificate, key []byte) {
 			template.DNSNames = append(template.DNSNames, host)
 		}
 	}
-	own := ecdsaKey()
+	own, private := s.newKey()
 	parent, signer := a.certificate, a.key
 	if s.selfSigned {
 		parent, signer = template, own
 	}
-	der := must(x509.CreateCertificate(rand.Reader, template, parent, &own.PublicKey, signer))
-	private := must(x509.MarshalECPrivateKey(own))
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
-		pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: private})
+	der := must(x509.CreateCertificate(rand.Reader, template, parent, own.Public(), signer))
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(private)
+}
+
+// newKey makes the key of a certificate, and the block that holds it in a file.
+func (s subject) newKey() (crypto.Signer, *pem.Block) {
+	if s.rsa {
+		key := must(rsa.GenerateKey(rand.Reader, 2048))
+		return key, &pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}
+	}
+	key := ecdsaKey()
+	return key, &pem.Block{Type: "EC PRIVATE KEY", Bytes: must(x509.MarshalECPrivateKey(key))}
 }
 
 // revoke writes crl.der, which revokes these serial numbers.

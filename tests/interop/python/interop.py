@@ -159,4 +159,5 @@ def main():
     print("ok: etcd3")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -21,9 +21,9 @@ const LEADER_ENDS_AFTER: Duration = Duration::from_secs(4);
 /// that failed.
 pub(super) fn failover(cluster: &mut Cluster, tools: &Path, how: LeaderEnd) -> Result<Figures, String> {
     let load = Load::ours(&format!("outage --rate={RATE} --hold={SECONDS}s"));
-    let (folder, endpoints) = (cluster.folder().to_owned(), cluster.endpoints());
+    let (folder, reach) = (cluster.folder().to_owned(), cluster.reach());
     thread::scope(|scope| {
-        let driving = scope.spawn(|| load.drive(tools, &folder, &endpoints));
+        let driving = scope.spawn(|| load.drive(tools, &folder, &reach));
         thread::sleep(LEADER_ENDS_AFTER);
         let ended = cluster.end_leader(how);
         let figures = driving.join().map_err(|_| "the load's thread panicked".to_owned())?;

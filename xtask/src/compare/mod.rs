@@ -131,6 +131,7 @@ fn show(run: &Run, options: &Options) -> Outcome {
 mod tests {
     use super::figures::{Cell, RowName, Sample, SystemName};
     use super::*;
+    use crate::measure::access::Access;
     use crate::measure::figures::Figures;
     use crate::measure::machine::Machine;
 
@@ -152,6 +153,7 @@ mod tests {
             rows.chunk_by(|a, b| a.shared == b.shared).map(|group| group[0].shared).collect();
         assert_eq!(groups, [false, true]);
         assert!(rows.iter().all(|row| !row.shared || row.keys == 10_000));
+        assert!(rows.iter().all(|row| !row.shared || row.access == Access::default()));
     }
 
     /// A run of one row on two systems, the first twice as fast.

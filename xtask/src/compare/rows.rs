@@ -8,6 +8,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::time::Duration;
 
+use crate::measure::access::Access;
 use crate::measure::cluster::LeaderEnd;
 use crate::measure::generator::Load;
 
@@ -30,6 +31,8 @@ pub(super) struct Row {
     pub(super) keys: u64,
     /// Whether `keys` were multiplied into the range where clusters are shared.
     pub(super) shared: bool,
+    /// How clients reach the cluster; of neighbours that share one, the same.
+    pub(super) access: Access,
     pub(super) work: Work,
 }
 
@@ -51,6 +54,8 @@ pub(super) fn all(scale: f64) -> Vec<Row> {
     let rows = Rows { scale };
     let mut all = rows.puts();
     all.extend(rows.gets());
+    all.extend(rows.secured());
+    all.extend(rows.handshakes());
     all.extend(rows.txns());
     all.extend(rows.lists());
     all.extend(rows.large_values());
@@ -90,7 +95,8 @@ impl Rows {
 
     fn row(&self, name: &str, title: &str, keys: u64, work: Work) -> Row {
         let shared = keys >= SHARED_FROM;
-        Row { name: name.to_owned(), title: title.to_owned(), keys: self.scaled_keys(keys), shared, work }
+        let (name, title, keys) = (name.to_owned(), title.to_owned(), self.scaled_keys(keys));
+        Row { name, title, keys, shared, access: Access::default(), work }
     }
 
     /// A single key stays one, whatever the scale.
@@ -103,16 +109,9 @@ impl Rows {
     }
 
     fn puts(&self) -> Vec<Row> {
-        let put = |conns: u64, clients: u64, total: u64| {
-            let total = self.scaled(total);
-            let space = self.scaled(100_000);
-            let flags = format!("--total={total} --key-space-size={space} --val-size=256");
-            format!("put --conns={conns} --clients={clients} {flags}")
-        };
-        let one = put(1, 1, 10_000);
-        let some = put(10, 100, 100_000);
-        let many = put(100, 1000, 200_000);
-        let most = put(100, 16_000, 200_000);
+        let (one, many) = (self.put(1, 1, 10_000), self.put(100, 1000, 200_000));
+        let some = self.put(10, 100, 100_000);
+        let most = self.put(100, 16_000, 200_000);
         vec![
             self.drive("put-1-leader", "put, 1 client, to the leader", 0, leader(&one)),
             self.drive("put-1", "put, 1 client", 0, Load::benchmark(&one)),
@@ -123,19 +122,79 @@ impl Rows {
         ]
     }
 
+    /// The command line of puts into 100,000 keys.
+    fn put(&self, conns: u64, clients: u64, total: u64) -> String {
+        let total = self.scaled(total);
+        let space = self.scaled(100_000);
+        let flags = format!("--total={total} --key-space-size={space} --val-size=256");
+        format!("put --conns={conns} --clients={clients} {flags}")
+    }
+
     fn gets(&self) -> Vec<Row> {
         let mut rows = Vec::new();
         for (short, word) in [("l", "linearizable"), ("s", "serializable")] {
             for (conns, clients, total) in [(1, 1, 20_000), (100, 1000, 300_000)] {
-                let total = self.scaled(total);
-                let flags =
-                    format!("--consistency={short} --conns={conns} --clients={clients} --total={total}");
                 let title = format!("get, {word}, {}", several(clients, "client"));
                 let name = format!("get-{word}-{clients}");
-                rows.push(self.drive(&name, &title, 1, Load::benchmark(&format!("range single {flags}"))));
+                let load = Load::benchmark(&self.get(short, conns, clients, total));
+                rows.push(self.drive(&name, &title, 1, load));
             }
         }
         rows
+    }
+
+    /// The command line of reads of one key, `consistency` being `l` or `s`.
+    fn get(&self, consistency: &str, conns: u64, clients: u64, total: u64) -> String {
+        let total = self.scaled(total);
+        let flags =
+            format!("--consistency={consistency} --conns={conns} --clients={clients} --total={total}");
+        format!("range single {flags}")
+    }
+
+    /// Puts and gets again, with what protects them.
+    fn secured(&self) -> Vec<Row> {
+        let tls = Access { is_secure: true, ..Access::default() };
+        let token = Access { has_users: true, ..Access::default() };
+        let both = Access { has_users: true, ..tls };
+        let mut rows = Vec::new();
+        for (suffix, words, access) in [
+            ("tls", "with TLS", tls),
+            ("token", "with a token", token),
+            ("tls-token", "with TLS and a token", both),
+        ] {
+            for (conns, clients, puts, gets) in [(1, 1, 10_000, 20_000), (100, 1000, 200_000, 300_000)] {
+                let count = several(clients, "client");
+                let loads = [
+                    ("put", "put", 0, self.put(conns, clients, puts)),
+                    ("get-linearizable", "get, linearizable", 1, self.get("l", conns, clients, gets)),
+                ];
+                for (name, title, keys, line) in loads {
+                    let (name, title) =
+                        (format!("{name}-{clients}-{suffix}"), format!("{title}, {count}, {words}"));
+                    let row = self.drive(&name, &title, keys, Load::benchmark(&line));
+                    rows.push(Row { access, ..row });
+                }
+            }
+        }
+        rows
+    }
+
+    /// Full handshakes of TLS 1.3 with ECDSA on P-256, each on a connection of its own, with the first bytes behind it.
+    fn handshakes(&self) -> Vec<Row> {
+        let load = Load::ours(&format!("handshake --clients=8 --total={}", self.scaled(20_000)));
+        let secure = Access { is_secure: true, ..Access::default() };
+        let row = |name: &str, title: &str, access| {
+            let row = self.drive(name, title, 0, load.clone());
+            Row { access, ..row }
+        };
+        vec![
+            row("handshake-server", "TLS handshake, the member shows a certificate", secure),
+            row(
+                "handshake-mutual",
+                "TLS handshake, both show certificates",
+                Access { is_mutual: true, ..secure },
+            ),
+        ]
     }
 
     fn txns(&self) -> Vec<Row> {

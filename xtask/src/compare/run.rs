@@ -86,10 +86,11 @@ fn run_group(
     bar: &ProgressBar,
     samples: &mut Vec<Sample>,
 ) {
-    let keys = rows.first().map_or(0, |row| row.keys);
+    let (keys, access) = rows.first().map_or_else(Default::default, |row| (row.keys, row.access));
     bar.set_message(format!("round {round}, {}: starting with {keys} keys", system.name));
     // Not the system's temporary folder: where that is memory, a sync costs nothing.
-    let site = binaries::target_folder().map(|folder| Site { folder, open_files: None });
+    let tools = settings.tools.clone();
+    let site = binaries::target_folder().map(|folder| Site { folder, open_files: None, access, tools });
     let start = |site| Cluster::start(system, settings.members, &site);
     let mut started = site.and_then(start).and_then(|cluster| {
         let loaded = prepare(&cluster, keys, settings)?;
@@ -120,9 +121,8 @@ fn prepare(cluster: &Cluster, keys: u64, settings: &Settings) -> Result<Figures,
         0 => Ok(Figures::default()),
         1 => {
             let value = "v".repeat(VALUE_SIZE as usize);
-            let endpoints = format!("--endpoints={}", cluster.endpoints());
             let mut etcdctl = Command::new(settings.tools.join("etcdctl"));
-            command::output(etcdctl.args([&endpoints, "put", SINGLE_KEY, &value]))?;
+            command::output(etcdctl.args(cluster.reach()).args(["put", SINGLE_KEY, &value]))?;
             Ok(Figures::default())
         }
         count => {

@@ -12,8 +12,8 @@ use super::processes::{self, Busy};
 /// Runs `load` to its end. `tools` is where the load generators are.
 pub(crate) fn drive(cluster: &Cluster, load: &Load, tools: &Path) -> Result<Figures, String> {
     let client = processes::ended_children()?;
-    let endpoints = cluster.endpoints();
-    let work = || load.drive(tools, cluster.folder(), &endpoints);
+    let reach = cluster.reach();
+    let work = || load.drive(tools, cluster.folder(), &reach);
     let mut figures = around(cluster, work, || Ok(processes::ended_children()?.saturating_sub(client)))?;
     let requests = figures.requests;
     let each = |total: f64| (requests > 0).then(|| total / requests as f64);

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+use super::access::Access;
 use super::{metrics, processes};
 use crate::command;
 
@@ -59,11 +60,16 @@ pub(crate) struct Site {
     pub(crate) folder: PathBuf,
     /// Most files that a member may have open; `None` is what this process may.
     pub(crate) open_files: Option<u64>,
+    /// How clients reach the members.
+    pub(crate) access: Access,
+    /// Where etcd's tools and the load generators are.
+    pub(crate) tools: PathBuf,
 }
 
 /// A cluster; its processes and data are gone when it is dropped.
 pub(crate) struct Cluster {
     members: Vec<Member>,
+    access: Access,
     folder: TempDir,
 }
 
@@ -73,6 +79,8 @@ struct Member {
     open_files: Option<u64>,
     data: PathBuf,
     client: SocketAddr,
+    /// Where it answers over HTTP in the clear: where clients do, unless they must speak TLS.
+    observed: SocketAddr,
     log: PathBuf,
     child: Option<Child>,
 }
@@ -82,6 +90,7 @@ impl Cluster {
     pub(crate) fn start(system: &System, count: usize, site: &Site) -> Result<Self, String> {
         let mut cluster = Self::new(system, count, site)?;
         cluster.restart()?;
+        site.access.make_users(&site.tools, cluster.folder(), &cluster.endpoints())?;
         Ok(cluster)
     }
 
@@ -89,17 +98,25 @@ impl Cluster {
     pub(crate) fn new(system: &System, count: usize, site: &Site) -> Result<Self, String> {
         let folder = TempDir::with_prefix_in("measure-", &site.folder)
             .map_err(|error| format!("cannot create a temporary folder: {error}"))?;
-        let addresses = free_addresses(2 * count)?;
-        let (clients, peers) = addresses.split_at(count);
+        site.access.prepare(&site.tools, folder.path())?;
+        let addresses = free_addresses(3 * count)?;
+        let (clients, rest) = addresses.split_at(count);
+        let (peers, observed) = rest.split_at(count);
         let pairs = peers.iter().enumerate().map(|(number, peer)| format!("m{number}=http://{peer}"));
         let peers_flag = pairs.collect::<Vec<_>>().join(",");
         let data = |number: usize| folder.path().join(format!("m{number}"));
         let member = |number: usize| Member {
             binary: system.binary.clone(),
-            flags: flags(number, &data(number), clients[number], peers[number], &peers_flag),
+            flags: [
+                flags(number, &data(number), peers[number], &peers_flag),
+                client_flags(site.access, clients[number], observed[number]),
+                site.access.member_flags(folder.path()),
+            ]
+            .concat(),
             open_files: site.open_files,
             data: data(number),
             client: clients[number],
+            observed: if site.access.is_secure { observed[number] } else { clients[number] },
             log: folder.path().join(format!("m{number}.log")),
             child: None,
         };
@@ -109,14 +126,22 @@ impl Cluster {
             let made = fs::DirBuilder::new().mode(0o700).create(&member.data);
             made.map_err(|error| format!("cannot create {}: {error}", member.data.display()))?;
         }
-        Ok(Self { members, folder })
+        Ok(Self { members, access: site.access, folder })
     }
 
     /// The client URLs, separated by commas.
     pub(crate) fn endpoints(&self) -> String {
+        let scheme = self.access.scheme();
         let urls: Vec<String> =
-            self.members.iter().map(|member| format!("http://{}", member.client)).collect();
+            self.members.iter().map(|member| format!("{scheme}://{}", member.client)).collect();
         urls.join(",")
+    }
+
+    /// The flags of a client that is to reach the cluster: endpoints, certificates, a user.
+    pub(crate) fn reach(&self) -> Vec<String> {
+        let mut flags = self.access.client_flags(self.folder());
+        flags.push(format!("--endpoints={}", self.endpoints()));
+        flags
     }
 
     pub(crate) fn pids(&self) -> Vec<u32> {
@@ -252,9 +277,9 @@ impl Member {
 
     /// What it answers to a GET of `path`, headers included.
     fn ask(&self, path: &str) -> io::Result<String> {
-        let mut stream = TcpStream::connect_timeout(&self.client, ASK_LIMIT)?;
+        let mut stream = TcpStream::connect_timeout(&self.observed, ASK_LIMIT)?;
         stream.set_read_timeout(Some(ASK_LIMIT))?;
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.client)?;
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.observed)?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer)?;
         Ok(answer)
@@ -267,16 +292,22 @@ impl Drop for Member {
     }
 }
 
-fn flags(number: usize, data: &Path, client: SocketAddr, peer: SocketAddr, peers: &str) -> Vec<String> {
+fn flags(number: usize, data: &Path, peer: SocketAddr, peers: &str) -> Vec<String> {
     vec![
         format!("--name=m{number}"),
         format!("--data-dir={}", data.display()),
-        format!("--listen-client-urls=http://{client}"),
-        format!("--advertise-client-urls=http://{client}"),
         format!("--listen-peer-urls=http://{peer}"),
         format!("--initial-advertise-peer-urls=http://{peer}"),
         format!("--initial-cluster={peers}"),
     ]
+}
+
+/// Where clients are served. Behind TLS another port is needed that can be asked whether the member serves.
+fn client_flags(access: Access, client: SocketAddr, observed: SocketAddr) -> Vec<String> {
+    let scheme = access.scheme();
+    let urls = ["listen", "advertise"].map(|what| format!("--{what}-client-urls={scheme}://{client}"));
+    let observed = access.is_secure.then(|| format!("--listen-metrics-urls=http://{observed}"));
+    urls.into_iter().chain(observed).collect()
 }
 
 /// Addresses that were free a moment ago; all are held until all are known, so they differ.

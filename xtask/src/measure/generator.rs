@@ -76,8 +76,8 @@ impl Load {
         Self { program, stele: None, arguments, has_fixed_rate: false, time_limit: TIME_LIMIT }
     }
 
-    /// Runs it to its end and returns what the generator saw.
-    pub(crate) fn drive(&self, tools: &Path, folder: &Path, endpoints: &str) -> Result<Figures, String> {
+    /// Runs it to its end and returns what the generator saw. `reach` are the flags that name the cluster.
+    pub(crate) fn drive(&self, tools: &Path, folder: &Path, reach: &[String]) -> Result<Figures, String> {
         let output = folder.join("generator.out");
         let errors = folder.join("generator.err");
         let create =
@@ -91,7 +91,7 @@ impl Load {
             }
             None => Command::new(tools.join(self.program.binary())),
         };
-        command.args(&self.arguments).arg(format!("--endpoints={endpoints}")).stdin(Stdio::null());
+        command.args(&self.arguments).args(reach).stdin(Stdio::null());
         command.stdout(create(&output)?).stderr(create(&errors)?);
         let words = self.arguments.join(OsStr::new(" "));
         let named = || format!("{} {}", self.program.binary(), words.to_string_lossy());

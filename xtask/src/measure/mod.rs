@@ -4,6 +4,7 @@
 //! this module tells are figures of one cluster under one load; which loads, and what the figures should be, is its
 //! callers' business.
 
+pub(crate) mod access;
 pub(crate) mod around;
 pub(crate) mod cluster;
 pub(crate) mod figures;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::promise::RowFigure;
+use crate::measure::access::Access;
 use crate::measure::around;
 use crate::measure::cluster::{Cluster, Site, System};
 use crate::measure::figures::Figures;
@@ -56,7 +57,8 @@ impl Bench {
 
     /// Where members run that may open so many files; `None` is no limit of our own.
     pub(super) fn site(&self, open_files: Option<u64>) -> Site {
-        Site { folder: self.folder.clone(), open_files }
+        let (folder, tools) = (self.folder.clone(), self.tools.clone());
+        Site { folder, open_files, access: Access::default(), tools }
     }
 
     /// A fresh cluster of so many members.

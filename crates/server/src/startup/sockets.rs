@@ -280,4 +280,20 @@ mod tests {
             }
         }
     }
+
+    #[tokio::test]
+    async fn one_handshake_too_many_is_refused_and_the_clear_goes_on() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let refused = IntCounter::new("refused", "those beyond").expect("a good name");
+        let handshakes = ConnectionCap::new("test", 1, refused.clone());
+        let endpoint = SecureEndpoint { tls: made_up_listener(dir.path()), handshakes: handshakes.clone() };
+        let security = ListenerSecurity::new(true, Some(endpoint));
+        let _held = handshakes.admit().expect("the only place");
+        for (first, is_served) in [(FIRST_BYTE, false), (b'G', true)] {
+            let (ours, mut theirs) = UnixStream::pair().expect("a pair");
+            theirs.write_all(&[first]).await.expect("room");
+            assert_eq!(security.secure(AcceptedSocket::Unix(ours)).await.is_some(), is_served);
+        }
+        assert_eq!(refused.get(), 1, "it is counted");
+    }
 }

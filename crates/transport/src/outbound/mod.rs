@@ -13,6 +13,7 @@ mod backoff;
 mod encrypted;
 mod keepalive;
 mod link;
+mod logged_kinds;
 
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
@@ -30,6 +31,7 @@ use crate::outbound::backoff::Backoff;
 use crate::outbound::encrypted::EncryptedStream;
 use crate::outbound::keepalive::{Keepalive, KeepaliveAction, StallDetector};
 use crate::outbound::link::{Link, LinkSocket};
+use crate::outbound::logged_kinds::LoggedKinds;
 use crate::peer_info::PeerInfo;
 use crate::protocol::{FrameHeader, FrameKind, StreamClass, StreamKind, number_body};
 
@@ -116,19 +118,18 @@ impl Outbound {
     /// The stream's thread, until [`Outbound::stop`].
     pub(crate) fn run(&self, context: &StreamContext, peer: &PeerInfo) {
         let mut backoff = Backoff::new(&context.config.timeouts);
-        let mut outage_logged = false;
+        let mut logged = LoggedKinds::default();
         while !self.is_stopped() {
             let delay = match dial(context, peer, StreamKind::Messages(self.class)) {
                 Ok((socket, version)) => {
-                    outage_logged = false;
+                    logged.clear();
                     let began = Instant::now();
                     self.run_connection(context, peer, socket, version);
                     backoff.after_loss(began.elapsed())
                 }
                 Err(Error::RefusedByPeer(_) | Error::RefusedPeer(_)) => backoff.after_refusal(),
                 Err(error) => {
-                    self.log_dial_failure(peer, &error, !outage_logged);
-                    outage_logged = true;
+                    self.log_dial_failure(peer, &error, logged.is_first(&error));
                     if error.is_not_listening() {
                         context.sink.not_listening(peer.id, self.class);
                     }
@@ -139,7 +140,7 @@ impl Outbound {
         }
     }
 
-    /// Logs the first failure of an outage as a warning, the others for debugging only.
+    /// Logs the first failure of each kind in an outage as a warning, the others for debugging only.
     fn log_dial_failure(&self, peer: &PeerInfo, error: &Error, is_first: bool) {
         let id = peer.id_hex();
         if is_first {

@@ -53,7 +53,7 @@ public final class Interop {
     }
   }
 
-  private static MethodDescriptor<byte[], byte[]> method(String path, MethodType type) {
+  static MethodDescriptor<byte[], byte[]> method(String path, MethodType type) {
     return MethodDescriptor.newBuilder(new Bytes(), new Bytes()).setFullMethodName(path).setType(type).build();
   }
 
@@ -64,7 +64,7 @@ public final class Interop {
     out.write(number);
   }
 
-  private static byte[] field(int number, byte[] content) {
+  static byte[] field(int number, byte[] content) {
     var out = new ByteArrayOutputStream();
     varint(out, number << 3 | 2);
     varint(out, content.length);
@@ -72,7 +72,7 @@ public final class Interop {
     return out.toByteArray();
   }
 
-  private static byte[] field(int number, String content) {
+  static byte[] field(int number, String content) {
     return field(number, content.getBytes(StandardCharsets.UTF_8));
   }
 
@@ -83,7 +83,7 @@ public final class Interop {
     return out.toByteArray();
   }
 
-  private static byte[] join(byte[] first, byte[] second) {
+  static byte[] join(byte[] first, byte[] second) {
     var out = new ByteArrayOutputStream();
     out.writeBytes(first);
     out.writeBytes(second);
@@ -96,7 +96,7 @@ public final class Interop {
     }
   }
 
-  private static CallOptions soon() {
+  static CallOptions soon() {
     return CallOptions.DEFAULT.withDeadlineAfter(30, TimeUnit.SECONDS);
   }
 

@@ -1,0 +1,136 @@
+//! What strangers send before anything is known of them: tokens, and the first bytes of a connection.
+//!
+//! The readers themselves are in `auth`, `grpc` and `tls`. Here they are put together without a member, a clock or a
+//! socket, so that the fuzz targets in `fuzz/` reach them. Nothing in the product uses this module.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use futures_util::FutureExt;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
+
+use crate::auth::{Credentials, JwtTokens, tokens};
+use crate::config::{JwtOptions, ServerConfig};
+use crate::grpc::{self, ClientProtocol, ClientTransport};
+use crate::tls::{Offer, TlsListener, TlsSides};
+
+/// Reads signed tokens.
+pub struct SignedTokens(JwtTokens);
+
+impl SignedTokens {
+    /// With the keys of these options.
+    ///
+    /// # Errors
+    /// Keys that cannot be used.
+    pub fn load(options: &JwtOptions) -> Result<SignedTokens, String> {
+        JwtTokens::load(options).map(SignedTokens).map_err(|error| error.to_string())
+    }
+
+    /// The user and the auth revision of a token that is valid now.
+    pub fn owner(&self, token: &str) -> Option<(String, u64)> {
+        self.0.owner(token).ok().map(|owner| (owner.name.as_ref().to_owned(), owner.revision))
+    }
+}
+
+/// The entry that assigned a simple token, if the text has the form of one.
+pub fn simple_token_entry(text: &str) -> Option<u64> {
+    tokens::parse(text).map(|(_, index)| index)
+}
+
+/// The token in the value of an `Authorization` header.
+pub fn token_of_header(value: &[u8]) -> Option<String> {
+    Credentials::of_header(Some(value)).token().map(str::to_owned)
+}
+
+/// Whether a client speaks HTTP/2, by what it sends, of which so many bytes arrive at a time; and all of it, as it is
+/// read behind that decision.
+///
+/// # Errors
+/// The connection ended: there is no such.
+pub fn first_bytes(bytes: &[u8], at_a_time: usize) -> io::Result<(bool, Vec<u8>)> {
+    let connection = EndingConnection { bytes: bytes.to_owned(), next: 0, at_a_time: at_a_time.max(1) };
+    // Nothing that it reads from waits.
+    let ended = || io::Error::from(io::ErrorKind::WouldBlock);
+    let (protocol, mut rest) = grpc::protocol(connection).now_or_never().ok_or_else(ended)??;
+    let mut read = Vec::new();
+    rest.read_to_end(&mut read).now_or_never().ok_or_else(ended)??;
+    Ok((protocol == ClientProtocol::Http2, read))
+}
+
+/// The client listeners of a configuration, for handshakes of TLS.
+pub struct Handshakes {
+    listener: std::sync::Arc<TlsListener>,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl Handshakes {
+    /// Reads or makes up the certificates.
+    ///
+    /// # Errors
+    /// Files that cannot be used, or no `https` URL of clients.
+    pub fn load(config: &ServerConfig) -> Result<Handshakes, String> {
+        let sides = TlsSides::load(config).map_err(|error| error.to_string())?;
+        let listener = sides.for_clients(Offer::GrpcAndHttp).ok_or("no client URL is of https")?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        Ok(Handshakes { listener, runtime: runtime.map_err(|error| error.to_string())? })
+    }
+
+    /// Whether a connection that sends this and ends gets through its handshake.
+    pub fn is_accepted(&self, bytes: &[u8], at_a_time: usize) -> bool {
+        let connection = EndingConnection { bytes: bytes.to_owned(), next: 0, at_a_time: at_a_time.max(1) };
+        self.runtime.block_on(self.listener.accept(connection, None)).is_some()
+    }
+}
+
+/// A connection that sends its bytes and ends, and takes everything.
+struct EndingConnection {
+    bytes: Vec<u8>,
+    next: usize,
+    at_a_time: usize,
+}
+
+impl ClientTransport for EndingConnection {}
+
+impl AsyncRead for EndingConnection {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let count = self.at_a_time.min(into.remaining()).min(self.bytes.len() - self.next);
+        into.put_slice(&self.bytes[self.next..self.next + count]);
+        self.next += count;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for EndingConnection {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! What comes in is what is read again.
+    use super::*;
+
+    #[test]
+    fn the_first_bytes_say_what_is_spoken_and_are_read_again() {
+        let http2 = [&http2::PREFACE[..], b"more"].concat();
+        for at_a_time in [1, 7, 100] {
+            assert_eq!(first_bytes(&http2, at_a_time).expect("whole"), (true, http2.clone()));
+            let http1 = b"PRI / HTTP/1.1".to_vec();
+            assert_eq!(first_bytes(&http1, at_a_time).expect("whole"), (false, http1));
+        }
+    }
+}

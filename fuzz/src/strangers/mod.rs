@@ -1,0 +1,62 @@
+//! What strangers send before it is known who they are: the first bytes of a connection, and tokens. Two targets, and
+//! the seeds of both.
+
+pub mod first_bytes;
+pub mod tokens;
+
+use crate::input::script::put_bytes;
+
+/// The seed corpora: of which target, under which name, which bytes.
+pub fn seeds() -> Vec<(&'static str, &'static str, Vec<u8>)> {
+    let mut seeds = first_bytes_seeds();
+    seeds.extend(token_seeds());
+    seeds
+}
+
+/// What clients begin with, in the clear and with TLS.
+fn first_bytes_seeds() -> Vec<(&'static str, &'static str, Vec<u8>)> {
+    // TLS 1.3 by its extension, one suite, one group, no key share: the acceptor asks for another hello.
+    let extensions = [
+        &[0, 43, 0, 3, 2, 3, 4][..],
+        &[0, 10, 0, 4, 0, 2, 0, 29],
+        &[0, 13, 0, 4, 0, 2, 4, 3],
+        &[0, 51, 0, 2, 0, 0],
+        &[0, 16, 0, 5, 0, 3, 2, b'h', b'2'],
+    ]
+    .concat();
+    let versions_random_and_suite = [&[3, 3][..], &[7; 32], &[0, 0, 2, 0x13, 1, 1, 0]].concat();
+    let hello = [&versions_random_and_suite[..], &two_bytes(&extensions), &extensions].concat();
+    let message = [&[1, 0][..], &two_bytes(&hello), &hello].concat();
+    let record = [&[0x16, 3, 1][..], &two_bytes(&message), &message].concat();
+    let http2 = [&[5][..], http2::PREFACE, b"\0\0\0\x04\0\0\0\0\0"].concat();
+    vec![
+        ("first_bytes", "http2", http2),
+        ("first_bytes", "http1", b"\xffGET /health HTTP/1.1\r\nHost: a\r\n\r\n".to_vec()),
+        ("first_bytes", "hello", [&[200][..], &record].concat()),
+        ("first_bytes", "hello-in-parts", [&[3][..], &record, &record].concat()),
+    ]
+}
+
+/// The length of bytes, as TLS writes it.
+fn two_bytes(bytes: &[u8]) -> [u8; 2] {
+    u16::try_from(bytes.len()).expect("they are few").to_be_bytes()
+}
+
+/// Tokens, good and odd.
+fn token_seeds() -> Vec<(&'static str, &'static str, Vec<u8>)> {
+    let script = |name, kind: u8, texts: &[&[u8]]| {
+        let mut script = vec![kind];
+        texts.iter().for_each(|text| put_bytes(&mut script, text));
+        ("tokens", name, script)
+    };
+    let header: &[u8] = br#"{"alg":"HS256","typ":"JWT"}"#;
+    let claims: &[u8] = br#"{"exp":4000000000,"revision":7,"username":"ann"}"#;
+    let (text, signed) = (tokens::TEXT, tokens::SIGNED);
+    vec![
+        script("simple", text, &[b"Bearer abcdefghijklmnop.12"]),
+        script("good", text, &[tokens::signed(header, claims).as_bytes()]),
+        script("signed", signed, &[header, claims]),
+        script("critical", signed, &[br#"{"alg":"HS256","crit":["x"]}"#, claims]),
+        script("fraction", signed, &[header, br#"{"exp":4e9,"revision":7.5,"nbf":1,"username":""}"#]),
+    ]
+}
