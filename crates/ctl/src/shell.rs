@@ -175,6 +175,25 @@ impl Shell {
         open(options).await
     }
 
+    /// How to reach the second cluster of a command that copies into one: by the flags that begin with `dest-`.
+    ///
+    /// # Errors
+    ///
+    /// Flags that ask for what is not offered, or contradict each other.
+    pub(crate) fn destination_options(&mut self, names: &[String]) -> Result<ClientOptions, Exit> {
+        let user = self.values.text("dest-user").to_owned();
+        let password = self.values.text("dest-password").to_owned();
+        let credentials = match user.is_empty() {
+            true => None,
+            false => Some(self.user_and_password(user, password, "Destination Password: ")?),
+        };
+        let flags = self.tls_flags("dest-");
+        let options = self.client_options()?;
+        let endpoints = parse_endpoints(names)?;
+        let tls = tls_config(&flags, &endpoints)?;
+        Ok(ClientOptions { endpoints, credentials, tls, tls_flagged: flags.are_set(), ..options })
+    }
+
     /// What the flags of a cluster say about TLS; those of a mirror's destination begin with `dest-`.
     pub(crate) fn tls_flags(&self, prefix: &str) -> TlsFlags {
         let text = |name: &str| self.values.text(&format!("{prefix}{name}")).to_owned();

@@ -83,7 +83,7 @@ mod write;
 pub use background::{BackgroundDone, BackgroundJob};
 pub use checkpoint::{
     Checkpoint, CheckpointDone, CheckpointFile, CheckpointKind, CheckpointWriter, FileChunks, InstallDone,
-    InstallWaiting, MAX_CHUNK_BYTES, SnapshotInstaller,
+    InstallWaiting, MAX_CHUNK_BYTES, ShorterManifest, SnapshotInstaller,
 };
 pub use disk::{Disk, Fault, File, LockError, LockGuard, MemDisk, Operation, RealDisk, Unsynced};
 pub use error::{Fatal, JobError, OpenError, ReadError};

@@ -19,6 +19,7 @@ const fn uint(name: &'static str, default: &'static str, usage: &'static str) ->
 /// The flags that a command cannot do without, as cobra names them.
 pub(crate) fn required_flags(words: &str) -> &'static [&'static str] {
     match words {
+        "repair" => &["data-dir", "backup-dir"],
         "defrag" | "export" | "inspect" | "verify" | "import" => &["data-dir"],
         "migrate" => &["data-dir", "target-version"],
         _ => &[],
@@ -132,6 +133,18 @@ const INSPECT: Command = Command {
     ..BLANK
 };
 
+const REPAIR: Command = Command {
+    usage: "repair --data-dir {data dir} --backup-dir {copy}",
+    short: "Makes a member that was stopped start again where nothing is lost, after a copy of its directory",
+    flags: &[
+        text("backup-dir", "", "Required. Path of a new directory that gets a copy first"),
+        STELE_DIR,
+        STELE_WAL,
+    ],
+    own: true,
+    ..BLANK
+};
+
 const VERIFY: Command = Command {
     usage: "verify --data-dir {data dir}",
     short: "Checks all checksums of a member that was stopped, and changes nothing",
@@ -178,6 +191,7 @@ pub(crate) static ROOT: Command = Command {
         IMPORT,
         INSPECT,
         MIGRATE,
+        REPAIR,
         SNAPSHOT,
         VERIFY,
         Command { usage: "version", short: "Prints the version of etcdutl", ..BLANK },

@@ -9,7 +9,7 @@
 //! | `commands` | the table of commands |
 //! | `line` | what a command works with: its line, where it prints, how it fails |
 //! | `database` | etcd's database file: `snapshot status`, `hashkv`, and reading it into a state |
-//! | `directory` | data directories of Stele: `snapshot restore`, `export`, `inspect`, `verify` |
+//! | `directory` | data directories of Stele: `snapshot restore`, `export`, `inspect`, `verify`, `repair` |
 //! | `part_file` | a file that gets its name when it is whole |
 //! | `etcd` | data directories of etcd: `import`, `defrag`, `migrate` |
 //!
@@ -84,6 +84,7 @@ impl CommandLine {
             "export" => directory::export::run(self),
             "inspect" => directory::inspect::run(self),
             "verify" => directory::verify::run(self),
+            "repair" => directory::repair::run(self),
             other => Err(Refusal::new(code::ERROR, format!("the command {other} has no implementation"))),
         }
     }

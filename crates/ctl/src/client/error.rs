@@ -37,7 +37,7 @@ impl CallError {
     }
 
     /// What went wrong, without the name of its code.
-    pub(super) fn reason(&self) -> String {
+    pub(crate) fn reason(&self) -> String {
         match self {
             Self::Status { message, .. } | Self::Unreachable(message) => message.clone(),
             Self::Deadline => self.to_string(),
@@ -49,18 +49,35 @@ impl CallError {
         matches!(self, Self::Status { message, .. } if message == text)
     }
 
-    fn has_code(&self, wanted: Code) -> bool {
+    /// Whether the error is the server's, with this code.
+    pub(crate) fn is_code(&self, wanted: Code) -> bool {
         matches!(self, Self::Status { code, .. } if *code == wanted.number())
     }
 
     /// Whether another endpoint, or a later time, may do better.
     pub(crate) fn is_unavailable(&self) -> bool {
-        self.has_code(Code::Unavailable)
+        self.is_code(Code::Unavailable)
     }
 
     /// Whether a stream that ended so is worth no other attempt.
     pub(crate) fn is_final(&self) -> bool {
-        !self.is_unavailable() && !self.has_code(Code::Internal)
+        !self.is_unavailable() && !self.is_code(Code::Internal)
+    }
+
+    /// Whether an answer had more bytes than the client accepts.
+    pub(crate) fn is_too_large(&self) -> bool {
+        self.is_code(Code::ResourceExhausted)
+            && matches!(self, Self::Status { message, .. } if message.starts_with("grpc: received message larger"))
+    }
+
+    /// Whether the same call may succeed later, whatever is done: members change, connections are lost.
+    pub(crate) fn is_passing(&self) -> bool {
+        !matches!(self, Self::Status { .. }) || !self.is_final() || self.says("etcdserver: too many requests")
+    }
+
+    /// Whether a revision that was asked for is gone.
+    pub(crate) fn is_compacted(&self) -> bool {
+        self.says("etcdserver: mvcc: required revision has been compacted")
     }
 
     pub(super) fn is_old_token(&self) -> bool {

@@ -2,12 +2,20 @@
 //!
 //! After the connection is lost, each watch is created again behind the last revision that it delivered, so no event is
 //! lost and none comes twice. A watch ends when the server cancels it.
+//!
+//! A server may cut a long response into fragments, if the watch allows it, also within a revision. The events of a
+//! revision are delivered together nevertheless: those of a fragment's last revision wait for the next fragment.
+//!
+//! ```text
+//! from the server    7a 7b 8a | 8b 8c 9a | 9b
+//! delivered          7a 7b    | 8a 8b 8c | 9a 9b
+//! ```
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use api::etcdserverpb as pb;
 use api::methods;
+use api::{etcdserverpb as pb, mvccpb};
 use pb::watch_request::RequestUnion;
 
 use super::{CallError, Client, MessageStream};
@@ -21,6 +29,8 @@ pub(crate) struct Watches<'c> {
     stream: Option<MessageStream>,
     /// By the id that we gave them.
     watches: BTreeMap<i64, pb::WatchCreateRequest>,
+    /// By the same id: the first events of a revision whose others are still to come.
+    partial: BTreeMap<i64, Vec<mvccpb::Event>>,
     next_id: i64,
 }
 
@@ -36,7 +46,7 @@ pub(crate) enum Delivery {
 impl<'c> Watches<'c> {
     /// No watch yet.
     pub(crate) fn new(client: &'c Client) -> Self {
-        Self { client, stream: None, watches: BTreeMap::new(), next_id: 1 }
+        Self { client, stream: None, watches: BTreeMap::new(), partial: BTreeMap::new(), next_id: 1 }
     }
 
     /// Adds a watch and returns its number.
@@ -74,6 +84,8 @@ impl<'c> Watches<'c> {
             let stream = match &mut self.stream {
                 Some(stream) => stream,
                 None => {
+                    // The new stream begins with the first event of a revision.
+                    self.partial.clear();
                     let mut stream = self.client.stream(methods::WATCH_WATCH, None).await?;
                     for request in self.watches.values() {
                         send(&mut stream, RequestUnion::CreateRequest(request.clone()))?;
@@ -98,7 +110,7 @@ impl<'c> Watches<'c> {
     }
 
     /// Notes how far a watch has come.
-    fn accept(&mut self, response: pb::WatchResponse) -> Option<Delivery> {
+    fn accept(&mut self, mut response: pb::WatchResponse) -> Option<Delivery> {
         let revision = response.header.as_ref().map_or(0, |header| header.revision);
         // Reports of progress that were asked for belong to all watches: they carry no watch's number.
         let everywhere = response.watch_id < 0 && !response.canceled;
@@ -109,6 +121,7 @@ impl<'c> Watches<'c> {
         let request = self.watches.get_mut(&id)?;
         if response.canceled {
             self.watches.remove(&id);
+            self.partial.remove(&id);
             return Some(Delivery::Ended(refused.then_some(response)));
         }
         if response.created {
@@ -117,14 +130,54 @@ impl<'c> Watches<'c> {
             }
             return None;
         }
-        request.start_revision = match response.events.last().and_then(|event| event.kv.as_ref()) {
-            Some(kv) => kv.mod_revision + 1,
+        if let Some(mut events) = self.partial.remove(&id) {
+            events.append(&mut response.events);
+            response.events = events;
+        }
+        if response.fragment {
+            let partial = split_last_revision(&mut response.events);
+            self.partial.insert(id, partial);
+        }
+        request.start_revision = match response.events.last() {
+            Some(event) => revision_of(event) + 1,
+            None if response.fragment => request.start_revision,
             None => request.start_revision.max(revision + 1),
         };
         Some(Delivery::Response(id, response))
     }
 }
 
+/// The revision that an event belongs to.
+pub(crate) fn revision_of(event: &mvccpb::Event) -> i64 {
+    event.kv.as_ref().map_or(0, |kv| kv.mod_revision)
+}
+
+/// Takes away the events of the last revision.
+fn split_last_revision(events: &mut Vec<mvccpb::Event>) -> Vec<mvccpb::Event> {
+    let last = events.last().map_or(0, revision_of);
+    let at = events.partition_point(|event| revision_of(event) < last);
+    events.split_off(at)
+}
+
 fn send(stream: &mut MessageStream, request: RequestUnion) -> Result<(), CallError> {
     stream.send(&pb::WatchRequest { request_union: Some(request) }, false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_revision_of_a_fragment_waits_for_the_rest() {
+        let event = |mod_revision| mvccpb::Event {
+            kv: Some(mvccpb::KeyValue { mod_revision, ..Default::default() }),
+            ..Default::default()
+        };
+        let mut events = vec![event(7), event(7), event(8), event(8)];
+        assert_eq!(split_last_revision(&mut events).len(), 2);
+        assert_eq!(events.iter().map(revision_of).collect::<Vec<_>>(), [7, 7]);
+        let mut events = vec![event(9)];
+        assert_eq!(split_last_revision(&mut events).len(), 1);
+        assert!(events.is_empty() && split_last_revision(&mut events).is_empty());
+    }
 }

@@ -17,7 +17,11 @@ use crate::shell::Shell;
 const ELECTION_TTL: i64 = 60;
 
 /// Waits for the signals that end a program.
-async fn stopped() -> std::io::Result<()> {
+///
+/// # Errors
+///
+/// The system delivers no signals.
+pub(crate) async fn stopped() -> std::io::Result<()> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     tokio::select! {

@@ -6,10 +6,10 @@ use api::{etcdserverpb as pb, methods, mvccpb};
 use bytes::Bytes;
 use pb::request_op::Request;
 
-use crate::client::watches::{Delivery, Watches};
-use crate::client::{CallError, Client, ClientOptions};
+use crate::client::watches::{Delivery, Watches, revision_of};
+use crate::client::{CallError, Client};
 use crate::exit::{Exit, Outcome, code};
-use crate::shell::{Shell, open, parse_endpoints, tls_config};
+use crate::shell::{Shell, open};
 
 /// Keys of one page, as etcd's library reads them.
 const PAGE_KEYS: i64 = 1000;
@@ -52,7 +52,8 @@ pub(super) async fn run(shell: &mut Shell) -> Outcome {
     let prefix = shell.values.text("prefix").as_bytes().to_vec();
     let mut to = shell.values.text("dest-prefix").as_bytes().to_vec();
     let bare = shell.values.switch("no-dest-prefix");
-    let destination = destination(shell)?;
+    let endpoint = shell.arg(0);
+    let destination = shell.destination_options(&[endpoint])?;
     let destination = open(destination).await?;
     let source = shell.client().await?;
     if bare && !to.is_empty() {
@@ -75,22 +76,6 @@ pub(super) async fn run(shell: &mut Shell) -> Outcome {
         Ok(never) => never,
         Err(error) => Err(error.into()),
     }
-}
-
-/// How to reach the destination.
-fn destination(shell: &mut Shell) -> Result<ClientOptions, Exit> {
-    let user = shell.values.text("dest-user").to_owned();
-    let password = shell.values.text("dest-password").to_owned();
-    let endpoint = shell.arg(0);
-    let credentials = match user.is_empty() {
-        true => None,
-        false => Some(shell.user_and_password(user, password, "Destination Password: ")?),
-    };
-    let flags = shell.tls_flags("dest-");
-    let options = shell.client_options()?;
-    let endpoints = parse_endpoints(&[endpoint])?;
-    let tls = tls_config(&flags, &endpoints)?;
-    Ok(ClientOptions { endpoints, credentials, tls, tls_flagged: flags.are_set(), ..options })
 }
 
 async fn report(shell: &mut Shell, copied: &std::cell::Cell<i64>) -> Outcome {
@@ -145,8 +130,7 @@ impl Mirror {
 
     /// Copies events: those of one revision in one transaction, unless they are too many.
     async fn copy_events(&self, events: &[mvccpb::Event]) -> Result<(), CallError> {
-        let revision = |event: &mvccpb::Event| event.kv.as_ref().map_or(0, |kv| kv.mod_revision);
-        for events in events.chunk_by(|left, right| revision(left) == revision(right)) {
+        for events in events.chunk_by(|left, right| revision_of(left) == revision_of(right)) {
             for events in events.chunks(self.max_operations) {
                 let success = events.iter().map(|event| self.operation(event)).collect();
                 let request = pb::TxnRequest { success, ..Default::default() };

@@ -14,6 +14,7 @@ mod txn;
 pub(crate) mod watch;
 
 pub(crate) use kv::read_range;
+pub(crate) use locks::stopped;
 
 use crate::exit::{Exit, Outcome, code};
 use crate::shell::Shell;

@@ -102,6 +102,7 @@ pub(crate) static ROOT: Command = Command {
         rest::CHECK,
         rest::COMPLETION,
         rest::ELECT,
+        rest::FOLLOW,
         rest::HELP,
         rest::LOCK,
         rest::MAKE_MIRROR,

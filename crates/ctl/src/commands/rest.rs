@@ -83,35 +83,43 @@ pub(super) const CHECK: Command = Command {
     ..BLANK
 };
 
+const DEST_CACERT: Flag =
+    text("dest-cacert", "", "Verify certificates of TLS enabled secure servers using this CA bundle");
+const DEST_CERT: Flag = text(
+    "dest-cert",
+    "",
+    "Identify secure client using this TLS certificate file for the destination cluster",
+);
+const DEST_INSECURE: Flag =
+    switch_on("dest-insecure-transport", "Disable transport security for client connections");
+const DEST_KEY: Flag = text("dest-key", "", "Identify secure client using this TLS key file");
+const DEST_PASSWORD: Flag = text(
+    "dest-password",
+    "",
+    "Destination password for authentication (if this option is used, --user option shouldn't include password)",
+);
+const DEST_USER: Flag = text(
+    "dest-user",
+    "",
+    "Destination username[:password] for authentication (prompt if password is not supplied)",
+);
+
 pub(super) const MAKE_MIRROR: Command = Command {
     usage: "make-mirror [options] <destination>",
     short: "Makes a mirror at the destination etcd cluster",
     group: Some(Group::Utility),
     flags: &[
-        text("dest-cacert", "", "Verify certificates of TLS enabled secure servers using this CA bundle"),
-        text(
-            "dest-cert",
-            "",
-            "Identify secure client using this TLS certificate file for the destination cluster",
-        ),
-        switch_on("dest-insecure-transport", "Disable transport security for client connections"),
-        text("dest-key", "", "Identify secure client using this TLS key file"),
-        text(
-            "dest-password",
-            "",
-            "Destination password for authentication (if this option is used, --user option shouldn't include \
-             password)",
-        ),
+        DEST_CACERT,
+        DEST_CERT,
+        DEST_INSECURE,
+        DEST_KEY,
+        DEST_PASSWORD,
         text(
             "dest-prefix",
             "",
             "destination prefix to mirror a prefix to a different prefix in the destination cluster",
         ),
-        text(
-            "dest-user",
-            "",
-            "Destination username[:password] for authentication (prompt if password is not supplied)",
-        ),
+        DEST_USER,
         Flag {
             kind: Kind::Uint,
             ..text(
@@ -124,6 +132,50 @@ pub(super) const MAKE_MIRROR: Command = Command {
         text("prefix", "", "Key-value prefix to mirror"),
         int("rev", "Specify the kv revision to start to mirror"),
     ],
+    ..BLANK
+};
+
+pub(super) const FOLLOW: Command = Command {
+    usage: "follow [options] <destination>",
+    short: "Copies a running cluster into another one, then all changes as they come",
+    long: "Copies a running cluster, of etcd or of Stele, into another one, then all changes as they come.
+
+--endpoints names the source, the argument the destination: endpoints, separated by commas. Each revision of
+the source becomes one transaction of the destination, and leases keep their ids. How far the copy has come
+is stored in the destination with the data, so the command goes on where it was interrupted. To switch:
+
+$ stele ctl follow --endpoints=$OLD $NEW            # until it says that it has caught up
+  stop the writers of the source
+$ stele ctl follow --endpoints=$OLD --until-caught-up --verify --finish $NEW
+  point the clients to the destination if the exit code is 0",
+    group: Some(Group::Utility),
+    flags: &[
+        DEST_CACERT,
+        DEST_CERT,
+        DEST_INSECURE,
+        DEST_KEY,
+        DEST_PASSWORD,
+        DEST_USER,
+        switch("finish", "remove the state key at the end; needs --until-caught-up"),
+        Flag {
+            kind: Kind::Duration,
+            ..text("interval", "10s", "time between two lines of progress where the output is no terminal")
+        },
+        switch(
+            "keep-revisions",
+            "give each change the revision it has in the source; the destination must be new",
+        ),
+        Flag {
+            kind: Kind::Uint,
+            ..text("max-txn-ops", "128", "Operations that the destination permits in a transaction")
+        },
+        text("prefix", "", "Copy only the keys that begin so"),
+        switch("replace", "begin although the destination has keys: those that the source lacks are deleted"),
+        text("state-key", "stele-follow", "Key of the destination that says how far the copy has come"),
+        switch("until-caught-up", "end when the destination has all that the source had at the start"),
+        switch("verify", "compare all keys and values once the destination has caught up"),
+    ],
+    own: true,
     ..BLANK
 };
 

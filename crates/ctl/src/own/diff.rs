@@ -3,53 +3,14 @@
 //! Both sides are read page by page in the order of their keys, and merged, so memory holds two pages whatever their
 //! size.
 
-use std::collections::VecDeque;
 use std::io::Write;
 
-use api::{etcdserverpb as pb, methods, mvccpb};
-use bytes::Bytes;
+use api::mvccpb;
 
-use crate::client::{CallError, Client, ClientOptions};
+use super::pages::{RangePages, next_pair, under};
+use crate::client::{Client, ClientOptions};
 use crate::exit::{Exit, Outcome, code};
 use crate::shell::{Shell, open, parse_endpoints};
-
-/// Keys of one page.
-const PAGE_KEYS: i64 = 1000;
-
-/// One side: a range at one revision.
-struct Side<'c> {
-    client: &'c Client,
-    request: pb::RangeRequest,
-    page: VecDeque<mvccpb::KeyValue>,
-    more: bool,
-}
-
-impl<'c> Side<'c> {
-    fn new(client: &'c Client, prefix: &[u8], revision: i64) -> Self {
-        let (key, range_end) = match prefix {
-            b"" => (Bytes::from_static(b"\0"), Bytes::from_static(b"\0")),
-            prefix => (Bytes::copy_from_slice(prefix), api::prefix_end(prefix)),
-        };
-        let request = pb::RangeRequest { key, range_end, revision, limit: PAGE_KEYS, ..Default::default() };
-        Self { client, request, page: VecDeque::new(), more: true }
-    }
-
-    /// Makes sure that the next key is at hand, if there is one.
-    async fn fill(&mut self) -> Result<(), CallError> {
-        while self.page.is_empty() && self.more {
-            let page: pb::RangeResponse = self.client.read(methods::KV_RANGE, &self.request, None).await?;
-            if self.request.revision == 0 {
-                self.request.revision = page.header.map_or(0, |header| header.revision);
-            }
-            self.more = page.more;
-            if let Some(last) = page.kvs.last() {
-                self.request.key = [&last.key[..], b"\0"].concat().into();
-            }
-            self.page = page.kvs.into();
-        }
-        Ok(())
-    }
-}
 
 /// How many keys are on one side only, or differ.
 #[derive(Default)]
@@ -74,51 +35,48 @@ pub(super) async fn run(shell: &mut Shell) -> Outcome {
     let second = open(ClientOptions { endpoints, ..options.clone() }).await?;
     let first = open(options).await?;
     let prefix = shell.args.first().cloned().unwrap_or_default();
-    let mut left = Side::new(&first, &prefix, revision);
-    let mut right = Side::new(&second, &prefix, other_revision);
+    let mut left = RangePages::new(&first, under(&prefix), revision);
+    let mut right = RangePages::new(&second, under(&prefix), other_revision);
     let count = compare(shell, &mut left, &mut right).await?;
     let differences = count.added + count.removed + count.changed;
     shell.complain(format!(
         "{} keys are equal, {} differ, {} are only in the first, {} only in the second (revisions {} and {})",
-        count.equal, count.changed, count.removed, count.added, left.request.revision, right.request.revision
+        count.equal,
+        count.changed,
+        count.removed,
+        count.added,
+        left.revision(),
+        right.revision()
     ));
     if differences == 0 { Ok(()) } else { Err(Exit::silent(code::ERROR)) }
 }
 
 /// Walks both sides in the order of their keys.
-async fn compare(shell: &mut Shell, left: &mut Side<'_>, right: &mut Side<'_>) -> Result<Count, Exit> {
+async fn compare(
+    shell: &mut Shell,
+    left: &mut RangePages<'_, Client>,
+    right: &mut RangePages<'_, Client>,
+) -> Result<Count, Exit> {
     let keys_only = shell.values.switch("keys-only");
     let mut count = Count::default();
-    loop {
-        left.fill().await?;
-        right.fill().await?;
-        let order = match (left.page.front(), right.page.front()) {
-            (None, None) => return Ok(count),
-            (Some(_), None) => std::cmp::Ordering::Less,
-            (None, Some(_)) => std::cmp::Ordering::Greater,
-            (Some(left), Some(right)) => left.key.cmp(&right.key),
-        };
-        match order {
-            std::cmp::Ordering::Less => {
+    while let Some(pair) = next_pair(left, right).await? {
+        match pair {
+            (left @ Some(_), None) => {
                 count.removed += 1;
-                show(shell, '-', left.page.pop_front(), keys_only)?;
+                show(shell, '-', left, keys_only)?;
             }
-            std::cmp::Ordering::Greater => {
+            (None, right) => {
                 count.added += 1;
-                show(shell, '+', right.page.pop_front(), keys_only)?;
+                show(shell, '+', right, keys_only)?;
             }
-            std::cmp::Ordering::Equal => {
-                let (old, new) = (left.page.pop_front(), right.page.pop_front());
-                let value = |kv: &Option<mvccpb::KeyValue>| kv.as_ref().map(|kv| kv.value.clone());
-                if value(&old) == value(&new) {
-                    count.equal += 1;
-                } else {
-                    count.changed += 1;
-                    show(shell, '~', new, keys_only)?;
-                }
+            (Some(left), Some(right)) if left.value == right.value => count.equal += 1,
+            (Some(_), right) => {
+                count.changed += 1;
+                show(shell, '~', right, keys_only)?;
             }
         }
     }
+    Ok(count)
 }
 
 /// A line for a difference; on a terminal in colour.

@@ -2,7 +2,9 @@
 
 mod cluster;
 mod diff;
+mod follow;
 pub(crate) mod hints;
+mod pages;
 mod status;
 mod top;
 
@@ -15,6 +17,7 @@ pub(crate) async fn run(shell: &mut Shell, words: &str) -> Option<Outcome> {
         "status" => Some(status::run(shell).await),
         "top" => Some(top::run(shell).await),
         "diff" => Some(diff::run(shell).await),
+        "follow" => Some(follow::run(shell).await),
         _ => None,
     }
 }

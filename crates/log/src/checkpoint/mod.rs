@@ -25,6 +25,7 @@ mod install;
 mod manifest;
 mod reader;
 mod reserve;
+mod shorter;
 mod writer;
 
 #[cfg(test)]
@@ -37,4 +38,5 @@ pub use manifest::CheckpointKind;
 pub(crate) use manifest::Manifest;
 pub use reader::{Checkpoint, CheckpointFile, FileChunks};
 pub(crate) use reserve::{ReserveDone, ReserveJob};
+pub use shorter::ShorterManifest;
 pub use writer::{CheckpointDone, CheckpointWriter, MAX_CHUNK_BYTES};

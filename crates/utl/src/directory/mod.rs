@@ -7,13 +7,14 @@
 //! | `restore` | `snapshot restore` |
 //! | `read_only` | a disk on which nothing changes |
 //! | `offline` | the state of a member that does not run |
-//! | `export`, `inspect`, `verify` | the commands with these names |
+//! | `export`, `inspect`, `verify`, `repair` | the commands with these names |
 
 pub(crate) mod cluster;
 pub(crate) mod export;
 pub(crate) mod inspect;
 mod offline;
 pub(crate) mod read_only;
+pub(crate) mod repair;
 pub(crate) mod restore;
 pub(crate) mod staging;
 pub(crate) mod verify;

@@ -16,7 +16,7 @@ use crate::line::{CommandLine, Refusal};
 /// # Errors
 /// It has no data, a member uses it, or no state can be made of it.
 pub(super) fn open(line: &CommandLine) -> Result<OfflineState, Refusal> {
-    let disk: Arc<dyn log::Disk> = Arc::new(ReadOnlyDisk);
+    let disk: Arc<dyn log::Disk> = Arc::new(ReadOnlyDisk::default());
     let opened = open_offline(&disk, &options(line), &Sequential);
     opened.map_err(|error| Refusal::error(explained(&error)))
 }
@@ -46,7 +46,7 @@ pub(super) fn options(line: &CommandLine) -> Options {
     Options { wal_dir, ..Options::new(PathBuf::from(line.values.text("data-dir"))) }
 }
 
-fn explained(error: &OpenMemberError) -> String {
+pub(super) fn explained(error: &OpenMemberError) -> String {
     match error {
         OpenMemberError::Log(log::OpenError::Etcd { path }) => {
             format!(

@@ -6,24 +6,36 @@
 //! no member.
 
 use std::io::{self, IoSlice};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use log::{Disk, File, LockError, LockGuard, RealDisk};
 
 /// The real disk, without its writes.
-pub(crate) struct ReadOnlyDisk;
+#[derive(Default)]
+pub(crate) struct ReadOnlyDisk {
+    /// A file that is shown with other bytes than it has, to try out what they would change.
+    pub(crate) shown: Option<(PathBuf, Vec<u8>)>,
+}
 
-/// A file, without its writes; or one that would have been created.
-struct ReadOnlyFile(Option<Arc<dyn File>>);
+/// A file, without its writes.
+enum ReadOnlyFile {
+    Real(Arc<dyn File>),
+    Shown(Vec<u8>),
+    /// One that would have been created.
+    Absent,
+}
 
 impl Disk for ReadOnlyDisk {
     fn open(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-        Ok(Arc::new(ReadOnlyFile(Some(RealDisk.open_to_read(path)?))))
+        Ok(Arc::new(match &self.shown {
+            Some((shown, bytes)) if shown == path => ReadOnlyFile::Shown(bytes.clone()),
+            _ => ReadOnlyFile::Real(RealDisk.open_to_read(path)?),
+        }))
     }
 
     fn create_new(&self, _: &Path) -> io::Result<Arc<dyn File>> {
-        Ok(Arc::new(ReadOnlyFile(None)))
+        Ok(Arc::new(ReadOnlyFile::Absent))
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
@@ -61,7 +73,16 @@ impl Disk for ReadOnlyDisk {
 
 impl File for ReadOnlyFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.0.as_ref().map_or(Ok(0), |file| file.read_at(buffer, offset))
+        match self {
+            ReadOnlyFile::Real(file) => file.read_at(buffer, offset),
+            ReadOnlyFile::Shown(bytes) => {
+                let rest = bytes.get(usize::try_from(offset).unwrap_or(usize::MAX)..).unwrap_or_default();
+                let count = rest.len().min(buffer.len());
+                buffer[..count].copy_from_slice(&rest[..count]);
+                Ok(count)
+            }
+            ReadOnlyFile::Absent => Ok(0),
+        }
     }
 
     fn write_at(&self, _: &[IoSlice<'_>], _: u64) -> io::Result<()> {
@@ -77,7 +98,11 @@ impl File for ReadOnlyFile {
     }
 
     fn length(&self) -> io::Result<u64> {
-        self.0.as_ref().map_or(Ok(0), |file| file.length())
+        match self {
+            ReadOnlyFile::Real(file) => file.length(),
+            ReadOnlyFile::Shown(bytes) => Ok(bytes.len() as u64),
+            ReadOnlyFile::Absent => Ok(0),
+        }
     }
 
     fn set_length(&self, _: u64) -> io::Result<()> {

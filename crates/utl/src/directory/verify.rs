@@ -23,11 +23,15 @@ const MAX_STEP_BYTES: u64 = 16 << 20;
 /// Damaged places that are listed; more are counted.
 const MAX_LISTED: usize = 100;
 
-/// What was damaged.
+/// What was read, and what of it was damaged.
 #[derive(Default)]
-struct DamageFound {
+pub(super) struct DamageFound {
     count: u64,
     listed: Vec<String>,
+    checkpoint_bytes: u64,
+    entries: u64,
+    values: u64,
+    keys: u64,
 }
 
 impl DamageFound {
@@ -37,6 +41,42 @@ impl DamageFound {
             self.listed.push(what);
         }
     }
+
+    /// Whether anything was.
+    pub(super) fn is_damaged(&self) -> bool {
+        self.count > 0
+    }
+
+    /// What was damaged, on one line.
+    pub(super) fn list(&self) -> String {
+        self.listed.join("; ")
+    }
+
+    /// What was read.
+    pub(super) fn summary(&self) -> String {
+        let Self { checkpoint_bytes, entries, values, keys, .. } = self;
+        format!("{checkpoint_bytes} bytes of checkpoints, {entries} entries, {values} values of {keys} keys")
+    }
+}
+
+/// Reads everything that a state was made from and refers to.
+///
+/// # Errors
+/// The index cannot be walked.
+pub(super) fn examine(line: &CommandLine, state: &OfflineState) -> Result<DamageFound, Refusal> {
+    let mut damage = DamageFound::default();
+    for warning in &state.warnings {
+        match warning {
+            Warning::Damaged { .. } => damage.add(warning.to_string()),
+            // Found again with the entries; and no damage, as nothing proves that it was durable.
+            Warning::DamagedEntry { .. } | Warning::TornTail { .. } => {}
+        }
+    }
+    damage.entries = check_entries(state, &mut damage);
+    damage.values = check_values(line, state, &mut damage)?;
+    damage.keys = state.reader.counts().keys;
+    damage.checkpoint_bytes = state.loading.checkpoint_bytes;
+    Ok(damage)
 }
 
 pub(crate) fn run(line: &mut CommandLine) -> CommandEnd {
@@ -44,23 +84,12 @@ pub(crate) fn run(line: &mut CommandLine) -> CommandEnd {
         return Err(Refusal::bad_args("verify accepts no arguments: the directory is named by --data-dir"));
     }
     let state = offline::open(line)?;
-    let mut damage = DamageFound::default();
-    for warning in &state.warnings {
-        match warning {
-            Warning::Damaged { .. } => damage.add(warning.to_string()),
-            // Found again with the entries.
-            Warning::DamagedEntry { .. } => {}
-            Warning::TornTail { .. } => line.complain(&format!("Warning: {warning}")),
-        }
+    for warning in state.warnings.iter().filter(|warning| matches!(warning, Warning::TornTail { .. })) {
+        line.complain(&format!("Warning: {warning}"));
     }
-    let entries = check_entries(&state, &mut damage);
-    let values = check_values(line, &state, &mut damage)?;
-    if damage.count == 0 {
-        let keys = state.reader.counts().keys;
-        let checkpoint = state.loading.checkpoint_bytes;
-        return line.print(&format!(
-            "no damage: {checkpoint} bytes of checkpoints, {entries} entries, {values} values of {keys} keys\n"
-        ));
+    let damage = examine(line, &state)?;
+    if !damage.is_damaged() {
+        return line.print(&format!("no damage: {}\n", damage.summary()));
     }
     for what in &damage.listed {
         line.print(&format!("{what}\n"))?;

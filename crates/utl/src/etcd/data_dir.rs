@@ -29,7 +29,7 @@ pub(super) fn owner(data_dir: &Path) -> Result<DirectoryOwner, Refusal> {
         let missing = std::io::ErrorKind::NotFound.into();
         return Err(system_error("stat", &database, &missing));
     }
-    match ReadOnlyDisk.lock(&member.join("LOCK")) {
+    match ReadOnlyDisk::default().lock(&member.join("LOCK")) {
         Ok(_) => Ok(DirectoryOwner::Stele),
         Err(log::LockError::Held(holder)) => Err(Refusal::error(format!(
             "{} is in use by {holder}: stop that member first",

@@ -1,0 +1,127 @@
+//! The beginning of a copy that keeps revisions, where the source has compacted its first ones.
+//!
+//! ```text
+//! source, compacted at 9    a@3  c@7  b@9                  keys at revision 9, by the revision of their last change
+//! destination               2  3  4  5  6  7  8  9         transactions; those without a key only put the state key
+//!                              a           c     b
+//! ```
+//!
+//! So each key gets the revision of its last change. Its number of changes and the revision of its creation are those
+//! of the destination. After an interruption or another compaction, the same is done with what is missing.
+
+use std::collections::BTreeMap;
+
+use api::{etcdserverpb as pb, methods, mvccpb};
+use bytes::Bytes;
+use pb::request_op::Request;
+use pb::response_op::Response;
+
+use super::Follower;
+use super::board::FollowPhase;
+use super::calls::FollowHalt;
+use super::changes::{delete, put};
+use super::state::FollowPosition;
+use super::writer::FollowStep;
+use crate::own::pages::{RangePages, next_pair, under};
+
+/// Keys whose values are read together: fewer than any server permits in a transaction.
+const MAX_KEYS_TOGETHER: usize = 64;
+
+/// Revisions that are written together.
+const MAX_STEPS_TOGETHER: usize = 256;
+
+/// Keys that the destination lacks, by the revision of their last change, and keys that it must not have.
+#[derive(Default)]
+struct MissingKeys {
+    changed: BTreeMap<i64, Vec<Bytes>>,
+    gone: Vec<Bytes>,
+}
+
+impl Follower {
+    /// Gives the destination the keys that the source has at a revision, each at the revision of its last change.
+    pub(super) async fn copy_kept(&mut self, compacted: i64) -> Result<(), FollowHalt> {
+        let FollowPosition::Copied { revision: from } = *self.writer.position() else { return Ok(()) };
+        self.board.update(|figures| figures.phase = FollowPhase::Copying);
+        self.board.note(format!(
+            "the source is compacted at revision {compacted}: copying its keys of then, with revisions {} to \
+             {compacted}",
+            from + 1
+        ));
+        let mut missing = self.missing_keys(from, compacted).await?;
+        let keys = missing.changed.values().map(Vec::len).sum::<usize>() as u64;
+        self.board.update(|figures| (figures.keys, figures.all_keys) = (0, keys));
+        let mut next = from + 1;
+        while next <= compacted {
+            let mut chunk = Vec::new();
+            let mut wanted = 0;
+            while next <= compacted && chunk.len() < MAX_STEPS_TOGETHER && wanted < MAX_KEYS_TOGETHER {
+                let keys = missing.changed.remove(&next).unwrap_or_default();
+                wanted += keys.len();
+                chunk.push((next, keys));
+                next += 1;
+            }
+            let mut values = self.values_at(compacted, &chunk).await?;
+            let mut steps = Vec::with_capacity(chunk.len());
+            for (revision, keys) in chunk {
+                let changes = keys.len();
+                if changes > self.wish.max_operations {
+                    self.say_split(revision, changes, 2)?;
+                }
+                let mut operations = Vec::with_capacity(changes);
+                for kv in keys.iter().filter_map(|key| values.remove(key)) {
+                    let lease = self.leases.copy(kv.lease, compacted).await?;
+                    operations.push(put(kv, lease));
+                }
+                let room = (self.wish.max_operations - changes).min(missing.gone.len());
+                operations.extend(missing.gone.drain(..room).map(delete));
+                steps.push(FollowStep { operations, position: FollowPosition::Copied { revision } });
+            }
+            self.writer.write(steps).await?;
+            self.board.update(|figures| figures.keys += wanted as u64);
+        }
+        Ok(())
+    }
+
+    /// Compares the keys of the source at a revision with those of the destination.
+    async fn missing_keys(&self, from: i64, compacted: i64) -> Result<MissingKeys, FollowHalt> {
+        let range = under(&self.wish.prefix);
+        let mut left = RangePages::new(self.source.as_ref(), range.clone(), compacted).keys_only();
+        let mut right = RangePages::new(self.destination.as_ref(), range, 0).at_newest().keys_only();
+        let mut missing = MissingKeys::default();
+        while let Some(pair) = next_pair(&mut left, &mut right).await? {
+            match pair {
+                (Some(kv), _) if kv.key == self.wish.state_key => {}
+                (Some(kv), _) if kv.mod_revision > from => {
+                    missing.changed.entry(kv.mod_revision).or_default().push(kv.key);
+                }
+                (None, Some(kv)) if kv.key != self.wish.state_key => missing.gone.push(kv.key),
+                _ => {}
+            }
+        }
+        Ok(missing)
+    }
+
+    /// Reads keys at a revision.
+    async fn values_at(
+        &self,
+        revision: i64,
+        chunk: &[(i64, Vec<Bytes>)],
+    ) -> Result<BTreeMap<Bytes, mvccpb::KeyValue>, FollowHalt> {
+        let keys: Vec<&Bytes> = chunk.iter().flat_map(|(_, keys)| keys).collect();
+        let mut values = BTreeMap::new();
+        for keys in keys.chunks(MAX_KEYS_TOGETHER) {
+            let get = |key: &&Bytes| {
+                let range = pb::RangeRequest { key: (*key).clone(), revision, ..Default::default() };
+                pb::RequestOp { request: Some(Request::RequestRange(range)) }
+            };
+            let request = pb::TxnRequest { success: keys.iter().map(get).collect(), ..Default::default() };
+            let answer: pb::TxnResponse = self.source.call(methods::KV_TXN, &request).await?;
+            for response in answer.responses {
+                if let Some(Response::ResponseRange(range)) = response.response {
+                    values.extend(range.kvs.into_iter().map(|kv| (kv.key.clone(), kv)));
+                }
+            }
+        }
+        Ok(values)
+    }
+}
