@@ -3,6 +3,7 @@
 mod cluster;
 mod diff;
 pub(crate) mod hints;
+mod reload;
 mod status;
 mod top;
 
@@ -14,6 +15,7 @@ pub(crate) async fn run(shell: &mut Shell, words: &str) -> Option<Outcome> {
     match words {
         "status" => Some(status::run(shell).await),
         "top" => Some(top::run(shell).await),
+        "reload" => Some(reload::run(shell).await),
         "diff" => Some(diff::run(shell).await),
         _ => None,
     }
