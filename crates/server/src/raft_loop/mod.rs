@@ -3,7 +3,7 @@
 //! One [`member::Member`] decides everything that happens in this process, one input after another. It is behind a
 //! lock, and the thread `stele-raft` runs it or, while that sleeps, the thread that submits (flat combining, below).
 //! Every other thread reaches it through a [`Handoff`]: it submits an [`Input`] and, for a request, waits for the
-//! [`Answer`].
+//! [`member::Answer`].
 //!
 //! ```text
 //!  RPC worker 1: request() -> submission queue 1 --.
