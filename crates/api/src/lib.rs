@@ -4,6 +4,7 @@
 //!   the messages, generated from `proto/` by `cargo xtask codegen` and committed. Names, numbers
 //!   and types are contract: `tests/contract/messages.tsv` lists them and `tests/messages.rs`
 //!   checks.
+//! - [`stelepb`]: the same for what etcd does not have, which is ours to change.
 //! - [`methods`]: the path of every rpc; [`routes`]: the paths of the JSON gateway; [`DESCRIPTORS`]: what the
 //!   messages look like, for code that learns it at run time.
 //! - [`Error`]: every error that a client can receive, with gRPC code and exact text.
@@ -64,6 +65,10 @@ package!(
 package!(
     /// The six services of the v3 API: KV, Watch, Lease, Cluster, Maintenance and Auth.
     etcdserverpb
+);
+package!(
+    /// What etcd has no method for: the Admin service.
+    stelepb
 );
 package!(
     /// The election service.

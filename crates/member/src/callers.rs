@@ -38,6 +38,8 @@ pub(crate) enum CallerKind {
 struct WaitingCaller {
     kind: CallerKind,
     progress: Progress,
+    /// When it was registered.
+    since_ns: u64,
 }
 
 /// A token whose deadline has passed.
@@ -59,12 +61,12 @@ pub(crate) struct Callers {
 }
 
 impl Callers {
-    /// Registers a token until `deadline_ns`.
-    pub(crate) fn insert(&mut self, token: u64, kind: CallerKind, deadline_ns: u64) {
+    /// Registers a token from now until `deadline_ns`.
+    pub(crate) fn insert(&mut self, token: u64, kind: CallerKind, now_ns: u64, deadline_ns: u64) {
         let not_before = self.deadlines.back().map_or(0, |(deadline, _)| *deadline);
         self.deadlines.push_back((deadline_ns.max(not_before), token));
         self.remove(token);
-        self.waiting.insert(token, WaitingCaller { kind, progress: Progress::Queued });
+        self.waiting.insert(token, WaitingCaller { kind, progress: Progress::Queued, since_ns: now_ns });
         self.proposals += usize::from(kind == CallerKind::Proposal);
     }
 
@@ -89,7 +91,8 @@ impl Callers {
 
     /// Answers the token, unless it expired or was answered before.
     pub(crate) fn answer(&mut self, token: u64, answer: Answer, out: &mut Output) {
-        if self.remove(token) {
+        if let Some(caller) = self.take(token) {
+            out.counts.waited.push((token, caller.since_ns));
             out.answers.push((token, answer));
         }
     }
@@ -117,7 +120,7 @@ impl Callers {
                 return None;
             }
             self.deadlines.pop_front();
-            if let Some(WaitingCaller { kind, progress }) = self.take(token) {
+            if let Some(WaitingCaller { kind, progress, .. }) = self.take(token) {
                 return Some(ExpiredCaller { token, kind, progress });
             }
         }
@@ -133,9 +136,9 @@ mod tests {
     #[test]
     fn tokens_expire_in_order_and_answered_ones_do_not() {
         let mut callers = Callers::default();
-        callers.insert(1, CallerKind::Proposal, 10);
-        callers.insert(2, CallerKind::Proposal, 20);
-        callers.insert(3, CallerKind::Read, 15); // a clock that jumped back does not reorder
+        callers.insert(1, CallerKind::Proposal, 0, 10);
+        callers.insert(2, CallerKind::Proposal, 0, 20);
+        callers.insert(3, CallerKind::Read, 0, 15); // a clock that jumped back does not reorder
         callers.mark_sent(2);
         assert_eq!(callers.proposals(), 2);
         assert!(callers.remove(1));

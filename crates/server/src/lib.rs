@@ -18,17 +18,22 @@
 //! | `peers` | frames and snapshots between the transport and the raft loop |
 //! | `metrics`, `logging` | what operators read |
 //! | `live_settings` | settings that change while the member runs |
+//! | `call_times` | the phases of a call |
+//! | `spans` | calls as spans of OpenTelemetry, exported to a collector |
+//! | `grpc_client` | the few calls that a member makes itself |
 //! | `auto_compaction` | compacts history by itself |
 //! | `corruption` | compares this member's data with that of its peers |
 //! | `untrusted` | readers of what strangers send, for the fuzz targets |
 
 mod auth;
 mod auto_compaction;
+mod call_times;
 pub mod config;
 mod corruption;
 mod file_stamps;
 mod gateway;
 mod grpc;
+mod grpc_client;
 mod http;
 mod live_settings;
 mod logging;
@@ -37,6 +42,7 @@ mod node;
 mod peers;
 mod raft_loop;
 mod rpc;
+mod spans;
 mod startup;
 mod tls;
 pub mod untrusted;

@@ -1,12 +1,14 @@
-//! Settings that change while the member runs: those flags of `config::changes::RELOADED` that other threads read.
+//! Settings that change while the member runs: those flags of `config::changes::RELOADED` that other threads read. And
+//! how a service asks for a reload, which `startup` carries out.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::RwLock;
+use tokio::sync::{mpsc, oneshot};
 
-use crate::config::{HttpAccess, ServerConfig};
+use crate::config::{FlagChanges, HttpAccess, ServerConfig};
 
 /// The settings in force. Each is read for itself: nothing relies on two of them having changed together.
 pub(crate) struct LiveSettings {
@@ -71,4 +73,78 @@ impl LiveSettings {
 /// The quota of a configuration; 0 for none.
 pub(crate) fn quota_bytes(config: &ServerConfig) -> u64 {
     u64::try_from(config.limits.quota_backend_bytes).unwrap_or(0)
+}
+
+/// Reloads that may wait for the one before: each reads the same files.
+const MAX_WAITING_RELOADS: usize = 16;
+
+/// Why a configuration was not reloaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ReloadError {
+    /// It is wrong.
+    Refused(String),
+    /// Too many reloads were asked for.
+    Busy,
+    /// The member stops.
+    Stopping,
+}
+
+/// Where the result of a reload goes.
+pub(crate) type ReloadAnswer = oneshot::Sender<Result<FlagChanges, String>>;
+
+/// Asks for reloads.
+#[derive(Clone)]
+pub(crate) struct ReloadRequests(mpsc::Sender<ReloadAnswer>);
+
+impl ReloadRequests {
+    /// This end, and that of who reloads.
+    pub(crate) fn new() -> (ReloadRequests, mpsc::Receiver<ReloadAnswer>) {
+        let (asked, asks) = mpsc::channel(MAX_WAITING_RELOADS);
+        (ReloadRequests(asked), asks)
+    }
+
+    /// Has the configuration read again, and waits until what can change is in force.
+    ///
+    /// # Errors
+    /// Why nothing changed.
+    pub(crate) async fn ask(&self) -> Result<FlagChanges, ReloadError> {
+        let (answer, result) = oneshot::channel();
+        self.0.try_send(answer).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(_) => ReloadError::Busy,
+            mpsc::error::TrySendError::Closed(_) => ReloadError::Stopping,
+        })?;
+        result.await.map_err(|_| ReloadError::Stopping)?.map_err(ReloadError::Refused)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! What who asks for a reload receives.
+    use super::*;
+
+    #[tokio::test]
+    async fn a_reload_is_answered_and_a_flood_of_them_is_refused() {
+        let (requests, mut asks) = ReloadRequests::new();
+        let reloading = tokio::spawn({
+            let requests = requests.clone();
+            async move { requests.ask().await }
+        });
+        let answer = asks.recv().await.expect("a request");
+        answer.send(Err("a bad flag".to_owned())).expect("it waits");
+        assert_eq!(reloading.await.expect("no panic"), Err(ReloadError::Refused("a bad flag".to_owned())));
+        let waiting: Vec<_> = (0..MAX_WAITING_RELOADS)
+            .map(|_| {
+                tokio::spawn({
+                    let requests = requests.clone();
+                    async move { requests.ask().await }
+                })
+            })
+            .collect();
+        tokio::task::yield_now().await;
+        assert_eq!(requests.ask().await, Err(ReloadError::Busy));
+        drop(asks);
+        for reload in waiting {
+            assert_eq!(reload.await.expect("no panic"), Err(ReloadError::Stopping));
+        }
+    }
 }

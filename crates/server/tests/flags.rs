@@ -33,6 +33,7 @@ fn run(args: &[String], env: &[(String, String)]) -> Result<ServerConfig, UsageE
 /// A value that differs from the default, and other flags it needs beside it.
 fn sample(flag: &Flag) -> (String, Vec<String>) {
     const SERVICE: &[&str] = &["--discovery-endpoints=x", "--discovery-token=x"];
+    const TRACING: &[&str] = &["--enable-distributed-tracing=true"];
     let special: BTreeMap<&str, (&str, &[&str])> = BTreeMap::from([
         ("auth-token", ("jwt,priv-key=x,sign-method=HS256", &[][..])),
         ("peer-cert-file", ("x", &["--peer-key-file=x"])),
@@ -46,6 +47,10 @@ fn sample(flag: &Flag) -> (String, Vec<String>) {
         ("tls-min-version", ("TLS1.3", &[])),
         ("tls-max-version", ("TLS1.2", &[])),
         ("compact-hash-check-time", ("17m", &["--feature-gates=CompactHashCheck=true"])),
+        ("distributed-tracing-address", ("127.0.0.1:9", TRACING)),
+        ("distributed-tracing-instance-id", ("x", TRACING)),
+        ("distributed-tracing-sampling-rate", ("17", TRACING)),
+        ("distributed-tracing-service-name", ("x", TRACING)),
         ("election-timeout", ("2000", &[])),
         ("feature-gates", ("CompactHashCheck=true", &[])),
         ("heartbeat-interval", ("50", &[])),

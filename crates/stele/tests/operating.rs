@@ -173,6 +173,70 @@ fn what_is_reloaded_takes_effect() {
 }
 
 #[test]
+fn a_client_has_the_configuration_reloaded_if_it_may() {
+    let directory = tempfile::tempdir().expect("directory");
+    let member = Member::start(directory.path(), "bcrypt-cost: 4\n");
+    member.told("READY=1");
+    let client = format!("unix://{}/client", directory.path().display());
+    let ctl = |line: &str| {
+        let command = Command::new(env!("CARGO_BIN_EXE_stele"))
+            .args(["ctl", "--endpoints", &client])
+            .args(line.split(' '))
+            .output()
+            .expect("the binary was built");
+        let said = [command.stdout, command.stderr].concat();
+        (command.status.code(), String::from_utf8_lossy(&said).into_owned())
+    };
+    write_config(directory.path(), "bcrypt-cost: 4\nlog-level: debug\nsnapshot-count: 7\n");
+    let told = format!("{client}: changed --log-level (debug); a restart is needed for --snapshot-count\n");
+    assert_eq!(ctl("reload"), (Some(0), told));
+    member.logged("\"level\":\"debug\"");
+
+    write_config(directory.path(), "log-level: loud\n");
+    let (code, said) = ctl("reload");
+    assert!(code == Some(1) && said.contains("nothing changed: unknown log level: loud"), "{said}");
+
+    write_config(directory.path(), "bcrypt-cost: 4\n");
+    for line in ["user add root:pw", "user grant-role root root", "user add ann:pw", "auth enable"] {
+        let (code, said) = ctl(line);
+        assert_eq!(code, Some(0), "{line}: {said}");
+    }
+    let (code, said) = ctl("reload");
+    assert!(code == Some(1) && said.contains("user name is empty"), "{said}");
+    let (code, said) = ctl("--user ann:pw reload");
+    assert!(code == Some(1) && said.contains("permission denied"), "{said}");
+    let told = format!("{client}: changed --log-level (the default)\n");
+    assert_eq!(ctl("--user root:pw reload"), (Some(0), told));
+}
+
+#[test]
+fn slow_requests_are_logged_with_their_phases() {
+    let directory = tempfile::tempdir().expect("directory");
+    let member =
+        Member::start(directory.path(), "warning-unary-request-duration: 1\nwarning-apply-duration: 1\n");
+    member.told("READY=1");
+    let call = |path: &str, body: &str| {
+        let response = member.http(&format!("POST /v3/{path}"), "Host: a\r\n", body);
+        assert!(response.starts_with("HTTP/1.1 200"), "{response}");
+    };
+    call("kv/put", r#"{"key":"YQ==","value":"Yg=="}"#);
+    call("kv/range", r#"{"key":"YQ=="}"#);
+    call("kv/range", r#"{"key":"YQ==","serializable":true}"#);
+    let stats = |content: &str| {
+        let line = member.logged(content);
+        assert!(line.contains("\"msg\":\"request stats\""), "{line}");
+        let (_, rest) = line.split_once("\"phases\":\"").unwrap_or_default();
+        let phases = rest.split('"').next().unwrap_or_default().split(", ");
+        phases.filter_map(|phase| phase.split(' ').next()).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(stats(r#"key:\"a\" value_size:1"#), "queue commit apply answer");
+    assert_eq!(stats(r#""request content":"key:\"a\"","#), "queue agreement read");
+    assert_eq!(stats(r#"key:\"a\" serializable:true"#), "", "it waited for no one else");
+    let line = member.logged("\"applied\":\"Put 1\"");
+    assert!(line.contains("\"msg\":\"apply request took too long\""), "{line}");
+}
+
+#[test]
 fn a_failure_is_in_the_log_before_the_process_ends() {
     let directory = tempfile::tempdir().expect("directory");
     fs::create_dir_all(directory.path().join("data/member/snap")).expect("room");

@@ -1,5 +1,6 @@
 //! Configuration: identity, limits and timeouts, with working defaults.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,12 +18,21 @@ pub struct PeersConfig {
     pub timeouts: Timeouts,
     /// How connections to `https` URLs are encrypted; without it they cannot be dialled.
     pub tls: Option<Arc<dyn PeerTls>>,
+    /// The address of this machine that connections come from; without it the system chooses. Peers of the other family
+    /// of addresses, and those at Unix sockets, are dialled as without it.
+    pub local_address: Option<IpAddr>,
 }
 
 impl PeersConfig {
     /// The defaults for a member of this identity, without TLS.
     pub fn new(local: PeerIdentity) -> PeersConfig {
-        PeersConfig { local, limits: PeerLimits::default(), timeouts: Timeouts::default(), tls: None }
+        PeersConfig {
+            local,
+            limits: PeerLimits::default(),
+            timeouts: Timeouts::default(),
+            tls: None,
+            local_address: None,
+        }
     }
 }
 

@@ -29,7 +29,12 @@ macro_rules! queues {
                     let queues = queues.clone();
                     let request = move |token| super::Input::Lease { token, lease, renew: false };
                     super::thread::spawn(move || {
-                        super::check(lease, super::block_on(queues.request(request)).ok(), answers)
+                        let answered = super::block_on(queues.request(request)).ok();
+                        let answer = answered.map(|worker_queues::TimedAnswer { answer, times }| {
+                            assert_eq!(times, worker_queues::AnswerTimes::default());
+                            answer
+                        });
+                        super::check(lease, answer, answers)
                     })
                 });
                 let mut answered = 0;
@@ -38,7 +43,7 @@ macro_rules! queues {
                     inputs.wait(crate::never());
                     inputs.take(&mut taken);
                     answered += taken.len();
-                    queues.deliver(taken.iter().map(super::answer));
+                    queues.deliver(taken.iter().map(super::answer), worker_queues::IterationTimes::default());
                 }
                 if answers < callers.len() {
                     queues.close();

@@ -83,6 +83,8 @@ pub const AUTH_ROLE_DELETE: &str = "/etcdserverpb.Auth/RoleDelete";
 pub const AUTH_ROLE_GRANT_PERMISSION: &str = "/etcdserverpb.Auth/RoleGrantPermission";
 /// `/etcdserverpb.Auth/RoleRevokePermission`
 pub const AUTH_ROLE_REVOKE_PERMISSION: &str = "/etcdserverpb.Auth/RoleRevokePermission";
+/// `/stelepb.Admin/Reload`
+pub const ADMIN_RELOAD: &str = "/stelepb.Admin/Reload";
 /// `/v3electionpb.Election/Campaign`
 pub const ELECTION_CAMPAIGN: &str = "/v3electionpb.Election/Campaign";
 /// `/v3electionpb.Election/Proclaim`
@@ -98,7 +100,7 @@ pub const LOCK_LOCK: &str = "/v3lockpb.Lock/Lock";
 /// `/v3lockpb.Lock/Unlock`
 pub const LOCK_UNLOCK: &str = "/v3lockpb.Lock/Unlock";
 /// The path of every method.
-pub const ALL: [&str; 49] = [
+pub const ALL: [&str; 50] = [
     KV_RANGE,
     KV_RANGE_STREAM,
     KV_PUT,
@@ -141,6 +143,7 @@ pub const ALL: [&str; 49] = [
     AUTH_ROLE_DELETE,
     AUTH_ROLE_GRANT_PERMISSION,
     AUTH_ROLE_REVOKE_PERMISSION,
+    ADMIN_RELOAD,
     ELECTION_CAMPAIGN,
     ELECTION_PROCLAIM,
     ELECTION_LEADER,

@@ -26,7 +26,7 @@ pub(super) async fn run(shell: &mut Shell, which: &str) -> Outcome {
 /// # Errors
 ///
 /// The members cannot be listed.
-pub(super) async fn each_endpoint(shell: &mut Shell) -> Result<Vec<(String, ClientOptions)>, Exit> {
+pub(crate) async fn each_endpoint(shell: &mut Shell) -> Result<Vec<(String, ClientOptions)>, Exit> {
     let options = shell.client_options()?;
     let names = match shell.values.switch("cluster") {
         true => {

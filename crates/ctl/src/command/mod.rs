@@ -13,6 +13,7 @@ pub(crate) mod ranges;
 mod txn;
 pub(crate) mod watch;
 
+pub(crate) use endpoint::each_endpoint;
 pub(crate) use kv::read_range;
 pub(crate) use locks::stopped;
 

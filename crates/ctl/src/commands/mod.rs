@@ -88,6 +88,7 @@ pub(crate) static ROOT: Command = Command {
         cluster::ENDPOINT,
         cluster::MEMBER,
         cluster::MOVE_LEADER,
+        cluster::RELOAD,
         cluster::SNAPSHOT,
         cluster::STATUS,
         cluster::TOP,

@@ -5,6 +5,7 @@ mod diff;
 mod follow;
 pub(crate) mod hints;
 mod pages;
+mod reload;
 mod status;
 mod top;
 
@@ -16,6 +17,7 @@ pub(crate) async fn run(shell: &mut Shell, words: &str) -> Option<Outcome> {
     match words {
         "status" => Some(status::run(shell).await),
         "top" => Some(top::run(shell).await),
+        "reload" => Some(reload::run(shell).await),
         "diff" => Some(diff::run(shell).await),
         "follow" => Some(follow::run(shell).await),
         _ => None,

@@ -202,6 +202,7 @@ impl Member {
 
     /// Registers a caller until the request timeout.
     pub(super) fn register(&mut self, now: Now, token: u64, kind: CallerKind) {
-        self.callers.insert(token, kind, now.monotonic_ns + self.config.request_timeout_ns());
+        let now_ns = now.monotonic_ns;
+        self.callers.insert(token, kind, now_ns, now_ns + self.config.request_timeout_ns());
     }
 }

@@ -32,6 +32,9 @@ pub struct StepCounts {
     pub apply_goes_on: bool,
     /// Nanoseconds that purging a compaction took from its first to its last step, if that was in this one.
     pub purged_ns: Option<u64>,
+    /// The callers that were answered after they had waited: token, and since when on the member's clock. In the order
+    /// of their answers, without those that were answered at once.
+    pub waited: Vec<(u64, u64)>,
     /// By kind: commands that failed, and that succeeded.
     applied: [[u64; 2]; KINDS],
     total: u64,
@@ -60,11 +63,13 @@ impl StepCounts {
 
     /// Begins the next step. Keeps the room of the lists.
     pub fn clear(&mut self) {
-        let StepCounts { proposed, granted_ttls_s, .. } = self;
+        let StepCounts { proposed, granted_ttls_s, waited, .. } = self;
         proposed.clear();
         granted_ttls_s.clear();
+        waited.clear();
         let (proposed, granted_ttls_s) = (std::mem::take(proposed), std::mem::take(granted_ttls_s));
-        *self = StepCounts { proposed, granted_ttls_s, ..StepCounts::default() };
+        let waited = std::mem::take(waited);
+        *self = StepCounts { proposed, granted_ttls_s, waited, ..StepCounts::default() };
     }
 }
 

@@ -8,13 +8,16 @@ use super::diagnostics::{Note, UsageError};
 use super::security::Security;
 use super::settings::{
     Auth, ClusterConfig, ClusterState, CorruptionChecks, GrpcKeepalive, HttpAccess, MemberUrls, Observing,
-    RequestLimits, ServerConfig, ServiceDiscovery, Sockets, SrvDiscovery, Storage,
+    RequestLimits, ServerConfig, ServiceDiscovery, Sockets, SrvDiscovery, Storage, TracingSettings,
 };
 use super::table::{Effect, flag};
 use super::types::{CompactionPolicy, FeatureGates, LogFormat, LogLevel, LogOutput, LogRotation, TokenKind};
 use super::values::FlagValues;
 
 const DEFAULT_NAME: &str = "default";
+
+/// Largest value of `--distributed-tracing-sampling-rate`: every call.
+const MAX_PER_MILLION: u32 = 1_000_000;
 
 /// Costs that bcrypt accepts.
 const BCRYPT_COSTS: std::ops::RangeInclusive<u64> = 4..=31;
@@ -65,6 +68,7 @@ pub(super) fn config(
         access: HttpAccess { cors: values.list("cors"), host_whitelist: values.list("host-whitelist") },
         sockets: Sockets { reuse_port: values.bool("socket-reuse-port") },
         observing: observing(values, &mut notes)?,
+        tracing: tracing_settings(values)?,
         watch_progress_notify_interval: values.duration("watch-progress-notify-interval"),
         corruption_checks: corruption_checks(values, &feature_gates, election_timeout),
         grpc_gateway: values.bool("enable-grpc-gateway"),
@@ -297,6 +301,28 @@ fn observing(values: &FlagValues, notes: &mut Vec<Note>) -> Result<Observing, Us
         warning_apply_duration: values.duration("warning-apply-duration"),
         warning_unary_request_duration: values.duration("warning-unary-request-duration"),
     })
+}
+
+/// The rules and texts are etcd's, which reads the rate only if tracing is on.
+fn tracing_settings(values: &FlagValues) -> Result<Option<TracingSettings>, UsageError> {
+    if !values.bool("enable-distributed-tracing") {
+        return Ok(None);
+    }
+    let rate = values.integer("distributed-tracing-sampling-rate");
+    let problem =
+        |why: String| UsageError::config(format!("distributed tracing configurition is not valid: ({why})"));
+    if rate < 0 {
+        return Err(problem("tracing sampling rate must be positive".to_owned()));
+    }
+    let rate = u32::try_from(rate).ok().filter(|rate| *rate <= MAX_PER_MILLION);
+    let rate =
+        rate.ok_or_else(|| problem(format!("tracing sampling rate must be less than {MAX_PER_MILLION}")))?;
+    Ok(Some(TracingSettings {
+        address: values.text("distributed-tracing-address").to_owned(),
+        service_name: values.text("distributed-tracing-service-name").to_owned(),
+        instance_id: values.text("distributed-tracing-instance-id").to_owned(),
+        sampling_per_million: rate,
+    }))
 }
 
 fn refuse_unsupported(values: &FlagValues) -> Result<(), UsageError> {

@@ -41,6 +41,8 @@ pub struct ServerConfig {
     pub sockets: Sockets,
     /// Log and metrics.
     pub observing: Observing,
+    /// Where spans of calls are exported, if they are.
+    pub tracing: Option<TracingSettings>,
     /// Which comparisons of members' data are made besides that of state hashes.
     pub corruption_checks: CorruptionChecks,
     /// Time between two progress notifications of an idle watch.
@@ -207,6 +209,19 @@ pub struct CorruptionChecks {
     pub at_compaction: Option<Duration>,
     /// Time for a peer to answer: that of a request.
     pub request_timeout: Duration,
+}
+
+/// How spans of calls are exported.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TracingSettings {
+    /// `host:port` of the collector, which takes OTLP over gRPC in the clear.
+    pub address: String,
+    /// What the process is called in spans.
+    pub service_name: String,
+    /// What this member is called; empty for nothing.
+    pub instance_id: String,
+    /// Of a million calls whose clients have no trace, how many are sampled.
+    pub sampling_per_million: u32,
 }
 
 /// Log and metrics.

@@ -1,7 +1,9 @@
 //! Metrics of what etcd does not have: batches, the group-commit delay, steps of the raft loop, background jobs, and
 //! what waits in queues.
 
-use prometheus::{GaugeVec, Histogram, HistogramVec, IntGauge, IntGaugeVec, Result};
+use prometheus::{
+    GaugeVec, Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Result,
+};
 
 use super::register::MetricRegister;
 use super::sharded::Buckets;
@@ -25,6 +27,10 @@ pub struct OwnMetrics {
     pub group_commit_delay: Histogram,
     /// Seconds of a step of the raft loop that applied something.
     pub apply_step: Histogram,
+    /// Spans that a collector took.
+    pub spans_exported: IntCounter,
+    /// Spans that were lost, by reason.
+    pub spans_dropped: IntCounterVec,
     jobs: HistogramVec,
     queue_lengths: IntGaugeVec,
     pub(super) peer_queued_bytes: GaugeVec,
@@ -38,6 +44,8 @@ impl OwnMetrics {
             batch_bytes: r.histogram("stele_batch_bytes", "Bytes of a proposed batch", BYTES)?,
             group_commit_delay: r.histogram("stele_group_commit_delay_seconds", "Wait for a batch", FROM_10_US)?,
             apply_step: r.histogram("stele_apply_step_duration_seconds", "Time of a step that applied", FROM_10_US)?,
+            spans_exported: r.counter("stele_spans_exported_total", "Spans that a collector took")?,
+            spans_dropped: r.counters("stele_spans_dropped_total", "Spans that were lost", &["reason"])?,
             jobs: r.histograms("stele_background_job_duration_seconds", "Time of background jobs", &["kind"], JOB)?,
             queue_lengths: r.int_gauges("stele_queue_length", "What waits in a queue", &["queue"])?,
             peer_queued_bytes: r.gauges("stele_peer_queued_bytes", "Bytes queued for a peer", &["To", "stream"])?,

@@ -20,9 +20,11 @@ use store::{Caller, Damaged, HashKvReply, Outcome, Reader, Values};
 use tokio::sync::oneshot::error::RecvError;
 
 use crate::auth::{JwtTokens, Passwords, SimpleTokens};
-use crate::live_settings::LiveSettings;
+use crate::call_times::CallTimes;
+use crate::live_settings::{LiveSettings, ReloadRequests};
 use crate::metrics::{Metrics, OutcomeTimes};
-use crate::raft_loop::Handoff;
+use crate::raft_loop::{Handoff, TimedAnswer};
+use crate::spans::Tracer;
 
 pub(crate) use admission::{Backups, LargeRanges, LargeRequests};
 
@@ -104,6 +106,10 @@ pub(crate) struct Node {
     pub(crate) jwt: Option<JwtTokens>,
     /// Peers say that this member was removed or lost its data, and too few are left to tell; see `crate::peers`.
     pub(crate) is_disputed: Arc<AtomicBool>,
+    /// Makes spans of calls, if they are exported.
+    pub(crate) tracer: Option<Arc<Tracer>>,
+    /// Has the configuration read again.
+    pub(crate) reloads: ReloadRequests,
 }
 
 impl Node {
@@ -234,9 +240,20 @@ impl Node {
     /// # Errors
     /// The error of the store, or why the command was not committed.
     pub(crate) async fn propose(&self, kind: CommandKind, caller: Caller, body: Bytes) -> Outcome {
+        self.propose_for(&CallTimes::default(), kind, caller, body).await
+    }
+
+    /// The same for a call, which notes its phases.
+    pub(crate) async fn propose_for(
+        &self,
+        times: &CallTimes,
+        kind: CommandKind,
+        caller: Caller,
+        body: Bytes,
+    ) -> Outcome {
         let _admitted = self.admission.admit(body.len()).await;
-        let answer = self.request(|token| Input::Propose(Proposal { token, kind, caller, body })).await?;
-        match answer {
+        let input = |token| Input::Propose(Proposal { token, kind, caller, body });
+        match self.request_for(times, true, input).await? {
             Answer::Applied(outcome) => outcome,
             other => Err(unexpected(&other)),
         }
@@ -244,7 +261,12 @@ impl Node {
 
     /// Waits until the local state has everything that was acknowledged anywhere before this call.
     pub(crate) async fn linearize(&self) -> Result<(), api::Error> {
-        match self.request(|token| Input::Read { token }).await? {
+        self.linearize_for(&CallTimes::default()).await
+    }
+
+    /// The same for a call, which notes its phases.
+    pub(crate) async fn linearize_for(&self, times: &CallTimes) -> Result<(), api::Error> {
+        match self.request_for(times, false, |token| Input::Read { token }).await? {
             Answer::ReadNow => Ok(()),
             other => Err(unexpected(&other)),
         }
@@ -283,12 +305,26 @@ impl Node {
 
     /// [`Node::request`] for threads that may block; failures are among the answers.
     pub(crate) fn request_blocking(&self, input: impl FnOnce(u64) -> Input) -> Result<Answer, api::Error> {
-        self.handoff.request(input).blocking_recv().map_err(|_| api::Error::Stopped)
+        self.handoff.request(input).blocking_recv().map(|timed| timed.answer).map_err(|_| api::Error::Stopped)
     }
 
     /// Submits a request and waits for its answer; a failure among the answers becomes the error.
     pub(crate) async fn request(&self, input: impl FnOnce(u64) -> Input) -> Result<Answer, api::Error> {
         answer(self.handoff.request(input).await)
+    }
+
+    /// The same for a call, which notes its phases.
+    async fn request_for(
+        &self,
+        times: &CallTimes,
+        is_write: bool,
+        input: impl FnOnce(u64) -> Input,
+    ) -> Result<Answer, api::Error> {
+        let received = self.handoff.request(input).await;
+        if let Ok(timed) = &received {
+            times.answered(timed.times, is_write);
+        }
+        answer(received)
     }
 }
 
@@ -303,8 +339,8 @@ fn describe(member: store::ClusterMember) -> pb::Member {
 }
 
 /// The answer that a channel gave; a failure among the answers becomes the error.
-fn answer(received: Result<Answer, RecvError>) -> Result<Answer, api::Error> {
-    match received {
+fn answer(received: Result<TimedAnswer, RecvError>) -> Result<Answer, api::Error> {
+    match received.map(|timed| timed.answer) {
         Ok(Answer::Failed(error)) => Err(error),
         Ok(answer) => Ok(answer),
         // The raft loop has ended.

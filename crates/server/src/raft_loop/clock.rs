@@ -16,6 +16,11 @@ impl Clock {
         Clock { start: Instant::now() }
     }
 
+    /// The time from which it counts.
+    pub(super) fn epoch(&self) -> Instant {
+        self.start
+    }
+
     /// Both clocks.
     pub(super) fn now(&self) -> Now {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -20,7 +20,7 @@ use super::clock::Clock;
 use super::input_queue::{InputQueue, RunIteration};
 use super::log_writer::LogWriter;
 use super::step_metrics::StepMetrics;
-use super::worker_queues::WorkerQueues;
+use super::worker_queues::{IterationTimes, WorkerQueues};
 use crate::metrics::Metrics;
 
 /// Longest sleep when nothing is due: a bound in case a deadline was forgotten, not a period anything relies on.
@@ -60,6 +60,8 @@ struct LoopState<E> {
     taken: Vec<Input>,
     /// Between iterations, what is left to the raft loop.
     output: Output,
+    /// When the last iteration began to decide, and when it had, by the loop's clock.
+    decided_ns: (u64, u64),
     /// The member has stopped, or cannot go on: there are no more iterations.
     end: Option<Result<(), MemberFatal>>,
 }
@@ -73,8 +75,14 @@ impl<E: Edge + 'static> RaftLoop<E> {
         let inputs = self.inputs.clone();
         let (background, threads) = BackgroundWorkers::start(&inputs, self.log_writer.clone(), &self.metrics)
             .map_err(|source| MemberFatal::Threads { source })?;
-        let state =
-            LoopState { parts: self, background, taken: Vec::new(), output: Output::default(), end: None };
+        let state = LoopState {
+            parts: self,
+            background,
+            taken: Vec::new(),
+            output: Output::default(),
+            decided_ns: (0, 0),
+            end: None,
+        };
         let state = Arc::new(Mutex::new(state));
         inputs.set_runner(Some(state.clone()));
         let end = loop {
@@ -132,15 +140,16 @@ impl<E: Edge> LoopState<E> {
     }
 
     fn decide(&mut self) -> Result<(), MemberFatal> {
-        let LoopState { parts, taken, output, .. } = self;
+        let LoopState { parts, taken, output, decided_ns, .. } = self;
         let now = parts.clock.now();
         for input in taken.drain(..) {
             parts.member.handle(now, input, output)?;
         }
         parts.member.drive(now, output)?;
-        let took_ns = parts.clock.monotonic_ns().saturating_sub(now.monotonic_ns);
+        let ended_ns = parts.clock.monotonic_ns();
+        let took_ns = ended_ns.saturating_sub(now.monotonic_ns);
         parts.steps.observe(Duration::from_nanos(took_ns), &output.counts);
-        output.counts.clear();
+        *decided_ns = (now.monotonic_ns, ended_ns);
         Ok(())
     }
 
@@ -163,8 +172,11 @@ impl<E: Edge> LoopState<E> {
     /// So any order is correct, and this one is the fastest. A caller waits for each answer, and what a peer does with
     /// a frame takes longer than a local write, so both start first.
     fn carry_out_urgent(&mut self) {
-        let LoopState { parts, background, output, .. } = self;
-        parts.worker_queues.deliver(output.answers.drain(..));
+        let LoopState { parts, background, output, decided_ns: (began_ns, ended_ns), .. } = self;
+        let waited = &output.counts.waited;
+        let iteration = IterationTimes { began_ns: *began_ns, ended_ns: *ended_ns, waited };
+        parts.worker_queues.deliver(output.answers.drain(..), iteration);
+        output.counts.clear();
         for (peer, class, frame) in output.frames.drain(..) {
             parts.edge.send(peer, class, &frame);
         }

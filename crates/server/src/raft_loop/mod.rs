@@ -3,7 +3,7 @@
 //! One [`member::Member`] decides everything that happens in this process, one input after another. It is behind a
 //! lock, and the thread `stele-raft` runs it or, while that sleeps, the thread that submits (flat combining, below).
 //! Every other thread reaches it through a [`Handoff`]: it submits an [`Input`] and, for a request, waits for the
-//! [`Answer`].
+//! [`member::Answer`].
 //!
 //! ```text
 //!  RPC worker 1: request() -> submission queue 1 --.
@@ -74,13 +74,14 @@ mod worker_queues;
 mod write_queue;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
-use member::{Answer, Input, Member};
+use member::{Input, Member};
 use tokio::sync::{oneshot, watch};
 
 pub(crate) use iteration::Edge;
-pub(crate) use worker_queues::MAX_RPC_WORKERS;
+pub(crate) use worker_queues::{AnswerTimes, MAX_RPC_WORKERS, TimedAnswer};
 
 use clock::Clock;
 use input_queue::InputQueue;
@@ -101,6 +102,7 @@ pub(crate) struct Handoff {
     inputs: Arc<InputQueue>,
     worker_queues: Arc<WorkerQueues>,
     log_writer: Arc<LogWriter>,
+    clock: Clock,
 }
 
 impl Handoff {
@@ -109,7 +111,12 @@ impl Handoff {
         let inputs = Arc::new(InputQueue::default());
         let log_writer = Arc::new(LogWriter::new(inputs.clone(), metrics));
         let worker_queues = Arc::new(WorkerQueues::new(workers, inputs.clone()));
-        Handoff { inputs, worker_queues, log_writer }
+        Handoff { inputs, worker_queues, log_writer, clock: Clock::start() }
+    }
+
+    /// The time from which the times of answers are counted.
+    pub(crate) fn epoch(&self) -> Instant {
+        self.clock.epoch()
     }
 
     /// Serves the queues of all threads that are no RPC workers, on the runtime of the caller.
@@ -124,7 +131,7 @@ impl Handoff {
 
     /// Submits a request, made from the token of its answer. The answer comes through the channel; the channel is
     /// closed when the raft loop has ended.
-    pub(crate) fn request(&self, input: impl FnOnce(u64) -> Input) -> oneshot::Receiver<Answer> {
+    pub(crate) fn request(&self, input: impl FnOnce(u64) -> Input) -> oneshot::Receiver<TimedAnswer> {
         self.worker_queues.request(input)
     }
 
@@ -163,9 +170,8 @@ impl Handoff {
         live: Arc<LiveSettings>,
     ) -> std::io::Result<LoopEnd> {
         let (ended, end) = watch::channel(None);
-        let Handoff { inputs, worker_queues, log_writer } = self.clone();
+        let Handoff { inputs, worker_queues, log_writer, clock } = self.clone();
         let ending = worker_queues.clone();
-        let clock = Clock::start();
         let steps = StepMetrics::new(metrics.clone(), live);
         let raft_loop = RaftLoop { member, inputs, worker_queues, log_writer, clock, edge, metrics, steps };
         std::thread::Builder::new().name("stele-raft".to_owned()).spawn(move || {

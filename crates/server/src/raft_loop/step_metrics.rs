@@ -47,6 +47,18 @@ fn operation(kind: CommandKind) -> &'static str {
     }
 }
 
+/// What a step applied: `Put 30, Txn 2 (1 failed)`.
+fn applied(counts: &StepCounts) -> String {
+    let told = CommandKind::ALL.into_iter().filter_map(|kind| {
+        let of_kind = || counts.applied().filter(move |(other, ..)| *other == kind);
+        let all: u64 = of_kind().map(|(.., count)| count).sum();
+        let failed: u64 = of_kind().filter(|(_, succeeded, _)| !succeeded).map(|(.., count)| count).sum();
+        let failed = if failed > 0 { format!(" ({failed} failed)") } else { String::new() };
+        (all > 0).then(|| format!("{} {all}{failed}", operation(kind)))
+    });
+    told.collect::<Vec<_>>().join(", ")
+}
+
 impl StepMetrics {
     /// A step that takes long, as `live` defines it, is logged.
     pub(super) fn new(metrics: Arc<Metrics>, live: Arc<LiveSettings>) -> StepMetrics {
@@ -63,6 +75,8 @@ impl StepMetrics {
             tracing::warn!(
                 took = format!("{took:?}"),
                 "expected-duration" = format!("{slow:?}"),
+                applied = applied(counts),
+                "goes on" = counts.apply_goes_on,
                 "apply request took too long"
             );
         }

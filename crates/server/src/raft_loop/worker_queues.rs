@@ -40,14 +40,41 @@ thread_local! {
     static OWN: RefCell<Option<Arc<WorkerQueue>>> = const { RefCell::new(None) };
 }
 
+/// When the raft loop dealt with a request, in nanoseconds of its clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct AnswerTimes {
+    /// The iteration that took the request began.
+    pub(crate) asked_ns: u64,
+    /// The iteration that answered it began.
+    pub(crate) decided_ns: u64,
+    /// That iteration had decided everything.
+    pub(crate) answered_ns: u64,
+}
+
+/// An answer and its times.
+#[derive(Debug)]
+pub(crate) struct TimedAnswer {
+    pub(crate) answer: Answer,
+    pub(crate) times: AnswerTimes,
+}
+
+/// When an iteration decided, and since when those callers have waited that it answers, in the order of their answers.
+/// Callers that are left out did not wait.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct IterationTimes<'a> {
+    pub(super) began_ns: u64,
+    pub(super) ended_ns: u64,
+    pub(super) waited: &'a [(u64, u64)],
+}
+
 /// The two queues of one worker. See the module.
 struct WorkerQueue {
     number: u64,
     submitted: Mutex<Vec<Input>>,
     wake_submission: Notify,
     /// Where each answer goes, by token.
-    pending: Mutex<HashMap<u64, oneshot::Sender<Answer>>>,
-    completed: Mutex<Vec<(u64, Answer)>>,
+    pending: Mutex<HashMap<u64, oneshot::Sender<TimedAnswer>>>,
+    completed: Mutex<Vec<(u64, TimedAnswer)>>,
     wake_completion: Notify,
 }
 
@@ -127,7 +154,7 @@ impl WorkerQueues {
 
     /// Submits a request, made from the token of its answer. The answer comes through the channel; the channel is
     /// closed when the raft loop has ended.
-    pub(super) fn request(&self, input: impl FnOnce(u64) -> Input) -> oneshot::Receiver<Answer> {
+    pub(super) fn request(&self, input: impl FnOnce(u64) -> Input) -> oneshot::Receiver<TimedAnswer> {
         let (caller, answer) = oneshot::channel();
         let own = OWN.with_borrow(Option::clone);
         let queue = own.as_ref().unwrap_or(&self.queues[0]);
@@ -147,10 +174,19 @@ impl WorkerQueues {
         answer
     }
 
-    /// Appends answers, each with its token, to the completion queues they belong to.
-    pub(super) fn deliver(&self, answers: impl Iterator<Item = (u64, Answer)>) {
+    /// Appends answers of an iteration, each with its token, to the completion queues they belong to.
+    pub(super) fn deliver(
+        &self,
+        answers: impl Iterator<Item = (u64, Answer)>,
+        iteration: IterationTimes<'_>,
+    ) {
+        let IterationTimes { began_ns: decided_ns, ended_ns: answered_ns, waited } = iteration;
+        let mut waited = waited.iter().peekable();
         let mut has_answers = [false; MAX_WORKERS];
         for (token, answer) in answers {
+            let since = waited.next_if(|(waiting, _)| *waiting == token);
+            let asked_ns = since.map_or(decided_ns, |(_, since_ns)| *since_ns);
+            let answer = TimedAnswer { answer, times: AnswerTimes { asked_ns, decided_ns, answered_ns } };
             let number = (token & (MAX_WORKERS as u64 - 1)) as usize;
             let Some(queue) = self.queues.get(number) else { continue };
             queue.completed.lock().push((token, answer));
@@ -197,8 +233,12 @@ mod tests {
             .map(|input| if let Input::Read { token } = input { *token } else { panic!("another input") })
             .collect();
         assert!(tokens.iter().all(|token| token & 0xff == 2), "the queues of the second worker");
-        queues.deliver(std::iter::once((tokens[1], Answer::ReadNow)));
-        assert!(matches!(second.await, Ok(Answer::ReadNow)));
+        let at_once = (tokens[0] + (1 << WORKER_BITS) * 9, Answer::ReadNow);
+        let iteration = IterationTimes { began_ns: 20, ended_ns: 25, waited: &[(tokens[1], 7)] };
+        queues.deliver([at_once, (tokens[1], Answer::ReadNow)].into_iter(), iteration);
+        let TimedAnswer { answer, times } = second.await.expect("an answer");
+        assert!(matches!(answer, Answer::ReadNow));
+        assert_eq!(times, AnswerTimes { asked_ns: 7, decided_ns: 20, answered_ns: 25 });
         queues.close();
         assert!(first.await.is_err());
         assert!(queues.request(|token| Input::Read { token }).await.is_err());
@@ -217,7 +257,10 @@ mod tests {
         }
         let Some(Input::Read { token }) = taken.pop() else { panic!("another input") };
         assert_eq!(token & 0xff, 255);
-        queues.deliver(std::iter::once((token, Answer::ReadNow)));
-        assert!(matches!(answer.await, Ok(Answer::ReadNow)));
+        let iteration = IterationTimes { began_ns: 20, ended_ns: 25, waited: &[] };
+        queues.deliver(std::iter::once((token, Answer::ReadNow)), iteration);
+        let TimedAnswer { answer, times } = answer.await.expect("an answer");
+        assert!(matches!(answer, Answer::ReadNow));
+        assert_eq!(times.asked_ns, 20, "it did not wait");
     }
 }

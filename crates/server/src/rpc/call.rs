@@ -9,6 +9,7 @@ use http2::RequestHead;
 use store::Caller;
 
 use crate::auth::{CREDENTIAL_KEYS, Credentials, Source};
+use crate::call_times::CallTimes;
 use crate::grpc::Failure;
 use crate::node::Node;
 
@@ -32,6 +33,8 @@ pub(super) struct Call {
     pub(super) source: Source,
     /// Who its client says it is.
     pub(super) credentials: Credentials,
+    /// What it has waited for.
+    pub(super) times: CallTimes,
 }
 
 impl Call {
@@ -51,7 +54,8 @@ impl Call {
         let version = version.map_or(Ok(UNKNOWN_VERSION), client_version)?;
         let require_leader = has_leader.is_some_and(|value| value == b"true");
         let credentials = Credentials::of_call([token, authorization, gateway], common_name);
-        Ok((Call { require_leader, connection, source, credentials }, version))
+        let times = CallTimes::default();
+        Ok((Call { require_leader, connection, source, credentials, times }, version))
     }
 }
 

@@ -10,10 +10,12 @@ use tracing::Level;
 
 use super::request_stats::{ObservedRequest, RequestStats};
 use crate::auth::Source;
+use crate::call_times::{self, LoopTimes};
 use crate::grpc::{EncodedMessage, Failure};
 use crate::live_settings::LiveSettings;
 use crate::logging::RateWindow;
 use crate::metrics::{MethodMetrics, Metrics, OutcomeTimes, ShardedCounter};
+use crate::spans::{CallEnd, CallSpan};
 
 /// Kinds of request whose duration etcd shows as `etcd_server_request_duration_seconds`, by method.
 /// Transactions are timed by their handler, which knows whether one only reads.
@@ -60,6 +62,8 @@ struct CallMetricsInner {
     received_bytes: ShardedCounter,
     sent_bytes: ShardedCounter,
     live: Arc<LiveSettings>,
+    /// From here on the raft loop counts its times.
+    epoch: Instant,
     slow_calls: Mutex<RateWindow>,
     other_calls: Mutex<RateWindow>,
 }
@@ -76,16 +80,20 @@ pub(super) struct RunningCall {
     answered: Option<Instant>,
     /// If it was asked and granted that the log tells of it: how many calls were left out before it.
     admitted: Option<u64>,
+    times: LoopTimes,
+    /// If the call is sampled.
+    span: Option<Box<CallSpan>>,
 }
 
 impl CallMetrics {
     /// The metrics of a method, resolved once. `is_stream`: either side streams. From then on they are shown, with
-    /// zeros.
+    /// zeros. The raft loop counts its times from `epoch`.
     pub(super) fn new(
         path: &'static str,
         is_stream: bool,
         metrics: &Metrics,
         live: &Arc<LiveSettings>,
+        epoch: Instant,
     ) -> CallMetrics {
         let kind = TIMED.iter().find(|(timed, _)| *timed == path);
         let durations = kind.map(|(_, kind)| metrics.events.requests(kind));
@@ -102,6 +110,7 @@ impl CallMetrics {
             received_bytes,
             sent_bytes,
             live,
+            epoch,
             slow_calls: window(),
             other_calls: window(),
         }))
@@ -123,8 +132,8 @@ impl CallMetrics {
         self.0.received_bytes.add(bytes as u64);
     }
 
-    /// A call begins.
-    pub(super) fn begin(&self) -> RunningCall {
+    /// A call begins, which has this span if it is sampled.
+    pub(super) fn begin(&self, span: Option<Box<CallSpan>>) -> RunningCall {
         self.0.grpc.started();
         let canceled = api::Code::Canceled.number();
         RunningCall {
@@ -135,19 +144,29 @@ impl CallMetrics {
             is_timed: true,
             answered: None,
             admitted: None,
+            times: LoopTimes::default(),
+            span,
         }
     }
 
     /// A call of one request begins, which the log may tell.
-    pub(super) fn begin_unary(&self, body: &Bytes, source: Source) -> RunningCall {
-        let mut running = self.begin();
+    pub(super) fn begin_unary(
+        &self,
+        body: &Bytes,
+        source: Source,
+        span: Option<Box<CallSpan>>,
+    ) -> RunningCall {
+        let mut running = self.begin(span);
+        if let Some(span) = &mut running.span {
+            span.asked(body.clone());
+        }
         running.observed = Some(ObservedRequest::new(body.clone(), source));
         running
     }
 
     /// Counts a call that was refused before it began. It has no duration: `success="false"` would look fast.
-    pub(super) fn refused(&self, failure: &Failure) {
-        let mut call = self.begin();
+    pub(super) fn refused(&self, failure: &Failure, span: Option<Box<CallSpan>>) {
+        let mut call = self.begin(span);
         call.is_timed = false;
         call.ended(Err(failure));
     }
@@ -160,8 +179,16 @@ impl RunningCall {
         self.metrics.0.sent_bytes.add(bytes as u64);
     }
 
+    /// What the call has waited for.
+    pub(super) fn timed(&mut self, times: LoopTimes) {
+        self.times = times;
+    }
+
     /// The answer, before it is sent.
     pub(super) fn answered(&mut self, answer: &EncodedMessage) {
+        if let Some(span) = &mut self.span {
+            span.answered(self.metrics.0.path, &answer.0);
+        }
         let now = Instant::now();
         self.answered = Some(now);
         if self.is_told(now)
@@ -181,6 +208,9 @@ impl RunningCall {
     /// How the call ended.
     pub(super) fn ended(&mut self, result: Result<(), &Failure>) {
         self.code = result.map_or_else(|failure| failure.code.number(), |()| 0);
+        if let (Some(span), Err(failure)) = (&mut self.span, result) {
+            span.failed(&failure.message);
+        }
     }
 
     /// Whether the log tells of the call if it ends at `now`. It is asked before anything is decoded for that: when
@@ -214,15 +244,22 @@ impl Drop for RunningCall {
         if self.is_told(now)
             && let Some(observed) = &self.observed
         {
-            self.tell(observed, took);
+            self.tell(observed, now);
+        }
+        if let Some(span) = self.span.take() {
+            let (path, began) = (self.metrics.0.path, self.started);
+            span.finish(&CallEnd { path, code: self.code, began, ended: now, times: self.times });
         }
     }
 }
 
 impl RunningCall {
     /// Logs etcd's `request stats`: a warning if it took long. One macro for each severity, as that is fixed in it.
-    fn tell(&self, observed: &ObservedRequest, took: Duration) {
+    fn tell(&self, observed: &ObservedRequest, ended: Instant) {
         let path = self.metrics.0.path;
+        let took = ended.saturating_duration_since(self.started);
+        let phases = self.times.phases(self.metrics.0.epoch, self.started, ended);
+        let phases = (!phases.is_empty()).then(|| call_times::describe(&phases));
         let RequestStats { request_count, request_size, response_count, response_size, content } =
             observed.stats(path);
         let suppressed = self.admitted.filter(|suppressed| *suppressed > 0);
@@ -240,6 +277,7 @@ impl RunningCall {
                     "response size" = response_size,
                     "request content" = content,
                     code = self.code,
+                    phases = phases.as_deref(),
                     left_out = suppressed,
                     "request stats"
                 )
@@ -277,9 +315,9 @@ mod tests {
             panic!("good flags");
         };
         let live = Arc::new(LiveSettings::new(&config));
-        let put = CallMetrics::new(methods::KV_PUT, false, &metrics, &live);
-        put.refused(&api::Error::NoLeader.into());
-        put.begin().ended(Err(&api::Error::Timeout.into()));
+        let put = CallMetrics::new(methods::KV_PUT, false, &metrics, &live, Instant::now());
+        put.refused(&api::Error::NoLeader.into(), None);
+        put.begin(None).ended(Err(&api::Error::Timeout.into()));
         let text = metrics.render(&NoState).expect("text");
         let value = |start: &str| {
             let line = text.lines().find(|line| line.starts_with(start)).expect(start);

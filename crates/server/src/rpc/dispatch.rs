@@ -16,8 +16,10 @@ use super::streamed_range::{StreamedRange, UnaryResponse};
 use super::streaming_call::{CountedRequests, Responses};
 use super::{auth, backup, cluster, concurrency, health, kv, lease, maintenance, watch};
 use crate::auth::{Needs, Source};
+use crate::call_times::LoopTimes;
 use crate::grpc::{CallFuture, CallReply, ClientGone, EncodedMessage, Failure, GrpcService, RequestStream};
 use crate::node::Node;
+use crate::spans::CallSpan;
 
 /// Bytes of a message beyond the request limit: the envelope of a request of exactly that size.
 const MESSAGE_OVERHEAD_BYTES: usize = 512 * 1024;
@@ -64,14 +66,16 @@ struct Exchange {
     call: Call,
     requests: RequestStream,
     reply: CallReply,
+    span: Option<Box<CallSpan>>,
 }
 
 impl Dispatch {
     /// Serves the methods over `node`.
     pub(crate) fn new(node: Arc<Node>) -> Dispatch {
+        let epoch = node.handoff.epoch();
         let method = |path: &'static str| {
             // Methods that are not served have metrics too, with zeros.
-            let metrics = CallMetrics::new(path, STREAMS.contains(&path), &node.metrics, &node.live);
+            let metrics = CallMetrics::new(path, STREAMS.contains(&path), &node.metrics, &node.live, epoch);
             let (needs, serve) = served(path)?;
             Some((path, ServedMethod { metrics, needs, serve }))
         };
@@ -132,13 +136,14 @@ impl GrpcService for Dispatch {
             Ok(method) => method,
             Err(failure) => return refuse(reply, &failure),
         };
+        let span = self.node.tracer.as_ref().and_then(|tracer| tracer.begin(head, &self.source));
         match self.admit(head, method).and_then(|call| requests.supported().map(|()| call)) {
             Ok(call) => {
                 let (node, metrics, needs) = (self.node.clone(), method.metrics.clone(), method.needs);
-                (method.serve)(Exchange { node, metrics, needs, call, requests, reply })
+                (method.serve)(Exchange { node, metrics, needs, call, requests, reply, span })
             }
             Err(failure) => {
-                method.metrics.refused(&failure);
+                method.metrics.refused(&failure, span);
                 refuse(reply, &failure)
             }
         }
@@ -151,10 +156,9 @@ fn served(path: &str) -> Option<(Needs, Serve)> {
     macro_rules! unary {
         ($handler:path) => {
             |exchange| {
-                Box::pin(unary(
-                    exchange,
-                    |node, call, body| async move { $handler(&node, &call, body).await },
-                ))
+                Box::pin(unary(exchange, |node, call, body| async move {
+                    ($handler(&node, &call, body).await, call.times.get())
+                }))
             }
         };
     }
@@ -189,6 +193,7 @@ fn served(path: &str) -> Option<(Needs, Serve)> {
         methods::MAINTENANCE_MOVE_LEADER => (Needs::RootHere, unary!(maintenance::move_leader)),
         methods::MAINTENANCE_DOWNGRADE => (Needs::Root, unary!(maintenance::downgrade)),
         methods::MAINTENANCE_SNAPSHOT => (Needs::RootHere, streaming!(backup::snapshot)),
+        methods::ADMIN_RELOAD => (Needs::RootHere, unary!(maintenance::reload)),
         methods::LOCK_LOCK => (Needs::Steps, unary!(concurrency::lock)),
         methods::LOCK_UNLOCK => (Needs::Steps, unary!(concurrency::unlock)),
         methods::ELECTION_CAMPAIGN => (Needs::Steps, unary!(concurrency::campaign)),
@@ -238,21 +243,24 @@ fn unknown(path: &str) -> Failure {
 async fn unary<F, H, A>(exchange: Exchange, handler: H)
 where
     H: FnOnce(Arc<Node>, Call, Bytes) -> F,
-    F: Future<Output = Result<A, Failure>>,
+    F: Future<Output = (Result<A, Failure>, LoopTimes)>,
     A: Into<UnaryResponse>,
 {
-    let Exchange { node, metrics, needs, call, mut requests, mut reply } = exchange;
+    let Exchange { node, metrics, needs, call, mut requests, mut reply, span } = exchange;
     let body = match requests.first().await {
         Ok(body) => body,
         Err(failure) => return reply.finish(Err(&failure)),
     };
-    let mut running = metrics.begin_unary(&body, call.source);
+    let mut running = metrics.begin_unary(&body, call.source, span);
     metrics.received(body.len());
     let answer = async {
-        node.admit(needs, &call.credentials).await?;
-        handler(node, call, body).await
+        match node.admit(needs, &call.credentials).await {
+            Ok(()) => handler(node, call, body).await,
+            Err(error) => (Err(error.into()), LoopTimes::default()),
+        }
     };
-    let Ok(answer) = reply.unless_gone(answer).await else { return };
+    let Ok((answer, times)) = reply.unless_gone(answer).await else { return };
+    running.timed(times);
     match answer.map(Into::into) {
         Ok(UnaryResponse::Whole(message)) => {
             running.answered(&message);
@@ -299,8 +307,8 @@ where
     H: FnOnce(Arc<Node>, Call, CountedRequests) -> F,
     F: Future<Output = Result<Responses, Failure>>,
 {
-    let Exchange { node, metrics, needs, call, requests, mut reply } = exchange;
-    let running = metrics.begin();
+    let Exchange { node, metrics, needs, call, requests, mut reply, span } = exchange;
+    let running = metrics.begin(span);
     let requests = CountedRequests::new(requests, metrics);
     let sent = async {
         let begun = async {

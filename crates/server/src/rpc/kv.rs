@@ -78,7 +78,7 @@ async fn read_txn(
 ) -> Result<EncodedMessage, Failure> {
     node.check_serves()?;
     if !txn.is_serializable() {
-        node.linearize().await?;
+        node.linearize_for(&call.times).await?;
     }
     let caller = node.identify(&call.credentials).await?;
     node.reader.check_txn(&caller, request)?;
@@ -117,7 +117,7 @@ pub(super) async fn range(node: &Arc<Node>, call: &Call, body: Bytes) -> Result<
         if node.is_learner() {
             return Err(api::Error::NotSupportedForLearner.into());
         }
-        node.linearize().await?;
+        node.linearize_for(&call.times).await?;
     }
     let caller = node.identify(&call.credentials).await?;
     node.reader.check_range(&caller, &request.key, &request.range_end)?;
@@ -163,7 +163,7 @@ pub(super) async fn range_stream(
     validate::range_stream(&request)?;
     node.check_serves()?;
     if !request.serializable {
-        node.linearize().await?;
+        node.linearize_for(&call.times).await?;
     }
     let caller = node.identify(&call.credentials).await?;
     node.reader.check_range(&caller, &request.key, &request.range_end)?;
@@ -233,7 +233,7 @@ fn check_answer(reply: &TxnReply) -> Result<(), Failure> {
 async fn write(node: &Node, call: &Call, kind: CommandKind, body: Bytes) -> Result<Reply, Failure> {
     let caller = node.identify_writer(&call.credentials).await?;
     validate::size(body.len(), node.limits.max_request_bytes)?;
-    Ok(node.propose(kind, caller, body).await?)
+    Ok(node.propose_for(&call.times, kind, caller, body).await?)
 }
 
 /// Reads the values a reply names, waiting for damaged ones to be repaired. Holds no pin, because the reply was made on

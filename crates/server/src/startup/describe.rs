@@ -1,5 +1,6 @@
 //! What the flags mean to the member and to the services.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use log::Identity;
@@ -7,11 +8,12 @@ use member::identity::{cluster_id, member_id};
 use member::{InitialMember, MembershipSettings, OpenedMember, StartMode};
 
 use crate::auth::{JwtKeyError, JwtTokens, Passwords, SimpleTokens};
-use crate::config::{ServerConfig, TokenKind, Url};
-use crate::live_settings::{LiveSettings, quota_bytes};
+use crate::config::{ServerConfig, TokenKind, TracingSettings, Url};
+use crate::live_settings::{LiveSettings, ReloadRequests, quota_bytes};
 use crate::metrics::Metrics;
 use crate::node::{Backups, LargeRanges, LargeRequests, LeaseIds, Node, RequestTimes, ServiceLimits};
 use crate::raft_loop::Handoff;
+use crate::spans::Tracer;
 
 /// The member that the flags describe. `memory_limit_bytes` is 0 for no limit.
 pub(crate) fn member_config(config: &ServerConfig, memory_limit_bytes: u64) -> member::MemberConfig {
@@ -67,6 +69,25 @@ pub(crate) fn texts(urls: &[Url]) -> Vec<String> {
     urls.iter().map(|url| url.as_str().to_owned()).collect()
 }
 
+/// The address that connections to members come from, if the gate `SetMemberLocalAddr` asks for one: as in etcd the
+/// first that is advertised to members and is an address of this machine alone, not a name.
+pub(crate) fn local_address(config: &ServerConfig) -> Option<IpAddr> {
+    if !config.feature_gates.enabled("SetMemberLocalAddr") {
+        return None;
+    }
+    let advertised = config.urls.initial_advertise_peer.iter().filter(|url| !url.scheme().is_unix());
+    let address = advertised
+        .filter_map(|url| url.host().trim_matches(['[', ']']).parse::<IpAddr>().ok())
+        .find(|address| !address.is_loopback() && !address.is_unspecified());
+    match address {
+        Some(address) => tracing::info!(%address, "connections to members come from this address"),
+        None => tracing::warn!(
+            "no URL of --initial-advertise-peer-urls has an address for connections to members"
+        ),
+    }
+    address
+}
+
 /// A random number other than 0.
 fn random() -> u64 {
     use std::hash::{BuildHasher, Hasher};
@@ -85,13 +106,35 @@ pub(crate) fn signed_tokens(config: &ServerConfig) -> Result<Option<JwtTokens>, 
     }
 }
 
+/// What exports spans of calls, if the flags ask for them.
+///
+/// # Errors
+/// When the system refuses its thread.
+pub(crate) fn tracer(
+    config: &ServerConfig,
+    handoff: &Handoff,
+    metrics: &Metrics,
+) -> std::io::Result<Option<Arc<Tracer>>> {
+    let start = |settings: &TracingSettings| {
+        tracing::info!(
+            address = settings.address,
+            service_name = settings.service_name,
+            instance_id = settings.instance_id,
+            sampling_rate = settings.sampling_per_million,
+            "distributed tracing enabled"
+        );
+        Tracer::start(settings.clone(), handoff.epoch(), &metrics.own).map(Arc::new)
+    };
+    config.tracing.as_ref().map(start).transpose()
+}
+
 /// The member as the services see it.
 pub(crate) fn node(
     config: &ServerConfig,
     opened: &OpenedMember,
     handoff: &Handoff,
     metrics: &Arc<Metrics>,
-    (process_run, live): (u64, &Arc<LiveSettings>),
+    (process_run, live, reloads, tracer): (u64, &Arc<LiveSettings>, ReloadRequests, Option<Arc<Tracer>>),
     jwt: Option<JwtTokens>,
 ) -> Node {
     let Identity { cluster_id, member_id, .. } = opened.identity;
@@ -122,5 +165,36 @@ pub(crate) fn node(
         tokens: SimpleTokens::new(config.auth.token_ttl),
         jwt,
         is_disputed: Arc::default(),
+        tracer,
+        reloads,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! From which address members are dialled.
+    use super::*;
+    use crate::config::{Parsed, parse};
+
+    #[test]
+    fn members_are_dialled_from_the_first_address_that_is_no_name_and_not_local() {
+        let address = |urls: &str, gate: &str| {
+            let line = [
+                "stele".to_owned(),
+                format!("--initial-advertise-peer-urls={urls}"),
+                format!("--initial-cluster=default={}", urls.replace(',', ",default=")),
+                format!("--feature-gates=SetMemberLocalAddr={gate}"),
+            ];
+            let Ok(Parsed::Run(config)) = parse(line.into_iter().map(Into::into), std::iter::empty()) else {
+                panic!("good flags");
+            };
+            local_address(&config).map(|address| address.to_string())
+        };
+        let urls =
+            "http://m1.example:2380,http://127.0.0.1:2380,http://[2001:db8::1]:2380,http://10.0.0.1:2380";
+        assert_eq!(address(urls, "true"), Some("10.0.0.1".to_owned()), "URLs are in order");
+        assert_eq!(address("http://[2001:db8::1]:2380", "true"), Some("2001:db8::1".to_owned()));
+        assert_eq!(address(urls, "false"), None);
+        assert_eq!(address("http://m1.example:2380", "true"), None);
     }
 }

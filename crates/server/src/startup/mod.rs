@@ -12,7 +12,7 @@
 //! | `connection_cap.rs` | how many connections may be open |
 //! | `sockets.rs` | what a connection is: TCP or a Unix socket, in the clear or with TLS |
 //! | `serve.rs` | accepts connections and gives each to the protocol it speaks |
-//! | `reload.rs` | reads the configuration again at `SIGHUP` |
+//! | `reload.rs` | reads the configuration again at `SIGHUP`, and when a client asks |
 //! | `service_manager.rs` | tells systemd that the member serves, stops, and lives |
 //! | `check` | checks the configuration and the data directory for `--check` |
 //! | `observed.rs` | what health checks and metrics read |
@@ -33,6 +33,7 @@ mod service_manager;
 mod sockets;
 
 use std::io::Write;
+use std::net::IpAddr;
 use std::num::NonZero;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -48,7 +49,7 @@ use crate::corruption;
 use crate::gateway;
 use crate::grpc::ConnectionSettings;
 use crate::http;
-use crate::live_settings::LiveSettings;
+use crate::live_settings::{LiveSettings, ReloadRequests};
 use crate::metrics::Metrics;
 use crate::node::Node;
 use crate::peers::{IncomingSnapshots, MembershipGate, PeerEdge, PeerHttp, PeerInbound};
@@ -216,11 +217,14 @@ async fn serve_member(config: ServerConfig) -> Result<(), ServerError> {
     handoff.serve_shared();
     let workers = Arc::new(RpcWorkers::start(count, &handoff)?);
     let live = Arc::new(LiveSettings::new(&config));
-    let node = Arc::new(describe::node(&config, &opened, &handoff, &metrics, (process_run, &live), jwt));
+    let (reloads, reload_asks) = ReloadRequests::new();
+    let tracer = describe::tracer(&config, &handoff, &metrics)?;
+    let parts = (process_run, &live, reloads, tracer.clone());
+    let node = Arc::new(describe::node(&config, &opened, &handoff, &metrics, parts, jwt));
     if has_data && config.corruption_checks.initial {
         corruption::check_at_start(&node, PeerHttp::new(tls.peers()), &config.corruption_checks).await?;
     }
-    let (peers, inbound) = connect(&opened, &node, &tls);
+    let (peers, inbound) = connect(&opened, &node, &tls, describe::local_address(&config));
     let (announce, ready) = watch::channel(false);
     let caps = ConnectionCaps::new(descriptors, &metrics.events.refused_connections);
     let listening = open_ports(&config, &tls, &node, &peers, &workers, &caps, &ready, &stop)?;
@@ -230,7 +234,7 @@ async fn serve_member(config: ServerConfig) -> Result<(), ServerError> {
     tokio::spawn(announce_ready(node.clone(), config.clone(), announce));
     tokio::spawn(expire_tokens(node.clone()));
     corruption::start(&node, PeerHttp::new(tls.peers()), &config.corruption_checks);
-    tokio::spawn(Reloading::new(config, node.clone()).run(hangup));
+    tokio::spawn(Reloading::new(config, node.clone()).run(hangup, reload_asks));
     tokio::spawn(service_manager::watch(node.clone()));
 
     let result = tokio::select! {
@@ -252,6 +256,7 @@ async fn serve_member(config: ServerConfig) -> Result<(), ServerError> {
         workers.drained().await;
     };
     let _ = tokio::time::timeout(DRAIN_TIMEOUT, drained).await;
+    tracer.iter().for_each(|tracer| tracer.flush());
     tracing::info!("stopped");
     result
 }
@@ -327,7 +332,12 @@ async fn transfer_leadership(node: &Node) {
 }
 
 /// Prepares the connections to the other members. The raft loop tells which they are.
-fn connect(opened: &OpenedMember, node: &Arc<Node>, tls: &TlsSides) -> (Arc<Peers>, Arc<PeerInbound>) {
+fn connect(
+    opened: &OpenedMember,
+    node: &Arc<Node>,
+    tls: &TlsSides,
+    local_address: Option<IpAddr>,
+) -> (Arc<Peers>, Arc<PeerInbound>) {
     let log::Identity { cluster_id, member_id, incarnation } = opened.identity;
     let cluster_id = member::identity::peer_cluster_id(cluster_id, opened.reader.lineage());
     let local = PeerIdentity { cluster_id, member_id, incarnation };
@@ -350,7 +360,7 @@ fn connect(opened: &OpenedMember, node: &Arc<Node>, tls: &TlsSides) -> (Arc<Peer
     let gate = Arc::new(MembershipGate::new(opened.reader.clone()));
     let snapshots = Arc::new(IncomingSnapshots::new(node.clone()));
     let tls = tls.peers().map(|source| source as Arc<dyn PeerTls>);
-    let config = PeersConfig { tls, ..PeersConfig::new(local) };
+    let config = PeersConfig { tls, local_address, ..PeersConfig::new(local) };
     let peers = Peers::start(config, gate, inbound.clone(), snapshots);
     (Arc::new(peers), inbound)
 }

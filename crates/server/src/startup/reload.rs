@@ -1,16 +1,17 @@
-//! `SIGHUP`: the configuration is read again from where it came, and what can change while the member runs is put in
-//! force. The log says what changed, and what needs a restart. Files of the log are opened again.
+//! `SIGHUP` and `Admin.Reload`: the configuration is read again from where it came, and what can change while the
+//! member runs is put in force. The log says what changed, and what needs a restart. Files of the log are opened again.
 
 use std::ffi::OsString;
 use std::sync::Arc;
 
 use member::Input;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::auto_compaction;
 use crate::config::{CompactionPolicy, FlagChanges, Parsed, ServerConfig};
-use crate::live_settings::quota_bytes;
+use crate::live_settings::{ReloadAnswer, quota_bytes};
 use crate::logging;
 use crate::node::Node;
 
@@ -31,22 +32,39 @@ impl Reloading {
         Reloading { started: config.clone(), config, node, auto_compaction }
     }
 
-    /// Reloads at each `SIGHUP`, until the process ends.
-    pub(super) async fn run(mut self, mut hangup: Signal) {
-        while hangup.recv().await.is_some() {
-            logging::reopen_files();
-            // A file on a disk that hangs must hold up no connection.
-            let read = tokio::task::spawn_blocking(read_again).await;
-            match read.map_err(|error| error.to_string()).flatten() {
-                Ok(config) => self.apply(config),
-                Err(error) => tracing::warn!(error, "cannot reload the configuration: nothing changed"),
+    /// Reloads at each `SIGHUP`, and when it is asked, until the process ends.
+    pub(super) async fn run(mut self, mut hangup: Signal, mut asks: mpsc::Receiver<ReloadAnswer>) {
+        loop {
+            let answer = tokio::select! {
+                hung_up = hangup.recv() => match hung_up {
+                    Some(()) => None,
+                    None => return,
+                },
+                Some(answer) = asks.recv() => Some(answer),
+            };
+            let reloaded = self.reload().await;
+            if let Some(answer) = answer {
+                // Who asked may have gone.
+                let _ = answer.send(reloaded);
             }
         }
     }
 
-    fn apply(&mut self, config: ServerConfig) {
-        let FlagChanges { effective, at_restart } =
-            FlagChanges::between(&self.started, &self.config, &config);
+    async fn reload(&mut self) -> Result<FlagChanges, String> {
+        logging::reopen_files();
+        // A file on a disk that hangs must hold up no connection.
+        let read = tokio::task::spawn_blocking(read_again).await;
+        match read.map_err(|error| error.to_string()).flatten() {
+            Ok(config) => Ok(self.apply(config)),
+            Err(error) => {
+                tracing::warn!(error, "cannot reload the configuration: nothing changed");
+                Err(error)
+            }
+        }
+    }
+
+    fn apply(&mut self, config: ServerConfig) -> FlagChanges {
+        let changes = FlagChanges::between(&self.started, &self.config, &config);
         logging::set_level(config.observing.log_level);
         self.node.live.apply(&config);
         self.node.handoff.submit(Input::SetQuota { bytes: quota_bytes(&config) });
@@ -54,9 +72,10 @@ impl Reloading {
             self.auto_compaction.iter().for_each(JoinHandle::abort);
             self.auto_compaction = compacting(&self.node, config.auto_compaction);
         }
-        let (changed, needs_restart) = (effective.join(", "), at_restart.join(", "));
+        let (changed, needs_restart) = (changes.effective.join(", "), changes.at_restart.join(", "));
         tracing::info!(changed, needs_restart, "reloaded the configuration");
         self.config = config;
+        changes
     }
 }
 

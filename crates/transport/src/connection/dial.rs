@@ -55,7 +55,7 @@ fn dial_address(
     let timeouts = &context.config.timeouts;
     let dead_after = if kind == StreamKind::Snapshot { timeouts.snapshot } else { timeouts.stall };
     let mut socket = address
-        .connect(timeouts.dial)
+        .connect(context.config.local_address, timeouts.dial)
         .and_then(|tcp| PeerSocket::new(tcp, dead_after))
         .map_err(|source| Error::Dial { address: address.to_string(), source })?;
     if url.is_secure() {

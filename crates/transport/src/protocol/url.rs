@@ -5,7 +5,7 @@
 
 use std::fmt;
 use std::io;
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -88,11 +88,14 @@ impl PeerUrl {
 }
 
 impl PeerAddress {
-    /// Connects. The connection of a Unix socket is held as a `TcpStream`, too: that type is a descriptor with the
-    /// calls of any stream socket. Options of TCP are not set on it.
-    pub(crate) fn connect(&self, timeout: Duration) -> io::Result<TcpStream> {
+    /// Connects, from the local address if one is given. The connection of a Unix socket is held as a `TcpStream`, too:
+    /// that type is a descriptor with the calls of any stream socket. Options of TCP are not set on it.
+    pub(crate) fn connect(&self, local: Option<IpAddr>, timeout: Duration) -> io::Result<TcpStream> {
         match self {
-            PeerAddress::Tcp(address) => TcpStream::connect_timeout(address, timeout),
+            PeerAddress::Tcp(address) => match local {
+                Some(local) if local.is_ipv4() == address.is_ipv4() => connect_from(local, address, timeout),
+                _ => TcpStream::connect_timeout(address, timeout),
+            },
             PeerAddress::Unix(path) => connect_unix(path, timeout),
         }
     }
@@ -125,6 +128,14 @@ pub fn acceptor_name(url: &str) -> Result<String, UrlError> {
     PeerUrl::parse(url).map(|url| url.host().to_owned())
 }
 
+/// Connects from an address of this machine; the system chooses the port.
+fn connect_from(local: IpAddr, address: &SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
+    let socket = Socket::new(Domain::for_address(*address), Type::STREAM, None)?;
+    socket.bind(&SocketAddr::new(local, 0).into())?;
+    socket.connect_timeout(&(*address).into(), timeout)?;
+    Ok(socket.into())
+}
+
 /// Connects to a Unix socket. While the backlog of its listener is full, the system makes the caller wait, for as long
 /// as the socket may take to write.
 fn connect_unix(path: &Path, timeout: Duration) -> io::Result<TcpStream> {
@@ -152,7 +163,25 @@ pub struct UrlError {
 
 #[cfg(test)]
 mod tests {
+    use std::net::{IpAddr, Ipv6Addr, TcpListener};
+    use std::time::Duration;
+
     use super::{PeerAddress, PeerUrl};
+
+    #[test]
+    fn a_connection_comes_from_the_address_that_is_asked_for() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = PeerAddress::Tcp(listener.local_addr().unwrap());
+        let source = |local: Option<IpAddr>| {
+            let _connection = address.connect(local, Duration::from_secs(5)).unwrap();
+            listener.accept().unwrap().1.ip().to_string()
+        };
+        assert_eq!(source(None), "127.0.0.1");
+        assert_eq!(source(Some([127, 0, 0, 9].into())), "127.0.0.9");
+        assert_eq!(source(Some(Ipv6Addr::LOCALHOST.into())), "127.0.0.1", "an address of the other family");
+        let elsewhere = address.connect(Some([192, 0, 2, 1].into()), Duration::from_secs(5));
+        assert!(elsewhere.is_err(), "not an address of this machine");
+    }
 
     #[test]
     fn what_can_be_dialled_is_taken_apart() {

@@ -45,7 +45,7 @@ fn damaged(members: &[u64]) -> Damaged {
         unblocks_apply: false,
         reference,
     };
-    found.callers.insert(TOKEN, CallerKind::Other, u64::MAX);
+    found.callers.insert(TOKEN, CallerKind::Other, 0, u64::MAX);
     assert!(found.repairs.begin(address, None));
     found.repairs.add_caller(address, TOKEN);
     found

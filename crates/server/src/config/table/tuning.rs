@@ -2,12 +2,10 @@
 
 use super::flag::{Flag, Section, count, duration, integer, switch, text};
 
-const NO_SPANS: &str = "spans are not exported yet";
-
 const OWN_STEPS: &str = "history is purged in small steps of its own size";
 
 const fn tracing(flag: Flag) -> Flag {
-    flag.section(Section::Tracing).no_effect(NO_SPANS)
+    flag.section(Section::Tracing)
 }
 
 const fn feature(flag: Flag) -> Flag {

@@ -44,6 +44,14 @@ fn rules_are_told_in_etcds_words() {
             "--feature-gates=X=true",
             "invalid value \"X=true\" for --feature-gates: unrecognized feature gate: X",
         ),
+        (
+            "--enable-distributed-tracing --distributed-tracing-sampling-rate=-1",
+            "distributed tracing configurition is not valid: (tracing sampling rate must be positive)",
+        ),
+        (
+            "--enable-distributed-tracing --distributed-tracing-sampling-rate=1000001",
+            "distributed tracing configurition is not valid: (tracing sampling rate must be less than 1000000)",
+        ),
         ("--log-outputs=default,stdout", "multi logoutput for \"default\" is not supported yet"),
         ("--log-format=xml", "unknown log format: xml, supported values json, console"),
         (

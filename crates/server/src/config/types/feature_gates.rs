@@ -53,7 +53,7 @@ const GATES: [FeatureGate; 9] = [
     alpha("LeaseCheckpoint", REMAINDERS),
     alpha("LeaseCheckpointPersist", REMAINDERS),
     alpha("PriorityRequest", Some("requests are not refused by priority yet")),
-    alpha("SetMemberLocalAddr", Some("the system chooses the address of connections to members")),
+    alpha("SetMemberLocalAddr", None),
     alpha("StopGRPCServiceOnDefrag", Some("nothing waits for defragmentation")),
     beta("TxnModeWriteWithSharedBuffer", Some("there is no bbolt")),
 ];

@@ -80,11 +80,11 @@ async fn try_once(
         return Err(api::Error::AuthFailed.into());
     }
     if let Some(jwt) = &node.jwt {
-        return signed_token::issue(node, jwt, name, checked_revision).await;
+        return signed_token::issue(node, jwt, &call.times, name, checked_revision).await;
     }
     let (letters, hash) = tokens::draw().map_err(|_| Failure::from(api::Error::Stopped))?;
     let command = AuthCommand::Authenticate { name: name.to_owned(), checked_revision, token: Some(hash) };
-    let (revision, index) = propose(node, Caller::Anonymous, &command).await?;
+    let (revision, index) = propose(node, &call.times, Caller::Anonymous, &command).await?;
     let (header, token) = (Some(node.header(revision)), tokens::token(&letters, index));
     Ok(EncodedMessage::message(&pb::AuthenticateResponse { header, token }))
 }

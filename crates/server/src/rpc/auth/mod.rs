@@ -24,6 +24,7 @@ pub(super) use users::{
 
 use super::call::{Call, decode};
 use crate::auth::PasswordError;
+use crate::call_times::CallTimes;
 use crate::grpc::{EncodedMessage, Failure};
 use crate::node::Node;
 
@@ -65,18 +66,23 @@ async fn change(
     command: &AuthCommand,
 ) -> Result<Option<pb::ResponseHeader>, Failure> {
     let caller = node.identify_writer(&call.credentials).await?;
-    let (revision, _) = propose(node, caller, command).await?;
+    let (revision, _) = propose(node, &call.times, caller, command).await?;
     Ok(Some(node.header(revision)))
 }
 
 /// Replicates a command; returns the revision and the entry.
-async fn propose(node: &Node, caller: Caller, command: &AuthCommand) -> Result<(i64, u64), Failure> {
+async fn propose(
+    node: &Node,
+    times: &CallTimes,
+    caller: Caller,
+    command: &AuthCommand,
+) -> Result<(i64, u64), Failure> {
     if node.reader.command_set() < WITH_AUTH {
         return Err(api::Error::NotCapable.into());
     }
     let body = encode_auth(command);
     api::validate::size(body.len(), node.limits.max_request_bytes)?;
-    match node.propose(CommandKind::Auth, caller, body).await? {
+    match node.propose_for(times, CommandKind::Auth, caller, body).await? {
         Reply::Auth { revision, index } => Ok((revision, index)),
         _ => Err(Failure::unexpected()),
     }

@@ -5,6 +5,7 @@ use store::{AuthCommand, Caller};
 
 use super::propose;
 use crate::auth::{IssueError, JwtTokens};
+use crate::call_times::CallTimes;
 use crate::grpc::{EncodedMessage, Failure};
 use crate::node::Node;
 
@@ -16,6 +17,7 @@ use crate::node::Node;
 pub(super) async fn issue(
     node: &Node,
     jwt: &JwtTokens,
+    times: &CallTimes,
     name: &str,
     checked_revision: u64,
 ) -> Result<EncodedMessage, Failure> {
@@ -23,7 +25,7 @@ pub(super) async fn issue(
         return Err(IssueError::VerifyOnly.into());
     }
     let command = AuthCommand::Authenticate { name: name.to_owned(), checked_revision, token: None };
-    let (revision, _) = propose(node, Caller::Anonymous, &command).await?;
+    let (revision, _) = propose(node, times, Caller::Anonymous, &command).await?;
     let token = jwt.issue(name, checked_revision)?;
     let header = Some(node.header(revision));
     Ok(EncodedMessage::message(&pb::AuthenticateResponse { header, token }))

@@ -34,8 +34,9 @@ pub(super) async fn grant(node: &Node, call: &Call, body: Bytes) -> Result<Encod
     }
     request.ttl = request.ttl.max(node.limits.min_lease_ttl);
     let caller = node.identify_writer(&call.credentials).await?;
-    let Reply::LeaseGrant { id, ttl, revision } =
-        node.propose(CommandKind::LeaseGrant, caller, request.encode_to_vec().into()).await?
+    let Reply::LeaseGrant { id, ttl, revision } = node
+        .propose_for(&call.times, CommandKind::LeaseGrant, caller, request.encode_to_vec().into())
+        .await?
     else {
         return Err(Failure::unexpected());
     };
@@ -46,7 +47,8 @@ pub(super) async fn grant(node: &Node, call: &Call, body: Bytes) -> Result<Encod
 pub(super) async fn revoke(node: &Node, call: &Call, body: Bytes) -> Result<EncodedMessage, Failure> {
     decode::<pb::LeaseRevokeRequest>(body.clone())?;
     let caller = node.identify_writer(&call.credentials).await?;
-    let Reply::LeaseRevoke { revision } = node.propose(CommandKind::LeaseRevoke, caller, body).await? else {
+    let proposed = node.propose_for(&call.times, CommandKind::LeaseRevoke, caller, body);
+    let Reply::LeaseRevoke { revision } = proposed.await? else {
         return Err(Failure::unexpected());
     };
     Ok(EncodedMessage::message(&pb::LeaseRevokeResponse { header: Some(node.header(revision)) }))

@@ -1,6 +1,7 @@
-//! The Maintenance service, without snapshots.
+//! The Maintenance service, without snapshots, and the Admin service.
 
 mod downgrade;
+mod reload;
 
 use api::etcdserverpb as pb;
 use api::version;
@@ -11,6 +12,7 @@ use pb::alarm_request::AlarmAction;
 use store::{HashKvReply, Reply};
 
 pub(super) use downgrade::downgrade;
+pub(super) use reload::reload;
 
 use super::call::{Call, decode};
 use crate::grpc::{EncodedMessage, Failure};
@@ -28,7 +30,7 @@ pub(super) async fn alarm(node: &Node, call: &Call, body: Bytes) -> Result<Encod
     } else {
         // To list alarms, any user will do; a change is checked where it is applied.
         let caller = node.identify_writer(&call.credentials).await?;
-        match node.propose(CommandKind::Alarm, caller, body).await? {
+        match node.propose_for(&call.times, CommandKind::Alarm, caller, body).await? {
             Reply::Alarm { alarms, .. } => alarms,
             _ => return Err(Failure::unexpected()),
         }

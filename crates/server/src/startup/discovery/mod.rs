@@ -4,12 +4,10 @@
 //! |---|---|
 //! | `dns` | SRV records: `--discovery-srv` |
 //! | `service` | a cluster that speaks etcd's API, where they register: `--discovery-endpoints` |
-//! | `grpc_client` | how the service is asked |
 //!
 //! A member that has data knows its cluster and asks for none.
 
 mod dns;
-mod grpc_client;
 mod service;
 
 use crate::config::ServerConfig;

@@ -19,8 +19,8 @@ use api::etcdserverpb as pb;
 use api::mvccpb::KeyValue;
 use member::identity::member_id;
 
-use super::grpc_client::GrpcClient;
 use crate::config::{ServiceDiscovery, Url, parse_initial_cluster};
+use crate::grpc_client::GrpcClient;
 
 /// Time between two looks for members that have not registered yet.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);

@@ -1,5 +1,8 @@
-//! A small gRPC client: one call without streams at a time, each on a connection of its own, at the first endpoint that
-//! answers. It asks a discovery service a few questions while a member starts, and nothing else.
+//! A small gRPC client: one call without streams at a time, in the clear. A [`DialledServer`] is to one server;
+//! [`GrpcClient`] makes one for each call, to the first endpoint that answers.
+//!
+//! With it a member that starts asks a discovery service a few questions, and a running one sends its spans to a
+//! collector. It is not for anything that many calls of clients wait for.
 
 use std::time::Duration;
 
@@ -15,15 +18,23 @@ const PREFIX_BYTES: usize = 5;
 const MAX_ANSWER_BYTES: usize = 4 << 20;
 
 /// The client.
-pub(super) struct GrpcClient {
+pub(crate) struct GrpcClient {
     /// `host:port`, or `http://host:port`.
-    pub(super) endpoints: Vec<String>,
+    pub(crate) endpoints: Vec<String>,
     /// For a connection.
-    pub(super) dial_timeout: Duration,
+    pub(crate) dial_timeout: Duration,
     /// For a whole call.
-    pub(super) request_timeout: Duration,
+    pub(crate) request_timeout: Duration,
     /// Sent with each call, if there is one: what `Authenticate` gave.
-    pub(super) token: Option<String>,
+    pub(crate) token: Option<String>,
+}
+
+/// A connection to one server.
+pub(crate) struct DialledServer {
+    client: h2::client::SendRequest<Bytes>,
+    address: String,
+    /// Reads and writes the socket; ends with the connection.
+    driver: tokio::task::JoinHandle<Result<(), h2::Error>>,
 }
 
 impl GrpcClient {
@@ -31,17 +42,12 @@ impl GrpcClient {
     ///
     /// # Errors
     /// The status that the last endpoint answered with, or why it could not be asked.
-    pub(super) async fn call<A: Message + Default>(
+    pub(crate) async fn call<A: Message + Default>(
         &self,
         method: &str,
         request: &impl Message,
     ) -> Result<A, String> {
-        let mut body = BytesMut::with_capacity(PREFIX_BYTES + request.encoded_len());
-        body.put_u8(0);
-        let len = u32::try_from(request.encoded_len()).map_err(|_| "the request is too long".to_owned())?;
-        body.put_u32(len);
-        body.put_slice(&request.encode_to_vec());
-        let body = body.freeze();
+        let body = pack(request)?;
         let mut last = "there is no endpoint".to_owned();
         for endpoint in &self.endpoints {
             let asked = tokio::time::timeout(self.request_timeout, self.ask(endpoint, method, body.clone()));
@@ -54,27 +60,44 @@ impl GrpcClient {
     }
 
     async fn ask(&self, endpoint: &str, method: &str, body: Bytes) -> Result<Bytes, String> {
-        let address = endpoint.strip_prefix("http://").unwrap_or(endpoint);
-        let dialled = tokio::time::timeout(self.dial_timeout, TcpStream::connect(address)).await;
+        let connection = DialledServer::open(endpoint, self.dial_timeout).await?;
+        connection.exchange(method, body, self.token.as_deref()).await
+    }
+}
+
+impl DialledServer {
+    /// Connects to `host:port`, or `http://host:port`.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    pub(crate) async fn open(endpoint: &str, dial_timeout: Duration) -> Result<DialledServer, String> {
+        let address = endpoint.strip_prefix("http://").unwrap_or(endpoint).to_owned();
+        let dialled = tokio::time::timeout(dial_timeout, TcpStream::connect(&address)).await;
         let stream = dialled.map_err(|_| "no connection in time".to_owned())?.map_err(|e| e.to_string())?;
         let (client, connection) = h2::client::handshake(stream).await.map_err(|error| error.to_string())?;
-        let driver = tokio::spawn(connection);
-        let answer = self.exchange(client, &format!("http://{address}{method}"), body).await;
-        driver.abort();
-        answer
+        Ok(DialledServer { client, address, driver: tokio::spawn(connection) })
     }
 
-    async fn exchange(
+    /// Calls a method.
+    ///
+    /// # Errors
+    /// The status that the server answered with, or why it could not be asked: then the connection is of no more use.
+    pub(crate) async fn call<A: Message + Default>(
         &self,
-        client: h2::client::SendRequest<Bytes>,
-        url: &str,
-        body: Bytes,
-    ) -> Result<Bytes, String> {
+        method: &str,
+        request: &impl Message,
+    ) -> Result<A, String> {
+        let answer = self.exchange(method, pack(request)?, None).await?;
+        A::decode(answer).map_err(|error| error.to_string())
+    }
+
+    async fn exchange(&self, method: &str, body: Bytes, token: Option<&str>) -> Result<Bytes, String> {
         let text = |error: h2::Error| error.to_string();
-        let mut client = client.ready().await.map_err(text)?;
+        let mut client = self.client.clone().ready().await.map_err(text)?;
+        let url = format!("http://{}{method}", self.address);
         let mut request =
             Request::post(url).header("content-type", "application/grpc").header("te", "trailers");
-        if let Some(token) = &self.token {
+        if let Some(token) = token {
             request = request.header("token", token);
         }
         let request = request.body(()).map_err(|error| error.to_string())?;
@@ -98,6 +121,21 @@ impl GrpcClient {
         check_status(trailers.as_ref().unwrap_or(&head.headers))?;
         unpack(answer.freeze())
     }
+}
+
+impl Drop for DialledServer {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+/// A request as it travels.
+fn pack(request: &impl Message) -> Result<Bytes, String> {
+    let mut body = BytesMut::with_capacity(PREFIX_BYTES + request.encoded_len());
+    body.put_u8(0);
+    body.put_u32(u32::try_from(request.encoded_len()).map_err(|_| "the request is too long".to_owned())?);
+    body.put_slice(&request.encode_to_vec());
+    Ok(body.freeze())
 }
 
 /// The status at the end of an answer; in its head if there is nothing else.
