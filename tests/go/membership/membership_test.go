@@ -31,6 +31,8 @@ type fleet struct {
 	t       *testing.T
 	cluster *cluster.Cluster
 	client  *clientv3.Client
+	// binary is what members that join run, with default timeouts; empty is the tested server with short ones.
+	binary string
 }
 
 func begin(t *testing.T, size int, binary string) *fleet {
@@ -103,7 +105,11 @@ func (f *fleet) retry(what string, change func(context.Context) error) {
 // join adds a member, as a learner that is promoted or as a voter at once, and waits until it serves.
 func (f *fleet) join(asLearner bool) {
 	f.t.Helper()
-	m, err := f.cluster.Layout(*bin, quick...)
+	binary, flags := *bin, quick
+	if f.binary != "" {
+		binary, flags = f.binary, nil
+	}
+	m, err := f.cluster.Layout(binary, flags...)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -175,18 +181,25 @@ func (f *fleet) remove(m *cluster.Member) {
 // mustEndRemoved waits until a member has ended because it was removed.
 func (f *fleet) mustEndRemoved(m *cluster.Member) {
 	f.t.Helper()
+	f.mustEndSaying(m, "has been permanently removed from the cluster")
+}
+
+// mustEndSaying waits until a member has ended by itself and has said why; it returns what its run printed.
+func (f *fleet) mustEndSaying(m *cluster.Member, text string) string {
+	f.t.Helper()
 	ctx, cancel := context.WithTimeout(f.t.Context(), patience)
 	defer cancel()
 	if !m.Ended(ctx) {
-		f.t.Fatalf("%s was removed and still runs", m.Name)
+		f.t.Fatalf("%s should say %q and end, and still runs", m.Name, text)
 	}
 	log, err := m.RunLog()
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	if !strings.Contains(log, "has been permanently removed from the cluster") {
-		f.t.Fatalf("%s does not say that it was removed:\n%s", m.Name, log)
+	if !strings.Contains(log, text) {
+		f.t.Fatalf("%s ended and does not say %q:\n%s", m.Name, text, log)
 	}
+	return log
 }
 
 // waitForLog waits until the current run of a member has logged something.

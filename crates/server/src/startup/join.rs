@@ -56,10 +56,11 @@ impl JoinedCluster {
 
 /// A member in the answer to `GET /members`.
 #[derive(Clone, Debug, Deserialize)]
-struct ListedMember {
-    id: u64,
+pub(super) struct ListedMember {
+    pub(super) id: u64,
+    /// Empty until it has published itself.
     #[serde(default)]
-    name: String,
+    pub(super) name: String,
     #[serde(rename = "peerURLs", default)]
     peer_urls: Vec<String>,
 }
@@ -137,7 +138,13 @@ impl Answers {
 type ListedCluster = (u64, u64);
 
 /// The cluster and the members that the member at `url` knows.
-async fn list_members(url: &Url, peers: &PeerHttp) -> Result<(ListedCluster, Vec<ListedMember>), String> {
+///
+/// # Errors
+/// Why there is no such answer.
+pub(super) async fn list_members(
+    url: &Url,
+    peers: &PeerHttp,
+) -> Result<(ListedCluster, Vec<ListedMember>), String> {
     let response = peers.send(url, Request::get("/members"), Body::empty()).await?;
     let cluster_id = response.headers().get("x-etcd-cluster-id").ok_or("its answer names no cluster id")?;
     let cluster_id = cluster_id.to_str().unwrap_or_default();
