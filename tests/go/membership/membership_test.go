@@ -412,20 +412,10 @@ func TestRequestsThatDoNotFitGetTheErrorsOfEtcd(t *testing.T) {
 func TestALeaderThatStopsLeavesItsLeadershipBehind(t *testing.T) {
 	f := begin(t, 3, *bin)
 	// One voter is down: the other one must be chosen.
-	status, err := f.client.Status(t.Context(), f.cluster.Members[0].ClientURL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var leader, follower *cluster.Member
-	for _, listed := range f.listed() {
-		for _, m := range f.cluster.Members {
-			switch {
-			case m.Name == listed.name && listed.id == status.Leader:
-				leader = m
-			case m.Name == listed.name:
-				follower = m
-			}
-		}
+	leader := f.leader()
+	follower := f.cluster.Members[0]
+	if follower == leader {
+		follower = f.cluster.Members[1]
 	}
 	follower.Kill()
 	f.waitForLog(leader, "peer became inactive")
