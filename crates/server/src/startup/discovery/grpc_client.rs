@@ -1,12 +1,19 @@
 //! A small gRPC client: one call without streams at a time, each on a connection of its own, at the first endpoint that
 //! answers. It asks a discovery service a few questions while a member starts, and nothing else.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use http::{HeaderMap, Request};
 use prost::Message;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+use crate::config::ServiceSecurity;
 
 /// Bytes before a message: a flag (0, not compressed) and the length.
 const PREFIX_BYTES: usize = 5;
@@ -16,8 +23,12 @@ const MAX_ANSWER_BYTES: usize = 4 << 20;
 
 /// The client.
 pub(super) struct GrpcClient {
-    /// `host:port`, or `http://host:port`.
+    /// `host:port`, `http://host:port` or `https://host:port`.
     pub(super) endpoints: Vec<String>,
+    /// Says at which of them TLS is spoken.
+    pub(super) security: ServiceSecurity,
+    /// How TLS is spoken, if it is at one of them.
+    pub(super) tls: Option<Arc<ClientConfig>>,
     /// For a connection.
     pub(super) dial_timeout: Duration,
     /// For a whole call.
@@ -54,12 +65,14 @@ impl GrpcClient {
     }
 
     async fn ask(&self, endpoint: &str, method: &str, body: Bytes) -> Result<Bytes, String> {
-        let address = endpoint.strip_prefix("http://").unwrap_or(endpoint);
-        let dialled = tokio::time::timeout(self.dial_timeout, TcpStream::connect(address)).await;
-        let stream = dialled.map_err(|_| "no connection in time".to_owned())?.map_err(|e| e.to_string())?;
+        let (address, is_secure) = self.security.address_of(endpoint);
+        let tls = self.tls.clone().filter(|_| is_secure);
+        let dialled = tokio::time::timeout(self.dial_timeout, dial(address, tls));
+        let stream = dialled.await.map_err(|_| "no connection in time".to_owned())??;
         let (client, connection) = h2::client::handshake(stream).await.map_err(|error| error.to_string())?;
         let driver = tokio::spawn(connection);
-        let answer = self.exchange(client, &format!("http://{address}{method}"), body).await;
+        let scheme = if is_secure { "https" } else { "http" };
+        let answer = self.exchange(client, &format!("{scheme}://{address}{method}"), body).await;
         driver.abort();
         answer
     }
@@ -98,6 +111,21 @@ impl GrpcClient {
         check_status(trailers.as_ref().unwrap_or(&head.headers))?;
         unpack(answer.freeze())
     }
+}
+
+/// A connection, in the clear or with TLS.
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
+async fn dial(address: &str, tls: Option<Arc<ClientConfig>>) -> Result<Box<dyn Stream>, String> {
+    let stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
+    let Some(config) = tls else { return Ok(Box::new(stream)) };
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+    let name = ServerName::try_from(host).map_err(|error| error.to_string())?;
+    let secure = TlsConnector::from(config).connect(name, stream).await;
+    Ok(Box::new(secure.map_err(|error| error.to_string())?))
 }
 
 /// The status at the end of an answer; in its head if there is nothing else.
