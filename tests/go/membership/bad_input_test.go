@@ -42,7 +42,7 @@ func TestJoinersThatDoNotFitSayWhatIsWrong(t *testing.T) {
 	name := namesake.Name
 	namesake.Name = first.Name
 	namesake.JoinExisting(map[string]string{first.Name: first.PeerURL + "," + first.Name + "=" + namesake.PeerURL})
-	f.mustSayAndEnd(namesake, "member count is unequal")
+	f.mustSayAndEnd(namesake, "names no other member; each needs a name of its own")
 	namesake.Name = name
 	namesake.Kill()
 

@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -68,17 +69,21 @@ func TestALearnerIsPromotedAtThePeerURLOfAnyMember(t *testing.T) {
 	t.Parallel()
 	f := begin(t, 2, *bin)
 	learner := f.stray()
-	added, err := f.client.MemberAddAsLearner(t.Context(), []string{learner.PeerURL})
-	if err != nil {
-		t.Fatal(err)
-	}
+	var id uint64
+	f.retry("add "+learner.Name, func(ctx context.Context) error {
+		added, err := f.client.MemberAddAsLearner(ctx, []string{learner.PeerURL})
+		if err == nil {
+			id = added.Member.ID
+		}
+		return err
+	})
 	learner.JoinExisting(f.peerURLs(learner))
 	if err := learner.Start(); err != nil {
 		t.Fatal(err)
 	}
 	leader := f.leader()
 	promote := func(m *cluster.Member) (int, string) {
-		url := fmt.Sprintf("%s/members/promote/%d", m.PeerURL, added.Member.ID)
+		url := fmt.Sprintf("%s/members/promote/%d", m.PeerURL, id)
 		response, err := http.Post(url, "", nil)
 		if err != nil {
 			t.Fatal(err)
@@ -98,7 +103,7 @@ func TestALearnerIsPromotedAtThePeerURLOfAnyMember(t *testing.T) {
 	for {
 		status, body := promote(follower)
 		if status == http.StatusOK {
-			if !strings.Contains(body, fmt.Sprint(added.Member.ID)) || strings.Contains(body, "isLearner") {
+			if !strings.Contains(body, fmt.Sprint(id)) || strings.Contains(body, "isLearner") {
 				t.Errorf("the members that are answered: %s", body)
 			}
 			break

@@ -14,6 +14,7 @@ import (
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
 
 	"stele.test/cluster"
 )
@@ -49,7 +50,7 @@ func (f *fleet) connect(members ...*cluster.Member) *clientv3.Client {
 	for _, m := range members {
 		endpoints = append(endpoints, m.ClientURL)
 	}
-	client, err := clientv3.New(clientv3.Config{Endpoints: endpoints, DialTimeout: patience})
+	client, err := clientv3.New(clientv3.Config{Endpoints: endpoints, DialTimeout: patience, Logger: zap.NewNop()})
 	if err != nil {
 		f.t.Fatal(err)
 	}

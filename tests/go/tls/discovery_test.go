@@ -39,10 +39,10 @@ func TestADiscoveryServiceMayDemandCertificates(t *testing.T) {
 		secure := service.Members[0].ClientURL
 		bare := strings.TrimPrefix(secure, "https://")
 		for token, flags := range map[string][]string{
-			"https":      append([]string{"--discovery-endpoints=" + secure, trusted}, shown...),
-			"no scheme":  append([]string{"--discovery-endpoints=" + bare, trusted}, shown...),
-			"no checks":  append([]string{"--discovery-endpoints=" + secure, "--discovery-insecure-skip-tls-verify=true"}, shown...),
-			"not shown":  {"--discovery-endpoints=" + secure, trusted},
+			"https":     append([]string{"--discovery-endpoints=" + secure, trusted}, shown...),
+			"no scheme": append([]string{"--discovery-endpoints=" + bare, trusted}, shown...),
+			"no checks": append([]string{"--discovery-endpoints=" + secure, "--discovery-insecure-skip-tls-verify=true"}, shown...),
+			"not shown": {"--discovery-endpoints=" + secure, trusted},
 			"other roots": append([]string{
 				"--discovery-endpoints=" + secure, "--discovery-cacert=" + foreign.file("ca.pem"),
 			}, shown...),

@@ -108,7 +108,10 @@ mod tests {
         let started = explain(0x1f, FirstStart::WasStarted);
         assert!(started.starts_with("member 1f has already been bootstrapped"), "{started}");
         let unknown = explain(0x1f, FirstStart::Unknown { answered: 1, needed: 2 });
-        assert!(unknown.contains("1 of its members answer") && unknown.contains("2 must answer"), "{unknown}");
+        assert!(
+            unknown.contains("1 of its members answer") && unknown.contains("2 must answer"),
+            "{unknown}"
+        );
         for text in [started, unknown] {
             assert!(text.contains("member remove, member add"), "{text}");
         }

@@ -73,7 +73,7 @@ pub(super) struct ListedMember {
 pub(super) async fn ask_members(config: &ServerConfig, peers: &PeerHttp) -> Result<JoinedCluster, String> {
     let others: Vec<_> = config.cluster.initial.iter().filter(|(name, _)| *name != config.name).collect();
     let mut answers = Answers { needed: others.len().div_ceil(2), given: Vec::new() };
-    let mut last = "--initial-cluster names no other member".to_owned();
+    let mut last = "--initial-cluster names no other member; each needs a name of its own".to_owned();
     for (_, urls) in others {
         match ask_member(config, peers, urls).await {
             Ok(joined) => match answers.add(joined) {

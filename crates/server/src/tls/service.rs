@@ -45,7 +45,11 @@ pub(crate) fn service_client(security: &ServiceSecurity) -> Result<Arc<ClientCon
         .with_safe_default_protocol_versions()
         .map_err(|error| unusable(&error))?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(AcceptorVerifier { library, rules, provider: provider.clone() }));
+        .with_custom_certificate_verifier(Arc::new(AcceptorVerifier {
+            library,
+            rules,
+            provider: provider.clone(),
+        }));
     let certificate = named("discovery-cert", &security.cert_file);
     let mut config = match (certificate, named("discovery-key", &security.key_file)) {
         (Some(certificate), Some(key)) => {
