@@ -11,6 +11,7 @@ import (
 )
 
 func TestTheLastMemberGoesOnAlone(t *testing.T) {
+	t.Parallel()
 	f := begin(t, 3, *bin)
 	if _, err := f.client.Put(t.Context(), "kept", "1"); err != nil {
 		t.Fatal(err)

@@ -26,7 +26,7 @@ func (f *fleet) leader() *cluster.Member {
 			}
 		}
 	}
-	f.t.Fatal("nobody leads")
+	f.t.Fatal("no member leads")
 	return nil
 }
 

@@ -307,6 +307,7 @@ func (l *load) verify(f *fleet) {
 }
 
 func TestAClusterGrowsLosesAMemberAndShrinksUnderLoad(t *testing.T) {
+	t.Parallel()
 	f := begin(t, 1, *bin)
 	l := startLoad(f)
 	f.join(false)

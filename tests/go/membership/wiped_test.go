@@ -20,6 +20,7 @@ func (f *fleet) mustSayAndEnd(m *cluster.Member, text string) string {
 // A member that lost its directory has forgotten votes and entries: with a peer that lags it could elect a leader that
 // lacks acknowledged writes.
 func TestAMemberThatLostItsDirectoryDoesNotComeBack(t *testing.T) {
+	t.Parallel()
 	f := begin(t, 3, *bin)
 	if _, err := f.client.Put(t.Context(), "kept", "1"); err != nil {
 		t.Fatal(err)
@@ -53,7 +54,7 @@ func TestAMemberThatLostItsDirectoryDoesNotComeBack(t *testing.T) {
 		t.Errorf("it left a directory: %v", err)
 	}
 
-	// It begins when nobody answers, and is refused by the first who come.
+	// It begins when no other member answers, and is refused by the first who come.
 	for _, m := range f.cluster.Members[:2] {
 		m.Kill()
 	}
@@ -87,7 +88,7 @@ func TestAMemberThatLostItsDirectoryDoesNotComeBack(t *testing.T) {
 	f.join(true)
 }
 
-// Of the voters that it knows, one is left, which refuses it: that is enough when nobody else answers.
+// Of the voters that it knows, one is left, which refuses it: that is enough when no other one answers.
 func TestARemovedMemberThatOnlyOnePeerRefusesServesNothingAndStops(t *testing.T) {
 	t.Parallel()
 	f := begin(t, 3, *bin)

@@ -1,5 +1,5 @@
-//! A member without data that is to begin a cluster (`--initial-cluster-state new`) asks the other first members whether
-//! it has been started before.
+//! A member without data that is to begin a cluster (`--initial-cluster-state new`) asks the other first members
+//! whether it has been started before.
 //!
 //! If it has, its directory is lost, and it must not take part under its old id: `member::FirstStart` says why, and
 //! decides. Here the others are asked, as etcd does with `GET /members` and the same second of time. Nothing is created
@@ -8,7 +8,7 @@
 //! ```text
 //! all others refuse connections        nothing has begun, as far as this member can know: it begins
 //! one lists this member with a name    it exits: its data is lost
-//! some list others with names          it begins if enough of them answer; otherwise it asks again, and exits after a while
+//! some list others with names          it begins if enough of them answer; else it asks again, and exits after a while
 //! ```
 
 use std::time::{Duration, Instant};

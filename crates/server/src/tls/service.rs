@@ -1,8 +1,8 @@
 //! TLS to a service that is asked once, while a member starts: the discovery service. The files are read then, and not
 //! followed.
 //!
-//! As in etcd's client: the authorities of the machine count if no file names others, a certificate is shown if there is
-//! one, and a service may be believed without a check if the flags ask for that.
+//! As in etcd's client: the authorities of the machine count if no file names others, a certificate is shown if there
+//! is one, and a service may be believed without a check if the flags ask for that.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -42,7 +42,7 @@ impl Simulation {
                 return Ok(false);
             }
             FirstStart::WasStarted if !is_wiped => {
-                let text = format!("member {member} was never started, and is told that it was");
+                let text = format!("member {member} was never started, and learns that it was");
                 return Violation::err("members start", text);
             }
             FirstStart::WasStarted => self.coverage.event("lost directories noticed at start"),

@@ -114,11 +114,11 @@ impl GrpcClient {
 }
 
 /// A connection, in the clear or with TLS.
-trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+trait ServiceStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
-impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> ServiceStream for S {}
 
-async fn dial(address: &str, tls: Option<Arc<ClientConfig>>) -> Result<Box<dyn Stream>, String> {
+async fn dial(address: &str, tls: Option<Arc<ClientConfig>>) -> Result<Box<dyn ServiceStream>, String> {
     let stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
     let Some(config) = tls else { return Ok(Box::new(stream)) };
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
