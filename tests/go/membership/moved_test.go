@@ -23,17 +23,17 @@ func TestAMemberThatWasAwayIsFoundByOneThatWasMoved(t *testing.T) {
 	away, moved, third := f.cluster.Members[0], f.cluster.Members[1], f.cluster.Members[2]
 	away.Kill()
 	// Its ports are free; it is never started.
-	spare, err := f.cluster.Layout(*bin)
+	address, err := f.cluster.Layout(*bin)
 	if err != nil {
 		t.Fatal(err)
 	}
 	id := f.idOf(moved)
 	f.retry("move "+moved.Name, func(ctx context.Context) error {
-		_, err := f.client.MemberUpdate(ctx, id, []string{spare.PeerURL})
+		_, err := f.client.MemberUpdate(ctx, id, []string{address.PeerURL})
 		return err
 	})
 	_ = moved.Terminate()
-	moveTo(moved, spare.PeerURL)
+	moveTo(moved, address.PeerURL)
 	if err := moved.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -45,8 +45,8 @@ func TestAMemberThatWasAwayIsFoundByOneThatWasMoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, listed := range f.listed() {
-		if listed.id == id && listed.peerURL != spare.PeerURL {
-			t.Errorf("it is listed at %s, and is at %s", listed.peerURL, spare.PeerURL)
+		if listed.id == id && listed.peerURL != address.PeerURL {
+			t.Errorf("it is listed at %s, and is at %s", listed.peerURL, address.PeerURL)
 		}
 	}
 }

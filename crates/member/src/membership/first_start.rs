@@ -14,8 +14,8 @@
 //! started. A peer that lags does not. If the cluster has begun, so many must be heard that one of them was in the
 //! quorum that the publication needed: of three members both others, of five three.
 //!
-//! If no member that answers has seen the cluster begin, the member begins: otherwise no cluster ever would. The handshake
-//! is what is left then (`identity`, and the gate of the server).
+//! If no member that answers has seen the cluster begin, this one begins: otherwise no cluster ever would. The
+//! handshake is what is left then (`identity`, and the gate of the server).
 
 use std::collections::BTreeMap;
 
