@@ -1,15 +1,22 @@
-//! A small gRPC client: one call without streams at a time, in the clear. A [`DialledServer`] is to one server;
+//! A small gRPC client: one call without streams at a time, in the clear or with TLS. A [`DialledServer`] is to one server;
 //! [`GrpcClient`] makes one for each call, to the first endpoint that answers.
 //!
 //! With it a member that starts asks a discovery service a few questions, and a running one sends its spans to a
 //! collector. It is not for anything that many calls of clients wait for.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use http::{HeaderMap, Request};
 use prost::Message;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+use crate::config::ServiceSecurity;
 
 /// Bytes before a message: a flag (0, not compressed) and the length.
 const PREFIX_BYTES: usize = 5;
@@ -19,8 +26,12 @@ const MAX_ANSWER_BYTES: usize = 4 << 20;
 
 /// The client.
 pub(crate) struct GrpcClient {
-    /// `host:port`, or `http://host:port`.
+    /// `host:port`, `http://host:port` or `https://host:port`.
     pub(crate) endpoints: Vec<String>,
+    /// Says at which of them TLS is spoken.
+    pub(crate) security: ServiceSecurity,
+    /// How TLS is spoken, if it is at one of them.
+    pub(crate) tls: Option<Arc<ClientConfig>>,
     /// For a connection.
     pub(crate) dial_timeout: Duration,
     /// For a whole call.
@@ -32,7 +43,8 @@ pub(crate) struct GrpcClient {
 /// A connection to one server.
 pub(crate) struct DialledServer {
     client: h2::client::SendRequest<Bytes>,
-    address: String,
+    /// The scheme and the address.
+    url: String,
     /// Reads and writes the socket; ends with the connection.
     driver: tokio::task::JoinHandle<Result<(), h2::Error>>,
 }
@@ -60,22 +72,28 @@ impl GrpcClient {
     }
 
     async fn ask(&self, endpoint: &str, method: &str, body: Bytes) -> Result<Bytes, String> {
-        let connection = DialledServer::open(endpoint, self.dial_timeout).await?;
+        let (address, is_secure) = self.security.address_of(endpoint);
+        let tls = self.tls.clone().filter(|_| is_secure);
+        let connection = DialledServer::open(address, tls, self.dial_timeout).await?;
         connection.exchange(method, body, self.token.as_deref()).await
     }
 }
 
 impl DialledServer {
-    /// Connects to `host:port`, or `http://host:port`.
+    /// Connects to `host:port`, in the clear or with TLS.
     ///
     /// # Errors
     /// Why it cannot.
-    pub(crate) async fn open(endpoint: &str, dial_timeout: Duration) -> Result<DialledServer, String> {
-        let address = endpoint.strip_prefix("http://").unwrap_or(endpoint).to_owned();
-        let dialled = tokio::time::timeout(dial_timeout, TcpStream::connect(&address)).await;
-        let stream = dialled.map_err(|_| "no connection in time".to_owned())?.map_err(|e| e.to_string())?;
+    pub(crate) async fn open(
+        address: &str,
+        tls: Option<Arc<ClientConfig>>,
+        dial_timeout: Duration,
+    ) -> Result<DialledServer, String> {
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let dialled = tokio::time::timeout(dial_timeout, dial(address, tls));
+        let stream = dialled.await.map_err(|_| "no connection in time".to_owned())??;
         let (client, connection) = h2::client::handshake(stream).await.map_err(|error| error.to_string())?;
-        Ok(DialledServer { client, address, driver: tokio::spawn(connection) })
+        Ok(DialledServer { client, url: format!("{scheme}://{address}"), driver: tokio::spawn(connection) })
     }
 
     /// Calls a method.
@@ -94,7 +112,7 @@ impl DialledServer {
     async fn exchange(&self, method: &str, body: Bytes, token: Option<&str>) -> Result<Bytes, String> {
         let text = |error: h2::Error| error.to_string();
         let mut client = self.client.clone().ready().await.map_err(text)?;
-        let url = format!("http://{}{method}", self.address);
+        let url = format!("{}{method}", self.url);
         let mut request =
             Request::post(url).header("content-type", "application/grpc").header("te", "trailers");
         if let Some(token) = token {
@@ -136,6 +154,21 @@ fn pack(request: &impl Message) -> Result<Bytes, String> {
     body.put_u32(u32::try_from(request.encoded_len()).map_err(|_| "the request is too long".to_owned())?);
     body.put_slice(&request.encode_to_vec());
     Ok(body.freeze())
+}
+
+/// A connection, in the clear or with TLS.
+trait ServiceStream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> ServiceStream for S {}
+
+async fn dial(address: &str, tls: Option<Arc<ClientConfig>>) -> Result<Box<dyn ServiceStream>, String> {
+    let stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
+    let Some(config) = tls else { return Ok(Box::new(stream)) };
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+    let name = ServerName::try_from(host).map_err(|error| error.to_string())?;
+    let secure = TlsConnector::from(config).connect(name, stream).await;
+    Ok(Box::new(secure.map_err(|error| error.to_string())?))
 }
 
 /// The status at the end of an answer; in its head if there is nothing else.

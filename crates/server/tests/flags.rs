@@ -76,6 +76,11 @@ fn sample(flag: &Flag) -> (String, Vec<String>) {
             ("x", &["--discovery-endpoints=x", "--discovery-token=x", "--discovery-user=u:p"]),
         ),
         ("discovery-srv-name", ("x", &["--discovery-srv=example.org"])),
+        ("discovery-insecure-transport", ("false", SERVICE)),
+        ("discovery-insecure-skip-tls-verify", ("true", SERVICE)),
+        ("discovery-cert", ("x", SERVICE)),
+        ("discovery-key", ("x", SERVICE)),
+        ("discovery-cacert", ("x", SERVICE)),
     ]);
     if let Some((value, beside)) = special.get(flag.name) {
         return ((*value).to_owned(), beside.iter().map(|flag| (*flag).to_owned()).collect());

@@ -49,7 +49,8 @@ impl StreamContext {
         let local = &self.config.local;
         if peer.cluster_id != local.cluster_id {
             let text = format!(
-                "cluster {:x} was met, expected {:x} (a forced cluster shows another number than its id)",
+                "cluster {:x} was met, expected {:x} (a forced cluster shows another number than its id); a member \
+                 that is to join needs an empty data directory and the flags of `member add`",
                 peer.cluster_id, local.cluster_id
             );
             return Err(Refusal::new(RefusalReason::WrongCluster, text));

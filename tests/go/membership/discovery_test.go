@@ -32,6 +32,7 @@ func discovering(t *testing.T, c *cluster.Cluster, service, token string, flags 
 }
 
 func TestMembersFindEachOtherAtADiscoveryService(t *testing.T) {
+	t.Parallel()
 	for _, binary := range []string{cluster.EtcdPath(), *bin} {
 		if _, err := os.Stat(binary); err != nil {
 			t.Fatalf("no server at %s: cargo xtask builds etcd", binary)
@@ -94,6 +95,7 @@ func TestMembersFindEachOtherAtADiscoveryService(t *testing.T) {
 }
 
 func TestADiscoveryServiceMayWantAUser(t *testing.T) {
+	t.Parallel()
 	service := begin(t, 1, cluster.EtcdPath())
 	client := service.client
 	steps := []func() error{

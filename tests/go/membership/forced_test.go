@@ -2,17 +2,16 @@ package membership
 
 import (
 	"context"
-	"errors"
-	"net/http"
 	"testing"
+	"time"
 
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"stele.test/cluster"
 )
 
 func TestTheLastMemberGoesOnAlone(t *testing.T) {
+	t.Parallel()
 	f := begin(t, 3, *bin)
 	if _, err := f.client.Put(t.Context(), "kept", "1"); err != nil {
 		t.Fatal(err)
@@ -86,39 +85,10 @@ func (f *fleet) goOnBesideTheOldCluster(survivor *cluster.Member) {
 	}
 }
 
-// Of the voters that a removed member knows, a quorum may be gone. It cannot tell that it was removed, but serves
-// nothing of what it has.
-func TestARemovedMemberThatTooFewRefuseServesNothing(t *testing.T) {
-	f := begin(t, 3, *bin)
-	if _, err := f.client.Put(t.Context(), "stale", "1"); err != nil {
-		t.Fatal(err)
-	}
-	stale := f.cluster.Members[2]
-	serializable := func(client *clientv3.Client) error {
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
-		defer cancel()
-		_, err := client.Get(ctx, "stale", clientv3.WithSerializable())
-		return err
-	}
-	if err := serializable(f.connect(stale)); err != nil {
-		t.Fatal(err)
-	}
-	stale.Kill()
-	f.remove(stale)
-	f.remove(f.cluster.Members[1])
-	if err := stale.Start(); err != nil {
-		t.Fatal(err)
-	}
-	f.waitForLog(stale, "some peers refuse this member for good")
-	if err := serializable(f.connect(stale)); !errors.Is(err, rpctypes.ErrStopped) {
-		t.Errorf("it served what it has: %v", err)
-	}
-	response, err := http.Get(stale.ClientURL + "/readyz/serializable_read")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusServiceUnavailable {
-		t.Errorf("it says that it is ready: %v", response.Status)
-	}
+// serializable reads what one member has, or is given up.
+func serializable(f *fleet, m *cluster.Member) error {
+	ctx, cancel := context.WithTimeout(f.t.Context(), time.Second)
+	defer cancel()
+	_, err := f.connect(m).Get(ctx, "stale", clientv3.WithSerializable())
+	return err
 }

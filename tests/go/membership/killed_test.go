@@ -108,6 +108,7 @@ func (f *fleet) idOf(m *cluster.Member) uint64 {
 // Each round adds a learner, kills it while it joins, promotes it, and removes another member. One of the members is
 // killed during each of these changes.
 func TestMembersAreKilledWhileOthersComeAndGo(t *testing.T) {
+	t.Parallel()
 	f := begin(t, 3, *bin)
 	l := startLoad(f)
 	k := &killing{f: f, random: rand.New(rand.NewPCG(*seed, 0))}

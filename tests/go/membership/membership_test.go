@@ -14,6 +14,7 @@ import (
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
 
 	"stele.test/cluster"
 )
@@ -31,6 +32,8 @@ type fleet struct {
 	t       *testing.T
 	cluster *cluster.Cluster
 	client  *clientv3.Client
+	// binary is what members that join run, with default timeouts; empty is the tested server with short ones.
+	binary string
 }
 
 func begin(t *testing.T, size int, binary string) *fleet {
@@ -47,7 +50,7 @@ func (f *fleet) connect(members ...*cluster.Member) *clientv3.Client {
 	for _, m := range members {
 		endpoints = append(endpoints, m.ClientURL)
 	}
-	client, err := clientv3.New(clientv3.Config{Endpoints: endpoints, DialTimeout: patience})
+	client, err := clientv3.New(clientv3.Config{Endpoints: endpoints, DialTimeout: patience, Logger: zap.NewNop()})
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -103,7 +106,11 @@ func (f *fleet) retry(what string, change func(context.Context) error) {
 // join adds a member, as a learner that is promoted or as a voter at once, and waits until it serves.
 func (f *fleet) join(asLearner bool) {
 	f.t.Helper()
-	m, err := f.cluster.Layout(*bin, quick...)
+	binary, flags := *bin, quick
+	if f.binary != "" {
+		binary, flags = f.binary, nil
+	}
+	m, err := f.cluster.Layout(binary, flags...)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -175,18 +182,25 @@ func (f *fleet) remove(m *cluster.Member) {
 // mustEndRemoved waits until a member has ended because it was removed.
 func (f *fleet) mustEndRemoved(m *cluster.Member) {
 	f.t.Helper()
+	f.mustEndSaying(m, "has been permanently removed from the cluster")
+}
+
+// mustEndSaying waits until a member has ended by itself and has said why; it returns what its run printed.
+func (f *fleet) mustEndSaying(m *cluster.Member, text string) string {
+	f.t.Helper()
 	ctx, cancel := context.WithTimeout(f.t.Context(), patience)
 	defer cancel()
 	if !m.Ended(ctx) {
-		f.t.Fatalf("%s was removed and still runs", m.Name)
+		f.t.Fatalf("%s should say %q and end, and still runs", m.Name, text)
 	}
 	log, err := m.RunLog()
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	if !strings.Contains(log, "has been permanently removed from the cluster") {
-		f.t.Fatalf("%s does not say that it was removed:\n%s", m.Name, log)
+	if !strings.Contains(log, text) {
+		f.t.Fatalf("%s ended and does not say %q:\n%s", m.Name, text, log)
 	}
+	return log
 }
 
 // waitForLog waits until the current run of a member has logged something.
@@ -293,6 +307,7 @@ func (l *load) verify(f *fleet) {
 }
 
 func TestAClusterGrowsLosesAMemberAndShrinksUnderLoad(t *testing.T) {
+	t.Parallel()
 	f := begin(t, 1, *bin)
 	l := startLoad(f)
 	f.join(false)
@@ -399,20 +414,10 @@ func TestRequestsThatDoNotFitGetTheErrorsOfEtcd(t *testing.T) {
 func TestALeaderThatStopsLeavesItsLeadershipBehind(t *testing.T) {
 	f := begin(t, 3, *bin)
 	// One voter is down: the other one must be chosen.
-	status, err := f.client.Status(t.Context(), f.cluster.Members[0].ClientURL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var leader, follower *cluster.Member
-	for _, listed := range f.listed() {
-		for _, m := range f.cluster.Members {
-			switch {
-			case m.Name == listed.name && listed.id == status.Leader:
-				leader = m
-			case m.Name == listed.name:
-				follower = m
-			}
-		}
+	leader := f.leader()
+	follower := f.cluster.Members[0]
+	if follower == leader {
+		follower = f.cluster.Members[1]
 	}
 	follower.Kill()
 	f.waitForLog(leader, "peer became inactive")

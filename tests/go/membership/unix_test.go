@@ -9,6 +9,7 @@ import (
 )
 
 func TestMembersMeetAtUnixSockets(t *testing.T) {
+	t.Parallel()
 	t.Run("in the clear", func(t *testing.T) { meetAtUnixSockets(t, false, "unix:", quick...) })
 	t.Run("with TLS", func(t *testing.T) {
 		meetAtUnixSockets(t, true, "unixs:", append([]string{"--peer-auto-tls"}, quick...)...)

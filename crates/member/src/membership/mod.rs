@@ -22,9 +22,11 @@
 //! | `queue` | requests on their way to agreement |
 //! | `applied` | what an applied conf change does |
 //! | `command_sets` | which commands every member can apply |
+//! | `first_start` | whether a member without data may begin as one of the first members |
 
 pub(crate) mod applied;
 pub(crate) mod command_sets;
+pub(crate) mod first_start;
 pub(crate) mod health;
 pub(crate) mod queue;
 pub(crate) mod request;

@@ -1,12 +1,13 @@
 //! A member that its operator has forced to go on alone, and what is left of its old cluster.
 
 use bytes::Bytes;
-use consensus::{Body, Message};
+use consensus::{Body, ConfState, Message};
 use member::peer_message::PeerMessage;
 use member::{Input, MemberConfig, MembershipRequest, StartMode};
 
 use crate::membership::joins;
 use crate::rig::Cluster;
+use crate::snapshots::{installed, one_behind};
 
 fn forced(cluster: &mut Cluster, survivor: u64) {
     cluster.tune = |config| config.start = StartMode::ForceNewCluster;
@@ -153,4 +154,41 @@ fn a_removal_that_may_not_be_committed_does_not_bind_the_removed_member() {
     cluster.start(removed);
     cluster.settle();
     assert!(cluster.get(removed, "after").expect("it reads").is_some());
+}
+
+/// Steps in which a snapshot comes and is installed, with some to spare.
+const MAX_STEPS: usize = 1_000;
+
+/// Its own state is whole until that of the snapshot is.
+#[test]
+fn a_member_that_crashed_while_it_installed_a_snapshot_can_be_forced() {
+    let mut crashes = 0;
+    for changes in (1..).step_by(9) {
+        let (mut cluster, behind) = one_behind();
+        let disk = cluster.disks[&behind].clone();
+        disk.stop_after(changes);
+        let _ = cluster.start_if_possible(behind);
+        let has_it = |cluster: &Cluster| cluster.events(behind, installed) == 1;
+        // A disk that fails ends some processes, and others try again for ever.
+        for _ in 0..MAX_STEPS {
+            if !cluster.nodes.contains_key(&behind) || has_it(&cluster) {
+                break;
+            }
+            cluster.step();
+        }
+        let is_installed = cluster.nodes.contains_key(&behind) && has_it(&cluster);
+        crashes += u64::from(!is_installed);
+        (1..=3).for_each(|id| cluster.stop(id));
+        let mut keep_some = |pending: u64| changes % pending;
+        let left = if changes.is_multiple_of(2) { disk.fork() } else { disk.crash(&mut keep_some) };
+        cluster.disks.insert(behind, left);
+        forced(&mut cluster, behind);
+        assert_eq!(cluster.conf_state(behind), ConfState::of_voters([behind]), "after {changes} changes");
+        cluster.put("after", "1");
+        assert!(cluster.get(behind, "early3").expect("it reads").is_some(), "after {changes} changes");
+        if is_installed {
+            break;
+        }
+    }
+    assert!(crashes > 3, "{crashes} crashes");
 }

@@ -5,6 +5,7 @@ mod contents;
 mod departures;
 mod downgrade;
 mod failover;
+mod first_starts;
 mod forced;
 mod full_disk;
 mod hostile;

@@ -8,7 +8,8 @@ use super::diagnostics::{Note, UsageError};
 use super::security::Security;
 use super::settings::{
     Auth, ClusterConfig, ClusterState, CorruptionChecks, GrpcKeepalive, HttpAccess, MemberUrls, Observing,
-    RequestLimits, ServerConfig, ServiceDiscovery, Sockets, SrvDiscovery, Storage, TracingSettings,
+    RequestLimits, ServerConfig, ServiceDiscovery, ServiceSecurity, Sockets, SrvDiscovery, Storage,
+    TracingSettings,
 };
 use super::table::{Effect, flag};
 use super::types::{CompactionPolicy, FeatureGates, LogFormat, LogLevel, LogOutput, LogRotation, TokenKind};
@@ -178,11 +179,6 @@ fn discovery_service(values: &FlagValues) -> Result<Option<ServiceDiscovery>, Us
     if endpoints.iter().any(String::is_empty) {
         return Err(UsageError::config("--discovery-endpoints must not contain empty endpoints".to_owned()));
     }
-    if let Some(endpoint) = endpoints.iter().find(|endpoint| endpoint.starts_with("https://")) {
-        let message =
-            format!("TLS to a discovery service is not supported yet, so {endpoint} cannot be used");
-        return Err(UsageError::config(message));
-    }
     let (user, password) = (values.text("discovery-user"), values.text("discovery-password"));
     let user = match (user.split_once(':'), password) {
         _ if user.is_empty() => None,
@@ -194,12 +190,20 @@ fn discovery_service(values: &FlagValues) -> Result<Option<ServiceDiscovery>, Us
         }
         (_, password) => Some((user.to_owned(), password.to_owned())),
     };
+    let file = |name| Some(values.text(name)).filter(|text| !text.is_empty()).map(PathBuf::from);
     Ok(Some(ServiceDiscovery {
         token: values.text("discovery-token").to_owned(),
         endpoints,
         dial_timeout: values.duration("discovery-dial-timeout"),
         request_timeout: values.duration("discovery-request-timeout"),
         user,
+        security: ServiceSecurity {
+            cert_file: file("discovery-cert"),
+            key_file: file("discovery-key"),
+            trusted_ca_file: file("discovery-cacert"),
+            is_insecure: values.bool("discovery-insecure-transport"),
+            skip_verification: values.bool("discovery-insecure-skip-tls-verify"),
+        },
     }))
 }
 

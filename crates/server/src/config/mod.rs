@@ -42,7 +42,8 @@ pub use diagnostics::{Note, UsageError};
 pub use security::{Security, TlsParameters, TlsVersion, TransportSecurity};
 pub use settings::{
     Auth, ClusterConfig, ClusterState, CorruptionChecks, GrpcKeepalive, HttpAccess, MemberUrls, Observing,
-    RequestLimits, ServerConfig, ServiceDiscovery, Sockets, SrvDiscovery, Storage, TracingSettings,
+    RequestLimits, ServerConfig, ServiceDiscovery, ServiceSecurity, Sockets, SrvDiscovery, Storage,
+    TracingSettings,
 };
 pub use types::{
     CompactionPolicy, FeatureGate, FeatureGates, GateStage, JwtOptions, LogFormat, LogLevel, LogOutput,

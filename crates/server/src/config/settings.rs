@@ -88,7 +88,7 @@ pub enum ClusterState {
 pub struct ServiceDiscovery {
     /// Names the cluster there; its size was registered under it.
     pub token: String,
-    /// `host:port` or `http://host:port` of the service's members.
+    /// `host:port`, `http://host:port` or `https://host:port` of the service's members.
     pub endpoints: Vec<String>,
     /// Time for a connection.
     pub dial_timeout: Duration,
@@ -96,6 +96,34 @@ pub struct ServiceDiscovery {
     pub request_timeout: Duration,
     /// Name and password, if the service wants them.
     pub user: Option<(String, String)>,
+    /// TLS.
+    pub security: ServiceSecurity,
+}
+
+/// TLS to a discovery service.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServiceSecurity {
+    /// Certificate to show.
+    pub cert_file: Option<PathBuf>,
+    /// Its key.
+    pub key_file: Option<PathBuf>,
+    /// Authorities whose certificates are believed; without it, those of the system.
+    pub trusted_ca_file: Option<PathBuf>,
+    /// Whether an endpoint without a scheme is in the clear. It is not if there is one of the files.
+    pub is_insecure: bool,
+    /// Whether any certificate of the service is believed.
+    pub skip_verification: bool,
+}
+
+impl ServiceSecurity {
+    /// The address of an endpoint, and whether TLS is spoken there; as in etcd's client.
+    pub fn address_of<'a>(&self, endpoint: &'a str) -> (&'a str, bool) {
+        let has_files = self.cert_file.is_some() || self.key_file.is_some() || self.trusted_ca_file.is_some();
+        match endpoint.split_once("://") {
+            Some((scheme, address)) => (address, scheme == "https"),
+            None => (endpoint, has_files || !self.is_insecure),
+        }
+    }
 }
 
 /// The SRV records that name the first members.

@@ -110,7 +110,7 @@ async fn export(
 ) -> Result<(u64, String), String> {
     let open = match connection.take() {
         Some(open) => open,
-        None => DialledServer::open(address, DIAL_TIMEOUT).await?,
+        None => DialledServer::open(address, None, DIAL_TIMEOUT).await?,
     };
     let answer = tokio::time::timeout(EXPORT_TIMEOUT, open.call::<ExportResponse>(EXPORT, request)).await;
     let answer = answer.map_err(|_| "no answer in time".to_owned())??;

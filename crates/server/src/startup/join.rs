@@ -56,10 +56,11 @@ impl JoinedCluster {
 
 /// A member in the answer to `GET /members`.
 #[derive(Clone, Debug, Deserialize)]
-struct ListedMember {
-    id: u64,
+pub(super) struct ListedMember {
+    pub(super) id: u64,
+    /// Empty until it has published itself.
     #[serde(default)]
-    name: String,
+    pub(super) name: String,
     #[serde(rename = "peerURLs", default)]
     peer_urls: Vec<String>,
 }
@@ -72,7 +73,7 @@ struct ListedMember {
 pub(super) async fn ask_members(config: &ServerConfig, peers: &PeerHttp) -> Result<JoinedCluster, String> {
     let others: Vec<_> = config.cluster.initial.iter().filter(|(name, _)| *name != config.name).collect();
     let mut answers = Answers { needed: others.len().div_ceil(2), given: Vec::new() };
-    let mut last = "--initial-cluster names no other member".to_owned();
+    let mut last = "--initial-cluster names no other member; each needs a name of its own".to_owned();
     for (_, urls) in others {
         match ask_member(config, peers, urls).await {
             Ok(joined) => match answers.add(joined) {
@@ -137,7 +138,13 @@ impl Answers {
 type ListedCluster = (u64, u64);
 
 /// The cluster and the members that the member at `url` knows.
-async fn list_members(url: &Url, peers: &PeerHttp) -> Result<(ListedCluster, Vec<ListedMember>), String> {
+///
+/// # Errors
+/// Why there is no such answer.
+pub(super) async fn list_members(
+    url: &Url,
+    peers: &PeerHttp,
+) -> Result<(ListedCluster, Vec<ListedMember>), String> {
     let response = peers.send(url, Request::get("/members"), Body::empty()).await?;
     let cluster_id = response.headers().get("x-etcd-cluster-id").ok_or("its answer names no cluster id")?;
     let cluster_id = cluster_id.to_str().unwrap_or_default();

@@ -6,6 +6,7 @@
 //! | `descriptors.rs` | raises the limit of open files and divides it |
 //! | `describe.rs` | what the flags mean to the member and to the services |
 //! | `discovery` | asks DNS or a discovery service for the first members of a cluster |
+//! | `first_start.rs` | asks the other first members whether this one has been started before |
 //! | `join.rs` | asks the members of a running cluster which one this is |
 //! | `memory.rs` | how much memory data may take |
 //! | `listen.rs` | opens the sockets |
@@ -22,6 +23,7 @@ mod connection_cap;
 mod describe;
 mod descriptors;
 mod discovery;
+mod first_start;
 mod join;
 mod listen;
 mod memory;
@@ -170,9 +172,10 @@ async fn open_member(
         true => {}
         false => {
             config.validate_bootstrap()?;
+            let peers = PeerHttp::new(tls.peers());
             if config.cluster.state == ClusterState::Existing {
                 let JoinedCluster { cluster_id, lineage, member_id, members } =
-                    join::ask_members(config, &PeerHttp::new(tls.peers())).await?;
+                    join::ask_members(config, &peers).await?;
                 member_config = member::MemberConfig {
                     cluster_id,
                     member_id,
@@ -180,6 +183,9 @@ async fn open_member(
                     start: StartMode::Join { lineage },
                     ..member_config
                 };
+            } else {
+                let own = (member_config.cluster_id, member_config.member_id);
+                first_start::check(config, own, &peers).await?;
             }
         }
     }

@@ -144,7 +144,14 @@ impl TlsContents {
 }
 
 impl ShownCertificate {
-    fn load(named: &(NamedFile, NamedFile), provider: &CryptoProvider) -> Result<ShownCertificate, TlsError> {
+    /// Reads a certificate and its key.
+    ///
+    /// # Errors
+    /// A file that is not what its flag asks for, or two that do not belong together.
+    pub(super) fn load(
+        named: &(NamedFile, NamedFile),
+        provider: &CryptoProvider,
+    ) -> Result<ShownCertificate, TlsError> {
         let (certificate, key) = named;
         let (chain, private_key) = (certificate.chain()?, key.key()?);
         let names = chain.first().and_then(|first| CertificateNames::of(first).ok());

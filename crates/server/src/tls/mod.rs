@@ -10,6 +10,7 @@
 //!              '--> TlsSource ---'  follows the files                      (source.rs)
 //!                      |-- TlsListener: handshakes of connections          (accept.rs; address.rs)
 //!                      '-- PeerTls: connections to members                 (crate transport; a joiner's questions)
+//! flags of a discovery service -> a configuration for the questions of one start   (service.rs)
 //! ```
 //!
 //! Example: `--peer-cert-file a.crt --peer-key-file a.key --peer-trusted-ca-file ca.crt`, and a member connects from
@@ -30,6 +31,7 @@ mod contents;
 mod files;
 mod loaded;
 mod self_signed;
+mod service;
 mod sides;
 mod source;
 mod verify;
@@ -41,6 +43,7 @@ use crate::config::{ServerConfig, Url};
 pub(crate) use accept::{FIRST_BYTE, TlsListener, certificate_of};
 pub(crate) use files::TlsError;
 pub(crate) use loaded::Offer;
+pub(crate) use service::service_client;
 pub(crate) use source::TlsSource;
 
 use sides::{TlsFiles, TlsSide};

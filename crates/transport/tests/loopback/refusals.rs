@@ -33,7 +33,8 @@ fn a_hello_that_does_not_belong_is_refused_by_its_reason() {
         (
             from(PeerIdentity { cluster_id: 7, ..identity(2) }),
             RefusalReason::WrongCluster,
-            "cluster 7 was met, expected c1 (a forced cluster shows another number than its id)",
+            "cluster 7 was met, expected c1 (a forced cluster shows another number than its id); a member that is to \
+             join needs an empty data directory and the flags of `member add`",
         ),
         (Hello { to: 9, ..good }, RefusalReason::WrongMember, "this is member 1, not 9"),
         (from(identity(1)), RefusalReason::WrongMember, "member 1 cannot be its own peer"),

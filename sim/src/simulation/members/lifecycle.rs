@@ -25,7 +25,7 @@ impl Simulation {
             return Ok(());
         }
         self.tamper_before_start(member);
-        if self.has_lost_tail(member)? {
+        if self.has_lost_tail(member)? || !self.may_begin(member)? {
             return Ok(());
         }
         let start = self.member_rng.next();

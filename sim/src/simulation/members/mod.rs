@@ -7,8 +7,10 @@
 //! | `jobs` | the log thread and the background thread |
 //! | `links` | frames sent and delivered; links dialled and lost |
 //! | `snapshots` | snapshot streams |
+//! | `first_start` | whether a member without data may begin |
 //! | `lifecycle` | processes that start and end, power losses, lost directories |
 
+mod first_start;
 mod jobs;
 mod lifecycle;
 mod links;

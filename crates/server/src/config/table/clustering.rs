@@ -4,7 +4,6 @@ use super::flag::{Flag, Section, duration, list, switch, text, urls};
 
 const V2_DISCOVERY: &str = "the v2 discovery service";
 const ONLY_V2_DISCOVERY: &str = "it only matters with the v2 discovery service";
-const DISCOVERY_TLS: &str = "TLS to a discovery service";
 const NO_CONNECTION_KEPT: &str = "a connection to the discovery service lasts for one request";
 
 const fn here(flag: Flag) -> Flag {
@@ -58,18 +57,15 @@ pub(super) const FLAGS: &[Flag] = &[
         "How long the discovery service may leave a ping unanswered.",
     ))
     .no_effect(NO_CONNECTION_KEPT),
-    here(switch("discovery-insecure-transport", "true", "Talk to the discovery service without TLS."))
-        .refused(DISCOVERY_TLS),
+    here(switch("discovery-insecure-transport", "true", "Talk to the discovery service without TLS.")),
     here(switch(
         "discovery-insecure-skip-tls-verify",
         "false",
         "Do not verify the discovery service's certificate.",
-    ))
-    .refused(DISCOVERY_TLS),
-    here(text("discovery-cert", "", "Certificate to show the discovery service.")).refused(DISCOVERY_TLS),
-    here(text("discovery-key", "", "Key of that certificate.")).refused(DISCOVERY_TLS),
-    here(text("discovery-cacert", "", "CA bundle for the discovery service's certificate."))
-        .refused(DISCOVERY_TLS),
+    )),
+    here(text("discovery-cert", "", "Certificate to show the discovery service.")),
+    here(text("discovery-key", "", "Key of that certificate.")),
+    here(text("discovery-cacert", "", "CA bundle for the discovery service's certificate.")),
     here(text("discovery-user", "", "User name, or name:password, at the discovery service.")),
     here(text("discovery-password", "", "Password at the discovery service.")),
     here(text("discovery-fallback", "exit", "What to do when discovery fails; only 'exit' is left."))

@@ -13,14 +13,17 @@
 //! for the others by asking again, instead of watching. A service that does not answer is asked again for ever, as in
 //! etcd.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use api::etcdserverpb as pb;
 use api::mvccpb::KeyValue;
 use member::identity::member_id;
+use rustls::ClientConfig;
 
 use crate::config::{ServiceDiscovery, Url, parse_initial_cluster};
 use crate::grpc_client::GrpcClient;
+use crate::tls::service_client;
 
 /// Time between two looks for members that have not registered yet.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
@@ -58,10 +61,16 @@ pub(super) async fn join(
     advertised: &[Url],
 ) -> Result<Vec<(String, Vec<Url>)>, String> {
     let texts: Vec<String> = advertised.iter().map(|url| url.as_str().to_owned()).collect();
+    let is_secure = |endpoint: &String| service.security.address_of(endpoint).1;
+    let tls = match service.endpoints.iter().any(is_secure) {
+        true => Some(service_client(&service.security).map_err(|error| error.to_string())?),
+        false => None,
+    };
     let registry = Registry {
         prefix: format!("/_etcd/registry/{}", service.token),
         own_id: member_id(&texts, &service.token, None),
         service,
+        tls,
     };
     let pairs: Vec<String> = texts.iter().map(|url| format!("{own_name}={url}")).collect();
     registry.repeat(async || registry.look().await.map(drop)).await?;
@@ -84,6 +93,7 @@ struct Registry<'a> {
     prefix: String,
     own_id: u64,
     service: &'a ServiceDiscovery,
+    tls: Option<Arc<ClientConfig>>,
 }
 
 impl Registry<'_> {
@@ -144,10 +154,15 @@ impl Registry<'_> {
 
     /// A client of the service, as the user that the flags name.
     async fn client(&self) -> Result<GrpcClient, LookFailure> {
-        let ServiceDiscovery { endpoints, dial_timeout, request_timeout, user, .. } = self.service;
-        let (dial_timeout, request_timeout) = (*dial_timeout, *request_timeout);
-        let mut client =
-            GrpcClient { endpoints: endpoints.clone(), dial_timeout, request_timeout, token: None };
+        let ServiceDiscovery { endpoints, dial_timeout, request_timeout, user, security, .. } = self.service;
+        let mut client = GrpcClient {
+            endpoints: endpoints.clone(),
+            security: security.clone(),
+            tls: self.tls.clone(),
+            dial_timeout: *dial_timeout,
+            request_timeout: *request_timeout,
+            token: None,
+        };
         if let Some((name, password)) = user.clone() {
             let request = pb::AuthenticateRequest { name, password };
             let answer = client.call::<pb::AuthenticateResponse>("/etcdserverpb.Auth/Authenticate", &request);

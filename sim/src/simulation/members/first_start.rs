@@ -1,0 +1,75 @@
+//! The start of a member without data: the members that it reaches are asked whether it has been started before, as
+//! the server asks them (`member::FirstStart`).
+
+use log::Log;
+use member::{FirstStart, ListedMembers};
+
+use crate::defects::Defect;
+use crate::report::trace::Violation;
+use crate::simulation::state::Simulation;
+use crate::world::machine;
+use crate::world::queue::SimEvent;
+
+const MS: u64 = 1_000_000;
+
+/// How often a member that lost its directory reaches the others when it starts. If it does not, it begins, and they
+/// refuse it when it dials.
+const REACHED_PERCENT: u64 = 50;
+
+/// Time until the process is started again.
+const RESTART_NS: u64 = 500 * MS;
+
+impl Simulation {
+    /// Whether a member may start; one that may not is started again a little later.
+    ///
+    /// # Errors
+    /// A member that has all its data is turned away.
+    pub(super) fn may_begin(&mut self, member: usize) -> Result<bool, Violation> {
+        if !self.begins_without_data(member) {
+            return Ok(true);
+        }
+        let is_wiped = self.machines[member].wiped;
+        if is_wiped && !self.member_rng.percent(REACHED_PERCENT) {
+            return Ok(true);
+        }
+        let answers = self.members_listed_to(member);
+        let verdict = FirstStart::of(machine::id_of(member), &answers);
+        self.trace.line(self.now_ns, format!("m{member} has no data: {} answer, {verdict:?}", answers.len()));
+        match verdict {
+            FirstStart::Begins => return Ok(true),
+            FirstStart::WasRemoved => {
+                self.member_is_gone(member);
+                return Ok(false);
+            }
+            FirstStart::WasStarted if !is_wiped => {
+                let text = format!("member {member} was never started, and learns that it was");
+                return Violation::err("members start", text);
+            }
+            FirstStart::WasStarted => self.coverage.event("lost directories noticed at start"),
+            FirstStart::Unknown { .. } => self.coverage.event("first starts that wait for more answers"),
+        }
+        self.queue.schedule(self.now_ns + RESTART_NS, SimEvent::Start { member });
+        Ok(false)
+    }
+
+    /// Whether a member is to begin the cluster with the others, and its disk holds nothing.
+    fn begins_without_data(&self, member: usize) -> bool {
+        let machine = &self.machines[member];
+        let options = machine::log_options(&self.plan);
+        machine.told.is_none()
+            && self.defect != Some(Defect::WipedMemberVotes)
+            && !Log::has_checkpoint(&machine.disk, &options).unwrap_or(true)
+    }
+
+    /// What each member answers that runs and is reached.
+    fn members_listed_to(&mut self, member: usize) -> Vec<ListedMembers> {
+        let mut answers = Vec::new();
+        for peer in (0..self.machines.len()).filter(|peer| *peer != member) {
+            let cuts = self.network.link(member, peer).cuts + self.network.link(peer, member).cuts;
+            let Some(process) = self.machines[peer].process.as_ref().filter(|_| cuts == 0) else { continue };
+            let members = process.opened.reader.members();
+            answers.push(members.into_iter().map(|known| (known.id, !known.name.is_empty())).collect());
+        }
+        answers
+    }
+}
