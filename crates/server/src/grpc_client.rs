@@ -1,5 +1,5 @@
-//! A small gRPC client: one call without streams at a time, in the clear or with TLS. A [`DialledServer`] is to one server;
-//! [`GrpcClient`] makes one for each call, to the first endpoint that answers.
+//! A small gRPC client: one call without streams at a time, in the clear or with TLS. A [`DialledServer`] is to one
+//! server; [`GrpcClient`] makes one for each call, to the first endpoint that answers.
 //!
 //! With it a member that starts asks a discovery service a few questions, and a running one sends its spans to a
 //! collector. It is not for anything that many calls of clients wait for.

@@ -103,6 +103,26 @@ impl DescriptorShares {
     }
 }
 
+/// Raises the limit of open files as far as this process may, and divides it among `workers` RPC workers and the rest.
+/// Must come before anything that opens many.
+///
+/// # Errors
+/// If not even the least shares fit.
+pub(crate) fn share(workers: usize) -> Result<DescriptorShares, TooFewDescriptors> {
+    let (limit, raised) = raise_limit();
+    if let Err(error) = raised {
+        tracing::warn!(%error, limit, "cannot raise the limit of open files");
+    }
+    let shares = DescriptorShares::of(limit, workers)?;
+    tracing::info!(
+        limit = shares.limit,
+        value_files = shares.value_files,
+        client_connections = shares.clients,
+        "divided the files that this process may open"
+    );
+    Ok(shares)
+}
+
 /// Raises the limit of open files as far as this process may, and returns it.
 ///
 /// # Errors

@@ -213,7 +213,7 @@ async fn open_member(
 async fn serve_member(config: ServerConfig) -> Result<(), ServerError> {
     let hangup = reload::hangup()?;
     let count = RpcWorkers::count_for(std::thread::available_parallelism().map_or(1, NonZero::get));
-    let descriptors = share_descriptors(count)?;
+    let descriptors = descriptors::share(count)?;
     let tls = TlsSides::load(&config)?;
     let jwt = describe::signed_tokens(&config)?;
     let Found { opened, process_run, has_data } = open_member(&config, &tls, descriptors).await?;
@@ -282,22 +282,6 @@ async fn expire_tokens(node: Arc<Node>) {
             tokio::task::yield_now().await;
         }
     }
-}
-
-/// Raises the limit of open files and divides it. Must come before anything that opens many.
-fn share_descriptors(workers: usize) -> Result<DescriptorShares, ServerError> {
-    let (limit, raised) = descriptors::raise_limit();
-    if let Err(error) = raised {
-        tracing::warn!(%error, limit, "cannot raise the limit of open files");
-    }
-    let shares = DescriptorShares::of(limit, workers)?;
-    tracing::info!(
-        limit = shares.limit,
-        value_files = shares.value_files,
-        client_connections = shares.clients,
-        "divided the files that this process may open"
-    );
-    Ok(shares)
 }
 
 async fn wait_end(end: &mut LoopEnd) -> Result<(), ServerError> {
