@@ -56,6 +56,8 @@ pub(crate) struct Callers {
     waiting: BTreeMap<u64, WaitingCaller>,
     /// How many of them wait for commands.
     proposals: usize,
+    /// How many of them wait for linearizable reads.
+    reads: usize,
     /// (deadline, token), deadlines never decreasing; answered tokens are skipped when they come up.
     deadlines: VecDeque<(u64, u64)>,
 }
@@ -68,6 +70,7 @@ impl Callers {
         self.remove(token);
         self.waiting.insert(token, WaitingCaller { kind, progress: Progress::Queued, since_ns: now_ns });
         self.proposals += usize::from(kind == CallerKind::Proposal);
+        self.reads += usize::from(kind == CallerKind::Read);
     }
 
     /// The request has left this member's queue.
@@ -105,12 +108,18 @@ impl Callers {
     fn take(&mut self, token: u64) -> Option<WaitingCaller> {
         let waiting = self.waiting.remove(&token)?;
         self.proposals -= usize::from(waiting.kind == CallerKind::Proposal);
+        self.reads -= usize::from(waiting.kind == CallerKind::Read);
         Some(waiting)
     }
 
     /// Number of tokens that wait for a command.
     pub(crate) fn proposals(&self) -> usize {
         self.proposals
+    }
+
+    /// Number of tokens that wait for a linearizable read.
+    pub(crate) fn reads(&self) -> usize {
+        self.reads
     }
 
     /// Removes and returns one token whose deadline has passed.
@@ -140,7 +149,7 @@ mod tests {
         callers.insert(2, CallerKind::Proposal, 0, 20);
         callers.insert(3, CallerKind::Read, 0, 15); // a clock that jumped back does not reorder
         callers.mark_sent(2);
-        assert_eq!(callers.proposals(), 2);
+        assert_eq!((callers.proposals(), callers.reads()), (2, 1));
         assert!(callers.remove(1));
         assert_eq!(callers.proposals(), 1);
         assert_eq!(callers.take_expired(19), None);
@@ -149,6 +158,6 @@ mod tests {
         assert_eq!(callers.take_expired(20), expired(3, CallerKind::Read, Progress::Queued));
         assert_eq!(callers.take_expired(u64::MAX), None);
         assert!(!callers.remove(2));
-        assert_eq!(callers.proposals(), 0);
+        assert_eq!((callers.proposals(), callers.reads()), (0, 0));
     }
 }

@@ -12,6 +12,7 @@
 //! | `node` | what all services share |
 //! | `grpc` | HTTP/2 and gRPC, without the meaning of a call |
 //! | `rpc` | the methods, without HTTP/2; the RPC workers |
+//! | `overload` | what is refused early, and the limits of one client |
 //! | `tls` | certificates and handshakes of all listeners, and of connections to members |
 //! | `gateway` | HTTP requests with JSON, as calls of the methods |
 //! | `http` | health, version, metrics, over HTTP/1 |
@@ -39,6 +40,7 @@ mod live_settings;
 mod logging;
 pub mod metrics;
 mod node;
+mod overload;
 mod peers;
 mod raft_loop;
 mod rpc;

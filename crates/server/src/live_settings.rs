@@ -2,13 +2,14 @@
 //! how a service asks for a reload, which `startup` carries out.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::RwLock;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::config::{FlagChanges, HttpAccess, ServerConfig};
+use crate::overload::ClientLimits;
 
 /// The settings in force. Each is read for itself: nothing relies on two of them having changed together.
 pub(crate) struct LiveSettings {
@@ -16,6 +17,10 @@ pub(crate) struct LiveSettings {
     quota_bytes: AtomicU64,
     slow_request_ns: AtomicU64,
     slow_apply_ns: AtomicU64,
+    max_request_wait_ns: AtomicU64,
+    /// Whether one of the limits of a client is set, so that a call looks at one number while none is.
+    has_client_limits: AtomicBool,
+    client_limits: RwLock<ClientLimits>,
     access: RwLock<Arc<HttpAccess>>,
 }
 
@@ -27,6 +32,9 @@ impl LiveSettings {
             quota_bytes: AtomicU64::default(),
             slow_request_ns: AtomicU64::default(),
             slow_apply_ns: AtomicU64::default(),
+            max_request_wait_ns: AtomicU64::default(),
+            has_client_limits: AtomicBool::default(),
+            client_limits: RwLock::default(),
             access: RwLock::default(),
         };
         settings.apply(config);
@@ -41,6 +49,15 @@ impl LiveSettings {
         self.quota_bytes.store(quota_bytes(config), Ordering::Relaxed);
         self.slow_request_ns.store(nanoseconds(observing.warning_unary_request_duration), Ordering::Relaxed);
         self.slow_apply_ns.store(nanoseconds(observing.warning_apply_duration), Ordering::Relaxed);
+        let limits = &config.limits;
+        self.max_request_wait_ns.store(nanoseconds(limits.max_request_wait), Ordering::Relaxed);
+        let client = ClientLimits {
+            request_rate: limits.client_request_rate,
+            bytes_rate: limits.client_bytes_rate,
+            streams: limits.client_streams,
+        };
+        *self.client_limits.write() = client;
+        self.has_client_limits.store(client != ClientLimits::default(), Ordering::Relaxed);
         *self.access.write() = Arc::new(config.access.clone());
     }
 
@@ -62,6 +79,17 @@ impl LiveSettings {
     /// `--warning-apply-duration`.
     pub(crate) fn slow_apply(&self) -> Duration {
         Duration::from_nanos(self.slow_apply_ns.load(Ordering::Relaxed))
+    }
+
+    /// `--max-request-wait`; `None` for no limit.
+    pub(crate) fn max_request_wait(&self) -> Option<Duration> {
+        let ns = self.max_request_wait_ns.load(Ordering::Relaxed);
+        (ns > 0).then(|| Duration::from_nanos(ns))
+    }
+
+    /// The limits of one client, if there are any.
+    pub(crate) fn client_limits(&self) -> Option<ClientLimits> {
+        self.has_client_limits.load(Ordering::Relaxed).then(|| *self.client_limits.read())
     }
 
     /// `--cors` and `--host-whitelist`.
@@ -119,8 +147,9 @@ impl ReloadRequests {
 
 #[cfg(test)]
 mod tests {
-    //! What who asks for a reload receives.
+    //! What who asks for a reload receives; limits that are put in force and taken away.
     use super::*;
+    use crate::config::{Parsed, parse};
 
     #[tokio::test]
     async fn a_reload_is_answered_and_a_flood_of_them_is_refused() {
@@ -146,5 +175,27 @@ mod tests {
         for reload in waiting {
             assert_eq!(reload.await.expect("no panic"), Err(ReloadError::Stopping));
         }
+    }
+
+    fn config(flags: &[&str]) -> ServerConfig {
+        let line = std::iter::once("stele").chain(flags.iter().copied()).map(Into::into);
+        match parse(line, std::iter::empty()) {
+            Ok(Parsed::Run(config)) => *config,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn limits_of_overload_change_while_the_member_runs() {
+        let live = LiveSettings::new(&config(&[]));
+        assert_eq!((live.max_request_wait(), live.client_limits()), (Some(Duration::from_secs(2)), None));
+        live.apply(&config(&["--max-request-wait=0", "--client-max-bytes-rate=7"]));
+        let limits = ClientLimits { bytes_rate: 7, ..ClientLimits::default() };
+        assert_eq!((live.max_request_wait(), live.client_limits()), (None, Some(limits)));
+        live.apply(&config(&["--client-max-request-rate=1", "--client-max-streams=2"]));
+        let limits = ClientLimits { request_rate: 1, streams: 2, bytes_rate: 0 };
+        assert_eq!(live.client_limits(), Some(limits));
+        live.apply(&config(&[]));
+        assert_eq!(live.client_limits(), None);
     }
 }

@@ -90,7 +90,14 @@ fn run_group(
     bar.set_message(format!("round {round}, {}: starting with {keys} keys", system.name));
     // Not the system's temporary folder: where that is memory, a sync costs nothing.
     let tools = settings.tools.clone();
-    let site = binaries::target_folder().map(|folder| Site { folder, open_files: None, access, tools });
+    let site = binaries::target_folder().map(|folder| Site {
+        folder,
+        open_files: None,
+        core: None,
+        flags: Vec::new(),
+        access,
+        tools,
+    });
     let start = |site| Cluster::start(system, settings.members, &site);
     let mut started = site.and_then(start).and_then(|cluster| {
         let loaded = prepare(&cluster, keys, settings)?;

@@ -1,6 +1,7 @@
 //! The systems that are measured, and clusters of them: processes with etcd's flags, on free ports, in a
 //! fresh folder.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -43,6 +44,11 @@ impl System {
             binary.canonicalize().map_err(|error| format!("cannot find {}: {error}", binary.display()))?;
         Ok(Self { name, version: version(&binary)?, binary })
     }
+
+    /// The binary itself.
+    pub(crate) fn binary(&self) -> &Path {
+        &self.binary
+    }
 }
 
 /// How a leader ends.
@@ -60,6 +66,10 @@ pub(crate) struct Site {
     pub(crate) folder: PathBuf,
     /// Most files that a member may have open; `None` is what this process may.
     pub(crate) open_files: Option<u64>,
+    /// The one core on which members run; `None` is all of them.
+    pub(crate) core: Option<usize>,
+    /// Flags besides those that every cluster needs.
+    pub(crate) flags: Vec<String>,
     /// How clients reach the members.
     pub(crate) access: Access,
     /// Where etcd's tools and the load generators are.
@@ -77,6 +87,7 @@ struct Member {
     binary: PathBuf,
     flags: Vec<String>,
     open_files: Option<u64>,
+    core: Option<usize>,
     data: PathBuf,
     client: SocketAddr,
     /// Where it answers over HTTP in the clear: where clients do, unless they must speak TLS.
@@ -111,9 +122,11 @@ impl Cluster {
                 flags(number, &data(number), peers[number], &peers_flag),
                 client_flags(site.access, clients[number], observed[number]),
                 site.access.member_flags(folder.path()),
+                site.flags.clone(),
             ]
             .concat(),
             open_files: site.open_files,
+            core: site.core,
             data: data(number),
             client: clients[number],
             observed: if site.access.is_secure { observed[number] } else { clients[number] },
@@ -215,16 +228,14 @@ impl Member {
     fn spawn(&mut self) -> Result<(), String> {
         let failed = |error: std::io::Error| format!("cannot start {}: {error}", self.binary.display());
         let log = File::options().create(true).append(true).open(&self.log).map_err(failed)?;
-        let mut command = match self.open_files {
-            // It runs the binary in its own process, whose id is thus the member's.
-            Some(most) => {
-                let mut command = Command::new("prlimit");
-                command.arg(format!("--nofile={most}:{most}")).arg(&self.binary);
-                command
-            }
-            None => Command::new(&self.binary),
-        };
-        command.args(&self.flags).stdin(Stdio::null());
+        // Each of these runs the next in its own process, whose id is thus the member's.
+        let mut words = on_core(self.core);
+        if let Some(most) = self.open_files {
+            words.extend(["prlimit".to_owned(), format!("--nofile={most}:{most}")].map(OsString::from));
+        }
+        words.push(self.binary.clone().into());
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).args(&self.flags).stdin(Stdio::null());
         command.stdout(log.try_clone().map_err(failed)?).stderr(log);
         self.child = Some(command.spawn().map_err(failed)?);
         Ok(())
@@ -284,6 +295,12 @@ impl Member {
         stream.read_to_string(&mut answer)?;
         Ok(answer)
     }
+}
+
+/// The words before a command line that runs on one core.
+pub(crate) fn on_core(core: Option<usize>) -> Vec<OsString> {
+    let words = |core: usize| ["taskset".to_owned(), "--cpu-list".to_owned(), core.to_string()];
+    core.map(words).into_iter().flatten().map(OsString::from).collect()
 }
 
 impl Drop for Member {

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
+use super::cluster::on_core;
 use super::figures::Figures;
 
 /// How long a load may take if it does not say otherwise.
@@ -46,6 +47,8 @@ pub(crate) struct Load {
     pub(crate) has_fixed_rate: bool,
     /// A load that is not through by then has collapsed; what was measured until then is lost.
     pub(crate) time_limit: Duration,
+    /// The one core on which the generator runs; `None` is all of them.
+    pub(crate) core: Option<usize>,
 }
 
 impl Load {
@@ -73,7 +76,8 @@ impl Load {
 
     fn new(program: Program, line: &str) -> Self {
         let arguments = line.split(' ').map(OsString::from).collect();
-        Self { program, stele: None, arguments, has_fixed_rate: false, time_limit: TIME_LIMIT }
+        let (stele, core) = (None, None);
+        Self { program, stele, arguments, has_fixed_rate: false, time_limit: TIME_LIMIT, core }
     }
 
     /// Runs it to its end and returns what the generator saw. `reach` are the flags that name the cluster.
@@ -83,15 +87,16 @@ impl Load {
         let create =
             |path: &Path| File::create(path).map_err(|error| format!("cannot create a file: {error}"));
         let result = folder.join("generator.json");
-        let mut command = match &self.stele {
+        let mut line = on_core(self.core);
+        match &self.stele {
             Some(stele) => {
-                let mut command = Command::new(stele);
-                command.arg("bench").arg(format!("--json={}", result.display()));
-                command
+                line.push(stele.into());
+                line.extend(["bench".to_owned(), format!("--json={}", result.display())].map(OsString::from));
             }
-            None => Command::new(tools.join(self.program.binary())),
-        };
-        command.args(&self.arguments).args(reach).stdin(Stdio::null());
+            None => line.push(tools.join(self.program.binary()).into()),
+        }
+        let mut command = Command::new(&line[0]);
+        command.args(&line[1..]).args(&self.arguments).args(reach).stdin(Stdio::null());
         command.stdout(create(&output)?).stderr(create(&errors)?);
         let words = self.arguments.join(OsStr::new(" "));
         let named = || format!("{} {}", self.program.binary(), words.to_string_lossy());

@@ -58,7 +58,7 @@ impl Bench {
     /// Where members run that may open so many files; `None` is no limit of our own.
     pub(super) fn site(&self, open_files: Option<u64>) -> Site {
         let (folder, tools) = (self.folder.clone(), self.tools.clone());
-        Site { folder, open_files, access: Access::default(), tools }
+        Site { folder, open_files, core: None, flags: Vec::new(), access: Access::default(), tools }
     }
 
     /// A fresh cluster of so many members.

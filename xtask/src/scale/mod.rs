@@ -10,6 +10,7 @@ mod beside;
 mod full_disk;
 mod keys;
 mod large;
+mod overload;
 mod overwrites;
 mod promise;
 mod rows;

@@ -5,7 +5,7 @@ use super::beside::{Beside, Request};
 use super::keys::{Keys, Names, Restart};
 use super::overwrites::Overwrites;
 use super::streams::{self, Leases};
-use super::{backup, full_disk, large};
+use super::{backup, full_disk, large, overload};
 
 /// One row of the table, with one or more figures.
 pub(super) struct ScaleRow {
@@ -26,6 +26,7 @@ enum Workload {
     Large,
     Backup,
     BackupBeside,
+    Overload,
 }
 
 impl ScaleRow {
@@ -41,6 +42,7 @@ impl ScaleRow {
             Workload::Large => large::run(bench),
             Workload::Backup => backup::large(bench),
             Workload::BackupBeside => backup::beside(bench),
+            Workload::Overload => overload::run(bench),
         }
     }
 }
@@ -132,6 +134,7 @@ pub(super) const ROWS: &[ScaleRow] = &[
         "a second watch of a stream beside one that catches up over 300,000 events",
         Workload::SecondWatch(300_000),
     ),
+    row("overload", "puts at twice the peak over 10,000 connections for ten minutes", Workload::Overload),
     row("large-40g", "40 GB of 10 KB values, 1,024 open files", Workload::Large),
 ];
 

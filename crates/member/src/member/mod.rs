@@ -486,6 +486,7 @@ impl Member {
 
     fn show_status(&self) {
         self.status.set_pending(self.callers.proposals() as u64);
+        self.status.set_pending_reads(self.callers.reads() as u64);
         self.status.set_applied_index(self.apply_queue.applied());
         self.status.set_committed_index(self.apply_queue.committed());
         self.status.set_snapshots_installing(u64::from(self.installing.is_running()));

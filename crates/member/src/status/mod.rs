@@ -47,6 +47,8 @@ numbers! {
     commands_applied, set_commands_applied;
     /// Commands of callers that wait for their answers.
     pending, set_pending;
+    /// Linearizable reads of callers that wait for their answers.
+    pending_reads, set_pending_reads;
     /// Commands of callers that got no agreement in time since the process started.
     failed, set_failed;
     /// Linearizable reads that could not be answered in time since the process started.

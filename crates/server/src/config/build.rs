@@ -221,6 +221,10 @@ fn limits(values: &FlagValues) -> RequestLimits {
             Ok(0) | Err(_) => u32::MAX,
             Ok(count) => count,
         },
+        max_request_wait: values.duration("max-request-wait"),
+        client_request_rate: values.count("client-max-request-rate"),
+        client_bytes_rate: values.count("client-max-bytes-rate"),
+        client_streams: values.count("client-max-streams"),
     }
 }
 

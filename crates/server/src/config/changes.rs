@@ -3,12 +3,16 @@
 use super::settings::ServerConfig;
 
 /// Flags that take effect while the member runs.
-pub(crate) const RELOADED: [&str; 9] = [
+pub(crate) const RELOADED: [&str; 13] = [
     "auto-compaction-mode",
     "auto-compaction-retention",
+    "client-max-bytes-rate",
+    "client-max-request-rate",
+    "client-max-streams",
     "cors",
     "host-whitelist",
     "log-level",
+    "max-request-wait",
     "max-txn-ops",
     "quota-backend-bytes",
     "warning-apply-duration",

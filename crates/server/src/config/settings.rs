@@ -175,6 +175,14 @@ pub struct RequestLimits {
     pub max_request_bytes: u64,
     /// Most open streams of one connection.
     pub max_concurrent_streams: u32,
+    /// A request that would wait longer in a queue is refused; zero for never.
+    pub max_request_wait: Duration,
+    /// Most calls that one client may begin in a second; 0 for no limit.
+    pub client_request_rate: u64,
+    /// Most bytes of messages of one client in a second; 0 for no limit.
+    pub client_bytes_rate: u64,
+    /// Most open calls of one client; 0 for no limit.
+    pub client_streams: u64,
 }
 
 /// When idle client connections are pinged.

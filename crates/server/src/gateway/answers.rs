@@ -4,7 +4,7 @@ use std::convert::Infallible;
 
 use api::Code;
 use axum::body::{Body, Bytes};
-use axum::http::header::WWW_AUTHENTICATE;
+use axum::http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use futures_util::stream;
@@ -24,6 +24,11 @@ pub(super) fn failure(failure: &Failure) -> Response {
         && let Ok(message) = HeaderValue::from_str(&failure.message)
     {
         response.headers_mut().insert(WWW_AUTHENTICATE, message);
+    }
+    if let Some(after) = failure.retry_after {
+        // In whole seconds, so that no client comes too early.
+        let seconds = after.as_secs() + u64::from(after.subsec_nanos() > 0);
+        response.headers_mut().insert(RETRY_AFTER, seconds.into());
     }
     response
 }

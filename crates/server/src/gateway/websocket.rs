@@ -131,7 +131,7 @@ async fn call(request: GatewayRequest, body: Receiver<Bytes>, answers: Sender<Ut
 async fn send_next(call: &mut GatewayCall, answers: &Sender<Utf8Bytes>) -> bool {
     let Some(line) = next(call).await else { return false };
     let goes_on = line.is_ok() && call.answers_stream();
-    let line = line.unwrap_or_else(|Failure { code, message }| match call.answers_stream() {
+    let line = line.unwrap_or_else(|Failure { code, message, .. }| match call.answers_stream() {
         true => error_line(code, &message),
         false => error_body(code, &message),
     });

@@ -184,10 +184,13 @@ impl ContentType {
     }
 }
 
+/// After how many milliseconds a client may retry; gRPC libraries that retry keep to it.
+const PUSHBACK: &str = "grpc-retry-pushback-ms";
+
 /// How a call ended, as headers.
 pub(super) enum Trailers {
     Success,
-    Failure { code: String, message: String },
+    Failure { code: String, message: String, pushback: Option<String> },
 }
 
 impl Trailers {
@@ -197,6 +200,7 @@ impl Trailers {
             Err(failure) => Trailers::Failure {
                 code: failure.code.number().to_string(),
                 message: percent_encoded(&failure.message),
+                pushback: failure.retry_after.map(|after| after.as_millis().to_string()),
             },
         }
     }
@@ -205,8 +209,13 @@ impl Trailers {
     pub(super) fn with<R>(&self, send: impl FnOnce(&[Field<'_>]) -> R) -> R {
         match self {
             Trailers::Success => send(&[usual("grpc-status", b"0")]),
-            Trailers::Failure { code, message } => {
-                send(&[once("grpc-status", code.as_bytes()), once("grpc-message", message.as_bytes())])
+            Trailers::Failure { code, message, pushback } => {
+                let status = once("grpc-status", code.as_bytes());
+                let message = once("grpc-message", message.as_bytes());
+                match pushback {
+                    None => send(&[status, message]),
+                    Some(after) => send(&[status, message, once(PUSHBACK, after.as_bytes())]),
+                }
             }
         }
     }

@@ -59,6 +59,8 @@ pub struct Gauges {
     pub repairs_pending: u64,
     /// What waits, by queue.
     pub queues: Vec<(&'static str, u64)>,
+    /// Seconds that a new request would wait, by queue.
+    pub waits: Vec<(&'static str, f64)>,
     pub auth_revision: u64,
     /// Active alarms, by name: `NOSPACE`, `CORRUPT`.
     pub alarms: Vec<(u64, &'static str)>,
@@ -245,6 +247,9 @@ impl ScrapedGauges {
         }
         for (queue, length) in &gauges.queues {
             own.queue_length(queue).set(i64::try_from(*length).unwrap_or(i64::MAX));
+        }
+        for (queue, seconds) in &gauges.waits {
+            own.queue_waits.with_label_values(&[queue]).set(*seconds);
         }
         own.peer_queued_bytes.reset();
         // As in etcd, a member is among those that it knows.

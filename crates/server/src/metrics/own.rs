@@ -17,6 +17,41 @@ const FROM_10_US: Buckets = (0.000_01, 2.0, 20);
 /// Buckets of background jobs, from 100 µs to 52 s.
 const JOB: Buckets = (0.0001, 2.0, 20);
 
+/// Calls that were refused, by reason. All are shown from the start.
+pub struct RefusedRequests {
+    /// A command would have waited longer than `--max-request-wait`.
+    pub command_wait: IntCounter,
+    /// A linearizable read would have.
+    pub read_wait: IntCounter,
+    /// A long range would have.
+    pub range_wait: IntCounter,
+    /// Too many committed entries are not applied yet.
+    pub apply_lag: IntCounter,
+    /// `--client-max-request-rate`.
+    pub client_requests: IntCounter,
+    /// `--client-max-bytes-rate`.
+    pub client_bytes: IntCounter,
+    /// `--client-max-streams`.
+    pub client_streams: IntCounter,
+}
+
+impl RefusedRequests {
+    fn new(r: &MetricRegister<'_>) -> Result<RefusedRequests> {
+        let help = "Calls refused because there was too much to do";
+        let family = r.counters("stele_refused_requests_total", help, &["reason"])?;
+        let reason = |reason: &str| family.with_label_values(&[reason]);
+        Ok(RefusedRequests {
+            command_wait: reason("command_wait"),
+            read_wait: reason("read_wait"),
+            range_wait: reason("range_wait"),
+            apply_lag: reason("apply_lag"),
+            client_requests: reason("client_requests"),
+            client_bytes: reason("client_bytes"),
+            client_streams: reason("client_streams"),
+        })
+    }
+}
+
 /// Metrics named `stele_` that are counted where something happens.
 pub struct OwnMetrics {
     /// Commands of a batch that this member proposed.
@@ -31,7 +66,10 @@ pub struct OwnMetrics {
     pub spans_exported: IntCounter,
     /// Spans that were lost, by reason.
     pub spans_dropped: IntCounterVec,
+    /// Calls refused because there was too much to do.
+    pub refusals: RefusedRequests,
     jobs: HistogramVec,
+    pub(super) queue_waits: GaugeVec,
     queue_lengths: IntGaugeVec,
     pub(super) peer_queued_bytes: GaugeVec,
 }
@@ -46,6 +84,8 @@ impl OwnMetrics {
             apply_step: r.histogram("stele_apply_step_duration_seconds", "Time of a step that applied", FROM_10_US)?,
             spans_exported: r.counter("stele_spans_exported_total", "Spans that a collector took")?,
             spans_dropped: r.counters("stele_spans_dropped_total", "Spans that were lost", &["reason"])?,
+            refusals: RefusedRequests::new(r)?,
+            queue_waits: r.gauges("stele_queue_wait_seconds", "Wait of a new request in a queue", &["queue"])?,
             jobs: r.histograms("stele_background_job_duration_seconds", "Time of background jobs", &["kind"], JOB)?,
             queue_lengths: r.int_gauges("stele_queue_length", "What waits in a queue", &["queue"])?,
             peer_queued_bytes: r.gauges("stele_peer_queued_bytes", "Bytes queued for a peer", &["To", "stream"])?,

@@ -1,11 +1,13 @@
 //! Limits on work that would otherwise delay everything else: the bytes of large commands, large ranges, and backups.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 use tokio::task::JoinHandle;
 
 use crate::grpc::Failure;
+use crate::overload::RangeWait;
 
 /// Bytes of large commands that may be proposed at once. Beyond it commands wait here, first come first served, instead
 /// of making all requests time out behind the disk.
@@ -43,7 +45,9 @@ const MAX_LARGE_RANGES_PER_CORE: usize = 2;
 
 /// Limits the large ranges that are encoded at once, first come first served.
 pub(crate) struct LargeRanges {
+    at_once: usize,
     permits: Arc<Semaphore>,
+    wait: Arc<RangeWait>,
 }
 
 impl Default for LargeRanges {
@@ -55,7 +59,12 @@ impl Default for LargeRanges {
 
 impl LargeRanges {
     fn at_once(count: usize) -> LargeRanges {
-        LargeRanges { permits: Arc::new(Semaphore::new(count)) }
+        LargeRanges { at_once: count, permits: Arc::new(Semaphore::new(count)), wait: Arc::default() }
+    }
+
+    /// How long a new one would wait for its permit.
+    pub(crate) fn expected_wait(&self) -> Duration {
+        self.wait.expected(self.at_once)
     }
 
     /// Waits for a permit, then runs `encode` on a thread of its own. It runs to its end even if the caller is dropped,
@@ -64,11 +73,17 @@ impl LargeRanges {
         &self,
         encode: impl FnOnce() -> T + Send + 'static,
     ) -> JoinHandle<T> {
+        let waiting = self.wait.enter();
         // The semaphore is never closed.
         let permit = self.permits.clone().acquire_owned().await.ok();
+        drop(waiting);
+        let wait = self.wait.clone();
         tokio::task::spawn_blocking(move || {
             let _permit = permit;
-            encode()
+            let began = Instant::now();
+            let encoded = encode();
+            wait.observe(began.elapsed());
+            encoded
         })
     }
 }

@@ -5,6 +5,7 @@
 
 mod admission;
 mod identify;
+mod waits;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -23,6 +24,7 @@ use crate::auth::{JwtTokens, Passwords, SimpleTokens};
 use crate::call_times::CallTimes;
 use crate::live_settings::{LiveSettings, ReloadRequests};
 use crate::metrics::{Metrics, OutcomeTimes};
+use crate::overload::ClientAccounts;
 use crate::raft_loop::{Handoff, TimedAnswer};
 use crate::spans::Tracer;
 
@@ -40,6 +42,8 @@ pub(crate) struct ServiceLimits {
     pub(crate) min_lease_ttl: i64,
     /// `--watch-progress-notify-interval`.
     pub(crate) progress_interval: std::time::Duration,
+    /// Whether the gate `PriorityRequest` is open.
+    pub(crate) has_priorities: bool,
 }
 
 /// The size of the data in bytes, in etcd's two figures.
@@ -99,6 +103,7 @@ pub(crate) struct Node {
     pub(crate) lease_ids: LeaseIds,
     pub(crate) admission: LargeRequests,
     pub(crate) large_ranges: LargeRanges,
+    pub(crate) clients: ClientAccounts,
     pub(crate) backups: Backups,
     pub(crate) passwords: Passwords,
     pub(crate) tokens: SimpleTokens,
@@ -251,6 +256,7 @@ impl Node {
         caller: Caller,
         body: Bytes,
     ) -> Outcome {
+        self.check_apply_lag(kind)?;
         let _admitted = self.admission.admit(body.len()).await;
         let input = |token| Input::Propose(Proposal { token, kind, caller, body });
         match self.request_for(times, true, input).await? {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use member::snapshot::Outgoing;
-use member::{Input, Member, MemberFatal, Membership, Notice, Output};
+use member::{Answer, Input, Member, MemberFatal, MemberStatus, Membership, Notice, Output};
 use parking_lot::Mutex;
 
 use super::background_workers::BackgroundWorkers;
@@ -22,6 +22,7 @@ use super::log_writer::LogWriter;
 use super::step_metrics::StepMetrics;
 use super::worker_queues::{IterationTimes, WorkerQueues};
 use crate::metrics::Metrics;
+use crate::overload::{Finished, WaitEstimate};
 
 /// Longest sleep when nothing is due: a bound in case a deadline was forgotten, not a period anything relies on.
 const MAX_SLEEP: Duration = Duration::from_secs(1);
@@ -50,6 +51,7 @@ pub(super) struct RaftLoop<E> {
     pub(super) edge: E,
     pub(super) metrics: Arc<Metrics>,
     pub(super) steps: StepMetrics,
+    pub(super) waits: WaitEstimate,
 }
 
 /// What an iteration needs. The thread that has locked it runs iterations.
@@ -62,6 +64,8 @@ struct LoopState<E> {
     output: Output,
     /// When the last iteration began to decide, and when it had, by the loop's clock.
     decided_ns: (u64, u64),
+    /// The member's numbers.
+    status: Arc<MemberStatus>,
     /// The member has stopped, or cannot go on: there are no more iterations.
     end: Option<Result<(), MemberFatal>>,
 }
@@ -75,12 +79,14 @@ impl<E: Edge + 'static> RaftLoop<E> {
         let inputs = self.inputs.clone();
         let (background, threads) = BackgroundWorkers::start(&inputs, self.log_writer.clone(), &self.metrics)
             .map_err(|source| MemberFatal::Threads { source })?;
+        let status = self.member.status();
         let state = LoopState {
             parts: self,
             background,
             taken: Vec::new(),
             output: Output::default(),
             decided_ns: (0, 0),
+            status,
             end: None,
         };
         let state = Arc::new(Mutex::new(state));
@@ -140,7 +146,7 @@ impl<E: Edge> LoopState<E> {
     }
 
     fn decide(&mut self) -> Result<(), MemberFatal> {
-        let LoopState { parts, taken, output, decided_ns, .. } = self;
+        let LoopState { parts, taken, output, decided_ns, status, .. } = self;
         let now = parts.clock.now();
         for input in taken.drain(..) {
             parts.member.handle(now, input, output)?;
@@ -150,6 +156,7 @@ impl<E: Edge> LoopState<E> {
         let took_ns = ended_ns.saturating_sub(now.monotonic_ns);
         parts.steps.observe(Duration::from_nanos(took_ns), &output.counts);
         *decided_ns = (now.monotonic_ns, ended_ns);
+        parts.waits.observe(now.monotonic_ns, finished(&output.answers, status));
         Ok(())
     }
 
@@ -199,4 +206,23 @@ impl<E: Edge> LoopState<E> {
         output.disconnect.drain(..).for_each(|peer| parts.edge.disconnect(peer));
         output.notices.drain(..).for_each(|notice| parts.edge.notice(&notice));
     }
+}
+
+/// What these answers and the member's numbers say of its queues.
+fn finished(answers: &[(u64, Answer)], status: &MemberStatus) -> Finished {
+    let mut finished = Finished {
+        waiting_commands: status.pending(),
+        waiting_reads: status.pending_reads(),
+        has_leader: status.leader() != 0,
+        ..Finished::default()
+    };
+    for (_, answer) in answers {
+        match answer {
+            Answer::Applied(_) => finished.commands += 1,
+            Answer::ReadNow => finished.reads += 1,
+            // Time-outs and refusals do not tell how fast requests are served.
+            _ => {}
+        }
+    }
+    finished
 }

@@ -92,6 +92,7 @@ use worker_queues::WorkerQueues;
 
 use crate::live_settings::LiveSettings;
 use crate::metrics::Metrics;
+use crate::overload::{QueueWaits, WaitEstimate};
 
 /// How the raft loop ended, once it has.
 pub(crate) type LoopEnd = watch::Receiver<Option<Result<(), String>>>;
@@ -103,6 +104,7 @@ pub(crate) struct Handoff {
     worker_queues: Arc<WorkerQueues>,
     log_writer: Arc<LogWriter>,
     clock: Clock,
+    waits: Arc<QueueWaits>,
 }
 
 impl Handoff {
@@ -111,7 +113,7 @@ impl Handoff {
         let inputs = Arc::new(InputQueue::default());
         let log_writer = Arc::new(LogWriter::new(inputs.clone(), metrics));
         let worker_queues = Arc::new(WorkerQueues::new(workers, inputs.clone()));
-        Handoff { inputs, worker_queues, log_writer, clock: Clock::start() }
+        Handoff { inputs, worker_queues, log_writer, clock: Clock::start(), waits: Arc::default() }
     }
 
     /// The time from which the times of answers are counted.
@@ -138,6 +140,11 @@ impl Handoff {
     /// The number of inputs that wait for the raft loop.
     pub(crate) fn waiting_inputs(&self) -> usize {
         self.inputs.len()
+    }
+
+    /// How long new requests would wait.
+    pub(crate) fn waits(&self) -> &QueueWaits {
+        &self.waits
     }
 
     /// Submits an input that has no answer.
@@ -170,10 +177,12 @@ impl Handoff {
         live: Arc<LiveSettings>,
     ) -> std::io::Result<LoopEnd> {
         let (ended, end) = watch::channel(None);
-        let Handoff { inputs, worker_queues, log_writer, clock } = self.clone();
+        let Handoff { inputs, worker_queues, log_writer, clock, waits } = self.clone();
         let ending = worker_queues.clone();
         let steps = StepMetrics::new(metrics.clone(), live);
-        let raft_loop = RaftLoop { member, inputs, worker_queues, log_writer, clock, edge, metrics, steps };
+        let waits = WaitEstimate::new(waits);
+        let raft_loop =
+            RaftLoop { member, inputs, worker_queues, log_writer, clock, edge, metrics, steps, waits };
         std::thread::Builder::new().name("stele-raft".to_owned()).spawn(move || {
             let result = raft_loop.run();
             ending.close();

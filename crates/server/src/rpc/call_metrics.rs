@@ -15,6 +15,7 @@ use crate::grpc::{EncodedMessage, Failure};
 use crate::live_settings::LiveSettings;
 use crate::logging::RateWindow;
 use crate::metrics::{MethodMetrics, Metrics, OutcomeTimes, ShardedCounter};
+use crate::overload::OpenCall;
 use crate::spans::{CallEnd, CallSpan};
 
 /// Kinds of request whose duration etcd shows as `etcd_server_request_duration_seconds`, by method.
@@ -78,6 +79,8 @@ pub(super) struct RunningCall {
     is_timed: bool,
     /// When its answer was made, if it has one.
     answered: Option<Instant>,
+    /// If clients have limits.
+    open: Option<OpenCall>,
     /// If it was asked and granted that the log tells of it: how many calls were left out before it.
     admitted: Option<u64>,
     times: LoopTimes,
@@ -143,6 +146,7 @@ impl CallMetrics {
             observed: None,
             is_timed: true,
             answered: None,
+            open: None,
             admitted: None,
             times: LoopTimes::default(),
             span,
@@ -173,8 +177,15 @@ impl CallMetrics {
 }
 
 impl RunningCall {
+    /// A message was received, of so many bytes.
+    pub(super) fn received(&self, bytes: usize) {
+        self.metrics.received(bytes);
+        self.charge(bytes);
+    }
+
     /// Messages were sent, of so many bytes together.
     pub(super) fn sent(&self, messages: usize, bytes: usize) {
+        self.charge(bytes);
         self.metrics.0.grpc.sent(messages as u64);
         self.metrics.0.sent_bytes.add(bytes as u64);
     }
@@ -182,6 +193,17 @@ impl RunningCall {
     /// What the call has waited for.
     pub(super) fn timed(&mut self, times: LoopTimes) {
         self.times = times;
+    }
+
+    /// The call counts as open until it ends, and its bytes as those of its client.
+    pub(super) fn counts_as(&mut self, open: Option<OpenCall>) {
+        self.open = open;
+    }
+
+    fn charge(&self, bytes: usize) {
+        if let Some(open) = &self.open {
+            open.account().charge(bytes);
+        }
     }
 
     /// The answer, before it is sent.

@@ -19,6 +19,7 @@ use crate::auth::{Needs, Source};
 use crate::call_times::LoopTimes;
 use crate::grpc::{CallFuture, CallReply, ClientGone, EncodedMessage, Failure, GrpcService, RequestStream};
 use crate::node::Node;
+use crate::overload::OpenCall;
 use crate::spans::CallSpan;
 
 /// Bytes of a message beyond the request limit: the envelope of a request of exactly that size.
@@ -52,6 +53,8 @@ pub(crate) struct Dispatch {
 struct ServedMethod {
     metrics: CallMetrics,
     needs: Needs,
+    /// Whether the limits of a client count: a health check is answered also when its address has had its share.
+    is_limited: bool,
     serve: Serve,
 }
 
@@ -64,6 +67,8 @@ struct Exchange {
     metrics: CallMetrics,
     needs: Needs,
     call: Call,
+    /// If clients have limits.
+    open: Option<OpenCall>,
     requests: RequestStream,
     reply: CallReply,
     span: Option<Box<CallSpan>>,
@@ -77,7 +82,8 @@ impl Dispatch {
             // Methods that are not served have metrics too, with zeros.
             let metrics = CallMetrics::new(path, STREAMS.contains(&path), &node.metrics, &node.live, epoch);
             let (needs, serve) = served(path)?;
-            Some((path, ServedMethod { metrics, needs, serve }))
+            let is_limited = !health::ALL.contains(&path);
+            Some((path, ServedMethod { metrics, needs, is_limited, serve }))
         };
         let methods = methods::ALL.into_iter().chain(health::ALL).filter_map(method).collect();
         let methods = Arc::new(methods);
@@ -111,9 +117,9 @@ impl Dispatch {
         self.methods.get(&*path).ok_or_else(|| unknown(&path))
     }
 
-    /// Refuses what a learner does not serve, and a call that asked for a leader while there is none. All are counted
-    /// by the client's version.
-    fn admit(&self, head: &RequestHead, method: &ServedMethod) -> Result<Call, Failure> {
+    /// Refuses what a learner does not serve, a call that asked for a leader while there is none, and one that is past
+    /// the limits of its client. All are counted by the client's version.
+    fn admit(&self, head: &RequestHead, method: &ServedMethod) -> Result<(Call, Option<OpenCall>), Failure> {
         let (call, version) = Call::from_head(head, self.connection, self.source, self.common_name.as_ref())?;
         self.node.metrics.events.client_request(method.metrics.is_stream(), version);
         if self.node.is_learner() && !SERVED_BY_LEARNERS.contains(&method.metrics.path()) {
@@ -122,7 +128,11 @@ impl Dispatch {
         if call.require_leader && !self.node.has_leader() {
             return Err(api::Error::NoLeader.into());
         }
-        Ok(call)
+        let open = match method.is_limited {
+            true => self.node.admit_client(call.source, &call.credentials)?,
+            false => None,
+        };
+        Ok((call, open))
     }
 }
 
@@ -138,9 +148,9 @@ impl GrpcService for Dispatch {
         };
         let span = self.node.tracer.as_ref().and_then(|tracer| tracer.begin(head, &self.source));
         match self.admit(head, method).and_then(|call| requests.supported().map(|()| call)) {
-            Ok(call) => {
+            Ok((call, open)) => {
                 let (node, metrics, needs) = (self.node.clone(), method.metrics.clone(), method.needs);
-                (method.serve)(Exchange { node, metrics, needs, call, requests, reply, span })
+                (method.serve)(Exchange { node, metrics, needs, call, open, requests, reply, span })
             }
             Err(failure) => {
                 method.metrics.refused(&failure, span);
@@ -246,13 +256,14 @@ where
     F: Future<Output = (Result<A, Failure>, LoopTimes)>,
     A: Into<UnaryResponse>,
 {
-    let Exchange { node, metrics, needs, call, mut requests, mut reply, span } = exchange;
+    let Exchange { node, metrics, needs, call, open, mut requests, mut reply, span } = exchange;
     let body = match requests.first().await {
         Ok(body) => body,
         Err(failure) => return reply.finish(Err(&failure)),
     };
     let mut running = metrics.begin_unary(&body, call.source, span);
-    metrics.received(body.len());
+    running.counts_as(open);
+    running.received(body.len());
     let answer = async {
         match node.admit(needs, &call.credentials).await {
             Ok(()) => handler(node, call, body).await,
@@ -307,9 +318,11 @@ where
     H: FnOnce(Arc<Node>, Call, CountedRequests) -> F,
     F: Future<Output = Result<Responses, Failure>>,
 {
-    let Exchange { node, metrics, needs, call, requests, mut reply, span } = exchange;
-    let running = metrics.begin(span);
-    let requests = CountedRequests::new(requests, metrics);
+    let Exchange { node, metrics, needs, call, open, requests, mut reply, span } = exchange;
+    let account = open.as_ref().map(|open| open.account().clone());
+    let mut running = metrics.begin(span);
+    running.counts_as(open);
+    let requests = CountedRequests::new(requests, metrics, account);
     let sent = async {
         let begun = async {
             node.admit(needs, &call.credentials).await?;

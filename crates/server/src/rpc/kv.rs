@@ -1,8 +1,8 @@
 //! The KV service.
 //!
 //! Reads are served on the RPC worker that received them, once the local state is fresh enough; ranges of 1,000 keys
-//! and more, or that examine as many keys and changes, are encoded on another thread (`streamed_range.rs`). Writes are
-//! proposed as they were received: the log keeps the request's own bytes.
+//! and more, or that examine as many keys and changes, are encoded on another thread (`streamed_range.rs`), and so are
+//! transactions of ranges. Writes are proposed as they were received: the log keeps the request's own bytes.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,7 +11,7 @@ use api::etcdserverpb as pb;
 use api::validate;
 use bytes::Bytes;
 use member::batch::CommandKind;
-use store::{Damaged, MAX_TXN_ANSWER_BYTES, RangeStream, ReadTxn, Reply, Response, TxnReply};
+use store::{Damaged, MAX_TXN_ANSWER_BYTES, RangeStream, ReadTxn, Reader, Reply, Response, TxnReply, Values};
 
 use super::call::{self, Call, decode, decode_in_stream};
 use super::streamed_range::{KnownDamage, StreamedRange, UnaryResponse};
@@ -23,8 +23,9 @@ use crate::node::Node;
 /// about half a millisecond of work.
 const MIN_LARGE_RANGE_STEPS: usize = 1_000;
 
-/// Keys of a chunk of `RangeStream`; its bytes are limited by the request limit.
-const MAX_CHUNK_KEYS: usize = 10_000;
+/// Keys of a chunk of `RangeStream`; its bytes are limited by the request limit. A chunk is made on the RPC worker, so
+/// it is what other calls of that worker wait for.
+const MAX_CHUNK_KEYS: usize = MIN_LARGE_RANGE_STEPS;
 
 pub(super) async fn put(node: &Node, call: &Call, body: Bytes) -> Result<EncodedMessage, Failure> {
     let request: pb::PutRequest = decode(body.clone())?;
@@ -78,29 +79,74 @@ async fn read_txn(
 ) -> Result<EncodedMessage, Failure> {
     node.check_serves()?;
     if !txn.is_serializable() {
+        node.admit_read()?;
         node.linearize_for(&call.times).await?;
     }
     let caller = node.identify(&call.credentials).await?;
     node.reader.check_txn(&caller, request)?;
+    let is_long = may_be_long(request, || {
+        let counts = node.reader.counts();
+        counts.keys.max(counts.history)
+    });
+    if is_long {
+        node.admit_large_range()?;
+    }
     loop {
-        let _pin = node.pin();
-        let answered = match node.reader.txn(txn) {
-            Ok(reply) => {
-                let reply = reply?;
-                check_answer(&reply)?;
-                store::resolve_txn(&reply, node.values.as_ref())
+        let header = node.header_now();
+        let answered = match is_long {
+            true => {
+                let (log, reader, values) = (node.log.clone(), node.reader.clone(), node.values.clone());
+                let request = request.clone();
+                let answer = move || answer_txn(&log, &reader, values.as_ref(), header, &request);
+                node.large_ranges.begin(answer).await.await.map_err(|_| Failure::unexpected())?
             }
-            Err(damaged) => Err(damaged),
+            false => answer_txn(&node.log, &node.reader, node.values.as_ref(), header, request),
         };
         match answered {
-            Ok(mut response) => {
+            Ok(answer) => {
+                let message = answer?;
                 node.reader.check_unchanged(&caller)?;
-                complete_header(node, &mut response.header);
-                return Ok(EncodedMessage::message(&response));
+                return Ok(message);
             }
             Err(damaged) => node.repair(&damaged).await?,
         }
     }
+}
+
+/// Whether a transaction that only reads may examine so many keys that it is answered on another thread. A store with
+/// few keys has no long ranges.
+fn may_be_long(request: &pb::TxnRequest, keys: impl FnOnce() -> u64) -> bool {
+    let is_range = |op: &pb::RequestOp| {
+        let Some(pb::request_op::Request::RequestRange(range)) = &op.request else { return false };
+        !range.range_end.is_empty()
+    };
+    let has_ranges = request.success.iter().chain(&request.failure).any(is_range)
+        || request.compare.iter().any(|compare| !compare.range_end.is_empty());
+    has_ranges && keys() >= MIN_LARGE_RANGE_STEPS as u64
+}
+
+/// The encoded answer to a transaction that only reads, from the local state; `header` is that of the response but for
+/// its revision. Runs on any thread.
+fn answer_txn(
+    log: &log::Reader,
+    reader: &Reader,
+    values: &dyn Values,
+    header: pb::ResponseHeader,
+    request: &pb::TxnRequest,
+) -> Result<Result<EncodedMessage, Failure>, Damaged> {
+    let _pin = log.pin();
+    let Some(txn) = ReadTxn::of(request) else { return Ok(Err(Failure::unexpected())) };
+    let reply = match reader.txn(&txn)? {
+        Ok(reply) => reply,
+        Err(error) => return Ok(Err(error.into())),
+    };
+    if let Err(failure) = check_answer(&reply) {
+        return Ok(Err(failure));
+    }
+    let mut response = store::resolve_txn(&reply, values)?;
+    let revision = response.header.as_ref().map_or(0, |header| header.revision);
+    response.header = Some(pb::ResponseHeader { revision, ..header });
+    Ok(Ok(EncodedMessage::message(&response)))
 }
 
 pub(super) async fn compact(node: &Node, call: &Call, body: Bytes) -> Result<EncodedMessage, Failure> {
@@ -117,6 +163,7 @@ pub(super) async fn range(node: &Arc<Node>, call: &Call, body: Bytes) -> Result<
         if node.is_learner() {
             return Err(api::Error::NotSupportedForLearner.into());
         }
+        node.admit_read()?;
         node.linearize_for(&call.times).await?;
     }
     let caller = node.identify(&call.credentials).await?;
@@ -135,7 +182,10 @@ async fn find_range(node: &Arc<Node>, request: pb::RangeRequest) -> Result<Unary
     loop {
         match encode_short_range(node, &request) {
             Ok(Ok(Some(parts))) => return Ok(EncodedMessage(parts).into()),
-            Ok(Ok(None)) => return Ok(UnaryResponse::Streamed(StreamedRange::begin(node, request).await?)),
+            Ok(Ok(None)) => {
+                node.admit_large_range()?;
+                return Ok(UnaryResponse::Streamed(StreamedRange::begin(node, request).await?));
+            }
             Ok(Err(error)) => return Err(error.into()),
             Err(damaged) => node.repair(&damaged).await?,
         }
@@ -163,6 +213,7 @@ pub(super) async fn range_stream(
     validate::range_stream(&request)?;
     node.check_serves()?;
     if !request.serializable {
+        node.admit_read()?;
         node.linearize_for(&call.times).await?;
     }
     let caller = node.identify(&call.credentials).await?;
@@ -211,6 +262,7 @@ async fn send_chunks(
 
 /// Begins a stream that must count or sort many keys first, on another thread.
 async fn begin_long_stream(node: &Node, request: pb::RangeRequest) -> Result<RangeStream, Failure> {
+    node.admit_large_range()?;
     let reader = node.reader.clone();
     let begun = node.large_ranges.begin(move || reader.range_stream(&request)).await;
     Ok(begun.await.map_err(|_| Failure::unexpected())??)
@@ -231,6 +283,7 @@ fn check_answer(reply: &TxnReply) -> Result<(), Failure> {
 }
 
 async fn write(node: &Node, call: &Call, kind: CommandKind, body: Bytes) -> Result<Reply, Failure> {
+    node.admit_command(kind)?;
     let caller = node.identify_writer(&call.credentials).await?;
     validate::size(body.len(), node.limits.max_request_bytes)?;
     Ok(node.propose_for(&call.times, kind, caller, body).await?)
@@ -274,6 +327,25 @@ mod tests {
         let range = OpReply::Range(RangeReply { kvs: vec![kv], keys_only, ..RangeReply::default() });
         let nested = TxnReply { replies: vec![range; ranges], ..TxnReply::default() };
         TxnReply { replies: vec![OpReply::Txn(nested)], ..TxnReply::default() }
+    }
+
+    #[test]
+    fn transactions_of_ranges_leave_the_worker_where_ranges_can_be_long() {
+        let get = |key: &'static str, range_end: &'static str| {
+            let range = pb::RangeRequest {
+                key: key.into(),
+                range_end: range_end.into(),
+                ..pb::RangeRequest::default()
+            };
+            let request = Some(pb::request_op::Request::RequestRange(range));
+            pb::TxnRequest { failure: vec![pb::RequestOp { request }], ..pb::TxnRequest::default() }
+        };
+        assert!(!may_be_long(&get("a", ""), || unreachable!("no key is counted for a get")));
+        assert!(!may_be_long(&get("a", "b"), || 999));
+        assert!(may_be_long(&get("a", "b"), || 1_000));
+        let compare = pb::Compare { range_end: "b".into(), ..pb::Compare::default() };
+        let compares = pb::TxnRequest { compare: vec![compare], ..pb::TxnRequest::default() };
+        assert!(may_be_long(&compares, || 1_000));
     }
 
     #[test]

@@ -16,6 +16,7 @@ use parking_lot::Mutex;
 
 use super::call_metrics::CallMetrics;
 use crate::grpc::{EncodedMessage, Failure, RequestStream};
+use crate::overload::ClientAccount;
 
 /// Bytes of messages that a handler may have ahead of its connection, plus one message: about what the connection sends
 /// with one write.
@@ -25,12 +26,25 @@ const MAX_AHEAD_BYTES: usize = 32 << 10;
 pub(super) struct CountedRequests {
     inner: RequestStream,
     metrics: CallMetrics,
+    /// If clients have limits.
+    account: Option<Arc<ClientAccount>>,
 }
 
 impl CountedRequests {
     /// The messages of a call. Each one is counted.
-    pub(super) fn new(inner: RequestStream, metrics: CallMetrics) -> CountedRequests {
-        CountedRequests { inner, metrics }
+    pub(super) fn new(
+        inner: RequestStream,
+        metrics: CallMetrics,
+        account: Option<Arc<ClientAccount>>,
+    ) -> CountedRequests {
+        CountedRequests { inner, metrics, account }
+    }
+
+    fn received(&self, bytes: usize) {
+        self.metrics.received(bytes);
+        if let Some(account) = &self.account {
+            account.charge(bytes);
+        }
     }
 
     /// The message of a call whose client sends just one.
@@ -39,7 +53,7 @@ impl CountedRequests {
     /// When the client broke the protocol, or is gone; and when there is none, or another.
     pub(super) async fn only(&mut self) -> Result<Bytes, Failure> {
         let message = self.inner.only().await?;
-        self.metrics.received(message.len());
+        self.received(message.len());
         Ok(message)
     }
 }
@@ -51,7 +65,7 @@ impl Stream for CountedRequests {
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let message = ready!(self.inner.poll_next(context));
         if let Ok(Some(message)) = &message {
-            self.metrics.received(message.len());
+            self.received(message.len());
         }
         Poll::Ready(message.transpose())
     }

@@ -12,6 +12,7 @@ use crate::config::{ServerConfig, TokenKind, TracingSettings, Url};
 use crate::live_settings::{LiveSettings, ReloadRequests, quota_bytes};
 use crate::metrics::Metrics;
 use crate::node::{Backups, LargeRanges, LargeRequests, LeaseIds, Node, RequestTimes, ServiceLimits};
+use crate::overload::ClientAccounts;
 use crate::raft_loop::Handoff;
 use crate::spans::Tracer;
 
@@ -154,12 +155,14 @@ pub(crate) fn node(
             // etcd's rule: one and a half elections, rounded up to seconds.
             min_lease_ttl: (3 * election_ms / 2 + 999) / 1000,
             progress_interval: config.watch_progress_notify_interval,
+            has_priorities: config.feature_gates.enabled("PriorityRequest"),
         },
         live: live.clone(),
         handoff: handoff.clone(),
         lease_ids: LeaseIds::starting_at(member_id, process_run),
         admission: LargeRequests::default(),
         large_ranges: LargeRanges::default(),
+        clients: ClientAccounts::default(),
         backups: Backups::default(),
         passwords: Passwords::new(config.auth.bcrypt_cost),
         tokens: SimpleTokens::new(config.auth.token_ttl),

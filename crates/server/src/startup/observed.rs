@@ -168,6 +168,11 @@ impl GaugeSource for Observed {
                 ("proposals", status.waiting_commands()),
                 ("read_index", status.waiting_reads()),
             ],
+            waits: vec![
+                ("commands", node.handoff.waits().commands().as_secs_f64()),
+                ("reads", node.handoff.waits().reads().as_secs_f64()),
+                ("ranges", node.large_ranges.expected_wait().as_secs_f64()),
+            ],
             auth_revision: node.reader.auth_revision(),
             alarms: self
                 .alarms_by_member()

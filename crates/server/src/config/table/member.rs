@@ -60,6 +60,29 @@ pub(super) const FLAGS: &[Flag] = &[
         "4294967295",
         "Most streams a client may have open on one connection.",
     ),
+    duration(
+        "max-request-wait",
+        "2s",
+        "A request that would wait longer in a queue is refused at once, with a hint when to try again; 0 turns that \
+         off. Not a flag of etcd.",
+    ),
+    count(
+        "client-max-request-rate",
+        "0",
+        "Most calls that one client (a user, a certificate or an address) may begin in a second; 0 means no limit. \
+         Not a flag of etcd.",
+    ),
+    count(
+        "client-max-bytes-rate",
+        "0",
+        "Most bytes of messages that one client may send and receive in a second; 0 means no limit. Not a flag of \
+         etcd.",
+    ),
+    count(
+        "client-max-streams",
+        "0",
+        "Most calls that one client may have open, on all its connections; 0 means no limit. Not a flag of etcd.",
+    ),
     duration("grpc-keepalive-min-time", "5s", "A client that pings more often than this is disconnected."),
     duration(
         "grpc-keepalive-interval",

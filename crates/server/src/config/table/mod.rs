@@ -28,7 +28,13 @@ pub fn flags() -> impl Iterator<Item = &'static Flag> {
 }
 
 /// Flags that etcd does not have.
-pub const OWN: [&str; 1] = ["memory-limit-bytes"];
+pub const OWN: [&str; 5] = [
+    "memory-limit-bytes",
+    "max-request-wait",
+    "client-max-request-rate",
+    "client-max-bytes-rate",
+    "client-max-streams",
+];
 
 /// The flag of that name.
 pub fn flag(name: &str) -> Option<&'static Flag> {

@@ -52,7 +52,7 @@ const GATES: [FeatureGate; 9] = [
     alpha("InitialCorruptCheck", None),
     alpha("LeaseCheckpoint", REMAINDERS),
     alpha("LeaseCheckpointPersist", REMAINDERS),
-    alpha("PriorityRequest", Some("requests are not refused by priority yet")),
+    alpha("PriorityRequest", None),
     alpha("SetMemberLocalAddr", None),
     alpha("StopGRPCServiceOnDefrag", Some("nothing waits for defragmentation")),
     beta("TxnModeWriteWithSharedBuffer", Some("there is no bbolt")),

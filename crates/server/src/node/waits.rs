@@ -1,0 +1,146 @@
+//! Which requests are refused because they would wait for too long, or because their client has had its share.
+//!
+//! | request | refused when |
+//! |---|---|
+//! | raft messages, questions about leases, progress notifications, reads of this member alone | never here |
+//! | a command that frees or keeps something: leases, compaction, alarms | entries are applied too late, as in etcd |
+//! | any other command | also when it would wait longer than `--max-request-wait` |
+//! | a linearizable read | it would wait longer than that |
+//! | a long range | the same, for its turn to be encoded |
+
+use std::time::{Duration, Instant};
+
+use member::batch::CommandKind;
+use store::Caller;
+
+use super::Node;
+use crate::auth::{Credentials, Source};
+use crate::grpc::Failure;
+use crate::overload::{ClientName, ExceededLimit, OpenCall};
+
+/// Committed entries that are not applied yet beyond which commands are refused; etcd's number.
+const MAX_APPLY_LAG: u64 = 5_000;
+
+/// The same for what has priority, if the gate `PriorityRequest` is open; etcd's number.
+const MAX_PRIORITY_APPLY_LAG: u64 = 2 * MAX_APPLY_LAG;
+
+impl Node {
+    /// etcd's own rule: refuses commands while this member applies far behind what is committed.
+    ///
+    /// # Errors
+    /// [`api::Error::TooManyRequests`].
+    pub(super) fn check_apply_lag(&self, kind: CommandKind) -> Result<(), api::Error> {
+        let lag = self.status.committed_index().saturating_sub(self.status.applied_index());
+        if lag <= max_apply_lag(kind, self.limits.has_priorities) {
+            return Ok(());
+        }
+        self.metrics.own.refusals.apply_lag.inc();
+        Err(api::Error::TooManyRequests)
+    }
+
+    /// Refuses a client's command that would wait for too long.
+    ///
+    /// # Errors
+    /// `too many requests`, with a hint.
+    pub(crate) fn admit_command(&self, kind: CommandKind) -> Result<(), Failure> {
+        if may_be_late(kind) {
+            return Ok(());
+        }
+        self.check_wait(self.handoff.waits().commands()).inspect_err(|_| {
+            self.metrics.own.refusals.command_wait.inc();
+        })
+    }
+
+    /// Refuses a client's linearizable read that would wait for too long.
+    ///
+    /// # Errors
+    /// `too many requests`, with a hint.
+    pub(crate) fn admit_read(&self) -> Result<(), Failure> {
+        self.check_wait(self.handoff.waits().reads()).inspect_err(|_| {
+            self.metrics.own.refusals.read_wait.inc();
+        })
+    }
+
+    /// Refuses a long range that would wait for too long.
+    ///
+    /// # Errors
+    /// `too many requests`, with a hint.
+    pub(crate) fn admit_large_range(&self) -> Result<(), Failure> {
+        self.check_wait(self.large_ranges.expected_wait()).inspect_err(|_| {
+            self.metrics.own.refusals.range_wait.inc();
+        })
+    }
+
+    /// Refuses a request that would wait so long, if that is longer than `--max-request-wait`.
+    fn check_wait(&self, wait: Duration) -> Result<(), Failure> {
+        // In this order, because a wait is zero nearly always.
+        if wait.is_zero() || self.live.max_request_wait().is_none_or(|max| wait <= max) {
+            return Ok(());
+        }
+        Err(Failure::too_many_requests(wait))
+    }
+
+    /// Counts a call of a client, if there are limits for clients.
+    ///
+    /// # Errors
+    /// `too many requests`, with a hint, when the client is past one of them.
+    pub(crate) fn admit_client(
+        &self,
+        source: Source,
+        credentials: &Credentials,
+    ) -> Result<Option<OpenCall>, Failure> {
+        let Some(limits) = self.live.client_limits() else { return Ok(None) };
+        let admitted = self.clients.admit(self.client_name(source, credentials), limits, Instant::now());
+        admitted.map(Some).map_err(|(limit, wait)| {
+            let refusals = &self.metrics.own.refusals;
+            match limit {
+                ExceededLimit::Requests => refusals.client_requests.inc(),
+                ExceededLimit::Bytes => refusals.client_bytes.inc(),
+                ExceededLimit::Streams => refusals.client_streams.inc(),
+            }
+            Failure::too_many_requests(wait)
+        })
+    }
+
+    /// Who a client is to its limits. A token that is not valid names no user: what it may do is decided later.
+    fn client_name(&self, source: Source, credentials: &Credentials) -> ClientName {
+        if self.reader.is_auth_enabled()
+            && let Some(Ok(Caller::User { name, .. })) = self.identify_now(credentials)
+        {
+            return ClientName::User(name);
+        }
+        credentials.certificate().cloned().map_or(ClientName::Address(source), ClientName::Certificate)
+    }
+}
+
+/// Entries that may be committed and not applied when a command of this kind is proposed. As in etcd, revoking a lease
+/// has priority if the gate is open: it frees what makes the member slow.
+fn max_apply_lag(kind: CommandKind, has_priorities: bool) -> u64 {
+    match has_priorities && kind == CommandKind::LeaseRevoke {
+        true => MAX_PRIORITY_APPLY_LAG,
+        false => MAX_APPLY_LAG,
+    }
+}
+
+/// Whether a command is better late than refused: sessions live by leases, and compaction and alarms free space.
+fn may_be_late(kind: CommandKind) -> bool {
+    matches!(
+        kind,
+        CommandKind::LeaseGrant | CommandKind::LeaseRevoke | CommandKind::Compaction | CommandKind::Alarm
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    //! etcd's rule, by kind and gate.
+    use super::*;
+
+    #[test]
+    fn only_revoking_a_lease_has_priority_and_only_if_the_gate_is_open() {
+        let lags = |kind| [false, true].map(|has_priorities| max_apply_lag(kind, has_priorities));
+        assert_eq!(lags(CommandKind::LeaseRevoke), [5_000, 10_000]);
+        for kind in CommandKind::ALL.into_iter().filter(|kind| *kind != CommandKind::LeaseRevoke) {
+            assert_eq!(lags(kind), [5_000, 5_000], "{kind:?}");
+        }
+    }
+}

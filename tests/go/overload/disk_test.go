@@ -1,0 +1,246 @@
+package overload
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+
+	"stele.test/cluster"
+)
+
+var bin = flag.String("bin", cluster.StelePath(), "the server to test")
+
+const (
+	// slowSync is many times what the queue may wait, and less than a leader is missed for.
+	slowSync = 300 * time.Millisecond
+	// maxWait is what a request may wait, in the words of the flag.
+	maxWait = "--max-request-wait=100ms"
+	// putters put at the same time, again and again: some batches full.
+	putters = 3000
+	// refusalsWanted are enough to see that they go on.
+	refusalsWanted = 500
+	// overloadMemory bounds a member that is asked for more than it can do. An unoptimized one takes most.
+	overloadMemory = 512 << 20
+)
+
+// flood puts until it is stopped, and counts what comes of it.
+type flood struct {
+	admitted, refused atomic.Int64
+	mu                sync.Mutex
+	wrong             error
+}
+
+// start begins to put. What it returns ends that.
+func (f *flood) start(t *testing.T, m *cluster.Member) func() {
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	conns := make([]pb.KVClient, 20)
+	for i := range conns {
+		conns[i] = pb.NewKVClient(connect(t, m, ""))
+	}
+	for i := range putters {
+		running.Go(func() {
+			put := &pb.PutRequest{Key: fmt.Append(nil, "flood/", i), Value: []byte("value")}
+			for ctx.Err() == nil {
+				var trailer metadata.MD
+				_, err := conns[i%len(conns)].Put(ctx, put, grpc.Trailer(&trailer))
+				if ctx.Err() != nil {
+					return
+				}
+				f.note(err, trailer)
+				if err != nil {
+					// A client that keeps to its hint. All of it would make the test longer.
+					select {
+					case <-ctx.Done():
+					case <-time.After(100 * time.Millisecond):
+					}
+				}
+			}
+		})
+	}
+	return func() { cancel(); running.Wait() }
+}
+
+func (f *flood) note(err error, trailer metadata.MD) {
+	if err == nil {
+		f.admitted.Add(1)
+		return
+	}
+	if _, err := refusal(err, trailer); err != nil {
+		f.mu.Lock()
+		f.wrong = err
+		f.mu.Unlock()
+		return
+	}
+	f.refused.Add(1)
+}
+
+func (f *flood) check(t *testing.T) {
+	t.Helper()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.wrong != nil {
+		t.Fatal(f.wrong)
+	}
+}
+
+// TestASlowDiskRefusesEarlyAndKeepsItsLeader makes the leader's disk slow under more puts than it can take.
+func TestASlowDiskRefusesEarlyAndKeepsItsLeader(t *testing.T) {
+	t.Parallel()
+	ctx := patiently(t)
+	disks := newSlowDisks(t, 3)
+	c := cluster.ForTest(t, cluster.Config{Binary: *bin, Size: 3, Hosts: disks.hosts, Args: []string{maxWait}})
+	leads := leader(ctx, t, c)
+	number := slices.Index(c.Members, leads)
+	client := clientOf(t, leads)
+	lease, err := client.Grant(ctx, 60)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := leaderChanges(ctx, t, c)
+
+	disks.slow(t, number, slowSync)
+	var puts flood
+	stop := puts.start(t, leads)
+	until(ctx, t, "refusals", func() bool {
+		puts.check(t)
+		return puts.refused.Load() >= refusalsWanted
+	})
+	// What needs no disk goes on: leases are kept alive, linearizable reads and those of this member are answered.
+	for range 3 {
+		began := time.Now()
+		if _, err := client.KeepAliveOnce(ctx, lease.ID); err != nil {
+			t.Errorf("a lease beside the puts: %v", err)
+		}
+		if _, err := client.Get(ctx, "flood/1", clientv3.WithSerializable()); err != nil {
+			t.Errorf("a read of this member beside the puts: %v", err)
+		}
+		if took := time.Since(began); took > 2*time.Second {
+			t.Errorf("they took %v", took)
+		}
+	}
+	// A lease is granted although puts are refused: it may be late.
+	if _, err := client.Grant(ctx, 60); err != nil {
+		t.Errorf("a grant beside the puts: %v", err)
+	}
+	stop()
+	puts.check(t)
+	counted := values(ctx, t, leads, `stele_refused_requests_total{reason="command_wait"}`)[0]
+	if refused := puts.refused.Load(); counted < float64(refused) {
+		t.Errorf("%d puts were refused and %v counted", refused, counted)
+	}
+	if after := leaderChanges(ctx, t, c); !slices.Equal(before, after) || values(ctx, t, leads, "etcd_server_is_leader ")[0] != 1 {
+		t.Errorf("the leadership was lost: %v changes, then %v", before, after)
+	}
+	if most := residentBytes(t, leads); most > overloadMemory {
+		t.Errorf("%d MiB of memory", most>>20)
+	}
+	t.Logf("%d puts were admitted, %d refused", puts.admitted.Load(), puts.refused.Load())
+
+	disks.slow(t, number, 0)
+	until(ctx, t, "a put when the disk is fast again", func() bool {
+		_, err := client.Put(ctx, "after", "value")
+		return err == nil
+	})
+}
+
+const (
+	// largePuts at once are more than may be under way.
+	largePuts = 128
+	// largeSync is what makes them wait for each other; each of them is a batch of its own.
+	largeSync = 20 * time.Millisecond
+	// maxLarge is what of large commands may be under way, and one more.
+	maxLarge = 65 << 20
+)
+
+// TestLargePutsWaitForTheirTurn gives a slow disk more bytes at once than a member takes.
+func TestLargePutsWaitForTheirTurn(t *testing.T) {
+	t.Parallel()
+	ctx := patiently(t)
+	disks := newSlowDisks(t, 1)
+	c := cluster.ForTest(t, cluster.Config{Binary: *bin, Hosts: disks.hosts})
+	m, client := c.Members[0], clientOf(t, c.Members...)
+	disks.slow(t, 0, largeSync)
+	value := strings.Repeat("v", largeValue)
+	var running sync.WaitGroup
+	var left atomic.Int64
+	left.Store(largePuts)
+	for i := range largePuts {
+		running.Go(func() {
+			if _, err := client.Put(ctx, fmt.Sprint("large/", i), value); err != nil {
+				t.Errorf("put %d: %v", i, err)
+			}
+			left.Add(-1)
+		})
+	}
+	most := 0.0
+	until(ctx, t, "the puts", func() bool {
+		most = max(most, values(ctx, t, m, `stele_memory_accounted_bytes{component="commands"}`)[0])
+		return left.Load() == 0
+	})
+	running.Wait()
+	if most > maxLarge {
+		t.Errorf("%.0f bytes of commands waited in the member", most)
+	}
+}
+
+const (
+	// smallDisk holds the segments of an empty member and its reserves, and some values.
+	smallDisk = "420m"
+	// largeValue fills it quickly.
+	largeValue = 1 << 20
+)
+
+// TestAFullDiskRecoversByItself fills a file system of its own, and frees it as an operator does.
+func TestAFullDiskRecoversByItself(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root mounts the file system it needs")
+	}
+	ctx := patiently(t)
+	mount := `for a; do case $a in --data-dir=*) dir=${a#*=};; esac; done
+		mkdir -p "$dir" && mount -t tmpfs -o size=` + smallDisk + `,mode=0700 tmpfs "$dir" && exec "$@"`
+	host := cluster.Host{Address: "127.0.0.1", Prefix: []string{"unshare", "--mount", "sh", "-c", mount, "sh"}}
+	c := cluster.ForTest(t, cluster.Config{Binary: *bin, Hosts: []cluster.Host{host}})
+	client := clientOf(t, c.Members...)
+	value := strings.Repeat("v", largeValue)
+	full := func(ctx context.Context, number int) error {
+		_, err := client.Put(ctx, fmt.Sprintf("full/%04d", number), value)
+		return err
+	}
+	taken := 0
+	for ; ; taken++ {
+		if err := full(ctx, taken); errors.Is(err, rpctypes.ErrNoSpace) {
+			break
+		} else if err != nil {
+			t.Fatalf("put %d: %v", taken, err)
+		}
+	}
+	got, err := client.Get(ctx, "full/", clientv3.WithPrefix(), clientv3.WithCountOnly())
+	if err != nil || got.Count != int64(taken) {
+		t.Fatalf("%v, %v: %d values were taken", got, err, taken)
+	}
+	deleted, err := client.Delete(ctx, "full/", clientv3.WithPrefix())
+	if err != nil {
+		t.Fatalf("a delete must work on a full disk: %v", err)
+	}
+	if _, err := client.Compact(ctx, deleted.Header.Revision); err != nil {
+		t.Fatal(err)
+	}
+	until(ctx, t, "a put after the compaction", func() bool { return full(ctx, 0) == nil })
+	t.Logf("%d values of a MiB were taken", taken)
+}

@@ -1,0 +1,99 @@
+package overload
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"stele.test/cluster"
+)
+
+const (
+	// missed are the puts that a follower, or a watcher, does not take: 40 MiB.
+	missed      = 160
+	missedBytes = 256 << 10
+	// laggingMemory bounds what the leader holds for it: recent entries, what is under way to it, and its own data.
+	laggingMemory = 400 << 20
+	// watchBytes bounds what is accounted for a watcher that does not read: recent events, and its buffer.
+	watchBytes = 32 << 20
+)
+
+// TestALaggingFollowerCatchesUp leaves a follower standing still below more writes than a leader keeps for it.
+func TestALaggingFollowerCatchesUp(t *testing.T) {
+	t.Parallel()
+	ctx := patiently(t)
+	c := cluster.ForTest(t, cluster.Config{Binary: *bin, Size: 3})
+	leads := leader(ctx, t, c)
+	lags := c.Members[(slices.Index(c.Members, leads)+1)%len(c.Members)]
+	client, own := clientOf(t, leads), clientOf(t, lags)
+	before := values(ctx, t, leads, "etcd_server_leader_changes_seen_total ")
+
+	if err := lags.Freeze(); err != nil {
+		t.Fatal(err)
+	}
+	value := strings.Repeat("v", missedBytes)
+	for i := range missed {
+		if _, err := client.Put(ctx, fmt.Sprint("missed/", i), value); err != nil {
+			t.Fatalf("put %d beside a follower that lags: %v", i, err)
+		}
+	}
+	if most := residentBytes(t, leads); most > laggingMemory {
+		t.Errorf("the leader has %d MiB of memory", most>>20)
+	}
+	if err := lags.Thaw(); err != nil {
+		t.Fatal(err)
+	}
+	until(ctx, t, "the last put on the follower", func() bool {
+		got, err := own.Get(ctx, "missed/", clientv3.WithPrefix(), clientv3.WithCountOnly(), clientv3.WithSerializable())
+		return err == nil && got.Count == missed
+	})
+	if after := values(ctx, t, leads, "etcd_server_leader_changes_seen_total "); !slices.Equal(before, after) {
+		t.Errorf("%v changes of leader, then %v", before, after)
+	}
+}
+
+// TestAWatcherThatDoesNotReadCostsLittle reads nothing while much is written, and then everything.
+func TestAWatcherThatDoesNotReadCostsLittle(t *testing.T) {
+	t.Parallel()
+	ctx := patiently(t)
+	c := cluster.ForTest(t, cluster.Config{Binary: *bin})
+	m := c.Members[0]
+	client := clientOf(t, m)
+	stream, err := pb.NewWatchClient(connect(t, m, "")).Watch(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	create := &pb.WatchCreateRequest{Key: []byte("missed/"), RangeEnd: []byte("missed0")}
+	request := &pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{CreateRequest: create}}
+	if err := stream.Send(request); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stream.Recv(); err != nil {
+		t.Fatal(err)
+	}
+	value := strings.Repeat("v", missedBytes)
+	for i := range missed {
+		if _, err := client.Put(ctx, fmt.Sprintf("missed/%03d", i), value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if held := values(ctx, t, m, `stele_memory_accounted_bytes{component="watches"}`)[0]; held > watchBytes {
+		t.Errorf("%.0f bytes are held for a watcher that does not read", held)
+	}
+	for seen := 0; seen < missed; {
+		response, err := stream.Recv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, event := range response.Events {
+			if want := fmt.Sprintf("missed/%03d", seen); string(event.Kv.Key) != want {
+				t.Fatalf("%s instead of %s", event.Kv.Key, want)
+			}
+			seen++
+		}
+	}
+}

@@ -1,0 +1,83 @@
+//! A lone member on one core, and a load on another that asks for twice what the member can do.
+//!
+//! Three loads of puts over the same number of connections: as many as the member can do (the peak), half of that, and
+//! twice that. A rate is an open loop: what a client missed is made up for, and a latency counts from when the put was
+//! due. A generator without a core to spare would show in both; so what it offered is a figure of its own.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::bench::{Bench, Missing, RowFigures, told};
+use super::promise::{Promise, RowFigure};
+use crate::measure::cluster::{Cluster, Site};
+use crate::measure::figures::Figures;
+use crate::measure::generator::Load;
+
+const CONNECTIONS: u64 = 10_000;
+
+/// Descriptors of the member: its connections, and what it needs besides ([limits]).
+///
+/// [limits]: ../../../docs/operating/limits.md
+const OPEN_FILES: u64 = 16_384;
+
+/// What a request may wait. The default is meant for clients that would rather wait.
+const MAX_WAIT: &str = "--max-request-wait=20ms";
+
+/// Cores of the member and of the generator.
+const MEMBER_CORE: usize = 0;
+const GENERATOR_CORE: usize = 1;
+
+/// Time of the two loads that the third one is compared with, and of that.
+const SHORT: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_secs(600);
+
+/// Least time of a load, at any factor.
+const LEAST: Duration = Duration::from_secs(5);
+
+/// The promise about answered puts, of the peak.
+const GOODPUT: f64 = 0.9;
+
+/// The promise about the p99 of answered puts, of that at half the peak.
+const P99: f64 = 5.0;
+
+/// The least that is offered, of the peak; below it the generator was too slow to say anything.
+const OFFERED: f64 = 1.8;
+
+pub(super) fn run(bench: &Bench) -> RowFigures {
+    if std::thread::available_parallelism().is_ok_and(|cores| cores.get() <= GENERATOR_CORE) {
+        return Err(Missing::Skipped("the member and the generator need a core each".to_owned()));
+    }
+    let site =
+        Site { core: Some(MEMBER_CORE), flags: vec![MAX_WAIT.to_owned()], ..bench.site(Some(OPEN_FILES)) };
+    let mut cluster = Cluster::start(&bench.system, 1, &site)?;
+    let (short, long) = (bench.scaled_time(SHORT, LEAST), bench.scaled_time(LONG, LEAST));
+    let connections = bench.scaled(CONNECTIONS);
+    let mut puts = |rate: Option<f64>, time: Duration| -> Result<Figures, String> {
+        let load = load(connections, rate, time, bench.system.binary());
+        bench.drive(&mut cluster, load)
+    };
+    let peak = told(puts(None, short)?.per_second, "throughput")?;
+    let half = told(puts(Some(peak / 2.0), short)?.p99_ms, "latency")?;
+    let over = puts(Some(peak * 2.0), long)?;
+    let (goodput, p99) = (told(over.per_second, "throughput")?, told(over.p99_ms, "latency")?);
+    let offered = goodput * (over.requests + over.errors) as f64 / over.requests.max(1) as f64;
+    Ok(vec![
+        RowFigure::promised("answered, of the peak", goodput / peak, "", Promise::AtLeast(GOODPUT)),
+        RowFigure::at_most("p99, of that at half the peak", p99 / half, "", P99),
+        RowFigure::promised("offered, of the peak", offered / peak, "", Promise::AtLeast(OFFERED)),
+        RowFigure::new("peak", peak, "/s"),
+        RowFigure::new("p99 at half the peak", half, "ms"),
+        RowFigure::new("p99 at twice the peak", p99, "ms"),
+        RowFigure::new("refused", over.errors as f64, ""),
+        RowFigure::new("resident memory, peak", told(over.peak_mb, "peak")?, "MB"),
+    ])
+}
+
+/// Puts by a client for each connection, for so long.
+fn load(connections: u64, rate: Option<f64>, time: Duration, stele: &Path) -> Load {
+    let rate = rate.map_or_else(String::new, |rate| format!(" --rate={rate:.0} --open-loop"));
+    let clients = format!("--conns={connections} --clients={connections}");
+    let values = "--key-space-size=100000 --val-size=256";
+    let line = format!("put {clients} {values} --total=4000000000 --duration={}s{rate}", time.as_secs());
+    Load { core: Some(GENERATOR_CORE), ..Load::benchmark(&line).made_by(Some(stele)) }
+}
