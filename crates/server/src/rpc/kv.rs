@@ -116,9 +116,11 @@ async fn read_txn(
 /// Whether a transaction that only reads may examine so many keys that it is answered on another thread. A store with
 /// few keys has no long ranges.
 fn may_be_long(request: &pb::TxnRequest, keys: impl FnOnce() -> u64) -> bool {
-    let is_range = |op: &pb::RequestOp| {
-        let Some(pb::request_op::Request::RequestRange(range)) = &op.request else { return false };
-        !range.range_end.is_empty()
+    let is_range = |op: &pb::RequestOp| match &op.request {
+        Some(pb::request_op::Request::RequestRange(range)) => !range.range_end.is_empty(),
+        // What is in it is not looked at.
+        Some(pb::request_op::Request::RequestTxn(_)) => true,
+        _ => false,
     };
     let has_ranges = request.success.iter().chain(&request.failure).any(is_range)
         || request.compare.iter().any(|compare| !compare.range_end.is_empty());
@@ -343,6 +345,10 @@ mod tests {
         assert!(!may_be_long(&get("a", ""), || unreachable!("no key is counted for a get")));
         assert!(!may_be_long(&get("a", "b"), || 999));
         assert!(may_be_long(&get("a", "b"), || 1_000));
+        let nested = pb::request_op::Request::RequestTxn(get("a", "b"));
+        let nested = vec![pb::RequestOp { request: Some(nested) }];
+        let nested = pb::TxnRequest { failure: nested, ..Default::default() };
+        assert!(may_be_long(&nested, || 1_000));
         let compare = pb::Compare { range_end: "b".into(), ..pb::Compare::default() };
         let compares = pb::TxnRequest { compare: vec![compare], ..pb::TxnRequest::default() };
         assert!(may_be_long(&compares, || 1_000));
