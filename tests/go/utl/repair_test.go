@@ -2,11 +2,13 @@ package utl
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"hash/crc32"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -89,13 +91,22 @@ func TestRepair(t *testing.T) {
 	})
 }
 
-// tornEnd damages the record that a stop writes last. It holds no entry, and nothing proves that it was durable.
+// recordAlignment is what every record of the log begins at a multiple of.
+const recordAlignment = 8
+
+// tornEnd writes a part of a record behind the last one, as a power failure leaves it. Where the last one is a seal, which
+// ends in zeros, it may hit that: a seal holds no entry.
 func tornEnd(t *testing.T, dir, healthy string) {
 	path := files(t, dir, "wal", "*.seg")[0]
 	whole, err := os.ReadFile(path)
 	check(t, err)
+	segment, err := strconv.ParseUint(strings.TrimSuffix(filepath.Base(path), ".seg"), 16, 32)
+	check(t, err)
 	end := len(bytes.TrimRight(whole, "\x00"))
-	whole[end-1] ^= 1
+	end = (end + recordAlignment - 1) / recordAlignment * recordAlignment
+	// A record begins with a checksum and the number of its segment; without that it would be taken for an old one.
+	head := binary.LittleEndian.AppendUint32([]byte("torn"), uint32(segment))
+	copy(whole[end:], bytes.Repeat(head, 5))
 	check(t, os.WriteFile(path, whole, 0o600))
 	before, backup := content(t, dir), filepath.Join(t.TempDir(), "backup")
 	out := repair(t, dir, backup)
