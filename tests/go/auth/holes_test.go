@@ -152,7 +152,7 @@ func TestAWatchGetsOnlyItsKeys(t *testing.T) {
 	}
 }
 
-// TestFragmentsAndProgressShowOnlyPermittedKeys has a watch whose first response is cut into fragments, and which is told
+// TestFragmentsAndProgressShowOnlyPermittedKeys has a watch whose first response is cut into fragments, and which hears
 // of progress beyond changes of others.
 func TestFragmentsAndProgressShowOnlyPermittedKeys(t *testing.T) {
 	s := enabled(t, 1, "--max-request-bytes=65536", "--watch-progress-notify-interval=100ms")[0]

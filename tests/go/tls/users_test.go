@@ -75,7 +75,7 @@ func TestTheCertificateOfNoUserHasTheAnswersOfEtcd(t *testing.T) {
 			fmt.Fprintf(&found, "%s: alarms %v\n", name, err)
 		}
 		ask("alice")
-		ask("nobody")
+		ask("bob")
 		must(admin.UserDelete(ctx, "alice"))
 		ask("alice")
 		answers = append(answers, found.String())
