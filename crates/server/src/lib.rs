@@ -31,6 +31,7 @@ mod auto_compaction;
 mod call_times;
 pub mod config;
 mod corruption;
+mod directory_mode;
 mod file_stamps;
 mod gateway;
 mod grpc;

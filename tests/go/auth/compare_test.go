@@ -210,6 +210,24 @@ func watchBegins(as, key, end string) step {
 	})
 }
 
+// forAnyUser are the calls that need a user; their answers are compared elsewhere.
+func forAnyUser(as string) []step {
+	return []step{
+		in("status as "+as, func(s *server) (*pb.AlarmResponse, error) {
+			_, err := s.maintenance().Status(s.as(as), &pb.StatusRequest{})
+			return &pb.AlarmResponse{}, err
+		}),
+		in("member list as "+as, func(s *server) (*pb.AlarmResponse, error) {
+			_, err := s.members().MemberList(s.as(as), &pb.MemberListRequest{Linearizable: true})
+			return &pb.AlarmResponse{}, err
+		}),
+		in("alarms as "+as, func(s *server) (*pb.AlarmResponse, error) {
+			_, err := s.maintenance().Alarm(s.as(as), &pb.AlarmRequest{})
+			return &pb.AlarmResponse{}, err
+		}),
+	}
+}
+
 // maintenance are the calls that need a user or root; what they answer to who may is compared elsewhere.
 func maintenance(as string) []step {
 	refused := func(what string, call func(s *server) error) step {
@@ -241,6 +259,11 @@ func maintenance(as string) []step {
 		refused("disarm", func(s *server) error {
 			request := &pb.AlarmRequest{Action: pb.AlarmRequest_DEACTIVATE, Alarm: pb.AlarmType_NOSPACE}
 			_, err := s.maintenance().Alarm(s.as(as), request)
+			return err
+		}),
+		refused("downgrade", func(s *server) error {
+			request := &pb.DowngradeRequest{Action: pb.DowngradeRequest_VALIDATE, Version: "3.6.0"}
+			_, err := s.maintenance().Downgrade(s.as(as), request)
 			return err
 		}),
 		refused("snapshot", func(s *server) error {
@@ -364,7 +387,9 @@ func steps() []step {
 	all = append(all, passwd("root", "ann", "b"), put("ann", "a"), login("ann", "a"), login("ann", "b"), put("ann", "a"),
 		revoke("root", "ann", "r"), put("ann", "a"), get("ann", "a", ""), watchBegins("ann", "a", ""),
 		grant("root", "ann", "r"), put("ann", "a"), roleDelete("root", "r"), put("ann", "a"), userGet("ann", "ann"),
-		userDelete("root", "ann"), put("ann", "a"), login("ann", "b"), authStatus("root"), disable("root"), authStatus(""),
+		userDelete("root", "ann"), put("ann", "a"), login("ann", "b"))
+	all = append(all, forAnyUser("ann")...)
+	all = append(all, authStatus("root"), disable("root"), authStatus(""),
 		put("", "a"), put("root", "a"), get("", "\x00", "\x00"), userList(""), login("root", "r"), enable(""),
 		put("root", "a"), login("root", "r"), put("root", "a"), authStatus("root"))
 	return all

@@ -3,6 +3,8 @@ package auth
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"io"
 	"io/fs"
 	"net/http"
 	"os"
@@ -10,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/authpb"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -149,6 +152,48 @@ func TestAWatchGetsOnlyItsKeys(t *testing.T) {
 	}
 }
 
+// TestFragmentsAndProgressShowOnlyPermittedKeys has a watch whose first response is cut into fragments, and which hears
+// of progress beyond changes of others.
+func TestFragmentsAndProgressShowOnlyPermittedKeys(t *testing.T) {
+	s := enabled(t, 1, "--max-request-bytes=65536", "--watch-progress-notify-interval=100ms")[0]
+	const changes = 24
+	value := bytes.Repeat([]byte("v"), 60<<10)
+	var last int64
+	for range changes {
+		for _, key := range []string{"a", "secret"} {
+			request := &pb.PutRequest{Key: []byte(key), Value: value}
+			last = must[*pb.PutResponse](t)(s.kv().Put(s.as("root"), request)).Header.Revision
+		}
+	}
+	stream := s.watch("ann", &pb.WatchCreateRequest{
+		Key: []byte("a"), RangeEnd: []byte("c"), StartRevision: 1, ProgressNotify: true, Fragment: true, PrevKv: true,
+	})
+	events, fragments, progress := 0, 0, 0
+	for events < changes || progress < 2 {
+		got := must[*pb.WatchResponse](t)(stream.Recv())
+		for _, event := range got.Events {
+			events++
+			if string(event.Kv.Key) != "a" || event.PrevKv != nil && string(event.PrevKv.Key) != "a" {
+				t.Fatalf("an event of %q", event.Kv.Key)
+			}
+		}
+		if got.Fragment {
+			fragments++
+		}
+		if !got.Created && len(got.Events) == 0 {
+			if progress++; got.Header.Revision < last {
+				t.Errorf("progress to revision %d, and not to %d", got.Header.Revision, last)
+			}
+			// The next one follows a change that the user may not see.
+			request := &pb.PutRequest{Key: []byte("secret")}
+			last = must[*pb.PutResponse](t)(s.kv().Put(s.as("root"), request)).Header.Revision
+		}
+	}
+	if events != changes || fragments == 0 {
+		t.Errorf("%d events in %d fragments", events, fragments)
+	}
+}
+
 // TestWatchesOfNoUserEndWhenAuthIsEnabled has a watch from before.
 func TestWatchesOfNoUserEndWhenAuthIsEnabled(t *testing.T) {
 	s := secured(t, 1)[0]
@@ -161,9 +206,11 @@ func TestWatchesOfNoUserEndWhenAuthIsEnabled(t *testing.T) {
 	}
 }
 
-// TestTheClusterItselfActsAsRoot has a lease expire whose keys no other user may write.
+// TestTheClusterItselfActsAsRoot has a lease expire whose keys no other user may write, history be compacted, and an alarm
+// raised.
 func TestTheClusterItselfActsAsRoot(t *testing.T) {
-	s := enabled(t, 1, "--heartbeat-interval=20", "--election-timeout=200")[0]
+	s := enabled(t, 1, "--heartbeat-interval=20", "--election-timeout=200", "--quota-backend-bytes=4194304",
+		"--auto-compaction-mode=periodic", "--auto-compaction-retention=1s")[0]
 	stream := s.watch("root", &pb.WatchCreateRequest{Key: []byte("x")})
 	must[*pb.WatchResponse](t)(stream.Recv())
 	lease := must[*pb.LeaseGrantResponse](t)(s.lease().LeaseGrant(s.as("root"), &pb.LeaseGrantRequest{TTL: 1}))
@@ -172,6 +219,32 @@ func TestTheClusterItselfActsAsRoot(t *testing.T) {
 	if got := must[*pb.WatchResponse](t)(stream.Recv()); got.Events[0].Type.String() != "DELETE" {
 		t.Errorf("%v instead of the deletion", got)
 	}
+	ctx := s.as("root")
+	old := func() error {
+		_, err := s.kv().Range(ctx, &pb.RangeRequest{Key: []byte("x"), Revision: 2})
+		return err
+	}
+	for old() == nil {
+		s.run(put("root", "x"))
+		time.Sleep(10 * time.Millisecond)
+	}
+	expect(t, "a revision that was compacted", old(), "etcdserver: mvcc: required revision has been compacted")
+	large := &pb.PutRequest{Key: []byte("x"), Value: bytes.Repeat([]byte("v"), 1<<20)}
+	var err error
+	for n := 0; err == nil && n < 20; n++ {
+		_, err = s.kv().Put(s.as("root"), large)
+	}
+	expect(t, "a put beyond the quota", err, "etcdserver: mvcc: database space exceeded")
+	// The put is refused at once, and the alarm is a command of its own.
+	ctx = s.as("ann")
+	alarms := &pb.AlarmResponse{}
+	for len(alarms.Alarms) == 0 {
+		alarms = must[*pb.AlarmResponse](t)(s.maintenance().Alarm(ctx, &pb.AlarmRequest{}))
+	}
+	if len(alarms.Alarms) != 1 || alarms.Alarms[0].Alarm != pb.AlarmType_NOSPACE {
+		t.Errorf("%v instead of the alarm", alarms)
+	}
+	expect(t, "a put during the alarm", s.put("ann", "a"), "etcdserver: mvcc: database space exceeded")
 }
 
 // TestLocksHaveTheRightsOfTheirCaller takes locks and elections on permitted and other names.
@@ -249,6 +322,24 @@ func secretsAreKeptNowhere(t *testing.T, options string) {
 	s := enabled(t, 1, "--log-level=debug", options)[0]
 	s.run(put("ann", "a"), passwd("root", "ann", "a later password"), login("ann", "a later password"))
 	_, _ = s.login("ann", "a wrong password")
+	gateway := s.cluster.Members[0].ClientURL + "/v3/"
+	through := func(call, token, body string) string {
+		request := must[*http.Request](t)(http.NewRequestWithContext(s.as(""), http.MethodPost, gateway+call, strings.NewReader(body)))
+		request.Header.Set("Authorization", token)
+		response := must[*http.Response](t)(http.DefaultClient.Do(request))
+		defer response.Body.Close()
+		return string(must[[]byte](t)(io.ReadAll(response.Body)))
+	}
+	var granted struct{ Token string }
+	answer := through("auth/authenticate", "", `{"name":"root","password":"the password of root"}`)
+	if err := json.Unmarshal([]byte(answer), &granted); err != nil || granted.Token == "" {
+		t.Fatalf("%s instead of a token (%v)", answer, err)
+	}
+	s.tokens["root through the gateway"] = granted.Token
+	through("auth/authenticate", "", `{"name":"root","password":"a wrong password"}`)
+	if answer := through("kv/put", granted.Token, `{"key":"eA=="}`); !strings.Contains(answer, "revision") {
+		t.Errorf("%s instead of a revision", answer)
+	}
 	member := s.cluster.Members[0]
 	backup := saved(t, s)
 	secrets := []string{"the password of", "a later password", "a wrong password"}

@@ -200,6 +200,7 @@ func TestForgedAndOddTokens(t *testing.T) {
 		stele.tokens["x"], etcd.tokens["x"] = token, token
 		compared(t, stele, etcd, name, put("x", "a"), get("x", "a", ""), put("x", "x"), userList("x"), userGet("x", "ann"),
 			watchBegins("x", "a", ""), roleGet("x", "r"))
+		compared(t, stele, etcd, name, forAnyUser("x")...)
 	}
 	stele.tokens["x"] = signed(secret, header, fmt.Sprintf(`{"username":"ann","revision":%d}`, good))
 	expect(t, "a token that never expires, which etcd takes", stele.put("x", "a"), invalid)

@@ -2,6 +2,8 @@ package tls
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -42,5 +44,43 @@ func TestTheCommonNameOfACertificateIsTheNameOfItsUser(t *testing.T) {
 	}
 	if err := put(ctx, admin, "/other"); err != nil {
 		t.Errorf("root: %v", err)
+	}
+}
+
+// Who holds a certificate of no user, or of one that is deleted, hears of each call that any user may make what etcd says.
+func TestTheCertificateOfNoUserHasTheAnswersOfEtcd(t *testing.T) {
+	var answers []string
+	for _, binary := range []string{cluster.EtcdPath(), *bin} {
+		a := newAuthority(t, "ours")
+		a.issue(subject{name: "server", hosts: hosts, serial: 2})
+		root := a.issue(subject{name: "root", serial: 3})
+		c := cluster.ForTest(t, cluster.Config{Binary: binary, Args: a.clientFlags("server"), TLS: a.client(root)})
+		endpoint := c.Members[0].ClientURL
+		admin, ctx := connect(t, a.client(root), endpoint), t.Context()
+		noPassword := &clientv3.UserAddOptions{NoPassword: true}
+		for _, name := range []string{"root", "alice"} {
+			must(admin.UserAddWithOptions(ctx, name, "", noPassword))
+		}
+		must(admin.RoleAdd(ctx, "root"))
+		must(admin.UserGrantRole(ctx, "root", "root"))
+		must(admin.AuthEnable(ctx))
+		var found strings.Builder
+		ask := func(name string) {
+			client := connect(t, a.client(a.issue(subject{name: name, serial: 4})), endpoint)
+			_, err := client.Status(ctx, endpoint)
+			fmt.Fprintf(&found, "%s: status %v\n", name, err)
+			_, err = client.MemberList(ctx)
+			fmt.Fprintf(&found, "%s: members %v\n", name, err)
+			_, err = client.AlarmList(ctx)
+			fmt.Fprintf(&found, "%s: alarms %v\n", name, err)
+		}
+		ask("alice")
+		ask("bob")
+		must(admin.UserDelete(ctx, "alice"))
+		ask("alice")
+		answers = append(answers, found.String())
+	}
+	if answers[0] != answers[1] {
+		t.Errorf("etcd:\n%sStele:\n%s", answers[0], answers[1])
 	}
 }

@@ -35,6 +35,7 @@ mod service_manager;
 mod sockets;
 
 use std::io::Write;
+use std::iter;
 use std::net::IpAddr;
 use std::num::NonZero;
 use std::process::ExitCode;
@@ -48,6 +49,7 @@ use transport::{PeerIdentity, PeerTls, Peers, PeersConfig};
 
 use crate::config::{ClusterState, Note, Parsed, ServerConfig, Url};
 use crate::corruption;
+use crate::directory_mode::warn_unless_private;
 use crate::gateway;
 use crate::grpc::ConnectionSettings;
 use crate::http;
@@ -161,6 +163,7 @@ async fn open_member(
         open_files: descriptors.value_files,
         ..log::Options::new(config.data_dir.clone())
     };
+    iter::once(&config.data_dir).chain(&config.wal_dir).for_each(|dir| warn_unless_private(dir));
     let disk: Arc<dyn log::Disk> = Arc::new(log::RealDisk);
     let has_data = log::Log::has_checkpoint(disk.as_ref(), &options)?;
     // A member that has data knows its cluster.

@@ -49,7 +49,7 @@ fn speaking(
 }
 
 /// What both sides have after a handshake; either is none if it was rejected there, or heard of it.
-async fn meet(
+pub(super) async fn meet(
     listener: &TlsListener,
     client: ClientConfig,
     remote: Option<&str>,

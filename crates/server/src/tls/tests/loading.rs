@@ -2,8 +2,9 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
+use super::super::certificate::CertificateNames;
 use super::super::loaded::Offer;
 use super::super::self_signed;
 use super::super::sides::{TlsFiles, TlsSide};
@@ -171,4 +172,15 @@ fn a_made_up_certificate_is_kept_and_its_key_is_nobody_elses() {
         TlsSource::load(files(TlsSide::Peer, &settings).with_made_up(certificate, key)).expect("good");
     let loaded = source.current();
     assert!(loaded.server(Offer::PeersAndHttp).is_some() && loaded.peer_client().is_some());
+}
+
+#[test]
+fn a_made_up_certificate_is_valid_for_the_years_that_it_was_asked_for() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (certificate, _) = self_signed::ensure(TlsSide::Client, dir.path(), &[], 3).expect("made");
+    let chain = certificate.chain().expect("a certificate");
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970").as_secs();
+    let end = CertificateNames::of(&chain[0]).expect("read").not_after_s;
+    let (asked_s, found_s) = (3 * 365 * 86_400, end - i64::try_from(now).expect("a time of this age"));
+    assert!((asked_s - 600..=asked_s).contains(&found_s), "{found_s} s");
 }

@@ -1,5 +1,6 @@
 //! Certificates of authorities that live as long as a test, and handshakes over pipes in memory.
 
+mod dialling;
 mod handshakes;
 mod loading;
 
