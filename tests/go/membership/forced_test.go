@@ -3,7 +3,6 @@ package membership
 import (
 	"context"
 	"testing"
-	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -87,7 +86,7 @@ func (f *fleet) goOnBesideTheOldCluster(survivor *cluster.Member) {
 
 // serializable reads what one member has, or is given up.
 func serializable(f *fleet, m *cluster.Member) error {
-	ctx, cancel := context.WithTimeout(f.t.Context(), time.Second)
+	ctx, cancel := context.WithTimeout(f.t.Context(), patience)
 	defer cancel()
 	_, err := f.connect(m).Get(ctx, "stale", clientv3.WithSerializable())
 	return err

@@ -38,6 +38,7 @@ func TestTheCommonNameOfACertificateIsNoUserOfTheGateway(t *testing.T) {
 	a := newAuthority(t, "ours")
 	a.issue(subject{name: "server", hosts: hosts, serial: 2})
 	root := a.client(a.issue(subject{name: "root", serial: 3}))
+	nameless := a.client(a.issue(subject{file: "nameless", serial: 4}))
 	for _, binary := range []string{cluster.EtcdPath(), *bin} {
 		// Which name a member was addressed by is proven by TLS, not looked up in a list.
 		args := append(a.clientFlags("server"), "--host-whitelist=elsewhere")
@@ -62,6 +63,13 @@ func TestTheCommonNameOfACertificateIsNoUserOfTheGateway(t *testing.T) {
 			const refusal = "CommonName of client sending a request against gateway will be ignored and not used as expected\n"
 			if status != http.StatusBadRequest || text != refusal {
 				t.Errorf("%s, %s: %d %s", binary, protocol, status, text)
+			}
+			// A certificate without a name seems to be no user, so its requests are those of any client without a token:
+			// in etcd, of the user whom the member's own certificate names, here of none.
+			user := map[string]string{cluster.EtcdPath(): "permission denied", *bin: "user name is empty"}[binary]
+			status, text = post(t, url+"/v3/kv/put", `{"key":"YQ=="}`, nameless, protocol)
+			if status == http.StatusOK || !strings.Contains(text, user) {
+				t.Errorf("%s, %s, without a name: %d %s", binary, protocol, status, text)
 			}
 		}
 	}

@@ -12,9 +12,7 @@ impl Node {
     /// [`api::Error::InvalidAuthToken`]; that of a linearizable read, if the entry that assigned the token is not
     /// applied here yet.
     pub(crate) async fn identify(&self, credentials: &Credentials) -> Result<Caller, api::Error> {
-        if !self.is_ahead(credentials)
-            && let Some(identified) = self.identify_now(credentials)
-        {
+        if let Some(identified) = self.identify_applied(credentials) {
             return identified;
         }
         // Boxed, so that the future of each call has no room for what hardly any call does.
@@ -28,7 +26,14 @@ impl Node {
         self.identify_now(credentials).unwrap_or(Err(api::Error::InvalidAuthToken))
     }
 
-    /// The same by what is applied here; `None` if the entry that assigned the token is not.
+    /// The same without waiting; `None` if the entry that assigned the token, or the auth revision at which it was
+    /// signed, is not applied here.
+    pub(crate) fn identify_applied(&self, credentials: &Credentials) -> Option<Result<Caller, api::Error>> {
+        if self.is_ahead(credentials) { None } else { self.identify_now(credentials) }
+    }
+
+    /// The same by what is applied here, whatever the revision of a signed token; `None` if the entry that assigned the
+    /// token is not.
     pub(crate) fn identify_now(&self, credentials: &Credentials) -> Option<Result<Caller, api::Error>> {
         if !self.reader.is_auth_enabled() {
             return Some(Ok(Caller::Anonymous));

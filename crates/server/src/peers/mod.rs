@@ -116,8 +116,8 @@ impl PeerInbound {
             Some(refusal) if is_disputed && !was_disputed => tracing::error!(
                 reason = %refusal,
                 "some peers refuse this member for good, too few accept it, and the others do not answer: it serves no \
-                 reads, and stops if that lasts. If it was removed, or its data was lost, remove its data directory; \
-                 if not, start the other members, and see who answers at the peer URLs of those that refuse it"
+                 reads. If it was removed, or its data was lost, stop it and remove its data directory; if not, start \
+                 the other members, and see who answers at the peer URLs of those that refuse it"
             ),
             _ if was_disputed && verdict == ClusterVerdict::Accepted => {
                 tracing::info!("the peers accept this member again")

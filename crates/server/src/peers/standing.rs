@@ -15,16 +15,14 @@
 //! - As long as this member, and the peers that accept it, are a quorum of the voters, it is a member whatever others
 //!   say.
 //! - Otherwise it is refused when a quorum of the voters refuses it, or all others if there are fewer.
-//! - Between the two its place is disputed: it does not know what was written since, so it serves nothing.
-//! - Of the voters that a removed member knows, most may be gone. So one peer is believed after all when it has refused
-//!   [`MIN_REFUSALS_ALONE`] times in a row and none accepts this member: in that time others could have started, and
-//!   with no peer this member can do nothing anyway.
+//! - Between the two its place is disputed. That may last: of the voters that a removed member knows, most may be gone.
+//!   It does not know what was written since, so it serves nothing until that is over.
 //!
 //! ```text
 //! voters 1 to 5, this is 5
 //! 1 and 2 refuse, 3 and 4 accept  accepted
 //! 1 and 2 refuse, 3 accepts       disputed
-//! 1 refuses, the others are down  disputed; after some seconds refused
+//! 1 refuses, the others are down  disputed
 //! 1, 2 and 3 refuse               refused: the process ends
 //! ```
 
@@ -34,10 +32,6 @@ use transport::StreamClass;
 
 /// Handshakes that a peer must refuse in a row. One may be answered by a process that is about to be replaced.
 const MIN_REFUSALS: u32 = 3;
-
-/// Handshakes that a peer must refuse in a row if no other one says anything: each of two streams dials once a second
-/// after a refusal, so members of a cluster that starts as a whole have about four seconds to answer.
-const MIN_REFUSALS_ALONE: u32 = 8;
 
 /// One stream's newest connection.
 #[derive(Clone, Copy, Debug, Default)]
@@ -63,7 +57,7 @@ pub(super) enum ClusterVerdict {
     Accepted,
     /// Some refuse it for good, and too few accept it to do anything.
     Disputed,
-    /// A quorum refuses it for good, or one peer has for long and no other answers.
+    /// A quorum refuses it for good.
     Refused,
 }
 
@@ -150,11 +144,8 @@ impl PeerStandings {
         if accepting + usize::from(self.voters.contains(&self.own_id)) >= quorum {
             return ClusterVerdict::Accepted;
         }
-        let is_believed_alone =
-            accepting == 0 && count(|standing| standing.refusals >= MIN_REFUSALS_ALONE) > 0;
         match count(|standing| standing.refusals >= MIN_REFUSALS) {
             0 => ClusterVerdict::Accepted,
-            _ if is_believed_alone => ClusterVerdict::Refused,
             refusing if refusing >= quorum.min(others) => ClusterVerdict::Refused,
             _ => ClusterVerdict::Disputed,
         }
@@ -238,14 +229,13 @@ mod tests {
     }
 
     #[test]
-    fn one_peer_is_believed_when_it_goes_on_and_no_other_answers() {
-        let mut peers = standings(1..=5);
-        (1..MIN_REFUSALS_ALONE).for_each(|_| peers.refused(1, true));
+    fn one_peer_is_not_believed_however_often_it_refuses() {
+        let mut peers = standings([1, 2, 5]);
+        for _ in 0..1_000 {
+            peers.refused(1, true);
+            assert_ne!(peers.verdict(), ClusterVerdict::Refused, "one host ends no member");
+        }
         assert_eq!(peers.verdict(), ClusterVerdict::Disputed);
-        peers.refused(1, true);
-        assert_eq!(peers.verdict(), ClusterVerdict::Refused);
-        peers.up(2, Control, 1);
-        assert_eq!(peers.verdict(), ClusterVerdict::Disputed, "2 accepts it");
     }
 
     #[test]

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use api::etcdserverpb as pb;
 use api::validate;
 use bytes::Bytes;
-use futures_util::future::Either;
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Either};
 use member::batch::CommandKind;
 use member::peer_message::LeaseAnswer;
 use prost::Message;
@@ -129,8 +130,8 @@ pub(super) async fn keep_alive(
     call: Call,
     requests: CountedRequests,
 ) -> Result<Responses, Failure> {
-    // Its entry is applied here from now on, so that each renewal below can look the token up at once.
-    if node.identify_now(&call.credentials).is_none() {
+    // What it was issued by is applied here from now on, so that each renewal below can look the token up at once.
+    if node.identify_applied(&call.credentials).is_none() {
         node.linearize().await?;
     }
     Ok(Responses::of(|sink| async move {
@@ -146,7 +147,9 @@ fn renew(
     call: &Call,
     lease: i64,
 ) -> impl Future<Output = Result<LeaseAnswer, api::Error>> + Unpin + use<> {
-    let caller = node.identify_now(&call.credentials).unwrap_or(Err(api::Error::InvalidAuthToken));
+    let Some(caller) = node.identify_applied(&call.credentials) else {
+        return Either::Right(Either::Left(renew_after_identifying(node.clone(), call.clone(), lease)));
+    };
     let begun = caller.and_then(|caller| {
         let mut access = node.reader.access_to_renew(caller, lease);
         let is_permitted = access.step()?;
@@ -157,11 +160,27 @@ fn renew(
         // The lease has many keys: the renewal is submitted once they were visited.
         Ok((access, false)) => {
             let node = node.clone();
-            Either::Right(Either::Left(Box::pin(async move {
+            let renewed = async move {
                 permitted(access).await?;
                 node.lease(lease, true).await
-            })))
+            };
+            Either::Right(Either::Left(renewed.boxed()))
         }
         Err(error) => Either::Right(Either::Right(std::future::ready(Err(error)))),
     }
+}
+
+/// The same once this member has applied what the caller's token was issued by: a token that was
+/// signed at a revision which the cluster has never had comes here each time.
+fn renew_after_identifying(
+    node: Arc<Node>,
+    call: Call,
+    lease: i64,
+) -> BoxFuture<'static, Result<LeaseAnswer, api::Error>> {
+    let renewed = async move {
+        let caller = node.identify(&call.credentials).await?;
+        permitted(node.reader.access_to_renew(caller, lease)).await?;
+        node.lease(lease, true).await
+    };
+    renewed.boxed()
 }

@@ -63,6 +63,7 @@ async fn serve(
     loop {
         match stream.advance(node.status.term()).await? {
             Advance::More => {}
+            Advance::Behind => stream.create_held(node.linearize().await),
             Advance::Damaged(damaged) => {
                 // A value that was relocated meanwhile looks damaged too; either way the next attempt reads history
                 // again.
@@ -87,6 +88,8 @@ struct ServedStream<'a, P, R> {
     permissions: P,
     /// `None` when the client sends nothing more; it keeps watching until it goes.
     requests: Option<R>,
+    /// A watch that is created once this member knows what the caller's token was issued by. Later requests wait.
+    held: Option<pb::WatchCreateRequest>,
     /// What is wrong with the last request. The stream ends with it when the requests before are answered.
     failure: Option<Failure>,
     sink: &'a ResponseSink,
@@ -98,6 +101,8 @@ enum Advance {
     More,
     /// There is nothing to do until a request or an event comes.
     Idle,
+    /// The next watch can be created after a linearizable read; the whole stream waits meanwhile.
+    Behind,
     /// A value must be repaired; the whole stream waits meanwhile.
     Damaged(Damaged),
 }
@@ -109,7 +114,7 @@ impl<'a, P: Permissions, R: Stream<Item = Result<Bytes, Failure>> + Unpin> Serve
         requests: R,
         sink: &'a ResponseSink,
     ) -> ServedStream<'a, P, R> {
-        ServedStream { watchers, permissions, requests: Some(requests), failure: None, sink }
+        ServedStream { watchers, permissions, requests: Some(requests), held: None, failure: None, sink }
     }
 
     /// When the connection takes more: takes requests that have arrived, sends their answers, then one other response.
@@ -132,6 +137,7 @@ impl<'a, P: Permissions, R: Stream<Item = Result<Bytes, Failure>> + Unpin> Serve
         }
         match self.failure.take() {
             Some(failure) => Err(failure),
+            None if self.held.is_some() => Ok(Advance::Behind),
             None => Ok(self.send_next(term).await),
         }
     }
@@ -159,11 +165,13 @@ impl<'a, P: Permissions, R: Stream<Item = Result<Bytes, Failure>> + Unpin> Serve
         }
     }
 
-    /// Waits for a request and takes it; for ever when there are no more.
+    /// Waits for a request and takes it; for ever when there are no more, or the one before is not done.
     async fn next_request(&mut self) {
-        let Some(requests) = &mut self.requests else { return std::future::pending().await };
+        let Some(requests) = self.requests.as_mut().filter(|_| self.held.is_none()) else {
+            return std::future::pending().await;
+        };
         let taken = match requests.next().await {
-            Some(body) => body.and_then(|body| take(&mut self.watchers, &mut self.permissions, body)),
+            Some(body) => body.and_then(|body| self.take(body)),
             None => {
                 self.requests = None;
                 return;
@@ -173,23 +181,37 @@ impl<'a, P: Permissions, R: Stream<Item = Result<Bytes, Failure>> + Unpin> Serve
             (self.requests, self.failure) = (None, Some(failure));
         }
     }
-}
 
-fn take<P: Permissions>(watchers: &mut WatchStream, permissions: &mut P, body: Bytes) -> Result<(), Failure> {
-    match decode_in_stream::<pb::WatchRequest>(body)?.request_union {
-        Some(RequestUnion::CreateRequest(create)) => match validate::watch_start(&create) {
-            Ok(()) => match permissions.check_create(&create) {
-                Ok(()) => watchers.create(&create),
-                Err(error) => watchers.refuse(permissions::text(error)),
+    fn take(&mut self, body: Bytes) -> Result<(), Failure> {
+        match decode_in_stream::<pb::WatchRequest>(body)?.request_union {
+            Some(RequestUnion::CreateRequest(create)) => match validate::watch_start(&create) {
+                Ok(()) if self.permissions.is_behind() => self.held = Some(create),
+                Ok(()) => self.create(&create),
+                Err(error) => self.watchers.refuse(error.message()),
             },
-            Err(error) => watchers.refuse(error.message()),
-        },
-        Some(RequestUnion::CancelRequest(cancel)) => watchers.cancel(cancel.watch_id),
-        Some(RequestUnion::ProgressRequest(_)) => watchers.progress(),
-        // etcd ignores what it does not know, so that newer clients can ask.
-        None => {}
+            Some(RequestUnion::CancelRequest(cancel)) => self.watchers.cancel(cancel.watch_id),
+            Some(RequestUnion::ProgressRequest(_)) => self.watchers.progress(),
+            // etcd ignores what it does not know, so that newer clients can ask.
+            None => {}
+        }
+        Ok(())
     }
-    Ok(())
+
+    fn create(&mut self, request: &pb::WatchCreateRequest) {
+        match self.permissions.check_create(request) {
+            Ok(()) => self.watchers.create(request),
+            Err(error) => self.watchers.refuse(permissions::text(error)),
+        }
+    }
+
+    /// Creates the watch that was held, by what is known after a linearizable read; refuses it if that has failed.
+    fn create_held(&mut self, caught_up: Result<(), api::Error>) {
+        match (self.held.take(), caught_up) {
+            (Some(request), Ok(())) => self.create(&request),
+            (Some(_), Err(error)) => self.watchers.refuse(permissions::text(error)),
+            (None, _) => {}
+        }
+    }
 }
 
 mod permissions;

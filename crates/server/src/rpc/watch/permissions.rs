@@ -29,6 +29,9 @@ pub(super) fn text(error: Error) -> String {
 
 /// What decides about watches.
 pub(super) trait Permissions {
+    /// Whether this member has not applied yet what the caller's token was issued by. A linearizable read helps.
+    fn is_behind(&self) -> bool;
+
     /// Whether a watch may begin.
     ///
     /// # Errors
@@ -80,6 +83,10 @@ impl<'a> CallPermissions<'a> {
 }
 
 impl Permissions for CallPermissions<'_> {
+    fn is_behind(&self) -> bool {
+        self.node.identify_applied(&self.call.credentials).is_none()
+    }
+
     fn check_create(&mut self, request: &pb::WatchCreateRequest) -> Result<(), Error> {
         let caller = self.identify()?;
         let start: &[u8] = if request.key.is_empty() { &[0] } else { &request.key };

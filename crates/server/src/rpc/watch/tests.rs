@@ -1,4 +1,5 @@
 //! Requests are answered beside a backlog of events, in order, and cannot starve it.
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use prost::Message;
@@ -41,11 +42,16 @@ fn hub() -> Hub {
 struct Scripted {
     is_revoking: bool,
     taken: usize,
+    is_behind: Arc<AtomicBool>,
 }
 
 impl Permissions for Scripted {
+    fn is_behind(&self) -> bool {
+        self.is_behind.load(Ordering::Relaxed)
+    }
+
     fn check_create(&mut self, _: &pb::WatchCreateRequest) -> Result<(), api::Error> {
-        Ok(())
+        if self.is_behind() { Err(api::Error::PermissionDenied) } else { Ok(()) }
     }
 
     fn recheck(&mut self, _: &mut WatchStream) -> u64 {
@@ -70,17 +76,33 @@ fn stream(hub: &Hub) -> (UnboundedSender<pb::WatchRequest>, Responses) {
 }
 
 fn stream_of(hub: &Hub, is_revoking: bool) -> (UnboundedSender<pb::WatchRequest>, Responses) {
+    stream_behind(hub, is_revoking, Ok(()), false)
+}
+
+/// The same on a member that `is_behind`, until it has caught up with this result.
+fn stream_behind(
+    hub: &Hub,
+    is_revoking: bool,
+    caught_up: Result<(), api::Error>,
+    is_behind: bool,
+) -> (UnboundedSender<pb::WatchRequest>, Responses) {
     let (client, mut requests) = unbounded_channel::<pb::WatchRequest>();
     let watchers = hub.open(Arc::new(|| {}), FRAGMENT_OVERHEAD_BYTES);
     let requests = futures_util::stream::poll_fn(move |context| {
         requests.poll_recv(context).map(|request| Some(Ok(request?.encode_to_vec().into())))
     });
     let responses = Responses::of(move |sink| async move {
-        let permissions = Scripted { is_revoking, taken: 0 };
+        let is_behind = Arc::new(AtomicBool::new(is_behind));
+        let permissions = Scripted { is_revoking, taken: 0, is_behind: is_behind.clone() };
         let mut stream = ServedStream::new(watchers, permissions, requests, &sink);
         loop {
-            if let Advance::Idle = stream.advance(1).await? {
-                stream.next_request().await;
+            match stream.advance(1).await? {
+                Advance::Idle => stream.next_request().await,
+                Advance::Behind => {
+                    is_behind.store(caught_up.is_err(), Ordering::Relaxed);
+                    stream.create_held(caught_up);
+                }
+                Advance::More | Advance::Damaged(_) => {}
             }
         }
     });
@@ -133,6 +155,20 @@ fn events_that_were_taken_while_permissions_changed_are_not_sent() {
     assert!(created.created && canceled.canceled && canceled.watch_id == created.watch_id);
     assert_eq!(canceled.cancel_reason, "denied");
     assert!(all.iter().all(|response| response.events.is_empty()), "not one that was ready");
+}
+
+#[test]
+fn a_watch_of_a_token_that_is_ahead_is_created_after_what_it_was_issued_by() {
+    let (client, mut responses) = stream_behind(&hub(), false, Ok(()), true);
+    [create(0), cancel(0)].into_iter().for_each(|request| client.send(request).expect("it listens"));
+    let answers = receive(&mut responses);
+    assert!(answers[0].created && !answers[0].canceled, "{:?}", answers[0]);
+    assert!(answers[1].canceled && answers.len() == 2, "the requests keep their order");
+
+    let (client, mut responses) = stream_behind(&hub(), false, Err(api::Error::Timeout), true);
+    client.send(create(0)).expect("it listens");
+    let refused = receive(&mut responses);
+    assert!(refused[0].canceled && refused[0].cancel_reason.contains("timed out"), "{refused:?}");
 }
 
 #[test]

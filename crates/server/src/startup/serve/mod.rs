@@ -82,7 +82,7 @@ pub(crate) async fn clients(
             let common_name = socket.common_name().filter(|_| port.certificates_name_users);
             let gateway = GatewayConnection {
                 dispatch: port.dispatch.for_connection(connection, source, None),
-                has_common_name: common_name.is_some(),
+                has_common_name: common_name.as_deref().is_some_and(|name| !name.is_empty()),
                 stop: stop.clone(),
                 _held: permit.clone(),
             };
