@@ -72,7 +72,7 @@ impl Simulation {
                 is_published: !name.is_empty(),
                 is_voter: !is_learner,
             };
-            let listed = members.into_iter().map(|known| (known.id, standing(&known.name, known.is_learner)));
+            let listed = members.into_iter().map(|known| (known.id, standing(&known.name, known.learner)));
             answers.push(listed.collect());
         }
         answers
