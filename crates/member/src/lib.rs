@@ -56,7 +56,7 @@ pub use maintenance::publication;
 pub use member::Member;
 pub use membership::applied::Membership;
 pub use membership::command_sets::{NEWEST_COMMAND_SET, WITH_AUTH};
-pub use membership::first_start::{FirstStart, ListedMembers};
+pub use membership::first_start::{FirstStart, ListedMembers, MemberStanding};
 pub use membership::queue::MAX_WAITING_CHANGES;
 pub use membership::request::{MAX_PEER_URL_BYTES, MAX_PEER_URLS, MembershipRequest};
 pub use open::{Loading, OpenMemberError, OpenedMember, open};

@@ -3,7 +3,6 @@ package client_test
 import (
 	"context"
 	"fmt"
-	"slices"
 	"testing"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -195,36 +194,4 @@ func told(err error, header *pb.ResponseHeader, rest ...any) string {
 		return fmt.Sprintf("%s %q", status.Code(err), status.Convert(err).Message())
 	}
 	return fmt.Sprint("at ", header.GetRevision(), " ", rest)
-}
-
-// TestALockOutlivesItsLeader waits for a lock while the leader is killed: it is taken when it is free.
-func TestALockOutlivesItsLeader(t *testing.T) {
-	c := start(t, 3)
-	ctx := patiently(t)
-	client := connect(t, c.Endpoints()...)
-	leading := leader(t, c, client)
-	at := slices.Index(c.Members, leading)
-	follower := connect(t, c.Members[(at+1)%3].ClientURL)
-	locks := lpb.NewLockClient(follower.ActiveConnection())
-	held := must[*lpb.LockResponse](t)(locks.Lock(ctx, &lpb.LockRequest{Name: []byte("l")}))
-	lease := granting(t)(follower.Grant(ctx, 600))
-	taken := make(chan error, 1)
-	go func() {
-		_, err := locks.Lock(ctx, &lpb.LockRequest{Name: []byte("l"), Lease: int64(lease.ID)})
-		taken <- err
-	}()
-	for count := int64(0); count < 2; {
-		count = getting(t)(follower.Get(ctx, "l/", clientv3.WithPrefix(), clientv3.WithCountOnly())).Count
-	}
-	leading.Kill()
-	for {
-		if _, err := follower.Delete(ctx, string(held.Key)); err == nil {
-			break
-		} else if ctx.Err() != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := <-taken; err != nil {
-		t.Fatalf("the lock that waited: %v", err)
-	}
 }

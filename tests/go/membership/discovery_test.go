@@ -2,9 +2,11 @@ package membership
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -121,5 +123,69 @@ func TestADiscoveryServiceMayWantAUser(t *testing.T) {
 	defer lone.Close()
 	if list, err := lone.MemberList(t.Context()); err != nil || len(list.Members) != 1 {
 		t.Fatalf("%v, %v", list, err)
+	}
+}
+
+// silent accepts connections and says nothing.
+func silent(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	return listener.Addr().String()
+}
+
+// Endpoints that do not answer are given up after the time of the flags: four, in at least three calls. With the
+// defaults they would take over 20 s.
+func TestADiscoveryServiceThatIsSilentIsGivenUpInTime(t *testing.T) {
+	t.Parallel()
+	service := begin(t, 1, *bin)
+	endpoint := strings.TrimPrefix(service.cluster.Members[0].ClientURL, "http://")
+	for token, flags := range map[string][]string{
+		"request": {"--discovery-request-timeout=100ms", "--discovery-dial-timeout=17m"},
+		"dial":    {"--discovery-dial-timeout=100ms", "--discovery-request-timeout=17m", "--discovery-insecure-skip-tls-verify", "--discovery-insecure-transport=false"},
+	} {
+		if _, err := service.client.Put(t.Context(), registry+token+"/_config/size", "1"); err != nil {
+			t.Fatal(err)
+		}
+		// Endpoints are asked in the order of their texts: these come before the one with a scheme.
+		var endpoints []string
+		for range 4 {
+			endpoints = append(endpoints, silent(t))
+		}
+		found := begin(t, 1, *bin)
+		m := discovering(t, found.cluster, strings.Join(append(endpoints, "http://"+endpoint), ","), token, flags...)
+		began := time.Now()
+		if err := m.Restart(t.Context()); err != nil {
+			t.Fatalf("%s: %v", token, err)
+		}
+		if took := time.Since(began); took < 1200*time.Millisecond || took > 15*time.Second {
+			t.Errorf("%s: it took %v", token, took)
+		}
+		m.Kill()
+	}
+}
+
+// A member that has data does not ask DNS: its domain need not be there any more.
+func TestAStartedMemberNeedsNoDNS(t *testing.T) {
+	t.Parallel()
+	f := begin(t, 1, *bin)
+	if _, err := f.client.Put(t.Context(), "kept", "1"); err != nil {
+		t.Fatal(err)
+	}
+	m := f.cluster.Members[0]
+	m.Kill()
+	m.RemoveFlag("--initial-cluster=" + m.Name + "=" + m.PeerURL)
+	m.AddFlag("--discovery-srv=gone.invalid")
+	if err := m.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if found, err := f.client.Get(t.Context(), "kept"); err != nil || found.Count != 1 {
+		t.Fatalf("%v, %v", found, err)
+	}
+	if log, _ := m.RunLog(); strings.Contains(log, "SRV") {
+		t.Errorf("it asked for records:\n%s", log)
 	}
 }

@@ -15,6 +15,8 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"stele.test/cluster"
 )
@@ -238,7 +240,7 @@ func (f *fleet) follow() {
 type load struct {
 	mu           sync.Mutex
 	acknowledged []string
-	failed       int
+	failures     []error
 	stop         context.CancelFunc
 	done         sync.WaitGroup
 }
@@ -252,7 +254,7 @@ func startLoad(f *fleet) *load {
 			defer l.done.Done()
 			for n := 0; ctx.Err() == nil; n++ {
 				key := fmt.Sprintf("load/%d/%d", writer, n)
-				call, end := context.WithTimeout(ctx, 5*time.Second)
+				call, end := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 				_, err := f.client.Put(call, key, strings.Repeat("v", 200))
 				end()
 				l.note(key, err)
@@ -274,7 +276,7 @@ func (l *load) note(key string, err error) {
 	if err == nil {
 		l.acknowledged = append(l.acknowledged, key)
 	} else {
-		l.failed++
+		l.failures = append(l.failures, err)
 	}
 }
 
@@ -283,7 +285,22 @@ func (l *load) end() {
 	l.done.Wait()
 }
 
-// verify reads everything that was acknowledged.
+// maxFailures is how many puts may fail while members stop and are removed. A put that is under way at a member that
+// stops, or was forwarded to one, may have been carried out or not, so neither the server nor the client repeats it: each
+// of two writers has one put under way, at each of ten members that stop or go (RFC 0023).
+const maxFailures = 2 * 10
+
+// isRetriable says whether a caller may try again: the outcome is unknown, or nothing was done.
+func isRetriable(err error) bool {
+	code := status.Code(err)
+	var known rpctypes.EtcdError
+	if errors.As(err, &known) {
+		code = known.Code()
+	}
+	return code == codes.Unavailable || code == codes.DeadlineExceeded || errors.Is(err, context.DeadlineExceeded)
+}
+
+// verify reads everything that was acknowledged, and looks at what failed.
 func (l *load) verify(f *fleet) {
 	f.t.Helper()
 	l.end()
@@ -300,7 +317,15 @@ func (l *load) verify(f *fleet) {
 			f.t.Errorf("%s was acknowledged and is lost", key)
 		}
 	}
-	f.t.Logf("%d puts acknowledged, %d failed", len(l.acknowledged), l.failed)
+	f.t.Logf("%d puts acknowledged, %d failed: %v", len(l.acknowledged), len(l.failures), l.failures)
+	for _, err := range l.failures {
+		if !isRetriable(err) {
+			f.t.Errorf("a put failed with what a caller may not try again: %v", err)
+		}
+	}
+	if len(l.failures) > maxFailures {
+		f.t.Errorf("%d puts failed, more than %d", len(l.failures), maxFailures)
+	}
 	if len(l.acknowledged) == 0 {
 		f.t.Error("nothing was written")
 	}

@@ -13,10 +13,10 @@
 
 use std::time::{Duration, Instant};
 
-use member::{FirstStart, ListedMembers};
+use member::{FirstStart, ListedMembers, MemberStanding};
 use tokio::task::JoinSet;
 
-use super::join::list_members;
+use super::join::{ListedMember, list_members};
 use crate::config::{ServerConfig, Url};
 use crate::peers::PeerHttp;
 
@@ -36,8 +36,9 @@ const ROUND_PAUSE: Duration = Duration::from_millis(200);
 pub(super) async fn check(config: &ServerConfig, own: (u64, u64), peers: &PeerHttp) -> Result<(), String> {
     let began = Instant::now();
     let mut is_told = false;
+    let others = config.cluster.initial.iter().filter(|(name, _)| *name != config.name).count();
     loop {
-        let verdict = FirstStart::of(own.1, &ask_others(config, own.0, peers).await);
+        let verdict = FirstStart::of(own.1, others, &ask_others(config, own.0, peers).await);
         if verdict == FirstStart::Begins {
             return Ok(());
         }
@@ -69,9 +70,10 @@ fn explain(own_id: u64, verdict: FirstStart) -> String {
              --initial-cluster-state existing"
         ),
         FirstStart::Unknown { answered, needed } => format!(
-            "the cluster that --initial-cluster names runs already, and {answered} of its members answer, which cannot \
-             know whether member {own_id:x} has been started before; {needed} must answer: start the others first. If \
-             the member's data was lost, {REPLACE}"
+            "the cluster that --initial-cluster names runs already, and {answered} of the members that it \
+             names answer, which cannot know whether member {own_id:x} has been started before; {needed} must answer: \
+             start the others that it names first. If the data of this member was lost, {REPLACE}. If too few of the \
+             others will ever run again for that, restart one of them with --force-new-cluster, and add members to it"
         ),
     }
 }
@@ -92,8 +94,13 @@ async fn ask(urls: Vec<Url>, cluster_id: u64, peers: PeerHttp) -> Option<ListedM
         let answer = tokio::time::timeout(ANSWER_TIMEOUT, list_members(url, &peers)).await;
         let Ok(Ok(((found, _), members))) = answer else { continue };
         // One of another cluster knows nothing about this one; the handshake says that it was met.
-        return (found == cluster_id)
-            .then(|| members.into_iter().map(|member| (member.id, !member.name.is_empty())).collect());
+        return (found == cluster_id).then(|| {
+            let standing = |member: &ListedMember| MemberStanding {
+                is_published: !member.name.is_empty(),
+                is_voter: !member.is_learner,
+            };
+            members.iter().map(|member| (member.id, standing(member))).collect()
+        });
     }
     None
 }
@@ -109,7 +116,7 @@ mod tests {
         assert!(started.starts_with("member 1f has already been bootstrapped"), "{started}");
         let unknown = explain(0x1f, FirstStart::Unknown { answered: 1, needed: 2 });
         assert!(
-            unknown.contains("1 of its members answer") && unknown.contains("2 must answer"),
+            unknown.contains("1 of the members that it names answer") && unknown.contains("2 must answer"),
             "{unknown}"
         );
         for text in [started, unknown] {

@@ -3,9 +3,9 @@
 //!
 //! Nothing is created before all of that fits, so a member that was started with a mistake can be started again; one
 //! that failed before it had written its first checkpoint asks again. A member answers with what it has applied, which
-//! may be old. So half of the others must give the same answer: together with this member, they are a majority of those
-//! that `--initial-cluster` names. (A linearizable read would wait for ever where this member is the second voter: it
-//! is part of the quorum already.)
+//! may be old, and not know that this member was started before its directory was lost. So half of the voters, rounded
+//! up, must give the same answer: each quorum that can have published this member has one of them (RFC 0038). (A
+//! linearizable read would wait for ever where this member is the second voter: it is part of the quorum already.)
 //!
 //! ```text
 //! --name m3 --initial-cluster m1=http://a:2380,m2=http://b:2380,m3=http://c:2380
@@ -15,7 +15,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::http::Request;
@@ -29,6 +29,12 @@ use crate::peers::PeerHttp;
 /// Time for one member to answer; etcd's.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How long more answers are waited for: a member may not have applied yet that this one was added.
+const MAX_WAIT: Duration = Duration::from_secs(10);
+
+/// Time between two rounds of questions.
+const ROUND_PAUSE: Duration = Duration::from_millis(200);
+
 /// Longest list of members that is read.
 const MAX_LIST_BYTES: usize = 4 << 20;
 
@@ -41,6 +47,8 @@ pub(super) struct JoinedCluster {
     pub(super) member_id: u64,
     /// All members, this one among them.
     pub(super) members: Vec<InitialMember>,
+    /// The names that `--initial-cluster` gives those that vote.
+    voters: BTreeSet<String>,
 }
 
 impl JoinedCluster {
@@ -49,9 +57,23 @@ impl JoinedCluster {
         let members = |joined: &JoinedCluster| -> BTreeMap<u64, Vec<String>> {
             joined.members.iter().map(|member| (member.id, member.peer_urls.clone())).collect()
         };
-        (self.cluster_id, self.lineage, self.member_id, members(self))
-            == (other.cluster_id, other.lineage, other.member_id, members(other))
+        (self.cluster_id, self.lineage, self.member_id, &self.voters, members(self))
+            == (other.cluster_id, other.lineage, other.member_id, &other.voters, members(other))
     }
+
+    /// How many voters must give this answer. See RFC 0038.
+    fn needed(&self) -> usize {
+        self.voters.len().div_ceil(2)
+    }
+}
+
+/// Why an answer does not let this member join.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Misfit {
+    /// The member with this id has published itself: its data is lost. True whatever others say about that id.
+    Started(u64, String),
+    /// There is no answer, or it does not fit the flags.
+    Other(String),
 }
 
 /// A member in the answer to `GET /members`.
@@ -63,74 +85,112 @@ pub(super) struct ListedMember {
     pub(super) name: String,
     #[serde(rename = "peerURLs", default)]
     peer_urls: Vec<String>,
+    #[serde(rename = "isLearner", default)]
+    pub(super) is_learner: bool,
 }
 
 /// Asks the other members of `--initial-cluster`, one after the other, until enough of them give the same answer, which
-/// fits.
+/// fits. If only some do, the others may not have applied it yet: they are asked again for a while.
 ///
 /// # Errors
-/// What does not fit, or why there are too few answers; the last of these.
+/// What does not fit, or why there are too few answers.
 pub(super) async fn ask_members(config: &ServerConfig, peers: &PeerHttp) -> Result<JoinedCluster, String> {
-    let others: Vec<_> = config.cluster.initial.iter().filter(|(name, _)| *name != config.name).collect();
-    let mut answers = Answers { needed: others.len().div_ceil(2), given: Vec::new() };
-    let mut last = "--initial-cluster names no other member; each needs a name of its own".to_owned();
-    for (_, urls) in others {
-        match ask_member(config, peers, urls).await {
-            Ok(joined) => match answers.add(joined) {
-                Some(joined) => return Ok(joined),
-                None => last = answers.shortage(),
-            },
-            Err(error) => last = error,
+    let began = Instant::now();
+    loop {
+        let mut answers = Answers::default();
+        for (name, urls) in config.cluster.initial.iter().filter(|(name, _)| *name != config.name) {
+            answers.add(name, ask_member(config, peers, urls).await);
+            match answers.verdict() {
+                Some(Ok(joined)) => return Ok(joined),
+                Some(Err(error)) => return Err(format!("cannot fetch cluster info from peer urls: {error}")),
+                None => {}
+            }
         }
+        if answers.given.is_empty() || began.elapsed() >= MAX_WAIT {
+            return Err(format!("cannot fetch cluster info from peer urls: {}", answers.shortage()));
+        }
+        tokio::time::sleep(ROUND_PAUSE).await;
     }
-    Err(format!("cannot fetch cluster info from peer urls: {last}"))
 }
 
 /// Asks one member, at its URLs.
-async fn ask_member(config: &ServerConfig, peers: &PeerHttp, urls: &[Url]) -> Result<JoinedCluster, String> {
-    let mut last = "it has no peer URL".to_owned();
+async fn ask_member(config: &ServerConfig, peers: &PeerHttp, urls: &[Url]) -> Result<JoinedCluster, Misfit> {
+    let mut last = Misfit::Other("it has no peer URL".to_owned());
     for url in urls {
         let asked = tokio::time::timeout(ANSWER_TIMEOUT, list_members(url, peers)).await;
         let listed = asked.map_err(|_| "it does not answer".to_owned()).and_then(|answer| answer);
-        let joined = listed.map_err(|error| format!("{url}: {error}")).and_then(|(cluster, listed)| {
+        let listed = listed.map_err(|error| Misfit::Other(format!("{url}: {error}")));
+        let unfit = |error| format!("the members that {url} lists do not fit the flags: {error}");
+        let joined = listed.and_then(|(cluster, listed)| {
             let joined = find_own(&config.name, &config.cluster.initial, cluster, listed, &resolve);
-            joined.map_err(|error| format!("the members that {url} lists do not fit the flags: {error}"))
+            joined.map_err(|misfit| match misfit {
+                Misfit::Started(id, error) => Misfit::Started(id, unfit(error)),
+                Misfit::Other(error) => Misfit::Other(unfit(error)),
+            })
         });
         match joined {
             Ok(joined) => return Ok(joined),
-            Err(error) => {
+            Err(misfit) => {
+                let (Misfit::Started(_, error) | Misfit::Other(error)) = &misfit;
                 tracing::warn!(address = url.as_str(), %error, "failed to get cluster response");
-                last = error;
+                last = misfit;
             }
         }
     }
     Err(last)
 }
 
-/// The answers that fit.
+/// What the members have answered in one round.
+#[derive(Default)]
 struct Answers {
-    /// How many members must give the same answer.
-    needed: usize,
-    /// Each answer, and how many members gave it.
+    /// Each answer that fits, and how many voters gave it.
     given: Vec<(JoinedCluster, usize)>,
+    /// Ids that a member lists as started, each with what the operator reads. An old answer may name the id that this
+    /// member had before it was removed and added again, so this does not count against another id.
+    started: BTreeMap<u64, String>,
+    /// The last answer that does not fit.
+    misfit: Option<String>,
 }
 
 impl Answers {
-    /// Adds the answer of a member; returns it if enough members have given it.
-    fn add(&mut self, joined: JoinedCluster) -> Option<JoinedCluster> {
+    /// Adds the answer of the member that the flags call `name`.
+    fn add(&mut self, name: &str, answer: Result<JoinedCluster, Misfit>) {
+        let joined = match answer {
+            Ok(joined) => joined,
+            Err(Misfit::Started(id, error)) => return drop(self.started.insert(id, error)),
+            Err(Misfit::Other(error)) => return self.misfit = Some(error),
+        };
         let position = self.given.iter().position(|(given, _)| given.says_the_same(&joined));
         let position = position.unwrap_or(self.given.len());
+        // A learner is part of no quorum.
+        let votes = usize::from(joined.voters.contains(name));
         if position == self.given.len() {
             self.given.push((joined, 0));
         }
-        let (given, count) = &mut self.given[position];
-        *count += 1;
-        (*count >= self.needed).then(|| given.clone())
+        self.given[position].1 += votes;
     }
 
+    /// What follows, if these answers are enough.
+    fn verdict(&self) -> Option<Result<JoinedCluster, String>> {
+        let lost = self.given.iter().find_map(|(joined, _)| self.started.get(&joined.member_id));
+        if let Some(error) = lost {
+            return Some(Err(error.clone()));
+        }
+        let mut given = self.given.iter();
+        given.find(|(joined, count)| *count >= joined.needed()).map(|(joined, _)| Ok(joined.clone()))
+    }
+
+    /// Why they are not enough.
     fn shortage(&self) -> String {
-        let most = self.given.iter().map(|(_, count)| *count).max().unwrap_or(0);
-        format!("the same members must be listed by {} of the others, and are by {most}", self.needed)
+        if let Some((joined, count)) = self.given.iter().max_by_key(|(_, count)| *count) {
+            return format!(
+                "the same members must be listed by {} of the voters, and are by {count}: start the others first",
+                joined.needed()
+            );
+        }
+        let started = self.started.values().next().or(self.misfit.as_ref());
+        let alone = "--initial-cluster names no other member; each needs a name of its own";
+        started.map_or_else(|| alone.to_owned(), Clone::clone)
     }
 }
 
@@ -164,14 +224,14 @@ fn find_own(
     (cluster_id, lineage): ListedCluster,
     listed: Vec<ListedMember>,
     resolve: &dyn Fn(&str) -> Vec<SocketAddr>,
-) -> Result<JoinedCluster, String> {
+) -> Result<JoinedCluster, Misfit> {
     if listed.len() != initial.len() {
-        return Err(format!(
+        return Err(Misfit::Other(format!(
             "member count is unequal: the cluster has {}, --initial-cluster {}; name all members there, and add this \
              one to the cluster (etcdctl member add) before it is started",
             listed.len(),
             initial.len()
-        ));
+        )));
     }
     let named = |member: &ListedMember| {
         initial.iter().find(|(_, urls)| {
@@ -180,32 +240,37 @@ fn find_own(
         })
     };
     let mut own = None;
+    let mut voters = BTreeSet::new();
     for member in &listed {
         let Some((found, _)) = named(member) else {
-            return Err(format!(
+            return Err(Misfit::Other(format!(
                 "PeerURLs: no match found for existing member ({:x}, {:?})",
                 member.id, member.peer_urls
-            ));
+            )));
         };
+        if !member.is_learner {
+            voters.insert(found.clone());
+        }
         if found == name {
             own = Some(member.clone());
         }
     }
-    let own =
-        own.ok_or_else(|| format!("no member has the peer URLs that --initial-cluster gives {name:?}"))?;
+    let absent = || format!("no member has the peer URLs that --initial-cluster gives {name:?}");
+    let own = own.ok_or_else(|| Misfit::Other(absent()))?;
     if !own.name.is_empty() {
-        return Err(format!(
+        let error = format!(
             "member {:x} has been started before, as {:?}, and its data is not here; if it was lost, remove the \
              member and add it again",
             own.id, own.name
-        ));
+        );
+        return Err(Misfit::Started(own.id, error));
     }
     let members = listed.into_iter().map(|member| InitialMember {
         id: member.id,
         name: member.name,
         peer_urls: member.peer_urls,
     });
-    Ok(JoinedCluster { cluster_id, lineage, member_id: own.id, members: members.collect() })
+    Ok(JoinedCluster { cluster_id, lineage, member_id: own.id, members: members.collect(), voters })
 }
 
 /// Whether two lists of URLs are the same, or lead to the same addresses.
@@ -228,8 +293,10 @@ fn resolve(url: &str) -> Vec<SocketAddr> {
 
 #[cfg(test)]
 mod tests {
-    //! What fits, and what an operator reads about what does not.
+    //! What fits, what an operator reads about what does not, and how many must say the same.
     use super::*;
+
+    const INITIAL: [(&str, &str); 3] = [("m1", "http://a:1"), ("m2", "http://b:1"), ("m3", "http://c:1")];
 
     fn flags(members: &[(&str, &str)]) -> Vec<(String, Vec<Url>)> {
         let member = |(name, url): &(&str, &str)| (name.to_string(), vec![Url::parse(url).expect("a URL")]);
@@ -237,15 +304,21 @@ mod tests {
     }
 
     fn listed(id: u64, name: &str, url: &str) -> ListedMember {
-        ListedMember { id, name: name.to_owned(), peer_urls: vec![url.to_owned()] }
+        ListedMember { id, name: name.to_owned(), peer_urls: vec![url.to_owned()], is_learner: false }
     }
 
-    fn find(name: &str, initial: &[(&str, &str)], members: &[ListedMember]) -> Result<JoinedCluster, String> {
+    fn find(name: &str, initial: &[(&str, &str)], members: &[ListedMember]) -> Result<JoinedCluster, Misfit> {
         let same_machine = |url: &str| match url {
             "http://a:1" | "http://alias:1" => vec![SocketAddr::from(([10, 0, 0, 1], 1))],
             _ => Vec::new(),
         };
         find_own(name, &flags(initial), (7, 0), members.to_vec(), &same_machine)
+    }
+
+    /// The answer about `m3`, which has `id` and `name`.
+    fn about_third(id: u64, name: &str) -> Result<JoinedCluster, Misfit> {
+        let first = [listed(1, "m1", "http://a:1"), listed(2, "m2", "http://b:1")];
+        find("m3", &INITIAL, &[&first[..], &[listed(id, name, "http://c:1")]].concat())
     }
 
     #[test]
@@ -260,7 +333,9 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_named() {
         let initial = [("m1", "http://a:1"), ("m2", "http://b:1")];
-        let error = |members: &[ListedMember]| find("m2", &initial, members).expect_err("it does not fit");
+        let error = |members: &[ListedMember]| match find("m2", &initial, members).expect_err("no fit") {
+            Misfit::Started(_, error) | Misfit::Other(error) => error,
+        };
         assert!(
             error(&[listed(1, "m1", "http://a:1")]).starts_with("member count is unequal: the cluster has 1")
         );
@@ -271,21 +346,40 @@ mod tests {
     }
 
     #[test]
-    fn half_of_the_others_must_say_the_same() {
-        let joined = |urls: [&str; 2]| {
-            let initial = [("m1", urls[0]), ("m2", urls[1])];
-            let listed = [listed(1, "m1", urls[0]), listed(2, "", urls[1])];
-            find("m2", &initial, &listed).expect("it fits")
+    fn half_of_the_voters_must_say_the_same() {
+        let joined = about_third(3, "").expect("it fits");
+        let forced = JoinedCluster { lineage: 51, ..joined.clone() };
+        let mut answers = Answers::default();
+        answers.add("m1", Ok(joined.clone()));
+        answers.add("m2", Ok(forced));
+        assert_eq!(answers.verdict(), None, "one of them is of another lineage");
+        let text = "the same members must be listed by 2 of the voters, and are by 1: start the others first";
+        assert_eq!(answers.shortage(), text);
+        answers.add("m2", Ok(joined.clone()));
+        assert_eq!(answers.verdict(), Some(Ok(joined.clone())));
+        // As a learner it is in no quorum, and neither is another learner.
+        let voters: BTreeSet<String> = ["m1".to_owned()].into();
+        let learner = JoinedCluster { voters, ..joined };
+        let mut answers = Answers::default();
+        answers.add("m2", Ok(learner.clone()));
+        assert_eq!(answers.verdict(), None);
+        answers.add("m1", Ok(learner.clone()));
+        assert_eq!(answers.verdict(), Some(Ok(learner)));
+    }
+
+    #[test]
+    fn a_member_that_one_lists_as_started_does_not_join_whatever_others_say() {
+        let is_refused = |order: [&str; 2]| {
+            let mut answers = Answers::default();
+            order.iter().zip(["m1", "m2"]).for_each(|(name, from)| answers.add(from, about_third(3, name)));
+            matches!(answers.verdict(), Some(Err(error)) if error.contains("has been started before"))
         };
-        let forced = |joined: &JoinedCluster| JoinedCluster { lineage: 51, ..joined.clone() };
-        let (new, old) = (joined(["http://a:2", "http://b:1"]), joined(["http://a:1", "http://b:1"]));
-        let mut answers = Answers { needed: 2, given: Vec::new() };
-        assert_eq!(answers.add(old), None);
-        assert_eq!(answers.add(new.clone()), None, "one of them is old");
-        assert_eq!(answers.add(forced(&new)), None, "one of them is of another lineage");
-        assert_eq!(answers.shortage(), "the same members must be listed by 2 of the others, and are by 1");
-        assert_eq!(answers.add(new.clone()), Some(new.clone()));
-        let mut alone = Answers { needed: 1, given: Vec::new() };
-        assert_eq!(alone.add(new.clone()), Some(new));
+        assert!(is_refused(["m3", ""]), "an answer that lags comes later");
+        assert!(is_refused(["", "m3"]));
+        // The third one was replaced: an old answer about the id of its predecessor is no reason.
+        let mut answers = Answers::default();
+        answers.add("m1", about_third(3, "m3"));
+        answers.add("m2", about_third(4, ""));
+        assert_eq!(answers.verdict(), None, "{}", answers.shortage());
     }
 }

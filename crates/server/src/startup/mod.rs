@@ -177,7 +177,7 @@ async fn open_member(
             config.validate_bootstrap()?;
             let peers = PeerHttp::new(tls.peers());
             if config.cluster.state == ClusterState::Existing {
-                let JoinedCluster { cluster_id, lineage, member_id, members } =
+                let JoinedCluster { cluster_id, lineage, member_id, members, .. } =
                     join::ask_members(config, &peers).await?;
                 member_config = member::MemberConfig {
                     cluster_id,

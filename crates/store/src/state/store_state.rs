@@ -36,7 +36,8 @@ pub(crate) struct StoreState {
     pub(crate) compacted: i64,
     /// The revision purging has reached; at most `compacted`.
     pub(crate) purged: i64,
-    /// Of the compaction that is being purged. Local to this process: neither replicated nor in checkpoints.
+    /// Of the compaction that is being purged. Local to this process: neither replicated nor in checkpoints, so a
+    /// compaction whose purge a restart interrupts leaves no hash. The next one does.
     pub(crate) compaction_hash: Option<CompactionHash>,
     /// Of the compaction that was purged last, while the versions that it kept are not hashed and nothing more is
     /// purged.

@@ -2,7 +2,7 @@
 //! the server asks them (`member::FirstStart`).
 
 use log::Log;
-use member::{FirstStart, ListedMembers};
+use member::{FirstStart, ListedMembers, MemberStanding};
 
 use crate::defects::Defect;
 use crate::report::trace::Violation;
@@ -33,7 +33,7 @@ impl Simulation {
             return Ok(true);
         }
         let answers = self.members_listed_to(member);
-        let verdict = FirstStart::of(machine::id_of(member), &answers);
+        let verdict = FirstStart::of(machine::id_of(member), self.machines.len() - 1, &answers);
         self.trace.line(self.now_ns, format!("m{member} has no data: {} answer, {verdict:?}", answers.len()));
         match verdict {
             FirstStart::Begins => return Ok(true),
@@ -68,7 +68,12 @@ impl Simulation {
             let cuts = self.network.link(member, peer).cuts + self.network.link(peer, member).cuts;
             let Some(process) = self.machines[peer].process.as_ref().filter(|_| cuts == 0) else { continue };
             let members = process.opened.reader.members();
-            answers.push(members.into_iter().map(|known| (known.id, !known.name.is_empty())).collect());
+            let standing = |name: &str, is_learner: bool| MemberStanding {
+                is_published: !name.is_empty(),
+                is_voter: !is_learner,
+            };
+            let listed = members.into_iter().map(|known| (known.id, standing(&known.name, known.learner)));
+            answers.push(listed.collect());
         }
         answers
     }

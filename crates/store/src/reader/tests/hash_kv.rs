@@ -204,3 +204,35 @@ fn a_replaced_state_ends_the_hash_of_a_compaction() {
     assert_eq!(bench.reader.kept_hashes().len(), 1);
     assert_eq!(hash(&bench.reader, 4).expect("the compact revision").2, 4, "hashed as it is now");
 }
+
+/// A restart, or a snapshot, in the middle of a purge: a part of what is hashed was dropped before. That compaction has
+/// no hash, and the next one has.
+#[test]
+fn the_compaction_after_one_that_was_interrupted_is_hashed_again() {
+    let run = |is_interrupted: bool| {
+        let mut bench = TestStore::new();
+        for key in ["a", "b", "a", "a"] {
+            bench.put(key, "1");
+        }
+        bench.compact(4).expect("4 is there");
+        assert!(!bench.store.purge_step(1), "it is under way");
+        if is_interrupted {
+            let mut restoration = Restoration::default();
+            let chunks: Vec<Bytes> = bench.store.begin_snapshot().collect();
+            chunks.iter().try_for_each(|chunk| restoration.push(chunk)).expect("a whole snapshot");
+            bench.install(restoration.finish().expect("a whole snapshot"));
+        }
+        while !bench.store.purge_step(1) {}
+        if is_interrupted {
+            assert!(bench.store.begin_compaction_hash().is_none());
+        } else {
+            keep(&mut bench);
+        }
+        bench.put("b", "2");
+        compact_and_keep(&mut bench, 6);
+        bench.reader.kept_hashes()
+    };
+    let (undisturbed, interrupted) = (run(false), run(true));
+    assert_eq!((undisturbed.len(), interrupted.len()), (2, 1));
+    assert_eq!(interrupted[0], undisturbed[0], "peers that were not interrupted find the same");
+}
