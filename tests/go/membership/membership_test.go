@@ -245,19 +245,27 @@ type load struct {
 	done         sync.WaitGroup
 }
 
+// startLoad returns when each writer has an acknowledged put: what happens to the members comes after that.
 func startLoad(f *fleet) *load {
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &load{stop: cancel}
-	for writer := range 2 {
+	const writers = 2
+	begun := make(chan struct{}, writers)
+	for writer := range writers {
 		l.done.Add(1)
 		go func() {
 			defer l.done.Done()
+			hasBegun := false
 			for n := 0; ctx.Err() == nil; n++ {
 				key := fmt.Sprintf("load/%d/%d", writer, n)
 				call, end := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 				_, err := f.client.Put(call, key, strings.Repeat("v", 200))
 				end()
 				l.note(key, err)
+				if err == nil && !hasBegun {
+					hasBegun = true
+					begun <- struct{}{}
+				}
 				// A little less than as fast as possible: the members share two cores.
 				select {
 				case <-ctx.Done():
@@ -267,6 +275,13 @@ func startLoad(f *fleet) *load {
 		}()
 	}
 	f.t.Cleanup(l.end)
+	for range writers {
+		select {
+		case <-begun:
+		case <-time.After(30 * time.Second):
+			f.t.Fatal("no put was acknowledged")
+		}
+	}
 	return l
 }
 
