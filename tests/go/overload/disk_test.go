@@ -29,6 +29,8 @@ const (
 	slowSync = 300 * time.Millisecond
 	// maxWait is what a request may wait, in the words of the flag.
 	maxWait = "--max-request-wait=100ms"
+	// patientFollowers miss their leader late: members, clients and other tests share two cores here.
+	patientFollowers = "--election-timeout=5000"
 	// putters put at the same time, again and again: some batches full.
 	putters = 3000
 	// refusalsWanted are enough to see that they go on.
@@ -103,7 +105,7 @@ func TestASlowDiskRefusesEarlyAndKeepsItsLeader(t *testing.T) {
 	t.Parallel()
 	ctx := patiently(t)
 	disks := newSlowDisks(t, 3)
-	c := cluster.ForTest(t, cluster.Config{Binary: *bin, Size: 3, Hosts: disks.hosts, Args: []string{maxWait}})
+	c := cluster.ForTest(t, cluster.Config{Binary: *bin, Size: 3, Hosts: disks.hosts, Args: []string{maxWait, patientFollowers}})
 	leads := leader(ctx, t, c)
 	number := slices.Index(c.Members, leads)
 	client := clientOf(t, leads)
