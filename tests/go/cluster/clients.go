@@ -2,9 +2,11 @@ package cluster
 
 import (
 	"context"
+	"testing"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
 )
 
 // Patience is how long PutUntilAnswered tries: longer than any election, also on a loaded machine.
@@ -23,6 +25,21 @@ func PutUntilAnswered(ctx context.Context, client *clientv3.Client, key, value s
 			return err
 		}
 	}
+}
+
+// ClientOf is a client of some members, until the test ends.
+func ClientOf(t testing.TB, dialTimeout time.Duration, members ...*Member) *clientv3.Client {
+	t.Helper()
+	var endpoints []string
+	for _, m := range members {
+		endpoints = append(endpoints, m.ClientURL)
+	}
+	client, err := clientv3.New(clientv3.Config{Endpoints: endpoints, DialTimeout: dialTimeout, Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	return client
 }
 
 // ConnectAll makes a client of each configuration, or none.

@@ -10,7 +10,6 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
 
 	"stele.test/cluster"
 )
@@ -27,7 +26,7 @@ func TestAMemberThatDivergedIsFound(t *testing.T) {
 	}})
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	first := connect(t, c.Members[0])
+	first := cluster.ClientOf(t, patience, c.Members[0])
 	for _, value := range []string{"what all were told", "1", "2", "3"} {
 		if _, err := first.Put(ctx, "k"+value[:1], value); err != nil {
 			t.Fatal(err)
@@ -62,7 +61,7 @@ func TestAMemberThatDivergedIsFound(t *testing.T) {
 			others = append(others, m)
 		}
 	}
-	client := connect(t, others...)
+	client := cluster.ClientOf(t, patience, others...)
 	last, err := client.Put(ctx, "last", "1")
 	if err != nil {
 		t.Fatal(err)
@@ -91,21 +90,6 @@ func TestAMemberThatDivergedIsFound(t *testing.T) {
 	if _, err := client.Put(ctx, "last", "2"); !errors.Is(err, rpctypes.ErrCorrupt) {
 		t.Errorf("a put with the alarm: %v", err)
 	}
-}
-
-// connect makes a client of some members.
-func connect(t *testing.T, members ...*cluster.Member) *clientv3.Client {
-	t.Helper()
-	var endpoints []string
-	for _, m := range members {
-		endpoints = append(endpoints, m.ClientURL)
-	}
-	client, err := clientv3.New(clientv3.Config{Endpoints: endpoints, DialTimeout: patience, Logger: zap.NewNop()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { client.Close() })
-	return client
 }
 
 // follower is a member that does not lead, which is not the first one, and its id.

@@ -108,7 +108,7 @@ func TestASlowDiskRefusesEarlyAndKeepsItsLeader(t *testing.T) {
 	c := cluster.ForTest(t, cluster.Config{Binary: *bin, Size: 3, Hosts: disks.hosts, Args: []string{maxWait, patientFollowers}})
 	leads := leader(ctx, t, c)
 	number := slices.Index(c.Members, leads)
-	client := clientOf(t, leads)
+	client := cluster.ClientOf(t, patience, leads)
 	lease, err := client.Grant(ctx, 60)
 	if err != nil {
 		t.Fatal(err)
@@ -175,7 +175,7 @@ func TestLargePutsWaitForTheirTurn(t *testing.T) {
 	ctx := patiently(t)
 	disks := newSlowDisks(t, 1)
 	c := cluster.ForTest(t, cluster.Config{Binary: *bin, Hosts: disks.hosts})
-	m, client := c.Members[0], clientOf(t, c.Members...)
+	m, client := c.Members[0], cluster.ClientOf(t, patience, c.Members...)
 	disks.slow(t, 0, largeSync)
 	value := strings.Repeat("v", largeValue)
 	var running sync.WaitGroup
@@ -218,7 +218,7 @@ func TestAFullDiskRecoversByItself(t *testing.T) {
 		mkdir -p "$dir" && mount -t tmpfs -o size=` + smallDisk + `,mode=0700 tmpfs "$dir" && exec "$@"`
 	host := cluster.Host{Address: "127.0.0.1", Prefix: []string{"unshare", "--mount", "sh", "-c", mount, "sh"}}
 	c := cluster.ForTest(t, cluster.Config{Binary: *bin, Hosts: []cluster.Host{host}})
-	client := clientOf(t, c.Members...)
+	client := cluster.ClientOf(t, patience, c.Members...)
 	value := strings.Repeat("v", largeValue)
 	full := func(ctx context.Context, number int) error {
 		_, err := client.Put(ctx, fmt.Sprintf("full/%04d", number), value)

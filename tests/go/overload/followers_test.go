@@ -29,7 +29,7 @@ func TestALaggingFollowerCatchesUp(t *testing.T) {
 	c := cluster.ForTest(t, cluster.Config{Binary: *bin, Size: 3})
 	leads := leader(ctx, t, c)
 	lags := c.Members[(slices.Index(c.Members, leads)+1)%len(c.Members)]
-	client, own := clientOf(t, leads), clientOf(t, lags)
+	client, own := cluster.ClientOf(t, patience, leads), cluster.ClientOf(t, patience, lags)
 	before := values(ctx, t, leads, "etcd_server_leader_changes_seen_total ")
 
 	if err := lags.Freeze(); err != nil {
@@ -62,7 +62,7 @@ func TestAWatcherThatDoesNotReadCostsLittle(t *testing.T) {
 	ctx := patiently(t)
 	c := cluster.ForTest(t, cluster.Config{Binary: *bin})
 	m := c.Members[0]
-	client := clientOf(t, m)
+	client := cluster.ClientOf(t, patience, m)
 	stream, err := pb.NewWatchClient(connect(t, m, "")).Watch(ctx)
 	if err != nil {
 		t.Fatal(err)

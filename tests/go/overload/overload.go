@@ -17,8 +17,6 @@ import (
 	"testing"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -77,21 +75,6 @@ func connect(t *testing.T, m *cluster.Member, from string) *grpc.ClientConn {
 	}
 	t.Cleanup(func() { conn.Close() })
 	return conn
-}
-
-// clientOf is etcd's own client of some members.
-func clientOf(t *testing.T, members ...*cluster.Member) *clientv3.Client {
-	t.Helper()
-	var endpoints []string
-	for _, m := range members {
-		endpoints = append(endpoints, m.ClientURL)
-	}
-	client, err := clientv3.New(clientv3.Config{Endpoints: endpoints, DialTimeout: patience, Logger: zap.NewNop()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { client.Close() })
-	return client
 }
 
 // refusal is the hint of a refused call; an error if it was not refused as it should be.

@@ -45,7 +45,7 @@ pub(super) fn test() -> Outcome {
     command::run(&mut binaries::workspace_tests())
 }
 
-/// Runs hundreds of the simulator's seeds, and recovers a recorded member from every cut point.
+/// Runs more than a hundred of the simulator's seeds, and recovers a recorded member from every cut point.
 pub(super) fn simulation() -> Outcome {
     command::run(&mut binaries::simulation_tests())
 }

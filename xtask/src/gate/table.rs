@@ -79,8 +79,8 @@ pub(super) const STEPS: &[Step] = &[
     },
     Step {
         name: "simulation",
-        proves: "hundreds of simulated clusters keep every promise, those of seeds that once found something too; a \
-                 member recovers from power loss at any point",
+        proves: "more than a hundred simulated clusters keep every promise, those of seeds that once found something \
+                 too; a member recovers from power loss at any point",
         run: checks::simulation,
         builds: checks::simulation_builds,
         remedy: "repeat the failing seed as docs/internals/simulation.md says",

@@ -20,6 +20,11 @@ pub(crate) fn parse_initial_cluster(text: &str) -> Result<Vec<(String, Vec<Url>)
 }
 
 impl ServerConfig {
+    /// The other members that the flags name, each with its peer URLs.
+    pub(crate) fn other_members(&self) -> impl Iterator<Item = &(String, Vec<Url>)> {
+        self.cluster.initial.iter().filter(|(name, _)| *name != self.name)
+    }
+
     /// Checks what must hold when this member starts without data. May ask the system's resolver for host names.
     ///
     /// # Errors

@@ -16,18 +16,12 @@ use std::time::{Duration, Instant};
 use member::{FirstStart, ListedMembers, MemberStanding};
 use tokio::task::JoinSet;
 
-use super::join::{ListedMember, list_members};
+use super::join::{ListedMember, MAX_WAIT, ROUND_PAUSE, list_members};
 use crate::config::{ServerConfig, Url};
 use crate::peers::PeerHttp;
 
 /// Time for one member to answer at one URL; etcd's.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// How long more answers are waited for: other members may just be starting.
-const MAX_WAIT: Duration = Duration::from_secs(10);
-
-/// Time between two rounds of questions.
-const ROUND_PAUSE: Duration = Duration::from_millis(200);
 
 /// Returns when the member may begin.
 ///
@@ -36,7 +30,7 @@ const ROUND_PAUSE: Duration = Duration::from_millis(200);
 pub(super) async fn check(config: &ServerConfig, own: (u64, u64), peers: &PeerHttp) -> Result<(), String> {
     let began = Instant::now();
     let mut is_told = false;
-    let others = config.cluster.initial.iter().filter(|(name, _)| *name != config.name).count();
+    let others = config.other_members().count();
     loop {
         let verdict = FirstStart::of(own.1, others, &ask_others(config, own.0, peers).await);
         if verdict == FirstStart::Begins {
@@ -80,9 +74,8 @@ fn explain(own_id: u64, verdict: FirstStart) -> String {
 
 /// The answers of those that know this cluster, all asked at the same time.
 async fn ask_others(config: &ServerConfig, cluster_id: u64, peers: &PeerHttp) -> Vec<ListedMembers> {
-    let others = config.cluster.initial.iter().filter(|(name, _)| *name != config.name);
     let mut asked = JoinSet::new();
-    for (_, urls) in others {
+    for (_, urls) in config.other_members() {
         asked.spawn(ask(urls.clone(), cluster_id, peers.clone()));
     }
     asked.join_all().await.into_iter().flatten().collect()

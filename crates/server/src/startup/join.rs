@@ -29,11 +29,11 @@ use crate::peers::PeerHttp;
 /// Time for one member to answer; etcd's.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long more answers are waited for: a member may not have applied yet that this one was added.
-const MAX_WAIT: Duration = Duration::from_secs(10);
+/// How long more answers are waited for: a member may be starting, or may not have applied yet that this one was added.
+pub(super) const MAX_WAIT: Duration = Duration::from_secs(10);
 
 /// Time between two rounds of questions.
-const ROUND_PAUSE: Duration = Duration::from_millis(200);
+pub(super) const ROUND_PAUSE: Duration = Duration::from_millis(200);
 
 /// Longest list of members that is read.
 const MAX_LIST_BYTES: usize = 4 << 20;
@@ -98,7 +98,7 @@ pub(super) async fn ask_members(config: &ServerConfig, peers: &PeerHttp) -> Resu
     let began = Instant::now();
     loop {
         let mut answers = Answers::default();
-        for (name, urls) in config.cluster.initial.iter().filter(|(name, _)| *name != config.name) {
+        for (name, urls) in config.other_members() {
             answers.add(name, ask_member(config, peers, urls).await);
             match answers.verdict() {
                 Some(Ok(joined)) => return Ok(joined),
