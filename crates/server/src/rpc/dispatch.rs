@@ -320,6 +320,7 @@ where
 {
     let Exchange { node, metrics, needs, call, open, requests, mut reply, span } = exchange;
     let account = open.as_ref().map(|open| open.account().clone());
+    let call = Call { spans: span.as_deref().map(CallSpan::inner), ..call };
     let mut running = metrics.begin(span);
     running.counts_as(open);
     let requests = CountedRequests::new(requests, metrics, account);

@@ -398,13 +398,13 @@ fn open_ports(
         serve::clients(bound.listener, security, port.clone(), settings, workers, cap, stop.clone())
     };
     let mut tasks = Vec::new();
-    let offer = if is_shared { Offer::GrpcAndHttp } else { Offer::Grpc };
+    let offer = if is_shared { Offer::AnyHttp } else { Offer::Grpc };
     for bound in bind("listen-client-urls", &config.urls.listen_client, config)? {
         let serving = clients(bound, offer, &port);
         tasks.push(tokio::spawn(once_ready(ready.clone(), stop.clone(), serving)));
     }
     for bound in bind("listen-client-http-urls", &config.urls.listen_client_http, config)? {
-        let serving = clients(bound, Offer::Http, &http_port);
+        let serving = clients(bound, Offer::AnyHttp, &http_port);
         tasks.push(tokio::spawn(once_ready(ready.clone(), stop.clone(), serving)));
     }
     let secure_peers = tls.for_peers();
@@ -415,12 +415,13 @@ fn open_ports(
         let serving = serve::peers(bound.listener, security, peers, http, cap, stop.clone());
         tasks.push(tokio::spawn(serving));
     }
-    let secure_observers = tls.for_clients(Offer::Http);
+    let secure_observers = tls.for_clients(Offer::AnyHttp);
     for bound in bind("listen-metrics-urls", &config.urls.listen_metrics, config)? {
         let router = http::metrics_router(endpoints.clone());
         let security = bound.security(&caps.observers, secure_observers.clone());
         let cap = caps.observers.connections.clone();
-        tasks.push(tokio::spawn(serve::http(bound.listener, security, router, cap, stop.clone())));
+        let serving = serve::http(bound.listener, security, router, settings.clone(), cap, stop.clone());
+        tasks.push(tokio::spawn(serving));
     }
     Ok(tasks)
 }

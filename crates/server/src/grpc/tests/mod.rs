@@ -2,6 +2,7 @@
 
 mod edges;
 mod flow_control;
+mod http_alone;
 mod keeping;
 mod raw;
 mod refusals;
