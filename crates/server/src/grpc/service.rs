@@ -30,4 +30,7 @@ pub(crate) type CallFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 pub(crate) trait GrpcService: Send + 'static {
     /// Begins a call: `head` has its path and metadata.
     fn call(&self, head: &RequestHead, requests: RequestStream, reply: CallReply) -> CallFuture;
+
+    /// Whether a call of this kind may last for as long as its client likes: a graceful end does not wait for it.
+    fn is_endless(&self, head: &RequestHead) -> bool;
 }
