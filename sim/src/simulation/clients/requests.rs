@@ -263,10 +263,14 @@ impl Simulation {
         }
     }
 
-    /// A request failed: with these two errors for certain, with any other the outcome is unknown.
+    /// A request failed: with these errors it certainly has no effect, with any other the outcome is unknown.
     fn fail(&mut self, pending: &PendingRequest, error: Error) -> Result<(), Violation> {
         self.coverage.event("requests failed");
         match error {
+            Error::NotTaken => {
+                self.coverage.event("requests not taken by members that leave");
+                self.checks.serializability.refused(pending.number)
+            }
             Error::NoSpace | Error::TooManyRequests => self.checks.serializability.refused(pending.number),
             _ => Ok(()),
         }
