@@ -27,6 +27,9 @@ impl Simulation {
         if let Some(message) = frames::message(&bytes) {
             limits::append(member, &message)?;
             self.checks.log.sent(&message)?;
+            if self.plan.changes_permissions {
+                self.checks.auth.sent(&message);
+            }
             self.checks.promises.sent(member, &message)?;
         }
         match self.defect {
