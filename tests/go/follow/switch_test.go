@@ -73,11 +73,12 @@ func (c *controlled) controller(ctx context.Context, client *clientv3.Client, fi
 }
 
 // TestKubernetesSwitches moves the controllers of a cluster from etcd to Stele and back: nothing that was acknowledged is
-// lost, and each goes on from the object that it finds. With -v it tells how long they paused.
+// lost, and each goes on from the object that it finds. With -v it tells how long they paused; with -parallel 1, undisturbed.
 func TestKubernetesSwitches(t *testing.T) {
 	for _, d := range directions() {
 		for _, verify := range []bool{false, true} {
 			t.Run(fmt.Sprint(d.name, map[bool]string{true: "Verified"}[verify]), func(t *testing.T) {
+				t.Parallel()
 				source := cluster.ForTest(t, cluster.Config{Binary: d.source})
 				destination := cluster.ForTest(t, cluster.Config{Binary: d.destination})
 				switched(t, source, destination, verify)
