@@ -75,6 +75,11 @@ impl CommandLine {
         )
     }
 
+    /// A bar of things that are counted, on standard error, if that is a terminal.
+    pub(crate) fn count_bar(&self, what: &'static str, total: u64) -> ProgressBar {
+        self.bar(what, total, "{msg:9} {bar:20} {human_pos}/{human_len}  {per_sec}  {eta} left")
+    }
+
     fn bar(&self, what: &'static str, total: u64, template: &str) -> ProgressBar {
         let target = match self.streams.errors_on_terminal {
             true => ProgressDrawTarget::stderr(),
