@@ -1,5 +1,7 @@
 //! Data directories of members that do not run: their state for an export ([`open_offline`]), and making one.
 //!
+//! [`EntryReplay`] goes on with entries of the cluster that the state is from: a backup to any point.
+//!
 //! [`StateRestore`] makes the data directory of a member of a new cluster that begins with a state from elsewhere,
 //! such as a backup.
 //!
@@ -18,6 +20,7 @@
 //! start has begun and not ended, so it must not be where a member is started before [`StateRestore::finish`] returns.
 
 mod offline;
+mod replay;
 
 use std::sync::Arc;
 
@@ -33,8 +36,10 @@ use crate::config::InitialMember;
 use crate::membership::command_sets::NEWEST_COMMAND_SET;
 use crate::open::OpenMemberError;
 use crate::values::LogValues;
+use replay::UnreadValues;
 
 pub use offline::{OfflineState, open_offline};
+pub use replay::{EntryReplay, entry_clock_ms};
 
 /// A data directory that is being made.
 pub struct StateRestore {
@@ -98,20 +103,41 @@ impl StateRestore {
     /// # Errors
     /// A state that no store has, or the disk.
     pub fn finish(self) -> Result<ImportTotals, OpenMemberError> {
-        let StateRestore { log, reader, mut installer, state, conf } = self;
+        let StateRestore { log, reader, installer, state, conf } = self;
         let (restored, totals) = state.finish()?;
         let (mut store, _) = Store::new(Arc::new(LogValues::new(reader)), Limits::default());
         drop(store.install(restored));
-        installer.write_chunk(&conf_state::encode(&conf))?;
-        for chunk in store.begin_snapshot() {
-            chunk.chunks(MAX_CHUNK_BYTES).try_for_each(|part| installer.write_chunk(part))?;
-        }
-        installer.make_durable()?;
-        let committed = installer.commit().map_err(|waiting| waiting.error)?;
-        committed.result()?;
+        write_state(installer, &conf, &store)?;
         drop(log);
         Ok(totals)
     }
+
+    /// Goes on with entries, after the last version.
+    ///
+    /// # Errors
+    /// A state that no store has.
+    pub fn into_replay(self) -> Result<EntryReplay, OpenMemberError> {
+        let StateRestore { log, installer, state, conf, .. } = self;
+        let (restored, _) = state.finish()?;
+        let (mut store, _) = Store::new(Arc::new(UnreadValues), Limits::default());
+        drop(store.install(restored));
+        Ok(EntryReplay::new(log, installer, store, conf))
+    }
+}
+
+/// Writes the base checkpoint of a state and commits it.
+fn write_state(
+    mut installer: Box<SnapshotInstaller>,
+    conf: &ConfState,
+    store: &Store,
+) -> Result<(), OpenMemberError> {
+    installer.write_chunk(&conf_state::encode(conf))?;
+    for chunk in store.begin_snapshot() {
+        chunk.chunks(MAX_CHUNK_BYTES).try_for_each(|part| installer.write_chunk(part))?;
+    }
+    installer.make_durable()?;
+    let committed = installer.commit().map_err(|waiting| waiting.error)?;
+    Ok(committed.result()?)
 }
 
 const TOO_LARGE: store::RestoreError = store::RestoreError::Malformed("a value has 4 GiB or more");

@@ -75,7 +75,8 @@ pub(crate) fn make(
     let bar = line.bytes_bar("restoring", database.bytes());
     let filled = begun
         .map_err(state::StateFailure::from)
-        .and_then(|restore| state::fill(&database, &small, restore, line.values.uint("bump-revision"), &bar));
+        .and_then(|restore| state::fill(&database, &small, restore, line.values.uint("bump-revision"), &bar))
+        .and_then(|restore| Ok(restore.finish()?));
     bar.finish_and_clear();
     let totals = filled.map_err(|failure| match failure {
         state::StateFailure::Directory(error) => Refusal::error(error.to_string()),
