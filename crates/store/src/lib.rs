@@ -92,7 +92,7 @@ pub use reader::{
 };
 pub use resolve::{Response, resolve, resolve_kv, resolve_range, resolve_txn};
 pub use state::{
-    ClusterMember, DEFAULT_SLICE_KEYS, DOWNGRADE_COMMAND_SET, FIRST_COMMAND_SET, KeptHash, Limits,
+    ClusterMember, DEFAULT_SLICE_KEYS, DOWNGRADE_COMMAND_SET, DataState, FIRST_COMMAND_SET, KeptHash, Limits,
     MAX_KEPT_HASHES, MemberChange, StateReplaced,
 };
 pub use store::{ReplacedState, Store};

@@ -149,7 +149,7 @@ impl Client {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
-            if last.is_old_token() && self.password().is_some() {
+            if (last.is_old_token() || last.wants_user()) && self.password().is_some() {
                 self.authenticate(deadline).await?;
             } else if last.is_old_auth_revision() {
                 // The client has no token; the server has only seen other users change meanwhile.

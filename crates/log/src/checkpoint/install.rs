@@ -22,7 +22,7 @@ use crate::error::JobError;
 use crate::read::SharedFiles;
 use crate::relocation::{DataSegment, DataSegmentSeries};
 use crate::segments::{FileNumbers, SegmentFactory};
-use crate::types::LogId;
+use crate::types::{LogId, StoredValue};
 
 /// Receives a snapshot, off the owner's thread.
 pub struct SnapshotInstaller {
@@ -120,6 +120,14 @@ impl SnapshotInstaller {
             return Err(JobError::Mismatch("a value of a snapshot".to_owned()));
         }
         self.values.push(value, checksum)
+    }
+
+    /// Reads a value back, or a part of one that has a checksum of its own.
+    ///
+    /// # Errors
+    /// It was not written here, or it cannot be read.
+    pub fn read_value(&mut self, value: StoredValue) -> Result<Vec<u8>, JobError> {
+        self.values.read_back(value)
     }
 
     /// Writes a chunk of the checkpoint, with the addresses that [`SnapshotInstaller::write_value`] returned.

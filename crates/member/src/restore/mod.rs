@@ -1,5 +1,7 @@
 //! Data directories of members that do not run: their state for an export ([`open_offline`]), and making one.
 //!
+//! [`EntryReplay`] goes on with entries of the cluster that the state is from: a backup to any point.
+//!
 //! [`StateRestore`] makes the data directory of a member of a new cluster that begins with a state from elsewhere,
 //! such as a backup.
 //!
@@ -21,20 +23,26 @@
 
 mod offline;
 mod replay;
+mod requests;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use consensus::{ConfState, Start};
-use log::{Disk, Identity, Log, LogId, Options, SnapshotInstaller};
-use store::{AppliedId, ClusterMember, ImportTotals, KvRef, RetainedVersion, StateImport, ValueRef};
+use log::{Disk, Identity, Log, LogId, MAX_CHUNK_BYTES, Options, SnapshotInstaller};
+use store::{
+    AppliedId, ClusterMember, ImportTotals, KvRef, Limits, RetainedVersion, StateImport, Store, ValueRef,
+};
 
+use crate::conf_state;
 use crate::config::InitialMember;
 use crate::membership::command_sets::NEWEST_COMMAND_SET;
 use crate::open::OpenMemberError;
+use replay::UnreadValues;
 
 pub use offline::{OfflineState, open_offline};
-pub use replay::RequestRestore;
+pub use replay::{EntryReplay, entry_clock_ms};
+pub use requests::RequestRestore;
 
 /// A data directory that is being made.
 pub struct StateRestore {
@@ -105,6 +113,33 @@ impl StateRestore {
     pub fn finish(self) -> Result<ImportTotals, OpenMemberError> {
         self.requests()?.finish()
     }
+
+    /// Goes on with entries, after the last version.
+    ///
+    /// # Errors
+    /// A state that no store has.
+    pub fn into_replay(self) -> Result<EntryReplay, OpenMemberError> {
+        let StateRestore { parts: RestoreParts { log, installer, conf }, state, .. } = self;
+        let (restored, _) = state.finish()?;
+        let (mut store, _) = Store::new(Arc::new(UnreadValues), Limits::default());
+        drop(store.install(restored));
+        Ok(EntryReplay::new(log, installer, store, conf))
+    }
+}
+
+/// Writes the base checkpoint of a state and commits it.
+fn write_state(
+    mut installer: Box<SnapshotInstaller>,
+    conf: &ConfState,
+    store: &Store,
+) -> Result<(), OpenMemberError> {
+    installer.write_chunk(&conf_state::encode(conf))?;
+    for chunk in store.begin_snapshot() {
+        chunk.chunks(MAX_CHUNK_BYTES).try_for_each(|part| installer.write_chunk(part))?;
+    }
+    installer.make_durable()?;
+    let committed = installer.commit().map_err(|waiting| waiting.error)?;
+    Ok(committed.result()?)
 }
 
 const TOO_LARGE: store::RestoreError = store::RestoreError::Malformed("a value has 4 GiB or more");

@@ -1,141 +1,201 @@
-//! Requests that a state from elsewhere does not have yet, on top of it.
+//! A state from elsewhere, and entries of its cluster applied to it: a restore to any entry that was backed up.
 //!
 //! ```text
-//! requests     1. values of the file -> data segments, readable from here on
-//!              2. for each request: its bytes -> data segment, request -> store
-//! finish       members, then the index as chunks -> base checkpoint; synced; manifest
+//! StateRestore   base: the state after entry 900 of the old cluster
+//! into_replay
+//! apply 901      payload -> data segment, whole; commands -> store, whose values are parts of that payload
+//! apply 902      ...
+//! finish         the state -> base checkpoint at the first entry of the new cluster
 //! ```
 //!
-//! The bytes of a request are stored whole and referred to in part, as the payload of an entry is. Those that were
-//! written last are also in memory: transactions may compare their values before the data segment is whole.
-
-use std::collections::BTreeMap;
-use std::sync::Arc;
+//! Commands about members, the cluster version and the command set are passed over, as in the base: they belong to the
+//! old cluster. All others are applied as its members applied them, with the terms of their entries, so the data after
+//! an entry has the hash that it had there.
+//!
+//! A payload is written as a whole, with values that later ones replaced, and what is dead of it is relocated away
+//! later, as in a log.
 
 use bytes::Bytes;
-use log::MAX_CHUNK_BYTES;
-use parking_lot::RwLock;
-use store::{Caller, Command, Damaged, ImportReplay, ImportTotals, Outcome, ValueRef, Values};
+use consensus::{ConfState, EntryKind, Start};
+use log::{Log, SnapshotInstaller, StoredValue};
+use store::{AppliedId, BatchContext, Caller, Damaged, DataState, Reader, Slice, Store, ValueRef, Values};
 
-use super::{RestoreParts, StateRestore};
-use crate::conf_state;
+use super::write_state;
+use crate::apply::{callers, decode_all};
 use crate::open::OpenMemberError;
-use crate::values::LogValues;
+use crate::proposals::batch::{self, BatchError, CommandKind, LogCommand};
 
-/// Bytes of requests in memory; about a segment.
-const MAX_RECENT_BYTES: usize = 64 << 20;
+/// Changes below the compact revision that are dropped after each entry: more than an entry can make.
+const MAX_PURGE_STEPS: usize = 16_384;
 
-/// A data directory whose state is changed by requests before it is whole.
-pub struct RequestRestore {
-    parts: RestoreParts,
-    values: Arc<ReplayValues>,
-    replay: ImportReplay,
+/// A state to which entries are applied. See the module.
+pub struct EntryReplay {
+    log: Log,
+    installer: Box<SnapshotInstaller>,
+    store: Store,
+    reader: Reader,
+    conf: ConfState,
+    /// Counts applications for the store, which wants indexes that rise: a batch may be applied in parts.
+    next_index: u64,
+    /// Commands applied of the entry that was applied last, if it was applied in part.
+    part: u64,
 }
 
-impl StateRestore {
-    /// Ends the versions; requests may follow.
-    ///
-    /// # Errors
-    /// A state that no store has, or the disk.
-    pub fn requests(self) -> Result<RequestRestore, OpenMemberError> {
-        let StateRestore { mut parts, reader, state } = self;
-        let (restored, totals) = state.finish()?;
-        parts.log.make_installed_readable(&mut parts.installer)?;
-        let values = Arc::new(ReplayValues { log: LogValues::new(reader), recent: RwLock::default() });
-        let replay = ImportReplay::new(restored, totals, Arc::clone(&values) as Arc<dyn Values>);
-        Ok(RequestRestore { parts, values, replay })
-    }
-}
+/// Nothing is read during a replay but what [`Slice::NeedsValues`] asks for, and files are kept as they are.
+pub(super) struct UnreadValues;
 
-impl RequestRestore {
-    /// Applies a request, as a member applies one that was committed: it may be refused. Its values are slices of
-    /// `bytes`.
-    ///
-    /// # Errors
-    /// The disk.
-    pub fn apply(
-        &mut self,
-        caller: Caller,
-        command: Command,
-        bytes: Bytes,
-    ) -> Result<Outcome, OpenMemberError> {
-        let mut address = 0;
-        if matches!(command, Command::Put(_) | Command::Txn(_)) && !bytes.is_empty() {
-            address = self.parts.installer.write_value(&bytes, crc32c::crc32c(&bytes))?;
-            if self.values.remember(address, &bytes) > MAX_RECENT_BYTES {
-                self.parts.log.make_installed_readable(&mut self.parts.installer)?;
-                *self.values.recent.write() = RecentRequests::default();
-            }
-        }
-        let applied = self.replay.apply(caller, command, bytes, address);
-        applied.map_err(|damaged| OpenMemberError::Read { reason: damaged.to_string() })
-    }
-
-    /// Raises the newest revision by so much, and compacts at it.
-    ///
-    /// # Errors
-    /// No store reaches that revision.
-    pub fn raise_revision(&mut self, by: u64) -> Result<(), OpenMemberError> {
-        Ok(self.replay.raise_revision(by)?)
-    }
-
-    /// Ends it: the directory is whole when this returns.
-    ///
-    /// # Errors
-    /// The disk.
-    pub fn finish(self) -> Result<ImportTotals, OpenMemberError> {
-        let RequestRestore { parts, replay, .. } = self;
-        let RestoreParts { log, mut installer, conf } = parts;
-        let (store, totals) = replay.finish();
-        installer.write_chunk(&conf_state::encode(&conf))?;
-        for chunk in store.begin_snapshot() {
-            chunk.chunks(MAX_CHUNK_BYTES).try_for_each(|part| installer.write_chunk(part))?;
-        }
-        installer.make_durable()?;
-        let committed = installer.commit().map_err(|waiting| waiting.error)?;
-        committed.result()?;
-        drop(log);
-        Ok(totals)
-    }
-}
-
-/// Values that are written to the directory. References are not counted: the next open does.
-struct ReplayValues {
-    log: LogValues,
-    /// Requests in a data segment that is not whole, by address.
-    recent: RwLock<RecentRequests>,
-}
-
-#[derive(Default)]
-struct RecentRequests {
-    by_address: BTreeMap<u64, Bytes>,
-    total_bytes: usize,
-}
-
-impl ReplayValues {
-    /// Keeps a request, and returns how many bytes are kept.
-    fn remember(&self, address: u64, bytes: &Bytes) -> usize {
-        let mut recent = self.recent.write();
-        recent.total_bytes += bytes.len();
-        recent.by_address.insert(address, bytes.clone());
-        recent.total_bytes
-    }
-}
-
-impl Values for ReplayValues {
+impl Values for UnreadValues {
     fn read(&self, value: &ValueRef) -> Result<Bytes, Damaged> {
-        self.read_in_memory(value).map_or_else(|| self.log.read(value), Ok)
-    }
-
-    fn read_in_memory(&self, value: &ValueRef) -> Option<Bytes> {
-        let recent = self.recent.read();
-        let (address, bytes) = recent.by_address.range(..=value.address).next_back()?;
-        let begin = usize::try_from(value.address - address).ok()?;
-        let end = begin.checked_add(value.len as usize).filter(|end| *end <= bytes.len())?;
-        Some(bytes.slice(begin..end))
+        let reason = "values are not read during a restore".into();
+        Err(Damaged { address: value.address, len: value.len, key: None, reason, is_transient: false })
     }
 
     fn retain(&self, _: &ValueRef) {}
 
     fn release(&self, _: &ValueRef) {}
+}
+
+impl EntryReplay {
+    pub(super) fn new(
+        log: Log,
+        installer: Box<SnapshotInstaller>,
+        mut store: Store,
+        conf: ConfState,
+    ) -> EntryReplay {
+        store.begin_replay();
+        let reader = store.reader();
+        let next_index = Start::BOOTSTRAP.0 + 1;
+        EntryReplay { log, installer, store, reader, conf, next_index, part: 0 }
+    }
+
+    /// The data as it is now. Its entry is one of the new cluster.
+    pub fn data(&self) -> DataState {
+        // Between two entries there always is one.
+        self.reader.data_state().expect("no entry is being applied")
+    }
+
+    /// The number of live keys.
+    pub fn keys(&self) -> u64 {
+        self.reader.counts().keys
+    }
+
+    /// How many commands were applied of the last entry, if it was left before its end; else 0.
+    pub fn part(&self) -> u64 {
+        self.part
+    }
+
+    /// Applies the next entry. Stops behind the command that makes the revision `until`, and returns whether it did.
+    ///
+    /// # Errors
+    /// The entry is none that this release can apply; or the disk.
+    pub fn apply(&mut self, entry: &log::Entry, until: Option<i64>) -> Result<bool, OpenMemberError> {
+        let refused = |reason: String| OpenMemberError::Replay { index: entry.index, reason };
+        let kind = EntryKind::from_u8(entry.kind)
+            .ok_or_else(|| refused(format!("it is of kind {}, which is not known here", entry.kind)))?;
+        self.part = 0;
+        if kind != EntryKind::Batch {
+            return Ok(false);
+        }
+        let commands = data_commands(&entry.payload).map_err(|error| refused(error.to_string()))?;
+        let (decoded, store_commands) = decode_all(commands);
+        if store_commands.is_empty() {
+            return Ok(false);
+        }
+        let callers = callers(&decoded);
+        let written = self.installer.write_value(&entry.payload, crc32c::crc32c(&entry.payload));
+        let payload = (written.map_err(OpenMemberError::from)?, entry.payload.clone());
+        let revision = self.data().revision;
+        let highest = revision.saturating_add_unsigned(store_commands.len() as u64);
+        if until.is_none_or(|until| highest < until) {
+            self.apply_commands(entry.term, &payload, store_commands, callers)?;
+            self.store.purge_step(MAX_PURGE_STEPS);
+            return Ok(false);
+        }
+        for (at, command) in store_commands.into_iter().enumerate() {
+            let caller = callers.get(at).cloned();
+            self.apply_commands(entry.term, &payload, vec![command], caller.into_iter().collect())?;
+            if until.is_some_and(|until| self.data().revision >= until) {
+                self.part = at as u64 + 1;
+                return Ok(true);
+            }
+        }
+        self.store.purge_step(MAX_PURGE_STEPS);
+        Ok(false)
+    }
+
+    fn apply_commands(
+        &mut self,
+        term: u64,
+        payload: &(u64, Bytes),
+        commands: Vec<store::Command>,
+        callers: Vec<Caller>,
+    ) -> Result<(), OpenMemberError> {
+        let context = BatchContext {
+            payload: payload.1.clone(),
+            payload_address: payload.0,
+            callers,
+            ..BatchContext::at(self.next_index, term)
+        };
+        self.next_index += 1;
+        self.store.begin_batch(context, commands);
+        loop {
+            match self.store.apply_slice(&mut 0) {
+                Slice::Partial { .. } => {}
+                Slice::NeedsValues(wanted) => {
+                    let mut values = Vec::with_capacity(wanted.len());
+                    for value in wanted {
+                        let ValueRef { address, len, checksum } = value;
+                        let bytes = self.installer.read_value(StoredValue { address, len, checksum })?;
+                        values.push((value, bytes.into()));
+                    }
+                    self.store.supply_values(values.into_iter());
+                }
+                Slice::Last(_) => return Ok(()),
+            }
+        }
+    }
+
+    /// Ends it: the directory is whole when this returns, and holds a member of a new cluster. Members of the cluster
+    /// must be made with the same `lineage`, not 0, which tells states apart.
+    ///
+    /// # Errors
+    /// The disk.
+    pub fn finish(self, lineage: u64) -> Result<DataState, OpenMemberError> {
+        let data = self.data();
+        let EntryReplay { log, installer, mut store, conf, .. } = self;
+        store.end_replay();
+        while !store.purge_step(MAX_PURGE_STEPS) {}
+        let (index, term) = Start::BOOTSTRAP;
+        store.begin_cluster(AppliedId { index, term }, lineage.max(1));
+        write_state(installer, &conf, &store)?;
+        drop(log);
+        Ok(data)
+    }
+}
+
+/// When an entry was proposed, by the clock of its leader, in milliseconds since 1970; `None` if it has no commands.
+pub fn entry_clock_ms(entry: &log::Entry) -> Option<u64> {
+    let is_batch = EntryKind::from_u8(entry.kind) == Some(EntryKind::Batch);
+    if is_batch { batch::clock_ms(&entry.payload) } else { None }
+}
+
+/// The commands of a batch but for those about the cluster. As for members, a batch that does not decode has none.
+///
+/// # Errors
+/// It was written by a newer release.
+fn data_commands(payload: &Bytes) -> Result<Vec<LogCommand>, BatchError> {
+    let mut commands = match batch::decode(payload) {
+        Err(error @ BatchError::Version(_)) => return Err(error),
+        decoded => decoded.map(|batch| batch.commands).unwrap_or_default(),
+    };
+    commands.retain(|command| {
+        !matches!(
+            command.kind,
+            CommandKind::ClusterVersion
+                | CommandKind::Publish
+                | CommandKind::CommandSet
+                | CommandKind::DowngradeInfo
+        )
+    });
+    Ok(commands)
 }

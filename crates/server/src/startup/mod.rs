@@ -49,6 +49,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use transport::{PeerIdentity, PeerTls, Peers, PeersConfig};
 
+use crate::backup::PreparedBackup;
 use crate::config::{ClusterState, Note, Parsed, ServerConfig, Url};
 use crate::corruption;
 use crate::directory_mode::warn_unless_private;
@@ -216,6 +217,7 @@ async fn serve_member(config: ServerConfig) -> Result<(), ServerError> {
     let descriptors = descriptors::share(count)?;
     let tls = TlsSides::load(&config)?;
     let jwt = describe::signed_tokens(&config)?;
+    let backup = config.backup.as_ref().map(PreparedBackup::new).transpose()?;
     let Found { opened, process_run, has_data } = open_member(&config, &tls, descriptors).await?;
     let metrics = Arc::new(Metrics::new(&config.feature_gates, config.observing.extensive_metrics)?);
     let ending = Ending::default();
@@ -241,6 +243,7 @@ async fn serve_member(config: ServerConfig) -> Result<(), ServerError> {
     tokio::spawn(announce_ready(node.clone(), config.clone(), announce));
     tokio::spawn(expire_tokens(node.clone()));
     corruption::start(&node, PeerHttp::new(tls.peers()), &config.corruption_checks);
+    backup.map_or(Ok(()), |backup| backup.start(node.clone()))?;
     tokio::spawn(Reloading::new(config, node.clone()).run(hangup, reload_asks));
     tokio::spawn(service_manager::watch(node.clone()));
 

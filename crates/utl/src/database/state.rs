@@ -61,7 +61,7 @@ pub(crate) fn compact_revision(small: &SmallRecords) -> Option<i64> {
     small.scheduled_compaction.max(small.finished_compaction).filter(|revision| *revision > 0)
 }
 
-/// Gives all records of a database to `restore`. The bar shows the bytes of versions.
+/// Gives all records of a database to `restore`, whose end is left to the caller. The bar shows the bytes of versions.
 ///
 /// # Errors
 /// See [`StateFailure`].

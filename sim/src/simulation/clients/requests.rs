@@ -236,6 +236,8 @@ impl Simulation {
                 }
             }
             Answer::LeaderMoved
+            | Answer::Entries(_)
+            | Answer::EntriesGone
             | Answer::MembersChanged(_)
             | Answer::SnapshotFrom(_)
             | Answer::SnapshotTaken
