@@ -380,8 +380,7 @@ fn a_start_that_was_cut_short_is_not_finished_with_the_flags_of_another_member()
 #[test]
 fn the_scrub_reads_on_as_soon_as_its_pause_is_over() {
     const SECOND_NS: u64 = 1_000_000_000;
-    let scrub =
-        ScrubRate { bytes_per_second: 8 << 20, first_after_ns: 60 * SECOND_NS, round_ns: 600 * SECOND_NS };
+    let scrub = ScrubRate { round_ns: 600 * SECOND_NS, ..ScrubRate::default() };
     let disk: Arc<dyn Disk> = Arc::new(MemDisk::default());
     let mut alone = Alone::start_as(&disk, MemberConfig { scrub, ..config(1) });
     (0..600).for_each(|number| _ = alone.put(&format!("key{number}"), "value"));
