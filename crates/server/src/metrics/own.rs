@@ -25,6 +25,8 @@ pub struct RefusedRequests {
     pub read_wait: IntCounter,
     /// A long range would have.
     pub range_wait: IntCounter,
+    /// A command or linearizable read of an RPC worker that is too far behind.
+    pub worker_wait: IntCounter,
     /// Too many committed entries are not applied yet.
     pub apply_lag: IntCounter,
     /// `--client-max-request-rate`.
@@ -44,6 +46,7 @@ impl RefusedRequests {
             command_wait: reason("command_wait"),
             read_wait: reason("read_wait"),
             range_wait: reason("range_wait"),
+            worker_wait: reason("worker_wait"),
             apply_lag: reason("apply_lag"),
             client_requests: reason("client_requests"),
             client_bytes: reason("client_bytes"),
