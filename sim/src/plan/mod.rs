@@ -77,6 +77,7 @@ pub(crate) fn draw_plan(seed: u64) -> RunPlan {
         slice_keys: Vec::new(),
         rates_ppm: Vec::new(),
         link: LinkDelays { base_ns: rng.between(20_000, MS), jitter_ns: rng.between(1, 3 * MS) },
+        streams_fail_apart: seed_kinds::streams_fail_apart(seed),
         disk: DiskDelays { base_ns: rng.between(50_000, MS), jitter_ns: rng.between(1, 4 * MS) },
         request_weights: Vec::new(),
         max_ttl_s: if long_leases { 75 } else { 12 },

@@ -74,6 +74,8 @@ impl Simulation {
             }
             SimEvent::Dial { from, to, epoch } => self.dial(from, to, epoch),
             SimEvent::LinkLost { from, to, epoch } => self.link_lost(from, to, epoch),
+            SimEvent::DialStream { from, to, class, epoch } => self.dial_stream((from, to), class, epoch),
+            SimEvent::StreamLost { from, to, class, epoch } => self.stream_lost((from, to), class, epoch),
             SimEvent::SnapshotStep { stream } => self.step_snapshot(stream),
             SimEvent::ClientRequests { client } => self.client_requests(client)?,
             SimEvent::ClientTimeout { client, number } => self.client_times_out(client, number),

@@ -317,8 +317,13 @@ pub(crate) fn log_options(plan: &RunPlan) -> Options {
 const SNAPSHOT_LOG_SEGMENTS: u64 = 8;
 
 /// Fast enough that damage is met by the scrub about as often as by a reader.
-const SCRUB_RATE: member::ScrubRate =
-    member::ScrubRate { bytes_per_second: 4 << 20, first_after_ns: 300_000_000, round_ns: 5_000_000_000 };
+const SCRUB_RATE: member::ScrubRate = member::ScrubRate {
+    bytes_per_second: 4 << 20,
+    disk_time_part: 2,
+    max_stall_pause_ns: 200_000_000,
+    first_after_ns: 300_000_000,
+    round_ns: 5_000_000_000,
+};
 
 /// Opens the member of a machine. `process_run` identifies the process.
 pub(crate) fn open_member(

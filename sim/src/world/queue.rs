@@ -29,6 +29,10 @@ pub(crate) enum SimEvent {
     Dial { from: usize, to: usize, epoch: u64 },
     /// The sender notices that a link is gone.
     LinkLost { from: usize, to: usize, epoch: u64 },
+    /// One stream of a link is dialled.
+    DialStream { from: usize, to: usize, class: MessageClass, epoch: u64 },
+    /// The sender notices that one stream of a link is gone.
+    StreamLost { from: usize, to: usize, class: MessageClass, epoch: u64 },
     /// A snapshot stream moves on by one step.
     SnapshotStep { stream: u64 },
     /// A client sends its next request.
