@@ -40,7 +40,7 @@ mod reading;
 mod sealed;
 
 pub use error::ArchiveError;
-pub use follow::{BasePart, BaseStream, FollowSettings, FollowStatus, Follower, Source, SourceError};
+pub use follow::{BasePart, BaseStream, FollowSettings, FollowStatus, BackupFollower, BackupSource, SourceError};
 pub use key::SecretKey;
 pub use names::BaseName;
 pub use objects::{Archive, LogObject};

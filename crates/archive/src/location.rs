@@ -22,7 +22,7 @@ const DIRECTORY_MODE: u32 = 0o700;
 /// Attempts of a request of a store that cannot be reached or is overloaded.
 const MAX_RETRIES: usize = 3;
 
-/// Time after which such a request has failed; whoever writes tries again later.
+/// Time after which such a request has failed; the writer tries again later.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Where an archive is.

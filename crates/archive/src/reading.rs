@@ -130,7 +130,7 @@ impl ArchiveReader {
         Ok(base)
     }
 
-    /// Reads every object, and returns what can be restored. `read` is told the bytes as they are read, and `damaged`
+    /// Reads every object, and returns what can be restored. `read` receives the bytes as they are read, and `damaged`
     /// what is wrong.
     ///
     /// # Errors

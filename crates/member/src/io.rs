@@ -190,7 +190,7 @@ pub enum Answer {
     LeaderMoved,
     /// The request about a member has its effect: all members after it, by id.
     MembersChanged(Vec<store::ClusterMember>),
-    /// Reads the entries that were wanted, as far as they are applied; `None` if none of them is. It blocks on the disk.
+    /// Reads the entries that were wanted, as far as they are applied, from the disk; `None` if none of them is.
     Entries(Option<Box<log::ReadJob>>),
     /// The first of the entries that were wanted has left the log.
     EntriesGone,

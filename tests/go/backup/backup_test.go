@@ -73,13 +73,16 @@ func TestEveryStateCanBeRestored(t *testing.T) {
 	client = connect(t, c, true)
 	use(t, client, 5)
 	moments = append(moments, now(t, client))
+	halfway := burst(t, client)
 	copy.ends(t, syscall.SIGKILL)
 	if code := startBackup(t, c, archive, "--once", "--user=root:"+password).ends(t, 0); code != 0 {
 		t.Fatalf("backup --once: exit code %d", code)
 	}
-	if r := stele(t, "utl", "backup", "verify", archive); r.code != 0 || strings.Count(r.out, "revisions ") != 1 || !strings.Contains(r.out, fmt.Sprintf("revisions 1 to %d,", moments[3].revision)) {
+	if r := stele(t, "utl", "backup", "verify", archive); r.code != 0 || strings.Count(r.out, "revisions ") != 1 || !strings.Contains(r.out, fmt.Sprintf("revisions 1 to %d,", halfway.last)) {
 		t.Errorf("verify: %+v", r)
 	}
+	last := now(t, client)
+	sameAs(t, last, archive)
 	for i, m := range moments {
 		// Behind the last revision there are changes of users, which only the time tells from what was before.
 		if i%2 == 0 {
@@ -88,10 +91,52 @@ func TestEveryStateCanBeRestored(t *testing.T) {
 			sameAs(t, m, archive, atTime(m))
 		}
 	}
-	sameAs(t, moments[3], archive)
+	sameAs(t, moments[3], archive, atRevision(moments[3]))
+	inBetween(t, halfway, archive)
 
-	t.Run("targets", func(t *testing.T) { badTargets(t, archive, moments[3]) })
+	t.Run("targets", func(t *testing.T) { badTargets(t, archive, last) })
 	t.Run("damage", func(t *testing.T) { damagedArchives(t, strings.TrimPrefix(archive, "file://")) })
+}
+
+// inBetween restores a revision that is in the middle of an entry.
+func inBetween(t *testing.T, want between, archive string) {
+	t.Helper()
+	client := connect(t, restored(t, 1, archive, fmt.Sprint("--to-revision=", want.revision)), true)
+	if got := at(t, client, want.revision); got != want.told {
+		t.Errorf("revision %d: %.500s\ninstead of %.500s", want.revision, got, want.told)
+	}
+	if found, err := client.Get(patiently(t), "x"); err != nil || found.Header.Revision != want.revision {
+		t.Errorf("restored to revision %d instead of %d: %v", found.Header.Revision, want.revision, err)
+	}
+}
+
+// TestEntriesAreKeptForACopy stops a copy for longer than the member would keep entries otherwise.
+func TestEntriesAreKeptForACopy(t *testing.T) {
+	c := cluster.ForTest(t, cluster.Config{Binary: cluster.StelePath(), Args: []string{"--snapshot-count=10"}})
+	archive := filepath.Join(t.TempDir(), "archive")
+	for round := range 3 {
+		client := connect(t, c, false)
+		use(t, client, round+1)
+		before := checkpoints(t, c)
+		until(t, "a checkpoint that would free the log", func() bool {
+			_, err := client.Put(patiently(t), "more", "x")
+			check(t, err)
+			return checkpoints(t, c) > before+1
+		})
+		b := startBackup(t, c, archive, "--once")
+		if code := b.ends(t, 0); code != 0 || strings.Contains(b.out.String(), "can be restored") {
+			t.Fatalf("exit code %d: %s", code, b.out)
+		}
+	}
+	if r := stele(t, "utl", "backup", "verify", archive); r.code != 0 || strings.Count(r.out, "revisions ") != 1 {
+		t.Errorf("verify: %+v", r)
+	}
+}
+
+// checkpoints is how many checkpoints a member has written, by its metrics.
+func checkpoints(t *testing.T, c *cluster.Cluster) float64 {
+	t.Helper()
+	return metric(t, c, `stele_background_job_duration_seconds_count{kind="checkpoint"}`)
 }
 
 // refused runs a restore that must end with one line, and must leave no directory behind.

@@ -169,3 +169,39 @@ func enableAuth(t *testing.T, client *clientv3.Client) {
 	_, err = client.AuthEnable(ctx)
 	check(t, err)
 }
+
+// between is a revision that other changes were made together with.
+type between struct {
+	revision, last int64
+	told           string
+}
+
+// at is what a member tells of a revision.
+func at(t *testing.T, client *clientv3.Client, revision int64) string {
+	t.Helper()
+	hash, err := client.HashKV(patiently(t), client.Endpoints()[0], revision)
+	check(t, err)
+	found, err := client.Get(patiently(t), "\x00", clientv3.WithFromKey(), clientv3.WithRev(revision))
+	check(t, err)
+	return fmt.Sprint(hash.Hash, found.Kvs)
+}
+
+// burst makes many changes at once, so that entries have many of them, and looks at a revision in their middle.
+func burst(t *testing.T, client *clientv3.Client) between {
+	t.Helper()
+	const count = 200
+	before, err := client.Get(patiently(t), "x")
+	check(t, err)
+	results, ctx := make(chan error, count), patiently(t)
+	for n := range count {
+		go func() {
+			_, err := client.Put(ctx, fmt.Sprint("burst/", n%50), fmt.Sprint(n))
+			results <- err
+		}()
+	}
+	for range count {
+		check(t, <-results)
+	}
+	revision := before.Header.Revision
+	return between{revision: revision + count/2, last: revision + count, told: at(t, client, revision+count/2)}
+}

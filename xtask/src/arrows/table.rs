@@ -176,7 +176,8 @@ pub(super) const DOORS: &[Door] = &[
             "powerloss",
         ],
         reason: "wire bytes are made and read at the door: member decodes commands, server the streams, dbfile and utl \
-                 etcd's records, archive its objects, gateway makes them of JSON; ctl and bench are clients, sim and powerloss play them",
+                 etcd's records, archive its objects, gateway makes them of JSON; ctl and bench are clients, sim and \
+                 powerloss play them",
     },
     Door {
         libraries: &["prost-reflect"],

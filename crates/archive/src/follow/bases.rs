@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::{BasePart, BaseStream, Follower, Source, SourceError, StepError};
+use super::{BasePart, BaseStream, BackupFollower, BackupSource, SourceError, StepError};
 use crate::error::ArchiveError;
 use crate::objects::BaseWriter;
 use crate::prune::prune;
@@ -11,7 +11,7 @@ use crate::sealed::CHUNK_BYTES;
 /// Time between two looks at what is due and what is too old: clocks are set, and days are long.
 const MAX_LOOK_INTERVAL: Duration = Duration::from_secs(3600);
 
-impl<S: Source> Follower<'_, S> {
+impl<S: BackupSource> BackupFollower<'_, S> {
     /// Takes bases until the end that is set, or for ever.
     pub(super) async fn take_bases(&self) -> Result<(), ArchiveError> {
         loop {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use api::stelepb::BackupPoint;
 use tokio::time::Instant;
 
-use super::{Follower, Source, SourceError, StepError};
+use super::{BackupFollower, BackupSource, SourceError, StepError};
 use crate::error::ArchiveError;
 use crate::objects::{Archive, LogObject, check_owner};
 
@@ -23,7 +23,7 @@ struct EntryPosition {
     quiet_since: Option<Instant>,
 }
 
-impl<S: Source> Follower<'_, S> {
+impl<S: BackupSource> BackupFollower<'_, S> {
     /// Copies entries until the end that is set, or for ever.
     pub(super) async fn copy_entries(&self, owner: &BackupPoint) -> Result<(), ArchiveError> {
         let mut position = EntryPosition { next: self.first().await?, quiet_since: None };

@@ -26,7 +26,7 @@ use tokio::sync::Notify;
 use crate::error::ArchiveError;
 use crate::objects::Archive;
 
-pub use source::{BasePart, BaseStream, Source, SourceError};
+pub use source::{BasePart, BaseStream, BackupSource, SourceError};
 pub use status::FollowStatus;
 
 /// Pause after the first failure; it doubles with each further one.
@@ -50,7 +50,7 @@ pub struct FollowSettings {
 }
 
 /// One copy. See the module.
-pub struct Follower<'a, S> {
+pub struct BackupFollower<'a, S> {
     archive: &'a Archive,
     source: &'a S,
     settings: FollowSettings,
@@ -98,15 +98,15 @@ impl StepError {
     }
 }
 
-impl<'a, S: Source> Follower<'a, S> {
+impl<'a, S: BackupSource> BackupFollower<'a, S> {
     /// A copy of `source` into `archive`, which shows what it does in `status`.
     pub fn new(
         archive: &'a Archive,
         source: &'a S,
         settings: FollowSettings,
         status: &'a FollowStatus,
-    ) -> Follower<'a, S> {
-        Follower { archive, source, settings, status, base_taken: Notify::new() }
+    ) -> BackupFollower<'a, S> {
+        BackupFollower { archive, source, settings, status, base_taken: Notify::new() }
     }
 
     /// Copies until the end that is set, or for ever. Failures that may pass are noted in the status, and the step is

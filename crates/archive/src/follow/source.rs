@@ -33,7 +33,7 @@ pub trait BaseStream {
 }
 
 /// A cluster that is copied.
-pub trait Source {
+pub trait BackupSource {
     /// What a base comes through.
     type Base: BaseStream;
 

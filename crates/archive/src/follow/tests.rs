@@ -52,7 +52,7 @@ impl BaseStream for MadeUpBase {
     }
 }
 
-impl Source for MadeUp {
+impl BackupSource for MadeUp {
     type Base = MadeUpBase;
 
     async fn entries(&self, from: u64) -> Result<BackupEntriesResponse, SourceError> {
@@ -107,7 +107,7 @@ impl TestArchive {
         let archive = Archive::open(&self.url(), None, true)?;
         let settings = FollowSettings { interval: Duration::from_millis(1), base_interval, keep, once: true };
         let status = FollowStatus::default();
-        let follower = Follower::new(&archive, source, settings, &status);
+        let follower = BackupFollower::new(&archive, source, settings, &status);
         self.runtime.block_on(follower.run())?;
         Ok(status.take_news())
     }
@@ -181,7 +181,7 @@ fn two_writers_leave_no_hole() {
     let settings =
         FollowSettings { interval: Duration::from_millis(1), base_interval: NEVER, keep: None, once: false };
     let status = FollowStatus::default();
-    let follower = Follower::new(&archive, &source, settings, &status);
+    let follower = BackupFollower::new(&archive, &source, settings, &status);
     let again = test.runtime.block_on(archive.put_log(6, &source.point(), &log));
     assert!(matches!(again, Err(ArchiveError::Exists(_))));
     let is_done = async {

@@ -1,7 +1,7 @@
 //! `--backup-url`: the member that leads copies the cluster into an archive, as it goes on.
 //!
-//! The crate `archive` decides what is copied when, and writes it. It runs on a thread of its own, `stele-backup`, so that
-//! neither a slow store nor encryption holds up a client. All members are given the same flags; when another one leads,
+//! The crate `archive` decides what is copied when, and writes it. It runs on a thread of its own, `stele-backup`, so
+//! that neither a slow store nor encryption holds up a client. All members are given the same flags; when another one leads,
 //! it goes on where the archive ends.
 
 mod source;
@@ -10,7 +10,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use archive::{Archive, ArchiveError, FollowSettings, FollowStatus, Follower, SecretKey};
+use archive::{Archive, ArchiveError, FollowSettings, FollowStatus, BackupFollower, SecretKey};
 
 use crate::config::BackupSettings;
 use crate::metrics::BackupMetrics;
@@ -68,7 +68,7 @@ impl PreparedBackup {
             }
             tracing::info!(url = self.url, "this member leads and backs up the cluster");
             let (source, status) = (MemberSource::new(node.clone()), FollowStatus::default());
-            let follower = Follower::new(&self.archive, &source, self.settings.clone(), &status);
+            let follower = BackupFollower::new(&self.archive, &source, self.settings.clone(), &status);
             tokio::select! {
                 end = follower.run() => if let Err(error) = end {
                     show_news(&status);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use api::Code;
 use api::stelepb::BackupEntriesResponse;
-use archive::{BasePart, BaseStream, Source, SourceError};
+use archive::{BasePart, BaseStream, BackupSource, SourceError};
 use tokio::sync::mpsc;
 
 use crate::grpc::Failure;
@@ -29,7 +29,7 @@ impl MemberSource {
     }
 }
 
-impl Source for MemberSource {
+impl BackupSource for MemberSource {
     type Base = MadeBase;
 
     async fn entries(&self, from: u64) -> Result<BackupEntriesResponse, SourceError> {

@@ -9,8 +9,8 @@
 //! --to-time 18:30:04   901, 902, 903: all up to the first entry with a later clock
 //! ```
 //!
-//! A batch has the clock of the leader that proposed it, so a new leader whose clock is behind gives an entry an earlier
-//! time than the one before it. What comes behind the first later one is left out, whatever its time.
+//! A batch has the clock of the leader that proposed it, so a new leader whose clock is behind gives an entry an
+//! earlier time than the one before it. What comes behind the first later one is left out, whatever its time.
 
 use archive::BaseName;
 

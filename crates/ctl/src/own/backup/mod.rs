@@ -9,7 +9,7 @@ mod source;
 use std::path::Path;
 use std::time::Duration;
 
-use archive::{Archive, ArchiveError, FollowSettings, FollowStatus, Follower, SecretKey};
+use archive::{Archive, ArchiveError, FollowSettings, FollowStatus, BackupFollower, SecretKey};
 
 use crate::command::stopped;
 use crate::exit::{Exit, Outcome, code};
@@ -41,7 +41,7 @@ pub(super) async fn run(shell: &mut Shell) -> Outcome {
     let archive = Archive::open(&shell.arg(0), key, true).map_err(failed)?;
     let source = ClusterSource::new(open(options).await?);
     let (status, is_once) = (FollowStatus::default(), settings.once);
-    let follower = Follower::new(&archive, &source, settings, &status);
+    let follower = BackupFollower::new(&archive, &source, settings, &status);
     let mut report = BackupReport::new(shell.streams.errors_on_terminal);
     let end = tokio::select! {
         end = follower.run() => end.map_err(failed),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use api::stelepb::{BackupBaseRequest, BackupBaseResponse, BackupEntriesRequest, BackupEntriesResponse};
 use api::{Code, methods};
-use archive::{BasePart, BaseStream, Source, SourceError};
+use archive::{BasePart, BaseStream, BackupSource, SourceError};
 use tokio::time::Instant;
 
 use crate::client::{CallError, Client, MessageStream};
@@ -28,7 +28,7 @@ impl ClusterSource {
     }
 }
 
-impl Source for ClusterSource {
+impl BackupSource for ClusterSource {
     type Base = ReceivedBase;
 
     async fn entries(&self, from: u64) -> Result<BackupEntriesResponse, SourceError> {
