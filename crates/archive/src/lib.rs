@@ -40,7 +40,9 @@ mod reading;
 mod sealed;
 
 pub use error::ArchiveError;
-pub use follow::{BasePart, BaseStream, FollowSettings, FollowStatus, BackupFollower, BackupSource, SourceError};
+pub use follow::{
+    BackupFollower, BackupSource, BasePart, BaseStream, FollowSettings, FollowStatus, SourceError,
+};
 pub use key::SecretKey;
 pub use names::BaseName;
 pub use objects::{Archive, LogObject};

@@ -119,7 +119,9 @@ impl Callers {
             |caller: &WaitingCaller| caller.kind == CallerKind::Read || caller.progress == Progress::Queued;
         let untaken = self.waiting.iter().filter(|(_, caller)| is_untaken(caller)).map(|(token, _)| *token);
         let untaken: BTreeSet<u64> = untaken.collect();
-        untaken.iter().for_each(|token| drop(self.take(*token)));
+        for token in &untaken {
+            self.take(*token);
+        }
         untaken
     }
 

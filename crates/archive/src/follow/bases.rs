@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::{BasePart, BaseStream, BackupFollower, BackupSource, SourceError, StepError};
+use super::{BackupFollower, BackupSource, BasePart, BaseStream, SourceError, StepError};
 use crate::error::ArchiveError;
 use crate::objects::BaseWriter;
 use crate::prune::prune;

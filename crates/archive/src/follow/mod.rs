@@ -26,7 +26,7 @@ use tokio::sync::Notify;
 use crate::error::ArchiveError;
 use crate::objects::Archive;
 
-pub use source::{BasePart, BaseStream, BackupSource, SourceError};
+pub use source::{BackupSource, BasePart, BaseStream, SourceError};
 pub use status::FollowStatus;
 
 /// Pause after the first failure; it doubles with each further one.

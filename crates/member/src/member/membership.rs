@@ -247,7 +247,7 @@ impl Member {
             let introduced = self.membership.introduced.clone().into_iter().collect();
             let parting = self.membership.parting_peers();
             let own_id = self.config.member_id;
-            let membership = Membership::of(own_id, &self.reader, conf_state, (introduced, parting));
+            let membership = Membership::of(own_id, &self.reader, conf_state, introduced, parting);
             let is_learner = membership.conf_state.learners.contains(&self.config.member_id);
             self.status.set_learner(u64::from(is_learner));
             if membership.is_removed {

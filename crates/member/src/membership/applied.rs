@@ -29,6 +29,9 @@ pub struct Membership {
     pub is_removed: bool,
 }
 
+/// Peers by id, and the URLs of each.
+type PeerUrls = Vec<(u64, Vec<String>)>;
+
 impl Membership {
     /// The membership that `reader`'s state and the configuration amount to; besides, the peers that were introduced,
     /// and those that part.
@@ -39,7 +42,8 @@ impl Membership {
         own_id: u64,
         reader: &Reader,
         conf_state: ConfState,
-        (introduced, parting): (Vec<(u64, Vec<String>)>, Vec<(u64, Vec<String>)>),
+        introduced: PeerUrls,
+        parting: PeerUrls,
     ) -> Arc<Membership> {
         let members = reader.members();
         let is_joining = conf_state == ConfState::default();

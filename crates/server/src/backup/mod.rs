@@ -10,7 +10,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use archive::{Archive, ArchiveError, FollowSettings, FollowStatus, BackupFollower, SecretKey};
+use archive::{Archive, ArchiveError, BackupFollower, FollowSettings, FollowStatus, SecretKey};
 
 use crate::config::BackupSettings;
 use crate::metrics::BackupMetrics;

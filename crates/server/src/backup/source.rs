@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use api::Code;
 use api::stelepb::BackupEntriesResponse;
-use archive::{BasePart, BaseStream, BackupSource, SourceError};
+use archive::{BackupSource, BasePart, BaseStream, SourceError};
 use tokio::sync::mpsc;
 
 use crate::grpc::Failure;

@@ -49,4 +49,8 @@ impl GrpcService for NoCalls {
         // No request is one.
         Box::pin(std::future::ready(()))
     }
+
+    fn is_endless(&self, _: &RequestHead) -> bool {
+        false
+    }
 }

@@ -125,7 +125,9 @@ impl Simulation {
             self.with_stream(watcher, member, |stream, state| {
                 state.inactive.insert(id);
                 let request = state.owed.get(&id).map(|owed| create_request(id, owed));
-                request.iter().for_each(|request| stream.create(request));
+                if let Some(request) = request {
+                    stream.create(&request);
+                }
             });
         }
         Ok(())

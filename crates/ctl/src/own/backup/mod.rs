@@ -9,7 +9,7 @@ mod source;
 use std::path::Path;
 use std::time::Duration;
 
-use archive::{Archive, ArchiveError, FollowSettings, FollowStatus, BackupFollower, SecretKey};
+use archive::{Archive, ArchiveError, BackupFollower, FollowSettings, FollowStatus, SecretKey};
 
 use crate::command::stopped;
 use crate::exit::{Exit, Outcome, code};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use api::stelepb::{BackupBaseRequest, BackupBaseResponse, BackupEntriesRequest, BackupEntriesResponse};
 use api::{Code, methods};
-use archive::{BasePart, BaseStream, BackupSource, SourceError};
+use archive::{BackupSource, BasePart, BaseStream, SourceError};
 use tokio::time::Instant;
 
 use crate::client::{CallError, Client, MessageStream};
