@@ -110,7 +110,8 @@ func TestWhoMayNotCopyIsRefused(t *testing.T) {
 	}{
 		{"a source whose authority is not known", "certificate", slices.Concat(destination.as("", "reader"), to)},
 		{"a destination whose authority is not known", "certificate", slices.Concat(from, source.as("dest-", "root"))},
-		{"no certificate for the destination", "certificate",
+		// How the server ends the connection, and whether its reason arrives, is its own affair.
+		{"no certificate for the destination", "the destination, https://",
 			append(slices.Clone(from), "--dest-cacert="+destination.file("ca.pem"), "--dest-user=root", "--dest-password="+destination.password)},
 		{"half a certificate for the destination", "KeyFile and CertFile must both be present",
 			append(slices.Clone(from), "--dest-cert="+destination.file("client.pem"))},
