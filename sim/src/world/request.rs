@@ -58,7 +58,7 @@ impl ClientRequest {
     }
 
     /// The same request as a server carries it out: a transaction that only reads is no command.
-    pub(crate) fn as_served(self) -> ClientRequest {
+    pub(crate) fn into_served(self) -> ClientRequest {
         match self {
             ClientRequest::Txn(txn) if ReadTxn::of(&txn).is_some() => ClientRequest::ReadTxn(txn),
             other => other,

@@ -205,7 +205,7 @@ func TestAMemberThatLostItsDirectoryDoesNotBeginWithAPeerThatLags(t *testing.T) 
 	if _, err := os.Stat(lost.DataDir); !os.IsNotExist(err) {
 		t.Errorf("it made a directory: %v", err)
 	}
-	// It asks again; one of those who know of it is certain.
+	// It asks again; one of the peers that know of it is certain.
 	f.mustStart(first)
 	f.mustEndSaying(lost, "has already been bootstrapped")
 	f.mustServe(first)

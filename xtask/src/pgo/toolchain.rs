@@ -45,8 +45,8 @@ pub(super) fn major(version: &str) -> Option<u32> {
     version.split(|char: char| !char.is_ascii_digit()).next()?.parse().ok()
 }
 
-/// The flags that the caller's environment has for the compiler, and one more, for `CARGO_ENCODED_RUSTFLAGS`: of the two
-/// variables that hold flags, cargo reads only this one if it is there.
+/// The flags that the caller's environment has for the compiler, and one more, for `CARGO_ENCODED_RUSTFLAGS`: of the
+/// two variables that hold flags, cargo reads only this one if it is there.
 pub(super) fn joined_flags(given: impl Fn(&str) -> Option<String>, more: &str) -> String {
     let encoded = given("CARGO_ENCODED_RUSTFLAGS");
     let plain =

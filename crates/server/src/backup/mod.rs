@@ -1,8 +1,8 @@
 //! `--backup-url`: the member that leads copies the cluster into an archive, as it goes on.
 //!
 //! The crate `archive` decides what is copied when, and writes it. It runs on a thread of its own, `stele-backup`, so
-//! that neither a slow store nor encryption holds up a client. All members are given the same flags; when another one leads,
-//! it goes on where the archive ends.
+//! that neither a slow store nor encryption holds up a client. All members are given the same flags; when another one
+//! leads, it goes on where the archive ends.
 
 mod source;
 

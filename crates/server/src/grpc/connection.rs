@@ -44,7 +44,8 @@ thread_local! {
 }
 
 /// Serves a connection that begins with the preface of HTTP/2, until it ends, or until `stop` and the end of the calls
-/// that run at that time. Endless ones, such as watches, end with the connection. Requests that are not gRPC go to `http`; without it they are refused.
+/// that run at that time. Endless ones, such as watches, end with the connection. Requests that are not gRPC go to
+/// `http`; without it they are refused.
 pub(crate) async fn serve<I, S>(
     mut io: I,
     service: S,

@@ -46,8 +46,8 @@ pub(crate) fn run(line: &mut CommandLine) -> CommandEnd {
     let data = replay.finish(lineage).map_err(|error| Refusal::error(error.to_string()))?;
     directory.commit()?;
     line.complain(&format!(
-        "restored {keys} keys at revision {}, the state of cluster {:x} after entry {}, for member {:x} of cluster {:x}; \
-         {checked} state hashes were compared",
+        "restored {keys} keys at revision {}, the state of cluster {:x} after entry {}, for member {:x} of cluster \
+         {:x}; {checked} state hashes were compared",
         data.revision,
         reader.owner().cluster_id,
         next - 1,

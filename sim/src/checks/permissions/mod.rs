@@ -29,7 +29,7 @@ use crate::world::request::{ClientRequest, CommandId};
 
 pub(crate) const CHECK: &str = "permissions hold";
 
-/// The first entry of every log, which nobody sends.
+/// The first entry of every log, which no client sends.
 const FIRST_ENTRY: (u64, u64) = (1, 1);
 
 /// An entry, as far as it matters here.
@@ -40,7 +40,7 @@ struct SentEntry {
 
 /// What the model says of a command.
 #[derive(Clone)]
-pub(crate) struct Verdict {
+pub(crate) struct PlayedCommand {
     /// The users and roles behind it.
     pub(crate) state: Arc<AuthModel>,
     /// Whether it is permitted, the keys of its leases left out; for a change of users and roles, its outcome.
@@ -57,7 +57,7 @@ pub(crate) struct AuthHistory {
     applied: (u64, u64),
     /// The states, each by the first index behind which it holds.
     states: BTreeMap<u64, Arc<AuthModel>>,
-    verdicts: BTreeMap<CommandId, Verdict>,
+    verdicts: BTreeMap<CommandId, PlayedCommand>,
 }
 
 impl Default for AuthHistory {
@@ -126,7 +126,7 @@ impl AuthHistory {
     }
 
     /// What the model says of a command, once a member has applied it.
-    pub(crate) fn verdict(&mut self, applied: AppliedId, id: CommandId) -> Result<&Verdict, Violation> {
+    pub(crate) fn verdict(&mut self, applied: AppliedId, id: CommandId) -> Result<&PlayedCommand, Violation> {
         self.commit(applied)?;
         match self.verdicts.get(&id) {
             Some(verdict) => Ok(verdict),
@@ -163,7 +163,7 @@ impl AuthHistory {
     }
 
     /// What the model says of the commands of an entry, one after the other.
-    fn play(&self, entry: &SentEntry, mut state: Arc<AuthModel>) -> Vec<(CommandId, Verdict)> {
+    fn play(&self, entry: &SentEntry, mut state: Arc<AuthModel>) -> Vec<(CommandId, PlayedCommand)> {
         let mut verdicts = Vec::new();
         for id in &entry.commands {
             let Some((caller, request)) = self.commands.get(id) else { continue };
@@ -173,7 +173,7 @@ impl AuthHistory {
                 outcome = next.change(command);
                 state = if next == *state { state } else { Arc::new(next) };
             }
-            verdicts.push((*id, Verdict { state: state.clone(), outcome }));
+            verdicts.push((*id, PlayedCommand { state: state.clone(), outcome }));
         }
         verdicts
     }

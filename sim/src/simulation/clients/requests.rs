@@ -84,7 +84,7 @@ impl Simulation {
         number: u64,
         request: ClientRequest,
     ) -> Result<(), Violation> {
-        let request = if self.plan.changes_permissions { request.as_served() } else { request };
+        let request = if self.plan.changes_permissions { request.into_served() } else { request };
         self.checks.serializability.begins(number, &request);
         if let ClientRequest::Revoke(revoke) = &request {
             self.checks.leases.revoking(revoke.id);

@@ -1,6 +1,6 @@
 //! Users and roles that change while requests are in flight, and who sends which request.
 //!
-//! In these runs the requests of clients are those of the users ann, bob and root, and now and then of nobody. Some ask
+//! In these runs the requests of clients are those of the users ann, bob and root, and now and then of no user. Some ask
 //! for a change instead: first those that enable auth, then any. A request names the auth revision that its member had
 //! when it was sent:
 //!
@@ -88,7 +88,7 @@ impl Simulation {
         }
     }
 
-    /// Who sends a request to a member. Without auth, nobody says who it is.
+    /// Who sends a request to a member. Without auth, no client says who it is.
     pub(super) fn caller_of(&mut self, member: usize, client: usize, request: &ClientRequest) -> Caller {
         if !self.plan.changes_permissions {
             return Caller::Anonymous;

@@ -1,0 +1,113 @@
+//! Limits and order.
+use super::*;
+use bytes::Bytes;
+
+fn command(sequence: u64, body: usize) -> LogCommand {
+    LogCommand {
+        origin: Origin { member: 1, run: 1 },
+        sequence,
+        kind: CommandKind::Put,
+        auth: Bytes::new(),
+        body: vec![0; body].into(),
+    }
+}
+
+#[test]
+fn a_batch_is_closed_by_count_or_bytes_and_a_giant_travels_alone() {
+    let mut queue = ProposalQueue::default();
+    for sequence in 0..1500 {
+        queue.push(command(sequence, 8)).expect("room");
+    }
+    assert!(queue.waiting().is_full);
+    assert_eq!(queue.take_batch().len(), MAX_COMMANDS);
+    assert!(!queue.waiting().is_full, "500 are left");
+    queue.push(command(1500, 2 * MAX_BYTES)).expect("room");
+    queue.push(command(1501, 8)).expect("room");
+    assert!(queue.waiting().is_full, "by bytes");
+    assert_eq!(queue.take_batch().len(), 500);
+    let giant = queue.take_batch();
+    assert_eq!((giant.len(), giant[0].sequence), (1, 1500));
+    queue.give_back(giant.into_iter());
+    assert_eq!(queue.take_batch()[0].sequence, 1500);
+    assert_eq!(queue.take_batch()[0].sequence, 1501);
+    assert!(queue.is_empty() && queue.bytes == 0);
+}
+
+#[test]
+fn own_commands_go_first_also_after_they_were_given_back() {
+    let mut queue = ProposalQueue::default();
+    queue.push(command(1, 8)).expect("room");
+    queue.push_own(command(OWN_COMMAND | 2, 8));
+    queue.push_own(command(OWN_COMMAND | 3, 8));
+    let expected = [OWN_COMMAND | 2, OWN_COMMAND | 3, 1];
+    let batch = queue.take_batch();
+    assert_eq!(batch.iter().map(|c| c.sequence).collect::<Vec<_>>(), expected);
+    queue.push_own(command(OWN_COMMAND | 4, 8));
+    queue.give_back(batch.into_iter());
+    queue.drop_own(CommandKind::Txn);
+    let order: Vec<u64> = queue.take_batch().iter().map(|c| c.sequence).collect();
+    assert_eq!(order, [OWN_COMMAND | 2, OWN_COMMAND | 3, OWN_COMMAND | 4, 1]);
+    queue.push_own(command(OWN_COMMAND | 5, 8));
+    queue.drop_own(CommandKind::Put);
+    assert!(queue.is_empty() && queue.bytes == 0);
+}
+
+#[test]
+fn a_batch_names_no_more_origins_than_its_format_can() {
+    let mut queue = ProposalQueue::default();
+    for run in 0..300 {
+        let origin = Origin { member: 1, run };
+        queue.push(LogCommand { origin, ..command(run, 8) }).expect("room");
+    }
+    assert_eq!(queue.take_batch().len(), MAX_ORIGINS);
+    assert_eq!(queue.take_batch().len(), 45);
+}
+
+#[test]
+fn expired_commands_are_dropped_and_no_others() {
+    let mut queue = ProposalQueue::default();
+    (0..4).for_each(|sequence| queue.push(command(sequence, 8)).expect("room"));
+    queue.drop_expired(command(0, 0).origin, &BTreeSet::from([1, 3]));
+    assert_eq!(queue.take_batch().iter().map(|c| c.sequence).collect::<Vec<_>>(), [0, 2]);
+    assert_eq!(queue.bytes, 0);
+}
+
+#[test]
+fn commands_of_a_member_that_is_removed_stand_aside() {
+    let of = |member, sequence| LogCommand { origin: Origin { member, run: 1 }, ..command(sequence, 8) };
+    let sequences = |commands: &[LogCommand]| commands.iter().map(|c| c.sequence).collect::<Vec<_>>();
+    let mut queue = ProposalQueue::default();
+    [of(7, 1), of(9, 2)].into_iter().for_each(|command| queue.push(command).expect("room"));
+    queue.set_aside(7);
+    [of(7, 3), of(9, 4)].into_iter().for_each(|command| queue.push(command).expect("room"));
+    assert_eq!(sequences(&queue.take_batch()), [2, 4]);
+    assert!(queue.is_empty() && queue.bytes == 0);
+    let aside = queue.take_aside();
+    queue.give_back(aside.into_iter());
+    queue.push(of(7, 5)).expect("room");
+    assert_eq!(sequences(&queue.take_batch()), [1, 3, 5], "it was not removed");
+    queue.set_aside(7);
+    queue.push(of(7, 6)).expect("room");
+    let foreign = queue.take_foreign(Origin { member: 9, run: 1 });
+    assert_eq!(sequences(&foreign.into_iter().collect::<Vec<_>>()), [6]);
+    assert!(queue.take_aside().is_empty());
+}
+
+#[test]
+fn what_stands_aside_counts_to_the_limits() {
+    let mut queue = ProposalQueue::default();
+    queue.set_aside(1);
+    for sequence in 0..MAX_WAITING_COMMANDS as u64 {
+        queue.push(command(sequence, 0)).expect("room");
+    }
+    assert_eq!(queue.push(command(0, 0)).expect_err("full").sequence, 0);
+}
+
+#[test]
+fn a_full_queue_gives_the_command_back() {
+    let mut queue = ProposalQueue::default();
+    for sequence in 0..MAX_WAITING_COMMANDS as u64 {
+        queue.push(command(sequence, 0)).expect("room");
+    }
+    assert_eq!(queue.push(command(0, 0)).expect_err("full").sequence, 0);
+}
