@@ -74,6 +74,8 @@ pub enum Input {
         /// A key whose version refers to it, if the reader knew it.
         key: Option<Bytes>,
     },
+    /// Read applied entries for a backup: answered with [`Answer::Entries`] or [`Answer::EntriesGone`].
+    ReadEntries(WantedEntries),
     /// Give space back eagerly (the API's defragment).
     Defragment,
     /// Refuse, from now on, what makes the store grow beyond another quota.
@@ -162,6 +164,19 @@ pub struct Proposal {
     pub body: Bytes,
 }
 
+/// Entries that a backup wants.
+#[derive(Clone, Copy, Debug)]
+pub struct WantedEntries {
+    /// Answered under this.
+    pub token: u64,
+    /// The first; what is before it is not kept for the backup any more.
+    pub from: u64,
+    /// The one behind the last.
+    pub to: u64,
+    /// Bytes of payload at most, besides one entry of any size.
+    pub max_bytes: u64,
+}
+
 /// The answer to a caller.
 #[derive(Debug)]
 pub enum Answer {
@@ -175,6 +190,10 @@ pub enum Answer {
     LeaderMoved,
     /// The request about a member has its effect: all members after it, by id.
     MembersChanged(Vec<store::ClusterMember>),
+    /// Reads the entries that were wanted, as far as they are applied, from the disk; `None` if none of them is.
+    Entries(Option<Box<log::ReadJob>>),
+    /// The first of the entries that were wanted has left the log.
+    EntriesGone,
     /// The value is repaired, or its reference has changed: read again.
     Repaired,
     /// Receives what the peer sends.

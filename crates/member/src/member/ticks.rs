@@ -47,6 +47,7 @@ impl Member {
             self.note_catching_up(now);
         }
         self.alarms.tick();
+        self.backup_reads.tick(now.monotonic_ns);
         self.tick_leaving(out);
         self.tick_command_set(now);
         self.propose_cluster_version(now);

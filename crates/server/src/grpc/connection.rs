@@ -257,6 +257,7 @@ impl<S: GrpcService> GrpcConnection<S> {
         let stream = self.handle.stream(id);
         let kind = match head::kind(&head) {
             RequestKind::Plain if self.http.is_none() => head::not_grpc(&head),
+            RequestKind::Call(..) | RequestKind::Refused(..) if !S::SERVES_CALLS => RequestKind::Plain,
             kind => kind,
         };
         let is_endless = matches!(kind, RequestKind::Call(..)) && self.service.is_endless(&head);

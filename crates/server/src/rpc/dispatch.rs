@@ -26,11 +26,12 @@ use crate::spans::CallSpan;
 const MESSAGE_OVERHEAD_BYTES: usize = 512 * 1024;
 
 /// Methods in which either side streams. They run long by design, so there is no warning about it.
-const STREAMS: [&str; 6] = [
+const STREAMS: [&str; 7] = [
     methods::KV_RANGE_STREAM,
     methods::WATCH_WATCH,
     methods::LEASE_KEEP_ALIVE,
     methods::MAINTENANCE_SNAPSHOT,
+    methods::BACKUP_BASE,
     methods::ELECTION_OBSERVE,
     health::WATCH,
 ];
@@ -218,6 +219,8 @@ fn served(path: &str) -> Option<(Needs, Serve)> {
         methods::MAINTENANCE_MOVE_LEADER => (Needs::RootHere, unary!(maintenance::move_leader)),
         methods::MAINTENANCE_DOWNGRADE => (Needs::Root, unary!(maintenance::downgrade)),
         methods::MAINTENANCE_SNAPSHOT => (Needs::RootHere, streaming!(backup::snapshot)),
+        methods::BACKUP_BASE => (Needs::RootHere, streaming!(backup::base)),
+        methods::BACKUP_ENTRIES => (Needs::RootHere, unary!(backup::entries)),
         methods::ADMIN_RELOAD => (Needs::RootHere, unary!(maintenance::reload)),
         methods::LOCK_LOCK => (Needs::Steps, unary!(concurrency::lock)),
         methods::LOCK_UNLOCK => (Needs::Steps, unary!(concurrency::unlock)),
@@ -342,6 +345,7 @@ where
 {
     let Exchange { node, metrics, needs, call, open, requests, mut reply, span } = exchange;
     let account = open.as_ref().map(|open| open.account().clone());
+    let call = Call { spans: span.as_deref().map(CallSpan::inner), ..call };
     let mut running = metrics.begin(span);
     running.counts_as(open);
     let requests = CountedRequests::new(requests, metrics, account);

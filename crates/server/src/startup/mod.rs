@@ -49,6 +49,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use transport::{PeerIdentity, PeerTls, Peers, PeersConfig};
 
+use crate::backup::PreparedBackup;
 use crate::config::{ClusterState, Note, Parsed, ServerConfig, Url};
 use crate::corruption;
 use crate::directory_mode::warn_unless_private;
@@ -216,6 +217,7 @@ async fn serve_member(config: ServerConfig) -> Result<(), ServerError> {
     let descriptors = descriptors::share(count)?;
     let tls = TlsSides::load(&config)?;
     let jwt = describe::signed_tokens(&config)?;
+    let backup = config.backup.as_ref().map(PreparedBackup::new).transpose()?;
     let Found { opened, process_run, has_data } = open_member(&config, &tls, descriptors).await?;
     let metrics = Arc::new(Metrics::new(&config.feature_gates, config.observing.extensive_metrics)?);
     let ending = EndTokens::default();
@@ -241,6 +243,7 @@ async fn serve_member(config: ServerConfig) -> Result<(), ServerError> {
     tokio::spawn(announce_ready(node.clone(), config.clone(), announce));
     tokio::spawn(expire_tokens(node.clone()));
     corruption::start(&node, PeerHttp::new(tls.peers()), &config.corruption_checks);
+    backup.map_or(Ok(()), |backup| backup.start(node.clone()))?;
     tokio::spawn(Reloading::new(config, node.clone()).run(hangup, reload_asks));
     tokio::spawn(service_manager::watch(node.clone()));
 
@@ -342,13 +345,13 @@ fn open_ports(
         serve::clients(bound.listener, security, port.clone(), settings, workers, cap, ending.clients.clone())
     };
     let mut tasks = Vec::new();
-    let offer = if is_shared { Offer::GrpcAndHttp } else { Offer::Grpc };
+    let offer = if is_shared { Offer::AnyHttp } else { Offer::Grpc };
     for bound in bind("listen-client-urls", &config.urls.listen_client, config)? {
         let serving = clients(bound, offer, &port);
         tasks.push(tokio::spawn(once_ready(ready.clone(), ending.clients.clone(), serving)));
     }
     for bound in bind("listen-client-http-urls", &config.urls.listen_client_http, config)? {
-        let serving = clients(bound, Offer::Http, &http_port);
+        let serving = clients(bound, Offer::AnyHttp, &http_port);
         tasks.push(tokio::spawn(once_ready(ready.clone(), ending.clients.clone(), serving)));
     }
     let secure_peers = tls.for_peers();
@@ -359,13 +362,14 @@ fn open_ports(
         let serving = serve::peers(bound.listener, security, peers, http, cap, ending.others.clone());
         tasks.push(tokio::spawn(serving));
     }
-    let secure_observers = tls.for_clients(Offer::Http);
+    let secure_observers = tls.for_clients(Offer::AnyHttp);
     for bound in bind("listen-metrics-urls", &config.urls.listen_metrics, config)? {
         let router = http::metrics_router(endpoints.clone());
         let security = bound.security(&caps.observers, secure_observers.clone());
         let cap = caps.observers.connections.clone();
         let stop = ending.others.clone();
-        tasks.push(tokio::spawn(serve::http(bound.listener, security, router, cap, stop)));
+        let serving = serve::http(bound.listener, security, router, settings.clone(), cap, stop);
+        tasks.push(tokio::spawn(serving));
     }
     Ok(tasks)
 }

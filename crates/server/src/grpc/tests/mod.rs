@@ -3,6 +3,7 @@
 mod edges;
 mod endings;
 mod flow_control;
+mod http_alone;
 mod keeping;
 mod raw;
 mod refusals;

@@ -140,6 +140,16 @@ pub(super) fn server(
     seen: Seen,
     stop: CancellationToken,
 ) -> (impl Future<Output = ()>, DuplexStream) {
+    server_of(seen.clone(), settings, seen, stop)
+}
+
+/// The same with another service.
+fn server_of<S: GrpcService>(
+    service: S,
+    settings: ConnectionSettings,
+    seen: Seen,
+    stop: CancellationToken,
+) -> (impl Future<Output = ()>, DuplexStream) {
     let (ours, theirs) = tokio::io::duplex(64 << 10);
     let text = |body: String| ready(format!("heard {body}"));
     let waiting = seen.clone();
@@ -152,7 +162,7 @@ pub(super) fn server(
         .route("/plain", get(|| ready("plain text")))
         .route("/heard", post(text))
         .route("/wait", get(wait));
-    (async move { serve(ours, seen, Some(http.into()), &settings, stop).await }, theirs)
+    (async move { serve(ours, service, Some(http.into()), &settings, stop).await }, theirs)
 }
 
 /// A client, and the server it speaks to.
@@ -199,8 +209,19 @@ impl Client {
 
     /// A client of another kind.
     pub(super) async fn start_with(builder: &h2::client::Builder, settings: ConnectionSettings) -> Client {
-        let (seen, stop) = (Seen::default(), CancellationToken::new());
-        let (serving, theirs) = server(settings, seen.clone(), stop.clone());
+        let seen = Seen::default();
+        Client::start_of(builder, seen.clone(), settings, seen).await
+    }
+
+    /// A client of a server with another service.
+    pub(super) async fn start_of<S: GrpcService>(
+        builder: &h2::client::Builder,
+        service: S,
+        settings: ConnectionSettings,
+        seen: Seen,
+    ) -> Client {
+        let stop = CancellationToken::new();
+        let (serving, theirs) = server_of(service, settings, seen.clone(), stop.clone());
         let server = tokio::spawn(serving);
         let (requests, connection) = builder.handshake(theirs).await.expect("handshake");
         tokio::spawn(connection);
