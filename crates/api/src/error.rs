@@ -199,7 +199,6 @@ error_table! {
 
     // Not in the published table: etcd passes these on as they are.
     UnknownMethod = Unknown, "etcdserver: unknown method";
-    NotTaken = Unavailable, "etcdserver: server stopped before it took the request";
     TimeoutLeaderTransfer = Unknown, "etcdserver: request timed out, leader transfer took too long";
     NotPrimaryLessor = Unknown, "not a primary lessor";
     NoPasswordUser = Unknown, "auth: authentication failed, password was given for no password user";
@@ -208,6 +207,10 @@ error_table! {
     MissingLeaderKey = Unknown, "\"leader\" field must be provided";
     StreamSortUnsupported = Unimplemented, "RangeStream does not support custom sort orders";
     StreamFilterUnsupported = Unimplemented, "RangeStream does not support revision filters";
+
+    // Of our own: nothing was done for a request, because its member stops or was removed. Over gRPC the stream is
+    // refused instead, where nothing was answered yet.
+    NotTaken = Unavailable, "etcdserver: server stopped before it took the request";
 }
 
 impl Error {

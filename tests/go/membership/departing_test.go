@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	// crowdClients are clients of all members, with connections of their own.
-	crowdClients = 8
-	// crowdWriters are puts that each of them has under way.
-	crowdWriters = 4
+	// manyClients are clients of all members, with connections of their own.
+	manyClients = 8
+	// writersOfEach are puts that each of them has under way.
+	writersOfEach = 4
 )
 
-// crowd is many clients of all members. Each has writers and a watch of what they put.
-type crowd struct {
+// clients are many clients of all members. Each has writers and a watch of what they put.
+type clients struct {
 	stopWriters context.CancelFunc
 	stopWatches context.CancelFunc
 	writers     sync.WaitGroup
@@ -47,33 +47,33 @@ type watched struct {
 	ended     error
 }
 
-// startCrowd returns when each writer has an acknowledged put. The clients know the members that there are now.
-func startCrowd(f *fleet) *crowd {
+// startClients returns when each writer has an acknowledged put. The clients know the members that there are now.
+func startClients(f *fleet) *clients {
 	f.t.Helper()
 	writing, stopWriters := context.WithCancel(context.Background())
 	watching, stopWatches := context.WithCancel(context.Background())
-	c := &crowd{stopWriters: stopWriters, stopWatches: stopWatches}
-	c.puts = make([]atomic.Int64, crowdClients*crowdWriters)
+	c := &clients{stopWriters: stopWriters, stopWatches: stopWatches}
+	c.puts = make([]atomic.Int64, manyClients*writersOfEach)
 	f.t.Cleanup(func() {
 		stopWriters()
 		stopWatches()
 		c.writers.Wait()
 		c.watchers.Wait()
 	})
-	for n := range crowdClients {
+	for n := range manyClients {
 		client := f.connect(f.running()...)
-		c.watch(watching, client, fmt.Sprintf("crowd/%d/", n))
-		for writer := range crowdWriters {
+		c.watch(watching, client, fmt.Sprintf("many/%d/", n))
+		for writer := range writersOfEach {
 			c.writers.Add(1)
-			prefix := fmt.Sprintf("crowd/%d/%d/", n, writer)
-			go c.write(writing, client, prefix, &c.puts[n*crowdWriters+writer])
+			prefix := fmt.Sprintf("many/%d/%d/", n, writer)
+			go c.write(writing, client, prefix, &c.puts[n*writersOfEach+writer])
 		}
 	}
 	c.goOn(f)
 	return c
 }
 
-func (c *crowd) write(ctx context.Context, client *clientv3.Client, prefix string, count *atomic.Int64) {
+func (c *clients) write(ctx context.Context, client *clientv3.Client, prefix string, count *atomic.Int64) {
 	defer c.writers.Done()
 	for n := 0; ctx.Err() == nil; n++ {
 		call, end := context.WithTimeout(context.WithoutCancel(ctx), patience)
@@ -94,7 +94,7 @@ func (c *crowd) write(ctx context.Context, client *clientv3.Client, prefix strin
 	}
 }
 
-func (c *crowd) watch(ctx context.Context, client *clientv3.Client, prefix string) {
+func (c *clients) watch(ctx context.Context, client *clientv3.Client, prefix string) {
 	w := &watched{client: client, prefix: prefix}
 	c.watched = append(c.watched, w)
 	events := client.Watch(ctx, prefix, clientv3.WithPrefix(), clientv3.WithRev(1))
@@ -115,7 +115,7 @@ func (c *crowd) watch(ctx context.Context, client *clientv3.Client, prefix strin
 }
 
 // goOn waits until each writer has an acknowledged put that began after this.
-func (c *crowd) goOn(f *fleet) {
+func (c *clients) goOn(f *fleet) {
 	f.t.Helper()
 	deadline := time.Now().Add(patience)
 	for writer := range c.puts {
@@ -133,8 +133,8 @@ func (c *crowd) goOn(f *fleet) {
 	}
 }
 
-// mustHaveSucceeded ends the crowd: no call has failed, and each watch has seen each put once.
-func (c *crowd) mustHaveSucceeded(f *fleet) {
+// mustHaveSucceeded ends the load: no call has failed, and each watch has seen each put once.
+func (c *clients) mustHaveSucceeded(f *fleet) {
 	f.t.Helper()
 	c.goOn(f)
 	c.stopWriters()
@@ -186,7 +186,7 @@ func (w *watched) mustHaveSeenAll(f *fleet) {
 func TestNoCallFailsWhenMembersStopAndAreRemoved(t *testing.T) {
 	t.Parallel()
 	f := begin(t, 3, *bin)
-	c := startCrowd(f)
+	c := startClients(f)
 	for _, m := range f.followerAndLeader() {
 		if err := m.Terminate(); err != nil {
 			t.Fatalf("%s did not stop in good order: %v", m.Name, err)

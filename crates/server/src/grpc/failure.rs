@@ -55,9 +55,8 @@ impl From<api::Error> for Failure {
     fn from(error: api::Error) -> Failure {
         match error {
             api::Error::TooManyRequests => Failure::too_many_requests(USUAL_WAIT),
-            api::Error::NotTaken => {
-                Failure { is_not_taken: true, ..Failure::new(error.code(), error.message()) }
-            }
+            // Clients that get to read it know this text.
+            api::Error::NotTaken => Failure { is_not_taken: true, ..api::Error::Stopped.into() },
             _ => Failure::new(error.code(), error.message()),
         }
     }

@@ -36,7 +36,9 @@ pub(crate) trait GrpcService: Send + 'static {
     fn call(&self, head: &RequestHead, requests: RequestStream, reply: CallReply) -> CallFuture;
 
     /// Whether a call of this kind may last for as long as its client likes: a graceful end does not wait for it.
-    fn is_endless(&self, head: &RequestHead) -> bool;
+    fn is_endless(&self, _head: &RequestHead) -> bool {
+        false
+    }
 }
 
 /// A connection without calls: HTTP alone.

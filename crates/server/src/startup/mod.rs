@@ -73,7 +73,7 @@ use observed::Observed;
 use reload::Reloading;
 use scoped_threads::ScopedThreads;
 use serve::ClientPort;
-use shutdown::{CLOSING_TIMEOUT, Ending, Serving};
+use shutdown::{CLOSING_TIMEOUT, EndTokens, Serving};
 use sockets::{ListenerSecurity, SecureEndpoint};
 
 /// Time between two looks for tokens that have ended; as in etcd.
@@ -220,7 +220,7 @@ async fn serve_member(config: ServerConfig) -> Result<(), ServerError> {
     let backup = config.backup.as_ref().map(PreparedBackup::new).transpose()?;
     let Found { opened, process_run, has_data } = open_member(&config, &tls, descriptors).await?;
     let metrics = Arc::new(Metrics::new(&config.feature_gates, config.observing.extensive_metrics)?);
-    let ending = Ending::default();
+    let ending = EndTokens::default();
     let handoff = Handoff::new(count, metrics.clone());
     handoff.serve_shared();
     let workers = Arc::new(RpcWorkers::start(count, &handoff)?);
@@ -276,7 +276,7 @@ fn connect(
     node: &Arc<Node>,
     tls: &TlsSides,
     local_address: Option<IpAddr>,
-    ending: &Ending,
+    ending: &EndTokens,
 ) -> (Arc<Peers>, Arc<PeerInbound>) {
     let log::Identity { cluster_id, member_id, incarnation } = opened.identity;
     let cluster_id = member::identity::peer_cluster_id(cluster_id, opened.reader.lineage());
@@ -314,7 +314,7 @@ fn open_ports(
     workers: &Arc<RpcWorkers>,
     caps: &ConnectionCaps,
     ready: &watch::Receiver<bool>,
-    ending: &Ending,
+    ending: &EndTokens,
 ) -> Result<Vec<tokio::task::JoinHandle<()>>, ServerError> {
     let dispatch = Dispatch::new(node.clone());
     let settings = ConnectionSettings {

@@ -111,10 +111,6 @@ mod tests {
                 }
             })
         }
-
-        fn is_endless(&self, _: &RequestHead) -> bool {
-            false
-        }
     }
 
     fn begin(path: &str, messages: Vec<Result<Bytes, Failure>>, ends: bool) -> (LocalCall, Arc<()>) {

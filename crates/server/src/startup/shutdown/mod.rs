@@ -42,7 +42,7 @@ pub(super) const CLOSING_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// What the other parts of the process learn, and say, about its end. Each clone shares the tokens.
 #[derive(Clone, Default)]
-pub(super) struct Ending {
+pub(super) struct EndTokens {
     /// Client ports take no new connections, and end those they have in good order.
     pub(super) clients: CancellationToken,
     /// So do all other ports. Peers are accepted for as long as the raft loop runs.
@@ -80,7 +80,7 @@ pub(super) struct Serving {
     pub(super) node: Arc<Node>,
     pub(super) workers: Arc<RpcWorkers>,
     pub(super) ports: Vec<JoinHandle<()>>,
-    pub(super) ending: Ending,
+    pub(super) ending: EndTokens,
 }
 
 impl Serving {
