@@ -153,7 +153,8 @@ fn entries_that_are_gone_make_a_new_base_and_are_told() {
     test.copy(&source, NEVER, None).expect("it is copied");
     source.last.set(8);
     test.copy(&source, NEVER, None).expect("it is copied");
-    (source.last.set(20), source.first.set(15));
+    source.last.set(20);
+    source.first.set(15);
     let news = test.copy(&source, NEVER, None).expect("it is copied");
     assert!(
         news.iter().any(|line| line.contains("no state between entry 8 and the base at revision 20")),
