@@ -137,6 +137,20 @@ pub enum Input {
     Stop,
 }
 
+impl Input {
+    /// The token of a request that another member could serve as well.
+    pub(crate) fn request_token(&self) -> Option<u64> {
+        match self {
+            Input::Propose(Proposal { token, .. })
+            | Input::Read { token }
+            | Input::Lease { token, .. }
+            | Input::ChangeMembers { token, .. }
+            | Input::MoveLeader { token, .. } => Some(*token),
+            _ => None,
+        }
+    }
+}
+
 /// A command of this member's clients.
 #[derive(Clone, Debug)]
 pub struct Proposal {
@@ -188,7 +202,8 @@ pub enum Answer {
     SnapshotTaken,
     /// The snapshot is not wanted or not valid; for its sender.
     SnapshotRefused(String),
-    /// The request failed, or its outcome is unknown.
+    /// The request failed, or its outcome is unknown. With [`api::Error::NotTaken`] it certainly has no effect: this
+    /// member stops or was removed, and the client should ask another one.
     Failed(api::Error),
 }
 

@@ -112,8 +112,18 @@ const STELE_WAL: Flag = text("wal-dir", "", "Path to its WAL directory, if that 
 
 const IMPORT: Command = Command {
     usage: "import <data directory of etcd> --data-dir {output dir}",
-    short: "Makes a data directory from that of an etcd member that was stopped",
-    flags: &[DATA_DIR, WAL_DIR, CLUSTER, TOKEN, PEER_URLS, NAME, BUMP, MARK],
+    short: "Makes a data directory from that of an etcd member that does not run",
+    flags: &[
+        DATA_DIR,
+        WAL_DIR,
+        CLUSTER,
+        TOKEN,
+        PEER_URLS,
+        NAME,
+        BUMP,
+        MARK,
+        switch("committed-only", "Leave out entries of its log that it does not know to be committed"),
+    ],
     own: true,
     ..BLANK
 };

@@ -81,11 +81,6 @@ impl CommandLine {
         }
     }
 
-    /// A bar of things that are counted, on standard error, if that is a terminal.
-    pub(crate) fn count_bar(&self, what: &'static str, total: u64) -> ProgressBar {
-        self.bar(what, total, "{msg:9} {bar:20} {human_pos}/{human_len}  {eta} left")
-    }
-
     /// A bar of bytes on standard error, if that is a terminal.
     pub(crate) fn bytes_bar(&self, what: &'static str, total: u64) -> ProgressBar {
         self.bar(
@@ -93,6 +88,11 @@ impl CommandLine {
             total,
             "{msg:9} {bar:20} {decimal_bytes}/{decimal_total_bytes}  {decimal_bytes_per_sec}  {eta} left",
         )
+    }
+
+    /// A bar of things that are counted, on standard error, if that is a terminal.
+    pub(crate) fn count_bar(&self, what: &'static str, total: u64) -> ProgressBar {
+        self.bar(what, total, "{msg:9} {bar:20} {human_pos}/{human_len}  {per_sec}  {eta} left")
     }
 
     fn bar(&self, what: &'static str, total: u64, template: &str) -> ProgressBar {

@@ -223,6 +223,7 @@ impl Member {
         if self.unfinished_start.is_some() {
             return self.handle_recovering(now, input, out);
         }
+        let Some(input) = self.take_unless_leaving(input, out) else { return Ok(()) };
         match input {
             Input::Propose(proposal) => self.on_propose(now, proposal, out),
             Input::Read { token } => self.on_read(now, token, out),
@@ -418,13 +419,6 @@ impl Member {
         {
             self.consensus.campaign();
         }
-    }
-
-    fn on_peer_down(&mut self, peer: u64) {
-        self.connected.remove(&peer);
-        self.note_peer_down(peer);
-        self.take_back_lease_questions();
-        self.consensus.report_unreachable(peer);
     }
 
     fn drive_repair(&mut self, now: Now, out: &mut Output) {

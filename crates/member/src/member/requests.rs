@@ -199,6 +199,7 @@ impl Member {
     pub(super) fn on_stop(&mut self, out: &mut Output) {
         self.status.set_stopping();
         self.is_stopping = true;
+        self.refuse_untaken(out);
         if self.checkpoints.is_running() {
             self.checkpoints.give_up_merge();
             return;

@@ -36,22 +36,24 @@ impl Member {
         if self.relocation.eager.is_on() && !self.settle(now, out) {
             return;
         }
-        let applied = self.status.commands_applied();
-        let has_begun = self.relocation.is_idle()
-            && self.relocate(out, |relocation, context| relocation.begin_files(now_ns, applied, context));
         let freed = self.log.reclaimable_bytes(self.apply_queue.applied(), self.forgettable());
         let (live, is_low) = (self.log.reader().live_bytes(), self.is_space_low());
         let is_worth_it = self.relocation.is_worth_a_checkpoint(now_ns, freed, live, is_low);
-        if self.checkpoints.is_running() {
-            if is_worth_it && is_low {
-                self.checkpoints.make_way_for_space(&self.log);
-            }
-            return;
+        let was_running = self.checkpoints.is_running();
+        if was_running && is_worth_it && is_low {
+            self.checkpoints.make_way_for_space(&self.log);
         }
-        if is_worth_it {
+        // Both run in one lane, and nothing is purged from here to the end of the checkpoint: it neither waits for a
+        // copy that is under way, which another look follows, nor for the next one.
+        if !was_running && is_worth_it && (is_low || !self.relocation.is_copying()) {
             self.relocation.checkpoint_began(now_ns);
             self.begin_checkpoint(out);
-        } else if self.relocation.is_idle() && !has_begun {
+        }
+        let applied = self.status.commands_applied();
+        let is_idle = self.relocation.is_idle();
+        let has_begun = is_idle
+            && self.relocate(out, |relocation, context| relocation.begin_files(now_ns, applied, context));
+        if is_idle && !has_begun && !was_running && !is_worth_it {
             self.relocation.nothing_to_gain();
         }
     }

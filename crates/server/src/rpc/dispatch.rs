@@ -36,6 +36,17 @@ const STREAMS: [&str; 7] = [
     health::WATCH,
 ];
 
+/// Methods whose calls last for as long as their clients like: those that stream without an end, and those that wait for
+/// other clients.
+const ENDLESS: [&str; 6] = [
+    methods::WATCH_WATCH,
+    methods::LEASE_KEEP_ALIVE,
+    methods::ELECTION_OBSERVE,
+    methods::LOCK_LOCK,
+    methods::ELECTION_CAMPAIGN,
+    health::WATCH,
+];
+
 /// Methods that a learner serves, as in etcd: of ranges only those that are serializable.
 const SERVED_BY_LEARNERS: [&str; 3] =
     [methods::KV_RANGE, methods::MAINTENANCE_STATUS, methods::MAINTENANCE_SNAPSHOT];
@@ -158,6 +169,10 @@ impl GrpcService for Dispatch {
                 refuse(reply, &failure)
             }
         }
+    }
+
+    fn is_endless(&self, head: &RequestHead) -> bool {
+        ENDLESS.iter().any(|path| path.as_bytes() == head.path())
     }
 }
 
@@ -290,7 +305,11 @@ where
             running.answered_bytes(range.len());
             send_range(range, reply, running).await;
         }
-        Err(failure) => end(Ok(Err(failure)), running, reply),
+        Err(mut failure) => {
+            // A step before may have had its effect.
+            failure.is_not_taken &= needs != Needs::Steps;
+            end(Ok(Err(failure)), running, reply);
+        }
     }
 }
 
@@ -298,7 +317,10 @@ where
 fn end(sent: Result<Result<(), Failure>, ClientGone>, mut running: RunningCall, reply: CallReply) {
     let Ok(ended) = sent else { return };
     running.ended(ended.as_ref().copied());
-    reply.finish(ended.as_ref().copied());
+    match ended {
+        Err(failure) if failure.is_not_taken => reply.not_taken(&failure),
+        ended => reply.finish(ended.as_ref().copied()),
+    }
 }
 
 /// Answers with a range while it is encoded. If a value is damaged and no peer has an intact copy, the call fails
@@ -327,6 +349,7 @@ where
 {
     let Exchange { node, metrics, needs, call, open, requests, mut reply, span } = exchange;
     let account = open.as_ref().map(|open| open.account().clone());
+    let call = Call { spans: span.as_deref().map(CallSpan::inner), ..call };
     let mut running = metrics.begin(span);
     running.counts_as(open);
     let requests = CountedRequests::new(requests, metrics, account);

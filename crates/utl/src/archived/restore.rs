@@ -87,7 +87,7 @@ fn import(
     let bar = line.bytes_bar("restoring", database.bytes());
     let filled = begun
         .map_err(StateFailure::from)
-        .and_then(|restore| state::fill(&database, &small, restore, 0, &bar))
+        .and_then(|mut restore| state::fill(&database, &small, &mut restore, &bar).map(|()| restore))
         .and_then(|restore| Ok(restore.into_replay()?));
     bar.finish_and_clear();
     filled.map_err(|failure| match failure {

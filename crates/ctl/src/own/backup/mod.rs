@@ -37,7 +37,7 @@ pub(super) async fn run(shell: &mut Shell) -> Outcome {
              --encryption-key-file encrypts it",
         );
     }
-    let options = shell.client_options()?;
+    let options = shell.client_options().await?;
     let archive = Archive::open(&shell.arg(0), key, true).map_err(failed)?;
     let source = ClusterSource::new(open(options).await?);
     let (status, is_once) = (FollowStatus::default(), settings.once);
