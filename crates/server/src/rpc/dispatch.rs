@@ -176,23 +176,27 @@ impl GrpcService for Dispatch {
     }
 }
 
+/// The function that serves calls of one request and one response.
+macro_rules! unary {
+    ($handler:path) => {
+        |exchange| {
+            Box::pin(unary(exchange, |node, call, body| async move {
+                ($handler(&node, &call, body).await, call.times.get())
+            }))
+        }
+    };
+}
+
+/// The function that serves calls in which either side streams.
+macro_rules! streaming {
+    ($handler:path) => {
+        |exchange| Box::pin(streaming(exchange, $handler))
+    };
+}
+
 /// What a method needs of its caller, and the function that serves it. The future of each method is boxed on its own: a
 /// put must not have the size of a watch.
 fn served(path: &str) -> Option<(Needs, Serve)> {
-    macro_rules! unary {
-        ($handler:path) => {
-            |exchange| {
-                Box::pin(unary(exchange, |node, call, body| async move {
-                    ($handler(&node, &call, body).await, call.times.get())
-                }))
-            }
-        };
-    }
-    macro_rules! streaming {
-        ($handler:path) => {
-            |exchange| Box::pin(streaming(exchange, $handler))
-        };
-    }
     Some(match path {
         methods::KV_PUT => (Needs::Ranges, unary!(kv::put)),
         methods::KV_RANGE => (Needs::Ranges, unary!(kv::range)),
