@@ -7,6 +7,7 @@
 //	load put   --endpoints URL,... --rate 2000 --while list
 //	load outage --endpoints URL,... --rate 200 --hold 10s
 //	load lease --endpoints URL,... --total 10000 --ttl 5s --hold 20s
+//	load scrape --endpoints URL --watchers 10000 --clients 1000 --conns 100
 //	load certificates --folder PATH
 //	load handshake --endpoints URL,... --cacert PATH [--cert PATH --key PATH]
 package main
@@ -70,6 +71,7 @@ var kinds = map[string]func(context.Context, *session, options) error{
 	"lease":        holdLeases,
 	"fill-disk":    fillDisk,
 	"handshake":    shakeHands,
+	"scrape":       scrape,
 
 	"meanwhile": runBackground,
 }
@@ -128,7 +130,7 @@ func parse(kind string, args []string) (options, error) {
 	flags.BoolVar(&o.keysOnly, "keys-only", false, "list: leave the values out")
 	flags.BoolVar(&o.stream, "stream", false, "list: ask with RangeStream")
 	flags.Int64Var(&o.limit, "limit", 0, "list: at most so many keys; 0 is no limit")
-	flags.IntVar(&o.watchers, "watchers", 1000, "watch: number of watchers")
+	flags.IntVar(&o.watchers, "watchers", 1000, "watch, scrape: number of watchers")
 	flags.IntVar(&o.keys, "keys", 1, "watch: number of keys they are spread over")
 	flags.IntVar(&o.rate, "rate", 0, "put, watch, outage: puts a second, whatever the server can take; 0 is as fast as it can")
 	flags.StringVar(&o.while, "while", "", "put: background load or request: "+backgroundNames())

@@ -1,10 +1,10 @@
 package metrics
 
 import (
-	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,9 +14,8 @@ import (
 	"testing"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-
 	"stele.test/cluster"
+	"stele.test/netns"
 )
 
 // alertsAsked runs the alert rules: it takes minutes of a quiet machine, and packages that few have.
@@ -24,40 +23,6 @@ var alertsAsked = flag.Bool("alerts", false, "run etcd's alert rules over health
 
 // mixinModule is the module of tests/ that pins the one with etcd's mixin.
 const mixinModule = "benchmark"
-
-// scenario is a state of a cluster, and the alerts that fire if it lasts: those that must, and those that may.
-type scenario struct {
-	name      string
-	args      []string
-	must, may []string
-	// hurt brings the cluster into the state and keeps it there until the context ends.
-	hurt func(ctx context.Context, c *cluster.Cluster) error
-}
-
-var scenarios = []scenario{
-	{name: "healthy", hurt: func(context.Context, *cluster.Cluster) error { return nil }},
-	{
-		name: "full", args: []string{"--quota-backend-bytes=4194304"}, hurt: fill,
-		must: []string{"etcdDatabaseQuotaLowSpace", "etcdExcessiveDatabaseGrowth", "etcdHighNumberOfFailedGRPCRequests"},
-	},
-	{
-		name: "partitioned", hurt: separate,
-		must: []string{"etcdMembersDown", "etcdInsufficientMembers", "etcdNoLeader"},
-		may:  []string{"etcdHighNumberOfFailedGRPCRequests", "etcdHighNumberOfFailedProposals"},
-	},
-	{
-		name: "slow", args: []string{"--heartbeat-interval=1000", "--election-timeout=10000"}, hurt: slow,
-		must: []string{"etcdMemberCommunicationSlow", "etcdGRPCRequestsSlow"},
-		may:  []string{"etcdHighFsyncDurations", "etcdHighCommitDurations"},
-	},
-}
-
-const (
-	// observed is the time between the two scrapes that show how fast counters rise.
-	observed = 5 * time.Second
-	// clients put at the same time, again and again.
-	putters = 8
-)
 
 // tool is the path of a program, or skips the test.
 func tool(t *testing.T, name, debianPackage string) string {
@@ -108,125 +73,152 @@ func TestDashboardsNameWhatExists(t *testing.T) {
 	}
 }
 
-// TestAlertsFireWhenTheyShould lets promtool evaluate the mixin's rules over an hour in which a state lasts. The members
-// are in that state for some seconds; what they count goes on at the rate of those.
+// rules are etcd's alert rules, as promtool reads them.
+type rules struct {
+	file     string
+	promtool string
+	// alerts are the names, and families what the expressions ask for.
+	alerts   []string
+	families map[string]bool
+}
+
+// TestAlertsFireWhenTheyShould brings clusters into each of the states, and lets promtool evaluate the mixin's rules over an
+// hour before, an hour in that state, and an hour after it. What fires in them must be what the state says, for the
+// members that it says, and nothing else. Each of etcd's alerts must fire in one state at least.
+//
+// The hours are made of seconds: what members count goes on at the rate between two scrapes of each part.
 func TestAlertsFireWhenTheyShould(t *testing.T) {
 	if !*alertsAsked {
 		t.Skip("only with -alerts")
 	}
-	promtool, jsonnet := tool(t, "promtool", "prometheus"), tool(t, "jsonnet", "jsonnet")
-	rules := filepath.Join(t.TempDir(), "rules.json")
+	r := compile(t)
+	network, err := netns.New(3)
+	if err != nil {
+		t.Skip("no network to partition: " + err.Error())
+	}
+	demanded := map[string]bool{}
+	for _, state := range states {
+		t.Run(state.name, func(t *testing.T) {
+			observed := observe(t, state, network, r.families)
+			fired := r.evaluate(t, observed.series)
+			for part, wanted := range [][]string{nil, state.must, nil} {
+				allowed := state.may
+				if part == 0 {
+					allowed = nil
+				}
+				if part == 2 {
+					allowed = state.after
+				}
+				judge(t, partNames[part], fired[part], wanted, allowed, observed)
+			}
+		})
+		for _, alert := range state.must {
+			name, _, _ := strings.Cut(alert, "@")
+			demanded[name] = true
+		}
+	}
+	for _, alert := range r.alerts {
+		if !demanded[alert] {
+			t.Errorf("no state demands %s", alert)
+		}
+	}
+}
+
+var partNames = [...]string{"before", "meanwhile", "after"}
+
+// judge compares what has fired with what must, and what may.
+func judge(t *testing.T, part string, fired map[string][]string, must, may []string, of observedState) {
+	t.Helper()
+	t.Logf("%s: %v", part, fired)
+	for _, alert := range must {
+		name, whom, _ := strings.Cut(alert, "@")
+		instances, found := fired[name]
+		if !found {
+			t.Errorf("%s: %s does not fire", part, name)
+			continue
+		}
+		if got := whoIs(instances, of); got != whom {
+			t.Errorf("%s: %s fires for %v (%q), and not for %q", part, name, instances, got, whom)
+		}
+	}
+	for name := range fired {
+		named := func(alert string) bool { return alert == name || strings.HasPrefix(alert, name+"@") }
+		if !slices.ContainsFunc(must, named) && !slices.ContainsFunc(may, named) {
+			t.Errorf("%s: %s fires for %v", part, name, fired[name])
+		}
+	}
+}
+
+// whoIs names the members for which an alert fires; that of the whole cluster has no name.
+func whoIs(instances []string, of observedState) string {
+	others := slices.DeleteFunc(slices.Clone(of.members), func(name string) bool { return name == of.victim })
+	switch {
+	case slices.Equal(instances, []string{""}):
+		return ""
+	case slices.Equal(instances, []string{of.victim}):
+		return "victim"
+	case slices.Equal(instances, others):
+		return "others"
+	case slices.Equal(instances, of.members):
+		return "all"
+	default:
+		return fmt.Sprint(instances)
+	}
+}
+
+// compile makes the rules of the mixin, with its own configuration.
+func compile(t *testing.T) rules {
+	t.Helper()
+	r := rules{promtool: tool(t, "promtool", "prometheus"), families: map[string]bool{}}
+	r.file = filepath.Join(t.TempDir(), "rules.json")
 	program := `((import "config.libsonnet") + (import "alerts/alerts.libsonnet")).prometheusAlerts`
-	if out, err := exec.Command(jsonnet, "-J", mixin(t), "-o", rules, "-e", program).CombinedOutput(); err != nil {
+	compiler := exec.Command(tool(t, "jsonnet", "jsonnet"), "-J", mixin(t), "-o", r.file, "-e", program)
+	if out, err := compiler.CombinedOutput(); err != nil {
 		t.Fatalf("jsonnet: %v\n%s", err, out)
 	}
-	for _, scenario := range scenarios {
-		t.Run(scenario.name, func(t *testing.T) {
-			fired := alerts(t, promtool, rules, seriesOf(t, scenario))
-			for _, alert := range scenario.must {
-				if !slices.Contains(fired, alert) {
-					t.Errorf("%s does not fire", alert)
-				}
-			}
-			for _, alert := range fired {
-				if !slices.Contains(scenario.must, alert) && !slices.Contains(scenario.may, alert) {
-					t.Errorf("%s fires", alert)
-				}
-			}
-			t.Logf("fired: %v", fired)
-		})
-	}
-}
-
-// series is one of promtool's input series.
-type series struct {
-	Series string `json:"series"`
-	Values string `json:"values"`
-}
-
-const (
-	// interval is that of the scrapes of the mixin's configuration.
-	interval = 30 * time.Second
-	// scrapes last for an hour.
-	scrapes = 120
-)
-
-// seriesOf brings a cluster into a state, and returns what Prometheus would have scraped for an hour.
-func seriesOf(t *testing.T, scenario scenario) []series {
-	args := append([]string{"--metrics=extensive"}, scenario.args...)
-	c := cluster.ForTest(t, cluster.Config{Binary: *bin, Size: 3, Args: args})
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	go load(ctx, c.Members[0])
-	if err := scenario.hurt(ctx, c); err != nil {
+	text, err := os.ReadFile(r.file)
+	if err != nil {
 		t.Fatal(err)
 	}
-	before := scrapePatiently(ctx, c)
-	select {
-	case <-ctx.Done():
-		t.Fatal(ctx.Err())
-	case <-time.After(observed):
-	}
-	after := scrapePatiently(ctx, c)
-	var all []series
-	for _, m := range c.Members {
-		first, wasUp := before[m.Name]
-		last, isUp := after[m.Name]
-		up := 0
-		if wasUp && isUp {
-			up = 1
+	var all struct {
+		Groups []struct {
+			Rules []struct{ Alert, Expr string }
 		}
-		all = append(all, series{labelled("up", m.Name), fmt.Sprintf("%dx%d", up, scrapes)})
-		for name, value := range last.values {
-			family, _, _ := strings.Cut(name, "{")
-			kind := last.types[family]
-			step := 0.0
-			if kind != "gauge" {
-				step = (value - first.values[name]) / last.at.Sub(first.at).Seconds() * interval.Seconds()
+	}
+	if err := json.Unmarshal(text, &all); err != nil {
+		t.Fatal(err)
+	}
+	for _, group := range all.Groups {
+		for _, rule := range group.Rules {
+			r.alerts = append(r.alerts, rule.Alert)
+			for _, family := range regexp.MustCompile(`\b(etcd|grpc)_[a-z_]+\b`).FindAllString(rule.Expr, -1) {
+				r.families[family] = true
 			}
-			all = append(all, series{labelled(name, m.Name), fmt.Sprintf("%v+%vx%d", first.values[name], step, scrapes)})
 		}
 	}
-	return all
-}
-
-// scrapePatiently scrapes all members, and gives each some time: one that stands still from time to time is up.
-func scrapePatiently(ctx context.Context, c *cluster.Cluster) map[string]scrape {
-	all := map[string]scrape{}
-	for _, m := range c.Members {
-		ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
-		if s, err := scrapeOf(ctx, m); err == nil {
-			all[m.Name] = s
-		}
-		cancel()
+	if len(r.alerts) < 13 || len(r.families) < 10 {
+		t.Fatalf("the mixin has only the alerts %v over %v", r.alerts, slices.Collect(maps.Keys(r.families)))
 	}
-	return all
+	return r
 }
 
-// labelled adds the labels that Prometheus gives to what it scrapes.
-func labelled(name, instance string) string {
-	own := fmt.Sprintf(`job="etcd",instance=%q}`, instance)
-	if base, labels, found := strings.Cut(name, "{"); found {
-		return base + "{" + strings.TrimSuffix(labels, "}") + "," + own
-	}
-	return name + "{" + own
-}
-
-// alerts are the names of the alerts that fire at the end of the hour.
-func alerts(t *testing.T, promtool, rules string, input []series) []string {
+// evaluate returns the alerts that fire near the end of each part, with the members for which they do; those of the whole
+// cluster have the empty name.
+func (r rules) evaluate(t *testing.T, input []series) [3]map[string][]string {
 	t.Helper()
-	test := map[string]any{
-		"rule_files": []string{rules}, "evaluation_interval": "30s",
-		"tests": []any{map[string]any{
-			"interval": "30s", "input_series": input,
-			// It fails on purpose: what promtool then says it got are the alerts.
-			"promql_expr_test": []any{map[string]any{
-				"expr": `group by (alertname) (ALERTS{alertstate="firing"})`, "eval_time": "55m",
-				"exp_samples": []any{map[string]any{"labels": `{alertname="none"}`, "value": 1}},
-			}},
-		}},
+	var asked []any
+	for part := range partNames {
+		at := time.Duration(part)*partLength + partLength - 5*time.Minute
+		// It fails on purpose: what promtool then says it got are the alerts.
+		asked = append(asked, map[string]any{
+			"expr": `group by (alertname, instance) (ALERTS{alertstate="firing"})`, "eval_time": at.String(),
+			"exp_samples": []any{map[string]any{"labels": `{alertname="none"}`, "value": 1}},
+		})
 	}
-	text, err := json.Marshal(test)
+	text, err := json.Marshal(map[string]any{
+		"rule_files": []string{r.file}, "evaluation_interval": "30s",
+		"tests": []any{map[string]any{"interval": "30s", "input_series": input, "promql_expr_test": asked}},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,86 +226,21 @@ func alerts(t *testing.T, promtool, rules string, input []series) []string {
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.CommandContext(t.Context(), promtool, "test", "rules", file).CombinedOutput()
-	_, got, found := strings.Cut(string(out), "got:")
-	if err == nil || !found || strings.Contains(string(out), "invalid sample") {
+	out, err := exec.CommandContext(t.Context(), r.promtool, "test", "rules", file).CombinedOutput()
+	answers := strings.Split(string(out), "got:")[1:]
+	if err == nil || len(answers) != len(partNames) || strings.Contains(string(out), "invalid sample") {
 		t.Fatalf("promtool: %v\n%s", err, out)
 	}
-	var fired []string
-	for _, match := range regexp.MustCompile(`alertname="(\w+)"`).FindAllStringSubmatch(got, -1) {
-		fired = append(fired, match[1])
+	var fired [3]map[string][]string
+	for part, answer := range answers {
+		fired[part] = map[string][]string{}
+		samples, _, _ := strings.Cut(answer, "expr:")
+		for _, match := range regexp.MustCompile(`\{alertname="(\w+)"(?:, instance="(\w+)")?\}`).FindAllStringSubmatch(samples, -1) {
+			fired[part][match[1]] = append(fired[part][match[1]], match[2])
+		}
+		for _, instances := range fired[part] {
+			slices.Sort(instances)
+		}
 	}
 	return fired
-}
-
-// load puts, whatever the answers are.
-func load(ctx context.Context, m *cluster.Member) {
-	client, err := clientv3.New(clientConfig(m))
-	if err != nil {
-		return
-	}
-	defer client.Close()
-	for range putters {
-		go func() {
-			for ctx.Err() == nil {
-				client.Put(ctx, "load", "value")
-				pause(ctx)
-			}
-		}()
-	}
-	<-ctx.Done()
-}
-
-// fill writes until the quota refuses more.
-func fill(ctx context.Context, c *cluster.Cluster) error {
-	client, err := clientv3.New(clientConfig(c.Members[0]))
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	for n := 0; ; n++ {
-		_, err := client.Put(ctx, fmt.Sprint("big", n), value)
-		if err != nil && ctx.Err() == nil {
-			return nil
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-	}
-}
-
-// separate leaves the first member alone, until it has given up its leader.
-func separate(ctx context.Context, c *cluster.Cluster) error {
-	for _, m := range c.Members[1:] {
-		if err := m.Freeze(); err != nil {
-			return err
-		}
-	}
-	for {
-		s, err := scrapeOf(ctx, c.Members[0])
-		if err == nil && s.values["etcd_server_has_leader"] == 0 {
-			return nil
-		}
-		if err := pause(ctx); err != nil {
-			return err
-		}
-	}
-}
-
-// slow lets all members but the first stand still for most of the time.
-func slow(ctx context.Context, c *cluster.Cluster) error {
-	const still, running = 400 * time.Millisecond, 20 * time.Millisecond
-	go func() {
-		for ctx.Err() == nil {
-			for _, m := range c.Members[1:] {
-				m.Freeze()
-			}
-			time.Sleep(still)
-			for _, m := range c.Members[1:] {
-				m.Thaw()
-			}
-			time.Sleep(running)
-		}
-	}()
-	return nil
 }

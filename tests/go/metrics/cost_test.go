@@ -2,7 +2,6 @@ package metrics
 
 import (
 	"context"
-	"strings"
 	"testing"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -17,12 +16,12 @@ const (
 	watchers = 100
 	// measured scrapes, so many that the clock of the process, which counts hundredths of a second, tells one.
 	measured = 40
-	// maxScrapeSeconds is what a scrape may take of CPU in an optimized build.
-	maxScrapeSeconds = 0.005
 )
 
-// TestAScrapeIsCheapWithTenThousandWatchers compares the member's own CPU time before and after some scrapes.
-func TestAScrapeIsCheapWithTenThousandWatchers(t *testing.T) {
+// TestAScrapeSaysNoMoreBesideTenThousandWatchers: what a scrape writes does not grow with the watchers. That it does not
+// visit them either is tested in crates/store; `cargo xtask scale --rows scrape-10k` measures what one costs.
+func TestAScrapeSaysNoMoreBesideTenThousandWatchers(t *testing.T) {
+	t.Parallel()
 	c := cluster.ForTest(t, cluster.Config{Binary: *bin})
 	m := c.Members[0]
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -32,42 +31,53 @@ func TestAScrapeIsCheapWithTenThousandWatchers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	for range streams {
-		stream, err := pb.NewWatchClient(client.ActiveConnection()).Watch(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		create := &pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{
-			CreateRequest: &pb.WatchCreateRequest{Key: []byte("k")},
-		}}
-		for range watchers {
-			if err := stream.Send(create); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for range watchers {
-			if _, err := stream.Recv(); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	first, err := scrapeOf(ctx, m)
+	openWatchers(ctx, t, client, 1)
+	few, err := scrapeOf(ctx, m)
 	if err != nil {
 		t.Fatal(err)
 	}
-	last := first
+	for range streams {
+		openWatchers(ctx, t, client, watchers)
+	}
+	many, err := scrapeOf(ctx, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if count := many.values["etcd_debugging_mvcc_watcher_total"]; count != streams*watchers+1 {
+		t.Errorf("there are %v watchers", count)
+	}
+	// Some series begin with an event, such as the first checkpoint; one for each stream would be a hundred.
+	if more := len(many.values) - len(few.values); more >= streams {
+		t.Errorf("%d series are there because of the watchers", more)
+	}
+	last := many
 	for range measured {
 		if last, err = scrapeOf(ctx, m); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if count := last.values["etcd_debugging_mvcc_watcher_total"]; count != streams*watchers {
-		t.Errorf("there are %v watchers", count)
-	}
 	const cpu = "process_cpu_seconds_total"
-	each := (last.values[cpu] - first.values[cpu]) / measured
-	t.Logf("%.2f ms of CPU for each scrape, %d series", each*1e3, len(last.values))
-	if each > maxScrapeSeconds && !strings.Contains(*bin, "/debug/") {
-		t.Errorf("a scrape takes %.2f ms of CPU", each*1e3)
+	t.Logf("%.2f ms of CPU for each scrape, %d series", (last.values[cpu]-many.values[cpu])/measured*1e3, len(last.values))
+}
+
+// openWatchers creates so many watchers on a stream of its own, which stays open.
+func openWatchers(ctx context.Context, t *testing.T, client *clientv3.Client, count int) {
+	t.Helper()
+	stream, err := pb.NewWatchClient(client.ActiveConnection()).Watch(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	create := &pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{
+		CreateRequest: &pb.WatchCreateRequest{Key: []byte("k")},
+	}}
+	for range count {
+		if err := stream.Send(create); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range count {
+		if _, err := stream.Recv(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"stele.test/cluster"
+	"stele.test/slowdisk"
 )
 
 var bin = flag.String("bin", cluster.StelePath(), "the server to test")
@@ -104,8 +105,8 @@ func (f *flood) check(t *testing.T) {
 func TestASlowDiskRefusesEarlyAndKeepsItsLeader(t *testing.T) {
 	t.Parallel()
 	ctx := patiently(t)
-	disks := newSlowDisks(t, 3)
-	c := cluster.ForTest(t, cluster.Config{Binary: *bin, Size: 3, Hosts: disks.hosts, Args: []string{maxWait, patientFollowers}})
+	disks := slowdisk.New(t, 3)
+	c := cluster.ForTest(t, cluster.Config{Binary: *bin, Size: 3, Hosts: disks.Hosts(), Args: []string{maxWait, patientFollowers}})
 	leads := leader(ctx, t, c)
 	number := slices.Index(c.Members, leads)
 	client := cluster.ClientOf(t, patience, leads)
@@ -115,7 +116,7 @@ func TestASlowDiskRefusesEarlyAndKeepsItsLeader(t *testing.T) {
 	}
 	before := leaderChanges(ctx, t, c)
 
-	disks.slow(t, number, slowSync)
+	disks.Slow(t, number, slowSync)
 	var puts flood
 	stop := puts.start(t, leads)
 	until(ctx, t, "refusals", func() bool {
@@ -153,7 +154,7 @@ func TestASlowDiskRefusesEarlyAndKeepsItsLeader(t *testing.T) {
 	}
 	t.Logf("%d puts were admitted, %d refused", puts.admitted.Load(), puts.refused.Load())
 
-	disks.slow(t, number, 0)
+	disks.Slow(t, number, 0)
 	until(ctx, t, "a put when the disk is fast again", func() bool {
 		_, err := client.Put(ctx, "after", "value")
 		return err == nil
@@ -173,10 +174,10 @@ const (
 func TestLargePutsWaitForTheirTurn(t *testing.T) {
 	t.Parallel()
 	ctx := patiently(t)
-	disks := newSlowDisks(t, 1)
-	c := cluster.ForTest(t, cluster.Config{Binary: *bin, Hosts: disks.hosts})
+	disks := slowdisk.New(t, 1)
+	c := cluster.ForTest(t, cluster.Config{Binary: *bin, Hosts: disks.Hosts()})
 	m, client := c.Members[0], cluster.ClientOf(t, patience, c.Members...)
-	disks.slow(t, 0, largeSync)
+	disks.Slow(t, 0, largeSync)
 	value := strings.Repeat("v", largeValue)
 	var running sync.WaitGroup
 	var left atomic.Int64

@@ -10,8 +10,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -163,45 +161,4 @@ func leaderChanges(ctx context.Context, t *testing.T, c *cluster.Cluster) []floa
 		changes = append(changes, values(ctx, t, m, "etcd_server_leader_changes_seen_total ")...)
 	}
 	return changes
-}
-
-// slowDisks make syncs of members slow, each member's for itself.
-type slowDisks struct {
-	dir   string
-	hosts []cluster.Host
-}
-
-// newSlowDisks compiles what is loaded before so many members. Their disks are not slow yet.
-func newSlowDisks(t *testing.T, members int) *slowDisks {
-	t.Helper()
-	compiler, err := exec.LookPath("cc")
-	if err != nil {
-		t.Skip("there is no C compiler, which makes syncs slow")
-	}
-	disks := &slowDisks{dir: t.TempDir()}
-	library := filepath.Join(disks.dir, "slowdisk.so")
-	build := exec.CommandContext(t.Context(), compiler, "-shared", "-fPIC", "-o", library, filepath.Join("testdata", "slowdisk.c"))
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("cc: %v\n%s", err, out)
-	}
-	for i := range members {
-		prefix := []string{"env", "LD_PRELOAD=" + library, "SLOW_DISK=" + disks.path(i)}
-		disks.hosts = append(disks.hosts, cluster.Host{Address: "127.0.0.1", Prefix: prefix})
-	}
-	return disks
-}
-
-func (d *slowDisks) path(member int) string { return filepath.Join(d.dir, fmt.Sprint(member)) }
-
-// slow makes each sync of a member take so much longer, from the next one on.
-func (d *slowDisks) slow(t *testing.T, member int, by time.Duration) {
-	t.Helper()
-	// It must never be seen half written.
-	temporary := d.path(member) + ".new"
-	if err := os.WriteFile(temporary, []byte(fmt.Sprint(by.Milliseconds())), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(temporary, d.path(member)); err != nil {
-		t.Fatal(err)
-	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"stele.test/cluster"
+	"stele.test/netns"
 )
 
 // Duration of a fault, from less than an election to several elections, and of the pause after it.
@@ -28,7 +29,7 @@ type fault struct {
 
 // nemesis decides which fault occurs when.
 type nemesis struct {
-	network *network
+	network *netns.Network
 	cluster *cluster.Cluster
 	random  *rand.Rand
 	counts  map[string]int
@@ -37,36 +38,36 @@ type nemesis struct {
 var faults = []fault{
 	{"isolated member", func(n *nemesis) (func() error, error) {
 		lone := n.member()
-		return n.network.restore, n.network.drop(slices.Concat(from(lone), to(lone))...)
+		return n.network.Restore, n.network.Drop(slices.Concat(n.network.From(lone), n.network.To(lone))...)
 	}},
 	{"all links cut", func(n *nemesis) (func() error, error) {
-		return n.network.restore, n.network.drop(slices.Concat(from(0), from(1), from(2))...)
+		return n.network.Restore, n.network.Drop(slices.Concat(n.network.From(0), n.network.From(1), n.network.From(2))...)
 	}},
 	{"bridge", func(n *nemesis) (func() error, error) {
 		a, b := n.pair()
-		return n.network.restore, n.network.drop(direction{a, b}, direction{b, a})
+		return n.network.Restore, n.network.Drop(netns.Direction{From: a, To: b}, netns.Direction{From: b, To: a})
 	}},
 	{"one-way drop", func(n *nemesis) (func() error, error) {
 		a, b := n.pair()
-		return n.network.restore, n.network.drop(direction{a, b})
+		return n.network.Restore, n.network.Drop(netns.Direction{From: a, To: b})
 	}},
 	{"ring of one-way drops", func(n *nemesis) (func() error, error) {
-		return n.network.restore, n.network.drop(direction{0, 1}, direction{1, 2}, direction{2, 0})
+		return n.network.Restore, n.network.Drop(netns.Direction{From: 0, To: 1}, netns.Direction{From: 1, To: 2}, netns.Direction{From: 2, To: 0})
 	}},
 	{"deaf member", func(n *nemesis) (func() error, error) {
-		return n.network.restore, n.network.drop(to(n.member())...)
+		return n.network.Restore, n.network.Drop(n.network.To(n.member())...)
 	}},
 	{"mute member", func(n *nemesis) (func() error, error) {
-		return n.network.restore, n.network.drop(from(n.member())...)
+		return n.network.Restore, n.network.Drop(n.network.From(n.member())...)
 	}},
 	{"flapping link", (*nemesis).flap},
 	{"unplugged member", func(n *nemesis) (func() error, error) {
 		lone := n.member()
-		return func() error { return n.network.plug(lone, true) }, n.network.plug(lone, false)
+		return func() error { return n.network.Plug(lone, true) }, n.network.Plug(lone, false)
 	}},
 	{"slow link", func(n *nemesis) (func() error, error) {
 		late := n.member()
-		return func() error { return n.network.restoreSpeed(late) }, n.network.slow(late)
+		return func() error { return n.network.RestoreSpeed(late) }, n.network.Slow(late)
 	}},
 	{"kill -9", func(n *nemesis) (func() error, error) {
 		m := n.cluster.Members[n.member()]
@@ -95,8 +96,8 @@ var faults = []fault{
 			if err := n.cluster.Members[victim].Start(); err != nil {
 				return err
 			}
-			return n.network.restore()
-		}, n.network.drop(slices.Concat(from(lone), to(lone))...)
+			return n.network.Restore()
+		}, n.network.Drop(slices.Concat(n.network.From(lone), n.network.To(lone))...)
 	}},
 }
 
@@ -104,16 +105,16 @@ var faults = []fault{
 func (n *nemesis) flap() (func() error, error) {
 	a, b := n.pair()
 	for range 2 + n.random.IntN(6) {
-		if err := n.network.drop(direction{a, b}, direction{b, a}); err != nil {
+		if err := n.network.Drop(netns.Direction{From: a, To: b}, netns.Direction{From: b, To: a}); err != nil {
 			return nil, err
 		}
 		time.Sleep(n.within(0, maxFlap))
-		if err := n.network.restore(); err != nil {
+		if err := n.network.Restore(); err != nil {
 			return nil, err
 		}
 		time.Sleep(n.within(0, maxFlap))
 	}
-	return n.network.restore, nil
+	return n.network.Restore, nil
 }
 
 // run injects one fault after the other until the context ends. Each kind occurs once before any occurs again.
@@ -156,14 +157,4 @@ func (n *nemesis) summary() string {
 		parts = append(parts, fmt.Sprintf("%s %d", f.name, n.counts[f.name]))
 	}
 	return strings.Join(parts, ", ")
-}
-
-func from(member int) []direction {
-	a, b := (member+1)%members, (member+2)%members
-	return []direction{{member, a}, {member, b}}
-}
-
-func to(member int) []direction {
-	a, b := (member+1)%members, (member+2)%members
-	return []direction{{a, member}, {b, member}}
 }

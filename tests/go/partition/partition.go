@@ -18,6 +18,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"stele.test/cluster"
+	"stele.test/netns"
 )
 
 const (
@@ -44,7 +45,7 @@ func (o outcome) String() string {
 }
 
 // runUnderFaults injects faults into a cluster under load for some time, ends them and checks everything.
-func runUnderFaults(n *network, c *cluster.Cluster, duration time.Duration, seed uint64) (outcome, error) {
+func runUnderFaults(n *netns.Network, c *cluster.Cluster, duration time.Duration, seed uint64) (outcome, error) {
 	began := time.Now()
 	clients, err := cluster.ConnectAll(configs(c.Endpoints()))
 	if err != nil {

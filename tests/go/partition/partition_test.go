@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"stele.test/cluster"
+	"stele.test/netns"
 )
 
 var (
@@ -15,14 +16,11 @@ var (
 )
 
 func TestClientsOfAPartitionedClusterSeeOneOrder(t *testing.T) {
-	if notPermitted != "" {
-		t.Skip("no network to partition: " + notPermitted)
-	}
-	network, err := newNetwork()
+	network, err := netns.New(members)
 	if err != nil {
 		t.Skip("no network to partition: " + err.Error())
 	}
-	c := cluster.ForTest(t, cluster.Config{Binary: *bin, Size: members, Hosts: network.hosts(), Args: flags})
+	c := cluster.ForTest(t, cluster.Config{Binary: *bin, Size: members, Hosts: network.Hosts(), Args: flags})
 	o, err := runUnderFaults(network, c, *duration, *seed)
 	if err != nil {
 		t.Fatalf("seed %d, after %v: %v", *seed, o, err)

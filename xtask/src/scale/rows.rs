@@ -23,6 +23,8 @@ enum Workload {
     FullDisk,
     /// So many events.
     SecondWatch(u64),
+    /// Beside so many watchers.
+    Scrape(u64),
     Large,
     Backup,
     BackupBeside,
@@ -40,6 +42,7 @@ impl ScaleRow {
             Workload::Keys(row) => row.run(bench),
             Workload::FullDisk => full_disk::run(bench),
             Workload::SecondWatch(events) => streams::second_watch(bench, events),
+            Workload::Scrape(watchers) => streams::scrape(bench, watchers),
             Workload::Large => large::run(bench),
             Workload::Backup => backup::large(bench),
             Workload::BackupBeside => backup::beside(bench),
@@ -137,6 +140,7 @@ pub(super) const ROWS: &[ScaleRow] = &[
         "a second watch of a stream beside one that catches up over 300,000 events",
         Workload::SecondWatch(300_000),
     ),
+    row("scrape-10k", "scrapes of the metrics beside 10,000 watchers", Workload::Scrape(10_000)),
     row("overload", "puts at twice the peak over 10,000 connections for ten minutes", Workload::Overload),
     row("large-40g", "40 GB of 10 KB values, 1,024 open files", Workload::Large),
 ];

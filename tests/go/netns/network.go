@@ -1,4 +1,6 @@
-package partition
+// Package netns gives each member of a cluster a network namespace of its own, with a router between them that cuts links in
+// one direction at a time and makes them slow. It needs root and iproute2; where it may not, tests are skipped.
+package netns
 
 import (
 	"errors"
@@ -10,22 +12,23 @@ import (
 	"stele.test/cluster"
 )
 
-// network is a router with one link to each member, which runs in a network namespace of its own. Links are cut in the
+// Network is a router with one link to each member, which runs in a network namespace of its own. Links are cut in the
 // router, one direction at a time, so that packets are dropped without a notice to either end. The clients run on the
 // router: no cut between members separates a member from its clients.
-type network struct {
-	cut map[direction]bool
+type Network struct {
+	members int
+	cut     map[Direction]bool
 }
 
-// direction is a way from one member to another, both counted from 0.
-type direction struct{ from, to int }
+// Direction is a way from one member to another, both counted from 0.
+type Direction struct{ From, To int }
 
-// newNetwork makes the namespaces and links. The process must be in a network namespace of its own.
-func newNetwork() (*network, error) {
-	n := &network{cut: map[direction]bool{}}
-	if err := ip("link", "set", "lo", "up"); err != nil {
-		return nil, err
+// New makes the namespaces and links of so many members. A process has one network; its tests must run within [Main].
+func New(members int) (*Network, error) {
+	if notPermitted != "" {
+		return nil, errors.New(notPermitted)
 	}
+	n := &Network{members: members, cut: map[Direction]bool{}}
 	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0); err != nil {
 		return nil, fmt.Errorf("let the router forward: %w", err)
 	}
@@ -56,17 +59,37 @@ func link(i int) string          { return fmt.Sprintf("link%d", i+1) }
 func address(i int) string       { return fmt.Sprintf("10.77.%d.2", i+1) }
 func routerAddress(i int) string { return fmt.Sprintf("10.77.%d.1", i+1) }
 
-// hosts are the network namespaces of the members.
-func (n *network) hosts() []cluster.Host {
+// From are the ways from a member to all others.
+func (n *Network) From(member int) []Direction {
+	var ways []Direction
+	for other := range n.members {
+		if other != member {
+			ways = append(ways, Direction{member, other})
+		}
+	}
+	return ways
+}
+
+// To are the ways to a member from all others.
+func (n *Network) To(member int) []Direction {
+	ways := n.From(member)
+	for i, way := range ways {
+		ways[i] = Direction{way.To, way.From}
+	}
+	return ways
+}
+
+// Hosts are the network namespaces of the members.
+func (n *Network) Hosts() []cluster.Host {
 	var hosts []cluster.Host
-	for i := range members {
+	for i := range n.members {
 		hosts = append(hosts, cluster.Host{Address: address(i), Prefix: []string{"ip", "netns", "exec", space(i)}})
 	}
 	return hosts
 }
 
-// drop drops all packets in these directions.
-func (n *network) drop(ways ...direction) error {
+// Drop drops all packets in these directions.
+func (n *Network) Drop(ways ...Direction) error {
 	for _, way := range ways {
 		if n.cut[way] {
 			continue
@@ -79,8 +102,8 @@ func (n *network) drop(ways ...direction) error {
 	return nil
 }
 
-// restore ends all drops.
-func (n *network) restore() error {
+// Restore ends all drops.
+func (n *Network) Restore() error {
 	for way := range n.cut {
 		if err := rule("del", way); err != nil {
 			return err
@@ -91,18 +114,18 @@ func (n *network) restore() error {
 }
 
 // rule adds or deletes a routing rule that drops what arrives on one link for the member of the other.
-func rule(verb string, way direction) error {
-	preference := fmt.Sprint(100 + 10*way.from + way.to)
-	return ip("rule", verb, "preference", preference, "iif", link(way.from), "to", address(way.to), "blackhole")
+func rule(verb string, way Direction) error {
+	preference := fmt.Sprint(100 + 10*way.From + way.To)
+	return ip("rule", verb, "preference", preference, "iif", link(way.From), "to", address(way.To), "blackhole")
 }
 
-// plug connects or disconnects a member completely, from its clients too.
-func (n *network) plug(i int, in bool) error {
+// Plug connects or disconnects a member completely, from its clients too.
+func (n *Network) Plug(i int, in bool) error {
 	return ip("link", "set", link(i), map[bool]string{true: "up", false: "down"}[in])
 }
 
-// slow delays and loses packets to a member; if the kernel has no netem, it limits their rate.
-func (n *network) slow(i int) error {
+// Slow delays and loses packets to a member; if the kernel has no netem, it limits their rate.
+func (n *Network) Slow(i int) error {
 	err := run("tc", "qdisc", "add", "dev", link(i), "root", "netem", "delay", "60ms", "40ms", "loss", "5%")
 	if err == nil {
 		return nil
@@ -110,8 +133,8 @@ func (n *network) slow(i int) error {
 	return run("tc", "qdisc", "add", "dev", link(i), "root", "tbf", "rate", "200kbit", "burst", "4kb", "latency", "300ms")
 }
 
-// restoreSpeed undoes slow.
-func (n *network) restoreSpeed(i int) error { return run("tc", "qdisc", "del", "dev", link(i), "root") }
+// RestoreSpeed undoes Slow.
+func (n *Network) RestoreSpeed(i int) error { return run("tc", "qdisc", "del", "dev", link(i), "root") }
 
 func inOrder(commands ...[]string) error {
 	for _, words := range commands {

@@ -1,0 +1,9 @@
+package metrics
+
+import (
+	"testing"
+
+	"stele.test/netns"
+)
+
+func TestMain(m *testing.M) { netns.Main(m) }
