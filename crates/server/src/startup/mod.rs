@@ -33,6 +33,8 @@ mod scoped_threads;
 mod serve;
 mod service_manager;
 mod sockets;
+#[cfg(test)]
+mod tests;
 
 use std::io::Write;
 use std::iter;
