@@ -83,6 +83,10 @@ impl Default for MembershipSettings {
 pub struct ScrubRate {
     /// Most bytes a second, on average.
     pub bytes_per_second: u64,
+    /// The disk reads for the scrub during one such part of the time at most, on average; 16 is a sixteenth.
+    pub disk_time_part: u64,
+    /// The longest pause after a read that took far longer than usual.
+    pub max_stall_pause_ns: u64,
     /// From the start of the process to the first round.
     pub first_after_ns: u64,
     /// From the beginning of a round to the next, unless it takes longer.
@@ -90,11 +94,13 @@ pub struct ScrubRate {
 }
 
 impl Default for ScrubRate {
-    /// 8 MiB a second is a few percent of what a slow disk reads; 100 GB take three and a half hours. Four rounds a day
-    /// find damage long before a second copy is likely to be lost.
+    /// 8 MiB a second is a few percent of what a slow disk reads; 100 GB of large values take three and a half hours.
+    /// Four rounds a day find damage long before a second copy is likely to be lost.
     fn default() -> ScrubRate {
         ScrubRate {
             bytes_per_second: 8 << 20,
+            disk_time_part: 16,
+            max_stall_pause_ns: 600_000_000_000,
             first_after_ns: 60_000_000_000,
             round_ns: 6 * 3_600_000_000_000,
         }

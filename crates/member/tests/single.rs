@@ -380,8 +380,7 @@ fn a_start_that_was_cut_short_is_not_finished_with_the_flags_of_another_member()
 #[test]
 fn the_scrub_reads_on_as_soon_as_its_pause_is_over() {
     const SECOND_NS: u64 = 1_000_000_000;
-    let scrub =
-        ScrubRate { bytes_per_second: 8 << 20, first_after_ns: 60 * SECOND_NS, round_ns: 600 * SECOND_NS };
+    let scrub = ScrubRate { round_ns: 600 * SECOND_NS, ..ScrubRate::default() };
     let disk: Arc<dyn Disk> = Arc::new(MemDisk::default());
     let mut alone = Alone::start_as(&disk, MemberConfig { scrub, ..config(1) });
     (0..600).for_each(|number| _ = alone.put(&format!("key{number}"), "value"));
@@ -401,4 +400,54 @@ fn the_scrub_reads_on_as_soon_as_its_pause_is_over() {
         let pause_ns = (read[1].1 - read[0].1) * SECOND_NS / scrub.bytes_per_second;
         assert_eq!(read[2].0 - read[1].0, pause_ns, "{reads:?}");
     }
+}
+
+/// A checkpoint and a copy run one after the other, and nothing is purged from the beginning of a checkpoint to its
+/// end: so it neither waits for a copy that runs, nor for the next one.
+#[test]
+fn a_checkpoint_that_frees_files_begins_before_a_copy_and_never_during_one() {
+    const STEP_NS: u64 = 50_000_000;
+    /// A copy takes 12 s: longer than a checkpoint that frees anything is waited for.
+    const COPY_STEPS: usize = 240;
+    let disk: Arc<dyn Disk> = Arc::new(MemDisk::default());
+    let mut alone = Alone::start(&disk, 1);
+    alone.put("first", "value");
+    let value = "v".repeat(2_000);
+    // Of each file a twentieth lives on, so that it is emptied; where all of them are "key", it can go.
+    let command = |number: usize| {
+        let is_kept = number.is_multiple_of(20) && number % 4_000 < 2_000;
+        let key = if is_kept { format!("kept{number}") } else { format!("key{}", number % 20) };
+        let put = pb::PutRequest { key: key.into(), value: value.clone().into(), ..Default::default() };
+        let compaction = pb::CompactionRequest { revision: number as i64 / 2, physical: false };
+        let (kind, body) = match number % 1_000 {
+            999 => (CommandKind::Compaction, compaction.encode_to_vec()),
+            _ => (CommandKind::Put, put.encode_to_vec()),
+        };
+        let token = 1_000_000 + number as u64;
+        Input::Propose(Proposal { token, kind, caller: Default::default(), body: body.into() })
+    };
+    let (mut inputs, mut copy, mut begun) = (Vec::new(), None, Vec::new());
+    for step in 0..2_400 {
+        alone.now_ns += STEP_NS;
+        let now = Now { monotonic_ns: alone.now_ns, wall_ms: 0 };
+        inputs.extend((step * 5..step * 5 + 5).map(command));
+        for input in std::mem::take(&mut inputs) {
+            alone.opened.member.handle(now, input, &mut alone.output).expect("handles");
+        }
+        alone.opened.member.drive(now, &mut alone.output).expect("drives");
+        let writes = std::mem::take(&mut alone.output.writes);
+        if !writes.is_empty() {
+            inputs.push(Input::WritesSynced(WriteJob::run_all(writes, &|| Duration::ZERO)));
+        }
+        for job in std::mem::take(&mut alone.output.background) {
+            let kind = job.kind();
+            assert!(kind != "checkpoint" || copy.is_none(), "step {step}: it would wait for a copy");
+            begun.push(kind);
+            let done = Input::Background(Box::new(job.run()));
+            if kind == "relocate" { copy = Some((step, done)) } else { inputs.push(done) }
+        }
+        inputs.extend(copy.take_if(|(since, _)| step >= *since + COPY_STEPS).map(|(_, done)| done));
+    }
+    let count = |wanted| begun.iter().filter(|kind| **kind == wanted).count();
+    assert!(count("relocate") >= 2 && count("checkpoint") >= 2, "{begun:?}");
 }

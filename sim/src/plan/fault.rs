@@ -34,6 +34,10 @@ pub(crate) enum SimFault {
     /// A machine freezes and is cut off from all others when it resumes: a leader does not know yet that another one
     /// was elected.
     Isolate { target: FaultTarget, pause_ns: u64, for_ns: u64 },
+    /// One of the two connections of a link breaks, and is dialled again at once.
+    BreakStream { from: usize, to: usize },
+    /// Frames of one of the two connections of a link are held up.
+    HoldUpStream { from: usize, to: usize, for_ns: u64 },
     /// A link becomes slow.
     SlowLink { from: usize, to: usize, by_ns: u64, for_ns: u64 },
     /// A sync fails.
@@ -90,12 +94,14 @@ impl SimFault {
             SimFault::Defragment { .. } => 18,
             SimFault::Isolate { .. } => 19,
             SimFault::TailFlip { .. } => 20,
+            SimFault::BreakStream { .. } => 21,
+            SimFault::HoldUpStream { .. } => 22,
         }
     }
 }
 
 /// The names of all faults.
-pub(crate) const NAMES: [&str; 21] = [
+pub(crate) const NAMES: [&str; 23] = [
     "power loss",
     "power loss of all",
     "kill",
@@ -117,6 +123,8 @@ pub(crate) const NAMES: [&str; 21] = [
     "defragment",
     "isolation",
     "tail flip",
+    "broken stream",
+    "held-up stream",
 ];
 
 /// Numbers of faults that plans refer to: positions in [`NAMES`].
@@ -127,6 +135,8 @@ pub(super) const WIPE: usize = 16;
 pub(super) const MOVE_LEADER: usize = 17;
 /// See [`KILL`].
 pub(super) const DEFRAGMENT: usize = 18;
+/// See [`KILL`].
+pub(super) const TAIL_FLIP: usize = 20;
 
 /// A fault and when it strikes.
 #[derive(Clone, Copy, Debug)]

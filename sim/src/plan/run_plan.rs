@@ -72,6 +72,8 @@ pub(crate) struct RunPlan {
     pub(crate) rates_ppm: Vec<i64>,
     /// Delays of links.
     pub(crate) link: LinkDelays,
+    /// Whether the two streams of a link fail apart.
+    pub(crate) streams_fail_apart: bool,
     /// Delays of disks.
     pub(crate) disk: DiskDelays,
     /// How often clients draw each request, in the order of [`REQUEST_WEIGHTS`](super::REQUEST_WEIGHTS).

@@ -1,6 +1,6 @@
 //! Draws the fault schedule of a run.
 
-use super::fault::{FaultTarget, PlannedFault, SimFault, WIPE};
+use super::fault::{FaultTarget, PlannedFault, SimFault, TAIL_FLIP, WIPE};
 use super::run_plan::RunPlan;
 use super::{focus, seed_kinds};
 use crate::rng::Rng;
@@ -8,7 +8,7 @@ use crate::rng::Rng;
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1_000_000_000;
 
-/// Usual weight of each fault but the last two, in the order of [`NAMES`](super::fault::NAMES).
+/// Usual weight of each fault but the last four, in the order of [`NAMES`](super::fault::NAMES).
 const USUAL: [u64; 19] = [10, 3, 10, 3, 8, 12, 10, 8, 6, 3, 3, 4, 3, 5, 4, 3, 1, 8, 3];
 
 /// Weight of a fault that causes the operation in focus.
@@ -17,6 +17,9 @@ const CAUSING_WEIGHT: u64 = 12;
 /// Weights in focused runs of faults that strike once in a run at most: lost directories and lost tails.
 const FOCUSED_WIPE_WEIGHT: u64 = 4;
 const TAIL_FLIP_WEIGHT: u64 = 4;
+
+/// Weights of a broken and of a held-up stream in runs that have them.
+const STREAM_WEIGHTS: [u64; 2] = [12, 6];
 
 /// Draws how long a fault lasts, in nanoseconds.
 type DrawDuration = fn(&mut Rng) -> u64;
@@ -92,12 +95,12 @@ fn weights(plan: &RunPlan, rng: &mut Rng) -> Vec<u64> {
     let mut weights: Vec<u64> = USUAL.iter().map(|usual| if rng.percent(45) { *usual } else { 0 }).collect();
     weights.push(if seed_kinds::isolates(plan.seed) { 12 } else { 0 });
     weights.push(0);
+    weights.extend(if plan.streams_fail_apart { STREAM_WEIGHTS } else { [0; 2] });
     let Some(focus) = plan.focus else { return weights };
     if let Some(causing) = focus::causing_fault(focus) {
         weights[causing] = weights[causing].max(CAUSING_WEIGHT);
     }
-    let last = weights.len() - 1;
-    for (fault, often) in [(WIPE, FOCUSED_WIPE_WEIGHT), (last, TAIL_FLIP_WEIGHT)] {
+    for (fault, often) in [(WIPE, FOCUSED_WIPE_WEIGHT), (TAIL_FLIP, TAIL_FLIP_WEIGHT)] {
         // A long run has many bursts, and would lose a victim's copy in the first of them.
         let percent = if plan.is_long() { 2 } else { 30 };
         weights[fault] = if rng.percent(percent) { often } else { 0 };
@@ -155,6 +158,8 @@ fn draw(number: usize, plan: &RunPlan, rng: &mut Rng, times: DrawDuration) -> Op
         18 => SimFault::Defragment { target },
         20 => SimFault::TailFlip { victim: victim? },
         _ if alone => return None,
+        21 => SimFault::BreakStream { from, to },
+        22 => SimFault::HoldUpStream { from, to, for_ns: time },
         _ => SimFault::Isolate { target, pause_ns: rng.below(3 * SECOND), for_ns: SECOND + time },
     })
 }

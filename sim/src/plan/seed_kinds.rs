@@ -7,7 +7,8 @@
 //!  slices                      x      x           x                x
 //! ```
 //!
-//! Seeds with the remainder 11 or 17 modulo 20 change the membership, those with 13 permissions.
+//! Seeds with the remainder 11 or 17 modulo 20 change the membership, those with 13 permissions. In those with the
+//! remainder 6, 12, 13 or 15 modulo 16 the two streams of a link fail apart.
 //!
 //! Seeds in `seeds.txt` once found a bug and must keep drawing the same plan. So a new kind of fault or of run is given
 //! to some remainders only, and all other seeds draw what they drew before.
@@ -20,6 +21,14 @@ const FOCUSED_LAST_DIGITS: [u64; 5] = [0, 2, 3, 5, 8];
 
 /// Remainders modulo 8 of the seeds that draw the fault `Isolate`.
 const ISOLATING_REMAINDERS: [u64; 3] = [2, 6, 7];
+
+/// Remainders modulo 16 of the seeds in which the two streams of a link fail apart.
+const STREAMS_APART_REMAINDERS: [u64; 4] = [6, 12, 13, 15];
+
+/// Whether the control and the bulk stream between two members fail apart in this seed's run.
+pub(super) fn streams_fail_apart(seed: u64) -> bool {
+    STREAMS_APART_REMAINDERS.contains(&(seed % 16))
+}
 
 /// Remainder modulo 16 of the seeds with seven members.
 const SEVEN_MEMBERS_REMAINDER: u64 = 14;

@@ -227,7 +227,7 @@ fn add_counts(counts: &mut BTreeMap<String, u64>, more: &BTreeMap<String, u64>) 
 }
 
 /// Events that must occur in every campaign, however short.
-const EXPECTED: [&str; 26] = [
+const EXPECTED: [&str; 28] = [
     "leaderships",
     "checkpoints",
     "forwards",
@@ -254,6 +254,8 @@ const EXPECTED: [&str; 26] = [
     "scrub rounds that found damage",
     "compactions hashed",
     "files emptied",
+    "streams connected apart",
+    "streams lost alone",
 ];
 
 #[cfg(test)]

@@ -74,9 +74,12 @@ impl Simulation {
             }
             SimEvent::Dial { from, to, epoch } => self.dial(from, to, epoch),
             SimEvent::LinkLost { from, to, epoch } => self.link_lost(from, to, epoch),
+            SimEvent::DialStream { from, to, class, epoch } => self.dial_stream((from, to), class, epoch),
+            SimEvent::StreamLost { from, to, class, epoch } => self.stream_lost((from, to), class, epoch),
             SimEvent::SnapshotStep { stream } => self.step_snapshot(stream),
             SimEvent::ClientRequests { client } => self.client_requests(client)?,
             SimEvent::ClientTimeout { client, number } => self.client_times_out(client, number),
+            SimEvent::ReadGoesOn { member, run, number } => self.read_goes_on(member, run, number)?,
             SimEvent::WatcherReads { watcher } => self.watcher_reads(watcher)?,
             SimEvent::FaultDue { planned } => self.fault_due(planned)?,
             SimEvent::ArmedFaultDue { planned } => self.armed_fault_due(planned)?,

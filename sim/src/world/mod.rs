@@ -9,3 +9,4 @@ pub(crate) mod machine;
 pub(crate) mod network;
 pub(crate) mod queue;
 pub(crate) mod request;
+pub(crate) mod stream;

@@ -10,7 +10,8 @@
 //!    cut |uncut     frames wait in `held`; after 0.2 to 6 s the sender notices as well
 //! ```
 //!
-//! Each connection has an epoch. Frames and events of an earlier epoch are void.
+//! Each connection has an epoch. Frames and events of an earlier epoch are void. One of the two streams of a link can
+//! also fail alone, see `stream.rs`.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -18,6 +19,7 @@ use bytes::Bytes;
 use member::MessageClass;
 
 use super::queue::{EventQueue, SimEvent};
+use super::stream::SimStream;
 use crate::defects::frames::is_append;
 use crate::plan::run_plan::LinkDelays;
 use crate::rng::Rng;
@@ -44,13 +46,10 @@ pub(crate) struct SimLink {
     pub(crate) cuts: u32,
     /// Added to the delay of each frame.
     pub(crate) slow_ns: u64,
-    last_ns: [u64; 2],
+    /// The control and the bulk stream.
+    streams: [SimStream; 2],
     /// Frames held back by a cut.
     held: Vec<(MessageClass, Bytes)>,
-    /// Bytes sent and not delivered.
-    pub(crate) in_flight_bytes: usize,
-    /// Appends with entries sent and not delivered.
-    pub(crate) in_flight_appends: usize,
     /// The last consensus frames.
     pub(crate) recent: VecDeque<(MessageClass, Bytes)>,
     /// The last forwarded commands that arrived, for the defect that sends them again.
@@ -105,10 +104,10 @@ impl SimNetwork {
         let rare_ns = if self.rng.below(500) == 0 { self.rng.below(100 * MS) } else { 0 };
         let delay_ns = self.delays.base_ns + jitter_ns + rare_ns;
         let link = self.link(from, to);
-        if !link.up || !link.alive {
+        if !link.up || !link.alive || link.stream(class).is_broken {
             return;
         }
-        link.sent(&bytes);
+        link.sent(class, &bytes);
         if bytes.first() == Some(&CONSENSUS_KIND) {
             link.recent.push_back((class, bytes.clone()));
             if link.recent.len() > MAX_RECENT_FRAMES {
@@ -120,7 +119,7 @@ impl SimNetwork {
             return;
         }
         let at_ns = link.arrival_ns(now_ns + delay_ns, class);
-        queue.schedule(at_ns, SimEvent::Deliver { from, to, epoch: link.epoch, class, bytes });
+        queue.schedule(at_ns, SimEvent::Deliver { from, to, epoch: link.epoch_of(class), class, bytes });
     }
 
     /// Cuts a link. Its sender gives it up after some time.
@@ -143,7 +142,7 @@ impl SimNetwork {
         }
         for (class, bytes) in std::mem::take(&mut link.held) {
             let at_ns = link.arrival_ns(now_ns + delay_ns, class);
-            queue.schedule(at_ns, SimEvent::Deliver { from, to, epoch: link.epoch, class, bytes });
+            queue.schedule(at_ns, SimEvent::Deliver { from, to, epoch: link.epoch_of(class), class, bytes });
         }
     }
 
@@ -178,8 +177,7 @@ impl SimNetwork {
     pub(crate) fn disconnect(&mut self, from: usize, to: usize) {
         let link = self.link(from, to);
         link.held.clear();
-        (link.in_flight_bytes, link.in_flight_appends) = (0, 0);
-        link.last_ns = [0; 2];
+        link.streams.iter_mut().for_each(SimStream::reset);
         link.epoch += 1;
         link.up = false;
         link.alive = false;
@@ -190,27 +188,89 @@ impl SimNetwork {
         let link = self.link(from, to);
         link.up = true;
         link.alive = true;
-        (link.in_flight_bytes, link.in_flight_appends) = (0, 0);
-        link.last_ns = [0; 2];
+        link.streams.iter_mut().for_each(SimStream::reset);
+    }
+
+    /// Breaks one stream of a link. Its frames in flight are lost, or still arrive; the sender notices later.
+    pub(crate) fn sever_stream(
+        &mut self,
+        noticed_ns: u64,
+        (from, to): (usize, usize),
+        class: MessageClass,
+        queue: &mut EventQueue,
+    ) {
+        let loses_all = self.rng.percent(50);
+        let link = self.link(from, to);
+        if !link.up || !link.alive || link.stream(class).is_broken {
+            return;
+        }
+        link.held.retain(|(held, _)| *held as usize != class as usize);
+        link.stream(class).is_broken = true;
+        if loses_all {
+            link.stream(class).lose_frames();
+        }
+        let epoch = link.epoch_of(class);
+        queue.schedule(noticed_ns, SimEvent::StreamLost { from, to, class, epoch });
+    }
+
+    /// Schedules the next attempt to connect one stream of a link.
+    pub(crate) fn dial_stream_later(
+        &mut self,
+        now_ns: u64,
+        (from, to): (usize, usize),
+        class: MessageClass,
+        queue: &mut EventQueue,
+    ) {
+        let at_ns = now_ns + self.rng.between(MS, 260 * MS);
+        let link = self.link(from, to);
+        link.stream(class).lose_frames();
+        let epoch = link.epoch_of(class);
+        queue.schedule(at_ns, SimEvent::DialStream { from, to, class, epoch });
     }
 }
 
 impl SimLink {
-    fn sent(&mut self, bytes: &Bytes) {
-        self.in_flight_bytes += bytes.len();
-        self.in_flight_appends += usize::from(is_append(bytes));
+    /// One of its streams.
+    pub(crate) fn stream(&mut self, class: MessageClass) -> &mut SimStream {
+        &mut self.streams[class as usize]
+    }
+
+    /// Number of the connection of a stream: it grows when the link is connected again, and when the stream is.
+    pub(crate) fn epoch_of(&mut self, class: MessageClass) -> u64 {
+        self.epoch + self.stream(class).epoch
+    }
+
+    /// Whether the sender believes that both streams are connected: then it says that the peer is.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.up && self.streams.iter().all(|stream| !stream.is_down)
+    }
+
+    /// Bytes sent and not delivered.
+    pub(crate) fn in_flight_bytes(&self) -> usize {
+        self.streams.iter().map(|stream| stream.in_flight_bytes).sum()
+    }
+
+    /// Appends with entries sent and not delivered.
+    pub(crate) fn in_flight_appends(&self) -> usize {
+        self.streams.iter().map(|stream| stream.in_flight_appends).sum()
+    }
+
+    fn sent(&mut self, class: MessageClass, bytes: &Bytes) {
+        let stream = self.stream(class);
+        stream.in_flight_bytes += bytes.len();
+        stream.in_flight_appends += usize::from(is_append(bytes));
     }
 
     /// Counts a frame that arrived.
-    pub(crate) fn delivered(&mut self, bytes: &Bytes) {
-        self.in_flight_bytes = self.in_flight_bytes.saturating_sub(bytes.len());
-        self.in_flight_appends = self.in_flight_appends.saturating_sub(usize::from(is_append(bytes)));
+    pub(crate) fn delivered(&mut self, class: MessageClass, bytes: &Bytes) {
+        let stream = self.stream(class);
+        stream.in_flight_bytes = stream.in_flight_bytes.saturating_sub(bytes.len());
+        stream.in_flight_appends = stream.in_flight_appends.saturating_sub(usize::from(is_append(bytes)));
     }
 
     /// Arrival time of a frame: frames of one stream stay in order.
     fn arrival_ns(&mut self, at_ns: u64, class: MessageClass) -> u64 {
-        let last = &mut self.last_ns[class as usize];
-        *last = (at_ns + self.slow_ns).max(*last);
-        *last
+        let slow_ns = self.slow_ns;
+        self.stream(class).arrival_ns(at_ns + slow_ns)
     }
 }

@@ -29,12 +29,18 @@ pub(crate) enum SimEvent {
     Dial { from: usize, to: usize, epoch: u64 },
     /// The sender notices that a link is gone.
     LinkLost { from: usize, to: usize, epoch: u64 },
+    /// One stream of a link is dialled.
+    DialStream { from: usize, to: usize, class: MessageClass, epoch: u64 },
+    /// The sender notices that one stream of a link is gone.
+    StreamLost { from: usize, to: usize, class: MessageClass, epoch: u64 },
     /// A snapshot stream moves on by one step.
     SnapshotStep { stream: u64 },
     /// A client sends its next request.
     ClientRequests { client: usize },
     /// A client stops waiting for an answer.
     ClientTimeout { client: usize, number: u64 },
+    /// A read of a user goes on: it is made, or its caller is checked again.
+    ReadGoesOn { member: usize, run: u64, number: u64 },
     /// A watching client reads from its stream.
     WatcherReads { watcher: usize },
     /// The time of a planned fault has come.

@@ -1,4 +1,7 @@
 //! More data than memory in a lone member that may open few files.
+//!
+//! After 40 GB were written at once, the disk of a virtual machine may stand still for half a second now and then, for
+//! all processes. So the row waits until it is calm, and a probe beside each load tells what the disk alone took.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,6 +10,8 @@ use super::bench::{Bench, Missing, RowFigures, told};
 use super::promise::RowFigure;
 use crate::command;
 use crate::measure::cluster::Cluster;
+use crate::measure::disk_probe::{self, DiskProbe, ProbeTimes};
+use crate::measure::figures::Figures;
 use crate::measure::generator::Load;
 
 /// Bytes of each value.
@@ -28,10 +33,14 @@ const SPACE_NEEDED: f64 = 1.25;
 const START_SECONDS: f64 = 3.0;
 const SLOWER: f64 = 1.5;
 
-/// p99 in milliseconds.
+/// p99 in milliseconds, and what the disk alone took meanwhile.
 struct Latencies {
     put: f64,
     get: f64,
+    sync: ProbeTimes,
+    read: ProbeTimes,
+    /// Seconds until the disk was calm before.
+    calm_after: f64,
 }
 
 pub(super) fn run(bench: &Bench) -> RowFigures {
@@ -49,7 +58,7 @@ pub(super) fn run(bench: &Bench) -> RowFigures {
     let small = latencies(bench, &mut cluster, hot)?;
     bench.drive_all(&mut cluster, Load::fill(keys, VALUE_BYTES))?;
     let large = latencies(bench, &mut cluster, hot)?;
-    let all_over = bench.drive_all(&mut cluster, gets(bench, keys))?;
+    let (all_over, read) = beside_reads(bench, &mut cluster, gets(bench, keys))?;
     let resident = told(all_over.resident_mb, "memory")?;
     let start = told(bench.restart(&mut cluster)?.p50_ms, "time")? / 1000.0;
     Ok(vec![
@@ -61,17 +70,36 @@ pub(super) fn run(bench: &Bench) -> RowFigures {
         RowFigure::new("get p50 all over", told(all_over.p50_ms, "latency")?, "ms"),
         RowFigure::new("get p99 all over", told(all_over.p99_ms, "latency")?, "ms"),
         RowFigure::new("resident memory", resident, "MB"),
+        RowFigure::new("the disk was calm after", large.calm_after, "s"),
+        RowFigure::new("syncs of the disk beside the puts, p99", large.sync.p99_ms, "ms"),
+        RowFigure::new("the same at 1 GB", small.sync.p99_ms, "ms"),
+        RowFigure::new("the slowest of them", large.sync.slowest_ms, "ms"),
+        RowFigure::new("reads of the disk beside the gets, p99", large.read.p99_ms, "ms"),
+        RowFigure::new("reads of the disk beside the gets all over, p99", read.p99_ms, "ms"),
     ])
 }
 
 /// Puts to and gets of the hot keys, so few that neither fills the machine.
-fn latencies(bench: &Bench, cluster: &mut Cluster, hot: u64) -> Result<Latencies, String> {
+fn latencies(bench: &Bench, cluster: &mut Cluster, hot: u64) -> Result<Latencies, Missing> {
     let total = bench.scaled(20_000);
     let sizes = format!("--key-space-size={hot} --val-size={VALUE_BYTES} --total={total}");
+    let calm_after = disk_probe::wait_until_calm(cluster.folder())?.as_secs_f64();
+    let probe = DiskProbe::of_writes(cluster.folder())?;
     let puts =
         bench.drive_all(cluster, Load::ours(&format!("put --conns=10 --clients=100 --rate=1000 {sizes}")))?;
-    let gets = bench.drive_all(cluster, gets(bench, hot))?;
-    Ok(Latencies { put: told(puts.p99_ms, "latency")?, get: told(gets.p99_ms, "latency")? })
+    let sync = probe.end()?;
+    let (gets, read) = beside_reads(bench, cluster, gets(bench, hot))?;
+    let (put, get) = (told(puts.p99_ms, "latency")?, told(gets.p99_ms, "latency")?);
+    Ok(Latencies { put, get, sync, read, calm_after })
+}
+
+/// Runs a load, and reads from the same disk meanwhile.
+fn beside_reads(bench: &Bench, cluster: &mut Cluster, load: Load) -> Result<(Figures, ProbeTimes), Missing> {
+    let data = cluster.data_folders();
+    let data = data.first().ok_or_else(|| "the cluster has no member".to_owned())?;
+    let probe = DiskProbe::of_reads(data)?;
+    let figures = bench.drive_all(cluster, load)?;
+    Ok((figures, probe.end()?))
 }
 
 /// Gets of random keys among the first `keys`.

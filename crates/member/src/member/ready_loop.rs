@@ -124,6 +124,7 @@ impl Member {
         }
         let append = self.log.append(hard_state.map(to_log_hard_state), to_log_entries(write.entries));
         self.note_write(now, write.number, append.position);
+        self.scrub.log_grew(append.job.bytes());
         out.writes.push(append.job);
     }
 

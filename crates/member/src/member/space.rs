@@ -36,22 +36,24 @@ impl Member {
         if self.relocation.eager.is_on() && !self.settle(now, out) {
             return;
         }
-        let applied = self.status.commands_applied();
-        let has_begun = self.relocation.is_idle()
-            && self.relocate(out, |relocation, context| relocation.begin_files(now_ns, applied, context));
         let freed = self.log.reclaimable_bytes(self.apply_queue.applied(), self.forgettable());
         let (live, is_low) = (self.log.reader().live_bytes(), self.is_space_low());
         let is_worth_it = self.relocation.is_worth_a_checkpoint(now_ns, freed, live, is_low);
-        if self.checkpoints.is_running() {
-            if is_worth_it && is_low {
-                self.checkpoints.make_way_for_space(&self.log);
-            }
-            return;
+        let was_running = self.checkpoints.is_running();
+        if was_running && is_worth_it && is_low {
+            self.checkpoints.make_way_for_space(&self.log);
         }
-        if is_worth_it {
+        // Both run in one lane, and nothing is purged from here to the end of the checkpoint: it neither waits for a
+        // copy that is under way, which another look follows, nor for the next one.
+        if !was_running && is_worth_it && (is_low || !self.relocation.is_copying()) {
             self.relocation.checkpoint_began(now_ns);
             self.begin_checkpoint(out);
-        } else if self.relocation.is_idle() && !has_begun {
+        }
+        let applied = self.status.commands_applied();
+        let is_idle = self.relocation.is_idle();
+        let has_begun = is_idle
+            && self.relocate(out, |relocation, context| relocation.begin_files(now_ns, applied, context));
+        if is_idle && !has_begun && !was_running && !is_worth_it {
             self.relocation.nothing_to_gain();
         }
     }
@@ -135,7 +137,14 @@ impl Member {
                 self.relocation.eager.needed_by_followers(&status, self.config.member_id)
             }
         };
-        needed.min(applied).min(self.needed_after_snapshots())
+        needed.min(applied).min(self.needed_after_snapshots()).min(self.needed_by_backup())
+    }
+
+    /// The entries after this index are kept for a backup. On a nearly full disk, and while space is returned eagerly,
+    /// none are: the backup goes on with a new base.
+    fn needed_by_backup(&self) -> u64 {
+        let keeps_none = self.is_space_low() || self.relocation.eager.is_on();
+        if keeps_none { u64::MAX } else { self.backup_reads.forgettable(&self.log) }
     }
 
     /// The entries after this index are kept for snapshots that are being sent, and for followers that got one. On a

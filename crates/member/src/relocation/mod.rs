@@ -159,6 +159,11 @@ impl Relocator {
         matches!(self.stage, RelocationStage::Idle)
     }
 
+    /// Whether a job copies values.
+    pub(crate) fn is_copying(&self) -> bool {
+        matches!(self.stage, RelocationStage::Copying { .. })
+    }
+
     /// Begins with the next files worth emptying. `applied` is the number of commands applied so far. Returns whether
     /// there are any.
     pub(crate) fn begin_files(

@@ -8,8 +8,13 @@ const SECOND_NS: u64 = 1_000_000_000;
 
 fn scrubbing(size: u64) -> Cluster {
     Cluster::new(size, |config| {
-        config.scrub =
-            ScrubRate { bytes_per_second: 1 << 20, first_after_ns: SECOND_NS, round_ns: 2 * SECOND_NS };
+        config.scrub = ScrubRate {
+            bytes_per_second: 1 << 20,
+            disk_time_part: 2,
+            max_stall_pause_ns: SECOND_NS,
+            first_after_ns: SECOND_NS,
+            round_ns: 2 * SECOND_NS,
+        };
     })
 }
 

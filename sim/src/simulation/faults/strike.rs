@@ -5,6 +5,7 @@ use member::Input;
 
 use crate::plan::fault::{FaultTarget, SimFault};
 use crate::report::trace::Violation;
+use crate::simulation::members::streams::STREAM_NOTICED_NS;
 use crate::simulation::state::Simulation;
 use crate::world::machine::id_of;
 use crate::world::queue::SimEvent;
@@ -46,6 +47,8 @@ impl Simulation {
             }
             SimFault::TailFlip { victim } => self.flip_tail(victim),
             SimFault::BreakLink { .. }
+            | SimFault::BreakStream { .. }
+            | SimFault::HoldUpStream { .. }
             | SimFault::Cut { .. }
             | SimFault::Partition { .. }
             | SimFault::SlowLink { .. } => {
@@ -73,6 +76,8 @@ impl Simulation {
             | SimFault::Isolate { target, .. }
             | SimFault::Defragment { target } => up(self.target_of(target)?),
             SimFault::BreakLink { from, to }
+            | SimFault::BreakStream { from, to }
+            | SimFault::HoldUpStream { from, to, .. }
             | SimFault::Cut { from, to, .. }
             | SimFault::SlowLink { from, to, .. } => Some(vec![from, to]),
             SimFault::PowerLossAll { .. } | SimFault::Partition { .. } => {
@@ -141,6 +146,8 @@ impl Simulation {
     fn fault_links(&mut self, planned: usize, fault: SimFault) {
         match fault {
             SimFault::BreakLink { from, to } => self.break_link(from, to, 10 * MS),
+            SimFault::BreakStream { from, to } => self.break_stream(from, to, STREAM_NOTICED_NS),
+            SimFault::HoldUpStream { from, to, for_ns } => self.hold_up_stream(from, to, for_ns),
             SimFault::SlowLink { from, to, by_ns, for_ns } => {
                 self.network.link(from, to).slow_ns = by_ns;
                 self.queue.schedule(self.now_ns + for_ns, SimEvent::FaultEnds { planned });

@@ -27,6 +27,9 @@ impl Simulation {
         if let Some(message) = frames::message(&bytes) {
             limits::append(member, &message)?;
             self.checks.log.sent(&message)?;
+            if self.plan.changes_permissions {
+                self.checks.auth.sent(&message);
+            }
             self.checks.promises.sent(member, &message)?;
         }
         match self.defect {
@@ -56,7 +59,7 @@ impl Simulation {
         }
         self.network.send(self.now_ns, (member, peer), class, bytes, &mut self.queue);
         let link = self.network.link(member, peer);
-        limits::link(member, peer, link.in_flight_bytes, link.in_flight_appends)
+        limits::link(member, peer, link.in_flight_bytes(), link.in_flight_appends())
     }
 
     /// Dials all links from a member that has just started.
@@ -69,14 +72,14 @@ impl Simulation {
     }
 
     /// Whether a member keeps a connection to a peer: it runs, and knows the peer as a member.
-    fn keeps_link(&self, member: usize, peer: usize) -> bool {
+    pub(super) fn keeps_link(&self, member: usize, peer: usize) -> bool {
         let process = self.machines[member].process.as_ref();
         process.is_some_and(|process| process.peers.contains(&id_of(peer)))
     }
 
     /// The members have changed, as a member sees them: it disconnects those that were removed, and dials new ones.
     pub(super) fn follow_members(&mut self, member: usize, membership: &Membership) {
-        let introduced = membership.introduced.iter().map(|(id, _)| *id);
+        let introduced = membership.introduced.iter().chain(&membership.parting).map(|(id, _)| *id);
         let ids: BTreeSet<u64> = membership.members.iter().map(|known| known.id).chain(introduced).collect();
         let Some(process) = self.machines[member].process.as_mut() else { return };
         let before = std::mem::replace(&mut process.peers, ids.clone());
@@ -115,14 +118,19 @@ impl Simulation {
         }
         self.network.connect(from, to);
         self.trace.mix(&[4, self.now_ns, from as u64, to as u64]);
-        self.give(from, Input::PeerUp(id_of(to)));
-        self.deliver_again(from, to);
+        if !self.connects_apart(from, to) {
+            self.give(from, Input::PeerUp(id_of(to)));
+        }
+        self.deliver_again((from, to), None);
     }
 
-    /// After a reconnect, consensus messages may arrive a second time. Forwarded commands must not.
-    fn deliver_again(&mut self, from: usize, to: usize) {
+    /// After a reconnect, of one stream or of both, consensus messages may arrive a second time. Forwarded commands
+    /// must not.
+    pub(super) fn deliver_again(&mut self, (from, to): (usize, usize), only: Option<MessageClass>) {
+        let is_meant = |class: MessageClass| only.is_none_or(|only| only as usize == class as usize);
         let again: Vec<(MessageClass, Bytes)> = if self.network.rng.percent(20) {
-            self.network.link(from, to).recent.iter().cloned().collect()
+            let recent = self.network.link(from, to).recent.iter();
+            recent.filter(|(class, _)| is_meant(*class)).cloned().collect()
         } else {
             Vec::new()
         };
@@ -156,9 +164,12 @@ impl Simulation {
         if link.epoch != epoch || !link.up || (link.alive && link.cuts == 0) {
             return;
         }
+        let was_whole = link.is_whole();
         self.network.disconnect(from, to);
         if self.machines[from].is_up() {
-            self.give(from, Input::PeerDown(id_of(to)));
+            if was_whole {
+                self.give(from, Input::PeerDown(id_of(to)));
+            }
             if self.defect == Some(Defect::LinkNotRedialled) || !self.keeps_link(from, to) {
                 return;
             }
@@ -187,10 +198,10 @@ impl Simulation {
         bytes: Bytes,
     ) -> Result<(), Violation> {
         let link = self.network.link(from, to);
-        if link.epoch != epoch || !self.machines[to].is_up() {
+        if link.epoch_of(class) != epoch || !self.machines[to].is_up() {
             return Ok(());
         }
-        link.delivered(&bytes);
+        link.delivered(class, &bytes);
         if frames::is_forward(&bytes) {
             link.forwarded = Some(bytes.clone());
             self.coverage.event("forwards");

@@ -6,6 +6,7 @@
 //! | `observe` | what a member shows after a step: events, revision, state hash, notices |
 //! | `jobs` | the log thread and the background thread |
 //! | `links` | frames sent and delivered; links dialled and lost |
+//! | `streams` | the control and the bulk stream of a link fail apart |
 //! | `snapshots` | snapshot streams |
 //! | `first_start` | whether a member without data may begin |
 //! | `lifecycle` | processes that start and end, power losses, lost directories |
@@ -17,3 +18,4 @@ mod links;
 mod observe;
 mod snapshots;
 mod step;
+pub(in crate::simulation) mod streams;

@@ -5,8 +5,9 @@ use bytes::Bytes;
 use log::{CheckpointFile, FileChunks, OpenError, ReadError};
 use store::{Reader, VersionPosition};
 
-/// Bytes read by one job, unless a single value is larger.
-pub(super) const MAX_JOB_BYTES: u64 = 1 << 20;
+/// Bytes read by one job, unless a single entry or value is larger: at most 16 reads one after the other, which a write
+/// of a client may have to wait for.
+pub(super) const MAX_JOB_BYTES: u64 = 64 << 10;
 
 /// A read of a small value counts as so many bytes: the disk reads a page.
 pub(super) const MIN_READ_BYTES: u64 = 4096;

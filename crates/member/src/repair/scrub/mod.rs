@@ -2,13 +2,13 @@
 //! while peers still have intact copies, and before a client, a follower or a start wants what is damaged.
 //!
 //! A *round* reads what there is when it comes there: first the entries that the log retains, then the chain
-//! of checkpoints, then the values of all retained versions, in the order of keys. It reads a little, then pauses, so
-//! that on average no more than the named number of bytes a second is read:
+//! of checkpoints, then the values of all retained versions, in the order of keys. It reads a little, then pauses for
+//! as long as [`pauses`] says, so that it keeps its rate and no client waits long for the disk because of it:
 //!
 //! ```text
-//! entries 400 to 900    job: 1 MiB of them    pause    job    pause ...     entry 512 is damaged -> repair
-//! checkpoint files       job: 1 MiB of them    pause    ...               a chunk is damaged -> a new base
-//! keys "" to the end    job: some values      pause    job    pause ...     a value of k7 is damaged -> repair
+//! entries 400 to 900    job: 64 KiB of them    pause    job    pause ...     entry 512 is damaged -> repair
+//! checkpoint files       job: 64 KiB of them    pause    ...               a chunk is damaged -> a new base
+//! keys "" to the end    job: some values       pause    job    pause ...     a value of k7 is damaged -> repair
 //! wait until the next round is due
 //! ```
 //!
@@ -17,6 +17,7 @@
 //! place of all checkpoints. What is recent is read from memory; its file is read by a later round.
 
 pub(crate) mod job;
+mod pauses;
 #[cfg(test)]
 mod tests;
 
@@ -27,6 +28,7 @@ use store::{Reader, VersionPosition};
 use crate::config::ScrubRate;
 use crate::jobs::Job;
 use job::{MAX_JOB_BYTES, ScrubFound, ScrubJob, ScrubRead, ScrubTotals, Scrubbed};
+use pauses::ScrubPauses;
 
 /// Pause before entries are read again for which there was no descriptor.
 const RETRY_NS: u64 = 100_000_000;
@@ -41,6 +43,7 @@ pub(crate) struct Scrub {
     next_round_ns: Option<u64>,
     /// Of this round.
     totals: ScrubTotals,
+    pauses: ScrubPauses,
 }
 
 #[derive(Default)]
@@ -71,6 +74,11 @@ pub(crate) struct ScrubNews {
 }
 
 impl Scrub {
+    /// The log has grown by so many bytes: clients write.
+    pub(crate) fn log_grew(&mut self, bytes: u64) {
+        self.pauses.wrote(bytes);
+    }
+
     /// When the next part of a round is due; `None` while one is read, and before the first call of
     /// [`Scrub::next_job`].
     pub(crate) fn next_due_ns(&self) -> Option<u64> {
@@ -111,6 +119,7 @@ impl Scrub {
             ScrubRead::Values { from, reader: reader.clone(), files: log.reader() }
         });
         self.is_reading = true;
+        self.pauses.begin(now_ns);
         Some(Job::Scrub(Box::new(ScrubJob(read))))
     }
 
@@ -148,8 +157,7 @@ impl Scrub {
     pub(crate) fn read(&mut self, now_ns: u64, rate: ScrubRate, log: &Log, done: Scrubbed) -> ScrubNews {
         self.is_reading = false;
         self.totals.bytes += done.bytes;
-        let pause_ns = u128::from(done.bytes) * 1_000_000_000 / u128::from(rate.bytes_per_second.max(1));
-        self.due_ns = now_ns.saturating_add(u64::try_from(pause_ns).unwrap_or(u64::MAX));
+        self.due_ns = now_ns.saturating_add(self.pauses.end(now_ns, &rate, done.bytes));
         let mut news = ScrubNews { bytes: done.bytes, ..ScrubNews::default() };
         match (done.found, &mut self.stage) {
             (ScrubFound::Entries { from, to, read }, ScrubStage::Entries { next, single_until, .. }) => {

@@ -8,8 +8,13 @@ use crate::jobs::Done;
 use crate::tests::LogAndStore;
 
 const SECOND_NS: u64 = 1_000_000_000;
-const RATE: ScrubRate =
-    ScrubRate { bytes_per_second: 1 << 20, first_after_ns: SECOND_NS, round_ns: 100 * SECOND_NS };
+const RATE: ScrubRate = ScrubRate {
+    bytes_per_second: 1 << 20,
+    disk_time_part: 16,
+    max_stall_pause_ns: SECOND_NS,
+    first_after_ns: SECOND_NS,
+    round_ns: 100 * SECOND_NS,
+};
 
 /// Runs the job that is due at this time, if there is one.
 fn step(scrub: &mut Scrub, state: &LogAndStore, now_ns: u64) -> Option<ScrubNews> {
@@ -86,6 +91,29 @@ fn a_round_keeps_its_rate_and_the_next_one_waits() {
     assert!(took_ns >= least_ns, "{took_ns} ns for {totals:?}");
     assert!(step(&mut scrub, &state, 100 * SECOND_NS).is_none(), "the next round is not due");
     assert!(step(&mut scrub, &state, 101 * SECOND_NS + SECOND_NS / 50).is_some());
+}
+
+/// What the pause is made of is tested in `pauses.rs`; here, that all of it comes from what really happens.
+#[test]
+fn a_pause_follows_from_the_time_of_the_read_and_from_writes() {
+    let state = filled(1_000, 100);
+    let (mut scrub, mut now_ns) = (Scrub::default(), 0);
+    assert!(step(&mut scrub, &state, 0).is_none(), "the process has just started");
+    let mut pause_ns = |took_ns: u64, written: u64| {
+        now_ns = scrub.next_due_ns().expect("a round is under way").max(now_ns);
+        scrub.log_grew(written);
+        let job = scrub.next_job(now_ns, RATE, &state.log, &state.reader, state.applied().index);
+        let Some(Done::Scrubbed(done)) = job.map(Job::run) else { panic!("a scrub job") };
+        now_ns += took_ns;
+        let bytes = scrub.read(now_ns, RATE, &state.log, done).bytes;
+        let paused_ns = scrub.next_due_ns().expect("a round is under way") - now_ns;
+        (paused_ns, bytes * SECOND_NS / RATE.bytes_per_second)
+    };
+    let (paused_ns, by_rate_ns) = pause_ns(0, 0);
+    assert_eq!(paused_ns, by_rate_ns);
+    assert_eq!(pause_ns(SECOND_NS, 0).0, 15 * SECOND_NS);
+    let (paused_ns, by_rate_ns) = pause_ns(0, 1 << 30);
+    assert_eq!(paused_ns, 64 * by_rate_ns);
 }
 
 /// A key may have any number of versions: a part of a round ends between two of them.

@@ -10,8 +10,8 @@ use super::served::ServedMember;
 /// Calls over which is counted.
 const CALLS: u64 = 200;
 
-/// Nothing but the call itself runs on the thread, so this is the number.
-const MAX_SERIALIZABLE: f64 = 10.0;
+/// Measured: 10. Beside the calls, only the worker's own measurement of its delays runs on the thread.
+const MAX_SERIALIZABLE: f64 = 10.5;
 
 /// Measured: 21.1, an iteration among them, which allocates on other threads if those run it. The rest is for ticks of a
 /// slow machine.

@@ -37,6 +37,7 @@ const END_HEADERS: u8 = 4;
 struct NoPeers;
 
 impl Edge for NoPeers {
+    fn removed(&self) {}
     fn send(&self, _: u64, _: member::MessageClass, _: &[Bytes]) {}
     fn stream(&self, _: Box<member::snapshot::Outgoing>) {}
     fn follow_members(&self, _: &member::Membership) {}
