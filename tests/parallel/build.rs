@@ -69,8 +69,8 @@ const DEFECTS: &[Defect] = &[
         source: "worker_queues.rs",
         change: (
             "self.closed.store(true, Ordering::SeqCst);\n        for queue in &self.queues {\n            \
-             queue.send_completed();\n            queue.pending.lock().clear();\n        }",
-            "for queue in &self.queues {\n            queue.send_completed();\n            \
+             queue.send_completed(&mut Vec::new());\n            queue.pending.lock().clear();\n        }",
+            "for queue in &self.queues {\n            queue.send_completed(&mut Vec::new());\n            \
              queue.pending.lock().clear();\n        }\n        self.closed.store(true, Ordering::SeqCst);",
         ),
     },

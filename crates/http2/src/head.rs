@@ -155,8 +155,10 @@ impl HeadBuilder {
         }
         let head = &self.head;
         match name {
-            b":method" | b":path" | b":scheme" | b":authority" | b":protocol" => {
-                head.pseudo == head.fields.len() && head.pairs().all(|(other, _)| other != name)
+            // The last is one of answers. As in grpc-go's library it is no mistake alone, but beside those of requests.
+            b":method" | b":path" | b":scheme" | b":authority" | b":protocol" | b":status" => {
+                let is_beside = |other: &[u8]| other != name && other != b":status" && name != b":status";
+                head.pseudo == head.fields.len() && head.pairs().all(|(other, _)| is_beside(other))
             }
             _ => !name.is_empty() && name.iter().all(is_token),
         }
@@ -214,8 +216,9 @@ mod tests {
 
     #[test]
     fn what_grpc_go_refuses_is_malformed() {
-        let cases: [&[(&str, &str)]; 11] = [
-            &[(":status", "200")],
+        let cases: [&[(&str, &str)]; 12] = [
+            &[(":status", "200"), (":path", "/")],
+            &[(":path", "/"), (":status", "200")],
             &[(":other", "")],
             &[(":path", "/"), (":path", "/")],
             &[("a", ""), (":path", "/")],
@@ -230,6 +233,7 @@ mod tests {
         for fields in cases {
             assert_eq!(outcome(fields), HeadOutcome::Malformed, "{fields:?}");
         }
+        assert!(matches!(outcome(&[(":status", "200"), ("a", "")]), HeadOutcome::Good(_)));
         assert!(matches!(outcome(&[("a", "tab\tand \u{e9}")]), HeadOutcome::Good(_)));
     }
 

@@ -86,7 +86,7 @@ macro_rules! scenarios {
                 .map(|first| {
                     let queue = queue.clone();
                     thread::spawn(move || {
-                        (first..first + 2).for_each(|peer| queue.submit_and_run(vec![Input::PeerUp(peer)]))
+                        (first..first + 2).for_each(|peer| queue.submit_and_run([Input::PeerUp(peer)]))
                     })
                 })
                 .into();
@@ -104,13 +104,13 @@ macro_rules! scenarios {
         pub(super) fn floods_continue() {
             let queue = Arc::new($queue::InputQueue::default());
             queue.reserve_bulk(super::FLOOD_BYTES);
-            queue.submit_and_run(vec![Input::PeerUp(1)]);
+            queue.submit_and_run([Input::PeerUp(1)]);
             let peers: Vec<_> = (2..=3)
                 .map(|peer| {
                     let queue = queue.clone();
                     thread::spawn(move || {
                         queue.reserve_bulk(1);
-                        queue.submit_and_run(vec![Input::PeerUp(peer)]);
+                        queue.submit_and_run([Input::PeerUp(peer)]);
                     })
                 })
                 .collect();

@@ -44,27 +44,55 @@ impl<T: Default> Connection<T> {
     /// # Errors
     /// When the stream is gone.
     pub fn send_data(&mut self, stream: u32, data: Bytes) -> Result<(), StreamGone> {
-        let room = self.output.room();
-        let open = self.streams.get_mut(&stream).ok_or(StreamGone)?;
-        let length = data.len();
-        let window = self.send_window.min(self.initial_window - open.outstanding);
-        // The usual answer needs no queue.
-        let is_short = length <= MAX_PAYLOAD_BYTES.min(room) && length as i64 <= window;
-        if is_short && open.queued == 0 && self.sending.is_empty() {
-            open.outstanding += length as i64;
-            self.send_window -= length as i64;
-            self.pings.sent();
-            self.output.push(&encode_head(FrameType::Data, 0, stream, length));
-            self.output.push_part(data);
-            return Ok(());
-        }
-        if length > 0 {
-            open.queued += length;
-            open.queue.push_back(data);
-            self.wait_to_send(stream);
-            self.pump();
+        match self.begin_short(stream, data.len())? {
+            true => self.output.push_part(data),
+            false => self.queue(stream, [data]),
         }
         Ok(())
+    }
+
+    /// Sends data that lies in several places, now or when windows allow: first a copy of `front`, then `parts`. Where
+    /// frames begin has nothing to do with where parts do, so what is short is one frame.
+    ///
+    /// # Errors
+    /// When the stream is gone.
+    pub fn send_parts(&mut self, stream: u32, front: &[u8], parts: Vec<Bytes>) -> Result<(), StreamGone> {
+        let length = front.len() + parts.iter().map(Bytes::len).sum::<usize>();
+        if self.begin_short(stream, length)? {
+            self.output.push(front);
+            parts.into_iter().for_each(|part| self.output.push_part(part));
+        } else {
+            self.queue(stream, std::iter::once(Bytes::copy_from_slice(front)).chain(parts));
+        }
+        Ok(())
+    }
+
+    /// Begins the one frame of data that need not wait: the usual answer needs no queue. The caller adds its bytes to
+    /// the output, if this returns true.
+    fn begin_short(&mut self, stream: u32, length: usize) -> Result<bool, StreamGone> {
+        let room = self.output.room();
+        let open = self.streams.get_mut(&stream).ok_or(StreamGone)?;
+        let window = self.send_window.min(self.initial_window - open.outstanding);
+        let is_short = length <= MAX_PAYLOAD_BYTES.min(room) && length as i64 <= window;
+        if !is_short || open.queued > 0 || !self.sending.is_empty() {
+            return Ok(false);
+        }
+        open.outstanding += length as i64;
+        self.send_window -= length as i64;
+        self.pings.sent();
+        self.output.push(&encode_head(FrameType::Data, 0, stream, length));
+        Ok(true)
+    }
+
+    /// Queues data behind what its stream has queued, and sends what windows allow.
+    fn queue(&mut self, stream: u32, parts: impl IntoIterator<Item = Bytes>) {
+        let Some(open) = self.streams.get_mut(&stream) else { return };
+        for part in parts.into_iter().filter(|part| !part.is_empty()) {
+            open.queued += part.len();
+            open.queue.push_back(part);
+        }
+        self.wait_to_send(stream);
+        self.pump();
     }
 
     /// Ends the answer behind its data, with trailers if there are any.

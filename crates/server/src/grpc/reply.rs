@@ -12,7 +12,7 @@ use super::failure::Failure;
 use super::handle::{ClientGone, StreamHandle};
 use super::head::{AnswerFormat, Trailers};
 use super::local::answers::LocalAnswers;
-use super::messages::{EncodedMessage, compressed, frames, joined, prefix};
+use super::messages::{EncodedMessage, compressed, joined, prefix};
 
 /// The way back to a client. Dropping it without an end resets the call.
 pub(crate) struct CallReply {
@@ -71,7 +71,7 @@ impl CallReply {
             Way::Http2 { stream, format } => {
                 let (flag, message) = encoded(format, message);
                 stream.with(|connection, stream| {
-                    frames(flag, message).try_for_each(|data| connection.send_data(stream, data))?;
+                    connection.send_parts(stream, &prefix(flag, message.len()), message.0)?;
                     Trailers::Success.with(|trailers| connection.finish(stream, trailers))
                 })
             }
@@ -128,9 +128,8 @@ impl CallReply {
     pub(crate) fn begin_message(&mut self, length: usize) -> Result<(), ClientGone> {
         self.begin()?;
         match &self.way {
-            Way::Http2 { stream, format } if !format.is_gzip || length == 0 => {
-                stream.with(|connection, stream| connection.send_data(stream, prefix(0, length)))
-            }
+            Way::Http2 { stream, format } if !format.is_gzip || length == 0 => stream
+                .with(|connection, stream| connection.send_parts(stream, &prefix(0, length), Vec::new())),
             Way::Local(answers) if length == 0 => {
                 answers.push(EncodedMessage::default());
                 Ok(())
@@ -164,9 +163,8 @@ impl CallReply {
         match &self.way {
             Way::Http2 { stream, format } => {
                 let (flag, message) = encoded(format, message);
-                stream.with(|connection, stream| {
-                    frames(flag, message).try_for_each(|data| connection.send_data(stream, data))
-                })
+                let prefix = prefix(flag, message.len());
+                stream.with(|connection, stream| connection.send_parts(stream, &prefix, message.0))
             }
             Way::Local(answers) => {
                 answers.push(message);

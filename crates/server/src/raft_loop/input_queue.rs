@@ -51,7 +51,7 @@ impl InputQueue {
     /// Appends an input and wakes the raft loop if it sleeps.
     pub(super) fn submit(&self, input: Input) {
         let mut state = self.state.lock();
-        state.append(vec![input]);
+        state.inputs.push(input);
         // A combining thread looks at the queue once more before it ends.
         if !state.is_combining {
             self.wake(state);
@@ -59,9 +59,9 @@ impl InputQueue {
     }
 
     /// Appends inputs, in order; if the raft loop sleeps, runs the iteration on this thread.
-    pub(super) fn submit_and_run(&self, inputs: Vec<Input>) {
+    pub(super) fn submit_and_run(&self, inputs: impl IntoIterator<Item = Input>) {
         let mut state = self.state.lock();
-        state.append(inputs);
+        state.inputs.extend(inputs);
         if state.sleeping_until.is_none() || state.is_combining {
             return;
         }
@@ -131,16 +131,6 @@ impl InputQueue {
     }
 }
 
-impl InputQueueState {
-    fn append(&mut self, mut inputs: Vec<Input>) {
-        if self.inputs.is_empty() {
-            self.inputs = inputs;
-        } else {
-            self.inputs.append(&mut inputs);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     //! Inputs arrive whole and in order; a sleeping loop is woken or served by combining.
@@ -163,11 +153,11 @@ mod tests {
     fn a_flooding_peer_waits_until_the_queue_is_taken() {
         let queue = Arc::new(InputQueue::default());
         queue.reserve_bulk(MAX_BULK_BYTES);
-        queue.submit_and_run(vec![Input::PeerUp(1)]);
+        queue.submit_and_run([Input::PeerUp(1)]);
         let sender = queue.clone();
         let thread = spawn(move || {
             sender.reserve_bulk(1);
-            sender.submit_and_run(vec![Input::PeerUp(2)]);
+            sender.submit_and_run([Input::PeerUp(2)]);
         });
         let mut all = Vec::new();
         while all.len() < 2 {
@@ -223,7 +213,7 @@ mod tests {
         while queue.state.lock().sleeping_until.is_none() {
             yield_now();
         }
-        queue.submit_and_run(vec![Input::PeerUp(1)]);
+        queue.submit_and_run([Input::PeerUp(1)]);
         let still_sleeps = queue.state.lock().sleeping_until.is_some();
         queue.submit(Input::PeerUp(3));
         thread.join().expect("sleeper");

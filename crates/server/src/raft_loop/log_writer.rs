@@ -80,8 +80,7 @@ impl LogWriter {
         }
         let done = Input::WritesSynced(done);
         // With more to write, this thread leaves the iteration to another.
-        let report =
-            |more| if more { self.inputs.submit(done) } else { self.inputs.submit_and_run(vec![done]) };
+        let report = |more| if more { self.inputs.submit(done) } else { self.inputs.submit_and_run([done]) };
         self.queue.finish(report);
     }
 }

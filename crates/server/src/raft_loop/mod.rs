@@ -163,14 +163,14 @@ impl Handoff {
 
     /// Submits a frame of a peer's control stream. Never waits for a write: a slow disk must not delay heartbeats.
     pub(crate) fn control_frame(&self, from: u64, bytes: Bytes) {
-        self.inputs.submit_and_run(vec![Input::Frame { from, bytes }]);
+        self.inputs.submit_and_run([Input::Frame { from, bytes }]);
     }
 
     /// Submits a frame of a peer's bulk stream; waits while too many bytes of such frames are queued. `more`: another
     /// frame follows close behind, and is better written together with this one, by the log thread.
     pub(crate) fn bulk_frame(&self, from: u64, bytes: Bytes, more: bool) {
         self.inputs.reserve_bulk(bytes.len());
-        let run = || self.inputs.submit_and_run(vec![Input::Frame { from, bytes }]);
+        let run = || self.inputs.submit_and_run([Input::Frame { from, bytes }]);
         if more { run() } else { self.log_writer.flush_inline(run) }
     }
 

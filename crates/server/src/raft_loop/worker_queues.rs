@@ -21,6 +21,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use foldhash::fast::FixedState;
 use member::{Answer, Input};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
@@ -35,6 +36,9 @@ const MAX_WORKERS: usize = 1 << WORKER_BITS;
 
 /// RPC workers that a token can number. On a machine with more hardware threads the others are left to the disk.
 pub(crate) const MAX_RPC_WORKERS: usize = MAX_WORKERS - 1;
+
+/// Requests or answers for which a queue keeps room when a burst is over.
+const MAX_KEPT: usize = 1_024;
 
 thread_local! {
     static OWN: RefCell<Option<Arc<WorkerQueue>>> = const { RefCell::new(None) };
@@ -70,10 +74,12 @@ pub(super) struct IterationTimes<'a> {
 /// The two queues of one worker. See the module.
 struct WorkerQueue {
     number: u64,
+    /// Its own, so that threads of other workers touch nothing of it.
+    next_request: AtomicU64,
     submitted: Mutex<Vec<Input>>,
     wake_submission: Notify,
-    /// Where each answer goes, by token.
-    pending: Mutex<HashMap<u64, oneshot::Sender<TimedAnswer>>>,
+    /// Where each answer goes, by token. The numbers are ours, so no client can choose ones that collide.
+    pending: Mutex<HashMap<u64, oneshot::Sender<TimedAnswer>, FixedState>>,
     completed: Mutex<Vec<(u64, TimedAnswer)>>,
     wake_completion: Notify,
 }
@@ -82,7 +88,6 @@ struct WorkerQueue {
 pub(super) struct WorkerQueues {
     queues: Vec<Arc<WorkerQueue>>,
     inputs: Arc<InputQueue>,
-    next_request: AtomicU64,
     closed: AtomicBool,
 }
 
@@ -90,6 +95,7 @@ impl WorkerQueue {
     fn new(number: u64) -> WorkerQueue {
         WorkerQueue {
             number,
+            next_request: AtomicU64::new(1),
             submitted: Mutex::default(),
             wake_submission: Notify::new(),
             pending: Mutex::default(),
@@ -100,30 +106,37 @@ impl WorkerQueue {
 
     /// Moves submitted requests to the input queue, all that have gathered since the last time.
     async fn move_submissions(self: Arc<WorkerQueue>, queue: Arc<InputQueue>) {
+        // Its room and that of the queue change places, so no round allocates.
+        let mut inputs = Vec::new();
         loop {
             self.wake_submission.notified().await;
-            let inputs = std::mem::take(&mut *self.submitted.lock());
-            queue.submit_and_run(inputs);
+            std::mem::swap(&mut *self.submitted.lock(), &mut inputs);
+            queue.submit_and_run(inputs.drain(..));
+            inputs.shrink_to(MAX_KEPT);
         }
     }
 
     /// Completes the futures of the callers.
     async fn complete(self: Arc<WorkerQueue>) {
+        let mut answers = Vec::new();
         loop {
             self.wake_completion.notified().await;
-            self.send_completed();
+            self.send_completed(&mut answers);
         }
     }
 
-    fn send_completed(&self) {
-        let answers = std::mem::take(&mut *self.completed.lock());
+    /// Sends what has been answered, by way of `answers`, which is empty and keeps its room.
+    fn send_completed(&self, answers: &mut Vec<(u64, TimedAnswer)>) {
+        std::mem::swap(&mut *self.completed.lock(), answers);
         let mut pending = self.pending.lock();
-        for (token, answer) in answers {
+        for (token, answer) in answers.drain(..) {
             if let Some(caller) = pending.remove(&token) {
                 // A caller that gave up does not need its answer.
                 let _ = caller.send(answer);
             }
         }
+        drop(pending);
+        answers.shrink_to(MAX_KEPT);
     }
 }
 
@@ -132,7 +145,7 @@ impl WorkerQueues {
     pub(super) fn new(count: usize, inputs: Arc<InputQueue>) -> WorkerQueues {
         assert!(count <= MAX_RPC_WORKERS, "a token numbers at most {MAX_RPC_WORKERS} workers");
         let queues = (0..=count as u64).map(|number| Arc::new(WorkerQueue::new(number))).collect();
-        WorkerQueues { queues, inputs, next_request: AtomicU64::new(1), closed: AtomicBool::new(false) }
+        WorkerQueues { queues, inputs, closed: AtomicBool::new(false) }
     }
 
     /// Serves the queues with number 0, on the runtime of the caller.
@@ -158,7 +171,7 @@ impl WorkerQueues {
         let (caller, answer) = oneshot::channel();
         let own = OWN.with_borrow(Option::clone);
         let queue = own.as_ref().unwrap_or(&self.queues[0]);
-        let token = self.next_request.fetch_add(1, Ordering::Relaxed) << WORKER_BITS | queue.number;
+        let token = queue.next_request.fetch_add(1, Ordering::Relaxed) << WORKER_BITS | queue.number;
         queue.pending.lock().insert(token, caller);
         if self.closed.load(Ordering::SeqCst) {
             queue.pending.lock().clear();
@@ -202,7 +215,7 @@ impl WorkerQueues {
     pub(super) fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
         for queue in &self.queues {
-            queue.send_completed();
+            queue.send_completed(&mut Vec::new());
             queue.pending.lock().clear();
         }
     }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use api::{Code, methods};
 use bytes::Bytes;
+use foldhash::fast::FixedState;
 use http2::RequestHead;
 
 use super::call::Call;
@@ -51,15 +52,23 @@ const ENDLESS: [&str; 6] = [
 const SERVED_BY_LEARNERS: [&str; 3] =
     [methods::KV_RANGE, methods::MAINTENANCE_STATUS, methods::MAINTENANCE_SNAPSHOT];
 
-/// The gRPC side of the client port.
+/// The gRPC side of the client port, for one connection.
+///
+/// Each call holds it. Its count of references belongs to the connection, so that calls of different workers do not
+/// write to the same cache line.
 #[derive(Clone)]
-pub(crate) struct Dispatch {
+pub(crate) struct Dispatch(Arc<ConnectionDispatch>);
+
+struct ConnectionDispatch {
     node: Arc<Node>,
-    methods: Arc<HashMap<&'static str, ServedMethod>>,
+    methods: Arc<Methods>,
     connection: u64,
     source: Source,
     common_name: Option<Arc<str>>,
 }
+
+/// What is served, by path. The paths are ours, so no client can choose ones that collide.
+type Methods = HashMap<&'static str, ServedMethod, FixedState>;
 
 /// A method that is served.
 struct ServedMethod {
@@ -75,7 +84,7 @@ type Serve = fn(Exchange) -> CallFuture;
 
 /// What the future of a call begins with.
 struct Exchange {
-    node: Arc<Node>,
+    connection: Arc<ConnectionDispatch>,
     metrics: CallMetrics,
     needs: Needs,
     call: Call,
@@ -99,7 +108,8 @@ impl Dispatch {
         };
         let methods = methods::ALL.into_iter().chain(health::ALL).filter_map(method).collect();
         let methods = Arc::new(methods);
-        Dispatch { methods, node, connection: 0, source: Source::default(), common_name: None }
+        let source = Source::default();
+        Dispatch(Arc::new(ConnectionDispatch { methods, node, connection: 0, source, common_name: None }))
     }
 
     /// The same for one connection: where it comes from, and the common name of the certificate that its client has
@@ -110,19 +120,22 @@ impl Dispatch {
         source: Source,
         common_name: Option<Arc<str>>,
     ) -> Dispatch {
-        Dispatch { connection, source, common_name, ..self.clone() }
+        let (node, methods) = (self.0.node.clone(), self.0.methods.clone());
+        Dispatch(Arc::new(ConnectionDispatch { node, methods, connection, source, common_name }))
     }
 
     /// Bytes of the largest message a client may send.
     pub(crate) fn max_message_bytes(&self) -> usize {
-        self.node.limits.max_request_bytes.saturating_add(MESSAGE_OVERHEAD_BYTES)
+        self.0.node.limits.max_request_bytes.saturating_add(MESSAGE_OVERHEAD_BYTES)
     }
 
     /// Whether callers must be users, as far as this member has applied the log.
     pub(crate) fn is_auth_enabled(&self) -> bool {
-        self.node.reader.is_auth_enabled()
+        self.0.node.reader.is_auth_enabled()
     }
+}
 
+impl ConnectionDispatch {
     /// Finds the method.
     fn method(&self, head: &RequestHead) -> Result<&ServedMethod, Failure> {
         let path = String::from_utf8_lossy(head.path());
@@ -154,15 +167,17 @@ impl GrpcService for Dispatch {
             reply.finish(Err(failure));
             Box::pin(std::future::ready(()))
         };
-        let method = match self.method(head) {
+        let connection = &self.0;
+        let method = match connection.method(head) {
             Ok(method) => method,
             Err(failure) => return refuse(reply, &failure),
         };
-        let span = self.node.tracer.as_ref().and_then(|tracer| tracer.begin(head, &self.source));
-        match self.admit(head, method).and_then(|call| requests.supported().map(|()| call)) {
+        let tracer = connection.node.tracer.as_ref();
+        let span = tracer.and_then(|tracer| tracer.begin(head, &connection.source));
+        match connection.admit(head, method).and_then(|call| requests.supported().map(|()| call)) {
             Ok((call, open)) => {
-                let (node, metrics, needs) = (self.node.clone(), method.metrics.clone(), method.needs);
-                (method.serve)(Exchange { node, metrics, needs, call, open, requests, reply, span })
+                let (connection, metrics, needs) = (connection.clone(), method.metrics, method.needs);
+                (method.serve)(Exchange { connection, metrics, needs, call, open, requests, reply, span })
             }
             Err(failure) => {
                 method.metrics.refused(&failure, span);
@@ -180,8 +195,8 @@ impl GrpcService for Dispatch {
 macro_rules! unary {
     ($handler:path) => {
         |exchange| {
-            Box::pin(unary(exchange, |node, call, body| async move {
-                ($handler(&node, &call, body).await, call.times.get())
+            Box::pin(unary(exchange, |connection, call, body| async move {
+                ($handler(&connection.node, &call, body).await, call.times.get())
             }))
         }
     };
@@ -274,11 +289,11 @@ fn unknown(path: &str) -> Failure {
 /// Runs a call of one request and one response.
 async fn unary<F, H, A>(exchange: Exchange, handler: H)
 where
-    H: FnOnce(Arc<Node>, Call, Bytes) -> F,
+    H: FnOnce(Arc<ConnectionDispatch>, Call, Bytes) -> F,
     F: Future<Output = (Result<A, Failure>, LoopTimes)>,
     A: Into<UnaryResponse>,
 {
-    let Exchange { node, metrics, needs, call, open, mut requests, mut reply, span } = exchange;
+    let Exchange { connection, metrics, needs, call, open, mut requests, mut reply, span } = exchange;
     let body = match requests.first().await {
         Ok(body) => body,
         Err(failure) => return reply.finish(Err(&failure)),
@@ -287,8 +302,8 @@ where
     running.counts_as(open);
     running.received(body.len());
     let answer = async {
-        match node.admit(needs, &call.credentials).await {
-            Ok(()) => handler(node, call, body).await,
+        match connection.node.admit(needs, &call.credentials).await {
+            Ok(()) => handler(connection, call, body).await,
             Err(error) => (Err(error.into()), LoopTimes::default()),
         }
     };
@@ -347,7 +362,8 @@ where
     H: FnOnce(Arc<Node>, Call, CountedRequests) -> F,
     F: Future<Output = Result<Responses, Failure>>,
 {
-    let Exchange { node, metrics, needs, call, open, requests, mut reply, span } = exchange;
+    let Exchange { connection, metrics, needs, call, open, requests, mut reply, span } = exchange;
+    let node = connection.node.clone();
     let account = open.as_ref().map(|open| open.account().clone());
     let call = Call { spans: span.as_deref().map(CallSpan::inner), ..call };
     let mut running = metrics.begin(span);

@@ -35,6 +35,8 @@ mod serve;
 mod service_manager;
 mod shutdown;
 mod sockets;
+#[cfg(test)]
+mod tests;
 
 use std::io::Write;
 use std::iter;

@@ -77,6 +77,31 @@ fn data_waits_for_the_window_of_its_stream() {
 }
 
 #[test]
+fn parts_are_one_frame_or_are_cut_where_windows_end() {
+    for (window, expected) in [(100, vec![12]), (9, vec![9, 3]), (2, vec![2, 2, 2, 2, 2, 2])] {
+        let mut client = Client::new();
+        client.set(WINDOW, window);
+        client.request(1, true);
+        let parts = [&b"abc"[..], b"", b"defg"].map(Bytes::from_static).to_vec();
+        client.server.send_parts(1, b"front", parts).expect("open");
+        let mut sent = client.sent();
+        while lengths(&sent, 1).iter().sum::<usize>() < 12 {
+            client.open(1, window);
+            sent.extend(client.sent());
+        }
+        assert_eq!(lengths(&sent, 1), expected);
+        let bytes: Vec<u8> = sent
+            .iter()
+            .filter(|sent| sent.kind == FrameType::Data)
+            .flat_map(|sent| sent.payload.clone())
+            .collect();
+        assert_eq!(bytes, b"frontabcdefg");
+        assert_eq!(client.server.is_sent(1), Ok(true));
+    }
+    assert_eq!(Client::new().server.send_parts(1, b"x", Vec::new()), Err(StreamGone));
+}
+
+#[test]
 fn the_owner_learns_when_its_data_is_on_its_way() {
     let mut client = Client::new();
     client.set(WINDOW, 10);

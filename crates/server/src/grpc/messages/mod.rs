@@ -13,7 +13,7 @@ use super::failure::Failure;
 
 pub(super) use self::compression::compressed;
 pub(crate) use self::frames::EncodedMessage;
-pub(super) use self::frames::{frames, joined, prefix};
+pub(super) use self::frames::{joined, prefix};
 
 /// Messages up to this size are copied if others came with them: a few bytes that are kept for long (the key of a
 /// watcher) must not keep all that came in one read.
