@@ -6,8 +6,8 @@
 //! it asks again later                       900 may be gone: it begins with a new base
 //! ```
 //!
-//! There is one position, that of the backup that asked last. A second backup of the same member is served, but nothing is kept
-//! for the slower of the two.
+//! There is one position, that of the backup that asked last. A second backup of the same member is served, but nothing
+//! is kept for the slower of the two.
 
 use log::Log;
 

@@ -85,7 +85,7 @@ impl Member {
         }
     }
 
-    /// The streams to a peer that was removed, one of those who were members `before`, stay for an election timeout: it
+    /// The streams to a peer that was removed, which was among the members `before`, stay for an election timeout: it
     /// hears what was committed, and what becomes of its commands. It has no vote any more.
     pub(super) fn part_from_removed(&mut self, before: Vec<ClusterMember>) {
         let own_id = self.config.member_id;

@@ -37,8 +37,8 @@ const STREAMS: [&str; 7] = [
     health::WATCH,
 ];
 
-/// Methods whose calls last for as long as their clients like: those that stream without an end, and those that wait for
-/// other clients.
+/// Methods whose calls last for as long as their clients like: those that stream without an end, and those that wait
+/// for other clients.
 const ENDLESS: [&str; 6] = [
     methods::WATCH_WATCH,
     methods::LEASE_KEEP_ALIVE,

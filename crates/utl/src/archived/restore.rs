@@ -158,8 +158,8 @@ impl ArchiveRestore {
         if (data.hash, data.revision) != (point.data_hash, point.revision) {
             return Err(Refusal::error(format!(
                 "{whose}: the state after entry {} is revision {} with hash {:016x}, but the cluster had revision {} \
-                 with hash {:016x}: the archive is damaged, or this release applies entries in another way; nothing was \
-                 restored",
+                 with hash {:016x}: the archive is damaged, or this release applies entries in another way; nothing \
+                 was restored",
                 point.index, data.revision, data.hash, point.revision, point.data_hash
             )));
         }

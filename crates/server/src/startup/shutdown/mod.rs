@@ -53,7 +53,7 @@ pub(super) struct EndTokens {
     pub(super) refused: CancellationToken,
 }
 
-/// The signals that end a process. One that comes while nobody waits for it is not lost.
+/// The signals that end a process. One that comes while it is not waited for is not lost.
 struct EndSignals {
     terminate: Signal,
     interrupt: Signal,
@@ -84,7 +84,7 @@ pub(super) struct Serving {
 }
 
 impl Serving {
-    /// Serves until the member is told to stop, was removed, or cannot go on; returns when its calls have ended, or
+    /// Serves until the member receives a signal, was removed, or cannot go on; returns when its calls have ended, or
     /// their time is over.
     ///
     /// # Errors

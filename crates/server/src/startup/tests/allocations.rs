@@ -13,8 +13,8 @@ const CALLS: u64 = 200;
 /// Measured: 10. Beside the calls, only the worker's own measurement of its delays runs on the thread.
 const MAX_SERIALIZABLE: f64 = 10.5;
 
-/// Measured: 21.1, an iteration among them, which allocates on other threads if those run it. The rest is for ticks of a
-/// slow machine.
+/// Measured: 21.1, an iteration among them, which allocates on other threads if those run it. The rest is for ticks of
+/// a slow machine.
 const MAX_LINEARIZABLE: f64 = 24.0;
 
 /// Measured: 21.8, with the iteration that proposes. The one that applies may run on this thread too.
