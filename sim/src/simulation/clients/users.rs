@@ -1,8 +1,8 @@
 //! Users and roles that change while requests are in flight, and who sends which request.
 //!
 //! In these runs the requests of clients are those of the users ann, bob and root, and now and then of no user. Some
-//! ask for a change instead: first those that enable auth, then any. A request names the auth revision that its member had
-//! when it was sent:
+//! ask for a change instead: first those that enable auth, then any. A request names the auth revision that its
+//! member had when it was sent:
 //!
 //! ```text
 //! member 2 at auth revision 9, ann has the role      put k07 as (ann, 9): permitted
