@@ -11,6 +11,7 @@ mod compare;
 mod gate;
 mod measure;
 mod metadata;
+mod pgo;
 mod quick;
 mod scale;
 mod source;
@@ -56,6 +57,8 @@ enum Task {
     Compare(compare::Options),
     /// Run Stele alone with many keys, large requests and full disks, and print what was measured and promised.
     Scale(scale::ScaleOptions),
+    /// Build the release binary optimized by a profile of members under load, for packages.
+    Pgo(pgo::PgoOptions),
 }
 
 fn main() -> ExitCode {
@@ -76,5 +79,6 @@ fn run(task: Task) -> Outcome {
         Task::Codegen { check } => codegen::run(check),
         Task::Compare(options) => compare::run(&options),
         Task::Scale(options) => scale::run(&options),
+        Task::Pgo(options) => pgo::run(&options),
     }
 }

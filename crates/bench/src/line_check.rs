@@ -67,6 +67,20 @@ mod tests {
         }
     }
 
+    /// What `cargo xtask pgo` trains with: an access and a line each.
+    const TRAINING: &str = include_str!("../../../xtask/src/pgo/training.txt");
+
+    #[test]
+    fn the_lines_of_the_training_are_lines() {
+        let lines = TRAINING.lines().filter(|line| !line.starts_with('#'));
+        let lines: Vec<&str> = lines.filter_map(|line| line.split_once(' ')).map(|(_, line)| line).collect();
+        assert!(!lines.is_empty());
+        for line in lines {
+            let read = read_line(line).unwrap_or_else(|error| panic!("{line}: {error:?}"));
+            check(&read).unwrap_or_else(|error| panic!("{line}: {error}"));
+        }
+    }
+
     #[test]
     fn values_are_checked_before_anything_is_dialled() {
         let wrong = |line: &str| check(&read_line(line).expect(line)).expect_err(line);

@@ -71,7 +71,7 @@ impl Handshakes {
     /// Files that cannot be used, or no `https` URL of clients.
     pub fn load(config: &ServerConfig) -> Result<Handshakes, String> {
         let sides = TlsSides::load(config).map_err(|error| error.to_string())?;
-        let listener = sides.for_clients(Offer::GrpcAndHttp).ok_or("no client URL is of https")?;
+        let listener = sides.for_clients(Offer::AnyHttp).ok_or("no client URL is of https")?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
         Ok(Handshakes { listener, runtime: runtime.map_err(|error| error.to_string())? })
     }

@@ -158,6 +158,9 @@ var calls = []call{
 	}, "etcdserverpb.Auth/UserDelete", "", write},
 }
 
+// init adds the calls in which either side streams.
+func init() { calls = append(calls, streams...) }
+
 func clientOp(op clientv3.Op) *pb.RequestOp {
 	switch {
 	case op.IsPut():

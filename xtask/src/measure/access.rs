@@ -18,6 +18,8 @@ pub(crate) struct Access {
     pub(crate) is_secure: bool,
     /// Clients show a certificate, too, which the members demand.
     pub(crate) is_mutual: bool,
+    /// With TLS: the members make their certificates themselves, and clients verify none, so no tool has to make any.
+    pub(crate) is_self_signed: bool,
     /// Authentication is enabled, and clients have a token for a password.
     pub(crate) has_users: bool,
 }
@@ -30,7 +32,7 @@ impl Access {
 
     /// Writes the certificates that [`Access::member_flags`] and [`Access::client_flags`] name.
     pub(super) fn prepare(self, tools: &Path, folder: &Path) -> Outcome {
-        if !self.is_secure {
+        if !self.is_secure || self.is_self_signed {
             return Ok(());
         }
         let mut load = Command::new(tools.join("load"));
@@ -40,7 +42,9 @@ impl Access {
     /// Flags of each member, besides its URLs.
     pub(super) fn member_flags(self, folder: &Path) -> Vec<String> {
         let mut flags = Vec::new();
-        if self.is_secure {
+        if self.is_self_signed {
+            flags.push("--auto-tls".to_owned());
+        } else if self.is_secure {
             flags.extend(files(folder, [("cert-file", "server.pem"), ("key-file", "server.key")]));
         }
         if self.is_mutual {
@@ -65,7 +69,9 @@ impl Access {
 
     fn transport_flags(self, folder: &Path) -> Vec<String> {
         let mut flags = Vec::new();
-        if self.is_secure {
+        if self.is_self_signed {
+            flags.push("--insecure-skip-tls-verify".to_owned());
+        } else if self.is_secure {
             flags.extend(files(folder, [("cacert", "ca.pem")]));
         }
         if self.is_mutual {
@@ -112,6 +118,9 @@ mod tests {
         assert_eq!(flags(Access::default()), (0, 0));
         assert_eq!(flags(secure), (2, 1));
         assert_eq!(flags(Access { is_mutual: true, ..secure }), (4, 3));
+        let self_signed = Access { is_self_signed: true, ..secure };
+        assert_eq!(self_signed.member_flags(folder), ["--auto-tls"]);
+        assert_eq!(self_signed.client_flags(folder), ["--insecure-skip-tls-verify"]);
         assert_eq!(flags(Access { has_users: true, ..Access::default() }), (1, 1));
         assert_eq!(secure.client_flags(folder), ["--cacert=/f/ca.pem"]);
         assert_eq!((secure.scheme(), Access::default().scheme()), ("https", "http"));

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 use super::access::Access;
 use super::{metrics, processes};
-use crate::command;
+use crate::command::{self, Outcome};
 
 /// How long a member may take until it serves, with a million keys and on a slow disk.
 const READY_LIMIT: Duration = Duration::from_secs(120);
@@ -196,12 +196,18 @@ impl Cluster {
         let leads = self.metric("etcd_server_is_leader")?;
         let leader = self.members.iter_mut().zip(leads).find(|(_, leads)| *leads > 0.0);
         let (leader, _) = leader.ok_or("no member leads")?;
-        if let (LeaderEnd::Stopped, Some(child)) = (how, &mut leader.child) {
-            command::output(Command::new("kill").args(["-TERM", &child.id().to_string()]))?;
-            child.wait().map_err(|error| format!("cannot wait for the leader: {error}"))?;
+        if let LeaderEnd::Stopped = how {
+            leader.ask_to_stop()?;
+            leader.wait_for_end()?;
         }
         leader.kill();
         Ok(())
+    }
+
+    /// Asks every member to stop, all at once, and waits until their processes are gone.
+    pub(crate) fn stop(&mut self) -> Result<(), String> {
+        self.members.iter().try_for_each(Member::ask_to_stop)?;
+        self.members.iter_mut().try_for_each(Member::wait_for_end)
     }
 
     /// Kills every member that runs, starts all again, and returns how long it took until all serve.
@@ -211,6 +217,18 @@ impl Cluster {
         self.members.iter_mut().try_for_each(Member::spawn)?;
         self.members.iter_mut().try_for_each(Member::wait_until_ready)?;
         Ok(begin.elapsed())
+    }
+
+    /// Makes the data of members that did not run yet from a snapshot.
+    pub(crate) fn restore(&self, snapshot: &Path) -> Outcome {
+        const SHARED: [&str; 4] =
+            ["--name=", "--data-dir=", "--initial-advertise-peer-urls=", "--initial-cluster="];
+        self.members.iter().try_for_each(|member| {
+            let flags = member.flags.iter().filter(|flag| SHARED.iter().any(|name| flag.starts_with(name)));
+            let mut restore = Command::new(&member.binary);
+            command::output(restore.args(["utl", "snapshot", "restore"]).arg(snapshot).args(flags))?;
+            Ok(())
+        })
     }
 
     /// Kills the last member, starts it again, and returns how long it took until it serves.
@@ -247,6 +265,32 @@ impl Member {
             let _ = child.kill();
             let _ = child.wait();
         }
+    }
+
+    fn ask_to_stop(&self) -> Result<(), String> {
+        let Some(child) = &self.child else { return Ok(()) };
+        command::output(Command::new("kill").args(["-TERM", &child.id().to_string()])).map(drop)
+    }
+
+    /// Waits until the process, which was asked to, has ended.
+    ///
+    /// # Errors
+    /// It takes too long, or ended as if it had failed.
+    fn wait_for_end(&mut self) -> Result<(), String> {
+        let Some(child) = &mut self.child else { return Ok(()) };
+        let begin = Instant::now();
+        let how = loop {
+            match child.try_wait().map_err(|error| format!("cannot wait for a member: {error}"))? {
+                Some(status) if status.success() => return Ok(()),
+                Some(status) => break status.to_string(),
+                None if begin.elapsed() > READY_LIMIT => break "not within two minutes".to_owned(),
+                None => thread::sleep(POLL_INTERVAL),
+            }
+        };
+        Err(format!(
+            "a member that was asked to stop did not stop in good order ({how}):\n{}",
+            self.log_end()
+        ))
     }
 
     fn wait_until_ready(&mut self) -> Result<(), String> {

@@ -29,7 +29,7 @@
 //! | `local/` | calls that begin in this process: those of the JSON gateway |
 //! | `failure.rs` | a status that is not OK |
 //! | `head.rs`, `timeout.rs` | which requests are gRPC, and why some are refused before their first message |
-//! | `plain.rs` | HTTP/2 requests that are not gRPC |
+//! | `plain.rs` | HTTP/2 requests that are not gRPC, or come where there is none |
 //!
 //! Settled here: sizes of messages, statuses and their encoding, compression, deadlines, rounds. Settled in `http2`:
 //! windows, keep-alive, and every limit of the protocol.
@@ -58,5 +58,5 @@ pub(crate) use messages::EncodedMessage;
 pub(crate) use preface::{ClientProtocol, ClientTransport, ReplayedStart, protocol};
 pub(crate) use reply::CallReply;
 pub(crate) use request::{LocalRequests, RequestStream};
-pub(crate) use service::{CallFuture, ConnectionSettings, GrpcService};
+pub(crate) use service::{CallFuture, ConnectionSettings, GrpcService, NoCalls};
 pub(crate) use timeout::decode as decode_timeout;

@@ -1,4 +1,4 @@
-//! HTTP/2 requests that are not gRPC: they get what HTTP/1 gets.
+//! HTTP/2 requests that are not gRPC, and all of a listener without gRPC: they get what HTTP/1 gets.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};

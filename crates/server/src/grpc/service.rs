@@ -28,6 +28,25 @@ pub(crate) type CallFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Serves calls.
 pub(crate) trait GrpcService: Send + 'static {
+    /// Whether there are calls at all. Without them a request of gRPC is one like others, for the HTTP of the
+    /// connection.
+    const SERVES_CALLS: bool = true;
+
     /// Begins a call: `head` has its path and metadata.
     fn call(&self, head: &RequestHead, requests: RequestStream, reply: CallReply) -> CallFuture;
+
+    /// Whether a call of this kind may last for as long as its client likes: a graceful end does not wait for it.
+    fn is_endless(&self, head: &RequestHead) -> bool;
+}
+
+/// A connection without calls: HTTP alone.
+pub(crate) struct NoCalls;
+
+impl GrpcService for NoCalls {
+    const SERVES_CALLS: bool = false;
+
+    fn call(&self, _: &RequestHead, _: RequestStream, _: CallReply) -> CallFuture {
+        // No request is one.
+        Box::pin(std::future::ready(()))
+    }
 }

@@ -12,6 +12,7 @@ use crate::auth::{CREDENTIAL_KEYS, Credentials, Source};
 use crate::call_times::CallTimes;
 use crate::grpc::Failure;
 use crate::node::Node;
+use crate::spans::InnerSpans;
 
 /// Metadata key by which a client asks to be refused while there is no leader.
 const HAS_LEADER: &str = "hasleader";
@@ -35,6 +36,8 @@ pub(super) struct Call {
     pub(super) credentials: Credentials,
     /// What it has waited for.
     pub(super) times: CallTimes,
+    /// Spans of what its messages ask for: of a call in which either side streams, if it is sampled.
+    pub(super) spans: Option<InnerSpans>,
 }
 
 impl Call {
@@ -55,7 +58,7 @@ impl Call {
         let require_leader = has_leader.is_some_and(|value| value == b"true");
         let credentials = Credentials::of_call([token, authorization, gateway], common_name);
         let times = CallTimes::default();
-        Ok((Call { require_leader, connection, source, credentials, times }, version))
+        Ok((Call { require_leader, connection, source, credentials, times, spans: None }, version))
     }
 }
 

@@ -18,6 +18,7 @@ use super::streamed_range::{KnownDamage, StreamedRange, UnaryResponse};
 use super::streaming_call::{CountedRequests, ResponseSink, Responses};
 use crate::grpc::{EncodedMessage, Failure};
 use crate::node::Node;
+use crate::spans::InnerOperation;
 
 /// Ranges that have this many keys, or examine more keys and changes of the past, are encoded on a thread of their own:
 /// about half a millisecond of work.
@@ -213,6 +214,7 @@ pub(super) async fn range_stream(
 ) -> Result<Responses, Failure> {
     let request: pb::RangeRequest = decode_in_stream(requests.only().await?)?;
     validate::range_stream(&request)?;
+    let span = call.spans.as_ref().map(|spans| spans.begin(InnerOperation::RangeStream(request.clone())));
     node.check_serves()?;
     if !request.serializable {
         node.admit_read()?;
@@ -221,6 +223,7 @@ pub(super) async fn range_stream(
     let caller = node.identify(&call.credentials).await?;
     node.reader.check_range(&caller, &request.key, &request.range_end)?;
     Ok(Responses::of(|sink| async move {
+        let _span = span;
         call::while_led(&node, &call, send_chunks(&node, &call, &request, &sink)).await
     }))
 }

@@ -12,23 +12,20 @@
 //! Names, attributes and events but the phases are etcd's, so that queries for etcd's spans find these.
 
 use std::sync::Arc;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use api::etcdserverpb as pb;
 use api::{Code, methods};
 use bytes::Bytes;
 use prost::Message;
 
-use super::otlp::{KIND_INTERNAL, KIND_SERVER, STATUS_ERROR, Span, SpanAttribute, SpanEvent, SpanStatus};
+use super::inner_span::InnerSpans;
+use super::new_span::{IS_REMOTE, WallClock, span};
+use super::otlp::{KIND_SERVER, STATUS_ERROR, Span, SpanAttribute, SpanEvent, SpanStatus};
 use super::request_attributes::operation;
 use super::span_queue::SpanQueue;
 use super::trace_context::{TraceContext, new_span_id};
 use crate::call_times::{LoopTimes, Phase};
-
-/// Flags of a span: it is sampled; it is known whether its parent is of another process; it is.
-const SAMPLED: u32 = 1;
-const KNOWN_WHETHER_REMOTE: u32 = 0x100;
-const IS_REMOTE: u32 = 0x200;
 
 /// A sampled call. Boxed, so that the others carry one pointer.
 pub(crate) struct CallSpan {
@@ -36,6 +33,8 @@ pub(crate) struct CallSpan {
     /// From here on the raft loop counts its times.
     epoch: Instant,
     context: TraceContext,
+    /// The id of the span of the call.
+    id: u64,
     source: String,
     /// The request, of a call that has one.
     body: Option<Bytes>,
@@ -64,7 +63,13 @@ impl CallSpan {
         context: TraceContext,
         source: String,
     ) -> CallSpan {
-        CallSpan { queue, epoch, context, source, body: None, granted: None, message: String::new() }
+        let id = new_span_id();
+        CallSpan { queue, epoch, context, id, source, body: None, granted: None, message: String::new() }
+    }
+
+    /// Spans below that of the call, for what its messages ask for.
+    pub(crate) fn inner(&self) -> InnerSpans {
+        InnerSpans::new(self.queue.clone(), self.context.clone(), self.id)
     }
 
     /// The call's one request.
@@ -95,6 +100,7 @@ impl CallSpan {
     fn spans(self, end: &CallEnd, phases: &[Phase], clock: &WallClock) -> Vec<Span> {
         let call = Span {
             name: end.path.trim_start_matches('/').to_owned(),
+            span_id: self.id.to_be_bytes().to_vec(),
             kind: KIND_SERVER,
             attributes: call_attributes(end, &self.source),
             status: is_error(end.code).then_some(SpanStatus { message: self.message, code: STATUS_ERROR }),
@@ -122,21 +128,6 @@ impl CallSpan {
             ..span(&self.context, None, clock, phase.from, phase.to)
         }));
         spans
-    }
-}
-
-/// A new span of a trace, without what is its own.
-fn span(context: &TraceContext, parent: Option<u64>, clock: &WallClock, from: Instant, to: Instant) -> Span {
-    Span {
-        trace_id: context.trace_id.to_be_bytes().to_vec(),
-        span_id: new_span_id().to_be_bytes().to_vec(),
-        trace_state: context.state.clone(),
-        parent_span_id: parent.map(|parent| parent.to_be_bytes().to_vec()).unwrap_or_default(),
-        kind: KIND_INTERNAL,
-        start_ns: clock.ns(from),
-        end_ns: clock.ns(to),
-        flags: SAMPLED | KNOWN_WHETHER_REMOTE,
-        ..Span::default()
     }
 }
 
@@ -190,24 +181,6 @@ fn code_name(code: i32) -> String {
     ];
     let name = usize::try_from(code).ok().and_then(|code| NAMES.get(code));
     name.map_or_else(|| code.to_string(), |name| (*name).to_owned())
-}
-
-/// Both clocks at one time, so that the times of a call become times of the day.
-struct WallClock {
-    instant: Instant,
-    since_1970_ns: u64,
-}
-
-impl WallClock {
-    fn now() -> WallClock {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        WallClock { instant: Instant::now(), since_1970_ns: since.as_nanos() as u64 }
-    }
-
-    /// A time before this one, in nanoseconds since 1970.
-    fn ns(&self, time: Instant) -> u64 {
-        self.since_1970_ns.saturating_sub(self.instant.saturating_duration_since(time).as_nanos() as u64)
-    }
 }
 
 #[cfg(test)]

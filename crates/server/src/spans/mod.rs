@@ -15,6 +15,8 @@
 //! |---|---|
 //! | `trace_context` | of which trace a call is a part, and whether it is sampled |
 //! | `call_span` | the spans of a call |
+//! | `inner_span` | spans of single watches, renewals and streamed ranges, below that of their call |
+//! | `new_span` | what all spans have in common |
 //! | `request_attributes` | what they say of the request |
 //! | `otlp` | the messages of the protocol |
 //! | `span_queue` | what waits for the thread |
@@ -24,6 +26,8 @@
 
 mod call_span;
 mod exporter;
+mod inner_span;
+mod new_span;
 mod otlp;
 mod request_attributes;
 mod span_queue;
@@ -40,6 +44,8 @@ use crate::logging::RepeatedFailures;
 use crate::metrics::OwnMetrics;
 
 pub(crate) use call_span::{CallEnd, CallSpan};
+pub(crate) use inner_span::{InnerSpans, OpenSpan};
+pub(crate) use request_attributes::InnerOperation;
 
 use exporter::Exporter;
 use span_queue::{SpanCounters, SpanQueue};

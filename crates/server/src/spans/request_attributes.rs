@@ -14,6 +14,16 @@ use super::otlp::SpanAttribute;
 /// Bytes of a key in a span.
 const MAX_KEY_BYTES: usize = 1_024;
 
+/// What a message asks for.
+pub(crate) enum InnerOperation {
+    /// To create a watch.
+    Watch(pb::WatchCreateRequest),
+    /// To renew the lease of this id.
+    Renewal(i64),
+    /// To stream a range.
+    RangeStream(pb::RangeRequest),
+}
+
 /// The span of what a request asks for; `None` for methods that have no span of their own in etcd, and for bytes that
 /// are not the message. `granted` is the id that a lease was given.
 pub(super) fn operation(
@@ -46,6 +56,34 @@ pub(super) fn operation(
         }
         _ => return None,
     })
+}
+
+/// The span of what one message of a call asks for.
+pub(super) fn inner_operation(operation: &InnerOperation) -> (&'static str, Vec<SpanAttribute>) {
+    match operation {
+        InnerOperation::Watch(request) => ("watch", watch(request)),
+        InnerOperation::Renewal(id) => ("lease_renew", vec![SpanAttribute::number("id", *id)]),
+        InnerOperation::RangeStream(request) => {
+            let mut attributes = range(request);
+            // The last one is of keys alone, which etcd does not tell of a streamed range.
+            attributes.pop();
+            ("range_streaming", attributes)
+        }
+    }
+}
+
+/// As etcd reads the request: no key is the smallest one, and an end of a zero byte is written as none.
+fn watch(request: &pb::WatchCreateRequest) -> Vec<SpanAttribute> {
+    let first = if request.key.is_empty() { &b"\0"[..] } else { &request.key };
+    let end = if request.range_end[..] == *b"\0" { &b""[..] } else { &request.range_end };
+    vec![
+        key("key", first),
+        key("range_end", end),
+        SpanAttribute::number("start_rev", request.start_revision),
+        SpanAttribute::truth("progress_notify", request.progress_notify),
+        SpanAttribute::truth("prev_kv", request.prev_kv),
+        SpanAttribute::truth("fragment", request.fragment),
+    ]
 }
 
 /// Bytes as a text: what is no UTF-8 is replaced, because the protocol carries nothing else.

@@ -21,24 +21,21 @@ use crate::config::{TlsParameters, TlsVersion};
 /// What a listener speaks, and names in the handshake (ALPN), most wanted first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Offer {
-    /// gRPC, and HTTP beside it.
-    GrpcAndHttp,
+    /// HTTP/2, with gRPC or without, and HTTP/1.
+    AnyHttp,
     /// gRPC alone.
     Grpc,
-    /// HTTP/1 alone.
-    Http,
     /// Peer streams, and HTTP/1 beside them.
     PeersAndHttp,
 }
 
 impl Offer {
-    const ALL: [Offer; 4] = [Offer::GrpcAndHttp, Offer::Grpc, Offer::Http, Offer::PeersAndHttp];
+    const ALL: [Offer; 3] = [Offer::AnyHttp, Offer::Grpc, Offer::PeersAndHttp];
 
     fn protocols(self) -> &'static [&'static [u8]] {
         match self {
-            Offer::GrpcAndHttp => &[b"h2", HTTP1],
+            Offer::AnyHttp => &[b"h2", HTTP1],
             Offer::Grpc => &[b"h2"],
-            Offer::Http => &[HTTP1],
             Offer::PeersAndHttp => &[PEER_ALPN, HTTP1],
         }
     }

@@ -11,6 +11,7 @@
 //! ```
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
@@ -44,9 +45,31 @@ pub(super) enum Delivery {
     Missed { from: i64, through: i64 },
 }
 
+/// How many events wait in all buffers of a hub, for metrics. Streams subtract what they take, and a publisher adds
+/// what it has queued once for each batch, so for a moment it may be below zero.
+#[derive(Default)]
+pub(super) struct PendingEvents(AtomicI64);
+
+impl PendingEvents {
+    /// So many events more wait.
+    pub(super) fn add(&self, events: usize) {
+        self.0.fetch_add(events as i64, Ordering::Relaxed);
+    }
+
+    fn subtract(&self, events: usize) {
+        self.0.fetch_sub(events as i64, Ordering::Relaxed);
+    }
+
+    /// How many wait.
+    pub(super) fn get(&self) -> usize {
+        usize::try_from(self.0.load(Ordering::Relaxed)).unwrap_or(0)
+    }
+}
+
 /// Shared by the hub and one stream.
 pub(super) struct EventBuffer {
     wake: Wake,
+    pending: Arc<PendingEvents>,
     state: Mutex<BufferState>,
 }
 
@@ -62,21 +85,25 @@ struct BufferState {
 }
 
 impl EventBuffer {
-    pub(super) fn new(wake: Wake) -> Self {
-        Self { wake, state: Mutex::default() }
+    pub(super) fn new(wake: Wake, pending: Arc<PendingEvents>) -> Self {
+        Self { wake, pending, state: Mutex::default() }
     }
 
-    /// Adds a block for the watchers of `group`; if the buffer is full, notes its revisions as missed.
-    pub(super) fn push(&self, group: GroupId, block: &Arc<EventBlock>) {
+    /// Adds a block for the watchers of `group`; if the buffer is full, notes its revisions as missed. Returns how many
+    /// events were queued, which the caller adds to those that wait.
+    pub(super) fn push(&self, group: GroupId, block: &Arc<EventBlock>) -> usize {
         let mut state = self.state.lock();
         let (first, last) = (block.first_revision(), block.last_revision());
+        let mut queued = 0;
         if state.missed.is_some() || state.deliveries.len() >= MAX_BUFFERED_BLOCKS {
             state.miss(first, last);
         } else {
-            state.events += block.len();
+            queued = block.len();
+            state.events += queued;
             state.deliveries.push_back(Delivery::Block { group, first, last, block: Arc::downgrade(block) });
         }
         self.signal(state);
+        queued
     }
 
     /// Notes that events at these revisions are not delivered.
@@ -105,16 +132,20 @@ impl EventBuffer {
         assert!(taken.is_empty(), "a stream takes more after it has processed what it took before");
         let mut state = self.state.lock();
         state.woken = false;
-        state.events = 0;
+        let events = std::mem::take(&mut state.events);
+        if events > 0 {
+            self.pending.subtract(events);
+        }
         std::mem::swap(&mut state.deliveries, taken);
         if let Some((from, through)) = state.missed.take() {
             taken.push_back(Delivery::Missed { from, through });
         }
     }
+}
 
-    /// The number of events waiting to be taken.
-    pub(super) fn pending_events(&self) -> usize {
-        self.state.lock().events
+impl Drop for EventBuffer {
+    fn drop(&mut self) {
+        self.pending.subtract(self.state.get_mut().events);
     }
 }
 

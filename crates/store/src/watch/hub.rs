@@ -78,13 +78,14 @@ impl Hub {
         let visible = events.partition_point(|event| event.kv.mod_revision.main <= revision);
         if revision > published {
             if state.gathered.is_some() {
-                state.add_gathered(&events[..visible], revision);
+                let queued = state.add_gathered(&events[..visible], revision);
+                self.shared.counters.pending_events.add(queued);
             } else if state.groups.is_empty() {
                 state.tail = EventTail::default();
             } else if visible == events.len() {
-                state.add_batch(events);
+                self.shared.counters.pending_events.add(state.add_batch(events));
             } else {
-                state.add_batch(&events[..visible].into());
+                self.shared.counters.pending_events.add(state.add_batch(&events[..visible].into()));
             }
             self.shared.counters.tail_bytes.store(state.tail.bytes(), Ordering::Relaxed);
             self.shared.published.store(revision, Ordering::Release);
@@ -99,7 +100,7 @@ impl Hub {
     /// fragments gets responses below `max_fragment_bytes` (in etcd: the request limit and 512 KiB), unless a single
     /// event is larger.
     pub fn open(&self, wake: Wake, max_fragment_bytes: usize) -> WatchStream {
-        let buffer = Arc::new(EventBuffer::new(wake));
+        let buffer = Arc::new(EventBuffer::new(wake, self.shared.counters.pending_events.clone()));
         let mut state = self.shared.state.lock();
         let id = state.next_stream;
         state.next_stream += 1;
@@ -133,15 +134,14 @@ impl Hub {
         self.shared.counters.accounted_bytes()
     }
 
-    /// Numbers for metrics. Visits every stream, so call it only when metrics are collected.
+    /// Numbers for metrics. Takes constant time and no lock, whatever the number of watchers and streams.
     pub fn stats(&self) -> WatchStats {
-        let state = self.shared.state.lock();
         let counters = &self.shared.counters;
         WatchStats {
-            streams: state.streams.len(),
+            streams: counters.streams.load(Ordering::Relaxed),
             watchers: counters.watchers.load(Ordering::Relaxed),
             slow_watchers: counters.slow_watchers.load(Ordering::Relaxed),
-            pending_events: state.streams.values().map(|buffer| buffer.pending_events()).sum(),
+            pending_events: counters.pending_events.get(),
             events_sent: counters.events_sent.load(Ordering::Relaxed),
         }
     }

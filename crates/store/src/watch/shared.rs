@@ -8,7 +8,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::block::EventBlock;
 use super::encode::ResponseIdentity;
-use super::event_buffer::{Delivery, EventBuffer, GroupId};
+use super::event_buffer::{Delivery, EventBuffer, GroupId, PendingEvents};
 use super::groups::{WatchFilter, WatchStreamId, WatcherGroups};
 use super::history::History;
 use crate::types::Event;
@@ -79,6 +79,8 @@ pub(super) struct WatchCounters {
     pub(super) range_bytes: AtomicUsize,
     /// Open streams.
     pub(super) streams: AtomicUsize,
+    /// Events in the buffers of all streams.
+    pub(super) pending_events: Arc<PendingEvents>,
     /// Bytes of the tail, as the last batch left it.
     pub(super) tail_bytes: AtomicUsize,
 }
@@ -143,14 +145,15 @@ impl EventTail {
 }
 
 impl HubState {
-    /// Matches a batch, and adds its blocks to the buffers of the groups' streams and to the tail.
-    pub(super) fn add_batch(&mut self, events: &Arc<[Event]>) {
+    /// Matches a batch, and adds its blocks to the buffers of the groups' streams and to the tail. Returns how many
+    /// events were added to buffers.
+    pub(super) fn add_batch(&mut self, events: &Arc<[Event]>) -> usize {
         let mut blocks = Vec::new();
-        let mut bytes = 0;
+        let (mut bytes, mut queued) = (0, 0);
         self.groups.matching(events, |id, group, picked| {
             for block in EventBlock::cut(events, picked, group.filter.prev_kv, MAX_RESPONSE_BYTES) {
                 let block = Arc::new(block);
-                group.subscribers.values().for_each(|buffer| buffer.push(id, &block));
+                queued += group.subscribers.values().map(|buffer| buffer.push(id, &block)).sum::<usize>();
                 bytes += block.weight();
                 blocks.push(block);
             }
@@ -158,6 +161,7 @@ impl HubState {
         if !blocks.is_empty() {
             self.tail.push(bytes + batch_weight(events), blocks);
         }
+        queued
     }
 }
 
@@ -188,10 +192,12 @@ impl HubState {
         self.gathered = Some(gathered);
     }
 
-    /// Adds what was gathered, and the last events of the command, to the buffers and to the tail.
-    pub(super) fn add_gathered(&mut self, last: &[Event], revision: i64) {
+    /// Adds what was gathered, and the last events of the command, to the buffers and to the tail. Returns how many
+    /// events were added to buffers.
+    pub(super) fn add_gathered(&mut self, last: &[Event], revision: i64) -> usize {
         self.gather(last);
-        let Some(gathered) = self.gathered.take() else { return };
+        let Some(gathered) = self.gathered.take() else { return 0 };
+        let mut queued = 0;
         let GatheredEvents { groups, bytes, first, newcomers, .. } = gathered;
         let mut blocks = Vec::new();
         for (id, events) in groups {
@@ -204,7 +210,7 @@ impl HubState {
             let picked: Vec<u32> = (0..events.len() as u32).collect();
             for block in EventBlock::cut(&events, &picked, group.filter.prev_kv, MAX_RESPONSE_BYTES) {
                 let block = Arc::new(block);
-                group.subscribers.values().for_each(|buffer| buffer.push(id, &block));
+                queued += group.subscribers.values().map(|buffer| buffer.push(id, &block)).sum::<usize>();
                 blocks.push(block);
             }
         }
@@ -213,6 +219,7 @@ impl HubState {
             let encoded = blocks.iter().map(|block| block.weight()).sum::<usize>();
             self.tail.push(bytes + encoded, blocks);
         }
+        queued
     }
 }
 

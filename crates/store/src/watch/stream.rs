@@ -124,15 +124,18 @@ impl WatchStream {
         }
     }
 
-    /// Creates a watcher. [`next`](Self::next) returns the answer: created, or refused with a reason.
-    pub fn create(&mut self, request: &WatchCreateRequest) {
-        let answer = match self.add(request) {
-            Ok((watch_id, revision)) => {
-                ResponseHead { revision, watch_id, created: true, ..ResponseHead::default() }
-            }
-            Err(refusal) => self.refusal(refusal.to_string().into()),
+    /// Creates a watcher, and returns its id; `None` if it is refused. [`next`](Self::next) returns the answer:
+    /// created, or refused with a reason.
+    pub fn create(&mut self, request: &WatchCreateRequest) -> Option<i64> {
+        let (id, answer) = match self.add(request) {
+            Ok((watch_id, revision)) => (
+                Some(watch_id),
+                ResponseHead { revision, watch_id, created: true, ..ResponseHead::default() },
+            ),
+            Err(refusal) => (None, self.refusal(refusal.to_string().into())),
         };
         self.control.push_back(answer);
+        id
     }
 
     /// Answers a create request that the server does not allow, with etcd's text for the reason.

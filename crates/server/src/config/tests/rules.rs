@@ -173,3 +173,24 @@ fn a_new_member_must_fit_into_its_cluster() {
     let joining = "--initial-cluster-state=existing --initial-cluster=m=http://127.0.0.1:1";
     assert_eq!(check(joining), Ok(()), "a joining member was announced before");
 }
+
+#[test]
+fn a_backup_has_intervals_that_fit() {
+    assert_eq!(run("stele").backup, None);
+    let flags = "--backup-url=s3://b/x --backup-keep=48h --backup-encryption-key-file=k";
+    let backup = run(&format!("stele {flags}")).backup.expect("it is asked for");
+    assert_eq!((backup.url.as_str(), backup.interval.as_secs()), ("s3://b/x", 10));
+    assert_eq!(
+        (backup.base_interval.as_secs(), backup.keep.map(|keep| keep.as_secs())),
+        (86_400, Some(172_800))
+    );
+    assert_eq!(backup.key_file, Some("k".into()));
+    for (flags, why) in [
+        ("--backup-interval=99ms", "--backup-interval must be 100ms or more"),
+        ("--backup-interval=2h --backup-base-interval=1h", "--backup-base-interval not shorter"),
+        ("--backup-keep=1h", "--backup-keep must not be shorter"),
+    ] {
+        let (message, code) = error(&format!("stele --backup-url=/x {flags}"));
+        assert!(code == 1 && message.contains(why), "{flags}: {message}");
+    }
+}

@@ -48,7 +48,7 @@ const REMAINDERS: Option<&str> = Some("the remaining times of long leases are al
 
 const GATES: [FeatureGate; 9] = [
     alpha("CompactHashCheck", None),
-    beta("FastLeaseKeepAlive", Some("renewals never wait until entries are applied")),
+    beta("FastLeaseKeepAlive", Some("renewals always wait until earlier commands are applied")),
     alpha("InitialCorruptCheck", None),
     alpha("LeaseCheckpoint", REMAINDERS),
     alpha("LeaseCheckpointPersist", REMAINDERS),
@@ -157,7 +157,7 @@ mod tests {
     fn a_gate_without_effect_says_why() {
         let told = |text| FeatureGates::parse(text).expect("gates").without_effect();
         assert_eq!(told("CompactHashCheck=true,FastLeaseKeepAlive=true"), Vec::<String>::new());
-        let expected = "FastLeaseKeepAlive (renewals never wait until entries are applied)";
+        let expected = "FastLeaseKeepAlive (renewals always wait until earlier commands are applied)";
         assert_eq!(told("InitialCorruptCheck=true,FastLeaseKeepAlive=false"), [expected]);
     }
 

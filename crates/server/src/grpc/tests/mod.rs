@@ -1,7 +1,9 @@
 //! A server of a few methods, asked by a client that may break any rule, over a connection in memory.
 
 mod edges;
+mod endings;
 mod flow_control;
+mod http_alone;
 mod keeping;
 mod raw;
 mod refusals;

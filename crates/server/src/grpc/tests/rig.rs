@@ -86,7 +86,8 @@ impl GrpcService for Seen {
                     }
                     reply.finish(Err(&failure(&body)));
                 }
-                "/test/Wait" => {
+                "/test/NotTaken" => reply.not_taken(&Failure::from(api::Error::NotTaken)),
+                "/test/Wait" | "/test/Endless" => {
                     seen.waiting.fetch_add(1, Ordering::SeqCst);
                     let _waiting = Waiting(seen.waiting.clone());
                     if reply.unless_gone(seen.release.notified()).await.is_ok() {
@@ -97,6 +98,10 @@ impl GrpcService for Seen {
                 other => panic!("no test asks for {other}"),
             }
         })
+    }
+
+    fn is_endless(&self, head: &http2::RequestHead) -> bool {
+        head.path() == b"/test/Endless"
     }
 }
 
@@ -135,6 +140,16 @@ pub(super) fn server(
     seen: Seen,
     stop: CancellationToken,
 ) -> (impl Future<Output = ()>, DuplexStream) {
+    server_of(seen.clone(), settings, seen, stop)
+}
+
+/// The same with another service.
+fn server_of<S: GrpcService>(
+    service: S,
+    settings: ConnectionSettings,
+    seen: Seen,
+    stop: CancellationToken,
+) -> (impl Future<Output = ()>, DuplexStream) {
     let (ours, theirs) = tokio::io::duplex(64 << 10);
     let text = |body: String| ready(format!("heard {body}"));
     let waiting = seen.clone();
@@ -147,7 +162,7 @@ pub(super) fn server(
         .route("/plain", get(|| ready("plain text")))
         .route("/heard", post(text))
         .route("/wait", get(wait));
-    (async move { serve(ours, seen, Some(http.into()), &settings, stop).await }, theirs)
+    (async move { serve(ours, service, Some(http.into()), &settings, stop).await }, theirs)
 }
 
 /// A client, and the server it speaks to.
@@ -194,8 +209,19 @@ impl Client {
 
     /// A client of another kind.
     pub(super) async fn start_with(builder: &h2::client::Builder, settings: ConnectionSettings) -> Client {
-        let (seen, stop) = (Seen::default(), CancellationToken::new());
-        let (serving, theirs) = server(settings, seen.clone(), stop.clone());
+        let seen = Seen::default();
+        Client::start_of(builder, seen.clone(), settings, seen).await
+    }
+
+    /// A client of a server with another service.
+    pub(super) async fn start_of<S: GrpcService>(
+        builder: &h2::client::Builder,
+        service: S,
+        settings: ConnectionSettings,
+        seen: Seen,
+    ) -> Client {
+        let stop = CancellationToken::new();
+        let (serving, theirs) = server_of(service, settings, seen.clone(), stop.clone());
         let server = tokio::spawn(serving);
         let (requests, connection) = builder.handshake(theirs).await.expect("handshake");
         tokio::spawn(connection);

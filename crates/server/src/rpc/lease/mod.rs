@@ -4,7 +4,9 @@ mod keep_alive;
 #[cfg(test)]
 mod tests;
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
 use api::etcdserverpb as pb;
 use api::validate;
@@ -20,6 +22,7 @@ use super::call::{self, Call, decode};
 use super::streaming_call::{CountedRequests, Responses};
 use crate::grpc::{EncodedMessage, Failure};
 use crate::node::Node;
+use crate::spans::{InnerOperation, OpenSpan};
 
 /// Leases that a listing copies in one hold of the store's lock: tens of microseconds.
 const MAX_LEASES_PER_STEP: usize = 1_000;
@@ -136,9 +139,28 @@ pub(super) async fn keep_alive(
     }
     Ok(Responses::of(|sink| async move {
         // The revision from before the renewal: a renewal must not look newer than a revocation that preceded it.
-        let submit = |lease| (node.header_now(), renew(&node, &call, lease));
+        let submit = |lease| {
+            let span = call.spans.as_ref().map(|spans| spans.begin(InnerOperation::Renewal(lease)));
+            (node.header_now(), SpannedRenewal { renewal: renew(&node, &call, lease), span })
+        };
         call::while_led(&node, &call, keep_alive::answer_all(requests, submit, &sink)).await
     }))
+}
+
+/// A renewal, and its span if the call is sampled, which ends when it is answered.
+struct SpannedRenewal<A> {
+    renewal: A,
+    span: Option<OpenSpan>,
+}
+
+impl<A: Future + Unpin> Future for SpannedRenewal<A> {
+    type Output = A::Output;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<A::Output> {
+        let answer = ready!(Pin::new(&mut self.renewal).poll(context));
+        self.span = None;
+        Poll::Ready(answer)
+    }
 }
 
 /// Renews a lease, if the caller may write all of its keys.

@@ -21,6 +21,7 @@ use store::watch::{NextResponse, WatchStream};
 use tokio::sync::Notify;
 
 use permissions::{CallPermissions, Permissions};
+use watch_spans::WatchSpans;
 
 use super::call::{self, Call, decode_in_stream};
 use super::coalescing_notifier::CoalescingNotifier;
@@ -58,6 +59,7 @@ async fn serve(
     let watchers = node.hub.open(CoalescingNotifier::wake(call.connection, &woken), max_fragment_bytes);
     let permissions = CallPermissions::new(node, call).await?;
     let mut stream = ServedStream::new(watchers, permissions, requests, sink);
+    stream.spans = WatchSpans::of(call.spans.clone());
     let mut progress = tokio::time::interval(node.limits.progress_interval);
     progress.reset();
     loop {
@@ -93,6 +95,7 @@ struct ServedStream<'a, P, R> {
     /// What is wrong with the last request. The stream ends with it when the requests before are answered.
     failure: Option<Failure>,
     sink: &'a ResponseSink,
+    spans: WatchSpans,
 }
 
 /// How far a stream advanced.
@@ -114,7 +117,8 @@ impl<'a, P: Permissions, R: Stream<Item = Result<Bytes, Failure>> + Unpin> Serve
         requests: R,
         sink: &'a ResponseSink,
     ) -> ServedStream<'a, P, R> {
-        ServedStream { watchers, permissions, requests: Some(requests), held: None, failure: None, sink }
+        let (requests, spans) = (Some(requests), WatchSpans::default());
+        ServedStream { watchers, permissions, requests, held: None, failure: None, sink, spans }
     }
 
     /// When the connection takes more: takes requests that have arrived, sends their answers, then one other response.
@@ -189,7 +193,10 @@ impl<'a, P: Permissions, R: Stream<Item = Result<Bytes, Failure>> + Unpin> Serve
                 Ok(()) => self.create(&create),
                 Err(error) => self.watchers.refuse(error.message()),
             },
-            Some(RequestUnion::CancelRequest(cancel)) => self.watchers.cancel(cancel.watch_id),
+            Some(RequestUnion::CancelRequest(cancel)) => {
+                self.spans.canceled(cancel.watch_id);
+                self.watchers.cancel(cancel.watch_id);
+            }
             Some(RequestUnion::ProgressRequest(_)) => self.watchers.progress(),
             // etcd ignores what it does not know, so that newer clients can ask.
             None => {}
@@ -199,7 +206,10 @@ impl<'a, P: Permissions, R: Stream<Item = Result<Bytes, Failure>> + Unpin> Serve
 
     fn create(&mut self, request: &pb::WatchCreateRequest) {
         match self.permissions.check_create(request) {
-            Ok(()) => self.watchers.create(request),
+            Ok(()) => {
+                let id = self.watchers.create(request);
+                self.spans.created(id, request);
+            }
             Err(error) => self.watchers.refuse(permissions::text(error)),
         }
     }
@@ -217,3 +227,4 @@ impl<'a, P: Permissions, R: Stream<Item = Result<Bytes, Failure>> + Unpin> Serve
 mod permissions;
 #[cfg(test)]
 mod tests;
+mod watch_spans;

@@ -1,4 +1,5 @@
-//! Connections: gRPC and HTTP on the client port, peer streams and HTTP/1 on the peer port.
+//! Connections: gRPC and HTTP on the client port, peer streams and HTTP/1 on the peer port. With TLS, HTTP/2 is served
+//! wherever the clients of HTTP connect.
 
 #[cfg(test)]
 mod tests;
@@ -23,7 +24,7 @@ use super::connection_cap::{ConnectionCap, ConnectionPermit};
 use super::listen::{Listener, SocketPath};
 use super::sockets::{AcceptedSocket, FIRST_BYTES_TIMEOUT, ListenerSecurity, SecuredSocket};
 use crate::gateway::GatewayConnection;
-use crate::grpc::{self, ClientProtocol, ClientTransport, ConnectionSettings, ReplayedStart};
+use crate::grpc::{self, ClientProtocol, ClientTransport, ConnectionSettings, NoCalls, ReplayedStart};
 use crate::http::{ConnectionRouter, IsSecure};
 use crate::rpc::{Dispatch, RpcWorkers};
 
@@ -106,13 +107,14 @@ struct Client {
     http: Option<ConnectionRouter>,
 }
 
-/// Serves one client, in the protocol it begins with; where there is no gRPC, in HTTP/1.
+/// Serves one client, in the protocol it begins with; where there is no gRPC, in HTTP/1 unless the handshake has chosen
+/// HTTP/2.
 async fn serve_client<I>(stream: I, client: Client, settings: &ConnectionSettings, stop: CancellationToken)
 where
     I: ClientTransport,
 {
     let Some(grpc) = client.grpc else {
-        return serve_http(stream, client.http.unwrap_or_default(), stop).await;
+        return serve_http_alone(stream, client.http.unwrap_or_default(), settings, stop).await;
     };
     match stop.run_until_cancelled(first_bytes(stream)).await.flatten() {
         Some((ClientProtocol::Http2, stream)) => grpc::serve(stream, grpc, client.http, settings, stop).await,
@@ -123,6 +125,19 @@ where
         }
         // A connection that failed, or said nothing in time, concerns only its client.
         None => {}
+    }
+}
+
+/// Serves HTTP without gRPC: HTTP/2 if the handshake has chosen that.
+async fn serve_http_alone<I: ClientTransport>(
+    stream: I,
+    http: ConnectionRouter,
+    settings: &ConnectionSettings,
+    stop: CancellationToken,
+) {
+    match stream.protocol() {
+        Some(ClientProtocol::Http2) => grpc::serve(stream, NoCalls, Some(http), settings, stop).await,
+        Some(ClientProtocol::Http1) | None => serve_http(stream, http, stop).await,
     }
 }
 
@@ -187,20 +202,22 @@ pub(crate) async fn peers(
     .await;
 }
 
-/// Serves HTTP/1 alone, for metrics and health.
+/// Serves HTTP alone, for metrics and health.
 pub(crate) async fn http(
     listener: Listener,
     security: ListenerSecurity,
     router: Router,
+    settings: ConnectionSettings,
     cap: ConnectionCap,
     stop: CancellationToken,
 ) {
     accept(listener, cap, stop, move |socket, permit, stop| {
-        let (router, security) = (router.clone(), security.clone());
+        let (router, security, settings) = (router.clone(), security.clone(), settings.clone());
         async move {
             if let Some(socket) = security.secure(socket).await {
-                serve(socket, router, permit, stop).await;
+                serve_http_alone(socket, router.into(), &settings, stop).await;
             }
+            drop(permit);
         }
     })
     .await;

@@ -56,7 +56,14 @@ async fn a_connection_beyond_the_cap_is_closed_and_counted() {
     let refused = IntCounter::new("refused", "those beyond").expect("a good name");
     let cap = ConnectionCap::new("test", 1, refused.clone());
     let stop = CancellationToken::new();
-    let serving = tokio::spawn(http(listener, ListenerSecurity::Plain, Router::new(), cap, stop.clone()));
+    let keepalive = crate::config::GrpcKeepalive {
+        interval: Duration::ZERO,
+        timeout: Duration::ZERO,
+        min_client_interval: Duration::ZERO,
+    };
+    let settings = ConnectionSettings { max_concurrent_streams: 1, max_message_bytes: 1, keepalive };
+    let plain = ListenerSecurity::Plain;
+    let serving = tokio::spawn(http(listener, plain, Router::new(), settings, cap, stop.clone()));
     let mut first = TcpStream::connect(address).await.expect("it listens");
     first.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.expect("open");
     first.read_u8().await.expect("an answer");

@@ -83,11 +83,10 @@ fn rig() -> Authority {
 async fn the_protocol_is_the_best_that_both_speak() {
     let authority = rig();
     for (offer, offered, chosen) in [
-        (Offer::GrpcAndHttp, &[&b"http/1.1"[..], b"h2"][..], Some(&b"h2"[..])),
-        (Offer::GrpcAndHttp, &[b"http/1.1"], Some(b"http/1.1")),
-        (Offer::GrpcAndHttp, &[], Some(b"")),
+        (Offer::AnyHttp, &[&b"http/1.1"[..], b"h2"][..], Some(&b"h2"[..])),
+        (Offer::AnyHttp, &[b"http/1.1"], Some(b"http/1.1")),
+        (Offer::AnyHttp, &[], Some(b"")),
         (Offer::Grpc, &[b"http/1.1"], None),
-        (Offer::Http, &[b"h2", b"http/1.1"], Some(b"http/1.1")),
         (Offer::PeersAndHttp, &[b"stele-peer"], Some(b"stele-peer")),
     ] {
         let listener = listener(files(TlsSide::Client, &authority.settings("server")), offer);
@@ -119,7 +118,7 @@ async fn versions_and_suites_are_those_of_the_flags() {
         (&for_ecdsa, tls12, true),
     ] {
         let files = TlsFiles::of(TlsSide::Client, &settings, parameters).expect("whole pairs");
-        let listener = listener(files, Offer::GrpcAndHttp);
+        let listener = listener(files, Offer::AnyHttp);
         let (accepted, _) = meet(&listener, speaking(&authority, None, &[version]), None).await;
         assert_eq!(accepted.is_some(), is_served, "{parameters:?} {:?}", version.version);
         if let Some(suite) = accepted.and_then(|stream| stream.get_ref().1.negotiated_cipher_suite()) {
@@ -142,9 +141,9 @@ async fn a_demanded_certificate_must_be_trusted_valid_allowed_and_not_revoked() 
         let mut settings = authority.mutual("server");
         settings.crl_file = Some(authority.file("crl.der"));
         change(&mut settings);
-        listener(files(TlsSide::Client, &settings), Offer::GrpcAndHttp)
+        listener(files(TlsSide::Client, &settings), Offer::AnyHttp)
     };
-    let plain = listener(files(TlsSide::Client, &mutual), Offer::GrpcAndHttp);
+    let plain = listener(files(TlsSide::Client, &mutual), Offer::AnyHttp);
     let (accepted, _) = meet(&plain, client(&authority, Some("alice")), None).await;
     let names = certificate_of(&accepted.expect("a good certificate")).expect("it was shown");
     assert_eq!(names.common_name, "alice");
@@ -166,7 +165,7 @@ async fn a_demanded_certificate_must_be_trusted_valid_allowed_and_not_revoked() 
     for file in ["crl.pem", "crl.der"] {
         let mut settings = authority.mutual("server");
         settings.crl_file = Some(authority.file(file));
-        let revoking = listener(files(TlsSide::Client, &settings), Offer::GrpcAndHttp);
+        let revoking = listener(files(TlsSide::Client, &settings), Offer::AnyHttp);
         assert!(meet(&revoking, client(&authority, Some("alice")), None).await.0.is_none(), "{file}");
     }
 }
@@ -176,7 +175,7 @@ async fn no_session_outlives_what_its_certificate_was_checked_against() {
     let authority = rig();
     let mut settings = authority.mutual("server");
     settings.crl_file = Some(authority.file("crl.pem"));
-    let listener = listener(files(TlsSide::Client, &settings), Offer::GrpcAndHttp);
+    let listener = listener(files(TlsSide::Client, &settings), Offer::AnyHttp);
     // Copies of one configuration share the sessions that the client remembers.
     for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
         let remembering = speaking(&authority, Some("alice"), &[version]);
@@ -198,7 +197,7 @@ async fn a_bad_key_keeps_no_revocation_and_no_authority_from_counting() {
     authority.issue("bob", &["bob.example"], 3);
     let mut settings = authority.mutual("server");
     settings.crl_file = Some(authority.file("crl.pem"));
-    let listener = listener(files(TlsSide::Client, &settings), Offer::GrpcAndHttp);
+    let listener = listener(files(TlsSide::Client, &settings), Offer::AnyHttp);
     assert!(meet(&listener, client(&authority, Some("alice")), None).await.0.is_some());
     let (alice, bob) = (client(&authority, Some("alice")), client(&authority, Some("bob")));
     write(&authority.file("server.key"), "no PEM");
@@ -250,7 +249,7 @@ async fn a_peer_must_connect_from_an_address_of_its_certificate_and_a_client_nee
 #[tokio::test(start_paused = true)]
 async fn a_handshake_that_never_ends_is_given_up() {
     let authority = rig();
-    let listener = listener(files(TlsSide::Client, &authority.settings("server")), Offer::GrpcAndHttp);
+    let listener = listener(files(TlsSide::Client, &authority.settings("server")), Offer::AnyHttp);
     for said in [&b""[..], &[0x16, 3, 1, 0, 200, 1]] {
         let (ours, mut theirs) = tokio::io::duplex(1024);
         theirs.write_all(said).await.expect("room");

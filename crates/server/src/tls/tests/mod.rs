@@ -124,5 +124,5 @@ pub(crate) fn made_up_listener(dir: &Path) -> Arc<TlsListener> {
     let (certificate, key) = self_signed::ensure(TlsSide::Client, dir, &[], 1).expect("made");
     let settings = TransportSecurity { auto_tls: true, ..TransportSecurity::default() };
     let files = files(TlsSide::Client, &settings).with_made_up(certificate, key);
-    Arc::new(TlsListener::new(Arc::new(TlsSource::load(files).expect("good files")), Offer::Http))
+    Arc::new(TlsListener::new(Arc::new(TlsSource::load(files).expect("good files")), Offer::AnyHttp))
 }

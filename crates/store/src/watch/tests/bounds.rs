@@ -7,7 +7,7 @@ use api::etcdserverpb::WatchCreateRequest;
 use super::client::{drain, respond, revisions, watch, watch_all};
 use super::world::{TERM, World, open};
 use crate::watch::shared::MAX_CLOSED_AT_ONCE;
-use crate::watch::{MAX_BUFFERED_BLOCKS, MAX_RESPONSE_BYTES, MAX_TAIL_BYTES, NextResponse};
+use crate::watch::{MAX_BUFFERED_BLOCKS, MAX_RESPONSE_BYTES, MAX_TAIL_BYTES, NextResponse, WatchStats};
 use crate::{Event, History};
 
 #[test]
@@ -48,6 +48,33 @@ fn a_stream_that_nobody_reads_is_bounded_and_then_catches_up() {
     let seen: Vec<i64> = drain(&mut stream).iter().flat_map(revisions).collect();
     assert_eq!(seen, (2..written + 2).collect::<Vec<_>>());
     assert_eq!((hub.stats().slow_watchers, hub.stats().pending_events), (0, 0));
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the numbers are asked for while another thread holds the hub")]
+fn numbers_for_metrics_ask_neither_the_hub_nor_its_streams() {
+    let world = World::new();
+    let hub = world.hub();
+    let mut streams: Vec<_> = (0..3).map(|_| open(&hub).0).collect();
+    for stream in &mut streams {
+        stream.create(&watch("k", 0));
+        stream.create(&watch("l", 0));
+        drain(stream);
+    }
+    for _ in 0..2 {
+        world.put(&hub, "k");
+    }
+    let held = hub.shared.state.lock();
+    let (asking, answer) = (hub.clone(), std::sync::mpsc::channel());
+    std::thread::spawn(move || answer.0.send(asking.stats()));
+    let stats = answer.1.recv_timeout(std::time::Duration::from_secs(60)).expect("it waits for no lock");
+    drop(held);
+    assert_eq!((stats.streams, stats.watchers, stats.pending_events), (3, 6, 6));
+    drain(&mut streams[0]);
+    assert_eq!(hub.stats().pending_events, 4);
+    drop(streams);
+    let WatchStats { streams, watchers, pending_events, .. } = hub.stats();
+    assert_eq!((streams, watchers, pending_events), (0, 0, 0), "what was not taken goes with its stream");
 }
 
 #[test]

@@ -50,7 +50,7 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #[test]
     fn matches_what_looking_at_every_range_finds(steps in prop::collection::vec(step(), 1..120)) {
-        let buffer = Arc::new(EventBuffer::new(Arc::new(|| {})));
+        let buffer = Arc::new(EventBuffer::new(Arc::new(|| {}), Arc::default()));
         let mut groups = WatcherGroups::new(1);
         let mut subscribed: Vec<(WatchFilter, u64, u64)> = Vec::new();
         for step in steps {
