@@ -70,8 +70,17 @@ impl Member {
         self.purge.hashed();
     }
 
+    /// A pin that kept compacted history may be gone.
+    pub(super) fn resume_purging(&mut self) {
+        if self.reader.purged() < self.reader.compacted() || self.purge.is_awaited() {
+            self.purge.start();
+        }
+    }
+
     fn on_checkpoint_done(&mut self, now: Now, id: LogId, done: CheckpointDone, out: &mut Output) {
         self.checkpoints.done();
+        // Nothing was purged while it was written, and under load there is one in most of the time.
+        self.resume_purging();
         match self.log.checkpoint_done(done) {
             Ok(()) => {
                 self.store.checkpoint_written();

@@ -50,10 +50,9 @@ impl Member {
             self.begin_checkpoint(out);
         }
         let applied = self.status.commands_applied();
-        let is_idle = self.relocation.is_idle();
-        let has_begun = is_idle
+        let has_begun = self.relocation.can_begin()
             && self.relocate(out, |relocation, context| relocation.begin_files(now_ns, applied, context));
-        if is_idle && !has_begun && !was_running && !is_worth_it {
+        if self.relocation.is_idle() && !has_begun && !was_running && !is_worth_it {
             self.relocation.nothing_to_gain();
         }
     }

@@ -52,10 +52,7 @@ impl Member {
         self.tick_command_set(now);
         self.propose_cluster_version(now);
         self.tick_memory(now, out);
-        // A pin that kept compacted history may be gone.
-        if self.reader.purged() < self.reader.compacted() || self.purge.is_awaited() {
-            self.purge.start();
-        }
+        self.resume_purging();
         if let Some((index, hash)) = self.state_hashes.take_unsent() {
             self.connected.iter().for_each(|peer| out.send(*peer, &PeerMessage::StateHash { index, hash }));
         }

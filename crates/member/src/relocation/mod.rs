@@ -6,10 +6,10 @@
 //! more.
 //!
 //! ```text
-//! Idle ------------> Copying ------------> Switching ----> Idle
+//! Idle ------------> Copying ------------> switching
 //!  files that gain     a job writes the      200 references   the files are empty: the next
 //!  most                live values to a      a step           checkpoint frees them
-//!                      new file
+//!                      new file              meanwhile the next job copies
 //! Searching
 //!  a file that does not say what it holds, or still has live values afterwards: its references are
 //!  searched for in the whole index, 1,000 keys a step, and copied in the same way
@@ -44,6 +44,10 @@ const STEP_VERSIONS: usize = 1_000;
 /// takes about as long as one of [`STEP_VERSIONS`].
 const STEP_SWITCHES: usize = 200;
 
+/// Copies whose references wait to be switched, or are: while there are so many, no other job begins. With one, the
+/// next values are copied while references are switched, which takes about half as long.
+const MAX_SWITCHINGS: usize = 2;
+
 /// Pause between two steps, in nanoseconds: requests go first.
 const STEP_NS: u64 = 1_000_000;
 
@@ -65,6 +69,8 @@ const MAX_CHECKPOINT_DELAY_NS: u64 = 10_000_000_000;
 pub(crate) struct Relocator {
     pub(crate) eager: EagerRelocation,
     stage: RelocationStage,
+    /// Copies that are durable, in the order in which they were made: the references of the first are being switched.
+    switchings: VecDeque<Switching>,
     /// When the next step of a search or a switch is due.
     next_step_ns: u64,
     /// When to look for files and for a checkpoint again.
@@ -89,8 +95,6 @@ enum RelocationStage {
     Searching(IndexSearch),
     /// The job with this number copies what lives in these files; a search goes on afterwards.
     Copying { job: u64, files: Vec<u32>, search: Option<IndexSearch> },
-    /// The copies are durable in `target`; references are being switched.
-    Switching(Switching),
 }
 
 /// A search of the index for the references into a file.
@@ -102,11 +106,15 @@ struct IndexSearch {
     bytes: u64,
 }
 
+/// References that are being switched to the copies in `target`.
 struct Switching {
     target: Option<u32>,
     moves: std::vec::IntoIter<(Reference, u64)>,
+    /// The files that were copied from.
+    sources: Vec<u32>,
     /// Files whose contents were read to the end.
     emptied: Vec<u32>,
+    /// The search that goes on afterwards.
     search: Option<IndexSearch>,
 }
 
@@ -129,17 +137,22 @@ impl Relocator {
     /// When something is due; `None` while a job or an external event must come first.
     pub(crate) fn next_due_ns(&self) -> Option<u64> {
         match self.stage {
-            RelocationStage::Searching(_) | RelocationStage::Switching(_) => Some(self.next_step_ns),
+            RelocationStage::Searching(_) => Some(self.next_step_ns),
+            _ if !self.switchings.is_empty() => Some(self.next_step_ns),
             // A member that writes looks at each tick.
             RelocationStage::Idle => self.eager.next_due_ns(),
             RelocationStage::Copying { .. } => None,
         }
     }
 
+    /// Whether there is a step of a search or a switch to make.
+    fn has_step(&self) -> bool {
+        matches!(self.stage, RelocationStage::Searching(_)) || !self.switchings.is_empty()
+    }
+
     /// Whether a step of a search or a switch is due.
     pub(crate) fn is_step_due(&self, now_ns: u64) -> bool {
-        let has_step = matches!(self.stage, RelocationStage::Searching(_) | RelocationStage::Switching(_));
-        has_step && now_ns >= self.next_step_ns
+        self.has_step() && now_ns >= self.next_step_ns
     }
 
     /// Whether it is time to look for files, and for a checkpoint that frees some.
@@ -156,7 +169,14 @@ impl Relocator {
 
     /// Whether nothing is being relocated.
     pub(crate) fn is_idle(&self) -> bool {
+        matches!(self.stage, RelocationStage::Idle) && self.switchings.is_empty()
+    }
+
+    /// Whether the next files can be begun with. A search goes on by itself.
+    pub(crate) fn can_begin(&self) -> bool {
         matches!(self.stage, RelocationStage::Idle)
+            && self.switchings.len() < MAX_SWITCHINGS
+            && self.switchings.iter().all(|switching| switching.search.is_none())
     }
 
     /// Whether a job copies values.
@@ -172,10 +192,10 @@ impl Relocator {
         applied: u64,
         context: &mut RelocationContext<'_>,
     ) -> bool {
-        assert!(self.is_idle(), "one relocation at a time");
+        assert!(self.can_begin(), "one copy at a time");
         // Before the next files: a file that waits for a search would be chosen again.
-        if self.begin_search() {
-            return true;
+        if !self.to_search.is_empty() {
+            return self.begin_search();
         }
         let log = &mut *context.log;
         let is_at_rest = self.activity.is_at_rest(now_ns, applied);
@@ -186,8 +206,10 @@ impl Relocator {
         };
         // All values of the file may have gone meanwhile, and the file with them.
         let rest = self.rest.take().filter(|(file, _)| log.relocatable(*file).is_some());
+        // What lives in a file that was copied from is found there until the references are switched.
         let is_given_up = |file: &log::Candidate| {
             self.given_up.get(&file.file) == Some(&file.live_bytes)
+                || self.switchings.iter().any(|switching| switching.sources.contains(&file.file))
                 || rest.is_some_and(|(rest, _)| rest == file.file)
         };
         let chosen = sources(log, percent, MAX_JOB_BYTES, is_given_up);
@@ -203,11 +225,15 @@ impl Relocator {
             let (reader, writer) = (context.reader.clone(), log.begin_relocation());
             self.start_job(RelocationWork::Files { files, reader, writer }, numbers, None, context.out);
         }
-        !self.is_idle() || self.begin_search()
+        self.is_copying() || self.begin_search()
     }
 
-    /// Begins to search for what refers to a file, if one waits for it.
+    /// Begins to search for what refers to a file, if one waits for it, and no reference waits to be switched, which
+    /// would be found once more.
     fn begin_search(&mut self) -> bool {
+        if !self.switchings.is_empty() {
+            return false;
+        }
         let Some(file) = self.to_search.pop_front() else { return false };
         let (from, found) = (Some(VersionPosition::default()), Vec::new());
         self.stage = RelocationStage::Searching(IndexSearch { file, from, found, bytes: 0 });
@@ -265,8 +291,12 @@ impl Relocator {
         self.next_step_ns = now_ns + STEP_NS;
         match std::mem::take(&mut self.stage) {
             RelocationStage::Searching(search) => self.search(search, context),
-            RelocationStage::Switching(switching) => self.switch(switching, context),
-            other => self.stage = other,
+            other => {
+                self.stage = other;
+                if let Some(switching) = self.switchings.pop_front() {
+                    self.switch(switching, context);
+                }
+            }
         }
     }
 
@@ -317,7 +347,7 @@ impl Relocator {
                 return Ok(damaged);
             }
         };
-        let RelocationStage::Copying { search, .. } = stage else {
+        let RelocationStage::Copying { files: sources, search, .. } = stage else {
             // The state was replaced meanwhile: the copies have no references.
             relocated.file.into_iter().for_each(|copies| context.log.relocation_switched(copies));
             return Ok(Vec::new());
@@ -333,7 +363,9 @@ impl Relocator {
         self.to_search.extend(unreadable);
         self.rest = rest;
         let (target, moves) = (relocated.file, moves.into_iter());
-        self.stage = RelocationStage::Switching(Switching { target, moves, emptied, search });
+        self.switchings.push_back(Switching { target, moves, sources, emptied, search });
+        // For the next files.
+        self.next_look_ns = 0;
         Ok(damaged)
     }
 
@@ -343,7 +375,7 @@ impl Relocator {
             context.store.relocate(&reference.key, reference.revision, &reference.value, address);
         }
         if switching.moves.len() > 0 {
-            self.stage = RelocationStage::Switching(switching);
+            self.switchings.push_front(switching);
             return;
         }
         let Switching { target, emptied, search, .. } = switching;
@@ -363,11 +395,9 @@ impl Relocator {
 
     /// The state was replaced: what was being moved is gone.
     pub(crate) fn state_replaced(&mut self, log: &mut Log) {
-        if let RelocationStage::Switching(Switching { target: Some(target), .. }) =
-            std::mem::take(&mut self.stage)
-        {
-            log.relocation_switched(target);
-        }
+        self.stage = RelocationStage::Idle;
+        let targets = self.switchings.drain(..).filter_map(|switching| switching.target);
+        targets.for_each(|target| log.relocation_switched(target));
         self.given_up.clear();
         self.to_search.clear();
         self.rest = None;

@@ -22,7 +22,7 @@ fn relocate(relocator: &mut Relocator, state: &mut LogAndStore) -> (Vec<Notice>,
     loop {
         let LogAndStore { log, store, reader, .. } = &mut *state;
         let mut context = RelocationContext { log, store, reader, out: &mut out };
-        if relocator.is_idle() && !relocator.begin_files(0, 1, &mut context) {
+        if relocator.can_begin() && !relocator.begin_files(0, 1, &mut context) && relocator.is_idle() {
             return (out.notices, damaged);
         }
         relocator.step(0, &mut context);
@@ -46,6 +46,52 @@ fn live_values_leave_a_file_that_holds_little_else_and_a_checkpoint_frees_it() {
     state.drop_history();
     state.checkpoint();
     assert!(!state.has_file(copies));
+}
+
+/// More files than one job takes: the second job copies while the references of the first are switched, and takes none
+/// of its files, whose values are still found there.
+#[test]
+fn the_next_files_are_copied_while_references_are_switched() {
+    const FILES: u32 = 80;
+    let mut state = LogAndStore::new(&[1, 2, 3]);
+    for file in 0..FILES {
+        (0..10).for_each(|number| state.put(&format!("key{file:02}-{number}"), vec![1; 500]));
+        state.end_segment();
+    }
+    for file in 0..FILES {
+        (1..10).for_each(|number| state.put(&format!("key{file:02}-{number}"), ""));
+    }
+    state.drop_history();
+    state.background();
+    state.end_segment();
+    state.checkpoint();
+    let contents = state.contents();
+    let files: Vec<u32> = (0..FILES)
+        .map(|file| log::file_of(state.reference(&format!("key{file:02}-0")).value.address))
+        .collect();
+    let (mut relocator, mut out) = (Relocator::default(), Output::default());
+    let LogAndStore { log, store, reader, .. } = &mut state;
+    let mut context = RelocationContext { log, store, reader, out: &mut out };
+    let copied = |relocator: &mut Relocator, context: &mut RelocationContext<'_>| {
+        assert!(relocator.can_begin() && relocator.begin_files(0, 1, context) && relocator.is_copying());
+        let job = context.out.background.pop().expect("a job has begun");
+        let Done::Relocated(copied) = job.run() else { unreachable!() };
+        let count = copied.references.len();
+        assert!(relocator.copied(*copied, context).expect("the log is intact").is_empty());
+        count
+    };
+    let first = copied(&mut relocator, &mut context);
+    let second = copied(&mut relocator, &mut context);
+    assert_eq!(first + second, FILES as usize, "{first} and {second} values, each copied once");
+    assert!(first > 0 && second > 0 && !relocator.can_begin() && !relocator.is_idle());
+    while relocator.is_step_due(u64::MAX) {
+        relocator.step(0, &mut context);
+    }
+    assert!(relocator.is_idle());
+    assert_eq!(state.contents(), contents);
+    assert!(files.iter().all(|file| state.values_in(*file) == 0));
+    state.checkpoint();
+    assert!(files.iter().all(|file| !state.has_file(*file)));
 }
 
 #[test]

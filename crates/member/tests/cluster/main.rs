@@ -1,5 +1,6 @@
 //! Clusters of members in one thread, over disks in memory.
 
+mod background;
 mod compares;
 mod contents;
 mod departures;

@@ -1,0 +1,145 @@
+//! Background jobs of a lone member that take long: what begins meanwhile, and what goes on when they end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::etcdserverpb as pb;
+use log::{Disk, MemDisk, WriteJob};
+use member::batch::CommandKind;
+use member::jobs::Job;
+use member::{Input, MemberConfig, Now, OpenedMember, Output, Proposal};
+use prost::Message;
+
+use crate::rig::options;
+
+#[path = "../alone/mod.rs"]
+mod alone;
+
+use alone::{TICK_NS, config};
+
+struct Lone {
+    opened: OpenedMember,
+    now_ns: u64,
+    next_token: u64,
+}
+
+impl Lone {
+    fn start(config: MemberConfig) -> Lone {
+        let disk: Arc<dyn Disk> = Arc::new(MemDisk::default());
+        let opened = member::open(&disk, &options(), config, &member::Sequential).expect("opens");
+        Lone { opened, now_ns: 0, next_token: 1 }
+    }
+
+    /// Handles inputs and all that follows from them at once. Returns the jobs of the `held` kinds that begin, in
+    /// order, and runs all others.
+    fn step(&mut self, mut inputs: Vec<Input>, held: &[&str]) -> Vec<Job> {
+        let now = Now { monotonic_ns: self.now_ns, wall_ms: 0 };
+        let (mut jobs, mut output) = (Vec::new(), Output::default());
+        loop {
+            for input in inputs.drain(..) {
+                self.opened.member.handle(now, input, &mut output).expect("handles");
+            }
+            self.opened.member.drive(now, &mut output).expect("drives");
+            let writes = std::mem::take(&mut output.writes);
+            if !writes.is_empty() {
+                inputs.push(Input::WritesSynced(WriteJob::run_all(writes, &|| Duration::ZERO)));
+            }
+            for job in std::mem::take(&mut output.background) {
+                match held.contains(&job.kind()) {
+                    true => jobs.push(job),
+                    false => inputs.push(done(job)),
+                }
+            }
+            if inputs.is_empty() {
+                return jobs;
+            }
+        }
+    }
+
+    fn proposal(&mut self, kind: CommandKind, body: &impl Message) -> Input {
+        let token = self.next_token;
+        self.next_token += 1;
+        let body = body.encode_to_vec().into();
+        Input::Propose(Proposal { token, kind, caller: Default::default(), body })
+    }
+
+    fn put(&mut self, key: String, value: String) -> Input {
+        let put = pb::PutRequest { key: key.into(), value: value.into(), ..Default::default() };
+        self.proposal(CommandKind::Put, &put)
+    }
+
+    fn compaction(&mut self, revision: i64) -> Input {
+        self.proposal(CommandKind::Compaction, &pb::CompactionRequest { revision, physical: false })
+    }
+}
+
+fn done(job: Job) -> Input {
+    Input::Background(Box::new(job.run()))
+}
+
+/// A checkpoint and a copy run one after the other, and nothing is purged from the beginning of a checkpoint to its
+/// end: so it neither waits for a copy that runs, nor for the next one.
+#[test]
+fn a_checkpoint_that_frees_files_begins_before_a_copy_and_never_during_one() {
+    const STEP_NS: u64 = 50_000_000;
+    /// A copy takes 12 s: longer than a checkpoint that frees anything is waited for.
+    const COPY_STEPS: u64 = 240;
+    let mut lone = Lone::start(config(1));
+    lone.step(Vec::new(), &[]);
+    let (mut done_later, mut copy, mut begun) = (Vec::new(), None, Vec::new());
+    for step in 0..2_400_u64 {
+        lone.now_ns += STEP_NS;
+        let mut inputs = std::mem::take(&mut done_later);
+        for number in step * 5..step * 5 + 5 {
+            // Of each file a twentieth lives on, so that it is emptied; where all of it is "key", it can go.
+            let is_kept = number.is_multiple_of(20) && number % 4_000 < 2_000;
+            let key = if is_kept { format!("kept{number}") } else { format!("key{}", number % 20) };
+            inputs.push(lone.put(key, "v".repeat(2_000)));
+        }
+        if step % 200 == 199 {
+            inputs.push(lone.compaction(step as i64 * 4));
+        }
+        for job in lone.step(inputs, &["checkpoint", "relocate"]) {
+            let is_checkpoint = job.kind() == "checkpoint";
+            assert!(!is_checkpoint || copy.is_none(), "step {step}: it would wait for a copy");
+            begun.push(job.kind());
+            if is_checkpoint {
+                done_later.push(done(job));
+            } else {
+                copy = Some((step, done(job)));
+            }
+        }
+        done_later.extend(copy.take_if(|(since, _)| step >= *since + COPY_STEPS).map(|(_, done)| done));
+    }
+    let count = |wanted| begun.iter().filter(|kind| **kind == wanted).count();
+    assert!(count("relocate") >= 2 && count("checkpoint") >= 2, "{begun:?}");
+}
+
+/// While a checkpoint is written nothing is purged. It goes on with its end, not with the next tick.
+#[test]
+fn history_is_purged_as_soon_as_a_checkpoint_is_written() {
+    const COMPACTED: i64 = 8;
+    let mut lone = Lone::start(MemberConfig { checkpoint_commands: 10, ..config(1) });
+    let mut checkpoints = Vec::new();
+    for _ in 0..12 {
+        lone.now_ns += TICK_NS;
+        let put = lone.put("key".into(), "value".into());
+        checkpoints.extend(lone.step(vec![put], &["checkpoint"]));
+    }
+    assert_eq!(checkpoints.len(), 1, "ten commands were applied");
+    let compaction = lone.compaction(COMPACTED);
+    let mut inputs = vec![compaction];
+    for _ in 0..20 {
+        lone.now_ns += TICK_NS;
+        lone.step(std::mem::take(&mut inputs), &["checkpoint"]);
+    }
+    let reader = lone.opened.reader.clone();
+    let revisions = (reader.compacted(), reader.purged());
+    assert!(revisions.0 == COMPACTED && revisions.1 < COMPACTED, "{revisions:?}");
+    let written = checkpoints.into_iter().map(done).collect();
+    lone.step(written, &[]);
+    // Long before the next tick.
+    lone.now_ns += TICK_NS / 10;
+    lone.step(Vec::new(), &[]);
+    assert_eq!(reader.purged(), COMPACTED);
+}
