@@ -93,13 +93,13 @@ impl Pgo {
     fn train(&self, tool: &std::path::Path) -> Outcome {
         let counts = self.counts();
         // Counts of another binary, or of loads that did not come to their end.
-        remove(&counts)?;
+        training::remove(&counts)?;
         let system = System::new("instrumented", &self.binary("instrumented"))
             .map_err(|error| format!("{error}; build it with `cargo xtask pgo instrument`"))?;
         training::run(&system, &self.folder)?;
         profdata::merge(tool, &counts, &self.profile())?;
         // Cargo does not look at the profile's content: what was built with another one would be kept.
-        remove(&self.folder.join("optimized"))
+        training::remove(&self.folder.join("optimized"))
     }
 
     fn optimize(&self) -> Outcome {
@@ -133,15 +133,5 @@ impl Pgo {
 
     fn profile(&self) -> PathBuf {
         self.folder.join("stele.profdata")
-    }
-}
-
-/// Removes a folder, if it is there.
-fn remove(folder: &std::path::Path) -> Outcome {
-    match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(format!("cannot remove {}: {error}", folder.display()))
-        }
-        _ => Ok(()),
     }
 }

@@ -59,10 +59,20 @@ fn drive(cluster: &Cluster, line: &str, system: &System) -> Outcome {
     }
 }
 
+/// Removes a folder, if it is there.
+pub(super) fn remove(folder: &Path) -> Outcome {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(format!("cannot remove {}: {error}", folder.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// A folder with the one tool that making users needs, which is the binary itself.
 fn tools(system: &System, folder: &Path) -> Result<PathBuf, String> {
     let tools = folder.join("tools");
-    super::remove(&tools)?;
+    remove(&tools)?;
     let made = fs::create_dir_all(&tools).and_then(|()| symlink(system.binary(), tools.join("etcdctl")));
     made.map_err(|error| format!("cannot fill {}: {error}", tools.display()))?;
     Ok(tools)

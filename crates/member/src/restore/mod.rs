@@ -30,15 +30,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use consensus::{ConfState, Start};
 use log::{Disk, Identity, Log, LogId, MAX_CHUNK_BYTES, Options, SnapshotInstaller};
-use store::{
-    AppliedId, ClusterMember, ImportTotals, KvRef, Limits, RetainedVersion, StateImport, Store, ValueRef,
-};
+use store::{AppliedId, ClusterMember, ImportTotals, KvRef, RetainedVersion, StateImport, Store, ValueRef};
 
 use crate::conf_state;
 use crate::config::InitialMember;
 use crate::membership::command_sets::NEWEST_COMMAND_SET;
 use crate::open::OpenMemberError;
-use replay::UnreadValues;
 
 pub use offline::{OfflineState, open_offline};
 pub use replay::{EntryReplay, entry_clock_ms};
@@ -112,18 +109,6 @@ impl StateRestore {
     /// A state that no store has, or the disk.
     pub fn finish(self) -> Result<ImportTotals, OpenMemberError> {
         self.requests()?.finish()
-    }
-
-    /// Goes on with entries, after the last version.
-    ///
-    /// # Errors
-    /// A state that no store has.
-    pub fn into_replay(self) -> Result<EntryReplay, OpenMemberError> {
-        let StateRestore { parts: RestoreParts { log, installer, conf }, state, .. } = self;
-        let (restored, _) = state.finish()?;
-        let (mut store, _) = Store::new(Arc::new(UnreadValues), Limits::default());
-        drop(store.install(restored));
-        Ok(EntryReplay::new(log, installer, store, conf))
     }
 }
 

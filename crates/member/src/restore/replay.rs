@@ -15,12 +15,16 @@
 //! A payload is written as a whole, with values that later ones replaced, and what is dead of it is relocated away
 //! later, as in a log.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use consensus::{ConfState, EntryKind, Start};
 use log::{Log, SnapshotInstaller, StoredValue};
-use store::{AppliedId, BatchContext, Caller, Damaged, DataState, Reader, Slice, Store, ValueRef, Values};
+use store::{
+    AppliedId, BatchContext, Caller, Damaged, DataState, Limits, Reader, Slice, Store, ValueRef, Values,
+};
 
-use super::write_state;
+use super::{RestoreParts, StateRestore, write_state};
 use crate::apply::{callers, decode_all};
 use crate::open::OpenMemberError;
 use crate::proposals::batch::{self, BatchError, CommandKind, LogCommand};
@@ -42,7 +46,7 @@ pub struct EntryReplay {
 }
 
 /// Nothing is read during a replay but what [`Slice::NeedsValues`] asks for, and files are kept as they are.
-pub(super) struct UnreadValues;
+struct UnreadValues;
 
 impl Values for UnreadValues {
     fn read(&self, value: &ValueRef) -> Result<Bytes, Damaged> {
@@ -55,13 +59,22 @@ impl Values for UnreadValues {
     fn release(&self, _: &ValueRef) {}
 }
 
+impl StateRestore {
+    /// Goes on with entries, after the last version.
+    ///
+    /// # Errors
+    /// A state that no store has.
+    pub fn into_replay(self) -> Result<EntryReplay, OpenMemberError> {
+        let StateRestore { parts: RestoreParts { log, installer, conf }, state, .. } = self;
+        let (restored, _) = state.finish()?;
+        let (mut store, _) = Store::new(Arc::new(UnreadValues), Limits::default());
+        drop(store.install(restored));
+        Ok(EntryReplay::new(log, installer, store, conf))
+    }
+}
+
 impl EntryReplay {
-    pub(super) fn new(
-        log: Log,
-        installer: Box<SnapshotInstaller>,
-        mut store: Store,
-        conf: ConfState,
-    ) -> EntryReplay {
+    fn new(log: Log, installer: Box<SnapshotInstaller>, mut store: Store, conf: ConfState) -> EntryReplay {
         store.begin_replay();
         let reader = store.reader();
         let next_index = Start::BOOTSTRAP.0 + 1;

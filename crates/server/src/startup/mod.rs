@@ -75,7 +75,7 @@ use observed::Observed;
 use reload::Reloading;
 use scoped_threads::ScopedThreads;
 use serve::ClientPort;
-use shutdown::{CLOSING_TIMEOUT, EndTokens, Serving};
+use shutdown::{CLOSING_TIMEOUT, EndTokens, ServerError, Serving};
 use sockets::{ListenerSecurity, SecureEndpoint};
 
 /// Time between two looks for tokens that have ended; as in etcd.
@@ -83,9 +83,6 @@ const TOKEN_EXPIRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Time between two checks whether the member has been published.
 const READY_CHECK_INTERVAL: Duration = Duration::from_millis(20);
-
-/// Why the server could not start, or had to stop.
-type ServerError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Runs the command line to its end.
 pub fn main() -> ExitCode {

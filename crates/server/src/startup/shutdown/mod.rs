@@ -23,7 +23,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use super::{ServerError, service_manager};
+use super::service_manager;
 use crate::node::Node;
 use crate::raft_loop::LoopEnd;
 use crate::rpc::RpcWorkers;
@@ -39,6 +39,9 @@ const MIN_DRAIN_TIME: Duration = Duration::from_millis(250);
 
 /// Time in which what is left, answers that no call has a use for among it, should leave after the raft loop has ended.
 pub(super) const CLOSING_TIMEOUT: Duration = Duration::from_millis(200);
+
+/// Why the server could not start, or had to stop.
+pub(super) type ServerError = Box<dyn std::error::Error + Send + Sync>;
 
 /// What the other parts of the process learn, and say, about its end. Each clone shares the tokens.
 #[derive(Clone, Default)]
