@@ -46,6 +46,10 @@ fn defects_are_noticed() {
         Defect::ForwardedTwice,
         Defect::AcceptedOnArrival,
         Defect::RepairUnanswered,
+        Defect::RangeCheckedByFirstKey,
+        Defect::ReadNotRechecked,
+        Defect::WatchNotRechecked,
+        Defect::NestedTxnUnchecked,
     ];
     for (defect, found) in sim::run_defects(&quick, JOBS, DEFECT_SEEDS) {
         assert!(found.is_some(), "{defect:?} was not noticed in {DEFECT_SEEDS} seeds");

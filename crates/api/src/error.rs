@@ -199,6 +199,7 @@ error_table! {
 
     // Not in the published table: etcd passes these on as they are.
     UnknownMethod = Unknown, "etcdserver: unknown method";
+    NotTaken = Unavailable, "etcdserver: server stopped before it took the request";
     TimeoutLeaderTransfer = Unknown, "etcdserver: request timed out, leader transfer took too long";
     NotPrimaryLessor = Unknown, "not a primary lessor";
     NoPasswordUser = Unknown, "auth: authentication failed, password was given for no password user";

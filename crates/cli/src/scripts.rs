@@ -1,6 +1,12 @@
 //! Scripts that make shells complete our lines, by asking the program itself: see `complete.rs`.
+//!
+//! A shell has one completion for a command. So the script of a program within the binary (`stele ctl`) completes the
+//! other ones too: [`INNER`], and `bench`, whose script has another author, if that was loaded before.
 
 use crate::table::Program;
+
+/// The programs within one binary that complete their lines alike.
+const INNER: &str = "ctl utl";
 
 /// The script for a shell.
 pub fn script(program: Program, shell: &str) -> Option<String> {
@@ -11,21 +17,31 @@ pub fn script(program: Program, shell: &str) -> Option<String> {
         "powershell" => POWERSHELL,
         _ => return None,
     };
-    // The word that a shell sees at the beginning of the line, and how many words of the line name the program.
-    let (command, inner) = program.name.split_once(' ').unwrap_or((program.name, ""));
+    // The word that a shell sees at the beginning of the line, and what may follow it to name the program.
+    let (command, inner) = match program.name.split_once(' ') {
+        Some((command, _)) => (command, INNER),
+        None => (program.name, ""),
+    };
     Some(script.replace("@COMMAND@", command).replace("@INNER@", inner))
 }
 
 const BASH: &str = r#"# bash completion for @COMMAND@ @INNER@
 _@COMMAND@_complete() {
-    local words=("${COMP_WORDS[@]:0:COMP_CWORD+1}") inner="@INNER@" line
-    if [ -n "$inner" ]; then
+    local words=("${COMP_WORDS[@]:0:COMP_CWORD+1}") programs="@INNER@" inner="" line
+    if [ -n "$programs" ]; then
         if [ "$COMP_CWORD" -eq 1 ]; then
-            COMPREPLY=($(compgen -W "$inner server" -- "${words[1]}"))
+            COMPREPLY=($(compgen -W "$programs bench server" -- "${words[1]}"))
             return
         fi
-        [ "${words[1]}" = "$inner" ] || return
-        words=("${words[0]}" "${words[@]:2}")
+        inner="${words[1]}"
+        case " $programs " in
+            *" $inner "*) words=("${words[0]}" "${words[@]:2}") ;;
+            *)
+                COMPREPLY=()
+                [ "$inner" = bench ] && declare -F _@COMMAND@ >/dev/null && _@COMMAND@ "$@"
+                return
+                ;;
+        esac
     fi
     # Bash makes words of their own from "=" in "--flag=value".
     local current="${words[${#words[@]}-1]}" last=$((${#words[@]} - 1))
@@ -53,16 +69,21 @@ complete -F _@COMMAND@_complete @COMMAND@
 
 const ZSH: &str = r#"#compdef @COMMAND@
 # zsh completion for @COMMAND@ @INNER@
-_@COMMAND@() {
-    local inner="@INNER@" line directive=0
-    local -a before proposals
+_@COMMAND@_complete() {
+    local inner="" line directive=0
+    local -a programs before proposals
+    programs=(@INNER@)
     before=("${(@)words[2,CURRENT]}")
-    if [[ -n "$inner" ]]; then
+    if (( ${#programs} )); then
         if (( CURRENT == 2 )); then
-            compadd -- "$inner" server
+            compadd -- $programs bench server
             return
         fi
-        [[ "${words[2]}" == "$inner" ]] || return
+        inner="${words[2]}"
+        if (( ! ${programs[(Ie)$inner]} )); then
+            [[ "$inner" == bench ]] && (( ${+functions[_@COMMAND@]} )) && _@COMMAND@ "$@"
+            return
+        fi
         before=("${(@)words[3,CURRENT]}")
     fi
     for line in "${(@f)$(${words[1]} $inner __complete "${(@)before}" 2>/dev/null)}"; do
@@ -78,7 +99,7 @@ _@COMMAND@() {
         _files
     fi
 }
-compdef _@COMMAND@ @COMMAND@
+compdef _@COMMAND@_complete @COMMAND@
 "#;
 
 const FISH: &str = r#"# fish completion for @COMMAND@ @INNER@
@@ -87,13 +108,15 @@ function __@COMMAND@_proposals
     set -l current (commandline -ct)
     set -l program $before[1]
     set -e before[1]
-    set -l inner @INNER@
-    if test -n "$inner"
+    set -l programs @INNER@
+    set -l inner
+    if test (count $programs) -gt 0
         if test (count $before) -eq 0
-            printf '%s\n' $inner server
+            printf '%s\n' $programs bench server
             return
         end
-        test "$before[1]" = "$inner"; or return
+        set inner $before[1]
+        contains -- "$inner" $programs; or return
         set -e before[1]
     end
     $program $inner __complete $before "$current" 2>/dev/null | string match -v -r '^:'
@@ -107,9 +130,11 @@ Register-ArgumentCompleter -Native -CommandName '@COMMAND@' -ScriptBlock {
     $words = @($commandAst.CommandElements | ForEach-Object { $_.ToString() })
     $program = $words[0]
     $skip = 1
-    $inner = @('@INNER@' | Where-Object { $_ })
-    if ($inner.Count -gt 0) {
-        if ($words.Count -lt 2 -or $words[1] -ne $inner[0]) { return }
+    $programs = @('@INNER@' -split ' ' | Where-Object { $_ })
+    $inner = @()
+    if ($programs.Count -gt 0) {
+        if ($words.Count -lt 2 -or $programs -notcontains $words[1]) { return }
+        $inner = @($words[1])
         $skip = 2
     }
     $before = @($words | Select-Object -Skip $skip)

@@ -4,6 +4,7 @@ use std::io::Write;
 
 use tokio::time::Instant;
 
+use crate::client::discovery;
 use crate::client::tls::TlsFlags;
 use crate::client::{Client, ClientOptions, Credentials, Endpoint, Security};
 use crate::commands;
@@ -124,14 +125,8 @@ impl Shell {
     /// # Errors
     ///
     /// Flags that ask for what is not offered, or contradict each other.
-    pub(crate) fn client_options(&mut self) -> Result<ClientOptions, Exit> {
+    pub(crate) async fn client_options(&mut self) -> Result<ClientOptions, Exit> {
         self.read_variables()?;
-        if self.values.given("discovery-srv") {
-            return Err(Exit::new(
-                code::ERROR,
-                "--discovery-srv is not offered: name the members with --endpoints",
-            ));
-        }
         for name in ["cert", "key", "cacert"] {
             if self.values.on_line(name) && self.values.text(name).is_empty() {
                 return Err(Exit::bad_args(format!("empty string is passed to --{name} option")));
@@ -139,12 +134,19 @@ impl Shell {
         }
         let credentials = self.credentials()?;
         self.read_view()?;
-        let endpoints = self.values.list("endpoints");
-        let endpoints = parse_endpoints(&endpoints)?;
-        let flags = self.tls_flags("");
+        let domain = self.values.text("discovery-srv").to_owned();
+        let names = match self.discovered(&domain).await? {
+            found if found.is_empty() => self.values.list("endpoints"),
+            found => found,
+        };
+        let endpoints = parse_endpoints(&names)?;
+        let mut flags = self.tls_flags("");
+        // As in etcdctl, a domain is a reason for TLS where no scheme says otherwise.
+        flags.demanded |= !domain.is_empty();
         let options = ClientOptions {
             tls: tls_config(&flags, &endpoints)?,
             tls_flagged: flags.are_set(),
+            server_name: Some(domain).filter(|domain| !domain.is_empty()),
             endpoints,
             dial_timeout: self.values.duration("dial-timeout"),
             keepalive_interval: self.values.duration("keepalive-time"),
@@ -165,13 +167,36 @@ impl Shell {
         Ok(options)
     }
 
+    /// The endpoints that DNS names; none without a domain, or if they are not good enough.
+    ///
+    /// # Errors
+    ///
+    /// There are no records.
+    async fn discovered(&mut self, domain: &str) -> Result<Vec<String>, Exit> {
+        if domain.is_empty() {
+            return Ok(Vec::new());
+        }
+        let service_name = self.values.text("discovery-srv-name").to_owned();
+        let found = discovery::endpoints(domain, &service_name).await;
+        let mut found = found.map_err(|why| Exit::new(code::ERROR, why))?;
+        if !self.values.switch("insecure-discovery") {
+            let (secure, insecure) = found.into_iter().partition(|name| !name.starts_with("http://"));
+            found = secure;
+            let insecure: Vec<String> = insecure;
+            for name in insecure {
+                self.complain(format!("ignoring discovered insecure endpoint {name:?}"));
+            }
+        }
+        Ok(found)
+    }
+
     /// A client of the cluster.
     ///
     /// # Errors
     ///
     /// Its flags are wrong, or it could not authenticate.
     pub(crate) async fn client(&mut self) -> Result<Client, Exit> {
-        let options = self.client_options()?;
+        let options = self.client_options().await?;
         open(options).await
     }
 
@@ -180,7 +205,7 @@ impl Shell {
     /// # Errors
     ///
     /// Flags that ask for what is not offered, or contradict each other.
-    pub(crate) fn destination_options(&mut self, names: &[String]) -> Result<ClientOptions, Exit> {
+    pub(crate) async fn destination_options(&mut self, names: &[String]) -> Result<ClientOptions, Exit> {
         let user = self.values.text("dest-user").to_owned();
         let password = self.values.text("dest-password").to_owned();
         let credentials = match user.is_empty() {
@@ -188,10 +213,11 @@ impl Shell {
             false => Some(self.user_and_password(user, password, "Destination Password: ")?),
         };
         let flags = self.tls_flags("dest-");
-        let options = self.client_options()?;
+        let options = self.client_options().await?;
         let endpoints = parse_endpoints(names)?;
         let tls = tls_config(&flags, &endpoints)?;
-        Ok(ClientOptions { endpoints, credentials, tls, tls_flagged: flags.are_set(), ..options })
+        let tls_flagged = flags.are_set();
+        Ok(ClientOptions { endpoints, credentials, tls, tls_flagged, server_name: None, ..options })
     }
 
     /// What the flags of a cluster say about TLS; those of a mirror's destination begin with `dest-`.

@@ -69,8 +69,8 @@ pub(crate) const MAX_HEADER_BLOCK_TIME: Duration = Duration::from_secs(10);
 pub(crate) const FIRST_REQUEST_TIME: Duration = Duration::from_secs(10);
 
 /// Time between the two steps of a graceful GOAWAY if the client does not answer the ping between them. grpc-go waits
-/// 5 s; a server that stops gives all connections 3 s, and the second step must come before their end.
-pub(crate) const MAX_DRAIN_DELAY: Duration = Duration::from_secs(1);
+/// 5 s; a server that stops gives all connections 1 s, and the second step must come before their end.
+pub(crate) const MAX_DRAIN_DELAY: Duration = Duration::from_millis(500);
 
 /// Pings beyond the rate that are forgiven before the connection is closed: grpc-go's.
 pub(crate) const MAX_PING_STRIKES: u32 = 2;

@@ -9,7 +9,7 @@
 //! take_expired(505) -> None                       7 was answered: it is skipped    waiting: 8
 //! take_expired(510) -> 8, queued                                                   waiting: -
 //! ```
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::io::{Answer, Output};
 
@@ -112,6 +112,17 @@ impl Callers {
         Some(waiting)
     }
 
+    /// Takes the tokens of requests for which nothing has happened: those that wait in a queue of this member, and all
+    /// reads. In their order.
+    pub(crate) fn take_untaken(&mut self) -> BTreeSet<u64> {
+        let is_untaken =
+            |caller: &WaitingCaller| caller.kind == CallerKind::Read || caller.progress == Progress::Queued;
+        let untaken = self.waiting.iter().filter(|(_, caller)| is_untaken(caller)).map(|(token, _)| *token);
+        let untaken: BTreeSet<u64> = untaken.collect();
+        untaken.iter().for_each(|token| drop(self.take(*token)));
+        untaken
+    }
+
     /// Number of tokens that wait for a command.
     pub(crate) fn proposals(&self) -> usize {
         self.proposals
@@ -159,5 +170,19 @@ mod tests {
         assert_eq!(callers.take_expired(u64::MAX), None);
         assert!(!callers.remove(2));
         assert_eq!((callers.proposals(), callers.reads()), (0, 0));
+    }
+
+    #[test]
+    fn only_what_was_sent_and_is_no_read_may_have_had_an_effect() {
+        let mut callers = Callers::default();
+        for (token, kind) in [(1, CallerKind::Proposal), (2, CallerKind::Proposal), (3, CallerKind::Read)] {
+            callers.insert(token, kind, 0, 10);
+        }
+        callers.insert(4, CallerKind::Other, 0, 10);
+        [2, 3].into_iter().for_each(|token| callers.mark_sent(token));
+        assert_eq!(callers.take_untaken(), BTreeSet::from([1, 3, 4]));
+        assert_eq!((callers.proposals(), callers.reads()), (1, 0));
+        callers.mark_queued(2);
+        assert_eq!(callers.take_untaken(), BTreeSet::from([2]), "it was given back");
     }
 }

@@ -74,6 +74,8 @@ pub enum Input {
         /// A key whose version refers to it, if the reader knew it.
         key: Option<Bytes>,
     },
+    /// Read applied entries for a backup: answered with [`Answer::Entries`] or [`Answer::EntriesGone`].
+    ReadEntries(WantedEntries),
     /// Give space back eagerly (the API's defragment).
     Defragment,
     /// Refuse, from now on, what makes the store grow beyond another quota.
@@ -135,6 +137,20 @@ pub enum Input {
     Stop,
 }
 
+impl Input {
+    /// The token of a request that another member could serve as well.
+    pub(crate) fn request_token(&self) -> Option<u64> {
+        match self {
+            Input::Propose(Proposal { token, .. })
+            | Input::Read { token }
+            | Input::Lease { token, .. }
+            | Input::ChangeMembers { token, .. }
+            | Input::MoveLeader { token, .. } => Some(*token),
+            _ => None,
+        }
+    }
+}
+
 /// A command of this member's clients.
 #[derive(Clone, Debug)]
 pub struct Proposal {
@@ -146,6 +162,19 @@ pub struct Proposal {
     pub caller: store::Caller,
     /// The request's protobuf bytes.
     pub body: Bytes,
+}
+
+/// Entries that a backup wants.
+#[derive(Clone, Copy, Debug)]
+pub struct WantedEntries {
+    /// Answered under this.
+    pub token: u64,
+    /// The first; what is before it is not kept for the backup any more.
+    pub from: u64,
+    /// The one behind the last.
+    pub to: u64,
+    /// Bytes of payload at most, besides one entry of any size.
+    pub max_bytes: u64,
 }
 
 /// The answer to a caller.
@@ -161,6 +190,10 @@ pub enum Answer {
     LeaderMoved,
     /// The request about a member has its effect: all members after it, by id.
     MembersChanged(Vec<store::ClusterMember>),
+    /// Reads the entries that were wanted, as far as they are applied; `None` if none of them is. It blocks on the disk.
+    Entries(Option<Box<log::ReadJob>>),
+    /// The first of the entries that were wanted has left the log.
+    EntriesGone,
     /// The value is repaired, or its reference has changed: read again.
     Repaired,
     /// Receives what the peer sends.
@@ -169,7 +202,8 @@ pub enum Answer {
     SnapshotTaken,
     /// The snapshot is not wanted or not valid; for its sender.
     SnapshotRefused(String),
-    /// The request failed, or its outcome is unknown.
+    /// The request failed, or its outcome is unknown. With [`api::Error::NotTaken`] it certainly has no effect: this
+    /// member stops or was removed, and the client should ask another one.
     Failed(api::Error),
 }
 

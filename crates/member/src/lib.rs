@@ -50,7 +50,7 @@ pub use config::{
     DEFAULT_CATCHUP_ENTRIES, DEFAULT_CHECKPOINT_COMMANDS, InitialMember, MIN_SNAPSHOT_LOG_BYTES,
     MemberConfig, MembershipSettings, ScrubRate, StartMode,
 };
-pub use io::{Answer, Input, MemberFatal, Notice, Now, Output, Proposal, SnapshotEvent};
+pub use io::{Answer, Input, MemberFatal, Notice, Now, Output, Proposal, SnapshotEvent, WantedEntries};
 pub use maintenance::memory::MemoryUse;
 pub use maintenance::publication;
 pub use member::Member;

@@ -23,11 +23,13 @@
 //! | `spans` | calls as spans of OpenTelemetry, exported to a collector |
 //! | `grpc_client` | the few calls that a member makes itself |
 //! | `auto_compaction` | compacts history by itself |
+//! | `backup` | copies the cluster into an archive, while this member leads |
 //! | `corruption` | compares this member's data with that of its peers |
 //! | `untrusted` | readers of what strangers send, for the fuzz targets |
 
 mod auth;
 mod auto_compaction;
+mod backup;
 mod call_times;
 pub mod config;
 mod corruption;

@@ -60,6 +60,21 @@ impl Member {
         response
     }
 
+    /// Begins a call that stays open, and waits for its first message.
+    fn streaming(&self, line: &str, body: &str) -> UnixStream {
+        let mut stream = UnixStream::connect(self.directory.join("client")).expect("it listens");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
+        write!(stream, "{line} HTTP/1.1\r\nContent-Length: {}\r\n\r\n{body}", body.len()).expect("room");
+        let mut received = String::new();
+        while !received.contains("\"created\":true") {
+            let mut bytes = [0; 1024];
+            let count = stream.read(&mut bytes).expect("in time");
+            assert!(count > 0, "the call has ended: {received}");
+            received.push_str(&String::from_utf8_lossy(&bytes[..count]));
+        }
+        stream
+    }
+
     fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.process), signal).expect("it runs");
     }
@@ -170,6 +185,45 @@ fn what_is_reloaded_takes_effect() {
     member.signal(Signal::HUP);
     member.logged("--host-whitelist (other.example)");
     assert!(health().starts_with("HTTP/1.1 421"), "{}", health());
+}
+
+/// Each limit of one client is set while the member runs, refuses that client's next call, and is taken off again.
+#[test]
+fn limits_of_clients_are_reloaded() {
+    let directory = tempfile::tempdir().expect("directory");
+    let member = Member::start(directory.path(), "");
+    member.told("READY=1");
+    let value = "A".repeat(40_000);
+    let put = || member.http("POST /v3/kv/put", "", &format!(r#"{{"key":"YQ==","value":"{value}"}}"#));
+    let is_refused = |response: &str| {
+        assert!(response.starts_with("HTTP/1.1 200") || response.starts_with("HTTP/1.1 429"), "{response}");
+        response.starts_with("HTTP/1.1 429")
+    };
+    let reload = |lines: &str, change: &str| {
+        write_config(directory.path(), lines);
+        member.signal(Signal::HUP);
+        member.logged(&format!("\"changed\":\"{change}\""));
+    };
+    assert!(!is_refused(&put()));
+
+    reload("client-max-bytes-rate: 1\n", "--client-max-bytes-rate (1)");
+    assert!(!is_refused(&put()), "it owes nothing before it");
+    assert!(is_refused(&put()), "the debt of the call before is paid in hours");
+    reload("", "--client-max-bytes-rate (the default)");
+    assert!(!is_refused(&put()), "there is no limit, and no debt");
+
+    reload("client-max-streams: 1\n", "--client-max-streams (1)");
+    let watch = member.streaming("POST /v3/watch", r#"{"create_request":{"key":"YQ=="}}"#);
+    assert!(is_refused(&put()), "a watch is open");
+    drop(watch);
+    reload("", "--client-max-streams (the default)");
+    assert!(!is_refused(&put()));
+
+    reload("client-max-request-rate: 1\n", "--client-max-request-rate (1)");
+    let refused = (0..10_000).any(|_| is_refused(&put()));
+    assert!(refused, "at least two calls of 10,000 began in the same second");
+    reload("", "--client-max-request-rate (the default)");
+    assert!(!is_refused(&put()));
 }
 
 #[test]

@@ -80,7 +80,7 @@ pub use command::{
     Applied, BatchContext, Command, DeleteReply, LeaseChange, MAX_TXN_ANSWER_BYTES, OpReply, Outcome,
     PutReply, Reply, Slice, TxnReply,
 };
-pub use import::{ImportTotals, StateImport};
+pub use import::{ImportReplay, ImportTotals, StateImport};
 pub use index::VERSION_OVERHEAD_BYTES;
 pub use lessor::{LeaseInfo, MAX_LEASE_TTL};
 pub use memory::StoreMemory;
@@ -92,7 +92,7 @@ pub use reader::{
 };
 pub use resolve::{Response, resolve, resolve_kv, resolve_range, resolve_txn};
 pub use state::{
-    ClusterMember, DEFAULT_SLICE_KEYS, DOWNGRADE_COMMAND_SET, FIRST_COMMAND_SET, KeptHash, Limits,
+    ClusterMember, DEFAULT_SLICE_KEYS, DOWNGRADE_COMMAND_SET, DataState, FIRST_COMMAND_SET, KeptHash, Limits,
     MAX_KEPT_HASHES, MemberChange, StateReplaced,
 };
 pub use store::{ReplacedState, Store};

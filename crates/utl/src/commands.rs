@@ -19,6 +19,7 @@ const fn uint(name: &'static str, default: &'static str, usage: &'static str) ->
 /// The flags that a command cannot do without, as cobra names them.
 pub(crate) fn required_flags(words: &str) -> &'static [&'static str] {
     match words {
+        "restore" => &["data-dir"],
         "repair" => &["data-dir", "backup-dir"],
         "defrag" | "export" | "inspect" | "verify" | "import" => &["data-dir"],
         "migrate" => &["data-dir", "target-version"],
@@ -111,8 +112,18 @@ const STELE_WAL: Flag = text("wal-dir", "", "Path to its WAL directory, if that 
 
 const IMPORT: Command = Command {
     usage: "import <data directory of etcd> --data-dir {output dir}",
-    short: "Makes a data directory from that of an etcd member that was stopped",
-    flags: &[DATA_DIR, WAL_DIR, CLUSTER, TOKEN, PEER_URLS, NAME, BUMP, MARK],
+    short: "Makes a data directory from that of an etcd member that does not run",
+    flags: &[
+        DATA_DIR,
+        WAL_DIR,
+        CLUSTER,
+        TOKEN,
+        PEER_URLS,
+        NAME,
+        BUMP,
+        MARK,
+        switch("committed-only", "Leave out entries of its log that it does not know to be committed"),
+    ],
     own: true,
     ..BLANK
 };
@@ -145,6 +156,45 @@ const REPAIR: Command = Command {
     ..BLANK
 };
 
+const KEY_FILE: Flag =
+    text("encryption-key-file", "", "File with the key of the archive, if it is encrypted");
+
+const RESTORE_ARCHIVE: Command = Command {
+    usage: "restore <archive> --data-dir {output dir} [options]",
+    short: "Makes a data directory with a state from the archive of a continuous backup",
+    flags: &[
+        DATA_DIR,
+        WAL_DIR,
+        CLUSTER,
+        TOKEN,
+        PEER_URLS,
+        NAME,
+        KEY_FILE,
+        uint(
+            "to-revision",
+            "0",
+            "The state after the command that made this revision; the newest state without it",
+        ),
+        text("to-time", "", "The state at this time, as 2026-11-23T18:30:00Z; the newest state without it"),
+    ],
+    own: true,
+    ..BLANK
+};
+
+const BACKUP: Command = Command {
+    usage: "backup",
+    short: "Manages archives of continuous backups",
+    children: &[Command {
+        usage: "verify <archive>",
+        short: "Reads all of an archive, and says which states can be restored",
+        flags: &[KEY_FILE],
+        own: true,
+        ..BLANK
+    }],
+    own: true,
+    ..BLANK
+};
+
 const VERIFY: Command = Command {
     usage: "verify --data-dir {data dir}",
     short: "Checks all checksums of a member that was stopped, and changes nothing",
@@ -169,6 +219,7 @@ pub(crate) static ROOT: Command = Command {
         },
     ],
     children: &[
+        BACKUP,
         Command {
             usage: "completion [bash|zsh|fish|powershell]",
             short: "Generate completion script",
@@ -192,6 +243,7 @@ pub(crate) static ROOT: Command = Command {
         INSPECT,
         MIGRATE,
         REPAIR,
+        RESTORE_ARCHIVE,
         SNAPSHOT,
         VERIFY,
         Command { usage: "version", short: "Prints the version of etcdutl", ..BLANK },

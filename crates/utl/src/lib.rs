@@ -10,12 +10,14 @@
 //! | `line` | what a command works with: its line, where it prints, how it fails |
 //! | `database` | etcd's database file: `snapshot status`, `hashkv`, and reading it into a state |
 //! | `directory` | data directories of Stele: `snapshot restore`, `export`, `inspect`, `verify`, `repair` |
+//! | `archived` | archives of continuous backups: `restore`, `backup verify` |
 //! | `part_file` | a file that gets its name when it is whole |
 //! | `etcd` | data directories of etcd: `import`, `defrag`, `migrate` |
 //!
 //! Nothing here speaks to a server. Whatever is read may be damaged or foreign: then one line says what was wrong, and
 //! nothing that existed has changed. A directory or file that a running process has locked is refused.
 
+mod archived;
 mod commands;
 mod database;
 mod directory;
@@ -78,6 +80,8 @@ impl CommandLine {
             "snapshot status" => database::status::run(self),
             "hashkv" => self.exact_args(&found, 1).and_then(|()| database::hashkv::run(self)),
             "snapshot restore" => directory::restore::run(self),
+            "restore" => archived::restore::run(self),
+            "backup verify" => archived::verify::run(self),
             "defrag" => etcd::defrag::run(self),
             "migrate" => etcd::migrate::run(self),
             "import" => etcd::import::run(self),

@@ -66,6 +66,21 @@ impl CommandLine {
         PathBuf::from(std::ffi::OsString::from_vec(bytes))
     }
 
+    /// Prints a line to standard output.
+    ///
+    /// # Errors
+    /// It is closed.
+    pub(crate) fn say(&mut self, text: &str) -> CommandEnd {
+        let out = &mut self.streams.out;
+        match writeln!(out, "{text}").and_then(|()| out.flush()) {
+            // A reader that closed its end early (`| head`) is no failure.
+            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+                Err(Refusal::error(error.to_string()))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// A bar of bytes on standard error, if that is a terminal.
     pub(crate) fn bytes_bar(&self, what: &'static str, total: u64) -> ProgressBar {
         self.bar(
@@ -73,6 +88,11 @@ impl CommandLine {
             total,
             "{msg:9} {bar:20} {decimal_bytes}/{decimal_total_bytes}  {decimal_bytes_per_sec}  {eta} left",
         )
+    }
+
+    /// A bar of things that are counted, on standard error, if that is a terminal.
+    pub(crate) fn count_bar(&self, what: &'static str, total: u64) -> ProgressBar {
+        self.bar(what, total, "{msg:9} {bar:20} {human_pos}/{human_len}  {per_sec}  {eta} left")
     }
 
     fn bar(&self, what: &'static str, total: u64, template: &str) -> ProgressBar {

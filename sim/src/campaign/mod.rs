@@ -98,17 +98,19 @@ pub fn run_seeds(
     }
 }
 
-/// A defect; if it was noticed, after how many seeds and by which check.
+/// A defect; if it was noticed, after how many seeds and by which check. For a defect of permissions only seeds count
+/// that have users.
 pub type NoticedDefect = (Defect, Option<(u64, &'static str)>);
 
-/// For each defect, runs seeds from 1 on until it is noticed, at most `max_seeds`.
+/// For each defect, runs its seeds from the first on until it is noticed, at most `max_seeds`.
 pub fn run_defects(defects: &[Defect], jobs: usize, max_seeds: u64) -> Vec<NoticedDefect> {
     let mut rest = defects.iter().copied();
     let mut found = Vec::new();
-    let notice = |defect| {
+    let notice = |defect: Defect| {
         let settings = RunSettings { defect: Some(defect), ..RunSettings::default() };
-        let mut noticed = (1..=max_seeds).map(|seed| (seed, run_seed(seed, &settings).violation));
-        (defect, noticed.find_map(|(seed, violation)| Some((seed, violation?.check))))
+        let seeds = (1..=max_seeds).zip(defect.seeds());
+        let mut noticed = seeds.map(|(count, seed)| (count, run_seed(seed, &settings).violation));
+        (defect, noticed.find_map(|(count, violation)| Some((count, violation?.check))))
     };
     workers::run(jobs, move || rest.next(), notice, |noticed: NoticedDefect| found.push(noticed));
     found.sort_by_key(|(defect, _)| Defect::ALL.iter().position(|known| known == defect));

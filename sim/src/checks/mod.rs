@@ -12,6 +12,7 @@ pub(crate) mod log_matching;
 pub(crate) mod model;
 pub(crate) mod monotonic;
 pub(crate) mod one_leader;
+pub(crate) mod permissions;
 pub(crate) mod strict_serializability;
 pub(crate) mod watches;
 
@@ -29,6 +30,8 @@ pub(crate) struct Checks {
     pub(crate) history: history::RevisionHistory,
     pub(crate) serializability: strict_serializability::StrictSerializability,
     pub(crate) leases: lease_times::LeaseTimes,
+    /// In runs that change permissions.
+    pub(crate) auth: permissions::AuthHistory,
     /// Answers that were checked.
     pub(crate) checked: u64,
 }
@@ -45,6 +48,7 @@ impl Checks {
             history: Default::default(),
             serializability: Default::default(),
             leases: Default::default(),
+            auth: Default::default(),
             checked: 0,
         }
     }

@@ -117,11 +117,37 @@ impl<'a> ModelReplay<'a> {
         pb::RangeResponse { header: None, kvs, more, count }
     }
 
-    /// A transaction without nested ones.
+    /// A transaction. All branches, those of nested ones too, are chosen before anything is written.
     pub(crate) fn txn(&mut self, request: &pb::TxnRequest) -> pb::TxnResponse {
+        let mut path = Vec::new();
+        self.choose(request, &mut path);
+        self.follow(request, &mut path.into_iter())
+    }
+
+    /// Whether a transaction succeeds, and then the same of those in its branch, in order.
+    fn choose(&self, request: &pb::TxnRequest, path: &mut Vec<bool>) {
         let succeeded = request.compare.iter().all(|compare| self.holds(compare));
+        path.push(succeeded);
+        for op in if succeeded { &request.success } else { &request.failure } {
+            if let Some(Request::RequestTxn(nested)) = &op.request {
+                self.choose(nested, path);
+            }
+        }
+    }
+
+    fn follow(&mut self, request: &pb::TxnRequest, path: &mut dyn Iterator<Item = bool>) -> pb::TxnResponse {
+        let succeeded = path.next() == Some(true);
         let branch = if succeeded { &request.success } else { &request.failure };
-        let responses = branch.iter().map(|op| self.op(op)).collect();
+        let mut responses = Vec::new();
+        for op in branch {
+            responses.push(match &op.request {
+                Some(Request::RequestTxn(nested)) => {
+                    let response = self.follow(nested, path);
+                    pb::ResponseOp { response: Some(Response::ResponseTxn(response)) }
+                }
+                _ => self.op(op),
+            });
+        }
         pb::TxnResponse { header: None, succeeded, responses }
     }
 

@@ -240,6 +240,38 @@ impl StrictSerializability {
         Ok(())
     }
 
+    /// A transaction that only reads is answered; it sees everything up to `after`.
+    pub(crate) fn read_txn(
+        &mut self,
+        request: &pb::TxnRequest,
+        response: &pb::TxnResponse,
+        after: i64,
+        history: &RevisionHistory,
+    ) -> Result<(), Violation> {
+        let answered = Response::Txn(response.clone());
+        let revision = revision_of(&answered);
+        self.answered_at(revision, after)?;
+        if revision > history.revision() {
+            return Ok(());
+        }
+        let expected = ModelReplay::new(history.view(revision), revision + 1).txn(request);
+        if !same(&Response::Txn(expected.clone()), &answered) {
+            let text = format!(
+                "a transaction of ranges was answered\n  {response:?}\nthe model says\n  {expected:?}\nasked \
+                 for:\n  {request:?}"
+            );
+            return Violation::err(CHECK, text);
+        }
+        Ok(())
+    }
+
+    /// Whether a revision can be the work of another request than this one.
+    pub(crate) fn may_be_of_another(&self, number: u64, revision: i64, history: &RevisionHistory) -> bool {
+        let changes = history.at(revision).map_or(&[][..], Vec::as_slice);
+        let mut others = self.writes.iter().filter(|(other, _)| **other != number);
+        others.any(|(_, write)| explains(write, revision, changes, history))
+    }
+
     /// A command that is not about keys is answered at a revision.
     pub(crate) fn answered_at(&mut self, revision: i64, after: i64) -> Result<(), Violation> {
         self.newest_known = self.newest_known.max(revision);
@@ -345,7 +377,11 @@ fn without_header(op: &pb::ResponseOp) -> pb::ResponseOp {
         Some(Op::ResponsePut(response)) => response.header = None,
         Some(Op::ResponseDeleteRange(response)) => response.header = None,
         Some(Op::ResponseRange(response)) => response.header = None,
-        Some(Op::ResponseTxn(_)) | None => {}
+        Some(Op::ResponseTxn(response)) => {
+            response.header = None;
+            response.responses = response.responses.iter().map(without_header).collect();
+        }
+        None => {}
     }
     op
 }

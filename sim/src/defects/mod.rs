@@ -73,11 +73,22 @@ pub enum Defect {
     CacheServesOther,
     /// Requests for the copy of a damaged value are not answered.
     RepairUnanswered,
+    /// A read is checked by the first key of its range alone.
+    RangeCheckedByFirstKey,
+    /// A read is answered without a second look at the auth revision.
+    ReadNotRechecked,
+    /// Watches are checked when they begin, and never again.
+    WatchNotRechecked,
+    /// What is nested in a transaction is not checked.
+    NestedTxnUnchecked,
 }
+
+/// One seed in this many has users and roles that change, and the first of them.
+const PERMISSION_SEEDS: (u64, usize) = (13, 20);
 
 impl Defect {
     /// All of them.
-    pub const ALL: [Defect; 30] = [
+    pub const ALL: [Defect; 34] = [
         Defect::ReplyBeforeSync,
         Defect::SyncSkipped,
         Defect::DirectoryNotSynced,
@@ -108,5 +119,21 @@ impl Defect {
         Defect::RangeSkipsDamaged,
         Defect::CacheServesOther,
         Defect::RepairUnanswered,
+        Defect::RangeCheckedByFirstKey,
+        Defect::ReadNotRechecked,
+        Defect::WatchNotRechecked,
+        Defect::NestedTxnUnchecked,
     ];
+
+    /// The seeds in which it can be noticed, in order.
+    pub(crate) fn seeds(self) -> impl Iterator<Item = u64> {
+        let (first, step) = match self {
+            Defect::RangeCheckedByFirstKey
+            | Defect::ReadNotRechecked
+            | Defect::WatchNotRechecked
+            | Defect::NestedTxnUnchecked => PERMISSION_SEEDS,
+            _ => (1, 1),
+        };
+        (first..).step_by(step)
+    }
 }

@@ -41,6 +41,8 @@ pub(crate) fn draw_plan(seed: u64) -> RunPlan {
     let members = match seed {
         _ if seed_kinds::changes_members(seed) => [1, 1, 2, 3, 3, 5, 7][membership_rng.below(7) as usize],
         _ if seed_kinds::has_seven_members(seed) => 7,
+        // The order of commands is read from what members send each other.
+        _ if seed_kinds::changes_permissions(seed) => usual_members.max(3),
         _ => usual_members,
     };
     let joiners = if seed_kinds::changes_members(seed) { membership_rng.between(2, 7) as usize } else { 0 };

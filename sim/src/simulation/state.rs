@@ -1,11 +1,13 @@
 //! The state of one run. The handlers of events, in the other files of `simulation`, are methods on it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use member::MembershipRequest;
 use member::snapshot::{Outgoing, Receiver};
 
 use crate::checks::Checks;
+use crate::checks::permissions::model::AuthModel;
 use crate::checks::watches::OwedEvents;
 use crate::defects::Defect;
 use crate::plan::run_plan::RunPlan;
@@ -15,6 +17,7 @@ use crate::rng::{Rng, RngStream};
 use crate::world::machine::SimMachine;
 use crate::world::network::SimNetwork;
 use crate::world::queue::EventQueue;
+use crate::world::request::PendingRequest;
 
 /// What a run is given besides its seed.
 #[derive(Clone, Debug, Default)]
@@ -79,6 +82,18 @@ pub(crate) struct Workload {
     pub(crate) leases: Vec<i64>,
     /// Number of the last request.
     pub(crate) last_number: u64,
+    /// Reads of users between their steps, by number.
+    pub(crate) user_reads: BTreeMap<u64, UserRead>,
+    /// Auth was enabled once.
+    pub(crate) auth_was_enabled: bool,
+}
+
+/// A read of a user between its steps.
+pub(crate) struct UserRead {
+    /// The request; its caller was looked up and checked.
+    pub(crate) pending: PendingRequest,
+    /// The users and roles at the moment of reading, once it was read.
+    pub(crate) seen: Option<Arc<AuthModel>>,
 }
 
 /// A client that sends requests.
@@ -101,6 +116,12 @@ pub(crate) struct SimWatcher {
     pub(crate) connected_to: Option<(usize, u64)>,
     /// A defect makes it lose the next event.
     pub(crate) loses_event: bool,
+    /// Auth revision, and whether auth was enabled, when its watches were last checked.
+    pub(crate) checked_at: (u64, bool),
+    /// Watches that its user may not have, and that are not created.
+    pub(crate) denied: BTreeSet<i64>,
+    /// Watches that were revoked, and whose cancellation it has not received.
+    pub(crate) revoked: BTreeSet<i64>,
 }
 
 /// Snapshots under way.
@@ -218,6 +239,8 @@ impl Simulation {
                 range_rng: Rng::new(seed.rotate_left(32), RngStream::Ranges),
                 leases: Vec::new(),
                 last_number: 0,
+                user_reads: BTreeMap::new(),
+                auth_was_enabled: false,
             },
             snapshots: SnapshotStreams::default(),
             pending_faults: PendingFaults::default(),

@@ -76,6 +76,8 @@ pub(crate) struct TailFlip {
 pub(crate) struct SimProcess {
     /// The member, and what services use of it.
     pub(crate) opened: OpenedMember,
+    /// The random number that it drew when it started.
+    pub(crate) process_run: u64,
     /// Inputs for the next step.
     pub(crate) inputs: VecDeque<Input>,
     /// Time of the next step that is scheduled.
@@ -104,6 +106,8 @@ pub(crate) struct SimProcess {
     pub(crate) observer: WatchStream,
     /// Applied index at which the state hash was last compared.
     pub(crate) observed_index: Option<u64>,
+    /// Auth revision, and whether auth was enabled, when its users and roles were last compared.
+    pub(crate) users_at: Option<(u64, bool)>,
     /// Values of a defective cache, by key.
     pub(crate) cached_values: BTreeMap<Bytes, Bytes>,
 }
@@ -121,13 +125,14 @@ pub(crate) struct RunningJobs {
 
 impl SimProcess {
     /// The process of a member that was just opened.
-    pub(crate) fn new(opened: OpenedMember) -> SimProcess {
+    pub(crate) fn new(opened: OpenedMember, process_run: u64) -> SimProcess {
         let from =
             (opened.reader.current_revision() - OBSERVER_OVERLAP).max(opened.reader.compacted()).max(1);
         let observer = watch_everything(&opened, from);
         let peers = opened.reader.members().iter().map(|member| member.id).collect();
         SimProcess {
             opened,
+            process_run,
             inputs: VecDeque::new(),
             step_at_ns: u64::MAX,
             idle_steps: 0,
@@ -142,6 +147,7 @@ impl SimProcess {
             watch_streams: BTreeMap::new(),
             observer,
             observed_index: None,
+            users_at: None,
             cached_values: BTreeMap::new(),
         }
     }
@@ -226,7 +232,10 @@ impl SimMachine {
                 MemberOperation::Put,
                 asks(|request| matches!(request, ClientRequest::Put(_) | ClientRequest::Delete(_))),
             ),
-            (MemberOperation::Txn, asks(|request| matches!(request, ClientRequest::Txn(_)))),
+            (
+                MemberOperation::Txn,
+                asks(|request| matches!(request, ClientRequest::Txn(_) | ClientRequest::ReadTxn(_))),
+            ),
             (
                 MemberOperation::Read,
                 asks(|request| matches!(request, ClientRequest::Read(range) if range.revision == 0)),

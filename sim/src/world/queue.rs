@@ -35,6 +35,8 @@ pub(crate) enum SimEvent {
     ClientRequests { client: usize },
     /// A client stops waiting for an answer.
     ClientTimeout { client: usize, number: u64 },
+    /// A read of a user goes on: it is made, or its caller is checked again.
+    ReadGoesOn { member: usize, run: u64, number: u64 },
     /// A watching client reads from its stream.
     WatcherReads { watcher: usize },
     /// The time of a planned fault has come.

@@ -6,6 +6,7 @@ use api::etcdserverpb as pb;
 use bytes::Bytes;
 use member::batch::CommandKind;
 use prost::Message;
+use store::{AuthCommand, Caller, ReadTxn};
 
 /// A request.
 #[derive(Clone, Debug)]
@@ -22,14 +23,16 @@ pub(crate) enum ClientRequest {
     Grant(pb::LeaseGrantRequest),
     /// Revoke a lease.
     Revoke(pb::LeaseRevokeRequest),
-    /// Change users and roles: the body of the command.
-    Auth(Bytes),
+    /// Change users and roles.
+    Auth(Box<AuthCommand>),
     /// Disarm an alarm.
     Disarm(pb::AlarmRequest),
     /// A linearizable range.
     Read(pb::RangeRequest),
     /// A serializable range.
     SerializableRead(pb::RangeRequest),
+    /// A transaction that only reads, answered by the member that receives it.
+    ReadTxn(pb::TxnRequest),
     /// Renew a lease, or look at it.
     KeepAlive { lease: i64, renew: bool },
 }
@@ -45,14 +48,26 @@ impl ClientRequest {
             ClientRequest::Grant(request) => (CommandKind::LeaseGrant, request.encode_to_vec()),
             ClientRequest::Revoke(request) => (CommandKind::LeaseRevoke, request.encode_to_vec()),
             ClientRequest::Disarm(request) => (CommandKind::Alarm, request.encode_to_vec()),
-            ClientRequest::Auth(body) => return Some((CommandKind::Auth, body.clone())),
-            ClientRequest::Read(_) | ClientRequest::SerializableRead(_) | ClientRequest::KeepAlive { .. } => {
-                return None;
-            }
+            ClientRequest::Auth(command) => return Some((CommandKind::Auth, member::encode_auth(command))),
+            ClientRequest::Read(_)
+            | ClientRequest::SerializableRead(_)
+            | ClientRequest::ReadTxn(_)
+            | ClientRequest::KeepAlive { .. } => return None,
         };
         Some((kind, body.into()))
     }
+
+    /// The same request as a server carries it out: a transaction that only reads is no command.
+    pub(crate) fn as_served(self) -> ClientRequest {
+        match self {
+            ClientRequest::Txn(txn) if ReadTxn::of(&txn).is_some() => ClientRequest::ReadTxn(txn),
+            other => other,
+        }
+    }
 }
+
+/// A command of a client: the member that proposed it, the run of its process, and the token.
+pub(crate) type CommandId = (u64, u64, u64);
 
 /// A request under way.
 #[derive(Clone, Debug)]
@@ -67,8 +82,12 @@ pub(crate) struct PendingRequest {
     pub(crate) at_ns: u64,
     /// The newest revision that any client knew when it was sent.
     pub(crate) after: i64,
-    /// Whether its caller may do this at the auth revision that it names; `None` if that is not known.
-    pub(crate) permitted: Option<bool>,
+    /// Who sent it.
+    pub(crate) caller: Caller,
+    /// What it is in the log, if it is a command.
+    pub(crate) id: CommandId,
+    /// A read whose caller was checked, and which waits for the repair of a value.
+    pub(crate) is_checked: bool,
 }
 
 /// In place of a client: requests of the simulator itself, whose answers wake no client.

@@ -48,7 +48,8 @@ func TestReleasesMixMemberByMemberAndBack(t *testing.T) {
 	}
 	first.Kill()
 	f.run(*bin, 0)
-	l.verify(f)
+	// Each run of a member, and one more that ends.
+	l.verify(f, 9)
 }
 
 // run restarts members, by their index, with a release, one after the other.

@@ -1,11 +1,14 @@
 package membership
 
 import (
+	"context"
 	"errors"
+	"io"
 	"net/http"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 
@@ -90,6 +93,130 @@ func TestAMemberThatLostItsDirectoryDoesNotComeBack(t *testing.T) {
 	f.client = f.connect(f.cluster.Members[0], f.cluster.Members[1])
 	f.remove(lost)
 	f.join(true)
+}
+
+// slow are timeouts with which a member publishes itself some hundred milliseconds after it has started.
+var slow = []string{"--heartbeat-interval=300", "--election-timeout=3000"}
+
+// founders lays out members of one cluster that are started one by one.
+func (f *fleet) founders(count int) []*cluster.Member {
+	f.t.Helper()
+	var all []*cluster.Member
+	peers := map[string]string{}
+	for range count {
+		m, err := f.cluster.Layout(*bin, slow...)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		all = append(all, m)
+		peers[m.Name] = m.PeerURL
+	}
+	for _, m := range all {
+		m.JoinExisting(peers)
+		m.RemoveFlag("--initial-cluster-state=existing")
+	}
+	return all
+}
+
+// knows waits until the peer URL of a member answers, and returns whether it knows another one as started.
+func (f *fleet) knows(m, other *cluster.Member) bool {
+	f.t.Helper()
+	deadline := time.Now().Add(patience)
+	for {
+		response, err := http.Get(m.PeerURL + "/members")
+		if err == nil {
+			body, readErr := io.ReadAll(response.Body)
+			response.Body.Close()
+			if response.StatusCode == http.StatusOK && readErr == nil {
+				return strings.Contains(string(body), `"name":"`+other.Name+`"`)
+			}
+			err = readErr
+		}
+		if time.Now().After(deadline) {
+			f.t.Fatalf("%s does not list its members: %v", m.Name, err)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func (f *fleet) mustStart(m *cluster.Member) {
+	f.t.Helper()
+	if err := m.Start(); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *fleet) mustServe(m *cluster.Member) {
+	f.t.Helper()
+	ctx, cancel := context.WithTimeout(f.t.Context(), cluster.StartTimeout)
+	defer cancel()
+	if err := m.WaitReady(ctx); err != nil {
+		f.t.Fatalf("%s: %v", m.Name, err)
+	}
+}
+
+// lagging starts three members of one cluster: the second has been killed before it applied that the third was started,
+// the others have acknowledged a write, and run.
+func (f *fleet) lagging() (first, lags, last *cluster.Member) {
+	f.t.Helper()
+	// The third publishes itself so late that the second is killed in time, unless this process was held up.
+	const attempts = 5
+	for range attempts {
+		all := f.founders(3)
+		first, lags, last = all[0], all[1], all[2]
+		f.mustStart(first)
+		f.mustStart(lags)
+		f.mustServe(first)
+		f.mustServe(lags)
+		// It asks both whether it may begin.
+		f.mustStart(last)
+		f.waitForLog(last, "opened the member")
+		lags.Kill()
+		f.mustServe(last)
+		if _, err := f.connect(last).Put(f.t.Context(), "kept", "1"); err != nil {
+			f.t.Fatal(err)
+		}
+		first.Kill()
+		last.Kill()
+		f.mustStart(lags)
+		if !f.knows(lags, last) {
+			return first, lags, last
+		}
+		lags.Kill()
+	}
+	f.t.Fatalf("in %d attempts no member lagged", attempts)
+	return nil, nil, nil
+}
+
+// Member 2 knows that the cluster has begun, and not that member 3 has been started: both together could elect a leader
+// that lacks what 1 and 3 have acknowledged. So 3 must not begin by the word of 2 alone (RFC 0038).
+func TestAMemberThatLostItsDirectoryDoesNotBeginWithAPeerThatLags(t *testing.T) {
+	t.Parallel()
+	if *bin == cluster.EtcdPath() {
+		t.Skip("etcd's members begin")
+	}
+	f := begin(t, 1, *bin)
+	first, lags, lost := f.lagging()
+	if err := os.RemoveAll(lost.DataDir); err != nil {
+		t.Fatal(err)
+	}
+	f.mustStart(lost)
+	f.waitForLog(lost, "runs already, and 1 of the members that it names answer")
+	if _, err := os.Stat(lost.DataDir); !os.IsNotExist(err) {
+		t.Errorf("it made a directory: %v", err)
+	}
+	// It asks again; one of those who know of it is certain.
+	f.mustStart(first)
+	f.mustEndSaying(lost, "has already been bootstrapped")
+	f.mustServe(first)
+	f.mustServe(lags)
+	found, err := f.connect(lags).Get(t.Context(), "kept")
+	if err != nil || len(found.Kvs) != 1 {
+		t.Errorf("an acknowledged write is lost: %v, %v", found, err)
+	}
+	for _, m := range []*cluster.Member{first, lags, lost} {
+		m.Kill()
+	}
 }
 
 // Of the voters that a removed member knows, a quorum may be gone. It cannot tell that it was removed, for one host must

@@ -123,20 +123,3 @@ func flip(t *testing.T, path string, what []byte) {
 	whole[at+len(what)/2] ^= 1
 	check(t, os.WriteFile(path, whole, 0o600))
 }
-
-// TestAKilledEtcdIsNotImported kills an etcd whose database has not reached the disk.
-func TestAKilledEtcdIsNotImported(t *testing.T) {
-	c := cluster.ForTest(t, cluster.Config{Binary: cluster.EtcdPath(), Args: []string{"--backend-batch-interval=1h"}})
-	client := connect(t, c, "")
-	_, err := client.Put(patiently(t), "last", "x")
-	check(t, err)
-	c.Members[0].Kill()
-	target := filepath.Join(t.TempDir(), "x")
-	r := run(t, cluster.StelePath(), "utl", "import", c.Members[0].DataDir, "--data-dir="+target)
-	if r.code != 1 || !strings.Contains(r.errors, "which changes more") {
-		t.Errorf("import from a killed etcd: %+v", r)
-	}
-	if _, err := os.Stat(target); err == nil {
-		t.Errorf("%s was made", target)
-	}
-}

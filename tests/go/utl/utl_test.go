@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"maps"
 	"os"
 	"os/exec"
@@ -15,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
@@ -173,15 +175,23 @@ func fill(t *testing.T, client *clientv3.Client) {
 	check(t, err)
 }
 
-// answers is all that clients can ask, by what was asked.
+// maxRevisions is at how many revisions, about, the history of a large state is asked for.
+const maxRevisions = 50
+
+// answers is all that clients can ask, by what was asked. Their texts do not depend on how a library prints messages: some
+// are kept in files.
 func answers(t *testing.T, client *clientv3.Client) map[string]string {
 	t.Helper()
 	ctx, told := patiently(t), map[string]string{}
 	endpoint := client.Endpoints()[0]
 	last, err := client.HashKV(ctx, endpoint, 0)
 	check(t, err)
-	told["revision"] = fmt.Sprint(last.HashRevision, " ", last.CompactRevision)
-	for revision := last.CompactRevision; revision <= last.HashRevision; revision++ {
+	// Releases before 3.6 do not say of which revision the hash is.
+	newest := last.Header.Revision
+	told["revision"] = fmt.Sprint(newest, " ", last.CompactRevision)
+	told["hash"] = fmt.Sprint(last.Hash)
+	step := max(1, (newest-last.CompactRevision)/maxRevisions)
+	for revision := max(1, last.CompactRevision); revision <= newest; revision += step {
 		// At the compact revision, the server that compacted answers with the hash that it kept, of all it had before.
 		if revision > last.CompactRevision {
 			hash, err := client.HashKV(ctx, endpoint, revision)
@@ -190,8 +200,11 @@ func answers(t *testing.T, client *clientv3.Client) map[string]string {
 		}
 		found, err := client.Get(ctx, "\x00", clientv3.WithFromKey(), clientv3.WithRev(revision))
 		check(t, err)
-		told[fmt.Sprint("keys at ", revision)] = fmt.Sprint(found.Kvs)
+		told[fmt.Sprint("keys at ", revision)] = pairs(found.Kvs)
 	}
+	found, err := client.Get(ctx, "\x00", clientv3.WithFromKey())
+	check(t, err)
+	told["keys"] = pairs(found.Kvs)
 	_, err = client.Get(ctx, "key", clientv3.WithRev(last.CompactRevision-1))
 	told["below"] = fmt.Sprint(err)
 	leases, err := client.Leases(ctx)
@@ -202,16 +215,40 @@ func answers(t *testing.T, client *clientv3.Client) map[string]string {
 		slices.SortFunc(one.Keys, bytes.Compare)
 		told[fmt.Sprintf("lease %x", lease.ID)] = fmt.Sprintf("%d s, %q", one.GrantedTTL, one.Keys)
 	}
-	auth, err := client.AuthStatus(ctx)
-	check(t, err)
+	// etcd 3.4 does not know this call.
+	if auth, err := client.AuthStatus(ctx); err == nil {
+		told["auth"] = fmt.Sprint(auth.Enabled, auth.AuthRevision)
+	}
 	users, err := client.UserList(ctx)
 	check(t, err)
-	role, err := client.RoleGet(ctx, "reader")
+	for _, name := range users.Users {
+		user, err := client.UserGet(ctx, name)
+		check(t, err)
+		told["user "+name] = fmt.Sprint(user.Roles)
+	}
+	roles, err := client.RoleList(ctx)
 	check(t, err)
-	guest, err := client.UserGet(ctx, "guest")
-	check(t, err)
-	told["auth"] = fmt.Sprint(auth.Enabled, auth.AuthRevision, users.Users, role.Perm, guest.Roles)
+	for _, name := range roles.Roles {
+		role, err := client.RoleGet(ctx, name)
+		check(t, err)
+		for _, own := range role.Perm {
+			told["role "+name] += fmt.Sprintf("%v %q-%q ", own.PermType, own.Key, own.RangeEnd)
+		}
+	}
 	return told
+}
+
+// pairs are keys and values with their numbers; of a long value its checksum.
+func pairs(kvs []*mvccpb.KeyValue) string {
+	var all strings.Builder
+	for _, kv := range kvs {
+		value := fmt.Sprintf("%q", kv.Value)
+		if len(kv.Value) > 32 {
+			value = fmt.Sprintf("%d bytes %08x", len(kv.Value), crc32.ChecksumIEEE(kv.Value))
+		}
+		fmt.Fprintf(&all, "%q=%s %d %d %d %x; ", kv.Key, value, kv.CreateRevision, kv.ModRevision, kv.Version, kv.Lease)
+	}
+	return all.String()
 }
 
 func compare(t *testing.T, what string, want, got map[string]string) {

@@ -58,6 +58,7 @@ pub(super) const ARROWS: &[Arrow] = &[
         from: "stele-server",
         to: &[
             "stele-api",
+            "stele-archive",
             "stele-dbfile",
             "stele-dbstate",
             "stele-gateway",
@@ -70,14 +71,20 @@ pub(super) const ARROWS: &[Arrow] = &[
         reason: "the edge: threads, disks, sockets and services around a member; raft stays behind member",
     },
     Arrow {
+        from: "stele-archive",
+        to: &["stele-api", "stele-crc32c"],
+        reason: "objects in a store: who answers with entries, and what they mean, is others' business",
+    },
+    Arrow {
         from: "stele-ctl",
-        to: &["stele-api", "stele-cli"],
-        reason: "a client: it asks what any client could ask",
+        to: &["stele-api", "stele-archive", "stele-cli"],
+        reason: "a client: it asks what any client could ask, and may write it into an archive",
     },
     Arrow {
         from: "stele-utl",
         to: &[
             "stele-api",
+            "stele-archive",
             "stele-cli",
             "stele-crc32c",
             "stele-dbfile",
@@ -86,7 +93,7 @@ pub(super) const ARROWS: &[Arrow] = &[
             "stele-member",
             "stele-store",
         ],
-        reason: "files of a member that does not run, and those of etcd; no servers, no clients",
+        reason: "files of a member that does not run, those of etcd, and archives; no servers, no clients",
     },
     Arrow {
         from: "stele-plots",
@@ -140,18 +147,24 @@ pub(super) const DOORS: &[Door] = &[
     },
     Door {
         libraries: &["tokio", "tokio-stream", "hyper", "hyper-util", "axum", "tower", "h2"],
-        only: &["stele-bench", "stele-ctl", "stele-server", "stele-transport"],
+        only: &["stele-archive", "stele-bench", "stele-ctl", "stele-server", "stele-transport"],
         reason: "runtimes and sockets are the edge's",
     },
     Door {
+        libraries: &["object_store", "reqwest"],
+        only: &["stele-archive"],
+        reason: "what is in a store is read and written in one crate",
+    },
+    Door {
         libraries: &["rustls", "tokio-rustls", "rcgen", "x509-parser", "dns-lookup"],
-        only: &["stele-bench", "stele-ctl", "stele-server", "stele-transport"],
+        only: &["stele-archive", "stele-bench", "stele-ctl", "stele-server", "stele-transport"],
         reason: "TLS is the edge's: what is decided does not depend on how bytes came",
     },
     Door {
         libraries: &["prost"],
         only: &[
             "stele-api",
+            "stele-archive",
             "stele-bench",
             "stele-ctl",
             "stele-dbfile",
@@ -163,7 +176,7 @@ pub(super) const DOORS: &[Door] = &[
             "powerloss",
         ],
         reason: "wire bytes are made and read at the door: member decodes commands, server the streams, dbfile and utl \
-                 etcd's records, gateway makes them of JSON; ctl and bench are clients, sim and powerloss play them",
+                 etcd's records, archive its objects, gateway makes them of JSON; ctl and bench are clients, sim and powerloss play them",
     },
     Door {
         libraries: &["prost-reflect"],

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 use super::access::Access;
 use super::{metrics, processes};
-use crate::command;
+use crate::command::{self, Outcome};
 
 /// How long a member may take until it serves, with a million keys and on a slow disk.
 const READY_LIMIT: Duration = Duration::from_secs(120);
@@ -211,6 +211,18 @@ impl Cluster {
         self.members.iter_mut().try_for_each(Member::spawn)?;
         self.members.iter_mut().try_for_each(Member::wait_until_ready)?;
         Ok(begin.elapsed())
+    }
+
+    /// Makes the data of members that did not run yet from a snapshot.
+    pub(crate) fn restore(&self, snapshot: &Path) -> Outcome {
+        const SHARED: [&str; 4] =
+            ["--name=", "--data-dir=", "--initial-advertise-peer-urls=", "--initial-cluster="];
+        self.members.iter().try_for_each(|member| {
+            let flags = member.flags.iter().filter(|flag| SHARED.iter().any(|name| flag.starts_with(name)));
+            let mut restore = Command::new(&member.binary);
+            command::output(restore.args(["utl", "snapshot", "restore"]).arg(snapshot).args(flags))?;
+            Ok(())
+        })
     }
 
     /// Kills the last member, starts it again, and returns how long it took until it serves.

@@ -1,5 +1,7 @@
-//! Backups, as `etcdctl snapshot save` takes them: how fast, with how much memory, and what puts notice of them.
+//! Backups, as `etcdctl snapshot save` takes them: how fast, with how much memory, what puts notice of them, and how
+//! soon a member serves what was restored.
 
+use std::fs;
 use std::process::Command;
 use std::time::Instant;
 
@@ -23,6 +25,9 @@ const PART_OF_HASHING: f64 = 0.5;
 const MEMORY_MB: f64 = 100.0;
 const SLOWER: f64 = 2.0;
 
+/// The promise of a restored member: seconds from its start until it answers.
+const START_SECONDS: f64 = 3.0;
+
 /// One backup of a lone member with much data, into nothing.
 pub(super) fn large(bench: &Bench) -> RowFigures {
     let keys = bench.scaled(KEYS);
@@ -40,6 +45,35 @@ pub(super) fn large(bench: &Bench) -> RowFigures {
         RowFigure::at_most("memory besides, peak", memory, "MB", MEMORY_MB),
         RowFigure::new("time", seconds, "s"),
         RowFigure::new("rate", rate, "MB/s"),
+    ])
+}
+
+/// A large backup restored into a lone member, which is then started for the first time.
+pub(super) fn restored(bench: &Bench) -> RowFigures {
+    let keys = bench.scaled(KEYS);
+    let mut source = bench.start(1)?;
+    bench.drive_all(&mut source, Load::fill(keys, VALUE_BYTES))?;
+    let mut cluster = Cluster::new(&bench.system, 1, &bench.site(None))?;
+    let snapshot = cluster.folder().join("snapshot.db");
+    let mut save = Command::new(bench.system.binary());
+    command::output(save.args(["ctl", "snapshot", "save"]).arg(&snapshot).args(source.reach()))?;
+    // Its disk space is needed.
+    drop(source);
+    let bytes = fs::metadata(&snapshot).map_err(|error| format!("no snapshot was written: {error}"))?.len();
+    let began = Instant::now();
+    cluster.restore(&snapshot)?;
+    let rate = bytes as f64 / 1e6 / began.elapsed().as_secs_f64();
+    let started = bench.restart(&mut cluster)?;
+    let seconds = told(started.p50_ms, "time")? / 1000.0;
+    let found = cluster.metric("etcd_debugging_mvcc_keys_total")?;
+    if found != [keys as f64] {
+        return Err(format!("{keys} keys became {found:?}").into());
+    }
+    Ok(vec![
+        RowFigure::at_most("first start, until it answers", seconds, "s", START_SECONDS),
+        RowFigure::new("restore", rate, "MB/s"),
+        RowFigure::new("snapshot", bytes as f64 / 1e6, "MB"),
+        RowFigure::new("resident memory after the start", told(started.resident_mb, "memory")?, "MB"),
     ])
 }
 

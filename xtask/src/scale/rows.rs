@@ -28,6 +28,7 @@ enum Workload {
     Large,
     Backup,
     BackupBeside,
+    Restored,
     Overload,
 }
 
@@ -45,6 +46,7 @@ impl ScaleRow {
             Workload::Large => large::run(bench),
             Workload::Backup => backup::large(bench),
             Workload::BackupBeside => backup::beside(bench),
+            Workload::Restored => backup::restored(bench),
             Workload::Overload => overload::run(bench),
         }
     }
@@ -97,6 +99,7 @@ pub(super) const ROWS: &[ScaleRow] = &[
         beside(Request::Txn, 2_000, Some(0.25)),
     ),
     row("backup-8g", "a backup of 8 M keys x 1 KB", Workload::Backup),
+    row("restore-8g", "the first start of a member restored from 8 M keys x 1 KB", Workload::Restored),
     row("backup-beside", "puts beside backups of 1 M keys x 1 KB", Workload::BackupBeside),
     row("list-1m", "puts beside lists of 1 M keys", beside(Request::List, 1_000_000, Some(0.25))),
     row(

@@ -85,6 +85,10 @@ pub const AUTH_ROLE_GRANT_PERMISSION: &str = "/etcdserverpb.Auth/RoleGrantPermis
 pub const AUTH_ROLE_REVOKE_PERMISSION: &str = "/etcdserverpb.Auth/RoleRevokePermission";
 /// `/stelepb.Admin/Reload`
 pub const ADMIN_RELOAD: &str = "/stelepb.Admin/Reload";
+/// `/stelepb.Backup/Base`
+pub const BACKUP_BASE: &str = "/stelepb.Backup/Base";
+/// `/stelepb.Backup/Entries`
+pub const BACKUP_ENTRIES: &str = "/stelepb.Backup/Entries";
 /// `/v3electionpb.Election/Campaign`
 pub const ELECTION_CAMPAIGN: &str = "/v3electionpb.Election/Campaign";
 /// `/v3electionpb.Election/Proclaim`
@@ -100,7 +104,7 @@ pub const LOCK_LOCK: &str = "/v3lockpb.Lock/Lock";
 /// `/v3lockpb.Lock/Unlock`
 pub const LOCK_UNLOCK: &str = "/v3lockpb.Lock/Unlock";
 /// The path of every method.
-pub const ALL: [&str; 50] = [
+pub const ALL: [&str; 52] = [
     KV_RANGE,
     KV_RANGE_STREAM,
     KV_PUT,
@@ -144,6 +148,8 @@ pub const ALL: [&str; 50] = [
     AUTH_ROLE_GRANT_PERMISSION,
     AUTH_ROLE_REVOKE_PERMISSION,
     ADMIN_RELOAD,
+    BACKUP_BASE,
+    BACKUP_ENTRIES,
     ELECTION_CAMPAIGN,
     ELECTION_PROCLAIM,
     ELECTION_LEADER,

@@ -11,3 +11,75 @@ pub struct ReloadResponse {
     #[prost(string, repeated, tag = "2")]
     pub needs_restart: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct BackupBaseRequest {}
+/// One of the two is set.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct BackupBaseResponse {
+    /// In the first response.
+    #[prost(message, optional, tag = "1")]
+    pub point: ::core::option::Option<BackupPoint>,
+    /// Length of the file with its SHA-256, in the first response.
+    #[prost(uint64, tag = "2")]
+    pub file_bytes: u64,
+    /// In all others.
+    #[prost(bytes = "bytes", tag = "3")]
+    pub blob: ::prost::bytes::Bytes,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct BackupEntriesRequest {
+    /// Index of the first entry that is wanted. What is before it need not be kept for this backup any more. 0 asks for
+    /// no entry.
+    #[prost(uint64, tag = "1")]
+    pub from: u64,
+    /// Bytes of payload at most, besides one entry of any size; the member has a limit of its own.
+    #[prost(uint64, tag = "2")]
+    pub max_bytes: u64,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct BackupEntriesResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub entries: ::prost::alloc::vec::Vec<BackupEntry>,
+    /// The state after the last of these entries, or the present one if there are none: nothing that was acknowledged
+    /// before its time is missing. Not set while there are more entries.
+    #[prost(message, optional, tag = "2")]
+    pub point: ::core::option::Option<BackupPoint>,
+}
+/// An entry of the log.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct BackupEntry {
+    #[prost(uint64, tag = "1")]
+    pub term: u64,
+    #[prost(uint64, tag = "2")]
+    pub index: u64,
+    /// As the log numbers them: commands, a change of the configuration, or nothing.
+    #[prost(uint32, tag = "3")]
+    pub kind: u32,
+    #[prost(bytes = "bytes", tag = "4")]
+    pub payload: ::prost::bytes::Bytes,
+}
+/// The state after an entry.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct BackupPoint {
+    #[prost(uint64, tag = "1")]
+    pub cluster_id: u64,
+    /// Tells a cluster from another one with its id and other entries.
+    #[prost(uint64, tag = "2")]
+    pub lineage: u64,
+    #[prost(uint64, tag = "3")]
+    pub member_id: u64,
+    #[prost(uint64, tag = "4")]
+    pub index: u64,
+    #[prost(uint64, tag = "5")]
+    pub term: u64,
+    #[prost(int64, tag = "6")]
+    pub revision: i64,
+    #[prost(int64, tag = "7")]
+    pub compact_revision: i64,
+    /// The hash of keys, leases, alarms, users and roles.
+    #[prost(fixed64, tag = "8")]
+    pub data_hash: u64,
+    /// When it was the newest state, by the clock of the member, in milliseconds since 1970.
+    #[prost(uint64, tag = "9")]
+    pub time_ms: u64,
+}

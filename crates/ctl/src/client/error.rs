@@ -75,6 +75,11 @@ impl CallError {
         !matches!(self, Self::Status { .. }) || !self.is_final() || self.says("etcdserver: too many requests")
     }
 
+    /// Whether the server has users, and did not when the client asked for a token.
+    pub(super) fn wants_user(&self) -> bool {
+        self.says("etcdserver: user name is empty")
+    }
+
     /// Whether a revision that was asked for is gone.
     pub(crate) fn is_compacted(&self) -> bool {
         self.says("etcdserver: mvcc: required revision has been compacted")

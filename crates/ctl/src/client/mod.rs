@@ -11,6 +11,7 @@
 //! | file | does |
 //! |---|---|
 //! | `endpoint.rs` | reads an endpoint |
+//! | `discovery.rs` | finds endpoints in DNS |
 //! | `options.rs` | how to reach a cluster |
 //! | `tls.rs`, `socket.rs` | connects, with TLS where it is asked for |
 //! | `connection.rs` | one HTTP/2 connection |
@@ -23,6 +24,7 @@
 
 mod call;
 mod connection;
+pub(crate) mod discovery;
 mod endpoint;
 mod error;
 pub(crate) mod keep_alive;
@@ -147,7 +149,7 @@ impl Client {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
-            if last.is_old_token() && self.password().is_some() {
+            if (last.is_old_token() || last.wants_user()) && self.password().is_some() {
                 self.authenticate(deadline).await?;
             } else if last.is_old_auth_revision() {
                 // The client has no token; the server has only seen other users change meanwhile.
@@ -215,10 +217,15 @@ impl Client {
             };
             match connection.open(method, token.as_deref(), deadline).await {
                 Ok((send, answer)) => {
+                    self.note_refusal(None);
                     return Ok(MessageStream::new(send, answer, max, self.options.max_response_bytes));
                 }
-                // Nothing was sent yet, so another connection is as good.
-                Err(_) => self.leave().await,
+                // Nothing was sent yet, so another connection is as good. With TLS 1.3, a server that refuses a
+                // certificate says so behind the handshake.
+                Err(error) => {
+                    self.note_refusal(Some(error.reason()));
+                    self.leave().await;
+                }
             }
         }
     }
@@ -257,10 +264,7 @@ impl Client {
         }
         while let Some(connection) = tries.join_next().await {
             match connection {
-                Ok(Ok(connection)) => {
-                    self.note_refusal(None);
-                    return Some(connection);
-                }
+                Ok(Ok(connection)) => return Some(connection),
                 Ok(Err(error)) => self.note_refusal(Some(error.reason())),
                 Err(_) => {}
             }

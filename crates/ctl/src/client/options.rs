@@ -20,6 +20,8 @@ pub(crate) struct ClientOptions {
     /// For `https` endpoints, and for those without a scheme if the flags ask for it.
     pub(crate) tls: Option<Arc<rustls::ClientConfig>>,
     pub(crate) tls_flagged: bool,
+    /// The name that certificates must be good for, if it is not the endpoint's host.
+    pub(crate) server_name: Option<String>,
 }
 
 impl ClientOptions {

@@ -26,7 +26,8 @@ pub(super) async fn connect(
             // Without it small messages only wait a little.
             let _ = socket.set_nodelay(true);
             let Some(tls) = options.tls_for(endpoint) else { return Ok(Box::new(socket)) };
-            let name = ServerName::try_from(endpoint.host().to_owned())
+            let name = options.server_name.as_deref().unwrap_or(endpoint.host());
+            let name = ServerName::try_from(name.to_owned())
                 .map_err(|error| CallError::from_io(std::io::Error::other(error)))?;
             let stream = TlsConnector::from(tls).connect(name, socket).await.map_err(CallError::from_io)?;
             Ok(Box::new(stream))

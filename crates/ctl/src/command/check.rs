@@ -37,7 +37,7 @@ pub(super) async fn run(shell: &mut Shell, which: &str) -> Outcome {
         .iter()
         .find(|load| load.0.contains(&name.as_str()))
         .ok_or_else(|| Exit::new(code::BAD_FEATURE, format!("unknown load option {name}")))?;
-    let options = shell.client_options()?;
+    let options = shell.client_options().await?;
     let prefix = shell.values.text("prefix").as_bytes().to_vec();
     let client = open(options.clone()).await?;
     let range = pb::RangeRequest {

@@ -27,7 +27,7 @@ pub(super) async fn run(shell: &mut Shell, which: &str) -> Outcome {
 ///
 /// The members cannot be listed.
 pub(crate) async fn each_endpoint(shell: &mut Shell) -> Result<Vec<(String, ClientOptions)>, Exit> {
-    let options = shell.client_options()?;
+    let options = shell.client_options().await?;
     let names = match shell.values.switch("cluster") {
         true => {
             let client = open(options.clone()).await?;

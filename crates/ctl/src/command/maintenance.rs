@@ -167,7 +167,7 @@ pub(super) async fn save_snapshot(shell: &mut Shell) -> Outcome {
     if shell.args.len() != 1 {
         return Err(Exit::bad_args("snapshot save expects one argument <filename>"));
     }
-    let options = shell.client_options()?;
+    let options = shell.client_options().await?;
     let interrupted = |message: String| Exit::new(code::INTERRUPTED, message);
     if options.endpoints.len() != 1 {
         let names: Vec<&str> = options.endpoints.iter().map(|endpoint| endpoint.name.as_str()).collect();

@@ -53,7 +53,7 @@ pub(super) async fn run(shell: &mut Shell) -> Outcome {
     let mut to = shell.values.text("dest-prefix").as_bytes().to_vec();
     let bare = shell.values.switch("no-dest-prefix");
     let endpoint = shell.arg(0);
-    let destination = shell.destination_options(&[endpoint])?;
+    let destination = shell.destination_options(&[endpoint]).await?;
     let destination = open(destination).await?;
     let source = shell.client().await?;
     if bare && !to.is_empty() {

@@ -100,6 +100,7 @@ pub(crate) static ROOT: Command = Command {
         keys::PUT,
         keys::TXN,
         keys::WATCH,
+        rest::BACKUP,
         rest::CHECK,
         rest::COMPLETION,
         rest::ELECT,

@@ -179,6 +179,44 @@ $ stele ctl follow --endpoints=$OLD --until-caught-up --verify --finish $NEW
     ..BLANK
 };
 
+pub(super) const BACKUP: Command = Command {
+    usage: "backup [options] <archive>",
+    short: "Copies a running cluster into an archive, then all changes as they come",
+    long: "Copies the state of a running cluster into an archive, and then each change, so that every state since can be
+restored: keys, leases, alarms, users and roles, by revision or by time.
+
+The archive is a directory or a part of an S3-compatible store, which the variables AWS_ACCESS_KEY_ID,
+AWS_SECRET_ACCESS_KEY, AWS_REGION and, if it is not Amazon's, AWS_ENDPOINT describe. The command goes on
+where it was interrupted.
+
+$ stele ctl backup file:///var/backup/stele
+$ stele ctl backup s3://bucket/cluster --encryption-key-file key --keep 720h
+$ stele utl restore s3://bucket/cluster --encryption-key-file key --to-time 2026-11-23T18:30:00Z --data-dir new",
+    group: Some(Group::Utility),
+    flags: &[
+        Flag {
+            kind: Kind::Duration,
+            ..text("base-interval", "24h", "time between two copies of the whole state")
+        },
+        text(
+            "encryption-key-file",
+            "",
+            "file with the key of the archive, 64 hexadecimal digits; without one it is not encrypted",
+        ),
+        Flag {
+            kind: Kind::Duration,
+            ..text("interval", "10s", "time between two copies of changes: about what is lost with the cluster")
+        },
+        Flag {
+            kind: Kind::Duration,
+            ..text("keep", "0s", "remove what no restore to a time within this needs; 0s keeps everything")
+        },
+        switch("once", "end when the archive has all that the cluster had at the start"),
+    ],
+    own: true,
+    ..BLANK
+};
+
 pub(super) const OPTIONS: Command = Command {
     usage: "options",
     short: "Show the global command-line flags",

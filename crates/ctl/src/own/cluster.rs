@@ -39,7 +39,7 @@ impl Asked {
 
 /// The members, from whichever endpoint answers: without consensus, which a cluster in trouble may not reach.
 pub(super) async fn members(shell: &mut Shell) -> Result<(ClientOptions, Client, Vec<pb::Member>), Exit> {
-    let options = shell.client_options()?;
+    let options = shell.client_options().await?;
     let deadline = shell.deadline();
     let client = open(options.clone()).await?;
     let request = pb::MemberListRequest { linearizable: false };

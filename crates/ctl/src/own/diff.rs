@@ -30,7 +30,7 @@ pub(super) async fn run(shell: &mut Shell) -> Outcome {
     if others.is_empty() && revision == other_revision {
         return Err(Exit::bad_args("diff needs --other, a second cluster, or two different revisions"));
     }
-    let options = shell.client_options()?;
+    let options = shell.client_options().await?;
     let endpoints = if others.is_empty() { options.endpoints.clone() } else { parse_endpoints(&others)? };
     let second = open(ClientOptions { endpoints, ..options.clone() }).await?;
     let first = open(options).await?;

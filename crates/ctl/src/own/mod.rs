@@ -1,5 +1,6 @@
 //! Commands that etcdctl does not have: for the operators of this store, under its own name only.
 
+mod backup;
 mod cluster;
 mod diff;
 mod follow;
@@ -19,6 +20,7 @@ pub(crate) async fn run(shell: &mut Shell, words: &str) -> Option<Outcome> {
         "top" => Some(top::run(shell).await),
         "reload" => Some(reload::run(shell).await),
         "diff" => Some(diff::run(shell).await),
+        "backup" => Some(backup::run(shell).await),
         "follow" => Some(follow::run(shell).await),
         _ => None,
     }

@@ -89,9 +89,10 @@ impl<T: Default> Connection<T> {
         self.streams.get(&stream).map(|stream| stream.queued == 0).ok_or(StreamGone)
     }
 
-    /// Resets a stream, if it is open.
+    /// Resets a stream, if it is open. A connection that is closed says nothing any more.
     pub fn reset(&mut self, stream: u32, code: ErrorCode) {
-        if self.remove(stream).is_some() {
+        let is_closed = self.is_closed();
+        if self.remove(stream).is_some() && !is_closed {
             self.push_reset(stream, code);
         }
     }

@@ -244,6 +244,17 @@ impl<T: Default> Connection<T> {
         }
     }
 
+    /// Whether a graceful end is past its second step: no stream begins any more.
+    pub fn is_draining(&self) -> bool {
+        self.ending == Ending::Draining
+    }
+
+    /// Ends the connection although streams are open. Nothing more is sent on them: to the client, they end with the
+    /// connection.
+    pub fn abandon(&mut self) {
+        self.ending = Ending::Closed;
+    }
+
     /// The second step: the client has heard of the first, or had time to.
     pub(super) fn drain(&mut self) {
         self.ending = Ending::Draining;

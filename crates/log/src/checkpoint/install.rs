@@ -22,7 +22,7 @@ use crate::error::JobError;
 use crate::read::SharedFiles;
 use crate::relocation::{DataSegment, DataSegmentSeries};
 use crate::segments::{FileNumbers, SegmentFactory};
-use crate::types::LogId;
+use crate::types::{LogId, StoredValue};
 
 /// Receives a snapshot, off the owner's thread.
 pub struct SnapshotInstaller {
@@ -30,6 +30,8 @@ pub struct SnapshotInstaller {
     values: DataSegmentSeries,
     checkpoint: CheckpointWriter,
     is_durable: bool,
+    /// How many of the finished data segments can be read already.
+    readable: usize,
 }
 
 /// An installation that could not be committed for want of space or descriptors. Nothing has changed; its
@@ -80,7 +82,16 @@ impl SnapshotInstalls {
     /// Begins to receive the snapshot after `id`, whose state goes to `checkpoint`.
     pub(crate) fn begin(&self, id: LogId, checkpoint: CheckpointWriter) -> SnapshotInstaller {
         let values = DataSegmentSeries::new(&self.factory, &self.numbers);
-        SnapshotInstaller { id, values, checkpoint, is_durable: false }
+        SnapshotInstaller { id, values, checkpoint, is_durable: false, readable: 0 }
+    }
+
+    /// Makes readable what an installation has written so far; the next value begins another data segment.
+    pub(crate) fn make_readable(&mut self, installer: &mut SnapshotInstaller) -> Result<(), JobError> {
+        installer.values.finish_current()?;
+        let finished = installer.values.finished();
+        self.add(&finished[installer.readable..]);
+        installer.readable = finished.len();
+        Ok(())
     }
 
     /// Adds the data segments of an installation that is committed.
@@ -109,6 +120,14 @@ impl SnapshotInstaller {
             return Err(JobError::Mismatch("a value of a snapshot".to_owned()));
         }
         self.values.push(value, checksum)
+    }
+
+    /// Reads a value back, or a part of one that has a checksum of its own.
+    ///
+    /// # Errors
+    /// It was not written here, or it cannot be read.
+    pub fn read_value(&mut self, value: StoredValue) -> Result<Vec<u8>, JobError> {
+        self.values.read_back(value)
     }
 
     /// Writes a chunk of the checkpoint, with the addresses that [`SnapshotInstaller::write_value`] returned.
@@ -142,13 +161,14 @@ impl SnapshotInstaller {
             }
             committed => committed,
         };
-        let SnapshotInstaller { id, mut values, checkpoint, .. } = *self;
+        let SnapshotInstaller { id, mut values, checkpoint, readable, .. } = *self;
         let checkpoint = checkpoint.ended(committed);
         // If the manifest on disk may name the checkpoint, the values must stay.
         if checkpoint.is_not_committed() {
             values.discard();
         }
-        Ok(InstallDone { id, files: values.finished().to_vec(), checkpoint })
+        let files = values.finished().get(readable..).unwrap_or_default().to_vec();
+        Ok(InstallDone { id, files, checkpoint })
     }
 
     /// Abandons the installation and removes its files.

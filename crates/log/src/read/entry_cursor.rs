@@ -130,6 +130,12 @@ pub struct ReadJob {
     pin: Pin,
 }
 
+impl std::fmt::Debug for ReadJob {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ReadJob").field("entries", &self.entries.len()).finish_non_exhaustive()
+    }
+}
+
 impl ReadJob {
     pub(crate) fn new(cursor: EntryCursor, entries: Vec<EntryRef>, pin: Pin) -> ReadJob {
         ReadJob { cursor, entries, pin }

@@ -9,8 +9,8 @@ use super::footer::FooterBuilder;
 use crate::error::JobError;
 use crate::format::{FileHeader, FileType, UNFINISHED_SUFFIX, file_name};
 use crate::segments::{FileNumbers, SegmentFactory};
-use crate::types::{StoredValue, address_at};
-use crate::write::BulkFile;
+use crate::types::{StoredValue, address_at, file_of, offset_of};
+use crate::write::{BulkFile, read_full};
 
 /// A data segment being written.
 pub(crate) struct DataSegmentWriter {
@@ -65,6 +65,11 @@ impl DataSegmentWriter {
             footer.push(StoredValue { address, len, checksum }, tag);
         }
         Ok(address)
+    }
+
+    /// Reads bytes of a value that was added.
+    fn read_back(&mut self, offset: u64, into: &mut [u8]) -> Result<(), JobError> {
+        self.unfinished.read_back(offset, into)
     }
 
     /// Makes the file durable under its name.
@@ -125,6 +130,28 @@ impl DataSegmentSeries {
         }
         let begin = || DataSegmentWriter::without_footer(&self.factory, self.numbers.next());
         self.current.get_or_insert_with(begin).push(value, checksum, b"")
+    }
+
+    /// Reads a value, or a part of one, that was added.
+    ///
+    /// # Errors
+    /// It is in no file of this series, or reading it failed.
+    pub(crate) fn read_back(&mut self, value: StoredValue) -> Result<Vec<u8>, JobError> {
+        let (number, offset) = (file_of(value.address), u64::from(offset_of(value.address)));
+        let mut bytes = vec![0; value.len as usize];
+        if let Some(current) = self.current.as_mut().filter(|current| current.number == number) {
+            current.read_back(offset, &mut bytes)?;
+        } else {
+            let file = self.finished.iter().find(|file| file.number == number);
+            let file = file.ok_or_else(|| JobError::Mismatch(format!("a value in file {number}")))?;
+            let disk = &self.factory.disk;
+            let read = disk.open(&file.path).and_then(|open| read_full(&*open, &mut bytes, offset));
+            read.map_err(JobError::io("read", &file.path))?;
+        }
+        match crc32c::crc32c(&bytes) == value.checksum {
+            true => Ok(bytes),
+            false => Err(JobError::Mismatch("a value that was just written".to_owned())),
+        }
     }
 
     pub(crate) fn finish_current(&mut self) -> Result<(), JobError> {

@@ -18,6 +18,14 @@ const WRITE_BYTES: usize = 1 << 20;
 /// are enough of them that the disk spends most of the time writing, not flushing.
 const SYNC_BYTES: u64 = 4 << 20;
 
+/// Fills a buffer from a file.
+pub(crate) fn read_full(file: &dyn File, into: &mut [u8], offset: u64) -> std::io::Result<()> {
+    match file.read_at(into, offset)? {
+        read if read == into.len() => Ok(()),
+        _ => Err(std::io::ErrorKind::UnexpectedEof.into()),
+    }
+}
+
 /// A file being written; the first write creates it.
 pub(crate) struct BulkFile {
     disk: Arc<dyn Disk>,
@@ -69,6 +77,18 @@ impl BulkFile {
         self.write()?;
         self.sync()?;
         Ok(self.written)
+    }
+
+    /// Reads bytes that were added before.
+    ///
+    /// # Errors
+    /// Writing what was not written yet, or reading failed.
+    pub(crate) fn read_back(&mut self, offset: u64, into: &mut [u8]) -> Result<(), JobError> {
+        if offset + into.len() as u64 > self.written {
+            self.write()?;
+        }
+        let file = self.file.as_ref().expect("a write opens the file");
+        read_full(&**file, into, offset).map_err(JobError::io("read", &self.path))
     }
 
     /// Removes the file. Best effort: the next open removes unfinished files.

@@ -19,7 +19,7 @@ mod planner;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use bulk_file::BulkFile;
+pub(crate) use bulk_file::{BulkFile, read_full};
 pub use entry_repair::EntryRepairJob;
 pub use job::{WriteDone, WriteJob};
 pub(crate) use planner::WritePlanner;

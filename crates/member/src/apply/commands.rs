@@ -18,7 +18,7 @@ use crate::proposals::batch::{self, Batch, BatchError, CommandKind, LogCommand};
 use crate::proposals::caller::{caller, is_anonymous};
 
 /// One logged command and the number of store commands it decodes to: one, or several for an expiry of many leases.
-pub(super) struct DecodedCommand {
+pub(crate) struct DecodedCommand {
     pub(super) command: LogCommand,
     pub(super) store_commands: usize,
 }
@@ -97,7 +97,7 @@ pub(super) fn context(
 }
 
 /// For each store command, who asks for it. Empty if none says so: all are anonymous then.
-pub(super) fn callers(decoded: &[DecodedCommand]) -> Vec<Caller> {
+pub(crate) fn callers(decoded: &[DecodedCommand]) -> Vec<Caller> {
     if decoded.iter().all(|one| is_anonymous(&one.command)) {
         return Vec::new();
     }
@@ -106,7 +106,7 @@ pub(super) fn callers(decoded: &[DecodedCommand]) -> Vec<Caller> {
 }
 
 /// Decodes the commands of a batch for the store.
-pub(super) fn decode_all(commands: Vec<LogCommand>) -> (Vec<DecodedCommand>, Vec<store::Command>) {
+pub(crate) fn decode_all(commands: Vec<LogCommand>) -> (Vec<DecodedCommand>, Vec<store::Command>) {
     let mut decoded = Vec::with_capacity(commands.len());
     let mut all = Vec::with_capacity(commands.len());
     for command in commands {

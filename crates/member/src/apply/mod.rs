@@ -21,9 +21,9 @@ use store::{BatchContext, Outcome, Store};
 
 use crate::io::MemberFatal;
 use crate::proposals::batch::{LogCommand, Origin};
-use commands::{DecodedCommand, callers, context, decode_all, decode_batch};
+use commands::{DecodedCommand, context, decode_batch};
 
-pub(crate) use commands::{applied_id, from_log, is_removal_of, replay};
+pub(crate) use commands::{applied_id, callers, decode_all, from_log, is_removal_of, replay};
 
 /// Committed entries that are not applied yet.
 #[derive(Debug, Default)]

@@ -7,6 +7,7 @@
 //! | `seal` | an idle log is sealed, so that recovery need not guess where it ended |
 //! | `state_hashes` | state hashes compared with the peers |
 //! | `alarms` | alarms this member raises; whether the store may grow |
+//! | `backup_reads` | entries that a backup has still to read stay in the log |
 //! | `log_room` | who may use how much of the log's room, and what waits for more |
 //! | `memory` | what is accounted as memory, and when that is too much |
 //! | `cluster_version` | the cluster version, in step with a downgrade |
@@ -15,6 +16,7 @@
 //! None of it is urgent: each step is short, and long work is a background job.
 
 pub(crate) mod alarms;
+pub(crate) mod backup_reads;
 pub(crate) mod checkpoints;
 pub(crate) mod cluster_version;
 pub(crate) mod log_room;

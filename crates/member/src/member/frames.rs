@@ -2,6 +2,8 @@
 //!
 //! A peer is not trusted: what does not decode, or no sound member sends, is reported and ends its connections.
 
+use std::collections::{BTreeMap, VecDeque};
+
 use bytes::Bytes;
 use consensus::{Body, Message};
 
@@ -30,6 +32,7 @@ impl Member {
                 // A leader may refuse late, when another leads.
                 if run == self.config.process_run {
                     self.proposals.refused(from, reason, &sequences, &mut self.callers, out);
+                    self.refuse_returned(out);
                 }
             }
             PeerMessage::ReadQuestion(run, question) => {
@@ -129,7 +132,8 @@ impl Member {
         if !is_of_one_run || peer.member != from {
             return out.reject_frame(from, "it forwards commands that are not its own");
         }
-        if !self.leadership.leads() {
+        // What a removed member sent is certainly not proposed: it could not learn what becomes of it.
+        if !self.leadership.leads() || self.reader.was_removed(from) {
             let sequences = commands.iter().map(|command| command.sequence).collect();
             return refuse(peer, Reason::NotLeader, sequences, out);
         }
@@ -147,9 +151,7 @@ impl Member {
 
     /// Commands of peers that wait here when leadership is lost go back to them.
     pub(super) fn return_foreign_commands(&mut self, out: &mut Output) {
-        for LogCommand { origin, sequence, .. } in self.proposals.take_foreign() {
-            refuse(origin, Reason::NotLeader, vec![sequence], out);
-        }
+        return_commands(self.proposals.take_foreign(), out);
     }
 
     /// A member's hash at an index that this member has passed must equal its own. The leader raises the alarm. A peer
@@ -185,6 +187,17 @@ impl Member {
             Some(peer) => self.lease_answers.entry(peer).or_default().push((sequence, answer)),
             None => self.callers.answer(sequence, crate::io::Answer::Lease(answer), out),
         }
+    }
+}
+
+/// Tells peers that these commands of theirs are not proposed: those of one process together.
+pub(super) fn return_commands(commands: VecDeque<LogCommand>, out: &mut Output) {
+    let mut of_peers: BTreeMap<Origin, Vec<u64>> = BTreeMap::new();
+    for LogCommand { origin, sequence, .. } in commands {
+        of_peers.entry(origin).or_default().push(sequence);
+    }
+    for (peer, sequences) in of_peers {
+        refuse(peer, Reason::NotLeader, sequences, out);
     }
 }
 

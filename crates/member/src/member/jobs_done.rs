@@ -156,6 +156,26 @@ impl Member {
         Ok(())
     }
 
+    /// Begins and ends what may begin or end of a snapshot installation.
+    pub(super) fn drive_install(&mut self, now: Now, out: &mut Output) -> Result<(), MemberFatal> {
+        self.installing.abandon_unwanted(out);
+        // The log continues in a segment of its own behind a snapshot.
+        if self.log.can_begin_segment()
+            && let Some(done) = self.installing.take_ended()
+        {
+            self.finish_install(now, done, out)?;
+        }
+        // A checkpoint of the old state must not be under way when the state is replaced.
+        if self.checkpoints.is_running() {
+            if self.installing.waits_to_begin() {
+                self.checkpoints.give_up_merge();
+            }
+        } else {
+            self.installing.begin(out);
+        }
+        Ok(())
+    }
+
     /// A snapshot is committed on disk, and the log can begin a segment behind it: log, store, watchers and apply queue
     /// switch to the new state.
     pub(super) fn finish_install(

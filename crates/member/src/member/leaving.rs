@@ -1,7 +1,24 @@
-//! What a member does before and after its own removal from the cluster.
+//! What a member does before and after its own removal from the cluster, and what the others do for it.
 //!
 //! *Before.* A leader that is asked to remove itself transfers its leadership first. The request waits in the queue
 //! meanwhile and is forwarded to the new leader, so the cluster is never without one.
+//!
+//! *Callers.* No caller of the removed member fails if it can be helped. Those for whom nothing was done are answered
+//! [`api::Error::NotTaken`], upon which they ask another member. What the member forwarded is proposed before its
+//! removal, or not at all, and it learns which:
+//!
+//! ```text
+//! 3 forwards puts 1 and 2          leader 1: entry 39 has puts 1 and 2
+//!                                  leader 1 proposes the removal of 3 as entry 40, and sets aside what 3 forwards
+//! 3 forwards put 3                 leader 1: put 3 stands aside
+//! 3 applies 39                     puts 1 and 2 are answered
+//! 3 applies 40                     it is removed: new requests, and what waits in its queue, are not taken
+//!                                  leader 1 applies 40, refuses put 3, and keeps the streams to 3 for a while
+//! 3 receives the refusal           put 3 is not taken
+//! ```
+//!
+//! What is left: a leader that is elected while the removal is not applied yet does not know of it, and may propose a
+//! command behind it. The removed member does not learn of that one, and its caller gets an error.
 //!
 //! *After.* A member that has applied its own removal does not stop at once. The others may not know yet that the
 //! removal is committed, and then they need the votes of a quorum of the members before it:
@@ -16,8 +33,11 @@
 //!
 //! So it goes on to answer for [`LEAVING_TIMEOUTS`] election timeouts, or until the others refuse it.
 
+use store::ClusterMember;
+
 use super::Member;
-use crate::io::{Now, Output};
+use super::frames::return_commands;
+use crate::io::{Answer, Input, Now, Output};
 use crate::membership::request::MembershipRequest;
 
 /// Election timeouts for which a removed member stays. The others notice after up to two that nothing leads, and have
@@ -46,14 +66,91 @@ impl Member {
         begins
     }
 
+    /// The leader has proposed a change. If it removes a peer, what the peer forwards is not proposed behind it.
+    pub(super) fn hold_commands_of_removed(&mut self, request: &MembershipRequest) {
+        if let MembershipRequest::Remove { id } = *request
+            && id != self.config.member_id
+        {
+            self.proposals.set_aside(id);
+        }
+    }
+
+    /// A change was applied: what stood aside because of it is refused if its member was removed, or goes on.
+    pub(super) fn settle_held_commands(&mut self, out: &mut Output) {
+        let aside = self.proposals.take_aside();
+        let is_removed = |member: u64| self.reader.was_removed(member);
+        match aside.front().is_some_and(|command| is_removed(command.origin.member)) {
+            true => return_commands(aside, out),
+            false => self.proposals.give_back(aside),
+        }
+    }
+
+    /// The streams to a peer that was removed, one of those who were members `before`, stay for an election timeout: it
+    /// hears what was committed, and what becomes of its commands. It has no vote any more.
+    pub(super) fn part_from_removed(&mut self, before: Vec<ClusterMember>) {
+        let own_id = self.config.member_id;
+        for gone in before {
+            if gone.id != own_id && self.reader.was_removed(gone.id) {
+                self.membership.parting.insert(gone.id, (gone.peer_urls, self.config.election_ticks));
+            }
+        }
+    }
+
     /// The removal of this member is applied.
-    pub(super) fn begin_leaving(&mut self) {
-        self.membership.leaving_ticks.get_or_insert(LEAVING_TIMEOUTS * self.config.election_ticks);
+    pub(super) fn begin_leaving(&mut self, out: &mut Output) {
+        if self.membership.leaving_ticks.is_none() {
+            self.membership.leaving_ticks = Some(LEAVING_TIMEOUTS * self.config.election_ticks);
+            self.refuse_untaken(out);
+        }
+    }
+
+    /// Whether requests are left to other members: this one was removed, or stops.
+    fn is_leaving(&self) -> bool {
+        self.membership.leaving_ticks.is_some() || self.is_stopping
+    }
+
+    /// Returns the input, unless it is a request that is not taken any more.
+    pub(super) fn take_unless_leaving(&self, input: Input, out: &mut Output) -> Option<Input> {
+        match input.request_token().filter(|_| self.is_leaving()) {
+            None => Some(input),
+            Some(token) => {
+                out.answers.push((token, Answer::Failed(api::Error::NotTaken)));
+                None
+            }
+        }
+    }
+
+    /// A peer has given requests back: they wait for another leader, unless this member leaves.
+    pub(super) fn refuse_returned(&mut self, out: &mut Output) {
+        if self.is_leaving() {
+            self.refuse_untaken(out);
+        }
+    }
+
+    /// Answers the callers for whom nothing was done yet. Their requests are forgotten.
+    pub(super) fn refuse_untaken(&mut self, out: &mut Output) {
+        let tokens = self.callers.take_untaken();
+        for token in &tokens {
+            self.expire_change(*token);
+            if let Some(follower) = self.leadership.as_follower_mut() {
+                follower.lease_questions.take(*token);
+            }
+            out.answers.push((*token, Answer::Failed(api::Error::NotTaken)));
+        }
+        self.proposals.expire_queued(&tokens);
+        self.forget_expired_waiters();
     }
 
     /// A tick passed: a removed member stops when it has stayed long enough. The last checkpoint says that it was
-    /// removed, also at the next start.
+    /// removed, also at the next start. The streams to removed peers end.
     pub(super) fn tick_leaving(&mut self, out: &mut Output) {
+        let parting = &mut self.membership.parting;
+        let count = parting.len();
+        parting.retain(|_, (_, ticks)| {
+            *ticks = ticks.saturating_sub(1);
+            *ticks > 0
+        });
+        self.membership.is_changed |= parting.len() < count;
         let Some(ticks) = &mut self.membership.leaving_ticks else { return };
         *ticks = ticks.saturating_sub(1);
         if *ticks == 0 && !self.is_stopping {

@@ -81,6 +81,7 @@ impl Member {
             None if self.membership.queue.push(change) => self.callers.mark_queued(sequence),
             None => self.callers.answer(sequence, Answer::Failed(api::Error::TooManyRequests), out),
         }
+        self.refuse_returned(out);
     }
 
     /// Proposes the next requests (leader), or sends those that wait to the leader (follower).
@@ -97,10 +98,12 @@ impl Member {
                     }
                     match self.propose_change(now, &change) {
                         Proposing::Waits => return,
-                        Proposing::Proposed if change.origin == self.config.origin() => {
-                            self.callers.mark_sent(change.sequence);
+                        Proposing::Proposed => {
+                            if change.origin == self.config.origin() {
+                                self.callers.mark_sent(change.sequence);
+                            }
+                            self.hold_commands_of_removed(&change.request);
                         }
-                        Proposing::Proposed => {}
                         Proposing::Refused(error) => self.refuse_change(&change, Some(error), out),
                     }
                     self.membership.queue.take_first();
@@ -194,6 +197,7 @@ impl Member {
     pub(super) fn apply_conf_change(&mut self, entry: &Entry, out: &mut Output) -> Result<(), MemberFatal> {
         let fatal = |reason: String| MemberFatal::Entry { index: entry.index, reason };
         let decoded = applied::decode(entry).map_err(fatal)?;
+        let before = self.reader.members();
         let outcome = applied::apply(&mut self.store, entry, &self.consensus.conf_state(), &decoded);
         if outcome.is_ok() {
             self.consensus.apply_conf_change(&decoded.change).map_err(fatal)?;
@@ -201,8 +205,10 @@ impl Member {
             // A commit index is written with the next entry, which may be long in coming. Until it is on the disk, a
             // restart would need the votes of members that this change removed, and that do not start again.
             self.checkpoints.want_now();
+            self.part_from_removed(before);
             self.follow_members();
         }
+        self.settle_held_commands(out);
         let Some(ProposedChange { origin, sequence, request, .. }) = decoded.proposed else { return Ok(()) };
         out.notices.push(Notice::MembershipRequest { request, outcome });
         if origin == self.config.origin() {
@@ -239,11 +245,13 @@ impl Member {
         if !self.installing.is_running() && std::mem::take(&mut self.membership.is_changed) {
             let conf_state = self.consensus.conf_state();
             let introduced = self.membership.introduced.clone().into_iter().collect();
-            let membership = Membership::of(self.config.member_id, &self.reader, conf_state, introduced);
+            let parting = self.membership.parting_peers();
+            let own_id = self.config.member_id;
+            let membership = Membership::of(own_id, &self.reader, conf_state, (introduced, parting));
             let is_learner = membership.conf_state.learners.contains(&self.config.member_id);
             self.status.set_learner(u64::from(is_learner));
             if membership.is_removed {
-                self.begin_leaving();
+                self.begin_leaving(out);
             }
             out.membership = Some(membership);
             // A joiner that has just received the state was connected before it could say who it is.
@@ -290,6 +298,13 @@ impl Member {
 
     pub(super) fn note_peer_down(&mut self, peer: u64) {
         self.membership.up_since_ns.remove(&peer);
+    }
+
+    pub(super) fn on_peer_down(&mut self, peer: u64) {
+        self.connected.remove(&peer);
+        self.note_peer_down(peer);
+        self.take_back_lease_questions();
+        self.consensus.report_unreachable(peer);
     }
 
     /// An established leader records a newer command set, once all members can apply it.

@@ -57,6 +57,7 @@ use crate::leadership::failover_election::FailoverElection;
 use crate::leadership::startup_election::StartupElection;
 use crate::leadership::{TermState, Transfer};
 use crate::maintenance::alarms::AlarmProposals;
+use crate::maintenance::backup_reads::BackupReads;
 use crate::maintenance::checkpoints::CheckpointSchedule;
 use crate::maintenance::cluster_version::ClusterVersions;
 use crate::maintenance::log_room::LogRoom;
@@ -128,6 +129,7 @@ pub struct Member {
     sealing: Sealing,
     state_hashes: StateHashes,
     alarms: AlarmProposals,
+    backup_reads: BackupReads,
     memory_limit: MemoryLimit,
     publication: Publication,
     cluster_versions: ClusterVersions,
@@ -200,6 +202,7 @@ impl Member {
             sealing: Sealing::default(),
             state_hashes: StateHashes::default(),
             alarms: AlarmProposals::default(),
+            backup_reads: BackupReads::default(),
             publication: Publication::default(),
             cluster_versions: ClusterVersions::default(),
             relocation: Relocator::default(),
@@ -220,12 +223,14 @@ impl Member {
         if self.unfinished_start.is_some() {
             return self.handle_recovering(now, input, out);
         }
+        let Some(input) = self.take_unless_leaving(input, out) else { return Ok(()) };
         match input {
             Input::Propose(proposal) => self.on_propose(now, proposal, out),
             Input::Read { token } => self.on_read(now, token, out),
             Input::Lease { token, lease, renew } => self.on_lease(now, token, lease, renew, out),
             Input::MoveLeader { token, to } => self.on_move_leader(now, token, to, out),
             Input::Repair { token, address, key } => self.on_repair(now, token, (address, key), out),
+            Input::ReadEntries(wanted) => self.on_read_entries(now, wanted, out),
             Input::Defragment => self.on_defragment(),
             Input::SetQuota { bytes } => self.config.quota_bytes = bytes,
             Input::Frame { from, bytes } => self.on_frame(now, from, bytes, out),
@@ -416,13 +421,6 @@ impl Member {
         }
     }
 
-    fn on_peer_down(&mut self, peer: u64) {
-        self.connected.remove(&peer);
-        self.note_peer_down(peer);
-        self.take_back_lease_questions();
-        self.consensus.report_unreachable(peer);
-    }
-
     fn drive_repair(&mut self, now: Now, out: &mut Output) {
         let has_look_up = self.value_repairs.has_look_up(now.monotonic_ns);
         self.repair(now, out, |repairs, context| {
@@ -462,26 +460,6 @@ impl Member {
             self.apply_queue.unblock();
         }
         result
-    }
-
-    /// Begins and ends what may begin or end of a snapshot installation.
-    fn drive_install(&mut self, now: Now, out: &mut Output) -> Result<(), MemberFatal> {
-        self.installing.abandon_unwanted(out);
-        // The log continues in a segment of its own behind a snapshot.
-        if self.log.can_begin_segment()
-            && let Some(done) = self.installing.take_ended()
-        {
-            self.finish_install(now, done, out)?;
-        }
-        // A checkpoint of the old state must not be under way when the state is replaced.
-        if self.checkpoints.is_running() {
-            if self.installing.waits_to_begin() {
-                self.checkpoints.give_up_merge();
-            }
-        } else {
-            self.installing.begin(out);
-        }
-        Ok(())
     }
 
     fn show_status(&self) {

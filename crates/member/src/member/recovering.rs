@@ -60,6 +60,7 @@ impl Member {
             }
             Input::PeerAnnounced { peer, command_set } => self.on_peer_announced(peer, command_set),
             Input::Propose(proposal) => refuse(proposal.token, out),
+            Input::ReadEntries(wanted) => refuse(wanted.token, out),
             Input::Read { token }
             | Input::Lease { token, .. }
             | Input::MoveLeader { token, .. }

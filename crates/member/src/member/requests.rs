@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::Member;
 use crate::callers::CallerKind;
-use crate::io::{Answer, Now, Output, Proposal};
+use crate::io::{Answer, Now, Output, Proposal, WantedEntries};
 use crate::leadership::Transfer;
 use crate::lease::LeaseQuestion;
 use crate::maintenance::alarms::{Shortage, shortage};
@@ -129,6 +129,19 @@ impl Member {
         self.register(now, token, CallerKind::Other);
     }
 
+    /// A backup wants entries; it has everything before them.
+    pub(super) fn on_read_entries(&mut self, now: Now, wanted: WantedEntries, out: &mut Output) {
+        let WantedEntries { token, from, to, max_bytes } = wanted;
+        self.backup_reads.asked(now.monotonic_ns, from);
+        let end = to.min(self.apply_queue.applied() + 1);
+        let read = if from >= end { Ok(None) } else { self.log.read_entries(from, end, max_bytes).map(Some) };
+        let answer = match read {
+            Ok(job) => Answer::Entries(job.map(Box::new)),
+            Err(_) => Answer::EntriesGone,
+        };
+        out.answers.push((token, answer));
+    }
+
     pub(super) fn on_defragment(&mut self) {
         self.purge.start();
         self.relocation.start_eager();
@@ -186,6 +199,7 @@ impl Member {
     pub(super) fn on_stop(&mut self, out: &mut Output) {
         self.status.set_stopping();
         self.is_stopping = true;
+        self.refuse_untaken(out);
         if self.checkpoints.is_running() {
             self.checkpoints.give_up_merge();
             return;

@@ -135,7 +135,14 @@ impl Member {
                 self.relocation.eager.needed_by_followers(&status, self.config.member_id)
             }
         };
-        needed.min(applied).min(self.needed_after_snapshots())
+        needed.min(applied).min(self.needed_after_snapshots()).min(self.needed_by_backup())
+    }
+
+    /// The entries after this index are kept for a backup. On a nearly full disk, and while space is returned eagerly,
+    /// none are: the backup goes on with a new base.
+    fn needed_by_backup(&self) -> u64 {
+        let keeps_none = self.is_space_low() || self.relocation.eager.is_on();
+        if keeps_none { u64::MAX } else { self.backup_reads.forgettable(&self.log) }
     }
 
     /// The entries after this index are kept for snapshots that are being sent, and for followers that got one. On a

@@ -30,6 +30,7 @@ impl Member {
     /// Work of each tick.
     fn tick(&mut self, now: Now, out: &mut Output) {
         self.tick_startup_election();
+        self.proposals.tick();
         self.consensus.retry_round();
         self.give_up_transfer(now, out);
         self.repeat_lease_questions(now);
@@ -46,6 +47,7 @@ impl Member {
             self.note_catching_up(now);
         }
         self.alarms.tick();
+        self.backup_reads.tick(now.monotonic_ns);
         self.tick_leaving(out);
         self.tick_command_set(now);
         self.propose_cluster_version(now);

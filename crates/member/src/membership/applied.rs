@@ -18,6 +18,9 @@ pub struct Membership {
     /// Peers that the state does not name yet, or names with other URLs, and the URLs that they gave: this member lags
     /// behind them.
     pub introduced: Vec<(u64, Vec<String>)>,
+    /// Peers that were removed a moment ago, and their URLs. The streams to them stay for now, because their callers
+    /// wait for what becomes of the commands that they forwarded.
+    pub parting: Vec<(u64, Vec<String>)>,
     /// Voters and learners; empty for a member that joins and has not received a snapshot yet.
     pub conf_state: ConfState,
     /// The newest set of commands that all of them can apply.
@@ -27,7 +30,8 @@ pub struct Membership {
 }
 
 impl Membership {
-    /// The membership that `reader`'s state and the configuration amount to.
+    /// The membership that `reader`'s state and the configuration amount to; besides, the peers that were introduced,
+    /// and those that part.
     ///
     /// # Panics
     /// When the two do not name the same members.
@@ -35,7 +39,7 @@ impl Membership {
         own_id: u64,
         reader: &Reader,
         conf_state: ConfState,
-        introduced: Vec<(u64, Vec<String>)>,
+        (introduced, parting): (Vec<(u64, Vec<String>)>, Vec<(u64, Vec<String>)>),
     ) -> Arc<Membership> {
         let members = reader.members();
         let is_joining = conf_state == ConfState::default();
@@ -49,7 +53,7 @@ impl Membership {
             "members {members:?} are those of the configuration {conf_state:?}"
         );
         let (command_set, is_removed) = (reader.command_set(), reader.was_removed(own_id));
-        Arc::new(Membership { members, introduced, conf_state, command_set, is_removed })
+        Arc::new(Membership { members, introduced, parting, conf_state, command_set, is_removed })
     }
 }
 

@@ -20,6 +20,15 @@ pub(crate) struct MembershipState {
     pub(crate) handed_over_in: u64,
     /// Ticks until this member stops, once its removal is applied.
     pub(crate) leaving_ticks: Option<u32>,
+    /// Peers that were removed: their URLs, and the ticks for which the streams to them stay.
+    pub(crate) parting: BTreeMap<u64, (Vec<String>, u32)>,
+}
+
+impl MembershipState {
+    /// The peers that part, and their URLs.
+    pub(crate) fn parting_peers(&self) -> Vec<(u64, Vec<String>)> {
+        self.parting.iter().map(|(id, (urls, _))| (*id, urls.clone())).collect()
+    }
 }
 
 impl Default for MembershipState {
@@ -33,6 +42,7 @@ impl Default for MembershipState {
             is_changed: true,
             handed_over_in: 0,
             leaving_ticks: None,
+            parting: BTreeMap::new(),
         }
     }
 }

@@ -253,6 +253,12 @@ pub fn decode(payload: &Bytes) -> Result<Batch, BatchError> {
     Ok(Batch { clock_ms, commands })
 }
 
+/// The wall clock in the header of a batch; `None` if there is no whole header.
+pub fn clock_ms(payload: &[u8]) -> Option<u64> {
+    let mut rest = payload.get(8..HEADER)?;
+    Some(rest.get_u64_le())
+}
+
 fn decode_command(rest: &mut Bytes, version: u8, origins: &[Origin]) -> Result<LogCommand, BatchError> {
     need(rest, COMMAND, "a command")?;
     let kind = rest.get_u8();

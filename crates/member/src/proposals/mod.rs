@@ -46,6 +46,9 @@ pub(crate) struct Proposals {
     /// Commands stay in the queue for the rest of this step: a transfer is under way, consensus refused a batch, or the
     /// log has no room for it yet.
     held: bool,
+    /// The peer that gave commands back, until the next tick or until the leader changes: nothing is forwarded there
+    /// meanwhile. It does not lead any more, or it has removed this member, which both are news that are on their way.
+    returned_by: Option<u64>,
     own_sequence: u64,
     /// Since when what waits could have left, but for the group-commit delay and batches in flight.
     waiting_since_ns: Option<u64>,
@@ -83,6 +86,7 @@ impl Proposals {
             queue: ProposalQueue::default(),
             forwarded: BTreeMap::new(),
             held: false,
+            returned_by: None,
             own_sequence: 0,
             waiting_since_ns: None,
         }
@@ -150,6 +154,7 @@ impl Proposals {
                 Reason::NotLeader => {
                     callers.mark_queued(*sequence);
                     self.queue.give_back(std::iter::once(command));
+                    self.returned_by = Some(from);
                     continue;
                 }
                 Reason::TooManyRequests => api::Error::TooManyRequests,
@@ -266,7 +271,7 @@ impl Proposals {
 
     /// Follower: sends all commands that wait to the leader.
     pub(crate) fn forward_batches(&mut self, now: Now, leader: u64, callers: &mut Callers, out: &mut Output) {
-        while !self.queue.is_empty() {
+        while !self.queue.is_empty() && self.returned_by != Some(leader) {
             let commands = self.queue.take_batch();
             out.send(leader, &PeerMessage::Forward(batch::encode(now.wall_ms, &commands)));
             for command in commands {
@@ -297,10 +302,31 @@ impl Proposals {
         self.queue.drop_expired(self.origin, tokens);
     }
 
+    /// A tick passed: what a peer gave back may be forwarded to it again.
+    pub(crate) fn tick(&mut self) {
+        self.returned_by = None;
+    }
+
+    /// Leader: sets the commands of a member aside whose removal is proposed, also those that come from now on.
+    pub(crate) fn set_aside(&mut self, member: u64) {
+        self.queue.set_aside(member);
+    }
+
+    /// Takes the commands that stand aside.
+    pub(crate) fn take_aside(&mut self) -> VecDeque<LogCommand> {
+        self.queue.take_aside()
+    }
+
+    /// Queues commands again, before those that wait.
+    pub(crate) fn give_back(&mut self, commands: VecDeque<LogCommand>) {
+        self.queue.give_back(commands.into_iter());
+    }
+
     /// Term, leader or role changed. What a former leader knew of leases and members must not be proposed in another
     /// term.
     pub(crate) fn leadership_changed(&mut self) {
         self.waiting_since_ns = None;
+        self.returned_by = None;
         self.queue.drop_own(CommandKind::LeaseCheckpoint);
         self.queue.drop_own(CommandKind::LeaseExpire);
         // A leader of an older release would not know it.

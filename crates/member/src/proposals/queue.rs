@@ -6,6 +6,15 @@
 //! take_batch() -> A 1 2 3     at most MAX_COMMANDS commands, MAX_BYTES bytes and MAX_ORIGINS origins
 //! give_back(1 2 3)            commands: 1 2 3             consensus was busy: same order, before what came since
 //! ```
+//!
+//! While a leader removes a member, the commands of that member stand aside: proposed after the removal, they would be
+//! applied where nobody waits for them any more. What was proposed before is applied before, by that member too.
+//!
+//! ```text
+//! commands: 1 of 7, 2 of 9    set_aside(7)                commands: 2     aside: 1
+//! push(3 of 7)                                            commands: 2     aside: 1 3
+//! take_aside() -> 1 3         7 is removed: refused; it is not: given back
+//! ```
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -26,6 +35,15 @@ pub struct ProposalQueue {
     own: VecDeque<LogCommand>,
     commands: VecDeque<LogCommand>,
     bytes: usize,
+    aside: Option<Aside>,
+}
+
+/// The commands of a member that is being removed.
+#[derive(Debug)]
+struct Aside {
+    member: u64,
+    commands: VecDeque<LogCommand>,
+    bytes: usize,
 }
 
 /// Sequence numbers of the member's own commands have this bit; tokens of callers do not.
@@ -38,8 +56,16 @@ impl ProposalQueue {
     /// Gives the command back when a limit is reached.
     pub fn push(&mut self, command: LogCommand) -> Result<(), LogCommand> {
         let len = command.encoded_len();
-        if self.commands.len() >= MAX_WAITING_COMMANDS || self.bytes + len > MAX_WAITING_BYTES {
+        let aside = self.aside.as_ref().map_or((0, 0), |aside| (aside.commands.len(), aside.bytes));
+        if self.commands.len() + aside.0 >= MAX_WAITING_COMMANDS
+            || self.bytes + aside.1 + len > MAX_WAITING_BYTES
+        {
             return Err(command);
+        }
+        if let Some(aside) = self.aside.as_mut().filter(|aside| aside.member == command.origin.member) {
+            aside.bytes += len;
+            aside.commands.push_back(command);
+            return Ok(());
         }
         self.bytes += len;
         self.commands.push_back(command);
@@ -92,19 +118,38 @@ impl ProposalQueue {
         Waiting { commands: self.len(), is_full: self.len() >= MAX_COMMANDS || self.bytes >= MAX_BYTES }
     }
 
+    /// Sets the commands of a member aside, also those that are pushed from now on.
+    pub fn set_aside(&mut self, member: u64) {
+        let waiting = self.take_those(|command| command.origin.member == member);
+        let mut commands = self.take_aside();
+        commands.extend(waiting);
+        let bytes = commands.iter().map(LogCommand::encoded_len).sum();
+        self.aside = Some(Aside { member, commands, bytes });
+    }
+
+    /// Takes the commands that stand aside, in order. Those that are pushed from now on do not.
+    pub fn take_aside(&mut self) -> VecDeque<LogCommand> {
+        self.aside.take().map(|aside| aside.commands).unwrap_or_default()
+    }
+
     /// Removes and returns the commands of other members.
     pub fn take_foreign(&mut self, own: Origin) -> VecDeque<LogCommand> {
-        let mut foreign = VecDeque::new();
-        // A peer's own command that was given back stands among ours.
+        let mut foreign = self.take_those(|command| command.origin.member != own.member);
+        foreign.extend(self.take_aside());
+        foreign
+    }
+
+    /// A peer's own command that was given back stands among ours.
+    fn take_those(&mut self, is_wanted: impl Fn(&LogCommand) -> bool) -> VecDeque<LogCommand> {
+        let mut taken = VecDeque::new();
         for queue in [&mut self.own, &mut self.commands] {
             let all = std::mem::take(queue).into_iter();
-            let (theirs, ours): (VecDeque<_>, VecDeque<_>) =
-                all.partition(|command| command.origin.member != own.member);
-            *queue = ours;
-            foreign.extend(theirs);
+            let (wanted, others): (VecDeque<_>, VecDeque<_>) = all.partition(&is_wanted);
+            *queue = others;
+            taken.extend(wanted);
         }
-        self.bytes -= foreign.iter().map(LogCommand::encoded_len).sum::<usize>();
-        foreign
+        self.bytes -= taken.iter().map(LogCommand::encoded_len).sum::<usize>();
+        taken
     }
 
     /// Takes the next batch: commands in order, at least one, up to the limits of a batch.
@@ -219,6 +264,37 @@ mod tests {
         queue.drop_expired(command(0, 0).origin, &BTreeSet::from([1, 3]));
         assert_eq!(queue.take_batch().iter().map(|c| c.sequence).collect::<Vec<_>>(), [0, 2]);
         assert_eq!(queue.bytes, 0);
+    }
+
+    #[test]
+    fn commands_of_a_member_that_is_removed_stand_aside() {
+        let of = |member, sequence| LogCommand { origin: Origin { member, run: 1 }, ..command(sequence, 8) };
+        let sequences = |commands: &[LogCommand]| commands.iter().map(|c| c.sequence).collect::<Vec<_>>();
+        let mut queue = ProposalQueue::default();
+        [of(7, 1), of(9, 2)].into_iter().for_each(|command| queue.push(command).expect("room"));
+        queue.set_aside(7);
+        [of(7, 3), of(9, 4)].into_iter().for_each(|command| queue.push(command).expect("room"));
+        assert_eq!(sequences(&queue.take_batch()), [2, 4]);
+        assert!(queue.is_empty() && queue.bytes == 0);
+        let aside = queue.take_aside();
+        queue.give_back(aside.into_iter());
+        queue.push(of(7, 5)).expect("room");
+        assert_eq!(sequences(&queue.take_batch()), [1, 3, 5], "it was not removed");
+        queue.set_aside(7);
+        queue.push(of(7, 6)).expect("room");
+        let foreign = queue.take_foreign(Origin { member: 9, run: 1 });
+        assert_eq!(sequences(&foreign.into_iter().collect::<Vec<_>>()), [6]);
+        assert!(queue.take_aside().is_empty());
+    }
+
+    #[test]
+    fn what_stands_aside_counts_to_the_limits() {
+        let mut queue = ProposalQueue::default();
+        queue.set_aside(1);
+        for sequence in 0..MAX_WAITING_COMMANDS as u64 {
+            queue.push(command(sequence, 0)).expect("room");
+        }
+        assert_eq!(queue.push(command(0, 0)).expect_err("full").sequence, 0);
     }
 
     #[test]

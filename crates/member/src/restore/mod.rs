@@ -1,5 +1,7 @@
 //! Data directories of members that do not run: their state for an export ([`open_offline`]), and making one.
 //!
+//! [`EntryReplay`] goes on with entries of the cluster that the state is from: a backup to any point.
+//!
 //! [`StateRestore`] makes the data directory of a member of a new cluster that begins with a state from elsewhere,
 //! such as a backup.
 //!
@@ -9,15 +11,19 @@
 //! ```text
 //! begin      Log::create, Log::open; an installer at Start::BOOTSTRAP
 //! version    value -> data segment, address + version -> index in memory
+//! requests   what the state does not have yet: bytes -> data segment, request -> store
 //! finish     members, then the index as chunks -> base checkpoint; synced; manifest
 //! ```
 //!
 //! Members that are restored from the same state with the same cluster have equal checkpoints but for log addresses, so
 //! they form that cluster. The next start finds a checkpoint and an empty log, as after the first start of a new
 //! member. Memory: the index, as a running member has it. Before the manifest is replaced, the directory is one that a
-//! start has begun and not ended, so it must not be where a member is started before [`StateRestore::finish`] returns.
+//! start has begun and not ended, so it must not be where a member is started before [`RequestRestore::finish`]
+//! returns.
 
 mod offline;
+mod replay;
+mod requests;
 
 use std::sync::Arc;
 
@@ -32,16 +38,23 @@ use crate::conf_state;
 use crate::config::InitialMember;
 use crate::membership::command_sets::NEWEST_COMMAND_SET;
 use crate::open::OpenMemberError;
-use crate::values::LogValues;
+use replay::UnreadValues;
 
 pub use offline::{OfflineState, open_offline};
+pub use replay::{EntryReplay, entry_clock_ms};
+pub use requests::RequestRestore;
 
 /// A data directory that is being made.
 pub struct StateRestore {
-    log: Log,
+    parts: RestoreParts,
     reader: log::Reader,
-    installer: Box<SnapshotInstaller>,
     state: StateImport,
+}
+
+/// What is written until the end.
+struct RestoreParts {
+    log: Log,
+    installer: Box<SnapshotInstaller>,
     conf: ConfState,
 }
 
@@ -69,7 +82,7 @@ impl StateRestore {
         });
         state.members(AppliedId { index, term }, members, NEWEST_COMMAND_SET);
         let conf = ConfState::of_voters(cluster.iter().map(|member| member.id));
-        Ok(StateRestore { log, reader, installer, state, conf })
+        Ok(StateRestore { parts: RestoreParts { log, installer, conf }, reader, state })
     }
 
     /// The state, for all but versions. Leases come before the versions that name them.
@@ -87,7 +100,7 @@ impl StateRestore {
             len => {
                 let len = u32::try_from(len).map_err(|_| TOO_LARGE)?;
                 let checksum = crc32c::crc32c(value);
-                ValueRef { address: self.installer.write_value(value, checksum)?, len, checksum }
+                ValueRef { address: self.parts.installer.write_value(value, checksum)?, len, checksum }
             }
         };
         Ok(self.state.version(&RetainedVersion { kv: KvRef { value, ..kv }, tombstone })?)
@@ -98,20 +111,35 @@ impl StateRestore {
     /// # Errors
     /// A state that no store has, or the disk.
     pub fn finish(self) -> Result<ImportTotals, OpenMemberError> {
-        let StateRestore { log, reader, mut installer, state, conf } = self;
-        let (restored, totals) = state.finish()?;
-        let (mut store, _) = Store::new(Arc::new(LogValues::new(reader)), Limits::default());
-        drop(store.install(restored));
-        installer.write_chunk(&conf_state::encode(&conf))?;
-        for chunk in store.begin_snapshot() {
-            chunk.chunks(MAX_CHUNK_BYTES).try_for_each(|part| installer.write_chunk(part))?;
-        }
-        installer.make_durable()?;
-        let committed = installer.commit().map_err(|waiting| waiting.error)?;
-        committed.result()?;
-        drop(log);
-        Ok(totals)
+        self.requests()?.finish()
     }
+
+    /// Goes on with entries, after the last version.
+    ///
+    /// # Errors
+    /// A state that no store has.
+    pub fn into_replay(self) -> Result<EntryReplay, OpenMemberError> {
+        let StateRestore { parts: RestoreParts { log, installer, conf }, state, .. } = self;
+        let (restored, _) = state.finish()?;
+        let (mut store, _) = Store::new(Arc::new(UnreadValues), Limits::default());
+        drop(store.install(restored));
+        Ok(EntryReplay::new(log, installer, store, conf))
+    }
+}
+
+/// Writes the base checkpoint of a state and commits it.
+fn write_state(
+    mut installer: Box<SnapshotInstaller>,
+    conf: &ConfState,
+    store: &Store,
+) -> Result<(), OpenMemberError> {
+    installer.write_chunk(&conf_state::encode(conf))?;
+    for chunk in store.begin_snapshot() {
+        chunk.chunks(MAX_CHUNK_BYTES).try_for_each(|part| installer.write_chunk(part))?;
+    }
+    installer.make_durable()?;
+    let committed = installer.commit().map_err(|waiting| waiting.error)?;
+    Ok(committed.result()?)
 }
 
 const TOO_LARGE: store::RestoreError = store::RestoreError::Malformed("a value has 4 GiB or more");

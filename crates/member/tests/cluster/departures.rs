@@ -1,9 +1,36 @@
 //! Members that are removed: what they do before and after, so that the members that are left can go on.
 
-use member::{Answer, Input, MembershipRequest};
+use api::etcdserverpb as pb;
+use bytes::Bytes;
+use member::batch::CommandKind;
+use member::{Answer, Input, MembershipRequest, Proposal};
+use prost::Message;
 
 use crate::membership::joins;
 use crate::rig::Cluster;
+
+/// Sends a put of a key to a member; the token of its answer.
+fn begin_put(cluster: &mut Cluster, at: u64, key: &str) -> u64 {
+    let put = pb::PutRequest { key: key.to_owned().into(), ..Default::default() };
+    let body: Bytes = put.encode_to_vec().into();
+    cluster.send(at, |token| {
+        Input::Propose(Proposal { token, kind: CommandKind::Put, caller: Default::default(), body })
+    })
+}
+
+/// Whether a member has a key.
+fn has(cluster: &mut Cluster, at: u64, key: &str) -> bool {
+    cluster.get(at, key).expect("an intact disk").is_some()
+}
+
+/// What became of a put: applied, or not taken. Nothing else happens to the callers of a member that leaves.
+fn was_applied(cluster: &mut Cluster, token: u64) -> bool {
+    match cluster.answers.remove(&token) {
+        Some(Answer::Applied(Ok(_))) => true,
+        Some(Answer::Failed(api::Error::NotTaken)) => false,
+        other => panic!("another answer: {other:?}"),
+    }
+}
 
 #[test]
 fn a_leader_transfers_its_leadership_before_its_own_removal() {
@@ -96,4 +123,85 @@ fn the_last_member_goes_on_after_a_crash_although_nothing_was_written_since() {
     let status = cluster.nodes[&leader].opened.status.clone();
     cluster.until("it leads alone", |_| status.leader() == leader);
     cluster.put("after", "2");
+}
+
+/// One put in each step, from before the removal is asked for until long after it: each is applied, or not taken and
+/// without effect.
+#[test]
+fn no_caller_of_a_removed_member_is_left_in_doubt() {
+    let mut cluster = Cluster::new(3, joins);
+    cluster.until_published();
+    cluster.run(300);
+    let (leader, removed) = (cluster.leader().expect("one leads"), cluster.follower());
+    let mut puts = Vec::new();
+    for step in 0..60 {
+        if step == 20 {
+            let request = MembershipRequest::Remove { id: removed };
+            cluster.send(leader, |token| Input::ChangeMembers { token, request });
+        }
+        let key = format!("put {step}");
+        puts.push((begin_put(&mut cluster, removed, &key), key));
+        cluster.step();
+    }
+    // Reads as well: they would wait for an index that never comes.
+    let read = cluster.send(removed, |token| Input::Read { token });
+    cluster.run(20);
+    assert!(matches!(cluster.answers.remove(&read), Some(Answer::Failed(api::Error::NotTaken))));
+    let mut applied = 0;
+    for (token, key) in puts {
+        let was_applied = was_applied(&mut cluster, token);
+        assert_eq!(has(&mut cluster, leader, &key), was_applied, "{key}");
+        applied += usize::from(was_applied);
+    }
+    assert!((20..60).contains(&applied), "{applied} were applied: those before the removal");
+}
+
+/// What was forwarded while the removal was under way returns when the leader has applied it.
+#[test]
+fn a_leader_returns_what_a_member_forwards_while_it_is_removed() {
+    let mut cluster = Cluster::new(3, joins);
+    cluster.until_published();
+    cluster.run(300);
+    let (leader, removed) = (cluster.leader().expect("one leads"), cluster.follower());
+    let third = (1..=3).find(|id| ![leader, removed].contains(id)).expect("three members");
+    // The acknowledgements that commit the removal do not arrive yet.
+    cluster.hold = Some(third);
+    cluster.send(removed, |token| Input::ChangeMembers {
+        token,
+        request: MembershipRequest::Remove { id: removed },
+    });
+    cluster.run(1);
+    let put = begin_put(&mut cluster, removed, "late");
+    cluster.hold = None;
+    cluster.until("an answer", |cluster| cluster.answers.contains_key(&put));
+    let is_applied = was_applied(&mut cluster, put);
+    assert_eq!(has(&mut cluster, leader, "late"), is_applied);
+    let parting = |cluster: &Cluster| {
+        let membership = cluster.nodes[&leader].membership.as_ref().expect("it was told");
+        membership.parting.iter().map(|(id, _)| *id).collect::<Vec<_>>()
+    };
+    cluster.until("the removal is applied", |cluster| !parting(cluster).is_empty());
+    assert_eq!(parting(&cluster), [removed], "its streams stay for the answers");
+    cluster.until("they end", |cluster| parting(cluster).is_empty());
+}
+
+#[test]
+fn a_member_that_stops_takes_no_more_and_forgets_what_waits() {
+    let mut cluster = Cluster::new(3, joins);
+    cluster.until_published();
+    let stopped = cluster.follower();
+    let others: Vec<u64> = (1..=3).filter(|id| *id != stopped).collect();
+    others.iter().for_each(|id| cluster.give(stopped, Input::PeerDown(*id)));
+    let waits = begin_put(&mut cluster, stopped, "waits");
+    cluster.run(1);
+    assert!(!cluster.answers.contains_key(&waits), "it knows of no leader that hears it");
+    cluster.give(stopped, Input::Stop);
+    let late = begin_put(&mut cluster, stopped, "late");
+    cluster.run(2);
+    for put in [waits, late] {
+        assert!(!was_applied(&mut cluster, put));
+    }
+    cluster.settle();
+    let leader = cluster.leader().expect("one leads");
+    assert!(!has(&mut cluster, leader, "waits") && !has(&mut cluster, leader, "late"));
 }

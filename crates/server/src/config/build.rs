@@ -7,9 +7,9 @@ use super::bootstrap;
 use super::diagnostics::{Note, UsageError};
 use super::security::Security;
 use super::settings::{
-    Auth, ClusterConfig, ClusterState, CorruptionChecks, GrpcKeepalive, HttpAccess, MemberUrls, Observing,
-    RequestLimits, ServerConfig, ServiceDiscovery, ServiceSecurity, Sockets, SrvDiscovery, Storage,
-    TracingSettings,
+    Auth, BackupSettings, ClusterConfig, ClusterState, CorruptionChecks, GrpcKeepalive, HttpAccess,
+    MemberUrls, Observing, RequestLimits, ServerConfig, ServiceDiscovery, ServiceSecurity, Sockets,
+    SrvDiscovery, Storage, TracingSettings,
 };
 use super::table::{Effect, flag};
 use super::types::{CompactionPolicy, FeatureGates, LogFormat, LogLevel, LogOutput, LogRotation, TokenKind};
@@ -70,6 +70,7 @@ pub(super) fn config(
         sockets: Sockets { reuse_port: values.bool("socket-reuse-port") },
         observing: observing(values, &mut notes)?,
         tracing: tracing_settings(values)?,
+        backup: backup_settings(values)?,
         watch_progress_notify_interval: values.duration("watch-progress-notify-interval"),
         corruption_checks: corruption_checks(values, &feature_gates, election_timeout),
         grpc_gateway: values.bool("enable-grpc-gateway"),
@@ -331,6 +332,28 @@ fn tracing_settings(values: &FlagValues) -> Result<Option<TracingSettings>, Usag
         instance_id: values.text("distributed-tracing-instance-id").to_owned(),
         sampling_per_million: rate,
     }))
+}
+
+/// The shortest `--backup-interval`: each copy costs a round of the leader, and the store an object.
+const MIN_BACKUP_INTERVAL: Duration = Duration::from_millis(100);
+
+fn backup_settings(values: &FlagValues) -> Result<Option<BackupSettings>, UsageError> {
+    let given = |name: &str| Some(values.text(name)).filter(|text| !text.is_empty());
+    let Some(url) = given("backup-url") else { return Ok(None) };
+    let (interval, base_interval) =
+        (values.duration("backup-interval"), values.duration("backup-base-interval"));
+    let keep = Some(values.duration("backup-keep")).filter(|keep| !keep.is_zero());
+    let wrong = |why: &str| Err(UsageError::config(why.to_owned()));
+    if interval < MIN_BACKUP_INTERVAL || base_interval < interval {
+        return wrong(
+            "--backup-interval must be 100ms or more, and --backup-base-interval not shorter than it",
+        );
+    }
+    if keep.is_some_and(|keep| keep < base_interval) {
+        return wrong("--backup-keep must not be shorter than --backup-base-interval, or 0 for ever");
+    }
+    let key_file = given("backup-encryption-key-file").map(PathBuf::from);
+    Ok(Some(BackupSettings { url: url.to_owned(), interval, base_interval, keep, key_file }))
 }
 
 fn refuse_unsupported(values: &FlagValues) -> Result<(), UsageError> {

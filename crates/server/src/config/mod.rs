@@ -41,9 +41,9 @@ use std::path::Path;
 pub use diagnostics::{Note, UsageError};
 pub use security::{Security, TlsParameters, TlsVersion, TransportSecurity};
 pub use settings::{
-    Auth, ClusterConfig, ClusterState, CorruptionChecks, GrpcKeepalive, HttpAccess, MemberUrls, Observing,
-    RequestLimits, ServerConfig, ServiceDiscovery, ServiceSecurity, Sockets, SrvDiscovery, Storage,
-    TracingSettings,
+    Auth, BackupSettings, ClusterConfig, ClusterState, CorruptionChecks, GrpcKeepalive, HttpAccess,
+    MemberUrls, Observing, RequestLimits, ServerConfig, ServiceDiscovery, ServiceSecurity, Sockets,
+    SrvDiscovery, Storage, TracingSettings,
 };
 pub use types::{
     CompactionPolicy, FeatureGate, FeatureGates, GateStage, JwtOptions, LogFormat, LogLevel, LogOutput,

@@ -43,6 +43,8 @@ pub struct ServerConfig {
     pub observing: Observing,
     /// Where spans of calls are exported, if they are.
     pub tracing: Option<TracingSettings>,
+    /// Where the cluster is backed up to, if it is.
+    pub backup: Option<BackupSettings>,
     /// Which comparisons of members' data are made besides that of state hashes.
     pub corruption_checks: CorruptionChecks,
     /// Time between two progress notifications of an idle watch.
@@ -258,6 +260,21 @@ pub struct TracingSettings {
     pub instance_id: String,
     /// Of a million calls whose clients have no trace, how many are sampled.
     pub sampling_per_million: u32,
+}
+
+/// A continuous backup by the member that leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BackupSettings {
+    /// The archive: `file:///DIRECTORY` or `s3://BUCKET/PREFIX`.
+    pub url: String,
+    /// Time between two copies of new entries.
+    pub interval: Duration,
+    /// Time between two copies of the whole state.
+    pub base_interval: Duration,
+    /// For how long states can be restored; `None` for ever.
+    pub keep: Option<Duration>,
+    /// File with the key with which it is encrypted, if it is.
+    pub key_file: Option<PathBuf>,
 }
 
 /// Log and metrics.

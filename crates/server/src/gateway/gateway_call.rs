@@ -27,7 +27,8 @@ pub(super) struct GatewayCall {
 /// such a call, as in etcd; a WebSocket has no end of a body.
 ///
 /// # Errors
-/// When the headers or that value are not what they should be, the time of the call is over, or the member stops.
+/// When the headers or that value are not what they should be, or the time of the call is over. A member that stops
+/// serves the requests that it has begun to read.
 pub(super) async fn begin(
     request: &GatewayRequest,
     body: LocalRequests,
@@ -48,7 +49,6 @@ pub(super) async fn begin(
     } else {
         let message = tokio::select! {
             biased;
-            () = stop.cancelled() => return Err(api::Error::Stopped.into()),
             late = late(deadline) => return Err(late),
             message = only_message(requests, has_end) => message?,
         };

@@ -44,7 +44,7 @@ thread_local! {
 }
 
 /// Serves a connection that begins with the preface of HTTP/2, until it ends, or until `stop` and the end of the calls
-/// that run at that time. Requests that are not gRPC go to `http`; without it they are refused.
+/// that run at that time. Endless ones, such as watches, end with the connection. Requests that are not gRPC go to `http`; without it they are refused.
 pub(crate) async fn serve<I, S>(
     mut io: I,
     service: S,
@@ -60,6 +60,7 @@ pub(crate) async fn serve<I, S>(
         handle: handle.clone(),
         pong: DelayedPong::default(),
         calls: FuturesUnordered::new(),
+        endless: FuturesUnordered::new(),
         stop: Some(Box::pin(stop.cancelled_owned())),
         timer: Box::pin(tokio::time::sleep(Duration::ZERO)),
         service,
@@ -122,6 +123,8 @@ struct GrpcConnection<S> {
     handle: ConnectionHandle,
     pong: DelayedPong,
     calls: FuturesUnordered<CallFuture>,
+    /// Those that last for as long as their clients like.
+    endless: FuturesUnordered<CallFuture>,
     /// Until it has happened.
     stop: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
     /// Set to a time at or before the connection's next deadline.
@@ -144,7 +147,10 @@ impl<S: GrpcService> GrpcConnection<S> {
             self.poll_stop(context);
             self.poll_timer(context);
             self.take_events();
-            while let Poll::Ready(Some(())) = self.calls.poll_next_unpin(context) {}
+            for calls in [&mut self.calls, &mut self.endless] {
+                while let Poll::Ready(Some(())) = calls.poll_next_unpin(context) {}
+            }
+            self.abandon_endless();
             let Ok(()) = self.send(io, context) else { return Poll::Ready(ConnectionEnd::Theirs) };
             if self.handle.lock().is_closed() {
                 return Poll::Ready(ConnectionEnd::Ours);
@@ -184,6 +190,15 @@ impl<S: GrpcService> GrpcConnection<S> {
         {
             self.stop = None;
             self.handle.lock().shut_down(self.handle.now());
+        }
+    }
+
+    /// When a graceful end has come so far that no call begins any more, and only endless ones are left, they end too.
+    fn abandon_endless(&mut self) {
+        let mut http2 = self.handle.lock();
+        // A call whose answer waits for the client's window has ended, and its stream has not.
+        if http2.is_draining() && self.calls.is_empty() && http2.stream_count() <= self.endless.len() {
+            http2.abandon();
         }
     }
 
@@ -245,6 +260,7 @@ impl<S: GrpcService> GrpcConnection<S> {
             RequestKind::Call(..) | RequestKind::Refused(..) if !S::SERVES_CALLS => RequestKind::Plain,
             kind => kind,
         };
+        let is_endless = matches!(kind, RequestKind::Call(..)) && self.service.is_endless(&head);
         let mut serving: CallFuture = match kind {
             RequestKind::Plain => Box::pin(plain::serve(self.http.clone().unwrap_or_default(), head, stream)),
             RequestKind::Malformed(code) => return stream.reset(code),
@@ -264,7 +280,8 @@ impl<S: GrpcService> GrpcConnection<S> {
         // This poll needs no waker: a call that has to wait is polled again with the others.
         let first = &mut Context::from_waker(Waker::noop());
         if serving.as_mut().poll(first).is_pending() {
-            self.calls.push(serving);
+            let calls = if is_endless { &self.endless } else { &self.calls };
+            calls.push(serving);
         }
     }
 

@@ -19,12 +19,14 @@ pub(crate) struct Failure {
     pub(crate) message: Cow<'static, str>,
     /// When the client may try again, if it was refused because there was too much to do.
     pub(crate) retry_after: Option<Duration>,
+    /// Nothing was done for the request, because this member stops or was removed: another one can serve it.
+    pub(crate) is_not_taken: bool,
 }
 
 impl Failure {
     /// A failure outside the published table.
     pub(crate) fn new(code: Code, message: impl Into<Cow<'static, str>>) -> Failure {
-        Failure { code, message: message.into(), retry_after: None }
+        Failure { code, message: message.into(), retry_after: None, is_not_taken: false }
     }
 
     /// `too many requests`, from a caller that may be admitted after `wait`.
@@ -53,6 +55,9 @@ impl From<api::Error> for Failure {
     fn from(error: api::Error) -> Failure {
         match error {
             api::Error::TooManyRequests => Failure::too_many_requests(USUAL_WAIT),
+            api::Error::NotTaken => {
+                Failure { is_not_taken: true, ..Failure::new(error.code(), error.message()) }
+            }
             _ => Failure::new(error.code(), error.message()),
         }
     }

@@ -89,6 +89,15 @@ impl StreamHandle {
         self.connection.lock().reset(self.stream, code);
     }
 
+    /// Refuses the request as one for which nothing was done: a client's library sends it again by itself, over another
+    /// connection, because it hears first that this one ends.
+    pub(super) fn refuse(&self) {
+        let now = self.connection.now();
+        let mut connection = self.connection.lock();
+        connection.shut_down(now);
+        connection.reset(self.stream, ErrorCode::RefusedStream);
+    }
+
     /// DATA that has come; empty at the end of the client's half.
     pub(super) fn poll_data(&self, context: &Context<'_>) -> Poll<Result<Vec<u8>, ClientGone>> {
         let polled = self.with(|connection, stream| {

@@ -192,6 +192,18 @@ impl CallReply {
         }
     }
 
+    /// Ends a call for which nothing was done, with a failure that says so. Before the answer has begun, the client's
+    /// library learns that it may send the request again, over another connection.
+    pub(crate) fn not_taken(mut self, failure: &Failure) {
+        match &self.way {
+            Way::Http2 { stream, .. } if !self.has_begun => {
+                self.has_ended = true;
+                stream.refuse();
+            }
+            Way::Http2 { .. } | Way::Local(_) => self.finish(Err(failure)),
+        }
+    }
+
     /// Refuses the call with another HTTP status than success.
     pub(super) fn refuse(mut self, status: StatusCode, failure: &Failure) {
         self.end_at_once(status, Err(failure));

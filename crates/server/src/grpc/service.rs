@@ -34,6 +34,9 @@ pub(crate) trait GrpcService: Send + 'static {
 
     /// Begins a call: `head` has its path and metadata.
     fn call(&self, head: &RequestHead, requests: RequestStream, reply: CallReply) -> CallFuture;
+
+    /// Whether a call of this kind may last for as long as its client likes: a graceful end does not wait for it.
+    fn is_endless(&self, head: &RequestHead) -> bool;
 }
 
 /// A connection without calls: HTTP alone.

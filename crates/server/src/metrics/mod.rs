@@ -26,7 +26,7 @@ pub use constants::constant_families;
 pub use events::{EventMetrics, OutcomeTimes};
 pub use gauges::{GaugeSource, Gauges, PeerGauges};
 pub use grpc::{GrpcMetrics, MethodMetrics};
-pub use own::{OwnMetrics, RefusedRequests};
+pub use own::{BackupMetrics, OwnMetrics, RefusedRequests};
 pub use sharded::{ShardedCounter, ShardedHistogram};
 
 use gauges::ScrapedGauges;

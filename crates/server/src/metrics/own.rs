@@ -2,7 +2,7 @@
 //! what waits in queues.
 
 use prometheus::{
-    GaugeVec, Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Result,
+    Gauge, GaugeVec, Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Result,
 };
 
 use super::register::MetricRegister;
@@ -25,6 +25,8 @@ pub struct RefusedRequests {
     pub read_wait: IntCounter,
     /// A long range would have.
     pub range_wait: IntCounter,
+    /// A command or linearizable read of an RPC worker that is too far behind.
+    pub worker_wait: IntCounter,
     /// Too many committed entries are not applied yet.
     pub apply_lag: IntCounter,
     /// `--client-max-request-rate`.
@@ -44,10 +46,41 @@ impl RefusedRequests {
             command_wait: reason("command_wait"),
             read_wait: reason("read_wait"),
             range_wait: reason("range_wait"),
+            worker_wait: reason("worker_wait"),
             apply_lag: reason("apply_lag"),
             client_requests: reason("client_requests"),
             client_bytes: reason("client_bytes"),
             client_streams: reason("client_streams"),
+        })
+    }
+}
+
+/// What a continuous backup of this member does, while it leads.
+pub struct BackupMetrics {
+    /// Seconds since nothing that was acknowledged was missing in the archive.
+    pub lag_seconds: Gauge,
+    /// The revision that the archive has.
+    pub revision: Gauge,
+    /// Bytes written.
+    pub bytes: IntCounter,
+    /// Log objects written.
+    pub log_objects: IntCounter,
+    /// Copies of the state written.
+    pub bases: IntCounter,
+    /// Steps that failed; they are repeated.
+    pub failures: IntCounter,
+}
+
+impl BackupMetrics {
+    #[rustfmt::skip]
+    fn new(r: &MetricRegister<'_>) -> Result<BackupMetrics> {
+        Ok(BackupMetrics {
+            lag_seconds: r.gauge("stele_backup_lag_seconds", "Seconds that the archive is behind, on the leader")?,
+            revision: r.gauge("stele_backup_revision", "Revision that the archive has, on the member that writes it")?,
+            bytes: r.counter("stele_backup_bytes_total", "Bytes written into the archive")?,
+            log_objects: r.counter("stele_backup_log_objects_total", "Objects with entries written into the archive")?,
+            bases: r.counter("stele_backup_bases_total", "Copies of the state written into the archive")?,
+            failures: r.counter("stele_backup_failures_total", "Steps of the backup that failed and are repeated")?,
         })
     }
 }
@@ -62,6 +95,8 @@ pub struct OwnMetrics {
     pub group_commit_delay: Histogram,
     /// Seconds of a step of the raft loop that applied something.
     pub apply_step: Histogram,
+    /// What a continuous backup does.
+    pub backup: BackupMetrics,
     /// Spans that a collector took.
     pub spans_exported: IntCounter,
     /// Spans that were lost, by reason.
@@ -84,6 +119,7 @@ impl OwnMetrics {
             apply_step: r.histogram("stele_apply_step_duration_seconds", "Time of a step that applied", FROM_10_US)?,
             spans_exported: r.counter("stele_spans_exported_total", "Spans that a collector took")?,
             spans_dropped: r.counters("stele_spans_dropped_total", "Spans that were lost", &["reason"])?,
+            backup: BackupMetrics::new(r)?,
             refusals: RefusedRequests::new(r)?,
             queue_waits: r.gauges("stele_queue_wait_seconds", "Wait of a new request in a queue", &["queue"])?,
             jobs: r.histograms("stele_background_job_duration_seconds", "Time of background jobs", &["kind"], JOB)?,

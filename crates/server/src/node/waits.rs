@@ -6,6 +6,7 @@
 //! | a command that frees or keeps something: leases, compaction, alarms | entries are applied too late, as in etcd |
 //! | any other command | also when it would wait longer than `--max-request-wait` |
 //! | a linearizable read | it would wait longer than that |
+//! | both of these | a share, while their RPC worker is further behind than that |
 //! | a long range | the same, for its turn to be encoded |
 
 use std::time::{Duration, Instant};
@@ -16,7 +17,7 @@ use store::Caller;
 use super::Node;
 use crate::auth::{Credentials, Source};
 use crate::grpc::Failure;
-use crate::overload::{ClientName, ExceededLimit, OpenCall};
+use crate::overload::{ClientName, ExceededLimit, OpenCall, admit_on_own_worker};
 
 /// Committed entries that are not applied yet beyond which commands are refused; etcd's number.
 const MAX_APPLY_LAG: u64 = 5_000;
@@ -46,6 +47,7 @@ impl Node {
         if may_be_late(kind) {
             return Ok(());
         }
+        self.check_own_worker()?;
         self.check_wait(self.handoff.waits().commands()).inspect_err(|_| {
             self.metrics.own.refusals.command_wait.inc();
         })
@@ -56,6 +58,7 @@ impl Node {
     /// # Errors
     /// `too many requests`, with a hint.
     pub(crate) fn admit_read(&self) -> Result<(), Failure> {
+        self.check_own_worker()?;
         self.check_wait(self.handoff.waits().reads()).inspect_err(|_| {
             self.metrics.own.refusals.read_wait.inc();
         })
@@ -68,6 +71,15 @@ impl Node {
     pub(crate) fn admit_large_range(&self) -> Result<(), Failure> {
         self.check_wait(self.large_ranges.expected_wait()).inspect_err(|_| {
             self.metrics.own.refusals.range_wait.inc();
+        })
+    }
+
+    /// Refuses a part of the requests of an RPC worker that reads them later than `--max-request-wait`.
+    fn check_own_worker(&self) -> Result<(), Failure> {
+        let Some(max) = self.live.max_request_wait() else { return Ok(()) };
+        admit_on_own_worker(max).map_err(|wait| {
+            self.metrics.own.refusals.worker_wait.inc();
+            Failure::too_many_requests(wait)
         })
     }
 

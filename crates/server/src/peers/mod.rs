@@ -14,6 +14,7 @@ use member::snapshot::Outgoing;
 use member::{Input, Membership, Notice};
 use parking_lot::Mutex;
 use store::Reader;
+use tokio_util::sync::CancellationToken;
 use transport::{
     Admission, DropReason, Error, FrameSink, PeerIdentity, Peers, Refusal, RefusalReason, SendOutcome, Side,
     StreamClass,
@@ -194,20 +195,24 @@ pub(crate) struct PeerEdge {
     leads: AtomicBool,
     /// The members as they were told last.
     members: Mutex<Option<Membership>>,
+    /// Cancelled when this member has applied its own removal.
+    removed: CancellationToken,
 }
 
 impl PeerEdge {
-    /// The edge of the member `own_id`, whose state `reader` reads.
+    /// The edge of the member `own_id`, whose state `reader` reads. `removed` is cancelled when the member has applied
+    /// its own removal.
     pub(crate) fn new(
         peers: Arc<Peers>,
         inbound: Arc<PeerInbound>,
         handoff: Handoff,
         reader: Reader,
-        own_id: u64,
+        (own_id, removed): (u64, CancellationToken),
     ) -> PeerEdge {
         let notices = NoticeLog::new(own_id);
         let leads = AtomicBool::new(false);
-        PeerEdge { peers, inbound, handoff, reader, notices, own_id, leads, members: Mutex::default() }
+        let members = Mutex::default();
+        PeerEdge { peers, inbound, handoff, reader, notices, own_id, leads, members, removed }
     }
 
     fn dial(&self, id: u64, peer_urls: &[String]) {
@@ -217,11 +222,12 @@ impl PeerEdge {
     }
 }
 
-/// The peer URLs of all members that are dialled, by id: those of the state, and those that a peer gave itself, which
-/// this member may lag behind.
+/// The peer URLs of all members that are dialled, by id: those of the state, those that a peer gave itself, which this
+/// member may lag behind, and those of removed members whose streams stay for now. Dialled again, these refuse, or are
+/// refused.
 fn dialled(membership: &Membership) -> BTreeMap<u64, Vec<String>> {
     let listed = membership.members.iter().map(|member| (member.id, member.peer_urls.clone()));
-    let mut all: BTreeMap<u64, Vec<String>> = listed.collect();
+    let mut all: BTreeMap<u64, Vec<String>> = listed.chain(membership.parting.iter().cloned()).collect();
     for (id, urls) in &membership.introduced {
         let known = all.entry(*id).or_default();
         let others: Vec<String> = urls.iter().filter(|url| !known.contains(url)).cloned().collect();
@@ -240,6 +246,10 @@ fn voters(membership: &Membership) -> BTreeSet<u64> {
 }
 
 impl Edge for PeerEdge {
+    fn removed(&self) {
+        self.removed.cancel();
+    }
+
     fn follow_members(&self, membership: &Membership) {
         self.inbound.standings.lock().follow_voters(self.own_id, voters(membership));
         let mut known = self.members.lock();
@@ -353,7 +363,7 @@ mod tests {
         let gate = Arc::new(MembershipGate::new(reader.clone()));
         let peers = Peers::start(config, gate, inbound.clone(), Arc::new(NoSnapshots));
         peers.set(2, &["http://127.0.0.1:1".to_owned()]).expect("a good URL");
-        PeerEdge::new(Arc::new(peers), inbound, handoff, reader, 1)
+        PeerEdge::new(Arc::new(peers), inbound, handoff, reader, (1, CancellationToken::new()))
     }
 
     #[test]
@@ -372,12 +382,14 @@ mod tests {
             introduced: vec![(2, url("http://moved:1")), (3, url("http://c:1"))],
             conf_state: Default::default(),
             command_set: 2,
+            parting: vec![(4, url("http://d:1"))],
             is_removed: false,
         };
         let expected = [
             (1, url("http://a:1")),
             (2, vec!["http://b:1".to_owned(), "http://moved:1".to_owned()]),
             (3, url("http://c:1")),
+            (4, url("http://d:1")),
         ];
         assert_eq!(dialled(&membership), BTreeMap::from(expected));
     }

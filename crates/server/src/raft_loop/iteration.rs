@@ -29,6 +29,8 @@ const MAX_SLEEP: Duration = Duration::from_secs(1);
 
 /// Carries out what leaves this process: to peers, and to operators.
 pub(crate) trait Edge: Send {
+    /// This member was removed from its cluster: from now on its clients are sent to other members.
+    fn removed(&self);
     /// Sends a frame, in parts, to a peer, without blocking.
     fn send(&self, peer: u64, class: member::MessageClass, parts: &[bytes::Bytes]);
     /// Streams a snapshot to its peer, on a thread of its own, and submits the result as an input.
@@ -182,6 +184,10 @@ impl<E: Edge> LoopState<E> {
         let LoopState { parts, background, output, decided_ns: (began_ns, ended_ns), .. } = self;
         let waited = &output.counts.waited;
         let iteration = IterationTimes { began_ns: *began_ns, ended_ns: *ended_ns, waited };
+        // Before the answers: a client whose call is not taken must not come back here.
+        if output.membership.as_ref().is_some_and(|membership| membership.is_removed) {
+            parts.edge.removed();
+        }
         parts.worker_queues.deliver(output.answers.drain(..), iteration);
         output.counts.clear();
         for (peer, class, frame) in output.frames.drain(..) {

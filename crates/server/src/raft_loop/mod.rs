@@ -74,7 +74,7 @@ mod worker_queues;
 mod write_queue;
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use member::{Input, Member};
@@ -92,7 +92,7 @@ use worker_queues::WorkerQueues;
 
 use crate::live_settings::LiveSettings;
 use crate::metrics::Metrics;
-use crate::overload::{QueueWaits, WaitEstimate};
+use crate::overload::{LongestWorkerWait, QueueWaits, WaitEstimate, measure_own_worker};
 
 /// How the raft loop ended, once it has.
 pub(crate) type LoopEnd = watch::Receiver<Option<Result<(), String>>>;
@@ -105,6 +105,7 @@ pub(crate) struct Handoff {
     log_writer: Arc<LogWriter>,
     clock: Clock,
     waits: Arc<QueueWaits>,
+    worker_wait: Arc<LongestWorkerWait>,
 }
 
 impl Handoff {
@@ -113,7 +114,8 @@ impl Handoff {
         let inputs = Arc::new(InputQueue::default());
         let log_writer = Arc::new(LogWriter::new(inputs.clone(), metrics));
         let worker_queues = Arc::new(WorkerQueues::new(workers, inputs.clone()));
-        Handoff { inputs, worker_queues, log_writer, clock: Clock::start(), waits: Arc::default() }
+        let (waits, worker_wait) = (Arc::default(), Arc::default());
+        Handoff { inputs, worker_queues, log_writer, clock: Clock::start(), waits, worker_wait }
     }
 
     /// The time from which the times of answers are counted.
@@ -126,9 +128,11 @@ impl Handoff {
         self.worker_queues.serve_shared();
     }
 
-    /// Gives this thread, whose runtime the caller is on, the queues of RPC worker `index`, from 0.
+    /// Gives this thread, whose runtime the caller is on, the queues of RPC worker `index`, from 0, and measures how
+    /// far it is behind.
     pub(crate) fn serve_worker(&self, index: usize) {
         self.worker_queues.serve_worker(index);
+        measure_own_worker(self.worker_wait.clone());
     }
 
     /// Submits a request, made from the token of its answer. The answer comes through the channel; the channel is
@@ -145,6 +149,11 @@ impl Handoff {
     /// How long new requests would wait.
     pub(crate) fn waits(&self) -> &QueueWaits {
         &self.waits
+    }
+
+    /// The longest that an RPC worker was behind since the last call.
+    pub(crate) fn take_worker_wait(&self) -> Duration {
+        self.worker_wait.take()
     }
 
     /// Submits an input that has no answer.
@@ -177,7 +186,7 @@ impl Handoff {
         live: Arc<LiveSettings>,
     ) -> std::io::Result<LoopEnd> {
         let (ended, end) = watch::channel(None);
-        let Handoff { inputs, worker_queues, log_writer, clock, waits } = self.clone();
+        let Handoff { inputs, worker_queues, log_writer, clock, waits, worker_wait: _ } = self.clone();
         let ending = worker_queues.clone();
         let steps = StepMetrics::new(metrics.clone(), live);
         let waits = WaitEstimate::new(waits);

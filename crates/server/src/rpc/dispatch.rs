@@ -26,12 +26,24 @@ use crate::spans::CallSpan;
 const MESSAGE_OVERHEAD_BYTES: usize = 512 * 1024;
 
 /// Methods in which either side streams. They run long by design, so there is no warning about it.
-const STREAMS: [&str; 6] = [
+const STREAMS: [&str; 7] = [
     methods::KV_RANGE_STREAM,
     methods::WATCH_WATCH,
     methods::LEASE_KEEP_ALIVE,
     methods::MAINTENANCE_SNAPSHOT,
+    methods::BACKUP_BASE,
     methods::ELECTION_OBSERVE,
+    health::WATCH,
+];
+
+/// Methods whose calls last for as long as their clients like: those that stream without an end, and those that wait for
+/// other clients.
+const ENDLESS: [&str; 6] = [
+    methods::WATCH_WATCH,
+    methods::LEASE_KEEP_ALIVE,
+    methods::ELECTION_OBSERVE,
+    methods::LOCK_LOCK,
+    methods::ELECTION_CAMPAIGN,
     health::WATCH,
 ];
 
@@ -158,6 +170,10 @@ impl GrpcService for Dispatch {
             }
         }
     }
+
+    fn is_endless(&self, head: &RequestHead) -> bool {
+        ENDLESS.iter().any(|path| path.as_bytes() == head.path())
+    }
 }
 
 /// What a method needs of its caller, and the function that serves it. The future of each method is boxed on its own: a
@@ -203,6 +219,8 @@ fn served(path: &str) -> Option<(Needs, Serve)> {
         methods::MAINTENANCE_MOVE_LEADER => (Needs::RootHere, unary!(maintenance::move_leader)),
         methods::MAINTENANCE_DOWNGRADE => (Needs::Root, unary!(maintenance::downgrade)),
         methods::MAINTENANCE_SNAPSHOT => (Needs::RootHere, streaming!(backup::snapshot)),
+        methods::BACKUP_BASE => (Needs::RootHere, streaming!(backup::base)),
+        methods::BACKUP_ENTRIES => (Needs::RootHere, unary!(backup::entries)),
         methods::ADMIN_RELOAD => (Needs::RootHere, unary!(maintenance::reload)),
         methods::LOCK_LOCK => (Needs::Steps, unary!(concurrency::lock)),
         methods::LOCK_UNLOCK => (Needs::Steps, unary!(concurrency::unlock)),
@@ -283,7 +301,11 @@ where
             running.answered_bytes(range.len());
             send_range(range, reply, running).await;
         }
-        Err(failure) => end(Ok(Err(failure)), running, reply),
+        Err(mut failure) => {
+            // A step before may have had its effect.
+            failure.is_not_taken &= needs != Needs::Steps;
+            end(Ok(Err(failure)), running, reply);
+        }
     }
 }
 
@@ -291,7 +313,10 @@ where
 fn end(sent: Result<Result<(), Failure>, ClientGone>, mut running: RunningCall, reply: CallReply) {
     let Ok(ended) = sent else { return };
     running.ended(ended.as_ref().copied());
-    reply.finish(ended.as_ref().copied());
+    match ended {
+        Err(failure) if failure.is_not_taken => reply.not_taken(&failure),
+        ended => reply.finish(ended.as_ref().copied()),
+    }
 }
 
 /// Answers with a range while it is encoded. If a value is damaged and no peer has an intact copy, the call fails

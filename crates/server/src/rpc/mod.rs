@@ -35,5 +35,6 @@ mod streaming_call;
 mod watch;
 mod workers;
 
+pub(crate) use backup::{BackupPart, backup_file_bytes, backup_point, begin_backup, read_entries};
 pub(crate) use dispatch::Dispatch;
 pub(crate) use workers::RpcWorkers;

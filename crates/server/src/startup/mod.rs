@@ -17,6 +17,7 @@
 //! | `service_manager.rs` | tells systemd that the member serves, stops, and lives |
 //! | `check` | checks the configuration and the data directory for `--check` |
 //! | `observed.rs` | what health checks and metrics read |
+//! | `shutdown` | ends the calls of clients, then the raft loop |
 
 mod check;
 mod connection_cap;
@@ -32,6 +33,7 @@ mod reload;
 mod scoped_threads;
 mod serve;
 mod service_manager;
+mod shutdown;
 mod sockets;
 
 use std::io::Write;
@@ -42,11 +44,12 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use member::{Input, OpenedMember, StartMode};
+use member::{OpenedMember, StartMode};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use transport::{PeerIdentity, PeerTls, Peers, PeersConfig};
 
+use crate::backup::PreparedBackup;
 use crate::config::{ClusterState, Note, Parsed, ServerConfig, Url};
 use crate::corruption;
 use crate::directory_mode::warn_unless_private;
@@ -57,7 +60,7 @@ use crate::live_settings::{LiveSettings, ReloadRequests};
 use crate::metrics::Metrics;
 use crate::node::Node;
 use crate::peers::{IncomingSnapshots, MembershipGate, PeerEdge, PeerHttp, PeerInbound};
-use crate::raft_loop::{Handoff, LoopEnd};
+use crate::raft_loop::Handoff;
 use crate::rpc::{Dispatch, RpcWorkers};
 use crate::tls::{Offer, TlsListener, TlsSides};
 
@@ -70,13 +73,8 @@ use observed::Observed;
 use reload::Reloading;
 use scoped_threads::ScopedThreads;
 use serve::ClientPort;
+use shutdown::{CLOSING_TIMEOUT, Ending, Serving};
 use sockets::{ListenerSecurity, SecureEndpoint};
-
-/// Time that open connections have to end at a shutdown.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(3);
-
-/// Time in which a leader that stops tries to transfer leadership first: an election without a transfer would be over.
-const TRANSFER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Time between two looks for tokens that have ended; as in etcd.
 const TOKEN_EXPIRY_INTERVAL: Duration = Duration::from_secs(1);
@@ -128,7 +126,7 @@ fn run(config: ServerConfig) -> Result<(), ServerError> {
     config.notes.iter().for_each(log_note);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let result = runtime.block_on(serve_member(config));
-    runtime.shutdown_timeout(DRAIN_TIMEOUT);
+    runtime.shutdown_timeout(CLOSING_TIMEOUT);
     result
 }
 
@@ -219,9 +217,10 @@ async fn serve_member(config: ServerConfig) -> Result<(), ServerError> {
     let descriptors = descriptors::share(count)?;
     let tls = TlsSides::load(&config)?;
     let jwt = describe::signed_tokens(&config)?;
+    let backup = config.backup.as_ref().map(PreparedBackup::new).transpose()?;
     let Found { opened, process_run, has_data } = open_member(&config, &tls, descriptors).await?;
     let metrics = Arc::new(Metrics::new(&config.feature_gates, config.observing.extensive_metrics)?);
-    let stop = CancellationToken::new();
+    let ending = Ending::default();
     let handoff = Handoff::new(count, metrics.clone());
     handoff.serve_shared();
     let workers = Arc::new(RpcWorkers::start(count, &handoff)?);
@@ -233,38 +232,22 @@ async fn serve_member(config: ServerConfig) -> Result<(), ServerError> {
     if has_data && config.corruption_checks.initial {
         corruption::check_at_start(&node, PeerHttp::new(tls.peers()), &config.corruption_checks).await?;
     }
-    let (peers, inbound) = connect(&opened, &node, &tls, describe::local_address(&config));
+    let (peers, inbound) = connect(&opened, &node, &tls, describe::local_address(&config), &ending);
     let (announce, ready) = watch::channel(false);
     let caps = ConnectionCaps::new(descriptors, &metrics.events.refused_connections);
-    let listening = open_ports(&config, &tls, &node, &peers, &workers, &caps, &ready, &stop)?;
+    let ports = open_ports(&config, &tls, &node, &peers, &workers, &caps, &ready, &ending)?;
 
-    let edge = PeerEdge::new(peers, inbound, handoff.clone(), node.reader.clone(), node.member_id);
+    let own = (node.member_id, ending.removed.clone());
+    let edge = PeerEdge::new(peers, inbound, handoff.clone(), node.reader.clone(), own);
     let mut end = handoff.start(opened.member, edge, metrics, live)?;
     tokio::spawn(announce_ready(node.clone(), config.clone(), announce));
     tokio::spawn(expire_tokens(node.clone()));
     corruption::start(&node, PeerHttp::new(tls.peers()), &config.corruption_checks);
+    backup.map_or(Ok(()), |backup| backup.start(node.clone()))?;
     tokio::spawn(Reloading::new(config, node.clone()).run(hangup, reload_asks));
     tokio::spawn(service_manager::watch(node.clone()));
 
-    let result = tokio::select! {
-        () = signalled() => {
-            tracing::info!("received a signal; shutting down");
-            service_manager::stopping();
-            transfer_leadership(&node).await;
-            handoff.submit(Input::Stop);
-            stop.cancel();
-            wait_end(&mut end).await
-        }
-        result = wait_end(&mut end) => {
-            stop.cancel();
-            result
-        }
-    };
-    let drained = async {
-        join_all(listening).await;
-        workers.drained().await;
-    };
-    let _ = tokio::time::timeout(DRAIN_TIMEOUT, drained).await;
+    let result = Serving { node, workers, ports, ending }.until_ended(&mut end).await;
     tracer.iter().for_each(|tracer| tracer.flush());
     tracing::info!("stopped");
     result
@@ -287,58 +270,22 @@ async fn expire_tokens(node: Arc<Node>) {
     }
 }
 
-async fn wait_end(end: &mut LoopEnd) -> Result<(), ServerError> {
-    let ended = end.wait_for(Option::is_some).await;
-    match ended.ok().and_then(|ended| ended.clone()) {
-        Some(Ok(())) => Ok(()),
-        Some(Err(fatal)) => Err(fatal.into()),
-        None => Err("the raft loop exited without a result".into()),
-    }
-}
-
-async fn join_all(tasks: Vec<tokio::task::JoinHandle<()>>) {
-    for task in tasks {
-        let _ = task.await;
-    }
-}
-
-async fn signalled() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut terminate), Ok(mut interrupt)) =
-        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-    else {
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
-}
-
-/// A leader that stops transfers leadership first, so that the cluster need not wait for an election.
-async fn transfer_leadership(node: &Node) {
-    if node.status.leader() == node.member_id {
-        let moved = tokio::time::timeout(TRANSFER_TIMEOUT, node.give_up_leadership()).await;
-        let leader = format!("{:x}", node.status.leader());
-        tracing::info!(ok = matches!(moved, Ok(Ok(()))), leader, "leadership transfer before shutdown");
-    }
-}
-
 /// Prepares the connections to the other members. The raft loop tells which they are.
 fn connect(
     opened: &OpenedMember,
     node: &Arc<Node>,
     tls: &TlsSides,
     local_address: Option<IpAddr>,
+    ending: &Ending,
 ) -> (Arc<Peers>, Arc<PeerInbound>) {
     let log::Identity { cluster_id, member_id, incarnation } = opened.identity;
     let cluster_id = member::identity::peer_cluster_id(cluster_id, opened.reader.lineage());
     let local = PeerIdentity { cluster_id, member_id, incarnation };
-    let (reader, handoff) = (opened.reader.clone(), node.handoff.clone());
+    let (reader, refused) = (opened.reader.clone(), ending.refused.clone());
     let wiped = move |refusal: &transport::Refusal| {
         // A member that has applied its removal stays only as long as the others may need it.
         if reader.was_removed(member_id) {
-            return handoff.submit(Input::Stop);
+            return refused.cancel();
         }
         tracing::error!(reason = %refusal, "the cluster refuses this member");
         crate::logging::flush();
@@ -367,7 +314,7 @@ fn open_ports(
     workers: &Arc<RpcWorkers>,
     caps: &ConnectionCaps,
     ready: &watch::Receiver<bool>,
-    stop: &CancellationToken,
+    ending: &Ending,
 ) -> Result<Vec<tokio::task::JoinHandle<()>>, ServerError> {
     let dispatch = Dispatch::new(node.clone());
     let settings = ConnectionSettings {
@@ -395,24 +342,24 @@ fn open_ports(
     let clients = |bound: Port, offer, port: &ClientPort| {
         let (settings, workers, cap) = (settings.clone(), workers.clone(), caps.clients.connections.clone());
         let security = bound.security(&caps.clients, tls.for_clients(offer));
-        serve::clients(bound.listener, security, port.clone(), settings, workers, cap, stop.clone())
+        serve::clients(bound.listener, security, port.clone(), settings, workers, cap, ending.clients.clone())
     };
     let mut tasks = Vec::new();
     let offer = if is_shared { Offer::AnyHttp } else { Offer::Grpc };
     for bound in bind("listen-client-urls", &config.urls.listen_client, config)? {
         let serving = clients(bound, offer, &port);
-        tasks.push(tokio::spawn(once_ready(ready.clone(), stop.clone(), serving)));
+        tasks.push(tokio::spawn(once_ready(ready.clone(), ending.clients.clone(), serving)));
     }
     for bound in bind("listen-client-http-urls", &config.urls.listen_client_http, config)? {
         let serving = clients(bound, Offer::AnyHttp, &http_port);
-        tasks.push(tokio::spawn(once_ready(ready.clone(), stop.clone(), serving)));
+        tasks.push(tokio::spawn(once_ready(ready.clone(), ending.clients.clone(), serving)));
     }
     let secure_peers = tls.for_peers();
     for bound in bind("listen-peer-urls", &config.urls.listen_peer, config)? {
         let http = http::peer_router(endpoints.clone());
         let security = bound.security(&caps.peers, secure_peers.clone());
         let (peers, cap) = (peers.clone(), (caps.peers.connections.clone(), caps.peer_http.clone()));
-        let serving = serve::peers(bound.listener, security, peers, http, cap, stop.clone());
+        let serving = serve::peers(bound.listener, security, peers, http, cap, ending.others.clone());
         tasks.push(tokio::spawn(serving));
     }
     let secure_observers = tls.for_clients(Offer::AnyHttp);
@@ -420,7 +367,8 @@ fn open_ports(
         let router = http::metrics_router(endpoints.clone());
         let security = bound.security(&caps.observers, secure_observers.clone());
         let cap = caps.observers.connections.clone();
-        let serving = serve::http(bound.listener, security, router, settings.clone(), cap, stop.clone());
+        let stop = ending.others.clone();
+        let serving = serve::http(bound.listener, security, router, settings.clone(), cap, stop);
         tasks.push(tokio::spawn(serving));
     }
     Ok(tasks)

@@ -171,6 +171,7 @@ impl GaugeSource for Observed {
             waits: vec![
                 ("commands", node.handoff.waits().commands().as_secs_f64()),
                 ("reads", node.handoff.waits().reads().as_secs_f64()),
+                ("workers", node.handoff.take_worker_wait().as_secs_f64()),
                 ("ranges", node.large_ranges.expected_wait().as_secs_f64()),
             ],
             auth_revision: node.reader.auth_revision(),

@@ -12,8 +12,8 @@
 //! ```
 //!
 //! Nothing that is remembered changes an answer: it is what a walk over all keys would find. So members that remember
-//! different things, as after a restart, still agree; they only visit different numbers of keys. A change of users or
-//! roles makes new merged ranges, for which nothing is remembered.
+//! different things, as after a restart, still agree; they only visit different numbers of keys. A change of a user or
+//! of its roles makes new merged ranges, for which nothing is remembered.
 
 use std::sync::{Arc, Weak};
 

@@ -73,7 +73,7 @@ impl RangeSet {
     /// Whether the set covers a key, if `end` is empty, or a range in etcd's notation: an `end` of one zero byte is
     /// unbounded. A range without any key is covered if a range of the set has its start and begins before its end.
     pub(super) fn covers(&self, start: &[u8], end: &[u8]) -> bool {
-        let Some(at) = self.begins_after(start).checked_sub(1) else { return false };
+        let Some(at) = self.search(|first| first <= start).checked_sub(1) else { return false };
         let first = self.bound(2 * at);
         let Some(last) = self.end(at) else { return end.is_empty() || end == [0] || first < end };
         match end {
@@ -98,12 +98,12 @@ impl RangeSet {
         RangeSet { count: bounds.len(), packed: packed.into() }
     }
 
-    /// How many ranges begin at `start` or before it.
-    fn begins_after(&self, start: &[u8]) -> usize {
+    /// How many ranges there are of whose first keys `is_before` says yes: those at the beginning.
+    pub(super) fn search(&self, mut is_before: impl FnMut(&[u8]) -> bool) -> usize {
         let (mut low, mut high) = (0, self.count.div_ceil(2));
         while low < high {
             let middle = low.midpoint(high);
-            if self.bound(2 * middle) <= start { low = middle + 1 } else { high = middle }
+            if is_before(self.bound(2 * middle)) { low = middle + 1 } else { high = middle }
         }
         low
     }

@@ -5,7 +5,7 @@ use api::authpb;
 use api::etcdserverpb as pb;
 use bytes::Bytes;
 
-use super::state::{AuthState, ROOT};
+use super::state::{AuthState, ROOT, RoleEntry};
 use super::tokens::TokenHash;
 use super::types::{
     AuthCommand, AuthRole, AuthUser, RangePermission, hash_of_role, hash_of_user, role_bytes, user_bytes,
@@ -162,7 +162,7 @@ impl AuthState {
         if self.is_enabled && name == ROOT {
             return Err(Error::InvalidAuthManagement);
         }
-        let role = self.roles.remove(name).ok_or(Error::RoleNotFound)?;
+        let RoleEntry { role, .. } = self.roles.remove(name).ok_or(Error::RoleNotFound)?;
         self.subtract(hash_of_role(&role), role_bytes(&role));
         let has_it = |user: &&AuthUser| self.has_role(&user.name, name);
         let users: Vec<AuthUser> = self.users().filter(has_it).cloned().collect();

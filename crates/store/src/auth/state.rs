@@ -17,13 +17,21 @@ pub(super) const ROOT: &str = "root";
 /// The auth revision of a cluster that never had users, as in etcd.
 const FIRST_AUTH_REVISION: u64 = 1;
 
+/// A role, and since when it is as it is.
+#[derive(Debug)]
+pub(super) struct RoleEntry {
+    pub(super) role: AuthRole,
+    /// The auth revision that its last change has made, at the latest.
+    changed_at: u64,
+}
+
 /// Users, roles, the auth revision, and the tokens of this process.
 #[derive(Debug)]
 pub(crate) struct AuthState {
     pub(super) is_enabled: bool,
     pub(super) revision: u64,
     pub(super) users: Users,
-    pub(super) roles: BTreeMap<String, AuthRole>,
+    pub(super) roles: BTreeMap<String, RoleEntry>,
     /// Sum over users and roles, for the state hash.
     hash: u64,
     /// Accounted bytes of users and roles.
@@ -73,12 +81,12 @@ impl AuthState {
 
     /// A role.
     pub(crate) fn role(&self, name: &str) -> Option<&AuthRole> {
-        self.roles.get(name)
+        self.roles.get(name).map(|entry| &entry.role)
     }
 
     /// All roles, by name.
     pub(crate) fn roles(&self) -> impl ExactSizeIterator<Item = &AuthRole> {
-        self.roles.values()
+        self.roles.values().map(|entry| &entry.role)
     }
 
     /// Whether a user exists and has a role.
@@ -91,15 +99,20 @@ impl AuthState {
         self.users.get(user)
     }
 
-    /// The merged ranges of a user's roles.
+    /// The merged ranges of a user's roles. Those that were merged before are good as long as none of these roles has
+    /// changed; a change of the user makes a new entry.
     pub(super) fn ranges_of(&self, entry: &UserEntry) -> Arc<UserRanges> {
-        if let Some((revision, ranges)) = &*entry.merged.read()
+        let known = entry.merged.read().clone();
+        if let Some((revision, ranges)) = &known
             && *revision == self.revision
         {
             return ranges.clone();
         }
-        let roles = entry.user.roles.iter().filter_map(|name| self.roles.get(name));
-        let ranges = Arc::new(UserRanges::of(roles.flat_map(|role| &role.permissions)));
+        let roles = || entry.user.roles.iter().filter_map(|name| self.roles.get(name));
+        let ranges = match known {
+            Some((revision, ranges)) if roles().all(|own| own.changed_at <= revision) => ranges,
+            _ => Arc::new(UserRanges::of(roles().flat_map(|own| &own.role.permissions))),
+        };
         *entry.merged.write() = Some((self.revision, ranges.clone()));
         ranges
     }
@@ -135,8 +148,9 @@ impl AuthState {
     /// Adds or replaces a role.
     pub(super) fn put_role(&mut self, role: AuthRole) {
         self.add(hash_of_role(&role), role_bytes(&role));
-        if let Some(old) = self.roles.insert(role.name.clone(), role) {
-            self.subtract(hash_of_role(&old), role_bytes(&old));
+        let changed_at = self.revision + 1;
+        if let Some(old) = self.roles.insert(role.name.clone(), RoleEntry { role, changed_at }) {
+            self.subtract(hash_of_role(&old.role), role_bytes(&old.role));
         }
     }
 

@@ -10,7 +10,11 @@
 //! a@6 (create 2, version 3)                           a: 3 6    lease 7 has nothing  revision log 6 -> a
 //! ```
 //!
-//! The result is a [`Restored`] state, as of a snapshot that was received.
+//! The result is a [`Restored`] state, as of a snapshot that was received. What its server had logged and not yet
+//! written into its file is applied to it as commands ([`ImportReplay`]).
+
+mod history;
+mod replay;
 
 use api::etcdserverpb as pb;
 
@@ -23,8 +27,10 @@ use crate::reader::RetainedVersion;
 use crate::state::{ClusterMember, StoreState};
 use crate::types::{AppliedId, Revision};
 
-/// The highest revision that is taken: what a checkpoint may have.
-const MAX_IMPORTED_REVISION: i64 = 1 << 61;
+use history::{MAX_IMPORTED_REVISION, begin_history_at, lineage, raised};
+
+pub use history::ImportTotals;
+pub use replay::ImportReplay;
 
 /// The longest key that is taken: that of the largest request.
 const MAX_IMPORTED_KEY_BYTES: usize = 32 << 20;
@@ -40,19 +46,6 @@ pub struct StateImport {
     unknown: u64,
     /// Of all versions so far.
     history_hash: u64,
-}
-
-/// What became of a state that was made.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ImportTotals {
-    /// The newest revision.
-    pub revision: i64,
-    /// The compact revision; -1 without one.
-    pub compacted: i64,
-    /// Live keys.
-    pub keys: u64,
-    /// Leases that keys are attached to, but that did not come. They are made with the longest time there is.
-    pub missing_leases: u64,
 }
 
 impl StateImport {
@@ -191,13 +184,9 @@ impl StateImport {
     /// # Errors
     /// [`RestoreError::Malformed`] when no store reaches that revision.
     pub fn raise_revision(&mut self, by: u64) -> Result<(), RestoreError> {
-        let newest = self.newest_revision();
-        let raised = i64::try_from(by).ok().and_then(|by| newest.checked_add(by));
-        let raised = raised.filter(|raised| *raised <= MAX_IMPORTED_REVISION);
-        let raised = raised.ok_or(RestoreError::Malformed("no store reaches the raised revision"))?;
+        let raised = raised(self.newest_revision(), by)?;
         self.last = Revision { main: raised, sub: 0 };
-        (self.state.compacted, self.state.purged) = (raised, raised);
-        self.state.index.begin_log_at(raised);
+        begin_history_at(&mut self.state, raised);
         Ok(())
     }
 
@@ -229,13 +218,6 @@ impl StateImport {
         let totals = ImportTotals { revision, compacted, keys, missing_leases };
         Ok((Restored { state: self.state }, totals))
     }
-}
-
-/// The lineage of a cluster that begins with a state: members of another lineage are refused, so members that begin
-/// with different states, or without one, do not form a cluster. Equal states have equal numbers, none has 0.
-fn lineage(state: &StoreState, history_hash: u64) -> u64 {
-    let hash = PartHasher::new(PartKind::Key).number(history_hash).number(state.hash());
-    hash.number(state.compacted as u64).number(state.revision as u64).finish().max(1)
 }
 
 /// Grants the leases that live keys are attached to and that do not exist: etcd keeps such keys for ever. Returns how

@@ -7,7 +7,7 @@ use api::etcdserverpb as pb;
 
 use crate::lessor::LeaseInfo;
 use crate::memory::StoreMemory;
-use crate::state::{ClusterMember, StoreShared};
+use crate::state::{ClusterMember, DataState, StoreShared};
 use crate::types::AppliedId;
 
 /// A handle for reading. Clones share one store.
@@ -75,6 +75,13 @@ impl Reader {
     pub fn state_hash(&self) -> (AppliedId, u64) {
         let state = self.shared.state.read();
         (state.applied, state.unfinished.hash_before.unwrap_or_else(|| state.hash()))
+    }
+
+    /// The last applied entry with the hash of the data after it; `None` while an entry is being applied in several
+    /// slices. That takes milliseconds: ask again.
+    pub fn data_state(&self) -> Option<DataState> {
+        let state = self.shared.state.read();
+        state.unfinished.hash_before.is_none().then(|| DataState::of(&state))
     }
 
     /// Bytes of keys, values and [overhead](crate::VERSION_OVERHEAD_BYTES) of all retained versions.

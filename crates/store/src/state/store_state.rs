@@ -123,11 +123,8 @@ impl StoreState {
 
     /// The state hash, given its sums over live keys and over leases.
     pub(super) fn hash_with(&self, key_hash: u64, lease_hash: u64) -> u64 {
-        let mut sum = key_hash.wrapping_add(lease_hash).wrapping_add(self.auth.hash());
+        let mut sum = self.data_hash_with(key_hash, lease_hash);
         let mut add = |part: PartHasher| sum = sum.wrapping_add(part.finish());
-        for alarm in self.alarms.list(0) {
-            add(PartHasher::new(PartKind::Alarm).number(alarm.alarm as u64).number(alarm.member_id));
-        }
         for member in self.members.members.values() {
             let mut part =
                 PartHasher::new(PartKind::Member).number(member.id).number(u64::from(member.learner));

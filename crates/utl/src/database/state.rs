@@ -9,9 +9,7 @@ use dbfile::{DbFile, ReadAt};
 use indicatif::ProgressBar;
 use member::OpenMemberError;
 use member::restore::StateRestore;
-use store::{
-    AuthRole, AuthUser, ImportTotals, KvRef, LeaseInfo, RangePermission, RestoreError, Revision, ValueRef,
-};
+use store::{AuthRole, AuthUser, KvRef, LeaseInfo, RangePermission, RestoreError, Revision, ValueRef};
 
 /// Why a state was not made.
 #[derive(Debug)]
@@ -63,18 +61,16 @@ pub(crate) fn compact_revision(small: &SmallRecords) -> Option<i64> {
     small.scheduled_compaction.max(small.finished_compaction).filter(|revision| *revision > 0)
 }
 
-/// Gives all records of a database to `restore`, and ends it. The revision is raised by `bump` and then compacted,
-/// unless that is 0. The bar shows the bytes of versions.
+/// Gives all records of a database to `restore`, whose end is left to the caller. The bar shows the bytes of versions.
 ///
 /// # Errors
 /// See [`StateFailure`].
 pub(crate) fn fill<R: ReadAt>(
     database: &DbFile<R>,
     small: &SmallRecords,
-    mut restore: StateRestore,
-    bump: u64,
+    restore: &mut StateRestore,
     bar: &ProgressBar,
-) -> Result<ImportTotals, StateFailure> {
+) -> Result<(), StateFailure> {
     let state = restore.state();
     for lease in &small.leases {
         state.lease(LeaseInfo { id: lease.id, ttl: lease.ttl, remaining: lease.remaining_ttl });
@@ -103,10 +99,7 @@ pub(crate) fn fill<R: ReadAt>(
         };
         restore.version(version, &kv.value, at.is_tombstone)?;
     }
-    if bump > 0 {
-        restore.state().raise_revision(bump)?;
-    }
-    Ok(restore.finish()?)
+    Ok(())
 }
 
 fn user(user: &api::authpb::User) -> Result<AuthUser, StateFailure> {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use dbfile::records::SmallRecords;
 use log::RealDisk;
-use member::restore::StateRestore;
+use member::OpenMemberError;
+use member::restore::{RequestRestore, StateRestore};
 use store::ImportTotals;
 
 use super::cluster::NewCluster;
@@ -27,7 +28,7 @@ pub(crate) fn run(line: &mut CommandLine) -> CommandEnd {
         file.check_sum(&bar)?;
         bar.finish_and_clear();
     }
-    make(line, &file, &cluster, target)
+    make(line, &file, &cluster, target, &mut |_| Ok(()))
 }
 
 /// Checks `--bump-revision` and `--mark-compacted` against each other.
@@ -56,31 +57,44 @@ pub(crate) fn target(line: &CommandLine) -> Result<StagedDirectory, Refusal> {
     StagedDirectory::begin(&PathBuf::from(data_dir), wal_dir.as_deref())
 }
 
-/// Makes a data directory from a database, and says what is in it.
+/// Applies what follows a database to what is made of it.
+pub(crate) type ApplyRequests<'a> = &'a mut dyn FnMut(&mut RequestRestore) -> CommandEnd;
+
+/// Makes a data directory from a database and the requests that follow it, and says what is in it.
 ///
 /// # Errors
-/// The database is damaged or foreign, or the directory cannot be written. Nothing is left of it then.
+/// The database is damaged or foreign, or the directory cannot be written; those of `requests`. Nothing is left of it
+/// then.
 pub(crate) fn make(
     line: &mut CommandLine,
     file: &LockedFile,
     cluster: &NewCluster,
     target: StagedDirectory,
+    requests: ApplyRequests<'_>,
 ) -> CommandEnd {
     let database = file.database()?;
     let named = |why: &dyn std::fmt::Display| Refusal::error(format!("{}: {why}", file.path().display()));
+    let failed = |failure: state::StateFailure| match failure {
+        state::StateFailure::Directory(error) => Refusal::error(error.to_string()),
+        failure => named(&failure),
+    };
+    let unmade = |error: OpenMemberError| failed(error.into());
     let small = SmallRecords::read(&database).map_err(|error| named(&error))?;
     let compacted = state::compact_revision(&small);
     let disk: Arc<dyn log::Disk> = Arc::new(RealDisk);
-    let begun = StateRestore::begin(&disk, &target.options(), cluster.identity, &cluster.members, compacted);
+    let mut restore =
+        StateRestore::begin(&disk, &target.options(), cluster.identity, &cluster.members, compacted)
+            .map_err(unmade)?;
     let bar = line.bytes_bar("restoring", database.bytes());
-    let filled = begun
-        .map_err(state::StateFailure::from)
-        .and_then(|restore| state::fill(&database, &small, restore, line.values.uint("bump-revision"), &bar));
+    let filled = state::fill(&database, &small, &mut restore, &bar);
     bar.finish_and_clear();
-    let totals = filled.map_err(|failure| match failure {
-        state::StateFailure::Directory(error) => Refusal::error(error.to_string()),
-        failure => named(&failure),
-    })?;
+    filled.map_err(failed)?;
+    let mut restore = restore.requests().map_err(unmade)?;
+    requests(&mut restore)?;
+    if line.values.uint("bump-revision") > 0 {
+        restore.raise_revision(line.values.uint("bump-revision")).map_err(unmade)?;
+    }
+    let totals = restore.finish().map_err(unmade)?;
     target.commit()?;
     say(line, cluster, &totals);
     Ok(())

@@ -1,26 +1,34 @@
-//! `import`: a data directory of Stele from the directory of an etcd member that was stopped.
+//! `import`: a data directory of Stele from the directory of an etcd member that does not run.
 //!
 //! etcd applies an entry to its database in memory, and the database reaches the disk a little later; a clean stop
-//! writes all of it. So the write-ahead log is looked at for entries that the database does not have:
+//! writes all of it, a kill does not. So the entries that the write-ahead log has behind the database are applied here,
+//! as etcd does when it is started again:
 //!
 //! ```text
 //! database   consistent index 1,207
-//! WAL        … 1,206 put   1,207 put   1,208 (empty: a new leader's)   1,209 member attributes
-//!                                      \____ nothing of the keys, leases or users: passed over ____/
-//! WAL        … 1,207 put   1,208 put    -> refused: start that etcd once more and stop it cleanly
+//! WAL        … 1,207 put   1,208 (empty: a new leader's)   1,209 put   hard state: commit 1,209   1,210 put
+//!                          \____ nothing ____/             \ applied  /                          \ applied as well
 //! ```
 //!
-//! Whether an entry behind the consistent index was committed cannot be seen, so it is not applied here: etcd does it.
+//! Whether the entries behind the commit index were committed cannot be seen here. A change that was acknowledged may
+//! be among them, because the leader records the commit index after it has answered; and whether one that was not
+//! acknowledged took effect, no client knows. So they are applied, as `export` does and as the only member of a
+//! cluster does; `--committed-only` leaves them out, as etcd's `--force-new-cluster` does.
 
-use api::etcdserverpb as pb;
-use prost::Message;
+use std::path::Path;
+
+use member::restore::RequestRestore;
 
 use super::data_dir::{self, DirectoryOwner};
-use super::wal::{WalEntry, WalTail};
+use super::request::{EntryRequest, request_of};
+use super::wal::WalTail;
 use crate::database::file::LockedFile;
 use crate::directory::cluster::NewCluster;
 use crate::directory::restore;
 use crate::line::{CommandEnd, CommandLine, Refusal};
+
+/// Entries between two looks at the terminal.
+const BAR_STEP_ENTRIES: u64 = 256;
 
 pub(crate) fn run(line: &mut CommandLine) -> CommandEnd {
     if line.args.len() != 1 {
@@ -38,71 +46,97 @@ pub(crate) fn run(line: &mut CommandLine) -> CommandEnd {
         return Err(Refusal::error(format!("{} is not etcd's", source.display())));
     };
     let cluster = NewCluster::of_flags(line)?;
-    let file = LockedFile::open(line, &path)?;
-    let small =
-        dbfile::records::SmallRecords::read(&file.database()?).map_err(|error| file.refuse(&error))?;
-    let applied = small.applied.index;
-    let tail = WalTail::read(&source.join("member").join("wal"), applied)?;
-    let changed = tail.entries.iter().find(|entry| changes_state(entry));
-    let fits = tail.check_follows(applied).and_then(|()| match changed {
-        Some(entry) => Err(format!("its log has entry {} which changes more", entry.index)),
-        None => Ok(()),
-    });
-    fits.map_err(|why| {
+    let mut found = Source::open(line, &source, &path)?;
+    let behind = found.behind(line.values.switch("committed-only"));
+    let target = restore::target(line)?;
+    let bar = line.count_bar("applying", behind.len() as u64);
+    let log = &mut found.log;
+    restore::make(line, &found.file, &cluster, target, &mut |restore| {
+        for (at, index) in (0..).zip(&behind) {
+            if at % BAR_STEP_ENTRIES == 0 {
+                bar.set_position(at);
+            }
+            apply(log, *index, restore)?;
+        }
+        bar.finish_and_clear();
+        Ok(())
+    })?;
+    if let Some(last) = behind.last() {
+        line.complain(&format!(
+            "applied {} entries of its log behind the database, up to {last}; its commit index is {}",
+            behind.len(),
+            found.log.committed()
+        ));
+    }
+    Ok(())
+}
+
+/// What a directory of etcd holds.
+struct Source {
+    /// Its database; it cannot be started while this is open.
+    _lock: Option<LockedFile>,
+    /// The database to begin with.
+    file: LockedFile,
+    /// The last entry that this has.
+    applied: u64,
+    log: WalTail,
+}
+
+impl Source {
+    /// Opens a directory.
+    ///
+    /// # Errors
+    /// A running etcd uses it; its files are damaged, or do not fit together.
+    fn open(line: &CommandLine, dir: &Path, database: &Path) -> Result<Source, Refusal> {
+        let file = LockedFile::open(line, database)?;
+        let applied = applied_index(&file)?;
+        let log = WalTail::read(&dir.join("member").join("wal"), applied)?;
+        // A snapshot that a leader sent has its own name until etcd begins to use it.
+        let received = dir.join("member").join("snap").join(format!("{:016x}.snap.db", log.snapshot()));
+        let source = if log.snapshot() > applied && received.exists() {
+            let newer = LockedFile::open(line, &received)?;
+            Source { applied: applied_index(&newer)?, file: newer, _lock: Some(file), log }
+        } else {
+            Source { applied, file, _lock: None, log }
+        };
+        source.log.check_follows(source.applied).map_err(|why| {
+            Refusal::error(format!(
+                "the database of {} ends with entry {}, and {why}: start that etcd once more, and restore a snapshot \
+                 of it",
+                dir.display(),
+                source.applied
+            ))
+        })?;
+        Ok(source)
+    }
+
+    /// The entries to apply.
+    fn behind(&self, committed_only: bool) -> Vec<u64> {
+        let mut behind = self.log.behind(self.applied);
+        if committed_only {
+            behind.retain(|index| *index <= self.log.committed());
+        }
+        behind
+    }
+}
+
+/// The last entry that a database has.
+fn applied_index(file: &LockedFile) -> Result<u64, Refusal> {
+    let small = dbfile::records::SmallRecords::read(&file.database()?);
+    Ok(small.map_err(|error| file.refuse(&error))?.applied.index)
+}
+
+/// Applies an entry. One that etcd refuses is refused here too, and changes nothing.
+fn apply(log: &mut WalTail, index: u64, restore: &mut RequestRestore) -> CommandEnd {
+    let entry = log.entry(index)?;
+    let request = request_of(&entry).map_err(|why| {
         Refusal::error(format!(
-            "the database of {} ends with entry {applied}, and {why}: start that etcd once more, and restore a \
-             snapshot of it; from 3.5 on, stopping it with SIGTERM and another import do as well",
-            source.display()
+            "entry {index} of the log {why}: start that etcd once more, and restore a snapshot of it"
         ))
     })?;
-    let target = restore::target(line)?;
-    restore::make(line, &file, &cluster, target)
-}
-
-/// Whether an entry changes what is imported. What cannot be read counts, and what has a field that is not known here.
-fn changes_state(entry: &WalEntry) -> bool {
-    if entry.kind != 0 || entry.data.is_empty() {
-        return false;
-    }
-    let Ok(request) = pb::InternalRaftRequest::decode(entry.data.as_slice()) else { return true };
-    let without_effect = pb::InternalRaftRequest {
-        header: request.header.clone(),
-        id: request.id,
-        cluster_version_set: request.cluster_version_set.clone(),
-        cluster_member_attr_set: request.cluster_member_attr_set.clone(),
-        downgrade_info_set: request.downgrade_info_set.clone(),
-        // A token, which ends with the process.
-        authenticate: request.authenticate.clone(),
-        ..Default::default()
-    };
-    let has_one = without_effect.cluster_version_set.is_some()
-        || without_effect.cluster_member_attr_set.is_some()
-        || without_effect.downgrade_info_set.is_some()
-        || without_effect.authenticate.is_some();
-    // Fields that are not known here are dropped while it is read.
-    !has_one || request != without_effect || without_effect.encoded_len() != entry.data.len()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use api::membershippb::ClusterVersionSetRequest;
-
-    fn changes(data: Vec<u8>) -> bool {
-        changes_state(&WalEntry { kind: 0, term: 1, index: 1, data })
-    }
-
-    #[test]
-    fn only_what_is_known_to_be_harmless_is_passed_over() {
-        let version = Some(ClusterVersionSetRequest { ver: "3.6.0".to_owned() });
-        let header = Some(pb::RequestHeader { id: 5, ..Default::default() });
-        let harmless = pb::InternalRaftRequest { header, cluster_version_set: version, ..Default::default() };
-        let put = pb::InternalRaftRequest { put: Some(pb::PutRequest::default()), ..harmless.clone() };
-        let harmless = harmless.encode_to_vec();
-        assert!(!changes(Vec::new()) && !changes(harmless.clone()));
-        assert!(changes(put.encode_to_vec()));
-        // A request of a newer etcd: field 2,000 with a message, alone or beside one that is known.
-        let newer = [0x82, 0x7d, 2, 8, 1];
-        assert!(changes(newer.to_vec()) && changes([harmless, newer.to_vec()].concat()));
+    let Some(EntryRequest { caller, command }) = request else { return Ok(()) };
+    match restore.apply(caller, command, entry.data) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(Refusal::error(error.to_string())),
     }
 }

@@ -3,7 +3,8 @@
 //! | file | holds |
 //! |---|---|
 //! | `data_dir` | what is in one, and the lock against a running etcd |
-//! | `wal` | the records of its write-ahead log |
+//! | `wal` | the entries of its write-ahead log |
+//! | `request` | what an entry asks for |
 //! | `import` | `import`: a data directory of Stele from one of etcd |
 //! | `rewrite` | writing its database again, with a change |
 //! | `defrag`, `migrate` | the commands with these names, which also know directories of Stele |
@@ -12,5 +13,6 @@ mod data_dir;
 pub(crate) mod defrag;
 pub(crate) mod import;
 pub(crate) mod migrate;
+mod request;
 mod rewrite;
 mod wal;

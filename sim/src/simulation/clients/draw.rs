@@ -135,6 +135,12 @@ impl RequestDrawing<'_> {
         ClientRequest::Txn(pb::TxnRequest { compare, success, failure })
     }
 
+    /// A transaction to be put into another one.
+    pub(super) fn nested(&mut self) -> pb::TxnRequest {
+        let compare = (0..self.rng.below(3)).map(|_| self.compare()).collect();
+        pb::TxnRequest { compare, success: self.branch(20), failure: self.branch(30) }
+    }
+
     fn compare(&mut self) -> pb::Compare {
         let key = self.key();
         let kv = self.history.view(self.history.revision()).get(&key).cloned().unwrap_or_default();

@@ -3,13 +3,19 @@
 //! | file | handles |
 //! |---|---|
 //! | `draw` | what a client requests next |
-//! | `permissions` | users and roles that change meanwhile |
+//! | `users` | users and roles that change meanwhile, and who sends what |
+//! | `permissions` | answers to commands and lease calls, against the model of users and roles |
+//! | `user_reads` | reads of users, between whose steps users and roles may change |
 //! | `requests` | requests and their answers |
 //! | `ranges` | ranges answered from the state of a member |
 //! | `watches` | watching clients |
+//! | `watch_permissions` | what they may watch |
 
 mod draw;
 mod permissions;
 mod ranges;
 mod requests;
+mod user_reads;
+mod users;
+mod watch_permissions;
 mod watches;

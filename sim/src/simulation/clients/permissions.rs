@@ -1,168 +1,218 @@
-//! Permissions that change while requests are in flight.
+//! Answers to commands and lease calls, held against the model of users and roles.
 //!
-//! In these runs all requests of clients are those of the user ann, who has a role for half of the keys at times. Now
-//! and then a client asks for a change instead: first those that enable auth, then the role is taken from ann and given
-//! back. A request names the auth revision that its member had when it was sent:
-//!
-//! ```text
-//! member 2 at auth revision 9, ann has the role      put k07 as (ann, 9): permitted
-//! the role is taken, revision 10, on its way         answered: it was applied before; or its revision is old
-//! ```
-//!
-//! So what is carried out must have been permitted at the revision that it names, and what is refused for want of a
-//! permission must not.
+//! A command is judged at its place in the log. The keys of its leases are those of the revision at which it was
+//! carried out; if it was refused, those that the lease has had since it was sent.
+
+use std::sync::Arc;
 
 use api::Error;
-use api::authpb;
 use api::etcdserverpb as pb;
 use api::etcdserverpb::request_op::Request;
 use bytes::Bytes;
-use store::{AuthCommand, Caller, Reader};
+use store::{Caller, Reader, Response};
 
+use crate::checks::permissions::model::{AuthModel, KeyAccess};
+use crate::checks::permissions::{CHECK, same_users};
+use crate::checks::strict_serializability::{author, revision_of};
 use crate::report::trace::Violation;
 use crate::simulation::state::Simulation;
-use crate::world::request::{ClientRequest, NO_CLIENT, PendingRequest};
+use crate::world::request::{ClientRequest, PendingRequest};
 
-const USER: &str = "ann";
-const ROLE: &str = "half";
-
-/// The keys of the role: half of those that clients use, which are named by two digits.
-const FIRST_KEY: &[u8] = b"k";
-const END_KEY: &[u8] = b"k06";
-
-/// Percentage of requests that change permissions, once auth is enabled.
-const CHANGE_PERCENT: u64 = 8;
+/// Why a caller may not do something, or which state may be in force without the one that was asked for.
+const PERMISSION_ERRORS: [Error; 4] =
+    [Error::PermissionDenied, Error::AuthOldRevision, Error::UserEmpty, Error::UserNotFound];
 
 impl Simulation {
-    /// A change of users and roles in place of a request, if this run has them and one is due.
-    pub(super) fn draw_permission_change(&mut self, member: usize) -> Option<ClientRequest> {
-        if !self.plan.changes_permissions || self.ending.faults_stopped_ns.is_some() {
-            return None;
-        }
-        let reader = &self.machines[member].process.as_ref()?.opened.reader;
-        let is_enabled = reader.is_auth_enabled();
-        let command = next_change(reader);
-        let is_due = !is_enabled || self.workload.rng.percent(CHANGE_PERCENT);
-        is_due.then(|| {
-            self.coverage.event("changes of permissions");
-            ClientRequest::Auth(member::encode_auth(&command))
-        })
-    }
-
-    /// Who sends a request to a member, and whether that is permitted at the auth revision that it names; `None` if
-    /// that cannot be told beforehand.
-    pub(super) fn caller_of(
-        &self,
-        member: usize,
-        client: usize,
-        request: &ClientRequest,
-    ) -> (Caller, Option<bool>) {
-        if !self.plan.changes_permissions {
-            return (Caller::Anonymous, None);
-        }
-        let process = self.machines[member].process.as_ref();
-        let (Some(process), true) = (process, client != NO_CLIENT && is_of_ann(request)) else {
-            return (Caller::Internal, None);
-        };
+    /// The users and roles of a member, which must be those of the model at this index.
+    pub(in crate::simulation) fn auth_state(&mut self, member: usize) -> Result<Arc<AuthModel>, Violation> {
+        let Some(process) = self.machines[member].process.as_mut() else { return Ok(Arc::default()) };
         let reader = &process.opened.reader;
-        let caller = Caller::User { name: USER.into(), revision: reader.auth_revision() };
-        let permitted = reader.is_auth_enabled().then(|| is_permitted(reader, &caller, request));
-        (caller, permitted.flatten())
+        let shown = (reader.auth_revision(), reader.is_auth_enabled());
+        let state = self.checks.auth.state_of(member, reader.applied(), shown)?;
+        if process.users_at.replace(shown) != Some(shown) {
+            same_users(member, reader, &state)?;
+        }
+        Ok(state)
     }
 
     /// A command was carried out.
-    pub(super) fn was_permitted(&mut self, pending: &PendingRequest) -> Result<(), Violation> {
-        if pending.permitted == Some(false) {
-            return Violation::err("permissions hold", format!("{:?} was carried out", pending.request));
+    pub(super) fn was_permitted(
+        &mut self,
+        member: usize,
+        pending: &PendingRequest,
+        response: &Response,
+    ) -> Result<(), Violation> {
+        let process = self.machines[member].process.as_ref();
+        let (Some(process), true) = (process, self.plan.changes_permissions) else { return Ok(()) };
+        let verdict = self.checks.auth.verdict(process.opened.reader.applied(), pending.id)?;
+        let (caller, request) = (&pending.caller, &pending.request);
+        if let Err(error) = verdict.outcome {
+            let text = format!("{caller:?}: {request:?} was carried out, the model says: {error}");
+            return Violation::err(CHECK, text);
+        }
+        self.coverage.event("commands of users permitted");
+        let state = verdict.state.clone();
+        if state.is_root(caller) {
+            return Ok(());
+        }
+        let keys = self.lease_keys_met(pending, revision_of(response));
+        for key in keys {
+            if let Err(error) = state.access(caller, KeyAccess::Write, &key, &[]) {
+                let text =
+                    format!("{caller:?}: {request:?} was carried out, but its lease has {key:?}: {error}");
+                return Violation::err(CHECK, text);
+            }
         }
         Ok(())
     }
 
-    /// A command was refused. Returns whether its caller's permissions are the reason.
-    pub(super) fn was_refused(&mut self, pending: &PendingRequest, error: Error) -> Result<bool, Violation> {
-        match (error, &pending.request) {
-            (_, ClientRequest::Auth(_)) => Ok(true),
-            (Error::AuthOldRevision, _) if self.plan.changes_permissions => {
-                self.coverage.event("auth revisions that were old");
-                Ok(true)
+    /// The keys that the leases of a command had when it was carried out, as far as that is certain.
+    fn lease_keys_met(&self, pending: &PendingRequest, revision: i64) -> Vec<Bytes> {
+        let history = &self.checks.history;
+        let leases = leases_of(&pending.request);
+        let Some(changes) = history.at(revision).filter(|_| !leases.is_empty()) else { return Vec::new() };
+        let before = history.view(revision - 1);
+        let attached = before.all().filter(|kv| leases.contains(&kv.lease)).map(|kv| kv.key.clone());
+        let attached: Vec<Bytes> = attached.collect();
+        let is_own = match &pending.request {
+            ClientRequest::Revoke(_) => {
+                attached.iter().eq(changes.iter().map(|change| &change.key))
+                    && changes.iter().all(|change| change.kv.is_none())
+                    && !self.checks.serializability.may_be_of_another(pending.number, revision, history)
             }
-            (Error::PermissionDenied, _) if self.plan.changes_permissions => {
-                self.coverage.event("permissions denied");
-                // Which keys are attached to a lease may have changed meanwhile.
-                if pending.permitted == Some(true) && !names_lease(&pending.request) {
-                    let text = format!("{:?} was refused", pending.request);
-                    return Violation::err("permissions hold", text);
-                }
-                Ok(true)
+            _ => {
+                let values = changes.iter().filter_map(|change| change.kv.as_ref());
+                values.into_iter().any(|kv| author(&kv.value) == Some(pending.number))
             }
-            _ => Ok(false),
+        };
+        if is_own { attached } else { Vec::new() }
+    }
+
+    /// A command was refused. Returns whether its caller's permissions are the reason, or it is a change of users and
+    /// roles.
+    pub(super) fn was_refused(
+        &mut self,
+        member: usize,
+        pending: &PendingRequest,
+        error: Error,
+    ) -> Result<bool, Violation> {
+        let process = self.machines[member].process.as_ref();
+        let (Some(process), true) = (process, self.plan.changes_permissions) else { return Ok(false) };
+        let verdict = self.checks.auth.verdict(process.opened.reader.applied(), pending.id)?.clone();
+        let is_change = matches!(pending.request, ClientRequest::Auth(_));
+        let fits = match verdict.outcome {
+            // The alarms are asked first.
+            _ if matches!(error, Error::NoSpace | Error::Corrupt) => return Ok(false),
+            Err(expected) => error == expected,
+            Ok(()) if is_change => false,
+            Ok(()) if PERMISSION_ERRORS.contains(&error) => {
+                self.lease_explains(&verdict.state, pending, error)
+            }
+            Ok(()) => return Ok(false),
+        };
+        if !fits {
+            let (caller, request) = (&pending.caller, &pending.request);
+            let text = format!(
+                "{caller:?}: {request:?} was refused ({error}), the model says {:?} in {:?}",
+                verdict.outcome, verdict.state
+            );
+            return Violation::err(CHECK, text);
+        }
+        self.coverage.event(match error {
+            Error::AuthOldRevision => "auth revisions that were old",
+            _ if is_change => "changes of permissions refused",
+            _ => "permissions denied",
+        });
+        Ok(true)
+    }
+
+    /// Whether a lease of a command has had a key, since the command was sent, that its caller is refused for.
+    fn lease_explains(&self, state: &AuthModel, pending: &PendingRequest, error: Error) -> bool {
+        let (history, leases) = (&self.checks.history, leases_of(&pending.request));
+        let before = history.view(pending.after);
+        let since = history.between(pending.after + 1, history.revision());
+        let kvs = before.all().chain(since.filter_map(|(_, change)| change.kv.as_ref()));
+        let mut keys = kvs.filter(|kv| leases.contains(&kv.lease)).map(|kv| &kv.key);
+        keys.any(|key| state.access(&pending.caller, KeyAccess::Write, key, &[]) == Err(error))
+    }
+
+    /// What a server asks before it renews a lease, or tells its keys. Returns whether the caller may.
+    pub(super) fn check_lease_call(
+        &mut self,
+        member: usize,
+        caller: &Caller,
+        lease: i64,
+        renews: bool,
+    ) -> Result<bool, Violation> {
+        let state = self.auth_state(member)?;
+        let Some(process) = self.machines[member].process.as_ref() else { return Ok(false) };
+        let reader = &process.opened.reader;
+        let revision = reader.current_revision();
+        let history = &self.checks.history;
+        let attached = history.view(revision).all().filter(|kv| kv.lease == lease).map(|kv| kv.key.clone());
+        let keys: Vec<Bytes> = attached.collect();
+        let (answered, expected) = match renews {
+            true => (access_to_renew(reader, caller, lease), may_renew(&state, caller, &keys).map(|()| None)),
+            false => {
+                let reads = |key: &Bytes| state.access(caller, KeyAccess::Read, key, &[]);
+                let expected = keys.iter().try_for_each(reads).map(|()| Some(keys));
+                (keys_of_lease(reader, caller, lease), expected)
+            }
+        };
+        // The watch of a damaged member waits for repair: what it has applied is not known yet.
+        if revision <= history.revision() && answered != expected {
+            let text = format!(
+                "member {member}, {caller:?}, lease {lease}, renews {renews}: {answered:?}, the model says {expected:?}"
+            );
+            return Violation::err(CHECK, text);
+        }
+        self.coverage.event(if answered.is_ok() { "lease calls permitted" } else { "lease calls denied" });
+        Ok(answered.is_ok())
+    }
+}
+
+fn may_renew(state: &AuthModel, caller: &Caller, keys: &[Bytes]) -> Result<(), Error> {
+    state.judge(caller, &ClientRequest::KeepAlive { lease: 0, renew: true })?;
+    match state.is_root(caller) {
+        true => Ok(()),
+        false => keys.iter().try_for_each(|key| state.access(caller, KeyAccess::Write, key, &[])),
+    }
+}
+
+fn access_to_renew(reader: &Reader, caller: &Caller, lease: i64) -> Result<Option<Vec<Bytes>>, Error> {
+    let mut access = reader.access_to_renew(caller.clone(), lease);
+    while !access.step()? {}
+    Ok(None)
+}
+
+fn keys_of_lease(reader: &Reader, caller: &Caller, lease: i64) -> Result<Option<Vec<Bytes>>, Error> {
+    let mut scan = reader.lease_keys(lease);
+    loop {
+        if let Some(keys) = scan.step_as(caller)? {
+            return Ok(Some(keys));
         }
     }
 }
 
-/// The next step towards enabled auth, by what a member knows; from then on, the role is taken and given back.
-fn next_change(reader: &Reader) -> AuthCommand {
-    let text = str::to_owned;
-    let user_add =
-        |name| AuthCommand::UserAdd(pb::AuthUserAddRequest { name: text(name), ..Default::default() });
-    let grant = |user, role| {
-        AuthCommand::UserGrantRole(pb::AuthUserGrantRoleRequest { user: text(user), role: text(role) })
-    };
-    let has_role = |user: &str| reader.auth_user(user).is_some_and(|user| !user.roles.is_empty());
-    match reader.auth_role(ROLE) {
-        _ if reader.auth_user("root").is_none() => user_add("root"),
-        _ if !has_role("root") => grant("root", "root"),
-        _ if reader.auth_user(USER).is_none() => user_add(USER),
-        None => AuthCommand::RoleAdd(pb::AuthRoleAddRequest { name: text(ROLE) }),
-        Some(role) if role.permissions.is_empty() => {
-            let perm = Some(authpb::Permission {
-                perm_type: authpb::permission::Type::Readwrite as i32,
-                key: Bytes::from_static(FIRST_KEY),
-                range_end: Bytes::from_static(END_KEY),
-            });
-            AuthCommand::RoleGrantPermission(pb::AuthRoleGrantPermissionRequest { name: text(ROLE), perm })
-        }
-        Some(_) if !reader.is_auth_enabled() => AuthCommand::Enable,
-        Some(_) if has_role(USER) => {
-            AuthCommand::UserRevokeRole(pb::AuthUserRevokeRoleRequest { name: text(USER), role: text(ROLE) })
-        }
-        Some(_) => grant(USER, ROLE),
-    }
-}
-
-/// Whether ann sends it. Compactions and alarms need root.
-fn is_of_ann(request: &ClientRequest) -> bool {
-    !matches!(request, ClientRequest::Auth(_) | ClientRequest::Compact(_) | ClientRequest::Disarm(_))
-}
-
-/// Whether a caller may do this now, leases left out. Ann may write what she may read.
-fn is_permitted(reader: &Reader, caller: &Caller, request: &ClientRequest) -> Option<bool> {
-    let checked = match request {
-        ClientRequest::Put(put) => reader.check_range(caller, &put.key, &[]),
-        ClientRequest::Delete(delete) => reader.check_range(caller, &delete.key, &delete.range_end),
-        ClientRequest::Txn(txn) => {
-            let mut txn = txn.clone();
-            puts_of(&mut txn).for_each(|put| put.lease = 0);
-            reader.check_txn(caller, &txn)
-        }
-        _ => return None,
-    };
-    Some(checked.is_ok())
-}
-
-fn names_lease(request: &ClientRequest) -> bool {
+/// The leases that a command names.
+fn leases_of(request: &ClientRequest) -> Vec<i64> {
+    let mut leases = Vec::new();
     match request {
-        ClientRequest::Put(put) => put.lease != 0,
-        ClientRequest::Txn(txn) => puts_of(&mut txn.clone()).any(|put| put.lease != 0),
-        _ => true,
+        ClientRequest::Put(put) => leases.push(put.lease),
+        ClientRequest::Txn(txn) => leases_of_txn(txn, &mut leases),
+        ClientRequest::Revoke(revoke) => leases.push(revoke.id),
+        _ => {}
     }
+    leases.retain(|lease| *lease != 0);
+    leases
 }
 
-/// The puts of a transaction without nested ones.
-fn puts_of(txn: &mut pb::TxnRequest) -> impl Iterator<Item = &mut pb::PutRequest> {
-    let ops = txn.success.iter_mut().chain(&mut txn.failure);
-    ops.filter_map(|op| match &mut op.request {
-        Some(Request::RequestPut(put)) => Some(put),
-        _ => None,
-    })
+fn leases_of_txn(txn: &pb::TxnRequest, leases: &mut Vec<i64>) {
+    for op in txn.success.iter().chain(&txn.failure) {
+        match &op.request {
+            Some(Request::RequestPut(put)) => leases.push(put.lease),
+            Some(Request::RequestTxn(nested)) => leases_of_txn(nested, leases),
+            _ => {}
+        }
+    }
 }

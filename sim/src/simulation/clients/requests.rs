@@ -10,6 +10,7 @@ use crate::checks::strict_serializability::revision_of;
 use crate::defects::Defect;
 use crate::report::trace::Violation;
 use crate::simulation::state::Simulation;
+use crate::world::machine::id_of;
 use crate::world::queue::SimEvent;
 use crate::world::request::{ClientRequest, PendingRequest};
 
@@ -61,7 +62,7 @@ impl Simulation {
                 alarm: alarm.alarm,
             });
         }
-        RequestDrawing {
+        let mut drawing = RequestDrawing {
             plan: &self.plan,
             rng: &mut self.workload.rng,
             history: &self.checks.history,
@@ -69,8 +70,10 @@ impl Simulation {
             faults_stopped: self.ending.faults_stopped_ns.is_some(),
             quiet: self.plan.quiet_until(self.now_ns).is_some(),
             number,
-        }
-        .draw()
+        };
+        let request = drawing.draw();
+        let nested = self.plan.changes_permissions.then(|| drawing.nested());
+        self.nest(request, nested)
     }
 
     /// Sends a request to a member.
@@ -81,17 +84,30 @@ impl Simulation {
         number: u64,
         request: ClientRequest,
     ) -> Result<(), Violation> {
+        let request = if self.plan.changes_permissions { request.as_served() } else { request };
         self.checks.serializability.begins(number, &request);
         if let ClientRequest::Revoke(revoke) = &request {
             self.checks.leases.revoking(revoke.id);
         }
         let after = self.checks.serializability.newest_known();
-        let (caller, permitted) = self.caller_of(member, client, &request);
-        let pending = PendingRequest { number, client, request, at_ns: self.now_ns, after, permitted };
+        let caller = self.caller_of(member, client, &request);
+        let (at_ns, id) = (self.now_ns, (0, 0, 0));
+        let mut pending =
+            PendingRequest { number, client, request, at_ns, after, caller, id, is_checked: false };
+        if let (ClientRequest::KeepAlive { lease, renew }, true) =
+            (&pending.request, self.plan.changes_permissions)
+            && !self.check_lease_call(member, &pending.caller, *lease, *renew)?
+        {
+            self.request_is_over(client, number);
+            return Ok(());
+        }
         let Some(process) = self.machines[member].process.as_mut() else { return Ok(()) };
         if let ClientRequest::SerializableRead(request) = &pending.request {
             let request = request.clone();
             let paused = process.paused_until_ns > self.now_ns;
+            if !paused && self.plan.changes_permissions {
+                return self.begin_user_read(member, pending);
+            }
             if !paused && self.answer_range(member, &pending, &request)? {
                 self.checks.checked += 1;
                 self.request_is_over(client, number);
@@ -105,6 +121,9 @@ impl Simulation {
             return self.answer_range(member, &pending, &request).map(|_| ());
         }
         let token = process.take_token();
+        pending.id = (id_of(member), process.process_run, token);
+        let caller = self.proposer(member, &pending);
+        let Some(process) = self.machines[member].process.as_mut() else { return Ok(()) };
         let input = match &pending.request {
             ClientRequest::KeepAlive { lease, renew } => Input::Lease { token, lease: *lease, renew: *renew },
             request => match request.command() {
@@ -112,6 +131,9 @@ impl Simulation {
                 None => Input::Read { token },
             },
         };
+        if self.plan.changes_permissions && matches!(input, Input::Propose(_)) {
+            self.checks.auth.begins(pending.id, pending.caller.clone(), pending.request.clone());
+        }
         process.pending.insert(token, pending);
         self.give(member, input);
         Ok(())
@@ -133,7 +155,7 @@ impl Simulation {
         self.request_is_over(client, number);
     }
 
-    fn request_is_over(&mut self, client: usize, number: u64) {
+    pub(super) fn request_is_over(&mut self, client: usize, number: u64) {
         let Some(state) = self.workload.clients.get_mut(client) else { return };
         if state.waits_for == Some(number) {
             state.waits_for = None;
@@ -183,12 +205,21 @@ impl Simulation {
         self.checks.checked += 1;
         match answer {
             Answer::Applied(Ok(reply)) => match resolve(&reply, process.opened.values.as_ref()) {
-                Ok(response) => self.acknowledge(&pending, &response)?,
+                Ok(response) => self.acknowledge(member, &pending, &response)?,
                 Err(damaged) => {
                     self.request_repair(member, &damaged)?;
                 }
             },
-            Answer::Applied(Err(error)) => self.refuse(&pending, error)?,
+            Answer::Applied(Err(error)) => self.refuse(member, &pending, error)?,
+            Answer::ReadNow | Answer::Repaired if self.plan.changes_permissions => {
+                return match pending.is_checked {
+                    true => {
+                        self.resume_user_read(member, pending);
+                        Ok(())
+                    }
+                    false => self.begin_user_read(member, pending),
+                };
+            }
             // The applied state may be read, or its damaged value was repaired.
             Answer::ReadNow | Answer::Repaired => {
                 if let ClientRequest::Read(request) | ClientRequest::SerializableRead(request) =
@@ -205,6 +236,8 @@ impl Simulation {
                 }
             }
             Answer::LeaderMoved
+            | Answer::Entries(_)
+            | Answer::EntriesGone
             | Answer::MembersChanged(_)
             | Answer::SnapshotFrom(_)
             | Answer::SnapshotTaken
@@ -216,10 +249,15 @@ impl Simulation {
         Ok(())
     }
 
-    fn acknowledge(&mut self, pending: &PendingRequest, response: &Response) -> Result<(), Violation> {
+    fn acknowledge(
+        &mut self,
+        member: usize,
+        pending: &PendingRequest,
+        response: &Response,
+    ) -> Result<(), Violation> {
         self.coverage.event("writes acknowledged");
         self.ending.unanswered_writes.retain(|owed| *owed != pending.number);
-        self.was_permitted(pending)?;
+        self.was_permitted(member, pending, response)?;
         match (&pending.request, response) {
             (ClientRequest::Put(_) | ClientRequest::Delete(_) | ClientRequest::Txn(_), _) => {
                 self.checks.serializability.acknowledged(pending.number, response, &self.checks.history)
@@ -241,9 +279,9 @@ impl Simulation {
     }
 
     /// The state machine refused a command.
-    fn refuse(&mut self, pending: &PendingRequest, error: Error) -> Result<(), Violation> {
+    fn refuse(&mut self, member: usize, pending: &PendingRequest, error: Error) -> Result<(), Violation> {
         self.checks.serializability.refused(pending.number)?;
-        if self.was_refused(pending, error)? {
+        if self.was_refused(member, pending, error)? {
             return Ok(());
         }
         match (error, &pending.request) {
@@ -263,10 +301,14 @@ impl Simulation {
         }
     }
 
-    /// A request failed: with these two errors for certain, with any other the outcome is unknown.
+    /// A request failed: with these errors it certainly has no effect, with any other the outcome is unknown.
     fn fail(&mut self, pending: &PendingRequest, error: Error) -> Result<(), Violation> {
         self.coverage.event("requests failed");
         match error {
+            Error::NotTaken => {
+                self.coverage.event("requests not taken by members that leave");
+                self.checks.serializability.refused(pending.number)
+            }
             Error::NoSpace | Error::TooManyRequests => self.checks.serializability.refused(pending.number),
             _ => Ok(()),
         }

@@ -76,7 +76,7 @@ impl Simulation {
             machine.run == *run && machine.is_up() && !machine.damaged
         });
         match alive {
-            None => self.open_watch(watcher),
+            None => self.open_watch(watcher)?,
             // Now and then a client reconnects by itself.
             Some((member, _)) if self.workload.rng.below(150) == 0 => {
                 if let Some(process) = self.machines[member].process.as_mut() {
@@ -89,32 +89,46 @@ impl Simulation {
         Ok(())
     }
 
-    fn open_watch(&mut self, watcher: usize) {
+    fn open_watch(&mut self, watcher: usize) -> Result<(), Violation> {
         self.workload.watchers[watcher].connected_to = None;
         let member = self.workload.rng.below(self.plan.machines() as u64) as usize;
         let machine = &mut self.machines[member];
         let run = machine.run;
         let paused = machine.process.as_ref().is_none_or(|process| process.paused_until_ns > self.now_ns);
         if paused || !machine.serves() || machine.damaged || machine.excluded.is_some() {
-            return;
+            return Ok(());
         }
-        let Some(process) = machine.process.as_mut() else { return };
-        let current = process.opened.reader.current_revision();
+        let Some(process) = machine.process.as_mut() else { return Ok(()) };
+        let reader = &process.opened.reader;
+        let current = reader.current_revision();
         let state = &mut self.workload.watchers[watcher];
+        state.checked_at = (reader.auth_revision(), reader.is_auth_enabled());
+        state.denied.clear();
+        state.revoked.clear();
         for id in 1..=(1 + watcher % MAX_WATCHES) {
             state.owed.entry(id as i64).or_insert_with(|| first_owed(watcher + id, id, current + 1));
         }
-        state.inactive = state.owed.keys().copied().collect();
-        let mut stream = process.opened.hub.open(Arc::new(|| {}), FRAGMENT_BYTES);
-        let mut behind = false;
-        for (id, owed) in &state.owed {
-            stream.create(&create_request(*id, owed));
-            behind |= owed.next <= current;
-        }
+        state.inactive.clear();
+        let stream = process.opened.hub.open(Arc::new(|| {}), FRAGMENT_BYTES);
+        let behind = state.owed.values().any(|owed| owed.next <= current);
+        let ids: Vec<i64> = state.owed.keys().copied().collect();
         state.loses_event = behind && self.defect == Some(Defect::WatchSkipsEvent);
         state.connected_to = Some((member, run));
         self.coverage.event(if behind { "watches that catch up" } else { "watches that are synced" });
         process.watch_streams.insert(watcher, stream);
+        ids.into_iter().try_for_each(|id| self.create_watch(watcher, member, id))
+    }
+
+    /// Creates a watch, if its user may have it.
+    pub(super) fn create_watch(&mut self, watcher: usize, member: usize, id: i64) -> Result<(), Violation> {
+        if self.may_watch(watcher, member, id)? {
+            self.with_stream(watcher, member, |stream, state| {
+                state.inactive.insert(id);
+                let request = state.owed.get(&id).map(|owed| create_request(id, owed));
+                request.iter().for_each(|request| stream.create(request));
+            });
+        }
+        Ok(())
     }
 
     /// Takes one response. Returns what follows from it.
@@ -122,7 +136,13 @@ impl Simulation {
         let state = &mut self.workload.watchers[watcher];
         let id = response.watch_id;
         if response.created {
-            state.inactive.remove(&id);
+            if !state.revoked.contains(&id) {
+                state.inactive.remove(&id);
+            }
+            return Ok(WatchStep::GoOn);
+        }
+        if response.canceled && response.compact_revision == 0 && state.revoked.remove(&id) {
+            state.denied.insert(id);
             return Ok(WatchStep::GoOn);
         }
         if response.canceled && response.compact_revision == 0 && state.inactive.contains(&id) {
@@ -161,7 +181,12 @@ impl Simulation {
             let id = 1 + self.workload.rng.below(watches.max(1)) as i64;
             self.cancel_watch(watcher, member, id);
         }
-        for _ in 0..max_responses {
+        self.watch_again(watcher, member)?;
+        for number in 0..max_responses {
+            // The first look was at the end of the last visit now and then: the server was stopped in between.
+            if number > 0 || self.plan.changes_permissions && self.workload.rng.percent(50) {
+                self.recheck_watches(watcher, member)?;
+            }
             let mut next = None;
             self.with_stream(watcher, member, |stream, _| next = Some(stream.next(0)));
             match next {
@@ -172,10 +197,16 @@ impl Simulation {
                     break;
                 }
                 Some(Ok(NextResponse::Send(frame))) => {
+                    if self.recheck_watches(watcher, member)?.contains(&frame.watch_id) {
+                        continue;
+                    }
                     let Ok(mut response) = WatchResponse::decode(frame.to_bytes()) else {
                         return Violation::err("watches are complete", "a response that does not decode");
                     };
                     limits::response(member, &response)?;
+                    if self.plan.changes_permissions && !response.created && !response.canceled {
+                        self.watch_is_permitted(watcher, member, response.watch_id)?;
+                    }
                     let loses_event = &mut self.workload.watchers[watcher].loses_event;
                     if !response.events.is_empty() && std::mem::take(loses_event) {
                         response.events.remove(0);
@@ -185,10 +216,7 @@ impl Simulation {
                     match self.take_response(watcher, &response)? {
                         WatchStep::GoOn => {}
                         WatchStep::Cancel(id) => self.cancel_watch(watcher, member, id),
-                        WatchStep::Create(id) => self.with_stream(watcher, member, |stream, state| {
-                            let request = state.owed.get(&id).map(|owed| create_request(id, owed));
-                            request.iter().for_each(|request| stream.create(request));
-                        }),
+                        WatchStep::Create(id) => self.create_watch(watcher, member, id)?,
                     }
                 }
             }
@@ -205,7 +233,7 @@ impl Simulation {
     }
 
     /// Does something with a client's stream, if its member has one.
-    fn with_stream(
+    pub(super) fn with_stream(
         &mut self,
         watcher: usize,
         member: usize,
@@ -229,8 +257,9 @@ impl Simulation {
             let is_connected = state.connected_to.is_some();
             let process = self.machines[member].process.as_ref();
             let here = process.map_or(0, |process| process.opened.reader.current_revision());
-            let owes = |owed: &OwedEvents| owed.is_owed(&self.checks.history, here);
-            if is_connected && state.owed.values().any(owes) {
+            let is_watched = |id: &i64| !state.denied.contains(id) && !state.revoked.contains(id);
+            let mut owed = state.owed.iter().filter(|(id, _)| is_watched(id));
+            if is_connected && owed.any(|(_, owed)| owed.is_owed(&self.checks.history, here)) {
                 let text = format!("a watcher at member {member} never got the rest: {:?}", state.owed);
                 return Violation::err("watches are complete", text);
             }

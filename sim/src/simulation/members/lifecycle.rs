@@ -49,7 +49,7 @@ impl Simulation {
         let machine = &mut self.machines[member];
         machine.run += 1;
         machine.has_power = true;
-        machine.process = Some(SimProcess::new(opened));
+        machine.process = Some(SimProcess::new(opened, start));
         self.dial_all(member);
         self.schedule_step(member, self.now_ns + 1);
         Ok(())

@@ -27,6 +27,9 @@ impl Simulation {
         if let Some(message) = frames::message(&bytes) {
             limits::append(member, &message)?;
             self.checks.log.sent(&message)?;
+            if self.plan.changes_permissions {
+                self.checks.auth.sent(&message);
+            }
             self.checks.promises.sent(member, &message)?;
         }
         match self.defect {
@@ -76,7 +79,7 @@ impl Simulation {
 
     /// The members have changed, as a member sees them: it disconnects those that were removed, and dials new ones.
     pub(super) fn follow_members(&mut self, member: usize, membership: &Membership) {
-        let introduced = membership.introduced.iter().map(|(id, _)| *id);
+        let introduced = membership.introduced.iter().chain(&membership.parting).map(|(id, _)| *id);
         let ids: BTreeSet<u64> = membership.members.iter().map(|known| known.id).chain(introduced).collect();
         let Some(process) = self.machines[member].process.as_mut() else { return };
         let before = std::mem::replace(&mut process.peers, ids.clone());

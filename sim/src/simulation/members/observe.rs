@@ -65,6 +65,9 @@ impl Simulation {
         if let Some((position, hash)) = state {
             self.checks.states.shows(member, position, hash)?;
         }
+        if self.plan.changes_permissions {
+            self.auth_state(member)?;
+        }
         limits::member(member, pending, stats.streams, stats.pending_events)?;
         // The watch of a damaged member waits for repair: its answers are explained by what other members show.
         if revision > self.checks.history.revision() && !damaged {

@@ -38,10 +38,10 @@ mod writer;
 
 use std::rc::Rc;
 
-use crate::client::ClientOptions;
+use crate::client::{Client, ClientOptions};
 use crate::command::stopped;
 use crate::exit::{Exit, Outcome, code};
-use crate::shell::{Shell, open};
+use crate::shell::Shell;
 use begin::FollowWish;
 use board::FollowBoard;
 use calls::{FollowHalt, PatientClient};
@@ -71,9 +71,9 @@ pub(super) async fn run(shell: &mut Shell) -> Outcome {
     let wish = Rc::new(FollowWish::read(shell)?);
     let board = Rc::new(FollowBoard::default());
     let names: Vec<String> = shell.arg(0).split(',').map(str::to_owned).collect();
-    let destination = shell.destination_options(&names)?;
+    let destination = shell.destination_options(&names).await?;
     let destination = patient(destination, "destination", &board).await?;
-    let source = shell.client_options()?;
+    let source = shell.client_options().await?;
     let source = patient(source, "source", &board).await?;
     let mut report = FollowReport::new(shell.streams.errors_on_terminal);
     let copy = follow(&source, &destination, &board, &wish);
@@ -117,7 +117,12 @@ async fn patient(
         0 => MAX_ANSWER_BYTES,
         bytes => bytes,
     };
-    let client = open(ClientOptions { max_response_bytes, ..options }).await?;
+    let names: Vec<String> = options.endpoints.iter().map(|endpoint| endpoint.name.clone()).collect();
+    let opened = Client::open(ClientOptions { max_response_bytes, ..options }).await;
+    let client = opened.map_err(|error| Exit {
+        message: Some(format!("the {role}, {}: {}", names.join(","), error.reason())),
+        ..Exit::call(code::BAD_CONNECTION, error)
+    })?;
     Ok(Rc::new(PatientClient::new(client, role, board.clone())))
 }
 

@@ -125,7 +125,8 @@ fn a_graceful_end_has_two_steps() {
         if answers {
             client.frame(FrameType::Ping, 1, 0, &sent[1].payload);
         } else {
-            assert_eq!(wait(&mut client), Some(2));
+            assert_eq!(wait(&mut client), Some(1));
+            assert_eq!(client.now, Duration::from_millis(1_500), "half a second later");
         }
         let sent = client.sent();
         assert_eq!((sent[0].kind, sent[0].number()), (FrameType::GoAway, 3));
@@ -146,4 +147,20 @@ fn a_connection_without_streams_ends_at_once() {
     let ping = client.sent()[1].payload.clone();
     client.frame(FrameType::Ping, 1, 0, &ping);
     assert!(client.server.is_closed());
+}
+
+#[test]
+fn an_abandoned_connection_says_nothing_of_its_streams() {
+    let mut client = Client::new();
+    client.request(1, true);
+    client.server.shut_down(client.now);
+    let ping = client.sent()[1].payload.clone();
+    assert!(!client.server.is_draining(), "a request may be on its way");
+    client.frame(FrameType::Ping, 1, 0, &ping);
+    assert!(client.server.is_draining() && !client.server.is_closed());
+    assert_eq!(kinds(&client.sent()), [FrameType::GoAway]);
+    client.server.abandon();
+    assert!(client.server.is_closed());
+    client.server.reset(1, ErrorCode::Cancel);
+    assert!(client.sent().is_empty(), "to the client it ends with the connection");
 }

@@ -28,12 +28,17 @@ pub fn flags() -> impl Iterator<Item = &'static Flag> {
 }
 
 /// Flags that etcd does not have.
-pub const OWN: [&str; 5] = [
+pub const OWN: [&str; 10] = [
     "memory-limit-bytes",
     "max-request-wait",
     "client-max-request-rate",
     "client-max-bytes-rate",
     "client-max-streams",
+    "backup-url",
+    "backup-interval",
+    "backup-base-interval",
+    "backup-keep",
+    "backup-encryption-key-file",
 ];
 
 /// The flag of that name.

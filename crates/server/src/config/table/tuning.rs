@@ -59,6 +59,19 @@ pub(super) const FEATURES: &[Flag] = &[
         .no_effect(OWN_STEPS),
     feature(duration("downgrade-check-time", "5s", "How often to look whether a downgrade was asked for."))
         .no_effect("a downgrade is part of the replicated state"),
+    feature(text(
+        "backup-url",
+        "",
+        "Archive that the leader copies the cluster into: file:///DIRECTORY or s3://BUCKET/PREFIX.",
+    )),
+    feature(duration("backup-interval", "10s", "Time between two copies of changes into the archive.")),
+    feature(duration("backup-base-interval", "24h", "Time between two copies of the whole state.")),
+    feature(duration("backup-keep", "0s", "How long states in the archive can be restored; 0 for ever.")),
+    feature(text(
+        "backup-encryption-key-file",
+        "",
+        "File with the key of the archive: 64 hexadecimal digits.",
+    )),
     feature(count("snapshot-catchup-entries", "5000", "Log entries kept for slow followers.")),
     switch("force-new-cluster", "false", "Start a one-member cluster from this member's data.")
         .section(Section::Unsafe),

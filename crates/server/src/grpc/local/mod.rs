@@ -106,9 +106,14 @@ mod tests {
                 }
                 match path.as_str() {
                     "/silent" => {}
+                    "/full" => reply.not_taken(&Failure::from(api::Error::NotTaken)),
                     _ => reply.finish(Err(&Failure::new(Code::NotFound, path))),
                 }
             })
+        }
+
+        fn is_endless(&self, _: &RequestHead) -> bool {
+            false
         }
     }
 
@@ -122,6 +127,12 @@ mod tests {
 
     fn poll(call: &mut LocalCall) -> Poll<Option<Result<Bytes, Failure>>> {
         call.poll_next(&mut Context::from_waker(std::task::Waker::noop()))
+    }
+
+    #[test]
+    fn a_call_that_is_not_taken_fails() {
+        let (mut call, _) = begin("/full", Vec::new(), true);
+        assert_eq!(poll(&mut call), Poll::Ready(Some(Err(Failure::from(api::Error::NotTaken)))));
     }
 
     #[test]

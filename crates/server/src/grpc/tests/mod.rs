@@ -1,6 +1,7 @@
 //! A server of a few methods, asked by a client that may break any rule, over a connection in memory.
 
 mod edges;
+mod endings;
 mod flow_control;
 mod http_alone;
 mod keeping;

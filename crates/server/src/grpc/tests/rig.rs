@@ -86,7 +86,8 @@ impl GrpcService for Seen {
                     }
                     reply.finish(Err(&failure(&body)));
                 }
-                "/test/Wait" => {
+                "/test/NotTaken" => reply.not_taken(&Failure::from(api::Error::NotTaken)),
+                "/test/Wait" | "/test/Endless" => {
                     seen.waiting.fetch_add(1, Ordering::SeqCst);
                     let _waiting = Waiting(seen.waiting.clone());
                     if reply.unless_gone(seen.release.notified()).await.is_ok() {
@@ -97,6 +98,10 @@ impl GrpcService for Seen {
                 other => panic!("no test asks for {other}"),
             }
         })
+    }
+
+    fn is_endless(&self, head: &http2::RequestHead) -> bool {
+        head.path() == b"/test/Endless"
     }
 }
 

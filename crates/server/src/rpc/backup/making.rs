@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use api::Code;
 use dbfile::WriteError;
-use store::{CapturedState, StateReplaced};
+use store::{CapturedState, DataState, StateReplaced};
 use tokio::sync::mpsc;
 
 use super::output::{BackupOutput, BackupPart};
@@ -73,7 +73,13 @@ fn make_parts(node: &Node, parts: &mpsc::Sender<BackupPart>) -> Result<(), MakeE
         }
     };
     let version = small.storage_version.clone().unwrap_or_default();
-    let begin = BackupPart::Begin { bytes: plan.bytes(), version };
+    let data = DataState {
+        applied: state.applied,
+        revision: state.revision,
+        compacted: state.compacted,
+        hash: state.data_hash,
+    };
+    let begin = BackupPart::Begin { bytes: plan.bytes(), version, state: data };
     parts.blocking_send(begin).map_err(|_| MakeError::Gone)?;
     state.versions.rewind();
     let mut source = NodeValues::new(node);

@@ -15,10 +15,12 @@
 //!
 //! | file | holds |
 //! |---|---|
+//! | `entries` | `Backup.Base` and `Backup.Entries`, for continuous backups |
 //! | `making` | the thread: both passes of the crate `dbstate` |
 //! | `values` | reading the values of versions, where they are now |
 //! | `output` | what the file is written to: the channel, and the SHA-256 |
 
+mod entries;
 mod making;
 mod output;
 mod values;
@@ -36,13 +38,19 @@ use super::call::{Call, decode_in_stream};
 use super::streaming_call::{CountedRequests, ResponseSink, Responses};
 use crate::grpc::{EncodedMessage, Failure};
 use crate::node::Node;
-use output::BackupPart;
+
+pub(crate) use entries::{backup_file_bytes, backup_point, read_entries};
+pub(super) use entries::{base, entries};
+pub(crate) use output::BackupPart;
 
 /// Bytes of the file in a message: twice those of etcd's, far below what any client accepts.
 const MAX_BLOB_BYTES: usize = 64 << 10;
 
 /// Parts that wait for a slow client, 1 MiB each: one to send and one to fetch it from meanwhile.
 const MAX_WAITING_PARTS: usize = 2;
+
+/// Bytes of the SHA-256 behind the file.
+const SUM_BYTES: u64 = 32;
 
 /// The tag of `SnapshotResponse.blob`.
 const BLOB_TAG: u32 = 3;
@@ -57,6 +65,19 @@ pub(super) async fn snapshot(
     mut requests: CountedRequests,
 ) -> Result<Responses, Failure> {
     decode_in_stream::<pb::SnapshotRequest>(requests.only().await?)?;
+    let parts = begin_backup(&node)?;
+    Ok(Responses::of(|sink| async move {
+        // Observed at the end, whatever it is: also of a transfer that its client breaks off, as in etcd.
+        let _timer = node.metrics.events.snapshot_transfer.start_timer();
+        send(parts, &sink).await
+    }))
+}
+
+/// Begins to make a backup, on a thread of its own.
+///
+/// # Errors
+/// As many as are allowed are under way.
+pub(crate) fn begin_backup(node: &Arc<Node>) -> Result<mpsc::Receiver<BackupPart>, Failure> {
     let permit = node.backups.begin()?;
     let (sender, parts) = mpsc::channel(MAX_WAITING_PARTS);
     let making = node.clone();
@@ -64,11 +85,7 @@ pub(super) async fn snapshot(
         let _permit = permit;
         making::make(&making, sender);
     });
-    Ok(Responses::of(|sink| async move {
-        // Observed at the end, whatever it is: also of a transfer that its client breaks off, as in etcd.
-        let _timer = node.metrics.events.snapshot_transfer.start_timer();
-        send(parts, &sink).await
-    }))
+    Ok(parts)
 }
 
 /// Sends what is made.
@@ -77,7 +94,7 @@ async fn send(mut parts: mpsc::Receiver<BackupPart>, sink: &ResponseSink) -> Res
     let (mut remaining, mut storage_version) = (0, String::new());
     while let Some(part) = parts.recv().await {
         match part {
-            BackupPart::Begin { bytes, version } => {
+            BackupPart::Begin { bytes, version, .. } => {
                 (remaining, storage_version) = (bytes, version);
                 tracing::info!(total_bytes = bytes, storage_version, "sending database snapshot to client");
             }

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use sha2::{Digest, Sha256};
+use store::DataState;
 use tokio::sync::mpsc;
 
 use crate::grpc::Failure;
@@ -13,12 +14,14 @@ const CHUNK_BYTES: usize = 1 << 20;
 
 /// What crosses the channel, in this order. A failure may come instead of any of them, and is the last.
 #[derive(Debug)]
-pub(super) enum BackupPart {
+pub(crate) enum BackupPart {
     /// The length of the file.
     Begin {
         bytes: u64,
         /// The storage version.
         version: String,
+        /// What the file is of.
+        state: DataState,
     },
     /// Bytes of the file.
     Chunk(Bytes),

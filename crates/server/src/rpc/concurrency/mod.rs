@@ -98,7 +98,7 @@ async fn linearize(node: &Node) -> Result<(), Failure> {
     loop {
         match node.linearize().await {
             Ok(()) => return Ok(()),
-            Err(stopped @ api::Error::Stopped) => return Err(stopped.into()),
+            Err(stopped @ (api::Error::Stopped | api::Error::NotTaken)) => return Err(stopped.into()),
             Err(_) => tokio::time::sleep(RETRY_DELAY).await,
         }
     }

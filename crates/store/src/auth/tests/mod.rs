@@ -4,6 +4,7 @@ mod leases;
 mod permissions;
 mod rules;
 mod state;
+mod work;
 
 use api::authpb;
 use api::etcdserverpb as pb;

@@ -18,6 +18,8 @@ pub struct CapturedState {
     pub applied: AppliedId,
     /// The newest revision.
     pub revision: i64,
+    /// The hash of the data; see [`DataState`](crate::DataState).
+    pub data_hash: u64,
     /// The compact revision; -1 before the first compaction.
     pub compacted: i64,
     /// All leases, by id; 24 bytes each.
@@ -55,6 +57,7 @@ impl Reader {
             return None;
         }
         let (revision, compacted) = (state.revision, state.compacted);
+        let data_hash = state.data_hash();
         let pinned = PinnedRevision::new(&self.shared, &state, compacted);
         let (applied, leases) = (state.applied, state.lessor.iter_from(i64::MIN).collect());
         let alarms = state.alarms.list(pb::AlarmType::None as i32);
@@ -66,6 +69,7 @@ impl Reader {
         Some(CapturedState {
             applied,
             revision,
+            data_hash,
             compacted,
             leases,
             alarms,

@@ -1,0 +1,107 @@
+//! What a copy has done, for people and metrics.
+
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+/// Numbers of one copy. All only rise, but the texts.
+#[derive(Debug, Default)]
+pub struct FollowStatus {
+    covered_ms: AtomicU64,
+    index: AtomicU64,
+    revision: AtomicI64,
+    bytes: AtomicU64,
+    log_objects: AtomicU64,
+    bases: AtomicU64,
+    failures: AtomicU64,
+    base_bytes: AtomicU64,
+    base_done: AtomicU64,
+    /// News that were not taken yet.
+    news: Mutex<Vec<String>>,
+}
+
+/// News that wait at most: who takes them looks every second.
+const MAX_NEWS: usize = 100;
+
+impl FollowStatus {
+    /// Nothing that was acknowledged before this time is missing in the archive; milliseconds since 1970, 0 if that is
+    /// not known yet.
+    pub fn covered_ms(&self) -> u64 {
+        self.covered_ms.load(Ordering::Relaxed)
+    }
+
+    /// The last entry in the archive.
+    pub fn index(&self) -> u64 {
+        self.index.load(Ordering::Relaxed)
+    }
+
+    /// The revision after it, as far as it is known.
+    pub fn revision(&self) -> i64 {
+        self.revision.load(Ordering::Relaxed)
+    }
+
+    /// Bytes written.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Log objects written.
+    pub fn log_objects(&self) -> u64 {
+        self.log_objects.load(Ordering::Relaxed)
+    }
+
+    /// Bases written.
+    pub fn bases(&self) -> u64 {
+        self.bases.load(Ordering::Relaxed)
+    }
+
+    /// Steps that failed, and were repeated.
+    pub fn failures(&self) -> u64 {
+        self.failures.load(Ordering::Relaxed)
+    }
+
+    /// Bytes read and to be read of the base that is being copied; `None` between two.
+    pub fn base_progress(&self) -> Option<(u64, u64)> {
+        let total = self.base_bytes.load(Ordering::Relaxed);
+        (total > 0).then(|| (self.base_done.load(Ordering::Relaxed), total))
+    }
+
+    /// What has happened since this was last asked, one line each.
+    pub fn take_news(&self) -> Vec<String> {
+        std::mem::take(&mut *self.news.lock())
+    }
+
+    pub(super) fn failed(&self, why: &str) {
+        self.failures.fetch_add(1, Ordering::Relaxed);
+        self.say(format!("warning: {why}; it is tried again"));
+    }
+
+    pub(super) fn say(&self, line: String) {
+        let mut news = self.news.lock();
+        if news.len() < MAX_NEWS && news.last() != Some(&line) {
+            news.push(line);
+        }
+    }
+
+    pub(super) fn covered(&self, time_ms: u64, index: u64, revision: i64) {
+        self.covered_ms.fetch_max(time_ms, Ordering::Relaxed);
+        self.index.fetch_max(index, Ordering::Relaxed);
+        self.revision.fetch_max(revision, Ordering::Relaxed);
+    }
+
+    pub(super) fn wrote_log(&self, bytes: u64, last: u64) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.log_objects.fetch_add(1, Ordering::Relaxed);
+        self.index.fetch_max(last, Ordering::Relaxed);
+    }
+
+    pub(super) fn base_at(&self, done: u64, total: u64) {
+        self.base_done.store(done, Ordering::Relaxed);
+        self.base_bytes.store(total, Ordering::Relaxed);
+    }
+
+    pub(super) fn wrote_base(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.bases.fetch_add(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,294 @@
+//! Reads an archive, for a restore. Everything blocks.
+
+use std::cell::RefCell;
+use std::io;
+
+use api::stelepb::BackupPoint;
+use bytes::Bytes;
+use tokio::runtime::Runtime;
+
+use crate::error::ArchiveError;
+use crate::key::SecretKey;
+use crate::names::BaseName;
+use crate::objects::{Archive, LogObject, check_owner};
+use crate::sealed::{CHUNK_BYTES, HEADER_BYTES, MAX_POINT_BYTES, ObjectKind, Opener, PREFIX_BYTES};
+
+/// Frames of a base that are read together: a store is asked for 8 MiB at a time.
+const READ_FRAMES: u64 = 8;
+
+/// Groups of frames that are kept: the pages of a database file are read nearly in order, from a few places.
+const MAX_KEPT_GROUPS: usize = 4;
+
+/// An archive that is read.
+pub struct ArchiveReader {
+    runtime: Runtime,
+    archive: Archive,
+    owner: BackupPoint,
+}
+
+/// Consecutive states that can be restored, each of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CheckedSpan {
+    /// The base that it begins with.
+    pub base: BaseName,
+    /// Its last entry.
+    pub last_index: u64,
+    /// The revision after it.
+    pub revision: i64,
+    /// Until when it is known to be the newest state, in milliseconds since 1970.
+    pub time_ms: u64,
+}
+
+impl ArchiveReader {
+    /// Opens an archive.
+    ///
+    /// # Errors
+    /// There is none, it cannot be reached, or has another key.
+    pub fn open(url: &str, key: Option<SecretKey>) -> Result<ArchiveReader, ArchiveError> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime =
+            runtime.map_err(|error| ArchiveError::Wrong(format!("cannot begin to read: {error}")))?;
+        let archive = Archive::open(url, key, false)?;
+        let owner = runtime.block_on(archive.owner())?;
+        let owner = owner.ok_or_else(|| {
+            ArchiveError::Wrong(format!("{url} holds no archive: `stele ctl backup {url}` makes one"))
+        })?;
+        Ok(ArchiveReader { runtime, archive, owner })
+    }
+
+    /// Whose archive it is.
+    pub fn owner(&self) -> &BackupPoint {
+        &self.owner
+    }
+
+    /// All bases, oldest first.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn bases(&self) -> Result<Vec<BaseName>, ArchiveError> {
+        self.runtime.block_on(self.archive.bases())
+    }
+
+    /// The first entries of those log objects that hold entries from `next` on, in order.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn logs_from(&self, next: u64) -> Result<Vec<u64>, ArchiveError> {
+        let mut logs = self.runtime.block_on(self.archive.logs())?;
+        let begin = logs.partition_point(|first| *first <= next).saturating_sub(1);
+        logs.drain(..begin);
+        Ok(logs)
+    }
+
+    /// Reads a log object.
+    ///
+    /// # Errors
+    /// It is missing, damaged or foreign; the store failed.
+    pub fn log(&self, first: u64) -> Result<LogObject, ArchiveError> {
+        self.runtime.block_on(self.archive.log(first, &self.owner))
+    }
+
+    /// The last state that was noted as the newest one.
+    ///
+    /// # Errors
+    /// It is damaged, or the store failed.
+    pub fn progress(&self) -> Result<Option<BackupPoint>, ArchiveError> {
+        self.runtime.block_on(self.archive.progress())
+    }
+
+    /// Opens a base.
+    ///
+    /// # Errors
+    /// It is missing, damaged or foreign; the store failed.
+    pub fn base(&self, name: &BaseName) -> Result<BaseReader<'_>, ArchiveError> {
+        let path = name.path();
+        let damaged = |why: String| ArchiveError::damaged(&path, why);
+        let length = self.runtime.block_on(self.archive.length(&path))?;
+        let head = (HEADER_BYTES + PREFIX_BYTES + MAX_POINT_BYTES) as u64;
+        let head = self.runtime.block_on(self.archive.part(&path, 0..length.min(head)))?;
+        let (opener, point, frames_at) =
+            Opener::begin(ObjectKind::Base, &head, self.archive.key()).map_err(damaged)?;
+        check_owner(&self.owner, &point)?;
+        if BaseName::of(&point) != *name {
+            return Err(damaged(format!("it is the state after entry {}, under another name", point.index)));
+        }
+        let frames = length.saturating_sub(frames_at as u64);
+        let bytes = opener.content_bytes(frames).ok_or_else(|| damaged("it is cut off".to_owned()))?;
+        let kept = RefCell::default();
+        let base = BaseReader {
+            reader: self,
+            path,
+            point,
+            opener,
+            frames_at: frames_at as u64,
+            bytes,
+            length,
+            kept,
+        };
+        // The last frame says that it is whole.
+        base.group(base.bytes / CHUNK_BYTES as u64 / READ_FRAMES)?;
+        Ok(base)
+    }
+
+    /// Reads every object, and returns what can be restored. `read` is told the bytes as they are read, and `damaged`
+    /// what is wrong.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn check(
+        &self,
+        read: &mut dyn FnMut(u64),
+        damaged: &mut dyn FnMut(ArchiveError),
+    ) -> Result<Vec<CheckedSpan>, ArchiveError> {
+        let mut starts = Vec::new();
+        for name in self.bases()? {
+            match self.base(&name).and_then(|base| base.check(read)) {
+                Ok(()) => starts.push(name),
+                Err(error) if error.is_passing() => return Err(error),
+                Err(error) => damaged(error),
+            }
+        }
+        let mut spans: Vec<CheckedSpan> = Vec::new();
+        let start = |base: BaseName| CheckedSpan {
+            base,
+            last_index: base.index,
+            revision: base.revision,
+            time_ms: base.time_ms,
+        };
+        for first in self.logs_from(0)? {
+            let log = match self.log(first) {
+                Ok(log) => log,
+                Err(error) if error.is_passing() => return Err(error),
+                Err(error) => {
+                    damaged(error);
+                    continue;
+                }
+            };
+            let payload = |entry: &api::stelepb::BackupEntry| entry.payload.len() as u64;
+            read(log.answers.iter().flat_map(|answer| &answer.entries).map(payload).sum());
+            let last = log.last_index().unwrap_or(first);
+            let goes_on = spans.last().is_some_and(|span| (first..=last).contains(&(span.last_index + 1)));
+            let from_base = || starts.iter().find(|base| (first..=last).contains(&(base.index + 1))).copied();
+            if !goes_on {
+                spans.extend(from_base().map(start));
+            }
+            if let Some(span) =
+                spans.last_mut().filter(|span| (first..=last).contains(&(span.last_index + 1)))
+            {
+                span.last_index = last;
+                if let Some(point) = log.point() {
+                    (span.revision, span.time_ms) = (point.revision.max(span.revision), point.time_ms);
+                }
+            }
+        }
+        let is_within = |base: &BaseName, spans: &[CheckedSpan]| {
+            spans.iter().any(|span| (span.base.index..=span.last_index).contains(&base.index))
+        };
+        let alone: Vec<_> = starts.into_iter().filter(|base| !is_within(base, &spans)).map(start).collect();
+        spans.extend(alone);
+        spans.sort_by_key(|span| span.base.index);
+        if let (Some(progress), Some(last)) = (self.progress()?, spans.last_mut())
+            && progress.index == last.last_index
+        {
+            last.time_ms = last.time_ms.max(progress.time_ms);
+        }
+        Ok(spans)
+    }
+}
+
+/// A base, whose content can be read at any place.
+pub struct BaseReader<'a> {
+    reader: &'a ArchiveReader,
+    path: String,
+    point: BackupPoint,
+    opener: Opener,
+    /// Where frame 1 begins.
+    frames_at: u64,
+    /// Bytes of the content.
+    bytes: u64,
+    /// Bytes of the object.
+    length: u64,
+    /// Groups of frames that were read lately, the newest last.
+    kept: RefCell<Vec<(u64, Bytes)>>,
+}
+
+impl BaseReader<'_> {
+    /// What it is of.
+    pub fn point(&self) -> &BackupPoint {
+        &self.point
+    }
+
+    /// Its name in the archive.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Bytes of its content: a database file and its SHA-256.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Fills `into` with content from `offset` on.
+    ///
+    /// # Errors
+    /// There is not so much, the base is damaged, or the store failed.
+    pub fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
+        let group_bytes = READ_FRAMES * CHUNK_BYTES as u64;
+        let mut filled = 0;
+        while filled < into.len() {
+            let at = offset + filled as u64;
+            let group = self.group(at / group_bytes).map_err(|error| io::Error::other(error.to_string()))?;
+            let within = (at % group_bytes) as usize;
+            let found = group.get(within..).filter(|found| !found.is_empty());
+            let found = found.ok_or(io::ErrorKind::UnexpectedEof)?;
+            let count = found.len().min(into.len() - filled);
+            into[filled..filled + count].copy_from_slice(&found[..count]);
+            filled += count;
+        }
+        Ok(())
+    }
+
+    /// Reads all of it, and tells the bytes.
+    fn check(&self, read: &mut dyn FnMut(u64)) -> Result<(), ArchiveError> {
+        let groups = self.bytes / CHUNK_BYTES as u64 / READ_FRAMES;
+        (0..=groups).try_for_each(|number| self.group(number).map(|group| read(group.len() as u64)))
+    }
+
+    /// The content of a group of frames.
+    fn group(&self, number: u64) -> Result<Bytes, ArchiveError> {
+        let mut kept = self.kept.borrow_mut();
+        if let Some(at) = kept.iter().position(|(kept, _)| *kept == number) {
+            let found = kept.remove(at);
+            let content = found.1.clone();
+            kept.push(found);
+            return Ok(content);
+        }
+        let content = self.read_group(number)?;
+        if kept.len() == MAX_KEPT_GROUPS {
+            kept.remove(0);
+        }
+        kept.push((number, content.clone()));
+        Ok(content)
+    }
+
+    fn read_group(&self, number: u64) -> Result<Bytes, ArchiveError> {
+        let damaged = |why: String| ArchiveError::damaged(&self.path, why);
+        let frame_bytes = self.opener.frame_bytes();
+        let begin = self.frames_at + number * READ_FRAMES * frame_bytes;
+        let end = (begin + READ_FRAMES * frame_bytes).min(self.length);
+        if begin >= end {
+            return Ok(Bytes::new());
+        }
+        let bytes = self.reader.runtime.block_on(self.reader.archive.part(&self.path, begin..end))?;
+        let (mut content, mut at, mut frame) = (Vec::new(), 0, number * READ_FRAMES + 1);
+        while at < bytes.len() {
+            let (body, is_last) = self.opener.next(frame, &bytes, &mut at).map_err(damaged)?;
+            content.extend(body);
+            frame += 1;
+            if is_last != (begin + at as u64 == self.length) {
+                return Err(damaged("its end is not where it should be".to_owned()));
+            }
+        }
+        Ok(content.into())
+    }
+}

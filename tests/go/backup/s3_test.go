@@ -1,0 +1,224 @@
+package backup
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/johannesboyne/gofakes3"
+	"github.com/johannesboyne/gofakes3/backend/s3mem"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"stele.test/cluster"
+)
+
+// store is an S3 server that can be away.
+type store struct {
+	isAway  atomic.Bool
+	refused atomic.Int64
+	backend *s3mem.Backend
+}
+
+// startStore starts an S3 server with a bucket, and sets the variables that lead to it.
+func startStore(t *testing.T) *store {
+	t.Helper()
+	s := &store{backend: s3mem.New()}
+	check(t, s.backend.CreateBucket("stele"))
+	handler := gofakes3.New(s.backend).Server()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.isAway.Load() {
+			s.refused.Add(1)
+			http.Error(w, "away", http.StatusServiceUnavailable)
+			return
+		}
+		handler.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	for name, value := range map[string]string{
+		"AWS_ENDPOINT": server.URL, "AWS_ALLOW_HTTP": "true", "AWS_REGION": "us-east-1",
+		"AWS_ACCESS_KEY_ID": "someone", "AWS_SECRET_ACCESS_KEY": "something",
+	} {
+		t.Setenv(name, value)
+	}
+	return s
+}
+
+// objects are the names of all objects.
+func (s *store) objects(t *testing.T) []string {
+	t.Helper()
+	list, err := s.backend.ListBucket("stele", nil, gofakes3.ListBucketPage{})
+	check(t, err)
+	var names []string
+	for _, object := range list.Contents {
+		names = append(names, object.Key)
+	}
+	return names
+}
+
+// metric is the sum of a metric over the members that run.
+func metric(t *testing.T, c *cluster.Cluster, name string) float64 {
+	t.Helper()
+	sum := 0.0
+	for _, m := range c.Members {
+		if !m.Running() {
+			continue
+		}
+		answer, err := http.Get(m.ClientURL + "/metrics")
+		if err != nil {
+			continue
+		}
+		page, err := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		check(t, err)
+		for _, line := range strings.Split(string(page), "\n") {
+			if value, is := strings.CutPrefix(line, name+" "); is {
+				number, err := strconv.ParseFloat(value, 64)
+				check(t, err)
+				sum += number
+			}
+		}
+	}
+	return sum
+}
+
+func until(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !holds(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %v: %s", patience, what)
+		}
+	}
+}
+
+// leader is the member that leads.
+func leader(t *testing.T, c *cluster.Cluster) *cluster.Member {
+	t.Helper()
+	for _, m := range c.Members {
+		if !m.Running() {
+			continue
+		}
+		client := cluster.ClientOf(t, patience, m)
+		status, err := client.Status(patiently(t), m.ClientURL)
+		check(t, err)
+		if status.Leader == status.Header.MemberId {
+			return m
+		}
+	}
+	t.Fatal("no member leads")
+	return nil
+}
+
+// newKey follows the manual.
+func newKey(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	follow(t, dir, "(umask 077 && head")
+	return filepath.Join(dir, "backup.key")
+}
+
+// TestMembersBackUpIntoAnS3Store lets three members copy themselves into a store that is away for a while, kills the one
+// that leads, and restores three members of what is in the store.
+func TestMembersBackUpIntoAnS3Store(t *testing.T) {
+	s, key := startStore(t), newKey(t)
+	archive := "s3://stele/one/cluster"
+	c := cluster.ForTest(t, cluster.Config{Binary: cluster.StelePath(), Size: 3, Args: []string{
+		"--backup-url=" + archive, "--backup-interval=100ms", "--backup-base-interval=1h", "--backup-keep=720h", "--backup-encryption-key-file=" + key}})
+	client := cluster.ClientOf(t, patience, c.Members...)
+	put := func(n int) *clientv3.PutResponse {
+		t.Helper()
+		answer, err := client.Put(patiently(t), fmt.Sprint("key/", n), strings.Repeat("secret value ", 100))
+		check(t, err)
+		return answer
+	}
+	last := put(1)
+	backedUp := func() bool { return metric(t, c, "stele_backup_revision") >= float64(last.Header.Revision) }
+	until(t, "the first put is in the archive", backedUp)
+
+	s.isAway.Store(true)
+	last = put(2)
+	until(t, "the store refuses something", func() bool { return s.refused.Load() > 0 })
+	until(t, "a failure is counted", func() bool { return metric(t, c, "stele_backup_failures_total") > 0 })
+	until(t, "the lag rises", func() bool { return metric(t, c, "stele_backup_lag_seconds") > 0.5 })
+	s.isAway.Store(false)
+	until(t, "the second put is in the archive", backedUp)
+
+	leader(t, c).Kill()
+	check(t, cluster.PutUntilAnswered(patiently(t), client, "key/3", "x"))
+	last = put(4)
+	until(t, "the next leader goes on", backedUp)
+	names := s.objects(t)
+	isName := regexp.MustCompile(`^one/cluster/(stele-backup|progress|base/\d{20}-r\d+-t\d+|log/\d{20})$`)
+	if i := slices.IndexFunc(names, func(name string) bool { return !isName.MatchString(name) }); i >= 0 {
+		t.Errorf("object %q", names[i])
+	}
+	if bases := slices.DeleteFunc(names, func(name string) bool { return !strings.Contains(name, "/base/") }); len(bases) != 1 {
+		t.Errorf("bases: %q", bases)
+	}
+	found, err := client.Get(patiently(t), "", clientv3.WithPrefix())
+	check(t, err)
+
+	refused(t, "a key is needed", archive)
+	refused(t, "another key", archive, "--encryption-key-file="+newKey(t))
+	refused(t, "holds no archive", "s3://nobucket/x")
+	target := []string{"--encryption-key-file=" + key, fmt.Sprint("--to-revision=", last.Header.Revision)}
+	again := restored(t, 3, archive, target...)
+	for _, m := range again.Members {
+		got, err := cluster.ClientOf(t, patience, m).Get(patiently(t), "", clientv3.WithPrefix(), clientv3.WithSerializable())
+		check(t, err)
+		if fmt.Sprint(got.Kvs) != fmt.Sprint(found.Kvs) {
+			t.Errorf("%s has %v instead of %v", m.Name, got.Kvs, found.Kvs)
+		}
+	}
+	_, err = cluster.ClientOf(t, patience, again.Members...).Put(patiently(t), "after", "x")
+	check(t, err)
+	t.Setenv("AWS_ENDPOINT", "http://127.0.0.1:1")
+	refused(t, "cannot read stele-backup", archive)
+}
+
+// TestTheManual runs the commands of docs/operating/backup.md.
+func TestTheManual(t *testing.T) {
+	c := cluster.ForTest(t, cluster.Config{Binary: cluster.StelePath()})
+	client := connect(t, c, false)
+	use(t, client, 1)
+	wanted := now(t, client)
+	dir := t.TempDir()
+	archive := "file://" + filepath.Join(dir, "archive")
+	variables := []string{"ARCHIVE=" + archive, "ENDPOINTS=" + strings.Join(c.Endpoints(), ",")}
+	follow(t, dir, "(umask 077 && head")
+	key, err := os.Stat(filepath.Join(dir, "backup.key"))
+	check(t, err)
+	if key.Mode() != 0o600 || key.Size() != 64 {
+		t.Errorf("the key: %v, %d bytes", key.Mode(), key.Size())
+	}
+	follow(t, dir, "stele ctl backup --once", variables...)
+	before := now(t, client)
+	use(t, client, 2)
+	after := now(t, client)
+	follow(t, dir, "stele ctl backup --once", variables...)
+	if out := follow(t, dir, "stele utl backup verify", variables...); !strings.Contains(out, "each state of these can be restored") {
+		t.Errorf("verify: %s", out)
+	}
+	for begin, m := range map[string]moment{"--to-revision": after, "--to-time": before} {
+		target := fmt.Sprint("REVISION=", m.revision)
+		if begin == "--to-time" {
+			target = "TIME=" + m.time.UTC().Format(time.RFC3339Nano)
+		}
+		again := cluster.ForTest(t, cluster.Config{Binary: cluster.StelePath(), Prepare: func(member *cluster.Member, initialCluster, token string) error {
+			all := append(slices.Clone(variables), target, "NAME="+member.Name, "DATA_DIR="+member.DataDir, "CLUSTER="+initialCluster, "TOKEN="+token, "PEER_URL="+member.PeerURL)
+			follow(t, dir, `stele utl restore "$ARCHIVE" --encryption-key-file backup.key `+begin, all...)
+			return nil
+		}})
+		compare(t, begin, m.told, answers(t, connect(t, again, false)))
+	}
+	compare(t, "the state before", wanted.told, before.told)
+}

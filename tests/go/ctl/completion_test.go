@@ -1,0 +1,57 @@
+package ctl
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"stele.test/cluster"
+)
+
+// TestShellsComplete loads the scripts of all programs of the binary into one shell, and completes a line of each. Bash is
+// there on every machine of ours; zsh completes only on a terminal, and is tried by hand.
+func TestShellsComplete(t *testing.T) {
+	stele, err := filepath.Abs(cluster.StelePath())
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for _, name := range []string{"stele", "etcdctl"} {
+		if err := os.Symlink(stele, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// What completes a line, given the lines that load the scripts.
+	shells := map[string]string{
+		"bash": `COMP_LINE="$0"; COMP_POINT=${#COMP_LINE}; COMP_WORDS=($COMP_LINE); COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+complete=$(complete -p "${COMP_WORDS[0]}" | sed 's/.*-F \([^ ]*\).*/\1/')
+$complete "${COMP_WORDS[0]}" "${COMP_WORDS[-1]}" "${COMP_WORDS[-2]}"
+printf '%s\n' "${COMPREPLY[@]}"`,
+		"fish": `complete -C "$argv[1]" | cut -f1`,
+	}
+	scripts := []string{"stele bench", "stele ctl", "stele utl", "etcdctl"}
+	for shell, ask := range shells {
+		if _, err := exec.LookPath(shell); err != nil && shell != "bash" {
+			continue
+		}
+		var load strings.Builder
+		for _, program := range scripts {
+			form := map[string]string{"bash": "source <(%s completion %s)\n", "fish": "%s completion %s | source\n"}[shell]
+			fmt.Fprintf(&load, form, program, shell)
+		}
+		for line, want := range map[string]string{
+			"stele u": "utl", "stele ctl endp": "endpoint", "stele ctl endpoint h": "hashkv health", "stele utl snap": "snapshot",
+			"stele bench pu": "put", "etcdctl move": "move-leader",
+		} {
+			cmd := exec.Command(shell, "-c", load.String()+ask, line)
+			cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "HOME="+dir)
+			out, err := cmd.CombinedOutput()
+			if got := strings.Join(strings.Fields(string(out)), " "); err != nil || got != want {
+				t.Errorf("%s: %q becomes %q instead of %q (%v)", shell, line, got, want, err)
+			}
+		}
+	}
+}
