@@ -34,6 +34,8 @@ func canonical(s *side, request, response proto.Message) proto.Message {
 			m.MemberID = s.nameMember(m.MemberID)
 		case *pb.StatusResponse:
 			canonicalStatus(s, m)
+		case *pb.AuthenticateResponse:
+			m.Token = ""
 		case *pb.LeaseLeasesResponse:
 			slices.SortFunc(m.Leases, func(a, b *pb.LeaseStatus) int { return cmp.Compare(a.ID, b.ID) })
 		case *pb.LeaseTimeToLiveResponse:

@@ -82,7 +82,11 @@ func TestSystemsAnswerAlike(t *testing.T) {
 func expectAlike(t *testing.T, seed uint64, reached tally) {
 	t.Helper()
 	sys := systems{reference: cluster.EtcdPath(), tested: *bin, tally: reached}
-	ops := generate(seed, gateOps)
+	expectOpsAlike(t, sys, seed, generate(seed, gateOps))
+}
+
+func expectOpsAlike(t *testing.T, sys systems, seed uint64, ops []op) {
+	t.Helper()
 	d, err := play(t.Context(), sys, ops)
 	if err != nil {
 		t.Fatal(err)
@@ -90,7 +94,7 @@ func expectAlike(t *testing.T, seed uint64, reached tally) {
 	if d == nil {
 		return
 	}
-	t.Logf("seed %d, %d ops: the systems differ\n%s", seed, gateOps, d)
+	t.Logf("seed %d, %d ops: the systems differ\n%s", seed, len(ops), d)
 	sys.tally = nil
 	shorter, last := shrink(t.Context(), sys, ops, d, gateShrink)
 	t.Fatalf("%d ops are enough:\n%s\n%s", len(shorter), lines(shorter), last)

@@ -24,7 +24,7 @@ type choice[T any] struct {
 
 // generate returns the sequence of a seed. It begins with keys in the store, so that nothing is read in vain.
 func generate(seed uint64, length int) []op {
-	g := generator{rand.New(rand.NewPCG(seed, seed))}
+	g := generator{newRand(seed)}
 	ops := make([]op, length)
 	for i := range ops {
 		next := g.op
@@ -39,6 +39,8 @@ func generate(seed uint64, length int) []op {
 	return ops
 }
 
+func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, seed)) }
+
 // nearSizeLimit says whether it is open if a request is too large: etcd adds its own random request id, in as
 // many bytes as it takes, before it measures; and symbols are longer than what they stand for.
 func nearSizeLimit(o op) bool {
@@ -49,6 +51,8 @@ func nearSizeLimit(o op) bool {
 		return size > maxRequestBytes-below && size < maxRequestBytes+above
 	case burst:
 		return slices.ContainsFunc(o, nearSizeLimit)
+	case asUser:
+		return nearSizeLimit(o.op)
 	default:
 		return false
 	}
@@ -86,6 +90,8 @@ func mayKillEtcd(o op) bool {
 		return deletes && ignores
 	case burst:
 		return slices.ContainsFunc(o, mayKillEtcd)
+	case asUser:
+		return mayKillEtcd(o.op)
 	default:
 		return false
 	}

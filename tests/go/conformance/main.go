@@ -4,6 +4,7 @@
 // level of gRPC, and compares every answer field for field, error codes and texts included:
 //
 //	go run ./conformance -seed 1 -ops 400 -sut stele -for 10m
+//	go run ./conformance -auth -seed 1 -ops 400 -for 10m      with users and roles that change
 //
 // Each seed is played on fresh members. On a difference it prints the seed, the op and both answers, looks for a
 // shorter sequence that shows a difference, and exits with 1. How requests are made is in gen*.go; what is put
@@ -53,6 +54,7 @@ func parse() (options, error) {
 	sut := flag.String("sut", "stele", "the system under test: stele, or etcd to check the judge itself")
 	stele := flag.String("sut-bin", cluster.StelePath(), "the stele binary")
 	etcd := flag.String("etcd-bin", cluster.EtcdPath(), "the etcd binary")
+	flag.BoolVar(&o.sys.hasUsers, "auth", false, "sequences with users and roles")
 	counts := flag.Bool("tally", false, "print at the end how often the reference gave each kind of answer")
 	flag.Parse()
 	if *counts {
@@ -76,7 +78,7 @@ func parse() (options, error) {
 func run(ctx context.Context, o options) error {
 	start, sent := time.Now(), 0
 	for seed := o.seed; ; seed++ {
-		ops := generate(seed, o.ops)
+		ops := o.sequence(seed)
 		d, err := play(ctx, o.sys, ops)
 		if errors.Is(err, context.Canceled) {
 			return nil
@@ -95,6 +97,13 @@ func run(ctx context.Context, o options) error {
 			return nil
 		}
 	}
+}
+
+func (o options) sequence(seed uint64) []op {
+	if o.sys.hasUsers {
+		return generateAuth(seed, o.ops)
+	}
+	return generate(seed, o.ops)
 }
 
 // report prints a difference at once, as found, and then the shortest sequence it can get.

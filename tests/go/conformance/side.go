@@ -31,20 +31,22 @@ type side struct {
 	conn     *grpc.ClientConn
 	memberID uint64
 	streams  map[int]*watchStream
+	// tokens are those that users were given last.
+	tokens map[string]string
 	// tamper, when set, falsifies what this side answered: it is how the judge itself is tested.
 	tamper func(op, []answer) []answer
 }
 
-func newSide(ctx context.Context, name, binary string) (*side, error) {
-	c, err := cluster.Start(ctx, cluster.Config{Binary: binary, Args: []string{
+func newSide(ctx context.Context, name, binary string, more ...string) (*side, error) {
+	c, err := cluster.Start(ctx, cluster.Config{Binary: binary, Args: append([]string{
 		fmt.Sprintf("--max-txn-ops=%d", maxTxnOps),
 		fmt.Sprintf("--max-request-bytes=%d", maxRequestBytes),
 		fmt.Sprintf("--quota-backend-bytes=%d", quotaBytes),
-	}})
+	}, more...)})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	s := &side{name: name, cluster: c, streams: map[int]*watchStream{}}
+	s := &side{name: name, cluster: c, streams: map[int]*watchStream{}, tokens: map[string]string{}}
 	if err := s.connect(ctx); err != nil {
 		s.close()
 		return nil, fmt.Errorf("%s: %w", name, err)

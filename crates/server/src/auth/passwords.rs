@@ -95,14 +95,20 @@ impl Passwords {
         }
     }
 
+    /// Whether bcrypt takes all of a new password. As in etcd this is found out before the caller is looked at.
+    ///
+    /// # Errors
+    /// [`PasswordError::TooLong`]
+    pub(crate) fn check_new(password: &str) -> Result<(), PasswordError> {
+        if password.len() > MAX_PASSWORD_BYTES { Err(PasswordError::TooLong) } else { Ok(()) }
+    }
+
     /// The bcrypt hash of a password.
     ///
     /// # Errors
     /// [`PasswordError`]
     pub(crate) async fn hash(&self, source: Source, password: String) -> Result<String, PasswordError> {
-        if password.len() > MAX_PASSWORD_BYTES {
-            return Err(PasswordError::TooLong);
-        }
+        Passwords::check_new(&password)?;
         let mut salt = [0; 16];
         getrandom::fill(&mut salt).map_err(|_| PasswordError::Unavailable)?;
         let cost = self.cost;

@@ -113,12 +113,21 @@ impl Node {
     /// [`api::Error::UserEmpty`], and those of [`Node::identify`].
     pub(crate) async fn identify_writer(&self, credentials: &Credentials) -> Result<Caller, api::Error> {
         let caller = self.identify(credentials).await?;
-        if caller == Caller::Anonymous && self.reader.is_auth_enabled() {
+        self.refuse_anonymous(&caller).await?;
+        Ok(caller)
+    }
+
+    /// Refuses the caller of a command who is no user, as [`Node::identify_writer`] does.
+    ///
+    /// # Errors
+    /// [`api::Error::UserEmpty`], and those of a linearizable read.
+    pub(crate) async fn refuse_anonymous(&self, caller: &Caller) -> Result<(), api::Error> {
+        if *caller == Caller::Anonymous && self.reader.is_auth_enabled() {
             self.linearize().await?;
             if self.reader.is_auth_enabled() {
                 return Err(api::Error::UserEmpty);
             }
         }
-        Ok(caller)
+        Ok(())
     }
 }

@@ -289,8 +289,10 @@ fn check_answer(reply: &TxnReply) -> Result<(), Failure> {
 
 async fn write(node: &Node, call: &Call, kind: CommandKind, body: Bytes) -> Result<Reply, Failure> {
     node.admit_command(kind)?;
-    let caller = node.identify_writer(&call.credentials).await?;
+    // etcd's order: the token, the size, and then whether there is a user at all.
+    let caller = node.identify(&call.credentials).await?;
     validate::size(body.len(), node.limits.max_request_bytes)?;
+    node.refuse_anonymous(&caller).await?;
     Ok(node.propose_for(&call.times, kind, caller, body).await?)
 }
 

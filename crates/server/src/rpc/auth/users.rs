@@ -7,6 +7,7 @@ use bytes::Bytes;
 use store::AuthCommand;
 
 use super::{change, check_name, reader_of};
+use crate::auth::Passwords;
 use crate::auth::passwords::{MAX_COST, cost_of};
 use crate::grpc::{EncodedMessage, Failure};
 use crate::node::Node;
@@ -22,6 +23,7 @@ pub(in crate::rpc) async fn user_add(
     let password = std::mem::take(&mut request.password);
     request.hashed_password.clear();
     if !request.options.as_ref().is_some_and(|options| options.no_password) {
+        Passwords::check_new(&password)?;
         may_hash(node, call).await?;
         request.hashed_password = node.passwords.hash(call.source, password).await?;
     }
@@ -36,6 +38,7 @@ pub(in crate::rpc) async fn user_change_password(
 ) -> Result<EncodedMessage, Failure> {
     let mut request: pb::AuthUserChangePasswordRequest = decode(body)?;
     let password = std::mem::take(&mut request.password);
+    Passwords::check_new(&password)?;
     may_hash(node, call).await?;
     request.hashed_password = if password.is_empty() {
         given_hash(&request.hashed_password)?
