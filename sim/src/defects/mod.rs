@@ -43,6 +43,8 @@ pub enum Defect {
     ForwardedTwice,
     /// A member that lost its directory takes part as before.
     WipedMemberVotes,
+    /// A member without data begins by the word of one other.
+    OneAnswerSuffices,
     /// An append is changed on its way, and its checksum is not checked.
     FrameNotChecked,
     /// Serializable reads of one client are answered by different members.
@@ -88,7 +90,7 @@ const PERMISSION_SEEDS: (u64, usize) = (13, 20);
 
 impl Defect {
     /// All of them.
-    pub const ALL: [Defect; 34] = [
+    pub const ALL: [Defect; 35] = [
         Defect::ReplyBeforeSync,
         Defect::SyncSkipped,
         Defect::DirectoryNotSynced,
@@ -104,6 +106,7 @@ impl Defect {
         Defect::LeaseClockSlow,
         Defect::ForwardedTwice,
         Defect::WipedMemberVotes,
+        Defect::OneAnswerSuffices,
         Defect::FrameNotChecked,
         Defect::ReadsHopMembers,
         Defect::AcceptedOnArrival,

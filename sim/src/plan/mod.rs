@@ -15,6 +15,7 @@
 
 pub(crate) mod fault;
 mod focus;
+mod lagging;
 mod long;
 pub(crate) mod operation;
 pub(crate) mod run_plan;
@@ -58,6 +59,7 @@ pub(crate) fn draw_plan(seed: u64) -> RunPlan {
         joiners,
         changes_permissions: seed_kinds::changes_permissions(seed),
         victims,
+        late_start: None,
         clients: rng.between(3, 14) as usize,
         watchers: rng.between(1, 4) as usize,
         keys: rng.between(2, 40),
@@ -100,5 +102,8 @@ pub(crate) fn draw_plan(seed: u64) -> RunPlan {
         plan.faults = schedule::draw_schedule(&plan, &mut Rng::new(seed, RngStream::Faults));
     }
     focus::delay_faults(&mut plan);
+    if seed_kinds::lags_at_a_wipe(seed) {
+        lagging::add_wipe(&mut plan);
+    }
     plan
 }

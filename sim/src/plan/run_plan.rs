@@ -34,6 +34,8 @@ pub(crate) struct RunPlan {
     pub(crate) changes_permissions: bool,
     /// Members whose data may be damaged or lost: always fewer than a quorum.
     pub(crate) victims: Vec<usize>,
+    /// A member that is started later than the others, and when: the others lag behind its publication for a while.
+    pub(crate) late_start: Option<(usize, u64)>,
     /// Clients that send requests.
     pub(crate) clients: usize,
     /// Clients that watch.

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! Seeds with the remainder 11 or 17 modulo 20 change the membership, those with 13 permissions. In those with the
-//! remainder 6, 12, 13 or 15 modulo 16 the two streams of a link fail apart.
+//! remainder 6, 12, 13 or 15 modulo 16 the two streams of a link fail apart. In those with 4 modulo 40 a directory is
+//! lost beside a member that lags.
 //!
 //! Seeds in `seeds.txt` once found a bug and must keep drawing the same plan. So a new kind of fault or of run is given
 //! to some remainders only, and all other seeds draw what they drew before.
@@ -47,6 +48,14 @@ const PERMISSIONS_REMAINDER: u64 = 13;
 /// Whether permissions change in this seed's run.
 pub(super) fn changes_permissions(seed: u64) -> bool {
     seed % 20 == PERMISSIONS_REMAINDER
+}
+
+/// Remainder modulo 40 of the seeds in whose runs a directory is lost beside a member that lags.
+const LAGGING_REMAINDER: u64 = 4;
+
+/// Whether a directory is lost in this seed's run while another member does not know yet whose it was.
+pub(super) fn lags_at_a_wipe(seed: u64) -> bool {
+    seed % 40 == LAGGING_REMAINDER
 }
 
 /// Whether a seed stands for a long run.

@@ -40,7 +40,8 @@ impl Simulation {
 
     fn schedule_first_events(&mut self, faults: Option<&[usize]>) {
         for member in 0..self.plan.members {
-            self.queue.schedule(member as u64, SimEvent::Start { member });
+            let late = self.plan.late_start.filter(|(late, _)| *late == member);
+            self.queue.schedule(late.map_or(member as u64, |(_, at_ns)| at_ns), SimEvent::Start { member });
         }
         for client in 0..self.plan.clients {
             let at_ns = self.workload.rng.below(self.plan.max_think_ns + 100_000_000);

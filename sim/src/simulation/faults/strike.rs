@@ -88,8 +88,15 @@ impl Simulation {
             SimFault::BitFlip { victim, .. } => up(victim),
             SimFault::TailFlip { victim } => up(victim).filter(|_| !self.machines[victim].damaged),
             SimFault::Wipe { victim } => {
-                // Before every member knows the directory, a peer cannot distinguish the old one from the new one.
-                let bound = (0..self.plan.machines()).all(|member| self.knows_directory_of(member, victim));
+                // Before every member knows the directory, a peer cannot distinguish the old one from the new one. Then
+                // the victim must not start (`may_begin`), for a quorum knows it.
+                let all = 0..self.plan.machines();
+                let knowing = all.filter(|member| self.knows_directory_of(*member, victim)).count();
+                let needed = match self.plan.late_start {
+                    Some(_) => self.plan.members / 2 + 1,
+                    None => self.plan.machines(),
+                };
+                let bound = knowing >= needed;
                 up(victim).filter(|_| bound && !self.machines[victim].damaged)
             }
             SimFault::MoveLeader { .. } => up(self.target_of(FaultTarget::Leader)?),

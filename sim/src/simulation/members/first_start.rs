@@ -29,13 +29,19 @@ impl Simulation {
             return Ok(true);
         }
         let is_wiped = self.machines[member].wiped;
-        if is_wiped && !self.member_rng.percent(REACHED_PERCENT) {
+        let lags = is_wiped && self.lags_behind_publication(member);
+        if is_wiped && !lags && !self.member_rng.percent(REACHED_PERCENT) {
             return Ok(true);
         }
-        let answers = self.members_listed_to(member);
-        let verdict = FirstStart::of(machine::id_of(member), self.machines.len() - 1, &answers);
+        let (answers, are_current) = self.members_listed_to(member);
+        let others = match self.defect {
+            Some(Defect::OneAnswerSuffices) => 1,
+            _ => self.machines.len() - 1,
+        };
+        let verdict = FirstStart::of(machine::id_of(member), others, &answers);
         self.trace.line(self.now_ns, format!("m{member} has no data: {} answer, {verdict:?}", answers.len()));
         match verdict {
+            FirstStart::Begins if lags => self.lost_directory_begins(member, &answers, are_current)?,
             FirstStart::Begins => return Ok(true),
             FirstStart::WasRemoved => {
                 self.member_is_gone(member);
@@ -46,10 +52,39 @@ impl Simulation {
                 return Violation::err("members start", text);
             }
             FirstStart::WasStarted => self.coverage.event("lost directories noticed at start"),
+            FirstStart::Unknown { .. } if lags => {
+                self.coverage.event("lost directories that wait for members that know of them");
+            }
             FirstStart::Unknown { .. } => self.coverage.event("first starts that wait for more answers"),
         }
         self.queue.schedule(self.now_ns + RESTART_NS, SimEvent::Start { member });
         Ok(false)
+    }
+
+    /// Whether a member does not know yet to which directory the id of another one is bound, as far as can be seen: one
+    /// that does not run may not.
+    fn lags_behind_publication(&self, of: usize) -> bool {
+        (0..self.plan.members).any(|peer| peer != of && !self.knows_directory_of(peer, of))
+    }
+
+    /// A member that lost its directory would begin beside one that lags. RFC 0038 says when that can be; here it then
+    /// waits, because what follows is what the RFC leaves open.
+    ///
+    /// # Errors
+    /// It must not be: so many answer, with all that they have accepted, that one of them knows of it.
+    fn lost_directory_begins(
+        &mut self,
+        member: usize,
+        answers: &[ListedMembers],
+        are_current: bool,
+    ) -> Result<(), Violation> {
+        let has_begun = answers.iter().flat_map(ListedMembers::values).any(|known| known.is_published);
+        if has_begun && are_current {
+            let text = format!("member {member} begins by the word of {} that lag", answers.len());
+            return Violation::err("lost directories are noticed", text);
+        }
+        self.coverage.event("lost directories that no member that answers knows of");
+        Ok(())
     }
 
     /// Whether a member is to begin the cluster with the others, and its disk holds nothing.
@@ -61,13 +96,14 @@ impl Simulation {
             && !Log::has_checkpoint(&machine.disk, &options).unwrap_or(true)
     }
 
-    /// What each member answers that runs and is reached.
-    fn members_listed_to(&mut self, member: usize) -> Vec<ListedMembers> {
-        let mut answers = Vec::new();
+    /// What each member answers that runs and is reached, and whether all of them have applied what they have accepted.
+    fn members_listed_to(&mut self, member: usize) -> (Vec<ListedMembers>, bool) {
+        let (mut answers, mut are_current) = (Vec::new(), true);
         for peer in (0..self.machines.len()).filter(|peer| *peer != member) {
             let cuts = self.network.link(member, peer).cuts + self.network.link(peer, member).cuts;
             let Some(process) = self.machines[peer].process.as_ref().filter(|_| cuts == 0) else { continue };
             let members = process.opened.reader.members();
+            are_current &= process.opened.status.applied_index() >= self.checks.promises.accepted(peer);
             let standing = |name: &str, is_learner: bool| MemberStanding {
                 is_published: !name.is_empty(),
                 is_voter: !is_learner,
@@ -75,6 +111,6 @@ impl Simulation {
             let listed = members.into_iter().map(|known| (known.id, standing(&known.name, known.learner)));
             answers.push(listed.collect());
         }
-        answers
+        (answers, are_current)
     }
 }
