@@ -1,7 +1,8 @@
-//! What strangers send before it is known who they are: the first bytes of a connection, and tokens. Two targets, and
-//! the seeds of both.
+//! What strangers send before it is known who they are: the first bytes of a connection, tokens, and requests of
+//! the JSON gateway. Three targets, and their seeds.
 
 pub mod first_bytes;
+pub mod gateway_requests;
 pub mod tokens;
 
 use crate::input::script::put_bytes;
@@ -10,6 +11,8 @@ use crate::input::script::put_bytes;
 pub fn seeds() -> Vec<(&'static str, &'static str, Vec<u8>)> {
     let mut seeds = first_bytes_seeds();
     seeds.extend(token_seeds());
+    let gateway = gateway_requests::seeds().into_iter().map(|(name, bytes)| ("gateway", name, bytes));
+    seeds.extend(gateway);
     seeds
 }
 
