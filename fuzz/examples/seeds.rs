@@ -353,6 +353,7 @@ fn strangers() {
         write(target, name, &bytes);
         match target {
             "tokens" => strangers::tokens::run(&bytes),
+            "hpack" => strangers::hpack::run(&bytes),
             _ => strangers::first_bytes::run(&bytes),
         }
     }
