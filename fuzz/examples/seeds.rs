@@ -354,6 +354,7 @@ fn strangers() {
         match target {
             "tokens" => strangers::tokens::run(&bytes),
             "gateway" => strangers::gateway_requests::run(&bytes),
+            "hpack" => strangers::hpack::run(&bytes),
             _ => strangers::first_bytes::run(&bytes),
         }
     }

@@ -53,7 +53,10 @@ fn answer(connection: &mut Connection<u32>, stream: u32) {
     let usual = |name, value| Field { name, value, is_usual: true };
     let Ok(data) = connection.take_data(stream) else { return };
     let _ = connection.send_headers(stream, &[usual(":status", b"200")], false);
-    let _ = connection.send_data(stream, data.into());
+    let _ = match stream % 3 {
+        0 => connection.send_parts(stream, b"front", vec![data.clone().into(), data.into()]),
+        _ => connection.send_data(stream, data.into()),
+    };
     if stream % 4 == 1 {
         let _ = connection.finish(stream, &[usual("grpc-status", b"0")]);
     }

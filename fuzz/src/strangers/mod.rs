@@ -1,8 +1,9 @@
-//! What strangers send before it is known who they are: the first bytes of a connection, tokens, and requests of
-//! the JSON gateway. Three targets, and their seeds.
+//! What strangers send before it is known who they are: the first bytes of a connection, header blocks, tokens, and
+//! requests of the JSON gateway. Four targets, and their seeds.
 
 pub mod first_bytes;
 pub mod gateway_requests;
+pub mod hpack;
 pub mod tokens;
 
 use crate::input::script::put_bytes;
@@ -10,6 +11,7 @@ use crate::input::script::put_bytes;
 /// The seed corpora: of which target, under which name, which bytes.
 pub fn seeds() -> Vec<(&'static str, &'static str, Vec<u8>)> {
     let mut seeds = first_bytes_seeds();
+    seeds.extend(hpack_seeds());
     seeds.extend(token_seeds());
     let gateway = gateway_requests::seeds().into_iter().map(|(name, bytes)| ("gateway", name, bytes));
     seeds.extend(gateway);
@@ -37,6 +39,24 @@ fn first_bytes_seeds() -> Vec<(&'static str, &'static str, Vec<u8>)> {
         ("first_bytes", "http1", b"\xffGET /health HTTP/1.1\r\nHost: a\r\n\r\n".to_vec()),
         ("first_bytes", "hello", [&[200][..], &record].concat()),
         ("first_bytes", "hello-in-parts", [&[3][..], &record, &record].concat()),
+    ]
+}
+
+/// Blocks of a usual client; and a table that shrinks, with strings in Huffman's code.
+fn hpack_seeds() -> Vec<(&'static str, &'static str, Vec<u8>)> {
+    let script = |blocks: &[(u8, &[u8])]| {
+        let mut script = Vec::new();
+        for (kind, block) in blocks {
+            script.push(*kind);
+            put_bytes(&mut script, block);
+        }
+        script
+    };
+    let first = b"\x83\x86\x44\x0d/etcdserverpb\x40\x02te\x08trailers";
+    let huffman = b"\x3f\x1f\x82\x86\x84\x41\x8c\xf1\xe3\xc2\xe5\xf2\x3a\x6b\xa0\xab\x90\xf4\xff";
+    vec![
+        ("hpack", "calls", script(&[(0x7f, first), (0x7f, b"\x83\x86\xbf\xbe"), (1, b"\x83\x86\xbf\xbe")])),
+        ("hpack", "resized", script(&[(0x80, huffman), (0x81, b"\x20\x3f\xe1\x1f\x82\x10\x01a\x01b")])),
     ]
 }
 
