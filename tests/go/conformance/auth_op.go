@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// nobody sends no token.
+	// no user sends no token.
 	nobody = ""
 	// forged sends one that was never given.
 	forged = "?"

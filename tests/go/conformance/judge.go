@@ -22,7 +22,7 @@ type systems struct {
 	tamper func(op, []answer) []answer
 	// tally, when not nil, counts what the reference answered.
 	tally tally
-	// hasUsers is set for sequences that change users and roles. They have no watchers to wait for, and nobody could
+	// hasUsers is set for sequences that change users and roles. They have no watchers to wait for, and no client could
 	// write for a barrier.
 	hasUsers bool
 }

@@ -1,7 +1,7 @@
 //! Invariant: no answer and no event violates the permissions of its moment.
 //!
 //! The users and roles of every moment follow from the log. This check reads the order of commands in the appends that
-//! are sent, and applies the changes among them to a [model](model) of its own. So it knows at which auth revision each
+//! are sent, and applies the changes among them to a [model] of its own. So it knows at which auth revision each
 //! command was decided, and which users and roles a member has at each index:
 //!
 //! ```text
