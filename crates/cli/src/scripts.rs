@@ -1,7 +1,7 @@
 //! Scripts that make shells complete our lines, by asking the program itself: see `complete.rs`.
 //!
 //! A shell has one completion for a command. So the script of a program within the binary (`stele ctl`) completes the
-//! other ones too: [`INNER`], and `bench`, whose script has another author, if that was loaded before.
+//! other ones too: `INNER`, and `bench`, whose script has another author, if that was loaded before.
 
 use crate::table::Program;
 

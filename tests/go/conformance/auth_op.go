@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// no user sends no token.
+	// No token is sent.
 	nobody = ""
 	// forged sends one that was never given.
 	forged = "?"
