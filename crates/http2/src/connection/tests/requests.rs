@@ -79,7 +79,7 @@ fn malformed_heads_reset_their_streams_only() {
     let mut client = Client::new();
     client.headers(1, true, &block(&[("Upper", "a")]));
     client.headers(3, true, &block(&[("a", "b"), (":path", "/")]));
-    client.headers(5, true, &block(&[(":status", "200")]));
+    client.headers(5, true, &block(&[(":status", "200"), (":path", "/")]));
     client.request(7, true);
     let protocol = code(ErrorCode::Protocol);
     assert_eq!(client.resets(), [(1, protocol), (3, protocol), (5, protocol)]);
