@@ -145,7 +145,7 @@ impl EventBuffer {
 
 impl Drop for EventBuffer {
     fn drop(&mut self) {
-        self.pending.subtract(self.state.get_mut().events);
+        self.pending.subtract(self.state.lock().events);
     }
 }
 
