@@ -23,7 +23,6 @@ var mustReachAuth = []string{
 	"Auth/AuthDisable: AuthDisableResponse",
 	"Auth/AuthEnable: AuthEnableResponse",
 	"Auth/Authenticate: AuthenticateResponse",
-	"Auth/Authenticate: FailedPrecondition etcdserver: authentication is not enabled",
 	"Auth/Authenticate: InvalidArgument etcdserver: authentication failed, invalid user ID or password",
 	"Auth/RoleAdd: FailedPrecondition etcdserver: role name already exists",
 	"Auth/RoleAdd: PermissionDenied etcdserver: permission denied",
@@ -46,7 +45,6 @@ var mustReachAuth = []string{
 	"KV/Txn: succeeded=true, 2 responses",
 	"Lease/LeaseKeepAlive: LeaseKeepAliveResponse",
 	"Lease/LeaseRevoke: PermissionDenied etcdserver: permission denied",
-	"Lease/LeaseTimeToLive: PermissionDenied etcdserver: permission denied",
 	"Maintenance/HashKV: PermissionDenied etcdserver: permission denied",
 }
 
