@@ -30,10 +30,11 @@ func TestAKilledEtcdIsImportedCompletely(t *testing.T) {
 	}
 }
 
+// killedAndImported imports what a killed member left. With needsLog the import must find entries in the log.
 func killedAndImported(t *testing.T, args []string, needsLog bool) {
 	t.Parallel()
 	source := cluster.ForTest(t, cluster.Config{Binary: cluster.EtcdPath(), Args: args})
-	left := killedUnderLoad(t, source)
+	left := killedUnderLoad(t, source, needsLog)
 	check(t, source.Members[0].Restart(t.Context()))
 	want := everything(t, source)
 	imported, said := importedCluster(t, left)
@@ -45,14 +46,25 @@ func killedAndImported(t *testing.T, args []string, needsLog bool) {
 	check(t, err)
 }
 
-// killedUnderLoad uses what a member can hold, kills it while clients write, and returns a copy of its directory.
-func killedUnderLoad(t *testing.T, source *cluster.Cluster) string {
+// killedUnderLoad uses what a member can hold, kills it while clients write, and returns a copy of its directory. With
+// logAlone, the load before the kill has nothing that makes etcd commit its database (compactions, what deletes from a
+// bucket, and changes of users do): what is put after the last user is then in the log alone, however soon the kill comes.
+func killedUnderLoad(t *testing.T, source *cluster.Cluster, logAlone bool) string {
 	t.Helper()
-	stop := write(t, source, "")
+	stop := write(t, source, "", true)
 	fill(t, connect(t, source, ""))
 	stop()
-	stop = write(t, source, "root")
-	changeUsers(t, connect(t, source, "root"))
+	root := connect(t, source, "root")
+	if logAlone {
+		last, err := root.Put(patiently(t), "before", "x")
+		check(t, err)
+		_, err = root.Compact(patiently(t), last.Header.Revision, clientv3.WithCompactPhysical())
+		check(t, err)
+	}
+	stop = write(t, source, "root", !logAlone)
+	changeUsers(t, root)
+	_, err := root.Put(patiently(t), "last", "x")
+	check(t, err)
 	source.Members[0].Kill()
 	stop()
 	return copiedDir(t, source.Members[0].DataDir)
@@ -80,8 +92,8 @@ func importedCluster(t *testing.T, dir string, flags ...string) (*cluster.Cluste
 	return c, said
 }
 
-// write writes with every kind of request until it is stopped or the server is gone.
-func write(t *testing.T, c *cluster.Cluster, user string) (stop func()) {
+// write writes with every kind of request, or with those that do not commit, until it is stopped or the server is gone.
+func write(t *testing.T, c *cluster.Cluster, user string, commits bool) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var done, begun sync.WaitGroup
@@ -89,11 +101,11 @@ func write(t *testing.T, c *cluster.Cluster, user string) (stop func()) {
 		client := connect(t, c, user)
 		begun.Add(1)
 		done.Go(func() {
-			err := writeOnce(ctx, client, writer, 0)
+			err := writeOnce(ctx, client, writer, 0, commits)
 			begun.Done()
 			// Once users are demanded, requests without one are refused, when they are applied.
 			for round := 1; err == nil; round++ {
-				err = writeOnce(ctx, client, writer, round)
+				err = writeOnce(ctx, client, writer, round, commits)
 			}
 		})
 	}
@@ -105,7 +117,7 @@ func write(t *testing.T, c *cluster.Cluster, user string) (stop func()) {
 }
 
 // writeOnce puts and deletes, compares values that are in the database or only in the log, and uses leases.
-func writeOnce(ctx context.Context, client *clientv3.Client, writer, round int) error {
+func writeOnce(ctx context.Context, client *clientv3.Client, writer, round int, commits bool) error {
 	key, value := fmt.Sprintf("load/%d/%d", writer, round%7), fmt.Sprintf("%d %s", round, strings.Repeat("v", round*97%2000))
 	put, err := client.Put(ctx, key, value)
 	if err != nil {
@@ -126,12 +138,12 @@ func writeOnce(ctx context.Context, client *clientv3.Client, writer, round int) 
 	if _, err = client.Put(ctx, key+"/leased", "", clientv3.WithLease(lease.ID)); err != nil {
 		return err
 	}
-	switch round % 4 {
-	case 1:
+	switch {
+	case round%4 == 1 && commits:
 		_, err = client.Revoke(ctx, lease.ID)
-	case 2:
+	case round%4 == 2:
 		_, err = client.Put(ctx, key+"/leased", "", clientv3.WithIgnoreLease(), clientv3.WithPrevKV())
-	case 3:
+	case round%4 == 3 && commits:
 		// Another writer may have compacted later.
 		_, _ = client.Compact(ctx, put.Header.Revision-20)
 	}

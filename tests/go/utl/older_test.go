@@ -95,7 +95,7 @@ func TestAnOlderRelease(t *testing.T) {
 	check(t, os.WriteFile(filepath.Join(dir, snapshotFile), whole, 0o600))
 
 	source = cluster.ForTest(t, cluster.Config{Binary: *older, Args: []string{"--backend-batch-interval=1h"}})
-	left := killedUnderLoad(t, source)
+	left := killedUnderLoad(t, source, false)
 	check(t, os.Rename(left, filepath.Join(dir, directory)))
 	check(t, source.Members[0].Restart(t.Context()))
 	writeAnswers(t, filepath.Join(dir, directoryAnswers), everything(t, source))
