@@ -256,7 +256,8 @@ impl StrictSerializability {
         if expected.starts_with(arrived) {
             return Ok(());
         }
-        let text = format!("{request:?} was begun at {at} with\n  {arrived:?}\nthe model says\n  {expected:?}");
+        let text =
+            format!("{request:?} was begun at {at} with\n  {arrived:?}\nthe model says\n  {expected:?}");
         Violation::err(CHECK, text)
     }
 

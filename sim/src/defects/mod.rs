@@ -102,6 +102,9 @@ pub enum Defect {
 /// One seed in this many has users and roles that change, and the first of them.
 const PERMISSION_SEEDS: (u64, usize) = (13, 20);
 
+/// In one seed in this many a directory is lost beside a member that lags, and the first of them.
+const LAGGING_SEEDS: (u64, usize) = (4, 40);
+
 impl Defect {
     /// All of them.
     pub const ALL: [Defect; 42] = [
@@ -162,6 +165,7 @@ impl Defect {
             | Defect::TokenNotAwaited
             | Defect::TokenOutlivesUser
             | Defect::TokenNeverExpires => PERMISSION_SEEDS,
+            Defect::OneAnswerSuffices => LAGGING_SEEDS,
             _ => (1, 1),
         };
         (first..).step_by(step)

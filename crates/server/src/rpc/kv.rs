@@ -12,7 +12,8 @@ use api::validate;
 use bytes::Bytes;
 use member::batch::CommandKind;
 use store::{
-    Damaged, MAX_TXN_ANSWER_BYTES, PermittedRange, RangeStream, ReadTxn, Reader, Reply, Response, TxnReply, Values,
+    Damaged, MAX_TXN_ANSWER_BYTES, PermittedRange, RangeStream, ReadTxn, Reader, Reply, Response, TxnReply,
+    Values,
 };
 
 use super::call::{self, Call, decode, decode_in_stream};

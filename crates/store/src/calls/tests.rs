@@ -33,7 +33,9 @@ fn finish(mut listing: LeaseListing) -> (Result<Vec<i64>, Error>, usize) {
 fn leases_are_listed_in_steps() {
     let (mut store, reader) = Store::new(Arc::new(MapValues::default()), Limits::default());
     let ids: Vec<i64> = [i64::MIN, -1].into_iter().chain(1..18).chain([i64::MAX]).collect();
-    store.apply_batch(BatchContext::at(1, 1), ids.iter().map(|id| grant(*id, 60)).collect()).expect("granted");
+    store
+        .apply_batch(BatchContext::at(1, 1), ids.iter().map(|id| grant(*id, 60)).collect())
+        .expect("granted");
     let (listed, steps) = finish(reader.list_leases(Caller::Anonymous, 10));
     assert_eq!((listed, steps), (Ok(ids), 5), "two times ten leases and their keys, and the end");
 }
@@ -126,7 +128,8 @@ fn damage_that_was_repaired_and_is_met_again_ends_a_streamed_range() {
         let damaged = range.encode_as(&ann, header, &*bench.values).expect_err("it is damaged");
         assert_eq!(damaged.address, kv.value.address);
         if kv.key == "a2" {
-            let again = range.encode_as(&ann, header, &*bench.values).expect("it is not to be repaired again");
+            let again =
+                range.encode_as(&ann, header, &*bench.values).expect("it is not to be repaired again");
             assert_eq!(again, Err(Error::Corrupt));
         }
         bench.values.damage(kv.value.address, false);

@@ -61,8 +61,8 @@ impl<C: WatchCaller> PermittedWatches<C> {
         &mut self.caller
     }
 
-    /// Creates a watch, if the caller may have it, and returns its id. [`next`](Self::next) returns the answer: created,
-    /// or refused with a reason.
+    /// Creates a watch, if the caller may have it, and returns its id. [`next`](Self::next) returns the answer:
+    /// created, or refused with a reason.
     pub fn create(&mut self, request: &pb::WatchCreateRequest) -> Option<i64> {
         match self.check_create(request) {
             Ok(()) => self.stream.create(request),

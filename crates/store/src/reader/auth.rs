@@ -28,8 +28,8 @@ impl Reader {
         self.shared.auth_revision()
     }
 
-    /// The auth revision, and whether auth is enabled, which does not raise it: what was permitted at the same number is
-    /// still permitted.
+    /// The auth revision, and whether auth is enabled, which does not raise it: what was permitted at the same number
+    /// is still permitted.
     pub fn auth_shown(&self) -> u64 {
         self.auth_revision() << 1 | u64::from(self.is_auth_enabled())
     }
@@ -44,8 +44,8 @@ impl Reader {
         }
     }
 
-    /// Who a caller with a simple token is; the parameters are those of [`Reader::token`]. While auth is disabled, all are
-    /// anonymous. `None` if the entry that assigned the token is not applied here: a client has the token, so it is
+    /// Who a caller with a simple token is; the parameters are those of [`Reader::token`]. While auth is disabled, all
+    /// are anonymous. `None` if the entry that assigned the token is not applied here: a client has the token, so it is
     /// after a linearizable read.
     pub fn caller_with_token(
         &self,

@@ -87,7 +87,8 @@ impl LoggedLeases {
         let is_known = |lease: &i64| self.granted.get(lease).is_some_and(|granted| *granted <= through);
         if let Some(lease) = listed.iter().find(|lease| !is_known(lease) || is_gone(lease)) {
             let (granted, ends) = (self.granted.get(lease), self.ends.get(lease));
-            let text = format!("lease {lease} is listed from {from} through {through}: {granted:?}, {ends:?}");
+            let text =
+                format!("lease {lease} is listed from {from} through {through}: {granted:?}, {ends:?}");
             return Violation::err(CHECK, text);
         }
         let is_certain = |(lease, granted): &(&i64, &u64)| {
@@ -101,7 +102,8 @@ impl LoggedLeases {
         match missing.find(|(lease, _)| !listed.contains(lease)) {
             None => Ok(()),
             Some((lease, granted)) => {
-                let text = format!("lease {lease} of entry {granted} is not listed from {from} on: {listed:?}");
+                let text =
+                    format!("lease {lease} of entry {granted} is not listed from {from} on: {listed:?}");
                 Violation::err(CHECK, text)
             }
         }

@@ -147,12 +147,7 @@ impl AuthHistory {
     }
 
     /// Leases were listed by a member that had applied `from` when the listing began and `through` at its end.
-    pub(crate) fn listed(
-        &mut self,
-        leases: &[i64],
-        from: u64,
-        through: AppliedId,
-    ) -> Result<(), Violation> {
+    pub(crate) fn listed(&mut self, leases: &[i64], from: u64, through: AppliedId) -> Result<(), Violation> {
         self.commit(through)?;
         self.leases.listed(leases, (from, through.index))
     }

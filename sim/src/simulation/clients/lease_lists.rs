@@ -131,8 +131,7 @@ impl Simulation {
     ) -> Result<(), Violation> {
         let state = self.auth_state(member)?;
         let Some(process) = self.machines[member].process.as_ref() else { return Ok(()) };
-        let (applied, revision) =
-            (process.opened.reader.applied(), process.opened.reader.current_revision());
+        let (applied, revision) = (process.opened.reader.applied(), process.opened.reader.current_revision());
         self.checks.auth.listed(leases, listed.from.0, applied)?;
         self.coverage.event("listings of leases checked");
         let (caller, (now, is_enabled)) = (&listed.pending.caller, state.position());

@@ -79,7 +79,11 @@ impl Simulation {
     }
 
     /// The member of a stream may be read, or has repaired a value of it.
-    pub(super) fn stream_may_go_on(&mut self, member: usize, pending: PendingRequest) -> Result<(), Violation> {
+    pub(super) fn stream_may_go_on(
+        &mut self,
+        member: usize,
+        pending: PendingRequest,
+    ) -> Result<(), Violation> {
         match (self.workload.calls.remove(&pending.number), &pending.request) {
             (Some(call), _) => {
                 self.call_waits(member, pending.number, call);
@@ -131,7 +135,11 @@ impl Simulation {
     }
 
     /// The next step of a stream: its next response, or a part of the way there.
-    pub(super) fn step_stream(&mut self, member: usize, mut read: Box<StreamedRead>) -> Result<(), Violation> {
+    pub(super) fn step_stream(
+        &mut self,
+        member: usize,
+        mut read: Box<StreamedRead>,
+    ) -> Result<(), Violation> {
         let ClientRequest::Stream(request) = read.pending.request.clone() else { return Ok(()) };
         let end = self.next_response(member, &mut read, &request)?;
         let (client, number) = (read.pending.client, read.pending.number);
@@ -171,7 +179,9 @@ impl Simulation {
             Ok(Ok(false)) => return Ok(StreamEnd::Complete),
             // A snapshot was installed that has been compacted beyond the revision.
             Ok(Err(Error::Compacted)) => return Ok(StreamEnd::CutOff("streams ended by compaction")),
-            Ok(Err(error)) => return Violation::err("answers fit", format!("{request:?} has failed: {error}")),
+            Ok(Err(error)) => {
+                return Violation::err("answers fit", format!("{request:?} has failed: {error}"));
+            }
             Err(damaged) => return self.stream_is_damaged(member, read, &damaged),
         }
         let Some(mut caller) = self.caller_of_stream(member, &read.pending)? else {
@@ -219,7 +229,9 @@ impl Simulation {
     ) -> Result<StreamEnd, Violation> {
         let repair = self.request_repair(member, damaged)?;
         let process = self.machines[member].process.as_mut();
-        let (Some(token), Some(process)) = (repair, process) else { return Ok(StreamEnd::CutOff("streams lost")) };
+        let (Some(token), Some(process)) = (repair, process) else {
+            return Ok(StreamEnd::CutOff("streams lost"));
+        };
         self.coverage.event("streams that wait for repair");
         process.pending.insert(token, read.pending.clone());
         Ok(StreamEnd::Waits)

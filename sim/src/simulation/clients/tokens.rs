@@ -62,7 +62,9 @@ impl Simulation {
 
     /// A command was carried out: if it assigned a token, its client has it now.
     pub(super) fn keep_token(&mut self, pending: &PendingRequest, reply: &Reply) {
-        let (ClientRequest::Auth(command), Reply::Auth { index, .. }) = (&pending.request, reply) else { return };
+        let (ClientRequest::Auth(command), Reply::Auth { index, .. }) = (&pending.request, reply) else {
+            return;
+        };
         let AuthCommand::Authenticate { name, token: Some(hash), .. } = &**command else { return };
         if let Some(client) = self.workload.clients.get_mut(pending.client) {
             self.coverage.event("tokens assigned");

@@ -26,7 +26,9 @@ impl Simulation {
         let request = create_request(id, &owed);
         let process = self.machines[member].process.as_mut();
         let watches = process.and_then(|process| process.watch_streams.get_mut(&watcher));
-        let Some(is_created) = watches.map(|watches| watches.create(&request).is_some()) else { return Ok(()) };
+        let Some(is_created) = watches.map(|watches| watches.create(&request).is_some()) else {
+            return Ok(());
+        };
         self.workload.watchers[watcher].inactive.insert(id);
         let is_permitted = self.may_watch(watcher, member, &owed.key, &owed.range_end)?;
         if is_created != is_permitted {
@@ -42,8 +44,8 @@ impl Simulation {
         Ok(())
     }
 
-    /// The next response of a stream; the first one of a visit or another. Notes which watches are canceled because their
-    /// user may not read their ranges any more. One that is canceled without this reason is noticed by its answer.
+    /// The next response of a stream; the first one of a visit or another. Notes which watches are canceled because
+    /// their user may not read their ranges any more. One that is canceled without this reason is noticed by its answer.
     pub(super) fn next_response_of_watch(
         &mut self,
         watcher: usize,
