@@ -74,7 +74,7 @@ mod testing;
 pub use auth::{
     AuthCommand, AuthRole, AuthUser, Caller, RangePermission, TokenHash, TokenLookup, TokenPosition,
 };
-pub use calls::{LeaseListing, PermittedRange, PermittedWatches, WatchCaller};
+pub use calls::{LeaseList, PermittedRange, PermittedWatches, WatchCaller};
 pub use checkpoint::{
     CheckpointKind, CheckpointSource, MergedCheckpoint, Restoration, RestoreError, Restored, chunk_key,
     chunk_values, with_addresses,

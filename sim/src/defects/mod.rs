@@ -89,8 +89,8 @@ pub enum Defect {
     StreamNotRechecked,
     /// Leases are listed whatever keys they have.
     LeasesListedUnchecked,
-    /// A listing of leases leaves one out.
-    LeaseListingSkips,
+    /// A list of leases leaves one out.
+    LeaseListSkips,
     /// A token is refused where its entry is not applied yet.
     TokenNotAwaited,
     /// A member remembers whose token it was after the token has ended.
@@ -146,7 +146,7 @@ impl Defect {
         Defect::StreamUnpinned,
         Defect::StreamNotRechecked,
         Defect::LeasesListedUnchecked,
-        Defect::LeaseListingSkips,
+        Defect::LeaseListSkips,
         Defect::TokenNotAwaited,
         Defect::TokenOutlivesUser,
         Defect::TokenNeverExpires,
@@ -161,7 +161,7 @@ impl Defect {
             | Defect::NestedTxnUnchecked
             | Defect::StreamNotRechecked
             | Defect::LeasesListedUnchecked
-            | Defect::LeaseListingSkips
+            | Defect::LeaseListSkips
             | Defect::TokenNotAwaited
             | Defect::TokenOutlivesUser
             | Defect::TokenNeverExpires => PERMISSION_SEEDS,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use api::etcdserverpb as pb;
 use member::MembershipRequest;
 use member::snapshot::{Outgoing, Receiver};
-use store::{LeaseListing, PermittedRange};
+use store::{LeaseList, PermittedRange};
 
 use crate::checks::Checks;
 use crate::checks::permissions::model::AuthModel;
@@ -98,7 +98,7 @@ pub(crate) struct Workload {
 pub(crate) enum SteppedCall {
     /// A streamed range.
     Stream(Box<StreamedRead>),
-    /// A listing of leases.
+    /// A list of leases.
     Leases(Box<ListedLeases>),
 }
 
@@ -116,12 +116,12 @@ pub(crate) struct StreamedRead {
     pub(crate) _pin: log::Pin,
 }
 
-/// A listing of leases between two steps.
+/// A list of leases between two steps.
 pub(crate) struct ListedLeases {
     /// The request.
     pub(crate) pending: PendingRequest,
     /// The answer in progress, as a server makes it.
-    pub(crate) listing: LeaseListing,
+    pub(crate) list: LeaseList,
     /// What its member had applied when it began, and its revision then.
     pub(crate) from: (u64, i64),
 }

@@ -8,8 +8,8 @@ use api::Error;
 use crate::auth::Caller;
 use crate::reader::{LeaseAccess, Reader};
 
-/// A listing of the leases, in steps that hold the store's lock for a bounded time.
-pub struct LeaseListing {
+/// A list of the leases, in steps that hold the store's lock for a bounded time.
+pub struct LeaseList {
     reader: Reader,
     caller: Caller,
     /// Most leases that are copied in one step.
@@ -23,8 +23,8 @@ pub struct LeaseListing {
 
 impl Reader {
     /// Begins to list the leases, at most `max_leases` in a step. The caller was looked up a moment ago.
-    pub fn list_leases(&self, caller: Caller, max_leases: usize) -> LeaseListing {
-        LeaseListing {
+    pub fn list_leases(&self, caller: Caller, max_leases: usize) -> LeaseList {
+        LeaseList {
             reader: self.clone(),
             caller,
             max_leases: max_leases.max(1),
@@ -35,7 +35,7 @@ impl Reader {
     }
 }
 
-impl LeaseListing {
+impl LeaseList {
     /// Does the next step. Returns the ids of all leases in order, once they were all found and are permitted.
     ///
     /// # Errors

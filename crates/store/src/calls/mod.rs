@@ -25,6 +25,6 @@ mod watches;
 #[cfg(test)]
 mod tests;
 
-pub use leases::LeaseListing;
+pub use leases::LeaseList;
 pub use ranges::PermittedRange;
 pub use watches::{PermittedWatches, WatchCaller};

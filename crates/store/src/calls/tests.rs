@@ -8,7 +8,7 @@ use api::etcdserverpb as pb;
 use bytes::Bytes;
 use prost::Message;
 
-use super::{LeaseListing, PermittedRange, PermittedWatches, WatchCaller};
+use super::{LeaseList, PermittedRange, PermittedWatches, WatchCaller};
 use crate::auth::tests::{change, enabled, revoke_role, user};
 use crate::testing::{MapValues, TestStore, grant, put_request, range_request};
 use crate::watch::{Hub, NextResponse};
@@ -19,10 +19,10 @@ fn put(bench: &mut TestStore, key: &str, value: &str, lease: i64) {
     bench.outcome_as(Caller::Internal, command).expect("written");
 }
 
-/// The ids at the end of a listing, or why it was refused, and its steps.
-fn finish(mut listing: LeaseListing) -> (Result<Vec<i64>, Error>, usize) {
+/// The ids at the end of a list, or why it was refused, and its steps.
+fn finish(mut list: LeaseList) -> (Result<Vec<i64>, Error>, usize) {
     for steps in 1.. {
-        if let Some(end) = listing.step().transpose() {
+        if let Some(end) = list.step().transpose() {
             return (end, steps);
         }
     }
@@ -44,13 +44,13 @@ fn leases_are_listed_in_steps() {
 fn a_lease_that_comes_or_goes_hides_no_other() {
     let mut bench = TestStore::new();
     (1..=6).for_each(|id| drop(bench.outcome(grant(id, 60)).expect("granted")));
-    let mut listing = bench.reader.list_leases(Caller::Anonymous, 2);
-    assert_eq!(listing.step(), Ok(None), "1 and 2");
+    let mut list = bench.reader.list_leases(Caller::Anonymous, 2);
+    assert_eq!(list.step(), Ok(None), "1 and 2");
     for id in [1, 3] {
         let request = pb::LeaseRevokeRequest { id };
         bench.outcome(Command::LeaseRevoke { request, expiry_term: None }).expect("revoked");
     }
-    assert_eq!(finish(listing).0, Ok(vec![1, 2, 4, 5, 6]));
+    assert_eq!(finish(list).0, Ok(vec![1, 2, 4, 5, 6]));
 }
 
 #[test]
@@ -71,13 +71,13 @@ fn a_lease_with_a_key_that_may_not_be_read_hides_all() {
 }
 
 #[test]
-fn a_listing_is_refused_when_permissions_change_meanwhile() {
+fn a_list_is_refused_when_permissions_change_meanwhile() {
     let mut bench = enabled();
     bench.outcome_as(Caller::Internal, grant(7, 60)).expect("granted");
-    let mut listing = bench.reader.list_leases(user(&bench, "ann"), 10);
-    assert_eq!(listing.step(), Ok(None));
+    let mut list = bench.reader.list_leases(user(&bench, "ann"), 10);
+    assert_eq!(list.step(), Ok(None));
     change(&mut bench, revoke_role("ann", "r")).expect("revoked");
-    assert_eq!(finish(listing).0, Err(Error::AuthOldRevision));
+    assert_eq!(finish(list).0, Err(Error::AuthOldRevision));
 }
 
 /// The keys of the response that is sent next to a user; `None` after the last.

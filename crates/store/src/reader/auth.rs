@@ -86,8 +86,12 @@ impl Reader {
     /// # Errors
     /// As [`Reader::check_root`].
     pub fn check_user_get(&self, caller: &Caller, user: &str) -> Result<(), Error> {
-        let is_oneself = matches!(caller, Caller::User { name, .. } if **name == *user);
-        if is_oneself { Ok(()) } else { self.check_root(caller) }
+        match caller {
+            Caller::User { name, .. } if **name == *user => Ok(()),
+            // As in etcd, a caller without a name may see the user without a name. There is none.
+            Caller::Anonymous if user.is_empty() => Err(Error::UserNotFound),
+            _ => self.check_root(caller),
+        }
     }
 
     /// Whether a caller may see a role's permissions: as root, or having the role.

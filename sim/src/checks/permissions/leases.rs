@@ -1,13 +1,13 @@
-//! Invariant: a listing of leases has every lease that its member knew all the while, and no other.
+//! Invariant: a list of leases has every lease that its member knew all the while, and no other.
 //!
 //! Grants, revocations and expiries are read from the appends. A command may have been refused, so of some leases
 //! nothing certain is known:
 //!
 //! ```text
-//! entry 10 grants 7, acknowledged      a listing from 10 on must have 7
-//! entry 12 grants 8, never answered    a listing from 12 on may have 8
-//! entry 15 expires 7                   a listing that begins before 15 may have 7, or not
-//! entry 15 revokes 7, acknowledged     a listing that begins at 15 or behind it may not have 7
+//! entry 10 grants 7, acknowledged      a list from 10 on must have 7
+//! entry 12 grants 8, never answered    a list from 12 on may have 8
+//! entry 15 expires 7                   a list that begins before 15 may have 7, or not
+//! entry 15 revokes 7, acknowledged     a list that begins at 15 or behind it may not have 7
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +17,7 @@ use member::batch::{CommandKind, LogCommand};
 use member::lease::Expiry;
 use prost::Message;
 
-use super::CHECK;
+use super::model::CHECK;
 use crate::report::trace::Violation;
 
 /// What a command does to a lease, if it is carried out.
@@ -76,7 +76,7 @@ impl LoggedLeases {
         self.revoked.insert(lease);
     }
 
-    /// A listing was answered by a member that had applied `from` when it began and `through` at its end.
+    /// A list was answered by a member that had applied `from` when it began and `through` at its end.
     pub(super) fn listed(&self, listed: &[i64], (from, through): (u64, u64)) -> Result<(), Violation> {
         // The entry behind the last one may be applied in part.
         let through = through + 1;

@@ -27,10 +27,9 @@ use store::{AppliedId, Caller, Reader};
 
 use self::leases::{LeaseStep, LoggedLeases, lease_steps};
 use self::model::AuthModel;
+pub(crate) use self::model::CHECK;
 use crate::report::trace::Violation;
 use crate::world::request::{ClientRequest, CommandId};
-
-pub(crate) const CHECK: &str = "permissions hold";
 
 /// The first entry of every log, which no client sends.
 const FIRST_ENTRY: (u64, u64) = (1, 1);
@@ -146,7 +145,7 @@ impl AuthHistory {
         }
     }
 
-    /// Leases were listed by a member that had applied `from` when the listing began and `through` at its end.
+    /// Leases were listed by a member that had applied `from` when the list began and `through` at its end.
     pub(crate) fn listed(&mut self, leases: &[i64], from: u64, through: AppliedId) -> Result<(), Violation> {
         self.commit(through)?;
         self.leases.listed(leases, (from, through.index))

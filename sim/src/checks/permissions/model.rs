@@ -18,6 +18,9 @@ use store::{AuthCommand, Caller, TokenHash};
 
 use crate::world::request::ClientRequest;
 
+/// The name of the invariant.
+pub(crate) const CHECK: &str = "permissions hold";
+
 const ROOT: &str = "root";
 
 /// What somebody wants to do with keys.

@@ -16,8 +16,7 @@ use std::collections::BTreeMap;
 use api::Error;
 use store::{Caller, TokenHash};
 
-use super::CHECK;
-use super::model::AuthModel;
+use super::model::{AuthModel, CHECK};
 use crate::report::trace::Violation;
 use crate::world::request::ClientToken;
 

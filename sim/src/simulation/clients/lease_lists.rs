@@ -1,6 +1,6 @@
-//! Calls that are answered in steps, and one of them: the listing of all leases.
+//! Calls that are answered in steps, and one of them: the list of all leases.
 //!
-//! The steps are those of a server (`store::LeaseListing`), with so few leases in one that users, roles, leases and
+//! The steps are those of a server (`store::LeaseList`), with so few leases in one that users, roles, leases and
 //! keys change between them.
 
 use std::collections::BTreeSet;
@@ -24,20 +24,20 @@ const MS: u64 = 1_000_000;
 const STREAM_PERCENT: u64 = 30;
 
 /// Percentage of linearizable ranges in whose place a user lists the leases.
-const LISTING_PERCENT: u64 = 12;
+const LIST_PERCENT: u64 = 12;
 
 /// Most leases in one step.
 const MAX_LEASES: u64 = 4;
 
 impl Simulation {
     /// The same request as a call that is answered in steps, now and then.
-    pub(super) fn into_stepped(&mut self, request: ClientRequest) -> ClientRequest {
+    pub(super) fn stepped(&mut self, request: ClientRequest) -> ClientRequest {
         let ClientRequest::Read(range) = request else { return request };
         let rng = &mut self.workload.call_rng;
         if self.plan.encoded_range_percent == 0 {
             return ClientRequest::Read(range);
         }
-        if self.plan.changes_permissions && rng.percent(LISTING_PERCENT) {
+        if self.plan.changes_permissions && rng.percent(LIST_PERCENT) {
             return ClientRequest::ListLeases;
         }
         match rng.percent(STREAM_PERCENT) {
@@ -83,38 +83,38 @@ impl Simulation {
         }
         match call {
             SteppedCall::Stream(read) => self.step_stream(member, read),
-            SteppedCall::Leases(listed) => self.step_listing(member, listed),
+            SteppedCall::Leases(listed) => self.step_list(member, listed),
         }
     }
 
-    /// A listing of leases begins; its caller was looked up.
-    pub(super) fn begin_listing(&mut self, member: usize, pending: PendingRequest) {
+    /// A list of leases begins; its caller was looked up.
+    pub(super) fn begin_list(&mut self, member: usize, pending: PendingRequest) {
         let Some(process) = self.machines[member].process.as_ref() else { return };
         let reader = &process.opened.reader;
         let from = (reader.applied().index, reader.current_revision());
         let is_unchecked = self.defect == Some(Defect::LeasesListedUnchecked);
         let caller = if is_unchecked { Caller::Internal } else { pending.caller.clone() };
         let max_leases = self.workload.call_rng.between(1, MAX_LEASES) as usize;
-        let listing = reader.list_leases(caller, max_leases);
+        let list = reader.list_leases(caller, max_leases);
         let number = pending.number;
-        let listed = ListedLeases { pending, listing, from };
+        let listed = ListedLeases { pending, list, from };
         self.call_waits(member, number, SteppedCall::Leases(Box::new(listed)));
     }
 
-    fn step_listing(&mut self, member: usize, mut listed: Box<ListedLeases>) -> Result<(), Violation> {
+    fn step_list(&mut self, member: usize, mut listed: Box<ListedLeases>) -> Result<(), Violation> {
         let number = listed.pending.number;
-        match listed.listing.step() {
+        match listed.list.step() {
             Ok(None) => {
                 self.call_waits(member, number, SteppedCall::Leases(listed));
                 return Ok(());
             }
             Ok(Some(mut leases)) => {
-                if self.defect == Some(Defect::LeaseListingSkips) && leases.len() > 1 {
+                if self.defect == Some(Defect::LeaseListSkips) && leases.len() > 1 {
                     leases.remove(1);
                 }
                 self.leases_are_listed(member, &listed, &leases)?;
             }
-            Err(error) => self.listing_is_refused(member, &listed, error)?,
+            Err(error) => self.list_is_refused(member, &listed, error)?,
         }
         self.checks.checked += 1;
         self.request_is_over(listed.pending.client, number);
@@ -133,7 +133,7 @@ impl Simulation {
         let Some(process) = self.machines[member].process.as_ref() else { return Ok(()) };
         let (applied, revision) = (process.opened.reader.applied(), process.opened.reader.current_revision());
         self.checks.auth.listed(leases, listed.from.0, applied)?;
-        self.coverage.event("listings of leases checked");
+        self.coverage.event("lists of leases checked");
         let (caller, (now, is_enabled)) = (&listed.pending.caller, state.position());
         let is_present = match caller {
             Caller::Internal => true,
@@ -145,7 +145,7 @@ impl Simulation {
         if is_present && (denied.is_none() || state.is_root(caller)) {
             return Ok(());
         }
-        let text = format!("{caller:?} is told of {leases:?} with {denied:?}, in {state:?}");
+        let text = format!("{caller:?} learns of {leases:?} with {denied:?}, in {state:?}");
         Violation::err(CHECK, text)
     }
 
@@ -161,8 +161,8 @@ impl Simulation {
         attached.map(|kv| &kv.key).filter(|key| !changed.contains(key)).cloned().collect()
     }
 
-    /// A listing is refused if users or roles have changed, or for a key that a lease has had meanwhile.
-    fn listing_is_refused(
+    /// A list is refused if users or roles have changed, or for a key that a lease has had meanwhile.
+    fn list_is_refused(
         &mut self,
         member: usize,
         listed: &ListedLeases,
@@ -171,7 +171,7 @@ impl Simulation {
         let state = self.auth_state(member)?;
         let Some(process) = self.machines[member].process.as_ref() else { return Ok(()) };
         let revision = process.opened.reader.current_revision();
-        self.coverage.event("listings of leases refused");
+        self.coverage.event("lists of leases refused");
         let (caller, (now, is_enabled)) = (&listed.pending.caller, state.position());
         let history = &self.checks.history;
         let is_explained = match (error, caller) {

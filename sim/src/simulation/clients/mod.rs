@@ -8,7 +8,7 @@
 //! | `user_reads` | reads of users, between whose steps users and roles may change |
 //! | `tokens` | tokens of users, which end while they are used |
 //! | `streams` | streamed ranges |
-//! | `lease_lists` | calls that are answered in steps, listings of leases |
+//! | `lease_lists` | calls that are answered in steps, lists of leases |
 //! | `requests` | requests and their answers |
 //! | `ranges` | ranges answered from the state of a member |
 //! | `watches` | watching clients |

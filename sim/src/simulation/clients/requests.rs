@@ -44,7 +44,7 @@ impl Simulation {
         self.workload.last_number += 1;
         let number = self.workload.last_number;
         let request = self.draw_request(member, number);
-        let request = self.into_stepped(request);
+        let request = self.stepped(request);
         let request = self.draw_permission_change(member).unwrap_or(request);
         let request = self.draw_authentication(member, client).unwrap_or(request);
         let timeout_ns = [SECOND, 3 * SECOND, 9 * SECOND][self.workload.rng.below(3) as usize];
@@ -134,7 +134,7 @@ impl Simulation {
             return Ok(());
         }
         if matches!(pending.request, ClientRequest::ListLeases) {
-            self.begin_listing(member, pending);
+            self.begin_list(member, pending);
             return Ok(());
         }
         let Some(process) = self.machines[member].process.as_mut() else { return Ok(()) };
@@ -287,10 +287,7 @@ impl Simulation {
             | Answer::SnapshotFrom(_)
             | Answer::SnapshotTaken
             | Answer::SnapshotRefused(_) => {}
-            Answer::Failed(error) => {
-                self.workload.calls.remove(&pending.number);
-                self.fail(&pending, error)?;
-            }
+            Answer::Failed(error) => self.fail(&pending, error)?,
         }
         self.trace.mix(&[6, self.now_ns, pending.number]);
         self.request_is_over(pending.client, pending.number);
@@ -356,6 +353,7 @@ impl Simulation {
     /// A request failed: with these errors it certainly has no effect, with any other the outcome is unknown.
     fn fail(&mut self, pending: &PendingRequest, error: Error) -> Result<(), Violation> {
         self.coverage.event("requests failed");
+        self.workload.calls.remove(&pending.number);
         match error {
             Error::NotTaken => {
                 self.coverage.event("requests not taken by members that leave");

@@ -45,7 +45,8 @@ impl Simulation {
     }
 
     /// The next response of a stream; the first one of a visit or another. Notes which watches are canceled because
-    /// their user may not read their ranges any more. One that is canceled without this reason is noticed by its answer.
+    /// their user may not read their ranges any more. One that is canceled without this reason is noticed by its
+    /// answer.
     pub(super) fn next_response_of_watch(
         &mut self,
         watcher: usize,

@@ -103,9 +103,9 @@ async fn permitted(mut access: LeaseAccess) -> Result<(), api::Error> {
 pub(super) async fn leases(node: &Node, call: &Call, body: Bytes) -> Result<EncodedMessage, Failure> {
     decode::<pb::LeaseLeasesRequest>(body)?;
     let caller = node.identify(&call.credentials).await?;
-    let mut listing = node.reader.list_leases(caller, MAX_LEASES_PER_STEP);
+    let mut list = node.reader.list_leases(caller, MAX_LEASES_PER_STEP);
     let found = loop {
-        match listing.step()? {
+        match list.step()? {
             Some(found) => break found,
             None => tokio::task::yield_now().await,
         }

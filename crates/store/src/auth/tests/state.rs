@@ -1,5 +1,7 @@
 //! Tokens, and what checkpoints have.
 
+use api::Error;
+
 use super::*;
 use crate::auth::tokens::{MAX_TOKENS, MAX_TOKENS_PER_USER, Tokens};
 use crate::auth::{TokenHash, TokenLookup, TokenPosition};
@@ -190,4 +192,15 @@ fn replayed_commands_leave_no_tokens() {
     let index = authenticate(&mut bench, "ann", [1; 32]);
     bench.store.end_replay();
     assert_eq!(user_of(&bench, [1; 32], index, 1), None);
+}
+
+#[test]
+fn a_user_sees_itself_and_nobody_sees_the_user_without_a_name() {
+    let bench = enabled();
+    let check = |caller: &Caller, user: &str| bench.reader.check_user_get(caller, user);
+    assert_eq!(check(&user(&bench, "ann"), "ann"), Ok(()));
+    assert_eq!(check(&user(&bench, "ann"), "bob"), Err(Error::PermissionDenied));
+    assert_eq!(check(&user(&bench, "root"), "bob"), Ok(()));
+    assert_eq!(check(&Caller::Anonymous, "ann"), Err(Error::UserEmpty));
+    assert_eq!(check(&Caller::Anonymous, ""), Err(Error::UserNotFound));
 }
