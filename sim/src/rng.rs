@@ -29,6 +29,8 @@ pub(crate) enum RngStream {
     Ranges,
     /// Who becomes a member when, and what the operator asks for.
     Membership,
+    /// Calls that are answered in steps, and tokens.
+    Calls,
 }
 
 /// A stream of numbers.

@@ -50,6 +50,10 @@ fn defects_are_noticed() {
         Defect::ReadNotRechecked,
         Defect::WatchNotRechecked,
         Defect::NestedTxnUnchecked,
+        Defect::StreamUnpinned,
+        Defect::LeasesListedUnchecked,
+        Defect::TokenNotAwaited,
+        Defect::TokenOutlivesUser,
     ];
     for (defect, found) in sim::run_defects(&quick, JOBS, DEFECT_SEEDS) {
         assert!(found.is_some(), "{defect:?} was not noticed in {DEFECT_SEEDS} seeds");

@@ -23,6 +23,7 @@
 //! | `auth/` | users, roles, and who may do what |
 //! | `range/`, `resolve`, `wire` | which keys a range selects, and the encoded answer |
 //! | `reader/` | all reads |
+//! | `calls/` | calls that are answered in several steps, with permissions that may change in between |
 //! | `memory` | what is accounted as the memory of the state |
 //! | `purge` | dropping compacted history |
 //! | `checkpoint/` | the state as bytes: base and deltas |
@@ -46,6 +47,7 @@
 
 mod apply;
 mod auth;
+mod calls;
 mod checkpoint;
 mod command;
 mod compare;
@@ -72,6 +74,7 @@ mod testing;
 pub use auth::{
     AuthCommand, AuthRole, AuthUser, Caller, RangePermission, TokenHash, TokenLookup, TokenPosition,
 };
+pub use calls::{LeaseListing, PermittedRange, PermittedWatches, WatchCaller};
 pub use checkpoint::{
     CheckpointKind, CheckpointSource, MergedCheckpoint, Restoration, RestoreError, Restored, chunk_key,
     chunk_values, with_addresses,

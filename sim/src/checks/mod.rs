@@ -32,6 +32,7 @@ pub(crate) struct Checks {
     pub(crate) leases: lease_times::LeaseTimes,
     /// In runs that change permissions.
     pub(crate) auth: permissions::AuthHistory,
+    pub(crate) tokens: permissions::tokens::TokenChecks,
     /// Answers that were checked.
     pub(crate) checked: u64,
 }
@@ -49,6 +50,7 @@ impl Checks {
             serializability: Default::default(),
             leases: Default::default(),
             auth: Default::default(),
+            tokens: Default::default(),
             checked: 0,
         }
     }

@@ -16,6 +16,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::etcdserverpb as pb;
+use api::mvccpb::KeyValue;
 use bytes::Bytes;
 use store::Response;
 
@@ -238,6 +239,26 @@ impl StrictSerializability {
             return Violation::err(CHECK, text);
         }
         Ok(())
+    }
+
+    /// A streamed range was cut off: what has arrived must be the beginning of the answer at revision `at`.
+    pub(crate) fn read_in_part(
+        &self,
+        request: &pb::RangeRequest,
+        arrived: &[KeyValue],
+        at: i64,
+        history: &RevisionHistory,
+    ) -> Result<(), Violation> {
+        if at > history.revision() {
+            return Ok(());
+        }
+        let expected = ModelReplay::new(history.view(at), at + 1).range(request).kvs;
+        if expected.starts_with(arrived) {
+            return Ok(());
+        }
+        let text =
+            format!("{request:?} was begun at {at} with\n  {arrived:?}\nthe model says\n  {expected:?}");
+        Violation::err(CHECK, text)
     }
 
     /// A transaction that only reads is answered; it sees everything up to `after`.

@@ -83,14 +83,31 @@ pub enum Defect {
     WatchNotRechecked,
     /// What is nested in a transaction is not checked.
     NestedTxnUnchecked,
+    /// Each response of a streamed range is of the newest revision.
+    StreamUnpinned,
+    /// A streamed range is checked when it begins, and never again.
+    StreamNotRechecked,
+    /// Leases are listed whatever keys they have.
+    LeasesListedUnchecked,
+    /// A listing of leases leaves one out.
+    LeaseListingSkips,
+    /// A token is refused where its entry is not applied yet.
+    TokenNotAwaited,
+    /// A member remembers whose token it was after the token has ended.
+    TokenOutlivesUser,
+    /// A token that was not used for longer than its TTL is good.
+    TokenNeverExpires,
 }
 
 /// One seed in this many has users and roles that change, and the first of them.
 const PERMISSION_SEEDS: (u64, usize) = (13, 20);
 
+/// In one seed in this many a directory is lost beside a member that lags, and the first of them.
+const LAGGING_SEEDS: (u64, usize) = (4, 40);
+
 impl Defect {
     /// All of them.
-    pub const ALL: [Defect; 35] = [
+    pub const ALL: [Defect; 42] = [
         Defect::ReplyBeforeSync,
         Defect::SyncSkipped,
         Defect::DirectoryNotSynced,
@@ -126,6 +143,13 @@ impl Defect {
         Defect::ReadNotRechecked,
         Defect::WatchNotRechecked,
         Defect::NestedTxnUnchecked,
+        Defect::StreamUnpinned,
+        Defect::StreamNotRechecked,
+        Defect::LeasesListedUnchecked,
+        Defect::LeaseListingSkips,
+        Defect::TokenNotAwaited,
+        Defect::TokenOutlivesUser,
+        Defect::TokenNeverExpires,
     ];
 
     /// The seeds in which it can be noticed, in order.
@@ -134,7 +158,14 @@ impl Defect {
             Defect::RangeCheckedByFirstKey
             | Defect::ReadNotRechecked
             | Defect::WatchNotRechecked
-            | Defect::NestedTxnUnchecked => PERMISSION_SEEDS,
+            | Defect::NestedTxnUnchecked
+            | Defect::StreamNotRechecked
+            | Defect::LeasesListedUnchecked
+            | Defect::LeaseListingSkips
+            | Defect::TokenNotAwaited
+            | Defect::TokenOutlivesUser
+            | Defect::TokenNeverExpires => PERMISSION_SEEDS,
+            Defect::OneAnswerSuffices => LAGGING_SEEDS,
             _ => (1, 1),
         };
         (first..).step_by(step)

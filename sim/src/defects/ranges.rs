@@ -6,7 +6,7 @@ use api::Error;
 use api::etcdserverpb as pb;
 use bytes::Bytes;
 use member::OpenedMember;
-use store::resolve_range;
+use store::{PermittedRange, Reader, resolve_range};
 
 /// Replaces each value by the first one that was returned for its key: a cache whose key is not the value's log
 /// address.
@@ -28,4 +28,18 @@ pub(crate) fn without_damaged(
             Err(damaged) => reply.kvs.retain(|kv| kv.value.address != damaged.address),
         }
     }
+}
+
+/// What is left of a streamed range of which these keys have arrived, at the newest revision; `None` at its end.
+pub(crate) fn rest_at_newest(
+    reader: &Reader,
+    request: &pb::RangeRequest,
+    arrived: &pb::RangeResponse,
+) -> Option<PermittedRange> {
+    let last = arrived.kvs.last().filter(|_| arrived.header.is_none())?;
+    let key = Bytes::from([&last.key[..], &[0]].concat());
+    let limit = (request.limit - arrived.kvs.len() as i64).max(0);
+    let rest = pb::RangeRequest { key, revision: 0, limit, ..request.clone() };
+    let stream = reader.range_stream(&rest).ok()?;
+    Some(PermittedRange::new(reader, request, stream))
 }

@@ -227,7 +227,7 @@ fn add_counts(counts: &mut BTreeMap<String, u64>, more: &BTreeMap<String, u64>) 
 }
 
 /// Events that must occur in every campaign, however short.
-const EXPECTED: [&str; 28] = [
+const EXPECTED: [&str; 29] = [
     "leaderships",
     "checkpoints",
     "forwards",
@@ -245,6 +245,7 @@ const EXPECTED: [&str; 28] = [
     "watches that are synced",
     "watches ended by compaction",
     "serializable reads checked",
+    "streams checked",
     "snapshots begun",
     "snapshots installed",
     "snapshots not taken",

@@ -81,6 +81,7 @@ impl Simulation {
             SimEvent::ClientRequests { client } => self.client_requests(client)?,
             SimEvent::ClientTimeout { client, number } => self.client_times_out(client, number),
             SimEvent::ReadGoesOn { member, run, number } => self.read_goes_on(member, run, number)?,
+            SimEvent::CallGoesOn { member, run, number } => self.call_goes_on(member, run, number)?,
             SimEvent::WatcherReads { watcher } => self.watcher_reads(watcher)?,
             SimEvent::FaultDue { planned } => self.fault_due(planned)?,
             SimEvent::ArmedFaultDue { planned } => self.armed_fault_due(planned)?,

@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use api::etcdserverpb as pb;
 use member::MembershipRequest;
 use member::snapshot::{Outgoing, Receiver};
+use store::{LeaseListing, PermittedRange};
 
 use crate::checks::Checks;
 use crate::checks::permissions::model::AuthModel;
@@ -17,7 +19,7 @@ use crate::rng::{Rng, RngStream};
 use crate::world::machine::SimMachine;
 use crate::world::network::SimNetwork;
 use crate::world::queue::EventQueue;
-use crate::world::request::PendingRequest;
+use crate::world::request::{ClientToken, PendingRequest};
 
 /// What a run is given besides its seed.
 #[derive(Clone, Debug, Default)]
@@ -86,6 +88,42 @@ pub(crate) struct Workload {
     pub(crate) user_reads: BTreeMap<u64, UserRead>,
     /// Auth was enabled once.
     pub(crate) auth_was_enabled: bool,
+    /// Calls between their steps, by number.
+    pub(crate) calls: BTreeMap<u64, SteppedCall>,
+    /// Which calls are answered in steps, how large these are, and what becomes of tokens.
+    pub(crate) call_rng: Rng,
+}
+
+/// A call between its steps.
+pub(crate) enum SteppedCall {
+    /// A streamed range.
+    Stream(Box<StreamedRead>),
+    /// A listing of leases.
+    Leases(Box<ListedLeases>),
+}
+
+/// A streamed range between two responses.
+pub(crate) struct StreamedRead {
+    /// The request.
+    pub(crate) pending: PendingRequest,
+    /// The answer in progress, as a server makes it.
+    pub(crate) range: PermittedRange,
+    /// What has arrived.
+    pub(crate) merged: pb::RangeResponse,
+    /// The revision that is read.
+    pub(crate) at: i64,
+    /// Files of values stay while this is held.
+    pub(crate) _pin: log::Pin,
+}
+
+/// A listing of leases between two steps.
+pub(crate) struct ListedLeases {
+    /// The request.
+    pub(crate) pending: PendingRequest,
+    /// The answer in progress, as a server makes it.
+    pub(crate) listing: LeaseListing,
+    /// What its member had applied when it began, and its revision then.
+    pub(crate) from: (u64, i64),
 }
 
 /// A read of a user between its steps.
@@ -103,6 +141,8 @@ pub(crate) struct SimClient {
     pub(crate) waits_for: Option<u64>,
     /// The member that it uses.
     pub(crate) member: usize,
+    /// Its token, if it has one.
+    pub(crate) token: Option<ClientToken>,
 }
 
 /// A client that watches.
@@ -116,8 +156,6 @@ pub(crate) struct SimWatcher {
     pub(crate) connected_to: Option<(usize, u64)>,
     /// A defect makes it lose the next event.
     pub(crate) loses_event: bool,
-    /// Auth revision, and whether auth was enabled, when its watches were last checked.
-    pub(crate) checked_at: (u64, bool),
     /// Watches that its user may not have, and that are not created.
     pub(crate) denied: BTreeSet<i64>,
     /// Watches that were revoked, and whose cancellation it has not received.
@@ -241,6 +279,8 @@ impl Simulation {
                 last_number: 0,
                 user_reads: BTreeMap::new(),
                 auth_was_enabled: false,
+                calls: BTreeMap::new(),
+                call_rng: Rng::new(seed, RngStream::Calls),
             },
             snapshots: SnapshotStreams::default(),
             pending_faults: PendingFaults::default(),

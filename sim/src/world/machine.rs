@@ -9,10 +9,12 @@ use bytes::Bytes;
 use log::{Disk, Options, WriteJob};
 use member::{InitialMember, Input, MemberConfig, OpenedMember, StartMode};
 use store::watch::WatchStream;
+use store::{Caller, PermittedWatches, TokenHash};
 
 use super::clock::MachineClock;
 use super::disk::SimDisk;
 use super::request::{ClientRequest, PendingRequest};
+use super::watch_caller::SimWatchCaller;
 use crate::defects::Defect;
 use crate::plan::operation::MemberOperation;
 use crate::plan::run_plan::RunPlan;
@@ -84,6 +86,8 @@ pub(crate) struct SimProcess {
     pub(crate) step_at_ns: u64,
     /// Consecutive steps without input and output, each due as soon as the one before was over.
     pub(crate) idle_steps: u32,
+    /// What its monotonic clock showed when it started.
+    pub(crate) began_ns: u64,
     /// It is paused until then.
     pub(crate) paused_until_ns: u64,
     /// Write jobs for the log thread.
@@ -101,7 +105,7 @@ pub(crate) struct SimProcess {
     /// The next token.
     next_token: u64,
     /// Watch streams of clients, by watcher.
-    pub(crate) watch_streams: BTreeMap<usize, WatchStream>,
+    pub(crate) watch_streams: BTreeMap<usize, PermittedWatches<SimWatchCaller>>,
     /// The simulator's own watch of all keys, from which the checks learn each revision.
     pub(crate) observer: WatchStream,
     /// Applied index at which the state hash was last compared.
@@ -110,6 +114,8 @@ pub(crate) struct SimProcess {
     pub(crate) users_at: Option<(u64, bool)>,
     /// Values of a defective cache, by key.
     pub(crate) cached_values: BTreeMap<Bytes, Bytes>,
+    /// Users of a defective cache, by token.
+    pub(crate) cached_users: BTreeMap<TokenHash, Caller>,
 }
 
 /// Background jobs under way on a member.
@@ -125,7 +131,7 @@ pub(crate) struct RunningJobs {
 
 impl SimProcess {
     /// The process of a member that was just opened.
-    pub(crate) fn new(opened: OpenedMember, process_run: u64) -> SimProcess {
+    pub(crate) fn new(opened: OpenedMember, process_run: u64, began_ns: u64) -> SimProcess {
         let from =
             (opened.reader.current_revision() - OBSERVER_OVERLAP).max(opened.reader.compacted()).max(1);
         let observer = watch_everything(&opened, from);
@@ -136,6 +142,7 @@ impl SimProcess {
             inputs: VecDeque::new(),
             step_at_ns: u64::MAX,
             idle_steps: 0,
+            began_ns,
             paused_until_ns: 0,
             writes: Vec::new(),
             writing: false,
@@ -149,6 +156,7 @@ impl SimProcess {
             observed_index: None,
             users_at: None,
             cached_values: BTreeMap::new(),
+            cached_users: BTreeMap::new(),
         }
     }
 
@@ -238,7 +246,10 @@ impl SimMachine {
             ),
             (
                 MemberOperation::Read,
-                asks(|request| matches!(request, ClientRequest::Read(range) if range.revision == 0)),
+                asks(|request| match request {
+                    ClientRequest::Read(range) | ClientRequest::Stream(range) => range.revision == 0,
+                    _ => false,
+                }),
             ),
             (
                 MemberOperation::PastRead,

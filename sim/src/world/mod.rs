@@ -10,3 +10,4 @@ pub(crate) mod network;
 pub(crate) mod queue;
 pub(crate) mod request;
 pub(crate) mod stream;
+pub(crate) mod watch_caller;

@@ -41,6 +41,8 @@ pub(crate) enum SimEvent {
     ClientTimeout { client: usize, number: u64 },
     /// A read of a user goes on: it is made, or its caller is checked again.
     ReadGoesOn { member: usize, run: u64, number: u64 },
+    /// The next step of a call that is answered in steps.
+    CallGoesOn { member: usize, run: u64, number: u64 },
     /// A watching client reads from its stream.
     WatcherReads { watcher: usize },
     /// The time of a planned fault has come.

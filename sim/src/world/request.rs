@@ -6,7 +6,7 @@ use api::etcdserverpb as pb;
 use bytes::Bytes;
 use member::batch::CommandKind;
 use prost::Message;
-use store::{AuthCommand, Caller, ReadTxn};
+use store::{AuthCommand, Caller, ReadTxn, TokenHash};
 
 /// A request.
 #[derive(Clone, Debug)]
@@ -33,8 +33,12 @@ pub(crate) enum ClientRequest {
     SerializableRead(pb::RangeRequest),
     /// A transaction that only reads, answered by the member that receives it.
     ReadTxn(pb::TxnRequest),
+    /// A linearizable range in several responses.
+    Stream(pb::RangeRequest),
     /// Renew a lease, or look at it.
     KeepAlive { lease: i64, renew: bool },
+    /// List all leases, as the member that receives it knows them.
+    ListLeases,
 }
 
 impl ClientRequest {
@@ -52,9 +56,16 @@ impl ClientRequest {
             ClientRequest::Read(_)
             | ClientRequest::SerializableRead(_)
             | ClientRequest::ReadTxn(_)
-            | ClientRequest::KeepAlive { .. } => return None,
+            | ClientRequest::Stream(_)
+            | ClientRequest::KeepAlive { .. }
+            | ClientRequest::ListLeases => return None,
         };
         Some((kind, body.into()))
+    }
+
+    /// Whether its caller is looked up once the member has applied what was acknowledged before.
+    pub(crate) fn is_linearizable_read(&self) -> bool {
+        matches!(self, ClientRequest::Read(_) | ClientRequest::ReadTxn(_) | ClientRequest::Stream(_))
     }
 
     /// The same request as a server carries it out: a transaction that only reads is no command.
@@ -68,6 +79,28 @@ impl ClientRequest {
 
 /// A command of a client: the member that proposed it, the run of its process, and the token.
 pub(crate) type CommandId = (u64, u64, u64);
+
+/// A token that a client was given for its password.
+#[derive(Clone, Debug)]
+pub(crate) struct ClientToken {
+    /// Whose it is.
+    pub(crate) user: String,
+    /// Its hash.
+    pub(crate) hash: TokenHash,
+    /// The entry that assigned it.
+    pub(crate) index: u64,
+}
+
+/// Whether a request waits until its member has applied the entry that assigned its token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TokenWait {
+    /// It has not waited.
+    NotYet,
+    /// It waits now.
+    Now,
+    /// It has waited.
+    Over,
+}
 
 /// A request under way.
 #[derive(Clone, Debug)]
@@ -84,6 +117,10 @@ pub(crate) struct PendingRequest {
     pub(crate) after: i64,
     /// Who sent it.
     pub(crate) caller: Caller,
+    /// The token that says so; without one it is a certificate.
+    pub(crate) token: Option<ClientToken>,
+    /// Whether it waits for the token's entry.
+    pub(crate) token_wait: TokenWait,
     /// What it is in the log, if it is a command.
     pub(crate) id: CommandId,
     /// A read whose caller was checked, and which waits for the repair of a value.

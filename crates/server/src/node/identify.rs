@@ -1,6 +1,6 @@
 //! Who a call's caller is: from its token or certificate, and what this member's state says of it.
 
-use store::{Caller, TokenLookup};
+use store::Caller;
 
 use super::Node;
 use crate::auth::{Credentials, Needs, TokenOwner, tokens};
@@ -49,20 +49,11 @@ impl Node {
             let owner = jwt.owner(token).map_err(|_| api::Error::InvalidAuthToken);
             return Some(owner.map(|TokenOwner { name, revision }| Caller::User { name, revision }));
         }
-        let invalid = Some(Err(api::Error::InvalidAuthToken));
-        let Some((hash, index)) = tokens::parse(token) else { return invalid };
+        let Some((hash, index)) = tokens::parse(token) else {
+            return Some(Err(api::Error::InvalidAuthToken));
+        };
         let (now_s, ttl_s) = self.tokens.now_and_ttl_s();
-        match self.reader.token(&hash, index, now_s, ttl_s) {
-            TokenLookup::User { name, revision } => Some(Ok(Caller::User { name, revision })),
-            TokenLookup::Unknown => invalid,
-            TokenLookup::NotApplied => None,
-        }
-    }
-
-    /// The auth revision, and whether auth is enabled, which does not raise it: what was permitted at the same number
-    /// is still permitted.
-    pub(crate) fn auth_shown(&self) -> u64 {
-        self.reader.auth_revision() << 1 | u64::from(self.reader.is_auth_enabled())
+        self.reader.caller_with_token(&hash, index, now_s, ttl_s)
     }
 
     /// Whether a signed token was issued at an auth revision that is not applied here.

@@ -11,7 +11,10 @@ use api::etcdserverpb as pb;
 use api::validate;
 use bytes::Bytes;
 use member::batch::CommandKind;
-use store::{Damaged, MAX_TXN_ANSWER_BYTES, RangeStream, ReadTxn, Reader, Reply, Response, TxnReply, Values};
+use store::{
+    Damaged, MAX_TXN_ANSWER_BYTES, PermittedRange, RangeStream, ReadTxn, Reader, Reply, Response, TxnReply,
+    Values,
+};
 
 use super::call::{self, Call, decode, decode_in_stream};
 use super::streamed_range::{KnownDamage, StreamedRange, UnaryResponse};
@@ -236,32 +239,27 @@ async fn send_chunks(
     sink: &ResponseSink,
 ) -> Result<(), Failure> {
     let _pin = node.pin();
-    let mut chunks = match node.reader.range_stream_within(request, MIN_LARGE_RANGE_STEPS)? {
-        Some(chunks) => chunks,
+    let stream = match node.reader.range_stream_within(request, MIN_LARGE_RANGE_STEPS)? {
+        Some(stream) => stream,
         None => begin_long_stream(node, request.clone()).await?,
     };
-    let mut known = KnownDamage::default();
+    let mut range = PermittedRange::new(&node.reader, request, stream);
     loop {
-        let chunk = match chunks.next_chunk(MAX_CHUNK_KEYS, node.limits.max_request_bytes) {
-            Ok(Ok(Some(chunk))) => chunk,
-            Ok(Ok(None)) => return Ok(()),
+        match range.find(MAX_CHUNK_KEYS, node.limits.max_request_bytes) {
+            Ok(Ok(true)) => {}
+            Ok(Ok(false)) => return Ok(()),
             Ok(Err(error)) => return Err(error.into()),
             Err(damaged) => {
-                known.repair(node, &damaged).await?;
+                node.repair(&damaged).await?;
                 continue;
             }
-        };
-        let mut known = KnownDamage::default();
+        }
         // The stream is long: permissions may have changed since it began.
         let caller = node.identify(&call.credentials).await?;
-        node.reader.check_range(&caller, &request.key, &request.range_end)?;
-        let encoded = loop {
-            match chunk.encode(|revision| node.header(revision), node.values.as_ref()) {
-                Ok(parts) => break EncodedMessage(parts),
-                Err(damaged) => known.repair(node, &damaged).await?,
-            }
-        };
-        sink.send(encoded).await;
+        match range.encode_as(&caller, |revision| node.header(revision), node.values.as_ref()) {
+            Ok(parts) => sink.send(EncodedMessage(parts?)).await,
+            Err(damaged) => node.repair(&damaged).await?,
+        }
     }
 }
 

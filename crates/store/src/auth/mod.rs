@@ -44,7 +44,7 @@ mod types;
 mod users;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub(crate) use checked_leases::{CHECKED_LEASE_BYTES, CheckedLease, LeaseCheck, check_slots};
 pub(crate) use commands::{check_txn, leases_of};

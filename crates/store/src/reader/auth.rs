@@ -28,6 +28,12 @@ impl Reader {
         self.shared.auth_revision()
     }
 
+    /// The auth revision, and whether auth is enabled, which does not raise it: what was permitted at the same number
+    /// is still permitted.
+    pub fn auth_shown(&self) -> u64 {
+        self.auth_revision() << 1 | u64::from(self.is_auth_enabled())
+    }
+
     /// Whose token this is. `index` is the entry that assigned it, as the token says. A token that was not used for
     /// longer than `ttl_s` seconds has ended; this use is at `now_s`, in seconds of a clock that never goes back.
     pub fn token(&self, hash: &TokenHash, index: u64, now_s: u64, ttl_s: u64) -> TokenLookup {
@@ -35,6 +41,26 @@ impl Reader {
         match state.auth.token(hash, index, now_s, ttl_s) {
             TokenLookup::Unknown if state.applied.index < index => TokenLookup::NotApplied,
             found => found,
+        }
+    }
+
+    /// Who a caller with a simple token is; the parameters are those of [`Reader::token`]. While auth is disabled, all
+    /// are anonymous. `None` if the entry that assigned the token is not applied here: a client has the token, so it is
+    /// after a linearizable read.
+    pub fn caller_with_token(
+        &self,
+        hash: &TokenHash,
+        index: u64,
+        now_s: u64,
+        ttl_s: u64,
+    ) -> Option<Result<Caller, Error>> {
+        if !self.is_auth_enabled() {
+            return Some(Ok(Caller::Anonymous));
+        }
+        match self.token(hash, index, now_s, ttl_s) {
+            TokenLookup::User { name, revision } => Some(Ok(Caller::User { name, revision })),
+            TokenLookup::Unknown => Some(Err(Error::InvalidAuthToken)),
+            TokenLookup::NotApplied => None,
         }
     }
 

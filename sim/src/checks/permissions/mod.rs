@@ -13,7 +13,9 @@
 //!
 //! An answer must fit exactly: what is carried out was permitted, and what is refused for want of a permission was not.
 
+pub(crate) mod leases;
 pub(crate) mod model;
+pub(crate) mod tokens;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,6 +25,7 @@ use consensus::{Body, EntryKind, Message};
 use member::batch;
 use store::{AppliedId, Caller, Reader};
 
+use self::leases::{LeaseStep, LoggedLeases, lease_steps};
 use self::model::AuthModel;
 use crate::report::trace::Violation;
 use crate::world::request::{ClientRequest, CommandId};
@@ -36,6 +39,8 @@ const FIRST_ENTRY: (u64, u64) = (1, 1);
 struct SentEntry {
     previous_term: u64,
     commands: Vec<CommandId>,
+    /// What its commands do to leases, in order.
+    leases: Vec<LeaseStep>,
 }
 
 /// What the model says of a command.
@@ -58,6 +63,8 @@ pub(crate) struct AuthHistory {
     /// The states, each by the first index behind which it holds.
     states: BTreeMap<u64, Arc<AuthModel>>,
     verdicts: BTreeMap<CommandId, PlayedCommand>,
+    /// The leases that these entries grant and end.
+    pub(crate) leases: LoggedLeases,
 }
 
 impl Default for AuthHistory {
@@ -68,6 +75,7 @@ impl Default for AuthHistory {
             applied: FIRST_ENTRY,
             states: BTreeMap::from([(0, Arc::default())]),
             verdicts: BTreeMap::new(),
+            leases: LoggedLeases::default(),
         }
     }
 }
@@ -87,11 +95,12 @@ impl AuthHistory {
             self.entries.entry((entry.index, entry.term)).or_insert_with(|| {
                 let is_batch = entry.kind == EntryKind::Batch;
                 let batch = is_batch.then(|| batch::decode(&entry.payload).ok()).flatten();
-                let commands = batch.into_iter().flat_map(|batch| batch.commands);
-                let id = |command: batch::LogCommand| {
+                let commands = batch.map_or_else(Vec::new, |batch| batch.commands);
+                let id = |command: &batch::LogCommand| {
                     (command.origin.member, command.origin.run, command.sequence)
                 };
-                SentEntry { previous_term, commands: commands.map(id).collect() }
+                let leases = commands.iter().flat_map(lease_steps).collect();
+                SentEntry { previous_term, commands: commands.iter().map(id).collect(), leases }
             });
         }
     }
@@ -137,6 +146,12 @@ impl AuthHistory {
         }
     }
 
+    /// Leases were listed by a member that had applied `from` when the listing began and `through` at its end.
+    pub(crate) fn listed(&mut self, leases: &[i64], from: u64, through: AppliedId) -> Result<(), Violation> {
+        self.commit(through)?;
+        self.leases.listed(leases, (from, through.index))
+    }
+
     /// A member has applied an entry: so it is committed, and all entries before it.
     fn commit(&mut self, applied: AppliedId) -> Result<(), Violation> {
         let (mut index, mut term) = (applied.index, applied.term);
@@ -151,7 +166,9 @@ impl AuthHistory {
         }
         for at in chain.into_iter().rev() {
             let before = self.states.last_key_value().map(|(_, state)| state.clone()).unwrap_or_default();
-            let verdicts = self.play(&self.entries[&at], before.clone());
+            let entry = &self.entries[&at];
+            entry.leases.iter().for_each(|step| self.leases.committed(at.0, *step));
+            let verdicts = self.play(entry, before.clone());
             let behind = verdicts.last().map_or(&before, |(_, verdict)| &verdict.state);
             if !Arc::ptr_eq(behind, &before) {
                 self.states.insert(at.0, behind.clone());

@@ -14,7 +14,7 @@ use api::authpb::permission::Type;
 use api::etcdserverpb as pb;
 use api::etcdserverpb::request_op::Request;
 use bytes::Bytes;
-use store::{AuthCommand, Caller};
+use store::{AuthCommand, Caller, TokenHash};
 
 use crate::world::request::ClientRequest;
 
@@ -50,6 +50,8 @@ pub(crate) struct AuthModel {
     /// The roles of each user.
     pub(super) users: BTreeMap<String, BTreeSet<String>>,
     pub(super) roles: BTreeMap<String, Vec<ModelGrant>>,
+    /// The users of tokens that were assigned and have not ended with their user, its password, or auth.
+    pub(super) tokens: BTreeMap<TokenHash, String>,
 }
 
 impl ModelGrant {
@@ -119,12 +121,17 @@ impl AuthModel {
             ClientRequest::Put(put) => self.put(caller, put),
             ClientRequest::Delete(delete) => self.delete(caller, delete),
             ClientRequest::Txn(txn) | ClientRequest::ReadTxn(txn) => self.txn(caller, txn),
-            ClientRequest::Read(range) | ClientRequest::SerializableRead(range) => {
+            ClientRequest::Read(range)
+            | ClientRequest::SerializableRead(range)
+            | ClientRequest::Stream(range) => {
                 self.access(caller, KeyAccess::Read, &range.key, &range.range_end)
             }
-            ClientRequest::Grant(_) | ClientRequest::Revoke(_) | ClientRequest::KeepAlive { .. } => {
-                self.any_user(caller)
-            }
+            ClientRequest::Grant(_)
+            | ClientRequest::Revoke(_)
+            | ClientRequest::KeepAlive { .. }
+            | ClientRequest::ListLeases => self.any_user(caller),
+            // The password says who it is.
+            ClientRequest::Auth(command) if matches!(**command, AuthCommand::Authenticate { .. }) => Ok(()),
             ClientRequest::Auth(_) | ClientRequest::Compact(_) | ClientRequest::Disarm(_) => {
                 self.root(caller)
             }
@@ -211,23 +218,33 @@ impl AuthModel {
     fn try_change(&mut self, command: &AuthCommand) -> Result<bool, Error> {
         let is_enabled = self.is_enabled;
         match command {
-            AuthCommand::Authenticate { .. } => return Ok(false),
+            AuthCommand::Authenticate { name, checked_revision, token } => {
+                self.authenticate(name, *checked_revision, *token)?;
+                return Ok(false);
+            }
             AuthCommand::Enable => {
                 let root = self.users.get(ROOT).ok_or(Error::RootUserNotFound)?;
                 self.is_enabled = is_enabled || root.contains(ROOT);
                 return if self.is_enabled { Ok(false) } else { Err(Error::RootRoleNotGranted) };
             }
-            AuthCommand::Disable => return Ok(std::mem::replace(&mut self.is_enabled, false)),
+            AuthCommand::Disable => {
+                self.tokens.clear();
+                return Ok(std::mem::replace(&mut self.is_enabled, false));
+            }
             AuthCommand::UserAdd(request) => {
                 let before = self.users.insert(request.name.clone(), BTreeSet::new());
                 before.map_or(Ok(()), |_| Err(Error::UserExists))?;
             }
-            AuthCommand::UserChangePassword(request) => drop(self.roles_of(&request.name)?),
+            AuthCommand::UserChangePassword(request) => {
+                self.roles_of(&request.name)?;
+                self.tokens.retain(|_, user| *user != request.name);
+            }
             AuthCommand::UserDelete(request) if is_enabled && request.name == ROOT => {
                 return Err(Error::InvalidAuthManagement);
             }
             AuthCommand::UserDelete(request) => {
                 self.users.remove(&request.name).ok_or(Error::UserNotFound)?;
+                self.tokens.retain(|_, user| *user != request.name);
             }
             AuthCommand::UserGrantRole(request) => {
                 let is_role = request.role == ROOT || self.roles.contains_key(&request.role);
@@ -269,6 +286,19 @@ impl AuthModel {
             }
         }
         Ok(true)
+    }
+
+    /// The password was checked at an auth revision, which must be this one.
+    fn authenticate(&mut self, name: &str, checked: u64, token: Option<TokenHash>) -> Result<(), Error> {
+        if !self.is_enabled {
+            return Err(Error::AuthNotEnabled);
+        }
+        if checked != self.changes + 1 {
+            return Err(Error::AuthOldRevision);
+        }
+        self.users.get(name).ok_or(Error::AuthFailed)?;
+        self.tokens.extend(token.map(|token| (token, name.to_owned())));
+        Ok(())
     }
 
     fn roles_of(&mut self, user: &str) -> Result<&mut BTreeSet<String>, Error> {

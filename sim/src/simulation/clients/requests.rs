@@ -6,13 +6,14 @@ use member::{Answer, Input, Proposal};
 use store::{Response, resolve};
 
 use super::draw::RequestDrawing;
+use super::tokens::Identified;
 use crate::checks::strict_serializability::revision_of;
 use crate::defects::Defect;
 use crate::report::trace::Violation;
 use crate::simulation::state::Simulation;
 use crate::world::machine::id_of;
 use crate::world::queue::SimEvent;
-use crate::world::request::{ClientRequest, PendingRequest};
+use crate::world::request::{ClientRequest, PendingRequest, TokenWait};
 
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1_000_000_000;
@@ -43,7 +44,9 @@ impl Simulation {
         self.workload.last_number += 1;
         let number = self.workload.last_number;
         let request = self.draw_request(member, number);
+        let request = self.into_stepped(request);
         let request = self.draw_permission_change(member).unwrap_or(request);
+        let request = self.draw_authentication(member, client).unwrap_or(request);
         let timeout_ns = [SECOND, 3 * SECOND, 9 * SECOND][self.workload.rng.below(3) as usize];
         self.workload.clients[client].waits_for = Some(number);
         self.queue.schedule(self.now_ns + timeout_ns, SimEvent::ClientTimeout { client, number });
@@ -90,15 +93,48 @@ impl Simulation {
             self.checks.leases.revoking(revoke.id);
         }
         let after = self.checks.serializability.newest_known();
-        let caller = self.caller_of(member, client, &request);
-        let (at_ns, id) = (self.now_ns, (0, 0, 0));
-        let mut pending =
-            PendingRequest { number, client, request, at_ns, after, caller, id, is_checked: false };
+        let (caller, token) = self.caller_of(member, client, &request);
+        let (at_ns, id, is_checked, token_wait) = (self.now_ns, (0, 0, 0), false, TokenWait::NotYet);
+        let pending = PendingRequest {
+            number,
+            client,
+            request,
+            at_ns,
+            after,
+            caller,
+            token,
+            token_wait,
+            id,
+            is_checked,
+        };
+        self.identify_sender(member, pending)
+    }
+
+    /// A member looks up who sent a request, unless it must catch up before that.
+    fn identify_sender(&mut self, member: usize, mut pending: PendingRequest) -> Result<(), Violation> {
+        if pending.token.is_some() && !pending.request.is_linearizable_read() {
+            match self.identify(member, &pending)? {
+                Identified::As(caller) => pending.caller = caller,
+                Identified::Refused => return self.token_is_refused(&pending),
+                Identified::NotApplied => return self.wait_for_token(member, pending),
+            }
+            pending.token_wait = TokenWait::Over;
+        }
+        self.carry_request(member, pending)
+    }
+
+    /// A member begins to carry out a request.
+    fn carry_request(&mut self, member: usize, mut pending: PendingRequest) -> Result<(), Violation> {
+        let (client, number) = (pending.client, pending.number);
         if let (ClientRequest::KeepAlive { lease, renew }, true) =
             (&pending.request, self.plan.changes_permissions)
             && !self.check_lease_call(member, &pending.caller, *lease, *renew)?
         {
             self.request_is_over(client, number);
+            return Ok(());
+        }
+        if matches!(pending.request, ClientRequest::ListLeases) {
+            self.begin_listing(member, pending);
             return Ok(());
         }
         let Some(process) = self.machines[member].process.as_mut() else { return Ok(()) };
@@ -205,12 +241,21 @@ impl Simulation {
         self.checks.checked += 1;
         match answer {
             Answer::Applied(Ok(reply)) => match resolve(&reply, process.opened.values.as_ref()) {
-                Ok(response) => self.acknowledge(member, &pending, &response)?,
+                Ok(response) => {
+                    self.acknowledge(member, &pending, &response)?;
+                    self.keep_token(&pending, &reply);
+                }
                 Err(damaged) => {
                     self.request_repair(member, &damaged)?;
                 }
             },
             Answer::Applied(Err(error)) => self.refuse(member, &pending, error)?,
+            Answer::ReadNow if pending.token_wait == TokenWait::Now => {
+                return self.identify_sender(member, pending);
+            }
+            Answer::ReadNow | Answer::Repaired if matches!(pending.request, ClientRequest::Stream(_)) => {
+                return self.stream_may_go_on(member, pending);
+            }
             Answer::ReadNow | Answer::Repaired if self.plan.changes_permissions => {
                 return match pending.is_checked {
                     true => {
@@ -242,7 +287,10 @@ impl Simulation {
             | Answer::SnapshotFrom(_)
             | Answer::SnapshotTaken
             | Answer::SnapshotRefused(_) => {}
-            Answer::Failed(error) => self.fail(&pending, error)?,
+            Answer::Failed(error) => {
+                self.workload.calls.remove(&pending.number);
+                self.fail(&pending, error)?;
+            }
         }
         self.trace.mix(&[6, self.now_ns, pending.number]);
         self.request_is_over(pending.client, pending.number);
@@ -265,11 +313,15 @@ impl Simulation {
             (ClientRequest::Grant(_), Response::LeaseGrant(granted)) => {
                 self.checks.leases.granted(granted.id, granted.ttl, pending.at_ns);
                 self.workload.leases.push(granted.id);
+                self.checks.auth.leases.was_granted(granted.id);
                 self.checks.serializability.answered_at(revision_of(response), pending.after)
             }
             (ClientRequest::Revoke(_) | ClientRequest::Compact(_) | ClientRequest::Disarm(_), _) => {
                 if matches!(pending.request, ClientRequest::Compact(_)) {
                     self.coverage.event("compactions");
+                }
+                if let ClientRequest::Revoke(revoke) = &pending.request {
+                    self.checks.auth.leases.was_revoked(revoke.id);
                 }
                 self.checks.serializability.answered_at(revision_of(response), pending.after)
             }

@@ -13,7 +13,7 @@ use api::Error;
 use api::etcdserverpb as pb;
 use store::{Caller, ReadTxn, resolve_txn};
 
-use super::users::named;
+use super::tokens::Identified;
 use crate::checks::permissions::CHECK;
 use crate::checks::permissions::model::AuthModel;
 use crate::defects::Defect;
@@ -31,12 +31,17 @@ impl Simulation {
         member: usize,
         mut pending: PendingRequest,
     ) -> Result<(), Violation> {
+        match self.identify(member, &pending)? {
+            Identified::As(caller) => pending.caller = caller,
+            Identified::Refused => return self.token_is_refused(&pending),
+            Identified::NotApplied => {
+                let text = format!("member {member} does not know {:?}, and may be read", pending.token);
+                return Violation::err(CHECK, text);
+            }
+        }
         let state = self.auth_state(member)?;
         let Some(process) = self.machines[member].process.as_ref() else { return Ok(()) };
         let reader = &process.opened.reader;
-        if let Caller::User { name, .. } = &pending.caller {
-            pending.caller = named(name, reader);
-        }
         let checked = match &pending.request {
             ClientRequest::Read(range) | ClientRequest::SerializableRead(range) => {
                 let by_first_key = self.defect == Some(Defect::RangeCheckedByFirstKey);

@@ -19,7 +19,7 @@ use store::{AuthCommand, Caller, Reader};
 use crate::defects::Defect;
 use crate::rng::Rng;
 use crate::simulation::state::Simulation;
-use crate::world::request::{ClientRequest, NO_CLIENT, PendingRequest};
+use crate::world::request::{ClientRequest, ClientToken, NO_CLIENT, PendingRequest};
 
 const ROOT: &str = "root";
 const USERS: [&str; 2] = ["ann", "bob"];
@@ -88,25 +88,37 @@ impl Simulation {
         }
     }
 
-    /// Who sends a request to a member. Without auth, no client says who it is.
-    pub(super) fn caller_of(&mut self, member: usize, client: usize, request: &ClientRequest) -> Caller {
+    /// Who sends a request to a member, and the token that says so, if it is not a certificate. Without auth, no client
+    /// says who it is.
+    pub(super) fn caller_of(
+        &mut self,
+        member: usize,
+        client: usize,
+        request: &ClientRequest,
+    ) -> (Caller, Option<ClientToken>) {
         if !self.plan.changes_permissions {
-            return Caller::Anonymous;
+            return (Caller::Anonymous, None);
         }
         let process = self.machines[member].process.as_ref();
-        let (Some(process), true) = (process, client != NO_CLIENT) else { return Caller::Internal };
-        let is_administration =
-            matches!(request, ClientRequest::Auth(_) | ClientRequest::Compact(_) | ClientRequest::Disarm(_));
+        let (Some(process), true) = (process, client != NO_CLIENT) else { return (Caller::Internal, None) };
+        let is_administration = match request {
+            ClientRequest::Auth(command) if matches!(**command, AuthCommand::Authenticate { .. }) => {
+                return (Caller::Anonymous, None);
+            }
+            ClientRequest::Auth(_) | ClientRequest::Compact(_) | ClientRequest::Disarm(_) => true,
+            _ => false,
+        };
         let rng = &mut self.workload.rng;
         let name = match is_administration && !rng.percent(NO_ADMINISTRATOR_PERCENT) {
-            true if rng.percent(20) => return Caller::Internal,
+            true if rng.percent(20) => return (Caller::Internal, None),
             true => ROOT,
-            false => CLIENTS[client % CLIENTS.len()],
+            false => user_of_client(client),
         };
         if rng.percent(ANONYMOUS_PERCENT) {
-            return Caller::Anonymous;
+            return (Caller::Anonymous, None);
         }
-        named(name, &process.opened.reader)
+        let token = self.workload.clients[client].token.clone().filter(|token| token.user == name);
+        (named(name, &process.opened.reader), token)
     }
 
     /// The caller that is proposed with a command: its own, but for a defect.
@@ -135,9 +147,14 @@ pub(super) fn named(name: &str, reader: &Reader) -> Caller {
     }
 }
 
+/// The user of a client.
+pub(super) fn user_of_client(client: usize) -> &'static str {
+    CLIENTS[client % CLIENTS.len()]
+}
+
 /// The user of a watching client.
 pub(super) fn user_of_watcher(watcher: usize) -> &'static str {
-    CLIENTS[watcher % CLIENTS.len()]
+    user_of_client(watcher)
 }
 
 /// The next step towards users and roles that are worth changing, by what a member knows.

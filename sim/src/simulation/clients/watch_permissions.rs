@@ -1,86 +1,98 @@
-//! The permissions of watching clients, as a server asks for them: when a watch begins, and around each response.
+//! The permissions of watching clients: what a member decides (`store::PermittedWatches`), held against the model.
 //!
-//! A response is taken from the stream between two looks at the auth revision. The first look may be long ago, as when
-//! a thread was stopped in between; then the second one finds what has changed, and drops what was taken.
+//! A member looks at the auth revision before it takes a response from a stream, and behind it. The first look may be
+//! long ago, as when a thread was stopped in between; then the second one finds what has changed, and drops what was
+//! taken.
 
-use store::Caller;
+use api::etcdserverpb::WatchResponse;
+use prost::Message;
+use store::watch::NextResponse;
+use store::{Caller, Damaged};
 
 use super::users::user_of_watcher;
+use super::watches::create_request;
 use crate::checks::permissions::CHECK;
 use crate::checks::permissions::model::KeyAccess;
-use crate::defects::Defect;
 use crate::report::trace::Violation;
 use crate::simulation::state::Simulation;
 
+/// Percentage of visits of a client at whose beginning its member has looked at the auth revision long ago.
+const LOOKED_PERCENT: u64 = 50;
+
 impl Simulation {
-    /// Whether a watch may begin on a member.
-    pub(super) fn may_watch(&mut self, watcher: usize, member: usize, id: i64) -> Result<bool, Violation> {
-        if !self.plan.changes_permissions {
-            return Ok(true);
+    /// Creates a watch on a member, if its user may have it.
+    pub(super) fn create_watch(&mut self, watcher: usize, member: usize, id: i64) -> Result<(), Violation> {
+        let Some(owed) = self.workload.watchers[watcher].owed.get(&id).cloned() else { return Ok(()) };
+        let request = create_request(id, &owed);
+        let process = self.machines[member].process.as_mut();
+        let watches = process.and_then(|process| process.watch_streams.get_mut(&watcher));
+        let Some(is_created) = watches.map(|watches| watches.create(&request).is_some()) else {
+            return Ok(());
+        };
+        self.workload.watchers[watcher].inactive.insert(id);
+        let is_permitted = self.may_watch(watcher, member, &owed.key, &owed.range_end)?;
+        if is_created != is_permitted {
+            let name = user_of_watcher(watcher);
+            let state = self.auth_state(member)?;
+            let text = format!("{name} watches {owed:?}, created: {is_created}, in {state:?}");
+            return Violation::err(CHECK, text);
         }
-        let Some(owed) = self.workload.watchers[watcher].owed.get(&id) else { return Ok(false) };
-        let (start, end) = (owed.key.clone(), owed.range_end.clone());
-        let is_permitted = self.check_watched(watcher, member, &start, &end)?;
-        let state = &mut self.workload.watchers[watcher];
-        if !is_permitted {
+        if !is_created {
             self.coverage.event("watches denied");
-            state.denied.insert(id);
-            state.inactive.insert(id);
+            self.workload.watchers[watcher].denied.insert(id);
         }
-        Ok(is_permitted)
+        Ok(())
     }
 
-    /// Whether the user of a watching client may read a range on a member, which must be what the model says.
-    fn check_watched(
+    /// The next response of a stream; the first one of a visit or another. Notes which watches are canceled because
+    /// their user may not read their ranges any more. One that is canceled without this reason is noticed by its answer.
+    pub(super) fn next_response_of_watch(
+        &mut self,
+        watcher: usize,
+        member: usize,
+        is_first: bool,
+    ) -> Result<Option<Result<NextResponse, Damaged>>, Violation> {
+        let changes = self.plan.changes_permissions;
+        let has_looked = is_first && changes && self.workload.rng.percent(LOOKED_PERCENT);
+        let process = self.machines[member].process.as_mut();
+        let watches = process.and_then(|process| process.watch_streams.get_mut(&watcher));
+        let Some(watches) = watches else { return Ok(None) };
+        if !changes {
+            return Ok(Some(watches.next(0)));
+        }
+        if has_looked {
+            watches.caller().stop_after_look();
+        }
+        let owned = |(id, start, end): (i64, &[u8], &[u8])| (id, start.to_vec(), end.to_vec());
+        let mut gone: Vec<_> = watches.stream().ranges().map(owned).collect();
+        let next = watches.next(0);
+        let left: Vec<i64> = watches.stream().ranges().map(|(id, ..)| id).collect();
+        gone.retain(|(id, ..)| !left.contains(id) && !is_compacted(&next, *id));
+        for (id, start, end) in gone {
+            if self.may_watch(watcher, member, &start, &end)? {
+                continue;
+            }
+            self.coverage.event("watches revoked");
+            let state = &mut self.workload.watchers[watcher];
+            state.inactive.insert(id);
+            state.revoked.insert(id);
+        }
+        Ok(Some(next))
+    }
+
+    /// Whether the user of a watching client may read a range, by the model.
+    fn may_watch(
         &mut self,
         watcher: usize,
         member: usize,
         start: &[u8],
         end: &[u8],
     ) -> Result<bool, Violation> {
+        if !self.plan.changes_permissions {
+            return Ok(true);
+        }
         let state = self.auth_state(member)?;
-        let Some(process) = self.machines[member].process.as_ref() else { return Ok(false) };
-        let caller = present(watcher);
-        let checked = process.opened.reader.check_range(&caller, start, end);
-        let expected = state.access(&caller, KeyAccess::Read, start, end);
-        if checked != expected {
-            let text = format!(
-                "{caller:?} watches {start:?}..{end:?}: {checked:?}, the model says {expected:?} in {state:?}"
-            );
-            return Violation::err(CHECK, text);
-        }
-        Ok(checked.is_ok())
-    }
-
-    /// Revokes the watches of a stream that are not permitted any more, if users or roles have changed since the last
-    /// look. Returns their ids.
-    pub(super) fn recheck_watches(&mut self, watcher: usize, member: usize) -> Result<Vec<i64>, Violation> {
-        let process = self.machines[member].process.as_ref();
-        let (Some(process), true) = (process, self.plan.changes_permissions) else { return Ok(Vec::new()) };
-        let now = (process.opened.reader.auth_revision(), process.opened.reader.is_auth_enabled());
-        let is_checked = self.workload.watchers[watcher].checked_at == now;
-        if is_checked || self.defect == Some(Defect::WatchNotRechecked) {
-            return Ok(Vec::new());
-        }
-        let mut ranges = Vec::new();
-        self.with_stream(watcher, member, |stream, state| {
-            let owned = |(id, start, end): (i64, &[u8], &[u8])| (id, start.to_vec(), end.to_vec());
-            ranges = stream.ranges().map(owned).collect();
-            state.checked_at = now;
-        });
-        let mut revoked = Vec::new();
-        for (id, start, end) in ranges {
-            if !self.check_watched(watcher, member, &start, &end)? {
-                self.coverage.event("watches revoked");
-                self.with_stream(watcher, member, |stream, state| {
-                    stream.revoke(id, "permission denied".to_owned());
-                    state.inactive.insert(id);
-                    state.revoked.insert(id);
-                });
-                revoked.push(id);
-            }
-        }
-        Ok(revoked)
+        Ok(state.access(&present(watcher), KeyAccess::Read, start, end).is_ok())
     }
 
     /// A response with events, or with progress of one watch, leaves: its user may read the range at this moment.
@@ -114,6 +126,13 @@ impl Simulation {
         }
         Ok(())
     }
+}
+
+/// Whether a response ends a watch because what it needs was compacted.
+fn is_compacted(next: &Result<NextResponse, Damaged>, id: i64) -> bool {
+    let Ok(NextResponse::Send(frame)) = next else { return false };
+    let response = WatchResponse::decode(frame.to_bytes());
+    frame.watch_id == id && response.is_ok_and(|response| response.compact_revision > 0)
 }
 
 /// The user of a watching client. Its watches are the user's, whatever the auth revision is by now.

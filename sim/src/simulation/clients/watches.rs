@@ -7,8 +7,10 @@ use std::sync::Arc;
 use api::etcdserverpb::watch_create_request::FilterType;
 use api::etcdserverpb::{WatchCreateRequest, WatchResponse};
 use prost::Message;
+use store::PermittedWatches;
 use store::watch::{NextResponse, WatchStream};
 
+use super::users::user_of_watcher;
 use crate::checks::limits;
 use crate::checks::watches::{OwedEvents, WatchOutcome};
 use crate::defects::Defect;
@@ -16,6 +18,7 @@ use crate::report::trace::Violation;
 use crate::simulation::state::{SimWatcher, Simulation};
 use crate::world::machine::FRAGMENT_BYTES;
 use crate::world::queue::SimEvent;
+use crate::world::watch_caller::SimWatchCaller;
 
 const MS: u64 = 1_000_000;
 
@@ -44,7 +47,7 @@ fn first_owed(number: usize, id: usize, next: i64) -> OwedEvents {
     OwedEvents { key, range_end, no_put: id == 2, no_delete: id == 3, next }
 }
 
-fn create_request(id: i64, owed: &OwedEvents) -> WatchCreateRequest {
+pub(super) fn create_request(id: i64, owed: &OwedEvents) -> WatchCreateRequest {
     let filters = [(owed.no_put, FilterType::Noput), (owed.no_delete, FilterType::Nodelete)];
     WatchCreateRequest {
         watch_id: id,
@@ -102,14 +105,17 @@ impl Simulation {
         let reader = &process.opened.reader;
         let current = reader.current_revision();
         let state = &mut self.workload.watchers[watcher];
-        state.checked_at = (reader.auth_revision(), reader.is_auth_enabled());
         state.denied.clear();
         state.revoked.clear();
         for id in 1..=(1 + watcher % MAX_WATCHES) {
             state.owed.entry(id as i64).or_insert_with(|| first_owed(watcher + id, id, current + 1));
         }
         state.inactive.clear();
+        // Without users all are anonymous, and nothing changes.
+        let is_blind = self.defect == Some(Defect::WatchNotRechecked);
+        let caller = SimWatchCaller::new(user_of_watcher(watcher), reader.clone(), is_blind);
         let stream = process.opened.hub.open(Arc::new(|| {}), FRAGMENT_BYTES);
+        let stream = PermittedWatches::new(stream, reader, caller);
         let behind = state.owed.values().any(|owed| owed.next <= current);
         let ids: Vec<i64> = state.owed.keys().copied().collect();
         state.loses_event = behind && self.defect == Some(Defect::WatchSkipsEvent);
@@ -117,20 +123,6 @@ impl Simulation {
         self.coverage.event(if behind { "watches that catch up" } else { "watches that are synced" });
         process.watch_streams.insert(watcher, stream);
         ids.into_iter().try_for_each(|id| self.create_watch(watcher, member, id))
-    }
-
-    /// Creates a watch, if its user may have it.
-    pub(super) fn create_watch(&mut self, watcher: usize, member: usize, id: i64) -> Result<(), Violation> {
-        if self.may_watch(watcher, member, id)? {
-            self.with_stream(watcher, member, |stream, state| {
-                state.inactive.insert(id);
-                let request = state.owed.get(&id).map(|owed| create_request(id, owed));
-                if let Some(request) = request {
-                    stream.create(&request);
-                }
-            });
-        }
-        Ok(())
     }
 
     /// Takes one response. Returns what follows from it.
@@ -185,13 +177,7 @@ impl Simulation {
         }
         self.watch_again(watcher, member)?;
         for number in 0..max_responses {
-            // The first look was at the end of the last visit now and then: the server was stopped in between.
-            if number > 0 || self.plan.changes_permissions && self.workload.rng.percent(50) {
-                self.recheck_watches(watcher, member)?;
-            }
-            let mut next = None;
-            self.with_stream(watcher, member, |stream, _| next = Some(stream.next(0)));
-            match next {
+            match self.next_response_of_watch(watcher, member, number == 0)? {
                 Some(Ok(NextResponse::Busy)) => {}
                 None | Some(Ok(NextResponse::Idle)) => break,
                 Some(Err(_)) => {
@@ -199,9 +185,6 @@ impl Simulation {
                     break;
                 }
                 Some(Ok(NextResponse::Send(frame))) => {
-                    if self.recheck_watches(watcher, member)?.contains(&frame.watch_id) {
-                        continue;
-                    }
                     let Ok(mut response) = WatchResponse::decode(frame.to_bytes()) else {
                         return Violation::err("watches are complete", "a response that does not decode");
                     };
@@ -235,7 +218,7 @@ impl Simulation {
     }
 
     /// Does something with a client's stream, if its member has one.
-    pub(super) fn with_stream(
+    fn with_stream(
         &mut self,
         watcher: usize,
         member: usize,
@@ -243,7 +226,7 @@ impl Simulation {
     ) {
         let process = self.machines[member].process.as_mut();
         if let Some(stream) = process.and_then(|process| process.watch_streams.get_mut(&watcher)) {
-            act(stream, &mut self.workload.watchers[watcher]);
+            act(stream.stream(), &mut self.workload.watchers[watcher]);
         }
     }
 

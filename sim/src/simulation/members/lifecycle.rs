@@ -46,10 +46,13 @@ impl Simulation {
         if opened.member.is_recovering() {
             self.coverage.event("starts with a damaged log");
         }
+        self.checks.tokens.starts(member, opened.reader.applied().index);
+        let now_ns = self.now_ns;
         let machine = &mut self.machines[member];
         machine.run += 1;
         machine.has_power = true;
-        machine.process = Some(SimProcess::new(opened, start));
+        let began_ns = machine.clock.read(now_ns).monotonic_ns;
+        machine.process = Some(SimProcess::new(opened, start, began_ns));
         self.dial_all(member);
         self.schedule_step(member, self.now_ns + 1);
         Ok(())
@@ -212,6 +215,7 @@ impl Simulation {
     pub(in crate::simulation) fn end_process(&mut self, member: usize, noticed_ns: u64) {
         let Some(process) = self.machines[member].process.take() else { return };
         for pending in process.pending.values() {
+            self.workload.calls.remove(&pending.number);
             self.client_loses_process(pending.client, pending.number);
         }
         for peer in (0..self.plan.machines()).filter(|peer| *peer != member) {

@@ -118,7 +118,8 @@ impl Simulation {
             Notice::MemoryLimit { .. } => self.coverage.event("memory limits noticed"),
             Notice::Failure { .. } => self.coverage.event("failures noticed"),
             Notice::Snapshot { event, .. } => {
-                if matches!(event, SnapshotEvent::Installed { .. }) {
+                if let SnapshotEvent::Installed { index } = event {
+                    self.checks.tokens.starts(member, *index);
                     self.coverage.event("snapshots installed");
                 }
             }

@@ -23,7 +23,7 @@ pub(super) struct KeyWatch<'a> {
     call: &'a Call,
     watchers: WatchStream,
     woken: Arc<Notify>,
-    /// What [`Node::auth_shown`] was when the permissions were checked.
+    /// What [`store::Reader::auth_shown`] was when the permissions were checked.
     checked: Option<u64>,
 }
 
@@ -71,7 +71,7 @@ impl<'a> KeyWatch<'a> {
 
     /// Whether the caller may still read what is watched. A change of users and roles wakes this, too.
     async fn check(&mut self) -> Result<(), Failure> {
-        let now = self.node.auth_shown();
+        let now = self.node.reader.auth_shown();
         if self.checked == Some(now) {
             return Ok(());
         }

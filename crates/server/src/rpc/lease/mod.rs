@@ -16,7 +16,7 @@ use futures_util::future::{BoxFuture, Either};
 use member::batch::CommandKind;
 use member::peer_message::LeaseAnswer;
 use prost::Message;
-use store::{Caller, LeaseAccess, Reader, Reply};
+use store::{Caller, LeaseAccess, Reply};
 
 use super::call::{self, Call, decode};
 use super::streaming_call::{CountedRequests, Responses};
@@ -102,29 +102,16 @@ async fn permitted(mut access: LeaseAccess) -> Result<(), api::Error> {
 
 pub(super) async fn leases(node: &Node, call: &Call, body: Bytes) -> Result<EncodedMessage, Failure> {
     decode::<pb::LeaseLeasesRequest>(body)?;
-    let mut leases = Vec::new();
     let caller = node.identify(&call.credentials).await?;
-    let mut next = list_leases(&node.reader, i64::MIN, &mut leases);
-    let mut checked = 0;
-    loop {
-        // As in etcd, a lease with a key that the caller may not read hides all.
-        let found = leases[checked..].iter().map(|lease| lease.id).collect();
-        permitted(node.reader.access_to_list(caller.clone(), found)).await?;
-        checked = leases.len();
-        let Some(from) = next else { break };
-        tokio::task::yield_now().await;
-        next = list_leases(&node.reader, from, &mut leases);
-    }
-    node.reader.check_unchanged(&caller)?;
+    let mut listing = node.reader.list_leases(caller, MAX_LEASES_PER_STEP);
+    let found = loop {
+        match listing.step()? {
+            Some(found) => break found,
+            None => tokio::task::yield_now().await,
+        }
+    };
+    let leases = found.into_iter().map(|id| pb::LeaseStatus { id }).collect();
     Ok(EncodedMessage::message(&pb::LeaseLeasesResponse { header: Some(node.header_now()), leases }))
-}
-
-/// Lists the next leases, in one hold of the store's lock. Returns where to go on; `None` at the end.
-fn list_leases(reader: &Reader, from: i64, into: &mut Vec<pb::LeaseStatus>) -> Option<i64> {
-    let found = reader.leases(from, MAX_LEASES_PER_STEP);
-    let last = found.last().filter(|_| found.len() == MAX_LEASES_PER_STEP).map(|lease| lease.id);
-    into.extend(found.into_iter().map(|lease| pb::LeaseStatus { id: lease.id }));
-    last.and_then(|last| last.checked_add(1))
 }
 
 /// Renewals are answered in the order they came, each as soon as the leader has confirmed it and those before it.

@@ -1,4 +1,4 @@
-//! Thousands of renewals share few rounds, in order and within the limit; leases are listed in steps.
+//! Thousands of renewals share few rounds, in order and within the limit.
 use std::cell::RefCell;
 use std::task::{Context, Poll, Waker};
 
@@ -108,36 +108,4 @@ fn renewals_wait_within_the_limit_and_a_bad_request_ends_the_stream_behind_them(
     };
     assert!(failure.is_some_and(|failure| failure.code == api::Code::Internal), "it is undecodable");
     assert_eq!(answered.borrow().len(), MAX_RENEWALS_IN_FLIGHT + 1);
-}
-
-/// No value is ever read.
-struct NoValues;
-
-impl store::Values for NoValues {
-    fn read(&self, value: &store::ValueRef) -> Result<Bytes, store::Damaged> {
-        panic!("there is no value {value:?}")
-    }
-
-    fn retain(&self, _value: &store::ValueRef) {}
-
-    fn release(&self, _value: &store::ValueRef) {}
-}
-
-#[test]
-fn leases_are_listed_in_steps() {
-    let (mut store, reader) = store::Store::new(Arc::new(NoValues), store::Limits::default());
-    let count = 2 * MAX_LEASES_PER_STEP as i64;
-    let ids: Vec<i64> = [i64::MIN, -1].into_iter().chain(1..count - 2).chain([i64::MAX]).collect();
-    let grant = |id: &i64| store::Command::LeaseGrant(pb::LeaseGrantRequest { id: *id, ttl: 60 });
-    store
-        .apply_batch(store::BatchContext::at(1, 1), ids.iter().map(grant).collect())
-        .expect("nothing is compared");
-    let (mut listed, mut next, mut steps) = (Vec::new(), Some(i64::MIN), 0);
-    while let Some(from) = next {
-        next = list_leases(&reader, from, &mut listed);
-        steps += 1;
-        assert!(listed.len() <= steps * MAX_LEASES_PER_STEP);
-    }
-    assert_eq!(listed.iter().map(|lease| lease.id).collect::<Vec<_>>(), ids);
-    assert_eq!(steps, 2, "nothing follows the greatest id");
 }

@@ -16,11 +16,11 @@ use api::validate;
 use bytes::Bytes;
 use futures_util::{FutureExt, Stream, StreamExt};
 use pb::watch_request::RequestUnion;
-use store::Damaged;
-use store::watch::{NextResponse, WatchStream};
+use store::watch::NextResponse;
+use store::{Damaged, PermittedWatches};
 use tokio::sync::Notify;
 
-use permissions::{CallPermissions, Permissions};
+use permissions::{CallPermissions, StreamCaller};
 use watch_spans::WatchSpans;
 
 use super::call::{self, Call, decode_in_stream};
@@ -57,8 +57,9 @@ async fn serve(
     let woken = Arc::new(Notify::new());
     let max_fragment_bytes = node.limits.max_request_bytes + FRAGMENT_OVERHEAD_BYTES;
     let watchers = node.hub.open(CoalescingNotifier::wake(call.connection, &woken), max_fragment_bytes);
-    let permissions = CallPermissions::new(node, call).await?;
-    let mut stream = ServedStream::new(watchers, permissions, requests, sink);
+    let caller = CallPermissions::new(node, call).await?;
+    let watches = PermittedWatches::new(watchers, &node.reader, caller);
+    let mut stream = ServedStream::new(watches, requests, sink);
     stream.spans = WatchSpans::of(call.spans.clone());
     let mut progress = tokio::time::interval(node.limits.progress_interval);
     progress.reset();
@@ -73,21 +74,20 @@ async fn serve(
                     let message = "watchers wait for a damaged value of which no peer has an intact copy";
                     tracing::warn!(error = %damaged, "{message}");
                 }
-                stream.watchers.retry_damaged();
+                stream.watches.stream().retry_damaged();
             }
             Advance::Idle => tokio::select! {
                 () = stream.next_request() => {}
                 () = woken.notified() => {}
-                _ = progress.tick() => stream.watchers.notify_progress_due(),
+                _ = progress.tick() => stream.watches.stream().notify_progress_due(),
             },
         }
     }
 }
 
 /// A watch stream with its two directions.
-struct ServedStream<'a, P, R> {
-    watchers: WatchStream,
-    permissions: P,
+struct ServedStream<'a, C, R> {
+    watches: PermittedWatches<C>,
     /// `None` when the client sends nothing more; it keeps watching until it goes.
     requests: Option<R>,
     /// A watch that is created once this member knows what the caller's token was issued by. Later requests wait.
@@ -110,15 +110,10 @@ enum Advance {
     Damaged(Damaged),
 }
 
-impl<'a, P: Permissions, R: Stream<Item = Result<Bytes, Failure>> + Unpin> ServedStream<'a, P, R> {
-    fn new(
-        watchers: WatchStream,
-        permissions: P,
-        requests: R,
-        sink: &'a ResponseSink,
-    ) -> ServedStream<'a, P, R> {
+impl<'a, C: StreamCaller, R: Stream<Item = Result<Bytes, Failure>> + Unpin> ServedStream<'a, C, R> {
+    fn new(watches: PermittedWatches<C>, requests: R, sink: &'a ResponseSink) -> ServedStream<'a, C, R> {
         let (requests, spans) = (Some(requests), WatchSpans::default());
-        ServedStream { watchers, permissions, requests, held: None, failure: None, sink, spans }
+        ServedStream { watches, requests, held: None, failure: None, sink, spans }
     }
 
     /// When the connection takes more: takes requests that have arrived, sends their answers, then one other response.
@@ -134,7 +129,7 @@ impl<'a, P: Permissions, R: Stream<Item = Result<Bytes, Failure>> + Unpin> Serve
                 break;
             }
         }
-        while self.watchers.has_answers() {
+        while self.watches.stream().has_answers() {
             if let damaged @ Advance::Damaged(_) = self.send_next(term).await {
                 return Ok(damaged);
             }
@@ -148,14 +143,8 @@ impl<'a, P: Permissions, R: Stream<Item = Result<Bytes, Failure>> + Unpin> Serve
 
     /// Sends the next response, if there is one.
     async fn send_next(&mut self, term: u64) -> Advance {
-        let before = self.permissions.recheck(&mut self.watchers);
-        match self.watchers.next(term) {
+        match self.watches.next(term) {
             Ok(NextResponse::Send(frame)) => {
-                // What was found may be newer than a change of permissions that came meanwhile.
-                let revoked = self.permissions.recheck_since(before, &mut self.watchers);
-                if revoked.contains(&frame.watch_id) {
-                    return Advance::More;
-                }
                 let parts = [frame.head, frame.events].into_iter().filter(|part| !part.is_empty());
                 self.sink.send(EncodedMessage(parts.collect())).await;
                 Advance::More
@@ -189,15 +178,15 @@ impl<'a, P: Permissions, R: Stream<Item = Result<Bytes, Failure>> + Unpin> Serve
     fn take(&mut self, body: Bytes) -> Result<(), Failure> {
         match decode_in_stream::<pb::WatchRequest>(body)?.request_union {
             Some(RequestUnion::CreateRequest(create)) => match validate::watch_start(&create) {
-                Ok(()) if self.permissions.is_behind() => self.held = Some(create),
+                Ok(()) if self.watches.caller().is_behind() => self.held = Some(create),
                 Ok(()) => self.create(&create),
-                Err(error) => self.watchers.refuse(error.message()),
+                Err(error) => self.watches.stream().refuse(error.message()),
             },
             Some(RequestUnion::CancelRequest(cancel)) => {
                 self.spans.canceled(cancel.watch_id);
-                self.watchers.cancel(cancel.watch_id);
+                self.watches.stream().cancel(cancel.watch_id);
             }
-            Some(RequestUnion::ProgressRequest(_)) => self.watchers.progress(),
+            Some(RequestUnion::ProgressRequest(_)) => self.watches.stream().progress(),
             // etcd ignores what it does not know, so that newer clients can ask.
             None => {}
         }
@@ -205,20 +194,15 @@ impl<'a, P: Permissions, R: Stream<Item = Result<Bytes, Failure>> + Unpin> Serve
     }
 
     fn create(&mut self, request: &pb::WatchCreateRequest) {
-        match self.permissions.check_create(request) {
-            Ok(()) => {
-                let id = self.watchers.create(request);
-                self.spans.created(id, request);
-            }
-            Err(error) => self.watchers.refuse(permissions::text(error)),
-        }
+        let id = self.watches.create(request);
+        self.spans.created(id, request);
     }
 
     /// Creates the watch that was held, by what is known after a linearizable read; refuses it if that has failed.
     fn create_held(&mut self, caught_up: Result<(), api::Error>) {
         match (self.held.take(), caught_up) {
             (Some(request), Ok(())) => self.create(&request),
-            (Some(_), Err(error)) => self.watchers.refuse(permissions::text(error)),
+            (Some(_), Err(error)) => self.watches.refuse(error),
             (None, _) => {}
         }
     }

@@ -1,10 +1,11 @@
 //! Requests are answered beside a backlog of events, in order, and cannot starve it.
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use prost::Message;
 use store::watch::Hub;
-use store::{BatchContext, Command, Limits, Store, ValueRef, Values};
+use store::{BatchContext, Caller, Command, Limits, Reader, Store, ValueRef, Values, WatchCaller};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use super::*;
@@ -27,74 +28,78 @@ const KEY: &str = "a key that forty bytes are enough to hold";
 /// Events of the history: so many that a chunk of them is more than a handler may be ahead.
 const EVENTS: u64 = 30_000;
 
-fn hub() -> Hub {
+fn hub() -> (Hub, Reader) {
     let (mut store, reader) = Store::new(Arc::new(NoValues), Limits::default());
     for index in 1..=EVENTS / 1_000 {
         let context = BatchContext::at(index, 1);
         let put = |_| Command::Put(pb::PutRequest { key: KEY.into(), ..Default::default() });
         store.apply_batch(context, (0..1_000).map(put).collect()).expect("nothing is compared");
     }
-    Hub::new(Arc::new(reader), Arc::new(NoValues), 1, 2, 3)
+    (Hub::new(Arc::new(reader.clone()), Arc::new(NoValues), 1, 2, 3), reader)
 }
+
+/// Permissions are asked for when a stream begins, and before and after each response is taken from it.
+const ASKED_BEFORE_EVENTS: usize = 4;
 
 /// Permits everything until the first response with events has been taken from the stream, and then nothing, if it is
 /// `revoking`.
 struct Scripted {
     is_revoking: bool,
-    taken: usize,
+    asked: Cell<usize>,
     is_behind: Arc<AtomicBool>,
 }
 
-impl Permissions for Scripted {
+impl Scripted {
+    fn has_revoked(&self) -> bool {
+        self.is_revoking && self.asked.get() > ASKED_BEFORE_EVENTS
+    }
+}
+
+impl WatchCaller for Scripted {
+    fn identify(&self) -> Result<Caller, api::Error> {
+        let is_refused = self.has_revoked() || self.is_behind();
+        if is_refused { Err(api::Error::PermissionDenied) } else { Ok(Caller::Anonymous) }
+    }
+
+    fn auth_shown(&self) -> u64 {
+        self.asked.set(self.asked.get() + 1);
+        u64::from(self.has_revoked())
+    }
+}
+
+impl StreamCaller for Scripted {
     fn is_behind(&self) -> bool {
         self.is_behind.load(Ordering::Relaxed)
-    }
-
-    fn check_create(&mut self, _: &pb::WatchCreateRequest) -> Result<(), api::Error> {
-        if self.is_behind() { Err(api::Error::PermissionDenied) } else { Ok(()) }
-    }
-
-    fn recheck(&mut self, _: &mut WatchStream) -> u64 {
-        7
-    }
-
-    fn recheck_since(&mut self, revision: u64, watchers: &mut WatchStream) -> Vec<i64> {
-        assert_eq!(revision, 7, "what was checked before");
-        self.taken += 1;
-        if !self.is_revoking || self.taken < 2 {
-            return Vec::new();
-        }
-        let ids: Vec<i64> = watchers.ranges().map(|(id, ..)| id).collect();
-        ids.iter().for_each(|id| watchers.revoke(*id, "denied".to_owned()));
-        ids
     }
 }
 
 /// A stream, and the way to send it requests.
-fn stream(hub: &Hub) -> (UnboundedSender<pb::WatchRequest>, Responses) {
+fn stream(hub: &(Hub, Reader)) -> (UnboundedSender<pb::WatchRequest>, Responses) {
     stream_of(hub, false)
 }
 
-fn stream_of(hub: &Hub, is_revoking: bool) -> (UnboundedSender<pb::WatchRequest>, Responses) {
+fn stream_of(hub: &(Hub, Reader), is_revoking: bool) -> (UnboundedSender<pb::WatchRequest>, Responses) {
     stream_behind(hub, is_revoking, Ok(()), false)
 }
 
 /// The same on a member that `is_behind`, until it has caught up with this result.
 fn stream_behind(
-    hub: &Hub,
+    hub: &(Hub, Reader),
     is_revoking: bool,
     caught_up: Result<(), api::Error>,
     is_behind: bool,
 ) -> (UnboundedSender<pb::WatchRequest>, Responses) {
     let (client, mut requests) = unbounded_channel::<pb::WatchRequest>();
-    let watchers = hub.open(Arc::new(|| {}), FRAGMENT_OVERHEAD_BYTES);
+    let watchers = hub.0.open(Arc::new(|| {}), FRAGMENT_OVERHEAD_BYTES);
+    let reader = hub.1.clone();
     let requests = futures_util::stream::poll_fn(move |context| {
         requests.poll_recv(context).map(|request| Some(Ok(request?.encode_to_vec().into())))
     });
     let responses = Responses::of(move |sink| async move {
         let is_behind = Arc::new(AtomicBool::new(is_behind));
-        let permissions = Scripted { is_revoking, taken: 0, is_behind: is_behind.clone() };
-        let mut stream = ServedStream::new(watchers, permissions, requests, &sink);
+        let caller = Scripted { is_revoking, asked: Cell::new(0), is_behind: is_behind.clone() };
+        let watches = PermittedWatches::new(watchers, &reader, caller);
+        let mut stream = ServedStream::new(watches, requests, &sink);
         loop {
             match stream.advance(1).await? {
                 Advance::Idle => stream.next_request().await,
@@ -153,7 +158,7 @@ fn events_that_were_taken_while_permissions_changed_are_not_sent() {
     }
     let [created, canceled] = &all[..] else { panic!("{} responses", all.len()) };
     assert!(created.created && canceled.canceled && canceled.watch_id == created.watch_id);
-    assert_eq!(canceled.cancel_reason, "denied");
+    assert!(canceled.cancel_reason.contains("permission denied"), "{canceled:?}");
     assert!(all.iter().all(|response| response.events.is_empty()), "not one that was ready");
 }
 

@@ -27,7 +27,7 @@ pub(super) fn grant_role(user: &str, role: &str) -> AuthCommand {
     AuthCommand::UserGrantRole(pb::AuthUserGrantRoleRequest { user: user.into(), role: role.into() })
 }
 
-pub(super) fn revoke_role(name: &str, role: &str) -> AuthCommand {
+pub(crate) fn revoke_role(name: &str, role: &str) -> AuthCommand {
     AuthCommand::UserRevokeRole(pb::AuthUserRevokeRoleRequest { name: name.into(), role: role.into() })
 }
 
@@ -41,17 +41,17 @@ pub(super) fn permit(role: &str, kind: authpb::permission::Type, key: &str, end:
 }
 
 /// A change by the cluster itself.
-pub(super) fn change(bench: &mut TestStore, command: AuthCommand) -> Outcome {
+pub(crate) fn change(bench: &mut TestStore, command: AuthCommand) -> Outcome {
     bench.outcome_as(Caller::Internal, Command::Auth(command))
 }
 
 /// A user at the present auth revision.
-pub(super) fn user(bench: &TestStore, name: &str) -> Caller {
+pub(crate) fn user(bench: &TestStore, name: &str) -> Caller {
     Caller::User { name: name.into(), revision: bench.reader.auth_revision() }
 }
 
 /// Auth is enabled; ann may read and write [a, c), read [c, e), and write key w; bob has no role.
-pub(super) fn enabled() -> TestStore {
+pub(crate) fn enabled() -> TestStore {
     use authpb::permission::Type::{Read, Readwrite, Write};
     let mut bench = TestStore::new();
     let commands = [
