@@ -1,95 +1,57 @@
-//! A state from elsewhere, and entries of its cluster applied to it: a restore to any entry that was backed up.
+//! A state from elsewhere, and what is applied to it before the directory is whole: entries of its cluster, for a
+//! restore to any of them, or requests that etcd had logged behind its database.
 //!
 //! ```text
 //! StateRestore   base: the state after entry 900 of the old cluster
 //! into_replay
-//! apply 901      payload -> data segment, whole; commands -> store, whose values are parts of that payload
-//! apply 902      ...
+//! apply_entry    901: payload -> data segment, whole; commands -> store, whose values are parts of that payload
+//! apply_entry    902: ...
 //! finish         the state -> base checkpoint at the first entry of the new cluster
 //! ```
+//!
+//! A request of etcd goes the same way: its bytes are the payload, and it is the one command.
 //!
 //! Commands about members, the cluster version and the command set are passed over, as in the base: they belong to the
 //! old cluster. All others are applied as its members applied them, with the terms of their entries, so the data after
 //! an entry has the hash that it had there.
 //!
 //! A payload is written as a whole, with values that later ones replaced, and what is dead of it is relocated away
-//! later, as in a log.
-
-use std::sync::Arc;
+//! later, as in a log. Values that transactions compare are read back from the files that are being written.
 
 use bytes::Bytes;
-use consensus::{ConfState, EntryKind, Start};
-use log::{Log, SnapshotInstaller, StoredValue};
-use store::{
-    AppliedId, BatchContext, Caller, Damaged, DataState, Limits, Reader, Slice, Store, ValueRef, Values,
-};
+use consensus::{EntryKind, Start};
+use log::StoredValue;
+use store::{BatchContext, Caller, DataState, ImportReplay, ImportTotals, Outcome, ValueRef};
 
 use super::{RestoreParts, StateRestore, write_state};
 use crate::apply::{callers, decode_all};
 use crate::open::OpenMemberError;
 use crate::proposals::batch::{self, BatchError, CommandKind, LogCommand};
 
-/// Changes below the compact revision that are dropped after each entry: more than an entry can make.
-const MAX_PURGE_STEPS: usize = 16_384;
-
-/// A state to which entries are applied. See the module.
-pub struct EntryReplay {
-    log: Log,
-    installer: Box<SnapshotInstaller>,
-    store: Store,
-    reader: Reader,
-    conf: ConfState,
-    /// Counts applications for the store, which wants indexes that rise: a batch may be applied in parts.
-    next_index: u64,
+/// A state to which entries or requests are applied. See the module.
+pub struct StateReplay {
+    parts: RestoreParts,
+    replay: ImportReplay,
     /// Commands applied of the entry that was applied last, if it was applied in part.
     part: u64,
 }
 
-/// Nothing is read during a replay but what [`Slice::NeedsValues`] asks for, and files are kept as they are.
-struct UnreadValues;
-
-impl Values for UnreadValues {
-    fn read(&self, value: &ValueRef) -> Result<Bytes, Damaged> {
-        let reason = "values are not read during a restore".into();
-        Err(Damaged { address: value.address, len: value.len, key: None, reason, is_transient: false })
-    }
-
-    fn retain(&self, _: &ValueRef) {}
-
-    fn release(&self, _: &ValueRef) {}
-}
-
 impl StateRestore {
-    /// Goes on with entries, after the last version.
+    /// Ends the versions; entries or requests may follow.
     ///
     /// # Errors
     /// A state that no store has.
-    pub fn into_replay(self) -> Result<EntryReplay, OpenMemberError> {
-        let StateRestore { parts: RestoreParts { log, installer, conf }, state, .. } = self;
-        let (restored, _) = state.finish()?;
-        let (mut store, _) = Store::new(Arc::new(UnreadValues), Limits::default());
-        drop(store.install(restored));
-        Ok(EntryReplay::new(log, installer, store, conf))
+    pub fn into_replay(self) -> Result<StateReplay, OpenMemberError> {
+        let StateRestore { parts, state } = self;
+        let (restored, totals) = state.finish()?;
+        Ok(StateReplay { parts, replay: ImportReplay::new(restored, totals), part: 0 })
     }
 }
 
-impl EntryReplay {
-    fn new(log: Log, installer: Box<SnapshotInstaller>, mut store: Store, conf: ConfState) -> EntryReplay {
-        store.begin_replay();
-        let reader = store.reader();
-        let next_index = Start::BOOTSTRAP.0 + 1;
-        EntryReplay { log, installer, store, reader, conf, next_index, part: 0 }
-    }
-
+impl StateReplay {
     /// The data as it is now. Its entry is one of the new cluster.
     pub fn data(&self) -> DataState {
-        // Between two entries there always is one.
-        self.reader.data_state().expect("no entry is being applied")
-    }
-
-    /// The number of live keys.
-    pub fn keys(&self) -> u64 {
-        self.reader.counts().keys
+        self.replay.data()
     }
 
     /// How many commands were applied of the last entry, if it was left before its end; else 0.
@@ -101,7 +63,7 @@ impl EntryReplay {
     ///
     /// # Errors
     /// The entry is none that this release can apply; or the disk.
-    pub fn apply(&mut self, entry: &log::Entry, until: Option<i64>) -> Result<bool, OpenMemberError> {
+    pub fn apply_entry(&mut self, entry: &log::Entry, until: Option<i64>) -> Result<bool, OpenMemberError> {
         let refused = |reason: String| OpenMemberError::Replay { index: entry.index, reason };
         let kind = EntryKind::from_u8(entry.kind)
             .ok_or_else(|| refused(format!("it is of kind {}, which is not known here", entry.kind)))?;
@@ -115,74 +77,89 @@ impl EntryReplay {
             return Ok(false);
         }
         let callers = callers(&decoded);
-        let written = self.installer.write_value(&entry.payload, crc32c::crc32c(&entry.payload));
-        let payload = (written.map_err(OpenMemberError::from)?, entry.payload.clone());
-        let revision = self.data().revision;
-        let highest = revision.saturating_add_unsigned(store_commands.len() as u64);
+        let context = self.write_payload(&entry.payload)?;
+        let context = BatchContext { term: entry.term, ..context };
+        let highest = self.data().revision.saturating_add_unsigned(store_commands.len() as u64);
         if until.is_none_or(|until| highest < until) {
-            self.apply_commands(entry.term, &payload, store_commands, callers)?;
-            self.store.purge_step(MAX_PURGE_STEPS);
+            self.apply(BatchContext { callers, ..context }, store_commands)?;
             return Ok(false);
         }
         for (at, command) in store_commands.into_iter().enumerate() {
             let caller = callers.get(at).cloned();
-            self.apply_commands(entry.term, &payload, vec![command], caller.into_iter().collect())?;
+            self.apply(
+                BatchContext { callers: caller.into_iter().collect(), ..context.clone() },
+                vec![command],
+            )?;
             if until.is_some_and(|until| self.data().revision >= until) {
                 self.part = at as u64 + 1;
                 return Ok(true);
             }
         }
-        self.store.purge_step(MAX_PURGE_STEPS);
         Ok(false)
     }
 
-    fn apply_commands(
-        &mut self,
-        term: u64,
-        payload: &(u64, Bytes),
-        commands: Vec<store::Command>,
-        callers: Vec<Caller>,
-    ) -> Result<(), OpenMemberError> {
-        let context = BatchContext {
-            payload: payload.1.clone(),
-            payload_address: payload.0,
-            callers,
-            ..BatchContext::at(self.next_index, term)
-        };
-        self.next_index += 1;
-        self.store.begin_batch(context, commands);
-        loop {
-            match self.store.apply_slice(&mut 0) {
-                Slice::Partial { .. } => {}
-                Slice::NeedsValues(wanted) => {
-                    let mut values = Vec::with_capacity(wanted.len());
-                    for value in wanted {
-                        let ValueRef { address, len, checksum } = value;
-                        let bytes = self.installer.read_value(StoredValue { address, len, checksum })?;
-                        values.push((value, bytes.into()));
-                    }
-                    self.store.supply_values(values.into_iter());
-                }
-                Slice::Last(_) => return Ok(()),
-            }
-        }
-    }
-
-    /// Ends it: the directory is whole when this returns, and holds a member of a new cluster. Members of the cluster
-    /// must be made with the same `lineage`, not 0, which tells states apart.
+    /// Applies a request of etcd, as a member applies one that was committed: it may be refused. Its values are slices
+    /// of `bytes`, which become a part of the lineage.
     ///
     /// # Errors
     /// The disk.
-    pub fn finish(self, lineage: u64) -> Result<DataState, OpenMemberError> {
-        let data = self.data();
-        let EntryReplay { log, installer, mut store, conf, .. } = self;
-        store.end_replay();
-        while !store.purge_step(MAX_PURGE_STEPS) {}
-        let (index, term) = Start::BOOTSTRAP;
-        store.begin_cluster(AppliedId { index, term }, lineage.max(1));
+    pub fn apply_request(
+        &mut self,
+        caller: Caller,
+        command: store::Command,
+        bytes: &Bytes,
+    ) -> Result<Outcome, OpenMemberError> {
+        let has_values = matches!(command, store::Command::Put(_) | store::Command::Txn(_));
+        let context = match has_values && !bytes.is_empty() {
+            true => self.write_payload(bytes)?,
+            false => BatchContext { payload: bytes.clone(), ..BatchContext::at(0, Start::BOOTSTRAP.1) },
+        };
+        self.replay.note_history(bytes);
+        let mut outcomes = self.apply(BatchContext { callers: vec![caller], ..context }, vec![command])?;
+        // One command has one outcome.
+        Ok(outcomes.pop().expect("the command has an outcome"))
+    }
+
+    /// Writes the payload of commands, and returns what they are applied with.
+    fn write_payload(&mut self, payload: &Bytes) -> Result<BatchContext, OpenMemberError> {
+        let address = self.parts.installer.write_value(payload, crc32c::crc32c(payload))?;
+        let begun = BatchContext::at(0, Start::BOOTSTRAP.1);
+        Ok(BatchContext { payload: payload.clone(), payload_address: address, ..begun })
+    }
+
+    fn apply(
+        &mut self,
+        context: BatchContext,
+        commands: Vec<store::Command>,
+    ) -> Result<Vec<Outcome>, OpenMemberError> {
+        let installer = &mut self.parts.installer;
+        self.replay.apply(context, commands, |value| {
+            let ValueRef { address, len, checksum } = *value;
+            Ok(installer.read_value(StoredValue { address, len, checksum })?.into())
+        })
+    }
+
+    /// Raises the newest revision by so much, and compacts at it, so that no client which knows a later revision than
+    /// that of the state sees revisions fall.
+    ///
+    /// # Errors
+    /// No store reaches that revision.
+    pub fn raise_revision(&mut self, by: u64) -> Result<(), OpenMemberError> {
+        Ok(self.replay.raise_revision(by)?)
+    }
+
+    /// Ends it: the directory is whole when this returns, and holds a member of a new cluster. The lineage tells states
+    /// apart: all members of a cluster must have the same. Without a given one it is computed from the state, its
+    /// versions and its requests.
+    ///
+    /// # Errors
+    /// The disk.
+    pub fn finish(self, lineage: Option<u64>) -> Result<ImportTotals, OpenMemberError> {
+        let RestoreParts { log, installer, conf } = self.parts;
+        let (store, totals) = self.replay.finish(lineage);
         write_state(installer, &conf, &store)?;
         drop(log);
-        Ok(data)
+        Ok(totals)
     }
 }
 
@@ -260,7 +237,7 @@ mod tests {
     struct Restored {
         disk: Arc<dyn Disk>,
         options: Options,
-        replay: EntryReplay,
+        replay: StateReplay,
     }
 
     fn empty() -> Restored {
@@ -284,11 +261,13 @@ mod tests {
         ];
         assert_eq!(entry_clock_ms(&entries[2]), Some(720));
         for entry in &entries[..2] {
-            assert!(!replay.apply(entry, Some(5)).expect("it is applied"));
+            assert!(!replay.apply_entry(entry, Some(5)).expect("it is applied"));
         }
-        assert!(replay.apply(&entries[2], Some(5)).expect("it is applied"), "`three` makes revision 5");
-        assert_eq!((replay.data().revision, replay.part(), replay.keys()), (5, 3, 3));
-        let data = replay.finish(77).expect("the disk is intact");
+        assert!(replay.apply_entry(&entries[2], Some(5)).expect("it is applied"), "`three` makes revision 5");
+        let data = replay.data();
+        assert_eq!((data.revision, replay.part()), (5, 3));
+        let totals = replay.finish(Some(77)).expect("the disk is intact");
+        assert_eq!((totals.revision, totals.keys), (5, 3));
         let opened = open_offline(&disk, &options, &Sequential).expect("it is a whole directory");
         assert_eq!((opened.reader.current_revision(), opened.reader.lineage()), (5, 77));
         assert_eq!(opened.reader.data_state().expect("nothing is applied").hash, data.hash);
@@ -300,15 +279,51 @@ mod tests {
     }
 
     #[test]
+    fn a_raised_revision_is_compacted() {
+        let Restored { disk, options, mut replay } = empty();
+        let puts = [put("a", "one"), put("b", "two"), put("a", "three")];
+        assert!(replay.apply_entry(&entry(70, &puts), Some(4)).expect("it is applied"));
+        assert!(replay.raise_revision(u64::MAX).is_err(), "no store reaches it");
+        replay.raise_revision(1_000).expect("a store reaches it");
+        let totals = replay.finish(Some(77)).expect("the disk is intact");
+        assert_eq!((totals.revision, totals.compacted, totals.keys), (1_004, 1_004, 2));
+        let reader = open_offline(&disk, &options, &Sequential).expect("it is a whole directory").reader;
+        assert_eq!((reader.current_revision(), reader.compacted()), (1_004, 1_004));
+        let (kept, _) = reader.live_references(|_| true, &Default::default(), usize::MAX);
+        assert_eq!(kept.len(), 2, "the first version of `a` is compacted");
+    }
+
+    #[test]
+    fn requests_compare_values_that_were_just_written() {
+        let Restored { disk, options, mut replay } = empty();
+        let mut lineages = Vec::new();
+        for request in [put("b", "two"), swap("b", "two"), swap("b", "other")] {
+            let (_, commands) = decode_all(vec![request.clone()]);
+            let command = commands.into_iter().next().expect("it is one command");
+            let outcome = replay.apply_request(Caller::Anonymous, command, &request.body);
+            lineages.push(outcome.expect("the disk is intact").is_ok());
+        }
+        assert_eq!(lineages, [true, true, true]);
+        let totals = replay.finish(None).expect("the disk is intact");
+        assert_eq!((totals.revision, totals.keys), (3, 2), "the last compare does not hold");
+        let opened = open_offline(&disk, &options, &Sequential).expect("it is a whole directory");
+        let (references, _) = opened.reader.live_references(|_| true, &Default::default(), usize::MAX);
+        for found in references {
+            assert_eq!(opened.values.read(&found.value).expect("it is intact"), "two");
+        }
+        assert_ne!(opened.reader.lineage(), 0);
+    }
+
+    #[test]
     fn what_this_release_cannot_apply_is_refused() {
         let mut replay = empty().replay;
         let newer = log::Entry { payload: [&[99][..], &[0; 15]].concat().into(), ..entry(8, &[]) };
         let unknown = log::Entry { kind: 9, ..entry(8, &[]) };
         for refused in [newer, unknown] {
-            let error = replay.apply(&refused, None).expect_err("it is not known").to_string();
+            let error = replay.apply_entry(&refused, None).expect_err("it is not known").to_string();
             assert!(error.contains("entry 8 cannot be replayed"), "{error}");
         }
         let garbage = log::Entry { payload: "garbage that is no batch".into(), ..entry(9, &[]) };
-        assert!(replay.apply(&garbage, None).is_err(), "its first byte names a command set");
+        assert!(replay.apply_entry(&garbage, None).is_err(), "its first byte names a command set");
     }
 }
