@@ -1,7 +1,7 @@
 //! Data directories of members that do not run: their state for an export ([`open_offline`]), and making one.
 //!
-//! [`StateReplay`] goes on with entries of the cluster that the state is from, or with requests of etcd: a backup to any
-//! point, and what etcd's database did not have yet.
+//! [`StateReplay`] goes on with entries of the cluster that the state is from, or with requests of etcd: a backup to
+//! any point, and what etcd's database did not have yet.
 //!
 //! [`StateRestore`] makes the data directory of a member of a new cluster that begins with a state from elsewhere,
 //! such as a backup.
@@ -24,6 +24,8 @@
 
 mod offline;
 mod replay;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 

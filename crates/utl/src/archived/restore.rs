@@ -129,7 +129,7 @@ impl ArchiveRestore {
             return Ok(());
         }
         let logs = reader.logs_from(self.next)?;
-        let bar = line.count_bar("applying", logs.len() as u64);
+        let bar = line.count_bar("applying", "objects", logs.len() as u64);
         for first in logs {
             if first > self.next {
                 break;

@@ -49,7 +49,7 @@ pub(crate) fn run(line: &mut CommandLine) -> CommandEnd {
     let mut found = Source::open(line, &source, &path)?;
     let behind = found.behind(line.values.switch("committed-only"));
     let target = restore::target(line)?;
-    let bar = line.count_bar("applying", behind.len() as u64);
+    let bar = line.count_bar("applying", "entries", behind.len() as u64);
     let log = &mut found.log;
     restore::make(line, &found.file, &cluster, target, &mut |restore| {
         for (at, index) in (0..).zip(&behind) {
