@@ -120,6 +120,20 @@ impl Archive {
         Ok(logs)
     }
 
+    /// Bytes of all bases and log objects.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn stored_bytes(&self) -> Result<u64, ArchiveError> {
+        let mut bytes = 0;
+        for folder in [names::BASES, names::LOGS] {
+            let listed = self.store.list(Some(&Path::from(folder)));
+            let sizes = listed.try_fold(0, |sum, object| async move { Ok(sum + object.size) });
+            bytes += sizes.await.map_err(ArchiveError::store("list", folder))?;
+        }
+        Ok(bytes)
+    }
+
     /// Writes a log object. Returns its length.
     ///
     /// # Errors

@@ -80,6 +80,14 @@ impl ArchiveReader {
         Ok(logs)
     }
 
+    /// Bytes of all bases and log objects, as they are stored.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn stored_bytes(&self) -> Result<u64, ArchiveError> {
+        self.runtime.block_on(self.archive.stored_bytes())
+    }
+
     /// Reads a log object.
     ///
     /// # Errors

@@ -58,7 +58,7 @@ pub fn run(own_name: bool, words: Vec<OsString>) -> u8 {
     let line = match cli::read(own_name, words) {
         Ok(line) => line,
         Err(NoRun::Page(page)) => {
-            say(&page);
+            say(&::cli::Streams::standard().page(&page));
             return 0;
         }
         Err(NoRun::Wrong(text)) => {

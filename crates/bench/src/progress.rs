@@ -28,14 +28,20 @@ impl Progress {
         }
     }
 
+    /// Labels it with what is done.
+    pub(crate) fn labelled(self, what: &'static str) -> Self {
+        self.bar.set_prefix(what);
+        self
+    }
+
     /// Shows a count that grows to `total`; if `timed`, `total` is milliseconds.
     pub(crate) fn draw(total: u64, timed: bool, done: impl Fn() -> u64 + 'static) -> Self {
         // indicatif draws on standard error, if that is a terminal.
         let bar = ProgressBar::new(total);
         let template = if timed {
-            "{wide_bar} {percent:>3} %  {msg}  {elapsed} (left: {eta})"
+            "{prefix}{wide_bar} {percent:>3} %  {msg}  {elapsed} (left: {eta})"
         } else {
-            "{wide_bar} {human_pos}/{human_len}  {msg}  {elapsed} (left: {eta})"
+            "{prefix}{wide_bar} {human_pos}/{human_len}  {msg}  {elapsed} (left: {eta})"
         };
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);

@@ -139,7 +139,10 @@ impl BenchSession {
         let start = |samples| -> Recorders { names.iter().map(|_| Recorder::start(samples)).collect() };
         if let Some(time) = self.options.warm_up {
             let warm_up = Plan { total: u64::MAX, duration: Some(time), ..plan };
-            self.run_clients(&Pacer::start(warm_up), &start(false), &request).await;
+            let recorders = start(false);
+            let progress = Progress::start(warm_up, &recorders).labelled("warm-up ");
+            self.run_clients(&Pacer::start(warm_up), &recorders, &request).await;
+            progress.finish();
         }
         let recorders = start(self.layout.samples);
         let watched = self.watch_servers();

@@ -16,6 +16,7 @@
 //! | `complete` | what could come next, for shells |
 //! | `scripts` | the scripts by which shells ask that |
 //! | `streams` | where a command reads and prints |
+//! | `progress` | how long tasks get on, on a terminal |
 //! | `text` | texts as Go prints them |
 //!
 //! Arguments are bytes, because keys and values are. It must not know what a command does.
@@ -24,12 +25,14 @@ pub mod complete;
 pub mod find;
 pub mod help;
 pub mod parse;
+mod progress;
 pub mod scripts;
 mod streams;
 mod table;
 pub mod text;
 pub mod values;
 
+pub use progress::BarKind;
 pub use streams::Streams;
 pub use table::{Arg, BLANK, Command, Flag, Group, Kind, Program, int, switch, switch_on, text as text_flag};
 

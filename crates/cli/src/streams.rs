@@ -29,4 +29,14 @@ impl Streams {
             errors_on_terminal: std::io::stderr().is_terminal(),
         }
     }
+
+    /// A page for standard output: as it is for scripts, its lines as wide as the terminal for people.
+    pub fn page(&self, text: &str) -> String {
+        crate::text::wrap::page(text, self.out_columns)
+    }
+
+    /// The same for standard error. A terminal that has both has one width.
+    pub fn error_page(&self, text: &str) -> String {
+        crate::text::wrap::page(text, self.out_columns.filter(|_| self.errors_on_terminal))
+    }
 }

@@ -60,7 +60,8 @@ pub fn run(own_name: bool, line: Vec<Vec<u8>>, variables: Vec<(String, String)>,
         Err(message) => return wrong_usage(program, &found.path, &message, &mut streams),
     };
     if parsed.help || !found.command().runs() {
-        return finish(&mut streams, &help::page(program, &found.path));
+        let page = streams.page(&help::page(program, &found.path));
+        return finish(&mut streams, &page);
     }
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -86,7 +87,7 @@ async fn carry_out(shell: &mut Shell, path: &[&'static Command]) -> Outcome {
     let program = shell.program;
     match words(path).as_str() {
         "help" => show_help(shell),
-        "options" => shell.print(help::options(program).as_bytes()),
+        "options" => show_page(shell, &help::options(program)),
         "completion" => show_script(shell, path),
         words => match own::run(shell, words).await {
             Some(outcome) => outcome,
@@ -95,19 +96,24 @@ async fn carry_out(shell: &mut Shell, path: &[&'static Command]) -> Outcome {
     }
 }
 
+fn show_page(shell: &mut Shell, page: &str) -> Outcome {
+    let page = shell.streams.page(page);
+    shell.print(page.as_bytes())
+}
+
 /// The page of the command that the arguments name.
 fn show_help(shell: &mut Shell) -> Outcome {
     let program = shell.program;
     match find(program, &shell.args) {
         Ok(found) if found.rest.is_empty() || found.path.len() > 1 => {
-            shell.print(help::page(program, &found.path).as_bytes())
+            show_page(shell, &help::page(program, &found.path))
         }
         _ => {
             let topic: Vec<_> =
                 shell.args.iter().map(|arg| format!("`{}`", String::from_utf8_lossy(arg))).collect();
             shell.complain(format!("Unknown help topic [{}]", topic.join(" ")));
             let usage = help::usage(program, &[&commands::ROOT]);
-            shell.complain(usage.trim_end_matches('\n'));
+            shell.complain(shell.streams.error_page(&usage).trim_end_matches('\n'));
             Ok(())
         }
     }
@@ -139,7 +145,8 @@ fn completion(program: Program, line: &[Arg]) -> Option<String> {
 }
 
 fn wrong_usage(program: Program, path: &[&'static Command], message: &str, streams: &mut Streams) -> u8 {
-    complain(streams, &format!("Error: {message}\n{}", help::usage(program, path)));
+    let usage = streams.error_page(&help::usage(program, path));
+    complain(streams, &format!("Error: {message}\n{usage}"));
     code::ERROR
 }
 

@@ -176,6 +176,8 @@ const RESTORE_ARCHIVE: Command = Command {
             "The state after the command that made this revision; the newest state without it",
         ),
         text("to-time", "", "The state at this time, as 2026-11-23T18:30:00Z; the newest state without it"),
+        BUMP,
+        MARK,
     ],
     own: true,
     ..BLANK

@@ -69,7 +69,7 @@ impl CommandLine {
             Err(message) => return Err(self.wrong_usage(&found, &message)),
         };
         if parsed.help || !found.command().runs() {
-            return self.print(&help::page(program, &found.path));
+            return self.print_page(&help::page(program, &found.path));
         }
         (self.values, self.args) = (parsed.values, parsed.args);
         self.check_required(&found)?;
@@ -95,7 +95,8 @@ impl CommandLine {
 
     /// Says what is wrong with a line and how it should be; cobra and etcdutl both print the message.
     fn wrong_usage(&mut self, found: &Found, message: &str) -> Refusal {
-        self.complain(&format!("Error: {message}\n{}", help::usage(self.program, &found.path)));
+        let usage = self.streams.error_page(&help::usage(self.program, &found.path));
+        self.complain(&format!("Error: {message}\n{usage}"));
         Refusal::new(code::ERROR, message)
     }
 
@@ -125,13 +126,13 @@ impl CommandLine {
         let program = self.program;
         match find(program, &self.args) {
             Ok(found) if found.rest.is_empty() || found.path.len() > 1 => {
-                self.print(&help::page(program, &found.path))
+                self.print_page(&help::page(program, &found.path))
             }
             _ => {
                 let topic: Vec<String> = self.args.iter().map(shown_topic).collect();
                 self.complain(&format!("Unknown help topic [{}]", topic.join(" ")));
                 let usage = help::usage(program, &[program.root]);
-                self.complain(usage.trim_end_matches('\n'));
+                self.complain(self.streams.error_page(&usage).trim_end_matches('\n'));
                 Ok(())
             }
         }
@@ -155,6 +156,12 @@ impl CommandLine {
         let full = api::version::ETCD_VERSION;
         let short = full.rsplit_once('.').map_or(full, |(short, _)| short);
         self.print(&format!("etcdutl version: {full}\nAPI version: {short}\n"))
+    }
+
+    /// Prints a page for people.
+    fn print_page(&mut self, page: &str) -> CommandEnd {
+        let page = self.streams.page(page);
+        self.print(&page)
     }
 
     /// Prints to standard output.

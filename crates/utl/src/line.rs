@@ -4,8 +4,8 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use cli::parse::Values;
-use cli::{Arg, Program, Streams, code};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use cli::{Arg, BarKind, Program, Streams, code};
+use indicatif::ProgressBar;
 
 /// Why a command stops before its end.
 #[derive(Debug)]
@@ -83,29 +83,17 @@ impl CommandLine {
 
     /// A bar of bytes on standard error, if that is a terminal.
     pub(crate) fn bytes_bar(&self, what: &'static str, total: u64) -> ProgressBar {
-        self.bar(
-            what,
-            total,
-            "{msg:9} {bar:20} {decimal_bytes}/{decimal_total_bytes}  {decimal_bytes_per_sec}  {eta} left",
-        )
+        self.streams.bar(BarKind::Bytes(what), total)
     }
 
     /// A bar of things that are counted, on standard error, if that is a terminal.
-    pub(crate) fn count_bar(&self, what: &'static str, total: u64) -> ProgressBar {
-        self.bar(what, total, "{msg:9} {bar:20} {human_pos}/{human_len}  {per_sec}  {eta} left")
+    pub(crate) fn count_bar(&self, what: &'static str, unit: &'static str, total: u64) -> ProgressBar {
+        self.streams.bar(BarKind::Count(what, unit), total)
     }
 
-    fn bar(&self, what: &'static str, total: u64, template: &str) -> ProgressBar {
-        let target = match self.streams.errors_on_terminal {
-            true => ProgressDrawTarget::stderr(),
-            false => ProgressDrawTarget::hidden(),
-        };
-        let bar = ProgressBar::with_draw_target(Some(total), target);
-        if let Ok(style) = ProgressStyle::with_template(template) {
-            bar.set_style(style);
-        }
-        bar.set_message(what);
-        bar
+    /// A line on standard error, if that is a terminal, about a task of unknown length.
+    pub(crate) fn waiting_bar(&self, what: &'static str) -> ProgressBar {
+        self.streams.bar(BarKind::Waiting(what), 0)
     }
 }
 

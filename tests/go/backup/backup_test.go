@@ -2,13 +2,18 @@
 package backup
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"stele.test/cluster"
 )
@@ -93,6 +98,7 @@ func TestEveryStateCanBeRestored(t *testing.T) {
 	}
 	sameAs(t, moments[3], archive, atRevision(moments[3]))
 	inBetween(t, halfway, archive)
+	raised(t, moments[1], archive)
 
 	t.Run("targets", func(t *testing.T) { badTargets(t, archive, last) })
 	t.Run("damage", func(t *testing.T) { damagedArchives(t, strings.TrimPrefix(archive, "file://")) })
@@ -107,6 +113,44 @@ func inBetween(t *testing.T, want between, archive string) {
 	}
 	if found, err := client.Get(patiently(t), "x"); err != nil || found.Header.Revision != want.revision {
 		t.Errorf("restored to revision %d instead of %d: %v", found.Header.Revision, want.revision, err)
+	}
+}
+
+// raised restores a state with its revision raised above what clients may have seen: what they know to be newer is
+// compacted, and keys are as they were. Three members, restored one by one, are one cluster.
+func raised(t *testing.T, m moment, archive string) {
+	t.Helper()
+	const by = 1_000_000
+	c := restored(t, 3, archive, atRevision(m), fmt.Sprint("--bump-revision=", by), "--mark-compacted")
+	client := connect(t, c, false)
+	found, err := client.Get(patiently(t), "\x00", clientv3.WithFromKey())
+	check(t, err)
+	if found.Header.Revision != m.revision+by {
+		t.Errorf("revision %d, raised by %d, is %d", m.revision, by, found.Header.Revision)
+	}
+	keys := map[string]string{}
+	for _, kv := range found.Kvs {
+		keys[fmt.Sprintf("key %q", kv.Key)] = fmt.Sprint(kv)
+	}
+	want := maps.Clone(m.told)
+	maps.DeleteFunc(want, func(asked, _ string) bool { return !strings.HasPrefix(asked, "key ") })
+	compare(t, "raised", want, keys)
+	// What a client saw of the old cluster behind the restored state.
+	seen := m.revision + 1
+	if _, err := client.Get(patiently(t), "x", clientv3.WithRev(seen)); !errors.Is(err, rpctypes.ErrCompacted) {
+		t.Errorf("get at revision %d: %v instead of %v", seen, err, rpctypes.ErrCompacted)
+	}
+	events := client.Watch(patiently(t), "", clientv3.WithPrefix(), clientv3.WithRev(seen))
+	if told := <-events; told.CompactRevision != m.revision+by {
+		t.Errorf("watch from revision %d: %+v, which is no compaction at %d", seen, told, m.revision+by)
+	}
+	put, err := client.Put(patiently(t), "after", "x")
+	check(t, err)
+	if put.Header.Revision != m.revision+by+1 {
+		t.Errorf("the first change makes revision %d instead of %d", put.Header.Revision, m.revision+by+1)
+	}
+	for _, member := range c.Members {
+		check(t, member.Terminate())
 	}
 }
 
@@ -159,6 +203,9 @@ func badTargets(t *testing.T, archive string, last moment) {
 	refused(t, "is no time", archive, "--to-time=yesterday")
 	refused(t, "both given", archive, "--to-time=2999-01-01T00:00:00Z", "--to-revision=5")
 	refused(t, "between 1 and", archive, "--to-revision=0")
+	refused(t, "--mark-compacted required", archive, "--bump-revision=5")
+	refused(t, "--mark-compacted required", archive, "--mark-compacted")
+	refused(t, "no store reaches", archive, "--bump-revision=9000000000000000000", "--mark-compacted")
 	refused(t, "one argument is required")
 	refused(t, "holds no archive", "file://"+t.TempDir())
 	refused(t, "cannot open the directory", "file:///no/such/directory")

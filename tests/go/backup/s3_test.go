@@ -208,17 +208,22 @@ func TestTheManual(t *testing.T) {
 	if out := follow(t, dir, "stele utl backup verify", variables...); !strings.Contains(out, "each state of these can be restored") {
 		t.Errorf("verify: %s", out)
 	}
-	for begin, m := range map[string]moment{"--to-revision": after, "--to-time": before} {
-		target := fmt.Sprint("REVISION=", m.revision)
-		if begin == "--to-time" {
-			target = "TIME=" + m.time.UTC().Format(time.RFC3339Nano)
-		}
-		again := cluster.ForTest(t, cluster.Config{Binary: cluster.StelePath(), Prepare: func(member *cluster.Member, initialCluster, token string) error {
+	again := func(target, begin string) *clientv3.Client {
+		c := cluster.ForTest(t, cluster.Config{Binary: cluster.StelePath(), Prepare: func(member *cluster.Member, initialCluster, token string) error {
 			all := append(slices.Clone(variables), target, "NAME="+member.Name, "DATA_DIR="+member.DataDir, "CLUSTER="+initialCluster, "TOKEN="+token, "PEER_URL="+member.PeerURL)
-			follow(t, dir, `stele utl restore "$ARCHIVE" --encryption-key-file backup.key `+begin, all...)
+			follow(t, dir, begin, all...)
 			return nil
 		}})
-		compare(t, begin, m.told, answers(t, connect(t, again, false)))
+		return connect(t, c, false)
+	}
+	restore := `stele utl restore "$ARCHIVE" --encryption-key-file backup.key `
+	toRevision := fmt.Sprint("REVISION=", after.revision)
+	compare(t, "by revision", after.told, answers(t, again(toRevision, restore+"--to-revision")))
+	compare(t, "by time", before.told, answers(t, again("TIME="+before.time.UTC().Format(time.RFC3339Nano), restore+"--to-time")))
+	found, err := again(toRevision, "  --bump-revision").Get(patiently(t), "x")
+	check(t, err)
+	if found.Header.Revision != after.revision+1_000_000_000 {
+		t.Errorf("revision %d, raised, is %d", after.revision, found.Header.Revision)
 	}
 	compare(t, "the state before", wanted.told, before.told)
 }

@@ -45,6 +45,9 @@ printf '%s\n' "${COMPREPLY[@]}"`,
 		for line, want := range map[string]string{
 			"stele u": "utl", "stele ctl endp": "endpoint", "stele ctl endpoint h": "hashkv health", "stele utl snap": "snapshot",
 			"stele bench pu": "put", "etcdctl move": "move-leader",
+			"stele ctl back": "backup", "stele ctl foll": "follow", "stele ctl backup --enc": "--encryption-key-file",
+			"stele utl rest": "restore", "stele utl backup v": "verify", "stele utl ver": "verify version",
+			"stele utl restore --to-": "--to-revision --to-time", "stele utl restore --bump": "--bump-revision",
 		} {
 			cmd := exec.Command(shell, "-c", load.String()+ask, line)
 			cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "HOME="+dir)

@@ -34,8 +34,11 @@ type fleet struct {
 	t       *testing.T
 	cluster *cluster.Cluster
 	client  *clientv3.Client
-	// binary is what members that join run, with default timeouts; empty is the tested server with short ones.
+	// binary is what members that join run, with these flags; empty is the tested server with short timeouts.
 	binary string
+	flags  []string
+	// written is how often writeEverything was called.
+	written int
 }
 
 func begin(t *testing.T, size int, binary string) *fleet {
@@ -110,7 +113,7 @@ func (f *fleet) join(asLearner bool) {
 	f.t.Helper()
 	binary, flags := *bin, quick
 	if f.binary != "" {
-		binary, flags = f.binary, nil
+		binary, flags = f.binary, f.flags
 	}
 	m, err := f.cluster.Layout(binary, flags...)
 	if err != nil {

@@ -113,6 +113,13 @@ var states = []state{
 	},
 }
 
+// isSlow is whether calls are slow in the state.
+func (s state) isSlow() bool {
+	return slices.ContainsFunc(slices.Concat(s.must, s.may), func(alert string) bool {
+		return strings.HasPrefix(alert, "etcdGRPCRequestsSlow")
+	})
+}
+
 // kill kills so many members: one that is the victim, or all but the victim.
 func kill(count int) func(context.Context, *stateRig) error {
 	return func(ctx context.Context, r *stateRig) error {

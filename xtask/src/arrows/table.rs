@@ -102,8 +102,8 @@ pub(super) const ARROWS: &[Arrow] = &[
     },
     Arrow {
         from: "stele-bench",
-        to: &["stele-api", "stele-ctl", "stele-http2", "stele-plots"],
-        reason: "a client: what it measures, it sees as any client; flags, errors and TLS are ctl's",
+        to: &["stele-api", "stele-cli", "stele-ctl", "stele-http2", "stele-plots"],
+        reason: "a client: what it measures, it sees as any client; flags, errors and TLS are ctl's, pages cli's",
     },
     Arrow {
         from: "stele",

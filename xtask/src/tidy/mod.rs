@@ -15,6 +15,7 @@ mod ratchet;
 mod retired;
 #[cfg(test)]
 mod tests;
+mod tests_named;
 mod text;
 
 use std::fs;
@@ -31,6 +32,7 @@ pub(crate) fn run() -> Outcome {
     let mut ratchet = Ratchet::read()?;
     let mut findings: Vec<Finding> = files.iter().flat_map(|file| check(file, &mut ratchet)).collect();
     findings.extend(links::check(&files));
+    findings.extend(tests_named::check(&files));
     findings.extend(dependencies::check(&files));
     findings.extend(layout::check(&files));
     findings.extend(crates::check(&metadata::read()?.ours().collect::<Vec<&Package>>(), &files)?);

@@ -95,6 +95,28 @@ fn links_name_files_and_headings_that_exist() {
 }
 
 #[test]
+fn the_tests_that_documents_name_exist() {
+    let table = "| limit | test |\n|---|---|\n| a | `full` `TestItEnds` |\n| b | `slow` `TestItEnds` |\n| c | none |\n";
+    let files = [
+        file(
+            "docs/a.md",
+            &format!(
+                "`TestItEnds` and `TestNothing`, `Tested`\n\n{table}\n| x | tests |\n|---|---|\n| a | |\n"
+            ),
+        ),
+        file("tests/go/full/full_test.go", "func TestItEnds(t *testing.T) {\n"),
+        file("tests/go/slow/slow_test.go", "func TestItIsSlow(t *testing.T) {\n"),
+    ];
+    let found = tests_named::check(&files).into_iter().map(|finding| (finding.line, finding.what));
+    let expected = [
+        (1, "no test is called TestNothing"),
+        (6, "tests/go/slow has no TestItEnds"),
+        (7, "the row names no test"),
+    ];
+    assert_eq!(found.collect::<Vec<_>>(), expected.map(|(line, what)| (line, what.to_owned())));
+}
+
+#[test]
 fn libraries_and_their_reasons_belong_together() {
     let own = "log = { path = \"crates/log\" }";
     let table =

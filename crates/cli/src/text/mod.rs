@@ -1,10 +1,11 @@
-//! Texts as Go prints them: quoted strings, JSON, sizes, durations, tables.
+//! Texts as Go prints them: quoted strings, JSON, sizes, durations, tables; and pages as wide as a terminal.
 //!
 //! What etcdctl prints is read by scripts, and most of it is made by Go's libraries; here is what they make.
 
 pub mod human;
 pub mod quote;
 pub mod table;
+pub mod wrap;
 
 #[cfg(test)]
 mod tests {

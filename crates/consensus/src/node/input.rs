@@ -1,10 +1,11 @@
 //! What consensus takes: ticks, messages, reads, conf changes, transfers and reports.
 
-use raft::{SnapshotStatus, StateRole};
+use raft::{GetEntriesContext, SnapshotStatus, StateRole};
 
+use crate::entry::{Entry, EntryKind};
 use crate::error::{ProposeError, Rejected};
 use crate::membership::{ConfChange, ConfState, conf_change_to_raft};
-use crate::message::{Body, Message, message_to_raft};
+use crate::message::{Body, Message, entries_from_raft, message_to_raft};
 use crate::node::consensus::Consensus;
 use crate::node::guard::{self, Verdict};
 use crate::read_index::ReadIndexRounds;
@@ -132,6 +133,19 @@ impl Consensus {
     /// Whether a conf change may be in the log and not applied yet: no other is taken.
     pub fn has_pending_conf_change(&self) -> bool {
         self.node.raft.has_pending_conf()
+    }
+
+    /// The conf changes that are in the log and not applied yet, whether they are committed or not, in order. A member
+    /// that has just been elected does not know of them otherwise.
+    pub fn unapplied_conf_changes(&self) -> Vec<Entry> {
+        let log = &self.node.raft.raft_log;
+        let (low, high) = (log.applied.max(log.first_index() - 1) + 1, log.last_index() + 1);
+        if low >= high {
+            return Vec::new();
+        }
+        let unapplied = log.slice(low, high, None, GetEntriesContext::empty(false));
+        let unapplied = unapplied.expect("entries that are not applied are in memory");
+        entries_from_raft(unapplied).into_iter().filter(|entry| entry.kind == EntryKind::ConfChange).collect()
     }
 
     /// The voter with the longest log among those that `is_reachable`, if this node leads and there is one.

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use api::etcdserverpb as pb;
 use api::methods;
-use indicatif::{ProgressBar, ProgressDrawTarget};
+use cli::BarKind;
+use indicatif::ProgressBar;
 use tokio::sync::{Mutex, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior};
@@ -161,15 +162,6 @@ async fn feed(send: mpsc::Sender<pb::PutRequest>, prefix: &[u8], shape: &Shape) 
     }
 }
 
-fn bar(shell: &Shell, length: u64) -> ProgressBar {
-    let target = if shell.streams.errors_on_terminal {
-        ProgressDrawTarget::stderr()
-    } else {
-        ProgressDrawTarget::hidden()
-    };
-    ProgressBar::with_draw_target(Some(length), target)
-}
-
 async fn performance(
     shell: &mut Shell,
     client: &Client,
@@ -179,7 +171,7 @@ async fn performance(
 ) -> Outcome {
     let (_, rate, clients, ..) = *load;
     let shape = Shape { clients, key_bytes: 256, value_bytes: 1024, puts: None, rate: Some(rate) };
-    let bar = bar(shell, PERF_SECONDS);
+    let bar = shell.streams.bar(BarKind::Seconds("putting"), PERF_SECONDS);
     let measured = tokio::select! {
         measured = put_load(&options, &prefix, &shape, &bar) => Some(measured?),
         _ = tokio::signal::ctrl_c() => None,
@@ -280,7 +272,7 @@ async fn data_scale(
         "Start data scale check for work load [{puts} key-value pairs, 1024 bytes per key-value, {clients} concurrent \
          clients]."
     ))?;
-    let bar = bar(shell, puts);
+    let bar = shell.streams.bar(BarKind::Count("putting", "puts"), puts);
     let figures = put_load(&options, &prefix, &shape, &bar).await?;
     bar.finish_and_clear();
     let after = memory(shell, &options, "after").await?;

@@ -7,7 +7,8 @@ use std::path::Path;
 
 use api::etcdserverpb as pb;
 use api::methods;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use cli::BarKind;
+use indicatif::ProgressBar;
 use pb::downgrade_request::DowngradeAction;
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
@@ -180,7 +181,7 @@ pub(super) async fn save_snapshot(shell: &mut Shell) -> Outcome {
     let deadline = if shell.values.given("command-timeout") { shell.deadline() } else { None };
     let path = shell.arg(0);
     let part = format!("{path}.part");
-    let bar = progress_bar(shell);
+    let bar = shell.streams.bar(BarKind::Bytes("saving"), 0);
     let client = Client::open(options).await.map_err(|error| Exit::call(code::INTERRUPTED, error))?;
     let fetched = fetch(&client, Path::new(&part), deadline, &bar).await;
     bar.finish_and_clear();
@@ -198,23 +199,6 @@ pub(super) async fn save_snapshot(shell: &mut Shell) -> Outcome {
         shell.say(format!("Server version {version}"))?;
     }
     Ok(())
-}
-
-/// A bar on standard error, if that is a terminal.
-fn progress_bar(shell: &Shell) -> ProgressBar {
-    let target = if shell.streams.errors_on_terminal {
-        ProgressDrawTarget::stderr()
-    } else {
-        ProgressDrawTarget::hidden()
-    };
-    let bar = ProgressBar::with_draw_target(None, target);
-    let style = ProgressStyle::with_template(
-        "{bar:30} {decimal_bytes}/{decimal_total_bytes}  {decimal_bytes_per_sec}  {eta} left",
-    );
-    if let Ok(style) = style {
-        bar.set_style(style);
-    }
-    bar
 }
 
 /// Writes the stream into a file, checks its checksum, and returns the version of the server.

@@ -4,13 +4,19 @@
 //! size.
 
 use std::io::Write;
+use std::time::Duration;
 
 use api::mvccpb;
+use cli::BarKind;
+use tokio::time::Instant;
 
 use super::pages::{RangePages, next_pair, under};
 use crate::client::{Client, ClientOptions};
 use crate::exit::{Exit, Outcome, code};
 use crate::shell::{Shell, open, parse_endpoints};
+
+/// Time between two looks at the terminal.
+const DRAW_INTERVAL: Duration = Duration::from_millis(200);
 
 /// How many keys are on one side only, or differ.
 #[derive(Default)]
@@ -19,6 +25,14 @@ struct Count {
     added: u64,
     removed: u64,
     changed: u64,
+}
+
+impl Count {
+    /// How many keys were compared, for the line on a terminal.
+    fn shown(&self) -> String {
+        let differ = self.added + self.removed + self.changed;
+        format!("{} keys compared, {differ} differ", self.equal + differ)
+    }
 }
 
 pub(super) async fn run(shell: &mut Shell) -> Outcome {
@@ -59,23 +73,31 @@ async fn compare(
 ) -> Result<Count, Exit> {
     let keys_only = shell.values.switch("keys-only");
     let mut count = Count::default();
+    let bar = shell.streams.bar(BarKind::Message, 0);
+    let mut drawn = Instant::now();
     while let Some(pair) = next_pair(left, right).await? {
+        if drawn.elapsed() >= DRAW_INTERVAL {
+            drawn = Instant::now();
+            bar.set_message(count.shown());
+            bar.tick();
+        }
         match pair {
             (left @ Some(_), None) => {
                 count.removed += 1;
-                show(shell, '-', left, keys_only)?;
+                bar.suspend(|| show(shell, '-', left, keys_only))?;
             }
             (None, right) => {
                 count.added += 1;
-                show(shell, '+', right, keys_only)?;
+                bar.suspend(|| show(shell, '+', right, keys_only))?;
             }
             (Some(left), Some(right)) if left.value == right.value => count.equal += 1,
             (Some(_), right) => {
                 count.changed += 1;
-                show(shell, '~', right, keys_only)?;
+                bar.suspend(|| show(shell, '~', right, keys_only))?;
             }
         }
     }
+    bar.finish_and_clear();
     Ok(count)
 }
 

@@ -30,8 +30,6 @@ pub struct SnapshotInstaller {
     values: DataSegmentSeries,
     checkpoint: CheckpointWriter,
     is_durable: bool,
-    /// How many of the finished data segments can be read already.
-    readable: usize,
 }
 
 /// An installation that could not be committed for want of space or descriptors. Nothing has changed; its
@@ -82,16 +80,7 @@ impl SnapshotInstalls {
     /// Begins to receive the snapshot after `id`, whose state goes to `checkpoint`.
     pub(crate) fn begin(&self, id: LogId, checkpoint: CheckpointWriter) -> SnapshotInstaller {
         let values = DataSegmentSeries::new(&self.factory, &self.numbers);
-        SnapshotInstaller { id, values, checkpoint, is_durable: false, readable: 0 }
-    }
-
-    /// Makes readable what an installation has written so far; the next value begins another data segment.
-    pub(crate) fn make_readable(&mut self, installer: &mut SnapshotInstaller) -> Result<(), JobError> {
-        installer.values.finish_current()?;
-        let finished = installer.values.finished();
-        self.add(&finished[installer.readable..]);
-        installer.readable = finished.len();
-        Ok(())
+        SnapshotInstaller { id, values, checkpoint, is_durable: false }
     }
 
     /// Adds the data segments of an installation that is committed.
@@ -161,13 +150,13 @@ impl SnapshotInstaller {
             }
             committed => committed,
         };
-        let SnapshotInstaller { id, mut values, checkpoint, readable, .. } = *self;
+        let SnapshotInstaller { id, mut values, checkpoint, .. } = *self;
         let checkpoint = checkpoint.ended(committed);
         // If the manifest on disk may name the checkpoint, the values must stay.
         if checkpoint.is_not_committed() {
             values.discard();
         }
-        let files = values.finished().get(readable..).unwrap_or_default().to_vec();
+        let files = values.finished().to_vec();
         Ok(InstallDone { id, files, checkpoint })
     }
 

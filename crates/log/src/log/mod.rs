@@ -425,15 +425,6 @@ impl Log {
         self.installs.begin(id, checkpoint)
     }
 
-    /// Makes the values that an installation has written so far readable, before it is committed; it goes on in another
-    /// file. For one whose log is closed after it, whether it is committed or abandoned.
-    ///
-    /// # Errors
-    /// A file could not be finished: the installer can only be abandoned.
-    pub fn make_installed_readable(&mut self, installer: &mut SnapshotInstaller) -> Result<(), JobError> {
-        self.installs.make_readable(installer)
-    }
-
     /// Takes the result of an installation, when [a segment can be begun](Log::can_begin_segment). The log is then
     /// empty after the snapshot's entry, and a new segment with this hard state is planned, whose job must be run like
     /// any other. If the installation failed, nothing has changed. The owner then switches to the state of the snapshot

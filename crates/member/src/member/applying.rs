@@ -39,7 +39,7 @@ impl Member {
                 EntryKind::ConfChange => self.apply_conf_change(&entry, out)?,
                 EntryKind::Empty => self.store.apply_empty(apply::applied_id(&entry)),
             }
-            self.entry_applied(now, &entry);
+            self.entry_applied(now, &entry, out);
         }
         let applied = self.apply_queue.applied();
         if applied > before {
@@ -48,7 +48,7 @@ impl Member {
         Ok(applied > before)
     }
 
-    fn entry_applied(&mut self, now: Now, entry: &Entry) {
+    fn entry_applied(&mut self, now: Now, entry: &Entry, out: &mut Output) {
         self.apply_queue.advance();
         let term = self.leadership.term;
         if let Some(leader) = self.leadership.as_leader_mut()
@@ -59,6 +59,7 @@ impl Member {
             let leases = self.reader.leases(i64::MIN, usize::MAX);
             leader.leases = Some(LeaderLeases::start(now.monotonic_ns, leases));
             self.propose_cluster_version(now);
+            self.settle_held_commands(out);
         }
         self.state_hashes.remember(entry.index, self.reader.state_hash().1);
     }

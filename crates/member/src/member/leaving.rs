@@ -17,8 +17,8 @@
 //! 3 receives the refusal           put 3 is not taken
 //! ```
 //!
-//! What is left: a leader that is elected while the removal is not applied yet does not know of it, and may propose a
-//! command behind it. The removed member does not learn of that one, and its caller gets an error.
+//! A leader that is elected while the removal is not applied looks for it in its log and does the same, until it has
+//! applied an entry of its own term. A leader treats its own callers like those of others when it removes itself.
 //!
 //! *After.* A member that has applied its own removal does not stop at once. The others may not know yet that the
 //! removal is committed, and then they need the votes of a quorum of the members before it:
@@ -33,12 +33,16 @@
 //!
 //! So it goes on to answer for [`LEAVING_TIMEOUTS`] election timeouts, or until the others refuse it.
 
+use std::collections::BTreeSet;
+
 use store::ClusterMember;
 
 use super::Member;
 use super::frames::return_commands;
 use crate::io::{Answer, Input, Now, Output};
+use crate::membership::applied;
 use crate::membership::request::MembershipRequest;
+use crate::proposals::batch::LogCommand;
 
 /// Election timeouts for which a removed member stays. The others notice after up to two that nothing leads, and have
 /// the third to elect a leader and to commit.
@@ -66,23 +70,45 @@ impl Member {
         begins
     }
 
-    /// The leader has proposed a change. If it removes a peer, what the peer forwards is not proposed behind it.
+    /// The leader has proposed a change. If it removes a member, what the callers of that one ask for is not proposed
+    /// behind it.
     pub(super) fn hold_commands_of_removed(&mut self, request: &MembershipRequest) {
-        if let MembershipRequest::Remove { id } = *request
-            && id != self.config.member_id
-        {
-            self.proposals.set_aside(id);
+        if let MembershipRequest::Remove { id } = *request {
+            self.proposals.set_aside(BTreeSet::from([id]));
         }
     }
 
-    /// A change was applied: what stood aside because of it is refused if its member was removed, or goes on.
-    pub(super) fn settle_held_commands(&mut self, out: &mut Output) {
+    /// This member begins to lead: the same for the removals that are in its log and not applied yet.
+    pub(super) fn hold_commands_by_log(&mut self) {
+        let removed = |entry: &consensus::Entry| match applied::decode(entry).ok()?.proposed?.request {
+            MembershipRequest::Remove { id } => Some(id),
+            _ => None,
+        };
+        let removed: BTreeSet<u64> =
+            self.consensus.unapplied_conf_changes().iter().filter_map(removed).collect();
+        // What stood aside in an earlier term of this leader waits like any other command.
         let aside = self.proposals.take_aside();
-        let is_removed = |member: u64| self.reader.was_removed(member);
-        match aside.front().is_some_and(|command| is_removed(command.origin.member)) {
-            true => return_commands(aside, out),
-            false => self.proposals.give_back(aside),
+        self.proposals.give_back(aside);
+        if !removed.is_empty() {
+            self.proposals.set_aside(removed);
         }
+    }
+
+    /// A change was applied, or the first entry of this leader's term: what stood aside is refused if its member was
+    /// removed, or goes on. Before that entry there may be other removals that are not applied.
+    pub(super) fn settle_held_commands(&mut self, out: &mut Output) {
+        if self.leadership.leads() && !self.leadership.is_established() {
+            return;
+        }
+        let own_id = self.config.member_id;
+        let is_refused = |command: &LogCommand| {
+            let member = command.origin.member;
+            member != own_id && self.reader.was_removed(member)
+        };
+        let (refused, others) = self.proposals.take_aside().into_iter().partition(is_refused);
+        return_commands(refused, out);
+        // Callers of this member, if it was removed itself, are answered when it begins to leave.
+        self.proposals.give_back(others);
     }
 
     /// The streams to a peer that was removed, which was among the members `before`, stay for an election timeout: it

@@ -197,7 +197,9 @@ impl Member {
                 local => self.read_index.arrive(local),
             }
         }
-        if !self.leadership.leads() {
+        if self.leadership.leads() {
+            self.hold_commands_by_log();
+        } else {
             self.return_foreign_commands(out);
             self.return_foreign_changes(out);
         }

@@ -307,9 +307,9 @@ impl Proposals {
         self.returned_by = None;
     }
 
-    /// Leader: sets the commands of a member aside whose removal is proposed, also those that come from now on.
-    pub(crate) fn set_aside(&mut self, member: u64) {
-        self.queue.set_aside(member);
+    /// Leader: sets the commands of members aside whose removals are in the log, also those that come from now on.
+    pub(crate) fn set_aside(&mut self, members: BTreeSet<u64>) {
+        self.queue.set_aside(members);
     }
 
     /// Takes the commands that stand aside.

@@ -1,6 +1,7 @@
 //! Data directories of members that do not run: their state for an export ([`open_offline`]), and making one.
 //!
-//! [`EntryReplay`] goes on with entries of the cluster that the state is from: a backup to any point.
+//! [`StateReplay`] goes on with entries of the cluster that the state is from, or with requests of etcd: a backup to
+//! any point, and what etcd's database did not have yet.
 //!
 //! [`StateRestore`] makes the data directory of a member of a new cluster that begins with a state from elsewhere,
 //! such as a backup.
@@ -11,19 +12,20 @@
 //! ```text
 //! begin      Log::create, Log::open; an installer at Start::BOOTSTRAP
 //! version    value -> data segment, address + version -> index in memory
-//! requests   what the state does not have yet: bytes -> data segment, request -> store
+//! replay     what the state does not have yet: payload -> data segment, commands -> store
 //! finish     members, then the index as chunks -> base checkpoint; synced; manifest
 //! ```
 //!
 //! Members that are restored from the same state with the same cluster have equal checkpoints but for log addresses, so
 //! they form that cluster. The next start finds a checkpoint and an empty log, as after the first start of a new
 //! member. Memory: the index, as a running member has it. Before the manifest is replaced, the directory is one that a
-//! start has begun and not ended, so it must not be where a member is started before [`RequestRestore::finish`]
+//! start has begun and not ended, so it must not be where a member is started before [`StateReplay::finish`]
 //! returns.
 
 mod offline;
 mod replay;
-mod requests;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
@@ -38,13 +40,11 @@ use crate::membership::command_sets::NEWEST_COMMAND_SET;
 use crate::open::OpenMemberError;
 
 pub use offline::{OfflineState, open_offline};
-pub use replay::{EntryReplay, entry_clock_ms};
-pub use requests::RequestRestore;
+pub use replay::{StateReplay, entry_clock_ms};
 
 /// A data directory that is being made.
 pub struct StateRestore {
     parts: RestoreParts,
-    reader: log::Reader,
     state: StateImport,
 }
 
@@ -68,7 +68,7 @@ impl StateRestore {
         compacted: Option<i64>,
     ) -> Result<StateRestore, OpenMemberError> {
         Log::create(disk, options, identity)?;
-        let log::Opened { mut log, reader, .. } = Log::open(disk, options)?;
+        let log::Opened { mut log, .. } = Log::open(disk, options)?;
         let (index, term) = Start::BOOTSTRAP;
         let installer = Box::new(log.begin_install(LogId { index, term }));
         let mut state = StateImport::new(compacted);
@@ -79,7 +79,7 @@ impl StateRestore {
         });
         state.members(AppliedId { index, term }, members, NEWEST_COMMAND_SET);
         let conf = ConfState::of_voters(cluster.iter().map(|member| member.id));
-        Ok(StateRestore { parts: RestoreParts { log, installer, conf }, reader, state })
+        Ok(StateRestore { parts: RestoreParts { log, installer, conf }, state })
     }
 
     /// The state, for all but versions. Leases come before the versions that name them.
@@ -108,7 +108,7 @@ impl StateRestore {
     /// # Errors
     /// A state that no store has, or the disk.
     pub fn finish(self) -> Result<ImportTotals, OpenMemberError> {
-        self.requests()?.finish()
+        self.into_replay()?.finish(None)
     }
 }
 

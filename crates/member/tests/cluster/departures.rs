@@ -9,6 +9,9 @@ use prost::Message;
 use crate::membership::joins;
 use crate::rig::Cluster;
 
+/// The kind of frame that forwards commands, see `peer_message`.
+const FORWARD: u8 = 2;
+
 /// Sends a put of a key to a member; the token of its answer.
 fn begin_put(cluster: &mut Cluster, at: u64, key: &str) -> u64 {
     let put = pb::PutRequest { key: key.to_owned().into(), ..Default::default() };
@@ -154,6 +157,51 @@ fn no_caller_of_a_removed_member_is_left_in_doubt() {
         applied += usize::from(was_applied);
     }
     assert!((20..60).contains(&applied), "{applied} were applied: those before the removal");
+}
+
+/// A follower is elected that has the removal of a follower in its log and has not applied it. `removes_elected` tells
+/// whether it is its own. Returns a put of a caller of the removed member that comes at that moment, and the other one.
+fn put_while_a_leader_finds_a_removal(removes_elected: bool) -> (Cluster, u64, u64) {
+    let mut cluster = Cluster::new(3, joins);
+    cluster.until_published();
+    cluster.run(300);
+    let leader = cluster.leader().expect("one leads");
+    let mut followers = (1..=3).filter(|id| *id != leader);
+    let (voter, elected) = (followers.next().expect("two"), followers.next().expect("two"));
+    let (removed, left) = if removes_elected { (elected, voter) } else { (voter, elected) };
+    // One follower has the removal, so it has the longer log. The leader ends before it hears that.
+    cluster.hold = Some(voter);
+    let request = MembershipRequest::Remove { id: removed };
+    cluster.give(leader, Input::ChangeMembers { token: 1 << 40, request });
+    cluster.run(1);
+    cluster.stop(leader);
+    cluster.hold = None;
+    cluster.held.clear();
+    [elected, voter].into_iter().for_each(|id| cluster.give(id, Input::PeerNotListening(leader)));
+    cluster.until("another leads", |cluster| cluster.leader() == Some(elected));
+    let put = begin_put(&mut cluster, removed, "behind");
+    if !removes_elected {
+        // The command arrives before the acknowledgements by which the new leader could apply the removal.
+        let forwarded = cluster.capture(elected, FORWARD);
+        cluster.give(elected, forwarded);
+    }
+    assert!(!cluster.nodes[&elected].opened.reader.was_removed(removed), "not applied yet");
+    cluster.until("the removal is applied", |cluster| {
+        cluster.nodes[&elected].opened.reader.was_removed(removed)
+    });
+    (cluster, put, left)
+}
+
+/// The new leader did not propose the removal. It finds it in its log.
+#[test]
+fn a_leader_that_finds_a_removal_in_its_log_proposes_nothing_behind_it_for_the_removed_member() {
+    for removes_elected in [false, true] {
+        let (mut cluster, put, left) = put_while_a_leader_finds_a_removal(removes_elected);
+        cluster.until("an answer", |cluster| cluster.answers.contains_key(&put));
+        assert!(!was_applied(&mut cluster, put), "the removed one leads: {removes_elected}");
+        cluster.run(100);
+        assert!(!has(&mut cluster, left, "behind"));
+    }
 }
 
 /// What was forwarded while the removal was under way returns when the leader has applied it.

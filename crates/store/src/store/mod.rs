@@ -194,15 +194,6 @@ impl Store {
         self.shared.state.write().members.force_alone(id, lineage)
     }
 
-    /// Makes this state, whose entries were another cluster's, the first one of a new cluster with that lineage: the
-    /// state after an entry that no member of it wrote.
-    pub fn begin_cluster(&mut self, applied: AppliedId, lineage: u64) {
-        self.assert_between_batches();
-        let mut state = self.shared.state.write();
-        state.applied = applied;
-        state.members.lineage = lineage;
-    }
-
     /// Sets the lineage that a member which joins was told: its peers refuse it with another one.
     pub fn join_lineage(&mut self, lineage: u64) {
         self.assert_between_batches();

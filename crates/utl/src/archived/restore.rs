@@ -16,19 +16,21 @@ use archive::{ArchiveReader, BaseReader, LogObject};
 use dbfile::records::SmallRecords;
 use dbfile::{DbFile, ReadAt};
 use log::RealDisk;
-use member::restore::{EntryReplay, StateRestore, entry_clock_ms};
+use member::OpenMemberError;
+use member::restore::{StateReplay, StateRestore, entry_clock_ms};
 use sha2::{Digest, Sha256};
 
 use super::target::RestoreTarget;
 use super::{open, shown_time};
 use crate::database::state::{self, StateFailure};
 use crate::directory::cluster::NewCluster;
-use crate::directory::restore::target as target_directory;
+use crate::directory::restore::{check_bump, target as target_directory};
 use crate::directory::staging::StagedDirectory;
 use crate::line::{CommandEnd, CommandLine, Refusal};
 
 pub(crate) fn run(line: &mut CommandLine) -> CommandEnd {
     let target = RestoreTarget::of_flags(line)?;
+    check_bump(line)?;
     let cluster = NewCluster::of_flags(line)?;
     let reader = open(line)?;
     let name = target.base(&reader.bases()?)?;
@@ -40,21 +42,33 @@ pub(crate) fn run(line: &mut CommandLine) -> CommandEnd {
     restore.compare(base.point(), base.path())?;
     restore.apply_all(line, &reader)?;
     restore.check_end(&reader)?;
+    let restored_revision = restore.replay.data().revision;
+    let bump = line.values.uint("bump-revision");
+    if bump > 0 {
+        restore.replay.raise_revision(bump).map_err(failed)?;
+    }
     let lineage = restore.lineage(reader.owner());
     let ArchiveRestore { replay, next, checked, .. } = restore;
-    let keys = replay.keys();
-    let data = replay.finish(lineage).map_err(|error| Refusal::error(error.to_string()))?;
+    let totals = replay.finish(Some(lineage)).map_err(failed)?;
     directory.commit()?;
+    let raised = match bump {
+        0 => String::new(),
+        _ => format!(", raised to {} and compacted there", totals.revision),
+    };
     line.complain(&format!(
-        "restored {keys} keys at revision {}, the state of cluster {:x} after entry {}, for member {:x} of cluster \
-         {:x}; {checked} state hashes were compared",
-        data.revision,
+        "restored {} keys at revision {restored_revision}{raised}, the state of cluster {:x} after entry {}, for \
+         member {:x} of cluster {:x}; {checked} state hashes were compared",
+        totals.keys,
         reader.owner().cluster_id,
         next - 1,
         cluster.identity.member_id,
         cluster.identity.cluster_id
     ));
     Ok(())
+}
+
+fn failed(error: OpenMemberError) -> Refusal {
+    Refusal::error(error.to_string())
 }
 
 /// The database file in a base.
@@ -76,7 +90,7 @@ fn import(
     base: &BaseReader<'_>,
     cluster: &NewCluster,
     directory: &StagedDirectory,
-) -> Result<EntryReplay, Refusal> {
+) -> Result<StateReplay, Refusal> {
     let named = |why: &dyn std::fmt::Display| Refusal::error(format!("{}: {why}", base.path()));
     let database = DbFile::open(BaseSource(base)).map_err(|error| named(&error))?;
     let small = SmallRecords::read(&database).map_err(|error| named(&error))?;
@@ -99,7 +113,7 @@ fn import(
 /// A restore in progress.
 struct ArchiveRestore {
     target: RestoreTarget,
-    replay: EntryReplay,
+    replay: StateReplay,
     /// The next entry.
     next: u64,
     /// Until when the state is known to be the newest one, in milliseconds since 1970.
@@ -115,7 +129,7 @@ impl ArchiveRestore {
             return Ok(());
         }
         let logs = reader.logs_from(self.next)?;
-        let bar = line.count_bar("applying", logs.len() as u64);
+        let bar = line.count_bar("applying", "objects", logs.len() as u64);
         for first in logs {
             if first > self.next {
                 break;
@@ -139,9 +153,9 @@ impl ArchiveRestore {
                     self.covered_ms = u64::MAX;
                     return Ok(true);
                 }
-                let applied = self.replay.apply(&entry, self.target.revision());
+                let applied = self.replay.apply_entry(&entry, self.target.revision());
                 self.next = entry.index + 1;
-                if applied.map_err(|error| Refusal::error(error.to_string()))? {
+                if applied.map_err(failed)? {
                     return Ok(true);
                 }
             }
@@ -209,6 +223,7 @@ impl ArchiveRestore {
     fn lineage(&self, owner: &BackupPoint) -> u64 {
         let data = self.replay.data();
         let mut sum = Sha256::new();
+        // The hash is one of the revision too, so a raised one counts.
         for number in [owner.cluster_id, owner.lineage, self.next, self.replay.part(), data.hash] {
             sum.update(number.to_le_bytes());
         }

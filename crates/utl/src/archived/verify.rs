@@ -9,14 +9,8 @@ const MAX_LISTED: usize = 100;
 pub(crate) fn run(line: &mut CommandLine) -> CommandEnd {
     let reader = open(line)?;
     let mut damaged = Vec::new();
-    let bar = line.bytes_bar("checking", 0);
-    let spans = reader.check(
-        &mut |bytes| {
-            bar.inc_length(bytes);
-            bar.inc(bytes);
-        },
-        &mut |error| damaged.push(error.to_string()),
-    );
+    let bar = line.bytes_bar("checking", reader.stored_bytes()?);
+    let spans = reader.check(&mut |bytes| bar.inc(bytes), &mut |error| damaged.push(error.to_string()));
     bar.finish_and_clear();
     for span in &spans? {
         line.say(&format!(

@@ -29,7 +29,7 @@ pub(crate) fn run(line: &mut CommandLine) -> CommandEnd {
     let compacted = small.scheduled_compaction.max(small.finished_compaction).unwrap_or(-1);
     let wanted = line.values.int("rev");
     let until = if wanted > 0 { wanted } else { i64::MAX };
-    let (newest, last) = newest_versions(&file, &database, until)?;
+    let (newest, last) = newest_versions(line, &file, &database, until)?;
     let current = last.max(compacted).max(1);
     if wanted > 0 && wanted < compacted {
         return Err(Refusal::error("mvcc: required revision has been compacted"));
@@ -41,7 +41,7 @@ pub(crate) fn run(line: &mut CommandLine) -> CommandEnd {
     let kept: BTreeSet<RevisionKey> =
         newest.into_values().filter(|revision| !revision.is_tombstone).collect();
     let mut hash = crc32c::crc32c(KEY_BUCKET.as_bytes());
-    each_version(&file, &database, &mut |at, key, value| {
+    each_version(line, &file, &database, &mut |at, key, value| {
         let is_left_out = at.main > revision
             || (at.main <= compacted && !kept.is_empty() && !kept.contains(&at))
             || (at.main == compacted && at.is_tombstone);
@@ -64,12 +64,13 @@ pub(crate) fn run(line: &mut CommandLine) -> CommandEnd {
 
 /// The newest version of each key up to a revision, and the newest revision of all.
 fn newest_versions(
+    line: &CommandLine,
     file: &LockedFile,
     database: &DbFile<&LockedFile>,
     until: i64,
 ) -> Result<(NewestVersions, i64), Refusal> {
     let (mut newest, mut last) = (NewestVersions::new(), 0);
-    each_version(file, database, &mut |at, _, value| {
+    each_version(line, file, database, &mut |at, _, value| {
         last = at.main;
         if at.main <= until {
             let version = KeyValue::decode(value).map_err(|error| error.to_string())?;
@@ -81,15 +82,23 @@ fn newest_versions(
 }
 
 /// Visits the records of all versions.
-fn each_version(file: &LockedFile, database: &DbFile<&LockedFile>, visit: VisitVersion<'_>) -> CommandEnd {
+fn each_version(
+    line: &CommandLine,
+    file: &LockedFile,
+    database: &DbFile<&LockedFile>,
+    visit: VisitVersion<'_>,
+) -> CommandEnd {
+    let bar = line.bytes_bar("reading", database.bytes());
     let Some(mut pairs) = database.bucket(KEY_BUCKET).map_err(|error| file.refuse(&error))? else {
         return Ok(());
     };
     while let Some((key, value)) = pairs.next_pair().map_err(|error| file.refuse(&error))? {
+        bar.inc((key.len() + value.len()) as u64);
         let at = RevisionKey::decode(key).ok_or_else(|| "its key is no revision".to_owned());
         at.and_then(|at| visit(at, key, value)).map_err(|why| {
             Refusal::error(format!("{}: the bucket key has a foreign record: {why}", file.path().display()))
         })?;
     }
+    bar.finish_and_clear();
     Ok(())
 }

@@ -71,7 +71,9 @@ fn write(line: &CommandLine, state: &OfflineState, path: &Path, file: File) -> R
     let captured = state.reader.capture();
     let mut captured = captured.ok_or_else(|| Refusal::error("the log ends within an entry"))?;
     let small = dbstate::small(&captured);
+    let waiting = line.waiting_bar("laying out the file");
     let plan = dbstate::lay_out::<ExportFailure>(&small, &mut captured.versions, &mut || Ok(()));
+    waiting.finish_and_clear();
     let plan = plan.map_err(refused)?;
     captured.versions.rewind();
     let bar = line.bytes_bar("exporting", plan.bytes());

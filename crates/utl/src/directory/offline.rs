@@ -17,7 +17,9 @@ use crate::line::{CommandLine, Refusal};
 /// It has no data, a member uses it, or no state can be made of it.
 pub(super) fn open(line: &CommandLine) -> Result<OfflineState, Refusal> {
     let disk: Arc<dyn log::Disk> = Arc::new(ReadOnlyDisk::default());
+    let bar = line.waiting_bar("reading the state");
     let opened = open_offline(&disk, &options(line), &Sequential);
+    bar.finish_and_clear();
     opened.map_err(|error| Refusal::error(explained(&error)))
 }
 

@@ -16,6 +16,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use indicatif::ProgressBar;
 use log::{RealDisk, ShorterManifest, Warning};
 use member::restore::{OfflineState, open_offline};
 use member::{OpenMemberError, Sequential};
@@ -45,9 +46,10 @@ pub(crate) fn run(line: &mut CommandLine) -> CommandEnd {
     if matches!(plan, RepairPlan::Nothing) {
         return line.print("nothing is to be repaired, and nothing was changed\n");
     }
-    for (from, to) in &parts {
-        copy_directory(line, from, to)?;
-    }
+    let bar = line.bytes_bar("copying", parts.iter().map(|(from, _)| bytes_below(from)).sum());
+    let copied = parts.iter().try_for_each(|(from, to)| copy_directory(from, to, &bar));
+    bar.finish_and_clear();
+    copied?;
     line.print(&format!("copied the directory to {}\n", backup.display()))?;
     let disk: Arc<dyn log::Disk> = Arc::new(RealDisk);
     match plan {
@@ -173,7 +175,7 @@ fn copied_parts(line: &CommandLine, backup: &Path) -> Result<Vec<(PathBuf, PathB
 }
 
 /// Copies a directory with all that is in it, durably.
-fn copy_directory(line: &CommandLine, from: &Path, to: &Path) -> CommandEnd {
+fn copy_directory(from: &Path, to: &Path, bar: &ProgressBar) -> CommandEnd {
     use std::os::unix::fs::DirBuilderExt;
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true).mode(0o700).create(to).map_err(|error| system_error("create", to, &error))?;
@@ -183,20 +185,27 @@ fn copy_directory(line: &CommandLine, from: &Path, to: &Path) -> CommandEnd {
         let (source, target) = (item.path(), to.join(item.file_name()));
         let kind = item.file_type().map_err(|error| system_error("stat", &source, &error))?;
         if kind.is_dir() {
-            copy_directory(line, &source, &target)?;
+            copy_directory(&source, &target, bar)?;
         } else if kind.is_file() {
-            let bar = line.bytes_bar("copying", item.metadata().map_or(0, |known| known.len()));
-            let copied = copy_file(&source, &target, &bar);
-            bar.finish_and_clear();
-            copied.map_err(|error| system_error("copy", &source, &error))?;
+            copy_file(&source, &target, bar).map_err(|error| system_error("copy", &source, &error))?;
         }
     }
     let synced = fs::File::open(to).and_then(|directory| directory.sync_all());
     synced.map_err(|error| system_error("sync", to, &error))
 }
 
+/// Bytes of the files in a directory, for the bar alone: what cannot be read is refused when it is copied.
+fn bytes_below(directory: &Path) -> u64 {
+    let items = fs::read_dir(directory).into_iter().flatten().flatten();
+    let bytes = |item: fs::DirEntry| match item.metadata() {
+        Ok(known) if known.is_dir() => bytes_below(&item.path()),
+        known => known.map_or(0, |known| known.len()),
+    };
+    items.map(bytes).sum()
+}
+
 /// Copies a file durably. Blocks of zeros, which segments are made of before they are used, take no space in the copy.
-fn copy_file(from: &Path, to: &Path, bar: &indicatif::ProgressBar) -> std::io::Result<()> {
+fn copy_file(from: &Path, to: &Path, bar: &ProgressBar) -> std::io::Result<()> {
     use std::os::unix::fs::{FileExt, OpenOptionsExt};
     let source = fs::File::open(from)?;
     let target = fs::File::options().write(true).create_new(true).mode(0o600).open(to)?;
@@ -229,10 +238,10 @@ mod tests {
         let mut bytes = vec![0; 40 * BLOCK_BYTES + 5];
         (bytes[3 * BLOCK_BYTES], bytes[40 * BLOCK_BYTES + 4]) = (7, 8);
         fs::write(&from, &bytes).expect("it is written");
-        copy_file(&from, &to, &indicatif::ProgressBar::hidden()).expect("it is copied");
+        copy_file(&from, &to, &ProgressBar::hidden()).expect("it is copied");
         assert_eq!(fs::read(&to).expect("it is there"), bytes);
         let stored = fs::metadata(&to).expect("it is there").blocks() * 512;
         assert!(stored <= 4 * BLOCK_BYTES as u64, "{stored} bytes are stored");
-        assert!(copy_file(&from, &to, &indicatif::ProgressBar::hidden()).is_err(), "no file is replaced");
+        assert!(copy_file(&from, &to, &ProgressBar::hidden()).is_err(), "no file is replaced");
     }
 }

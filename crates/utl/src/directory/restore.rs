@@ -6,7 +6,7 @@ use std::sync::Arc;
 use dbfile::records::SmallRecords;
 use log::RealDisk;
 use member::OpenMemberError;
-use member::restore::{RequestRestore, StateRestore};
+use member::restore::{StateReplay, StateRestore};
 use store::ImportTotals;
 
 use super::cluster::NewCluster;
@@ -58,7 +58,7 @@ pub(crate) fn target(line: &CommandLine) -> Result<StagedDirectory, Refusal> {
 }
 
 /// Applies what follows a database to what is made of it.
-pub(crate) type ApplyRequests<'a> = &'a mut dyn FnMut(&mut RequestRestore) -> CommandEnd;
+pub(crate) type ApplyRequests<'a> = &'a mut dyn FnMut(&mut StateReplay) -> CommandEnd;
 
 /// Makes a data directory from a database and the requests that follow it, and says what is in it.
 ///
@@ -89,12 +89,13 @@ pub(crate) fn make(
     let filled = state::fill(&database, &small, &mut restore, &bar);
     bar.finish_and_clear();
     filled.map_err(failed)?;
-    let mut restore = restore.requests().map_err(unmade)?;
+    let mut restore = restore.into_replay().map_err(unmade)?;
     requests(&mut restore)?;
-    if line.values.uint("bump-revision") > 0 {
-        restore.raise_revision(line.values.uint("bump-revision")).map_err(unmade)?;
+    let bump = line.values.uint("bump-revision");
+    if bump > 0 {
+        restore.raise_revision(bump).map_err(unmade)?;
     }
-    let totals = restore.finish().map_err(unmade)?;
+    let totals = restore.finish(None).map_err(unmade)?;
     target.commit()?;
     say(line, cluster, &totals);
     Ok(())

@@ -20,6 +20,9 @@ use crate::line::{CommandEnd, CommandLine, Refusal};
 const MAX_STEP_VERSIONS: usize = 256;
 const MAX_STEP_BYTES: u64 = 16 << 20;
 
+/// Entries between two looks at the terminal.
+const BAR_STEP_ENTRIES: u64 = 256;
+
 /// Damaged places that are listed; more are counted.
 const MAX_LISTED: usize = 100;
 
@@ -72,7 +75,7 @@ pub(super) fn examine(line: &CommandLine, state: &OfflineState) -> Result<Damage
             Warning::DamagedEntry { .. } | Warning::TornTail { .. } => {}
         }
     }
-    damage.entries = check_entries(state, &mut damage);
+    damage.entries = check_entries(line, state, &mut damage);
     damage.values = check_values(line, state, &mut damage)?;
     damage.keys = state.reader.counts().keys;
     damage.checkpoint_bytes = state.loading.checkpoint_bytes;
@@ -108,14 +111,20 @@ pub(crate) fn run(line: &mut CommandLine) -> CommandEnd {
 }
 
 /// Reads all entries of the log. Returns how many.
-fn check_entries(state: &OfflineState, damage: &mut DamageFound) -> u64 {
+fn check_entries(line: &CommandLine, state: &OfflineState, damage: &mut DamageFound) -> u64 {
+    let (first, last) = state.entries;
+    let bar = line.count_bar("reading", "entries", (last + 1).saturating_sub(first));
     let mut count = 0;
     for entry in state.log.entries_from(state.entries.0) {
         count += 1;
+        if count % BAR_STEP_ENTRIES == 0 {
+            bar.set_position(count);
+        }
         if let Err(error) = entry {
             damage.add(format!("entry {}: {error}", state.entries.0 + count - 1));
         }
     }
+    bar.finish_and_clear();
     count
 }
 

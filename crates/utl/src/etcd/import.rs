@@ -17,7 +17,7 @@
 
 use std::path::Path;
 
-use member::restore::RequestRestore;
+use member::restore::StateReplay;
 
 use super::data_dir::{self, DirectoryOwner};
 use super::request::{EntryRequest, request_of};
@@ -49,7 +49,7 @@ pub(crate) fn run(line: &mut CommandLine) -> CommandEnd {
     let mut found = Source::open(line, &source, &path)?;
     let behind = found.behind(line.values.switch("committed-only"));
     let target = restore::target(line)?;
-    let bar = line.count_bar("applying", behind.len() as u64);
+    let bar = line.count_bar("applying", "entries", behind.len() as u64);
     let log = &mut found.log;
     restore::make(line, &found.file, &cluster, target, &mut |restore| {
         for (at, index) in (0..).zip(&behind) {
@@ -127,7 +127,7 @@ fn applied_index(file: &LockedFile) -> Result<u64, Refusal> {
 }
 
 /// Applies an entry. One that etcd refuses is refused here too, and changes nothing.
-fn apply(log: &mut WalTail, index: u64, restore: &mut RequestRestore) -> CommandEnd {
+fn apply(log: &mut WalTail, index: u64, restore: &mut StateReplay) -> CommandEnd {
     let entry = log.entry(index)?;
     let request = request_of(&entry).map_err(|why| {
         Refusal::error(format!(
@@ -135,7 +135,7 @@ fn apply(log: &mut WalTail, index: u64, restore: &mut RequestRestore) -> Command
         ))
     })?;
     let Some(EntryRequest { caller, command }) = request else { return Ok(()) };
-    match restore.apply(caller, command, entry.data) {
+    match restore.apply_request(caller, command, &entry.data) {
         Ok(_) => Ok(()),
         Err(error) => Err(Refusal::error(error.to_string())),
     }

@@ -42,7 +42,7 @@ pub(super) async fn run(shell: &mut Shell) -> Outcome {
     let source = ClusterSource::new(open(options).await?);
     let (status, is_once) = (FollowStatus::default(), settings.once);
     let follower = BackupFollower::new(&archive, &source, settings, &status);
-    let mut report = BackupReport::new(shell.streams.errors_on_terminal);
+    let mut report = BackupReport::new(&shell.streams);
     let end = tokio::select! {
         end = follower.run() => end.map_err(failed),
         error = report.run(shell, &status) => match error {

@@ -4,7 +4,9 @@ use std::convert::Infallible;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use archive::FollowStatus;
-use indicatif::{HumanBytes, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use cli::text::human;
+use cli::{BarKind, Streams};
+use indicatif::ProgressBar;
 use tokio::time::Instant;
 
 use crate::exit::{Exit, Outcome};
@@ -20,17 +22,15 @@ const LINE_INTERVAL: Duration = Duration::from_secs(60);
 pub(super) struct BackupReport {
     bar: ProgressBar,
     is_terminal: bool,
+    /// Whether the line shows how much of a base is copied.
+    shows_base: bool,
     said: Instant,
 }
 
 impl BackupReport {
-    pub(super) fn new(is_terminal: bool) -> BackupReport {
-        let target = if is_terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        let bar = ProgressBar::with_draw_target(None, target);
-        if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg}") {
-            bar.set_style(style);
-        }
-        BackupReport { bar, is_terminal, said: Instant::now() }
+    pub(super) fn new(streams: &Streams) -> BackupReport {
+        let bar = streams.bar(BarKind::Message, 0);
+        BackupReport { bar, is_terminal: streams.errors_on_terminal, shows_base: false, said: Instant::now() }
     }
 
     /// Shows figures and lines as they come, for ever.
@@ -39,13 +39,32 @@ impl BackupReport {
             tokio::time::sleep(LOOK_INTERVAL).await;
             self.say_news(shell, status)?;
             if self.is_terminal {
-                self.bar.set_message(line(status, now_ms()));
-                self.bar.tick();
+                self.draw(status);
             } else if self.said.elapsed() >= LINE_INTERVAL {
                 self.said = Instant::now();
                 shell.say(line(status, now_ms()))?;
             }
         }
+    }
+
+    /// A line of its own for a base, with rate and remaining time.
+    fn draw(&mut self, status: &FollowStatus) {
+        let base = status.base_progress();
+        if base.is_some() != self.shows_base {
+            self.shows_base = base.is_some();
+            self.bar.reset();
+            self.bar.set_style(match base {
+                Some(_) => BarKind::Bytes("copying").style(),
+                None => BarKind::Message.style(),
+            });
+        }
+        if let Some((done, total)) = base {
+            self.bar.set_length(total);
+            self.bar.set_position(done);
+        } else {
+            self.bar.set_message(line(status, now_ms()));
+        }
+        self.bar.tick();
     }
 
     /// Shows the lines that are left, and removes the bar.
@@ -71,14 +90,15 @@ impl BackupReport {
 
 /// How far the archive is.
 fn line(status: &FollowStatus, now_ms: u64) -> String {
+    let counted = |count: u64, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
     let written = format!(
-        "{} in {} log objects and {} bases",
-        HumanBytes(status.bytes()),
-        status.log_objects(),
-        status.bases()
+        "{} in {} and {}",
+        human::bytes(status.bytes()),
+        counted(status.log_objects(), "log object"),
+        counted(status.bases(), "base")
     );
     let base = status.base_progress().map_or_else(String::new, |(done, total)| {
-        format!("; copying the state: {} of {}", HumanBytes(done), HumanBytes(total))
+        format!("; copying the state: {} of {}", human::bytes(done), human::bytes(total))
     });
     match status.covered_ms() {
         0 => format!("{written}{base}"),

@@ -7,11 +7,12 @@
 //! give_back(1 2 3)            commands: 1 2 3             consensus was busy: same order, before what came since
 //! ```
 //!
-//! While a leader removes a member, the commands of that member stand aside: proposed after the removal, they would be
-//! applied where no caller waits for them any more. What was proposed before is applied before, by that member too.
+//! While a leader removes members, the commands of their callers stand aside: proposed after the removal, they would be
+//! applied where no caller waits for them any more. What was proposed before is applied before, by those members too.
+//! The commands of members themselves have no callers and do not stand aside.
 //!
 //! ```text
-//! commands: 1 of 7, 2 of 9    set_aside(7)                commands: 2     aside: 1
+//! commands: 1 of 7, 2 of 9    set_aside([7])              commands: 2     aside: 1
 //! push(3 of 7)                                            commands: 2     aside: 1 3
 //! take_aside() -> 1 3         7 is removed: refused; it is not: given back
 //! ```
@@ -38,12 +39,19 @@ pub struct ProposalQueue {
     aside: Option<Aside>,
 }
 
-/// The commands of a member that is being removed.
+/// The commands of members that are being removed.
 #[derive(Debug)]
 struct Aside {
-    member: u64,
+    members: BTreeSet<u64>,
     commands: VecDeque<LogCommand>,
     bytes: usize,
+}
+
+impl Aside {
+    /// Whether a command belongs here: that of a caller of these members.
+    fn takes(members: &BTreeSet<u64>, command: &LogCommand) -> bool {
+        command.sequence & OWN_COMMAND == 0 && members.contains(&command.origin.member)
+    }
 }
 
 /// Sequence numbers of the member's own commands have this bit; tokens of callers do not.
@@ -62,7 +70,7 @@ impl ProposalQueue {
         {
             return Err(command);
         }
-        if let Some(aside) = self.aside.as_mut().filter(|aside| aside.member == command.origin.member) {
+        if let Some(aside) = self.aside.as_mut().filter(|aside| Aside::takes(&aside.members, &command)) {
             aside.bytes += len;
             aside.commands.push_back(command);
             return Ok(());
@@ -96,6 +104,9 @@ impl ProposalQueue {
     pub fn drop_expired(&mut self, own: Origin, expired: &BTreeSet<u64>) {
         let keep = |command: &LogCommand| command.origin != own || !expired.contains(&command.sequence);
         self.bytes -= drop_unless(&mut self.commands, keep);
+        if let Some(aside) = &mut self.aside {
+            aside.bytes -= drop_unless(&mut aside.commands, keep);
+        }
     }
 
     /// Whether no command waits.
@@ -118,13 +129,13 @@ impl ProposalQueue {
         Waiting { commands: self.len(), is_full: self.len() >= MAX_COMMANDS || self.bytes >= MAX_BYTES }
     }
 
-    /// Sets the commands of a member aside, also those that are pushed from now on.
-    pub fn set_aside(&mut self, member: u64) {
-        let waiting = self.take_those(|command| command.origin.member == member);
-        let mut commands = self.take_aside();
-        commands.extend(waiting);
+    /// Sets the commands of these members' callers aside, also those that are pushed from now on. Until they are taken,
+    /// this is called once.
+    pub fn set_aside(&mut self, members: BTreeSet<u64>) {
+        assert!(self.aside.is_none(), "what stands aside for other removals was not taken");
+        let commands = self.take_those(|command| Aside::takes(&members, command));
         let bytes = commands.iter().map(LogCommand::encoded_len).sum();
-        self.aside = Some(Aside { member, commands, bytes });
+        self.aside = Some(Aside { members, commands, bytes });
     }
 
     /// Takes the commands that stand aside, in order. Those that are pushed from now on do not.
@@ -132,11 +143,11 @@ impl ProposalQueue {
         self.aside.take().map(|aside| aside.commands).unwrap_or_default()
     }
 
-    /// Removes and returns the commands of other members.
+    /// Removes and returns the commands of other members. Nothing stands aside any more.
     pub fn take_foreign(&mut self, own: Origin) -> VecDeque<LogCommand> {
-        let mut foreign = self.take_those(|command| command.origin.member != own.member);
-        foreign.extend(self.take_aside());
-        foreign
+        let aside = self.take_aside();
+        self.give_back(aside.into_iter());
+        self.take_those(|command| command.origin.member != own.member)
     }
 
     /// A peer's own command that was given back stands among ours.

@@ -78,7 +78,7 @@ fn commands_of_a_member_that_is_removed_stand_aside() {
     let sequences = |commands: &[LogCommand]| commands.iter().map(|c| c.sequence).collect::<Vec<_>>();
     let mut queue = ProposalQueue::default();
     [of(7, 1), of(9, 2)].into_iter().for_each(|command| queue.push(command).expect("room"));
-    queue.set_aside(7);
+    queue.set_aside(BTreeSet::from([7]));
     [of(7, 3), of(9, 4)].into_iter().for_each(|command| queue.push(command).expect("room"));
     assert_eq!(sequences(&queue.take_batch()), [2, 4]);
     assert!(queue.is_empty() && queue.bytes == 0);
@@ -86,7 +86,7 @@ fn commands_of_a_member_that_is_removed_stand_aside() {
     queue.give_back(aside.into_iter());
     queue.push(of(7, 5)).expect("room");
     assert_eq!(sequences(&queue.take_batch()), [1, 3, 5], "it was not removed");
-    queue.set_aside(7);
+    queue.set_aside(BTreeSet::from([7]));
     queue.push(of(7, 6)).expect("room");
     let foreign = queue.take_foreign(Origin { member: 9, run: 1 });
     assert_eq!(sequences(&foreign.into_iter().collect::<Vec<_>>()), [6]);
@@ -94,9 +94,24 @@ fn commands_of_a_member_that_is_removed_stand_aside() {
 }
 
 #[test]
+fn a_leader_may_stand_aside_itself_and_its_callers_still_expire() {
+    let of = |member, sequence| LogCommand { origin: Origin { member, run: 1 }, ..command(sequence, 8) };
+    let sequences = |commands: VecDeque<LogCommand>| commands.iter().map(|c| c.sequence).collect::<Vec<_>>();
+    let mut queue = ProposalQueue::default();
+    queue.set_aside(BTreeSet::from([1, 7]));
+    queue.push_own(command(OWN_COMMAND | 1, 8));
+    [of(1, 2), of(7, 3), of(9, 4), of(1, 5)].into_iter().for_each(|c| queue.push(c).expect("room"));
+    assert_eq!(sequences(queue.take_batch().into()), [OWN_COMMAND | 1, 4], "it goes on to lead");
+    queue.drop_expired(Origin { member: 1, run: 1 }, &BTreeSet::from([2, 3]));
+    assert_eq!(sequences(queue.take_foreign(Origin { member: 1, run: 1 })), [3]);
+    assert_eq!(sequences(queue.take_batch().into()), [5]);
+    assert!(queue.is_empty() && queue.bytes == 0);
+}
+
+#[test]
 fn what_stands_aside_counts_to_the_limits() {
     let mut queue = ProposalQueue::default();
-    queue.set_aside(1);
+    queue.set_aside(BTreeSet::from([1]));
     for sequence in 0..MAX_WAITING_COMMANDS as u64 {
         queue.push(command(sequence, 0)).expect("room");
     }
