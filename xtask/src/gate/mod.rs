@@ -14,6 +14,7 @@ mod licences;
 mod outside;
 mod processes;
 mod table;
+mod unstable;
 
 use crate::command::Outcome;
 use crate::steps::Times;

@@ -2,9 +2,11 @@
 //!
 //! The tests find the servers through `STELE_BIN` and `ETCD_BIN`.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::unstable;
 use crate::binaries;
 use crate::command::{self, Outcome, cargo};
 
@@ -21,10 +23,12 @@ pub(super) const RUST_TESTS: &str = "tests/etcd-client/Cargo.toml";
 /// Builds everything and runs the tests of both clients.
 pub(super) fn run() -> Outcome {
     let stele = binaries::build_for_tests()?;
-    if command::has_go("etcd's own clients, the comparison with etcd and the crash tests")? {
-        run_go(&stele)?;
-    }
-    command::run(rust_tests(&[])?.env("STELE_BIN", &stele))
+    let has_go = command::has_go("etcd's own clients, the comparison with etcd and the crash tests")?;
+    let unstable = if has_go { run_go(&stele)? } else { String::new() };
+    let outcome = command::run(rust_tests(&[])?.env("STELE_BIN", &stele));
+    // Last, so that nothing scrolls it away.
+    eprint!("{unstable}");
+    outcome
 }
 
 /// What is built for [`run`].
@@ -35,22 +39,36 @@ pub(super) fn builds() -> Result<Vec<Command>, String> {
         let mut go = Command::new("go");
         go.current_dir(GO_TESTS).args(["test", "-exec", "true", "./..."]);
         builds.push(go);
+        let mut gotestsum = Command::new("go");
+        gotestsum.current_dir(GO_TESTS).args(["tool", "-n", "gotestsum"]);
+        builds.push(gotestsum);
     }
     builds.push(rust_tests(&["--no-run"])?);
     Ok(builds)
 }
 
-/// Runs the tests that are written in Go, against `stele` and a real etcd.
-fn run_go(stele: &Path) -> Outcome {
+/// Runs the tests that are written in Go, against `stele` and a real etcd, and returns a report on those that passed
+/// only when they were repeated; empty if there is none.
+fn run_go(stele: &Path) -> Result<String, String> {
     let etcd = binaries::build_etcd()?.join("etcd");
     for module in GO_CODE {
         command::run(Command::new("go").current_dir(module).args(["vet", "./..."]))?;
     }
+    let events = binaries::target_folder()?.join("go-tests.json");
     let mut go = Command::new("go");
+    go.current_dir(GO_TESTS).args(["tool", "gotestsum", "--format=pkgname-and-test-fails"]);
+    go.args(["--format-icons=text", "--hide-summary=skipped,output", "--packages=./..."]);
+    // Each test that failed is repeated once, after all others and alone. Many failures have one cause, which is not
+    // an accident of time.
+    go.args(["--rerun-fails=1", "--rerun-fails-max-failures=5", "--rerun-fails-run-root-test"]);
+    go.arg("--jsonfile").arg(&events);
     // Two packages at a time, and those tests of each that say so: each starts clusters of its own, and waits for
     // elections and leases most of the time.
-    go.current_dir(GO_TESTS).args(["test", "-count=1", "-p", "2", "-parallel", "4", "./..."]);
-    command::run(go.env("STELE_BIN", stele).env("ETCD_BIN", &etcd))
+    go.args(["--", "-count=1", "-p", "2", "-parallel", "4"]);
+    command::run(go.env("STELE_BIN", stele).env("ETCD_BIN", &etcd))?;
+    let text =
+        fs::read_to_string(&events).map_err(|error| format!("cannot read {}: {error}", events.display()))?;
+    unstable::find(&text).map(|tests| unstable::report(&tests))
 }
 
 /// The command for the tests of the `etcd-client` crate, in the workspace's target folder: a package outside of the
