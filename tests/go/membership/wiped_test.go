@@ -33,6 +33,10 @@ func TestAMemberThatLostItsDirectoryDoesNotComeBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	lost := f.cluster.Members[2]
+	// The others refuse it by what they have applied.
+	for _, m := range f.cluster.Members[:2] {
+		f.mustKnow(m, lost)
+	}
 	peers := map[string]string{}
 	for _, m := range f.cluster.Members {
 		peers[m.Name] = m.PeerURL
@@ -54,8 +58,11 @@ func TestAMemberThatLostItsDirectoryDoesNotComeBack(t *testing.T) {
 	f.cluster.Members[0].Kill()
 	f.mustSayAndEnd(lost, "has already been bootstrapped")
 	lost.Kill()
-	if err := f.cluster.Members[0].Start(); err != nil {
-		t.Fatal(err)
+	f.mustStart(f.cluster.Members[0])
+	for _, m := range f.cluster.Members[:2] {
+		f.mustServe(m)
+		f.mustKnow(m, lost)
+		f.keep(m)
 	}
 	if _, err := os.Stat(lost.DataDir); *bin != cluster.EtcdPath() && !os.IsNotExist(err) {
 		t.Errorf("it left a directory: %v", err)
@@ -123,20 +130,52 @@ func (f *fleet) knows(m, other *cluster.Member) bool {
 	f.t.Helper()
 	deadline := time.Now().Add(patience)
 	for {
-		response, err := http.Get(m.PeerURL + "/members")
+		body, err := listedBy(m)
 		if err == nil {
-			body, readErr := io.ReadAll(response.Body)
-			response.Body.Close()
-			if response.StatusCode == http.StatusOK && readErr == nil {
-				return strings.Contains(string(body), `"name":"`+other.Name+`"`)
-			}
-			err = readErr
+			return strings.Contains(body, `"name":"`+other.Name+`"`)
 		}
 		if time.Now().After(deadline) {
 			f.t.Fatalf("%s does not list its members: %v", m.Name, err)
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
+}
+
+// mustKnow waits until a member knows another one as started. A member serves before its name is applied everywhere.
+func (f *fleet) mustKnow(m, other *cluster.Member) {
+	f.t.Helper()
+	for deadline := time.Now().Add(patience); !f.knows(m, other); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			f.t.Fatalf("%s never lists %s as started", m.Name, other.Name)
+		}
+	}
+}
+
+// keep makes a member apply at its next start, before it hears of others, what it has applied now. A new commit index is
+// written with the next entry, so that takes two, each of which must be on the member's disk when it is acknowledged:
+// so many others must be down that no quorum is without it.
+func (f *fleet) keep(m *cluster.Member) {
+	f.t.Helper()
+	client := f.connect(m)
+	for range 2 {
+		if err := cluster.PutUntilAnswered(f.t.Context(), client, "kept", "1"); err != nil {
+			f.t.Fatalf("%s acknowledges no put: %v", m.Name, err)
+		}
+	}
+}
+
+// listedBy is what the peer URL of a member lists.
+func listedBy(m *cluster.Member) (string, error) {
+	response, err := http.Get(m.PeerURL + "/members")
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = errors.New(response.Status)
+	}
+	return string(body), err
 }
 
 func (f *fleet) mustStart(m *cluster.Member) {
@@ -155,12 +194,12 @@ func (f *fleet) mustServe(m *cluster.Member) {
 	}
 }
 
-// lagging starts three members of one cluster: the second has been killed before it applied that the third was started,
-// the others have acknowledged a write, and run.
+// lagging starts three members of one cluster: the second knows that the first was started, and has been killed before
+// it applied that the third was; the others have acknowledged a write, and know each other. Only the second runs.
 func (f *fleet) lagging() (first, lags, last *cluster.Member) {
 	f.t.Helper()
 	// The third publishes itself so late that the second is killed in time, unless this process was held up.
-	const attempts = 5
+	const attempts = 10
 	for range attempts {
 		all := f.founders(3)
 		first, lags, last = all[0], all[1], all[2]
@@ -168,17 +207,23 @@ func (f *fleet) lagging() (first, lags, last *cluster.Member) {
 		f.mustStart(lags)
 		f.mustServe(first)
 		f.mustServe(lags)
+		f.mustKnow(lags, first)
+		f.mustKnow(lags, lags)
+		f.keep(lags)
 		// It asks both whether it may begin.
 		f.mustStart(last)
 		f.waitForLog(last, "opened the member")
 		lags.Kill()
 		f.mustServe(last)
-		if _, err := f.connect(last).Put(f.t.Context(), "kept", "1"); err != nil {
-			f.t.Fatal(err)
-		}
+		f.mustKnow(first, last)
+		f.mustKnow(last, last)
+		f.keep(first)
 		first.Kill()
 		last.Kill()
 		f.mustStart(lags)
+		if !f.knows(lags, first) {
+			f.t.Fatalf("%s has forgotten what it had applied before its last two entries", lags.Name)
+		}
 		if !f.knows(lags, last) {
 			return first, lags, last
 		}
@@ -187,6 +232,9 @@ func (f *fleet) lagging() (first, lags, last *cluster.Member) {
 	f.t.Fatalf("in %d attempts no member lagged", attempts)
 	return nil, nil, nil
 }
+
+// undecided is what a member says that has asked too few others to know whether its directory is lost.
+const undecided = "runs already, and 1 of the members that it names answer"
 
 // Member 2 knows that the cluster has begun, and not that member 3 has been started: both together could elect a leader
 // that lacks what 1 and 3 have acknowledged. So 3 must not begin by the word of 2 alone (RFC 0038).
@@ -201,12 +249,18 @@ func TestAMemberThatLostItsDirectoryDoesNotBeginWithAPeerThatLags(t *testing.T) 
 		t.Fatal(err)
 	}
 	f.mustStart(lost)
-	f.waitForLog(lost, "runs already, and 1 of the members that it names answer")
+	f.waitForLog(lost, undecided)
 	if _, err := os.Stat(lost.DataDir); !os.IsNotExist(err) {
 		t.Errorf("it made a directory: %v", err)
 	}
 	// It asks again; one of the peers that know of it is certain.
 	f.mustStart(first)
+	f.mustKnow(first, lost)
+	if log := f.mustEndSaying(lost, undecided); !strings.Contains(log, "has already been bootstrapped") {
+		// It asks for ten seconds only, and the other took longer to open its files.
+		lost.Kill()
+		f.mustStart(lost)
+	}
 	f.mustEndSaying(lost, "has already been bootstrapped")
 	f.mustServe(first)
 	f.mustServe(lags)
