@@ -46,6 +46,11 @@ func TestACopyHasEverythingInOrder(t *testing.T) {
 			arrives(t, from, to)
 			f.interrupted(t)
 
+			// The load may have written nothing since, on a slow disk.
+			for range 3 {
+				_, err := from.Put(patiently(t), "ahead", "x")
+				check(t, err)
+			}
 			compactAll(t, from)
 			f = start(t, source, destination)
 			f.says(t, "the source has compacted what was to be read next")
