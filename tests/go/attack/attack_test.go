@@ -23,7 +23,7 @@ var (
 )
 
 // patience bounds every wait for something that must happen.
-const patience = 30 * time.Second
+const patience = 60 * time.Second
 
 // sized is a number of the gate, or of a long run.
 func sized(gate, inLong int) int {

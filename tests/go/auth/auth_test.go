@@ -32,7 +32,7 @@ var bin = flag.String("bin", cluster.StelePath(), "the server to test")
 var flags = []string{"--bcrypt-cost=4"}
 
 // callTimeout is what a server has for one call; reaching it is a finding.
-const callTimeout = 15 * time.Second
+const callTimeout = 60 * time.Second
 
 // server is one member and a plain connection to it: clientv3 would retry, and hide what was really answered.
 type server struct {

@@ -17,7 +17,7 @@ import (
 var bin = flag.String("bin", cluster.StelePath(), "the server to test")
 
 // patience bounds every wait for something that must happen; no test depends on how soon it does.
-const patience = 30 * time.Second
+const patience = 60 * time.Second
 
 func start(t *testing.T, size int, args ...string) *cluster.Cluster {
 	t.Helper()

@@ -10,7 +10,7 @@ import (
 )
 
 // Patience is how long PutUntilAnswered tries: longer than any election, also on a loaded machine.
-const Patience = 30 * time.Second
+const Patience = 60 * time.Second
 
 // PutUntilAnswered repeats a put until it is acknowledged. The first one after a member has ended may be lost: it was
 // written to the old connection, which the client does not repeat, or a follower had sent it on to the leader that ended.

@@ -40,7 +40,7 @@ type judge struct {
 }
 
 // deathTimeout is how long a process that closed its connections has to end.
-const deathTimeout = 5 * time.Second
+const deathTimeout = 20 * time.Second
 
 // difference is the first op that the two systems answered differently.
 type difference struct {

@@ -22,7 +22,7 @@ const (
 )
 
 // callTimeout is what either system has for one op; reaching it is a difference or a finding.
-const callTimeout = 15 * time.Second
+const callTimeout = 60 * time.Second
 
 // side is one of the two systems: a fresh single member and the connection to it.
 type side struct {

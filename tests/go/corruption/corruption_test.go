@@ -20,7 +20,7 @@ var bin = flag.String("bin", cluster.StelePath(), "the server to test")
 
 const (
 	// patience bounds every wait for something that must happen.
-	patience     = 30 * time.Second
+	patience     = 60 * time.Second
 	pollInterval = 50 * time.Millisecond
 )
 

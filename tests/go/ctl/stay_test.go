@@ -21,7 +21,7 @@ type running struct {
 }
 
 // patience bounds each wait for a line.
-const patience = 20 * time.Second
+const patience = 60 * time.Second
 
 func (p *program) start(t *testing.T, args ...string) *running {
 	t.Helper()

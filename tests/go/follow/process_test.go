@@ -17,7 +17,7 @@ import (
 )
 
 // patience bounds a wait for what must happen soon, also on a loaded machine.
-const patience = 30 * time.Second
+const patience = 60 * time.Second
 
 // output collects what a process prints.
 type output struct {

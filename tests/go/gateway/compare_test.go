@@ -24,7 +24,7 @@ import (
 var bin = flag.String("bin", cluster.StelePath(), "the server to test")
 
 // patience is what a server has for one request; reaching it is a finding.
-const patience = 15 * time.Second
+const patience = 60 * time.Second
 
 // side is one member, and what its answers have said that later requests repeat.
 type side struct {

@@ -23,7 +23,7 @@ import (
 var bin = flag.String("bin", cluster.StelePath(), "the server to test")
 
 // patience bounds every case.
-const patience = 30 * time.Second
+const patience = 60 * time.Second
 
 // interopCase is a case; its name is that of gRPC's list where there is one.
 type interopCase struct {

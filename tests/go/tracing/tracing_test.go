@@ -25,7 +25,7 @@ import (
 var bin = flag.String("bin", cluster.StelePath(), "the server to test")
 
 // patience is longer than an exporter keeps spans; etcd's keeps them for five seconds unless its environment says less.
-const patience = 30 * time.Second
+const patience = 60 * time.Second
 
 // traced starts a member that exports to the collector.
 func traced(t *testing.T, binary string, r *receiver, args ...string) *grpc.ClientConn {
