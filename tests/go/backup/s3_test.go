@@ -100,18 +100,20 @@ func until(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// leader is the member that leads.
+// leader waits until a member leads, and returns it.
 func leader(t *testing.T, c *cluster.Cluster) *cluster.Member {
 	t.Helper()
-	for _, m := range c.Members {
-		if !m.Running() {
-			continue
-		}
-		client := cluster.ClientOf(t, patience, m)
-		status, err := client.Status(patiently(t), m.ClientURL)
-		check(t, err)
-		if status.Leader == status.Header.MemberId {
-			return m
+	client := cluster.ClientOf(t, patience, c.Members...)
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		for _, m := range c.Members {
+			if !m.Running() {
+				continue
+			}
+			status, err := client.Status(patiently(t), m.ClientURL)
+			check(t, err)
+			if status.Leader == status.Header.MemberId {
+				return m
+			}
 		}
 	}
 	t.Fatal("no member leads")

@@ -456,7 +456,7 @@ func TestRequestsThatDoNotFitGetTheErrorsOfEtcd(t *testing.T) {
 }
 
 func TestALeaderThatStopsLeavesItsLeadershipBehind(t *testing.T) {
-	// With the usual timeouts: a machine that is busy elects no other leader meanwhile, unless it holds a member up for long.
+	// With the usual timeouts: a busy machine elects no other leader meanwhile, unless it holds a member up for long.
 	f := &fleet{t: t, cluster: cluster.ForTest(t, cluster.Config{Binary: *bin, Size: 3})}
 	f.client = f.connect(f.cluster.Members...)
 	const attempts = 5

@@ -151,8 +151,8 @@ func (f *fleet) mustKnow(m, other *cluster.Member) {
 	}
 }
 
-// keep makes a member apply at its next start, before it hears of others, what it has applied now. A new commit index is
-// written with the next entry, so that takes two, each of which must be on the member's disk when it is acknowledged:
+// keep makes a member apply at its next start, before it hears of others, what it has applied now. A new commit index
+// is written with the next entry, so that takes two, each of which must be on the member's disk when it is acknowledged:
 // so many others must be down that no quorum is without it.
 func (f *fleet) keep(m *cluster.Member) {
 	f.t.Helper()
