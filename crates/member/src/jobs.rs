@@ -204,7 +204,8 @@ pub enum JobLane {
     Files,
     /// Long, and neither the log nor a peer waits for it: checkpoints, relocation, installing and dropping snapshots.
     Space,
-    /// Damaged data, here or at a peer.
+    /// Damaged data, here or at a peer, and the search for it: scrubbing, and the hashes of compactions. These do not
+    /// wait for checkpoints and relocation, because history is not purged before they are done.
     Repair,
 }
 
@@ -220,11 +221,10 @@ impl Job {
             Job::Log(_) | Job::ReadEntries { .. } | Job::ReadValues { .. } => JobLane::Files,
             Job::Checkpoint(_) | Job::MergeCheckpoints(_) | Job::Relocate(_) => JobLane::Space,
             Job::Install(_) | Job::AbandonSnapshot(_) | Job::DropState(_) => JobLane::Space,
-            Job::HashCompaction(_) => JobLane::Space,
             Job::WriteRepairedValues(_) | Job::ReadForPeer { .. } | Job::RepairEntry { .. } => {
                 JobLane::Repair
             }
-            Job::Scrub(_) => JobLane::Repair,
+            Job::Scrub(_) | Job::HashCompaction(_) => JobLane::Repair,
         }
     }
 

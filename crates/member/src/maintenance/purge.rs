@@ -110,6 +110,7 @@ impl Purge {
 mod tests {
     //! How fast history is purged, and which compactions are answered.
     use super::*;
+    use crate::jobs::JobLane;
     use crate::tests::LogAndStore;
 
     /// A store with this many changes of one key below its compact revision, which is returned.
@@ -147,6 +148,18 @@ mod tests {
         assert_eq!(purge.next_due_ns(), None, "nothing is left");
         assert_eq!(purge.take_finished(2 * PAUSE_NS), Some(2 * PAUSE_NS));
         assert_eq!(purge.take_finished(3 * PAUSE_NS), None);
+    }
+
+    /// Many short jobs make one hash, and nothing is purged before the last: behind a copy or a checkpoint each they
+    /// would take half a minute for a million keys.
+    #[test]
+    fn the_hash_of_a_compaction_does_not_wait_for_relocation_and_checkpoints() {
+        let (mut state, _) = compacted(2);
+        let mut purge = Purge::default();
+        purge.start();
+        purge.step(0, &mut state.store);
+        let job = purge.begin_hash(&mut state.store).expect("a compaction was purged");
+        assert_eq!((job.kind(), job.lane()), ("hash_compaction", JobLane::Repair));
     }
 
     #[test]
