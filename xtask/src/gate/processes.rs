@@ -20,6 +20,9 @@ const GO_CODE: &[&str] = &[GO_TESTS, "tests/load", "tests/older-clients", "tests
 /// `protoc`.
 pub(super) const RUST_TESTS: &str = "tests/etcd-client/Cargo.toml";
 
+/// What the clients of [`languages`] are fetched, built and run with.
+const LANGUAGE_TOOLS: [&str; 4] = ["python3", "npm", "node", "mvn"];
+
 /// Builds everything and runs the tests of both clients.
 pub(super) fn run() -> Outcome {
     let stele = binaries::build_for_tests()?;
@@ -69,6 +72,42 @@ fn run_go(stele: &Path) -> Result<String, String> {
     let text =
         fs::read_to_string(&events).map_err(|error| format!("cannot read {}: {error}", events.display()))?;
     unstable::find(&text).map(|tests| unstable::report(&tests))
+}
+
+/// Runs the clients in other languages than Go and Rust, with the libraries that they use, which are fetched. Where a
+/// language is missing all are left out, with a line that says so.
+///
+/// # Errors
+/// In a CI run, which must leave nothing out.
+pub(super) fn languages() -> Outcome {
+    let what = "clients in Python, Node and Java";
+    let missing: Vec<&str> = LANGUAGE_TOOLS.into_iter().filter(|tool| !command::is_installed(tool)).collect();
+    if !missing.is_empty() && std::env::var_os("CI").is_some() {
+        return Err(format!("{what}: need {}", missing.join(", ")));
+    }
+    if !missing.is_empty() {
+        println!("SKIPPED: {what}: need {}", missing.join(", "));
+        return Ok(());
+    }
+    if !command::has_go(what)? {
+        return Ok(());
+    }
+    let stele = binaries::build_for_tests()?;
+    let mut go = Command::new("go");
+    // One package after the other: both fetch the same libraries into the same folders.
+    go.current_dir(GO_TESTS).args([
+        "test",
+        "-count=1",
+        "-v",
+        "-p",
+        "1",
+        "-timeout",
+        "60m",
+        "./interop",
+        "./tls",
+    ]);
+    go.args(["-run", "TestOtherLanguages", "-languages", "python,node,java"]);
+    command::run(go.env("STELE_BIN", &stele))
 }
 
 /// The command for the tests of the `etcd-client` crate, in the workspace's target folder: a package outside of the

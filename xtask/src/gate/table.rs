@@ -118,6 +118,14 @@ pub(super) const LONG_STEPS: &[Step] = &[
         remedy: "docs/internals/simulation.md says what noticed it before; find out why that does not see it any more",
     },
     Step {
+        name: "languages",
+        proves: "clients in Python (also the package etcd3, with a list of addresses), Node and Java are served, with \
+                 TLS, certificates and tokens too",
+        run: processes::languages,
+        builds: nothing,
+        remedy: "run the program that failed alone: `go test ./interop -v -languages python`, in tests/go",
+    },
+    Step {
         name: "fuzz",
         proves: "a minute of each fuzz target finds nothing",
         run: outside::fuzz,

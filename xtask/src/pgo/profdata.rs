@@ -1,4 +1,4 @@
-//! `llvm-profdata`, which merges what processes have counted into one profile.
+//! `llvm-profdata`, which makes a profile of what processes have counted.
 //!
 //! Its format changes with LLVM, and each tool writes its own version: it must be of the LLVM that the compiler holds.
 
@@ -61,7 +61,7 @@ fn llvm_version(said: &str) -> Option<u32> {
     major(version)
 }
 
-/// Merges all counts in `folder` into `profile`.
+/// Makes `profile` of all counts in `folder`.
 ///
 /// # Errors
 /// There are none, or the tool fails.
@@ -74,7 +74,8 @@ pub(super) fn merge(tool: &Path, folder: &Path, profile: &Path) -> Outcome {
     if counts.is_empty() {
         return Err(format!("there are no counts (*.{COUNTS}) in {}", folder.display()));
     }
-    eprintln!("merging the counts of {} processes", counts.len());
+    // Processes of one binary add what they have counted to one file, which holds the sums.
+    eprintln!("merging {} files of counts", counts.len());
     command::run(Command::new(tool).args(["merge", "-o"]).arg(profile).args(counts))
 }
 
