@@ -81,8 +81,8 @@ impl Member {
         }
     }
 
-    /// Whether a request comes from another member that was removed meanwhile. That one would not learn of an entry behind
-    /// its removal: its caller would wait for the time-out.
+    /// Whether a request comes from another member that was removed meanwhile. That one would not learn of an entry
+    /// behind its removal: its caller would wait for the time-out.
     pub(super) fn is_of_removed(&self, change: &WaitingChange) -> bool {
         let member = change.origin.member;
         member != self.config.member_id && self.reader.was_removed(member)

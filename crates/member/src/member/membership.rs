@@ -176,8 +176,8 @@ impl Member {
         ClusterHealth { own_id, members: &members, up_since_ns, healthy_since_ns }.check(request)
     }
 
-    /// Answers a request that is not proposed: `None` because this member does not lead, or because the member that sent
-    /// it was removed and asks its callers to ask another one.
+    /// Answers a request that is not proposed: `None` because this member does not lead, or because the one that sent
+    /// it was removed and refers its callers to another.
     fn refuse_change(&mut self, change: &WaitingChange, error: Option<api::Error>, out: &mut Output) {
         let WaitingChange { origin: Origin { member, run }, sequence, .. } = *change;
         if member != self.config.member_id {

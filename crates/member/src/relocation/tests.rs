@@ -94,7 +94,7 @@ fn the_next_files_are_copied_while_references_are_switched() {
     assert!(files.iter().all(|file| !state.has_file(*file)));
 }
 
-/// A job's result counts for that job alone: one that was under way when the state was replaced is no result of the next.
+/// A job's result counts for that job alone.
 #[test]
 fn the_copies_of_a_job_from_before_an_installed_snapshot_are_not_those_of_the_next() {
     let (mut state, file) = shrunk_to(5);
