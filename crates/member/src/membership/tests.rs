@@ -177,23 +177,9 @@ fn a_learner_is_promoted_with_nine_tenths_of_the_log() {
     assert_eq!(check_caught_up(4, 1, &[peer(1, 1000)]), Err(Error::MemberNotFound));
 }
 
-fn waiting(origin: Origin, sequence: u64) -> WaitingChange {
-    WaitingChange { origin, sequence, request: add(sequence, false) }
-}
-
-#[test]
-fn what_a_peer_gave_back_is_not_sent_there_before_the_next_tick() {
-    let mut queue = MembershipQueue::default();
-    assert!(queue.give_back(2, waiting(OWN, 1)));
-    assert_eq!(queue.forward_all(2), []);
-    queue.tick();
-    assert_eq!(queue.forward_all(2), [waiting(OWN, 1)]);
-    assert!(queue.give_back(2, waiting(OWN, 2)));
-    assert_eq!(queue.forward_all(3), [waiting(OWN, 2)], "another one leads now");
-}
-
 #[test]
 fn requests_wait_are_sent_once_and_come_back_only_if_they_were_sent_there() {
+    let waiting = |origin, sequence| WaitingChange { origin, sequence, request: add(sequence, false) };
     let mut queue = MembershipQueue::default();
     assert!(queue.push(waiting(OWN, 1)));
     assert_eq!(queue.forward_all(2), [waiting(OWN, 1)]);
