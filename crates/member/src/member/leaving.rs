@@ -17,6 +17,8 @@
 //! 3 receives the refusal           put 3 is not taken
 //! ```
 //!
+//! The same holds for requests about members: those of a removed member that wait in the leader's queue are refused.
+//!
 //! A leader that is elected while the removal is not applied looks for it in its log and does the same, until it has
 //! applied an entry of its own term. A leader treats its own callers like those of others when it removes itself.
 //!
@@ -41,6 +43,7 @@ use super::Member;
 use super::frames::return_commands;
 use crate::io::{Answer, Input, Now, Output};
 use crate::membership::applied;
+use crate::membership::queue::WaitingChange;
 use crate::membership::request::MembershipRequest;
 use crate::proposals::batch::LogCommand;
 
@@ -76,6 +79,13 @@ impl Member {
         if let MembershipRequest::Remove { id } = *request {
             self.proposals.set_aside(BTreeSet::from([id]));
         }
+    }
+
+    /// Whether a request comes from another member that was removed meanwhile. That one would not learn of an entry
+    /// behind its removal: its caller would wait for the time-out.
+    pub(super) fn is_of_removed(&self, change: &WaitingChange) -> bool {
+        let member = change.origin.member;
+        member != self.config.member_id && self.reader.was_removed(member)
     }
 
     /// This member begins to lead: the same for the removals that are in its log and not applied yet.

@@ -78,7 +78,7 @@ impl Member {
         let Some(change) = self.membership.queue.take_refused(from, sequence) else { return };
         match error {
             Some(error) => self.callers.answer(sequence, Answer::Failed(error), out),
-            None if self.membership.queue.push(change) => self.callers.mark_queued(sequence),
+            None if self.membership.queue.give_back(from, change) => self.callers.mark_queued(sequence),
             None => self.callers.answer(sequence, Answer::Failed(api::Error::TooManyRequests), out),
         }
         self.refuse_returned(out);
@@ -93,6 +93,11 @@ impl Member {
                     && self.transfer.is_none()
                     && let Some(change) = self.membership.queue.first().cloned()
                 {
+                    if self.is_of_removed(&change) {
+                        self.refuse_change(&change, None, out);
+                        self.membership.queue.take_first();
+                        continue;
+                    }
                     if self.hands_over_first(now, &change.request) && self.hand_over(now) {
                         return;
                     }
@@ -171,7 +176,8 @@ impl Member {
         ClusterHealth { own_id, members: &members, up_since_ns, healthy_since_ns }.check(request)
     }
 
-    /// Answers a request that is not proposed: `None` because this member does not lead.
+    /// Answers a request that is not proposed: `None` because this member does not lead, or because the one that sent
+    /// it was removed and refers its callers to another.
     fn refuse_change(&mut self, change: &WaitingChange, error: Option<api::Error>, out: &mut Output) {
         let WaitingChange { origin: Origin { member, run }, sequence, .. } = *change;
         if member != self.config.member_id {

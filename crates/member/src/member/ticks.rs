@@ -31,6 +31,7 @@ impl Member {
     fn tick(&mut self, now: Now, out: &mut Output) {
         self.tick_startup_election();
         self.proposals.tick();
+        self.membership.queue.tick();
         self.consensus.retry_round();
         self.give_up_transfer(now, out);
         self.repeat_lease_questions(now);

@@ -35,6 +35,9 @@ pub(crate) struct MembershipQueue {
     waiting: VecDeque<WaitingChange>,
     /// Sent to a leader, by token: the leader and the request.
     forwarded: BTreeMap<u64, (u64, WaitingChange)>,
+    /// The peer that gave a request back, until the next tick: nothing is sent there meanwhile. It does not lead any
+    /// more, or it has removed this member, which both are news that are on their way.
+    returned_by: Option<u64>,
 }
 
 impl MembershipQueue {
@@ -57,12 +60,26 @@ impl MembershipQueue {
         self.waiting.pop_front()
     }
 
-    /// Takes all requests, which are sent to this leader.
+    /// Takes all requests, which are sent to this leader; none if it has just given some back.
     pub(crate) fn forward_all(&mut self, leader: u64) -> Vec<WaitingChange> {
+        if self.returned_by == Some(leader) {
+            return Vec::new();
+        }
         let all: Vec<WaitingChange> = self.waiting.drain(..).collect();
         let sent = all.iter().map(|change| (change.sequence, (leader, change.clone())));
         self.forwarded.extend(sent);
         all
+    }
+
+    /// Puts back a request that this peer has certainly not proposed. Returns false if too many wait.
+    pub(crate) fn give_back(&mut self, by: u64, change: WaitingChange) -> bool {
+        self.returned_by = Some(by);
+        self.push(change)
+    }
+
+    /// A tick passed: what a peer gave back may be sent to it again.
+    pub(crate) fn tick(&mut self) {
+        self.returned_by = None;
     }
 
     /// Takes the request of this token that a peer refused, if it was sent there.

@@ -94,6 +94,36 @@ fn the_next_files_are_copied_while_references_are_switched() {
     assert!(files.iter().all(|file| !state.has_file(*file)));
 }
 
+/// A job's result counts for that job alone.
+#[test]
+fn the_copies_of_a_job_from_before_an_installed_snapshot_are_not_those_of_the_next() {
+    let (mut state, file) = shrunk_to(5);
+    let contents = state.contents();
+    let (mut relocator, mut out) = (Relocator::default(), Output::default());
+    let LogAndStore { log, store, reader, .. } = &mut state;
+    let mut context = RelocationContext { log, store, reader, out: &mut out };
+    let begin = |relocator: &mut Relocator, context: &mut RelocationContext<'_>| {
+        assert!(relocator.can_begin() && relocator.begin_files(0, 1, context));
+        let Done::Relocated(copied) = context.out.background.pop().expect("a job has begun").run() else {
+            unreachable!()
+        };
+        copied
+    };
+    let late = begin(&mut relocator, &mut context);
+    relocator.state_replaced(context.log);
+    let next = begin(&mut relocator, &mut context);
+    assert_eq!((late.references.len(), next.references.len()), (5, 5));
+    assert!(relocator.copied(*late, &mut context).expect("the log is intact").is_empty());
+    assert!(relocator.is_copying(), "the next one is still awaited");
+    assert!(relocator.copied(*next, &mut context).expect("the log is intact").is_empty());
+    while relocator.is_step_due(u64::MAX) {
+        relocator.step(0, &mut context);
+    }
+    assert_eq!((state.values_in(file), state.contents()), (0, contents));
+    state.checkpoint();
+    assert!(!state.has_file(file));
+}
+
 #[test]
 fn a_file_that_holds_more_is_emptied_only_eagerly() {
     let (mut state, file) = shrunk_to(20);

@@ -6,11 +6,14 @@ use member::batch::CommandKind;
 use member::{Answer, Input, MembershipRequest, Proposal};
 use prost::Message;
 
-use crate::membership::joins;
+use crate::membership::{add, joins};
 use crate::rig::Cluster;
 
 /// The kind of frame that forwards commands, see `peer_message`.
 const FORWARD: u8 = 2;
+
+/// The kind of frame that forwards a request about members.
+const MEMBERSHIP_REQUEST: u8 = 13;
 
 /// Sends a put of a key to a member; the token of its answer.
 fn begin_put(cluster: &mut Cluster, at: u64, key: &str) -> u64 {
@@ -231,6 +234,32 @@ fn a_leader_returns_what_a_member_forwards_while_it_is_removed() {
     cluster.until("the removal is applied", |cluster| !parting(cluster).is_empty());
     assert_eq!(parting(&cluster), [removed], "its streams stay for the answers");
     cluster.until("they end", |cluster| parting(cluster).is_empty());
+}
+
+/// An entry behind the removal does not reach the removed member: its caller would wait for the time-out.
+#[test]
+fn a_leader_returns_a_request_about_members_that_comes_from_a_removed_one() {
+    for is_removed_before in [false, true] {
+        let mut cluster = Cluster::new(3, joins);
+        cluster.until_published();
+        cluster.run(300);
+        let (leader, removed) = (cluster.leader().expect("one leads"), cluster.follower());
+        let removal = MembershipRequest::Remove { id: removed };
+        let added = cluster.send(removed, |token| Input::ChangeMembers { token, request: add(9, true) });
+        if is_removed_before {
+            let late = cluster.capture(leader, MEMBERSHIP_REQUEST);
+            assert!(cluster.change(leader, &removal).is_ok());
+            cluster.give(leader, late);
+        } else {
+            // It waits with the leader, behind the removal.
+            cluster.give(leader, Input::ChangeMembers { token: 1 << 40, request: removal });
+        }
+        cluster.until("an answer", |cluster| cluster.answers.contains_key(&added));
+        let answer = cluster.answers.remove(&added);
+        assert!(matches!(answer, Some(Answer::Failed(api::Error::NotTaken))), "{answer:?}");
+        cluster.run(100);
+        assert_eq!(cluster.conf_state(leader).learners, [], "it has no effect");
+    }
 }
 
 #[test]

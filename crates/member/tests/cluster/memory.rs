@@ -8,6 +8,9 @@ use crate::rig::Cluster;
 
 const LIMIT_BYTES: u64 = 600_000;
 
+/// The kind of a frame with forwarded commands, see `peer_message`.
+const FORWARD: u8 = 2;
+
 /// Keys are long, so that few of them reach the limit.
 fn put(number: u32) -> pb::PutRequest {
     let key = format!("/registry/pods/a-namespace-with-a-name/pod-{number:06}-{:x>250}", number);
@@ -112,8 +115,8 @@ fn a_full_memory_refuses_growth_until_keys_are_gone_and_the_alarm_is_disarmed() 
     assert_eq!(alarms(&cluster, 1), []);
 }
 
-#[test]
-fn a_follower_without_memory_stops_the_whole_cluster_from_growing() {
+/// Three members of which only the last, a follower, has a limit; and the leader.
+fn follower_with_limit() -> (Cluster, u64) {
     let mut cluster = Cluster::new(3, |config| {
         config.memory_limit_bytes = if config.member_id == 3 { LIMIT_BYTES } else { 0 };
     });
@@ -123,6 +126,30 @@ fn a_follower_without_memory_stops_the_whole_cluster_from_growing() {
     }
     let leader = cluster.leader().expect("somebody leads");
     assert_ne!(leader, 3);
+    (cluster, leader)
+}
+
+/// No answer and no change of the leader tells a follower that the frame with its alarm was lost.
+#[test]
+fn an_alarm_whose_frame_is_lost_is_raised_again() {
+    let (mut cluster, leader) = follower_with_limit();
+    cluster.lost = Some((leader, FORWARD));
+    let mut put_next = (0..).map(|number| {
+        let put = put(number);
+        cluster.propose(leader, CommandKind::Put, &put).expect("no alarm is raised");
+        excesses(&cluster, 3, true) > 0
+    });
+    assert!(put_next.any(|is_exceeded| is_exceeded));
+    // So far above the limit that no checkpoint ends the excess.
+    assert_eq!(put_next.take(600).count(), 600);
+    assert_eq!(alarms(&cluster, leader), []);
+    cluster.lost = None;
+    cluster.until("the alarm is raised", |cluster| alarms(cluster, leader) == [3]);
+}
+
+#[test]
+fn a_follower_without_memory_stops_the_whole_cluster_from_growing() {
+    let (mut cluster, leader) = follower_with_limit();
     assert!(fill(&mut cluster, leader) > 1_000);
     cluster.settle();
     for at in 1..=3 {

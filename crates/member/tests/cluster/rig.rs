@@ -71,6 +71,8 @@ pub(crate) struct Cluster {
     pub(crate) hold: Option<u64>,
     /// Sender and bytes.
     pub(crate) held: Vec<(u64, Bytes)>,
+    /// Frames of this kind to this member are lost.
+    pub(crate) lost: Option<(u64, u8)>,
     /// These results of jobs, at a member, do not arrive, but are kept in `held_jobs`.
     pub(crate) hold_jobs: HeldJobs,
     /// Member and input.
@@ -128,6 +130,7 @@ impl Cluster {
             answers: BTreeMap::new(),
             hold: None,
             held: Vec::new(),
+            lost: None,
             hold_jobs: Box::new(|_, _| false),
             held_jobs: Vec::new(),
             told_lineage: 0,
@@ -271,10 +274,14 @@ impl Cluster {
         let refuses = |to: &u64| self.nodes.get(to).is_some_and(|peer| !peer.accepts(&self.nodes[&id]));
         let refused: BTreeSet<u64> = frames.iter().map(|(to, ..)| *to).filter(refuses).collect();
         for (to, _, buffers) in frames.into_iter().filter(|(to, ..)| !refused.contains(to)) {
+            let bytes = Bytes::from(buffers.concat());
+            if self.lost == Some((to, bytes[0])) {
+                continue;
+            }
             if self.hold == Some(to) {
-                self.held.push((id, buffers.concat().into()));
+                self.held.push((id, bytes));
             } else if let Some(peer) = self.nodes.get_mut(&to) {
-                peer.inputs.push(Input::Frame { from: id, bytes: buffers.concat().into() });
+                peer.inputs.push(Input::Frame { from: id, bytes });
             }
         }
     }

@@ -322,6 +322,9 @@ impl Edge for PeerEdge {
 }
 
 #[cfg(test)]
+mod order_tests;
+
+#[cfg(test)]
 mod tests {
     //! A frame that no peer can receive does not vanish without a word.
     use member::MessageClass;

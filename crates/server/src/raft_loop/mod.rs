@@ -161,6 +161,14 @@ impl Handoff {
         self.inputs.submit(input);
     }
 
+    /// Takes the inputs that wait for a loop that was not started.
+    #[cfg(test)]
+    pub(crate) fn take_inputs(&self) -> Vec<Input> {
+        let mut inputs = Vec::new();
+        self.inputs.take(&mut inputs);
+        inputs
+    }
+
     /// Submits a frame of a peer's control stream. Never waits for a write: a slow disk must not delay heartbeats.
     pub(crate) fn control_frame(&self, from: u64, bytes: Bytes) {
         self.inputs.submit_and_run([Input::Frame { from, bytes }]);

@@ -1,5 +1,6 @@
 //! Reading: HashKV against etcd, streams, history, walks.
 
+mod between_holds;
 mod captured;
 mod cost;
 mod damage;

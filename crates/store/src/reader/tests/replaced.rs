@@ -21,10 +21,10 @@ use crate::{
 };
 
 /// The newest revision of the state that is replaced.
-const BEFORE: i64 = 21;
+pub(super) const BEFORE: i64 = 21;
 
 /// Twenty keys, of revisions 2 to 21.
-fn bench() -> TestStore {
+pub(super) fn bench() -> TestStore {
     let mut bench = TestStore::new();
     for n in 0..20 {
         bench.put(&format!("k{n:02}"), "v");
@@ -32,12 +32,12 @@ fn bench() -> TestStore {
     bench
 }
 
-fn base(bench: &mut TestStore) -> Vec<Bytes> {
+pub(super) fn base(bench: &mut TestStore) -> Vec<Bytes> {
     bench.store.begin_checkpoint(CheckpointKind::Base).collect()
 }
 
 /// The same log one revision later, which deletes the last five keys, compacted at `at`.
-fn later(mut from: TestStore, at: Option<i64>) -> Restored {
+pub(super) fn later(mut from: TestStore, at: Option<i64>) -> Restored {
     from.delete("k15", "k20");
     if let Some(at) = at {
         from.compact(at).unwrap();
