@@ -1,7 +1,10 @@
 //! What a line asks for and its command cannot do: refused before anything is dialled, instead of ignored.
 
+use std::path::Path;
+
 use crate::cli::{Line, Task};
 use crate::command::check_key_space;
+use crate::own::{check_suite, checked_kinds};
 
 /// Checks values that depend on each other, or that `benchmark` refuses with exit code 1.
 ///
@@ -24,12 +27,27 @@ pub(crate) fn check(line: &Line) -> Result<(), String> {
     if let Some(size) = key_space {
         check_key_space(size)?;
     }
+    [&line.own.json, &line.own.html].into_iter().flatten().try_for_each(|path| check_output(path))?;
     match &line.task {
+        Task::Kubernetes(options) => checked_kinds(options).map(|_| ()),
+        Task::Suite(options) => check_suite(options),
         Task::Range(options) if !(1..=2).contains(&options.keys.len()) => {
             Err(format!("range takes a key, or a key and the end of the range; got {}", options.keys.len()))
         }
         Task::Mixed(options) if options.key_space_size == 0 => {
             Err("expected positive --key-space-size, got (0)".to_owned())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses a file that could not be written when the run has ended.
+fn check_output(path: &Path) -> Result<(), String> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match path {
+        path if path.is_dir() => Err(format!("cannot write {}: it is a directory", path.display())),
+        path if !folder.is_dir() => {
+            Err(format!("cannot write {}: {} is no directory", path.display(), folder.display()))
         }
         _ => Ok(()),
     }
@@ -95,6 +113,14 @@ mod tests {
         for line in ["put --key-space-size=0", "watch --key-space-size=-1", "mixed --key-space-size=0"] {
             assert!(wrong(line).starts_with("expected positive --key-space-size"), "{line}");
         }
+        for line in ["kubernetes --scale=0", "kubernetes --renew-interval=0s", "suite --scale=-1"] {
+            assert!(wrong(line).starts_with("expected positive --scale"), "{line}");
+        }
+        assert!(wrong("kubernetes --resources=2").starts_with("expected --resources of 3 or more"));
+        for line in ["put --json=/no/such/x", "mixed --html=/no/such/x", "suite --html=/"] {
+            assert!(wrong(line).starts_with("cannot write /"), "{line}");
+        }
+        assert!(check(&read_line("put --json=x --html=./x").expect("a line")).is_ok());
         assert!(wrong("range").starts_with("range takes a key") && wrong("range a b c").ends_with("got 3"));
         assert!(check(&read_line("put --open-loop --rate=5").expect("a line")).is_ok());
     }

@@ -119,7 +119,13 @@ function __@COMMAND@_proposals
         contains -- "$inner" $programs; or return
         set -e before[1]
     end
-    $program $inner __complete $before "$current" 2>/dev/null | string match -v -r '^:'
+    set -l lines ($program $inner __complete $before "$current" 2>/dev/null)
+    set -l proposals (string match -v -r '^:' -- $lines)
+    if test (count $proposals) -gt 0
+        printf '%s\n' $proposals
+    else if contains -- :0 $lines
+        __fish_complete_path "$current"
+    end
 end
 complete -c @COMMAND@ -f -a '(__@COMMAND@_proposals)'
 "#;

@@ -240,7 +240,7 @@ mod tests {
         let foreign = folder.path().join("foreign");
         std::fs::write(&foreign, vec![7; 8192]).expect("it is written");
         let (foreign, empty) = (foreign.display().to_string(), folder.path().display().to_string());
-        let lines: [(&[&str], u8, &str); 9] = [
+        let lines: [(&[&str], u8, &str); 15] = [
             (&["snapshot", "status", "/no/such"], 1, "stat /no/such: no such file or directory"),
             (&["snapshot", "status", &foreign], 1, "not a database file of etcd"),
             (&["snapshot", "status", &foreign, "-w", "x"], 4, "unsupported output format"),
@@ -248,7 +248,13 @@ mod tests {
             (&["snapshot", "restore", &foreign, "--name=x"], 1, "couldn't find local name \"x\""),
             (&["snapshot", "restore", &foreign, "--bump-revision=5"], 128, "--mark-compacted required"),
             (&["snapshot", "restore", &foreign, "--data-dir", &empty], 1, "not empty"),
-            (&["verify", "--data-dir", &empty], 1, "holds no"),
+            (&["verify", "--data-dir", &empty], 1, "holds no log of Stele: --data-dir names"),
+            (&["verify", "--data-dir", &foreign], 1, "foreign is a file: --data-dir names"),
+            (&["inspect", "--data-dir", "/no/such"], 1, "/no/such does not exist: --data-dir names"),
+            (&["export", "/no/such/file", "--data-dir", &foreign], 1, "foreign is a file"),
+            (&["repair", "--data-dir", &foreign, "--backup-dir=/no/such"], 1, "foreign is a file"),
+            (&["restore", &foreign, "--data-dir=/no/such"], 1, "foreign: it is a file, and an archive"),
+            (&["restore", "/no/such", "--data-dir=/no/such/new"], 1, "cannot open the directory /no/such"),
             (&["defrag", "--data-dir", &empty], 1, "no such file or directory"),
         ];
         for (line, expected, why) in lines {

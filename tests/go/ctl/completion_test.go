@@ -24,6 +24,9 @@ func TestShellsComplete(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if err := os.WriteFile(filepath.Join(dir, "a-snapshot"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	// What completes a line, given the lines that load the scripts.
 	shells := map[string]string{
 		"bash": `COMP_LINE="$0"; COMP_POINT=${#COMP_LINE}; COMP_WORDS=($COMP_LINE); COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
@@ -48,6 +51,9 @@ printf '%s\n' "${COMPREPLY[@]}"`,
 			"stele ctl back": "backup", "stele ctl foll": "follow", "stele ctl backup --enc": "--encryption-key-file",
 			"stele utl rest": "restore", "stele utl backup v": "verify", "stele utl ver": "verify version",
 			"stele utl restore --to-": "--to-revision --to-time", "stele utl restore --bump": "--bump-revision",
+			// File names, where a command takes one.
+			"stele utl snapshot status " + dir + "/a-sn": dir + "/a-snapshot",
+			"etcdctl snapshot save " + dir + "/a-sn":     dir + "/a-snapshot",
 		} {
 			cmd := exec.Command(shell, "-c", load.String()+ask, line)
 			cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "HOME="+dir)

@@ -128,7 +128,10 @@ pub(crate) async fn run(session: &mut BenchSession, options: &KubernetesOptions)
 }
 
 /// Checks the options, and returns how many kinds of resources have numbers.
-fn checked_kinds(options: &KubernetesOptions) -> Result<u64, String> {
+///
+/// # Errors
+/// A value with which there is no load.
+pub(crate) fn checked_kinds(options: &KubernetesOptions) -> Result<u64, String> {
     if options.scale.is_nan() || options.scale <= 0.0 || options.renew_interval.is_zero() {
         return Err("expected positive --scale and --renew-interval".to_owned());
     }

@@ -7,9 +7,9 @@ mod suite;
 
 use std::path::Path;
 
-pub(crate) use kubernetes::run as kubernetes;
+pub(crate) use kubernetes::{checked_kinds, run as kubernetes};
 pub(crate) use mixed::run as mixed;
-pub(crate) use suite::run as suite;
+pub(crate) use suite::{check as check_suite, run as suite};
 
 use crate::cli::own::ReportOptions;
 use crate::report::{file, html};

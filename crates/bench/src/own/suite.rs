@@ -52,10 +52,18 @@ const ROWS: [Row; 7] = [
     range(100_000, 100, 1000, true),
 ];
 
-pub(crate) async fn run(session: &mut BenchSession, options: &SuiteOptions) -> Result<(), String> {
+/// Checks the options.
+///
+/// # Errors
+/// A value with which there is no load.
+pub(crate) fn check(options: &SuiteOptions) -> Result<(), String> {
     if options.scale.is_nan() || options.scale <= 0.0 {
         return Err(format!("expected positive --scale, got {}", options.scale));
     }
+    Ok(())
+}
+
+pub(crate) async fn run(session: &mut BenchSession, options: &SuiteOptions) -> Result<(), String> {
     let all = session.endpoints.clone();
     let leader = leader_endpoints(&all, &session.dialling, session.login.as_ref()).await;
     let leader = leader.map_err(|error| format!("cannot find the leader: {error}"))?;

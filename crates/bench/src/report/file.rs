@@ -31,10 +31,10 @@ pub(crate) fn write(path: &Path, text: &str) -> Result<(), String> {
 /// The file cannot be read, is not a result, or one of another version.
 pub(crate) fn read(path: &Path) -> Result<RunReport, String> {
     let shown = path.display();
-    let text = fs::read_to_string(path).map_err(|error| format!("cannot read {shown}: {error}"))?;
+    let text = fs::read(path).map_err(|error| format!("cannot read {shown}: {error}"))?;
     let no_result = |error: String| format!("{shown} is no result that --json wrote: {error}");
     let value: serde_json::Value =
-        serde_json::from_str(&text).map_err(|error| no_result(error.to_string()))?;
+        serde_json::from_slice(&text).map_err(|error| no_result(error.to_string()))?;
     check_numbers(&value).map_err(no_result)?;
     let result: RunReport = serde_json::from_value(value).map_err(|error| no_result(error.to_string()))?;
     if result.format != FORMAT {
@@ -115,9 +115,11 @@ mod tests {
         write_json(&path, &result).expect("written");
         let phases = read(&path).expect("read").phases;
         assert_eq!((phases[0].requests, phases[0].percentile(99.0)), (3, 1.5));
-        fs::write(&path, "{}").expect("written");
-        let error = read(&path).expect_err("no result");
-        assert!(error.contains("a.json is no result") && !error.contains('\n'), "{error}");
+        for foreign in [b"{}".as_slice(), b"", b"\xff\xfe\x00binary"] {
+            fs::write(&path, foreign).expect("written");
+            let error = read(&path).expect_err("no result");
+            assert!(error.contains("a.json is no result") && !error.contains('\n'), "{error}");
+        }
         for number in ["1e308", "-1e300"] {
             let text = format!(r#"{{"format": 1, "phases": [{{"percentiles": [[99.0, {number}]]}}]}}"#);
             fs::write(&path, text).expect("written");

@@ -1,6 +1,7 @@
 //! Opening the directory of a member that does not run, for commands that only look.
 
-use std::path::PathBuf;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use log::Options;
@@ -48,6 +49,10 @@ pub(super) fn options(line: &CommandLine) -> Options {
     Options { wal_dir, ..Options::new(PathBuf::from(line.values.text("data-dir"))) }
 }
 
+/// What `--data-dir` must name, for the end of a line.
+const WANTED: &str = "--data-dir names the data directory of a Stele member that was stopped";
+
+/// An error in a line, with what to do.
 pub(super) fn explained(error: &OpenMemberError) -> String {
     match error {
         OpenMemberError::Log(log::OpenError::Etcd { path }) => {
@@ -55,6 +60,18 @@ pub(super) fn explained(error: &OpenMemberError) -> String {
                 "{} belongs to etcd: for its data directories there is `stele utl import`",
                 path.display()
             )
+        }
+        OpenMemberError::Log(log::OpenError::Absent { path }) if !path.exists() => {
+            format!("{} does not exist: {WANTED}", path.display())
+        }
+        OpenMemberError::Log(log::OpenError::Absent { path }) => {
+            format!("{} holds no log of Stele: {WANTED}", path.display())
+        }
+        OpenMemberError::Log(log::OpenError::Io { path, source, .. })
+            if source.kind() == ErrorKind::NotADirectory =>
+        {
+            let file = path.ancestors().find(|part| part.is_file()).unwrap_or(Path::new(path));
+            format!("{} is a file: {WANTED}", file.display())
         }
         error => error.to_string(),
     }
