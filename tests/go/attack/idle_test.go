@@ -15,7 +15,7 @@ const (
 	// mostPerConnection is resident memory of the server for a connection without a call.
 	mostPerConnection = 8 << 10
 	// mostPerFew is the same when there are few of them, as an allocator takes memory in large parts.
-	mostPerFew = 16 << 10
+	mostPerFew = 11 << 10
 )
 
 // TestIdleConnections holds connections that have made one call each: with -long 100,000 from several addresses, or as

@@ -7,13 +7,14 @@ use pulldown_cmark::{Event, Parser, Tag, TagEnd};
 
 use super::file::{File, Finding};
 
-/// Checks the links of every Markdown file; addresses of the network are left alone.
-pub(super) fn check(files: &[File]) -> Vec<Finding> {
+/// Checks the links of every Markdown file; addresses of the network are left alone. `other_paths` are the files that
+/// are no text.
+pub(super) fn check(files: &[File], other_paths: &[String]) -> Vec<Finding> {
     let documents = files.iter().filter(|file| file.is_document());
-    documents.flat_map(|file| check_file(file, files)).collect()
+    documents.flat_map(|file| check_file(file, files, other_paths)).collect()
 }
 
-fn check_file(file: &File, files: &[File]) -> Vec<Finding> {
+fn check_file(file: &File, files: &[File], other_paths: &[String]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (event, range) in Parser::new(&file.text).into_offset_iter() {
         let Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) = event else { continue };
@@ -21,14 +22,14 @@ fn check_file(file: &File, files: &[File]) -> Vec<Finding> {
             continue;
         }
         let line = file.text[..range.start].matches('\n').count() + 1;
-        if let Err(what) = resolve(file, &dest_url, files) {
+        if let Err(what) = resolve(file, &dest_url, files, other_paths) {
             findings.push(Finding::new(file, line, format!("link \"{dest_url}\": {what}")));
         }
     }
     findings
 }
 
-fn resolve(file: &File, link: &str, files: &[File]) -> Result<(), &'static str> {
+fn resolve(file: &File, link: &str, files: &[File], other_paths: &[String]) -> Result<(), &'static str> {
     let (path, heading) = link.split_once('#').map_or((link, None), |(path, heading)| (path, Some(heading)));
     let target = if path.is_empty() { PathBuf::from(&file.path) } else { beside(&file.path, path) };
     let known = |found: &&File| Path::new(&found.path) == target;
@@ -38,7 +39,7 @@ fn resolve(file: &File, link: &str, files: &[File]) -> Result<(), &'static str> 
             headings(&found.text).contains(heading).then_some(()).ok_or("the document has no such heading")
         }
         (Some(_), _) => Ok(()),
-        (None, None) if is_folder() => Ok(()),
+        (None, None) if is_folder() || other_paths.iter().any(|path| Path::new(path) == target) => Ok(()),
         (None, _) => Err("there is no such file in the repository"),
     }
 }

@@ -28,10 +28,10 @@ use ratchet::Ratchet;
 
 /// Checks all files.
 pub(crate) fn run() -> Outcome {
-    let files = read_files()?;
+    let (files, other_paths) = read_files()?;
     let mut ratchet = Ratchet::read()?;
     let mut findings: Vec<Finding> = files.iter().flat_map(|file| check(file, &mut ratchet)).collect();
-    findings.extend(links::check(&files));
+    findings.extend(links::check(&files, &other_paths));
     findings.extend(tests_named::check(&files));
     findings.extend(dependencies::check(&files));
     findings.extend(layout::check(&files));
@@ -73,11 +73,18 @@ fn check(file: &File, ratchet: &mut Ratchet) -> Vec<Finding> {
     findings
 }
 
-/// The text files that git tracks or would track, in order.
-fn read_files() -> Result<Vec<File>, String> {
+/// The text files that git tracks or would track, in order, and the paths of its other files, such as pictures.
+fn read_files() -> Result<(Vec<File>, Vec<String>), String> {
     let list = ["ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate"];
     let paths = command::output(Command::new("git").args(list))?;
-    let read = |path: &str| fs::read(path).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-    let files = paths.split('\0').filter(|path| !path.is_empty());
-    Ok(files.filter_map(|path| Some(File { path: path.to_owned(), text: read(path)? })).collect())
+    let (mut files, mut others) = (Vec::new(), Vec::new());
+    for path in paths.split('\0').filter(|path| !path.is_empty()) {
+        // What is tracked may have been removed.
+        let Ok(bytes) = fs::read(path) else { continue };
+        match String::from_utf8(bytes) {
+            Ok(text) => files.push(File { path: path.to_owned(), text }),
+            Err(_) => others.push(path.to_owned()),
+        }
+    }
+    Ok((files, others))
 }

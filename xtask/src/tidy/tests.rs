@@ -75,15 +75,21 @@ fn the_ratchet_only_tightens() {
 
 #[test]
 fn links_name_files_and_headings_that_exist() {
-    let texts =
-        ["[a](b.md) [b](../README.md#the-word) [c](b.md#no) [d](#here)", "[e](no.md) `[f](no.md)`", ""];
+    let texts = [
+        "[a](b.md) [b](../README.md#the-word) [c](b.md#no) [d](#here)",
+        "[e](no.md) `[f](no.md)` ![h](h.png)",
+        "",
+    ];
     let files = [
         file("docs/a.md", texts[0]),
         file("docs/b.md", texts[1]),
         file("README.md", "# The word\n\n[all](docs)"),
         file("docs/c.md", "# Here\n[d](#here) [g](https://example.org/no.md)"),
     ];
-    let found: Vec<String> = links::check(&files).iter().map(|f| format!("{}: {}", f.path, f.what)).collect();
+    let found: Vec<String> = links::check(&files, &["docs/h.png".to_owned()])
+        .iter()
+        .map(|f| format!("{}: {}", f.path, f.what))
+        .collect();
     assert_eq!(
         found,
         [

@@ -71,7 +71,8 @@ pub(crate) async fn serve<I, S>(
     let ended = poll_fn(|context| connection.poll_rounds(&mut io, context)).await;
     drop(connection);
     if matches!(ended, ConnectionEnd::Ours) {
-        let _ = tokio::time::timeout(MAX_CLOSING_TIME, close(io, &handle)).await;
+        // What only the end needs takes no room in the task of a connection that is idle.
+        let _ = Box::pin(tokio::time::timeout(MAX_CLOSING_TIME, close(io, &handle))).await;
     }
 }
 

@@ -78,7 +78,7 @@ pub(crate) async fn clients(
                 Ok(socket) => socket,
                 Err(error) => return tracing::warn!(%error, "cannot move a connection to its worker"),
             };
-            let secured = stop.run_until_cancelled(security.secure(socket)).await.flatten();
+            let secured = stop.run_until_cancelled(Box::pin(security.secure(socket))).await.flatten();
             let Some(socket) = secured else { return };
             let common_name = socket.common_name().filter(|_| port.certificates_name_users);
             let gateway = GatewayConnection {
@@ -108,19 +108,22 @@ struct Client {
 }
 
 /// Serves one client, in the protocol it begins with; where there is no gRPC, in HTTP/1 unless the handshake has chosen
-/// HTTP/2.
+/// HTTP/2. What serves a protocol is boxed: a task has the size of its largest state, and there may be 100,000 of them,
+/// most of them idle.
 async fn serve_client<I>(stream: I, client: Client, settings: &ConnectionSettings, stop: CancellationToken)
 where
     I: ClientTransport,
 {
     let Some(grpc) = client.grpc else {
-        return serve_http_alone(stream, client.http.unwrap_or_default(), settings, stop).await;
+        return Box::pin(serve_http_alone(stream, client.http.unwrap_or_default(), settings, stop)).await;
     };
     match stop.run_until_cancelled(first_bytes(stream)).await.flatten() {
-        Some((ClientProtocol::Http2, stream)) => grpc::serve(stream, grpc, client.http, settings, stop).await,
+        Some((ClientProtocol::Http2, stream)) => {
+            Box::pin(grpc::serve(stream, grpc, client.http, settings, stop)).await;
+        }
         Some((ClientProtocol::Http1, stream)) => {
             if let Some(http) = client.http {
-                serve_http(stream, http, stop).await;
+                Box::pin(serve_http(stream, http, stop)).await;
             }
         }
         // A connection that failed, or said nothing in time, concerns only its client.

@@ -97,12 +97,14 @@ fn cases(most: usize) -> [(i64, i64, Answer); 4] {
     ]
 }
 
+type ReadFn = fn(&Reader, &pb::RangeRequest) -> Answer;
+
 #[test]
 fn a_list_is_whole_or_fails() {
     let all = range_request("k", "l");
     let sorted = pb::RangeRequest { sort_target: SortTarget::Mod as i32, ..all.clone() };
     let few = pb::RangeRequest { limit: 4, ..all.clone() };
-    let ways: [(&str, fn(&Reader, &pb::RangeRequest) -> Answer, &pb::RangeRequest, usize); 8] = [
+    let ways: [(&str, ReadFn, &pb::RangeRequest, usize); 8] = [
         ("range", range, &all, 20),
         ("sorted range", range, &sorted, 20),
         ("encoded", encoded, &all, 20),
