@@ -305,7 +305,8 @@ impl Member {
                 out.counts.purged_ns = Some(ns);
                 self.status.set_compacted_at_s(now.wall_ms / 1_000);
             }
-            out.background.extend(self.purge.begin_hash(&mut self.store));
+            let hashes_large = self.config.hashes_large_compactions;
+            out.background.extend(self.purge.begin_hash(&mut self.store, hashes_large));
         }
         if self.sealing.next_due_ns().is_some_and(|due_ns| now.monotonic_ns >= due_ns) {
             out.writes.extend(self.sealing.seal(now.monotonic_ns, &mut self.log));
