@@ -56,6 +56,7 @@ use crate::jobs::{Done, Job};
 use crate::leadership::failover_election::FailoverElection;
 use crate::leadership::startup_election::StartupElection;
 use crate::leadership::{TermState, Transfer};
+use crate::maintenance::activity::Activity;
 use crate::maintenance::alarms::AlarmProposals;
 use crate::maintenance::backup_reads::BackupReads;
 use crate::maintenance::checkpoints::CheckpointSchedule;
@@ -131,6 +132,7 @@ pub struct Member {
     alarms: AlarmProposals,
     backup_reads: BackupReads,
     memory_limit: MemoryLimit,
+    activity: Activity,
     publication: Publication,
     cluster_versions: ClusterVersions,
     relocation: Relocator,
@@ -203,6 +205,7 @@ impl Member {
             state_hashes: StateHashes::default(),
             alarms: AlarmProposals::default(),
             backup_reads: BackupReads::default(),
+            activity: Activity::default(),
             publication: Publication::default(),
             cluster_versions: ClusterVersions::default(),
             relocation: Relocator::default(),

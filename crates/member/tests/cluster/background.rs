@@ -187,3 +187,26 @@ fn the_next_compaction_ends_the_hash_of_the_one_before() {
     assert_eq!(reader.kept_hashes().len(), hashed + 1, "of the last compaction, not of the one before it");
     assert_eq!(reader.kept_hashes()[0].revision, reader.current_revision());
 }
+
+/// What followers, watchers and replies may need soon is kept in memory while a member writes, and freed at rest.
+#[test]
+fn memory_that_only_a_load_needs_is_freed_at_rest() {
+    const VALUES: usize = 48;
+    let mut lone = Lone::start(config(1));
+    lone.step(Vec::new(), &[]);
+    for number in 0..VALUES {
+        lone.now_ns += TICK_NS;
+        let put = lone.put(format!("key{number}"), "v".repeat(100_000));
+        lone.step(vec![put], &[]);
+    }
+    let log_bytes = |lone: &Lone| {
+        let memory = lone.opened.status.memory();
+        memory.iter().find(|(component, _)| *component == "log").expect("it is accounted").1
+    };
+    assert!(log_bytes(&lone) > 4 << 20, "{}", log_bytes(&lone));
+    for _ in 0..30 {
+        lone.now_ns += TICK_NS;
+        lone.step(Vec::new(), &[]);
+    }
+    assert!(log_bytes(&lone) < (1 << 20) + (64 << 10), "{}", log_bytes(&lone));
+}
