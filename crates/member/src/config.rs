@@ -57,6 +57,9 @@ pub struct MemberConfig {
     pub membership: MembershipSettings,
     /// How fast this member reads its files again, to find damage.
     pub scrub: ScrubRate,
+    /// Whether compactions are hashed that keep more than a million versions unchanged, at one walk over all keys for
+    /// each million (the feature gate `CompactHashCheck`).
+    pub hashes_large_compactions: bool,
     /// How a member without data begins.
     pub start: StartMode,
 }

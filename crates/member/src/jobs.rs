@@ -278,9 +278,7 @@ impl Job {
 
 /// Versions of a compaction's hash that one job hashes, or keys at which it looks for them: some milliseconds, so
 /// that other jobs of the lane need not wait long. The job that completes a window of up to a million versions also
-/// sorts it, for some tens of milliseconds, without the store's lock. Each window takes a walk over all keys: with
-/// ten million that were not changed since the compaction before, the jobs look at a hundred million keys, and
-/// history is not purged until they are done.
+/// sorts it, for some tens of milliseconds, without the store's lock.
 const MAX_HASH_STEPS: usize = 16_384;
 
 fn hash_some(mut scan: Box<CompactionHashScan>) -> Result<KeptHash, Option<Box<CompactionHashScan>>> {

@@ -72,6 +72,7 @@ pub fn config(id: u64, size: u64, process_run: u64) -> MemberConfig {
         memory_limit_bytes: 0,
         membership: member::MembershipSettings::default(),
         scrub: member::ScrubRate::default(),
+        hashes_large_compactions: false,
         start: member::StartMode::New,
     }
 }

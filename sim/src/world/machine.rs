@@ -368,6 +368,7 @@ pub(crate) fn open_member(
         memory_limit_bytes: 0,
         membership: member::MembershipSettings::default(),
         scrub: SCRUB_RATE,
+        hashes_large_compactions: false,
         start: if machine.told.is_some() { StartMode::Join { lineage: 0 } } else { StartMode::New },
     };
     let disk: Arc<dyn Disk> = Arc::new(machine.disk.clone());

@@ -119,8 +119,18 @@ impl LogView {
         self.evict();
     }
 
+    /// Keeps at most `max_bytes` of entries that are applied, and frees what held the others.
+    pub(crate) fn release(&mut self, max_bytes: usize) {
+        self.evict_to(max_bytes);
+        self.recent.shrink_to_fit();
+    }
+
     fn evict(&mut self) {
-        while self.recent_bytes > MAX_RECENT_BYTES
+        self.evict_to(MAX_RECENT_BYTES);
+    }
+
+    fn evict_to(&mut self, max_bytes: usize) {
+        while self.recent_bytes > max_bytes
             && self.recent.front().is_some_and(|entry| entry.index <= self.applied)
         {
             self.recent_bytes -= self.recent.pop_front().map_or(0, |entry| weight(&entry));

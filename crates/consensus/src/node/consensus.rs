@@ -98,6 +98,12 @@ impl Consensus {
         self.node.store().recent_bytes()
     }
 
+    /// Frees memory while nothing is proposed: keeps at most `max_bytes` of applied entries in memory. Followers that
+    /// need older ones get them from the disk.
+    pub fn release_memory(&mut self, max_bytes: usize) {
+        self.node.mut_store().release(max_bytes);
+    }
+
     /// Whether this node leads.
     pub fn is_leader(&self) -> bool {
         self.node.raft.state == StateRole::Leader

@@ -27,4 +27,10 @@ impl Log {
             value_cache: self.shared.cache.bytes(),
         }
     }
+
+    /// Frees memory while nothing is written: keeps at most `max_tail_bytes` of durable entries in the tail. Readers
+    /// find the others in their files.
+    pub fn release_memory(&mut self, max_tail_bytes: u64) {
+        self.writes.release_tail(max_tail_bytes);
+    }
 }

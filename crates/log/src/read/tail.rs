@@ -38,7 +38,17 @@ impl Tail {
 
     /// Drops the oldest durable entries until the limit is met.
     pub(crate) fn shrink(&mut self, durable: u64) {
-        while self.bytes > self.limit && self.entries.front().is_some_and(|oldest| oldest.address < durable) {
+        self.shrink_to(self.limit, durable);
+    }
+
+    /// Drops the oldest durable entries until at most `max_bytes` are left, and frees what held them.
+    pub(crate) fn release(&mut self, max_bytes: u64, durable: u64) {
+        self.shrink_to(max_bytes, durable);
+        self.entries.shrink_to_fit();
+    }
+
+    fn shrink_to(&mut self, max_bytes: u64, durable: u64) {
+        while self.bytes > max_bytes && self.entries.front().is_some_and(|oldest| oldest.address < durable) {
             let oldest = self.entries.pop_front().expect("there is a front");
             self.bytes -= oldest.entry.payload.len() as u64;
         }
@@ -106,6 +116,17 @@ mod tests {
     fn indexes(tail: &Tail) -> Vec<u64> {
         let held = [100, 200, 300].into_iter().filter_map(|address| tail.entry(address));
         held.map(|entry| entry.index).collect()
+    }
+
+    #[test]
+    fn what_is_released_is_durable() {
+        let mut held = tail(1_000);
+        held.release(6, 300);
+        assert_eq!(indexes(&held), [3]);
+        held.release(0, 300);
+        assert_eq!(indexes(&held), [3], "its file may not hold it yet");
+        held.release(0, 400);
+        assert_eq!((indexes(&held), held.bytes()), (Vec::new(), 0));
     }
 
     #[test]

@@ -201,6 +201,11 @@ impl WritePlanner {
         Ok(Completed { position: self.durable })
     }
 
+    /// See [`Tail::release`](crate::read::Tail::release).
+    pub(crate) fn release_tail(&self, max_bytes: u64) {
+        self.shared.tail.write().release(max_bytes, self.durable);
+    }
+
     /// Whether the log is idle and its last records are not yet proved durable by a later one.
     pub(crate) fn is_seal_due(&self) -> bool {
         self.position == self.durable && self.content_end > self.stamped

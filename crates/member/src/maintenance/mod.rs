@@ -2,6 +2,7 @@
 //!
 //! | file | concern |
 //! |---|---|
+//! | `activity` | whether the member is at rest |
 //! | `checkpoints` | when a checkpoint is due, and whether it is a base or a delta |
 //! | `purge` | compacted history leaves memory, in small steps |
 //! | `seal` | an idle log is sealed, so that recovery need not guess where it ended |
@@ -15,6 +16,7 @@
 //!
 //! None of it is urgent: each step is short, and long work is a background job.
 
+pub(crate) mod activity;
 pub(crate) mod alarms;
 pub(crate) mod backup_reads;
 pub(crate) mod checkpoints;

@@ -11,6 +11,10 @@ const STEP_CHANGES: usize = 256;
 /// would take every core for as long as it lasts.
 const PAUSE_NS: u64 = 1_000_000;
 
+/// Versions that a compaction may have kept unchanged to be hashed. Hashing them takes one walk over all keys, about
+/// 0.1 s in the background; each further million would take one more, and nothing is purged meanwhile.
+const MAX_HASHED_VERSIONS: u64 = 1 << 20;
+
 /// Physical compactions that wait for their history to be purged. A client waits for one at a time, so only many
 /// clients, or one that gives up and tries again, come near it.
 const MAX_WAITING: usize = 1_000;
@@ -42,12 +46,13 @@ impl Purge {
         self.is_pending = true;
     }
 
-    /// The job that hashes what the compaction has kept that was just purged, if one was.
-    pub(crate) fn begin_hash(&mut self, store: &mut Store) -> Option<Job> {
+    /// The job that hashes what the compaction has kept that was just purged, if one was. A compaction that kept too
+    /// many versions is hashed only if `hashes_large`.
+    pub(crate) fn begin_hash(&mut self, store: &mut Store, hashes_large: bool) -> Option<Job> {
         if self.is_hashing {
             return None;
         }
-        let scan = store.begin_compaction_hash()?;
+        let scan = store.begin_compaction_hash(if hashes_large { u64::MAX } else { MAX_HASHED_VERSIONS })?;
         self.is_hashing = true;
         Some(Job::HashCompaction(Box::new(scan)))
     }
@@ -158,7 +163,7 @@ mod tests {
         let mut purge = Purge::default();
         purge.start();
         purge.step(0, &mut state.store);
-        let job = purge.begin_hash(&mut state.store).expect("a compaction was purged");
+        let job = purge.begin_hash(&mut state.store, false).expect("a compaction was purged");
         assert_eq!((job.kind(), job.lane()), ("hash_compaction", JobLane::Repair));
     }
 

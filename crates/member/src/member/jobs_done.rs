@@ -53,15 +53,18 @@ impl Member {
         Ok(())
     }
 
-    /// The hash of a compaction goes on, is known, or is given up. In the end purging goes on.
+    /// Continues the hash of a compaction, keeps it, or gives it up because the state was replaced or the next
+    /// compaction waits to be purged. At its end purging continues.
     fn on_compaction_hashed(
         &mut self,
         hashed: Result<KeptHash, Option<Box<CompactionHashScan>>>,
         out: &mut Output,
     ) {
         match hashed {
-            Err(Some(scan)) => return out.background.push(Job::HashCompaction(scan)),
-            Err(None) => {}
+            Err(Some(scan)) if self.reader.compacted() <= scan.revision() => {
+                return out.background.push(Job::HashCompaction(scan));
+            }
+            Err(_) => {}
             Ok(hash) => {
                 self.store.keep_hash(hash);
                 out.notices.push(Notice::HashStored(hash));

@@ -6,6 +6,9 @@ use super::Member;
 use crate::io::{Notice, Now, Output};
 use crate::maintenance::memory::MemoryUse;
 
+/// Bytes of the newest entries that stay in memory at rest, for a follower or a watcher that is a little behind.
+const MAX_BYTES_AT_REST: usize = 1 << 20;
+
 impl Member {
     /// Compares what is accounted with the limit: after each step that applied something, and each tick, because
     /// purging, watchers and waiting commands change it, too. Returns what is accounted.
@@ -32,6 +35,11 @@ impl Member {
         }
         if self.memory_limit.is_exceeded() && self.leadership.leader != 0 {
             self.raise_alarm(AlarmType::Nospace, self.config.member_id);
+        }
+        let applied = self.status.commands_applied();
+        if self.activity.begins_rest(now.monotonic_ns, applied) {
+            self.log.release_memory(MAX_BYTES_AT_REST as u64);
+            self.consensus.release_memory(MAX_BYTES_AT_REST);
         }
     }
 

@@ -56,6 +56,7 @@ use crate::jobs::{Done, Job};
 use crate::leadership::failover_election::FailoverElection;
 use crate::leadership::startup_election::StartupElection;
 use crate::leadership::{TermState, Transfer};
+use crate::maintenance::activity::Activity;
 use crate::maintenance::alarms::AlarmProposals;
 use crate::maintenance::backup_reads::BackupReads;
 use crate::maintenance::checkpoints::CheckpointSchedule;
@@ -131,6 +132,7 @@ pub struct Member {
     alarms: AlarmProposals,
     backup_reads: BackupReads,
     memory_limit: MemoryLimit,
+    activity: Activity,
     publication: Publication,
     cluster_versions: ClusterVersions,
     relocation: Relocator,
@@ -203,6 +205,7 @@ impl Member {
             state_hashes: StateHashes::default(),
             alarms: AlarmProposals::default(),
             backup_reads: BackupReads::default(),
+            activity: Activity::default(),
             publication: Publication::default(),
             cluster_versions: ClusterVersions::default(),
             relocation: Relocator::default(),
@@ -305,7 +308,8 @@ impl Member {
                 out.counts.purged_ns = Some(ns);
                 self.status.set_compacted_at_s(now.wall_ms / 1_000);
             }
-            out.background.extend(self.purge.begin_hash(&mut self.store));
+            let hashes_large = self.config.hashes_large_compactions;
+            out.background.extend(self.purge.begin_hash(&mut self.store, hashes_large));
         }
         if self.sealing.next_due_ns().is_some_and(|due_ns| now.monotonic_ns >= due_ns) {
             out.writes.extend(self.sealing.seal(now.monotonic_ns, &mut self.log));

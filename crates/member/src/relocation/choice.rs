@@ -30,9 +30,6 @@ const HIGH_SPREAD_PERCENT: u64 = 180;
 /// The spread that is aimed at when nothing is written.
 const REST_SPREAD_PERCENT: u64 = 108;
 
-/// A client has written nothing for so long: the member is at rest, in nanoseconds.
-const REST_NS: u64 = 2_000_000_000;
-
 /// Files of less than this share of a segment are joined when there are [`MANY_SMALL_FILES`] of them, whatever lives in
 /// them: each costs a descriptor, and a place in every list of files.
 const SMALL_FILE_PERCENT: u64 = 25;
@@ -40,23 +37,6 @@ const MANY_SMALL_FILES: usize = 8;
 
 /// Files emptied by one job.
 const MAX_SOURCES: usize = 64;
-
-/// Tells a member at rest from one that writes.
-#[derive(Debug, Default)]
-pub(super) struct Activity {
-    applied: u64,
-    since_ns: u64,
-}
-
-impl Activity {
-    /// `applied` commands have been applied so far. Returns whether none has been for a while.
-    pub(super) fn is_at_rest(&mut self, now_ns: u64, applied: u64) -> bool {
-        if applied != self.applied {
-            *self = Activity { applied, since_ns: now_ns };
-        }
-        now_ns.saturating_sub(self.since_ns) >= REST_NS
-    }
-}
 
 /// The greatest share of a file, in percent, that may be live for it to be worth a copy.
 pub(super) fn max_live_percent(bytes: u64, live_bytes: u64, is_at_rest: bool) -> u64 {
@@ -123,15 +103,6 @@ mod tests {
     fn a_small_directory_is_left_alone() {
         assert_eq!(max_live_percent(100 << 20, 1 << 20, true), 25);
         assert_eq!(max_live_percent(100 << 20, 0, false), 25);
-    }
-
-    #[test]
-    fn a_member_is_at_rest_when_nothing_was_applied_for_a_while() {
-        let mut activity = Activity::default();
-        assert!(!activity.is_at_rest(0, 5));
-        assert!(!activity.is_at_rest(REST_NS - 1, 5));
-        assert!(activity.is_at_rest(REST_NS, 5));
-        assert!(!activity.is_at_rest(REST_NS, 6));
     }
 
     #[test]

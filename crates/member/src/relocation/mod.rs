@@ -32,8 +32,9 @@ use store::{Reader, Reference, Store, VersionPosition};
 
 use crate::io::{MemberFatal, Notice, Output};
 use crate::jobs::Job;
+use crate::maintenance::activity::Activity;
 use crate::values::stored;
-use choice::{Activity, MAX_LIVE_PERCENT_AT_REST, max_live_percent, sources};
+use choice::{MAX_LIVE_PERCENT_AT_REST, max_live_percent, sources};
 use eager::EagerRelocation;
 use job::{FilePosition, MAX_JOB_BYTES, MAX_JOB_VALUES, RelocatedValues, RelocationJob, RelocationWork};
 

@@ -34,6 +34,7 @@ pub(crate) fn config(process_run: u64) -> MemberConfig {
         memory_limit_bytes: 0,
         membership: member::MembershipSettings::default(),
         scrub: member::ScrubRate::default(),
+        hashes_large_compactions: false,
         start: member::StartMode::New,
     }
 }

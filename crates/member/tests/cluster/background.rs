@@ -143,3 +143,70 @@ fn history_is_purged_as_soon_as_a_checkpoint_is_written() {
     lone.step(Vec::new(), &[]);
     assert_eq!(reader.purged(), COMPACTED);
 }
+
+/// A hash of a large compaction takes many jobs, and holds the history back that later compactions free.
+#[test]
+fn the_next_compaction_ends_the_hash_of_the_one_before() {
+    /// More than one job looks at.
+    const KEYS: usize = 40_000;
+    let mut lone = Lone::start(config(1));
+    lone.step(Vec::new(), &[]);
+    for first in (0..KEYS).step_by(1_000) {
+        lone.now_ns += TICK_NS;
+        let puts = (first..first + 1_000).map(|number| lone.put(format!("k{number}"), "v".into())).collect();
+        lone.step(puts, &[]);
+    }
+    let reader = lone.opened.reader.clone();
+    let compact_until_purged = |lone: &mut Lone, held: &[&str]| {
+        let revision = reader.current_revision();
+        let mut inputs = vec![lone.compaction(revision)];
+        for _ in 0..1_000 {
+            let jobs = lone.step(std::mem::take(&mut inputs), held);
+            if reader.purged() == revision {
+                return jobs;
+            }
+            lone.now_ns += TICK_NS / 10;
+        }
+        panic!("revision {revision} was not purged");
+    };
+    compact_until_purged(&mut lone, &[]);
+    let hashed = reader.kept_hashes().len();
+    let put = lone.put("k0".into(), "new".into());
+    lone.step(vec![put], &[]);
+    let mut held = compact_until_purged(&mut lone, &["hash_compaction"]);
+    let hash = held.pop().expect("it is hashed");
+    let put = lone.put("k0".into(), "newer".into());
+    let compaction = lone.compaction(reader.current_revision() + 1);
+    lone.step(vec![put, compaction], &[]);
+    lone.step(vec![done(hash)], &[]);
+    for _ in 0..10 {
+        lone.now_ns += TICK_NS / 10;
+        lone.step(Vec::new(), &[]);
+    }
+    assert_eq!(reader.purged(), reader.current_revision());
+    assert_eq!(reader.kept_hashes().len(), hashed + 1, "of the last compaction, not of the one before it");
+    assert_eq!(reader.kept_hashes()[0].revision, reader.current_revision());
+}
+
+/// What followers, watchers and replies may need soon is kept in memory while a member writes, and freed at rest.
+#[test]
+fn memory_that_only_a_load_needs_is_freed_at_rest() {
+    const VALUES: usize = 48;
+    let mut lone = Lone::start(config(1));
+    lone.step(Vec::new(), &[]);
+    for number in 0..VALUES {
+        lone.now_ns += TICK_NS;
+        let put = lone.put(format!("key{number}"), "v".repeat(100_000));
+        lone.step(vec![put], &[]);
+    }
+    let log_bytes = |lone: &Lone| {
+        let memory = lone.opened.status.memory();
+        memory.iter().find(|(component, _)| *component == "log").expect("it is accounted").1
+    };
+    assert!(log_bytes(&lone) > 4 << 20, "{}", log_bytes(&lone));
+    for _ in 0..30 {
+        lone.now_ns += TICK_NS;
+        lone.step(Vec::new(), &[]);
+    }
+    assert!(log_bytes(&lone) < (1 << 20) + (64 << 10), "{}", log_bytes(&lone));
+}

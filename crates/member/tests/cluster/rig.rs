@@ -174,6 +174,7 @@ impl Cluster {
             memory_limit_bytes: 0,
             membership: member::MembershipSettings::default(),
             scrub: member::ScrubRate::default(),
+            hashes_large_compactions: false,
             start: StartMode::New,
         };
         (self.tune)(&mut config);

@@ -62,6 +62,7 @@ pub(crate) fn member_config(config: &ServerConfig, memory_limit_bytes: u64) -> m
             ..MembershipSettings::default()
         },
         scrub: member::ScrubRate::default(),
+        hashes_large_compactions: config.corruption_checks.at_compaction.is_some(),
         start: StartMode::New,
     }
 }

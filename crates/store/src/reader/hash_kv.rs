@@ -185,9 +185,12 @@ pub struct CompactionHashScan {
 
 impl Reader {
     /// See [`Store::begin_compaction_hash`](crate::Store::begin_compaction_hash).
-    pub(crate) fn begin_compaction_hash(&self) -> Option<CompactionHashScan> {
+    pub(crate) fn begin_compaction_hash(&self, max_versions: u64) -> Option<CompactionHashScan> {
         let state = self.shared.state.read();
         let purged = purged_hash(&state)?;
+        if purged.unchanged_versions(state.index.live_keys()) > max_versions {
+            return None;
+        }
         let pinned = PinnedRevision::new(&self.shared, &state, purged.until);
         drop(state);
         let walk = Box::new(walk_kept(self, &purged, pinned));
@@ -197,6 +200,11 @@ impl Reader {
 }
 
 impl CompactionHashScan {
+    /// The revision of the compaction.
+    pub fn revision(&self) -> i64 {
+        self.revision
+    }
+
     /// Hashes about `max` versions more, or looks for them at about as many keys. Returns the hash once all are
     /// hashed.
     ///

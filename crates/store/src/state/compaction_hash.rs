@@ -13,7 +13,8 @@
 //! The second step walks the whole index, once for each million versions that it hashes. So background jobs take it,
 //! while nothing more is purged ([`Store::begin_compaction_hash`](crate::Store::begin_compaction_hash)). A HashKV
 //! that comes earlier takes it by itself. If the next purge comes first, because nothing waits for the job, the hash
-//! is given up.
+//! is given up. The caller also gives it up when the next compaction waits, and does not begin it when it would
+//! take several walks: freeing space matters more than a hash that nobody may request.
 
 use crate::hash::VersionHash;
 use crate::index::KeyIndex;
@@ -71,6 +72,8 @@ pub(crate) struct CompactionHash {
     pub(crate) until: i64,
     /// Complete when purging has reached `until`.
     pub(crate) hash: VersionHash,
+    /// Changes in `hash`.
+    changes: u64,
 }
 
 impl CompactionHash {
@@ -78,7 +81,7 @@ impl CompactionHash {
     /// still being carried out, that is, while `purged` is below it.
     pub(crate) fn begin(purged: i64, after: i64, until: i64) -> Option<CompactionHash> {
         assert!(purged <= after && after < until, "purged <= compacted < the new compact revision");
-        (purged == after).then_some(CompactionHash { after, until, hash: VersionHash::default() })
+        (purged == after).then_some(CompactionHash { after, until, hash: VersionHash::default(), changes: 0 })
     }
 
     /// Adds the version that `revision` gave to the key in `slot`. Returns whether that version is still there: a
@@ -87,9 +90,16 @@ impl CompactionHash {
         match slot.and_then(|slot| Some((slot, index.at_slot(slot).version_exactly(revision)?.0))) {
             Some((slot, version)) => {
                 self.hash.push(&index.key(slot), &version);
+                self.changes += 1;
                 true
             }
             None => false,
         }
+    }
+
+    /// An estimate of the versions that the second step hashes, from the number of live keys. Each change accounts for
+    /// one key at most, so the estimate is low if keys were changed several times or deleted since.
+    pub(crate) fn unchanged_versions(&self, live_keys: u64) -> u64 {
+        live_keys.saturating_sub(self.changes)
     }
 }

@@ -229,14 +229,16 @@ impl Store {
     }
 
     /// Begins to hash what the compaction that was purged last has kept, if that was not begun before and nothing more
-    /// is purged yet. No more is purged while it goes on. It only pins the revision; what is returned walks the index.
-    pub fn begin_compaction_hash(&mut self) -> Option<CompactionHashScan> {
+    /// is purged yet. Nothing more is purged until the scan ends. This call only pins the revision; the scan walks the
+    /// index, once for each million versions. Returns `None` also if the compaction kept about more than `max_versions`
+    /// versions that it did not have to look at.
+    pub fn begin_compaction_hash(&mut self, max_versions: u64) -> Option<CompactionHashScan> {
         let reader = self.reader();
         let is_kept = |kept: &KeptHash| kept.revision == reader.purged();
         if reader.kept_hashes().first().is_some_and(is_kept) {
             return None;
         }
-        reader.begin_compaction_hash()
+        reader.begin_compaction_hash(max_versions)
     }
 
     /// Keeps the hash of a compaction, for HashKV at its revision.

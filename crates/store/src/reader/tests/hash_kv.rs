@@ -78,7 +78,7 @@ fn compact_and_keep(bench: &mut TestStore, at: i64) {
 }
 
 fn keep(bench: &mut TestStore) {
-    let mut scan = bench.store.begin_compaction_hash().expect("a compaction was purged");
+    let mut scan = bench.store.begin_compaction_hash(u64::MAX).expect("a compaction was purged");
     while !step(bench, &mut scan) {}
 }
 
@@ -97,7 +97,7 @@ fn the_hashes_of_the_last_ten_compactions_are_kept() {
         let at = bench.reader.current_revision() - n % 2;
         compact_and_keep(&mut bench, at);
         answers.push((at, hash(&bench.reader, at).expect("the compact revision")));
-        assert!(bench.store.begin_compaction_hash().is_none(), "it is hashed once");
+        assert!(bench.store.begin_compaction_hash(u64::MAX).is_none(), "it is hashed once");
     }
     bench.put("a", "later");
     for (at, _) in &answers[..2] {
@@ -123,7 +123,7 @@ fn what_a_compaction_kept_is_hashed_before_the_next_is_purged() {
     bench.compact(6).expect("6 is there");
     while !bench.store.purge_step(1) {}
     let asked = hash(&bench.reader, 6);
-    let mut scan = bench.store.begin_compaction_hash().expect("6 was purged");
+    let mut scan = bench.store.begin_compaction_hash(u64::MAX).expect("6 was purged");
     bench.delete("a", "");
     bench.compact(7).expect("7 is there");
     assert!(bench.store.purge_step(100), "nothing can be purged now");
@@ -164,7 +164,7 @@ fn the_hash_of_a_compaction_takes_few_steps_at_a_time() {
     bench.compact(revision + 1).expect("it is there");
     while !bench.store.purge_step(1) {}
     let asked = hash(&bench.reader, revision + 1).expect("the compact revision").0;
-    let (scan, steps) = steps::of(|| bench.store.begin_compaction_hash());
+    let (scan, steps) = steps::of(|| bench.store.begin_compaction_hash(u64::MAX));
     let mut scan = scan.expect("a compaction was purged");
     assert_eq!(steps, 0, "beginning looks at nothing");
     let limits = small_limits();
@@ -184,6 +184,22 @@ fn the_hash_of_a_compaction_takes_few_steps_at_a_time() {
     assert!(all <= walks * (2 * KEYS + part_of_walk + 3) + 2 * KEYS, "{all} steps in {parts} parts");
 }
 
+/// The hash of a large store would keep compacted history in place for several walks over all keys.
+#[test]
+fn a_compaction_that_keeps_too_many_versions_is_not_hashed() {
+    let mut bench = TestStore::new();
+    (0..10).for_each(|number| _ = bench.put(&format!("k{number}"), "v"));
+    let revision = bench.reader.current_revision();
+    compact_and_keep(&mut bench, revision);
+    bench.put("k0", "new");
+    bench.compact(revision + 1).expect("it is there");
+    while !bench.store.purge_step(1) {}
+    let (scan, steps) = steps::of(|| bench.store.begin_compaction_hash(8));
+    assert!(scan.is_none(), "nine versions were kept unchanged");
+    assert_eq!(steps, 0);
+    assert!(bench.store.begin_compaction_hash(9).is_some());
+}
+
 /// A state that a snapshot brings has no hash of a compaction; those that were kept stay.
 #[test]
 fn a_replaced_state_ends_the_hash_of_a_compaction() {
@@ -194,13 +210,13 @@ fn a_replaced_state_ends_the_hash_of_a_compaction() {
     compact_and_keep(&mut bench, 3);
     bench.compact(4).expect("4 is there");
     while !bench.store.purge_step(1) {}
-    let mut scan = bench.store.begin_compaction_hash().expect("4 was purged");
+    let mut scan = bench.store.begin_compaction_hash(u64::MAX).expect("4 was purged");
     let mut restoration = Restoration::default();
     let chunks: Vec<Bytes> = bench.store.begin_snapshot().collect();
     chunks.iter().try_for_each(|chunk| restoration.push(chunk)).expect("a whole snapshot");
     bench.install(restoration.finish().expect("a whole snapshot"));
     assert_eq!(scan.advance(1), Err(StateReplaced));
-    assert!(bench.store.begin_compaction_hash().is_none());
+    assert!(bench.store.begin_compaction_hash(u64::MAX).is_none());
     assert_eq!(bench.reader.kept_hashes().len(), 1);
     assert_eq!(hash(&bench.reader, 4).expect("the compact revision").2, 4, "hashed as it is now");
 }
@@ -224,7 +240,7 @@ fn the_compaction_after_one_that_was_interrupted_is_hashed_again() {
         }
         while !bench.store.purge_step(1) {}
         if is_interrupted {
-            assert!(bench.store.begin_compaction_hash().is_none());
+            assert!(bench.store.begin_compaction_hash(u64::MAX).is_none());
         } else {
             keep(&mut bench);
         }
