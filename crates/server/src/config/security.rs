@@ -67,7 +67,7 @@ pub struct TlsParameters {
     pub max_version: TlsVersion,
     /// Numbers of the suites; empty for all.
     pub cipher_suites: Vec<u16>,
-    /// Years for which a made-up certificate is good.
+    /// Validity of generated certificates, in years.
     pub self_signed_validity_years: u64,
 }
 
@@ -134,7 +134,8 @@ impl TransportSecurity {
         .collect()
     }
 
-    /// The rules for a side that is used; `prefix` is `peer-` or empty, `validity_years` that of made-up certificates.
+    /// The rules for a side that is used; `prefix` is `peer-` or empty, `validity_years` is for generated
+    /// certificates.
     pub(super) fn check(&self, prefix: &str, validity_years: u64) -> Result<(), String> {
         if self.makes_up_certificate() && validity_years == 0 {
             return Err("selfSignedCertValidity is invalid,it should be greater than 0".to_owned());

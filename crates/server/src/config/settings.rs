@@ -146,7 +146,7 @@ pub struct ClusterConfig {
     pub discovery_srv: Option<SrvDiscovery>,
     /// The service at which they register instead; then `initial` holds this member alone.
     pub discovery_service: Option<ServiceDiscovery>,
-    /// Keeps clusters apart that start from the same URLs.
+    /// Distinguishes clusters that start with the same URLs.
     pub token: String,
     /// Whether the cluster is new.
     pub state: ClusterState,

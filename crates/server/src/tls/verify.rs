@@ -127,7 +127,7 @@ impl ClientCertVerifier for DiallerVerifier {
     }
 }
 
-/// Believes an acceptor whom the library and the rules believe; or any, with made-up certificates.
+/// Accepts a certificate that passes rustls and our rules; accepts any if certificates are generated.
 #[derive(Debug)]
 pub(crate) struct AcceptorVerifier {
     /// None believes the owner of the key of the certificate that is shown.
