@@ -7,7 +7,7 @@
 //! | module | does |
 //! |---|---|
 //! | `config` | flags, variables and the configuration file become one checked value |
-//! | `startup` | opens the member, connects everything below, shuts down in good order |
+//! | `startup` | opens the member, connects everything below, shuts down cleanly |
 //! | `raft_loop` | the path of a request to the thread that owns the member, and back: read this one first |
 //! | `node` | what all services share |
 //! | `grpc` | HTTP/2 and gRPC, without the meaning of a call |

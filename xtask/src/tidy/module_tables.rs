@@ -1,8 +1,8 @@
 //! The tables of files in the heads of modules: they agree with the folder.
 //!
-//! A table in the head of a `lib.rs`, `main.rs` or `mod.rs` names files in the column that is called `file`, `module` or
-//! `folder`. Each of these exists. Where this is the first column, the table is the list of the folder's contents, and
-//! names all of them but tests and generated code.
+//! A table in the head of a `lib.rs`, `main.rs` or `mod.rs` names files in the column that is called `file`, `module`
+//! or `folder`. Each of these exists. Where this is the first column, the table is the list of the folder's contents,
+//! and names all of them but tests and generated code.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use super::file::{File, Finding};
 const COLUMNS: [&str; 3] = ["file", "module", "folder"];
 
 /// A name in a table.
-struct Entry {
+struct Named {
     /// As it is written, without backticks.
     name: String,
     /// Counted from 1.
@@ -30,11 +30,11 @@ pub(super) fn check(files: &[File]) -> Vec<Finding> {
 fn check_root(root: &File, paths: &BTreeSet<&str>) -> Vec<Finding> {
     let entries = entries(&root.text);
     let missing = entries.iter().filter(|entry| !exists(root.folder(), &entry.name, paths));
-    let what = |entry: &Entry| format!("the table names `{}`, which is not in {}", entry.name, root.folder());
+    let what = |entry: &Named| format!("the table names `{}`, which is not in {}", entry.name, root.folder());
     let mut findings: Vec<Finding> =
         missing.map(|entry| Finding::new(root, entry.line, what(entry))).collect();
     if let Some(first) = entries.iter().find(|entry| entry.is_contents) {
-        let stem = |entry: &Entry| entry.name.trim_end_matches('/').trim_end_matches(".rs").to_owned();
+        let stem = |entry: &Named| entry.name.trim_end_matches('/').trim_end_matches(".rs").to_owned();
         let named: BTreeSet<String> = entries.iter().map(stem).collect();
         let unnamed = children(root, paths).into_iter().filter(|child| !named.contains(*child));
         let what = |child: &str| format!("the table does not name `{child}`, which is in {}", root.folder());
@@ -44,7 +44,7 @@ fn check_root(root: &File, paths: &BTreeSet<&str>) -> Vec<Finding> {
 }
 
 /// The names in all tables of the head.
-fn entries(text: &str) -> Vec<Entry> {
+fn entries(text: &str) -> Vec<Named> {
     let mut entries = Vec::new();
     // The column of names, and whether it is the first, while a table lasts that has one.
     let mut table: Option<Option<usize>> = None;
@@ -62,7 +62,7 @@ fn entries(text: &str) -> Vec<Entry> {
         let Some(column) = column else { continue };
         // What stands between two backticks is every second part.
         let names = cells.get(column).into_iter().flat_map(|cell| cell.split('`').skip(1).step_by(2));
-        entries.extend(names.flat_map(alternatives).map(|name| Entry {
+        entries.extend(names.flat_map(alternatives).map(|name| Named {
             name,
             line: index + 1,
             is_contents: column == 0,
@@ -80,7 +80,7 @@ fn alternatives(name: &str) -> Vec<String> {
     parts.unwrap_or_else(|| vec![name.to_owned()])
 }
 
-/// Whether a folder holds what a table calls `name`: with the ending it is a file, with a slash a folder, else a module.
+/// Whether a folder holds what a table calls `name`: with the ending a file, with a slash a folder, else a module.
 fn exists(folder: &str, name: &str, paths: &BTreeSet<&str>) -> bool {
     let has = |path: String| paths.contains(path.as_str());
     if name.ends_with(".rs") {
@@ -121,8 +121,8 @@ mod tests {
         assert_eq!(found(head, &others), Vec::<String>::new());
         assert_eq!(found(head, &others[1..]), ["5: the table names `a`, which is not in crates/a/src"]);
         let more = [&others[..], &["e.rs", "f/mod.rs"]].concat();
-        let unnamed = ["e", "f"]
-            .map(|child| format!("5: the table does not name `{child}`, which is in crates/a/src"));
+        let unnamed =
+            ["e", "f"].map(|child| format!("5: the table does not name `{child}`, which is in crates/a/src"));
         assert_eq!(found(head, &more), unnamed);
         let with_tests = format!("{head}\n#[cfg(test)]\nmod e;\n#[cfg(test)]\nmod f;\n");
         assert_eq!(found(&with_tests, &more), Vec::<String>::new());
@@ -130,7 +130,8 @@ mod tests {
 
     #[test]
     fn the_ending_of_a_name_says_what_it_is() {
-        let head = |name: &str| format!("//! X.\n//!\n//! | file | holds |\n//! |---|---|\n//! | `{name}` | x |\n");
+        let head =
+            |name: &str| format!("//! X.\n//!\n//! | file | holds |\n//! |---|---|\n//! | `{name}` | x |\n");
         for (name, others, right) in [
             ("a.rs", ["a.rs"], true),
             ("a.rs", ["a/mod.rs"], false),

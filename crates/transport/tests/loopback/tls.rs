@@ -1,4 +1,4 @@
-//! The same streams with TLS around them: what arrives, who is believed, and when a peer is given up.
+//! The same streams with TLS around them: what arrives, who is trusted, and when a peer is given up.
 
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;

@@ -78,7 +78,9 @@ fn listed(list: &File, rfcs: &BTreeMap<u32, Rfc<'_>>) -> Vec<Finding> {
         let stated: BTreeSet<(&str, u32)> =
             rfc.relations.iter().copied().filter(|(word, _)| is_earlier(word)).collect();
         for (word, other) in stated.symmetric_difference(&said) {
-            find(format!("{number:04} is \"{word} {other:04}\" in its file or in this list, but not in both"));
+            find(format!(
+                "{number:04} is \"{word} {other:04}\" in its file or in this list, but not in both"
+            ));
         }
     }
     if let Some((number, _)) = rfcs.range(expected..).next() {
@@ -124,11 +126,14 @@ mod tests {
         let mut files: Vec<File> = names
             .iter()
             .zip(heads)
-            .map(|(name, head)| file(name, format!("# T\n\n{head}\n\n## Summary\n\nIt replaces [RFC 0009](x).\n")))
+            .map(|(name, head)| {
+                file(name, format!("# T\n\n{head}\n\n## Summary\n\nIt replaces [RFC 0009](x).\n"))
+            })
             .collect();
         files.push(file("README.md", rows.to_owned()));
-        let place = |finding: &Finding| format!("{}:{}", &finding.path["docs/rfcs/".len()..], finding.line);
-        check(&files).into_iter().map(|finding| format!("{} {}", place(&finding), finding.what)).collect()
+        let position =
+            |finding: &Finding| format!("{}:{}", &finding.path["docs/rfcs/".len()..], finding.line);
+        check(&files).into_iter().map(|finding| format!("{} {}", position(&finding), finding.what)).collect()
     }
 
     const HEADS: [&str; 4] = [

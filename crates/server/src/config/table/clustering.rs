@@ -31,11 +31,7 @@ pub(super) const FLAGS: &[Flag] = &[
         "etcd-cluster",
         "Distinguishes clusters that start with the same URLs; part of the cluster id.",
     )),
-    here(urls(
-        "advertise-client-urls",
-        "http://localhost:2379",
-        "Client URLs to advertise to clients.",
-    )),
+    here(urls("advertise-client-urls", "http://localhost:2379", "Client URLs to advertise to clients.")),
     here(text("discovery", "", "URL of a v2 discovery service.")).refused(V2_DISCOVERY),
     here(text("discovery-token", "", "Token of the cluster in a v3 discovery service.")),
     here(list("discovery-endpoints", "", "Endpoints of a v3 discovery service.")),

@@ -24,7 +24,11 @@ pub(super) const FLAGS: &[Flag] = &[
     here(text("peer-trusted-ca-file", "", "CA bundle for the certificates of other members.")),
     here(list("peer-cert-allowed-cn", "", "Common names that certificates of other members may carry.")),
     here(list("peer-cert-allowed-hostname", "", "Host names that certificates of other members may carry.")),
-    here(switch("peer-auto-tls", "false", "Use a self-signed certificate generated at startup between members.")),
+    here(switch(
+        "peer-auto-tls",
+        "false",
+        "Use a self-signed certificate generated at startup between members.",
+    )),
     here(count("self-signed-cert-validity", "1", "Validity of generated certificates, in years.")),
     here(text("peer-crl-file", "", "List of revoked certificates of other members.")),
     here(list("cipher-suites", "", "TLS cipher suites to offer.")),
