@@ -26,6 +26,7 @@
 //! | `follow` | copies a cluster into an archive as it goes on |
 //! | `prune` | removes what is older than it must be |
 //! | `reading` | reads an archive for a restore, and checks it; blocks |
+//! | `error` | why an archive cannot be read or written |
 //!
 //! It knows neither servers nor what an entry means. The format to the byte: `docs/internals/archive.md`.
 

@@ -8,6 +8,7 @@
 //! | module | does |
 //! |---|---|
 //! | `cli` | reads the line |
+//! | `line_check` | refuses, before anything is dialled, options that a command cannot honour |
 //! | `wire`, `client` | calls, for little CPU time |
 //! | `session` | what a command works with: connections, the runs of clients |
 //! | `interrupt` | Ctrl-C |

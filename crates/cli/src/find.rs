@@ -1,7 +1,7 @@
 //! Which command a line means.
 //!
 //! The words that are not flags, nor values of flags, walk down the table: `--endpoints a:1 mem list -w json` is
-//! `member list`. A flag that is not known here may take a value, so the word after it is passed over, as cobra does.
+//! `member list`. A flag that is not known here may take a value, so the word after it is skipped, as cobra does.
 
 use crate::table::{Arg, Command, Flag, Kind, Program};
 

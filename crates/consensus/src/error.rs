@@ -32,7 +32,7 @@ pub enum ProposeError {
         to: u64,
     },
     /// Too much is proposed and not committed, or too many reads wait.
-    #[error("too much is under way")]
+    #[error("too many proposals or reads in flight")]
     Overloaded,
     /// A batch is never empty.
     #[error("empty payload")]
@@ -93,8 +93,8 @@ pub enum Rejected {
         /// The entry.
         index: u64,
     },
-    /// It speaks of an entry beyond the end of our log.
-    #[error("speaks of index {index}, our log ends at {last}")]
+    /// It refers to an entry beyond the end of our log.
+    #[error("refers to index {index} beyond the end of the log ({last})")]
     BeyondLog {
         /// The index.
         index: u64,

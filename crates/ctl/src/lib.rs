@@ -10,7 +10,10 @@
 //! | `command` | etcdctl's commands |
 //! | `own` | the commands that etcdctl does not have |
 //! | `print` | the forms of answers |
+//! | `show` | prints an answer in the form that was requested |
 //! | `shell` | what a command works with |
+//! | `password` | asks for passwords |
+//! | `exit` | exit codes, and messages at the end |
 //!
 //! It knows the messages of the API and how command lines are read, and no other crate of ours: what it asks, any
 //! client could ask.

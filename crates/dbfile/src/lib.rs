@@ -7,7 +7,7 @@
 //! ```text
 //! | records   what etcd puts into the buckets: versions of keys, leases, members, the applied index |
 //! | write     pairs in order -> pages, one after the other; the length of the file is known before  |
-//! | read      pages -> pairs, of which nothing is believed                                          |
+//! | read      pages -> pairs, of which nothing is trusted                                          |
 //! | format    the bytes of a page's header and of a meta page                                       |
 //! ```
 //!

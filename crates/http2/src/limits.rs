@@ -93,7 +93,7 @@ pub struct HttpSettings {
 pub struct Keepalive {
     /// Silence after which the client is pinged; zero: never.
     pub interval: Duration,
-    /// Time that a pinged client may stay silent; zero: for ever.
+    /// Time that a pinged client may stay silent; zero: forever.
     pub timeout: Duration,
     /// Least time between two pings of the client while a stream is open. A few that come sooner are forgiven, and the
     /// count begins again whenever the client was sent something.

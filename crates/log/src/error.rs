@@ -244,8 +244,8 @@ pub enum JobError {
         /// The error of the operating system.
         source: Arc<io::Error>,
     },
-    /// What was to be merged or copied cannot be read.
-    #[error("what was to be merged cannot be read: {0}")]
+    /// A checkpoint to be merged or a file to be copied is unreadable.
+    #[error("cannot read a checkpoint to merge: {0}")]
     Unreadable(String),
     /// Another checkpoint replaced the one that this job extends.
     #[error("another checkpoint took its place meanwhile")]
@@ -263,7 +263,7 @@ pub enum JobError {
     #[error("not now: {0}")]
     Busy(&'static str),
     /// Bytes from a peer do not match their checksum or their entry.
-    #[error("what was handed in for {0} is not what was written")]
+    #[error("the bytes for {0} do not match what was written")]
     Mismatch(String),
 }
 

@@ -25,10 +25,14 @@
 //! |---|---|
 //! | `log/` | [`Log`]: the composition of all parts, and its public methods |
 //! | `types.rs` | log addresses, entries, hard states |
+//! | `error.rs` | errors, one type for each audience |
+//! | `options.rs` | sizes and directories of a log |
 //! | `format/` | file headers, records, names of files |
 //! | `write/` | planning records, writing and syncing them |
 //! | `read/` | the tail, the value cache, files, pins and epochs |
+//! | `entry_index.rs` | the index of entries: term, address and length of each |
 //! | `segments/` | the life of a segment file: preallocated, in the log, retired, recycled |
+//! | `background.rs` | background jobs on files: prepare, move, remove |
 //! | `relocation/` | copying live values out of nearly empty files |
 //! | `checkpoint/` | checkpoint files, the manifest, installing snapshots |
 //! | `recovery/` | creating and opening a log |

@@ -352,7 +352,7 @@ pub struct Output {
     /// Who belongs to the cluster from now on: given in the first step, and whenever it changes. What follows from it
     /// is to be carried out: connections to peers come and go.
     pub membership: Option<Arc<Membership>>,
-    /// The member has stopped in good order.
+    /// The member has stopped cleanly.
     pub stopped: bool,
     /// What the step has done, for metrics.
     pub counts: StepCounts,

@@ -66,8 +66,8 @@ pub enum OpenMemberError {
     Create(#[from] log::JobError),
     /// The directory was begun with other flags, and holds nothing yet.
     #[error(
-        "an earlier start began this data directory as member {:x} of cluster {:x} and did not end; the flags of this \
-             start are of member {member_id:x} of cluster {cluster_id:x}: start with the flags of then, or empty it",
+        "the data directory was initialized for member {:x} of cluster {:x}, but startup did not complete; these \
+             flags name member {member_id:x} of cluster {cluster_id:x}: use the original flags, or delete its contents",
         found.member_id,
         found.cluster_id
     )]

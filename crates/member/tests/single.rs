@@ -312,7 +312,7 @@ fn a_data_directory_knows_whose_it_is() {
     assert_eq!(again.get("a"), [("1".to_owned(), 2)]);
 }
 
-/// A key that changes for ever makes deltas far smaller than the base: they are merged, and the base stays.
+/// A key that changes forever makes deltas far smaller than the base: they are merged, and the base stays.
 #[test]
 fn a_chain_of_small_deltas_is_merged() {
     let disk: Arc<dyn Disk> = Arc::new(MemDisk::default());

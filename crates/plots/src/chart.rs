@@ -15,7 +15,7 @@ const FEW_SERIES: usize = 3;
 /// The least value that a log axis shows, as a part of the greatest.
 const LOG_DEPTH: f64 = 1e-6;
 
-/// Values beyond these are not drawn: the library looks for ever for the steps of an axis whose end is infinite.
+/// Values beyond these are not drawn: the library looks forever for the steps of an axis whose end is infinite.
 const MAX_VALUE: f64 = 1e20;
 const MIN_GREATEST: f64 = 1e-12;
 

@@ -7,18 +7,21 @@
 //! | module | does |
 //! |---|---|
 //! | `config` | flags, variables and the configuration file become one checked value |
-//! | `startup` | opens the member, connects everything below, shuts down in good order |
+//! | `startup` | opens the member, connects everything below, shuts down cleanly |
 //! | `raft_loop` | the path of a request to the thread that owns the member, and back: read this one first |
 //! | `node` | what all services share |
 //! | `grpc` | HTTP/2 and gRPC, without the meaning of a call |
 //! | `rpc` | the methods, without HTTP/2; the RPC workers |
 //! | `overload` | what is refused early, and the limits of one client |
+//! | `auth` | authentication at the edge: passwords, tokens, and the permissions that a method needs |
 //! | `tls` | certificates and handshakes of all listeners, and of connections to members |
 //! | `gateway` | HTTP requests with JSON, as calls of the methods |
 //! | `http` | health, version, metrics, over HTTP/1 |
 //! | `peers` | frames and snapshots between the transport and the raft loop |
 //! | `metrics`, `logging` | what operators read |
 //! | `live_settings` | settings that change while the member runs |
+//! | `file_stamps` | whether files have changed since they were read |
+//! | `directory_mode` | warns of a data directory that other users can access |
 //! | `call_times` | the phases of a call |
 //! | `spans` | calls as spans of OpenTelemetry, exported to a collector |
 //! | `grpc_client` | the few calls that a member makes itself |

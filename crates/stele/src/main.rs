@@ -99,11 +99,11 @@ fn entry_point(mut words: Vec<OsString>) -> EntryPoint {
 }
 
 /// Makes a panic of any thread end the process, in profiles that unwind as in `release`, which does not: the others
-/// would wait for that thread for ever.
+/// would wait for that thread forever.
 fn abort_on_panic() {
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
-        // A standard error that is not read would hold up the process for ever. Without this thread nothing is printed.
+        // A standard error that is not read would hold up the process forever. Without this thread nothing is printed.
         let end = std::thread::Builder::new().spawn(|| {
             std::thread::sleep(server::PANIC_REPORT_TIMEOUT);
             std::process::abort();

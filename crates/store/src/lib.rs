@@ -28,6 +28,7 @@
 //! | `purge` | dropping compacted history |
 //! | `checkpoint/` | the state as bytes: base and deltas |
 //! | `import/` | a state that comes from elsewhere, version by version |
+//! | `parallel` | work in independent tasks, which the caller runs |
 //! | `store/` | the writer's handle, which composes these |
 //! | [`watch`] | the watch hub: from applied events to encoded watch responses |
 //!

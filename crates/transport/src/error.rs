@@ -41,7 +41,7 @@ pub enum Error {
     #[error("bad frame: {0}")]
     Frame(#[from] FrameError),
     /// A frame of a kind that is not allowed here, or with a body that does not fit its kind.
-    #[error("a frame of kind {kind:?} ({length} bytes) has no place here")]
+    #[error("unexpected frame of kind {kind:?} ({length} bytes)")]
     Unexpected {
         /// The kind that came.
         kind: FrameKind,
@@ -67,7 +67,7 @@ pub enum Error {
     #[error("refused by the peer: {0}")]
     RefusedByPeer(Refusal),
     /// Bytes waited for the peer and it took none, or it owed us some and gave none.
-    #[error("the peer took or gave no byte for {0:?}")]
+    #[error("no data exchanged with the peer for {0:?}")]
     Stalled(Duration),
     /// A ping was not answered.
     #[error("the peer answered no ping for {0:?}")]

@@ -26,7 +26,7 @@
 //!
 //! This crate does not know raft, requests or what a frame means; the owner's [`Admission`] decides which peers are
 //! admitted. It encrypts with what the owner gives it ([`PeerTls`]) and knows no certificate: the owner decides whom to
-//! believe.
+//! trust.
 //!
 //! # What to read
 //!

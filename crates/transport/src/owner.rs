@@ -26,7 +26,7 @@ pub trait Admission: Send + Sync {
 /// What a dialler names in the TLS handshake as the protocol that it wants to speak (ALPN).
 pub const PEER_ALPN: &[u8] = b"stele-peer";
 
-/// How connections to `https` URLs are encrypted, and which acceptors are believed to be who the URL names.
+/// How connections to `https` URLs are encrypted, and which acceptors are trusted to be who the URL names.
 pub trait PeerTls: Debug + Send + Sync {
     /// The configuration of the next connection, which offers [`PEER_ALPN`] alone; `None` if it must not be dialled.
     /// Called by a thread that may block.

@@ -29,7 +29,7 @@ pub fn run(data: &[u8]) {
     });
 }
 
-/// A listener with a certificate that is made up.
+/// A listener with a certificate that is generated.
 fn listener() -> Handshakes {
     let folder = std::env::temp_dir().join(format!("stele-fuzz-tls-{}", std::process::id()));
     let data = format!("--data-dir={}", folder.display());
@@ -38,7 +38,7 @@ fn listener() -> Handshakes {
     let args = ["stele", "--auto-tls", &data, &urls[0], &urls[1]].map(OsString::from);
     let parsed = parse(args.into_iter(), std::iter::empty());
     let Ok(Parsed::Run(config)) = parsed else { panic!("the flags are good") };
-    let handshakes = Handshakes::load(&config).expect("a certificate is made up");
+    let handshakes = Handshakes::load(&config).expect("a certificate is generated");
     // What was read stays in force.
     let _ = fs::remove_dir_all(folder);
     handshakes

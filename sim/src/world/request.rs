@@ -1,6 +1,6 @@
 //! Requests of clients, and requests under way at a member.
 //!
-//! A request whose answer does not come has an unknown outcome for ever. It is never repeated.
+//! A request whose answer does not come has an unknown outcome forever. It is never repeated.
 
 use api::etcdserverpb as pb;
 use bytes::Bytes;

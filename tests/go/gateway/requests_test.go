@@ -120,7 +120,7 @@ func faults() []request {
 	}
 }
 
-// users are requests with which users come and go, are believed and are not.
+// users are requests with which users come and go, are trusted and are not.
 func users() []request {
 	as := func(r request) request {
 		r.headers = map[string]string{"Authorization": "$token"}

@@ -189,7 +189,7 @@ func TestNoCallFailsWhenMembersStopAndAreRemoved(t *testing.T) {
 	c := startClients(f)
 	for _, m := range f.followerAndLeader() {
 		if err := m.Terminate(); err != nil {
-			t.Fatalf("%s did not stop in good order: %v", m.Name, err)
+			t.Fatalf("%s did not stop cleanly: %v", m.Name, err)
 		}
 		c.goOn(f)
 		if err := m.Restart(t.Context()); err != nil {

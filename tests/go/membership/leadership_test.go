@@ -32,7 +32,7 @@ func (f *fleet) leader() *cluster.Member {
 	return nil
 }
 
-// maxEnd is how long a leader takes at most to end in good order. Other processes may hold it up, so one of some
+// maxEnd is how long a leader takes at most to end cleanly. Other processes may hold it up, so one of some
 // attempts counts.
 const (
 	maxEnd  = 1500 * time.Millisecond

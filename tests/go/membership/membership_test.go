@@ -470,7 +470,7 @@ func TestALeaderThatStopsLeavesItsLeadershipBehind(t *testing.T) {
 		follower.Kill()
 		f.waitForLog(leader, "peer became inactive")
 		if err := leader.Terminate(); err != nil {
-			t.Fatalf("the leader did not stop in good order: %v", err)
+			t.Fatalf("the leader did not stop cleanly: %v", err)
 		}
 		log, err := leader.RunLog()
 		if err == nil && strings.Contains(log, `"msg":"leadership transfer before shutdown","ok":true`) {

@@ -19,7 +19,7 @@ import (
 	"stele.test/cluster"
 )
 
-// Peers are served in the clear and with TLS on one port, which etcd refuses, and made-up certificates are valid for as
+// Peers are served in the clear and with TLS on one port, which etcd refuses, and generated certificates are valid for as
 // long as the flag says, as etcd's are.
 func TestBothSchemesForPeersAndTheValidityOfMadeUpCertificates(t *testing.T) {
 	for _, binary := range []string{cluster.EtcdPath(), *bin} {

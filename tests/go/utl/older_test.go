@@ -75,7 +75,7 @@ func compareWithOlder(t *testing.T, what, file string, c *cluster.Cluster) {
 	compare(t, what, want, got)
 }
 
-// TestAnOlderRelease runs an etcd of an older release: what it leaves is taken, and written to testdata if that is wished.
+// TestAnOlderRelease runs an etcd of an older release: what it leaves is taken, and written to testdata if that is requested.
 //
 //	go test ./utl -run TestAnOlderRelease -older PATH -write-older etcd-3.5.21
 func TestAnOlderRelease(t *testing.T) {

@@ -287,10 +287,7 @@ impl Member {
                 None => thread::sleep(POLL_INTERVAL),
             }
         };
-        Err(format!(
-            "a member that was asked to stop did not stop in good order ({how}):\n{}",
-            self.log_end()
-        ))
+        Err(format!("a member that was asked to stop did not stop cleanly ({how}):\n{}", self.log_end()))
     }
 
     fn wait_until_ready(&mut self) -> Result<(), String> {

@@ -7,15 +7,15 @@
 mod code;
 mod crates;
 mod dependencies;
+mod documents;
 mod file;
 mod layout;
-mod links;
+mod module_tables;
 mod names;
 mod ratchet;
 mod retired;
 #[cfg(test)]
 mod tests;
-mod tests_named;
 mod text;
 
 use std::fs;
@@ -31,10 +31,10 @@ pub(crate) fn run() -> Outcome {
     let (files, other_paths) = read_files()?;
     let mut ratchet = Ratchet::read()?;
     let mut findings: Vec<Finding> = files.iter().flat_map(|file| check(file, &mut ratchet)).collect();
-    findings.extend(links::check(&files, &other_paths));
-    findings.extend(tests_named::check(&files));
+    findings.extend(documents::check(&files, &other_paths));
     findings.extend(dependencies::check(&files));
     findings.extend(layout::check(&files));
+    findings.extend(module_tables::check(&files));
     findings.extend(crates::check(&metadata::read()?.ours().collect::<Vec<&Package>>(), &files)?);
     findings.extend(ratchet.unused());
     findings.sort_by(|a, b| (&a.path, a.line).cmp(&(&b.path, b.line)));

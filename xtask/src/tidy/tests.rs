@@ -86,7 +86,7 @@ fn links_name_files_and_headings_that_exist() {
         file("README.md", "# The word\n\n[all](docs)"),
         file("docs/c.md", "# Here\n[d](#here) [g](https://example.org/no.md)"),
     ];
-    let found: Vec<String> = links::check(&files, &["docs/h.png".to_owned()])
+    let found: Vec<String> = documents::check(&files, &["docs/h.png".to_owned()])
         .iter()
         .map(|f| format!("{}: {}", f.path, f.what))
         .collect();
@@ -113,7 +113,7 @@ fn the_tests_that_documents_name_exist() {
         file("tests/go/full/full_test.go", "func TestItEnds(t *testing.T) {\n"),
         file("tests/go/slow/slow_test.go", "func TestItIsSlow(t *testing.T) {\n"),
     ];
-    let found = tests_named::check(&files).into_iter().map(|finding| (finding.line, finding.what));
+    let found = documents::check(&files, &[]).into_iter().map(|finding| (finding.line, finding.what));
     let expected = [
         (1, "no test is called TestNothing"),
         (6, "tests/go/slow has no TestItEnds"),

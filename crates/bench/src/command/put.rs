@@ -42,7 +42,7 @@ pub(super) async fn run(session: &mut BenchSession, options: &PutOptions) -> Res
     if options.check_hashkv { hash(session).await } else { Ok(()) }
 }
 
-/// Compacts again and again, for ever. A failure is printed, and it goes on.
+/// Compacts again and again, forever. A failure is printed, and it goes on.
 async fn compact_again(lane: Rc<Lane>, interval: Duration, delta: i64) {
     loop {
         tokio::time::sleep(interval).await;

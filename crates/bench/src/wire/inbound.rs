@@ -126,7 +126,7 @@ impl Wire {
             let bytes = std::mem::take(&mut self.taken_bytes);
             self.give_back(0, bytes);
         }
-        // The rest of a call that was given up is passed over.
+        // The rest of a call that was given up is skipped.
         let Some(call) = self.calls.get_mut(&prefix.stream) else { return };
         call.received.extend_from_slice(content);
         call.taken_bytes += prefix.length as u32;

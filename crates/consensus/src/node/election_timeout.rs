@@ -1,6 +1,6 @@
 //! Election timeouts, drawn from a seed, the member and the term. The raft library draws them from a thread's random
 //! generator, which no simulation can repeat, so the timeout is set again after every call into it. The draw differs
-//! from term to term, so two candidates that split the vote once do not split it for ever.
+//! from term to term, so two candidates that split the vote once do not split it forever.
 
 /// The election timeout in ticks: from `election_tick` to twice that, exclusively.
 pub(crate) fn election_timeout(seed: u64, id: u64, term: u64, election_tick: usize) -> usize {

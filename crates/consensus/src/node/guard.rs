@@ -23,7 +23,7 @@
 //!
 //! *Accepted senders.* Responses count only from members. Requests (append, heartbeat, snapshot, vote) are also taken
 //! from a member that our configuration does not name: our configuration may be the old one, and refusing the leader
-//! would keep it old for ever (Raft thesis, 4.1). The owner's handshake, which knows removed ids, decides whether the
+//! would keep it old forever (Raft thesis, 4.1). The owner's handshake, which knows removed ids, decides whether the
 //! sender belongs to the cluster; `from` is the id that it established. But as long as this node leads, or hears from a
 //! leader that its configuration names, that configuration is in use and such requests are ignored: they may come from
 //! a member of the cluster that this one was before `--force-new-cluster`, which must not depose it. A node that lags

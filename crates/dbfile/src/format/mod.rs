@@ -7,7 +7,7 @@
 //! | `page` | the header of a page, and the sizes of what follows it |
 //! | `meta` | the meta pages, by which the rest is found |
 //!
-//! Which pairs are on which page is decided in [`crate::write`], and believed or not in [`crate::read`]. Nothing here
+//! Which pairs are on which page is decided in [`crate::write`], and checked in [`crate::read`]. Nothing here
 //! looks at more than one page, or at what a key or a value means. bbolt's own description of the format is its code:
 //! `internal/common` of version 1.5, which etcd 3.7 uses. The format's version has been 2 since 2014.
 

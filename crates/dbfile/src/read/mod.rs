@@ -1,6 +1,6 @@
 //! Reading a file of which every byte may be anything.
 //!
-//! A page is believed when its header has its own number and a kind that may be where it was found, and all that it
+//! A page is trusted when its header has its own number and a kind that may be where it was found, and all that it
 //! names lies inside: elements inside the page, pages inside the file. A tree may still lead back into itself, so a
 //! walk ends with an error when it has read more pages than the file has, or when a key does not follow the one
 //! before.

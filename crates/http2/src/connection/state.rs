@@ -294,7 +294,7 @@ impl<T: Default> Connection<T> {
         if let Some(deadline) = removed.deadline {
             self.deadlines.remove(&(deadline, stream));
         }
-        // Streams that end while they wait to send leave their numbers in the queue, which must not grow for ever.
+        // Streams that end while they wait to send leave their numbers in the queue, which must not grow forever.
         if self.sending.len() > 2 * self.streams.len() + MAX_GONE_SENDERS {
             let streams = &self.streams;
             self.sending.retain(|stream| streams.contains_key(stream));

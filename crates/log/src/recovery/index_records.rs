@@ -112,7 +112,7 @@ fn check_chain(
     }
     match unbegun.iter().find(|other| other.number == number) {
         Some(broken) => {
-            Err(OpenError::corrupt(&broken.path, HEADER_BYTES, "its first record does not check"))
+            Err(OpenError::corrupt(&broken.path, HEADER_BYTES, "its first record fails its checksum"))
         }
         None => Err(OpenError::MissingSegment { number, path: next.path.clone() }),
     }
@@ -159,7 +159,7 @@ impl IndexedRecords {
         };
         self.end = address_at(segment.number, offset);
         if is_durable || scan.proves_durable(offset, self.end)? {
-            let what = "a record that was durable does not check";
+            let what = "a durable record fails its checksum";
             return Err(OpenError::corrupt(&segment.path, offset, what));
         }
         if segment.number == FIRST_SEGMENT && offset == FIRST_SEGMENT_BYTES {
@@ -248,7 +248,7 @@ impl IndexedRecords {
             let is_before = entry.id.index <= checkpoint.index;
             let is_held = self.index.address(entry.id.index).is_some_and(|(held, _)| held == entry.address);
             if !is_before && !is_held {
-                let what = "a record that was durable does not check";
+                let what = "a durable record fails its checksum";
                 return Err(OpenError::corrupt(&entry.path, entry.offset, what));
             }
             let (path, offset) = (entry.path.clone(), entry.offset);
@@ -344,7 +344,7 @@ pub(super) fn reusable(
         let file = disk.open(path).map_err(OpenError::io("open", path))?;
         let mut scan = SegmentScan::new(path, file, number, salt, unbegun.length);
         if scan.proves_durable(HEADER_BYTES, address_at(number, HEADER_BYTES))? {
-            return Err(OpenError::corrupt(path, HEADER_BYTES, "its first record does not check"));
+            return Err(OpenError::corrupt(path, HEADER_BYTES, "its first record fails its checksum"));
         }
         let bytes = unbegun.length - HEADER_BYTES;
         inventory.warnings.push(Warning::TornTail { path: path.clone(), offset: HEADER_BYTES, bytes });

@@ -39,8 +39,8 @@ impl std::fmt::Display for Warning {
         match self {
             Warning::TornTail { path, offset, bytes } => write!(
                 out,
-                "{} ended in a record that does not check, as a write torn by a crash does: cut at offset {offset}, \
-                 with the {bytes} bytes of the file behind it",
+                "{} ended in a record that fails its checksum, as a write torn by a crash does: cut at offset \
+                 {offset}, with the {bytes} bytes after it",
                 path.display()
             ),
             Warning::DamagedEntry { path, offset, index } => {

@@ -133,7 +133,7 @@ impl Relocations {
 }
 
 /// Header and footer are left out: the copy has them too. If they were counted, a file of few bytes or of long tags
-/// would be copied for ever.
+/// would be copied forever.
 fn candidate(file: &ValueFile) -> Candidate {
     let live_bytes = file.live();
     let overhead = if file.is_data_segment() { 0 } else { file.references() * COPY_OVERHEAD_BYTES };

@@ -70,7 +70,7 @@ pub(crate) fn missing(
     let mut rest = active;
     for span in spans {
         if span > rest {
-            // A segment that is too short for the record is passed over, as when it is written.
+            // A segment that is too short for the record is skipped, as when it is written.
             let needed = SEGMENT_OVERHEAD_BYTES + span;
             let bytes = ready.find(|bytes| *bytes >= needed).unwrap_or_else(|| {
                 missing.count += 1;

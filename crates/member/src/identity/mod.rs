@@ -6,9 +6,8 @@
 //!
 //! `--force-new-cluster` keeps both, so members of the old cluster would be taken for members of the forced one, lead
 //! it and replace its data. The *lineage* of the state tells them apart: 0, a number that the forced member drew, or
-//! one
-//! that was computed from the state with which a restored cluster begins. It
-//! is part of every checkpoint and snapshot, and members show each other [`peer_cluster_id`]:
+//! one that was computed from the state with which a restored cluster begins. It is part of every checkpoint and
+//! snapshot, and members show each other [`peer_cluster_id`]:
 //!
 //! ```text
 //! cluster 7, never forced: members show each other 7

@@ -119,7 +119,7 @@ mod tests {
         forwarding.expire_wait(1 + MAX_WAIT_NS);
         assert!(forwarding.waits());
         forwarding.expire_wait(2 + MAX_WAIT_NS);
-        assert!(!forwarding.waits(), "an answer that is held delays no other question for ever");
+        assert!(!forwarding.waits(), "an answer that is held delays no other question forever");
         assert_eq!(forwarding.len(), 3);
     }
 

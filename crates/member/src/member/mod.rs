@@ -15,7 +15,7 @@
 //! | `leaving` | what a member does before and after its own removal |
 //! | `ticks` | the work of each tick, and callers' deadlines |
 //! | `space` | checkpoints, relocation, truncation: what must be kept and for whom |
-//! | `scrubbing` | when everything is read again, and what follows from damage |
+//! | `recovering` | a start with a damaged log, which is repaired before anything else |
 //! | `memory` | the memory limit: what all components take together |
 //! | `jobs_done` | results of background jobs |
 //!

@@ -20,6 +20,7 @@
 //! | `rules` | which requests have an effect: the same answer on every member |
 //! | `health` | which requests the leader refuses because they would cost the quorum, as far as it can see |
 //! | `queue` | requests on their way to agreement |
+//! | `state` | what a member keeps about changes of membership besides the replicated state |
 //! | `applied` | what an applied conf change does |
 //! | `command_sets` | which commands every member can apply |
 //! | `first_start` | whether a member without data may begin as one of the first members |

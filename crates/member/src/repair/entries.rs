@@ -84,7 +84,7 @@ impl EntryRepairs {
     }
 
     /// The peer `from` answered. Returns false when the entry is given up. Unlike a value, an entry cannot be compared
-    /// with a checksum of this member's own, so only a peer that was asked is believed.
+    /// with a checksum of this member's own, so only a peer that was asked is trusted.
     pub(crate) fn answered(
         &mut self,
         now_ns: u64,

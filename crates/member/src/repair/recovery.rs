@@ -128,7 +128,7 @@ impl LogRecovery {
                 entry.rounds += 1;
                 entry.lacking.clear();
                 if entry.rounds == 1 {
-                    let text = format!("no other member has entry {index} now; they are asked again");
+                    let text = format!("no peer has entry {index}; retrying");
                     out.notices.push(Notice::Failure { text });
                 }
                 if entry.rounds == MAX_LOST_ROUNDS {

@@ -11,7 +11,7 @@
 //!
 //! A request of etcd goes the same way: its bytes are the payload, and it is the one command.
 //!
-//! Commands about members, the cluster version and the command set are passed over, as in the base: they belong to the
+//! Commands about members, the cluster version and the command set are skipped, as in the base: they belong to the
 //! old cluster. All others are applied as its members applied them, with the terms of their entries, so the data after
 //! an entry has the hash that it had there.
 //!

@@ -148,7 +148,7 @@ impl Outgoing {
     /// A value is damaged here, or the member gave the snapshot up: the stream cannot go on.
     pub fn next_bytes(&mut self) -> Result<Option<Bytes>, SendError> {
         if self.is_given_up.load(Ordering::Relaxed) {
-            let reason = "too much was written meanwhile for the space: what follows it is no longer kept";
+            let reason = "snapshot cancelled: the log or history that it needs was released to free space";
             return Err(SendError { reason: reason.to_owned(), damaged: None });
         }
         if self.position == self.read_bytes {

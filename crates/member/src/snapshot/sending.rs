@@ -34,7 +34,7 @@ pub const MAX_RUNNING: usize = 2;
 pub(super) const MIN_ENTRY_BYTES: u64 = 1 << 10;
 
 /// Entries are kept no longer for a receiver that has been silent for so long, in nanoseconds. A process that starts
-/// again is back within that, as a rule; one that is not must not cost space for ever.
+/// again is back within that, as a rule; one that is not must not cost space forever.
 pub(super) const MAX_SILENCE_NS: u64 = 60_000_000_000;
 
 /// After a snapshot that was not sent its peer gets no other for this long, in nanoseconds: a few heartbeats, at which

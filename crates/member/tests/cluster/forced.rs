@@ -169,7 +169,7 @@ fn a_member_that_crashed_while_it_installed_a_snapshot_can_be_forced() {
         disk.stop_after(changes);
         let _ = cluster.start_if_possible(behind);
         let has_it = |cluster: &Cluster| cluster.events(behind, installed) == 1;
-        // A disk that fails ends some processes, and others try again for ever.
+        // A disk that fails ends some processes, and others try again forever.
         for _ in 0..MAX_STEPS {
             if !cluster.nodes.contains_key(&behind) || has_it(&cluster) {
                 break;

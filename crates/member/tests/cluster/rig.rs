@@ -31,7 +31,7 @@ pub(crate) struct Node {
     inputs: Vec<Input>,
     output: Output,
     pub(crate) notices: Vec<Notice>,
-    /// It said that it has stopped in good order.
+    /// It said that it has stopped cleanly.
     pub(crate) has_stopped: bool,
     command_set: u8,
     /// What it said last about who belongs to the cluster.

@@ -102,7 +102,7 @@ fn a_follower_whose_snapshot_travels_long_catches_up_under_continuous_writes() {
     (0..100).for_each(|number| cluster.put("after", value(number)));
     cluster.run(500);
     let left = file_bytes(&cluster);
-    assert!(left < most_bytes / 2, "what was kept for it is not kept for ever: {left} of {most_bytes}");
+    assert!(left < most_bytes / 2, "what was kept for it is not kept forever: {left} of {most_bytes}");
 }
 
 #[test]

@@ -350,7 +350,7 @@ fn backup_settings(values: &FlagValues) -> Result<Option<BackupSettings>, UsageE
         );
     }
     if keep.is_some_and(|keep| keep < base_interval) {
-        return wrong("--backup-keep must not be shorter than --backup-base-interval, or 0 for ever");
+        return wrong("--backup-keep must not be shorter than --backup-base-interval; 0 means forever");
     }
     let key_file = given("backup-encryption-key-file").map(PathBuf::from);
     Ok(Some(BackupSettings { url: url.to_owned(), interval, base_interval, keep, key_file }))

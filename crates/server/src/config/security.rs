@@ -33,11 +33,11 @@ pub struct TransportSecurity {
     pub client_cert_file: Option<PathBuf>,
     /// Its key.
     pub client_key_file: Option<PathBuf>,
-    /// Authorities whose certificates are believed; without it, those of the system.
+    /// Authorities whose certificates are trusted; without it, those of the system.
     pub trusted_ca_file: Option<PathBuf>,
     /// Whether a dialler must show a certificate. A file of authorities asks for the same.
     pub client_cert_auth: bool,
-    /// Certificates that are believed no more.
+    /// Certificates that are no longer trusted.
     pub crl_file: Option<PathBuf>,
     /// Common names of which a certificate must have one, unless empty.
     pub allowed_common_names: Vec<String>,
@@ -67,7 +67,7 @@ pub struct TlsParameters {
     pub max_version: TlsVersion,
     /// Numbers of the suites; empty for all.
     pub cipher_suites: Vec<u16>,
-    /// Years for which a made-up certificate is good.
+    /// Validity of generated certificates, in years.
     pub self_signed_validity_years: u64,
 }
 
@@ -99,12 +99,12 @@ impl TransportSecurity {
         }
     }
 
-    /// Whether no certificate is given, nor to be made up.
+    /// Whether no certificate is given, nor to be generated.
     pub fn is_empty(&self) -> bool {
         self.cert_file.is_none() && self.key_file.is_none() && !self.auto_tls
     }
 
-    /// Whether a certificate is made up: one that is given is preferred.
+    /// Whether a certificate is generated: one that is given is preferred.
     pub fn makes_up_certificate(&self) -> bool {
         self.auto_tls && self.cert_file.is_none() && self.key_file.is_none()
     }
@@ -114,7 +114,7 @@ impl TransportSecurity {
         self.client_cert_auth || self.trusted_ca_file.is_some()
     }
 
-    /// The flags that are given and only restrict who is believed; `prefix` is `peer-` or empty.
+    /// The flags that are given and only restrict who is trusted; `prefix` is `peer-` or empty.
     pub(super) fn restricting_flags(&self, prefix: &str) -> Vec<String> {
         let crl = if prefix.is_empty() { "client-crl-file" } else { "crl-file" };
         let host = if prefix.is_empty() { "client-cert-allowed-hostname" } else { "cert-allowed-hostname" };
@@ -134,7 +134,8 @@ impl TransportSecurity {
         .collect()
     }
 
-    /// The rules for a side that is used; `prefix` is `peer-` or empty, `validity_years` that of made-up certificates.
+    /// The rules for a side that is used; `prefix` is `peer-` or empty, `validity_years` is for generated
+    /// certificates.
     pub(super) fn check(&self, prefix: &str, validity_years: u64) -> Result<(), String> {
         if self.makes_up_certificate() && validity_years == 0 {
             return Err("selfSignedCertValidity is invalid,it should be greater than 0".to_owned());

@@ -109,11 +109,11 @@ pub struct ServiceSecurity {
     pub cert_file: Option<PathBuf>,
     /// Its key.
     pub key_file: Option<PathBuf>,
-    /// Authorities whose certificates are believed; without it, those of the system.
+    /// Authorities whose certificates are trusted; without it, those of the system.
     pub trusted_ca_file: Option<PathBuf>,
     /// Whether an endpoint without a scheme is in the clear. It is not if there is one of the files.
     pub is_insecure: bool,
-    /// Whether any certificate of the service is believed.
+    /// Whether any certificate of the service is trusted.
     pub skip_verification: bool,
 }
 
@@ -146,7 +146,7 @@ pub struct ClusterConfig {
     pub discovery_srv: Option<SrvDiscovery>,
     /// The service at which they register instead; then `initial` holds this member alone.
     pub discovery_service: Option<ServiceDiscovery>,
-    /// Keeps clusters apart that start from the same URLs.
+    /// Distinguishes clusters that start with the same URLs.
     pub token: String,
     /// Whether the cluster is new.
     pub state: ClusterState,
@@ -271,7 +271,7 @@ pub struct BackupSettings {
     pub interval: Duration,
     /// Time between two copies of the whole state.
     pub base_interval: Duration,
-    /// For how long states can be restored; `None` for ever.
+    /// For how long states can be restored; `None` means forever.
     pub keep: Option<Duration>,
     /// File with the key with which it is encrypted, if it is.
     pub key_file: Option<PathBuf>,

@@ -16,7 +16,7 @@
 //!
 //! A line that finds its queue full is dropped and counted; once the output takes lines again, one of them says how
 //! many are missing, and `stele_log_lines_dropped_total` counts them. An output that cannot be written is skipped: a
-//! full disk must not stop a member that could still serve. Before the process ends, in good order or not, [`flush`]
+//! full disk must not stop a member that could still serve. Before the process ends, cleanly or not, [`flush`]
 //! waits a moment for the queues. Our own crates log at the level asked for, the libraries below them only warnings:
 //! `debug` must not show every HTTP/2 frame.
 

@@ -57,7 +57,7 @@ impl RefusedRequests {
 
 /// What a continuous backup of this member does, while it leads.
 pub struct BackupMetrics {
-    /// Seconds since nothing that was acknowledged was missing in the archive.
+    /// The age of the oldest acknowledged change that is not in the archive, in seconds.
     pub lag_seconds: Gauge,
     /// The revision that the archive has.
     pub revision: Gauge,

@@ -97,8 +97,8 @@ pub(crate) struct PeerInbound {
 
 impl PeerInbound {
     /// `wiped` is called when the peers say that this member was removed, or that its data directory is not the one the
-    /// cluster knows, and are believed. `is_disputed` is set while some say so, too few accept it, and too few are left
-    /// to be believed.
+    /// cluster knows, and are trusted. `is_disputed` is set while some say so, too few accept it, and too few are left
+    /// to be trusted.
     pub(crate) fn new(
         handoff: Handoff,
         metrics: Arc<Metrics>,

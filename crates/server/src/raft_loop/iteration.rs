@@ -73,7 +73,7 @@ struct LoopState<E> {
 }
 
 impl<E: Edge + 'static> RaftLoop<E> {
-    /// Runs until the member has stopped in good order.
+    /// Runs until the member has stopped cleanly.
     ///
     /// # Errors
     /// What makes it impossible to go on; the caller ends the process.

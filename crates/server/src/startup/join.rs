@@ -5,7 +5,7 @@
 //! that failed before it had written its first checkpoint asks again. A member answers with what it has applied, which
 //! may be old, and not know that this member was started before its directory was lost. So half of the voters, rounded
 //! up, must give the same answer: each quorum that can have published this member has one of them (RFC 0038). (A
-//! linearizable read would wait for ever where this member is the second voter: it is part of the quorum already.)
+//! linearizable read would wait forever where this member is the second voter: it is part of the quorum already.)
 //!
 //! ```text
 //! --name m3 --initial-cluster m1=http://a:2380,m2=http://b:2380,m3=http://c:2380

@@ -12,7 +12,7 @@
 //! | `listen.rs` | opens the sockets |
 //! | `connection_cap.rs` | how many connections may be open |
 //! | `sockets.rs` | what a connection is: TCP or a Unix socket, in the clear or with TLS |
-//! | `serve.rs` | accepts connections and gives each to the protocol it speaks |
+//! | `serve` | accepts connections and gives each to the protocol it speaks |
 //! | `reload.rs` | reads the configuration again at `SIGHUP`, and when a client asks |
 //! | `service_manager.rs` | tells systemd that the member serves, stops, and lives |
 //! | `check` | checks the configuration and the data directory for `--check` |

@@ -1,9 +1,9 @@
-//! What the files of a side hold, and whom it believes for that.
+//! Contents of the TLS files of one side, and the certificates that it trusts.
 //!
 //! What restricts (authorities, revocation lists) and what is shown (a certificate with its key) is read and replaced
 //! apart: a key that does not fit yet never keeps a revocation from taking effect. A certificate or key that is bad
 //! leaves in force the pair before; a bad list of authorities or of revocations leaves nothing to check with, so the
-//! side believes no one until it is good again.
+//! side trusts no one until it is good again.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub(crate) struct ShownCertificate {
     pub(crate) not_after_s: Option<i64>,
 }
 
-/// Whom a side believes.
+/// The certificates that a side trusts.
 pub(crate) struct Believed {
     /// None where no certificates are demanded.
     pub(crate) diallers: Option<Arc<DiallerVerifier>>,
@@ -50,7 +50,7 @@ pub(crate) struct TlsContents {
 pub(crate) struct ReloadFailures {
     /// Pairs; those before stay in force.
     pub(crate) pairs: Vec<TlsError>,
-    /// Authorities or revocations: no one is believed.
+    /// Authorities or revocations: no one is trusted.
     pub(crate) restrictions: Option<TlsError>,
 }
 

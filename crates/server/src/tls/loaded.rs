@@ -45,9 +45,9 @@ const HTTP1: &[u8] = b"http/1.1";
 
 /// Configurations of a side.
 pub(crate) struct LoadedTls {
-    /// One for each [`Offer`]; none without a certificate, or while no one is believed.
+    /// One for each [`Offer`]; none without a certificate, or while no one is trusted.
     listening: Vec<Arc<ServerConfig>>,
-    /// Only of the side of peers, and while someone is believed.
+    /// Only of the side of peers, and while someone is trusted.
     dialling: Option<DiallingConfigs>,
     /// The end of the validity of what listeners show, in seconds since 1970.
     pub(crate) not_after_s: Option<i64>,

@@ -1,4 +1,4 @@
-//! TLS of all listeners and of connections to other members: whom a member shows itself as, and whom it believes.
+//! TLS of all listeners and of connections to other members: the certificates that a member shows and trusts.
 //!
 //! rustls does the protocol; this module reads the files that the flags name, follows them when they change, and
 //! decides like etcd where etcd decides more than TLS does. Sockets are the business of `startup` and of the crate
@@ -64,8 +64,8 @@ impl TlsSides {
         TlsSides::load_sides(config, clients, peers)
     }
 
-    /// Checks what [`TlsSides::load`] would read, and writes nothing: a side whose certificate would be made up is left
-    /// out.
+    /// Checks what [`TlsSides::load`] would read, and writes nothing: a side whose certificate would be generated is
+    /// left out.
     ///
     /// # Errors
     /// A file that is not what its flag asks for.

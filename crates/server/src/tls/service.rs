@@ -2,7 +2,7 @@
 //! followed.
 //!
 //! As in etcd's client: the authorities of the machine count if no file names others, a certificate is shown if there
-//! is one, and a service may be believed without a check if the flags ask for that.
+//! is one, and a service may be trusted without a check if the flags ask for that.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -84,7 +84,7 @@ impl TlsFiles {
         })
     }
 
-    /// The same with a made-up certificate.
+    /// The same with a generated certificate.
     pub(crate) fn with_made_up(mut self, certificate: NamedFile, key: NamedFile) -> TlsFiles {
         self.shown = Some((certificate, key));
         self
@@ -101,7 +101,7 @@ impl TlsFiles {
         pairs.chain(&self.trusted).chain(&self.revoked)
     }
 
-    /// Whether an authority must vouch for members that are dialled. None does for made-up certificates.
+    /// Whether an authority must vouch for members that are dialled. None does for generated certificates.
     pub(super) fn checks_acceptors(&self) -> bool {
         self.side == TlsSide::Peer
             && (!self.settings.makes_up_certificate() || self.settings.demands_certificates())

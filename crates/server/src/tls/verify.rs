@@ -1,4 +1,4 @@
-//! Who is believed: the library checks signatures, validity and the chain to an authority; then come the names that the
+//! Who is trusted: the library checks signatures, validity and the chain to an authority; then come the names that the
 //! flags allow and the certificates that were revoked.
 //!
 //! As in etcd, a certificate is revoked if the list has its serial number, or that of one that the other side sent with
@@ -27,7 +27,7 @@ pub(crate) struct CertificateRules {
     pub(crate) revoked: HashSet<Vec<u8>>,
 }
 
-/// Why a certificate is not believed that its authority vouches for.
+/// Why a certificate is not trusted although its authority signed it.
 #[derive(Debug)]
 pub(crate) struct RefusedCertificate {
     pub(crate) reason: String,
@@ -81,7 +81,7 @@ fn refused(reason: String, names: CertificateNames) -> rustls::Error {
     rustls::Error::InvalidCertificate(CertificateError::Other(OtherError(why)))
 }
 
-/// Believes a dialler whom the library and the rules believe.
+/// Accepts a client certificate that passes rustls and our rules.
 #[derive(Debug)]
 pub(crate) struct DiallerVerifier {
     pub(crate) library: Arc<dyn ClientCertVerifier>,
@@ -127,10 +127,10 @@ impl ClientCertVerifier for DiallerVerifier {
     }
 }
 
-/// Believes an acceptor whom the library and the rules believe; or any, with made-up certificates.
+/// Accepts a certificate that passes rustls and our rules; accepts any if certificates are generated.
 #[derive(Debug)]
 pub(crate) struct AcceptorVerifier {
-    /// None believes the owner of the key of the certificate that is shown.
+    /// Without one, any certificate is accepted whose key the acceptor owns.
     pub(crate) library: Option<Arc<dyn ServerCertVerifier>>,
     pub(crate) rules: Arc<CertificateRules>,
     pub(crate) provider: Arc<CryptoProvider>,

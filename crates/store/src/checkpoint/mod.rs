@@ -28,6 +28,7 @@
 //! | `small_state` | writes and reads members, alarms, users and roles |
 //! | `addresses` | reads and replaces the log addresses in the chunks of a snapshot |
 //! | `frame`, `codec` | frames with checksums, and the fields in them |
+//! | `error` | why a checkpoint cannot be restored |
 
 mod addresses;
 mod codec;

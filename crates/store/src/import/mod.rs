@@ -220,7 +220,7 @@ impl StateImport {
     }
 }
 
-/// Grants the leases that live keys are attached to and that do not exist: etcd keeps such keys for ever. Returns how
+/// Grants the leases that live keys are attached to and that do not exist: etcd keeps such keys forever. Returns how
 /// many.
 fn grant_missing(state: &mut StoreState) -> u64 {
     let StoreState { index, lessor, .. } = state;

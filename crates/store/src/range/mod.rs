@@ -24,6 +24,7 @@
 //! | `request` | resolves and checks the range and revision of a request |
 //! | `plan` | decides on direction, stop, sort |
 //! | `select` | walks the index in chunks, into a `sink` |
+//! | `sink` | keeps the versions that a walk finds, or only their lengths |
 //! | `count` | counts the keys of a range at any revision |
 //! | `known_counts` | counts that the pages of a list have in common |
 //! | `reply` | the answer, with references in place of values |

@@ -52,6 +52,7 @@
 //! | `event_buffer` | what the hub has handed to a stream |
 //! | `stream`, `watcher` | requests of a client: create, cancel, progress |
 //! | `sending`, `catch_up` | what a stream sends next |
+//! | `history` | the events of the past, as the store provides them |
 
 mod block;
 mod catch_up;

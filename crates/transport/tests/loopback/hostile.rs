@@ -159,7 +159,7 @@ fn a_peer_that_is_connected_but_dead_is_noticed_on_both_streams() {
         };
         // Either we or the kernel give up on a receive window that stays closed.
         lost(StreamClass::Control, &["answered no ping"])
-            && lost(StreamClass::Bulk, &["took or gave no byte", "timed out"])
+            && lost(StreamClass::Bulk, &["no data exchanged", "timed out"])
     }));
     member.journal.wait_up(2, 2);
 }

@@ -1,4 +1,4 @@
-//! The same streams with TLS around them: what arrives, who is believed, and when a peer is given up.
+//! The same streams with TLS around them: what arrives, who is trusted, and when a peer is given up.
 
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
@@ -160,7 +160,7 @@ fn a_peer_that_takes_nothing_is_given_up() {
     }
     drop(a.journal.wait_for("the stream to be given up", |seen| {
         seen.downs.iter().any(|(_, class, why)| {
-            *class == StreamClass::Bulk && (why.contains("took or gave no byte") || why.contains("timed out"))
+            *class == StreamClass::Bulk && (why.contains("no data exchanged") || why.contains("timed out"))
         })
     }));
 }

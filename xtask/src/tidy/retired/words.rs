@@ -7,6 +7,8 @@ pub(super) struct Retired {
     pub(super) words: &'static [&'static str],
     pub(super) scope: Scope,
     pub(super) instead: &'static str,
+    /// Folders that still have the words.
+    pub(super) except: &'static [&'static str],
 }
 
 /// Where a word is retired.
@@ -23,20 +25,31 @@ pub(super) enum Scope {
 }
 
 const fn everywhere(words: &'static [&'static str], instead: &'static str) -> Retired {
-    Retired { words, scope: Scope::Everywhere, instead }
+    Retired { words, scope: Scope::Everywhere, instead, except: &[] }
 }
 
 const fn names(words: &'static [&'static str], instead: &'static str) -> Retired {
-    Retired { words, scope: Scope::Names, instead }
+    Retired { words, scope: Scope::Names, instead, except: &[] }
 }
 
 const fn types(words: &'static [&'static str], instead: &'static str) -> Retired {
-    Retired { words, scope: Scope::Types, instead }
+    Retired { words, scope: Scope::Types, instead, except: &[] }
 }
 
 const fn prose(words: &'static [&'static str], instead: &'static str) -> Retired {
-    Retired { words, scope: Scope::Prose, instead }
+    Retired { words, scope: Scope::Prose, instead, except: &[] }
 }
+
+const fn outside(
+    except: &'static [&'static str],
+    words: &'static [&'static str],
+    instead: &'static str,
+) -> Retired {
+    Retired { words, scope: Scope::Prose, instead, except }
+}
+
+/// Folders whose prose has the phrases below that came last. Remove a folder here once it is rewritten.
+const UNSWEPT: &[&str] = &["crates/archive/", "crates/ctl/", "crates/store/src/apply/", "crates/utl/"];
 
 pub(super) const RETIRED: &[Retired] = &[
     // Threads and queues.
@@ -84,4 +97,10 @@ pub(super) const RETIRED: &[Retired] = &[
     prose(&["to each other's", "do to each other"], "say interact, or name the effect"),
     prose(&["amid"], "say during or partway through"),
     prose(&["anew"], "say again"),
+    outside(UNSWEPT, &["for ever"], "say forever"),
+    outside(UNSWEPT, &["in good order"], "say cleanly"),
+    outside(UNSWEPT, &["passed over"], "say skipped"),
+    outside(UNSWEPT, &["is believed", "are believed"], "say is trusted"),
+    outside(UNSWEPT, &["as wished", "is wished", "are wished", "if wished"], "say requested"),
+    outside(UNSWEPT, &["made-up certificate", "made-up certificates"], "say generated certificate"),
 ];

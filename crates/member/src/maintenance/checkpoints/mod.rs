@@ -1,7 +1,7 @@
 //! When a checkpoint is written, and which kind.
 //!
 //! A base holds the whole index, a delta what changed since the checkpoint before. As a rule a delta is written. So
-//! that neither its number nor its bytes grow for ever, checkpoints are merged from their files, without a look at the
+//! that neither its number nor its bytes grow forever, checkpoints are merged from their files, without a look at the
 //! index: all of them when the deltas have grown to [`DELTAS_TO_BASE`] times the base, and the newest ones when there
 //! are [`MAX_DELTAS`] of them. The newest are those of which none is larger than all that follow it together, so a byte
 //! is merged again only when as many have been written behind it:
@@ -172,7 +172,7 @@ impl CheckpointSchedule {
     }
 
     /// A checkpoint would free space while space is low: a merge that would not begin now makes way for it. One that
-    /// would is as urgent, since it would be given up again and again, and the chain would grow for ever.
+    /// would is as urgent, since it would be given up again and again, and the chain would grow forever.
     pub(crate) fn make_way_for_space(&self, log: &Log) {
         if first_merged(&log.checkpoint_lengths(), true).is_none() {
             self.give_up_merge();

@@ -109,7 +109,7 @@ fn all_are_merged_when_the_deltas_are_twice_the_base() {
     check_restart(&state);
 }
 
-/// A few keys that change for ever: no base is written again, however many checkpoints follow, and few bytes are.
+/// A few keys that change forever: no base is written again, however many checkpoints follow, and few bytes are.
 #[test]
 fn small_deltas_are_merged_with_each_other() {
     let mut state = filled(4_000);
@@ -276,7 +276,7 @@ fn a_reader_of_checkpoints_finds_nothing_after_it_is_asked_to_give_up() {
     assert!(base.next().is_none() && files.take_error().is_none());
 }
 
-/// One that is due even while space is low would otherwise be given up for each checkpoint, for ever.
+/// One that is due even while space is low would otherwise be given up for each checkpoint, forever.
 #[test]
 fn a_merge_makes_way_for_space_unless_the_chain_is_too_long() {
     let mut state = filled(4_000);

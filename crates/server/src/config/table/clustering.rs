@@ -14,7 +14,7 @@ pub(super) const FLAGS: &[Flag] = &[
     here(urls(
         "initial-advertise-peer-urls",
         "http://localhost:2380",
-        "Peer URLs of this member as the other members shall use them.",
+        "Peer URLs to advertise to other members.",
     )),
     here(text(
         "initial-cluster",
@@ -29,13 +29,9 @@ pub(super) const FLAGS: &[Flag] = &[
     here(text(
         "initial-cluster-token",
         "etcd-cluster",
-        "Keeps clusters apart that start from the same URLs: part of what the cluster's id is computed from.",
+        "Distinguishes clusters that start with the same URLs; part of the cluster id.",
     )),
-    here(urls(
-        "advertise-client-urls",
-        "http://localhost:2379",
-        "Client URLs of this member as clients shall use them.",
-    )),
+    here(urls("advertise-client-urls", "http://localhost:2379", "Client URLs to advertise to clients.")),
     here(text("discovery", "", "URL of a v2 discovery service.")).refused(V2_DISCOVERY),
     here(text("discovery-token", "", "Token of the cluster in a v3 discovery service.")),
     here(list("discovery-endpoints", "", "Endpoints of a v3 discovery service.")),

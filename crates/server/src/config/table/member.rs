@@ -27,7 +27,7 @@ pub(super) const FLAGS: &[Flag] = &[
     urls(
         "listen-client-http-urls",
         "",
-        "Where to listen for HTTP clients only; takes HTTP off the client URLs.",
+        "Where to listen for HTTP clients only; disables HTTP on the client URLs.",
     ),
     count("max-snapshots", "5", "How many snapshot files to keep.").no_effect(OWN_FILES),
     count("max-wals", "5", "How many log files to keep.").no_effect(OWN_FILES),

@@ -66,7 +66,11 @@ pub(super) const FEATURES: &[Flag] = &[
     )),
     feature(duration("backup-interval", "10s", "Time between two copies of changes into the archive.")),
     feature(duration("backup-base-interval", "24h", "Time between two copies of the whole state.")),
-    feature(duration("backup-keep", "0s", "How long states in the archive can be restored; 0 for ever.")),
+    feature(duration(
+        "backup-keep",
+        "0s",
+        "How long states in the archive can be restored; 0 means forever.",
+    )),
     feature(text(
         "backup-encryption-key-file",
         "",

@@ -110,7 +110,7 @@ pub struct LogRotation {
     /// Size of a file in MiB; 0 for `DEFAULT_LOG_FILE_MIB`.
     #[serde(rename = "maxsize")]
     pub max_size_mib: u32,
-    /// Days for which old files are kept; 0 for ever.
+    /// Days for which old files are kept; 0 means forever.
     #[serde(rename = "maxage")]
     pub max_age_days: u32,
     /// Old files that are kept; 0 for all.

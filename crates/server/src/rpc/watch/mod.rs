@@ -158,7 +158,7 @@ impl<'a, C: StreamCaller, R: Stream<Item = Result<Bytes, Failure>> + Unpin> Serv
         }
     }
 
-    /// Waits for a request and takes it; for ever when there are no more, or the one before is not done.
+    /// Waits for a request and takes it; forever when there are no more, or the one before is not done.
     async fn next_request(&mut self) {
         let Some(requests) = self.requests.as_mut().filter(|_| self.held.is_none()) else {
             return std::future::pending().await;

@@ -10,7 +10,7 @@
 //!
 //! The first three that registered are the cluster, by the revisions at which their keys were created; a fourth one is
 //! refused. The keys, their order and the errors are etcd's, so members of both systems can meet there. Members look
-//! for the others by asking again, instead of watching. A service that does not answer is asked again for ever, as in
+//! for the others by asking again, instead of watching. A service that does not answer is asked again forever, as in
 //! etcd.
 
 use std::sync::Arc;

@@ -46,7 +46,7 @@ pub(super) type ServerError = Box<dyn std::error::Error + Send + Sync>;
 /// What the other parts of the process learn, and say, about its end. Each clone shares the tokens.
 #[derive(Clone, Default)]
 pub(super) struct EndTokens {
-    /// Client ports take no new connections, and end those they have in good order.
+    /// Client ports take no new connections, and end those they have cleanly.
     pub(super) clients: CancellationToken,
     /// So do all other ports. Peers are accepted for as long as the raft loop runs.
     pub(super) others: CancellationToken,

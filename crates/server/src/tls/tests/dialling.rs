@@ -1,4 +1,4 @@
-//! Members that are dialled: who is believed, and what is shown to them.
+//! Members that are dialled: who is trusted, and what is shown to them.
 
 use std::sync::Arc;
 
@@ -27,8 +27,8 @@ fn rig() -> Authority {
 /// Whether a member with these settings believes the one that it dials: for streams and for HTTP alike.
 async fn believes(settings: &TransportSecurity, listener: &TlsListener) -> bool {
     let loaded = TlsSource::load(files(TlsSide::Peer, settings)).expect("good files").current();
-    let streams = loaded.peer_client().expect("someone is believed");
-    let http = loaded.http_client().expect("someone is believed");
+    let streams = loaded.peer_client().expect("someone is trusted");
+    let http = loaded.http_client().expect("someone is trusted");
     let streams = meet(listener, Arc::unwrap_or_clone(streams), None).await;
     let http = meet(listener, Arc::unwrap_or_clone(http), None).await;
     assert_eq!(streams.1.is_some(), http.1.is_some());
@@ -73,7 +73,7 @@ async fn the_pair_for_dialling_is_shown_when_there_is_one() {
     };
     for (settings, name) in [(mutual, "member"), (with_pair, "dialler")] {
         let loaded = TlsSource::load(files(TlsSide::Peer, &settings)).expect("good files").current();
-        let config = loaded.peer_client().expect("someone is believed");
+        let config = loaded.peer_client().expect("someone is trusted");
         let (accepted, _) = meet(&listener, Arc::unwrap_or_clone(config), None).await;
         let shown = certificate_of(&accepted.expect("it is good")).expect("it was shown");
         assert_eq!(shown.common_name, name);

@@ -119,7 +119,7 @@ pub(crate) fn write(path: &Path, text: &str) {
     std::fs::write(path, text).expect("written");
 }
 
-/// A listener with a certificate that is made up below `dir`.
+/// A listener with a certificate that is generated below `dir`.
 pub(crate) fn made_up_listener(dir: &Path) -> Arc<TlsListener> {
     let (certificate, key) = self_signed::ensure(TlsSide::Client, dir, &[], 1).expect("made");
     let settings = TransportSecurity { auto_tls: true, ..TransportSecurity::default() };

@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 
 use pulldown_cmark::{Event, Parser, Tag, TagEnd};
 
-use super::file::{File, Finding};
+use crate::tidy::file::{File, Finding};
 
 /// Checks the links of every Markdown file; addresses of the network are left alone. `other_paths` are the files that
 /// are no text.

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
-use super::file::{File, Finding};
+use crate::tidy::file::{File, Finding};
 
 /// The heading of a column whose every cell names a test.
 const DEMANDING: &str = "test";
