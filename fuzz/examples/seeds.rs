@@ -355,6 +355,7 @@ fn strangers() {
             "tokens" => strangers::tokens::run(&bytes),
             "gateway" => strangers::gateway_requests::run(&bytes),
             "hpack" => strangers::hpack::run(&bytes),
+            "certificates" => strangers::certificates::run(&bytes),
             _ => strangers::first_bytes::run(&bytes),
         }
     }

@@ -1,19 +1,24 @@
-//! What strangers send before anything is known of them: tokens, and the first bytes of a connection.
+//! What strangers send before anything is known of them: tokens, certificates, and the first bytes of a connection; and
+//! what is in the files of certificates and keys.
 //!
 //! The readers themselves are in `auth`, `grpc` and `tls`. Here they are put together without a member, a clock or a
 //! socket, so that the fuzz targets in `fuzz/` reach them. Nothing in the product uses this module.
 
+use std::collections::HashSet;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use futures_util::FutureExt;
+use rustls::pki_types::CertificateDer;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 
-use crate::auth::{Credentials, JwtTokens, tokens};
-use crate::config::{JwtOptions, ServerConfig};
+use crate::auth::{self, Credentials, JwtTokens, tokens};
+use crate::config::{JwtOptions, ServerConfig, SignMethod};
 use crate::grpc::{self, ClientProtocol, ClientTransport};
-use crate::tls::{Offer, TlsListener, TlsSides};
+use crate::tls::{
+    CertificateNames, CertificateRules, Offer, TlsListener, TlsSides, certificates_in, revoked_in,
+};
 
 /// Reads signed tokens.
 pub struct SignedTokens(JwtTokens);
@@ -40,7 +45,7 @@ pub fn simple_token_entry(text: &str) -> Option<u64> {
 
 /// The token in the value of an `Authorization` header.
 pub fn token_of_header(value: &[u8]) -> Option<String> {
-    Credentials::of_header(Some(value)).token().map(str::to_owned)
+    Credentials::of_header(Some(value)).token().map(|token| token.as_ref().to_owned())
 }
 
 /// Whether a client speaks HTTP/2, by what it sends, of which so many bytes arrive at a time; and all of it, as it is
@@ -56,6 +61,76 @@ pub fn first_bytes(bytes: &[u8], at_a_time: usize) -> io::Result<(bool, Vec<u8>)
     let mut read = Vec::new();
     rest.read_to_end(&mut read).now_or_never().ok_or_else(ended)??;
     Ok((protocol == ClientProtocol::Http2, read))
+}
+
+/// For whom a certificate is, as it is read of one that the other side shows.
+pub struct ReadCertificate {
+    names: CertificateNames,
+    der: CertificateDer<'static>,
+}
+
+impl ReadCertificate {
+    /// Reads a certificate in DER; `None` if it is none.
+    pub fn of(der: &[u8]) -> Option<ReadCertificate> {
+        let der = CertificateDer::from(der.to_vec());
+        Some(ReadCertificate { names: CertificateNames::of(&der).ok()?, der })
+    }
+
+    /// Its common name.
+    pub fn common_name(&self) -> &str {
+        &self.names.common_name
+    }
+
+    /// The host names and addresses that it is for.
+    pub fn hosts(&self) -> Vec<String> {
+        let addresses = self.names.ip_addresses.iter().map(ToString::to_string);
+        self.names.dns_names.iter().cloned().chain(addresses).collect()
+    }
+
+    /// Its serial number, without leading zeros.
+    pub fn serial(&self) -> &[u8] {
+        &self.names.serial
+    }
+
+    /// Whether it is for a host.
+    pub fn is_for(&self, host: &str) -> bool {
+        self.names.is_for(host)
+    }
+
+    /// Whether it is admitted where these common names and these hosts are allowed (all, if there are none) and these
+    /// serial numbers revoked.
+    pub fn is_admitted(
+        &self,
+        common_names: Vec<String>,
+        hostnames: Vec<String>,
+        revoked: HashSet<Vec<u8>>,
+    ) -> bool {
+        CertificateRules { common_names, hostnames, revoked }.check(&self.der, &[]).is_ok()
+    }
+}
+
+/// How many certificates a file holds.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn certificates(file: &[u8]) -> Result<usize, String> {
+    certificates_in(file).map(|certificates| certificates.len())
+}
+
+/// The serial numbers that a file revokes, without leading zeros.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn revoked_serials(file: &[u8]) -> Result<HashSet<Vec<u8>>, String> {
+    revoked_in(file)
+}
+
+/// Reads the files of keys for signed tokens; returns whether what they sign is what they check.
+///
+/// # Errors
+/// Keys that cannot be used.
+pub fn token_keys(method: SignMethod, public: &[u8], private: &[u8]) -> Result<bool, String> {
+    auth::read_keys(method, public, private).map_err(|error| error.to_string())
 }
 
 /// The client listeners of a configuration, for handshakes of TLS.

@@ -1,10 +1,13 @@
-//! What strangers send before it is known who they are: the first bytes of a connection, header blocks, tokens, and
-//! requests of the JSON gateway. Four targets, and their seeds.
+//! What strangers send before it is known who they are: the first bytes of a connection, certificates, header blocks,
+//! tokens, and requests of the JSON gateway. Five targets, and their seeds.
 
+pub mod certificates;
 pub mod first_bytes;
 pub mod gateway_requests;
 pub mod hpack;
 pub mod tokens;
+
+use server::config::SignMethod;
 
 use crate::input::script::put_bytes;
 
@@ -13,6 +16,7 @@ pub fn seeds() -> Vec<(&'static str, &'static str, Vec<u8>)> {
     let mut seeds = first_bytes_seeds();
     seeds.extend(hpack_seeds());
     seeds.extend(token_seeds());
+    seeds.extend(certificate_seeds());
     let gateway = gateway_requests::seeds().into_iter().map(|(name, bytes)| ("gateway", name, bytes));
     seeds.extend(gateway);
     seeds
@@ -63,6 +67,33 @@ fn hpack_seeds() -> Vec<(&'static str, &'static str, Vec<u8>)> {
 /// The length of bytes, as TLS writes it.
 fn two_bytes(bytes: &[u8]) -> [u8; 2] {
     u16::try_from(bytes.len()).expect("they are few").to_be_bytes()
+}
+
+/// A certificate with names and addresses, it as an authority, a list that revokes two, and keys.
+fn certificate_seeds() -> Vec<(&'static str, &'static str, Vec<u8>)> {
+    let script = |name, kind: u8, parts: &[&[u8]]| {
+        let mut script = vec![kind];
+        parts.iter().for_each(|part| put_bytes(&mut script, part));
+        ("certificates", name, script)
+    };
+    let keys = |method| certificates::KEYS + number_of(method);
+    let p256: &[u8] = include_bytes!("../../testdata/p256.key");
+    vec![
+        script("certificate", certificates::CERTIFICATE, &[include_bytes!("../../testdata/ca.der")]),
+        script("authorities", certificates::AUTHORITIES, &[include_bytes!("../../testdata/ca.pem")]),
+        script("list-der", certificates::REVOKED, &[include_bytes!("../../testdata/crl.der")]),
+        script("list-pem", certificates::REVOKED, &[include_bytes!("../../testdata/crl.pem")]),
+        script("pair", keys(SignMethod::Es256), &[include_bytes!("../../testdata/p256.pub"), p256]),
+        script("private", keys(SignMethod::Es256), &[b"", p256]),
+        script("secret", keys(SignMethod::Hs256), &[b"", b"a secret"]),
+        script("of-certificate", keys(SignMethod::Es256), &[include_bytes!("../../testdata/ca.pem"), b""]),
+    ]
+}
+
+/// The number of a method of signing.
+fn number_of(method: SignMethod) -> u8 {
+    let at = SignMethod::ALL.iter().position(|other| *other == method);
+    at.and_then(|at| u8::try_from(at).ok()).expect("it is one of them")
 }
 
 /// Tokens, good and odd.

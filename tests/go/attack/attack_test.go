@@ -50,7 +50,14 @@ type target struct {
 // the given MiB at any time. With -long another client must hardly notice.
 func besiege(t *testing.T, mebibytes int64, attack func(*target), args ...string) {
 	t.Helper()
-	c := cluster.ForTest(t, cluster.Config{Binary: *bin, Args: append([]string{"--log-level=error"}, args...)})
+	besiegeMember(t, mebibytes, cluster.Config{Args: args}, attack)
+}
+
+// besiegeMember does the same with a member of this configuration.
+func besiegeMember(t *testing.T, mebibytes int64, config cluster.Config, attack func(*target)) {
+	t.Helper()
+	config.Binary, config.Args = *bin, append([]string{"--log-level=error"}, config.Args...)
+	c := cluster.ForTest(t, config)
 	at := &target{t: t, member: c.Members[0], address: wire.Address(c.Members[0].ClientURL), said: map[string]bool{}}
 	at.other = newNeighbour(t, c.Endpoints())
 	at.other.warmUp()

@@ -3,9 +3,6 @@ package auth
 import (
 	"bytes"
 	"context"
-	"encoding/json"
-	"io"
-	"io/fs"
 	"net/http"
 	"os"
 	"os/exec"
@@ -308,74 +305,6 @@ func TestTheClientAuthenticatesAgain(t *testing.T) {
 	if _, err := client.Put(ctx, "x", "2"); err == nil || err.Error() != denied {
 		t.Errorf("%v, although the state was restored", err)
 	}
-}
-
-// TestSecretsAreKeptNowhere looks for passwords and tokens in everything that a member leaves behind.
-func TestSecretsAreKeptNowhere(t *testing.T) {
-	private, _ := keyFiles(t, "ES256")
-	for kind, options := range map[string]string{"simple": "simple", "signed": "jwt,sign-method=ES256" + private} {
-		t.Run(kind, func(t *testing.T) { secretsAreKeptNowhere(t, "--auth-token="+options) })
-	}
-}
-
-func secretsAreKeptNowhere(t *testing.T, options string) {
-	s := enabled(t, 1, "--log-level=debug", options)[0]
-	s.run(put("ann", "a"), passwd("root", "ann", "a later password"), login("ann", "a later password"))
-	_, _ = s.login("ann", "a wrong password")
-	gateway := s.cluster.Members[0].ClientURL + "/v3/"
-	through := func(call, token, body string) string {
-		request := must[*http.Request](t)(http.NewRequestWithContext(s.as(""), http.MethodPost, gateway+call, strings.NewReader(body)))
-		request.Header.Set("Authorization", token)
-		response := must[*http.Response](t)(http.DefaultClient.Do(request))
-		defer response.Body.Close()
-		return string(must[[]byte](t)(io.ReadAll(response.Body)))
-	}
-	var granted struct{ Token string }
-	answer := through("auth/authenticate", "", `{"name":"root","password":"the password of root"}`)
-	if err := json.Unmarshal([]byte(answer), &granted); err != nil || granted.Token == "" {
-		t.Fatalf("%s instead of a token (%v)", answer, err)
-	}
-	s.tokens["root through the gateway"] = granted.Token
-	through("auth/authenticate", "", `{"name":"root","password":"a wrong password"}`)
-	if answer := through("kv/put", granted.Token, `{"key":"eA=="}`); !strings.Contains(answer, "revision") {
-		t.Errorf("%s instead of a revision", answer)
-	}
-	member := s.cluster.Members[0]
-	backup := saved(t, s)
-	secrets := []string{"the password of", "a later password", "a wrong password"}
-	for _, token := range s.tokens {
-		// The letters of a simple token, the claims and the signature of a signed one.
-		for _, part := range strings.Split(token, ".") {
-			if len(part) >= 16 && !strings.HasPrefix(part, "eyJhbGci") {
-				secrets = append(secrets, part)
-			}
-		}
-	}
-	if err := member.Terminate(); err != nil {
-		t.Fatal(err)
-	}
-	look := func(path string, content []byte) {
-		for _, secret := range secrets {
-			if bytes.Contains(content, []byte(secret)) {
-				t.Errorf("%s has %q", path, secret)
-			}
-		}
-	}
-	look("the backup", backup)
-	files := 0
-	err := filepath.WalkDir(filepath.Dir(member.DataDir), func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || !entry.Type().IsRegular() {
-			return err
-		}
-		content, err := os.ReadFile(path)
-		files++
-		look(path, content)
-		return err
-	})
-	if err != nil || files < 3 {
-		t.Fatalf("%d files: %v", files, err)
-	}
-	look("the log", []byte(member.LogTail(1<<20)))
 }
 
 // TestABackupHasUsersAndRoles restores it with etcd's own tool, and logs in there with the same passwords.

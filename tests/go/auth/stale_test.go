@@ -25,6 +25,9 @@ func (s *server) putValue(as, value string) (*pb.PutResponse, error) {
 	return s.kv().Put(s.as(as), &pb.PutRequest{Key: []byte(key), Value: []byte(value)})
 }
 
+// lease is attached to a key that the users may write.
+const lease = 77
+
 // outdated are the calls of a user at a member that does not know yet that the user lost its rights. None may write,
 // and none may show what was written since.
 func outdated(t *testing.T, s *server, user string, since int64) []func() {
@@ -94,11 +97,11 @@ func TestAMemberThatLagsLetsNobodyInWhoLostTheRight(t *testing.T) {
 // askAfterAStop is that test with one member that is stopped and another that is not.
 func askAfterAStop(t *testing.T, lagging, other *server, servers []*server) {
 	lagging.run(userAdd("root", "bob", "b"), userAdd("root", "carl", "c"), grant("root", "bob", "r"), grant("root", "carl", "r"),
-		login("ann", "the password of ann"), login("bob", "b"), login("carl", "c"))
+		login("ann", "the password of ann"), login("bob", "b"), login("carl", "c"), leaseGrant("ann", lease), put("ann", "b", attached(lease)))
 	since := must[*pb.PutResponse](t)(lagging.putValue("ann", stays)).Header.Revision
 	for _, user := range []string{"ann", "bob", "carl"} {
 		for _, s := range servers {
-			s.run(get(user, key, ""))
+			s.run(get(user, key, ""), keepAlive(user, lease))
 		}
 	}
 	_, stopped := lagging.leader()
@@ -128,10 +131,17 @@ func askAfterAStop(t *testing.T, lagging, other *server, servers []*server) {
 	if string(found.Kvs[0].Value) != secret || found.Kvs[0].Version != 2 {
 		t.Errorf("%v instead of %q", found.Kvs, secret)
 	}
-	// It has caught up, and refuses each for its reason.
+	// It has caught up, and refuses each for its reason, also what a member that lags does by the rights of that moment.
 	for user, reason := range map[string]string{"ann": denied, "bob": invalid, "carl": invalid} {
 		if err := lagging.get(user, key); status.Convert(err).Message() != reason {
 			t.Errorf("%s: %v instead of %q", user, err, reason)
+		}
+		_, err := keepAlive(user, lease).call(lagging)
+		expect(t, "a renewal of "+user, err, reason)
+		for _, step := range forAnyUser(user) {
+			if _, err := step.call(lagging); user != "ann" {
+				expect(t, step.what, err, reason)
+			}
 		}
 	}
 }

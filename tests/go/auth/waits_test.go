@@ -1,10 +1,7 @@
 package auth
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"io"
 	"testing"
 	"time"
 
@@ -12,7 +9,6 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3election/v3electionpb"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3lock/v3lockpb"
-	"google.golang.org/grpc/status"
 )
 
 // queue waits until a lock or an election has so many keys, and returns them.
@@ -180,40 +176,5 @@ func TestARangeStreamNeedsThePermission(t *testing.T) {
 	s.run(permit("root", "r", authpb.READ, "c", "d"))
 	if err := stream("ann", "a", "d"); err != nil {
 		t.Errorf("two permitted ranges: %v", err)
-	}
-}
-
-// TestARangeStreamEndsWhenItsUserLosesTheRange revokes the role after the first part of an answer that is longer than what
-// waits between the member and its client.
-func TestARangeStreamEndsWhenItsUserLosesTheRange(t *testing.T) {
-	s := enabled(t, 1, "--max-request-bytes=1048576")[0]
-	const keys = 32
-	value := bytes.Repeat([]byte("v"), 1000<<10)
-	for n := range keys {
-		request := &pb.PutRequest{Key: fmt.Appendf(nil, "b%02d", n), Value: value}
-		must[*pb.PutResponse](t)(s.kv().Put(s.as("root"), request))
-	}
-	begin := func(as string) pb.KV_RangeStreamClient {
-		stream := must[pb.KV_RangeStreamClient](t)(s.kv().RangeStream(s.as(as), &pb.RangeRequest{Key: []byte("b"), RangeEnd: []byte("c")}))
-		must[*pb.RangeStreamResponse](t)(stream.Recv())
-		return stream
-	}
-	// rest is how many parts come until the end, and how it ended.
-	rest := func(stream pb.KV_RangeStreamClient) (parts int, err error) {
-		for {
-			if _, err = stream.Recv(); err != nil {
-				return parts, err
-			}
-			parts++
-		}
-	}
-	permitted, roots := begin("ann"), begin("root")
-	s.run(revoke("root", "ann", "r"))
-	parts, err := rest(permitted)
-	if status.Convert(err).Message() != denied || parts >= keys-1 {
-		t.Errorf("%d parts, then %v", parts, err)
-	}
-	if _, err := rest(roots); !errors.Is(err, io.EOF) {
-		t.Errorf("a stream of root: %v", err)
 	}
 }

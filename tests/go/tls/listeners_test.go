@@ -3,10 +3,42 @@ package tls
 import (
 	"crypto/tls"
 	"net/url"
+	"strings"
 	"testing"
 
 	"stele.test/cluster"
 )
+
+// The flags of members count on every peer URL.
+func TestEachListenerOfPeersDemandsGoodCertificates(t *testing.T) {
+	a := newAuthority(t, "ours")
+	a.issue(subject{name: "member", hosts: append([]string{"127.1.1.1", "127.1.1.2"}, hosts...), serial: 2})
+	good := a.issue(subject{name: "member", file: "good", hosts: hosts, serial: 3})
+	revoked := a.issue(subject{name: "member", file: "revoked", hosts: hosts, serial: 4})
+	foreign := newAuthority(t, "theirs").issue(subject{name: "member", hosts: hosts, serial: 5})
+	a.revoke(4)
+	var urls []string
+	cluster.ForTest(t, cluster.Config{
+		Binary: *bin, Args: append(a.peerFlags("member"), "--peer-crl-file="+a.file("crl.der")), SecurePeers: true,
+		Prepare: func(m *cluster.Member, _, _ string) error {
+			// The port is this test's on every loopback address.
+			port := must(url.Parse(m.PeerURL)).Port()
+			urls = []string{m.PeerURL, "https://127.1.1.1:" + port, "https://127.1.1.2:" + port}
+			m.AddFlag("--listen-peer-urls=" + strings.Join(urls, ","))
+			return nil
+		},
+	})
+	for _, peer := range urls {
+		if err := handshake(peer, a.client(good)); err != nil {
+			t.Errorf("%s, a good certificate: %v", peer, err)
+		}
+		for name, config := range map[string]*tls.Config{"none": a.client(), "revoked": a.client(revoked), "foreign": a.client(foreign)} {
+			if err := handshake(peer, config); err == nil {
+				t.Errorf("%s, certificate %s: it was served", peer, name)
+			}
+		}
+	}
+}
 
 // The flags of clients count on every listener of their side, not on the first client URL alone.
 func TestEachListenerOfClientsDemandsGoodCertificates(t *testing.T) {

@@ -27,10 +27,10 @@ const LANGUAGE_TOOLS: [&str; 4] = ["python3", "npm", "node", "mvn"];
 pub(super) fn run() -> Outcome {
     let stele = binaries::build_for_tests()?;
     let has_go = command::has_go("etcd's own clients, the comparison with etcd and the crash tests")?;
-    let unstable = if has_go { run_go(&stele)? } else { String::new() };
+    let report = if has_go { run_go(&stele)? } else { String::new() };
     let outcome = command::run(rust_tests(&[])?.env("STELE_BIN", &stele));
     // Last, so that nothing scrolls it away.
-    eprint!("{unstable}");
+    eprint!("{report}");
     outcome
 }
 
@@ -51,7 +51,7 @@ pub(super) fn builds() -> Result<Vec<Command>, String> {
 }
 
 /// Runs the tests that are written in Go, against `stele` and a real etcd, and returns a report on those that passed
-/// only when they were repeated; empty if there is none.
+/// only when they were repeated, or were skipped; empty if there is none.
 fn run_go(stele: &Path) -> Result<String, String> {
     let etcd = binaries::build_etcd()?.join("etcd");
     for module in GO_CODE {
@@ -71,7 +71,7 @@ fn run_go(stele: &Path) -> Result<String, String> {
     command::run(go.env("STELE_BIN", stele).env("ETCD_BIN", &etcd))?;
     let text =
         fs::read_to_string(&events).map_err(|error| format!("cannot read {}: {error}", events.display()))?;
-    unstable::find(&text).map(|tests| unstable::report(&tests))
+    unstable::find(&text).map(|found| unstable::report(&found))
 }
 
 /// Runs the clients in other languages than Go and Rust, with the libraries that they use, which are fetched. Where a

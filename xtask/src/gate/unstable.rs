@@ -1,4 +1,5 @@
-//! Tests of real processes that failed and passed when they were repeated, read from the events of `go test -json`.
+//! Tests of real processes that failed and passed when they were repeated, and those that were skipped, read from the
+//! events of `go test -json`.
 //!
 //! gotestsum repeats tests. Its list of failures does not say which passed in the end, and it takes a package as passed
 //! whose process ended before all its tests had run, when those that had begun pass. Both are decided here.
@@ -38,6 +39,7 @@ struct PackageRun {
     open: BTreeSet<String>,
     failed: Vec<String>,
     passed: Vec<String>,
+    skipped: Vec<String>,
     /// By the test that is not a subtest.
     output: BTreeMap<String, String>,
 }
@@ -56,6 +58,7 @@ impl PackageRun {
             "pass" | "skip" | "fail" => {
                 self.open.remove(&test);
                 match action.as_str() {
+                    "skip" => self.skipped.push(test),
                     "fail" if test == root => self.failed.push(test),
                     "pass" if test == root => self.passed.push(test),
                     _ => {}
@@ -66,11 +69,20 @@ impl PackageRun {
     }
 }
 
-/// The unstable tests of a run whose failed tests were repeated, each alone, and which counts as passed.
+/// What a run says beside that it passed.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    /// Tests that failed, and passed when they were repeated.
+    unstable: Vec<Unstable>,
+    /// The names of tests that have not run, since something they need is not there or not asked for.
+    skipped: Vec<String>,
+}
+
+/// What is found in a run whose failed tests were repeated, each alone, and which counts as passed.
 ///
 /// # Errors
 /// A failure that no repeated test explains: a process that ended before its tests did, or after they had passed.
-pub(super) fn find(events: &str) -> Result<Vec<Unstable>, String> {
+pub(super) fn find(events: &str) -> Result<Found, String> {
     let mut packages: BTreeMap<String, Vec<PackageRun>> = BTreeMap::new();
     for line in events.lines() {
         let event: Event = serde_json::from_str(line)
@@ -86,14 +98,16 @@ pub(super) fn find(events: &str) -> Result<Vec<Unstable>, String> {
             run.note(event);
         }
     }
-    let mut unstable = Vec::new();
+    let (mut unstable, mut skipped) = (Vec::new(), Vec::new());
     for (package, runs) in packages {
         let Some((first, repeated)) = runs.split_first() else { continue };
+        let folder = package.rsplit('/').next().unwrap_or_default();
+        skipped.extend(first.skipped.iter().map(|test| format!("{folder}.{test}")));
         if first.has_failed {
             unstable.extend(explained(&package, first, repeated)?);
         }
     }
-    Ok(unstable)
+    Ok(Found { unstable, skipped })
 }
 
 /// The tests by which a package failed at first.
@@ -116,12 +130,15 @@ fn explained(package: &str, first: &PackageRun, repeated: &[PackageRun]) -> Resu
     first.failed.iter().map(unstable).collect()
 }
 
-/// What is printed at the end of the step; empty if there is none.
-pub(super) fn report(tests: &[Unstable]) -> String {
+/// What is printed at the end of the step; empty if there is nothing to say.
+pub(super) fn report(Found { unstable: tests, skipped }: &Found) -> String {
     let mut report = String::new();
+    if !skipped.is_empty() {
+        // Writing to a string does not fail.
+        let _ = writeln!(report, "skipped: {} tests of processes: {}", skipped.len(), skipped.join(", "));
+    }
     let frame = "!".repeat(100);
     for Unstable { name, output } in tests {
-        // Writing to a string does not fail.
         let _ =
             writeln!(report, "{frame}\nunstable: {name} failed, and passed when it was repeated:\n{output}");
     }
@@ -158,14 +175,20 @@ mod tests {
 
     #[test]
     fn a_test_that_passes_when_it_is_repeated_is_found_with_what_it_printed() {
-        assert_eq!(find(&events("start run:A pass:A run:B skip:B pass")), Ok(vec![]));
         let found =
             find(&events("start run:A run:A/1 output:A/1 fail:A/1 fail:A fail start run:A pass:A pass"))
                 .unwrap();
         let report = report(&found);
         assert!(report.contains("unstable: p.A failed") && report.contains("of A/1\n"), "{report}");
         assert!(report.contains("1 unstable"), "{report}");
-        assert_eq!(super::report(&[]), "");
+    }
+
+    #[test]
+    fn skipped_tests_are_named_in_one_line() {
+        let found =
+            find(&events("start run:A pass:A run:B skip:B run:C run:C/1 skip:C/1 pass:C pass")).unwrap();
+        assert_eq!(report(&found), "skipped: 2 tests of processes: p.B, p.C/1\n");
+        assert_eq!(report(&find(&events("start run:A pass:A pass")).unwrap()), "");
     }
 
     #[test]

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use member::MAX_NAME_BYTES;
 
+use super::sources::Source;
+
 /// Metadata keys of credentials: those of a token, the one of gRPC clients before that of HTTP, and one that requests
 /// of etcd's JSON gateway have.
 pub(crate) const CREDENTIAL_KEYS: [&str; 3] = ["token", "authorization", "grpcgateway-accept"];
@@ -18,6 +20,8 @@ pub(crate) struct Credentials {
     token: Option<Arc<str>>,
     /// The user that the client's certificate names.
     certificate: Option<Arc<str>>,
+    /// Where the client comes from: what is computed for its token is bounded by that.
+    source: Source,
 }
 
 impl std::fmt::Debug for Credentials {
@@ -34,24 +38,30 @@ impl Credentials {
     pub(crate) fn of_call(
         [token, authorization, gateway]: [Option<&[u8]>; 3],
         common_name: Option<&Arc<str>>,
+        source: Source,
     ) -> Credentials {
         let certificate = user_of_certificate(common_name, gateway.is_some());
-        Credentials { token: token.or(authorization).map(token_in), certificate }
+        Credentials { token: token.or(authorization).map(token_in), certificate, source }
     }
 
-    /// Those of an HTTP request with this `Authorization`.
+    /// Those of an HTTP request with this `Authorization`. All such requests are of one source.
     pub(crate) fn of_header(authorization: Option<&[u8]>) -> Credentials {
-        Credentials { token: authorization.map(token_in), certificate: None }
+        Credentials { token: authorization.map(token_in), ..Credentials::default() }
     }
 
     /// Those of a user that is known already, whatever becomes of the token that named it.
     pub(crate) fn of_user(name: Arc<str>) -> Credentials {
-        Credentials { token: None, certificate: Some(name) }
+        Credentials { certificate: Some(name), ..Credentials::default() }
     }
 
     /// The token.
-    pub(crate) fn token(&self) -> Option<&str> {
-        self.token.as_deref()
+    pub(crate) fn token(&self) -> Option<&Arc<str>> {
+        self.token.as_ref()
+    }
+
+    /// Where the client comes from.
+    pub(crate) fn source(&self) -> Source {
+        self.source
     }
 
     /// The user that a certificate names.
@@ -81,9 +91,10 @@ mod tests {
     #[test]
     fn a_bearer_token_is_the_token() {
         for value in [&b"Bearer abc.7"[..], b"abc.7"] {
-            assert_eq!(Credentials::of_header(Some(value)).token(), Some("abc.7"));
+            assert_eq!(Credentials::of_header(Some(value)).token().map(|token| &**token), Some("abc.7"));
         }
-        assert_eq!(Credentials::of_header(Some(b"\xff")).token(), Some(""), "an invalid one, not none");
+        let invalid = Credentials::of_header(Some(b"\xff"));
+        assert_eq!(invalid.token().map(|token| &**token), Some(""), "an invalid one, not none");
         assert_eq!(Credentials::of_header(None).token(), None);
     }
 

@@ -26,13 +26,15 @@ mod sources;
 pub(crate) mod tokens;
 
 pub(crate) use credentials::{CREDENTIAL_KEYS, Credentials};
-pub(crate) use jwt::{IssueError, JwtKeyError, JwtTokens, TokenOwner};
+pub(crate) use jwt::{
+    IssueError, JwtKeyError, JwtTokens, KEY_LOOK_INTERVAL, TokenOwner, TokenRefusal, read_keys,
+};
 pub(crate) use passwords::{PasswordError, Passwords};
 pub(crate) use sources::Source;
 pub(crate) use tokens::SimpleTokens;
 
-/// What a method demands of its caller once auth is enabled. Each method of the table in `rpc/dispatch.rs` names one,
-/// or it does not compile.
+/// What a method demands of its caller once auth is enabled. Each method of the table in `rpc/dispatch.rs` names
+/// one; a method without it is not served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Needs {
     /// Nothing: not even a valid token.

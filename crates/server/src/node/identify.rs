@@ -3,14 +3,14 @@
 use store::Caller;
 
 use super::Node;
-use crate::auth::{Credentials, Needs, TokenOwner, tokens};
+use crate::auth::{Credentials, Needs, TokenOwner, TokenRefusal, tokens};
 
 impl Node {
     /// Who the caller is. While auth is disabled, all are anonymous.
     ///
     /// # Errors
     /// [`api::Error::InvalidAuthToken`]; that of a linearizable read, if the entry that assigned the token is not
-    /// applied here yet.
+    /// applied here yet; [`api::Error::TooManyRequests`] if too many signed tokens of its source are to be checked.
     pub(crate) async fn identify(&self, credentials: &Credentials) -> Result<Caller, api::Error> {
         if let Some(identified) = self.identify_applied(credentials) {
             return identified;
@@ -19,21 +19,46 @@ impl Node {
         Box::pin(self.identify_when_applied(credentials)).await
     }
 
-    /// The same for a token whose entry, user or permissions may not be applied here yet: a client has it, so they are
-    /// acknowledged, and applied here after a linearizable read.
+    /// The same for a signed token that was not checked yet, and for a token whose entry, user or permissions may not
+    /// be applied here yet: a client has it, so they are acknowledged, and applied here after a linearizable read.
     async fn identify_when_applied(&self, credentials: &Credentials) -> Result<Caller, api::Error> {
+        if let (Some(jwt), Some(token)) = (&self.jwt, credentials.token()) {
+            let owner = jwt.check(credentials.source(), token).await.map_err(|refusal| match refusal {
+                TokenRefusal::Invalid => api::Error::InvalidAuthToken,
+                TokenRefusal::TooMany => api::Error::TooManyRequests,
+                TokenRefusal::Unavailable => api::Error::Stopped,
+            })?;
+            if owner.revision > self.reader.auth_revision() {
+                self.linearize().await?;
+            }
+            return Ok(if self.reader.is_auth_enabled() { owner.into() } else { Caller::Anonymous });
+        }
         self.linearize().await?;
         self.identify_now(credentials).unwrap_or(Err(api::Error::InvalidAuthToken))
     }
 
-    /// The same without waiting; `None` if the entry that assigned the token, or the auth revision at which it was
-    /// signed, is not applied here.
+    /// Has the token of a call checked and applied here: [`Node::identify_now`] says whose it is from now on.
+    ///
+    /// # Errors
+    /// Those of [`Node::identify`], but for a token that is not valid, which is no error here.
+    pub(crate) async fn prepare(&self, credentials: &Credentials) -> Result<(), api::Error> {
+        match self.identify(credentials).await {
+            Ok(_) | Err(api::Error::InvalidAuthToken) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Who the caller is, without waiting; `None` if the entry that assigned the token, or the auth revision at which
+    /// it was signed, is not applied here, and for a signed token that was not checked yet.
     pub(crate) fn identify_applied(&self, credentials: &Credentials) -> Option<Result<Caller, api::Error>> {
-        if self.is_ahead(credentials) { None } else { self.identify_now(credentials) }
+        self.identify_now(credentials).filter(|found| match found {
+            Ok(Caller::User { revision, .. }) => *revision <= self.reader.auth_revision(),
+            _ => true,
+        })
     }
 
     /// The same by what is applied here, whatever the revision of a signed token; `None` if the entry that assigned the
-    /// token is not.
+    /// token is not, and for a signed token that was not checked yet.
     pub(crate) fn identify_now(&self, credentials: &Credentials) -> Option<Result<Caller, api::Error>> {
         if !self.reader.is_auth_enabled() {
             return Some(Ok(Caller::Anonymous));
@@ -46,21 +71,14 @@ impl Node {
             return Some(Ok(caller));
         };
         if let Some(jwt) = &self.jwt {
-            let owner = jwt.owner(token).map_err(|_| api::Error::InvalidAuthToken);
-            return Some(owner.map(|TokenOwner { name, revision }| Caller::User { name, revision }));
+            let owner = jwt.known_owner(token)?;
+            return Some(owner.map(Caller::from).map_err(|_| api::Error::InvalidAuthToken));
         }
         let Some((hash, index)) = tokens::parse(token) else {
             return Some(Err(api::Error::InvalidAuthToken));
         };
         let (now_s, ttl_s) = self.tokens.now_and_ttl_s();
         self.reader.caller_with_token(&hash, index, now_s, ttl_s)
-    }
-
-    /// Whether a signed token was issued at an auth revision that is not applied here.
-    fn is_ahead(&self, credentials: &Credentials) -> bool {
-        let (Some(jwt), Some(token)) = (&self.jwt, credentials.token()) else { return false };
-        self.reader.is_auth_enabled()
-            && jwt.owner(token).is_ok_and(|owner| owner.revision > self.reader.auth_revision())
     }
 
     /// Checks what a method needs before its call begins.
@@ -120,5 +138,11 @@ impl Node {
             }
         }
         Ok(())
+    }
+}
+
+impl From<TokenOwner> for Caller {
+    fn from(TokenOwner { name, revision }: TokenOwner) -> Caller {
+        Caller::User { name, revision }
     }
 }

@@ -108,7 +108,7 @@ pub(crate) struct Node {
     pub(crate) passwords: Passwords,
     pub(crate) tokens: SimpleTokens,
     /// Signed tokens, if `--auth-token` asks for them.
-    pub(crate) jwt: Option<JwtTokens>,
+    pub(crate) jwt: Option<Arc<JwtTokens>>,
     /// Peers say that this member was removed or lost its data, and too few are left to tell; see `crate::peers`.
     pub(crate) is_disputed: Arc<AtomicBool>,
     /// Makes spans of calls, if they are exported.

@@ -15,7 +15,7 @@ use member::batch::CommandKind;
 use store::Caller;
 
 use super::Node;
-use crate::auth::{Credentials, Source};
+use crate::auth::Credentials;
 use crate::grpc::Failure;
 use crate::overload::{ClientName, ExceededLimit, OpenCall, admit_on_own_worker};
 
@@ -96,13 +96,9 @@ impl Node {
     ///
     /// # Errors
     /// `too many requests`, with a hint, when the client is past one of them.
-    pub(crate) fn admit_client(
-        &self,
-        source: Source,
-        credentials: &Credentials,
-    ) -> Result<Option<OpenCall>, Failure> {
+    pub(crate) fn admit_client(&self, credentials: &Credentials) -> Result<Option<OpenCall>, Failure> {
         let Some(limits) = self.live.client_limits() else { return Ok(None) };
-        let admitted = self.clients.admit(self.client_name(source, credentials), limits, Instant::now());
+        let admitted = self.clients.admit(self.client_name(credentials), limits, Instant::now());
         admitted.map(Some).map_err(|(limit, wait)| {
             let refusals = &self.metrics.own.refusals;
             match limit {
@@ -114,14 +110,18 @@ impl Node {
         })
     }
 
-    /// Who a client is to its limits. A token that is not valid names no user: what it may do is decided later.
-    fn client_name(&self, source: Source, credentials: &Credentials) -> ClientName {
+    /// Who a client is to its limits. A token that is not valid, or was not checked yet, names no user: what it may do
+    /// is decided later.
+    fn client_name(&self, credentials: &Credentials) -> ClientName {
         if self.reader.is_auth_enabled()
             && let Some(Ok(Caller::User { name, .. })) = self.identify_now(credentials)
         {
             return ClientName::User(name);
         }
-        credentials.certificate().cloned().map_or(ClientName::Address(source), ClientName::Certificate)
+        credentials
+            .certificate()
+            .cloned()
+            .map_or(ClientName::Address(credentials.source()), ClientName::Certificate)
     }
 }
 

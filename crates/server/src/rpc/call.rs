@@ -30,9 +30,7 @@ pub(super) struct Call {
     pub(super) require_leader: bool,
     /// The connection it came on: a number of its own within this process.
     pub(super) connection: u64,
-    /// Where its client comes from.
-    pub(super) source: Source,
-    /// Who its client says it is.
+    /// Who its client says it is, and where it comes from.
     pub(super) credentials: Credentials,
     /// What it has waited for.
     pub(super) times: CallTimes,
@@ -56,22 +54,27 @@ impl Call {
         let [version, has_leader, token, authorization, gateway] = head.get_each(keys);
         let version = version.map_or(Ok(UNKNOWN_VERSION), client_version)?;
         let require_leader = has_leader.is_some_and(|value| value == b"true");
-        let credentials = Credentials::of_call([token, authorization, gateway], common_name);
+        let credentials = Credentials::of_call([token, authorization, gateway], common_name, source);
         let times = CallTimes::default();
-        Ok((Call { require_leader, connection, source, credentials, times, spans: None }, version))
+        Ok((Call { require_leader, connection, credentials, times, spans: None }, version))
+    }
+
+    /// The call as one of the user that `caller` is, who stays its user when the token ends: for a call that lasts for
+    /// long. The call of no user is what it is.
+    pub(super) fn of_caller(self, caller: Caller) -> Call {
+        match caller {
+            Caller::User { name, .. } => Call { credentials: Credentials::of_user(name), ..self },
+            Caller::Anonymous | Caller::Internal => self,
+        }
     }
 }
 
-/// The call as one of the user that it names, who stays its user when the token ends: for a call that waits for long.
-/// While auth is disabled, the call is what it is.
+/// The call as one of the user that it names; see [`Call::of_caller`]. While auth is disabled, the call is what it is.
 ///
 /// # Errors
 /// Those of [`Node::identify`].
 pub(super) async fn of_user(node: &Node, call: &Call) -> Result<Call, Failure> {
-    Ok(match node.identify(&call.credentials).await? {
-        Caller::User { name, .. } => Call { credentials: Credentials::of_user(name), ..call.clone() },
-        Caller::Anonymous | Caller::Internal => call.clone(),
-    })
+    Ok(call.clone().of_caller(node.identify(&call.credentials).await?))
 }
 
 /// The API version a client says it has.

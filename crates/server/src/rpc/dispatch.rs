@@ -154,7 +154,7 @@ impl ConnectionDispatch {
             return Err(api::Error::NoLeader.into());
         }
         let open = match method.is_limited {
-            true => self.node.admit_client(call.source, &call.credentials)?,
+            true => self.node.admit_client(&call.credentials)?,
             false => None,
         };
         Ok((call, open))
@@ -298,7 +298,7 @@ where
         Ok(body) => body,
         Err(failure) => return reply.finish(Err(&failure)),
     };
-    let mut running = metrics.begin_unary(&body, call.source, span);
+    let mut running = metrics.begin_unary(&body, call.credentials.source(), span);
     running.counts_as(open);
     running.received(body.len());
     let answer = async {
@@ -390,4 +390,63 @@ where
         Ok(Ok(()))
     };
     end(sent.await, running, reply);
+}
+
+#[cfg(test)]
+mod tests {
+    //! What each method needs, a second time: a row that was changed by mistake would open a method to anyone.
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    /// Methods by what they need: services and methods, without packages.
+    const NEEDED: [(Needs, &str); 9] = [
+        (Needs::Nothing, "Auth/Authenticate Health/Check Health/List Health/Watch"),
+        (Needs::ValidToken, "Auth/AuthStatus"),
+        (
+            Needs::User,
+            "Lease/LeaseGrant Lease/LeaseRevoke Lease/LeaseTimeToLive Lease/LeaseLeases \
+             Cluster/MemberList Maintenance/Alarm Maintenance/Status",
+        ),
+        (
+            Needs::Root,
+            "Cluster/MemberAdd Cluster/MemberRemove Cluster/MemberUpdate Cluster/MemberPromote \
+             Maintenance/Downgrade",
+        ),
+        (
+            Needs::RootHere,
+            "Maintenance/Defragment Maintenance/Hash Maintenance/HashKV Maintenance/MoveLeader \
+             Maintenance/Snapshot Backup/Base Backup/Entries Admin/Reload",
+        ),
+        (
+            Needs::RootApplied,
+            "KV/Compact Auth/AuthEnable Auth/AuthDisable Auth/UserAdd Auth/UserList Auth/UserDelete \
+             Auth/UserChangePassword Auth/UserGrantRole Auth/UserRevokeRole Auth/RoleAdd \
+             Auth/RoleList Auth/RoleDelete Auth/RoleGrantPermission Auth/RoleRevokePermission",
+        ),
+        (Needs::Oneself, "Auth/UserGet Auth/RoleGet"),
+        (
+            Needs::Ranges,
+            "KV/Put KV/Range KV/Txn KV/DeleteRange KV/RangeStream Watch/Watch Lease/LeaseKeepAlive",
+        ),
+        (
+            Needs::Steps,
+            "Lock/Lock Lock/Unlock Election/Campaign Election/Proclaim Election/Leader \
+             Election/Observe Election/Resign",
+        ),
+    ];
+
+    #[test]
+    fn each_method_is_served_and_needs_what_it_has_to() {
+        let of_row = |(needs, methods): &(Needs, &'static str)| {
+            methods.split(' ').map(|name| (name, *needs)).collect()
+        };
+        let needed: BTreeMap<&str, Needs> = NEEDED.iter().flat_map(|row| -> Vec<_> { of_row(row) }).collect();
+        for path in methods::ALL.into_iter().chain(health::ALL) {
+            let needs = served(path).map(|(needs, _)| needs);
+            let name = path.rsplit_once('.').map_or(path, |(_, name)| name);
+            assert_eq!(needs, needed.get(name).copied(), "{path}");
+            assert!(needs.is_some(), "{path} is not served");
+        }
+    }
 }

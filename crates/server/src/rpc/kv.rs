@@ -225,6 +225,7 @@ pub(super) async fn range_stream(
     }
     let caller = node.identify(&call.credentials).await?;
     node.reader.check_range(&caller, &request.key, &request.range_end)?;
+    let call = call.of_caller(caller);
     Ok(Responses::of(|sink| async move {
         let _span = span;
         call::while_led(&node, &call, send_chunks(&node, &call, &request, &sink)).await
@@ -255,7 +256,7 @@ async fn send_chunks(
             }
         }
         // The stream is long: permissions may have changed since it began.
-        let caller = node.identify(&call.credentials).await?;
+        let caller = node.identify(&call.credentials).await?.at_present();
         match range.encode_as(&caller, |revision| node.header(revision), node.values.as_ref()) {
             Ok(parts) => sink.send(EncodedMessage(parts?)).await,
             Err(damaged) => node.repair(&damaged).await?,

@@ -101,10 +101,10 @@ fn random() -> u64 {
 ///
 /// # Errors
 /// Keys that cannot be used.
-pub(crate) fn signed_tokens(config: &ServerConfig) -> Result<Option<JwtTokens>, JwtKeyError> {
+pub(crate) fn signed_tokens(config: &ServerConfig) -> Result<Option<Arc<JwtTokens>>, JwtKeyError> {
     match &config.auth.token {
         TokenKind::Simple => Ok(None),
-        TokenKind::Jwt(options) => JwtTokens::load(options).map(Some),
+        TokenKind::Jwt(options) => JwtTokens::load(options).map(|tokens| Some(Arc::new(tokens))),
     }
 }
 
@@ -137,7 +137,7 @@ pub(crate) fn node(
     handoff: &Handoff,
     metrics: &Arc<Metrics>,
     (process_run, live, reloads, tracer): (u64, &Arc<LiveSettings>, ReloadRequests, Option<Arc<Tracer>>),
-    jwt: Option<JwtTokens>,
+    jwt: Option<Arc<JwtTokens>>,
 ) -> Node {
     let Identity { cluster_id, member_id, .. } = opened.identity;
     let election_ms = config.cluster.election_timeout.as_millis() as i64;

@@ -51,6 +51,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use transport::{PeerIdentity, PeerTls, Peers, PeersConfig};
 
+use crate::auth::{JwtTokens, KEY_LOOK_INTERVAL};
 use crate::backup::PreparedBackup;
 use crate::config::{ClusterState, Note, Parsed, ServerConfig, Url};
 use crate::corruption;
@@ -241,6 +242,7 @@ async fn serve_member(config: ServerConfig) -> Result<(), ServerError> {
     let mut end = handoff.start(opened.member, edge, metrics, live)?;
     tokio::spawn(announce_ready(node.clone(), config.clone(), announce));
     tokio::spawn(expire_tokens(node.clone()));
+    node.jwt.iter().for_each(|jwt| drop(tokio::spawn(follow_key_files(jwt.clone()))));
     corruption::start(&node, PeerHttp::new(tls.peers()), &config.corruption_checks);
     backup.map_or(Ok(()), |backup| backup.start(node.clone()))?;
     tokio::spawn(Reloading::new(config, node.clone()).run(hangup, reload_asks));
@@ -265,6 +267,19 @@ async fn expire_tokens(node: Arc<Node>) {
         while let Some(from) = next {
             next = node.reader.expire_tokens(from, now_s, ttl_s);
             tokio::task::yield_now().await;
+        }
+    }
+}
+
+/// Follows the files of the keys of signed tokens. No call waits for the files, whatever they lie on.
+async fn follow_key_files(jwt: Arc<JwtTokens>) {
+    loop {
+        tokio::time::sleep(KEY_LOOK_INTERVAL).await;
+        let jwt = jwt.clone();
+        let looked = tokio::task::spawn_blocking(move || jwt.follow_files(Instant::now()));
+        if looked.await.is_err() {
+            // The runtime ends.
+            return;
         }
     }
 }

@@ -15,7 +15,7 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::sign::CertifiedKey;
 
 use super::certificate::CertificateNames;
-use super::files::{NamedFile, TlsError, system_authorities};
+use super::files::{NamedFile, TlsError};
 use super::sides::{TlsFiles, TlsSide};
 use super::verify::{AcceptorVerifier, CertificateRules, DiallerVerifier};
 
@@ -37,8 +37,6 @@ pub(crate) struct Believed {
 /// What the files of a side hold.
 pub(crate) struct TlsContents {
     pub(crate) provider: Arc<CryptoProvider>,
-    /// The authorities of the machine, where they are needed and no file names others. They are read at the start only.
-    system: Option<Arc<RootCertStore>>,
     pub(crate) shown: Option<ShownCertificate>,
     pub(crate) shown_when_dialling: Option<ShownCertificate>,
     /// None while a file of authorities or revocations is bad: then no one is.
@@ -66,14 +64,8 @@ impl TlsContents {
     /// # Errors
     /// A file that is not what its flag asks for, or a certificate and a key that do not belong together.
     pub(crate) fn load(files: &TlsFiles) -> Result<TlsContents, TlsError> {
-        let needs_authorities = files.settings.demands_certificates() || files.checks_acceptors();
-        let system = match &files.trusted {
-            None if needs_authorities => Some(Arc::new(system_authorities()?)),
-            _ => None,
-        };
         let mut contents = TlsContents {
             provider: Arc::new(provider(&files.parameters.cipher_suites)),
-            system,
             shown: None,
             shown_when_dialling: None,
             believed: None,
@@ -111,9 +103,11 @@ impl TlsContents {
             hostnames: settings.allowed_hostnames.clone(),
             revoked: files.revoked.as_ref().map(NamedFile::revoked).transpose()?.unwrap_or_default(),
         });
-        let named = files.trusted.as_ref().map(NamedFile::authorities).transpose()?.map(Arc::new);
-        let authorities =
-            named.or_else(|| self.system.clone()).unwrap_or_else(|| Arc::new(RootCertStore::empty()));
+        let authorities = Arc::new(match (&files.trusted, &files.system) {
+            (Some(named), _) => named.authorities()?,
+            (None, Some(system)) => system.usable_authorities()?,
+            (None, None) => RootCertStore::empty(),
+        });
         let provider = &self.provider;
         let unusable = |error: &dyn ToString| files.combination("trusted-ca-file", error.to_string());
         let diallers = if settings.demands_certificates() {

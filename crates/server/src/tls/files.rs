@@ -76,18 +76,7 @@ impl NamedFile {
     }
 
     fn certificates(&self, expected: &'static str) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-        let bytes = self.read(expected)?;
-        let sections: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
-        let certificates = sections.map_err(|error| self.error(describe(&error), expected))?;
-        if certificates.is_empty() {
-            return Err(self.error("it holds no certificate", expected));
-        }
-        for (index, certificate) in certificates.iter().enumerate() {
-            if let Err(problem) = CertificateNames::of(certificate) {
-                return Err(self.error(format!("certificate {}: {problem}", index + 1), expected));
-            }
-        }
-        Ok(certificates)
+        certificates_in(&self.read(expected)?).map_err(|problem| self.error(problem, expected))
     }
 
     /// A certificate, and those of the authorities between it and a root.
@@ -111,44 +100,69 @@ impl NamedFile {
         Ok(roots)
     }
 
+    /// The authorities of a system's bundle. One that TLS cannot use is left out, as Go does.
+    pub(crate) fn usable_authorities(&self) -> Result<RootCertStore, TlsError> {
+        let mut roots = RootCertStore::empty();
+        for certificate in CertificateDer::pem_slice_iter(&self.read(AUTHORITIES)?).flatten() {
+            let _ = roots.add(certificate);
+        }
+        if roots.is_empty() {
+            return Err(self.error("it holds no certificate that can be used", AUTHORITIES));
+        }
+        Ok(roots)
+    }
+
     /// The serial numbers of the certificates that are revoked, without leading zeros.
     pub(crate) fn revoked(&self) -> Result<HashSet<Vec<u8>>, TlsError> {
-        let bytes = self.read(A_CRL)?;
-        let sections: Result<Vec<_>, _> = CertificateRevocationListDer::pem_slice_iter(&bytes).collect();
-        let mut lists = sections.unwrap_or_default();
-        if lists.is_empty() {
-            lists.push(CertificateRevocationListDer::from(bytes));
-        }
-        let mut serials = HashSet::new();
-        for list in &lists {
-            let (rest, parsed) =
-                CertificateRevocationList::from_der(list).map_err(|error| self.error(error, A_CRL))?;
-            if !rest.is_empty() {
-                return Err(self.error("bytes follow the list", A_CRL));
-            }
-            let revoked = parsed.iter_revoked_certificates();
-            serials.extend(revoked.map(|revoked| without_leading_zeros(revoked.raw_serial()).to_vec()));
-        }
-        Ok(serials)
+        revoked_in(&self.read(A_CRL)?).map_err(|problem| self.error(problem, A_CRL))
     }
 }
 
-/// The authorities that this machine trusts, from `SSL_CERT_FILE` or the first bundle that exists. One that TLS cannot
-/// use is left out, as Go does.
-pub(crate) fn system_authorities() -> Result<RootCertStore, TlsError> {
+/// The certificates of a file, in PEM.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn certificates_in(bytes: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+    let sections: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(bytes).collect();
+    let certificates = sections.map_err(|error| describe(&error))?;
+    if certificates.is_empty() {
+        return Err("it holds no certificate".to_owned());
+    }
+    for (index, certificate) in certificates.iter().enumerate() {
+        CertificateNames::of(certificate)
+            .map_err(|problem| format!("certificate {}: {problem}", index + 1))?;
+    }
+    Ok(certificates)
+}
+
+/// The serial numbers that a file revokes, without leading zeros.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn revoked_in(bytes: &[u8]) -> Result<HashSet<Vec<u8>>, String> {
+    let sections: Result<Vec<_>, _> = CertificateRevocationListDer::pem_slice_iter(bytes).collect();
+    let mut lists = sections.unwrap_or_default();
+    if lists.is_empty() {
+        lists.push(CertificateRevocationListDer::from(bytes));
+    }
+    let mut serials = HashSet::new();
+    for list in &lists {
+        let (rest, parsed) = CertificateRevocationList::from_der(list).map_err(|error| error.to_string())?;
+        if !rest.is_empty() {
+            return Err("bytes follow the list".to_owned());
+        }
+        let revoked = parsed.iter_revoked_certificates();
+        serials.extend(revoked.map(|revoked| without_leading_zeros(revoked.raw_serial()).to_vec()));
+    }
+    Ok(serials)
+}
+
+/// The authorities that this machine trusts: the file of `SSL_CERT_FILE`, or the first bundle that exists.
+pub(crate) fn system_bundle() -> NamedFile {
     let chosen = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
     let path = chosen.or_else(|| SYSTEM_BUNDLES.iter().map(PathBuf::from).find(|path| path.exists()));
     let path = path.unwrap_or_else(|| Path::new(SYSTEM_BUNDLES[0]).to_owned());
-    let file =
-        NamedFile { flag: "trusted-ca-file or --peer-trusted-ca-file, else the system's".to_owned(), path };
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(&file.read(AUTHORITIES)?).flatten() {
-        let _ = roots.add(certificate);
-    }
-    if roots.is_empty() {
-        return Err(file.error("it holds no certificate that can be used", AUTHORITIES));
-    }
-    Ok(roots)
+    NamedFile { flag: "trusted-ca-file or --peer-trusted-ca-file, else the system's".to_owned(), path }
 }
 
 fn describe(error: &pem::Error) -> String {

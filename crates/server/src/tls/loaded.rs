@@ -30,7 +30,7 @@ pub(crate) enum Offer {
 }
 
 impl Offer {
-    const ALL: [Offer; 3] = [Offer::AnyHttp, Offer::Grpc, Offer::PeersAndHttp];
+    pub(super) const ALL: [Offer; 3] = [Offer::AnyHttp, Offer::Grpc, Offer::PeersAndHttp];
 
     fn protocols(self) -> &'static [&'static [u8]] {
         match self {

@@ -30,6 +30,7 @@ mod certificate;
 mod contents;
 mod files;
 mod loaded;
+mod paced;
 mod self_signed;
 mod service;
 mod sides;
@@ -41,10 +42,12 @@ use std::sync::Arc;
 use crate::config::{ServerConfig, Url};
 
 pub(crate) use accept::{FIRST_BYTE, TlsListener, certificate_of};
-pub(crate) use files::TlsError;
+pub(crate) use certificate::CertificateNames;
+pub(crate) use files::{TlsError, certificates_in, revoked_in};
 pub(crate) use loaded::Offer;
 pub(crate) use service::service_client;
 pub(crate) use source::TlsSource;
+pub(crate) use verify::CertificateRules;
 
 use sides::{TlsFiles, TlsSide};
 

@@ -14,7 +14,7 @@ use rustls::crypto::ring;
 use rustls::sign::SingleCertAndKey;
 
 use super::contents::ShownCertificate;
-use super::files::{NamedFile, TlsError, system_authorities};
+use super::files::{NamedFile, TlsError, system_bundle};
 use super::verify::{AcceptorVerifier, CertificateRules};
 use crate::config::ServiceSecurity;
 
@@ -35,7 +35,8 @@ pub(crate) fn service_client(security: &ServiceSecurity) -> Result<Arc<ClientCon
         true => None,
         false => {
             let trusted = named("discovery-cacert", &security.trusted_ca_file);
-            let roots = trusted.map_or_else(system_authorities, |file| file.authorities())?;
+            let roots =
+                trusted.map_or_else(|| system_bundle().usable_authorities(), |file| file.authorities())?;
             let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone());
             Some(verifier.build().map_err(|error| unusable(&error))? as Arc<dyn ServerCertVerifier>)
         }

@@ -1,6 +1,6 @@
 //! The files that the flags of each side name.
 
-use super::files::{NamedFile, TlsError};
+use super::files::{NamedFile, TlsError, system_bundle};
 use crate::config::{TlsParameters, TransportSecurity};
 
 /// Whom a side speaks to.
@@ -38,6 +38,8 @@ pub(crate) struct TlsFiles {
     /// What diallers show; without it, what listeners do.
     pub(super) shown_when_dialling: Option<(NamedFile, NamedFile)>,
     pub(super) trusted: Option<NamedFile>,
+    /// The authorities of the machine, where some are needed and no flag names others.
+    pub(super) system: Option<NamedFile>,
     pub(super) revoked: Option<NamedFile>,
     pub(super) settings: TransportSecurity,
     pub(super) parameters: TlsParameters,
@@ -69,7 +71,7 @@ impl TlsFiles {
                 problem: "one is given without the other".to_owned(),
             }),
         };
-        Ok(TlsFiles {
+        let mut files = TlsFiles {
             side,
             shown: pair("cert-file", "key-file", [&settings.cert_file, &settings.key_file])?,
             shown_when_dialling: pair(
@@ -78,10 +80,14 @@ impl TlsFiles {
                 [&settings.client_cert_file, &settings.client_key_file],
             )?,
             trusted: named("trusted-ca-file", &settings.trusted_ca_file),
+            system: None,
             revoked: named(crl, &settings.crl_file),
             settings: settings.clone(),
             parameters: parameters.clone(),
-        })
+        };
+        let needs_authorities = settings.demands_certificates() || files.checks_acceptors();
+        files.system = (needs_authorities && files.trusted.is_none()).then(system_bundle);
+        Ok(files)
     }
 
     /// The same with a generated certificate.
@@ -98,7 +104,7 @@ impl TlsFiles {
     /// All files.
     pub(crate) fn all(&self) -> impl Iterator<Item = &NamedFile> {
         let pairs = self.shown.iter().chain(&self.shown_when_dialling).flat_map(|(cert, key)| [cert, key]);
-        pairs.chain(&self.trusted).chain(&self.revoked)
+        pairs.chain(&self.trusted).chain(&self.system).chain(&self.revoked)
     }
 
     /// Whether an authority must vouch for members that are dialled. None does for generated certificates.

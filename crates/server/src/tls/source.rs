@@ -5,8 +5,9 @@
 //! that do not fit together (one was replaced and the other not yet) leave in force the pair before, while authorities
 //! and revocations count at once. A bad file of authorities or revocations lets no one in until it is good.
 //!
-//! One handshake reads at a time, on a thread that may block; others go on with what is in force meanwhile. What could
-//! not be loaded is read again when it changes, and else once a second.
+//! One handshake asks or reads at a time, on a thread that may block; others go on with what is in force meanwhile, so
+//! that files on a disk that does not answer delay one handshake and no call. What could not be loaded is read again
+//! when it changes, and else once a second.
 //!
 //! ```text
 //! handshake 1   stamps as loaded                  -> configuration 1
@@ -96,11 +97,10 @@ impl TlsSource {
         self.current.lock().clone()
     }
 
-    /// As [`TlsSource::current`], but what blocks is done elsewhere.
+    /// As [`TlsSource::current`], but the files are asked and read elsewhere: they may lie on what does not answer.
     pub(super) async fn current_off_worker(self: &Arc<Self>) -> Arc<LoadedTls> {
-        let must_read =
-            self.state.try_lock().is_some_and(|state| state.must_read(&stamps(&self.files), Instant::now()));
-        if must_read {
+        let is_asked = self.state.try_lock().is_none();
+        if !is_asked {
             let source = self.clone();
             if let Ok(current) = tokio::task::spawn_blocking(move || source.current()).await {
                 return current;

@@ -44,7 +44,7 @@ impl std::error::Error for RefusedCertificate {}
 
 impl CertificateRules {
     /// Checks a certificate, and for revocation also those that came with it.
-    fn check(
+    pub(crate) fn check(
         &self,
         end_entity: &CertificateDer<'_>,
         others: &[CertificateDer<'_>],

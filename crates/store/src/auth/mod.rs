@@ -14,8 +14,8 @@
 //! Rules and errors are etcd's (`server/auth/store.go`); RFC 0027 names the differences.
 //!
 //! **Look-ups.** The ranges of a user's roles are merged into two sorted sets, for reading and for writing, when they
-//! are first needed after a change of the user or of one of these roles. A look-up is a binary search, however many
-//! users and roles there are.
+//! are first needed after a change of the user or of one of these roles. Users with the same roles share them. A
+//! look-up is a binary search, however many users and roles there are.
 //!
 //! **Secrets.** The state holds bcrypt hashes of passwords and SHA-256 hashes of tokens, never passwords or tokens. The
 //! hashes of tokens are local to this process: they are neither in checkpoints nor in the state hash, because their end
@@ -27,6 +27,7 @@
 //! | `state` | users, roles and the revision |
 //! | `rules` | what changes them |
 //! | `ranges` | merged sets of ranges |
+//! | `shared_ranges` | one such set for all users with the same roles |
 //! | `users` | users by name |
 //! | `checked_leases` | what leases remember of who may write all of their keys |
 //! | `permissions` | what a caller may do |
@@ -38,6 +39,7 @@ mod commands;
 mod permissions;
 mod ranges;
 mod rules;
+mod shared_ranges;
 mod state;
 mod tokens;
 mod types;

@@ -24,6 +24,18 @@ pub enum Caller {
     },
 }
 
+impl Caller {
+    /// The same user, by the permissions of the present state, whatever the auth revision is by now: for what goes on
+    /// while users and roles change.
+    #[must_use]
+    pub fn at_present(self) -> Caller {
+        match self {
+            Caller::User { name, .. } => Caller::User { name, revision: u64::MAX },
+            other => other,
+        }
+    }
+}
+
 /// What a caller may do with keys, in one state.
 #[derive(Clone, Debug)]
 pub(crate) enum Permit {

@@ -13,6 +13,7 @@
 
 use bytes::Bytes;
 
+use super::shared_ranges::HeldBytes;
 use super::types::RangePermission;
 
 /// Where a range of the set ends: before a key, or never.
@@ -30,11 +31,12 @@ pub(super) struct RangeSet {
 /// Bytes of an item of the table.
 const OFFSET_BYTES: usize = size_of::<u32>();
 
-/// What a user may read and write by all roles together.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// What the users of some roles may read and write.
+#[derive(Debug, Default)]
 pub(crate) struct UserRanges {
     pub(super) read: RangeSet,
     pub(super) write: RangeSet,
+    held: HeldBytes,
 }
 
 impl UserRanges {
@@ -43,7 +45,18 @@ impl UserRanges {
         let set = |admits: fn(&RangePermission) -> bool| {
             RangeSet::of(permissions.clone().filter(|permission| admits(permission)))
         };
-        UserRanges { read: set(RangePermission::may_read), write: set(RangePermission::may_write) }
+        let (read, write) = (set(RangePermission::may_read), set(RangePermission::may_write));
+        UserRanges { read, write, held: HeldBytes::default() }
+    }
+
+    /// Accounts the set for as long as it is there.
+    pub(super) fn hold(&mut self, held: HeldBytes) {
+        self.held = held;
+    }
+
+    /// Bytes in memory.
+    pub(super) fn heap_bytes(&self) -> usize {
+        size_of::<UserRanges>() + self.read.packed.len() + self.write.packed.len()
     }
 
     /// Whether a key may be written.

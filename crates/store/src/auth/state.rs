@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
 use super::ranges::UserRanges;
+use super::shared_ranges::SharedRanges;
 use super::tokens::{TOKEN_BYTES, TokenHash, TokenLookup, TokenPosition, Tokens};
 use super::types::{AuthRole, AuthUser, hash_of_role, hash_of_user, role_bytes, user_bytes};
 use super::users::{UserEntry, Users};
@@ -37,6 +38,8 @@ pub(crate) struct AuthState {
     /// Accounted bytes of users and roles.
     bytes: u64,
     pub(super) tokens: RwLock<Tokens>,
+    /// The merged ranges that users hold.
+    pub(super) shared_ranges: Mutex<SharedRanges>,
 }
 
 impl Default for AuthState {
@@ -49,6 +52,7 @@ impl Default for AuthState {
             hash: 0,
             bytes: 0,
             tokens: RwLock::default(),
+            shared_ranges: Mutex::default(),
         }
     }
 }
@@ -108,10 +112,15 @@ impl AuthState {
         {
             return ranges.clone();
         }
-        let roles = || entry.user.roles.iter().filter_map(|name| self.roles.get(name));
+        let names = &entry.user.roles;
+        let roles = || names.iter().filter_map(|name| self.roles.get(name));
+        let is_good = |revision: u64| roles().all(|own| own.changed_at <= revision);
         let ranges = match known {
-            Some((revision, ranges)) if roles().all(|own| own.changed_at <= revision) => ranges,
-            _ => Arc::new(UserRanges::of(roles().flat_map(|own| &own.role.permissions))),
+            Some((revision, ranges)) if is_good(revision) => ranges,
+            _ => {
+                let merge = || UserRanges::of(roles().flat_map(|own| &own.role.permissions));
+                self.shared_ranges.lock().of(names, self.revision, is_good, merge)
+            }
         };
         *entry.merged.write() = Some((self.revision, ranges.clone()));
         ranges
@@ -188,7 +197,8 @@ impl AuthState {
 
     /// [Accounted](crate::memory) bytes.
     pub(crate) fn accounted_bytes(&self) -> u64 {
-        self.bytes + self.tokens.read().len() as u64 * TOKEN_BYTES
+        let merged = self.shared_ranges.lock().bytes();
+        self.bytes + merged + self.tokens.read().len() as u64 * TOKEN_BYTES
     }
 
     /// Recomputes what is maintained: the sums over users and roles.

@@ -116,10 +116,10 @@ pub(super) fn user_bytes(user: &AuthUser) -> u64 {
     USER_BYTES + 2 * user.name.len() as u64 + user.password.len() as u64 + roles
 }
 
-/// Twice for its permissions: users keep them merged.
+/// Without the merged ranges of its users, which are accounted as they are made.
 pub(super) fn role_bytes(role: &AuthRole) -> u64 {
     let of = |own: &RangePermission| ENTRY_BYTES / 2 + (own.start.len() + own.end.len()) as u64;
-    ENTRY_BYTES + 2 * role.name.len() as u64 + 2 * role.permissions.iter().map(of).sum::<u64>()
+    ENTRY_BYTES + 2 * role.name.len() as u64 + role.permissions.iter().map(of).sum::<u64>()
 }
 
 pub(super) fn hash_of_user(user: &AuthUser) -> u64 {

@@ -130,10 +130,7 @@ impl<C: WatchCaller> PermittedWatches<C> {
     /// The caller of the watches that exist: the user that created them, whatever the auth revision is by now.
     fn present(&self) -> Result<Caller, Error> {
         let named = self.user.clone().map(|name| Caller::User { name, revision: u64::MAX });
-        match named.map_or_else(|| self.caller.identify(), Ok)? {
-            Caller::User { name, .. } => Ok(Caller::User { name, revision: u64::MAX }),
-            other => Ok(other),
-        }
+        named.map_or_else(|| self.caller.identify(), Ok).map(Caller::at_present)
     }
 }
 

@@ -6,6 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 
+use super::TokenOwner;
 use super::keys::JwtKeys;
 use super::signature::IssueError;
 
@@ -40,8 +41,8 @@ pub(crate) enum InvalidToken {
 
 /// The claims of a token whose signature is right.
 pub(super) struct Claims {
-    pub(super) username: Arc<str>,
-    pub(super) revision: u64,
+    username: Arc<str>,
+    revision: u64,
     /// Seconds since 1970.
     expires_s: f64,
     not_before_s: Option<f64>,
@@ -130,11 +131,11 @@ impl Claims {
         })
     }
 
-    /// Whether the token is valid at a time, in seconds since 1970.
+    /// Whose the token is at a time, in seconds since 1970.
     ///
     /// # Errors
     /// It has expired, or is not valid yet.
-    pub(super) fn check_times(&self, now_s: u64) -> Result<(), InvalidToken> {
+    pub(super) fn owner_at(&self, now_s: u64) -> Result<TokenOwner, InvalidToken> {
         let now_s = now_s as f64;
         if now_s >= self.expires_s {
             return Err(InvalidToken::Expired);
@@ -142,7 +143,7 @@ impl Claims {
         if self.not_before_s.is_some_and(|begin| now_s < begin) {
             return Err(InvalidToken::NotYet);
         }
-        Ok(())
+        Ok(TokenOwner { name: self.username.clone(), revision: self.revision })
     }
 }
 

@@ -16,6 +16,7 @@ use ring::signature::{
     self as algorithms, EcdsaKeyPair, Ed25519KeyPair, KeyPair as _, RsaKeyPair, UnparsedPublicKey,
 };
 use sec1::EcPrivateKey;
+use sha2::{Digest as _, Sha256};
 use x509_parser::pem::parse_x509_pem;
 use x509_parser::prelude::{FromDer, X509Certificate};
 use x509_parser::public_key::{PublicKey, RSAPublicKey};
@@ -53,6 +54,8 @@ pub(crate) enum JwtKeyError {
 /// The keys of one method.
 pub(super) struct JwtKeys {
     method: SignMethod,
+    /// Of what the files hold.
+    digest: [u8; 32],
     signer: Option<TokenSigner>,
     verifier: TokenVerifier,
 }
@@ -69,12 +72,25 @@ impl JwtKeys {
         // As in etcd, an empty file is like none, and HMAC's public key is read, too.
         let public = read(options.public_key.as_deref())?;
         let private = read(options.private_key.as_deref())?;
-        let (method, family) = (options.method, KeyFamily::of(options.method));
+        JwtKeys::of_files(options.method, public, private)
+    }
+
+    /// The keys of a method in these files.
+    ///
+    /// # Errors
+    /// As [`JwtKeys::load`].
+    pub(super) fn of_files(
+        method: SignMethod,
+        public: Option<KeyFile>,
+        private: Option<KeyFile>,
+    ) -> Result<JwtKeys, JwtKeyError> {
+        let digest = digest_of(&[&public, &private]);
+        let family = KeyFamily::of(method);
         if let KeyFamily::Hmac(algorithm) = family {
             let (_, secret) = private.ok_or(JwtKeyError::Missing)?;
             let key = hmac::Key::new(algorithm, &secret);
             let signer = Some(TokenSigner::Hmac(key.clone()));
-            return Ok(JwtKeys { method, signer, verifier: TokenVerifier::Hmac(key) });
+            return Ok(JwtKeys { method, digest, signer, verifier: TokenVerifier::Hmac(key) });
         }
         let public = parsed(public, "pub-key", |der| public_key(&family, der))?;
         let private = parsed(private, "priv-key", |der| private_key(&family, der))?;
@@ -84,12 +100,22 @@ impl JwtKeys {
             (Some((signer, own)), _) => (Some(signer), own),
             (None, Some(given)) => (None, given),
         };
-        Ok(JwtKeys { method, signer, verifier: verifier(&family, public)? })
+        Ok(JwtKeys { method, digest, signer, verifier: verifier(&family, public)? })
     }
 
     /// The method of the flag.
     pub(super) fn method(&self) -> SignMethod {
         self.method
+    }
+
+    /// Whether these were read from files with the same bytes.
+    pub(super) fn are_those_of(&self, other: &JwtKeys) -> bool {
+        self.digest == other.digest
+    }
+
+    /// Whether to check a signature takes no longer than other work of a call.
+    pub(super) fn check_fast(&self) -> bool {
+        matches!(self.verifier, TokenVerifier::Hmac(_))
     }
 
     /// Whether there is a private key.
@@ -111,8 +137,22 @@ impl JwtKeys {
     }
 }
 
+/// A file and what it holds.
+pub(super) type KeyFile = (PathBuf, Vec<u8>);
+
+/// The SHA-256 of the files, and of which there are.
+fn digest_of(files: &[&Option<KeyFile>]) -> [u8; 32] {
+    let mut digest = Sha256::new();
+    for file in files {
+        let bytes = file.as_ref().map_or(&[][..], |(_, bytes)| bytes);
+        digest.update((bytes.len() as u64).to_le_bytes());
+        digest.update(bytes);
+    }
+    digest.finalize().into()
+}
+
 /// What a file holds; `None` if there is none, or it is empty.
-fn read(path: Option<&Path>) -> Result<Option<(PathBuf, Vec<u8>)>, JwtKeyError> {
+fn read(path: Option<&Path>) -> Result<Option<KeyFile>, JwtKeyError> {
     use std::io::Read as _;
     let Some(path) = path else { return Ok(None) };
     let unreadable = |problem: String| JwtKeyError::Unreadable { path: path.to_owned(), problem };
@@ -127,7 +167,7 @@ fn read(path: Option<&Path>) -> Result<Option<(PathBuf, Vec<u8>)>, JwtKeyError> 
 }
 
 fn parsed<K>(
-    file: Option<(PathBuf, Vec<u8>)>,
+    file: Option<KeyFile>,
     option: &'static str,
     parse: impl Fn(&[u8]) -> Result<K, String>,
 ) -> Result<Option<K>, JwtKeyError> {

@@ -13,44 +13,42 @@
 //! | file | holds |
 //! |---|---|
 //! | `claims` | what a token says, and how it is written and read |
+//! | `in_force` | keys, and what was found of the tokens that were checked with them |
 //! | `keys` | keys from their files, and what fits which method |
 //! | `signature` | signing and checking with one algorithm |
 //!
-//! The files are looked at once a second at most, while calls come. If one has changed, both are read again. If they
-//! cannot be used, the keys before stay in force, and the reason is logged.
+//! A token that was not checked yet is checked on a thread for blocking work, one of a client's address at a time: a
+//! client that sends wrong tokens delays no calls of others. The files of the keys are looked at once a second. If one
+//! has changed, both are read again. If they cannot be used, the keys before stay in force, and the reason is logged.
+//! No call waits for a file.
 
 mod claims;
+mod in_force;
 mod keys;
 mod signature;
 #[cfg(test)]
 mod tests;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
-use quick_cache::sync::Cache;
-use sha2::{Digest, Sha256};
+use tokio::sync::Semaphore;
 
-use crate::config::JwtOptions;
+use crate::config::{JwtOptions, SignMethod};
 use crate::file_stamps::FileStamps;
 use crate::logging::RepeatedFailures;
 
-use claims::Claims;
+use super::sources::{Source, Sources};
 pub(crate) use claims::InvalidToken;
+use in_force::KeysInForce;
 pub(crate) use keys::JwtKeyError;
 use keys::JwtKeys;
 pub(crate) use signature::IssueError;
 
 /// Time between two looks at the files of the keys.
-const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-
-/// Tokens whose signature was right that are remembered: checking ECDSA on P-521 takes milliseconds.
-const MAX_REMEMBERED_TOKENS: usize = 4_096;
-
-/// The longest token that is remembered. Others are checked each time.
-const MAX_REMEMBERED_TOKEN_BYTES: usize = 2_048;
+pub(crate) const KEY_LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Whose a token is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,44 +59,32 @@ pub(crate) struct TokenOwner {
     pub(crate) revision: u64,
 }
 
+/// Why a token that was not checked before has no owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TokenRefusal {
+    /// It is not valid.
+    Invalid,
+    /// As many tokens of its source wait to be checked as may.
+    TooMany,
+    /// The process stops.
+    Unavailable,
+}
+
 /// Issues and checks signed tokens, with the keys that are in the files.
 pub(crate) struct JwtTokens {
     options: JwtOptions,
-    state: Mutex<KeyState>,
+    current: Mutex<Arc<KeysInForce>>,
+    /// Locked while the files are asked or read, which may take long. No call waits for it.
+    look: Mutex<KeyLook>,
+    sources: Arc<Sources>,
+    /// Checks at a time: half of the cores, so that the others serve calls.
+    running: Arc<Semaphore>,
 }
 
-struct KeyState {
-    current: Arc<KeysInForce>,
+/// What the last look at the files has found.
+struct KeyLook {
     stamps: FileStamps,
-    looked_at: Instant,
     failures: RepeatedFailures,
-}
-
-/// Keys, and the tokens that were signed with them.
-struct KeysInForce {
-    keys: JwtKeys,
-    /// By the SHA-256 of the token. The signature was right; whether the token has expired is asked each time.
-    verified: Cache<[u8; 32], Arc<Claims>>,
-}
-
-impl KeysInForce {
-    fn load(options: &JwtOptions) -> Result<Arc<KeysInForce>, JwtKeyError> {
-        let keys = JwtKeys::load(options)?;
-        Ok(Arc::new(KeysInForce { keys, verified: Cache::new(MAX_REMEMBERED_TOKENS) }))
-    }
-
-    fn claims(&self, token: &str) -> Result<Arc<Claims>, InvalidToken> {
-        if token.len() > MAX_REMEMBERED_TOKEN_BYTES {
-            return Claims::read(token, &self.keys).map(Arc::new);
-        }
-        let hash: [u8; 32] = Sha256::digest(token.as_bytes()).into();
-        if let Some(claims) = self.verified.get(&hash) {
-            return Ok(claims);
-        }
-        let claims = Arc::new(Claims::read(token, &self.keys)?);
-        self.verified.insert(hash, claims.clone());
-        Ok(claims)
-    }
 }
 
 impl JwtTokens {
@@ -108,15 +94,20 @@ impl JwtTokens {
     /// Keys that are missing, cannot be read, do not fit the method or each other.
     pub(crate) fn load(options: &JwtOptions) -> Result<JwtTokens, JwtKeyError> {
         let stamps = stamps(options);
-        let current = KeysInForce::load(options)?;
-        let state =
-            KeyState { current, stamps, looked_at: Instant::now(), failures: RepeatedFailures::default() };
-        Ok(JwtTokens { options: options.clone(), state: Mutex::new(state) })
+        let current = Mutex::new(Arc::new(KeysInForce::load(options)?));
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Ok(JwtTokens {
+            options: options.clone(),
+            current,
+            look: Mutex::new(KeyLook { stamps, failures: RepeatedFailures::default() }),
+            sources: Arc::default(),
+            running: Arc::new(Semaphore::new((cores / 2).max(1))),
+        })
     }
 
     /// Whether there is a key to sign with.
     pub(crate) fn can_issue(&self) -> bool {
-        self.current(Instant::now()).keys.can_sign()
+        self.in_force().keys.can_sign()
     }
 
     /// A token for a user.
@@ -125,41 +116,65 @@ impl JwtTokens {
     /// There is no private key, or no randomness.
     pub(crate) fn issue(&self, name: &str, revision: u64) -> Result<String, IssueError> {
         let expires_s = now_s().saturating_add(self.options.ttl.as_secs());
-        claims::write(name, revision, expires_s, &self.current(Instant::now()).keys)
+        claims::write(name, revision, expires_s, &self.in_force().keys)
     }
 
-    /// Whose token this is. A token that is not valid is logged without the token.
+    /// Whose token this is, or that it is not valid; `None` if it was not checked yet: see [`JwtTokens::check`].
+    pub(crate) fn known_owner(&self, token: &str) -> Option<Result<TokenOwner, InvalidToken>> {
+        let claims = self.in_force().known(token)?;
+        Some(logged(claims.and_then(|claims| claims.owner_at(now_s()))))
+    }
+
+    /// Whose token this is. What takes long is done on a thread for blocking work.
+    ///
+    /// # Errors
+    /// [`TokenRefusal`]
+    pub(crate) async fn check(
+        self: &Arc<Self>,
+        source: Source,
+        token: &Arc<str>,
+    ) -> Result<TokenOwner, TokenRefusal> {
+        let call = self.sources.enter(source).ok_or(TokenRefusal::TooMany)?;
+        let served = call.served().await;
+        // Calls of one program come together: the first that is checked answers the others, too.
+        if let Some(known) = self.known_owner(token) {
+            return known.map_err(|_| TokenRefusal::Invalid);
+        }
+        // The semaphore is never closed.
+        let running = self.running.clone().acquire_owned().await.map_err(|_| TokenRefusal::Unavailable)?;
+        let (tokens, token) = (self.clone(), token.clone());
+        let checked = tokio::task::spawn_blocking(move || {
+            // Held until the check is done, also if the client has gone.
+            let _held = (call, served, running);
+            tokens.owner(&token)
+        });
+        let owner = checked.await.map_err(|_| TokenRefusal::Unavailable)?;
+        owner.map_err(|_| TokenRefusal::Invalid)
+    }
+
+    /// Whose token this is. To check it may take milliseconds.
     ///
     /// # Errors
     /// It is no token, was not signed with the key of the flag by the method of the flag, or has expired.
     pub(crate) fn owner(&self, token: &str) -> Result<TokenOwner, InvalidToken> {
-        let found = self.owner_at(token, now_s(), Instant::now());
-        if let Err(error) = &found {
-            tracing::debug!(%error, "a signed token is not valid");
-        }
-        found
+        logged(self.owner_at(token, now_s()))
     }
 
-    fn owner_at(&self, token: &str, now_s: u64, now: Instant) -> Result<TokenOwner, InvalidToken> {
-        let claims = self.current(now).claims(token)?;
-        claims.check_times(now_s)?;
-        Ok(TokenOwner { name: claims.username.clone(), revision: claims.revision })
+    fn owner_at(&self, token: &str, now_s: u64) -> Result<TokenOwner, InvalidToken> {
+        self.in_force().claims(token)?.owner_at(now_s)
     }
 
-    /// The keys in force, after a look at the files if the last one is long ago.
-    fn current(&self, now: Instant) -> Arc<KeysInForce> {
-        let mut state = self.state.lock();
-        if now.duration_since(state.looked_at) >= LOOK_INTERVAL {
-            state.looked_at = now;
-            self.follow_files(&mut state, now);
-        }
-        state.current.clone()
+    fn in_force(&self) -> Arc<KeysInForce> {
+        self.current.lock().clone()
     }
 
-    fn follow_files(&self, state: &mut KeyState, now: Instant) {
+    /// Looks at the files of the keys, and reads them if one has changed. Blocks for as long as that takes. To be
+    /// called once a [`KEY_LOOK_INTERVAL`].
+    pub(crate) fn follow_files(&self, now: Instant) {
+        let mut look = self.look.lock();
         let stamps = stamps(&self.options);
-        let has_changed = stamps.differ_from(&state.stamps);
-        if !has_changed && !state.stamps.are_unsettled() {
+        let has_changed = stamps.differ_from(&look.stamps);
+        if !has_changed && !look.stamps.are_unsettled() {
             return;
         }
         match KeysInForce::load(&self.options) {
@@ -167,16 +182,38 @@ impl JwtTokens {
                 if has_changed {
                     tracing::info!("reloaded the keys of signed tokens");
                 }
-                state.current = loaded;
-                state.stamps = stamps;
+                // What was found of tokens stays as long as the keys are the same.
+                if !loaded.keys.are_those_of(&self.in_force().keys) {
+                    *self.current.lock() = Arc::new(loaded);
+                }
+                look.stamps = stamps;
             }
             Err(error) => {
-                if let Some(count) = state.failures.due(&error.to_string(), now) {
+                if let Some(count) = look.failures.due(&error.to_string(), now) {
                     tracing::warn!(%error, count, "cannot reload the keys of signed tokens; the old ones stay");
                 }
             }
         }
     }
+}
+
+/// Reads keys of a method, as their files hold them; returns whether what they sign is what they check.
+///
+/// # Errors
+/// As [`JwtTokens::load`].
+pub(crate) fn read_keys(method: SignMethod, public: &[u8], private: &[u8]) -> Result<bool, JwtKeyError> {
+    let file = |bytes: &[u8]| Some((PathBuf::from("given"), bytes.to_vec())).filter(|_| !bytes.is_empty());
+    let keys = JwtKeys::of_files(method, file(public), file(private))?;
+    let message = b"to be signed";
+    Ok(keys.sign(message).is_ok_and(|signature| keys.verify(message, &signature)) || !keys.can_sign())
+}
+
+/// Logs why a token is not valid, without the token.
+fn logged(found: Result<TokenOwner, InvalidToken>) -> Result<TokenOwner, InvalidToken> {
+    if let Err(error) = &found {
+        tracing::debug!(%error, "a signed token is not valid");
+    }
+    found
 }
 
 fn stamps(options: &JwtOptions) -> FileStamps {

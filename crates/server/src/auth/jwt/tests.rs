@@ -8,7 +8,6 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use super::*;
-use crate::config::SignMethod;
 
 fn key_file(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("testdata/jwt").join(name)
@@ -51,7 +50,7 @@ fn ann() -> TokenOwner {
 /// A token with these parts, signed as a service that shares the keys would.
 fn made(tokens: &JwtTokens, header: &str, claims: &str) -> String {
     let signed = format!("{}.{}", URL_SAFE_NO_PAD.encode(header), URL_SAFE_NO_PAD.encode(claims));
-    let signature = tokens.current(Instant::now()).keys.sign(signed.as_bytes()).expect("a private key");
+    let signature = tokens.in_force().keys.sign(signed.as_bytes()).expect("a private key");
     format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature))
 }
 
@@ -141,14 +140,13 @@ fn tokens_without_a_signature_are_refused() {
 #[test]
 fn expiry_is_demanded_and_checked_each_time() {
     let jwt = signing(SignMethod::Hs256);
-    let now = Instant::now();
     let token = made(&jwt, HS256, r#"{"username":"ann","revision":7,"exp":1000.5,"nbf":900}"#);
-    assert_eq!(jwt.owner_at(&token, 899, now), Err(InvalidToken::NotYet));
-    assert_eq!(jwt.owner_at(&token, 900, now), Ok(ann()));
-    assert_eq!(jwt.owner_at(&token, 1000, now), Ok(ann()));
-    assert_eq!(jwt.owner_at(&token, 1001, now), Err(InvalidToken::Expired));
+    assert_eq!(jwt.owner_at(&token, 899), Err(InvalidToken::NotYet));
+    assert_eq!(jwt.owner_at(&token, 900), Ok(ann()));
+    assert_eq!(jwt.owner_at(&token, 1000), Ok(ann()));
+    assert_eq!(jwt.owner_at(&token, 1001), Err(InvalidToken::Expired));
     let issued = jwt.issue("ann", 7).expect("a secret");
-    assert_eq!(jwt.owner_at(&issued, now_s() + 61, now), Err(InvalidToken::Expired), "the ttl is 60 s");
+    assert_eq!(jwt.owner_at(&issued, now_s() + 61), Err(InvalidToken::Expired), "the ttl is 60 s");
 }
 
 #[test]
@@ -228,10 +226,9 @@ fn keys_follow_their_file_and_bad_ones_leave_those_before() {
     let jwt = JwtTokens::load(&options).expect("good keys");
     let [old, new] = ["rsa.key", "rsa-other.key"]
         .map(|key| tokens(method, Some(key), None).issue("ann", 7).expect("a private key"));
-    let mut now = Instant::now();
-    let mut found = |token: &str| {
-        now += LOOK_INTERVAL;
-        jwt.owner_at(token, now_s(), now)
+    let found = |token: &str| {
+        jwt.follow_files(Instant::now());
+        jwt.owner(token)
     };
     assert_eq!((found(&old), found(&new)), (Ok(ann()), Err(InvalidToken::Signature)));
     install("p256.key");
@@ -240,6 +237,106 @@ fn keys_follow_their_file_and_bad_ones_leave_those_before() {
     assert_eq!(found(&old), Ok(ann()), "no file");
     install("rsa-other.key");
     assert_eq!((found(&old), found(&new)), (Err(InvalidToken::Signature), Ok(ann())), "the new key");
+}
+
+/// How many tokens were checked with the keys in force.
+fn checks(jwt: &JwtTokens) -> usize {
+    jwt.in_force().checks.load(std::sync::atomic::Ordering::Relaxed)
+}
+
+/// A token whose signature is wrong; a long one if `padding` is large.
+fn forged(method: SignMethod, padding: usize) -> Arc<str> {
+    let header = URL_SAFE_NO_PAD.encode(format!(r#"{{"alg":"{}"}}"#, method.name()));
+    let claims = URL_SAFE_NO_PAD.encode(GOOD.replace("ann", &"x".repeat(padding)));
+    format!("{header}.{claims}.{}", "A".repeat(176)).into()
+}
+
+#[tokio::test]
+async fn a_token_is_checked_once_whether_it_is_right_or_wrong() {
+    for method in SignMethod::ALL {
+        let jwt = Arc::new(signing(method));
+        let good: Arc<str> = jwt.issue("ann", 7).expect("a private key").into();
+        let tokens = [(good, Ok(ann())), (forged(method, 3), Err(()))]
+            .into_iter()
+            .chain([(forged(method, 9_000), Err(()))]);
+        for (count, (token, expected)) in tokens.enumerate() {
+            let is_fast = pair(method).1.is_none();
+            assert_eq!(
+                jwt.known_owner(&token).is_some(),
+                is_fast,
+                "{method:?}: only HMAC is checked at once"
+            );
+            let source = Source::default();
+            for _ in 0..2 {
+                let found = jwt.check(source, &token).await;
+                assert_eq!(found, expected.clone().map_err(|()| TokenRefusal::Invalid), "{method:?}");
+                let known = jwt.known_owner(&token).expect("it was checked");
+                assert_eq!(known.map_err(drop), expected, "{method:?}");
+            }
+            assert_eq!(checks(&jwt), count + 1, "{method:?}");
+        }
+    }
+}
+
+#[test]
+fn wrong_tokens_displace_no_right_ones() {
+    let jwt = signing(SignMethod::Hs256);
+    let good = jwt.issue("ann", 7).expect("a secret");
+    assert_eq!(jwt.owner(&good), Ok(ann()));
+    (0..10_000).for_each(|n| assert!(jwt.owner(&n.to_string()).is_err()));
+    let before = checks(&jwt);
+    assert_eq!(jwt.owner(&good), Ok(ann()));
+    assert_eq!(checks(&jwt), before, "it is remembered");
+}
+
+#[tokio::test]
+async fn a_source_may_have_a_bounded_number_of_tokens_waiting_and_others_theirs() {
+    let jwt = Arc::new(signing(SignMethod::Es512));
+    let [flood, other] = ["10.0.0.1", "10.0.0.2"].map(|text| Source::of(text.parse().expect("an address")));
+    let waiting: Vec<_> = std::iter::from_fn(|| jwt.sources.enter(flood)).collect();
+    let token: Arc<str> = jwt.issue("ann", 7).expect("a private key").into();
+    assert_eq!(jwt.check(flood, &token).await, Err(TokenRefusal::TooMany));
+    assert_eq!(jwt.check(other, &token).await, Ok(ann()));
+    drop(waiting);
+    assert_eq!(jwt.check(flood, &token).await, Ok(ann()));
+}
+
+#[test]
+fn no_call_waits_for_a_file_of_keys() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("key");
+    std::fs::copy(key_file("rsa.key"), &file).expect("a copy");
+    let ttl = Duration::from_secs(60);
+    let options =
+        JwtOptions { method: SignMethod::Rs256, public_key: None, private_key: Some(file.clone()), ttl };
+    let jwt = Arc::new(JwtTokens::load(&options).expect("good keys"));
+    std::fs::remove_file(&file).expect("it was there");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &file, 0o600.into()).expect("a pipe");
+    let reading = std::thread::spawn({
+        let jwt = jwt.clone();
+        move || jwt.follow_files(Instant::now())
+    });
+    while jwt.look.try_lock().is_some() && !reading.is_finished() {
+        std::thread::yield_now();
+    }
+    let token = jwt.issue("ann", 7).expect("a private key");
+    assert_eq!(jwt.owner(&token), Ok(ann()), "while the look waits for a writer of the pipe");
+    assert!(!reading.is_finished());
+    std::fs::write(&file, "no key").expect("the reader is there");
+    reading.join().expect("it ends");
+    assert_eq!(jwt.owner(&token), Ok(ann()));
+}
+
+#[test]
+fn the_same_keys_read_again_keep_what_was_found() {
+    let jwt = signing(SignMethod::Rs256);
+    let before = jwt.in_force();
+    let method = SignMethod::Rs256;
+    let reads =
+        |private: &str| KeysInForce::load(&options(method, Some(private), None)).expect("good keys").keys;
+    assert!(reads("rsa.key").are_those_of(&reads("rsa.key")));
+    assert!(!reads("rsa.key").are_those_of(&reads("rsa-other.key")));
+    assert!(!reads("rsa.key").are_those_of(&before.keys), "those have a public key, too");
 }
 
 #[test]

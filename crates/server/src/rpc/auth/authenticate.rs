@@ -72,7 +72,7 @@ async fn try_once(
     let has_no_password = user.as_ref().is_some_and(|user| user.no_password);
     let hash = user.filter(|user| !user.no_password).map(|user| user.password);
     // Also for a user that cannot have a password, or does not exist: it takes as long.
-    let is_right = node.passwords.verify(call.source, password, hash, root).await?;
+    let is_right = node.passwords.verify(call.credentials.source(), password, hash, root).await?;
     if has_no_password {
         return Err(api::Error::NoPasswordUser.into());
     }

@@ -25,7 +25,7 @@ pub(in crate::rpc) async fn user_add(
     if !request.options.as_ref().is_some_and(|options| options.no_password) {
         Passwords::check_new(&password)?;
         may_hash(node, call).await?;
-        request.hashed_password = node.passwords.hash(call.source, password).await?;
+        request.hashed_password = node.passwords.hash(call.credentials.source(), password).await?;
     }
     let header = change(node, call, &AuthCommand::UserAdd(request)).await?;
     Ok(EncodedMessage::message(&pb::AuthUserAddResponse { header }))
@@ -43,7 +43,7 @@ pub(in crate::rpc) async fn user_change_password(
     request.hashed_password = if password.is_empty() {
         given_hash(&request.hashed_password)?
     } else {
-        node.passwords.hash(call.source, password).await?
+        node.passwords.hash(call.credentials.source(), password).await?
     };
     let header = change(node, call, &AuthCommand::UserChangePassword(request)).await?;
     Ok(EncodedMessage::message(&pb::AuthUserChangePasswordResponse { header }))

@@ -23,11 +23,12 @@ use store::{AppliedId, DataState};
 use tokio::sync::mpsc;
 
 use super::output::BackupPart;
+use super::root_sink::RootSink;
 use super::{MAX_BLOB_BYTES, SUM_BYTES, begin_backup};
 use crate::grpc::{EncodedMessage, Failure};
 use crate::node::Node;
-use crate::rpc::call::{Call, decode, decode_in_stream};
-use crate::rpc::streaming_call::{CountedRequests, ResponseSink, Responses};
+use crate::rpc::call::{Call, decode, decode_in_stream, of_user};
+use crate::rpc::streaming_call::{CountedRequests, Responses};
 
 /// Bytes of payload in a response, besides one entry of any size. A response is in memory as a whole.
 const MAX_RESPONSE_BYTES: u64 = 4 << 20;
@@ -97,37 +98,41 @@ pub(crate) async fn read_entries(
 /// Sends the state as a file.
 ///
 /// # Errors
-/// As many backups as are allowed are under way.
+/// As many backups as are allowed are under way; later, the caller does not have the role root any more.
 pub(in crate::rpc) async fn base(
     node: Arc<Node>,
-    _: Call,
+    call: Call,
     mut requests: CountedRequests,
 ) -> Result<Responses, Failure> {
     decode_in_stream::<BackupBaseRequest>(requests.only().await?)?;
+    let call = of_user(&node, &call).await?;
     let parts = begin_backup(&node)?;
-    Ok(Responses::of(move |sink| async move { send_base(&node, parts, &sink).await }))
+    Ok(Responses::of(move |sink| async move {
+        let sink = RootSink::new(sink, node.clone(), call);
+        send_base(&node, parts, sink).await
+    }))
 }
 
 async fn send_base(
     node: &Node,
     mut parts: mpsc::Receiver<BackupPart>,
-    sink: &ResponseSink,
+    mut sink: RootSink,
 ) -> Result<(), Failure> {
     while let Some(part) = parts.recv().await {
         match part {
             BackupPart::Begin { bytes, state, .. } => {
                 let (point, file_bytes) = (Some(backup_point(node, state)), backup_file_bytes(bytes));
                 let first = BackupBaseResponse { point, file_bytes, blob: Bytes::new() };
-                sink.send(EncodedMessage::message(&first)).await;
+                sink.send(EncodedMessage::message(&first)).await?;
             }
             BackupPart::Chunk(mut chunk) => {
                 while !chunk.is_empty() {
                     let blob = chunk.split_to(chunk.len().min(MAX_BLOB_BYTES));
-                    sink.send(blob_message(blob)).await;
+                    sink.send(blob_message(blob)).await?;
                 }
             }
             BackupPart::Sum(sum) => {
-                sink.send(blob_message(sum)).await;
+                sink.send(blob_message(sum)).await?;
                 return Ok(());
             }
             BackupPart::Failed(failure) => return Err(failure),

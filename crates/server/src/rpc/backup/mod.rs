@@ -17,12 +17,14 @@
 //! |---|---|
 //! | `entries` | `Backup.Base` and `Backup.Entries`, for continuous backups |
 //! | `making` | the thread: both passes of the crate `dbstate` |
+//! | `root_sink` | sending as long as the caller is root |
 //! | `values` | reading the values of versions, where they are now |
 //! | `output` | what the file is written to: the channel, and the SHA-256 |
 
 mod entries;
 mod making;
 mod output;
+mod root_sink;
 mod values;
 
 use std::sync::Arc;
@@ -34,8 +36,9 @@ use prost::Message;
 use prost::encoding::{WireType, encode_key, encode_varint};
 use tokio::sync::mpsc;
 
-use super::call::{Call, decode_in_stream};
-use super::streaming_call::{CountedRequests, ResponseSink, Responses};
+use self::root_sink::RootSink;
+use super::call::{Call, decode_in_stream, of_user};
+use super::streaming_call::{CountedRequests, Responses};
 use crate::grpc::{EncodedMessage, Failure};
 use crate::node::Node;
 
@@ -58,18 +61,20 @@ const BLOB_TAG: u32 = 3;
 /// Sends a backup. Any member sends its own state, a learner too, without asking the leader.
 ///
 /// # Errors
-/// When as many backups as are allowed are under way.
+/// When as many backups as are allowed are under way; later, when the caller does not have the role root any more.
 pub(super) async fn snapshot(
     node: Arc<Node>,
-    _: Call,
+    call: Call,
     mut requests: CountedRequests,
 ) -> Result<Responses, Failure> {
     decode_in_stream::<pb::SnapshotRequest>(requests.only().await?)?;
+    let call = of_user(&node, &call).await?;
     let parts = begin_backup(&node)?;
     Ok(Responses::of(|sink| async move {
+        let metrics = node.metrics.clone();
         // Observed at the end, whatever it is: also of a transfer that its client breaks off, as in etcd.
-        let _timer = node.metrics.events.snapshot_transfer.start_timer();
-        send(parts, &sink).await
+        let _timer = metrics.events.snapshot_transfer.start_timer();
+        send(parts, RootSink::new(sink, node, call)).await
     }))
 }
 
@@ -89,7 +94,7 @@ pub(crate) fn begin_backup(node: &Arc<Node>) -> Result<mpsc::Receiver<BackupPart
 }
 
 /// Sends what is made.
-async fn send(mut parts: mpsc::Receiver<BackupPart>, sink: &ResponseSink) -> Result<(), Failure> {
+async fn send(mut parts: mpsc::Receiver<BackupPart>, mut sink: RootSink) -> Result<(), Failure> {
     let began = Instant::now();
     let (mut remaining, mut storage_version) = (0, String::new());
     while let Some(part) = parts.recv().await {
@@ -103,11 +108,11 @@ async fn send(mut parts: mpsc::Receiver<BackupPart>, sink: &ResponseSink) -> Res
                     let blob = chunk.split_to(chunk.len().min(MAX_BLOB_BYTES));
                     // What is made is never longer than announced.
                     remaining -= blob.len() as u64;
-                    sink.send(message(remaining, blob, &storage_version)).await;
+                    sink.send(message(remaining, blob, &storage_version)).await?;
                 }
             }
             BackupPart::Sum(sum) => {
-                sink.send(message(remaining, sum, &storage_version)).await;
+                sink.send(message(remaining, sum, &storage_version)).await?;
                 tracing::info!(
                     took = format!("{:?}", began.elapsed()),
                     "successfully sent database snapshot to client"

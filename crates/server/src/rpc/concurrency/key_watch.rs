@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use api::etcdserverpb as pb;
 use bytes::Bytes;
-use store::Caller;
 use store::watch::{NextResponse, WatchStream};
 use tokio::sync::Notify;
 
@@ -75,11 +74,8 @@ impl<'a> KeyWatch<'a> {
         if self.checked == Some(now) {
             return Ok(());
         }
-        let caller = match self.node.identify(&self.call.credentials).await? {
-            // Another change meanwhile is met at the next check.
-            Caller::User { name, .. } => Caller::User { name, revision: u64::MAX },
-            other => other,
-        };
+        // Another change meanwhile is met at the next check.
+        let caller = self.node.identify(&self.call.credentials).await?.at_present();
         let mut ranges = self.watchers.ranges();
         ranges.try_for_each(|(_, start, end)| self.node.reader.check_range(&caller, start, end))?;
         self.checked = Some(now);

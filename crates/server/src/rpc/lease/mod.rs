@@ -120,9 +120,9 @@ pub(super) async fn keep_alive(
     call: Call,
     requests: CountedRequests,
 ) -> Result<Responses, Failure> {
-    // What it was issued by is applied here from now on, so that each renewal below can look the token up at once.
+    // Each renewal below can look the token up at once.
     if node.identify_applied(&call.credentials).is_none() {
-        node.linearize().await?;
+        node.prepare(&call.credentials).await?;
     }
     Ok(Responses::of(|sink| async move {
         // The revision from before the renewal: a renewal must not look newer than a revocation that preceded it.
@@ -179,8 +179,8 @@ fn renew(
     }
 }
 
-/// The same once this member has applied what the caller's token was issued by: a token that was
-/// signed at a revision which the cluster has never had comes here each time.
+/// The same once this member has checked the caller's token and applied what it was issued by: a token that was signed
+/// at a revision which the cluster has never had comes here each time.
 fn renew_after_identifying(
     node: Arc<Node>,
     call: Call,

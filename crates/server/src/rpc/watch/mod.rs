@@ -66,7 +66,7 @@ async fn serve(
     loop {
         match stream.advance(node.status.term()).await? {
             Advance::More => {}
-            Advance::Behind => stream.create_held(node.linearize().await),
+            Advance::Behind => stream.create_held(node.prepare(&call.credentials).await),
             Advance::Damaged(damaged) => {
                 // A value that was relocated meanwhile looks damaged too; either way the next attempt reads history
                 // again.
@@ -104,7 +104,7 @@ enum Advance {
     More,
     /// There is nothing to do until a request or an event comes.
     Idle,
-    /// The next watch can be created after a linearizable read; the whole stream waits meanwhile.
+    /// The next watch can be created once the caller's token is known; the whole stream waits meanwhile.
     Behind,
     /// A value must be repaired; the whole stream waits meanwhile.
     Damaged(Damaged),
@@ -198,9 +198,9 @@ impl<'a, C: StreamCaller, R: Stream<Item = Result<Bytes, Failure>> + Unpin> Serv
         self.spans.created(id, request);
     }
 
-    /// Creates the watch that was held, by what is known after a linearizable read; refuses it if that has failed.
-    fn create_held(&mut self, caught_up: Result<(), api::Error>) {
-        match (self.held.take(), caught_up) {
+    /// Creates the watch that was held, by what is known of the caller's token now; refuses it if that has failed.
+    fn create_held(&mut self, prepared: Result<(), api::Error>) {
+        match (self.held.take(), prepared) {
             (Some(request), Ok(())) => self.create(&request),
             (Some(_), Err(error)) => self.watches.refuse(error),
             (None, _) => {}

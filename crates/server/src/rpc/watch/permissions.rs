@@ -9,7 +9,8 @@ use crate::rpc::call::Call;
 
 /// The caller of a stream, by what this member has applied.
 pub(super) trait StreamCaller: WatchCaller {
-    /// Whether this member has not applied yet what the caller's token was issued by. A linearizable read helps.
+    /// Whether this member has not applied yet what the caller's token was issued by, or not checked the token.
+    /// [`Node::prepare`] helps.
     fn is_behind(&self) -> bool;
 }
 
@@ -25,9 +26,9 @@ impl<'a> CallPermissions<'a> {
     /// # Errors
     /// None that a client can cause: a token that is not valid refuses watches, not the stream.
     pub(super) async fn new(node: &'a Node, call: &'a Call) -> Result<CallPermissions<'a>, Failure> {
-        // The entry of its token is applied here from now on, so that requests can look it up at once.
+        // Requests can look its token up at once from now on.
         if node.identify_now(&call.credentials).is_none() {
-            node.linearize().await?;
+            node.prepare(&call.credentials).await?;
         }
         Ok(CallPermissions { node, call })
     }

@@ -191,6 +191,49 @@ async fn no_session_outlives_what_its_certificate_was_checked_against() {
     }
 }
 
+/// Issues the certificate of the member, in files that look as if they were written a while ago: new ones are read at
+/// each handshake, which ends sessions, too.
+fn issue_settled(authority: &Authority, age_s: u64) {
+    authority.issue("server", &["localhost"], 9);
+    for name in ["server.pem", "server.key"] {
+        let file = std::fs::File::options().write(true).open(authority.file(name)).expect("it was written");
+        let then = std::time::SystemTime::now() - std::time::Duration::from_secs(age_s);
+        file.set_modified(then).expect("the file's time is set");
+    }
+}
+
+#[tokio::test]
+async fn sessions_end_with_the_certificate_that_they_began_with() {
+    let authority = rig();
+    issue_settled(&authority, 1_000);
+    let listener = listener(files(TlsSide::Client, &authority.settings("server")), Offer::AnyHttp);
+    for (version, age_s) in [(&rustls::version::TLS12, 900), (&rustls::version::TLS13, 800)] {
+        let remembering = speaking(&authority, None, &[version]);
+        let kind = async || {
+            let (accepted, heard) = meet(&listener, remembering.clone(), None).await;
+            assert!(heard.is_some(), "{:?}", version.version);
+            accepted.and_then(|stream| stream.get_ref().1.handshake_kind())
+        };
+        assert_eq!(kind().await, Some(HandshakeKind::Full), "{:?}", version.version);
+        assert_eq!(kind().await, Some(HandshakeKind::Resumed), "{:?}", version.version);
+        issue_settled(&authority, age_s);
+        assert_eq!(kind().await, Some(HandshakeKind::Full), "{:?}, another certificate", version.version);
+        assert_eq!(kind().await, Some(HandshakeKind::Resumed), "{:?}", version.version);
+    }
+}
+
+#[test]
+fn no_listener_takes_early_data() {
+    let authority = rig();
+    for settings in [authority.settings("server"), authority.mutual("server")] {
+        let source = TlsSource::load(files(TlsSide::Client, &settings)).expect("good files");
+        for offer in Offer::ALL {
+            let config = source.current().server(offer).expect("there is a certificate");
+            assert_eq!(config.max_early_data_size, 0, "{offer:?}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_bad_key_keeps_no_revocation_and_no_authority_from_counting() {
     let (authority, other) = (rig(), rig());
@@ -227,6 +270,22 @@ async fn a_bad_list_of_revocations_or_authorities_lets_no_one_in_until_it_is_goo
         write(&authority.file(name), &good);
         assert!(meet(&listener, alice, from).await.0.is_some(), "{flag}");
     }
+}
+
+#[tokio::test]
+async fn the_authorities_of_the_machine_are_followed_too() {
+    let (authority, other) = (rig(), rig());
+    let mut demanding =
+        files(TlsSide::Client, &TransportSecurity { client_cert_auth: true, ..authority.settings("server") });
+    assert!(demanding.system.is_some(), "no flag names others");
+    demanding.system = Some(NamedFile { flag: "x".to_owned(), path: authority.file("ca.pem") });
+    let listener = listener(demanding, Offer::AnyHttp);
+    let alice = client(&authority, Some("alice"));
+    assert!(meet(&listener, alice.clone(), None).await.0.is_some());
+    std::fs::copy(other.file("ca.pem"), authority.file("ca.pem")).expect("copied");
+    assert!(meet(&listener, alice.clone(), None).await.0.is_none(), "its authority was removed");
+    write(&authority.file("ca.pem"), "no PEM");
+    assert!(meet(&listener, alice, None).await.0.is_none(), "no one is let in");
 }
 
 #[tokio::test]

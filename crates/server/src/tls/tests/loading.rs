@@ -60,6 +60,23 @@ fn an_error_names_file_flag_problem_and_what_was_expected() {
 }
 
 #[test]
+fn the_pair_for_dialling_is_checked_at_the_start_also_where_nothing_is_dialled() {
+    let authority = Authority::new("ca");
+    authority.issue("a", &["localhost"], 1);
+    authority.issue("b", &["localhost"], 2);
+    let file = |name: &str| Some(authority.file(name));
+    let of_client = |cert_file: &str, key_file: &str| TransportSecurity {
+        client_cert_file: file(cert_file),
+        client_key_file: file(key_file),
+        ..authority.settings("a")
+    };
+    TlsSource::load(files(TlsSide::Client, &of_client("b.pem", "b.key"))).expect("they are a pair");
+    let found = error(&of_client("b.pem", "a.key"));
+    assert!(found.starts_with("--client-cert-file, --client-key-file: "), "{found}");
+    assert!(error(&of_client("none", "b.key")).contains("none (--client-cert-file): "));
+}
+
+#[test]
 fn changed_files_count_from_the_next_handshake_and_bad_ones_do_not() {
     let authority = Authority::new("ca");
     authority.issue("a", &["localhost"], 1);

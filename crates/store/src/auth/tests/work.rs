@@ -110,3 +110,62 @@ fn ranges_follow_each_change_of_a_role() {
     state.apply(grant_role("user0", "role0"), 9).expect("it is allowed");
     assert!(!may_read(&state), "it has no permissions yet");
 }
+
+/// A state in which so many users have one role with so many ranges.
+fn with_one_role(users: usize, ranges: usize) -> AuthState {
+    use authpb::permission::Type::Readwrite;
+    let mut state = with_users(0);
+    let mut apply = |command| state.apply(command, 1).expect("it is allowed");
+    apply(role_add("app"));
+    (0..ranges).for_each(|range| apply(permit("app", Readwrite, &format!("/app/{range:05}/"), "")));
+    for user in 0..users {
+        apply(user_add(&format!("user{user}")));
+        apply(grant_role(&format!("user{user}"), "app"));
+    }
+    state
+}
+
+#[test]
+fn users_with_the_same_roles_share_their_ranges_and_these_are_accounted_once() {
+    use authpb::permission::Type::Read;
+    const USERS: usize = 100;
+    let mut state = with_one_role(USERS, 1_000);
+    let before = state.accounted_bytes();
+    let all = |state: &AuthState| -> Vec<_> { (0..USERS).map(|user| ranges_of(state, user)).collect() };
+    let first = all(&state);
+    assert!(first.iter().all(|ranges| Arc::ptr_eq(ranges, &first[0])), "they have one set");
+    let merged = state.accounted_bytes() - before;
+    let heap = first[0].heap_bytes() as u64;
+    assert!((heap..heap + 1_000).contains(&merged), "{merged} bytes are accounted for a set of {heap}");
+
+    state.apply(permit("app", Read, "z", ""), 2).expect("it is allowed");
+    let second = all(&state);
+    assert!(second.iter().all(|ranges| Arc::ptr_eq(ranges, &second[0]) && ranges.read.covers(b"z", &[])));
+    assert!(!Arc::ptr_eq(&first[0], &second[0]));
+    drop(first);
+    let one_more = state.accounted_bytes() - before;
+    assert!(one_more < merged + 1_000, "{one_more} bytes: the set before is gone");
+
+    // A user with another role beside it has a set of its own.
+    for command in [role_add("log"), permit("log", Read, "y", ""), grant_role("user0", "log")] {
+        state.apply(command, 3).expect("it is allowed");
+    }
+    assert!(ranges_of(&state, 0).read.covers(b"y", &[]) && !ranges_of(&state, 1).read.covers(b"y", &[]));
+    assert!(Arc::ptr_eq(&ranges_of(&state, 1), &second[0]), "the role has not changed");
+}
+
+#[test]
+fn lists_of_roles_that_no_user_has_are_forgotten() {
+    let mut state = with_one_role(1, 1);
+    for round in 0..1_000 {
+        let role = format!("role{round}");
+        let revoke = pb::AuthUserRevokeRoleRequest { name: "user0".into(), role: role.clone() };
+        for command in [role_add(&role), grant_role("user0", &role)] {
+            state.apply(command, 2).expect("it is allowed");
+        }
+        ranges_of(&state, 0);
+        state.apply(AuthCommand::UserRevokeRole(revoke), 3).expect("it is allowed");
+    }
+    let lists = state.shared_ranges.lock().lists();
+    assert!(lists < 200, "{lists} lists are known");
+}
