@@ -154,15 +154,17 @@ impl Member {
         return_commands(self.proposals.take_foreign(), out);
     }
 
-    /// A member's hash at an index that this member has passed must equal its own. The leader raises the alarm. A peer
-    /// that the state does not name may be one of a cluster that this one was forced out of, whose log is another.
+    /// A member's hash at an index that this member has passed must equal its own; a difference is judged at each tick.
+    /// A peer that the state does not name may be one of a cluster that this one was forced out of, whose log is
+    /// another.
     fn on_state_hash(&mut self, from: u64, index: u64, hash: u64, out: &mut Output) {
-        let is_member = || self.reader.members().iter().any(|member| member.id == from);
-        if self.state_hashes.contradicts(index, hash) && is_member() {
+        if !self.state_hashes.compare(from, index, hash) {
+            return;
+        }
+        if self.reader.members().iter().any(|member| member.id == from) {
             out.notices.push(Notice::Diverged { peer: from, index });
-            if self.leadership.leads() {
-                self.raise_alarm(api::etcdserverpb::AlarmType::Corrupt, from);
-            }
+        } else {
+            self.state_hashes.forget(from);
         }
     }
 

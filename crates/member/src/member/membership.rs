@@ -308,6 +308,7 @@ impl Member {
 
     pub(super) fn on_peer_down(&mut self, peer: u64) {
         self.connected.remove(&peer);
+        self.state_hashes.forget(peer);
         self.note_peer_down(peer);
         self.take_back_lease_questions();
         self.consensus.report_unreachable(peer);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use api::etcdserverpb::AlarmType;
 use consensus::Role;
 
 use super::Member;
@@ -57,11 +58,27 @@ impl Member {
         if let Some((index, hash)) = self.state_hashes.take_unsent() {
             self.connected.iter().for_each(|peer| out.send(*peer, &PeerMessage::StateHash { index, hash }));
         }
+        if self.state_hashes.has_unjudged() {
+            self.judge_differences();
+        }
         if self.leadership.leader != 0
             && self.publication.is_due(now.monotonic_ns, &self.config, &self.reader)
         {
             let body = self.publication.propose(now.monotonic_ns, &self.config);
             self.proposals.push_own(CommandKind::Publish, body);
+        }
+    }
+
+    /// Raises the alarm for the members whose state differs from that of a quorum.
+    fn judge_differences(&mut self) {
+        let members = self.reader.members();
+        let voters = members.iter().filter(|member| !member.learner).map(|member| member.id).collect();
+        let alarms = self.reader.alarms();
+        let corrupt = alarms.iter().filter(|raised| raised.alarm == AlarmType::Corrupt as i32);
+        let raised = corrupt.map(|raised| raised.member_id).collect();
+        let (own_id, leads) = (self.config.member_id, self.leadership.leads());
+        for member_id in self.state_hashes.judge(own_id, &voters, leads, &raised) {
+            self.raise_alarm(AlarmType::Corrupt, member_id);
         }
     }
 

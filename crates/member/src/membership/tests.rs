@@ -154,6 +154,19 @@ fn a_change_must_leave_a_quorum_of_voters_that_run() {
         Err(Error::Unhealthy),
         "9 is connected since just now"
     );
+    let five: Vec<ClusterMember> = (1..=5).map(|id| member(id, false)).collect();
+    for (voters, up, expected) in [
+        (4, &[2, 3, 4][..], Ok(())),
+        (4, &[2, 3], Ok(())),
+        (4, &[2], Err(Error::Unhealthy)),
+        (5, &[2, 3, 4, 5], Ok(())),
+        (5, &[2, 3, 4], Ok(())),
+        (5, &[2, 3], Err(Error::Unhealthy)),
+    ] {
+        for request in [add(6, false), add(6, true)] {
+            assert_eq!(check(&five[..voters], up, &request), expected, "{voters} {up:?} {request:?}");
+        }
+    }
     let learner = [member(1, false), member(2, true)];
     assert_eq!(check(&learner, &[], &remove(2)), Ok(()));
     assert_eq!(check(&learner, &[], &MembershipRequest::Promote { id: 2 }), Ok(()));

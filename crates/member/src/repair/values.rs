@@ -8,7 +8,8 @@
 //! a data segment and the references are switched to it.
 //!
 //! When no peer has the value, its readers get an error. Only apply cannot go on without it: it then tries its own disk
-//! again, which may have failed only once, and peers are asked once more.
+//! again, which may have failed only once, and peers are asked once more. Damage is reported once, until it is repaired
+//! or nothing refers to the value any more.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,6 +27,10 @@ use crate::values::LogValues;
 /// Values under repair at a time. A disk with more damage than this must be replaced.
 pub(super) const MAX_TASKS: usize = 1_024;
 
+/// Values whose damage is remembered as reported. Beyond, those with the lowest addresses are forgotten, and reported
+/// again when they are read again.
+pub(super) const MAX_REPORTED: usize = 65_536;
+
 /// Versions looked at in one step of a look-up.
 pub(super) const STEP_VERSIONS: usize = 2_000;
 
@@ -39,6 +44,23 @@ pub(crate) struct ValueRepairs {
     fetched: Vec<(u64, Bytes, u32, Bytes)>,
     /// The damaged addresses whose values a job writes.
     writing: Option<Vec<u64>>,
+    /// Addresses of damaged values that were reported and are not repaired, as far as is known.
+    reported: ReportedValues,
+}
+
+/// Addresses of damaged values that were reported.
+#[derive(Default)]
+pub(super) struct ReportedValues(BTreeSet<u64>);
+
+impl ReportedValues {
+    /// Returns whether the damage is news.
+    pub(super) fn insert(&mut self, address: u64) -> bool {
+        let is_news = self.0.insert(address);
+        if self.0.len() > MAX_REPORTED {
+            self.0.pop_first();
+        }
+        is_news
+    }
 }
 
 #[derive(Default)]
@@ -176,9 +198,12 @@ impl ValueRepairs {
         }
     }
 
-    /// The value is referred to and cannot be read: it is damaged. One that has only moved is not reported.
+    /// The value is referred to and cannot be read: it is damaged. One that has only moved is not reported, and one
+    /// that could not be repaired is not reported again.
     fn report_and_ask(&mut self, address: u64, context: &mut RepairContext<'_>) {
-        context.out.notices.push(Notice::Damage { text: describe(address) });
+        if self.reported.insert(address) {
+            context.out.notices.push(Notice::Damage { text: describe(address) });
+        }
         self.ask(address, context);
     }
 
@@ -293,6 +318,9 @@ impl ValueRepairs {
 
     fn end(&mut self, address: u64, result: Result<(), api::Error>, context: &mut RepairContext<'_>) {
         let Some(task) = self.tasks.remove(&address) else { return };
+        if result.is_ok() {
+            self.reported.0.remove(&address);
+        }
         for token in task.callers {
             let answer = match &result {
                 Ok(()) => Answer::Repaired,
@@ -317,6 +345,7 @@ impl ValueRepairs {
     pub(crate) fn state_replaced(&mut self, context: &mut RepairContext<'_>) {
         self.look_up = None;
         self.fetched.clear();
+        self.reported = ReportedValues::default();
         for address in self.tasks.keys().copied().collect::<Vec<_>>() {
             self.end(address, Ok(()), context);
         }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use store::KeptHash;
 
-use super::peer_hashes::PeerHash;
+use super::peer_hashes::{PeerHash, hash_of_quorum};
 use super::source::{HashSource, raise};
 
 /// The checks of one process.
@@ -106,8 +106,7 @@ async fn report(
     members: usize,
 ) {
     let leader = format!("{:x}", source.member_id());
-    let quorum = members / 2 + 1;
-    let agreed = members_by_hash.iter().find(|(_, ids)| ids.len() >= quorum).map(|(hash, _)| *hash);
+    let agreed = hash_of_quorum(&members_by_hash, members);
     match agreed {
         Some(hash) => drop(members_by_hash.remove(&hash)),
         None => {

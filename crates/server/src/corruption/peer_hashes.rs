@@ -1,5 +1,6 @@
 //! `GET /members/hashkv` on the peer URLs of another member: its hash up to a revision, as etcd's members ask for it.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use api::etcdserverpb::Member;
@@ -69,6 +70,11 @@ pub(super) struct Asker {
     /// A force keeps the cluster id: members of the old cluster and of the forced one differ in this.
     pub(super) lineage: u64,
     pub(super) member_id: u64,
+}
+
+/// The hash that a quorum of so many members has, if there is one.
+pub(super) fn hash_of_quorum(members_by_hash: &BTreeMap<u32, Vec<u64>>, members: usize) -> Option<u32> {
+    members_by_hash.iter().find(|(_, ids)| ids.len() > members / 2).map(|(hash, _)| *hash)
 }
 
 /// Asks a member at its URLs, one after the other, until it answers.

@@ -1,8 +1,13 @@
 //! The check in intervals: the leader compares its newest revision with the same revision at its peers.
+//!
+//! etcd's alarm names the first peer that differs from the leader. Here it names the first member that differs from a
+//! quorum, be it the leader, and no member if no quorum agrees: who is named is replaced.
+
+use std::collections::BTreeMap;
 
 use store::HashKvReply;
 
-use super::peer_hashes::PeerHash;
+use super::peer_hashes::{PeerHash, hash_of_quorum};
 use super::source::{HashSource, raise};
 
 /// Compares once. Raises at most one alarm, as etcd does.
@@ -33,10 +38,11 @@ pub(super) async fn check(source: &dyn HashSource) -> Result<(), api::Error> {
     for peer in &peers {
         let Ok(theirs) = &peer.answer else { continue };
         checked += 1;
-        if is_suspect(&before, &after, peer, theirs) {
+        if is_impossible(&after, peer, theirs) {
             corrupt = corrupt.or(Some(peer.id));
         }
     }
+    corrupt = corrupt.or(differing(source.member_id(), &before, &peers));
     if let Some(member) = corrupt {
         raise(source, member).await;
     }
@@ -44,10 +50,10 @@ pub(super) async fn check(source: &dyn HashSource) -> Result<(), api::Error> {
     Ok(())
 }
 
-/// Whether a follower has what it cannot have. The leader hashed before the follower was asked, and after.
-fn is_suspect(before: &HashKvReply, after: &HashKvReply, peer: &PeerHash, theirs: &HashKvReply) -> bool {
+/// Whether a follower has what it cannot have: the leader hashed after the follower was asked.
+fn is_impossible(after: &HashKvReply, peer: &PeerHash, theirs: &HashKvReply) -> bool {
     let id = format!("{:x}", peer.id);
-    let mut suspect = false;
+    let mut is_impossible = false;
     if theirs.revision > after.revision {
         tracing::warn!(
             leader_revision = after.revision,
@@ -55,7 +61,7 @@ fn is_suspect(before: &HashKvReply, after: &HashKvReply, peer: &PeerHash, theirs
             follower_peer_id = id,
             "revision from follower must be less than or equal to leader's"
         );
-        suspect = true;
+        is_impossible = true;
     }
     if theirs.compact_revision > after.compact_revision {
         tracing::warn!(
@@ -64,18 +70,35 @@ fn is_suspect(before: &HashKvReply, after: &HashKvReply, peer: &PeerHash, theirs
             follower_peer_id = id,
             "compact revision from follower must be less than or equal to leader's"
         );
-        suspect = true;
+        is_impossible = true;
     }
-    if theirs.compact_revision == before.compact_revision && theirs.hash != before.hash {
-        tracing::warn!(
-            leader_compact_revision = after.compact_revision,
-            leader_hash = before.hash,
-            follower_compact_revision = theirs.compact_revision,
-            follower_hash = theirs.hash,
-            follower_peer_id = id,
-            "same compact revision then hashes must match"
-        );
-        suspect = true;
+    is_impossible
+}
+
+/// The member whose hash of the same history differs from that of a quorum; 0 if hashes differ and no quorum agrees.
+fn differing(leader: u64, own: &HashKvReply, peers: &[PeerHash]) -> Option<u64> {
+    let mut members_by_hash = BTreeMap::from([(own.hash, vec![leader])]);
+    for peer in peers {
+        let Ok(theirs) = &peer.answer else { continue };
+        if theirs.compact_revision != own.compact_revision {
+            continue;
+        }
+        members_by_hash.entry(theirs.hash).or_default().push(peer.id);
+        if theirs.hash != own.hash {
+            tracing::warn!(
+                leader_compact_revision = own.compact_revision,
+                leader_hash = own.hash,
+                follower_compact_revision = theirs.compact_revision,
+                follower_hash = theirs.hash,
+                follower_peer_id = format!("{:x}", peer.id),
+                "same compact revision then hashes must match"
+            );
+        }
     }
-    suspect
+    if members_by_hash.len() == 1 {
+        return None;
+    }
+    let Some(agreed) = hash_of_quorum(&members_by_hash, peers.len() + 1) else { return Some(0) };
+    let others = members_by_hash.into_iter().filter(|(hash, _)| *hash != agreed);
+    others.flat_map(|(_, ids)| ids).min()
 }

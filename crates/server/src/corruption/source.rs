@@ -62,18 +62,14 @@ impl HashSource for NodeHashes {
     }
 
     fn peer_hashes(&self, revision: i64) -> BoxFuture<'_, Vec<PeerHash>> {
-        let others = self.node.members().into_iter().filter(|member| member.id != self.node.member_id);
-        let others: Vec<_> = others.collect();
-        Box::pin(async move {
-            let mut hashes = Vec::new();
-            for member in others.into_iter().filter(|member| !member.peer_urls.is_empty()) {
-                let (cluster_id, member_id) = (self.node.cluster_id, self.node.member_id);
-                let asker = Asker { cluster_id, lineage: self.node.reader.lineage(), member_id };
-                let asking = peer_hashes::ask(&self.peers, asker, member, revision, self.request_timeout);
-                hashes.push(asking.await);
-            }
-            hashes
-        })
+        let (cluster_id, member_id) = (self.node.cluster_id, self.node.member_id);
+        let asker = Asker { cluster_id, lineage: self.node.reader.lineage(), member_id };
+        let members = self.node.members().into_iter();
+        let others = members.filter(|member| member.id != member_id && !member.peer_urls.is_empty());
+        // One that does not answer holds up no other.
+        let asking =
+            others.map(|member| peer_hashes::ask(&self.peers, asker, member, revision, self.request_timeout));
+        Box::pin(futures_util::future::join_all(asking.collect::<Vec<_>>()))
     }
 
     fn linearize(&self) -> BoxFuture<'_, Result<(), api::Error>> {

@@ -107,7 +107,11 @@ async fn the_periodic_check_raises_one_alarm_for_what_no_member_can_have() {
         (vec![own], vec![Ok(hash(8, 9, 5)), Err(PeerHashError::Compacted)], vec![2]),
         (vec![own, hash(1, 10, 5)], vec![Ok(hash(8, 9, 5))], vec![]),
         (vec![own, hash(1, 9, 4)], vec![Ok(own), Ok(hash(3, 9, 4))], vec![1]),
-        (vec![own], vec![Ok(own), Ok(hash(3, 9, 4)), Ok(hash(3, 9, 4))], vec![3]),
+        (vec![own], vec![Ok(own), Ok(hash(3, 9, 4))], vec![3]),
+        (vec![own], vec![Ok(hash(3, 9, 4)), Ok(hash(3, 9, 4))], vec![1]),
+        (vec![own], vec![Ok(hash(3, 9, 4))], vec![0]),
+        (vec![own], vec![Ok(own), Ok(hash(3, 9, 4)), Ok(hash(3, 9, 4))], vec![0]),
+        (vec![own], vec![Ok(hash(3, 9, 4)), Err(PeerHashError::Future)], vec![0]),
         (vec![own], vec![Ok(own), Ok(newer)], vec![3]),
         (vec![own, newer], vec![Ok(newer)], vec![]),
     ] {

@@ -283,6 +283,12 @@ impl EventMetrics {
         self.round_trips.with_label_values(&[format!("{peer:x}")])
     }
 
+    /// This peer is none any more: its series ends.
+    pub fn forget_peer(&self, peer: u64) {
+        // There is none if no round trip was measured.
+        let _ = self.round_trips.remove_label_values(&[format!("{peer:x}")]);
+    }
+
     /// Counts a check of `/livez` or `/readyz`.
     pub fn health_check(&self, kind: &str, name: &str, passed: bool) {
         let status = if passed { "success" } else { "error" };

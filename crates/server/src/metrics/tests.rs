@@ -135,6 +135,21 @@ fn durations_have_etcds_buckets() {
 }
 
 #[test]
+fn the_series_of_a_peer_ends_with_it() {
+    let metrics = metrics(false);
+    let series = || {
+        let text = metrics.render(&Fixed(Gauges::default())).expect("text");
+        text.lines()
+            .filter(|line| line.starts_with("etcd_network_peer_round_trip_time_seconds_count"))
+            .count()
+    };
+    [1, 2].iter().for_each(|peer| metrics.events.round_trips(*peer).observe(0.001));
+    assert_eq!(series(), 2);
+    [1, 3].iter().for_each(|peer| metrics.events.forget_peer(*peer));
+    assert_eq!(series(), 1);
+}
+
+#[test]
 fn clients_cannot_make_up_versions_without_end() {
     let metrics = metrics(false);
     let text = metrics.render(&Fixed(Gauges::default())).expect("text");

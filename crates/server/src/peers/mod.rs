@@ -263,6 +263,7 @@ impl Edge for PeerEdge {
                 self.peers.remove(*gone);
             }
             self.inbound.standings.lock().forget(*gone);
+            self.inbound.metrics.events.forget_peer(*gone);
             tracing::info!(remote_peer_id = format!("{gone:x}"), "removed remote peer");
         }
         for (id, peer_urls) in now.iter().filter(|(id, _)| **id != self.own_id) {

@@ -15,6 +15,7 @@
 //! | `auth/`, `kv.rs`, `watch/`, `lease/`, `cluster.rs`, `maintenance/`, `health.rs` | the services |
 //! | `backup/` | `Maintenance.Snapshot`: the state as a database file of etcd |
 //! | `concurrency/` | the Lock and Election services |
+//! | `watcher_repairs.rs` | repairs of values that watchers wait for |
 //! | `coalescing_notifier.rs` | wakes the watch streams of a worker together |
 
 mod auth;
@@ -33,6 +34,7 @@ mod request_stats;
 mod streamed_range;
 mod streaming_call;
 mod watch;
+mod watcher_repairs;
 mod workers;
 
 pub(crate) use backup::{BackupPart, backup_file_bytes, backup_point, begin_backup, read_entries};

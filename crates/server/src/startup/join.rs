@@ -15,24 +15,27 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::Request;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use member::InitialMember;
 use serde::Deserialize;
+use tokio::time::Instant;
 
 use crate::config::{ServerConfig, Url};
 use crate::http;
 use crate::peers::PeerHttp;
 
-/// Time for one member to answer; etcd's.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time for one member to answer at one URL: a third of [`MAX_WAIT`], so that its other URLs are tried, too.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// How long more answers are waited for: a member may be starting, or may not have applied yet that this one was added.
+/// How long answers are waited for: a member may be starting, or may not have applied yet that this one was added.
 pub(super) const MAX_WAIT: Duration = Duration::from_secs(10);
 
-/// Time between two rounds of questions.
+/// Time from an answer to the next question.
 pub(super) const ROUND_PAUSE: Duration = Duration::from_millis(200);
 
 /// Longest list of members that is read.
@@ -89,28 +92,49 @@ pub(super) struct ListedMember {
     pub(super) is_learner: bool,
 }
 
-/// Asks the other members of `--initial-cluster`, one after the other, until enough of them give the same answer, which
-/// fits. If only some do, the others may not have applied it yet: they are asked again for a while.
+/// Asks the other members of `--initial-cluster` until enough of them give the same answer, which fits.
 ///
 /// # Errors
 /// What does not fit, or why there are too few answers.
 pub(super) async fn ask_members(config: &ServerConfig, peers: &PeerHttp) -> Result<JoinedCluster, String> {
-    let began = Instant::now();
-    loop {
-        let mut answers = Answers::default();
-        for (name, urls) in config.other_members() {
-            answers.add(name, ask_member(config, peers, urls).await);
-            match answers.verdict() {
-                Some(Ok(joined)) => return Ok(joined),
-                Some(Err(error)) => return Err(format!("cannot fetch cluster info from peer urls: {error}")),
-                None => {}
-            }
+    let members: BTreeMap<&str, &[Url]> =
+        config.other_members().map(|(name, urls)| (name.as_str(), urls.as_slice())).collect();
+    let names: Vec<&str> = members.keys().copied().collect();
+    let gathered = gather(&names, |name| ask_member(config, peers, members[name])).await;
+    gathered.map_err(|error| format!("cannot fetch cluster info from peer urls: {error}"))
+}
+
+/// Asks all members at the same time, and each of them again a while after its answer, because it may not have applied
+/// yet what others have. One that does not answer holds up no other.
+async fn gather<'a, F: Future<Output = Result<JoinedCluster, Misfit>>>(
+    names: &[&'a str],
+    ask: impl Fn(&'a str) -> F,
+) -> Result<JoinedCluster, String> {
+    let deadline = Instant::now() + MAX_WAIT;
+    let ask_after = |pause, name: &'a str| {
+        let asked = &ask;
+        async move {
+            tokio::time::sleep(pause).await;
+            (name, asked(name).await)
         }
-        if answers.given.is_empty() || began.elapsed() >= MAX_WAIT {
-            return Err(format!("cannot fetch cluster info from peer urls: {}", answers.shortage()));
+    };
+    let mut asking: FuturesUnordered<_> = names.iter().map(|name| ask_after(Duration::ZERO, *name)).collect();
+    let mut newest: BTreeMap<&str, Result<JoinedCluster, Misfit>> = BTreeMap::new();
+    while let Ok(Some((name, answer))) = tokio::time::timeout_at(deadline, asking.next()).await {
+        newest.insert(name, answer);
+        let answers = Answers::of(&newest);
+        if let Some(verdict) = answers.verdict() {
+            return verdict;
         }
-        tokio::time::sleep(ROUND_PAUSE).await;
+        if newest.len() == names.len() && answers.given.is_empty() {
+            break;
+        }
+        asking.push(ask_after(ROUND_PAUSE, name));
     }
+    if newest.is_empty() && !names.is_empty() {
+        return Err(format!("no answer from {}", names.join(", ")));
+    }
+    Err(Answers::of(&newest).shortage())
 }
 
 /// Asks one member, at its URLs.
@@ -140,7 +164,7 @@ async fn ask_member(config: &ServerConfig, peers: &PeerHttp, urls: &[Url]) -> Re
     Err(last)
 }
 
-/// What the members have answered in one round.
+/// What the members have answered, each with its newest answer.
 #[derive(Default)]
 struct Answers {
     /// Each answer that fits, and how many voters gave it.
@@ -153,6 +177,12 @@ struct Answers {
 }
 
 impl Answers {
+    fn of(newest: &BTreeMap<&str, Result<JoinedCluster, Misfit>>) -> Answers {
+        let mut answers = Answers::default();
+        newest.iter().for_each(|(name, answer)| answers.add(name, answer.clone()));
+        answers
+    }
+
     /// Adds the answer of the member that the flags call `name`.
     fn add(&mut self, name: &str, answer: Result<JoinedCluster, Misfit>) {
         let joined = match answer {
@@ -365,6 +395,47 @@ mod tests {
         assert_eq!(answers.verdict(), None);
         answers.add("m1", Ok(learner.clone()));
         assert_eq!(answers.verdict(), Some(Ok(learner)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn members_that_do_not_answer_hold_up_no_other() {
+        let names = ["m1", "m2", "m4", "m5"];
+        let joined = about_third(3, "").expect("it fits");
+        let (began, asked) = (Instant::now(), std::cell::Cell::new(0));
+        let found = gather(&names, |name| {
+            let answer = match name {
+                "m1" => Some(about_third(3, "")),
+                // It has not applied the addition when it is asked first.
+                "m2" if asked.replace(asked.get() + 1) == 0 => Some(Err(Misfit::Other("too few".to_owned()))),
+                "m2" => Some(about_third(3, "")),
+                _ => None,
+            };
+            async move {
+                match answer {
+                    Some(answer) => answer,
+                    None => std::future::pending().await,
+                }
+            }
+        });
+        assert_eq!(found.await, Ok(joined));
+        assert_eq!(began.elapsed(), ROUND_PAUSE);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_wait_for_answers_has_an_end() {
+        let began = Instant::now();
+        let silent = gather(&["m1", "m2"], |_| std::future::pending());
+        assert_eq!(silent.await, Err("no answer from m1, m2".to_owned()));
+        assert_eq!(began.elapsed(), MAX_WAIT);
+        let one = gather(&["m1", "m2"], |name| async move {
+            if name == "m1" { about_third(3, "") } else { std::future::pending().await }
+        });
+        assert!(one.await.expect_err("one of two").contains("are by 1"));
+        assert_eq!(began.elapsed(), 2 * MAX_WAIT);
+        let unfit = gather(&["m1"], |_| async { Err(Misfit::Other("it does not fit".to_owned())) });
+        assert_eq!(unfit.await, Err("it does not fit".to_owned()));
+        assert_eq!(began.elapsed(), 2 * MAX_WAIT, "waiting does not help");
+        assert!(gather(&[], |_| std::future::pending()).await.is_err(), "there is nobody to ask");
     }
 
     #[test]

@@ -49,8 +49,8 @@ impl WatchStream {
     ///
     /// # Errors
     /// [`Damaged`]: a watcher needs a value that is damaged, or that was relocated while it was read. The watcher
-    /// stalls, without losing events, until [`retry_damaged`](Self::retry_damaged). The next call goes on with the
-    /// others; the server has the value repaired before that call, so its whole stream waits.
+    /// stalls, without losing events, until [`retry_damaged`](Self::retry_damaged). The next call serves the
+    /// others.
     pub fn next(&mut self, raft_term: u64) -> Result<NextResponse, Damaged> {
         self.raft_term = raft_term;
         if self.ready.front().is_none_or(ReadyResponse::yields)
@@ -189,7 +189,7 @@ impl WatchStream {
                     same.iter().for_each(|id| {
                         self.behind.remove(id);
                     });
-                    self.stalled.extend(same);
+                    self.stalled.extend(same.into_iter().map(|id| (id, damaged.address)));
                     return Err(damaged);
                 }
             }

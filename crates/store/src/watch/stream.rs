@@ -67,8 +67,8 @@ pub struct WatchStream {
     /// Watchers that catch up, and the one that was served last.
     pub(super) behind: BTreeSet<i64>,
     pub(super) last_served: i64,
-    /// Watchers that cannot catch up because of a damaged value.
-    pub(super) stalled: BTreeSet<i64>,
+    /// Watchers that cannot catch up because of a damaged value, each with the value's address.
+    pub(super) stalled: BTreeMap<i64, u64>,
     /// Responses that are encoded.
     pub(super) ready: VecDeque<ReadyResponse>,
     /// Memory for the next response heads.
@@ -109,7 +109,7 @@ impl WatchStream {
             watchers_by_group: BTreeMap::new(),
             behind: BTreeSet::new(),
             last_served: i64::MIN,
-            stalled: BTreeSet::new(),
+            stalled: BTreeMap::new(),
             ready: VecDeque::new(),
             heads: BytesMut::new(),
             control: VecDeque::new(),
@@ -208,9 +208,9 @@ impl WatchStream {
         }
     }
 
-    /// Makes watchers that were stopped by a damaged value read it again.
-    pub fn retry_damaged(&mut self) {
-        self.behind.append(&mut self.stalled);
+    /// Makes the watchers that were stopped by the damaged value at this address read it again.
+    pub fn retry_damaged(&mut self, address: u64) {
+        self.behind.extend(self.stalled.extract_if(.., |_, stalled| *stalled == address).map(|(id, _)| id));
     }
 
     /// Drops the responses to a watcher that have not begun.

@@ -180,8 +180,8 @@ impl Simulation {
             match self.next_response_of_watch(watcher, member, number == 0)? {
                 Some(Ok(NextResponse::Busy)) => {}
                 None | Some(Ok(NextResponse::Idle)) => break,
-                Some(Err(_)) => {
-                    self.with_stream(watcher, member, |stream, _| stream.retry_damaged());
+                Some(Err(damaged)) => {
+                    self.with_stream(watcher, member, |stream, _| stream.retry_damaged(damaged.address));
                     break;
                 }
                 Some(Ok(NextResponse::Send(frame))) => {

@@ -41,11 +41,15 @@ impl Simulation {
                 Ok(NextResponse::Busy) => {}
                 Ok(NextResponse::Idle) => break,
                 // A read may fail once; a damaged value stays damaged.
-                Err(damaged) if damaged.reason.contains(DISK_STOPPED) => return Ok(false),
-                Err(_) if retries == 0 => break,
-                Err(_) => {
+                Err(damaged) => {
+                    process.observer.retry_damaged(damaged.address);
+                    if damaged.reason.contains(DISK_STOPPED) {
+                        return Ok(false);
+                    }
+                    if retries == 0 {
+                        break;
+                    }
                     retries -= 1;
-                    process.observer.retry_damaged();
                 }
             }
         }

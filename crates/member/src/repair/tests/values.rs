@@ -5,11 +5,13 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use store::{Reference, Values};
 
-use super::super::values::{MAX_TASKS, RepairContext, STEP_VERSIONS, ValueRepairs, name_of};
+use super::super::values::{
+    MAX_REPORTED, MAX_TASKS, RepairContext, ReportedValues, STEP_VERSIONS, ValueRepairs, name_of,
+};
 use super::super::{ANSWER_NS, MAX_ROUNDS};
 use super::take_sent;
 use crate::callers::{CallerKind, Callers};
-use crate::io::{Answer, Output};
+use crate::io::{Answer, Notice, Output};
 use crate::jobs::Done;
 use crate::peer_message::{PeerMessage, ValueName};
 use crate::tests::LogAndStore;
@@ -181,6 +183,36 @@ fn each_peer_has_its_time_to_answer_and_then_the_readers_get_an_error() {
     assert_eq!(asked, [2, 3].repeat(MAX_ROUNDS as usize));
     assert!(matches!(damaged.take_answers()[..], [Answer::Failed(api::Error::Corrupt)]));
     assert_eq!(damaged.repairs.next_due_ns(), None);
+}
+
+#[test]
+fn damage_is_reported_once_until_it_is_repaired() {
+    let mut damaged = damaged(&[1, 2]);
+    let address = damaged.reference.value.address;
+    let reports = |damaged: &Damaged| {
+        damaged.out.notices.iter().filter(|notice| matches!(notice, Notice::Damage { .. })).count()
+    };
+    for _ in 0..5 {
+        damaged.look_up(0);
+        (0..2 * MAX_ROUNDS).for_each(|_| damaged.answer(None));
+        assert!(damaged.repairs.begin(address, None), "its readers read it again");
+    }
+    assert_eq!(reports(&damaged), 1, "no peer has it, and each attempt finds the same damage");
+    damaged.look_up(0);
+    damaged.answer(Some("value"));
+    damaged.write();
+    assert!(matches!(damaged.out.notices[..], [Notice::Damage { .. }, Notice::Repaired { .. }]));
+    damaged.repairs.begin(damaged.state.reference("key").value.address, None);
+    damaged.look_up(0);
+    assert_eq!(reports(&damaged), 2, "the repaired value is damaged once more");
+}
+
+#[test]
+fn the_highest_addresses_of_reported_damage_are_remembered() {
+    let mut reported = ReportedValues::default();
+    assert!((0..=MAX_REPORTED as u64).all(|address| reported.insert(address)));
+    assert!(!reported.insert(1) && !reported.insert(MAX_REPORTED as u64));
+    assert!(reported.insert(0), "it was forgotten");
 }
 
 #[test]

@@ -12,6 +12,7 @@ use crate::grpc::{EncodedMessage, Failure};
 use crate::node::Node;
 use crate::rpc::call::Call;
 use crate::rpc::coalescing_notifier::CoalescingNotifier;
+use crate::rpc::watcher_repairs::WatcherRepairs;
 
 /// The connection that these watches are woken with: none of a client, whose writes they could share.
 const NO_CONNECTION: u64 = 0;
@@ -22,6 +23,7 @@ pub(super) struct KeyWatch<'a> {
     call: &'a Call,
     watchers: WatchStream,
     woken: Arc<Notify>,
+    repairs: WatcherRepairs<'a>,
     /// What [`store::Reader::auth_shown`] was when the permissions were checked.
     checked: Option<u64>,
 }
@@ -30,7 +32,7 @@ impl<'a> KeyWatch<'a> {
     pub(super) fn open(node: &'a Node, call: &'a Call) -> KeyWatch<'a> {
         let woken = Arc::new(Notify::new());
         let watchers = node.hub.open(CoalescingNotifier::wake(NO_CONNECTION, &woken), usize::MAX);
-        KeyWatch { node, call, watchers, woken, checked: None }
+        KeyWatch { node, call, watchers, woken, repairs: WatcherRepairs::new(), checked: None }
     }
 
     /// Watches a key, or the keys up to `range_end` if it is not empty, from a revision on.
@@ -58,12 +60,11 @@ impl<'a> KeyWatch<'a> {
                     }
                 }
                 Ok(NextResponse::Busy) => tokio::task::yield_now().await,
-                Ok(NextResponse::Idle) => self.woken.notified().await,
-                Err(damaged) => {
-                    // The next attempt reads history again, whether a peer had the value or not.
-                    let _ = self.node.repair(&damaged).await;
-                    self.watchers.retry_damaged();
-                }
+                Ok(NextResponse::Idle) => tokio::select! {
+                    () = self.woken.notified() => {}
+                    address = self.repairs.ended() => self.watchers.retry_damaged(address),
+                },
+                Err(damaged) => self.repairs.begin(self.node, damaged),
             }
         }
     }

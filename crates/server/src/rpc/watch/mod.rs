@@ -26,6 +26,7 @@ use watch_spans::WatchSpans;
 use super::call::{self, Call, decode_in_stream};
 use super::coalescing_notifier::CoalescingNotifier;
 use super::streaming_call::{CountedRequests, ResponseSink, Responses};
+use super::watcher_repairs::WatcherRepairs;
 use crate::grpc::{EncodedMessage, Failure};
 use crate::node::Node;
 
@@ -63,22 +64,20 @@ async fn serve(
     stream.spans = WatchSpans::of(call.spans.clone());
     let mut progress = tokio::time::interval(node.limits.progress_interval);
     progress.reset();
+    let mut repairs = WatcherRepairs::new();
     loop {
+        // While there is always something to send, the stream is never idle.
+        if let Some(address) = repairs.ended().now_or_never() {
+            stream.watches.stream().retry_damaged(address);
+        }
         match stream.advance(node.status.term()).await? {
             Advance::More => {}
             Advance::Behind => stream.create_held(node.prepare(&call.credentials).await),
-            Advance::Damaged(damaged) => {
-                // A value that was relocated meanwhile looks damaged too; either way the next attempt reads history
-                // again.
-                if node.repair(&damaged).await.is_err() {
-                    let message = "watchers wait for a damaged value of which no peer has an intact copy";
-                    tracing::warn!(error = %damaged, "{message}");
-                }
-                stream.watches.stream().retry_damaged();
-            }
+            Advance::Damaged(damaged) => repairs.begin(node, damaged),
             Advance::Idle => tokio::select! {
                 () = stream.next_request() => {}
                 () = woken.notified() => {}
+                address = repairs.ended() => stream.watches.stream().retry_damaged(address),
                 _ = progress.tick() => stream.watches.stream().notify_progress_due(),
             },
         }
@@ -106,7 +105,7 @@ enum Advance {
     Idle,
     /// The next watch can be created once the caller's token is known; the whole stream waits meanwhile.
     Behind,
-    /// A value must be repaired; the whole stream waits meanwhile.
+    /// A value must be repaired; its watchers wait meanwhile.
     Damaged(Damaged),
 }
 

@@ -150,24 +150,27 @@ fn a_damaged_value_is_waited_for_and_holds_up_nobody_else() {
     world.put(&hub, "other");
     world.put(&hub, "k");
 
-    let mut damaged = 0;
+    let mut damaged = Vec::new();
     let mut seen = Vec::new();
     loop {
         match stream.next(TERM) {
             Ok(NextResponse::Send(response)) => seen.push(response),
             Ok(NextResponse::Busy) => {}
             Ok(NextResponse::Idle) => break,
-            Err(_) => damaged += 1,
+            Err(found) => damaged.push(found.address),
         }
     }
-    assert_eq!((damaged, seen.len()), (1, 1), "told once; the other watcher was served");
+    let [address] = damaged[..] else { panic!("reported {damaged:?} instead of one value") };
+    assert_eq!(seen.len(), 1, "the other watcher was served");
     stream.progress();
     assert_eq!(drain(&mut stream), [], "the stream has no progress to report");
-    stream.retry_damaged();
+    stream.retry_damaged(address + 1);
+    assert_eq!(drain(&mut stream), [], "another value was repaired");
+    stream.retry_damaged(address);
     assert!(stream.next(TERM).and_then(|_| stream.next(TERM)).is_err(), "still damaged");
 
     world.set_damaged(bad, false);
-    stream.retry_damaged();
+    stream.retry_damaged(address);
     let answers = drain(&mut stream);
     assert_eq!(answers.iter().flat_map(revisions).collect::<Vec<_>>(), [2, 4]);
     assert_eq!(answers.last().map(|answer| answer.watch_id), Some(-1), "the owed progress follows");

@@ -116,13 +116,24 @@ struct Client {
     newest_sent: i64,
     /// The revision of the last answer to a progress request.
     progress: i64,
+    /// Addresses of damaged values that watchers wait for.
+    damaged: Vec<u64>,
 }
 
 impl Client {
     fn new(hub: &Hub) -> Self {
         let (stream, woken) = open(hub);
         let (asked, watched) = (VecDeque::new(), BTreeMap::new());
-        Self { stream, asked, watched, woken, idle_at: None, newest_sent: 0, progress: 0 }
+        Self {
+            stream,
+            asked,
+            watched,
+            woken,
+            idle_at: None,
+            newest_sent: 0,
+            progress: 0,
+            damaged: Vec::new(),
+        }
     }
 
     /// The stream, to ask something of it.
@@ -150,8 +161,15 @@ impl Client {
                     self.idle_at = Some(woken);
                     return;
                 }
-                Ok(NextResponse::Busy) | Err(_) => {}
+                Ok(NextResponse::Busy) => {}
+                Err(damaged) => self.damaged.push(damaged.address),
             }
+        }
+    }
+
+    fn retry_damaged(&mut self) {
+        for address in std::mem::take(&mut self.damaged) {
+            self.ask().retry_damaged(address);
         }
     }
 
@@ -278,7 +296,7 @@ impl Run {
 
     fn repair(&mut self) {
         self.damaged.drain(..).for_each(|revision| self.world.set_damaged(revision, false));
-        self.clients.iter_mut().for_each(|client| client.ask().retry_damaged());
+        self.clients.iter_mut().for_each(Client::retry_damaged);
     }
 
     /// In the end every watcher that was not ended has everything, and progress says so.
