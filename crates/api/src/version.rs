@@ -14,6 +14,25 @@ pub const CLUSTER_VERSION: &str = "3.7.0";
 /// `Status.storageVersion`, and `storage` of `/version`, unless a downgrade is enabled.
 pub const STORAGE_VERSION: &str = "3.7.0";
 
+/// The lines of `etcd --version`: the release whose behaviour this is, then what etcd says about how it was built.
+pub fn etcd_version_lines() -> String {
+    let (own, system) = (env!("CARGO_PKG_VERSION"), std::env::consts::OS);
+    let architecture = go_architecture();
+    format!(
+        "etcd Version: {ETCD_VERSION}\nGit SHA: Stele {own}\nGo Version: none (Rust)\nGo OS/Arch: \
+         {system}/{architecture}"
+    )
+}
+
+/// The name that Go has for this processor.
+fn go_architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}
+
 /// A version without a patch, as clusters and downgrades have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClusterVersion {

@@ -53,6 +53,15 @@ impl ArchiveError {
     pub fn is_passing(&self) -> bool {
         matches!(self, ArchiveError::Store { .. })
     }
+
+    /// Whether the store refuses who asks. Credentials are renewed while a copy runs, so this may pass as well.
+    pub(crate) fn is_denied(&self) -> bool {
+        let ArchiveError::Store { source, .. } = self else { return false };
+        matches!(
+            source,
+            object_store::Error::PermissionDenied { .. } | object_store::Error::Unauthenticated { .. }
+        )
+    }
 }
 
 /// An error of the store with its last cause, on one line.

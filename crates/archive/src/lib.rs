@@ -43,6 +43,7 @@ mod sealed;
 pub use error::ArchiveError;
 pub use follow::{
     BackupFollower, BackupSource, BasePart, BaseStream, FollowSettings, FollowStatus, SourceError,
+    wall_clock_ms,
 };
 pub use key::SecretKey;
 pub use names::BaseName;

@@ -78,7 +78,7 @@ impl Location {
                 }
                 let whole = std::fs::canonicalize(path).map_err(|error| failed(&error))?;
                 if !whole.is_dir() {
-                    return Err(failed(&"it is a file, and an archive is a directory"));
+                    return Err(failed(&"it is a file; an archive must be a directory"));
                 }
                 let store = LocalFileSystem::new_with_prefix(whole).map_err(|error| failed(&error))?;
                 Ok(Arc::new(store.with_fsync(true)))

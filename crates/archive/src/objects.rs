@@ -94,7 +94,7 @@ impl Archive {
         }
         match self.owner().await? {
             Some(owner) => check_owner(&owner, point),
-            None => Err(ArchiveError::damaged(names::OWNER, "it is gone as soon as it is written")),
+            None => Err(ArchiveError::damaged(names::OWNER, "it was deleted right after it was written")),
         }
     }
 

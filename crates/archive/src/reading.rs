@@ -1,11 +1,14 @@
-//! Reads an archive, for a restore. Everything blocks.
+//! Reads an archive, for a restore. Everything blocks. While the caller works on one part of a base, the next one is read:
+//! a store far away takes as long for an answer as for its bytes.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io;
+use std::ops::Range;
 
 use api::stelepb::BackupPoint;
 use bytes::Bytes;
 use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
 
 use crate::error::ArchiveError;
 use crate::key::SecretKey;
@@ -45,7 +48,9 @@ impl ArchiveReader {
     /// # Errors
     /// There is none, it cannot be reached, or has another key.
     pub fn open(url: &str, key: Option<SecretKey>) -> Result<ArchiveReader, ArchiveError> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        // A thread of its own reads ahead.
+        let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        let runtime = runtime.worker_threads(1).thread_name("stele-archive").enable_all().build();
         let runtime =
             runtime.map_err(|error| ArchiveError::Wrong(format!("cannot begin to read: {error}")))?;
         let archive = Archive::open(url, key, false)?;
@@ -113,7 +118,11 @@ impl ArchiveReader {
         let damaged = |why: String| ArchiveError::damaged(&path, why);
         let length = self.runtime.block_on(self.archive.length(&path))?;
         let head = (HEADER_BYTES + PREFIX_BYTES + MAX_POINT_BYTES) as u64;
-        let head = self.runtime.block_on(self.archive.part(&path, 0..length.min(head)))?;
+        // Stores refuse a range without bytes.
+        let head = match length.min(head) {
+            0 => Bytes::new(),
+            bytes => self.runtime.block_on(self.archive.part(&path, 0..bytes))?,
+        };
         let (opener, point, frames_at) =
             Opener::begin(ObjectKind::Base, &head, self.archive.key()).map_err(damaged)?;
         check_owner(&self.owner, &point)?;
@@ -122,7 +131,7 @@ impl ArchiveReader {
         }
         let frames = length.saturating_sub(frames_at as u64);
         let bytes = opener.content_bytes(frames).ok_or_else(|| damaged("it is cut off".to_owned()))?;
-        let kept = RefCell::default();
+        let (kept, ahead, last_read, is_damaged) = Default::default();
         let base = BaseReader {
             reader: self,
             path,
@@ -132,6 +141,9 @@ impl ArchiveReader {
             bytes,
             length,
             kept,
+            ahead,
+            last_read,
+            is_damaged,
         };
         // The last frame says that it is whole.
         base.group(base.bytes / CHUNK_BYTES as u64 / READ_FRAMES)?;
@@ -218,6 +230,18 @@ pub struct BaseReader<'a> {
     length: u64,
     /// Groups of frames that were read lately, the newest last.
     kept: RefCell<Vec<(u64, Bytes)>>,
+    /// The group that is read ahead.
+    ahead: RefCell<Option<GroupAhead>>,
+    /// The group that was read last.
+    last_read: Cell<Option<u64>>,
+    /// A part that was read was damaged.
+    is_damaged: Cell<bool>,
+}
+
+/// A group of frames on its way.
+struct GroupAhead {
+    number: u64,
+    bytes: JoinHandle<Result<Bytes, ArchiveError>>,
 }
 
 impl BaseReader<'_> {
@@ -234,6 +258,11 @@ impl BaseReader<'_> {
     /// Bytes of its content: a database file and its SHA-256.
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Whether a read failed because the object is not what was written.
+    pub fn is_damaged(&self) -> bool {
+        self.is_damaged.get()
     }
 
     /// Fills `into` with content from `offset` on.
@@ -280,14 +309,16 @@ impl BaseReader<'_> {
     }
 
     fn read_group(&self, number: u64) -> Result<Bytes, ArchiveError> {
-        let damaged = |why: String| ArchiveError::damaged(&self.path, why);
-        let frame_bytes = self.opener.frame_bytes();
-        let begin = self.frames_at + number * READ_FRAMES * frame_bytes;
-        let end = (begin + READ_FRAMES * frame_bytes).min(self.length);
-        if begin >= end {
+        let damaged = |why: String| {
+            self.is_damaged.set(true);
+            ArchiveError::damaged(&self.path, why)
+        };
+        let range = self.group_range(number);
+        if range.is_empty() {
             return Ok(Bytes::new());
         }
-        let bytes = self.reader.runtime.block_on(self.reader.archive.part(&self.path, begin..end))?;
+        let begin = range.start;
+        let bytes = self.fetch(number, range)?;
         let (mut content, mut at, mut frame) = (Vec::new(), 0, number * READ_FRAMES + 1);
         while at < bytes.len() {
             let (body, is_last) = self.opener.next(frame, &bytes, &mut at).map_err(damaged)?;
@@ -298,5 +329,78 @@ impl BaseReader<'_> {
             }
         }
         Ok(content.into())
+    }
+
+    /// Where a group is in the object; empty behind the last.
+    fn group_range(&self, number: u64) -> Range<u64> {
+        let group_bytes = READ_FRAMES * self.opener.frame_bytes();
+        let begin = self.frames_at + number * group_bytes;
+        begin..(begin + group_bytes).min(self.length)
+    }
+
+    /// Reads a group, and begins to read the next one if this one followed the one before.
+    fn fetch(&self, number: u64, range: Range<u64>) -> Result<Bytes, ArchiveError> {
+        let ArchiveReader { runtime, archive, .. } = self.reader;
+        let before = self.last_read.replace(Some(number));
+        let follows = before.is_some_and(|before| before + 1 == number);
+        let bytes = match self.ahead.take() {
+            Some(ahead) if ahead.number == number => {
+                let read = runtime.block_on(ahead.bytes);
+                read.map_err(|error| ArchiveError::Wrong(format!("cannot read {}: {error}", self.path)))??
+            }
+            other => {
+                if let Some(other) = other {
+                    other.bytes.abort();
+                }
+                runtime.block_on(archive.part(&self.path, range))?
+            }
+        };
+        let next = self.group_range(number + 1);
+        if follows && !next.is_empty() {
+            let (archive, path) = (archive.clone(), self.path.clone());
+            let bytes = runtime.spawn(async move { archive.part(&path, next).await });
+            self.ahead.replace(Some(GroupAhead { number: number + 1, bytes }));
+        }
+        Ok(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_that_follow_each_other_are_read_ahead() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let url = dir.path().display().to_string();
+        let archive = Archive::open(&url, None, true).expect("it is made");
+        let point = BackupPoint { cluster_id: 7, index: 9, revision: 5, time_ms: 1, ..Default::default() };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let groups = 4;
+        runtime.block_on(async {
+            archive.claim(&point).await.expect("it is ours");
+            let mut writer = archive.begin_base(&point).await.expect("it begins");
+            for frame in 0..groups * READ_FRAMES {
+                writer.frame(&vec![frame as u8; CHUNK_BYTES], false).await.expect("it is written");
+            }
+            writer.frame(b"end", true).await.expect("it is written");
+            writer.finish().await.expect("it is whole");
+        });
+        let reader = ArchiveReader::open(&url, None).expect("there is one");
+        let base = reader.base(&BaseName::of(&point)).expect("it is whole");
+        let ahead = || base.ahead.borrow().as_ref().map(|ahead| ahead.number);
+        let first = |number: u64| {
+            let mut byte = [0];
+            base.read_at(number * READ_FRAMES * CHUNK_BYTES as u64, &mut byte).expect("it is there");
+            byte[0]
+        };
+        assert_eq!((first(0), ahead()), (0, None), "nothing says yet that the next one follows");
+        assert_eq!((first(1), ahead()), (8, Some(2)));
+        assert_eq!((first(2), ahead()), (16, Some(3)));
+        assert_eq!((first(0), ahead()), (0, Some(3)), "it is kept");
+        assert_eq!((first(3), ahead()), (24, Some(4)));
+        // The end was read first of all, and is kept no longer.
+        assert_eq!(first(4), b'e');
+        assert_eq!(ahead(), None);
     }
 }

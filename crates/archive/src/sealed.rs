@@ -149,7 +149,7 @@ impl Opener {
         }
         let unused = if header[10] == 0 { &header[11..] } else { &header[11..HEADER_BYTES - SALT_BYTES] };
         if unused.iter().any(|byte| *byte != 0) {
-            return Err("its header has bytes that none has".to_owned());
+            return Err("it has unknown bytes in the header".to_owned());
         }
         let mut salt = [0; SALT_BYTES];
         salt.copy_from_slice(&header[HEADER_BYTES - SALT_BYTES..]);
@@ -207,7 +207,7 @@ impl Opener {
         }
         let is_last = length & LAST != 0;
         let fits = if is_last { body.len() < CHUNK_BYTES } else { number == 0 || body.len() == CHUNK_BYTES };
-        if fits { Ok((body, is_last)) } else { Err(format!("frame {number} has a length that none has")) }
+        if fits { Ok((body, is_last)) } else { Err(format!("frame {number} has an invalid length")) }
     }
 
     /// Opens all frames behind frame 0.

@@ -75,7 +75,8 @@ pub fn run(own_name: bool, line: Vec<Vec<u8>>, variables: Vec<(String, String)>,
     };
     let view = View { format: Format::Simple, hex: false, value_only: false };
     let values = parsed.values;
-    let mut shell = Shell { program, streams, variables, values, args: parsed.args, line, view };
+    let mut shell =
+        Shell { program, streams, variables, values, args: parsed.args, line, view, options: None };
     let outcome = runtime.block_on(carry_out(&mut shell, &found.path));
     // A command that waits for standard input in a thread of its own must not hold up the end.
     runtime.shutdown_background();
@@ -174,20 +175,4 @@ fn finish(streams: &mut Streams, text: &str) -> u8 {
 fn complain(streams: &mut Streams, text: &str) {
     // Where errors cannot be printed, that cannot be said either.
     let _ = writeln!(streams.errors, "{text}");
-}
-
-/// The lines of `etcd --version`: the release whose behaviour this is, then what etcd says about how it was built.
-pub fn etcd_versions() -> String {
-    let (etcd, own) = (api::version::ETCD_VERSION, env!("CARGO_PKG_VERSION"));
-    let system = format!("{}/{}", std::env::consts::OS, go_architecture());
-    format!("etcd Version: {etcd}\nGit SHA: Stele {own}\nGo Version: none (Rust)\nGo OS/Arch: {system}")
-}
-
-/// The name that Go has for this processor.
-fn go_architecture() -> &'static str {
-    match std::env::consts::ARCH {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        other => other,
-    }
 }

@@ -32,6 +32,8 @@ pub(crate) struct Shell {
     /// The line as it was given.
     pub(crate) line: Vec<Arg>,
     pub(crate) view: View,
+    /// How to reach the cluster, once that was asked: a password is asked for once.
+    pub(crate) options: Option<ClientOptions>,
 }
 
 impl Shell {
@@ -126,6 +128,15 @@ impl Shell {
     ///
     /// Flags that ask for what is not offered, or contradict each other.
     pub(crate) async fn client_options(&mut self) -> Result<ClientOptions, Exit> {
+        if let Some(options) = &self.options {
+            return Ok(options.clone());
+        }
+        let options = self.read_options().await?;
+        self.options = Some(options.clone());
+        Ok(options)
+    }
+
+    async fn read_options(&mut self) -> Result<ClientOptions, Exit> {
         self.read_variables()?;
         for name in ["cert", "key", "cacert"] {
             if self.values.on_line(name) && self.values.text(name).is_empty() {
@@ -308,4 +319,60 @@ pub(crate) async fn open(options: ClientOptions) -> Result<Client, Exit> {
 fn global_flag(variable: &str) -> Option<&'static Flag> {
     let name = variable.strip_prefix(PREFIX)?.to_lowercase().replace('_', "-");
     commands::ROOT.shared_flags.iter().find(|flag| flag.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use cli::find::find;
+    use cli::parse;
+
+    use super::*;
+
+    fn shell(line: &str, input: &'static str) -> Shell {
+        let line: Vec<Arg> = line.split(' ').map(|word| word.as_bytes().to_vec()).collect();
+        let found = find(commands::STELE_CTL, &line).expect("it exists");
+        let parsed =
+            parse::parse(commands::STELE_CTL, &found.path, &found.rest).unwrap_or_else(|why| panic!("{why}"));
+        Shell {
+            program: commands::STELE_CTL,
+            streams: Streams {
+                input: Box::new(input.as_bytes()),
+                out: Box::new(std::io::sink()),
+                errors: Box::new(std::io::sink()),
+                out_columns: None,
+                errors_on_terminal: false,
+            },
+            variables: Vec::new(),
+            values: parsed.values,
+            args: parsed.args,
+            line,
+            view: View { format: Format::Simple, hex: false, value_only: false },
+            options: None,
+        }
+    }
+
+    fn password(options: &ClientOptions) -> &str {
+        match &options.credentials {
+            Some(Credentials::Password { password, .. }) => password,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn each_side_is_asked_for_its_password_once() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        for command in ["follow", "make-mirror"] {
+            let line = format!("{command} --user reader --dest-user writer b:2");
+            let mut shell = shell(&line, "of the destination\nof the source\nnot asked for\n");
+            let destination = runtime.block_on(shell.destination_options(&["b:2".to_owned()]));
+            assert_eq!(
+                password(&destination.unwrap_or_else(|_| panic!("it is right"))),
+                "of the destination"
+            );
+            for _ in 0..2 {
+                let source = runtime.block_on(shell.client_options());
+                assert_eq!(password(&source.unwrap_or_else(|_| panic!("it is right"))), "of the source");
+            }
+        }
+    }
 }

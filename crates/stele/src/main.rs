@@ -35,8 +35,6 @@ enum EntryPoint {
         own_name: bool,
         words: Vec<OsString>,
     },
-    /// The versions, as etcd prints them.
-    EtcdVersion,
     /// What is not available, by its name.
     Missing(String),
 }
@@ -62,10 +60,6 @@ fn main() -> ExitCode {
             ExitCode::from(utl::run(own_name, line, ctl::Streams::standard()))
         }
         EntryPoint::Bench { own_name, words } => ExitCode::from(bench::run(own_name, words)),
-        EntryPoint::EtcdVersion => {
-            println!("{}", ctl::etcd_versions());
-            ExitCode::SUCCESS
-        }
         EntryPoint::Missing(name) => {
             eprintln!(
                 "{name} is not available in Stele: no process was started. Use etcd's own program for it."
@@ -89,7 +83,6 @@ fn entry_point(mut words: Vec<OsString>) -> EntryPoint {
         ("etcdutl", _) => EntryPoint::Utl { own_name: false, line: words.split_off(1) },
         ("benchmark", _) => EntryPoint::Bench { own_name: false, words: words.split_off(1) },
         (_, "gateway" | "grpc-proxy") => EntryPoint::Missing(format!("{called} {first}")),
-        ("etcd", "--version" | "-version") => EntryPoint::EtcdVersion,
         ("etcd", _) => EntryPoint::Server,
         (_, "utl") => EntryPoint::Utl { own_name: true, line: words.split_off(2) },
         (_, "bench") => EntryPoint::Bench { own_name: true, words: words.split_off(2) },

@@ -112,7 +112,7 @@ const STELE_WAL: Flag = text("wal-dir", "", "Path to its WAL directory, if that 
 
 const IMPORT: Command = Command {
     usage: "import <data directory of etcd> --data-dir {output dir}",
-    short: "Makes a data directory from that of an etcd member that does not run",
+    short: "Makes a data directory from that of a stopped etcd member",
     flags: &[
         DATA_DIR,
         WAL_DIR,
@@ -146,7 +146,7 @@ const INSPECT: Command = Command {
 
 const REPAIR: Command = Command {
     usage: "repair --data-dir {data dir} --backup-dir {copy}",
-    short: "Makes a member that was stopped start again where nothing is lost, after a copy of its directory",
+    short: "Repairs a stopped member's directory without losing data, after copying it",
     flags: &[
         text("backup-dir", "", "Required. Path of a new directory that gets a copy first"),
         STELE_DIR,
@@ -188,7 +188,7 @@ const BACKUP: Command = Command {
     short: "Manages archives of continuous backups",
     children: &[Command {
         usage: "verify <archive>",
-        short: "Reads all of an archive, and says which states can be restored",
+        short: "Verifies an archive and lists the restorable states",
         flags: &[KEY_FILE],
         own: true,
         ..BLANK

@@ -253,7 +253,7 @@ mod tests {
             (&["inspect", "--data-dir", "/no/such"], 1, "/no/such does not exist: --data-dir names"),
             (&["export", "/no/such/file", "--data-dir", &foreign], 1, "foreign is a file"),
             (&["repair", "--data-dir", &foreign, "--backup-dir=/no/such"], 1, "foreign is a file"),
-            (&["restore", &foreign, "--data-dir=/no/such"], 1, "foreign: it is a file, and an archive"),
+            (&["restore", &foreign, "--data-dir=/no/such"], 1, "foreign: it is a file; an archive"),
             (&["restore", "/no/such", "--data-dir=/no/such/new"], 1, "cannot open the directory /no/such"),
             (&["defrag", "--data-dir", &empty], 1, "no such file or directory"),
         ];

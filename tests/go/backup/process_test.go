@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"stele.test/cluster"
+	"stele.test/manual"
 )
 
 // patience bounds every wait for something that must happen.
@@ -125,27 +126,59 @@ func stele(t *testing.T, args ...string) result {
 	return r
 }
 
-// follow runs the block of docs/operating/backup.md that has a line which begins so, with these variables.
+// page is docs/operating/backup.md, all of whose commands the tests of this package run.
+var page = sync.OnceValues(func() (*manual.Page, error) { return manual.Open("backup.md") })
+
+func TestMain(m *testing.M) {
+	p, err := page()
+	if err != nil {
+		panic(err)
+	}
+	os.Exit(p.RunAll(m))
+}
+
+// command is the block of the page that has a line which begins so, with these variables.
+func command(t *testing.T, dir, begin string, variables ...string) *exec.Cmd {
+	t.Helper()
+	p, err := page()
+	check(t, err)
+	block, err := p.Block(begin)
+	check(t, err)
+	cmd := exec.CommandContext(patiently(t), "bash", "-e", "-c", block)
+	cmd.Dir = dir
+	cmd.Env = append(append(os.Environ(), "PATH="+steleInPath(t)+":"+os.Getenv("PATH")), variables...)
+	return cmd
+}
+
+// follow runs a block to its end, and returns what it prints.
 func follow(t *testing.T, dir, begin string, variables ...string) string {
 	t.Helper()
-	page, err := os.ReadFile("../../../docs/operating/backup.md")
-	check(t, err)
-	for i, block := range strings.Split(string(page), "```") {
-		if i%2 == 0 || !strings.Contains(block, "\n"+begin) {
-			continue
-		}
-		block = strings.TrimPrefix(block, "sh")
-		cmd := exec.CommandContext(patiently(t), "bash", "-e", "-c", block)
-		cmd.Dir = dir
-		cmd.Env = append(append(os.Environ(), "PATH="+steleInPath(t)+":"+os.Getenv("PATH")), variables...)
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v\n%s%s", err, block, out)
-		}
-		return string(out)
+	cmd := command(t, dir, begin, variables...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s\n%s", err, cmd, out)
 	}
-	t.Fatalf("the manual has no %q", begin)
-	return ""
+	return string(out)
+}
+
+// during runs a block until something holds, and stops it as a person does.
+func during(t *testing.T, cmd *exec.Cmd, what string, holds func() bool) {
+	t.Helper()
+	out := &output{}
+	cmd.Stdout, cmd.Stderr = out, out
+	// A signal goes to the commands and not to their shell alone.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	check(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		if t.Failed() {
+			t.Logf("%s\n%s", cmd, out)
+		}
+	})
+	until(t, what, holds)
+	check(t, syscall.Kill(-cmd.Process.Pid, syscall.SIGINT))
+	// The shell ends by the signal.
+	_ = cmd.Wait()
 }
 
 // steleInPath is a directory with the binary, for commands as people type them.

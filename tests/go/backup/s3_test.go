@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -26,7 +27,12 @@ import (
 type store struct {
 	isAway  atomic.Bool
 	refused atomic.Int64
-	backend *s3mem.Backend
+	// isClosed is whether it knows nobody.
+	isClosed atomic.Bool
+	// failingParts are how many parts of large objects are not taken.
+	failingParts atomic.Int64
+	parts        atomic.Int64
+	backend      *s3mem.Backend
 }
 
 // startStore starts an S3 server with a bucket, and sets the variables that lead to it.
@@ -40,6 +46,19 @@ func startStore(t *testing.T) *store {
 			s.refused.Add(1)
 			http.Error(w, "away", http.StatusServiceUnavailable)
 			return
+		}
+		if s.isClosed.Load() {
+			w.Header().Set("Content-Type", "application/xml")
+			w.WriteHeader(http.StatusForbidden)
+			fmt.Fprint(w, "<Error><Code>InvalidAccessKeyId</Code><Message>unknown key</Message></Error>")
+			return
+		}
+		if r.Method == http.MethodPut && r.URL.Query().Has("partNumber") {
+			s.parts.Add(1)
+			if s.failingParts.Add(-1) >= 0 {
+				http.Error(w, "cut off", http.StatusBadRequest)
+				return
+			}
 		}
 		handler.ServeHTTP(w, r)
 	}))
@@ -187,6 +206,58 @@ func TestMembersBackUpIntoAnS3Store(t *testing.T) {
 	refused(t, "cannot read stele-backup", archive)
 }
 
+// TestAnS3StoreTakesLargeObjectsAndForgetsOldOnes copies a state that is uploaded in parts, one of which fails, and lets the
+// copy remove what is too old.
+func TestAnS3StoreTakesLargeObjectsAndForgetsOldOnes(t *testing.T) {
+	s := startStore(t)
+	archive := "s3://stele/large"
+	c := cluster.ForTest(t, cluster.Config{Binary: cluster.StelePath()})
+	client := connect(t, c, false)
+	for n := range 20 {
+		_, err := client.Put(patiently(t), fmt.Sprint("large/", n), strings.Repeat(fmt.Sprint(n), 500_000))
+		check(t, err)
+	}
+	s.failingParts.Store(1)
+	b := startBackup(t, c, archive, "--base-interval=200ms", "--keep=400ms")
+	b.says(t, "it is tried again")
+	if s.parts.Load() < 2 {
+		t.Errorf("%d parts were uploaded", s.parts.Load())
+	}
+	var bases map[string]bool
+	count := func() int {
+		now := 0
+		for _, name := range s.objects(t) {
+			if strings.Contains(name, "/base/") {
+				now++
+				bases[name] = true
+			}
+		}
+		return now
+	}
+	bases = map[string]bool{}
+	put := func() { check(t, cluster.PutUntilAnswered(patiently(t), client, "small", fmt.Sprint(len(bases)))) }
+	until(t, "bases are taken and removed", func() bool {
+		put()
+		now := count()
+		return len(bases) > now+1
+	})
+	b.ends(t, syscall.SIGINT)
+	if code := startBackup(t, c, archive, "--once").ends(t, 0); code != 0 {
+		t.Fatalf("backup --once: exit code %d", code)
+	}
+	sameAs(t, now(t, client), archive)
+
+	s.isClosed.Store(true)
+	closed := startBackup(t, c, archive, "--once")
+	if code := closed.ends(t, 0); code != 1 || !strings.Contains(closed.out.String(), "InvalidAccessKeyId") {
+		t.Errorf("with credentials that are refused: exit code %d: %s", code, closed.out)
+	}
+	refused(t, "InvalidAccessKeyId", archive)
+	if r := stele(t, "utl", "backup", "verify", archive); r.code == 0 {
+		t.Errorf("verify with credentials that are refused: %+v", r)
+	}
+}
+
 // TestTheManual runs the commands of docs/operating/backup.md.
 func TestTheManual(t *testing.T) {
 	c := cluster.ForTest(t, cluster.Config{Binary: cluster.StelePath()})
@@ -206,6 +277,12 @@ func TestTheManual(t *testing.T) {
 	before := now(t, client)
 	use(t, client, 2)
 	after := now(t, client)
+	logs := func() int {
+		names, err := filepath.Glob(filepath.Join(dir, "archive", "log", "*"))
+		check(t, err)
+		return len(names)
+	}
+	during(t, command(t, dir, `stele ctl backup --endpoints`, variables...), "the changes are copied", func() bool { return logs() > 0 })
 	follow(t, dir, "stele ctl backup --once", variables...)
 	if out := follow(t, dir, "stele utl backup verify", variables...); !strings.Contains(out, "each state of these can be restored") {
 		t.Errorf("verify: %s", out)
@@ -228,4 +305,13 @@ func TestTheManual(t *testing.T) {
 		t.Errorf("revision %d, raised, is %d", after.revision, found.Header.Revision)
 	}
 	compare(t, "the state before", wanted.told, before.told)
+	byMember := filepath.Join(dir, "of-a-member")
+	flags := []string{"--data-dir=" + filepath.Join(dir, "member"), "--listen-client-urls=http://127.0.0.1:0", "--advertise-client-urls=http://127.0.0.1:1",
+		"--listen-peer-urls=http://127.0.0.1:0"}
+	server := command(t, dir, "stele server", "FLAGS="+strings.Join(flags, " "), "ARCHIVE=file://"+byMember)
+	during(t, server, "a member copies its state", func() bool {
+		bases, err := filepath.Glob(filepath.Join(byMember, "base", "*"))
+		check(t, err)
+		return len(bases) == 1
+	})
 }

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"stele.test/cluster"
 )
@@ -23,7 +24,11 @@ import (
 type program struct {
 	path     string
 	endpoint string
-	env      []string
+	// before are words between the program's name and those of a line.
+	before []string
+	// limit is how long a line may take, if that is longer than others may.
+	limit time.Duration
+	env   []string
 	// leases are the ids of granted leases, in order: the lines name them by @1, @2 and so on.
 	leases []string
 }
@@ -58,6 +63,13 @@ func named(t *testing.T, name string) string {
 	return path
 }
 
+// note remembers a line that the reference runs.
+func (p *program) note(args []string) {
+	if p.path == cluster.EtcdTool("etcdctl") {
+		note(args)
+	}
+}
+
 // run runs one line.
 func (p *program) run(t *testing.T, l line) result {
 	t.Helper()
@@ -68,9 +80,10 @@ func (p *program) run(t *testing.T, l line) result {
 		}
 		args[i] = strings.ReplaceAll(arg, "@dir", t.TempDir())
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	p.note(args)
+	ctx, cancel := context.WithTimeout(t.Context(), max(patience, p.limit))
 	defer cancel()
-	cmd := exec.CommandContext(ctx, p.path, args...)
+	cmd := exec.CommandContext(ctx, p.path, slices.Concat(p.before, args)...)
 	cmd.Env = append(append([]string{"PATH=" + os.Getenv("PATH"), "ETCDCTL_ENDPOINTS=" + p.endpoint}, p.env...), l.env...)
 	cmd.Stdin = strings.NewReader(l.input)
 	var out, errs bytes.Buffer
@@ -157,7 +170,7 @@ func TestItPrintsWhatEtcdctlPrints(t *testing.T) {
 		c := cluster.ForTest(t, cluster.Config{Binary: cluster.EtcdPath()})
 		p.endpoint = strings.TrimPrefix(c.Endpoints()[0], "http://")
 	}
-	compare(t, reference, tested, slices.Concat(pages(), keyLines(), serverLines(), clusterLines()))
+	compare(t, reference, tested, slices.Concat(pages(t), keyLines(), serverLines(), clusterLines(), reads(), writes(), options()))
 }
 
 func TestItPrintsTheSameOfOurServer(t *testing.T) {
@@ -167,7 +180,7 @@ func TestItPrintsTheSameOfOurServer(t *testing.T) {
 		c := cluster.ForTest(t, cluster.Config{Binary: cluster.StelePath()})
 		p.endpoint = strings.TrimPrefix(c.Endpoints()[0], "http://")
 	}
-	compare(t, reference, tested, slices.Concat(keyLines(), serverLines(), clusterLines()))
+	compare(t, reference, tested, slices.Concat(keyLines(), serverLines(), clusterLines(), reads()))
 }
 
 func TestTheNamesOfEtcdStartNoMember(t *testing.T) {
@@ -181,41 +194,19 @@ func TestTheNamesOfEtcdStartNoMember(t *testing.T) {
 			t.Errorf("%s %v: %v\n%s", name, args, err, out)
 		}
 	}
-	out, err := exec.Command(named(t, "etcd"), "--version").Output()
-	if err != nil || !strings.HasPrefix(string(out), "etcd Version: 3.") {
-		t.Errorf("etcd --version: %v\n%s", err, out)
-	}
-}
-
-func TestOurOwnCommandsExistUnderOurOwnName(t *testing.T) {
-	c := cluster.ForTest(t, cluster.Config{Binary: cluster.StelePath()})
-	own := func(args ...string) (string, error) {
-		line := append([]string{"ctl", "--endpoints", c.Endpoints()[0]}, args...)
-		out, err := exec.Command(named(t, "stele"), line...).CombinedOutput()
-		return string(out), err
-	}
-	if out, err := own("put", "a/1", "one"); err != nil {
-		t.Fatalf("put: %v\n%s", err, out)
-	}
-	for _, l := range []struct {
-		args []string
-		want string
-		fail bool
-	}{
-		{[]string{"status"}, "The cluster is healthy: 1 of 1 members answer, m1 leads.", false},
-		{[]string{"top", "--times", "1", "--interval", "100ms"}, "1 of 1 members answer, leader: m1", false},
-		{[]string{"put", "a/1", "two"}, "OK", false},
-		{[]string{"diff", "--rev", "2", "a/"}, "~ a/1 = two", true},
-		{[]string{"diff", "--rev", "2", "--other-rev", "3", "b/"}, "0 keys are equal, 0 differ", false},
-		{[]string{"diff", "--other", c.Endpoints()[0]}, "1 keys are equal, 0 differ", false},
-	} {
-		out, err := own(l.args...)
-		if (err != nil) != l.fail || !strings.Contains(out, l.want) {
-			t.Errorf("%v: %v\n%s", l.args, err, out)
+	for _, line := range [][]string{{"--version"}, {"--data-dir", "x", "--version"}} {
+		reference, err := exec.Command(cluster.EtcdPath(), line...).Output()
+		if err != nil {
+			t.Skipf("no etcd: %v", err)
 		}
-	}
-	out, err := exec.Command(named(t, "etcdctl"), "status").CombinedOutput()
-	if err == nil || !bytes.Contains(out, []byte(`unknown command "status" for "etcdctl"`)) {
-		t.Errorf("etcdctl status: %v\n%s", err, out)
+		out, err := exec.Command(named(t, "etcd"), line...).Output()
+		want, got := strings.Split(string(reference), "\n"), strings.Split(string(out), "\n")
+		isSame := func(i int) bool {
+			// Which commit and which Go made it is its own.
+			return want[i] == got[i] || i == 1 && strings.HasPrefix(got[i], "Git SHA: ") || i == 2 && strings.HasPrefix(got[i], "Go Version: ")
+		}
+		if err != nil || len(got) != len(want) || !isSame(0) || !isSame(1) || !isSame(2) || !isSame(3) {
+			t.Errorf("etcd %q: %v\n%q instead of %q", line, err, got, want)
+		}
 	}
 }

@@ -1,6 +1,10 @@
 package ctl
 
-import "strings"
+import (
+	"slices"
+	"strings"
+	"testing"
+)
 
 // line is one call.
 type line struct {
@@ -34,14 +38,22 @@ func split(lines string) []line {
 	return all
 }
 
-// pages are help pages, and lines that no server is asked for.
-func pages() []line {
+// pages are the help pages of all commands and groups of them, and lines that no server is asked for.
+func pages(t *testing.T) []line {
+	t.Helper()
+	c, err := readContract()
+	if err != nil {
+		t.Fatal(err)
+	}
+	commands := append([]string{"", "help"}, c.commands...)
+	for _, command := range c.commands {
+		if group, _, has := strings.Cut(command, " "); has {
+			commands = append(commands, group)
+		}
+	}
+	slices.Sort(commands)
 	var all []line
-	for _, command := range []string{
-		"", "get", "put", "txn", "watch", "lease", "lease keep-alive", "endpoint", "endpoint hashkv", "member list",
-		"snapshot save", "user add", "role grant-permission", "check perf", "make-mirror", "elect", "completion",
-		"help", "version",
-	} {
+	for _, command := range slices.Compact(commands) {
 		all = append(all, l(command+" --help"))
 	}
 	return append(all, split(`

@@ -2,13 +2,19 @@ package ctl
 
 import (
 	"bufio"
+	"flag"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 
 	"stele.test/cluster"
 )
@@ -25,7 +31,8 @@ const patience = 60 * time.Second
 
 func (p *program) start(t *testing.T, args ...string) *running {
 	t.Helper()
-	r := &running{cmd: exec.Command(p.path, args...), lines: make(chan string, 100)}
+	p.note(args)
+	r := &running{cmd: exec.Command(p.path, slices.Concat(p.before, args)...), lines: make(chan string, 100)}
 	r.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "ETCDCTL_ENDPOINTS=" + p.endpoint}
 	var err error
 	if r.input, err = r.cmd.StdinPipe(); err != nil {
@@ -153,6 +160,7 @@ func TestCommandsThatStayDoAsEtcdctls(t *testing.T) {
 
 func TestAMirrorFollowsItsSource(t *testing.T) {
 	destination := cluster.ForTest(t, cluster.Config{Binary: cluster.StelePath()})
+	var ends []result
 	both(t, func(t *testing.T, p *program) {
 		to := &program{path: p.path, endpoint: strings.TrimPrefix(destination.Endpoints()[0], "http://")}
 		p.do(t, "put a/1 one")
@@ -168,9 +176,169 @@ func TestAMirrorFollowsItsSource(t *testing.T) {
 			t.Errorf("the mirror holds %q", out)
 		}
 		mirror.stop(t)
+
+		// Another one begins with the changes after a revision, not with the keys; one transaction has two of them.
+		revision := p.revision(t)
+		txn := p.run(t, line{args: []string{"txn"}, input: "\nput a/3 three\nput a/4 four\nput a/5 five\n\n\n"})
+		if txn.code != 0 {
+			t.Fatalf("txn: %+v", txn)
+		}
+		to.do(t, "del m/ --prefix")
+		from := fmt.Sprint(revision + 1)
+		mirror = p.start(t, "make-mirror", "--rev", from, "--prefix", "a/", "--dest-prefix", "m/", "--max-txn-ops", "2", to.endpoint)
+		watch.expect(t, "five")
+		if out := to.do(t, "get _ --prefix"); out != "m/3\nthree\nm/4\nfour\nm/5\nfive\n" {
+			t.Errorf("the mirror from revision %s holds %q", from, out)
+		}
+		mirror.stop(t)
 		watch.stop(t)
+
+		// What it should begin with is gone.
+		p.do(t, "put a/6 six")
+		p.do(t, fmt.Sprint("compaction ", p.revision(t)))
+		end := p.run(t, l("make-mirror --rev "+from+" --prefix a/ --dest-prefix m/ "+to.endpoint))
+		if end.code == 0 {
+			t.Error("it mirrors changes that were compacted")
+		}
+		ends = append(ends, result{code: end.code, errors: end.errors})
 		to.do(t, "del --prefix _")
 	})
+	if len(ends) == 2 && ends[0] != ends[1] {
+		t.Errorf("after a compaction etcdctl ends with %+v, and stele with %+v", ends[0], ends[1])
+	}
+}
+
+var revisionField = regexp.MustCompile(`"Revision" : \d+`)
+
+// revision is the newest one of a cluster.
+func (p *program) revision(t *testing.T) (revision int64) {
+	t.Helper()
+	if _, err := fmt.Sscanf(revisionField.FindString(p.do(t, "get x -w fields")), `"Revision" : %d`, &revision); err != nil {
+		t.Fatal(err)
+	}
+	return revision
+}
+
+var slow = flag.Bool("slow", false, "also the commands that put for up to a minute")
+
+// TestCheckEndsAsEtcdctls runs the checks of performance with the smallest load. What they print depends on the machine: the
+// names of the figures are compared.
+func TestCheckEndsAsEtcdctls(t *testing.T) {
+	if !*slow {
+		t.Skip("it puts for some minutes: -slow")
+	}
+	figures := regexp.MustCompile(`[0-9.]+(e[+-][0-9]+)?|\b(PASS|FAIL)\b`)
+	var ends []string
+	for _, path := range []string{etcdctl(t), named(t, "etcdctl")} {
+		c := cluster.ForTest(t, cluster.Config{Binary: cluster.StelePath()})
+		p := &program{path: path, endpoint: strings.TrimPrefix(c.Endpoints()[0], "http://"), limit: 5 * time.Minute}
+		var all strings.Builder
+		for _, text := range []string{"check perf --load=s --auto-compact --auto-defrag", "check datascale --load=s --auto-compact --auto-defrag"} {
+			all.WriteString(figures.ReplaceAllString(p.run(t, l(text)).out, "N") + "\n")
+		}
+		ends = append(ends, all.String())
+	}
+	if ends[0] != ends[1] {
+		t.Errorf("etcdctl prints\n%sand stele\n%s", ends[0], ends[1])
+	}
+}
+
+// TestMembersLeadersAndAlarmsAsEtcdctl runs the same commands through both programs, each against a cluster of three of
+// its own: they change members, who leads, and alarms.
+func TestMembersLeadersAndAlarmsAsEtcdctl(t *testing.T) {
+	all := map[string][]result{}
+	var lines []string
+	reference, tested := etcdctl(t), named(t, "etcdctl")
+	for _, path := range []string{reference, tested} {
+		c := cluster.ForTest(t, cluster.Config{Binary: cluster.StelePath(), Size: 3})
+		p := &program{path: path, endpoint: strings.ReplaceAll(strings.Join(c.Endpoints(), ","), "http://", "")}
+		client := cluster.ClientOf(t, patience, c.Members...)
+		list, err := client.MemberList(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var leader, other uint64
+		for _, m := range c.Members {
+			status, err := client.Status(t.Context(), m.ClientURL)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if leader = status.Leader; leader != status.Header.MemberId {
+				other = status.Header.MemberId
+			}
+		}
+		leading := func(id uint64) string {
+			for i, m := range list.Members {
+				if m.ID == id {
+					return strings.TrimPrefix(list.Members[i].ClientURLs[0], "http://")
+				}
+			}
+			t.Fatalf("no member has the id %x", id)
+			return ""
+		}
+		lines = nil
+		do := func(text string) {
+			r := p.run(t, l(text))
+			r.out, r.errors = p.normal(r.out), p.normal(r.errors)
+			all[path] = append(all[path], r)
+			lines = append(lines, p.normal(text))
+		}
+		do(fmt.Sprintf("move-leader %x --endpoints %s", other, leading(other)))
+		do(fmt.Sprintf("move-leader %x --endpoints %s", other, leading(leader)))
+		do(fmt.Sprintf("move-leader %x --endpoints %s", leader, leading(other)))
+		for _, form := range []string{"simple", "json", "fields"} {
+			add := "member add learner --learner --peer-urls http://127.0.0.1:1 -w " + form
+			do(add)
+			// Members that have just started are not healthy yet.
+			for deadline := time.Now().Add(patience); all[path][len(all[path])-1].code != 0 && time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+				all[path], lines = all[path][:len(all[path])-1], lines[:len(lines)-1]
+				do(add)
+			}
+			added, err := client.MemberList(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			at := slices.IndexFunc(added.Members, func(m *pb.Member) bool { return m.IsLearner })
+			if at < 0 {
+				t.Fatalf("no learner was added: %+v", all[path][len(all[path])-1])
+			}
+			learner := added.Members[at].ID
+			do(fmt.Sprintf("member promote %x", learner))
+			do(fmt.Sprintf("member update %x --peer-urls http://127.0.0.1:2 -w %s", learner, form))
+			do(fmt.Sprintf("member update %x", learner))
+			do(fmt.Sprintf("member remove %x -w %s", learner, form))
+			do(fmt.Sprintf("member remove %x", learner))
+			raise := pb.NewMaintenanceClient(client.ActiveConnection())
+			for _, kind := range []pb.AlarmType{pb.AlarmType_NOSPACE, pb.AlarmType_CORRUPT} {
+				request := pb.AlarmRequest{Action: pb.AlarmRequest_ACTIVATE, MemberID: other, Alarm: kind}
+				if _, err := raise.Alarm(t.Context(), &request); err != nil {
+					t.Fatal(err)
+				}
+			}
+			do("alarm list -w " + form)
+			do("put a b")
+			do("endpoint health")
+			do("alarm disarm -w " + form)
+			do("alarm list")
+		}
+		do("defrag --cluster")
+	}
+	want, got := all[reference], all[tested]
+	for i, text := range lines {
+		if sorted(want[i]) != sorted(got[i]) {
+			t.Errorf("%s\netcdctl: %+v\nstele:   %+v", text, want[i], got[i])
+		}
+	}
+}
+
+// sorted has its lines in order: members are asked at once, and listed by their ids.
+func sorted(r result) result {
+	order := func(text string) string {
+		lines := strings.Split(text, "\n")
+		slices.Sort(lines)
+		return strings.Join(lines, "\n")
+	}
+	return result{out: order(r.out), errors: order(r.errors), code: r.code}
 }
 
 func TestItGoesOnWhenAMemberFails(t *testing.T) {

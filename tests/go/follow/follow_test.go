@@ -3,12 +3,14 @@ package follow
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"stele.test/cluster"
@@ -88,6 +90,9 @@ func TestRevisionsAreKept(t *testing.T) {
 			mustEnd(t, start(t, source, destination, "--keep-revisions", "--until-caught-up", "--verify"))
 			compare(t, from, to, true)
 			compareHistory(t, from, to, compacted+1)
+			if _, err := to.Get(patiently(t), "key-001", clientv3.WithRev(compacted-1)); !errors.Is(err, rpctypes.ErrCompacted) {
+				t.Errorf("what the source has compacted is not compacted: %v", err)
+			}
 			_, err := to.Put(patiently(t), "foreign", "x")
 			check(t, err)
 			code, out := start(t, source, destination, "--keep-revisions", "--until-caught-up").ends(t)

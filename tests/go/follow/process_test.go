@@ -47,7 +47,13 @@ type follower struct {
 // start starts a copy of one cluster into another.
 func start(t *testing.T, source, destination *cluster.Cluster, flags ...string) *follower {
 	t.Helper()
-	args := []string{"ctl", "follow", "--interval=100ms", "--endpoints=" + strings.Join(source.Endpoints(), ",")}
+	return startFrom(t, source.Endpoints(), destination, flags...)
+}
+
+// startFrom starts a copy of the cluster behind endpoints.
+func startFrom(t *testing.T, endpoints []string, destination *cluster.Cluster, flags ...string) *follower {
+	t.Helper()
+	args := []string{"ctl", "follow", "--interval=100ms", "--endpoints=" + strings.Join(endpoints, ",")}
 	args = append(append(args, flags...), strings.Join(destination.Endpoints(), ","))
 	f := &follower{cmd: exec.Command(cluster.StelePath(), args...), out: &output{}, done: make(chan error, 1)}
 	f.cmd.Stdout, f.cmd.Stderr = f.out, f.out

@@ -2,6 +2,7 @@ package follow
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"strings"
 	"sync"
@@ -20,6 +21,8 @@ const (
 	controllers  = 8
 	eventSeconds = 3600
 )
+
+var long = flag.Bool("long", false, "also what takes a minute")
 
 // object is a key of 70 bytes, as Kubernetes names them.
 func object(number int) string {
@@ -76,18 +79,24 @@ func (c *controlled) controller(ctx context.Context, client *clientv3.Client, fi
 // lost, and each goes on from the object that it finds. With -v it tells how long they paused; with -parallel 1, undisturbed.
 func TestKubernetesSwitches(t *testing.T) {
 	for _, d := range directions() {
-		for _, verify := range []bool{false, true} {
-			t.Run(fmt.Sprint(d.name, map[bool]string{true: "Verified"}[verify]), func(t *testing.T) {
+		for name, how := range map[string]switchForm{"": {}, "Verified": {verifies: true}, "KeepingRevisions": {verifies: true, keepsRevisions: true}} {
+			t.Run(d.name+name, func(t *testing.T) {
+				if how.keepsRevisions && d.name == "SteleToEtcd" && !*long {
+					t.Skip("etcd takes the changes of this load more slowly than Stele makes them: -long")
+				}
 				t.Parallel()
 				source := cluster.ForTest(t, cluster.Config{Binary: d.source})
 				destination := cluster.ForTest(t, cluster.Config{Binary: d.destination})
-				switched(t, source, destination, verify)
+				switched(t, source, destination, how)
 			})
 		}
 	}
 }
 
-func switched(t *testing.T, source, destination *cluster.Cluster, verify bool) {
+// switchForm is how a copy is made before a switch.
+type switchForm struct{ verifies, keepsRevisions bool }
+
+func switched(t *testing.T, source, destination *cluster.Cluster, how switchForm) {
 	from, to := connect(t, source), connect(t, destination)
 	for number := range objects {
 		_, err := from.Put(patiently(t), object(number), value(0))
@@ -95,14 +104,20 @@ func switched(t *testing.T, source, destination *cluster.Cluster, verify bool) {
 	}
 	state := &controlled{changes: map[string]int{}}
 	stop := state.run(t, from)
-	f := start(t, source, destination)
+	var begin []string
+	if how.keepsRevisions {
+		begin = append(begin, "--keep-revisions")
+		// A source that was used for long has compacted its first revisions.
+		compactAll(t, from)
+	}
+	f := start(t, source, destination, begin...)
 	f.says(t, "caught up with revision")
 
 	began := time.Now()
 	stop()
 	f.interrupted(t)
-	flags := []string{"--until-caught-up", "--finish"}
-	if verify {
+	flags := append(begin, "--until-caught-up", "--finish")
+	if how.verifies {
 		flags = append(flags, "--verify")
 	}
 	mustEnd(t, start(t, source, destination, flags...))
@@ -115,6 +130,11 @@ func switched(t *testing.T, source, destination *cluster.Cluster, verify bool) {
 		check(t, err)
 		if len(found.Kvs) != 1 || string(found.Kvs[0].Value) != value(change) {
 			t.Fatalf("%s has not its change %d: %.80v", key, change, found.Kvs)
+		}
+		source, err := from.Get(patiently(t), key)
+		check(t, err)
+		if how.keepsRevisions && found.Kvs[0].ModRevision != source.Kvs[0].ModRevision {
+			t.Fatalf("%s was changed at revision %d, and here at %d", key, source.Kvs[0].ModRevision, found.Kvs[0].ModRevision)
 		}
 	}
 	_, err = to.Delete(patiently(t), "/registry/first")

@@ -93,46 +93,6 @@ func ours(t *testing.T) string {
 	return path
 }
 
-// manual runs the procedures of docs/operating/migrate.md in a directory of its own.
-type manual struct {
-	dir  string
-	path string
-}
-
-func newManual(t *testing.T) *manual {
-	t.Helper()
-	m := &manual{dir: t.TempDir(), path: t.TempDir()}
-	stele, err := filepath.Abs(cluster.StelePath())
-	check(t, err)
-	check(t, os.Symlink(stele, filepath.Join(m.path, "stele")))
-	for _, tool := range []string{"etcdctl", "etcdutl"} {
-		path, err := filepath.Abs(cluster.EtcdTool(tool))
-		check(t, err)
-		check(t, os.Symlink(path, filepath.Join(m.path, tool)))
-	}
-	return m
-}
-
-// follow runs the block of commands that has a line which begins so, with these variables.
-func (m *manual) follow(t *testing.T, begin string, variables ...string) {
-	t.Helper()
-	page, err := os.ReadFile("../../../docs/operating/migrate.md")
-	check(t, err)
-	for i, block := range strings.Split(string(page), "```") {
-		if i%2 == 0 || !strings.Contains(block, "\n"+begin) {
-			continue
-		}
-		cmd := exec.CommandContext(patiently(t), "bash", "-e", "-c", block)
-		cmd.Dir = m.dir
-		cmd.Env = append(variables, "PATH="+m.path+":"+os.Getenv("PATH"), "ETCDCTL_USER=root:"+password)
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s%s", err, block, out)
-		}
-		return
-	}
-	t.Fatalf("the manual has no %q", begin)
-}
-
 // fill uses what a cluster can hold: versions, transactions, deleted keys, leases, a compaction, users and roles.
 func fill(t *testing.T, client *clientv3.Client) {
 	t.Helper()
@@ -161,9 +121,35 @@ func fill(t *testing.T, client *clientv3.Client) {
 	}
 	_, err = client.Put(ctx, "\x00binary\xff", "\x00\xff", clientv3.WithLease(idle.ID))
 	check(t, err)
-	_, err = client.RoleAdd(ctx, "reader")
+	// A transaction within one, and a lease that is gone with its key.
+	nested := clientv3.OpTxn([]clientv3.Cmp{clientv3.Compare(clientv3.Version("large"), ">", 0)},
+		[]clientv3.Op{clientv3.OpPut("nested", "then"), clientv3.OpDelete("key/1/01")}, []clientv3.Op{clientv3.OpPut("nested", "else")})
+	_, err = client.Txn(ctx).Then(clientv3.OpPut("outer", "x"), nested).Commit()
 	check(t, err)
-	_, err = client.RoleGrantPermission(ctx, "reader", "key/", "key0", clientv3.PermissionType(clientv3.PermRead))
+	gone, err := client.Grant(ctx, 3600)
+	check(t, err)
+	_, err = client.Put(ctx, "gone", "x", clientv3.WithLease(gone.ID))
+	check(t, err)
+	_, err = client.Revoke(ctx, gone.ID)
+	check(t, err)
+	for _, permission := range []struct {
+		role, begin, end string
+		kind             clientv3.PermissionType
+	}{
+		{"reader", "key/", "key0", clientv3.PermissionType(clientv3.PermRead)},
+		{"writer", "one", "", clientv3.PermissionType(clientv3.PermWrite)},
+		{"writer", "from", "\x00", clientv3.PermissionType(clientv3.PermReadWrite)},
+	} {
+		if permission.role != "writer" || permission.end == "" {
+			_, err = client.RoleAdd(ctx, permission.role)
+			check(t, err)
+		}
+		_, err = client.RoleGrantPermission(ctx, permission.role, permission.begin, permission.end, permission.kind)
+		check(t, err)
+	}
+	_, err = client.RoleAdd(ctx, "without users")
+	check(t, err)
+	_, err = client.UserAddWithOptions(ctx, "certified", "", &clientv3.UserAddOptions{NoPassword: true})
 	check(t, err)
 	for user, role := range map[string]string{"root": "root", "guest": "reader"} {
 		_, err = client.UserAdd(ctx, user, password)
@@ -214,6 +200,11 @@ func answers(t *testing.T, client *clientv3.Client) map[string]string {
 		check(t, err)
 		slices.SortFunc(one.Keys, bytes.Compare)
 		told[fmt.Sprintf("lease %x", lease.ID)] = fmt.Sprintf("%d s, %q", one.GrantedTTL, one.Keys)
+	}
+	alarms, err := client.AlarmList(ctx)
+	check(t, err)
+	for _, alarm := range alarms.Alarms {
+		told[fmt.Sprintf("alarm %v of %x", alarm.Alarm, alarm.MemberID)] = "raised"
 	}
 	// etcd 3.4 does not know this call.
 	if auth, err := client.AuthStatus(ctx); err == nil {
@@ -283,9 +274,9 @@ func TestDataGoesToSteleAndBack(t *testing.T) {
 	var revision int64
 	_, err := fmt.Sscan(want["revision"], &revision)
 	check(t, err)
-	manual := newManual(t)
-	manual.follow(t, "etcdctl --endpoints", "ETCD="+source.Endpoints()[0])
-	snapshot := filepath.Join(manual.dir, "snapshot.db")
+	guide := newGuide(t)
+	guide.follow(t, "etcdctl --endpoints", "ETCD="+source.Endpoints()[0])
+	snapshot := filepath.Join(guide.dir, "snapshot.db")
 	root.Close()
 	etcdDir := source.Members[0].DataDir
 	if r := run(t, cluster.StelePath(), "utl", "import", etcdDir, "--timeout=1ms", "--data-dir="+filepath.Join(t.TempDir(), "x")); r.code != 1 || !strings.Contains(r.errors, "another process uses") {
@@ -295,12 +286,13 @@ func TestDataGoesToSteleAndBack(t *testing.T) {
 
 	t.Run("forms", func(t *testing.T) { sameForms(t, copied(t, snapshot)) })
 	t.Run("damage", func(t *testing.T) { damagedSnapshots(t, snapshot) })
+	t.Run("actions", func(t *testing.T) { sameActions(t, snapshot, etcdDir) })
 	t.Run("rewrite", func(t *testing.T) { rewritten(t, etcdDir) })
 	t.Run("raise", func(t *testing.T) { raised(t, snapshot, revision) })
 
 	three := cluster.ForTest(t, cluster.Config{Binary: cluster.StelePath(), Size: 3,
 		Prepare: func(m *cluster.Member, initialCluster, token string) error {
-			manual.follow(t, "stele utl snapshot restore", variables(m, initialCluster, token)...)
+			guide.follow(t, "stele utl snapshot restore", variables(m, initialCluster, token)...)
 			return nil
 		}})
 	for i, endpoint := range three.Endpoints() {
@@ -313,7 +305,7 @@ func TestDataGoesToSteleAndBack(t *testing.T) {
 
 	imported := cluster.ForTest(t, cluster.Config{Binary: cluster.StelePath(),
 		Prepare: func(m *cluster.Member, initialCluster, token string) error {
-			manual.follow(t, "stele utl import", append(variables(m, initialCluster, token), "ETCD_DIR="+etcdDir)...)
+			guide.follow(t, "stele utl import", append(variables(m, initialCluster, token), "ETCD_DIR="+etcdDir)...)
 			return nil
 		}})
 	compare(t, "an imported member", want, answers(t, connect(t, imported, "root")))
@@ -322,12 +314,12 @@ func TestDataGoesToSteleAndBack(t *testing.T) {
 		t.Errorf("verify beside a running member: %+v", r)
 	}
 	stop(member)
-	manual.follow(t, "stele utl inspect", "STELE_DIR="+member.DataDir)
+	guide.follow(t, "stele utl inspect", "STELE_DIR="+member.DataDir)
 	t.Run("damaged directories", func(t *testing.T) { damagedDirectories(t, etcdDir, member.DataDir) })
 
 	back := cluster.ForTest(t, cluster.Config{Binary: cluster.EtcdPath(),
 		Prepare: func(m *cluster.Member, initialCluster, token string) error {
-			manual.follow(t, "stele utl export", append(variables(m, initialCluster, token), "STELE_DIR="+member.DataDir)...)
+			guide.follow(t, "stele utl export", append(variables(m, initialCluster, token), "STELE_DIR="+member.DataDir)...)
 			return nil
 		}})
 	compare(t, "etcd again", want, answers(t, connect(t, back, "root")))
@@ -358,6 +350,33 @@ func sameForms(t *testing.T, snapshot string) {
 		args := []string{"hashkv", snapshot, "--rev=" + rev}
 		if want, got := run(t, cluster.EtcdTool("etcdutl"), args...), run(t, tool, args...); want != got {
 			t.Errorf("%q\netcdutl: %+v\nstele:   %+v", args, want, got)
+		}
+	}
+}
+
+// sameActions compares how both tools end when they do what they are told, and what they print besides their logs.
+func sameActions(t *testing.T, snapshot, etcdDir string) {
+	tool := ours(t)
+	for _, text := range []string{
+		"snapshot restore SNAPSHOT --data-dir=NEW",
+		"snapshot restore SNAPSHOT --data-dir=NEW --skip-hash-check --initial-memory-map-size=1000000",
+		"snapshot restore SNAPSHOT --data-dir=NEW --bump-revision=1000 --mark-compacted",
+		"snapshot restore SNAPSHOT --data-dir=NEW --wal-dir=WAL --name=n --initial-cluster=n=http://127.0.0.1:1 --initial-cluster-token=t --initial-advertise-peer-urls=http://127.0.0.1:1",
+		"snapshot restore SNAPSHOT --data-dir=DIRECTORY",
+		"snapshot restore SNAPSHOT --data-dir=NEW --name=other --initial-cluster=n=http://127.0.0.1:1",
+		"defrag --data-dir=DIRECTORY",
+		"migrate --data-dir=DIRECTORY --target-version=3.7",
+		"migrate --data-dir=DIRECTORY --target-version=3.6 --force",
+	} {
+		both := func(path string) result {
+			dir := t.TempDir()
+			args := strings.Fields(strings.NewReplacer("SNAPSHOT", copied(t, snapshot), "NEW", filepath.Join(dir, "new"), "WAL", filepath.Join(dir, "wal"),
+				"DIRECTORY", copiedDir(t, etcdDir)).Replace(text))
+			r := run(t, path, args...)
+			return result{out: strings.ReplaceAll(r.out, dir, ""), code: r.code}
+		}
+		if want, got := both(cluster.EtcdTool("etcdutl")), both(tool); want != got {
+			t.Errorf("%s\netcdutl: %+v\nstele:   %+v", text, want, got)
 		}
 	}
 }

@@ -219,14 +219,14 @@ impl Cluster {
         Ok(begin.elapsed())
     }
 
-    /// Makes the data of members that did not run yet from a snapshot.
-    pub(crate) fn restore(&self, snapshot: &Path) -> Outcome {
+    /// Makes the data of members that did not run yet, by a command of `utl`.
+    pub(crate) fn restore(&self, command: &[&str], from: &Path) -> Outcome {
         const SHARED: [&str; 4] =
             ["--name=", "--data-dir=", "--initial-advertise-peer-urls=", "--initial-cluster="];
         self.members.iter().try_for_each(|member| {
             let flags = member.flags.iter().filter(|flag| SHARED.iter().any(|name| flag.starts_with(name)));
             let mut restore = Command::new(&member.binary);
-            command::output(restore.args(["utl", "snapshot", "restore"]).arg(snapshot).args(flags))?;
+            command::output(restore.arg("utl").args(command).arg(from).args(flags))?;
             Ok(())
         })
     }

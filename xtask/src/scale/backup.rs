@@ -61,7 +61,7 @@ pub(super) fn restored(bench: &Bench) -> RowFigures {
     drop(source);
     let bytes = fs::metadata(&snapshot).map_err(|error| format!("no snapshot was written: {error}"))?.len();
     let began = Instant::now();
-    cluster.restore(&snapshot)?;
+    cluster.restore(&["snapshot", "restore"], &snapshot)?;
     let rate = bytes as f64 / 1e6 / began.elapsed().as_secs_f64();
     let started = bench.restart(&mut cluster)?;
     let seconds = told(started.p50_ms, "time")? / 1000.0;

@@ -5,7 +5,7 @@ use super::beside::{Beside, Request};
 use super::keys::{Keys, Names, Restart};
 use super::overwrites::Overwrites;
 use super::streams::{self, Leases};
-use super::{backup, full_disk, large, overload};
+use super::{archived, backup, full_disk, large, overload};
 
 /// One row of the table, with one or more figures.
 pub(super) struct ScaleRow {
@@ -29,6 +29,7 @@ enum Workload {
     Backup,
     BackupBeside,
     Restored,
+    ArchiveRestored,
     Overload,
 }
 
@@ -47,6 +48,7 @@ impl ScaleRow {
             Workload::Backup => backup::large(bench),
             Workload::BackupBeside => backup::beside(bench),
             Workload::Restored => backup::restored(bench),
+            Workload::ArchiveRestored => archived::restored(bench),
             Workload::Overload => overload::run(bench),
         }
     }
@@ -100,6 +102,11 @@ pub(super) const ROWS: &[ScaleRow] = &[
     ),
     row("backup-8g", "a backup of 8 M keys x 1 KB", Workload::Backup),
     row("restore-8g", "the first start of a member restored from 8 M keys x 1 KB", Workload::Restored),
+    row(
+        "restore-archive-10g",
+        "a restore of an archive of 9 GB and 1 GB of log",
+        Workload::ArchiveRestored,
+    ),
     row("backup-beside", "puts beside backups of 1 M keys x 1 KB", Workload::BackupBeside),
     row("list-1m", "puts beside lists of 1 M keys", beside(Request::List, 1_000_000, Some(0.25))),
     row(

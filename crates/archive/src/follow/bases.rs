@@ -1,8 +1,10 @@
 //! Bases: when one is due, and copying it.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use super::{BackupFollower, BackupSource, BasePart, BaseStream, SourceError, StepError};
+use tokio::time::Instant;
+
+use super::{BackupFollower, BackupSource, BasePart, BaseStream, SourceError, StepError, wall_clock_ms};
 use crate::error::ArchiveError;
 use crate::objects::BaseWriter;
 use crate::prune::prune;
@@ -28,11 +30,13 @@ impl<S: BackupSource> BackupFollower<'_, S> {
         }
     }
 
-    /// The time until the next base is due.
+    /// The time until the next base is due: `base_interval` after the newest one in the archive, and after the last one
+    /// of this copy. The clock that stamps bases is the member's, and may differ from the one here.
     async fn until_due(&self) -> Result<Duration, ArchiveError> {
         let Some(newest) = self.archive.bases().await?.last().copied() else { return Ok(Duration::ZERO) };
         let age = Duration::from_millis(wall_clock_ms().saturating_sub(newest.time_ms));
-        Ok(self.settings.base_interval.saturating_sub(age))
+        let since_own = self.last_base.get().map_or(Duration::MAX, |taken| taken.elapsed());
+        Ok(self.settings.base_interval.saturating_sub(age.min(since_own)))
     }
 
     /// Copies the state as it is now.
@@ -50,6 +54,7 @@ impl<S: BackupSource> BackupFollower<'_, S> {
             return Err(error);
         }
         let bytes = writer.finish().await?;
+        self.last_base.set(Some(Instant::now()));
         self.status.wrote_base(bytes);
         self.status.say(format!("copied the state at revision {}, {total} bytes", point.revision));
         Ok(())
@@ -92,9 +97,4 @@ impl<S: BackupSource> BackupFollower<'_, S> {
             Err(error) => self.status.failed(&format!("cannot remove what is too old: {error}")),
         }
     }
-}
-
-fn wall_clock_ms() -> u64 {
-    // Before 1970 there were no backups.
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }

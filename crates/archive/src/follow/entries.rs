@@ -49,18 +49,23 @@ impl<S: BackupSource> BackupFollower<'_, S> {
         }
     }
 
-    /// The entry to go on with: behind the last one in the archive, else behind its first base, which it waits for.
-    async fn first(&self) -> Result<u64, ArchiveError> {
+    /// The entry to resume with: after the last one in the archive, else after its first base, which it waits for.
+    pub(super) async fn first(&self) -> Result<u64, ArchiveError> {
         loop {
             let taken = self.base_taken.notified();
             match self.patiently(|| async { Ok(end_of(self.archive).await?) }).await? {
-                Some(next) => return Ok(next),
-                None => taken.await,
+                ArchiveEnd::Nothing => taken.await,
+                ArchiveEnd::Entry { last, covered } => {
+                    let BackupPoint { time_ms, index, revision, .. } = covered;
+                    self.status.covered(time_ms, index, revision);
+                    return Ok(last + 1);
+                }
+                ArchiveEnd::Damaged { first, why } => return self.behind_base(first, &why).await,
             }
         }
     }
 
-    /// The entry to go on with when `next` has left the log: that behind the newest base, or behind a new one.
+    /// The entry to resume with when `next` cannot be had: the one after the newest base, or after a new one.
     async fn behind_base(&self, next: u64, why: &str) -> Result<u64, ArchiveError> {
         loop {
             let bases = self.patiently(|| async { Ok(self.archive.bases().await?) }).await?;
@@ -145,15 +150,47 @@ enum CopiedEntries {
     Elsewhere,
 }
 
-/// The entry behind the last one that an archive has, or if it has none, behind its newest base; `None` without a base.
-async fn end_of(archive: &Archive) -> Result<Option<u64>, ArchiveError> {
+/// How far an archive goes.
+pub(super) enum ArchiveEnd {
+    /// It has no base yet.
+    Nothing,
+    /// It has all entries up to `last`, and nothing that was acknowledged before the time of `covered` is missing.
+    Entry { last: u64, covered: BackupPoint },
+    /// Its last log object, which begins with entry `first`, is damaged.
+    Damaged { first: u64, why: String },
+}
+
+/// Finds how far an archive goes: to its last log object, or without one to its newest base.
+pub(super) async fn end_of(archive: &Archive) -> Result<ArchiveEnd, ArchiveError> {
     let newest = archive.bases().await?.last().copied();
-    let (Some(base), Some(owner)) = (newest, archive.owner().await?) else { return Ok(None) };
-    match archive.logs().await?.last() {
-        Some(first) => {
-            let last = archive.log(*first, &owner).await?.last_index();
-            Ok(Some(last.map_or(*first, |last| last + 1)))
-        }
-        None => Ok(Some(base.index + 1)),
+    let (Some(base), Some(owner)) = (newest, archive.owner().await?) else { return Ok(ArchiveEnd::Nothing) };
+    let mut covered = BackupPoint {
+        time_ms: base.time_ms,
+        index: base.index,
+        revision: base.revision,
+        ..BackupPoint::default()
+    };
+    let mut last = base.index;
+    if let Some(first) = archive.logs().await?.last() {
+        let log = match archive.log(*first, &owner).await {
+            Err(error @ ArchiveError::Damaged { .. }) => {
+                return Ok(ArchiveEnd::Damaged { first: *first, why: error.to_string() });
+            }
+            log => log?,
+        };
+        // An object without entries is damaged.
+        last = log.last_index().unwrap_or(*first);
+        covered = log.point().copied().into_iter().fold(covered, newer);
     }
+    // A damaged note is written again.
+    let noted = match archive.progress().await {
+        Err(ArchiveError::Damaged { .. }) => None,
+        noted => noted?,
+    };
+    let noted = noted.filter(|noted| noted.index <= last.max(base.index));
+    Ok(ArchiveEnd::Entry { last, covered: noted.into_iter().fold(covered, newer) })
+}
+
+fn newer(left: BackupPoint, right: BackupPoint) -> BackupPoint {
+    if right.time_ms > left.time_ms { right } else { left }
 }

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Where to go on is read from the archive, so a writer that was interrupted loses nothing but what it had not written.
-//! If the member's log has lost the next entry meanwhile, a new base is taken and entries go on behind it: the states
-//! in between cannot be restored, which is said.
+//! If the member's log has lost the next entry meanwhile, or the last log object is damaged, a new base is taken and
+//! entries are copied from there on: the states in between cannot be restored, and a warning says so.
 
 mod bases;
 mod entries;
@@ -18,16 +18,18 @@ mod status;
 #[cfg(test)]
 mod tests;
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use api::stelepb::BackupPoint;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use crate::error::ArchiveError;
 use crate::objects::Archive;
 
 pub use source::{BackupSource, BasePart, BaseStream, SourceError};
-pub use status::FollowStatus;
+pub use status::{FollowStatus, wall_clock_ms};
 
 /// Pause after the first failure; it doubles with each further one.
 const MIN_PAUSE: Duration = Duration::from_millis(250);
@@ -57,6 +59,8 @@ pub struct BackupFollower<'a, S> {
     status: &'a FollowStatus,
     /// There is a new base.
     base_taken: Notify,
+    /// When this copy took its last base.
+    last_base: Cell<Option<Instant>>,
 }
 
 /// Why a copy ended, or a step of it failed.
@@ -90,6 +94,11 @@ impl std::fmt::Display for StepError {
 }
 
 impl StepError {
+    /// Whether the store refuses who asks: a copy that is to end soon does not wait for other credentials.
+    fn is_denied(&self) -> bool {
+        matches!(self, StepError::Archive(error) if error.is_denied())
+    }
+
     fn is_passing(&self) -> bool {
         match self {
             StepError::Archive(error) => error.is_passing(),
@@ -106,7 +115,8 @@ impl<'a, S: BackupSource> BackupFollower<'a, S> {
         settings: FollowSettings,
         status: &'a FollowStatus,
     ) -> BackupFollower<'a, S> {
-        BackupFollower { archive, source, settings, status, base_taken: Notify::new() }
+        let (base_taken, last_base) = Default::default();
+        BackupFollower { archive, source, settings, status, base_taken, last_base }
     }
 
     /// Copies until the end that is set, or for ever. Failures that may pass are noted in the status, and the step is
@@ -126,7 +136,7 @@ impl<'a, S: BackupSource> BackupFollower<'a, S> {
         let answer = self.source.entries(0).await?;
         let point = answer.point.ok_or_else(|| {
             SourceError::Final(
-                "the member does not say what its state is: it runs another release".to_owned(),
+                "the member returned no backup point: it runs an incompatible release".to_owned(),
             )
         })?;
         self.archive.claim(&point).await?;
@@ -144,13 +154,14 @@ impl<'a, S: BackupSource> BackupFollower<'a, S> {
                 Ok(done) => return Ok(done),
                 Err(error) => error,
             };
-            self.status.failed(&error.to_string());
-            if !error.is_passing() {
+            if !error.is_passing() || self.settings.once && error.is_denied() {
+                self.status.count_failure();
                 return Err(match error {
                     StepError::Archive(error) => error,
                     StepError::Source(_) => ArchiveError::Wrong(error.to_string()),
                 });
             }
+            self.status.failed(&error.to_string());
             tokio::time::sleep(pause).await;
             pause = (2 * pause).min(MAX_PAUSE);
         }

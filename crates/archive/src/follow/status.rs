@@ -1,6 +1,7 @@
 //! What a copy has done, for people and metrics.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 
@@ -20,8 +21,13 @@ pub struct FollowStatus {
     news: Mutex<Vec<String>>,
 }
 
-/// News that wait at most: who takes them looks every second.
+/// News that wait at most: their reader takes them every second.
 const MAX_NEWS: usize = 100;
+
+/// The time by the clock of this machine, in milliseconds since 1970; 0 if the clock is set to an earlier time.
+pub fn wall_clock_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+}
 
 impl FollowStatus {
     /// Nothing that was acknowledged before this time is missing in the archive; milliseconds since 1970, 0 if that is
@@ -71,9 +77,15 @@ impl FollowStatus {
         std::mem::take(&mut *self.news.lock())
     }
 
+    /// Counts a failure after which the same step is repeated, and reports it.
     pub(super) fn failed(&self, why: &str) {
-        self.failures.fetch_add(1, Ordering::Relaxed);
+        self.count_failure();
         self.say(format!("warning: {why}; it is tried again"));
+    }
+
+    /// Counts a failure that ends the copy: its caller reports it.
+    pub(super) fn count_failure(&self) {
+        self.failures.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(super) fn say(&self, line: String) {

@@ -240,3 +240,100 @@ fn what_no_kept_state_needs_is_removed() {
     source.time_ms.set(4_000);
     test.copy(&source, hour, Some(hour)).expect("it goes on, and prunes");
 }
+
+#[test]
+fn a_copy_knows_how_old_the_archive_is() {
+    let (test, source) = (TestArchive::new(), MadeUp::with_entries(5));
+    test.copy(&source, NEVER, None).expect("it is copied");
+    let archive = Archive::open(&test.url(), None, true).expect("it is open");
+    let known = || {
+        let end = test.runtime.block_on(entries::end_of(&archive)).expect("it is read");
+        let entries::ArchiveEnd::Entry { last, covered } = end else { panic!("it has a base") };
+        (last, covered.time_ms, covered.revision)
+    };
+    assert_eq!(known(), (5, 1_000, 5), "by its base");
+    (source.last.set(8), source.time_ms.set(2_000));
+    test.copy(&source, NEVER, None).expect("it is copied");
+    assert_eq!(known(), (8, 2_000, 8), "by its log");
+    source.time_ms.set(3_000);
+    test.copy(&source, NEVER, None).expect("it is copied");
+    assert_eq!(known(), (8, 3_000, 8), "by the note that nothing is new");
+    std::fs::write(test.dir.path().join("progress"), "x").expect("it is damaged");
+    assert_eq!(known(), (8, 2_000, 8));
+    // A copy shows it before it has copied anything.
+    source
+        .failures
+        .borrow_mut()
+        .extend([SourceError::Final("no".to_owned()), SourceError::Gone("no".to_owned())]);
+    let status = FollowStatus::default();
+    let settings =
+        FollowSettings { interval: Duration::from_millis(1), base_interval: NEVER, keep: None, once: true };
+    let follower = BackupFollower::new(&archive, &source, settings, &status);
+    assert!(test.runtime.block_on(follower.first()).is_ok_and(|next| next == 9));
+    assert_eq!((status.covered_ms(), status.index(), status.revision()), (2_000, 8, 8));
+}
+
+#[test]
+fn a_damaged_end_makes_a_new_base() {
+    let (test, source) = (TestArchive::new(), MadeUp::with_entries(5));
+    for last in [5, 8, 11] {
+        source.last.set(last);
+        test.copy(&source, NEVER, None).expect("it is copied");
+    }
+    let last = test.dir.path().join("log").join(format!("{:020}", 9));
+    let whole = std::fs::read(&last).expect("it is there");
+    std::fs::write(&last, &whole[..whole.len() - 3]).expect("it is cut off");
+    source.last.set(20);
+    // Once for the base, and once more while there is nothing behind it.
+    for _ in 0..2 {
+        let news = test.copy(&source, NEVER, None).expect("it is copied");
+        let told = |line: &String| {
+            line.contains("is damaged")
+                && line.contains("no state between entry 8 and the base at revision 20")
+        };
+        assert!(news.iter().any(told), "{news:?}");
+    }
+    source.last.set(22);
+    test.copy(&source, NEVER, None).expect("it is copied");
+    let mut damaged = 0;
+    let spans = test.reader().check(&mut |_| {}, &mut |_| damaged += 1).expect("it is read");
+    let ends: Vec<_> = spans.iter().map(|span| (span.base.index, span.last_index)).collect();
+    assert_eq!((ends, damaged), (vec![(5, 8), (20, 22)], 1));
+}
+
+#[test]
+fn a_member_with_another_clock_is_not_copied_again_and_again() {
+    let (test, source) = (TestArchive::new(), MadeUp::with_entries(5));
+    // The member's clock says 1970.
+    let archive = Archive::open(&test.url(), None, true).expect("it is open");
+    let (interval, base_interval) = (Duration::from_millis(1), Duration::from_secs(3600));
+    let settings = FollowSettings { interval, base_interval, keep: None, once: false };
+    let status = FollowStatus::default();
+    let follower = BackupFollower::new(&archive, &source, settings, &status);
+    let is_done = async {
+        while status.log_objects() < 10 {
+            source.last.set(source.last.get() + 1);
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    test.runtime.block_on(async {
+        tokio::select! {
+            end = follower.run() => panic!("it ends: {end:?}"),
+            () = is_done => {}
+        }
+    });
+    assert_eq!(status.bases(), 1);
+}
+
+#[test]
+fn a_failure_that_ends_a_copy_is_not_tried_again() {
+    let (test, source) = (TestArchive::new(), MadeUp::with_entries(5));
+    source.failures.borrow_mut().push(SourceError::Final("permission denied".to_owned()));
+    let archive = Archive::open(&test.url(), None, true).expect("it is open");
+    let settings =
+        FollowSettings { interval: Duration::from_millis(1), base_interval: NEVER, keep: None, once: true };
+    let status = FollowStatus::default();
+    let follower = BackupFollower::new(&archive, &source, settings, &status);
+    assert!(test.runtime.block_on(follower.run()).is_err());
+    assert_eq!((status.failures(), status.take_news()), (1, Vec::new()));
+}

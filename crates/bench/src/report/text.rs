@@ -44,8 +44,8 @@ pub(crate) fn render(phase: &Phase, layout: Layout) -> String {
         text += &format!("  Requests/sec:\t{}\n", layout.number(phase.per_second));
         histogram(phase, layout, &mut text);
         text += "\nLatency distribution:\n";
-        for percent in PRINTED {
-            let ms = phase.percentile(percent);
+        for percent in &PRINTED[..reached(phase.requests)] {
+            let ms = phase.percentile(*percent);
             if ms > 0.0 {
                 text += &format!("  {percent}% in {}.\n", layout.seconds(ms));
             }
@@ -61,6 +61,21 @@ pub(crate) fn render(phase: &Phase, layout: Layout) -> String {
         }
     }
     text
+}
+
+/// How many of the percentiles `benchmark` prints for so many requests: it goes through their latencies in order, and takes
+/// each for at most one percentile.
+fn reached(requests: u64) -> usize {
+    let mut reached = 0;
+    for request in 0..requests {
+        let percent = request as f64 * 100.0 / requests as f64;
+        match PRINTED.get(reached) {
+            Some(next) if percent >= *next => reached += 1,
+            Some(_) => {}
+            None => break,
+        }
+    }
+    reached
 }
 
 fn histogram(phase: &Phase, layout: Layout, text: &mut String) {
@@ -132,6 +147,12 @@ mod tests {
         assert_eq!(shown, ["0", "0.00012", "1.2e-05", "20000.5", "1.2345675e+06"]);
         let shown = [0, 15, 1_500, 1_500_000, 1_500_000_000, 3_723_000_000_000].map(go_duration);
         assert_eq!(shown, ["0s", "15ns", "1.5µs", "1.5ms", "1.5s", "1h2m3s"]);
+    }
+
+    #[test]
+    fn few_requests_have_few_percentiles() {
+        // As etcd's loop counts them.
+        assert_eq!([0, 1, 2, 3, 10, 50, 100, 1_000, 1_000_000].map(reached), [0, 0, 1, 2, 5, 6, 7, 8, 8]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Renews a lease.
+//! Renews leases.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use api::etcdserverpb as pb;
 use api::methods;
 use tokio::time::Instant;
 
-use super::{CallError, Client, MessageStream};
+use super::{CallError, Client, MessageStream, until};
 
 /// Time between a lost stream and the next, as in etcd's client.
 const RECONNECT_INTERVAL: Duration = Duration::from_millis(500);
@@ -87,5 +87,58 @@ pub(crate) async fn once(client: &Client, lease: i64) -> Result<pb::LeaseKeepAli
             Err(error) if error.is_final() => return Err(error),
             Err(_) => client.leave().await,
         }
+    }
+}
+
+/// Renews many leases, on one stream for as long as it lasts.
+#[derive(Default)]
+pub(crate) struct LeaseRenewals {
+    stream: Option<MessageStream>,
+}
+
+impl LeaseRenewals {
+    /// Renews leases once each. The answers are in the same order; a lease that does not exist has no time to live.
+    ///
+    /// # Errors
+    ///
+    /// The server refused, or the deadline passed: some may have been renewed.
+    pub(crate) async fn renew(
+        &mut self,
+        client: &Client,
+        leases: &[i64],
+        deadline: Instant,
+    ) -> Result<Vec<pb::LeaseKeepAliveResponse>, CallError> {
+        // A stream of which not all answers were read is not used again.
+        let kept = self.stream.take();
+        let was_kept = kept.is_some();
+        match until(Some(deadline), self.renew_on(client, kept, leases)).await {
+            // Its token may have ended, or its connection: a new stream has new ones.
+            Err(error) if was_kept && error != CallError::Deadline => {
+                until(Some(deadline), self.renew_on(client, None, leases)).await
+            }
+            answers => answers,
+        }
+    }
+
+    async fn renew_on(
+        &mut self,
+        client: &Client,
+        stream: Option<MessageStream>,
+        leases: &[i64],
+    ) -> Result<Vec<pb::LeaseKeepAliveResponse>, CallError> {
+        let mut stream = match stream {
+            Some(stream) => stream,
+            None => client.stream(methods::LEASE_KEEP_ALIVE, None).await?,
+        };
+        for id in leases {
+            stream.send(&pb::LeaseKeepAliveRequest { id: *id }, false)?;
+        }
+        let lost = || CallError::status(api::Code::Unavailable.number(), "the stream ended".to_owned());
+        let mut answers = Vec::with_capacity(leases.len());
+        while answers.len() < leases.len() {
+            answers.push(stream.next().await?.ok_or_else(lost)?);
+        }
+        self.stream = Some(stream);
+        Ok(answers)
     }
 }

@@ -18,7 +18,7 @@
 //! | `call.rs` | messages on a stream, and the status at its end |
 //! | `error.rs` | errors, with the texts of etcd's client |
 //! | `watches.rs` | watches that survive a lost connection |
-//! | `keep_alive.rs` | renews a lease |
+//! | `keep_alive.rs` | renews leases |
 //! | `session.rs` | locks and elections on a lease |
 //! | `metrics.rs` | the metrics of a member |
 
@@ -35,8 +35,8 @@ mod socket;
 pub(crate) mod tls;
 pub(crate) mod watches;
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use api::etcdserverpb as pb;
@@ -69,7 +69,9 @@ const RECONNECT_INTERVAL: Duration = Duration::from_millis(100);
 /// A client of one cluster. It connects with its first call.
 pub(crate) struct Client {
     options: ClientOptions,
-    token: Mutex<Option<String>>,
+    token: Mutex<Option<Arc<str>>>,
+    /// Held while a token is asked for: a password costs the server much time, so calls share one login.
+    login: tokio::sync::Mutex<()>,
     connection: tokio::sync::Mutex<Option<Connection>>,
     /// The endpoint to try first.
     first: AtomicUsize,
@@ -85,18 +87,19 @@ impl Client {
     /// No endpoint gave a token within the dial timeout.
     pub(crate) async fn open(options: ClientOptions) -> Result<Self, CallError> {
         let token = match &options.credentials {
-            Some(Credentials::Token(token)) => Some(token.clone()),
+            Some(Credentials::Token(token)) => Some(Arc::from(token.as_str())),
             _ => None,
         };
         let dial_timeout = options.dial_timeout;
         let client = Self {
             options,
             token: Mutex::new(token),
+            login: Default::default(),
             connection: Default::default(),
             first: AtomicUsize::new(0),
             refused: Mutex::new(None),
         };
-        client.authenticate(Some(Instant::now() + dial_timeout)).await?;
+        client.renew_token(None, Some(Instant::now() + dial_timeout)).await?;
         Ok(client)
     }
 
@@ -145,12 +148,13 @@ impl Client {
                 };
                 until(deadline, wait).await?;
             }
-            last = match self.attempt(method, request, deadline).await {
+            let token = self.token();
+            last = match self.attempt(method, request, deadline, token.as_deref()).await {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
             if (last.is_old_token() || last.wants_user()) && self.password().is_some() {
-                self.authenticate(deadline).await?;
+                self.renew_token(token, deadline).await?;
             } else if last.is_old_auth_revision() {
                 // The client has no token; the server has only seen other users change meanwhile.
             } else if last.is_unavailable() && repeatable
@@ -169,9 +173,10 @@ impl Client {
         method: &'static str,
         request: &impl Message,
         deadline: Option<Instant>,
+        token: Option<&str>,
     ) -> Result<A, CallError> {
         until(deadline, async {
-            let mut stream = self.open_stream(method, deadline).await?;
+            let mut stream = self.open_stream(method, deadline, token).await?;
             stream.send(request, true)?;
             let answer = stream.next().await?;
             match answer {
@@ -187,7 +192,7 @@ impl Client {
         .map_err(|error| self.late(error))
     }
 
-    /// A stream of messages in both directions.
+    /// A stream of messages in both directions. It begins with a new token: it is not repeated for one that has ended.
     ///
     /// # Errors
     ///
@@ -197,25 +202,25 @@ impl Client {
         method: &'static str,
         deadline: Option<Instant>,
     ) -> Result<MessageStream, CallError> {
-        if self.password().is_some() {
-            self.authenticate(deadline).await?;
-        }
-        until(deadline, self.open_stream(method, deadline)).await.map_err(|error| self.late(error))
+        self.renew_token(self.token(), deadline).await?;
+        let token = self.token();
+        let opened = self.open_stream(method, deadline, token.as_deref());
+        until(deadline, opened).await.map_err(|error| self.late(error))
     }
 
     async fn open_stream(
         &self,
         method: &'static str,
         deadline: Option<Instant>,
+        token: Option<&str>,
     ) -> Result<MessageStream, CallError> {
         loop {
             let mut connection = self.connect().await;
-            let token = self.token.lock().ok().and_then(|token| token.clone());
             let max = match self.options.max_request_bytes {
                 0 => MAX_REQUEST_BYTES,
                 bytes => bytes,
             };
-            match connection.open(method, token.as_deref(), deadline).await {
+            match connection.open(method, token, deadline).await {
                 Ok((send, answer)) => {
                     self.note_refusal(None);
                     return Ok(MessageStream::new(send, answer, max, self.options.max_response_bytes));
@@ -281,16 +286,20 @@ impl Client {
         }
     }
 
-    /// Asks for a token, if there is a password.
-    async fn authenticate(&self, deadline: Option<Instant>) -> Result<(), CallError> {
+    /// Asks for a token in place of `used`, if there is a password and no other call has got one meanwhile. Until it
+    /// comes, calls use the one that there is.
+    async fn renew_token(&self, used: Option<Arc<str>>, deadline: Option<Instant>) -> Result<(), CallError> {
         let Some((name, password)) = self.password() else { return Ok(()) };
+        let _login = until(deadline, async { Ok(self.login.lock().await) }).await?;
+        if self.token() != used {
+            return Ok(());
+        }
         let request = pb::AuthenticateRequest { name: name.to_owned(), password: password.to_owned() };
-        self.set_token(None);
         let answer: Result<pb::AuthenticateResponse, _> =
-            self.attempt(methods::AUTH_AUTHENTICATE, &request, deadline).await;
+            self.attempt(methods::AUTH_AUTHENTICATE, &request, deadline, None).await;
         match answer {
             Ok(answer) => {
-                self.set_token(Some(answer.token));
+                self.set_token(answer.token.into());
                 Ok(())
             }
             Err(error) if error.is_auth_not_enabled() => Ok(()),
@@ -313,20 +322,45 @@ impl Client {
         }
     }
 
-    fn set_token(&self, new: Option<String>) {
+    fn token(&self) -> Option<Arc<str>> {
+        self.token.lock().ok().and_then(|token| token.clone())
+    }
+
+    fn set_token(&self, new: Arc<str>) {
         if let Ok(mut token) = self.token.lock() {
-            *token = new;
+            *token = Some(new);
         }
     }
 }
 
 /// Runs until the deadline.
-async fn until<T>(
+pub(crate) async fn until<T>(
     deadline: Option<Instant>,
     work: impl Future<Output = Result<T, CallError>>,
 ) -> Result<T, CallError> {
     match deadline {
         Some(deadline) => tokio::time::timeout_at(deadline, work).await.unwrap_or(Err(CallError::Deadline)),
         None => work.await,
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// How to reach one endpoint, as the default flags say.
+    pub(crate) fn options(endpoint: &str) -> ClientOptions {
+        ClientOptions {
+            endpoints: vec![Endpoint::parse(endpoint).expect("it is right")],
+            dial_timeout: Duration::from_secs(2),
+            keepalive_interval: Duration::from_secs(2),
+            keepalive_timeout: Duration::from_secs(6),
+            max_request_bytes: 0,
+            max_response_bytes: 0,
+            credentials: None,
+            tls: None,
+            tls_flagged: false,
+            server_name: None,
+        }
     }
 }

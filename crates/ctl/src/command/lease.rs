@@ -2,6 +2,7 @@
 
 use api::etcdserverpb as pb;
 use api::methods;
+use prost::Message;
 
 use crate::client::keep_alive::{KeepAlive, once};
 use crate::exit::{Exit, Outcome, code};
@@ -30,15 +31,17 @@ fn id(shell: &Shell, missing: &str) -> Result<i64, Exit> {
         .map_err(|why| Exit::bad_args(format!("bad lease ID arg ({why}), expecting ID in Hex")))
 }
 
-/// Prints an answer about leases. It has no form of protobuf: etcdctl's library wraps these in types of its own.
+/// Prints an answer about leases. etcdctl's library wraps these in types of its own, of which the header alone has a
+/// form of protobuf: `encodable` is that of the answers that it prints so.
 fn show(
     shell: &mut Shell,
+    encodable: Option<&pb::ResponseHeader>,
     simple: impl FnOnce(&mut Vec<u8>, View),
     fields: impl FnOnce(&mut Vec<u8>, View),
     json: impl FnOnce(&mut Object<'_>),
 ) -> Outcome {
     let view = shell.view;
-    if view.format == Format::Protobuf {
+    if view.format == Format::Protobuf && encodable.is_none() {
         return Err(Exit::new(code::BAD_FEATURE, "marshal unsupported for answers about leases"));
     }
     let forms = Forms {
@@ -60,7 +63,7 @@ fn show(
             text.push('\n');
             text.into_bytes()
         },
-        protobuf: None::<Missing>,
+        protobuf: encodable.map(|header| || header.encode_to_vec()),
         table: None::<Missing>,
     };
     shell.print(&forms.bytes(view.format)?)
@@ -80,19 +83,35 @@ async fn grant(shell: &mut Shell) -> Outcome {
         message: Some(format!("failed to grant lease ({error})")),
         ..Exit::from(error)
     })?;
+    let pb::LeaseGrantResponse { header, id, ttl, error } = &granted;
+    let line = format!("lease {id:016x} granted with TTL({ttl}s)");
+    show_lease(shell, &line, header, *id, *ttl, Some(error))
+}
+
+/// Shows a lease that was granted or renewed: its line in the simple form, its id and time to live in the others.
+fn show_lease(
+    shell: &mut Shell,
+    line: &str,
+    header: &Option<pb::ResponseHeader>,
+    id: i64,
+    ttl: i64,
+    error: Option<&String>,
+) -> Outcome {
     show(
         shell,
-        |out, _| {
-            simple::line(out, format_args!("lease {:016x} granted with TTL({}s)", granted.id, granted.ttl))
-        },
+        header.as_ref(),
+        |out, _| simple::line(out, format_args!("{line}")),
         |out, view| {
-            fields::header(out, &granted.header, view);
-            fields::lease(out, "ID", granted.id, view);
-            simple::line(out, format_args!("\"TTL\" : {}", granted.ttl));
+            fields::header(out, header, view);
+            fields::lease(out, "ID", id, view);
+            simple::line(out, format_args!("\"TTL\" : {ttl}"));
         },
         |object| {
-            header_fields(object, &granted.header);
-            object.always("ID", &granted.id).always("TTL", &granted.ttl).always("Error", &granted.error);
+            header_fields(object, header);
+            object.always("ID", &id).always("TTL", &ttl);
+            if let Some(error) = error {
+                object.always("Error", error);
+            }
         },
     )
 }
@@ -109,6 +128,7 @@ async fn revoke(shell: &mut Shell) -> Outcome {
     })?;
     show(
         shell,
+        None,
         |out, _| simple::line(out, format_args!("lease {id:016x} revoked")),
         |out, view| fields::header(out, &revoked.header, view),
         |object| {
@@ -127,6 +147,7 @@ async fn time_to_live(shell: &mut Shell) -> Outcome {
     let answer = answer.map_err(|error| Exit::call(code::BAD_CONNECTION, error))?;
     show(
         shell,
+        answer.header.as_ref(),
         |out, _| {
             if answer.granted_ttl == 0 && answer.ttl == -1 {
                 return simple::line(out, format_args!("lease {:016x} already expired", answer.id));
@@ -173,6 +194,7 @@ async fn list(shell: &mut Shell) -> Outcome {
     let answer = answer.map_err(|error| Exit::call(code::BAD_CONNECTION, error))?;
     show(
         shell,
+        answer.header.as_ref(),
         |out, _| {
             simple::line(out, format_args!("found {} leases", answer.leases.len()));
             for lease in &answer.leases {
@@ -214,19 +236,7 @@ async fn keep_alive(shell: &mut Shell) -> Outcome {
 }
 
 fn show_renewal(shell: &mut Shell, answer: &pb::LeaseKeepAliveResponse) -> Outcome {
-    show(
-        shell,
-        |out, _| {
-            simple::line(out, format_args!("lease {:016x} keepalived with TTL({})", answer.id, answer.ttl))
-        },
-        |out, view| {
-            fields::header(out, &answer.header, view);
-            fields::lease(out, "ID", answer.id, view);
-            simple::line(out, format_args!("\"TTL\" : {}", answer.ttl));
-        },
-        |object| {
-            header_fields(object, &answer.header);
-            object.always("ID", &answer.id).always("TTL", &answer.ttl);
-        },
-    )
+    let pb::LeaseKeepAliveResponse { header, id, ttl } = answer;
+    let line = format!("lease {id:016x} keepalived with TTL({ttl})");
+    show_lease(shell, &line, header, *id, *ttl, None)
 }

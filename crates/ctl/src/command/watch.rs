@@ -4,6 +4,7 @@
 //! `ETCDCTL_WATCH_RANGE_END` instead of the arguments. With `--interactive`, each line of standard input adds a watch
 //! (`watch key --prefix`) or asks how far they all are (`progress`).
 
+use std::collections::BTreeMap;
 use std::io::BufRead;
 use std::process::Stdio;
 
@@ -138,8 +139,7 @@ fn read(values: &Values, args: &[Arg], line: &[Arg], key: &[u8], end: &[u8]) -> 
 async fn interactive(shell: &mut Shell, key: Vec<u8>, end: Vec<u8>) -> Outcome {
     let client = shell.client().await?;
     let mut lines = lines(shell);
-    let mut watches = Watches::new(&client);
-    let mut commands: Vec<Vec<Arg>> = Vec::new();
+    let mut added = AddedWatches::new(&client);
     loop {
         let delivery = tokio::select! {
             biased;
@@ -147,25 +147,46 @@ async fn interactive(shell: &mut Shell, key: Vec<u8>, end: Vec<u8>) -> Outcome {
                 let line = line.ok_or_else(|| {
                     Exit::new(code::INVALID_INPUT, "error reading watch request line: EOF")
                 })?;
-                if let Some(watch) = one_line(shell, &line, &key, &end, &mut watches)? {
-                    watches.create(watch.request);
-                    commands.push(watch.command);
+                if let Some(watch) = one_line(shell, &line, &key, &end, &mut added.watches)? {
+                    added.add(watch);
                 }
                 continue;
             }
-            delivery = watches.next() => delivery,
+            delivery = added.watches.next() => delivery,
         };
         match delivery {
             Ok(Delivery::Response(id, response)) => {
-                let command = usize::try_from(id - 1).ok().and_then(|at| commands.get(at)).cloned();
-                handle(shell, &response, &command.unwrap_or_default()).await?;
+                handle(shell, &response, added.command(id)).await?;
             }
             Ok(Delivery::Ended(response)) => ended(shell, response)?,
             Err(error) => {
                 lost(shell, &error)?;
-                watches = Watches::new(&client);
+                added = AddedWatches::new(&client);
             }
         }
+    }
+}
+
+/// Watches that lines of standard input added, on one stream, and their commands. After the stream is lost for good,
+/// others begin on a new one.
+struct AddedWatches<'c> {
+    watches: Watches<'c>,
+    commands: BTreeMap<i64, Vec<Arg>>,
+}
+
+impl<'c> AddedWatches<'c> {
+    fn new(client: &'c Client) -> Self {
+        Self { watches: Watches::new(client), commands: BTreeMap::new() }
+    }
+
+    fn add(&mut self, watch: Watch) {
+        let id = self.watches.create(watch.request);
+        self.commands.insert(id, watch.command);
+    }
+
+    /// The command of a watch; empty if it has none.
+    fn command(&self, watch: i64) -> &[Arg] {
+        self.commands.get(&watch).map_or(&[], Vec::as_slice)
     }
 }
 
@@ -376,5 +397,25 @@ mod tests {
         assert_eq!(read(&values, &args, &words, b"foo", b"").err(), Some(KEY_TWICE));
         let (values, args, words) = line("foo --");
         assert_eq!(read(&values, &args, &words, b"", b"").err(), Some(NO_COMMAND));
+    }
+
+    #[test]
+    fn watches_after_a_lost_stream_have_commands_of_their_own() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let client = runtime.block_on(Client::open(crate::client::tests::options("127.0.0.1:1")));
+        let client = client.expect("it connects with its first call");
+        let watch =
+            |command: &str| Watch { request: Default::default(), command: vec![command.as_bytes().to_vec()] };
+        let mut added = AddedWatches::new(&client);
+        added.add(watch("first"));
+        added.add(watch("second"));
+        assert_eq!(
+            (added.command(1), added.command(2)),
+            (&[b"first".to_vec()][..], &[b"second".to_vec()][..])
+        );
+        // As `interactive` does when the stream is lost.
+        added = AddedWatches::new(&client);
+        added.add(watch("third"));
+        assert_eq!((added.command(1), added.command(2)), (&[b"third".to_vec()][..], &[][..]));
     }
 }

@@ -180,8 +180,8 @@ The figures come from Status and /metrics of each member. Ctrl-C ends it.",
 
 pub(super) const RELOAD: Command = Command {
     usage: "reload",
-    short: "Makes the members with given endpoints read their configuration again",
-    long: "Makes the members with given endpoints read their configuration again, as SIGHUP does.
+    short: "Reloads the configuration of the members at the given endpoints",
+    long: "Reloads the configuration of the members at the given endpoints, as SIGHUP does.
 
 Says of each what changed, and what needs a restart. If anything is wrong with a configuration, its member keeps the one
 before, and the exit code is 1. With authentication it is for the role root.",

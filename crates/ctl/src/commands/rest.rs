@@ -171,7 +171,7 @@ $ stele ctl follow --endpoints=$OLD --until-caught-up --verify --finish $NEW
         },
         text("prefix", "", "Copy only the keys that begin so"),
         switch("replace", "begin although the destination has keys: those that the source lacks are deleted"),
-        text("state-key", "stele-follow", "Key of the destination that says how far the copy has come"),
+        text("state-key", "stele-follow", "Key in the destination that stores the progress of the copy"),
         switch("until-caught-up", "end when the destination has all that the source had at the start"),
         switch("verify", "compare all keys and values once the destination has caught up"),
     ],
@@ -205,11 +205,15 @@ $ stele utl restore s3://bucket/cluster --encryption-key-file key --to-time 2026
         ),
         Flag {
             kind: Kind::Duration,
-            ..text("interval", "10s", "time between two copies of changes: about what is lost with the cluster")
+            ..text(
+                "interval",
+                "10s",
+                "time between two copies of changes; the last interval may be lost with the cluster",
+            )
         },
         Flag {
             kind: Kind::Duration,
-            ..text("keep", "0s", "remove what no restore to a time within this needs; 0s keeps everything")
+            ..text("keep", "0s", "delete objects not needed to restore to any time within this period; 0s keeps all")
         },
         switch("once", "end when the archive has all that the cluster had at the start"),
     ],

@@ -2,7 +2,7 @@
 //!
 //! Pages are bounded by their bytes: the number of keys asked for follows the sizes of those that came. A page that is
 //! larger than the client accepts nevertheless, because large values follow small ones, is asked for again with fewer
-//! keys.
+//! keys. So is one that is late, and later pages stay as small: the line is slow.
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
@@ -55,6 +55,8 @@ pub(super) struct RangePages<'c, R> {
     more: bool,
     /// Whether all pages show one revision.
     is_pinned: bool,
+    /// Keys of the largest page that comes in time, as far as that is known.
+    max_keys: i64,
 }
 
 impl<'c, R: ReadsRanges> RangePages<'c, R> {
@@ -62,7 +64,8 @@ impl<'c, R: ReadsRanges> RangePages<'c, R> {
     pub(super) fn new(reader: &'c R, (key, range_end): (Bytes, Bytes), revision: i64) -> Self {
         let request =
             pb::RangeRequest { key, range_end, revision, limit: FIRST_PAGE_KEYS, ..Default::default() };
-        Self { reader, request, page: VecDeque::new(), more: true, is_pinned: true }
+        let max_keys = MAX_PAGE_KEYS;
+        Self { reader, request, page: VecDeque::new(), more: true, is_pinned: true, max_keys }
     }
 
     /// Each page as it is when it is read.
@@ -89,6 +92,11 @@ impl<'c, R: ReadsRanges> RangePages<'c, R> {
                     self.request.limit = (self.request.limit / 4).max(1);
                     continue;
                 }
+                Err(CallError::Deadline) if self.request.limit > 1 => {
+                    self.max_keys = (self.request.limit / 2).max(1);
+                    self.request.limit = self.max_keys;
+                    continue;
+                }
                 page => page?,
             };
             if self.is_pinned && self.request.revision == 0 {
@@ -99,7 +107,7 @@ impl<'c, R: ReadsRanges> RangePages<'c, R> {
                 self.request.key = behind(&last.key);
             }
             let bytes = page.kvs.iter().map(Message::encoded_len).sum();
-            self.request.limit = next_limit(page.kvs.len(), bytes);
+            self.request.limit = next_limit(page.kvs.len(), bytes).min(self.max_keys);
             self.page = page.kvs.into();
         }
         Ok(())
@@ -147,6 +155,43 @@ mod tests {
         assert_eq!(next_limit(64, 64 * 4096), 256);
         assert_eq!(next_limit(64, 64 << 20), 1);
         assert_eq!(next_limit(0, 0), MAX_PAGE_KEYS);
+    }
+
+    /// A cluster of 100 keys behind a line that carries few of them in time.
+    struct SlowLine {
+        max_keys: i64,
+        late: std::cell::Cell<usize>,
+    }
+
+    impl ReadsRanges for SlowLine {
+        async fn read_page(&self, request: &pb::RangeRequest) -> Result<pb::RangeResponse, CallError> {
+            if request.limit > self.max_keys {
+                self.late.set(self.late.get() + 1);
+                return Err(CallError::Deadline);
+            }
+            let all =
+                (0..100).map(|number| Bytes::from(format!("{number:03}"))).filter(|key| *key >= request.key);
+            let mut keys: Vec<_> = all.take(request.limit as usize + 1).collect();
+            let more = keys.len() > request.limit as usize;
+            keys.truncate(request.limit as usize);
+            let kvs = keys.into_iter().map(|key| mvccpb::KeyValue { key, ..Default::default() }).collect();
+            Ok(pb::RangeResponse { kvs, more, ..Default::default() })
+        }
+    }
+
+    #[test]
+    fn pages_that_are_late_become_smaller_and_stay_so() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let reader = SlowLine { max_keys: 5, late: Default::default() };
+        let mut left = RangePages::new(&reader, under(b""), 1);
+        let nothing = SlowLine { max_keys: 0, late: Default::default() };
+        let mut right = RangePages::new(&nothing, under(b""), 1);
+        right.more = false;
+        let mut keys = 0;
+        while runtime.block_on(next_pair(&mut left, &mut right)).expect("it is read").is_some() {
+            keys += 1;
+        }
+        assert_eq!((keys, reader.late.get()), (100, 4), "64, 32, 16 and 8 keys are too many");
     }
 
     #[test]

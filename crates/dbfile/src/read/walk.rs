@@ -97,7 +97,7 @@ impl<'a, R: ReadAt> BucketWalk<'a, R> {
         let node = self.pages.node(page)?;
         self.read = self.read.saturating_add(node.pages());
         if self.read > self.pages.count() {
-            return Err(ReadError::Page { page, problem: "it is part of a tree that leads into itself" });
+            return Err(ReadError::Page { page, problem: "the page tree has a cycle" });
         }
         self.path.push((node, 0));
         Ok(())

@@ -95,7 +95,7 @@ fn number(bytes: &[u8]) -> Result<u64, String> {
 }
 
 fn compaction(bytes: &[u8]) -> Result<i64, String> {
-    let revision = RevisionKey::decode(bytes).ok_or("the revision of a compaction is none")?;
+    let revision = RevisionKey::decode(bytes).ok_or("the compaction record holds no valid revision")?;
     Ok(revision.main)
 }
 

@@ -8,9 +8,11 @@ mod source;
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use archive::{Archive, ArchiveError, BackupFollower, FollowSettings, FollowStatus, SecretKey};
+use archive::{
+    Archive, ArchiveError, BackupFollower, FollowSettings, FollowStatus, SecretKey, wall_clock_ms,
+};
 
 use crate::config::BackupSettings;
 use crate::metrics::BackupMetrics;
@@ -61,24 +63,31 @@ impl PreparedBackup {
     }
 
     async fn run(&self, node: &Arc<Node>) -> Infallible {
+        let mut age = ArchiveAge::new(wall_clock_ms(), self.settings.interval);
         loop {
             while !leads(node) {
                 node.metrics.own.backup.lag_seconds.set(0.0);
                 tokio::time::sleep(LOOK_INTERVAL).await;
             }
             tracing::info!(url = self.url, "this member leads and backs up the cluster");
-            let (source, status) = (MemberSource::new(node.clone()), FollowStatus::default());
-            let follower = BackupFollower::new(&self.archive, &source, self.settings.clone(), &status);
+            let status = FollowStatus::default();
             tokio::select! {
-                end = follower.run() => if let Err(error) = end {
-                    show_news(&status);
-                    tracing::error!(%error, url = self.url, "the backup cannot go on");
-                    node.metrics.own.backup.failures.inc();
-                    tokio::time::sleep(FAILURE_PAUSE).await;
-                },
-                () = show_while_leading(node, &status) => {
+                never = self.copy(node, &status) => match never {},
+                () = show_while_leading(node, &status, &mut age) => {
                     tracing::info!("another member leads: it backs up the cluster");
                 }
+            }
+        }
+    }
+
+    /// Copies the cluster; after a failure that does not pass by itself, again after a pause.
+    async fn copy(&self, node: &Arc<Node>, status: &FollowStatus) -> Infallible {
+        let source = MemberSource::new(node.clone());
+        loop {
+            let follower = BackupFollower::new(&self.archive, &source, self.settings.clone(), status);
+            if let Err(error) = follower.run().await {
+                tracing::error!(%error, url = self.url, retry_seconds = FAILURE_PAUSE.as_secs(), "the backup failed");
+                tokio::time::sleep(FAILURE_PAUSE).await;
             }
         }
     }
@@ -89,12 +98,14 @@ fn leads(node: &Node) -> bool {
 }
 
 /// Shows what a backup does, in the log and in the metrics, as long as this member leads.
-async fn show_while_leading(node: &Node, status: &FollowStatus) {
+async fn show_while_leading(node: &Node, status: &FollowStatus, age: &mut ArchiveAge) {
     let metrics = &node.metrics.own.backup;
-    let mut shown = ShownTotals { since_ms: wall_clock_ms(), ..ShownTotals::default() };
+    let mut shown = ShownTotals::default();
     while leads(node) {
         show_news(status);
-        shown.update(status, metrics, wall_clock_ms());
+        shown.update(status, metrics);
+        let lag_ms = age.update(status.covered_ms(), wall_clock_ms());
+        metrics.lag_seconds.set(lag_ms as f64 / 1_000.0);
         tokio::time::sleep(LOOK_INTERVAL).await;
     }
 }
@@ -108,10 +119,46 @@ fn show_news(status: &FollowStatus) {
     }
 }
 
+/// The age of the archive, as far as this process knows it. It outlives changes of the leader and failures of the copy,
+/// so that the age rises for as long as nothing is copied. All times are milliseconds since 1970.
+///
+/// ```text
+/// a member leads      the archive is read: all up to 18:30:00      age since 18:30:00
+/// it leads again      the store cannot be reached for an interval  age since 18:30:00, or since the process began
+/// ```
+struct ArchiveAge {
+    /// Until when the archive is known to have everything; at first, when the process began.
+    covered_ms: u64,
+    /// Since when a leading member does not know how old the archive is.
+    unknown_since_ms: Option<u64>,
+    /// Time that a new leader has to read from the archive how old it is: another member may have written it.
+    interval_ms: u64,
+}
+
+impl ArchiveAge {
+    fn new(began_ms: u64, interval: Duration) -> ArchiveAge {
+        ArchiveAge {
+            covered_ms: began_ms,
+            unknown_since_ms: None,
+            interval_ms: u64::try_from(interval.as_millis()).unwrap_or(u64::MAX),
+        }
+    }
+
+    /// Takes until when the archive has everything, 0 if this leader has not read it yet, and returns its age.
+    fn update(&mut self, covered_ms: u64, now_ms: u64) -> u64 {
+        if covered_ms > 0 {
+            // The archive may be older than what this process knew of it: it can be emptied.
+            (self.covered_ms, self.unknown_since_ms) = (covered_ms, None);
+            return now_ms.saturating_sub(covered_ms);
+        }
+        let unknown_ms = now_ms.saturating_sub(*self.unknown_since_ms.get_or_insert(now_ms));
+        if unknown_ms <= self.interval_ms { unknown_ms } else { now_ms.saturating_sub(self.covered_ms) }
+    }
+}
+
 /// What the metrics show already of one backup.
 #[derive(Default)]
 struct ShownTotals {
-    since_ms: u64,
     bytes: u64,
     log_objects: u64,
     bases: u64,
@@ -119,7 +166,7 @@ struct ShownTotals {
 }
 
 impl ShownTotals {
-    fn update(&mut self, status: &FollowStatus, metrics: &BackupMetrics, now_ms: u64) {
+    fn update(&mut self, status: &FollowStatus, metrics: &BackupMetrics) {
         let add = |shown: &mut u64, now: u64, counter: &prometheus::IntCounter| {
             counter.inc_by(now.saturating_sub(*shown));
             *shown = now;
@@ -128,13 +175,27 @@ impl ShownTotals {
         add(&mut self.log_objects, status.log_objects(), &metrics.log_objects);
         add(&mut self.bases, status.bases(), &metrics.bases);
         add(&mut self.failures, status.failures(), &metrics.failures);
-        let covered_ms = status.covered_ms().max(self.since_ms);
-        metrics.lag_seconds.set(now_ms.saturating_sub(covered_ms) as f64 / 1_000.0);
         metrics.revision.set(status.revision() as f64);
     }
 }
 
-fn wall_clock_ms() -> u64 {
-    // Before 1970 there were no backups.
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_age_rises_until_something_is_copied() {
+        let mut age = ArchiveAge::new(1_000, Duration::from_secs(10));
+        // The archive cannot be read: first it may only take a moment.
+        assert_eq!(age.update(0, 5_000), 0);
+        assert_eq!(age.update(0, 15_000), 10_000);
+        assert_eq!(age.update(0, 15_001), 14_001, "since the process began");
+        assert_eq!(age.update(0, 60_000), 59_000);
+        // It has all up to then, by another member.
+        assert_eq!(age.update(58_000, 61_000), 3_000);
+        // Another leader, and this one again.
+        assert_eq!(age.update(0, 100_000), 0);
+        assert_eq!(age.update(0, 120_000), 62_000);
+        assert_eq!(age.update(119_500, 120_000), 500);
+    }
 }

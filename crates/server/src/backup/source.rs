@@ -48,8 +48,9 @@ impl BaseStream for MadeBase {
             return Ok(None);
         }
         match self.parts.recv().await {
-            Some(BackupPart::Begin { bytes, state, .. }) => {
-                Ok(Some(BasePart::Begin(backup_point(&self.node, state), backup_file_bytes(bytes))))
+            Some(BackupPart::Begin { bytes, state, time_ms, .. }) => {
+                let point = backup_point(&self.node, state, time_ms);
+                Ok(Some(BasePart::Begin(point, backup_file_bytes(bytes))))
             }
             Some(BackupPart::Chunk(chunk)) => Ok(Some(BasePart::Bytes(chunk))),
             Some(BackupPart::Sum(sum)) => {

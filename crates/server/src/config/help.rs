@@ -53,10 +53,12 @@ fn describe(text: &mut String, flag: &Flag) {
     }
 }
 
-/// All of `--version`. Called as `etcd`, the first line is etcd's, because scripts read it.
+/// All of `--version`. Called as `etcd`, it has etcd's lines, because scripts read them.
 pub(super) fn version(program: &str) -> String {
-    let stele = format!("stele Version: {}\n", env!("CARGO_PKG_VERSION"));
-    let etcd = format!("etcd Version: {}\n", api::version::ETCD_VERSION);
-    let (first, second) = if program == "etcd" { (etcd, stele) } else { (stele, etcd) };
-    format!("{first}{second}OS/Arch: {}/{}\n", std::env::consts::OS, std::env::consts::ARCH)
+    if program == "etcd" {
+        return api::version::etcd_version_lines();
+    }
+    let (own, etcd) = (env!("CARGO_PKG_VERSION"), api::version::ETCD_VERSION);
+    let (system, architecture) = (std::env::consts::OS, std::env::consts::ARCH);
+    format!("stele Version: {own}\netcd Version: {etcd}\nOS/Arch: {system}/{architecture}\n")
 }

@@ -2,7 +2,7 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `target` | which state is wanted, and which base it begins with |
+//! | `target` | which state is requested, and which bases it can begin with |
 //! | `restore` | `restore`: a data directory of Stele with that state |
 //! | `verify` | `backup verify`: reads everything, and says what can be restored |
 //!

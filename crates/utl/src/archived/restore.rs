@@ -1,18 +1,19 @@
 //! `restore`: a data directory with a state of an archive.
 //!
 //! ```text
-//! base      the newest one before the state that is wanted -> data segments, index in memory
-//! entries   applied as the cluster applied them, up to the state that is wanted
+//! base      the newest one before the requested state -> data segments, index in memory
+//! entries   applied as the cluster applied them, up to the requested state
 //! points    wherever the archive says what the state was, its hash is compared
 //! ```
 //!
+//! From a base before it the same state is made, with more entries: so if one is damaged, the next older one is taken.
 //! Until all of it is right, the directory has no member in it.
 
 use std::io;
 use std::sync::Arc;
 
 use api::stelepb::{BackupEntry, BackupPoint};
-use archive::{ArchiveReader, BaseReader, LogObject};
+use archive::{ArchiveError, ArchiveReader, BaseName, BaseReader, LogObject};
 use dbfile::records::SmallRecords;
 use dbfile::{DbFile, ReadAt};
 use log::RealDisk;
@@ -33,13 +34,7 @@ pub(crate) fn run(line: &mut CommandLine) -> CommandEnd {
     check_bump(line)?;
     let cluster = NewCluster::of_flags(line)?;
     let reader = open(line)?;
-    let name = target.base(&reader.bases()?)?;
-    let directory = target_directory(line)?;
-    let base = reader.base(&name)?;
-    let replay = import(line, &base, &cluster, &directory)?;
-    let mut restore =
-        ArchiveRestore { target, replay, next: name.index + 1, covered_ms: name.time_ms, checked: 1 };
-    restore.compare(base.point(), base.path())?;
+    let (mut restore, directory) = begin(line, &reader, target, &cluster)?;
     restore.apply_all(line, &reader)?;
     restore.check_end(&reader)?;
     let restored_revision = restore.replay.data().revision;
@@ -65,6 +60,66 @@ pub(crate) fn run(line: &mut CommandLine) -> CommandEnd {
         cluster.identity.cluster_id
     ));
     Ok(())
+}
+
+/// Makes the state of the newest base that is whole, in a new directory.
+///
+/// # Errors
+/// All bases before the state are damaged: the newest one's damage. The store failed, or something is in the way.
+fn begin(
+    line: &mut CommandLine,
+    reader: &ArchiveReader,
+    target: RestoreTarget,
+    cluster: &NewCluster,
+) -> Result<(ArchiveRestore, StagedDirectory), Refusal> {
+    let mut names = target.bases(&reader.bases()?)?.into_iter().peekable();
+    let mut newest_damage = None;
+    while let Some(name) = names.next() {
+        let directory = target_directory(line)?;
+        let why = match import_base(line, reader, &name, cluster, &directory)? {
+            ImportedBase::Whole(point, path, replay) => {
+                let (next, covered_ms) = (name.index + 1, name.time_ms);
+                let mut restore = ArchiveRestore { target, replay, next, covered_ms, checked: 0 };
+                restore.compare(&point, &path)?;
+                return Ok((restore, directory));
+            }
+            ImportedBase::Damaged(why) => why,
+        };
+        if let Some(older) = names.peek() {
+            line.complain(&format!(
+                "warning: {}; restoring from the copy of the state at revision {} instead",
+                why.message, older.revision
+            ));
+        }
+        newest_damage.get_or_insert(why);
+    }
+    // There is at least one base.
+    Err(newest_damage.unwrap_or_else(|| Refusal::error("the archive holds no copy of a state")))
+}
+
+/// What became of a base.
+enum ImportedBase {
+    /// The state, with what the archive says of it and the name of the object.
+    Whole(BackupPoint, String, StateReplay),
+    Damaged(Refusal),
+}
+
+fn import_base(
+    line: &CommandLine,
+    reader: &ArchiveReader,
+    name: &BaseName,
+    cluster: &NewCluster,
+    directory: &StagedDirectory,
+) -> Result<ImportedBase, Refusal> {
+    let base = match reader.base(name) {
+        Err(error @ ArchiveError::Damaged { .. }) => return Ok(ImportedBase::Damaged(error.into())),
+        base => base?,
+    };
+    match import(line, &base, cluster, directory) {
+        Ok(replay) => Ok(ImportedBase::Whole(*base.point(), base.path().to_owned(), replay)),
+        Err(refusal) if base.is_damaged() => Ok(ImportedBase::Damaged(refusal)),
+        Err(refusal) => Err(refusal),
+    }
 }
 
 fn failed(error: OpenMemberError) -> Refusal {

@@ -1,4 +1,4 @@
-//! Which state of an archive is wanted, and which base it begins with.
+//! Which state of an archive is requested, and which bases it can begin with.
 //!
 //! ```text
 //! entries              901          902          903                 904
@@ -52,11 +52,11 @@ impl RestoreTarget {
         }
     }
 
-    /// The newest base from which the state is reached.
+    /// The bases from which the state is reached, the newest first: at least one.
     ///
     /// # Errors
     /// There is none: the state is older than the archive.
-    pub(super) fn base(self, bases: &[BaseName]) -> Result<BaseName, Refusal> {
+    pub(super) fn bases(self, bases: &[BaseName]) -> Result<Vec<BaseName>, Refusal> {
         let Some(oldest) = bases.first() else {
             return Err(Refusal::error("the archive holds no copy of a state yet: let the backup go on"));
         };
@@ -67,15 +67,18 @@ impl RestoreTarget {
             RestoreTarget::Time(time_ms) => base.time_ms <= time_ms,
         };
         let is_its_revision = |base: &&BaseName| RestoreTarget::Revision(base.revision) == self;
-        let found = bases.iter().rev().find(reaches).or_else(|| bases.iter().find(is_its_revision));
-        found.copied().ok_or_else(|| {
-            Refusal::error(format!(
+        let mut found: Vec<BaseName> = bases.iter().rev().filter(reaches).copied().collect();
+        // It has the revision, and perhaps changes after it that make none.
+        found.extend(bases.iter().find(is_its_revision));
+        if found.is_empty() {
+            return Err(Refusal::error(format!(
                 "the archive begins at revision {}, {}: it cannot restore {}",
                 oldest.revision,
                 shown_time(oldest.time_ms),
                 self.shown()
-            ))
-        })
+            )));
+        }
+        Ok(found)
     }
 
     /// The revision to stop at.
@@ -112,21 +115,22 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_base_before_the_target_is_taken() {
+    fn the_newest_base_before_the_target_comes_first() {
         let bases = [base(100), base(200), base(300)];
         for (target, expected) in [
-            (RestoreTarget::Newest, Some(300)),
-            (RestoreTarget::Revision(31), Some(300)),
-            (RestoreTarget::Revision(30), Some(200)),
-            (RestoreTarget::Revision(10), Some(100)),
-            (RestoreTarget::Revision(9), None),
-            (RestoreTarget::Time(30_000), Some(300)),
-            (RestoreTarget::Time(29_999), Some(200)),
-            (RestoreTarget::Time(9_999), None),
+            (RestoreTarget::Newest, vec![300, 200, 100]),
+            (RestoreTarget::Revision(31), vec![300, 200, 100]),
+            (RestoreTarget::Revision(30), vec![200, 100, 300]),
+            (RestoreTarget::Revision(10), vec![100]),
+            (RestoreTarget::Revision(9), vec![]),
+            (RestoreTarget::Time(30_000), vec![300, 200, 100]),
+            (RestoreTarget::Time(29_999), vec![200, 100]),
+            (RestoreTarget::Time(9_999), vec![]),
         ] {
-            assert_eq!(target.base(&bases).ok().map(|base| base.index), expected, "{target:?}");
+            let found = target.bases(&bases).unwrap_or_default();
+            assert_eq!(found.iter().map(|base| base.index).collect::<Vec<_>>(), expected, "{target:?}");
         }
-        assert!(RestoreTarget::Newest.base(&[]).is_err());
+        assert!(RestoreTarget::Newest.bases(&[]).is_err());
     }
 
     #[test]

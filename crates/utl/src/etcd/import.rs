@@ -1,4 +1,4 @@
-//! `import`: a data directory of Stele from the directory of an etcd member that does not run.
+//! `import`: a data directory of Stele from the directory of a stopped etcd member.
 //!
 //! etcd applies an entry to its database in memory, and the database reaches the disk a little later; a clean stop
 //! writes all of it, a kill does not. So the entries that the write-ahead log has behind the database are applied here,

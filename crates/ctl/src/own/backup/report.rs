@@ -1,9 +1,9 @@
 //! Shows how a backup gets on: a line at the bottom of a terminal, or plain lines from time to time.
 
 use std::convert::Infallible;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use archive::FollowStatus;
+use archive::{FollowStatus, wall_clock_ms};
 use cli::text::human;
 use cli::{BarKind, Streams};
 use indicatif::ProgressBar;
@@ -42,7 +42,7 @@ impl BackupReport {
                 self.draw(status);
             } else if self.said.elapsed() >= LINE_INTERVAL {
                 self.said = Instant::now();
-                shell.say(line(status, now_ms()))?;
+                shell.say(line(status, wall_clock_ms()))?;
             }
         }
     }
@@ -62,7 +62,7 @@ impl BackupReport {
             self.bar.set_length(total);
             self.bar.set_position(done);
         } else {
-            self.bar.set_message(line(status, now_ms()));
+            self.bar.set_message(line(status, wall_clock_ms()));
         }
         self.bar.tick();
     }
@@ -107,9 +107,4 @@ fn line(status: &FollowStatus, now_ms: u64) -> String {
             format!("at revision {}, {behind:.1} s behind; {written}{base}", status.revision())
         }
     }
-}
-
-fn now_ms() -> u64 {
-    // Before 1970 there were no backups.
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }

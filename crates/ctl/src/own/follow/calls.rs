@@ -17,6 +17,10 @@ use crate::own::pages::ReadsRanges;
 /// Time that one attempt may take: a member that hangs is left after it.
 pub(super) const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Time that an attempt may take after others were not answered in time: a large store takes long to count its keys,
+/// and a slow line to carry a large value.
+const MAX_CALL_TIMEOUT: Duration = Duration::from_secs(120);
+
 /// Time between two attempts.
 const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
@@ -68,11 +72,14 @@ impl PatientClient {
         method: &'static str,
         request: &impl Message,
     ) -> Result<A, CallError> {
-        let mut failures = 0;
+        let (mut failures, mut timeout) = (0, CALL_TIMEOUT);
         loop {
-            let deadline = Some(Instant::now() + CALL_TIMEOUT);
+            let deadline = Some(Instant::now() + timeout);
             match self.client.read(method, request, deadline).await {
-                Err(error) if error.is_passing() => self.wait(&error, &mut failures).await,
+                Err(error) if error.is_passing() => {
+                    timeout = next_timeout(timeout, &error);
+                    self.wait(&error, &mut failures).await;
+                }
                 answer => return answer,
             }
         }
@@ -117,6 +124,37 @@ impl PatientClient {
 
 impl ReadsRanges for PatientClient {
     async fn read_page(&self, request: &pb::RangeRequest) -> Result<pb::RangeResponse, CallError> {
+        // A page that is late is not repeated as it is: its reader asks for a smaller one.
+        if request.limit > 1 {
+            let deadline = Some(Instant::now() + CALL_TIMEOUT);
+            match self.client.read(methods::KV_RANGE, request, deadline).await {
+                Err(error) if error.is_passing() && error != CallError::Deadline => {
+                    self.wait(&error, &mut 0).await
+                }
+                page => return page,
+            }
+        }
         self.call(methods::KV_RANGE, request).await
+    }
+}
+
+/// The time for the next attempt: twice as long after one that was not answered in time.
+pub(super) fn next_timeout(timeout: Duration, error: &CallError) -> Duration {
+    if *error == CallError::Deadline { (2 * timeout).min(MAX_CALL_TIMEOUT) } else { timeout }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attempt_that_was_late_is_followed_by_a_longer_one() {
+        let lost = CallError::Unreachable("refused".to_owned());
+        assert_eq!(next_timeout(CALL_TIMEOUT, &lost), CALL_TIMEOUT);
+        let mut timeout = CALL_TIMEOUT;
+        for _ in 0..10 {
+            timeout = next_timeout(timeout, &CallError::Deadline);
+        }
+        assert_eq!(timeout, MAX_CALL_TIMEOUT);
     }
 }

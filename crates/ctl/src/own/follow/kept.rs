@@ -7,14 +7,18 @@
 //! ```
 //!
 //! So each key gets the revision of its last change. Its number of changes and the revision of its creation are those
-//! of the destination. After an interruption or another compaction, the same is done with what is missing.
+//! of the destination. After an interruption or another compaction, the same is done with what is missing. The
+//! destination is compacted after these transactions, as the source is: else each would leave a version of the state
+//! key.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use api::{etcdserverpb as pb, methods, mvccpb};
 use bytes::Bytes;
 use pb::request_op::Request;
 use pb::response_op::Response;
+use tokio::time::Instant;
 
 use super::Follower;
 use super::board::FollowPhase;
@@ -22,6 +26,7 @@ use super::calls::FollowHalt;
 use super::changes::{delete, put};
 use super::state::FollowPosition;
 use super::writer::FollowStep;
+use crate::exit::Exit;
 use crate::own::pages::{RangePages, next_pair, under};
 
 /// Keys whose values are read together: fewer than any server permits in a transaction.
@@ -29,6 +34,13 @@ const MAX_KEYS_TOGETHER: usize = 64;
 
 /// Revisions that are written together.
 const MAX_STEPS_TOGETHER: usize = 256;
+
+/// Revisions after which the destination is compacted up to the last one: it holds few versions of the state key then,
+/// and compacts seldom.
+const COMPACT_EVERY: i64 = 10_000;
+
+/// Time after which the remaining time is known well enough to be shown.
+const ESTIMATE_AFTER: Duration = Duration::from_secs(5);
 
 /// Keys that the destination lacks, by the revision of their last change, and keys that it must not have.
 #[derive(Default)]
@@ -44,13 +56,15 @@ impl Follower {
         self.board.update(|figures| figures.phase = FollowPhase::Copying);
         self.board.note(format!(
             "the source is compacted at revision {compacted}: copying its keys of then, with revisions {} to \
-             {compacted}",
-            from + 1
+             {compacted}: {} transactions, one for each revision",
+            from + 1,
+            compacted - from
         ));
         let mut missing = self.missing_keys(from, compacted).await?;
         let keys = missing.changed.values().map(Vec::len).sum::<usize>() as u64;
         self.board.update(|figures| (figures.keys, figures.all_keys) = (0, keys));
         let mut next = from + 1;
+        let mut pace = FillPace::new(next);
         while next <= compacted {
             let mut chunk = Vec::new();
             let mut wanted = 0;
@@ -78,8 +92,27 @@ impl Follower {
             }
             self.writer.write(steps).await?;
             self.board.update(|figures| figures.keys += wanted as u64);
+            if pace.is_estimate_due() {
+                self.board.note(pace.estimate(next, compacted));
+            }
+            if pace.is_compaction_due(next, compacted) {
+                self.compact_destination(next - 1).await?;
+                pace.compacted = next;
+            }
         }
         Ok(())
+    }
+
+    /// Compacts the destination up to a revision that it has.
+    async fn compact_destination(&self, revision: i64) -> Result<(), FollowHalt> {
+        let request = pb::CompactionRequest { revision, physical: false };
+        let compacted: Result<pb::CompactionResponse, _> =
+            self.destination.call(methods::KV_COMPACT, &request).await;
+        match compacted {
+            // Its answer was lost, and it was repeated.
+            Err(error) if !error.is_compacted() => Err(Exit::from(error).into()),
+            _ => Ok(()),
+        }
     }
 
     /// Compares the keys of the source at a revision with those of the destination.
@@ -123,5 +156,77 @@ impl Follower {
             }
         }
         Ok(values)
+    }
+}
+
+/// How fast revisions are filled, and what is due.
+struct FillPace {
+    began: Instant,
+    first: i64,
+    is_estimated: bool,
+    /// The destination is compacted up to the revision before this one.
+    compacted: i64,
+}
+
+impl FillPace {
+    /// Beginning with revision `first`.
+    fn new(first: i64) -> Self {
+        Self { began: Instant::now(), first, is_estimated: false, compacted: first }
+    }
+
+    /// Whether the rate is known well enough, and was not shown yet.
+    fn is_estimate_due(&self) -> bool {
+        !self.is_estimated && self.began.elapsed() >= ESTIMATE_AFTER
+    }
+
+    /// A line that says how long the rest takes: revisions before `next` are filled, `last` is the last one.
+    fn estimate(&mut self, next: i64, last: i64) -> String {
+        self.is_estimated = true;
+        remaining(next - self.first, last + 1 - next, self.began.elapsed())
+    }
+
+    /// Whether to compact the destination up to the revision before `next`.
+    fn is_compaction_due(&self, next: i64, last: i64) -> bool {
+        next - self.compacted >= COMPACT_EVERY || next > last
+    }
+}
+
+/// The rate of transactions, and the time for the rest at that rate.
+fn remaining(done: i64, left: i64, elapsed: Duration) -> String {
+    let rate = done as f64 / elapsed.as_secs_f64();
+    let seconds = (left as f64 / rate.max(1.0)) as u64;
+    let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
+    format!(
+        "{rate:.0} transactions a second: {left} are left, about {hours} h {minutes:02} min {:02} s",
+        seconds % 60
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rest_is_estimated_at_the_rate_so_far() {
+        let line = remaining(10_000, 200_000_000, Duration::from_secs(5));
+        assert_eq!(line, "2000 transactions a second: 200000000 are left, about 27 h 46 min 40 s");
+        assert_eq!(
+            remaining(0, 30, Duration::from_secs(5)),
+            "0 transactions a second: 30 are left, about 0 h 00 min 30 s"
+        );
+    }
+
+    #[test]
+    fn the_destination_is_compacted_from_time_to_time_and_at_the_end() {
+        let mut pace = FillPace::new(2);
+        let mut due = Vec::new();
+        for next in (1..=100).map(|step| 2 + 256 * step) {
+            if pace.is_compaction_due(next, 25_602) {
+                pace.compacted = next;
+                due.push(next);
+            }
+        }
+        assert_eq!(due, [10_242, 20_482]);
+        assert!(pace.is_compaction_due(25_603, 25_602));
     }
 }

@@ -126,7 +126,7 @@ async fn patient(
     Ok(Rc::new(PatientClient::new(client, role, board.clone())))
 }
 
-/// Copies until the end that is wished, and looks after the leases meanwhile.
+/// Copies until the requested end, and keeps the leases meanwhile.
 async fn follow(
     source: &Rc<PatientClient>,
     destination: &Rc<PatientClient>,
@@ -142,7 +142,7 @@ async fn follow(
     let mut follower = Follower { source, destination, leases: leases.clone(), board, writer, wish };
     tokio::select! {
         end = follower.run() => end,
-        error = leases.look_after() => match error {
+        error = leases.keep() => match error {
             Err(error) => Err(error.into()),
             Ok(never) => match never {},
         },

@@ -11,6 +11,7 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::{Code, etcdserverpb as pb, methods};
 use bytes::Bytes;
@@ -21,7 +22,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::board::FollowBoard;
-use super::calls::{CALL_TIMEOUT, FollowHalt, PatientClient};
+use super::calls::{CALL_TIMEOUT, FollowHalt, PatientClient, next_timeout};
 use super::leases::LeaseCopies;
 use super::state::{FollowPosition, FollowState};
 use crate::client::{CallError, Client};
@@ -51,6 +52,8 @@ pub(super) struct FollowWriter {
     version: i64,
     /// Transactions under way: half as many after some came in another order than they were sent.
     window: usize,
+    /// Time that one attempt may take: longer after some that were late.
+    timeout: Duration,
 }
 
 impl FollowWriter {
@@ -61,7 +64,16 @@ impl FollowWriter {
         state_key: Bytes,
         (state, version): (FollowState, i64),
     ) -> Self {
-        Self { destination, leases, board, state_key, state, version, window: MAX_UNDER_WAY / 4 }
+        Self {
+            destination,
+            leases,
+            board,
+            state_key,
+            state,
+            version,
+            window: MAX_UNDER_WAY / 4,
+            timeout: CALL_TIMEOUT,
+        }
     }
 
     /// How far the copy has come.
@@ -97,7 +109,14 @@ impl FollowWriter {
                 // It was applied after all, or another was refused before it could be.
                 _ if applied == count => {}
                 None => self.window = (self.window / 2).max(1),
-                Some(error) if error.is_passing() => self.destination.wait(&error, &mut failures).await,
+                Some(error) if error.is_passing() => {
+                    if error == CallError::Deadline {
+                        // Fewer at once, and more time for each.
+                        self.window = (self.window / 2).max(1);
+                        self.timeout = next_timeout(self.timeout, &error);
+                    }
+                    self.destination.wait(&error, &mut failures).await;
+                }
                 Some(error) if error.says("etcdserver: requested lease not found") => {
                     self.grant_again(&mut batch[applied..]).await?;
                 }
@@ -110,13 +129,13 @@ impl FollowWriter {
 
     /// Sends steps at once. Returns how many were surely applied, and the first error.
     async fn send(&self, steps: &[FollowStep]) -> Result<(usize, Option<CallError>), FollowHalt> {
-        let mut calls = JoinSet::new();
+        let (mut calls, timeout) = (JoinSet::new(), self.timeout);
         for (at, step) in steps.iter().enumerate() {
             let request = self.request(step, self.version + at as i64);
             let client: Arc<Client> = self.destination.client.clone();
             // Tasks start in the order in which they are made, so that is the order in which requests are sent.
             calls.spawn(async move {
-                let deadline = Some(Instant::now() + CALL_TIMEOUT);
+                let deadline = Some(Instant::now() + timeout);
                 (at, client.write::<pb::TxnResponse>(methods::KV_TXN, &request, deadline).await)
             });
         }

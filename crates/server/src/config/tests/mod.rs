@@ -252,8 +252,14 @@ fn version_and_help_are_printed() {
     let own = concat!("stele Version: ", env!("CARGO_PKG_VERSION"), "\n");
     assert!(printed("stele --version").starts_with(own));
     assert!(printed("stele server -version").contains("etcd Version: 3.7.3\n"));
-    let as_etcd = printed("/usr/local/bin/etcd --version");
-    assert!(as_etcd.starts_with("etcd Version: 3.7.3\n") && as_etcd.contains(own), "{as_etcd}");
+    for line in
+        ["/usr/local/bin/etcd --version", "etcd --data-dir x -version", "etcd --version=true --name y"]
+    {
+        let as_etcd = printed(line);
+        let names: Vec<_> = as_etcd.lines().filter_map(|line| Some(line.split_once(": ")?.0)).collect();
+        assert_eq!(names, ["etcd Version", "Git SHA", "Go Version", "Go OS/Arch"], "{line}");
+        assert!(as_etcd.starts_with("etcd Version: 3.7.3\n"), "{as_etcd}");
+    }
     let help = printed("stele --help");
     let mut rest = help.as_str();
     for heading in [

@@ -9,13 +9,14 @@
 //! Each call reads what it needs and is over, so a backup is resumed by asking for the next entry, of any member.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use api::Code;
 use api::stelepb::{
     BackupBaseRequest, BackupBaseResponse, BackupEntriesRequest, BackupEntriesResponse, BackupEntry,
     BackupPoint,
 };
+use archive::wall_clock_ms;
 use bytes::Bytes;
 use member::{Answer, Input, WantedEntries};
 use prost::Message;
@@ -64,7 +65,7 @@ pub(crate) async fn read_entries(
             None => tokio::time::sleep(STATE_DELAY).await,
         }
     };
-    let point = point(node, state, time_ms);
+    let point = backup_point(node, state, time_ms);
     if from == 0 {
         return Ok(BackupEntriesResponse { entries: Vec::new(), point: Some(point) });
     }
@@ -120,8 +121,9 @@ async fn send_base(
 ) -> Result<(), Failure> {
     while let Some(part) = parts.recv().await {
         match part {
-            BackupPart::Begin { bytes, state, .. } => {
-                let (point, file_bytes) = (Some(backup_point(node, state)), backup_file_bytes(bytes));
+            BackupPart::Begin { bytes, state, time_ms, .. } => {
+                let (point, file_bytes) =
+                    (Some(backup_point(node, state, time_ms)), backup_file_bytes(bytes));
                 let first = BackupBaseResponse { point, file_bytes, blob: Bytes::new() };
                 sink.send(EncodedMessage::message(&first)).await?;
             }
@@ -141,11 +143,6 @@ async fn send_base(
     Err(Failure::unexpected())
 }
 
-/// Names a state that is the present one, or was a moment ago.
-pub(crate) fn backup_point(node: &Node, state: DataState) -> BackupPoint {
-    point(node, state, wall_clock_ms())
-}
-
 /// Bytes of a base, given those of its database file: the SHA-256 is behind it.
 pub(crate) fn backup_file_bytes(database: u64) -> u64 {
     database + SUM_BYTES
@@ -160,7 +157,8 @@ fn entry(entry: log::Entry) -> BackupEntry {
     BackupEntry { term, index, kind: u32::from(kind), payload }
 }
 
-fn point(node: &Node, state: DataState, time_ms: u64) -> BackupPoint {
+/// Names a state of this member, which has everything that it had applied at this time, in milliseconds since 1970.
+pub(crate) fn backup_point(node: &Node, state: DataState, time_ms: u64) -> BackupPoint {
     let AppliedId { index, term } = state.applied;
     BackupPoint {
         cluster_id: node.cluster_id,
@@ -173,9 +171,4 @@ fn point(node: &Node, state: DataState, time_ms: u64) -> BackupPoint {
         data_hash: state.hash,
         time_ms,
     }
-}
-
-fn wall_clock_ms() -> u64 {
-    // Before 1970 there were no backups.
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use api::Code;
+use archive::wall_clock_ms;
 use dbfile::WriteError;
 use store::{CapturedState, DataState, StateReplaced};
 use tokio::sync::mpsc;
@@ -63,13 +64,13 @@ pub(super) fn make(node: &Node, parts: mpsc::Sender<BackupPart>) {
 
 fn make_parts(node: &Node, parts: &mpsc::Sender<BackupPart>) -> Result<(), MakeError> {
     let mut go_on = || if parts.is_closed() { Err(MakeError::Gone) } else { Ok(()) };
-    let (mut state, small, plan) = loop {
-        let mut state = capture(node, parts)?;
+    let (mut state, time_ms, small, plan) = loop {
+        let (mut state, time_ms) = capture(node, parts)?;
         let small = dbstate::small(&state);
         match dbstate::lay_out(&small, &mut state.versions, &mut go_on) {
             // Nothing was sent of the state that is gone.
             Err(MakeError::Replaced) => {}
-            plan => break (state, small, plan?),
+            plan => break (state, time_ms, small, plan?),
         }
     };
     let version = small.storage_version.clone().unwrap_or_default();
@@ -79,7 +80,7 @@ fn make_parts(node: &Node, parts: &mpsc::Sender<BackupPart>) -> Result<(), MakeE
         compacted: state.compacted,
         hash: state.data_hash,
     };
-    let begin = BackupPart::Begin { bytes: plan.bytes(), version, state: data };
+    let begin = BackupPart::Begin { bytes: plan.bytes(), version, state: data, time_ms };
     parts.blocking_send(begin).map_err(|_| MakeError::Gone)?;
     state.versions.rewind();
     let mut source = NodeValues::new(node);
@@ -94,11 +95,13 @@ fn make_parts(node: &Node, parts: &mpsc::Sender<BackupPart>) -> Result<(), MakeE
     Ok(output.finish().map_err(WriteError::Output)?)
 }
 
-/// Captures the state between two entries.
-fn capture(node: &Node, parts: &mpsc::Sender<BackupPart>) -> Result<CapturedState, MakeError> {
+/// Captures the state between two entries. Returns it with the time just before, so that what this member applied until
+/// then is in it.
+fn capture(node: &Node, parts: &mpsc::Sender<BackupPart>) -> Result<(CapturedState, u64), MakeError> {
     while !parts.is_closed() {
+        let time_ms = wall_clock_ms();
         match node.reader.capture() {
-            Some(state) => return Ok(state),
+            Some(state) => return Ok((state, time_ms)),
             None => std::thread::sleep(CAPTURE_DELAY),
         }
     }

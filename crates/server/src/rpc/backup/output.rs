@@ -22,6 +22,8 @@ pub(crate) enum BackupPart {
         version: String,
         /// What the file is of.
         state: DataState,
+        /// Just before the state was captured, in milliseconds since 1970.
+        time_ms: u64,
     },
     /// Bytes of the file.
     Chunk(Bytes),
