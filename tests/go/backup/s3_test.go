@@ -144,6 +144,10 @@ func TestMembersBackUpIntoAnS3Store(t *testing.T) {
 	}
 	last := put(1)
 	backedUp := func() bool { return metric(t, c, "stele_backup_revision") >= float64(last.Header.Revision) }
+	until(t, "what is written is counted", func() bool {
+		return metric(t, c, "stele_backup_bases_total") > 0 && metric(t, c, "stele_backup_log_objects_total") > 0 &&
+			metric(t, c, "stele_backup_bytes_total") > 0
+	})
 	until(t, "the first put is in the archive", backedUp)
 
 	s.isAway.Store(true)
