@@ -201,17 +201,18 @@ func notifications(ctx context.Context, t *testing.T, m *cluster.Member) *atomic
 }
 
 const (
-	// longSync is longer than the election timeout that members have by default.
-	longSync = 2 * time.Second
+	// longSync is just less than the election timeout that members have by default, of a second.
+	longSync = 600 * time.Millisecond
 	// longSyncs of them must end while the leader stays.
-	longSyncs = 2
+	longSyncs = 4
 	// attempts allow for other processes that keep a member from its processor for an election timeout.
 	attempts = 5
 )
 
-// TestADiskSlowerThanAnElectionKeepsItsLeader makes syncs longer than the default election timeout, first on the leader
-// and then on a quorum: heartbeats wait for no disk.
-func TestADiskSlowerThanAnElectionKeepsItsLeader(t *testing.T) {
+// TestASlowDiskKeepsItsLeaderByDefault makes syncs slow in members with the default times of elections, first on the
+// leader and then on a quorum: heartbeats wait for no disk. (A disk that takes longer than an election timeout for one
+// write counts as one that stands still: metrics/disk_test.go.)
+func TestASlowDiskKeepsItsLeaderByDefault(t *testing.T) {
 	t.Parallel()
 	ctx := patiently(t)
 	disks := slowdisk.New(t, 3)
@@ -238,10 +239,7 @@ func keepsLeader(ctx context.Context, t *testing.T, c *cluster.Cluster, disks *s
 		disks.Slow(t, (number+i)%3, longSync)
 	}
 	until(ctx, t, "slow syncs", func() bool {
-		// It may run into its time-out.
-		short, cancel := context.WithTimeout(ctx, longSync)
-		defer cancel()
-		_, _ = client.Put(short, "slow", "value")
+		_, _ = client.Put(ctx, "slow", "value")
 		return values(ctx, t, leads, syncs)[0] >= begun+longSyncs
 	})
 	isKept := slices.Equal(before, leaderChanges(ctx, t, c)) && values(ctx, t, leads, "etcd_server_is_leader ")[0] == 1
