@@ -273,7 +273,10 @@ fn a_client_has_the_configuration_reloaded_if_it_may() {
 
     write_config(directory.path(), "log-level: loud\n");
     let (code, said) = ctl("reload");
-    assert!(code == Some(1) && said.contains("nothing changed: invalid value \"loud\" for --log-level: "), "{said}");
+    assert!(
+        code == Some(1) && said.contains("nothing changed: invalid value \"loud\" for --log-level: "),
+        "{said}"
+    );
 
     write_config(directory.path(), "bcrypt-cost: 4\n");
     for line in ["user add root:pw", "user grant-role root root", "user add ann:pw", "auth enable"] {

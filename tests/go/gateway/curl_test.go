@@ -35,7 +35,7 @@ var guided = []curl{
 	{"/v3/auth/enable", `{}`, nil},
 	{"/v3/auth/authenticate", `{"name": "root", "password": "pass"}`, nil},
 	{"/v3/kv/put", `{"key": "Zm9v", "value": "YmFy"}`, nil},
-	{"/v3/kv/put", `{"key": "Zm9v", "value": "YmFy"}`, []string{"-H", "Authorization : TOKEN"}},
+	{"/v3/kv/put", `{"key": "Zm9v", "value": "YmFy"}`, []string{"-H", "Authorization: TOKEN"}},
 }
 
 func needCurl(t *testing.T) {

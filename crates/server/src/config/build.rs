@@ -298,7 +298,8 @@ fn is_plain(text: &str) -> bool {
 /// Checks flags without effect: a wrong value is refused nevertheless.
 fn check_without_effect(values: &FlagValues) -> Result<(), UsageError> {
     let refused = |text: &str| Err(UsageError::config(text.to_owned()));
-    values.one_of("v2-deprecation", &["write-only", "write-only-drop-data", "gone"])?;
+    let stages = ["write-only", "write-only-skip-check", "write-only-drop-data", "gone"];
+    values.one_of("v2-deprecation", &stages)?;
     values.one_of("backend-bbolt-freelist-type", &["array", "map"])?;
     if values.integer("compaction-batch-limit") <= 0 {
         return Err(values.refuse("compaction-batch-limit", "expected a whole number above 0"));

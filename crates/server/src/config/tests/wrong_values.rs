@@ -15,7 +15,12 @@ const WRONG: &[(&str, &str, &str, &str)] = &[
     ("auto-compaction-retention", "soon", "expected a number of hours, or a duration", ""),
     ("auto-compaction-retention", "-1h", "expected a number of hours, or a duration", ""),
     ("auto-compaction-retention", "5m", "expected a number of revisions", "--auto-compaction-mode=revision"),
-    ("v2-deprecation", "soon", "expected write-only or write-only-drop-data or gone", ""),
+    (
+        "v2-deprecation",
+        "soon",
+        "expected write-only or write-only-skip-check or write-only-drop-data or gone",
+        "",
+    ),
     ("backend-bbolt-freelist-type", "list", "expected array or map", ""),
     ("auth-token", "paseto", "known are simple and jwt", ""),
     ("feature-gates", "X=true", "expected of AllAlpha, AllBeta, CompactHashCheck", ""),
