@@ -83,6 +83,11 @@ pub enum Input {
         /// Bytes of live data; 0 for none.
         bytes: u64,
     },
+    /// Refuse, from now on, what makes the store grow beyond another memory limit.
+    SetMemoryLimit {
+        /// Accounted bytes; 0 for none.
+        bytes: u64,
+    },
     /// A frame from a peer.
     Frame {
         /// The peer.

@@ -172,6 +172,10 @@ func TestMembersBackUpIntoAnS3Store(t *testing.T) {
 	until(t, "the lag rises", func() bool { return metric(t, c, "stele_backup_lag_seconds") > 0.5 })
 	s.isAway.Store(false)
 	until(t, "the second put is in the archive", backedUp)
+	until(t, "what is written is counted", func() bool {
+		return metric(t, c, "stele_backup_bases_total") > 0 && metric(t, c, "stele_backup_log_objects_total") > 0 &&
+			metric(t, c, "stele_backup_bytes_total") > 0
+	})
 
 	leader(t, c).Kill()
 	check(t, cluster.PutUntilAnswered(patiently(t), client, "key/3", "x"))

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -81,6 +82,75 @@ func fillMemory(ctx context.Context, t *testing.T, client *clientv3.Client) int 
 	}
 	t.Fatal("nothing was refused")
 	return 0
+}
+
+const (
+	// longKey is most of what a watcher takes.
+	longKey = 4 << 10
+	// watchersAtOnce are created before their answers are awaited.
+	watchersAtOnce = 200
+)
+
+// TestWatchersCountTowardsTheMemoryLimit opens watchers until puts are refused, and closes them.
+func TestWatchersCountTowardsTheMemoryLimit(t *testing.T) {
+	if !cluster.IsStele(*bin) {
+		t.Skip("etcd has no such flag")
+	}
+	c := start(t, 1, fmt.Sprintf("--memory-limit-bytes=%d", memoryLimit))
+	client := connect(t, c.Endpoints()...)
+	ctx := patiently(t)
+	watching, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := pb.NewWatchClient(client.ActiveConnection()).Watch(watching)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opened := 0
+	for {
+		_, err := client.Put(ctx, "k", "v")
+		if errors.Is(err, rpctypes.ErrNoSpace) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		openWatchers(t, stream, opened)
+		opened += watchersAtOnce
+	}
+	if opened*longKey < memoryLimit/4 {
+		t.Fatalf("%d watchers were enough", opened)
+	}
+	cancel()
+	for isFull := true; isFull; {
+		accounted, limit := memoryMetrics(ctx, t, c.Endpoints()[0])
+		isFull = accounted > limit/2
+	}
+	for isRefused := true; isRefused; {
+		if _, err := client.AlarmDisarm(ctx, &clientv3.AlarmMember{}); err != nil {
+			t.Fatal(err)
+		}
+		_, err := client.Put(ctx, "k", "v")
+		if isRefused = errors.Is(err, rpctypes.ErrNoSpace); err != nil && !isRefused {
+			t.Fatal(err)
+		}
+	}
+}
+
+// openWatchers opens watchers of other keys than those before, and waits for the answers.
+func openWatchers(t *testing.T, stream pb.Watch_WatchClient, before int) {
+	t.Helper()
+	for i := range watchersAtOnce {
+		create := &pb.WatchCreateRequest{Key: fmt.Appendf(nil, "%08d/%s", before+i, strings.Repeat("k", longKey))}
+		request := &pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{CreateRequest: create}}
+		if err := stream.Send(request); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range watchersAtOnce {
+		if answer, err := stream.Recv(); err != nil || !answer.Created || answer.Canceled {
+			t.Fatalf("%v, %v", answer, err)
+		}
+	}
 }
 
 var (

@@ -49,7 +49,7 @@ func (l login) needsBarrier() bool { return false }
 
 func (l login) run(ctx context.Context, s *side, _ revisions) []answer {
 	request := &pb.AuthenticateRequest{Name: l.user, Password: l.password}
-	response, err := pb.NewAuthClient(s.conn).Authenticate(ctx, request)
+	response, err := pb.NewAuthClient(s.caller).Authenticate(ctx, request)
 	if err == nil {
 		s.tokens[l.user] = response.Token
 	}

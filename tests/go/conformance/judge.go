@@ -22,6 +22,8 @@ type systems struct {
 	tamper func(op, []answer) []answer
 	// tally, when not nil, counts what the reference answered.
 	tally tally
+	// overGateway sends unary calls as JSON to the gateways.
+	overGateway bool
 	// hasUsers is set for sequences that change users and roles. They have no watchers to wait for, and no client could
 	// write for a barrier.
 	hasUsers bool
@@ -83,6 +85,13 @@ func newJudge(ctx context.Context, sys systems) (*judge, error) {
 	}
 	both(func() { j.reference, errs[0] = newSide(ctx, "reference", sys.reference, args...) },
 		func() { j.tested, errs[1] = newSide(ctx, "tested", sys.tested, args...) })
+	if sys.overGateway {
+		for i, s := range []*side{j.reference, j.tested} {
+			if errs[i] == nil {
+				errs[i] = s.callOverGateway()
+			}
+		}
+	}
 	for _, err := range errs {
 		if err != nil {
 			j.close()

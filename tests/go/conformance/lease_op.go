@@ -18,7 +18,7 @@ func (k keepAlive) needsBarrier() bool { return false }
 func (k keepAlive) run(ctx context.Context, s *side, _ revisions) []answer {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stream, err := pb.NewLeaseClient(s.conn).LeaseKeepAlive(ctx)
+	stream, err := pb.NewLeaseClient(s.caller).LeaseKeepAlive(ctx)
 	if err != nil {
 		return []answer{failed(err)}
 	}
@@ -40,7 +40,7 @@ func (g grantAndRevoke) String() string {
 func (g grantAndRevoke) needsBarrier() bool { return false }
 
 func (g grantAndRevoke) run(ctx context.Context, s *side, _ revisions) []answer {
-	leases := pb.NewLeaseClient(s.conn)
+	leases := pb.NewLeaseClient(s.caller)
 	granted, err := leases.LeaseGrant(ctx, g.request)
 	if err != nil {
 		return []answer{failed(err)}
@@ -70,19 +70,19 @@ func (e expiry) needsBarrier() bool { return false }
 
 func (e expiry) run(ctx context.Context, s *side, _ revisions) []answer {
 	grant := &pb.LeaseGrantRequest{ID: e.lease, TTL: 1}
-	response, err := pb.NewLeaseClient(s.conn).LeaseGrant(ctx, grant)
+	response, err := pb.NewLeaseClient(s.caller).LeaseGrant(ctx, grant)
 	answers := []answer{replied(s, grant, response, err)}
 	if err != nil {
 		return answers
 	}
-	kv := pb.NewKVClient(s.conn)
+	kv := pb.NewKVClient(s.caller)
 	for _, key := range e.keys {
 		put := &pb.PutRequest{Key: []byte(key), Lease: e.lease, PrevKv: true}
 		response, err := kv.Put(ctx, put)
 		answers = append(answers, replied(s, put, response, err))
 		if err != nil {
 			// Without keys nothing shows the expiry; do not leave the lease to run out at its own time.
-			_, _ = pb.NewLeaseClient(s.conn).LeaseRevoke(ctx, &pb.LeaseRevokeRequest{ID: e.lease})
+			_, _ = pb.NewLeaseClient(s.caller).LeaseRevoke(ctx, &pb.LeaseRevokeRequest{ID: e.lease})
 			return answers
 		}
 	}

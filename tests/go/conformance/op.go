@@ -37,7 +37,7 @@ func (c call) needsBarrier() bool { return false }
 func (c call) run(ctx context.Context, s *side, known revisions) []answer {
 	request := resolved(c.request, known, s.memberID)
 	response := c.response()
-	err := s.conn.Invoke(ctx, "/etcdserverpb."+c.method, request, response)
+	err := s.caller.Invoke(ctx, "/etcdserverpb."+c.method, request, response)
 	return []answer{replied(s, request, response, err)}
 }
 
@@ -89,7 +89,7 @@ func (c compaction) String() string { return fmt.Sprintf("KV/Compact %v", descri
 func (c compaction) needsBarrier() bool { return true }
 
 func (c compaction) run(ctx context.Context, s *side, known revisions) []answer {
-	kv := pb.NewKVClient(s.conn)
+	kv := pb.NewKVClient(s.caller)
 	request := resolved(c.request, known, s.memberID)
 	response, err := kv.Compact(ctx, request)
 	answers := []answer{replied(s, request, response, err)}

@@ -21,7 +21,7 @@ func (p sortedPage) String() string { return fmt.Sprintf("KV/Range page %v", des
 func (p sortedPage) needsBarrier() bool { return false }
 
 func (p sortedPage) run(ctx context.Context, s *side, known revisions) []answer {
-	kv := pb.NewKVClient(s.conn)
+	kv := pb.NewKVClient(s.caller)
 	request := resolved(p.request, known, s.memberID)
 	page, err := kv.Range(ctx, request)
 	answers := []answer{replied(s, request, page, err)}

@@ -26,9 +26,11 @@ const callTimeout = 60 * time.Second
 
 // side is one of the two systems: a fresh single member and the connection to it.
 type side struct {
-	name     string
-	cluster  *cluster.Cluster
-	conn     *grpc.ClientConn
+	name    string
+	cluster *cluster.Cluster
+	conn    *grpc.ClientConn
+	// caller makes the unary calls of ops: conn, or the gateway.
+	caller   grpc.ClientConnInterface
 	memberID uint64
 	streams  map[int]*watchStream
 	// tokens are those that users were given last.
@@ -64,7 +66,7 @@ func (s *side) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.conn = conn
+	s.conn, s.caller = conn, conn
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	status, err := pb.NewMaintenanceClient(conn).Status(ctx, &pb.StatusRequest{}, grpc.WaitForReady(true))
@@ -72,6 +74,16 @@ func (s *side) connect(ctx context.Context) error {
 		return fmt.Errorf("first status: %w", err)
 	}
 	s.memberID = status.GetHeader().GetMemberId()
+	return nil
+}
+
+// callOverGateway sends unary calls to the gateway from now on.
+func (s *side) callOverGateway() error {
+	routes, err := gatewayRoutes()
+	if err != nil {
+		return err
+	}
+	s.caller = &gatewayConn{ClientConnInterface: s.conn, url: s.cluster.Members[0].ClientURL, routes: routes}
 	return nil
 }
 

@@ -232,6 +232,22 @@ func TestEveryRouteAnswersAsEtcdDoes(t *testing.T) {
 	}
 }
 
+// TestRequestsOverHTTP2AreAnsweredAsOverHTTP1 asks etcd over HTTP/1.1 and Stele over HTTP/2: etcd has JSON over HTTP/2
+// with TLS only.
+func TestRequestsOverHTTP2AreAnsweredAsOverHTTP1(t *testing.T) {
+	sides := both(t)
+	sides[1].client = clearHTTP2()
+	compare(t, sides, slices.Concat(calls(), users()))
+	response, err := sides[1].client.Get(sides[1].url + "/version")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if response.ProtoMajor != 2 {
+		t.Errorf("it spoke %s", response.Proto)
+	}
+}
+
 func TestWithoutTheGatewayItsPathsAreUnknown(t *testing.T) {
 	compare(t, both(t, "--enable-grpc-gateway=false", "--cors=http://page:80"), []request{
 		{path: "/v3/kv/range", body: `{"key":"YQ=="}`},

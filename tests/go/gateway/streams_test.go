@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -85,12 +86,26 @@ func next(t *testing.T, lines *json.Decoder) line {
 	return next
 }
 
-// watches are opened and cancelled; none of them leaves anything behind.
-const watches = 250
+const (
+	// watches are opened and cancelled; none of them leaves anything behind.
+	watches = 1000
+	// rounds of them; what the last one leaves behind is compared with what the first one leaves.
+	rounds = 3
+	// fewFiles may be open after one round and not after another: idle connections, files of the store.
+	fewFiles = 50
+)
 
 func TestStreams(t *testing.T) {
 	s := start(t, *bin)
-	t.Run("cancelled watches leave nothing behind", s.cancelledWatchesLeaveNothingBehind)
+	t.Run("cancelled watches leave nothing behind", func(t *testing.T) {
+		s.cancelledWatchesLeaveNothingBehind(t, s.watchOverHTTP(&http.Client{}))
+	})
+	t.Run("cancelled watches over HTTP/2 leave nothing behind", func(t *testing.T) {
+		s.cancelledWatchesLeaveNothingBehind(t, s.watchOverHTTP(clearHTTP2()))
+	})
+	t.Run("closed WebSockets leave nothing behind", func(t *testing.T) {
+		s.cancelledWatchesLeaveNothingBehind(t, s.watchOverWebSocket)
+	})
 	t.Run("a lock that waits ends with its client", s.aLockThatWaitsEndsWithItsClient)
 	t.Run("a long range is counted as it ended", s.aLongRangeIsCountedAsItEnded)
 	t.Run("a watch gets requests while it answers", s.aWatchGetsRequestsWhileItAnswers)
@@ -98,21 +113,86 @@ func TestStreams(t *testing.T) {
 	t.Run("a token comes with the WebSocket", s.aTokenComesWithTheWebSocket)
 }
 
-func (s *side) cancelledWatchesLeaveNothingBehind(t *testing.T) {
-	for round := range 2 {
+// clearHTTP2 is a client that speaks HTTP/2 without TLS.
+func clearHTTP2() *http.Client {
+	protocols := &http.Protocols{}
+	protocols.SetUnencryptedHTTP2(true)
+	return &http.Client{Transport: &http.Transport{Protocols: protocols}}
+}
+
+// createWatch is a watch of one key.
+const createWatch = `{"create_request":{"key":"YQ=="}}`
+
+// watchOverHTTP opens a watch that ends with the context.
+func (s *side) watchOverHTTP(client *http.Client) func(ctx context.Context, t *testing.T) {
+	other := *s
+	other.client = client
+	return func(ctx context.Context, t *testing.T) {
+		t.Helper()
+		lines, _ := other.watch(ctx, t, strings.NewReader(createWatch))
+		if !next(t, lines).Result.Created {
+			t.Fatal("a watch begins with its creation")
+		}
+	}
+}
+
+// watchOverWebSocket opens a watch whose connection is closed with the context.
+func (s *side) watchOverWebSocket(ctx context.Context, t *testing.T) {
+	t.Helper()
+	socket, err := websocket.Dial("ws"+strings.TrimPrefix(s.url, "http")+"/v3/watch", "", "http://page")
+	if err != nil {
+		t.Fatal(err)
+	}
+	context.AfterFunc(ctx, func() { socket.Close() })
+	if err := websocket.Message.Send(socket, createWatch); err != nil {
+		t.Fatal(err)
+	}
+	var heard line
+	if err := websocket.JSON.Receive(socket, &heard); err != nil || !heard.Result.Created {
+		t.Fatalf("%v: a watch begins with its creation", err)
+	}
+}
+
+func (s *side) cancelledWatchesLeaveNothingBehind(t *testing.T, open func(ctx context.Context, t *testing.T)) {
+	left := func() (files, bytes float64) {
+		return s.number(t, "process_open_fds"), s.number(t, `stele_memory_accounted_bytes{component="watches"}`)
+	}
+	var files, bytes float64
+	for round := range rounds {
 		ctx, cancel := context.WithCancel(t.Context())
 		for range watches {
-			lines, _ := s.watch(ctx, t, strings.NewReader(`{"create_request":{"key":"YQ=="}}`))
-			if !next(t, lines).Result.Created {
-				t.Fatal("a watch begins with its creation")
-			}
+			open(ctx, t)
 		}
 		if got := s.watchers(t); got != fmt.Sprint(watches) {
 			t.Errorf("round %d: %s watchers", round, got)
 		}
 		cancel()
-		until(t, "all watchers are gone", func() bool { return s.watchers(t) == "0" })
+		until(t, "all watchers are gone", func() bool {
+			return s.watchers(t) == "0" && s.metric(t, "etcd_debugging_mvcc_watch_stream_total") == "0"
+		})
+		if round == 0 {
+			// Connections end a moment after their streams.
+			until(t, "the connections are closed", func() bool {
+				files, bytes = left()
+				return files < watches
+			})
+			continue
+		}
+		until(t, "no more is left than by the first round", func() bool {
+			nowFiles, nowBytes := left()
+			return nowFiles <= files+fewFiles && nowBytes <= bytes
+		})
 	}
+}
+
+// number is the value of a metric.
+func (s *side) number(t *testing.T, name string) float64 {
+	t.Helper()
+	value, err := strconv.ParseFloat(s.metric(t, name), 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return value
 }
 
 func (s *side) aLockThatWaitsEndsWithItsClient(t *testing.T) {

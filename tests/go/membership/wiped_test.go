@@ -291,7 +291,7 @@ func TestARemovedMemberThatTooFewRefuseServesNothing(t *testing.T) {
 	if err := stale.Start(); err != nil {
 		t.Fatal(err)
 	}
-	f.waitForLog(stale, "some peers refuse this member for good")
+	f.waitForLog(stale, "peers refuse this member; reads are disabled")
 	if err := serializable(f, stale); !errors.Is(err, rpctypes.ErrStopped) {
 		t.Errorf("it served what it has: %v", err)
 	}

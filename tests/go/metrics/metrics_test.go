@@ -106,6 +106,30 @@ func TestEachFamilyHasAnEvent(t *testing.T) {
 			t.Errorf("%s: no event changes it, and docs/compat.md does not list it as constant", family)
 		}
 	}
+	c := cluster.ForTest(t, cluster.Config{Binary: *bin})
+	s, err := scrapeOf(t.Context(), c.Members[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for family := range s.types {
+		if strings.HasPrefix(family, "stele_") && !covered[family] {
+			expectUse(t, family)
+		}
+	}
+}
+
+// expectUse fails unless the test that shows an event of this family reads it.
+func expectUse(t *testing.T, family string) {
+	t.Helper()
+	path, isKnown := ownElsewhere[family]
+	if !isKnown {
+		t.Errorf("%s: no test causes an event that changes it", family)
+		return
+	}
+	text, err := os.ReadFile(filepath.Join(repository(), path))
+	if err != nil || !strings.Contains(string(text), family) {
+		t.Errorf("%s does not read %s: %v", path, family, err)
+	}
 }
 
 // TestEachEventIsCounted makes the events, and waits until each family of each event has changed on some member.

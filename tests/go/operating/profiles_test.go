@@ -57,7 +57,7 @@ func TestGoReadsProfiles(t *testing.T) {
 	for path, text := range map[string]string{
 		"/debug/pprof/":          "profile?seconds=30",
 		"/debug/pprof/cmdline":   "--enable-pprof",
-		"/debug/vars":            `"memory"`,
+		"/debug/vars":            `"allocator":{`,
 		"/debug/pprof/goroutine": "Unknown profile",
 	} {
 		response, err := http.Get(url + path)

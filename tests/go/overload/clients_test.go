@@ -48,6 +48,63 @@ func (o oneOf) get(ctx context.Context, t *testing.T) time.Duration {
 	return hint
 }
 
+// TestStreamsOfAConnectionAreLimited opens as many watches on one connection as it may have streams. The next call of the
+// connection waits for its turn, another connection's does not.
+func TestStreamsOfAConnectionAreLimited(t *testing.T) {
+	t.Parallel()
+	ctx := patiently(t)
+	c := cluster.ForTest(t, cluster.Config{Binary: *bin, Args: []string{fmt.Sprintf("--max-concurrent-streams=%d", openCalls)}})
+	m := c.Members[0]
+	full, other := at(t, m, ""), at(t, m, "")
+	// A client knows the limit once it has been answered.
+	if full.get(ctx, t) != 0 {
+		t.Fatal("the first call was refused")
+	}
+	held, release := context.WithCancel(ctx)
+	defer release()
+	for range openCalls {
+		stream, err := full.watch.Watch(held)
+		if err == nil {
+			err = stream.Send(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{
+				CreateRequest: &pb.WatchCreateRequest{Key: []byte("k")},
+			}})
+		}
+		if err == nil {
+			_, err = stream.Recv()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	answered := make(chan error, 1)
+	go func() {
+		_, err := full.kv.Range(ctx, &pb.RangeRequest{Key: []byte("key")})
+		answered <- err
+	}()
+	for range 100 {
+		if other.get(ctx, t) != 0 {
+			t.Fatal("a call of another connection was refused")
+		}
+	}
+	select {
+	case err := <-answered:
+		t.Errorf("a call beyond the limit was answered: %v", err)
+	default:
+	}
+	release()
+	select {
+	case err := <-answered:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-ctx.Done():
+		t.Error("a call waits although streams have ended")
+	}
+	if most := residentBytes(t, m); most > overloadMemory {
+		t.Errorf("%d MiB of memory", most>>20)
+	}
+}
+
 // TestEachClientHasItsLimits takes more than its share from one address each, and nothing from the others.
 func TestEachClientHasItsLimits(t *testing.T) {
 	t.Parallel()

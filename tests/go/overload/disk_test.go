@@ -106,7 +106,7 @@ func TestASlowDiskRefusesEarlyAndKeepsItsLeader(t *testing.T) {
 	t.Parallel()
 	ctx := patiently(t)
 	disks := slowdisk.New(t, 3)
-	c := cluster.ForTest(t, cluster.Config{Binary: *bin, Size: 3, Hosts: disks.Hosts(), Args: []string{maxWait, patientFollowers}})
+	c := cluster.ForTest(t, cluster.Config{Binary: *bin, Size: 3, Hosts: disks.Hosts(), Args: []string{maxWait, patientFollowers, "--watch-progress-notify-interval=100ms"}})
 	leads := leader(ctx, t, c)
 	number := slices.Index(c.Members, leads)
 	client := cluster.ClientOf(t, patience, leads)
@@ -116,12 +116,17 @@ func TestASlowDiskRefusesEarlyAndKeepsItsLeader(t *testing.T) {
 	}
 	before := leaderChanges(ctx, t, c)
 
+	notified := notifications(ctx, t, leads)
 	disks.Slow(t, number, slowSync)
 	var puts flood
 	stop := puts.start(t, leads)
 	until(ctx, t, "refusals", func() bool {
 		puts.check(t)
 		return puts.refused.Load() >= refusalsWanted
+	})
+	until(ctx, t, "the queues in the metrics", func() bool {
+		queues := values(ctx, t, leads, `stele_queue_length{queue="proposals"}`, `stele_queue_wait_seconds{queue="commands"}`)
+		return queues[0] > 0 && queues[1] > 0
 	})
 	// What needs no disk goes on: leases are kept alive, linearizable reads and those of this member are answered.
 	// Another process may hold them up now and then, so one of a few rounds must be soon.
@@ -134,6 +139,8 @@ func TestASlowDiskRefusesEarlyAndKeepsItsLeader(t *testing.T) {
 		if _, err := client.Get(ctx, "flood/1", clientv3.WithSerializable()); err != nil {
 			t.Errorf("a read of this member beside the puts: %v", err)
 		}
+		seen := notified.Load()
+		until(ctx, t, "a progress notification", func() bool { return notified.Load() > seen })
 		took := time.Since(began)
 		if took <= soon && round >= 3 {
 			break
@@ -165,6 +172,85 @@ func TestASlowDiskRefusesEarlyAndKeepsItsLeader(t *testing.T) {
 		_, err := client.Put(ctx, "after", "value")
 		return err == nil
 	})
+}
+
+// notifications counts the progress notifications of a watch that has no events.
+func notifications(ctx context.Context, t *testing.T, m *cluster.Member) *atomic.Int64 {
+	t.Helper()
+	stream, err := pb.NewWatchClient(connect(t, m, "")).Watch(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	create := &pb.WatchCreateRequest{Key: []byte("idle"), ProgressNotify: true}
+	if err := stream.Send(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{CreateRequest: create}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stream.Recv(); err != nil {
+		t.Fatal(err)
+	}
+	seen := &atomic.Int64{}
+	go func() {
+		for {
+			if _, err := stream.Recv(); err != nil {
+				return
+			}
+			seen.Add(1)
+		}
+	}()
+	return seen
+}
+
+const (
+	// longSync is just less than the election timeout that members have by default, of a second.
+	longSync = 600 * time.Millisecond
+	// longSyncs of them must end while the leader stays.
+	longSyncs = 4
+	// attempts allow for other processes that keep a member from its processor for an election timeout.
+	attempts = 5
+)
+
+// TestASlowDiskKeepsItsLeaderByDefault makes syncs slow in members with the default times of elections, first on the
+// leader and then on a quorum: heartbeats wait for no disk. (A disk that takes longer than an election timeout for one
+// write counts as one that stands still: metrics/disk_test.go.)
+func TestASlowDiskKeepsItsLeaderByDefault(t *testing.T) {
+	t.Parallel()
+	ctx := patiently(t)
+	disks := slowdisk.New(t, 3)
+	c := cluster.ForTest(t, cluster.Config{Binary: *bin, Size: 3, Hosts: disks.Hosts()})
+	client := cluster.ClientOf(t, patience, c.Members...)
+	for slow := 1; slow <= 2; slow++ {
+		for attempt := 1; !keepsLeader(ctx, t, c, disks, client, slow); attempt++ {
+			if attempt == attempts {
+				t.Fatalf("with %d slow disks the leadership was lost %d times", slow, attempt)
+			}
+		}
+	}
+}
+
+// keepsLeader says whether the leader stays while the disks of so many members are slow, its own first.
+func keepsLeader(ctx context.Context, t *testing.T, c *cluster.Cluster, disks *slowdisk.Disks, client *clientv3.Client, slow int) bool {
+	t.Helper()
+	leads := leader(ctx, t, c)
+	number := slices.Index(c.Members, leads)
+	before := leaderChanges(ctx, t, c)
+	const syncs = "etcd_disk_wal_fsync_duration_seconds_count "
+	begun := values(ctx, t, leads, syncs)[0]
+	for i := range slow {
+		disks.Slow(t, (number+i)%3, longSync)
+	}
+	until(ctx, t, "slow syncs", func() bool {
+		_, _ = client.Put(ctx, "slow", "value")
+		return values(ctx, t, leads, syncs)[0] >= begun+longSyncs
+	})
+	isKept := slices.Equal(before, leaderChanges(ctx, t, c)) && values(ctx, t, leads, "etcd_server_is_leader ")[0] == 1
+	for i := range slow {
+		disks.Slow(t, (number+i)%3, 0)
+	}
+	until(ctx, t, "a put when the disks are fast again", func() bool {
+		_, err := client.Put(ctx, "after", "value")
+		return err == nil
+	})
+	return isKept
 }
 
 const (
@@ -251,5 +337,8 @@ func TestAFullDiskRecoversByItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(ctx, t, "a put after the compaction", func() bool { return full(ctx, 0) == nil })
+	if most := residentBytes(t, c.Members[0]); most > overloadMemory {
+		t.Errorf("%d MiB of memory", most>>20)
+	}
 	t.Logf("%d values of a MiB were taken", taken)
 }

@@ -22,7 +22,8 @@ const (
 	watchBytes = 32 << 20
 )
 
-// TestALaggingFollowerCatchesUp leaves a follower standing still below more writes than a leader keeps for it.
+// TestALaggingFollowerCatchesUp leaves a follower standing still below more writes than its sockets take. The leader
+// keeps them in its log.
 func TestALaggingFollowerCatchesUp(t *testing.T) {
 	t.Parallel()
 	ctx := patiently(t)
@@ -40,6 +41,9 @@ func TestALaggingFollowerCatchesUp(t *testing.T) {
 		if _, err := client.Put(ctx, fmt.Sprint("missed/", i), value); err != nil {
 			t.Fatalf("put %d beside a follower that lags: %v", i, err)
 		}
+	}
+	if queued := values(ctx, t, leads, "stele_peer_queued_bytes")[0]; queued <= 0 {
+		t.Errorf("%v bytes are queued for the follower", queued)
 	}
 	if most := residentBytes(t, leads); most > laggingMemory {
 		t.Errorf("the leader has %d MiB of memory", most>>20)

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/net/websocket"
+
 	"stele.test/cluster"
 )
 
@@ -31,6 +33,33 @@ func post(t *testing.T, url, body string, config *tls.Config, protocol string) (
 		t.Fatal(err)
 	}
 	return response.StatusCode, string(text)
+}
+
+// TestAWebSocketIsServedOverTLS opens one, and a watch on it.
+func TestAWebSocketIsServedOverTLS(t *testing.T) {
+	a := newAuthority(t, "ours")
+	a.issue(subject{name: "server", hosts: hosts, serial: 2})
+	client := a.client(a.issue(subject{name: "someone", serial: 3}))
+	c := cluster.ForTest(t, cluster.Config{Binary: *bin, Args: a.clientFlags("server"), TLS: client})
+	address := "wss" + strings.TrimPrefix(c.Members[0].ClientURL, "https") + "/v3/watch"
+	config, err := websocket.NewConfig(address, "https://page")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.TlsConfig = client.Clone()
+	config.TlsConfig.NextProtos = []string{"http/1.1"}
+	socket, err := config.DialContext(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer socket.Close()
+	if err := websocket.Message.Send(socket, `{"create_request":{"key":"YQ=="}}`); err != nil {
+		t.Fatal(err)
+	}
+	var answer string
+	if err := websocket.Message.Receive(socket, &answer); err != nil || !strings.Contains(answer, `"created":true`) {
+		t.Errorf("%v: %s", err, answer)
+	}
 }
 
 // Requests with JSON are not those of the user whom a certificate names, and must not seem to be: etcd refuses them.

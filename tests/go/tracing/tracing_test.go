@@ -348,8 +348,23 @@ func TestAMemberThatEndsExportsWhatItHas(t *testing.T) {
 	if err := put(ctx, connect(t, all), "traceparent", sampled); err != nil {
 		t.Fatal(err)
 	}
+	exported := regexp.MustCompile(`stele_spans_exported_total 6\n`)
+	for cluster.IsStele(*bin) && !exported.MatchString(scrape(t, all.Endpoints()[0])) {
+		if ctx.Err() != nil {
+			t.Fatal("spans that were exported are not counted")
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	// A second call, whose spans may still wait.
+	_, _, other := caller(2, true)
+	if err := put(ctx, connect(t, all), "traceparent", other); err != nil {
+		t.Fatal(err)
+	}
 	if err := all.Members[0].Terminate(); err != nil {
 		t.Fatal(err)
+	}
+	if r.count() != 12 {
+		t.Errorf("a member that ends has exported %d spans", r.count())
 	}
 	if spans, _ := r.of(id); len(spans) != 6 {
 		t.Errorf("%v", names(spans))

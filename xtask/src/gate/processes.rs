@@ -23,6 +23,9 @@ pub(super) const RUST_TESTS: &str = "tests/etcd-client/Cargo.toml";
 /// What the clients of [`languages`] are fetched, built and run with.
 const LANGUAGE_TOOLS: [&str; 4] = ["python3", "npm", "node", "mvn"];
 
+/// What [`alerts`] compiles and evaluates the rules with.
+const ALERT_TOOLS: [&str; 2] = ["jsonnet", "promtool"];
+
 /// Builds everything and runs the tests of both clients.
 pub(super) fn run() -> Outcome {
     let stele = binaries::build_for_tests()?;
@@ -81,15 +84,7 @@ fn run_go(stele: &Path) -> Result<String, String> {
 /// In a CI run, which must leave nothing out.
 pub(super) fn languages() -> Outcome {
     let what = "clients in Python, Node and Java";
-    let missing: Vec<&str> = LANGUAGE_TOOLS.into_iter().filter(|tool| !command::is_installed(tool)).collect();
-    if !missing.is_empty() && std::env::var_os("CI").is_some() {
-        return Err(format!("{what}: need {}", missing.join(", ")));
-    }
-    if !missing.is_empty() {
-        println!("SKIPPED: {what}: need {}", missing.join(", "));
-        return Ok(());
-    }
-    if !command::has_go(what)? {
+    if !has_tools(what, &LANGUAGE_TOOLS)? || !command::has_go(what)? {
         return Ok(());
     }
     let stele = binaries::build_for_tests()?;
@@ -108,6 +103,36 @@ pub(super) fn languages() -> Outcome {
     ]);
     go.args(["-run", "TestOtherLanguages", "-languages", "python,node,java"]);
     command::run(go.env("STELE_BIN", &stele))
+}
+
+/// Runs etcd's alert rules over healthy and unhealthy clusters. Where a tool is missing they are left out, with a line
+/// that says so.
+///
+/// # Errors
+/// In a CI run, which must leave nothing out.
+pub(super) fn alerts() -> Outcome {
+    let what = "etcd's alert rules over clusters";
+    if !has_tools(what, &ALERT_TOOLS)? || !command::has_go(what)? {
+        return Ok(());
+    }
+    let stele = binaries::build_for_tests()?;
+    let etcd = binaries::build_etcd()?.join("etcd");
+    let mut go = Command::new("go");
+    go.current_dir(GO_TESTS).args(["test", "-count=1", "-v", "-timeout", "60m", "./metrics"]);
+    go.args(["-run", "Alerts", "-alerts"]);
+    command::run(go.env("STELE_BIN", &stele).env("ETCD_BIN", &etcd))
+}
+
+/// Whether these programs are installed; says which are not.
+fn has_tools(what: &str, tools: &[&str]) -> Result<bool, String> {
+    let missing: Vec<&str> = tools.iter().copied().filter(|tool| !command::is_installed(tool)).collect();
+    if !missing.is_empty() && std::env::var_os("CI").is_some() {
+        return Err(format!("{what}: need {}", missing.join(", ")));
+    }
+    if !missing.is_empty() {
+        println!("SKIPPED: {what}: need {}", missing.join(", "));
+    }
+    Ok(missing.is_empty())
 }
 
 /// The command for the tests of the `etcd-client` crate, in the workspace's target folder: a package outside of the

@@ -126,6 +126,13 @@ pub(super) const LONG_STEPS: &[Step] = &[
         remedy: "run the program that failed alone: `go test ./interop -v -languages python`, in tests/go",
     },
     Step {
+        name: "alerts",
+        proves: "etcd's alert rules fire in the clusters in which they should, and in no others",
+        run: processes::alerts,
+        builds: nothing,
+        remedy: "run it alone on a quiet machine: `go test ./metrics -v -run Alerts -alerts`, in tests/go",
+    },
+    Step {
         name: "fuzz",
         proves: "a minute of each fuzz target finds nothing",
         run: outside::fuzz,

@@ -91,7 +91,7 @@ impl Consensus {
 
     /// Write `number` is synced, and so is every write before it. Returns the messages that waited for it: send them.
     pub fn synced(&mut self, number: u64) -> Vec<Message> {
-        let completed = self.writes.complete(number);
+        let completed = self.writes.complete(number, self.ticks);
         if let Some(number) = completed.report {
             self.node.on_persist_ready(number);
         }

@@ -11,6 +11,9 @@
 //! ```
 //!
 //! It cannot win the next election: its vote requests wait for the same disk.
+//!
+//! A slow disk is not a stalled one: time counts from the sync of the write before, if that came later, so that a leader
+//! whose disk syncs one write after the other keeps its leadership, however long each waits for those before it.
 
 use raft::RawNode;
 
@@ -23,7 +26,7 @@ use crate::replication::unsynced_writes::UnsyncedWrites;
 pub struct StalledWrite {
     /// The number of the write.
     pub number: u64,
-    /// How many ticks ago it was handed out.
+    /// For how many ticks the disk has had nothing else to sync.
     pub ticks: u64,
     /// Whether a quorum has all its entries without counting us.
     pub replicated: bool,

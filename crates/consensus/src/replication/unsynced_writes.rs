@@ -77,6 +77,8 @@ pub(crate) struct UnsyncedWrites {
     hard_state: HardState,
     /// A snapshot that is on disk and not reported to the library yet.
     installed: Option<u64>,
+    /// The tick at which a write was synced last.
+    synced_tick: u64,
 }
 
 /// What follows from a sync.
@@ -90,7 +92,13 @@ pub(crate) struct SyncedWrites {
 impl UnsyncedWrites {
     /// No writes yet; `hard_state` is on disk.
     pub(crate) fn new(hard_state: HardState) -> UnsyncedWrites {
-        UnsyncedWrites { writes: VecDeque::new(), unreported: None, hard_state, installed: None }
+        UnsyncedWrites {
+            writes: VecDeque::new(),
+            unreported: None,
+            hard_state,
+            installed: None,
+            synced_tick: 0,
+        }
     }
 
     /// Notes a write that is handed out at `tick`.
@@ -125,8 +133,9 @@ impl UnsyncedWrites {
         now
     }
 
-    /// The write of this number is synced, and so are all before it.
-    pub(crate) fn complete(&mut self, number: u64) -> SyncedWrites {
+    /// The write of this number is synced at `tick`, and so are all before it.
+    pub(crate) fn complete(&mut self, number: u64, tick: u64) -> SyncedWrites {
+        self.synced_tick = tick;
         let mut synced = SyncedWrites { report: None, released: Vec::new() };
         let (mut newest, mut last) = self.unreported.take().unwrap_or_default();
         while self.writes.front().is_some_and(|write| write.number <= number) {
@@ -156,9 +165,11 @@ impl UnsyncedWrites {
             || self.writes.iter().any(|write| write.entries.is_some() || write.snapshot.is_some())
     }
 
-    /// The oldest unsynced write: its number, the last index of its entries, and the tick at which it was handed out.
+    /// The oldest unsynced write: its number, the last index of its entries, and the tick since which the disk has had
+    /// nothing else to sync: that at which it was handed out, or at which the one before was synced, if that is later.
     pub(crate) fn oldest(&self) -> Option<(u64, Option<u64>, u64)> {
-        self.writes.front().map(|write| (write.number, write.entries.map(|(_, last)| last), write.since_tick))
+        let write = self.writes.front()?;
+        Some((write.number, write.entries.map(|(_, last)| last), write.since_tick.max(self.synced_tick)))
     }
 
     /// Asserts that numbers and ticks ascend.
@@ -215,8 +226,8 @@ mod tests {
         let vote = Some(HardState { term: 2, vote: 3, commit: 0 });
         writes.begin(&Write { hard_state: vote, ..write(2, 2..3) }, 0);
         assert!(writes.hold_back(both()).is_empty(), "a vote is at stake");
-        assert_eq!(writes.complete(1).released, vec![accepted.clone()]);
-        assert_eq!(writes.complete(2).released, both());
+        assert_eq!(writes.complete(1, 0).released, vec![accepted.clone()]);
+        assert_eq!(writes.complete(2, 0).released, both());
     }
 
     #[test]
@@ -225,10 +236,23 @@ mod tests {
         writes.begin(&write(1, 5..8), 0);
         writes.begin(&write(2, 6..7), 0);
         writes.begin(&write(3, 7..8), 0);
-        assert_eq!(writes.complete(1).report, None);
+        assert_eq!(writes.complete(1, 0).report, None);
         assert!(writes.changes_log());
-        assert_eq!(writes.complete(2).report, None, "the first write's last entry is still being replaced");
-        assert_eq!(writes.complete(3).report, Some(3));
+        assert_eq!(writes.complete(2, 0).report, None, "the first write's last entry is still being replaced");
+        assert_eq!(writes.complete(3, 0).report, Some(3));
         assert!(!writes.changes_log());
+    }
+
+    #[test]
+    fn a_write_is_as_old_as_the_disk_has_had_time_for_it() {
+        let mut writes = UnsyncedWrites::new(HardState::default());
+        writes.begin(&write(1, 1..2), 3);
+        writes.begin(&write(2, 2..3), 4);
+        assert_eq!(writes.oldest(), Some((1, Some(1), 3)));
+        writes.complete(1, 9);
+        assert_eq!(writes.oldest(), Some((2, Some(2), 9)), "the first write took the disk until then");
+        writes.complete(2, 12);
+        writes.begin(&write(3, 3..4), 20);
+        assert_eq!(writes.oldest(), Some((3, Some(3), 20)));
     }
 }

@@ -140,6 +140,11 @@ impl MemoryLimit {
         MemoryLimit { bytes, is_exceeded: false, checkpoint_from_ns: 0 }
     }
 
+    /// Changes the limit. Whether it is exceeded is decided when memory is accounted next.
+    pub(crate) fn set_bytes(&mut self, bytes: u64) {
+        self.bytes = bytes;
+    }
+
     /// In bytes; 0 for none.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes

@@ -27,6 +27,12 @@ impl Member {
         memory
     }
 
+    /// Puts another limit in force; 0 is none.
+    pub(super) fn set_memory_limit(&mut self, bytes: u64) {
+        self.memory_limit.set_bytes(bytes);
+        self.status.set_memory_limit_bytes(bytes);
+    }
+
     /// The work of a tick: an excess here stops the whole cluster from growing, also while another member leads.
     pub(super) fn tick_memory(&mut self, now: Now, out: &mut Output) {
         let changes = self.account_memory(out).changes;

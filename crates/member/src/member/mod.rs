@@ -236,6 +236,7 @@ impl Member {
             Input::ReadEntries(wanted) => self.on_read_entries(now, wanted, out),
             Input::Defragment => self.on_defragment(),
             Input::SetQuota { bytes } => self.config.quota_bytes = bytes,
+            Input::SetMemoryLimit { bytes } => self.set_memory_limit(bytes),
             Input::Frame { from, bytes } => self.on_frame(now, from, bytes, out),
             Input::ChangeMembers { token, request } => self.on_change_members(now, token, request, out),
             Input::GiveUpLeadership { token } => self.on_give_up_leadership(now, token, out),

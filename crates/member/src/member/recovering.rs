@@ -76,6 +76,7 @@ impl Member {
             Input::SnapshotBroken(_) | Input::SnapshotSent { .. } | Input::WritesSynced(_) => {}
             Input::Defragment => {}
             Input::SetQuota { bytes } => self.config.quota_bytes = bytes,
+            Input::SetMemoryLimit { bytes } => self.set_memory_limit(bytes),
             Input::Stop => out.stopped = true,
         }
         Ok(())

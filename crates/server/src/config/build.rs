@@ -27,6 +27,10 @@ const DEFAULT_BCRYPT_COST: u32 = 10;
 /// Least time between pings of a client where the flag is 0, which means grpc-go's own rule.
 const DEFAULT_CLIENT_PING_INTERVAL: Duration = Duration::from_secs(300);
 
+/// Least time between two progress notifications of an idle watch, and the time where the flag is 0; etcd's.
+const MIN_WATCH_PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
+const DEFAULT_WATCH_PROGRESS_INTERVAL: Duration = Duration::from_secs(600);
+
 /// Makes a valid configuration. `from_file`: an advertised URL keeps its default even when the listening one is set.
 pub(super) fn config(
     values: &FlagValues,
@@ -38,12 +42,8 @@ pub(super) fn config(
     let urls = member_urls(values, from_file);
     let cluster = cluster(values, &name, &urls)?;
     check_without_effect(values)?;
-    let feature_gates = FeatureGates::parse(values.text("feature-gates")).map_err(|why| {
-        UsageError::config(format!(
-            "invalid value {:?} for --feature-gates: {why}",
-            values.text("feature-gates")
-        ))
-    })?;
+    let feature_gates = FeatureGates::parse(values.text("feature-gates"))
+        .map_err(|why| values.refuse("feature-gates", why))?;
     let election_timeout = cluster.election_timeout;
     let config = ServerConfig {
         data_dir: data_dir(values, &name),
@@ -58,20 +58,16 @@ pub(super) fn config(
                 .filter(|interval| !interval.is_zero())
                 .unwrap_or(DEFAULT_CLIENT_PING_INTERVAL),
         },
-        storage: storage(values),
-        auto_compaction: CompactionPolicy::parse(
-            values.text("auto-compaction-mode"),
-            values.text("auto-compaction-retention"),
-        )
-        .map_err(UsageError::config)?,
+        storage: storage(values, &mut notes),
+        auto_compaction: auto_compaction(values)?,
         auth: auth(values, &mut notes)?,
         security: Security::of(values)?,
-        access: HttpAccess { cors: values.list("cors"), host_whitelist: values.list("host-whitelist") },
+        access: access(values)?,
         sockets: Sockets { reuse_port: values.bool("socket-reuse-port") },
         observing: observing(values, &mut notes)?,
         tracing: tracing_settings(values)?,
         backup: backup_settings(values)?,
-        watch_progress_notify_interval: values.duration("watch-progress-notify-interval"),
+        watch_progress_notify_interval: watch_progress_notify_interval(values, &mut notes),
         corruption_checks: corruption_checks(values, &feature_gates, election_timeout),
         grpc_gateway: values.bool("enable-grpc-gateway"),
         feature_gates,
@@ -120,11 +116,7 @@ fn check_bootstrap_flags(values: &FlagValues) -> Result<(), UsageError> {
         let message = "both --discovery-token and --discovery-endpoints must be set";
         return Err(UsageError::config(message.to_owned()));
     }
-    if values.text("discovery-fallback") != "exit" {
-        let message = "v2 proxy is deprecated, and --discovery-fallback can only be configured as \"exit\"";
-        return Err(UsageError::config(message.to_owned()));
-    }
-    Ok(())
+    values.one_of("discovery-fallback", &["exit"])
 }
 
 fn cluster(values: &FlagValues, name: &str, urls: &MemberUrls) -> Result<ClusterConfig, UsageError> {
@@ -141,9 +133,8 @@ fn cluster(values: &FlagValues, name: &str, urls: &MemberUrls) -> Result<Cluster
     } else if discovery_service.is_some() || (name != DEFAULT_NAME && is_default) {
         vec![(name.to_owned(), urls.initial_advertise_peer.clone())]
     } else {
-        bootstrap::parse_initial_cluster(given).map_err(|why| {
-            UsageError::config(format!("invalid value {given:?} for --initial-cluster: {why}"))
-        })?
+        bootstrap::parse_initial_cluster(given)
+            .map_err(|why| values.refuse("initial-cluster", format!("{why}; expected name=URL,name=URL")))?
     };
     let state = match values.text("initial-cluster-state") {
         "new" | "" => ClusterState::New,
@@ -166,7 +157,7 @@ fn cluster(values: &FlagValues, name: &str, urls: &MemberUrls) -> Result<Cluster
         strict_reconfig_check: values.bool("strict-reconfig-check"),
         // A cluster has fewer members than this holds.
         max_learners: u16::try_from(values.integer("max-learners").min(u16::MAX.into()))
-            .map_err(|_| UsageError::config("--max-learners must not be negative".to_owned()))?,
+            .map_err(|_| values.refuse("max-learners", "expected a whole number that is not negative"))?,
         force_new_cluster: values.bool("force-new-cluster"),
     })
 }
@@ -176,9 +167,6 @@ fn discovery_service(values: &FlagValues) -> Result<Option<ServiceDiscovery>, Us
     let endpoints = values.list("discovery-endpoints");
     if values.text("discovery-endpoints").is_empty() {
         return Ok(None);
-    }
-    if endpoints.iter().any(String::is_empty) {
-        return Err(UsageError::config("--discovery-endpoints must not contain empty endpoints".to_owned()));
     }
     let (user, password) = (values.text("discovery-user"), values.text("discovery-password"));
     let user = match (user.split_once(':'), password) {
@@ -229,19 +217,92 @@ fn limits(values: &FlagValues) -> RequestLimits {
     }
 }
 
-fn storage(values: &FlagValues) -> Storage {
+fn storage(values: &FlagValues, notes: &mut Vec<Note>) -> Storage {
+    let snapshot_count = Some(values.count("snapshot-count")).filter(|count| *count > 0);
+    if snapshot_count.is_none() {
+        let updated = member::DEFAULT_CHECKPOINT_COMMANDS.to_string();
+        notes.push(Note::info("updating snapshot-count to default", [("updated-snapshot-count", &updated)]));
+    }
+    let catchup_entries = match values.count("snapshot-catchup-entries") {
+        0 => {
+            let updated = member::DEFAULT_CATCHUP_ENTRIES.to_string();
+            let fields = [("updated-snapshot-catchup-entries", updated.as_str())];
+            notes.push(Note::info("updating snapshot catch-up entries to default", fields));
+            member::DEFAULT_CATCHUP_ENTRIES
+        }
+        given => given,
+    };
     Storage {
-        snapshot_count: values.count("snapshot-count"),
-        snapshot_count_is_explicit: values.is_set("snapshot-count"),
-        snapshot_catchup_entries: values.count("snapshot-catchup-entries"),
+        snapshot_count: snapshot_count.filter(|_| values.is_set("snapshot-count")),
+        snapshot_catchup_entries: catchup_entries,
     }
 }
 
-/// Checks flags without effect: a value that etcd refuses is refused here as well.
+/// A watch stream asks for a timer with this period: it must not be zero, and a short one keeps idle streams busy.
+fn watch_progress_notify_interval(values: &FlagValues, notes: &mut Vec<Note>) -> Duration {
+    let given = values.duration("watch-progress-notify-interval");
+    if given.is_zero() {
+        return DEFAULT_WATCH_PROGRESS_INTERVAL;
+    }
+    if given < MIN_WATCH_PROGRESS_INTERVAL {
+        let minimum = format!("{MIN_WATCH_PROGRESS_INTERVAL:?}");
+        notes.push(Note::warning(
+            "adjusting watch progress notify interval to minimum period",
+            [("min-watch-progress-notify-interval", minimum.as_str())],
+        ));
+    }
+    given.max(MIN_WATCH_PROGRESS_INTERVAL)
+}
+
+fn auto_compaction(values: &FlagValues) -> Result<Option<CompactionPolicy>, UsageError> {
+    let (mode, retention) = ("auto-compaction-mode", "auto-compaction-retention");
+    values.one_of(mode, &["periodic", "revision"])?;
+    CompactionPolicy::parse(values.text(mode), values.text(retention)).map_err(|why| {
+        let allowed = match values.text(mode) {
+            "revision" => "a number of revisions",
+            _ => "a number of hours, or a duration such as 90m",
+        };
+        values.refuse(retention, format!("{why}; expected {allowed}, or 0"))
+    })
+}
+
+/// An origin or a host name that no request can have would only seem to allow something.
+fn access(values: &FlagValues) -> Result<HttpAccess, UsageError> {
+    let access = HttpAccess { cors: values.list("cors"), host_whitelist: values.list("host-whitelist") };
+    if let Some(bad) = access.cors.iter().find(|item| *item != "*" && !is_origin(item)) {
+        let why = format!(
+            "{bad:?} is no origin; expected *, or scheme://host or scheme://host:port without a path"
+        );
+        return Err(values.refuse("cors", why));
+    }
+    if let Some(bad) = access.host_whitelist.iter().find(|item| *item != "*" && !is_host(item)) {
+        let why = format!("{bad:?} is no host; expected *, or host names and IP addresses without a port");
+        return Err(values.refuse("host-whitelist", why));
+    }
+    Ok(access)
+}
+
+fn is_origin(text: &str) -> bool {
+    let parts = text.split_once("://");
+    parts.is_some_and(|(scheme, host)| !scheme.is_empty() && !host.is_empty() && is_plain(host))
+}
+
+fn is_host(text: &str) -> bool {
+    is_plain(text) && (!text.contains([':', '[']) || text.parse::<std::net::Ipv6Addr>().is_ok())
+}
+
+fn is_plain(text: &str) -> bool {
+    !text.contains(|c: char| c.is_whitespace() || c.is_control() || matches!(c, '/' | '?' | '#' | '@'))
+}
+
+/// Checks flags without effect: a wrong value is refused nevertheless.
 fn check_without_effect(values: &FlagValues) -> Result<(), UsageError> {
     let refused = |text: &str| Err(UsageError::config(text.to_owned()));
+    let stages = ["write-only", "write-only-skip-check", "write-only-drop-data", "gone"];
+    values.one_of("v2-deprecation", &stages)?;
+    values.one_of("backend-bbolt-freelist-type", &["array", "map"])?;
     if values.integer("compaction-batch-limit") <= 0 {
-        return refused("--compaction-batch-limit must be >0");
+        return Err(values.refuse("compaction-batch-limit", "expected a whole number above 0"));
     }
     if values.duration("compact-hash-check-time").is_zero() {
         return refused("--compact-hash-check-time must be >0 (set to 0s)");
@@ -256,10 +317,10 @@ fn auth(values: &FlagValues, notes: &mut Vec<Note>) -> Result<Auth, UsageError> 
     } else {
         let message = "use default bcrypt cost instead of the invalid given cost";
         let (default, given) = (DEFAULT_BCRYPT_COST.to_string(), cost.to_string());
-        notes.push(Note::warning(
-            message,
-            [("default-cost", default.as_str()), ("given-cost", given.as_str())],
-        ));
+        let allowed = format!("--bcrypt-cost from {} to {}", BCRYPT_COSTS.start(), BCRYPT_COSTS.end());
+        let fields =
+            [("default-cost", default.as_str()), ("given-cost", &given), ("allowed", allowed.as_str())];
+        notes.push(Note::warning(message, fields));
         DEFAULT_BCRYPT_COST
     };
     let (token, unknown) = TokenKind::parse(values.text("auth-token")).map_err(UsageError::config)?;
@@ -287,21 +348,22 @@ fn corruption_checks(
 }
 
 fn observing(values: &FlagValues, notes: &mut Vec<Note>) -> Result<Observing, UsageError> {
-    let logger = values.text("logger");
-    if logger != "zap" {
-        return Err(UsageError::config(format!("unknown logger option {logger:?}, supported is zap")));
-    }
+    values.one_of("logger", &["zap"])?;
     let metrics = values.text("metrics");
     if !["basic", "extensive"].contains(&metrics) {
-        notes.push(Note::warning("unknown value of --metrics is taken as 'basic'", [("metrics", metrics)]));
+        let fields = [("metrics", metrics), ("allowed", "basic, extensive")];
+        notes.push(Note::warning("unknown value of --metrics is taken as 'basic'", fields));
     }
-    let log_format = LogFormat::parse(values.text("log-format")).map_err(UsageError::config)?;
-    let log_outputs = LogOutput::parse_list(&values.list("log-outputs")).map_err(UsageError::config)?;
+    let log_format =
+        LogFormat::parse(values.text("log-format")).map_err(|why| values.refuse("log-format", why))?;
+    let log_outputs = LogOutput::parse_list(&values.list("log-outputs"))
+        .map_err(|why| values.refuse("log-outputs", format!("{why}; expected \"default\" alone")))?;
     let rotates = values.bool("enable-log-rotation");
     let rotation = || LogRotation::parse(values.text("log-rotation-config-json"), &log_outputs);
     let log_rotation = rotates.then(rotation).transpose().map_err(UsageError::config)?;
     Ok(Observing {
-        log_level: LogLevel::parse(values.text("log-level")).map_err(UsageError::config)?,
+        log_level: LogLevel::parse(values.text("log-level"))
+            .map_err(|why| values.refuse("log-level", why))?,
         log_format: values.is_set("log-format").then_some(log_format),
         log_outputs,
         log_rotation,
@@ -312,22 +374,25 @@ fn observing(values: &FlagValues, notes: &mut Vec<Note>) -> Result<Observing, Us
     })
 }
 
-/// The rules and texts are etcd's, which reads the rate only if tracing is on.
+/// As in etcd, the flags are read only if tracing is on.
 fn tracing_settings(values: &FlagValues) -> Result<Option<TracingSettings>, UsageError> {
     if !values.bool("enable-distributed-tracing") {
         return Ok(None);
     }
-    let rate = values.integer("distributed-tracing-sampling-rate");
-    let problem =
-        |why: String| UsageError::config(format!("distributed tracing configurition is not valid: ({why})"));
-    if rate < 0 {
-        return Err(problem("tracing sampling rate must be positive".to_owned()));
+    let rate = u32::try_from(values.integer("distributed-tracing-sampling-rate")).ok();
+    let rate = rate.filter(|rate| *rate <= MAX_PER_MILLION).ok_or_else(|| {
+        let why = format!("distributed tracing configuration is not valid: expected 0 to {MAX_PER_MILLION}");
+        values.refuse("distributed-tracing-sampling-rate", why)
+    })?;
+    let address = values.text("distributed-tracing-address");
+    let is_address = address
+        .rsplit_once(':')
+        .is_some_and(|(host, port)| !host.is_empty() && is_plain(host) && port.parse::<u16>().is_ok());
+    if !is_address {
+        return Err(values.refuse("distributed-tracing-address", "expected host:port"));
     }
-    let rate = u32::try_from(rate).ok().filter(|rate| *rate <= MAX_PER_MILLION);
-    let rate =
-        rate.ok_or_else(|| problem(format!("tracing sampling rate must be less than {MAX_PER_MILLION}")))?;
     Ok(Some(TracingSettings {
-        address: values.text("distributed-tracing-address").to_owned(),
+        address: address.to_owned(),
         service_name: values.text("distributed-tracing-service-name").to_owned(),
         instance_id: values.text("distributed-tracing-instance-id").to_owned(),
         sampling_per_million: rate,
@@ -343,14 +408,17 @@ fn backup_settings(values: &FlagValues) -> Result<Option<BackupSettings>, UsageE
     let (interval, base_interval) =
         (values.duration("backup-interval"), values.duration("backup-base-interval"));
     let keep = Some(values.duration("backup-keep")).filter(|keep| !keep.is_zero());
-    let wrong = |why: &str| Err(UsageError::config(why.to_owned()));
-    if interval < MIN_BACKUP_INTERVAL || base_interval < interval {
-        return wrong(
-            "--backup-interval must be 100ms or more, and --backup-base-interval not shorter than it",
-        );
+    if interval < MIN_BACKUP_INTERVAL {
+        return Err(values.refuse("backup-interval", "expected 100ms or more"));
+    }
+    if base_interval < interval {
+        let why = format!("expected --backup-interval ({}) or more", values.text("backup-interval"));
+        return Err(values.refuse("backup-base-interval", why));
     }
     if keep.is_some_and(|keep| keep < base_interval) {
-        return wrong("--backup-keep must not be shorter than --backup-base-interval; 0 means forever");
+        let least = values.text("backup-base-interval");
+        let why = format!("expected --backup-base-interval ({least}) or more, or 0, which means forever");
+        return Err(values.refuse("backup-keep", why));
     }
     let key_file = given("backup-encryption-key-file").map(PathBuf::from);
     Ok(Some(BackupSettings { url: url.to_owned(), interval, base_interval, keep, key_file }))

@@ -3,7 +3,7 @@
 use super::settings::ServerConfig;
 
 /// Flags that take effect while the member runs.
-pub(crate) const RELOADED: [&str; 13] = [
+pub(crate) const RELOADED: [&str; 14] = [
     "auto-compaction-mode",
     "auto-compaction-retention",
     "client-max-bytes-rate",
@@ -14,6 +14,7 @@ pub(crate) const RELOADED: [&str; 13] = [
     "log-level",
     "max-request-wait",
     "max-txn-ops",
+    "memory-limit-bytes",
     "quota-backend-bytes",
     "warning-apply-duration",
     "warning-unary-request-duration",

@@ -138,7 +138,7 @@ impl TransportSecurity {
     /// certificates.
     pub(super) fn check(&self, prefix: &str, validity_years: u64) -> Result<(), String> {
         if self.makes_up_certificate() && validity_years == 0 {
-            return Err("selfSignedCertValidity is invalid,it should be greater than 0".to_owned());
+            return Err("--self-signed-cert-validity must be >0 (set to 0)".to_owned());
         }
         let text =
             |file: &Option<PathBuf>| file.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
@@ -194,10 +194,12 @@ impl Security {
 fn parameters(values: &FlagValues) -> Result<TlsParameters, String> {
     let (min, max) = (values.text("tls-min-version"), values.text("tls-max-version"));
     // As in etcd, an empty text leaves the choice to the library.
-    let min_version = version(min)?.unwrap_or(TlsVersion::Tls12);
-    let max_version = version(max)?.unwrap_or(TlsVersion::Tls13);
+    let min_version = version("tls-min-version", min)?.unwrap_or(TlsVersion::Tls12);
+    let max_version = version("tls-max-version", max)?.unwrap_or(TlsVersion::Tls13);
     if min_version > max_version {
-        return Err(format!("min version ({min}) is greater than max version ({max})"));
+        return Err(format!(
+            "min version ({min}) is greater than max version ({max}) (--tls-min-version, --tls-max-version)"
+        ));
     }
     let names = values.list("cipher-suites");
     let cipher_suites = names.iter().map(|name| cipher_suites::parse(name)).collect::<Result<Vec<_>, _>>()?;
@@ -215,11 +217,11 @@ fn parameters(values: &FlagValues) -> Result<TlsParameters, String> {
     Ok(TlsParameters { min_version, max_version, cipher_suites, self_signed_validity_years })
 }
 
-fn version(text: &str) -> Result<Option<TlsVersion>, String> {
+fn version(flag: &str, text: &str) -> Result<Option<TlsVersion>, String> {
     match text {
         "" => Ok(None),
         "TLS1.2" => Ok(Some(TlsVersion::Tls12)),
         "TLS1.3" => Ok(Some(TlsVersion::Tls13)),
-        _ => Err(format!("unexpected TLS version {text:?} (must be one of: TLS1.2, TLS1.3)")),
+        _ => Err(format!("unexpected TLS version {text:?} (--{flag} must be one of: TLS1.2, TLS1.3)")),
     }
 }

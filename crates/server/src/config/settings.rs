@@ -201,11 +201,9 @@ pub struct GrpcKeepalive {
 /// Checkpoints and the log's length.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Storage {
-    /// Applied commands between two checkpoints.
-    pub snapshot_count: u64,
-    /// Whether `snapshot_count` was set.
-    pub snapshot_count_is_explicit: bool,
-    /// Log entries kept for slow followers.
+    /// Applied commands between two checkpoints, above 0; `None` for the member's default.
+    pub snapshot_count: Option<u64>,
+    /// Log entries kept for slow followers, above 0.
     pub snapshot_catchup_entries: u64,
 }
 

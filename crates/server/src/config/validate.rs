@@ -36,9 +36,13 @@ impl ServerConfig {
 
     fn check_urls(&self) -> Result<(), String> {
         let urls = &self.urls;
-        for listen in [&urls.listen_peer, &urls.listen_client, &urls.listen_client_http, &urls.listen_metrics]
-        {
-            listen.iter().try_for_each(check_bindable)?;
+        for (flag, listen) in [
+            ("listen-peer-urls", &urls.listen_peer),
+            ("listen-client-urls", &urls.listen_client),
+            ("listen-client-http-urls", &urls.listen_client_http),
+            ("listen-metrics-urls", &urls.listen_metrics),
+        ] {
+            listen.iter().try_for_each(|url| check_bindable(flag, url))?;
         }
         let peers = &urls.initial_advertise_peer;
         check_hosts(peers).map_err(|why| {
@@ -92,8 +96,12 @@ impl ServerConfig {
                     .to_owned(),
             );
         }
-        if self.limits.max_request_bytes == 0 || self.limits.max_txn_ops == 0 {
-            return Err("--max-request-bytes and --max-txn-ops must be >0".to_owned());
+        for (flag, value) in
+            [("max-request-bytes", self.limits.max_request_bytes), ("max-txn-ops", self.limits.max_txn_ops)]
+        {
+            if value == 0 {
+                return Err(format!("--{flag} must be >0 (set to {value})"));
+            }
         }
         if let Some(bytes @ 1..MIN_MEMORY_LIMIT_BYTES) = self.limits.memory_limit_bytes {
             return Err(format!(
@@ -109,19 +117,19 @@ impl ServerConfig {
             ));
         }
         if self.name.is_empty() {
-            return Err("--name must not be empty".to_owned());
+            return Err("--name must not be empty (set to \"\")".to_owned());
         }
         Ok(())
     }
 }
 
 /// A listener needs an address, not a host name that may resolve to another machine.
-fn check_bindable(url: &Url) -> Result<(), String> {
+fn check_bindable(flag: &str, url: &Url) -> Result<(), String> {
     let host = url.host();
     if url.scheme().is_unix() || host == "localhost" || host.parse::<IpAddr>().is_ok() {
         return Ok(());
     }
-    Err(format!("expected IP in URL for binding ({url})"))
+    Err(format!("expected IP in URL for binding ({url}) (--{flag})"))
 }
 
 fn check_hosts(urls: &[Url]) -> Result<(), String> {

@@ -110,6 +110,22 @@ impl FlagValues {
         if text.is_empty() { Vec::new() } else { url::parse_list(text).unwrap_or_default() }
     }
 
+    /// The error for a value of the right kind that the flag does not allow; `why` names what is allowed.
+    pub(super) fn refuse(&self, name: &str, why: impl fmt::Display) -> UsageError {
+        UsageError::config(format!("invalid value {:?} for --{name}: {why}", self.text(name)))
+    }
+
+    /// Checks a text of which only a few are allowed.
+    ///
+    /// # Errors
+    /// Another text.
+    pub(super) fn one_of(&self, name: &str, allowed: &[&str]) -> Result<(), UsageError> {
+        if allowed.contains(&self.text(name)) {
+            return Ok(());
+        }
+        Err(self.refuse(name, format!("expected {}", allowed.join(" or "))))
+    }
+
     fn value(&self, name: &str) -> Option<&FlagValue> {
         self.values.iter().find(|value| value.flag.name == name)
     }

@@ -103,7 +103,8 @@ async fn run(
         }
     }
     if !healthy {
-        tracing::error!(path = probe.name, reason = report, "status-code" = 503, "Health check error");
+        // A member that starts, joins or is a learner fails such checks in normal operation: no line of level error.
+        tracing::warn!(path = probe.name, reason = report, "status-code" = 503, "Health check error");
         return error(StatusCode::SERVICE_UNAVAILABLE, &report);
     }
     let verbose = !values(query, "verbose").is_empty();

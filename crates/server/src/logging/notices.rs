@@ -65,7 +65,7 @@ impl NoticeLog {
             }
             Notice::Failure { text } => self.report_failure(text),
             Notice::Space { is_low: true } => tracing::warn!(
-                "the disk is nearly full: what makes the store grow is refused, deletes and compaction go on"
+                "disk nearly full: rejecting writes that grow the store; deletes and compaction continue"
             ),
             Notice::Space { is_low: false } => tracing::info!("the disk has room again"),
             Notice::MembershipRequest { request, outcome: Ok(()) } => tracing::info!(

@@ -80,8 +80,10 @@ impl OpenOutput {
     /// # Errors
     /// What the system refuses; the file that was open stays in use.
     pub(super) fn reopen(&mut self) -> io::Result<()> {
-        if let OpenOutput::File { file, path } = self {
-            *file = open_for_appending(path)?;
+        match self {
+            OpenOutput::File { file, path } => *file = open_for_appending(path)?,
+            OpenOutput::Rotating(file) => file.reopen()?,
+            OpenOutput::Stderr | OpenOutput::Stdout | OpenOutput::Journal => {}
         }
         Ok(())
     }

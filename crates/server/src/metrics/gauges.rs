@@ -35,6 +35,8 @@ pub struct Gauges {
     pub proposals_committed: u64,
     pub proposals_applied: u64,
     pub proposals_pending: u64,
+    /// Seconds that the write to the log under way has taken.
+    pub write_pending_s: f64,
     pub snapshots_installing: u64,
     pub scrubbed_bytes: u64,
     pub scrub_rounds: u64,
@@ -97,7 +99,7 @@ const fn flag(value: bool) -> f64 {
 
 /// Name, meaning and value of each gauge without labels.
 #[rustfmt::skip]
-const GAUGES: [(&str, &str, GaugeValue); 28] = [
+const GAUGES: [(&str, &str, GaugeValue); 29] = [
     ("etcd_server_has_leader", "Whether this member knows a leader", |g| flag(g.has_leader)),
     ("etcd_server_is_leader", "Whether this member leads", |g| flag(g.is_leader)),
     ("etcd_server_is_learner", "Whether this member is a learner", |g| flag(g.is_learner)),
@@ -106,6 +108,7 @@ const GAUGES: [(&str, &str, GaugeValue); 28] = [
     ("etcd_server_proposals_pending", "Commands of clients waiting for their answers", |g| g.proposals_pending as f64),
     ("etcd_server_snapshot_apply_in_progress_total", "Snapshots from the leader being installed", |g| g.snapshots_installing as f64),
     ("etcd_server_quota_backend_bytes", "The quota, or what the file system has room for", |g| g.quota_bytes as f64),
+    ("stele_write_pending_seconds", "Seconds that the write to the log under way has taken", |g| g.write_pending_s),
     ("stele_scrubbed_bytes", "Bytes of entries and values read again since the start, to find damage", |g| g.scrubbed_bytes as f64),
     ("stele_scrub_rounds", "Times that all entries and values were read again since the start", |g| g.scrub_rounds as f64),
     ("stele_memory_limit_bytes", "Accounted bytes above which writes are refused; 0 for none", |g| g.memory_limit_bytes as f64),

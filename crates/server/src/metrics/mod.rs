@@ -15,6 +15,7 @@ mod events;
 mod gauges;
 mod grpc;
 mod own;
+mod pending_write;
 mod process;
 mod register;
 mod sharded;
@@ -27,6 +28,7 @@ pub use events::{EventMetrics, OutcomeTimes};
 pub use gauges::{GaugeSource, Gauges, PeerGauges};
 pub use grpc::{GrpcMetrics, MethodMetrics};
 pub use own::{BackupMetrics, OwnMetrics, RefusedRequests};
+pub use pending_write::PendingWrite;
 pub use sharded::{ShardedCounter, ShardedHistogram};
 
 use gauges::ScrapedGauges;

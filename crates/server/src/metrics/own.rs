@@ -5,6 +5,7 @@ use prometheus::{
     Gauge, GaugeVec, Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Result,
 };
 
+use super::pending_write::PendingWrite;
 use super::register::MetricRegister;
 use super::sharded::Buckets;
 
@@ -95,6 +96,8 @@ pub struct OwnMetrics {
     pub group_commit_delay: Histogram,
     /// Seconds of a step of the raft loop that applied something.
     pub apply_step: Histogram,
+    /// The write to the log that is under way.
+    pub pending_write: PendingWrite,
     /// What a continuous backup does.
     pub backup: BackupMetrics,
     /// Spans that a collector took.
@@ -119,6 +122,7 @@ impl OwnMetrics {
             apply_step: r.histogram("stele_apply_step_duration_seconds", "Time of a step that applied", FROM_10_US)?,
             spans_exported: r.counter("stele_spans_exported_total", "Spans that a collector took")?,
             spans_dropped: r.counters("stele_spans_dropped_total", "Spans that were lost", &["reason"])?,
+            pending_write: PendingWrite::default(),
             backup: BackupMetrics::new(r)?,
             refusals: RefusedRequests::new(r)?,
             queue_waits: r.gauges("stele_queue_wait_seconds", "Wait of a new request in a queue", &["queue"])?,

@@ -356,7 +356,7 @@ fn answer(received: Result<TimedAnswer, RecvError>) -> Result<Answer, api::Error
 
 /// An answer of another kind than was asked for would be a mistake of ours; the client gets an error, not a panic.
 fn unexpected(answer: &Answer) -> api::Error {
-    tracing::error!(?answer, "the member answered something that was not asked");
+    tracing::error!(?answer, "unexpected answer type from the member (internal error)");
     api::Error::Unhealthy
 }
 

@@ -85,6 +85,11 @@ impl Admission for MembershipGate {
     }
 }
 
+/// What an operator does about a member that peers refuse.
+const REMEDY_IF_DISPUTED: &str = "If it was removed, or its data was lost, stop it and remove its data directory; if \
+                                  not, start the other members, and see who answers at the peer URLs of those that \
+                                  refuse it";
+
 /// Passes what arrives from peers to the raft loop.
 pub(crate) struct PeerInbound {
     handoff: Handoff,
@@ -116,9 +121,8 @@ impl PeerInbound {
         match refusal {
             Some(refusal) if is_disputed && !was_disputed => tracing::error!(
                 reason = %refusal,
-                "some peers refuse this member for good, too few accept it, and the others do not answer: it serves no \
-                 reads. If it was removed, or its data was lost, stop it and remove its data directory; if not, start \
-                 the other members, and see who answers at the peer URLs of those that refuse it"
+                remedy = REMEDY_IF_DISPUTED,
+                "peers refuse this member; reads are disabled"
             ),
             _ if was_disputed && verdict == ClusterVerdict::Accepted => {
                 tracing::info!("the peers accept this member again")
@@ -158,7 +162,10 @@ impl FrameSink for PeerInbound {
     fn not_listening(&self, peer: u64, _: StreamClass) {
         let mut standings = self.standings.lock();
         if standings.not_listening(peer) {
-            tracing::info!(remote_peer_id = format!("{peer:x}"), "nothing listens where the peer listened");
+            tracing::info!(
+                remote_peer_id = format!("{peer:x}"),
+                "the peer's address refuses connections; its process has probably exited"
+            );
             self.handoff.submit(Input::PeerNotListening(peer));
         }
     }

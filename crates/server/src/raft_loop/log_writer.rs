@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use log::WriteJob;
 use member::Input;
 use prometheus::IntGauge;
+use tokio::time::MissedTickBehavior;
 
 use super::input_queue::InputQueue;
 use super::write_queue::WriteQueue;
@@ -14,6 +15,28 @@ use crate::metrics::Metrics;
 
 /// A sync that takes longer is logged; etcd's limit.
 const SLOW_SYNC: Duration = Duration::from_secs(1);
+
+/// Logs a write that has taken too long and has not ended, again each time it has taken twice as long: what the flusher
+/// logs of a slow sync comes when it has ended, which a disk that stands still never lets happen.
+pub(crate) async fn report_overdue_writes(metrics: Arc<Metrics>) {
+    let mut interval = tokio::time::interval(SLOW_SYNC);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut limit = SLOW_SYNC;
+    loop {
+        interval.tick().await;
+        let waited = metrics.own.pending_write.waited();
+        if waited > limit {
+            limit = 2 * waited;
+            tracing::warn!(
+                waited = format!("{waited:?}"),
+                expected_duration = format!("{SLOW_SYNC:?}"),
+                "slow fdatasync: still waiting for the disk"
+            );
+        } else if waited < SLOW_SYNC {
+            limit = SLOW_SYNC;
+        }
+    }
+}
 
 /// The write queue, and what its flushers do with the jobs.
 pub(super) struct LogWriter {
@@ -60,7 +83,10 @@ impl LogWriter {
     fn write(&self, jobs: Vec<WriteJob>) {
         let written: u64 = jobs.iter().map(WriteJob::bytes).sum();
         let count = i64::try_from(jobs.len()).unwrap_or(i64::MAX);
+        let pending = &self.metrics.own.pending_write;
+        pending.begin();
         let done = WriteJob::run_all(jobs, &|| self.start.elapsed());
+        pending.end();
         self.waiting.sub(count);
         let events = &self.metrics.events;
         events.wal_written_bytes.add(written as f64);

@@ -81,6 +81,7 @@ use member::{Input, Member};
 use tokio::sync::{oneshot, watch};
 
 pub(crate) use iteration::Edge;
+pub(crate) use log_writer::report_overdue_writes;
 pub(crate) use worker_queues::{AnswerTimes, MAX_RPC_WORKERS, TimedAnswer};
 
 use clock::Clock;

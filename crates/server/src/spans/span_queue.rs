@@ -76,7 +76,7 @@ impl SpanQueue {
             self.counters.dropped.inc_by(count);
             if let Some(left_out) = self.told.lock().admit(Instant::now()) {
                 let dropped = self.counters.dropped.get();
-                tracing::warn!(dropped, left_out, "spans come faster than the collector takes them");
+                tracing::warn!(dropped, left_out, "span queue full: dropping spans");
             }
         }
     }

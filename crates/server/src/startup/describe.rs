@@ -33,11 +33,7 @@ pub(crate) fn member_config(config: &ServerConfig, memory_limit_bytes: u64) -> m
     let own = initial_cluster.iter().find(|member| member.name == config.name).map_or(0, |member| member.id);
     let tick = config.cluster.heartbeat_interval;
     let storage = &config.storage;
-    let checkpoint_commands = if storage.snapshot_count_is_explicit {
-        storage.snapshot_count
-    } else {
-        member::DEFAULT_CHECKPOINT_COMMANDS
-    };
+    let checkpoint_commands = storage.snapshot_count.unwrap_or(member::DEFAULT_CHECKPOINT_COMMANDS);
     member::MemberConfig {
         cluster_id: cluster_id(&ids),
         member_id: own,

@@ -63,7 +63,7 @@ use crate::live_settings::{LiveSettings, ReloadRequests};
 use crate::metrics::Metrics;
 use crate::node::Node;
 use crate::peers::{IncomingSnapshots, MembershipGate, PeerEdge, PeerHttp, PeerInbound};
-use crate::raft_loop::Handoff;
+use crate::raft_loop::{Handoff, report_overdue_writes};
 use crate::rpc::{Dispatch, RpcWorkers};
 use crate::tls::{Offer, TlsListener, TlsSides};
 
@@ -106,7 +106,7 @@ pub fn main() -> ExitCode {
     }
     let ended = run(config);
     if let Err(error) = &ended {
-        tracing::error!(%error, "cannot go on");
+        tracing::error!(%error, "member failed");
     }
     crate::logging::flush();
     if ended.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -243,6 +243,7 @@ async fn serve_member(config: ServerConfig) -> Result<(), ServerError> {
     tokio::spawn(announce_ready(node.clone(), config.clone(), announce));
     tokio::spawn(expire_tokens(node.clone()));
     node.jwt.iter().for_each(|jwt| drop(tokio::spawn(follow_key_files(jwt.clone()))));
+    tokio::spawn(report_overdue_writes(node.metrics.clone()));
     corruption::start(&node, PeerHttp::new(tls.peers()), &config.corruption_checks);
     backup.map_or(Ok(()), |backup| backup.start(node.clone()))?;
     tokio::spawn(Reloading::new(config, node.clone()).run(hangup, reload_asks));

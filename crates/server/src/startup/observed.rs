@@ -147,6 +147,7 @@ impl GaugeSource for Observed {
             proposals_committed: status.committed_index(),
             proposals_applied: status.applied_index(),
             proposals_pending: status.pending(),
+            write_pending_s: self.node.metrics.own.pending_write.waited().as_secs_f64(),
             db_size_bytes: sizes.total,
             db_size_in_use_bytes: sizes.in_use,
             memory_limit_bytes: status.memory_limit_bytes(),

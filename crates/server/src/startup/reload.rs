@@ -9,6 +9,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+use super::memory;
 use crate::auto_compaction;
 use crate::config::{CompactionPolicy, FlagChanges, Parsed, ServerConfig};
 use crate::live_settings::{ReloadAnswer, quota_bytes};
@@ -68,6 +69,11 @@ impl Reloading {
         logging::set_level(config.observing.log_level);
         self.node.live.apply(&config);
         self.node.handoff.submit(Input::SetQuota { bytes: quota_bytes(&config) });
+        if config.limits.memory_limit_bytes != self.config.limits.memory_limit_bytes {
+            let limit = memory::limit(config.limits.memory_limit_bytes, &memory::read_file);
+            tracing::info!(limit_bytes = limit.bytes, reason = limit.reason, "changed the memory limit");
+            self.node.handoff.submit(Input::SetMemoryLimit { bytes: limit.bytes });
+        }
         if config.auto_compaction != self.config.auto_compaction {
             self.auto_compaction.iter().for_each(JoinHandle::abort);
             self.auto_compaction = compacting(&self.node, config.auto_compaction);

@@ -1,11 +1,14 @@
-/* Loaded before a member: each sync of a file takes as many milliseconds longer as the file SLOW_DISK says. */
+/* Loaded before a member: each sync of a file takes as many milliseconds longer as the file SLOW_DISK says. A sync that
+   waits reads the file again and again, so that a disk that stands still can be released. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static void wait_as_told(void) {
+#define MAX_PAUSE_MS 50
+
+static unsigned told_milliseconds(void) {
 	const char *path = getenv("SLOW_DISK");
 	FILE *file = path ? fopen(path, "re") : NULL;
 	unsigned milliseconds = 0;
@@ -14,7 +17,16 @@ static void wait_as_told(void) {
 			milliseconds = 0;
 		fclose(file);
 	}
-	usleep(milliseconds * 1000);
+	return milliseconds;
+}
+
+static void wait_as_told(void) {
+	unsigned waited = 0, told;
+	while ((told = told_milliseconds()) > waited) {
+		unsigned pause = told - waited < MAX_PAUSE_MS ? told - waited : MAX_PAUSE_MS;
+		usleep(pause * 1000);
+		waited += pause;
+	}
 }
 
 int fdatasync(int descriptor) {

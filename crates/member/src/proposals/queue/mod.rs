@@ -3,9 +3,13 @@
 //! ```text
 //! push_own(A)                 own:      A                 proposed first: they keep the cluster running
 //! push(1) push(2) push(3)     commands: 1 2 3             in order of arrival, up to the limits below
-//! take_batch() -> A 1 2 3     at most MAX_COMMANDS commands, MAX_BYTES bytes and MAX_ORIGINS origins
-//! give_back(1 2 3)            commands: 1 2 3             consensus was busy: same order, before what came since
+//! push(L)                     urgent:   L                 leases, compactions, alarms: ahead of other commands
+//! take_batch() -> A L 1 2 3   at most MAX_COMMANDS commands, MAX_BYTES bytes and MAX_ORIGINS origins
+//! give_back(L 1 2 3)          urgent: L  commands: 1 2 3  consensus was busy: same order, before what came since
 //! ```
+//!
+//! Commands that wait at the same time were sent at the same time, so that any order of them is allowed. A batch has at
+//! most MAX_URGENT_COMMANDS urgent commands while others wait: a flood of leases does not stop puts.
 //!
 //! While a leader removes members, the commands of their callers stand aside: proposed after the removal, they would be
 //! applied where no caller waits for them any more. What was proposed before is applied before, by those members too.
@@ -29,11 +33,23 @@ pub const MAX_WAITING_COMMANDS: usize = 100_000;
 /// Bytes that may wait: what a leader may be asked to hold for clients that send large values all at once.
 pub const MAX_WAITING_BYTES: usize = 512 << 20;
 
+/// Urgent commands of a batch while other commands wait: half of it.
+const MAX_URGENT_COMMANDS: usize = MAX_COMMANDS / 2;
+
+/// Whether a client's command goes ahead of others: leases keep locks and sessions alive, compactions free space, and
+/// alarms end what stops writes.
+fn is_urgent(kind: CommandKind) -> bool {
+    use CommandKind::{Alarm, Compaction, LeaseGrant, LeaseRevoke};
+    matches!(kind, LeaseGrant | LeaseRevoke | Compaction | Alarm)
+}
+
 /// Commands that wait; see the module.
 #[derive(Debug, Default)]
 pub struct ProposalQueue {
     /// The member's own, in order: they keep the cluster running and go first.
     own: VecDeque<LogCommand>,
+    /// Those of clients that go ahead of others.
+    urgent: VecDeque<LogCommand>,
     commands: VecDeque<LogCommand>,
     bytes: usize,
     aside: Option<Aside>,
@@ -65,7 +81,7 @@ impl ProposalQueue {
     pub fn push(&mut self, command: LogCommand) -> Result<(), LogCommand> {
         let len = command.encoded_len();
         let aside = self.aside.as_ref().map_or((0, 0), |aside| (aside.commands.len(), aside.bytes));
-        if self.commands.len() + aside.0 >= MAX_WAITING_COMMANDS
+        if self.urgent.len() + self.commands.len() + aside.0 >= MAX_WAITING_COMMANDS
             || self.bytes + aside.1 + len > MAX_WAITING_BYTES
         {
             return Err(command);
@@ -76,7 +92,7 @@ impl ProposalQueue {
             return Ok(());
         }
         self.bytes += len;
-        self.commands.push_back(command);
+        self.queue_of(&command).push_back(command);
         Ok(())
     }
 
@@ -90,8 +106,15 @@ impl ProposalQueue {
     pub fn give_back(&mut self, commands: impl DoubleEndedIterator<Item = LogCommand>) {
         for command in commands.rev() {
             self.bytes += command.encoded_len();
-            let is_own = command.sequence & OWN_COMMAND != 0;
-            if is_own { self.own.push_front(command) } else { self.commands.push_front(command) }
+            self.queue_of(&command).push_front(command);
+        }
+    }
+
+    fn queue_of(&mut self, command: &LogCommand) -> &mut VecDeque<LogCommand> {
+        match command.kind {
+            _ if command.sequence & OWN_COMMAND != 0 => &mut self.own,
+            kind if is_urgent(kind) => &mut self.urgent,
+            _ => &mut self.commands,
         }
     }
 
@@ -103,7 +126,9 @@ impl ProposalQueue {
     /// Drops commands of this process whose callers got a time-out: they must not be proposed later.
     pub fn drop_expired(&mut self, own: Origin, expired: &BTreeSet<u64>) {
         let keep = |command: &LogCommand| command.origin != own || !expired.contains(&command.sequence);
-        self.bytes -= drop_unless(&mut self.commands, keep);
+        for queue in [&mut self.urgent, &mut self.commands] {
+            self.bytes -= drop_unless(queue, keep);
+        }
         if let Some(aside) = &mut self.aside {
             aside.bytes -= drop_unless(&mut aside.commands, keep);
         }
@@ -111,7 +136,7 @@ impl ProposalQueue {
 
     /// Whether no command waits.
     pub fn is_empty(&self) -> bool {
-        self.own.is_empty() && self.commands.is_empty()
+        self.own.is_empty() && self.urgent.is_empty() && self.commands.is_empty()
     }
 
     /// Bytes of the commands that wait.
@@ -121,7 +146,7 @@ impl ProposalQueue {
 
     /// Number of commands that wait.
     pub fn len(&self) -> usize {
-        self.own.len() + self.commands.len()
+        self.own.len() + self.urgent.len() + self.commands.len()
     }
 
     /// How much waits. A batch is full when the next one cannot become larger.
@@ -153,7 +178,7 @@ impl ProposalQueue {
     /// A peer's own command that was given back stands among ours.
     fn take_those(&mut self, is_wanted: impl Fn(&LogCommand) -> bool) -> VecDeque<LogCommand> {
         let mut taken = VecDeque::new();
-        for queue in [&mut self.own, &mut self.commands] {
+        for queue in [&mut self.own, &mut self.urgent, &mut self.commands] {
             let all = std::mem::take(queue).into_iter();
             let (wanted, others): (VecDeque<_>, VecDeque<_>) = all.partition(&is_wanted);
             *queue = others;
@@ -163,14 +188,22 @@ impl ProposalQueue {
         taken
     }
 
+    /// The queue whose first command goes next into a batch that has so many urgent ones already.
+    fn next_queue(&mut self, urgent: usize) -> Option<&mut VecDeque<LogCommand>> {
+        let gives_way = urgent >= MAX_URGENT_COMMANDS && !self.commands.is_empty();
+        let queues = match gives_way {
+            true => [&mut self.own, &mut self.commands, &mut self.urgent],
+            false => [&mut self.own, &mut self.urgent, &mut self.commands],
+        };
+        queues.into_iter().find(|queue| !queue.is_empty())
+    }
+
     /// Takes the next batch: commands in order, at least one, up to the limits of a batch.
     pub fn take_batch(&mut self) -> Vec<LogCommand> {
         let mut batch = Vec::new();
-        let mut bytes = 0;
+        let (mut bytes, mut urgent) = (0, 0);
         let mut origins: Vec<Origin> = Vec::new();
-        while let Some(queue) =
-            [&mut self.own, &mut self.commands].into_iter().find(|queue| !queue.is_empty())
-        {
+        while let Some(queue) = self.next_queue(urgent) {
             let len = queue.front().map_or(0, LogCommand::encoded_len);
             if batch.len() == MAX_COMMANDS || (!batch.is_empty() && bytes + len > MAX_BYTES) {
                 break;
@@ -183,7 +216,9 @@ impl ProposalQueue {
                 origins.push(origin);
             }
             bytes += len;
-            batch.extend(queue.pop_front());
+            let taken = queue.pop_front();
+            urgent += usize::from(taken.as_ref().is_some_and(|command| is_urgent(command.kind)));
+            batch.extend(taken);
         }
         self.bytes -= bytes;
         batch

@@ -53,6 +53,34 @@ fn own_commands_go_first_also_after_they_were_given_back() {
 }
 
 #[test]
+fn commands_of_leases_go_ahead_of_puts_and_do_not_stop_them() {
+    let grant = |sequence| LogCommand { kind: CommandKind::LeaseGrant, ..command(sequence, 8) };
+    let sequences = |commands: &[LogCommand]| commands.iter().map(|c| c.sequence).collect::<Vec<_>>();
+    let mut queue = ProposalQueue::default();
+    for number in [command(1, 8), command(2, 8), grant(3), command(4, 8)] {
+        queue.push(number).expect("room");
+    }
+    for (sequence, kind) in
+        [(5, CommandKind::LeaseRevoke), (6, CommandKind::Compaction), (7, CommandKind::Alarm)]
+    {
+        queue.push(LogCommand { kind, ..command(sequence, 8) }).expect("room");
+    }
+    let batch = queue.take_batch();
+    assert_eq!(sequences(&batch), [3, 5, 6, 7, 1, 2, 4]);
+    queue.push(grant(8)).expect("room");
+    queue.give_back(batch.into_iter());
+    queue.drop_expired(command(0, 0).origin, &BTreeSet::from([5]));
+    assert_eq!((queue.len(), sequences(&queue.take_batch())), (7, vec![3, 6, 7, 8, 1, 2, 4]));
+    assert!(queue.is_empty() && queue.bytes == 0);
+
+    (0..900).for_each(|sequence| queue.push(grant(sequence)).expect("room"));
+    (1000..1010).for_each(|sequence| queue.push(command(sequence, 8)).expect("room"));
+    let batch = queue.take_batch();
+    assert_eq!(sequences(&batch[MAX_URGENT_COMMANDS..][..10]), (1000..1010).collect::<Vec<_>>());
+    assert_eq!((batch.len(), queue.is_empty()), (910, true));
+}
+
+#[test]
 fn a_batch_names_no_more_origins_than_its_format_can() {
     let mut queue = ProposalQueue::default();
     for run in 0..300 {

@@ -7,6 +7,7 @@ use super::*;
 
 mod rules;
 mod security;
+mod wrong_values;
 
 /// Parses `line`, split at blanks, with these variables.
 fn run_with(line: &str, env: &[(&str, &str)]) -> Result<ServerConfig, UsageError> {

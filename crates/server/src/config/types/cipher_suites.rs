@@ -55,7 +55,8 @@ pub(crate) fn parse(name: &str) -> Result<u16, String> {
              GCM or CHACHA20_POLY1305"
         ));
     }
-    Err(format!("unexpected TLS cipher suite {name:?}"))
+    let known = OFFERED.map(|(offered, _)| offered).join(", ");
+    Err(format!("unexpected TLS cipher suite {name:?} (--cipher-suites); expected of {known}"))
 }
 
 #[cfg(test)]
@@ -68,7 +69,8 @@ mod tests {
         assert_eq!(parse("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"), Ok(0xc02f));
         assert_eq!(parse("TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305"), Ok(0xcca8));
         assert!(is_tls13(parse("TLS_AES_128_GCM_SHA256").expect("known")) && !is_tls13(0xc02f));
-        assert_eq!(parse("x"), Err("unexpected TLS cipher suite \"x\"".to_owned()));
+        let unknown = parse("x").expect_err("unknown");
+        assert!(unknown.starts_with("unexpected TLS cipher suite \"x\" (--cipher-suites)"), "{unknown}");
         let outdated = parse("TLS_RSA_WITH_AES_128_CBC_SHA").expect_err("outdated");
         assert!(outdated.starts_with("TLS cipher suite \"TLS_RSA_WITH_AES_128_CBC_SHA\""), "{outdated}");
     }

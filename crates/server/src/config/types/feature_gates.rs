@@ -81,10 +81,11 @@ impl FeatureGates {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             let (name, value) = (name.trim(), value.trim());
             if value.is_empty() {
-                return Err(format!("missing bool value for {name}"));
+                return Err(format!("missing bool value for {name}; expected {name}=true or {name}=false"));
             }
-            let value = parse_bool(value)
-                .ok_or_else(|| format!("invalid value of {name}={value}, err: not a bool"))?;
+            let value = parse_bool(value).ok_or_else(|| {
+                format!("invalid value of {name}={value}, err: not a bool; expected true or false")
+            })?;
             named.push((name, value));
         }
         for ((name, stage), given_value) in ALL.into_iter().zip(&mut stages) {
@@ -95,7 +96,7 @@ impl FeatureGates {
         }
         for (name, value) in named.into_iter().filter(|(name, _)| !ALL.iter().any(|(all, _)| all == name)) {
             let gate = gates.iter_mut().find(|gate| gate.name == name);
-            gate.ok_or_else(|| format!("unrecognized feature gate: {name}"))?.enabled = value;
+            gate.ok_or_else(|| unknown(name))?.enabled = value;
         }
         Ok(FeatureGates { gates, stages })
     }
@@ -120,6 +121,11 @@ impl FeatureGates {
     pub fn stages(&self) -> impl Iterator<Item = (&'static str, GateStage, bool)> {
         ALL.into_iter().zip(self.stages).map(|((name, stage), is_given)| (name, stage, is_given))
     }
+}
+
+fn unknown(name: &str) -> String {
+    let known = ALL.map(|(name, _)| name).into_iter().chain(GATES.map(|gate| gate.name));
+    format!("unrecognized feature gate: {name}; expected of {}", known.collect::<Vec<_>>().join(", "))
 }
 
 /// A line for each gate, as `--help` and the contract list them.
@@ -164,8 +170,12 @@ mod tests {
     #[test]
     fn errors_are_etcds() {
         let error = |text| FeatureGates::parse(text).expect_err(text);
-        assert_eq!(error("Nonsense=true"), "unrecognized feature gate: Nonsense");
-        assert_eq!(error("LeaseCheckpoint"), "missing bool value for LeaseCheckpoint");
-        assert_eq!(error("LeaseCheckpoint=x"), "invalid value of LeaseCheckpoint=x, err: not a bool");
+        assert!(
+            error("Nonsense=true").starts_with("unrecognized feature gate: Nonsense; expected of AllAlpha, ")
+        );
+        let missing = "missing bool value for LeaseCheckpoint; ";
+        assert!(error("LeaseCheckpoint").starts_with(missing));
+        let invalid = "invalid value of LeaseCheckpoint=x, err: not a bool; ";
+        assert!(error("LeaseCheckpoint=x").starts_with(invalid));
     }
 }

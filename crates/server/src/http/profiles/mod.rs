@@ -25,7 +25,7 @@ use axum::response::Response;
 use axum::routing::get;
 use procfs::WithCurrentSystemInfo as _;
 use procfs::process::Process;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::answer::{JSON, answer, error, plain, values};
 use super::endpoints::Endpoints;
@@ -94,7 +94,7 @@ async fn heap(State(endpoints): State<Endpoints>) -> Response {
 async fn vars(State(endpoints): State<Endpoints>) -> Response {
     let memory: serde_json::Map<_, _> =
         memory(&endpoints).into_iter().map(|(name, bytes)| (name, bytes.into())).collect();
-    let vars = json!({ "cmdline": command_line(), "memory": memory });
+    let vars = json!({ "cmdline": command_line(), "memory": memory, "allocator": allocator_statistics() });
     answer(StatusCode::OK, JSON, format!("{vars}\n"))
 }
 
@@ -107,6 +107,13 @@ fn memory(endpoints: &Endpoints) -> Vec<(String, u64)> {
     let resident = Process::myself().and_then(|process| process.stat()).map(|stat| stat.rss_bytes().get());
     parts.push(("not_accounted".to_owned(), resident.unwrap_or_default().saturating_sub(accounted)));
     parts
+}
+
+/// What the allocator says of itself; null if it says nothing. Where another one is in use, as in tests, all is zero.
+fn allocator_statistics() -> Value {
+    let text = mimalloc::MiMalloc::stats_json().ok();
+    let parsed = text.and_then(|text| serde_json::from_slice(text.to_bytes()).ok());
+    parsed.unwrap_or(Value::Null)
 }
 
 fn command_line() -> Vec<String> {

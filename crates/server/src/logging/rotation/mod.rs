@@ -51,8 +51,7 @@ impl RotatingFile {
         if let Some(directory) = path.parent() {
             fs::create_dir_all(directory)?;
         }
-        let file = OpenOptions::new().append(true).create(true).mode(NEW_FILE_MODE).open(path)?;
-        let bytes = file.metadata()?.len();
+        let (file, bytes) = open(path)?;
         let time_zone = if rotation.local_time { TimeZone::system() } else { TimeZone::UTC };
         let old_files = OldFiles::of(path, rotation);
         let (wake, woken) = sync_channel(1);
@@ -86,6 +85,15 @@ impl RotatingFile {
         Ok(())
     }
 
+    /// Opens the file again under its name: another program may have moved it away.
+    ///
+    /// # Errors
+    /// What the system refuses; the file that was open stays in use.
+    pub(super) fn reopen(&mut self) -> io::Result<()> {
+        (self.file, self.bytes) = open(&self.path)?;
+        Ok(())
+    }
+
     fn begin_new(&mut self) -> io::Result<()> {
         let mode = fs::metadata(&self.path).map_or(NEW_FILE_MODE, |known| known.permissions().mode());
         let now = Zoned::now().with_time_zone(self.time_zone.clone());
@@ -104,6 +112,13 @@ impl RotatingFile {
         // A wake-up that waits already, or a thread that has ended: either way there is nothing to do.
         let _ = self.wake.try_send(());
     }
+}
+
+/// Opens or creates a file for appending; with the bytes it has.
+fn open(path: &Path) -> io::Result<(File, u64)> {
+    let file = OpenOptions::new().append(true).create(true).mode(NEW_FILE_MODE).open(path)?;
+    let bytes = file.metadata()?.len();
+    Ok((file, bytes))
 }
 
 #[cfg(test)]
@@ -135,5 +150,19 @@ mod tests {
         assert_eq!(old.len(), 1, "{old:?}");
         assert_eq!(fs::read(&old[0]).expect("a file"), b"12345\nabc\n");
         assert!(file_again.write(b"12345678901").is_err(), "it would fit into no file");
+    }
+
+    #[test]
+    fn a_file_that_was_moved_away_is_opened_again() {
+        let dir = tempfile::tempdir().expect("directory");
+        let (path, moved) = (dir.path().join("log.txt"), dir.path().join("moved.txt"));
+        let mut file = RotatingFile::with_max_bytes(&path, 10, LogRotation::default()).expect("a file");
+        file.write(b"12345\n").expect("room");
+        fs::rename(&path, &moved).expect("our file");
+        file.reopen().expect("a new file");
+        // It is empty, so that this fits.
+        file.write(b"abcdefgh\n").expect("room");
+        assert_eq!(fs::read(&path).expect("a file"), b"abcdefgh\n");
+        assert_eq!(fs::read(&moved).expect("a file"), b"12345\n");
     }
 }

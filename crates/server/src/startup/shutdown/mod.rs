@@ -134,7 +134,7 @@ impl Serving {
         self.ending.clients.cancel();
         let until = (began + DRAIN_TIMEOUT).max(Instant::now() + MIN_DRAIN_TIME);
         if timeout_at(until, self.workers.drained()).await.is_err() {
-            tracing::warn!("not all calls of clients were over in time");
+            tracing::warn!("shutdown timeout: some client calls were still running");
         }
     }
 
