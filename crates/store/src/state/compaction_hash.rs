@@ -14,7 +14,7 @@
 //! while nothing more is purged ([`Store::begin_compaction_hash`](crate::Store::begin_compaction_hash)). A HashKV
 //! that comes earlier takes it by itself. If the next purge comes first, because nothing waits for the job, the hash
 //! is given up. The caller also gives it up when the next compaction waits, and does not begin it when it would
-//! take several walks: freeing space matters more than a hash that nobody may request.
+//! take several walks: freeing space matters more than a hash that may never be requested.
 
 use crate::hash::VersionHash;
 use crate::index::KeyIndex;
