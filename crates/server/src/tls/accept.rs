@@ -1,8 +1,8 @@
 //! The listener's side of a handshake.
 //!
-//! A handshake is a part of its connection's task, and all else that its thread does runs between its steps (`paced`).
-//! It has a deadline, and who calls limits how many there are. One that fails is logged as etcd logs it, but the same
-//! failure of one address once a minute.
+//! A handshake is a part of its connection's task, and all else that its thread does runs between its steps
+//! (`limited_steps`). It has a deadline, and who calls limits how many there are. One that fails is logged as etcd logs
+//! it, but the same failure of one address once a minute.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -17,8 +17,8 @@ use tokio_rustls::server::TlsStream;
 
 use super::address::{self, SystemResolver};
 use super::certificate::CertificateNames;
+use super::limited_steps::limit_steps;
 use super::loaded::Offer;
-use super::paced::paced;
 use super::sides::TlsSide;
 use super::source::TlsSource;
 use super::verify::RefusedCertificate;
@@ -106,7 +106,7 @@ impl TlsListener {
             return Err(Rejection::BadRestrictions);
         }
         let config: Arc<ServerConfig> = loaded.server(self.offer).ok_or(Rejection::NoCertificate)?;
-        paced(hello.into_stream(config)).await.map_err(|error| {
+        limit_steps(hello.into_stream(config)).await.map_err(|error| {
             let refused = refused_certificate(&error);
             dialler.certificate = refused.map(|refused| refused.names.clone());
             refused.map(|refused| Rejection::Certificate(refused.reason.clone())).unwrap_or(error.into())

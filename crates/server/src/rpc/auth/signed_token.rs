@@ -1,5 +1,7 @@
 //! What `Authenticate` does once the password was right, if tokens are signed.
 
+use std::sync::Arc;
+
 use api::etcdserverpb as pb;
 use store::{AuthCommand, Caller};
 
@@ -16,7 +18,7 @@ use crate::node::Node;
 /// There is no key to sign with; users or roles changed meanwhile; the log cannot be written.
 pub(super) async fn issue(
     node: &Node,
-    jwt: &JwtTokens,
+    jwt: &Arc<JwtTokens>,
     times: &CallTimes,
     name: &str,
     checked_revision: u64,
@@ -26,7 +28,10 @@ pub(super) async fn issue(
     }
     let command = AuthCommand::Authenticate { name: name.to_owned(), checked_revision, token: None };
     let (revision, _) = propose(node, times, Caller::Anonymous, &command).await?;
-    let token = jwt.issue(name, checked_revision)?;
+    // To sign with RSA takes milliseconds.
+    let (jwt, name) = (jwt.clone(), name.to_owned());
+    let issued = tokio::task::spawn_blocking(move || jwt.issue(&name, checked_revision)).await;
+    let token = issued.map_err(|_| Failure::from(api::Error::Stopped))??;
     let header = Some(node.header(revision));
     Ok(EncodedMessage::message(&pb::AuthenticateResponse { header, token }))
 }

@@ -27,17 +27,17 @@ thread_local! {
 }
 
 /// A future each step of which needs a permit of its thread.
-pub(super) struct Paced<F> {
+pub(super) struct LimitedSteps<F> {
     inner: F,
     steps: PollSemaphore,
 }
 
 /// Has each step of `inner` wait for a permit. To be called on the thread that runs it.
-pub(super) fn paced<F: Future + Unpin>(inner: F) -> Paced<F> {
-    Paced { inner, steps: PollSemaphore::new(STEPS.with(Arc::clone)) }
+pub(super) fn limit_steps<F: Future + Unpin>(inner: F) -> LimitedSteps<F> {
+    LimitedSteps { inner, steps: PollSemaphore::new(STEPS.with(Arc::clone)) }
 }
 
-impl<F: Future + Unpin> Future for Paced<F> {
+impl<F: Future + Unpin> Future for LimitedSteps<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
@@ -68,7 +68,7 @@ mod tests {
         for _ in 0..HANDSHAKES {
             let steps = steps.clone();
             let mut is_first = true;
-            tokio::spawn(paced(poll_fn(move |context| {
+            tokio::spawn(limit_steps(poll_fn(move |context| {
                 steps.fetch_add(1, Ordering::Relaxed);
                 // Its client answers at once.
                 context.waker().wake_by_ref();
@@ -87,9 +87,9 @@ mod tests {
     #[tokio::test]
     async fn a_handshake_that_stalls_keeps_no_permit() {
         for _ in 0..2 * MAX_STEPS_AT_ONCE {
-            tokio::spawn(paced(std::future::pending::<()>()));
+            tokio::spawn(limit_steps(std::future::pending::<()>()));
         }
         tokio::task::yield_now().await;
-        paced(std::future::ready(())).await;
+        limit_steps(std::future::ready(())).await;
     }
 }
