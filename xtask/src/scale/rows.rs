@@ -102,11 +102,7 @@ pub(super) const ROWS: &[ScaleRow] = &[
     ),
     row("backup-8g", "a backup of 8 M keys x 1 KB", Workload::Backup),
     row("restore-8g", "the first start of a member restored from 8 M keys x 1 KB", Workload::Restored),
-    row(
-        "restore-archive-10g",
-        "a restore of an archive of 9 GB and 1 GB of log",
-        Workload::ArchiveRestored,
-    ),
+    row("restore-archive-10g", "a restore of an archive of 9 GB and 1 GB of log", Workload::ArchiveRestored),
     row("backup-beside", "puts beside backups of 1 M keys x 1 KB", Workload::BackupBeside),
     row("list-1m", "puts beside lists of 1 M keys", beside(Request::List, 1_000_000, Some(0.25))),
     row(
