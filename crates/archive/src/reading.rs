@@ -1,5 +1,5 @@
-//! Reads an archive, for a restore. Everything blocks. While the caller works on one part of a base, the next one is read:
-//! a store far away takes as long for an answer as for its bytes.
+//! Reads an archive, for a restore. Everything blocks. While the caller works on one part of a base, the next one is
+//! read: a store far away takes as long for an answer as for its bytes.
 
 use std::cell::{Cell, RefCell};
 use std::io;

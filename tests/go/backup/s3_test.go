@@ -27,7 +27,7 @@ import (
 type store struct {
 	isAway  atomic.Bool
 	refused atomic.Int64
-	// isClosed is whether it knows nobody.
+	// isClosed is whether it refuses all credentials.
 	isClosed atomic.Bool
 	// failingParts are how many parts of large objects are not taken.
 	failingParts atomic.Int64

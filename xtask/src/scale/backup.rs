@@ -1,9 +1,11 @@
 //! Backups, as `etcdctl snapshot save` takes them: how fast, with how much memory, what puts notice of them, and how
-//! soon a member serves what was restored.
+//! soon a member serves what was restored; and how fast a large archive is restored, beside the rate of its disk.
 
 use std::fs;
-use std::process::Command;
-use std::time::Instant;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use super::bench::{Bench, RowFigures, told};
 use super::promise::{Promise, RowFigure};
@@ -27,6 +29,18 @@ const SLOWER: f64 = 2.0;
 
 /// The promise of a restored member: seconds from its start until it answers.
 const START_SECONDS: f64 = 3.0;
+
+/// Keys of the base: 9 GB.
+const ARCHIVED_KEYS: u64 = 8_800_000;
+
+/// Puts whose entries follow it: 1 GB of log.
+const ARCHIVED_PUTS: u64 = 1_000_000;
+
+/// Puts a second: a member keeps 256 MiB of entries that a copy has not read.
+const PUT_RATE: u64 = 10_000;
+
+/// Time that the first copy of the state may take.
+const BASE_TIMEOUT: Duration = Duration::from_secs(1800);
 
 /// One backup of a lone member with much data, into nothing.
 pub(super) fn large(bench: &Bench) -> RowFigures {
@@ -105,4 +119,80 @@ fn hash_rate(cluster: &Cluster) -> Result<f64, String> {
     let began = Instant::now();
     hash()?;
     Ok(cluster.disk() as f64 / 1e6 / began.elapsed().as_secs_f64())
+}
+
+/// `stele ctl backup` while it runs. It ends with its owner.
+struct Copying(Child);
+
+impl Drop for Copying {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// An archive with a large base and a long log, restored into a lone member, which is then started.
+pub(super) fn restored_archive(bench: &Bench) -> RowFigures {
+    let (keys, puts) = (bench.scaled(ARCHIVED_KEYS), bench.scaled(ARCHIVED_PUTS));
+    let mut source = bench.start(1)?;
+    bench.drive_all(&mut source, Load::fill(keys, VALUE_BYTES))?;
+    let mut cluster = Cluster::new(&bench.system, 1, &bench.site(None))?;
+    let archive = cluster.folder().join("archive");
+    let backup = |words: &[&str]| {
+        let mut backup = Command::new(bench.system.binary());
+        backup.args(["ctl", "backup"]).args(words).args(source.reach()).arg(&archive);
+        backup
+    };
+    let mut copy = backup(&["--interval=1s", "--base-interval=1000h"]);
+    let mut once = backup(&["--once", "--base-interval=1000h"]);
+    let started = copy.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    let copying = Copying(started.map_err(|error| format!("the backup does not start: {error}"))?);
+    let base = wait_for_base(&archive.join("base"))?;
+    let load = format!(
+        "put --clients=100 --rate={PUT_RATE} --total={puts} --val-size={VALUE_BYTES} --key-space-size={keys}"
+    );
+    bench.drive_all(&mut source, Load::ours(&load))?;
+    drop(copying);
+    command::output(&mut once)?;
+    // Its disk space is needed.
+    drop(source);
+    let disk = copy_rate(&base, &cluster.folder().join("copy"))?;
+    let mut size = Command::new("du");
+    let size = command::output(size.args(["-sb"]).arg(&archive))?;
+    let bytes: u64 = size.split_whitespace().next().and_then(|bytes| bytes.parse().ok()).unwrap_or(0);
+    let began = Instant::now();
+    cluster.restore(&["restore"], &archive)?;
+    let rate = bytes as f64 / 1e6 / began.elapsed().as_secs_f64();
+    let started = bench.restart(&mut cluster)?;
+    Ok(vec![
+        RowFigure::new("restore", rate, "MB/s"),
+        RowFigure::new("restore, part of the rate of a synced copy", rate / disk, ""),
+        RowFigure::new("archive", bytes as f64 / 1e6, "MB"),
+        RowFigure::new("first start, until it answers", told(started.p50_ms, "time")? / 1000.0, "s"),
+    ])
+}
+
+/// The path of the first base, once it is whole: it has no name before.
+fn wait_for_base(folder: &Path) -> Result<PathBuf, String> {
+    let began = Instant::now();
+    while began.elapsed() < BASE_TIMEOUT {
+        let mut files = fs::read_dir(folder).into_iter().flatten().flatten();
+        if let Some(base) = files.find(|file| !file.file_name().to_string_lossy().contains('#')) {
+            return Ok(base.path());
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+    Err(format!("no base within {BASE_TIMEOUT:?}"))
+}
+
+/// MB a second at which a file is copied and synced, into a file that is removed.
+fn copy_rate(from: &Path, to: &Path) -> Result<f64, String> {
+    let bytes = fs::metadata(from).map_err(|error| format!("no base: {error}"))?.len();
+    let began = Instant::now();
+    let mut copy = Command::new("dd");
+    let (input, output) = (format!("if={}", from.display()), format!("of={}", to.display()));
+    command::output(copy.args(["bs=8M", "conv=fsync", "status=none"]).args([input, output]))?;
+    let rate = bytes as f64 / 1e6 / began.elapsed().as_secs_f64();
+    fs::remove_file(to).map_err(|error| format!("cannot remove {}: {error}", to.display()))?;
+    Ok(rate)
 }

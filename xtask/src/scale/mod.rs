@@ -4,7 +4,6 @@
 //! ([`promise`]), which is stated beside the load in the code. Members, loads and processes are those of
 //! [`crate::measure`], which `cargo xtask compare` uses too.
 
-mod archived;
 mod backup;
 mod bench;
 mod beside;

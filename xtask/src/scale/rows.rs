@@ -5,7 +5,7 @@ use super::beside::{Beside, Request};
 use super::keys::{Keys, Names, Restart};
 use super::overwrites::Overwrites;
 use super::streams::{self, Leases};
-use super::{archived, backup, full_disk, large, overload};
+use super::{backup, full_disk, large, overload};
 
 /// One row of the table, with one or more figures.
 pub(super) struct ScaleRow {
@@ -48,7 +48,7 @@ impl ScaleRow {
             Workload::Backup => backup::large(bench),
             Workload::BackupBeside => backup::beside(bench),
             Workload::Restored => backup::restored(bench),
-            Workload::ArchiveRestored => archived::restored(bench),
+            Workload::ArchiveRestored => backup::restored_archive(bench),
             Workload::Overload => overload::run(bench),
         }
     }

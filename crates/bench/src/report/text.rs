@@ -63,8 +63,8 @@ pub(crate) fn render(phase: &Phase, layout: Layout) -> String {
     text
 }
 
-/// How many of the percentiles `benchmark` prints for so many requests: it goes through their latencies in order, and takes
-/// each for at most one percentile.
+/// How many of the percentiles `benchmark` prints for a number of requests: it goes through their latencies in order,
+/// and takes each for at most one percentile.
 fn reached(requests: u64) -> usize {
     let mut reached = 0;
     for request in 0..requests {

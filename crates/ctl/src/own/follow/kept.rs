@@ -64,7 +64,7 @@ impl Follower {
         let keys = missing.changed.values().map(Vec::len).sum::<usize>() as u64;
         self.board.update(|figures| (figures.keys, figures.all_keys) = (0, keys));
         let mut next = from + 1;
-        let mut pace = FillPace::new(next);
+        let mut rate = FillRate::new(next);
         while next <= compacted {
             let mut chunk = Vec::new();
             let mut wanted = 0;
@@ -92,12 +92,12 @@ impl Follower {
             }
             self.writer.write(steps).await?;
             self.board.update(|figures| figures.keys += wanted as u64);
-            if pace.is_estimate_due() {
-                self.board.note(pace.estimate(next, compacted));
+            if rate.is_estimate_due() {
+                self.board.note(rate.estimate(next, compacted));
             }
-            if pace.is_compaction_due(next, compacted) {
+            if rate.is_compaction_due(next, compacted) {
                 self.compact_destination(next - 1).await?;
-                pace.compacted = next;
+                rate.compacted = next;
             }
         }
         Ok(())
@@ -160,7 +160,7 @@ impl Follower {
 }
 
 /// How fast revisions are filled, and what is due.
-struct FillPace {
+struct FillRate {
     began: Instant,
     first: i64,
     is_estimated: bool,
@@ -168,7 +168,7 @@ struct FillPace {
     compacted: i64,
 }
 
-impl FillPace {
+impl FillRate {
     /// Beginning with revision `first`.
     fn new(first: i64) -> Self {
         Self { began: Instant::now(), first, is_estimated: false, compacted: first }
@@ -218,15 +218,15 @@ mod tests {
 
     #[test]
     fn the_destination_is_compacted_from_time_to_time_and_at_the_end() {
-        let mut pace = FillPace::new(2);
+        let mut rate = FillRate::new(2);
         let mut due = Vec::new();
         for next in (1..=100).map(|step| 2 + 256 * step) {
-            if pace.is_compaction_due(next, 25_602) {
-                pace.compacted = next;
+            if rate.is_compaction_due(next, 25_602) {
+                rate.compacted = next;
                 due.push(next);
             }
         }
         assert_eq!(due, [10_242, 20_482]);
-        assert!(pace.is_compaction_due(25_603, 25_602));
+        assert!(rate.is_compaction_due(25_603, 25_602));
     }
 }
