@@ -172,10 +172,7 @@ fn what_is_reloaded_takes_effect() {
     assert!(!member.log().contains("\"level\":\"debug\""));
 
     // Every request is slow then, and history is compacted.
-    write_config(
-        directory.path(),
-        "warning-unary-request-duration: 1ns\nauto-compaction-retention: 1s\n",
-    );
+    write_config(directory.path(), "warning-unary-request-duration: 1ns\nauto-compaction-retention: 1s\n");
     member.signal(Signal::HUP);
     member.logged("--warning-unary-request-duration (1ns)");
     let old = || member.http("POST /v3/kv/range", page, r#"{"key":"YQ==","revision":"2"}"#);

@@ -238,7 +238,11 @@ mod tests {
         writes.begin(&write(3, 7..8), 0);
         assert_eq!(writes.complete(1, 0).report, None);
         assert!(writes.changes_log());
-        assert_eq!(writes.complete(2, 0).report, None, "the first write's last entry is still being replaced");
+        assert_eq!(
+            writes.complete(2, 0).report,
+            None,
+            "the first write's last entry is still being replaced"
+        );
         assert_eq!(writes.complete(3, 0).report, Some(3));
         assert!(!writes.changes_log());
     }
