@@ -171,11 +171,22 @@ fn what_is_reloaded_takes_effect() {
     assert!(allowed(&health()), "any page, by default");
     assert!(!member.log().contains("\"level\":\"debug\""));
 
+    // Every request is slow then, and history is compacted.
+    write_config(directory.path(), "warning-unary-request-duration: 1ns\nauto-compaction-retention: 1s\n");
+    member.signal(Signal::HUP);
+    member.logged("--warning-unary-request-duration (1ns)");
+    let old = || member.http("POST /v3/kv/range", page, r#"{"key":"YQ==","revision":"2"}"#);
+    until("the first revision is compacted", || {
+        assert!(put().starts_with("HTTP/1.1 200"));
+        old().contains("required revision has been compacted")
+    });
+    member.logged("request stats");
+
     // A quota of one byte is exceeded by any put.
     let lines = "cors: http://other.example\nquota-backend-bytes: 1\nlog-level: debug\n";
     write_config(directory.path(), lines);
     member.signal(Signal::HUP);
-    member.logged("reloaded the configuration");
+    member.logged("--cors (http://other.example)");
     assert!(!allowed(&health()), "{}", health());
     let refused = put();
     assert!(refused.contains("mvcc: database space exceeded"), "{refused}");
@@ -188,28 +199,23 @@ fn what_is_reloaded_takes_effect() {
     let two = member.http("POST /v3/kv/txn", page, gets);
     assert!(two.contains("too many operations in txn request"), "{two}");
     let limit = || member.http("GET /metrics", page, "").contains("\nstele_memory_limit_bytes 67108864\n");
-    while !limit() {
-        std::thread::sleep(LOOK_INTERVAL);
-    }
-
-    // Every request is slow then, and history is compacted.
-    let lines = "warning-unary-request-duration: 1ns\nauto-compaction-retention: 1s\n";
-    write_config(directory.path(), lines);
-    member.signal(Signal::HUP);
-    member.logged("--warning-unary-request-duration (1ns)");
-    let old = || member.http("POST /v3/kv/range", page, r#"{"key":"YQ==","revision":"2"}"#);
-    let alarms = r#"{"action":"DEACTIVATE","alarm":"NOSPACE"}"#;
-    member.http("POST /v3/maintenance/alarm", page, alarms);
-    while !old().contains("required revision has been compacted") {
-        put();
-        std::thread::sleep(LOOK_INTERVAL);
-    }
-    member.logged("request stats");
+    until("the memory limit is shown", limit);
 
     write_config(directory.path(), "host-whitelist: other.example\n");
     member.signal(Signal::HUP);
     member.logged("--host-whitelist (other.example)");
     assert!(health().starts_with("HTTP/1.1 421"), "{}", health());
+}
+
+/// Asks again and again, until the answer is yes.
+fn until(what: &str, is_so: impl Fn() -> bool) {
+    for _ in 0..PATIENCE.as_millis() / LOOK_INTERVAL.as_millis() {
+        if is_so() {
+            return;
+        }
+        std::thread::sleep(LOOK_INTERVAL);
+    }
+    panic!("not yet: {what}");
 }
 
 /// Each limit of one client is set while the member runs, refuses that client's next call, and is taken off again.

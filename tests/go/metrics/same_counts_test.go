@@ -22,9 +22,6 @@ const sameCounts = `etcd_mvcc_put_total etcd_mvcc_range_total etcd_mvcc_delete_t
 	etcd_debugging_mvcc_events_total etcd_debugging_mvcc_slow_watcher_total etcd_server_client_requests_total
 	grpc_server_started_total grpc_server_handled_total grpc_server_msg_received_total grpc_server_msg_sent_total`
 
-// endedStreams are series of received messages for which etcd counts the end of a stream as one message more.
-const endedStreams = `grpc_type="bidi_stream"`
-
 // longest is what no event of these tests takes, in seconds: a family in another unit shows more.
 const longest = 60
 
@@ -86,7 +83,7 @@ func sums(ctx context.Context, c *cluster.Cluster) map[string]float64 {
 	for _, s := range scrapeAll(ctx, c) {
 		for _, family := range strings.Fields(sameCounts) {
 			for _, series := range s.series[family] {
-				if !strings.Contains(series, endedStreams) || family != "grpc_server_msg_received_total" {
+				if !isOfEndedStream(family, series) {
 					all[series] += s.values[series]
 				}
 			}
@@ -117,6 +114,13 @@ func changes(before, now map[string]float64) map[string]float64 {
 		}
 	}
 	return changed
+}
+
+// isOfEndedStream says whether a series depends on how a stream ends: etcd counts the end as a message received, and the
+// code is that of the cancellation or of the end of the client's messages, whichever the server sees first.
+func isOfEndedStream(family, series string) bool {
+	return strings.Contains(series, `grpc_type="bidi_stream"`) &&
+		(family == "grpc_server_msg_received_total" || family == "grpc_server_handled_total")
 }
 
 func compare(theirs, ours map[string]float64) []string {

@@ -12,7 +12,7 @@
 //!
 //! It cannot win the next election: its vote requests wait for the same disk.
 //!
-//! A slow disk is not a stalled one: time counts from the sync of the write before, if that came later, so that a leader
+//! A slow disk is not a stalled one: time counts from the sync of the write before, if that came later. So a leader
 //! whose disk syncs one write after the other keeps its leadership, however long each waits for those before it.
 
 use raft::RawNode;
