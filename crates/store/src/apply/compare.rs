@@ -50,7 +50,7 @@ const MAX_SIMPLE_PARTS: usize = 1_000;
 /// The first pass in progress.
 pub(super) struct CompareWork {
     pub(super) request: pb::TxnRequest,
-    pub(super) place: Vec<CompareLevel>,
+    pub(super) position: Vec<CompareLevel>,
     /// Whether the transactions that are carried out take their first branch, in the order of their execution.
     taken: Vec<bool>,
     cost: TxnCost,
@@ -64,7 +64,7 @@ impl CompareWork {
     pub(super) fn new(request: pb::TxnRequest) -> CompareWork {
         CompareWork {
             request,
-            place: CompareCursor::beginning(),
+            position: CompareCursor::beginning(),
             taken: Vec::new(),
             cost: TxnCost::of_compares(),
             needed_bytes: 0,
@@ -159,7 +159,7 @@ impl<'r> CompareCursor<'r> {
     }
 
     /// Its position.
-    pub(super) fn into_place(self) -> Vec<CompareLevel> {
+    pub(super) fn into_position(self) -> Vec<CompareLevel> {
         self.levels
     }
 
@@ -273,8 +273,8 @@ impl BatchApply<'_> {
     /// # Errors
     /// [`Error::TooManyOps`] if the compares visit too many keys, or may need too many bytes, in all branches together.
     pub(super) fn go_on_comparing(&mut self, work: &mut CompareWork) -> Result<CompareProgress, Error> {
-        let CompareWork { request, place, taken, cost, needed_bytes, free_looks } = work;
-        let mut cursor = CompareCursor::at(request, std::mem::take(place));
+        let CompareWork { request, position, taken, cost, needed_bytes, free_looks } = work;
+        let mut cursor = CompareCursor::at(request, std::mem::take(position));
         let ended = loop {
             match cursor.next(&mut self.left) {
                 CompareStep::End => break CompareProgress::Done,
@@ -299,7 +299,7 @@ impl BatchApply<'_> {
                 }
             }
         };
-        *place = cursor.into_place();
+        *position = cursor.into_position();
         Ok(ended)
     }
 

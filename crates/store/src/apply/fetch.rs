@@ -106,7 +106,7 @@ impl<'a> LookAhead<'a> {
     /// passed with the last that the values are for.
     pub(super) fn look(&mut self, present: Option<&CompareWork>, commands: &[Command]) -> usize {
         if let Some(work) = present {
-            self.look_at(CompareCursor::at(&work.request, work.place.clone()));
+            self.look_at(CompareCursor::at(&work.request, work.position.clone()));
         }
         let mut passed = 0;
         for (nth, command) in commands.iter().enumerate() {
