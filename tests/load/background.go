@@ -46,13 +46,15 @@ var backgrounds = map[string]meanwhile{
 	"snapshot": {snapshotAgain, true},
 	"delete":   {deleteEverything, false},
 	"txn":      {nestedRanges, false},
+	"compares": {compareRanges, false},
 	"expire":   {awaitExpiry, false},
 }
 
 // preparations run before the first put.
 var preparations = map[string]func(context.Context, *session, options) error{
-	"txn":    putKeys,
-	"expire": grantTogether,
+	"txn":      putKeys,
+	"compares": putKeys,
+	"expire":   grantTogether,
 }
 
 func backgroundNames() string {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"strings"
+	"sync"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -34,6 +35,25 @@ func nestedRanges(ctx context.Context, client *clientv3.Client) error {
 	inner := clientv3.OpTxn(nil, same(ranges), nil)
 	// A refusal is an answer; none within the limit is not.
 	_, _ = client.Do(ctx, clientv3.OpTxn(nil, same(inner), nil))
+	return ctx.Err()
+}
+
+// comparingTransactions is the number of transactions that compare at the same time.
+const comparingTransactions = 1_000
+
+// compareRanges sends many transactions at once, each of which compares the versions of all keys. All compares hold.
+func compareRanges(ctx context.Context, client *clientv3.Client) error {
+	from, _ := everything()
+	exist := clientv3.Compare(clientv3.Version(from), ">", 0).WithRange("\x00")
+	put := clientv3.OpPut("compared", "")
+	var all sync.WaitGroup
+	for range comparingTransactions {
+		all.Go(func() {
+			// A refusal is an answer; none within the limit is not.
+			_, _ = client.Txn(ctx).If(exist).Then(put).Commit()
+		})
+	}
+	all.Wait()
 	return ctx.Err()
 }
 

@@ -194,12 +194,23 @@ pub struct TxnReply {
 pub const MAX_TXN_ANSWER_BYTES: u64 = 256 << 20;
 
 impl TxnReply {
-    /// Bytes of the keys and values in the answer, about.
+    /// Sorts the keys of ranges that are sorted by a number, and cuts them at the limit.
+    pub fn sort_by_number(&mut self) {
+        for reply in &mut self.replies {
+            match reply {
+                OpReply::Range(range) => range.sort_by_number(),
+                OpReply::Txn(txn) => txn.sort_by_number(),
+                OpReply::Put(_) | OpReply::DeleteRange(_) | OpReply::Nothing => {}
+            }
+        }
+    }
+
+    /// Bytes of the keys and values in the answer, about. Ranges are [sorted](Self::sort_by_number) before, and so cut.
     pub fn answer_bytes(&self) -> u64 {
         let of_kv = |kv: &KvRef| (size_of::<KvRef>() + kv.key.len()) as u64 + u64::from(kv.value.len);
         let of_op = |reply: &OpReply| match reply {
             // To sort by value, all values are read.
-            OpReply::Range(range) if range.keys_only && range.by_value.is_none() => {
+            OpReply::Range(range) if range.keys_only && !range.is_sorted_by_value() => {
                 range.kvs.iter().map(|kv| (size_of::<KvRef>() + kv.key.len()) as u64).sum()
             }
             OpReply::Range(range) => range.kvs.iter().map(of_kv).sum(),

@@ -75,8 +75,8 @@ pub fn resolve(reply: &Reply, values: &dyn Values) -> Result<Response, Damaged> 
 /// [`Damaged`] when a value cannot be read; repair it and call again.
 pub fn resolve_range(reply: &RangeReply, values: &dyn Values) -> Result<pb::RangeResponse, Damaged> {
     let mut sorted_reply = Cow::Borrowed(reply);
-    if reply.by_value.is_some() {
-        sort_by_value(sorted_reply.to_mut(), values)?;
+    if reply.order.is_some() {
+        sort(sorted_reply.to_mut(), values)?;
     }
     let kvs = if reply.keys_only {
         sorted_reply.kvs.iter().map(|kv| key_value(kv, Bytes::new())).collect()
@@ -86,12 +86,13 @@ pub fn resolve_range(reply: &RangeReply, values: &dyn Values) -> Result<pb::Rang
     Ok(pb::RangeResponse { header: header(reply.revision), kvs, more: reply.more, count: reply.count })
 }
 
-/// Sorts the keys of a reply by their values and cuts them at the limit, if the reply requires it.
-pub(crate) fn sort_by_value(reply: &mut RangeReply, values: &dyn Values) -> Result<(), Damaged> {
-    let Some(by_value) = reply.by_value else { return Ok(()) };
+/// Sorts the keys of a reply and cuts them at the limit, if the reply requires it.
+pub(crate) fn sort(reply: &mut RangeReply, values: &dyn Values) -> Result<(), Damaged> {
+    reply.sort_by_number();
+    let Some(by_value) = reply.order else { return Ok(()) };
     // Until all values are read, the reply stays as it is: after a repair the caller tries again.
     let read = read_all(&reply.kvs, values)?;
-    reply.by_value = None;
+    reply.order = None;
     let kvs = std::mem::take(&mut reply.kvs);
     let mut sorted: Vec<(Bytes, KvRef)> = read.into_iter().zip(kvs).collect();
     sorted.sort_by(|(a, _), (b, _)| if by_value.descending { b.cmp(a) } else { a.cmp(b) });

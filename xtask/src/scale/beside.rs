@@ -1,4 +1,4 @@
-//! Puts beside one request that touches much, on three members: how long the slowest put waits.
+//! Puts beside requests that touch much, one or many at once, on three members: how long the slowest put waits.
 
 use super::bench::{Bench, RowFigures, told};
 use super::promise::RowFigure;
@@ -24,12 +24,13 @@ const NESTED_VALUE_BYTES: u64 = 8;
 /// From the first grant until all leases expire: time enough to grant 100,000.
 const EXPIRY_SECONDS: u64 = 30;
 
-/// What runs beside the puts; `load put --while` has the same names.
+/// What runs beside the puts; `load put --while` has the same names. All but `Compares` are one request.
 #[derive(Clone, Copy)]
 pub(super) enum Request {
     Delete,
     Expire,
     Txn,
+    Compares,
     List,
 }
 
@@ -54,10 +55,13 @@ impl Beside {
             }
             Request::Expire => format!("expire --ttl={EXPIRY_SECONDS}s"),
             Request::Txn => "txn".to_owned(),
+            Request::Compares => "compares".to_owned(),
         };
         let rate = format!("--rate={PUTS_A_SECOND} --total={MIN_PUTS}");
-        let is_nested = matches!(self.request, Request::Txn);
-        let bytes = if is_nested { NESTED_VALUE_BYTES } else { VALUE_BYTES };
+        let bytes = match self.request {
+            Request::Txn => NESTED_VALUE_BYTES,
+            _ => VALUE_BYTES,
+        };
         let sizes = format!("--key-space-size={count} --val-size={bytes}");
         let before = cluster.metric(LEADER_CHANGES)?;
         let load = Load::ours(&format!("put --conns=10 --clients=100 {rate} {sizes} --while={name}"));

@@ -62,6 +62,10 @@ const fn beside(request: Request, count: u64, worst: Option<f64>) -> Workload {
     Workload::Beside(Beside { request, count, worst })
 }
 
+/// Keys that each transaction of `compare-txns` compares: with the one that all of them put, and one for the compare,
+/// still no more than a transaction may (100,000).
+const COMPARED_KEYS: u64 = 99_990;
+
 /// All rows, in the order in which they run.
 pub(super) const ROWS: &[ScaleRow] = &[
     row(
@@ -99,6 +103,11 @@ pub(super) const ROWS: &[ScaleRow] = &[
         "nested-txn",
         "puts beside 42 x 42 x 42 nested ranges over 2,000 keys",
         beside(Request::Txn, 2_000, Some(0.25)),
+    ),
+    row(
+        "compare-txns",
+        "puts beside 1,000 transactions that compare 99,990 keys each",
+        beside(Request::Compares, COMPARED_KEYS, Some(0.25)),
     ),
     row("backup-8g", "a backup of 8 M keys x 1 KB", Workload::Backup),
     row("restore-8g", "the first start of a member restored from 8 M keys x 1 KB", Workload::Restored),

@@ -2,6 +2,7 @@
 
 use api::etcdserverpb as pb;
 use member::batch::CommandKind;
+use member::jobs::{Done, Job};
 use member::{Answer, Input, Proposal};
 use prost::Message;
 use store::Reply;
@@ -120,5 +121,46 @@ fn a_value_that_comes_after_a_snapshot_was_installed_is_dropped() {
     });
     late.into_iter().for_each(|(at, input)| cluster.give(at, input));
     cluster.settle();
+    cluster.assert_equal();
+}
+
+#[test]
+fn a_file_with_a_value_to_compare_is_not_freed_while_its_read_is_queued() {
+    let mut cluster = Cluster::new(3, |config| {
+        config.catchup_entries = 5;
+        config.checkpoint_commands = 5;
+    });
+    cluster.put("guard", vec![9; 300]);
+    (0..40).for_each(|number| cluster.put(&format!("key{number}"), vec![0; 300]));
+    cluster.settle();
+    let behind = cluster.follower();
+    cluster.queue_jobs = Box::new(move |at, job| at == behind && matches!(job, Job::ReadValues { .. }));
+    let leader = cluster.leader().unwrap();
+    let body = compares_value("guard").encode_to_vec().into();
+    cluster.send(leader, |token| {
+        Input::Propose(Proposal { token, kind: CommandKind::Txn, caller: Default::default(), body })
+    });
+    cluster.until("the read is queued", |cluster| !cluster.queued_jobs.is_empty());
+    // A snapshot replaces the state that refers to the value, and nothing else does.
+    cluster.hold = Some(behind);
+    cluster.put("guard", vec![8; 300]);
+    (0..60).for_each(|number| cluster.put(&format!("more{number}"), vec![0; 300]));
+    cluster.hold = None;
+    cluster.held.clear();
+    cluster.until("a snapshot is installed", |cluster| {
+        let status = |at: u64| &cluster.nodes[&at].opened.status;
+        status(behind).applied_index() == status(cluster.leader().unwrap()).applied_index()
+    });
+    cluster.run(500);
+    let bytes = |cluster: &Cluster| cluster.nodes[&behind].opened.log.file_bytes();
+    let before = bytes(&cluster);
+    let (_, job) = cluster.queued_jobs.pop().expect("the read is queued");
+    let done = job.run();
+    let Done::ValuesRead(Ok(values)) = &done else { panic!("its file is there") };
+    assert_eq!(values[0].1, vec![9; 300]);
+    cluster.give(behind, Input::Background(Box::new(done)));
+    cluster.put("last", vec![0; 300]);
+    cluster.run(500);
+    assert!(bytes(&cluster) < before, "the file is freed after the read");
     cluster.assert_equal();
 }

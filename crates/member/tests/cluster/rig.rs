@@ -77,6 +77,10 @@ pub(crate) struct Cluster {
     pub(crate) hold_jobs: HeldJobs,
     /// Member and input.
     pub(crate) held_jobs: Vec<(u64, Input)>,
+    /// These jobs of a member do not run, but are kept in `queued_jobs`.
+    pub(crate) queue_jobs: QueuedJobs,
+    /// Member and job.
+    pub(crate) queued_jobs: Vec<(u64, Job)>,
     /// The lineage that a member which joins has asked for.
     pub(crate) told_lineage: u64,
     /// The longest delay of a batch that a leader has told.
@@ -85,6 +89,9 @@ pub(crate) struct Cluster {
 
 /// Whether the result of a job at a member is held back.
 type HeldJobs = Box<dyn Fn(u64, &Done) -> bool>;
+
+/// Whether a job of a member stays in the queue.
+type QueuedJobs = Box<dyn Fn(u64, &Job) -> bool>;
 
 /// Results that [`Cluster::hold_jobs`] holds: those of reading values for a batch.
 pub(crate) fn values_read(_: u64, done: &Done) -> bool {
@@ -133,6 +140,8 @@ impl Cluster {
             lost: None,
             hold_jobs: Box::new(|_, _| false),
             held_jobs: Vec::new(),
+            queue_jobs: Box::new(|_, _| false),
+            queued_jobs: Vec::new(),
             told_lineage: 0,
             longest_delay_ns: 0,
         };
@@ -253,7 +262,12 @@ impl Cluster {
                 let done = WriteJob::run_all(output.writes, &|| Duration::ZERO);
                 node.inputs.push(Input::WritesSynced(done));
             }
-            for done in output.background.into_iter().map(Job::run) {
+            for job in output.background {
+                if (self.queue_jobs)(id, &job) {
+                    self.queued_jobs.push((id, job));
+                    continue;
+                }
+                let done = job.run();
                 let is_held = (self.hold_jobs)(id, &done);
                 let input = Input::Background(Box::new(done));
                 if is_held { self.held_jobs.push((id, input)) } else { node.inputs.push(input) }

@@ -65,8 +65,9 @@ pub(super) async fn txn(node: &Node, call: &Call, body: Bytes) -> Result<Encoded
 
 /// Carries out a transaction on all members.
 async fn write_txn(node: &Node, call: &Call, body: Bytes) -> Result<EncodedMessage, Failure> {
-    let reply = write(node, call, CommandKind::Txn, body).await?;
-    if let Reply::Txn(reply) = &reply {
+    let mut reply = write(node, call, CommandKind::Txn, body).await?;
+    if let Reply::Txn(reply) = &mut reply {
+        reply.sort_by_number();
         check_answer(reply)?;
     }
     let Response::Txn(mut response) = resolve(node, &reply).await? else { return Err(Failure::unexpected()) };

@@ -1,17 +1,13 @@
 //! A slice of a batch that is being applied: the state under its write lock, and what the batch has produced so far.
 
-use std::collections::HashMap;
-
 use bytes::Bytes;
 
+use super::fetch::FetchedValues;
 use crate::auth::Caller;
 use crate::command::{BatchContext, LeaseChange, Outcome};
 use crate::state::{StoreCounters, StoreState};
 use crate::types::{Event, Revision};
 use crate::values::{ValueRef, Values};
-
-/// Values that compares may need, by log address.
-pub(super) type PrefetchedValues = HashMap<u64, Bytes>;
 
 /// Counts of this batch, added to the shared counters at its end.
 #[derive(Default)]
@@ -57,7 +53,7 @@ pub(super) struct BatchApply<'a> {
     pub(super) state: &'a mut StoreState,
     pub(super) values: &'a dyn Values,
     pub(super) ctx: &'a BatchContext,
-    pub(super) prefetched: &'a mut PrefetchedValues,
+    pub(super) fetched: &'a mut FetchedValues,
     pub(super) results: &'a mut BatchResults,
     /// Who asks for the present command.
     pub(super) caller: &'a Caller,

@@ -22,11 +22,12 @@ use crate::range::{RangePlan, bounds};
 /// applying, in slices. A range counts the keys it visits, which is none if it only counts them.
 pub(crate) const MAX_TXN_KEYS: u64 = 1_000_000;
 
-/// Keys that the compares of a transaction may visit, in all branches together. They are evaluated in one slice, some
-/// milliseconds for so many.
+/// Keys that the compares of a transaction may visit, in all branches together: a tenth of a second of applying, in
+/// slices.
 pub(super) const MAX_COMPARED_KEYS: u64 = 100_000;
 
-/// Bytes of values that the compares of a transaction may need, in all branches together: read before it begins.
+/// Bytes of values that the compares of a transaction may need, in all branches together. They are read and compared a
+/// part at a time.
 pub(super) const MAX_COMPARED_BYTES: u64 = 64 << 20;
 
 /// Keys counted so far.

@@ -115,6 +115,7 @@ impl BatchApply<'_> {
 
     /// Records remainders. Leases that have ended are skipped.
     pub(super) fn lease_checkpoint(&mut self, request: &pb::LeaseCheckpointRequest) -> Reply {
+        self.spend(request.checkpoints.len());
         for checkpoint in &request.checkpoints {
             let id = checkpoint.id;
             if let Some(remaining) = self.state.lessor.checkpoint(id, checkpoint.remaining_ttl) {

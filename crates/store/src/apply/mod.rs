@@ -2,9 +2,8 @@
 //!
 //! The state after a batch is a function of the state before it and the batch, so that all members stay equal. The only
 //! input from outside are the values that transactions compare. They may lie on the disk, and may be damaged on this
-//! member alone. So the command that compares them does not begin before it has them: those in memory are taken, for
-//! the others the caller is asked, who reads them without blocking this thread, has damaged ones repaired, and goes on
-//! with the batch.
+//! member alone. So a command that lacks one waits before it changes anything: the caller reads it without blocking this
+//! thread, repairs it if it is damaged, and resumes the batch.
 //!
 //! A slice changes or reads a limited number of keys under the write lock, counted in keys and never in time. Where
 //! slices end affects no outcome, no event and no hash, and may differ from member to member. The changes of a command
@@ -12,9 +11,10 @@
 //!
 //! ```text
 //! begin_batch [ put a | txn { if value(b) = "x" then put c } | delete [d, z) ]
-//!   read lock    b's length and CRC-32C equal those of "x" -> its bytes are needed (only then)
 //!
-//! apply_slice    -> NeedsValues [b's], unless they are in memory
+//! apply_slice(1,000 keys)
+//!   read lock    look ahead: b's length and CRC-32C equal those of "x" -> its bytes are needed (only then)
+//!   unlock       -> NeedsValues [b's], unless they are in memory
 //! supply_values [b's bytes]
 //! apply_slice(1,000 keys)
 //!   write lock   put a           revision 8.0   record, revision log, lease, key hash, event
@@ -30,8 +30,10 @@
 //! A command that changes no key makes no revision.
 
 mod batch;
+mod check;
 mod compare;
 mod cost;
+mod fetch;
 mod kv;
 mod lease;
 mod txn;
@@ -42,8 +44,10 @@ mod tests;
 
 use bytes::Bytes;
 
-use batch::{BatchApply, BatchResults, PrefetchedValues};
+use batch::{BatchApply, BatchResults};
+use compare::may_need_values;
 pub(crate) use cost::TxnCost;
+use fetch::{FetchedValues, LookAhead};
 use work::{CommandWork, WorkProgress};
 
 use crate::auth::Caller;
@@ -64,9 +68,10 @@ pub(crate) struct BatchInProgress {
     begun: usize,
     /// The command in progress.
     work: Option<CommandWork>,
-    prefetched: PrefetchedValues,
-    /// Values that the next command needs, or all commands at the beginning, and that are not in memory.
-    needed: Vec<ValueRef>,
+    /// Values that were read ahead.
+    fetched: FetchedValues,
+    /// Whether the next slice looks ahead for values to read.
+    looks_ahead: bool,
     results: BatchResults,
     /// The state hash before the batch.
     hash_before: u64,
@@ -76,8 +81,8 @@ pub(crate) struct BatchInProgress {
 enum SliceEnd {
     /// The slice has changed or read as many keys as it may.
     Full,
-    /// The next command compares values that are not in memory.
-    NeedsValues,
+    /// A command compares a value that is not in memory.
+    LacksValue,
     /// No command is left.
     BatchEnds,
 }
@@ -87,10 +92,9 @@ pub(crate) fn begin(shared: &StoreShared, ctx: BatchContext, commands: Vec<Comma
     let state = shared.state.read();
     assert!(ctx.index > state.applied.index, "entries are applied once, in order");
     let hash_before = state.hash();
-    let mut prefetched = PrefetchedValues::default();
-    let missing = compare::missing_values(&state, &ctx, &prefetched, &commands);
     drop(state);
-    let needed = take_from_memory(&*shared.values, missing, &mut prefetched);
+    let looks_ahead =
+        commands.iter().any(|command| matches!(command, Command::Txn(request) if may_need_values(request)));
     let outcomes = Vec::with_capacity(commands.len());
     let events = Vec::with_capacity(if ctx.is_watched { commands.len() } else { 0 });
     let results = BatchResults { outcomes, events, ..BatchResults::default() };
@@ -99,37 +103,27 @@ pub(crate) fn begin(shared: &StoreShared, ctx: BatchContext, commands: Vec<Comma
         commands: commands.into_iter(),
         begun: 0,
         work: None,
-        prefetched,
-        needed,
+        fetched: FetchedValues::default(),
+        looks_ahead,
         results,
         hash_before,
     }
 }
 
-/// Adds the values that are in memory to `found`. Returns the others.
-fn take_from_memory(
-    values: &dyn Values,
-    missing: Vec<ValueRef>,
-    found: &mut PrefetchedValues,
-) -> Vec<ValueRef> {
-    let mut take = |value: &ValueRef| {
-        let bytes = values.read_in_memory(value);
-        bytes.map(|bytes| found.insert(value.address, bytes)).is_some()
-    };
-    missing.into_iter().filter(|value| !take(value)).collect()
-}
-
 /// Applies a slice. See [`Store::apply_slice`](crate::Store::apply_slice).
-pub(crate) fn slice(
-    shared: &StoreShared,
-    batch: &mut BatchInProgress,
-    max_keys: usize,
-    spent: &mut usize,
-) -> Slice {
-    if !batch.needed.is_empty() {
-        return Slice::NeedsValues(std::mem::take(&mut batch.needed));
+pub(crate) fn slice(shared: &StoreShared, batch: &mut BatchInProgress, spent: &mut usize) -> Slice {
+    let limits = &shared.limits;
+    let mut left = limits.slice_keys.max(1);
+    if std::mem::take(&mut batch.looks_ahead) {
+        let before = left;
+        let needed = batch.look_ahead(shared, &mut left);
+        *spent += before - left;
+        if !needed.is_empty() {
+            return Slice::NeedsValues(needed);
+        }
+        // What the next compare needs is in memory.
+        left = left.max(1);
     }
-    let mut left = max_keys.max(1);
     let mut state = shared.state.write();
     assert!(batch.ctx.index > state.applied.index, "entries are applied once, in order");
     let before = left;
@@ -141,12 +135,12 @@ pub(crate) fn slice(
     } else {
         state.unfinished.hash_before = Some(batch.hash_before);
     }
-    state.unfinished.is_mid_command = batch.work.is_some();
+    state.unfinished.is_mid_command = batch.is_mid_command();
     shared.show_revisions(&state);
     let revision = state.revision;
     drop(state);
     match end {
-        SliceEnd::Full | SliceEnd::NeedsValues => {
+        SliceEnd::Full | SliceEnd::LacksValue => {
             Slice::Partial { events: std::mem::take(&mut batch.results.events), revision }
         }
         SliceEnd::BatchEnds => Slice::Last(batch.finish(shared, revision)),
@@ -154,39 +148,56 @@ pub(crate) fn slice(
 }
 
 impl BatchInProgress {
-    /// Whether a command is in progress.
+    /// Whether a command is in progress that may have changed something.
     pub(crate) fn is_mid_command(&self) -> bool {
-        self.work.is_some()
+        self.work.as_ref().is_some_and(CommandWork::has_changes)
     }
 
     /// Values that [`Slice::NeedsValues`] asked for.
     pub(crate) fn supply(&mut self, values: impl Iterator<Item = (ValueRef, Bytes)>) {
-        self.prefetched.extend(values.map(|(value, bytes)| (value.address, bytes)));
+        self.fetched.extend(values);
     }
 
-    /// Whether no command has begun.
+    /// Whether no command has changed anything.
     pub(crate) fn is_untouched(&self) -> bool {
-        self.begun == 0
+        self.results.outcomes.is_empty() && !self.is_mid_command()
+    }
+
+    /// Looks ahead for values that the next compares need. Returns those that are not in memory. Takes the keys visited
+    /// off `left`.
+    fn look_ahead(&mut self, shared: &StoreShared, left: &mut usize) -> Vec<ValueRef> {
+        let state = shared.state.read();
+        let mut ahead = LookAhead::new(&state.index, &self.ctx, *left, shared.limits.fetched_bytes);
+        let present = match &self.work {
+            Some(CommandWork::Compare(work)) => Some(&**work),
+            _ => None,
+        };
+        let commands = ahead.look(present, self.commands.as_slice());
+        let needed;
+        (needed, *left) = ahead.into_found();
+        drop(state);
+        self.fetched.replace(needed, self.begun + commands, &*shared.values)
+    }
+
+    /// Bytes of values that were read ahead and are in memory.
+    #[cfg(test)]
+    pub(crate) fn fetched_bytes(&self) -> u64 {
+        self.fetched.bytes()
     }
 
     /// Goes on until the slice ends.
     fn go_on(&mut self, state: &mut StoreState, values: &dyn Values, left: &mut usize) -> SliceEnd {
-        let BatchInProgress { ctx, commands, begun, work, prefetched, needed, results, .. } = self;
+        let BatchInProgress { ctx, commands, begun, work, fetched, looks_ahead, results, .. } = self;
         let (caller, has_caller, left_before) = (&ANONYMOUS, false, *left);
         let mut apply =
-            BatchApply { state, values, ctx, prefetched, results, caller, has_caller, left: left_before };
+            BatchApply { state, values, ctx, fetched, results, caller, has_caller, left: left_before };
         let end = loop {
             let present = match work.take() {
                 Some(present) => present,
                 None if commands.len() == 0 => break SliceEnd::BatchEnds,
                 None if apply.left == 0 => break SliceEnd::Full,
                 None => {
-                    let next = &commands.as_slice()[..1];
-                    let missing = compare::missing_values(apply.state, ctx, apply.prefetched, next);
-                    *needed = take_from_memory(values, missing, apply.prefetched);
-                    if !needed.is_empty() {
-                        break SliceEnd::NeedsValues;
-                    }
+                    apply.fetched.drop_passed(*begun);
                     let command = commands.next().expect("there is a command");
                     *begun += 1;
                     apply.spend(1);
@@ -203,6 +214,11 @@ impl BatchInProgress {
                 WorkProgress::GoesOn(rest) => {
                     *work = Some(rest);
                     break SliceEnd::Full;
+                }
+                WorkProgress::LacksValue(rest) => {
+                    *work = Some(rest);
+                    *looks_ahead = true;
+                    break SliceEnd::LacksValue;
                 }
             }
         };

@@ -4,60 +4,36 @@
 //! txn { if version(a) > 0 then [ put b, txn { if version(b) > 0 then [put c] else [delete d] }, get b ] else [...] }
 //!       with a present and b absent, at revision 8
 //!
-//! 1. choose    compares of this and all nested transactions, before anything is written: then / else
+//! 1. compare   compares of this and all nested transactions, before anything is written: then / else
 //! 2. check     the operations of the chosen branches: leases exist, revisions are readable, the cost is allowed
 //! 3. execute   put b -> 9.0   delete d -> 9.1   get b sees 9.0; the reply's revision is 9
 //! ```
 //!
 //! The nested compare sees the state before the transaction, so `b` is absent for it although `put b` precedes it.
 //!
-//! The third pass can be interrupted anywhere: the operations of the chosen branches are laid out as a list of *steps*
-//! first, in the order of their execution.
+//! Each pass can be interrupted anywhere. The first is in [`compare`](super::compare), the second in
+//! [`check`](super::check). The third is here; the second has laid the operations out as a list of *steps*, in the
+//! order of their execution.
 //!
 //! ```text
 //! begin(then) | put b | begin(else) | delete d | end | get b | end
 //! ```
 
-use api::Error;
 use api::etcdserverpb as pb;
-use api::etcdserverpb::request_op::Request;
 
 use super::batch::{BatchApply, RevisionCursor};
-use super::compare::compared_values;
-use super::cost::{MAX_TXN_KEYS, TxnCost, live_keys};
+use super::cost::MAX_TXN_KEYS;
 use super::kv::DeleteWork;
 use crate::command::{OpReply, TxnReply};
-use crate::range::{
-    RangeCount, RangePlan, RangeReply, RangeSelection, bounds, check_revision_in_txn, select_key,
-};
+use crate::range::{RangeCount, RangePlan, RangeReply, RangeSelection, bounds, select_key};
 use crate::types::Revision;
 
 /// Keys that the ranges of a transaction may examine on the member that answers it. Only reads of the past and keys
 /// that are deleted and not purged yet can make it more than [`MAX_TXN_KEYS`].
 const MAX_EXAMINED_KEYS: u64 = 16 * MAX_TXN_KEYS;
 
-/// The branch that a transaction takes, and those of the transactions nested in it, in order.
-struct ChosenBranch {
-    succeeded: bool,
-    nested: Vec<ChosenBranch>,
-}
-
-impl ChosenBranch {
-    fn ops<'r>(&self, request: &'r pb::TxnRequest) -> &'r [pb::RequestOp] {
-        if self.succeeded { &request.success } else { &request.failure }
-    }
-}
-
-/// The transactions among `ops`.
-fn nested(ops: &[pb::RequestOp]) -> impl Iterator<Item = &pb::TxnRequest> {
-    ops.iter().filter_map(|op| match &op.request {
-        Some(Request::RequestTxn(request)) => Some(request),
-        _ => None,
-    })
-}
-
 /// A step of the third pass.
-enum TxnStep {
+pub(super) enum TxnStep {
     /// A transaction begins, with this branch.
     Begin(bool),
     /// The transaction that began last ends.
@@ -97,59 +73,10 @@ struct RangeWork {
 }
 
 impl BatchApply<'_> {
-    /// Begins a transaction: the first two passes.
-    ///
-    /// # Errors
-    /// Why it is refused.
-    pub(super) fn begin_txn(&mut self, request: pb::TxnRequest) -> Result<TxnWork, Error> {
-        self.results.counts.txns += 1;
-        compared_values(&self.state.index, &request)?;
-        let branch = self.choose(&request);
-        self.check_ops(&request, &branch, &mut TxnCost::of_operations())?;
-        let mut steps = Vec::new();
-        lay_out(request, branch, &mut steps);
+    /// Begins the third pass.
+    pub(super) fn begin_steps(&self, steps: Vec<TxnStep>) -> TxnWork {
         let (steps, changes) = (steps.into_iter(), self.begin());
-        Ok(TxnWork { steps, op: None, open: Vec::new(), changes, found: 0, examined: 0 })
-    }
-
-    /// The first pass: evaluates all compares.
-    fn choose(&self, request: &pb::TxnRequest) -> ChosenBranch {
-        let succeeded = request.compare.iter().all(|compare| self.holds(compare));
-        let mut branch = ChosenBranch { succeeded, nested: Vec::new() };
-        branch.nested = nested(branch.ops(request)).map(|request| self.choose(request)).collect();
-        branch
-    }
-
-    /// The second pass: checks the operations of the chosen branches, and what they cost.
-    fn check_ops(
-        &self,
-        request: &pb::TxnRequest,
-        branch: &ChosenBranch,
-        cost: &mut TxnCost,
-    ) -> Result<(), Error> {
-        let mut branches = branch.nested.iter();
-        for op in branch.ops(request) {
-            match &op.request {
-                Some(Request::RequestRange(request)) => {
-                    check_revision_in_txn(request.revision, self.state.revision, self.state.compacted)?;
-                    cost.add_range(&self.state.index, request)?;
-                }
-                Some(Request::RequestPut(request)) => {
-                    self.check_put(request)?;
-                    cost.add(0)?;
-                }
-                Some(Request::RequestTxn(request)) => {
-                    cost.add(0)?;
-                    let branch = branches.next().expect("each nested transaction of the branch was chosen");
-                    self.check_ops(request, branch, cost)?;
-                }
-                Some(Request::RequestDeleteRange(request)) => {
-                    cost.add(live_keys(&self.state.index, &request.key, &request.range_end))?;
-                }
-                None => cost.add(0)?,
-            }
-        }
-        Ok(())
+        TxnWork { steps, op: None, open: Vec::new(), changes, found: 0, examined: 0 }
     }
 
     /// The third pass: carries out steps until the slice is full. Returns the reply once all are done.
@@ -244,7 +171,7 @@ impl BatchApply<'_> {
     }
 
     /// Counts and selects keys of a range until the slice is full. Returns the reply once the range is complete, or the
-    /// answer of the transaction is too large.
+    /// answer of the transaction is too large. The member that answers sorts the keys, without the lock.
     fn go_on_selecting(&mut self, range: &mut RangeWork, work: &mut TxnWork) -> Option<RangeReply> {
         let index = &self.state.index;
         while range.total.is_none() || !range.is_complete {
@@ -259,6 +186,9 @@ impl BatchApply<'_> {
                 range.is_complete = range.selection.advance(index, self.left);
                 if range.is_complete { range.selection.found.len() - found } else { self.left }
             };
+            if range.plan.hides_leases() {
+                range.selection.found[found..].iter_mut().for_each(|kv| kv.lease = 0);
+            }
             self.left -= examined.min(self.left);
             work.examined += examined as u64;
             work.found += (range.selection.found.len() - found) as u64;
@@ -267,7 +197,7 @@ impl BatchApply<'_> {
             }
         }
         let found = std::mem::take(&mut range.selection.found);
-        Some(range.plan.finish(found, range.visible, range.total.unwrap_or(0)))
+        Some(range.plan.finish_unsorted(found, range.visible, range.total.unwrap_or(0)))
     }
 }
 
@@ -276,25 +206,4 @@ impl TxnWork {
     fn is_too_large(&self) -> bool {
         self.found > MAX_TXN_KEYS || self.examined > MAX_EXAMINED_KEYS
     }
-}
-
-/// Lays out the operations of the chosen branches as steps.
-fn lay_out(request: pb::TxnRequest, branch: ChosenBranch, steps: &mut Vec<TxnStep>) {
-    steps.push(TxnStep::Begin(branch.succeeded));
-    let mut branches = branch.nested.into_iter();
-    let ops = if branch.succeeded { request.success } else { request.failure };
-    for op in ops {
-        steps.push(match op.request {
-            Some(Request::RequestRange(request)) => TxnStep::Range(request),
-            Some(Request::RequestPut(request)) => TxnStep::Put(request),
-            Some(Request::RequestDeleteRange(request)) => TxnStep::Delete(request),
-            Some(Request::RequestTxn(request)) => {
-                let branch = branches.next().expect("each nested transaction of the branch was chosen");
-                lay_out(request, branch, steps);
-                continue;
-            }
-            None => TxnStep::Nothing,
-        });
-    }
-    steps.push(TxnStep::End);
 }

@@ -3,6 +3,8 @@
 use api::Error;
 
 use super::batch::{BatchApply, RevisionCursor};
+use super::check::CheckWork;
+use super::compare::{CompareProgress, CompareWork};
 use super::kv::DeleteWork;
 use super::lease::RevokeWork;
 use super::txn::TxnWork;
@@ -18,13 +20,25 @@ pub(super) enum CommandWork {
     Ended(Outcome),
     Delete(DeleteWork, RevisionCursor),
     Revoke(RevokeWork, RevisionCursor),
+    /// The three passes of a transaction.
+    Compare(Box<CompareWork>),
+    Check(Box<CheckWork>),
     Txn(Box<TxnWork>),
+}
+
+impl CommandWork {
+    /// Whether it may have changed something. Before, references may be switched.
+    pub(super) fn has_changes(&self) -> bool {
+        matches!(self, CommandWork::Delete(..) | CommandWork::Revoke(..) | CommandWork::Txn(_))
+    }
 }
 
 /// How far a command got in a slice.
 pub(super) enum WorkProgress {
     Done(Outcome),
     GoesOn(CommandWork),
+    /// It compares a value that is not in memory.
+    LacksValue(CommandWork),
 }
 
 impl BatchApply<'_> {
@@ -55,6 +69,20 @@ impl BatchApply<'_> {
                     false => WorkProgress::GoesOn(CommandWork::Revoke(work, changes)),
                 }
             }
+            CommandWork::Compare(mut work) => match self.go_on_comparing(&mut work) {
+                Ok(CompareProgress::Done) => self.go_on(CommandWork::Check(Box::new(CheckWork::new(*work)))),
+                Ok(CompareProgress::Full) => WorkProgress::GoesOn(CommandWork::Compare(work)),
+                Ok(CompareProgress::LacksValue) => WorkProgress::LacksValue(CommandWork::Compare(work)),
+                Err(error) => WorkProgress::Done(Err(error)),
+            },
+            CommandWork::Check(mut work) => match self.go_on_checking(&mut work) {
+                Ok(true) => {
+                    let work = self.begin_steps(work.into_steps());
+                    self.go_on(CommandWork::Txn(Box::new(work)))
+                }
+                Ok(false) => WorkProgress::GoesOn(CommandWork::Check(work)),
+                Err(error) => WorkProgress::Done(Err(error)),
+            },
             CommandWork::Txn(mut work) => match self.go_on_with_txn(&mut work) {
                 Some(reply) => WorkProgress::Done(Ok(Reply::Txn(reply))),
                 None => WorkProgress::GoesOn(CommandWork::Txn(work)),
@@ -69,10 +97,10 @@ impl BatchApply<'_> {
                 self.results.counts.deletes += 1;
                 return CommandWork::Delete(DeleteWork::new(request), self.begin());
             }
-            Command::Txn(request) => match self.begin_txn(request) {
-                Ok(work) => return CommandWork::Txn(Box::new(work)),
-                Err(error) => Err(error),
-            },
+            Command::Txn(request) => {
+                self.results.counts.txns += 1;
+                return CommandWork::Compare(Box::new(CompareWork::new(request)));
+            }
             Command::LeaseRevoke { request, expiry_term } => {
                 match self.begin_revoke(request.id, expiry_term) {
                     Ok(Some(work)) => return CommandWork::Revoke(work, self.begin()),

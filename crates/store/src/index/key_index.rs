@@ -12,6 +12,9 @@ use super::version::Version;
 use crate::types::Revision;
 use crate::values::ValueRef;
 
+/// Live keys whose records are fetched together: as many reads from memory as a processor core carries out at once.
+const MAX_LIVE_AHEAD: usize = 8;
+
 /// The records, by slot.
 pub(crate) type RecordSlab = Slab<KeyRecord>;
 
@@ -159,9 +162,30 @@ impl KeyIndex {
         (slots, walk.left())
     }
 
-    /// The records of the live keys in `bounds`, in key order.
-    pub(crate) fn walk_live(&self, bounds: &KeyBounds<'_>) -> impl Iterator<Item = &KeyRecord> {
-        self.tree.walk_live(bounds).map(|slot| self.records.get(slot))
+    /// Visits the newest versions of the live keys in `bounds`, in key order, until `visit` breaks. Returns the key at
+    /// which it broke, where a later visit resumes.
+    pub(crate) fn visit_live(
+        &self,
+        bounds: &KeyBounds<'_>,
+        mut visit: impl FnMut(&Version) -> ControlFlow<()>,
+    ) -> Option<IndexKey> {
+        let mut walk = self.tree.walk_live(bounds);
+        let mut ahead = Vec::with_capacity(MAX_LIVE_AHEAD);
+        loop {
+            ahead.clear();
+            ahead.extend(walk.by_ref().take(MAX_LIVE_AHEAD));
+            if ahead.is_empty() {
+                return None;
+            }
+            self.touch(&ahead);
+            for slot in &ahead {
+                #[cfg(test)]
+                crate::index::steps::count();
+                if visit(&self.records.get(*slot).newest()).is_break() {
+                    return Some(IndexKey::new(&self.tree.key(*slot)));
+                }
+            }
+        }
     }
 
     /// Adds a version to `key`; its `create` and `version` follow from the version before.

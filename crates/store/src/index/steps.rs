@@ -22,7 +22,7 @@ thread_local! {
 }
 
 /// A version, a change of the revision log or a key of the tree was looked at.
-pub(super) fn count() {
+pub(crate) fn count() {
     STEPS.set(STEPS.get() + 1);
 }
 

@@ -17,7 +17,7 @@
 //! - With `keys_only`, leases are omitted unless the target is VALUE.
 //!
 //! Sorting by value needs the values, which are not here: the reply says what is left to do, and
-//! [`resolve`](crate::resolve()) does it.
+//! [`resolve`](crate::resolve()) does it. So does it for a range of a transaction, which is found under the write lock.
 //!
 //! | file | does |
 //! |---|---|
@@ -46,7 +46,7 @@ pub(crate) use count::RangeCount;
 pub use encode::ChunkSink;
 pub(crate) use known_counts::KnownCounts;
 pub(crate) use plan::RangePlan;
-pub use reply::{ByValue, RangeReply};
+pub use reply::{RangeReply, ReplyOrder};
 pub(crate) use request::{bounds, check_revision, check_revision_in_txn};
 pub(crate) use select::{RangeSelection, select_key};
 pub(crate) use sink::{RangeSink, kv_ref};

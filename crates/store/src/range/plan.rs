@@ -3,7 +3,7 @@
 use api::etcdserverpb::RangeRequest;
 use api::etcdserverpb::range_request::{SortOrder, SortTarget};
 
-use super::reply::{ByValue, RangeReply};
+use super::reply::{RangeReply, ReplyOrder};
 use crate::types::KvRef;
 
 /// Bounds on mod and create revisions, inclusive; 0 leaves a side open.
@@ -88,38 +88,34 @@ impl RangePlan {
         self.limit
     }
 
-    /// Sorts the keys that the walk found, and cuts them at the limit.
+    /// Whether the leases of keys are left out of the answer.
+    pub(crate) fn hides_leases(&self) -> bool {
+        self.keys_only && !matches!(self.sort, Some((SortTarget::Value, _)))
+    }
+
+    /// The answer with the keys that the walk found. Sorts them by a number and cuts them at the limit; those that are
+    /// sorted by value stay as they are.
     pub(crate) fn finish(&self, mut kvs: Vec<KvRef>, revision: i64, count: u64) -> RangeReply {
-        let mut by_value = None;
-        match self.sort {
-            Some((SortTarget::Value, descending)) => {
-                let limit = if self.limit == usize::MAX { 0 } else { self.limit };
-                by_value = Some(ByValue { descending, limit });
-            }
-            Some((target, descending)) => sort(&mut kvs, target, descending),
-            None => {}
-        }
-        let more = kvs.len() > self.limit;
-        if by_value.is_none() {
-            kvs.truncate(self.limit);
-        }
-        if self.keys_only && by_value.is_none() {
+        if self.hides_leases() {
             kvs.iter_mut().for_each(|kv| kv.lease = 0);
         }
-        let keys_only = self.keys_only;
-        RangeReply { revision, kvs, more, count: count as i64, keys_only, by_value }
+        let mut reply = self.finish_unsorted(kvs, revision, count);
+        reply.sort_by_number();
+        reply
     }
-}
 
-/// Sorts by a number. Keys with equal numbers stay in key order.
-fn sort(kvs: &mut [KvRef], target: SortTarget, descending: bool) {
-    let number = |kv: &KvRef| match target {
-        SortTarget::Version => kv.version,
-        SortTarget::Create => kv.create_revision,
-        _ => kv.mod_revision.main,
-    };
-    kvs.sort_by(|a, b| {
-        let order = number(a).cmp(&number(b));
-        if descending { order.reverse() } else { order }
-    });
+    /// The answer with the keys that the walk found, which are sorted later: takes the same short time however many
+    /// there are. The caller has left the leases out, where they [are](Self::hides_leases).
+    pub(crate) fn finish_unsorted(&self, mut kvs: Vec<KvRef>, revision: i64, count: u64) -> RangeReply {
+        let more = kvs.len() > self.limit;
+        let order = self.sort.map(|(by, descending)| {
+            let limit = if self.limit == usize::MAX { 0 } else { self.limit };
+            ReplyOrder { by, descending, limit }
+        });
+        if order.is_none() {
+            kvs.truncate(self.limit);
+        }
+        let keys_only = self.keys_only;
+        RangeReply { revision, kvs, more, count: count as i64, keys_only, order }
+    }
 }

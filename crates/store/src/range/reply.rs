@@ -2,6 +2,8 @@
 //!
 //! It is made while the lock is held or a revision is pinned, and its references are resolved after.
 
+use api::etcdserverpb::range_request::SortTarget;
+
 use crate::types::KvRef;
 
 /// The answer to a range, with references in place of values.
@@ -9,7 +11,7 @@ use crate::types::KvRef;
 pub struct RangeReply {
     /// The revision for the header: that of the store, not the requested one.
     pub revision: i64,
-    /// The keys; in the order of the answer, unless [`by_value`](Self::by_value) is set.
+    /// The keys; in the order of the answer, unless [`order`](Self::order) is set.
     pub kvs: Vec<KvRef>,
     /// Whether the limit cut keys off.
     pub more: bool,
@@ -17,15 +19,42 @@ pub struct RangeReply {
     pub count: i64,
     /// Whether the answer omits values.
     pub keys_only: bool,
-    /// If set, `kvs` must still be sorted by value and then cut.
-    pub by_value: Option<ByValue>,
+    /// If set, `kvs` must still be sorted, and then cut.
+    pub order: Option<ReplyOrder>,
 }
 
-/// Sorting by value, which the caller does once it has read the values.
+/// The order of an answer, made without the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ByValue {
+pub struct ReplyOrder {
+    /// What to sort by. By value, once the values are read.
+    pub by: SortTarget,
     /// Whether from the greatest down.
     pub descending: bool,
     /// Keys to keep; 0 for all.
     pub limit: usize,
+}
+
+impl RangeReply {
+    /// Whether the keys must still be sorted by their values.
+    pub fn is_sorted_by_value(&self) -> bool {
+        self.order.is_some_and(|order| order.by == SortTarget::Value)
+    }
+
+    /// Sorts the keys by a number and cuts them, if they must still be. Keys with equal numbers stay in key order.
+    pub fn sort_by_number(&mut self) {
+        let Some(order) = self.order.filter(|order| order.by != SortTarget::Value) else { return };
+        let number = |kv: &KvRef| match order.by {
+            SortTarget::Version => kv.version,
+            SortTarget::Create => kv.create_revision,
+            _ => kv.mod_revision.main,
+        };
+        self.kvs.sort_by(|a, b| {
+            let ascending = number(a).cmp(&number(b));
+            if order.descending { ascending.reverse() } else { ascending }
+        });
+        if order.limit > 0 {
+            self.kvs.truncate(order.limit);
+        }
+        self.order = None;
+    }
 }

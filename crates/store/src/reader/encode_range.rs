@@ -244,7 +244,7 @@ impl Reader {
         into: &mut dyn ChunkSink,
     ) -> Result<(), Damaged> {
         let values = &*self.shared.values;
-        resolve::sort_by_value(&mut reply, values)?;
+        resolve::sort(&mut reply, values)?;
         let items = ReplyKeyValues { kvs: &reply.kvs, keys_only: reply.keys_only };
         let end = EncodedFields::end(reply.more, reply.count);
         RangeEncoder::whole(front, &items, end, (values, access(reply.kvs.len())), into)

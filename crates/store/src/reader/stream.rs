@@ -204,7 +204,7 @@ impl RangeStream {
     /// Sorts a range with a sort target, once.
     fn sort(&mut self) -> Result<(), Damaged> {
         let Some(unsorted) = &mut self.unsorted else { return Ok(()) };
-        resolve::sort_by_value(unsorted, &*self.reader.shared.values)?;
+        resolve::sort(unsorted, &*self.reader.shared.values)?;
         let RangeReply { kvs, more, count, .. } = self.unsorted.take().unwrap_or_default();
         (self.found, self.cut, self.count) = (kvs.into(), more, count);
         Ok(())

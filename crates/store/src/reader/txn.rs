@@ -14,7 +14,7 @@ use super::handle::Reader;
 use super::pinned::{PinnedRevision, from_the_beginning};
 use crate::apply::TxnCost;
 use crate::command::{OpReply, TxnReply};
-use crate::compare::{holds_for, holds_for_none};
+use crate::compare::PreparedCompare;
 use crate::index::{IndexKey, Version, walk_chunk};
 use crate::range::{bounds, check_revision_in_txn};
 use crate::state::{StateReplaced, StoreCounters};
@@ -125,13 +125,14 @@ impl Reader {
     /// Whether a compare holds, at revision `at`, for all keys it names. `pinned` keeps that revision.
     fn holds(&self, compare: &pb::Compare, at: i64, pinned: &PinnedRevision) -> Attempt<bool> {
         let at = Revision { main: at, sub: u32::MAX };
+        let prepared = PreparedCompare::new(compare);
         if compare.range_end.is_empty() {
             let state = pinned.state()?;
             let version = state.index.record(&compare.key).and_then(|record| record.live_until(at));
             drop(state);
-            let Some(version) = version else { return Ok(Ok(holds_for_none(compare))) };
+            let Some(version) = version else { return Ok(Ok(prepared.holds_for_none())) };
             let named = |damaged: Damaged| damaged.among(std::iter::once((&*compare.key, version.value)));
-            return Ok(self.holds_for(compare, &version).map_err(named));
+            return Ok(self.holds_for(&prepared, &version).map_err(named));
         }
         let mut any = false;
         let mut start = Some(IndexKey::new(&compare.key));
@@ -147,16 +148,16 @@ impl Reader {
             drop(state);
             any |= !versions.is_empty();
             for version in &versions {
-                match self.holds_for(compare, version) {
+                match self.holds_for(&prepared, version) {
                     Ok(true) => {}
                     other => return Ok(other),
                 }
             }
         }
-        Ok(Ok(any || holds_for_none(compare)))
+        Ok(Ok(any || prepared.holds_for_none()))
     }
 
-    fn holds_for(&self, compare: &pb::Compare, version: &Version) -> Result<bool, Damaged> {
-        holds_for(compare, version, |value| read(&*self.shared.values, value))
+    fn holds_for(&self, compare: &PreparedCompare<'_>, version: &Version) -> Result<bool, Damaged> {
+        compare.holds_for(version, |value| read(&*self.shared.values, value))
     }
 }

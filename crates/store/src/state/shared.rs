@@ -127,12 +127,18 @@ impl Drop for RevisionPin {
 /// Keys of a slice: as many as an ordinary batch has commands at most, so that it is one slice, of about a millisecond.
 pub const DEFAULT_SLICE_KEYS: usize = 1_000;
 
+/// Bytes of values that transactions of a batch compare and that are read at once, unless one value has more. They are
+/// in memory until the next are read: see `apply::fetch`.
+pub const MAX_FETCHED_BYTES: u64 = 16 << 20;
+
 /// How much one hold of the lock may do: little enough that the other side waits for tens of microseconds, and that a
 /// reader is rarely preempted while it holds the lock.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Keys that applying changes or reads in one hold of the lock. Members may differ in it.
     pub slice_keys: usize,
+    /// Bytes of values to compare that are read at once.
+    pub fetched_bytes: u64,
     /// Keys a reader examines in one hold of the lock.
     pub chunk_keys: usize,
     /// Keys or changes a count examines in one hold of the lock.
@@ -150,6 +156,7 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             slice_keys: DEFAULT_SLICE_KEYS,
+            fetched_bytes: MAX_FETCHED_BYTES,
             chunk_keys: 256,
             count_steps: 1_000,
             found_keys: 20_000,

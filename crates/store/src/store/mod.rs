@@ -106,7 +106,7 @@ impl Store {
     /// When no batch is in progress, or a value is not a slice of the payload.
     pub fn apply_slice(&mut self, spent: &mut usize) -> Slice {
         let batch = self.batch.as_mut().expect("a batch is in progress");
-        let slice = apply::slice(&self.shared, batch, self.shared.limits.slice_keys, spent);
+        let slice = apply::slice(&self.shared, batch, spent);
         if matches!(slice, Slice::Last(_)) {
             self.batch = None;
         }
@@ -150,12 +150,18 @@ impl Store {
         }
     }
 
+    /// Bytes of values that were read ahead for the batch in progress and are in memory.
+    #[cfg(test)]
+    pub(crate) fn fetched_bytes(&self) -> u64 {
+        self.batch.as_ref().map_or(0, BatchInProgress::fetched_bytes)
+    }
+
     /// Whether a batch is in progress.
     pub fn is_applying(&self) -> bool {
         self.batch.is_some()
     }
 
-    /// Whether a command is in progress: the index has changes that no revision shows yet.
+    /// Whether a command is in progress that may have changed something: the index has changes that no revision shows yet.
     pub fn is_mid_command(&self) -> bool {
         self.batch.as_ref().is_some_and(BatchInProgress::is_mid_command)
     }

@@ -154,8 +154,12 @@ impl TestStore {
     }
 
     pub(crate) fn with_slices_of(slice_keys: usize) -> TestStore {
+        TestStore::within(Limits { slice_keys, ..small_limits() })
+    }
+
+    pub(crate) fn within(limits: Limits) -> TestStore {
         let values = Arc::new(MapValues::default());
-        let (store, reader) = Store::new(values.clone(), Limits { slice_keys, ..small_limits() });
+        let (store, reader) = Store::new(values.clone(), limits);
         TestStore { values, store, reader, term: 1, answers: true }
     }
 
@@ -241,6 +245,7 @@ impl TestStore {
 pub(crate) fn small_limits() -> Limits {
     Limits {
         slice_keys: 2,
+        fetched_bytes: 6,
         chunk_keys: 3,
         count_steps: 4,
         found_keys: 5,

@@ -129,6 +129,30 @@ fn simple_op() -> BoxedStrategy<pb::RequestOp> {
     .boxed()
 }
 
+/// A transaction with many compares, most of them of values, in several levels.
+pub(crate) fn comparing_txn() -> BoxedStrategy<pb::TxnRequest> {
+    fn of(ops: BoxedStrategy<pb::RequestOp>) -> BoxedStrategy<pb::TxnRequest> {
+        let of_value =
+            (key(), end(), 0..4i32, value()).prop_map(|(key, range_end, result, value)| pb::Compare {
+                result,
+                target: pb::compare::CompareTarget::Value as i32,
+                key,
+                range_end,
+                target_union: Some(TargetUnion::Value(value)),
+            });
+        let compares = prop::collection::vec(prop_oneof![2 => of_value, 1 => compare()], 0..4);
+        let ops = || prop::collection::vec(ops.clone(), 0..3);
+        (compares, ops(), ops())
+            .prop_map(|(compare, success, failure)| pb::TxnRequest { compare, success, failure })
+            .boxed()
+    }
+    let nest = |inner: BoxedStrategy<pb::TxnRequest>| {
+        let nested = inner.prop_map(|request| op(Request::RequestTxn(request)));
+        of(prop_oneof![2 => simple_op(), 1 => nested].boxed())
+    };
+    nest(nest(of(simple_op())))
+}
+
 /// A random step.
 pub(crate) fn step() -> impl Strategy<Value = ScriptStep> {
     let nested = txn(simple_op()).prop_map(|request| op(Request::RequestTxn(request)));

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::ReadTxn;
-use crate::apply::cost::{MAX_COMPARED_KEYS, MAX_TXN_KEYS};
+use crate::apply::cost::{MAX_COMPARED_BYTES, MAX_COMPARED_KEYS, MAX_TXN_KEYS};
 
 const KEYS: u64 = 2_000;
 
@@ -83,6 +83,27 @@ fn deletions_and_compares_are_counted_too() {
     };
     assert!(reply.succeeded);
     assert_eq!(bench.reader.counts().keys, KEYS);
+}
+
+#[test]
+fn the_bytes_that_compares_may_need_are_limited_in_all_branches_together() {
+    let mut bench = TestStore::with_slices_of(1_000);
+    let value = "x".repeat(1 << 19);
+    bench.put("k", &value);
+    let many = (MAX_COMPARED_BYTES >> 19) as usize;
+    let greater =
+        || compare("k", "", CompareResult::Greater, CompareTarget::Value, TargetUnion::Value("a".into()));
+    let differs =
+        || compare("k", "", CompareResult::NotEqual, CompareTarget::Value, TargetUnion::Value("a".into()));
+    let with = |outer: usize, hidden: usize| {
+        let compares = std::iter::repeat_with(greater).take(outer).chain([differs()]).collect();
+        let nested = Request::RequestTxn(txn(vec![greater(); hidden], vec![], vec![]));
+        Command::Txn(txn(compares, vec![], vec![nested]))
+    };
+    assert!(bench.outcome(with(many, 0)).is_ok(), "what the checksum decides needs no bytes");
+    assert_eq!(bench.outcome(with(many + 1, 0)), Err(Error::TooManyOps));
+    assert!(bench.outcome(with(many / 2, many / 2)).is_ok());
+    assert_eq!(bench.outcome(with(many / 2, many / 2 + 1)), Err(Error::TooManyOps));
 }
 
 #[test]

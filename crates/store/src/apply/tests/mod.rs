@@ -1,5 +1,6 @@
 //! Applying commands, one rule of etcd's a test.
 
+mod compares;
 mod cost;
 mod etcd;
 mod slices;
@@ -147,6 +148,41 @@ fn a_transaction_sees_its_own_writes_and_numbers_them() {
     let Some(Op::ResponseRange(inner)) = &nested.responses[0].response else { panic!() };
     assert_eq!((revision(&inner.header), inner.count), (3, 2));
     assert_eq!(bench.reader.counts().keys, 1);
+}
+
+#[test]
+fn a_range_of_a_transaction_is_sorted_by_the_member_that_answers() {
+    let mut bench = TestStore::new();
+    bench.outcome(grant(7, 60)).unwrap();
+    for key in ["c", "a", "b"] {
+        bench.outcome(Command::Put(pb::PutRequest { lease: 7, ..put_request(key, "v") })).unwrap();
+    }
+    let range = pb::RangeRequest {
+        sort_target: pb::range_request::SortTarget::Mod as i32,
+        sort_order: pb::range_request::SortOrder::Descend as i32,
+        limit: 2,
+        keys_only: true,
+        ..range_request("a", "z")
+    };
+    let ops = vec![Request::RequestPut(put_request("z", "")), Request::RequestRange(range)];
+    let nested = txn(vec![], ops, vec![]);
+    let outcome = bench.outcome(Command::Txn(txn(vec![], vec![Request::RequestTxn(nested)], vec![])));
+    let Ok(Reply::Txn(mut reply)) = outcome else { panic!() };
+    let range_of = |reply: &crate::TxnReply| {
+        let crate::OpReply::Txn(nested) = &reply.replies[0] else { panic!() };
+        let crate::OpReply::Range(range) = nested.replies[1].clone() else { panic!() };
+        range
+    };
+    let keys =
+        |range: &crate::RangeReply| range.kvs.iter().map(|kv| kv.key.clone()).collect::<Vec<_>>().concat();
+    let unsorted = range_of(&reply);
+    assert_eq!((&keys(&unsorted)[..], unsorted.order.is_some(), unsorted.more), (&b"abc"[..], true, true));
+    let response = crate::resolve_range(&unsorted, &*bench.values).unwrap();
+    reply.sort_by_number();
+    let sorted = range_of(&reply);
+    assert_eq!((&keys(&sorted)[..], sorted.order, sorted.more), (&b"ba"[..], None, true));
+    assert!(sorted.kvs.iter().all(|kv| kv.lease == 0), "as etcd answers with keys only");
+    assert_eq!(crate::resolve_range(&sorted, &*bench.values).unwrap(), response);
 }
 
 #[test]

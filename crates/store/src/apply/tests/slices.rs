@@ -3,7 +3,6 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::apply::cost::MAX_COMPARED_KEYS;
 use crate::index::KeyBounds;
 use crate::range::RangeCount;
 use crate::testing::script::{ScriptStep, step};
@@ -191,37 +190,42 @@ fn no_event_is_made_without_watchers() {
 
 #[test]
 fn a_damaged_value_found_during_a_batch_stops_it_before_the_command_that_compares_it() {
-    // So many keys that the batch does not read what its transaction compares when it begins.
-    let mut bench = TestStore::with_slices_of(1_000_000);
-    let last = MAX_COMPARED_KEYS;
-    bench.apply((0..=last).map(|n| put(&format!("k{n:06}"), "v")).collect());
-    let key = format!("k{last:06}");
-    let address = bench.reader.range(&range_request(&key, "")).unwrap().kvs[0].value.address;
+    // Six values of a byte are read at once.
+    let mut bench = TestStore::with_slices_of(1_000);
+    bench.apply((0..10).map(|n| put(&format!("k{n}"), "v")).collect());
+    let address = bench.reader.range(&range_request("k9", "")).unwrap().kvs[0].value.address;
     let union = TargetUnion::Value("w".into());
     let compares = vec![compare("k", "l", CompareResult::Less, CompareTarget::Value, union)];
     let guarded = txn(compares, vec![Request::RequestPut(put_request("c", "1"))], vec![]);
-    let entry = bench.entry(vec![delete("k", &key), Command::Txn(guarded)]);
+    let entry = bench.entry(vec![delete("k", "k9"), Command::Txn(guarded)]);
     bench.values.damage(address, true);
     bench.store.begin_batch(entry.0, entry.1);
-    let Slice::Partial { .. } = bench.store.apply_slice(&mut 0) else {
-        panic!("nothing is needed for the deletion")
+    let read = |bench: &mut TestStore, needed: Vec<crate::ValueRef>| {
+        let values = bench.values.read_many(&needed).expect("it is not damaged");
+        bench.store.supply_values(needed.into_iter().zip(values));
     };
-    for _ in 0..2 {
+    let Slice::NeedsValues(needed) = bench.store.apply_slice(&mut 0) else { panic!("it looks ahead") };
+    assert_eq!(needed.len(), 6);
+    read(&mut bench, needed);
+    for _ in 0..3 {
+        // Without the value, the batch looks again which it needs.
+        let Slice::Partial { .. } = bench.store.apply_slice(&mut 0) else {
+            panic!("it lacks the last value")
+        };
         let Slice::NeedsValues(needed) = bench.store.apply_slice(&mut 0) else {
             panic!("the value is not in memory")
         };
         assert_eq!(bench.values.read_many(&needed).unwrap_err().address, address);
         assert!(bench.store.is_applying() && !bench.store.is_mid_command());
         bench.store.check();
-        // Without the values, the batch looks again which it needs.
-        let Slice::Partial { .. } = bench.store.apply_slice(&mut 0) else { panic!("it looks again") };
+        assert_eq!(bench.reader.counts().keys, 1, "the deletion before it is applied");
     }
     bench.values.damage(address, false);
+    let Slice::Partial { .. } = bench.store.apply_slice(&mut 0) else { panic!("it lacks the last value") };
     let Slice::NeedsValues(needed) = bench.store.apply_slice(&mut 0) else {
         panic!("the value is not in memory")
     };
-    let values = bench.values.read_many(&needed).expect("it is repaired");
-    bench.store.supply_values(needed.into_iter().zip(values));
+    read(&mut bench, needed);
     let Slice::Last(applied) = bench.store.apply_slice(&mut 0) else { panic!("it goes on") };
     let Ok(Reply::Txn(reply)) = &applied.outcomes[1] else { panic!() };
     assert!(reply.succeeded);
