@@ -29,9 +29,34 @@ pub const MAX_WAITING_COMMANDS: usize = 100_000;
 /// Bytes that may wait: what a leader may be asked to hold for clients that send large values all at once.
 pub const MAX_WAITING_BYTES: usize = 512 << 20;
 
+/// How much may wait, and how much a batch may have. Members may differ in it.
+#[derive(Clone, Copy, Debug)]
+pub struct QueueLimits {
+    /// Commands that may wait.
+    pub waiting_commands: usize,
+    /// Bytes that may wait.
+    pub waiting_bytes: usize,
+    /// Commands of a batch, at most [`MAX_COMMANDS`].
+    pub batch_commands: usize,
+    /// Bytes at which a batch is closed, at most [`MAX_BYTES`].
+    pub batch_bytes: usize,
+}
+
+impl Default for QueueLimits {
+    fn default() -> QueueLimits {
+        QueueLimits {
+            waiting_commands: MAX_WAITING_COMMANDS,
+            waiting_bytes: MAX_WAITING_BYTES,
+            batch_commands: MAX_COMMANDS,
+            batch_bytes: MAX_BYTES,
+        }
+    }
+}
+
 /// Commands that wait; see the module.
 #[derive(Debug, Default)]
 pub struct ProposalQueue {
+    limits: QueueLimits,
     /// The member's own, in order: they keep the cluster running and go first.
     own: VecDeque<LogCommand>,
     commands: VecDeque<LogCommand>,
@@ -58,6 +83,11 @@ impl Aside {
 pub const OWN_COMMAND: u64 = 1 << 63;
 
 impl ProposalQueue {
+    /// An empty queue.
+    pub fn new(limits: QueueLimits) -> ProposalQueue {
+        ProposalQueue { limits, ..ProposalQueue::default() }
+    }
+
     /// Queues a command.
     ///
     /// # Errors
@@ -65,8 +95,8 @@ impl ProposalQueue {
     pub fn push(&mut self, command: LogCommand) -> Result<(), LogCommand> {
         let len = command.encoded_len();
         let aside = self.aside.as_ref().map_or((0, 0), |aside| (aside.commands.len(), aside.bytes));
-        if self.commands.len() + aside.0 >= MAX_WAITING_COMMANDS
-            || self.bytes + aside.1 + len > MAX_WAITING_BYTES
+        if self.commands.len() + aside.0 >= self.limits.waiting_commands
+            || self.bytes + aside.1 + len > self.limits.waiting_bytes
         {
             return Err(command);
         }
@@ -126,7 +156,8 @@ impl ProposalQueue {
 
     /// How much waits. A batch is full when the next one cannot become larger.
     pub fn waiting(&self) -> Waiting {
-        Waiting { commands: self.len(), is_full: self.len() >= MAX_COMMANDS || self.bytes >= MAX_BYTES }
+        let QueueLimits { batch_commands, batch_bytes, .. } = self.limits;
+        Waiting { commands: self.len(), is_full: self.len() >= batch_commands || self.bytes >= batch_bytes }
     }
 
     /// Sets the commands of these members' callers aside, also those that are pushed from now on. Until they are taken,
@@ -172,7 +203,8 @@ impl ProposalQueue {
             [&mut self.own, &mut self.commands].into_iter().find(|queue| !queue.is_empty())
         {
             let len = queue.front().map_or(0, LogCommand::encoded_len);
-            if batch.len() == MAX_COMMANDS || (!batch.is_empty() && bytes + len > MAX_BYTES) {
+            let QueueLimits { batch_commands, batch_bytes, .. } = self.limits;
+            if batch.len() == batch_commands || (!batch.is_empty() && bytes + len > batch_bytes) {
                 break;
             }
             let origin = queue.front().map(|command| command.origin);
