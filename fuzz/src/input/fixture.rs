@@ -6,11 +6,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use log::{Disk, MemDisk, Options, WriteJob};
 use member::batch::CommandKind;
-use member::snapshot::Outgoing;
 use member::proposal_queue::QueueLimits;
+use member::snapshot::Outgoing;
 use member::{
-    Answer, InitialMember, Input, MemberConfig, Now, OpenMemberError, OpenedMember,
-    Output, Proposal, StoreLimits,
+    Answer, InitialMember, Input, MemberConfig, Now, OpenMemberError, OpenedMember, Output, Proposal,
+    StoreLimits,
 };
 
 use crate::input::image::DATA_DIR;

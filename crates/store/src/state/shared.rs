@@ -127,8 +127,8 @@ impl Drop for RevisionPin {
 /// Keys of a slice: as many as an ordinary batch has commands at most, so that it is one slice, of about a millisecond.
 pub const DEFAULT_SLICE_KEYS: usize = 1_000;
 
-/// Bytes decoded in a round of a merge. Starting the tasks of a round takes some ten microseconds, decoding so much some
-/// ten milliseconds.
+/// Bytes decoded in a round of a merge. Starting the tasks of a round takes some ten microseconds, decoding so much
+/// some ten milliseconds.
 const DEFAULT_MERGE_ROUND_BYTES: usize = 4 << 20;
 
 /// How much one hold of the lock may do: little enough that the other side waits for tens of microseconds, and that a

@@ -106,7 +106,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// While no fault strikes, the first leader leads for ever, however much it applies.
+    /// While no fault strikes, the first leader leads forever, however much it applies.
     fn check_calm(&self) -> Result<(), Violation> {
         let terms = self.checks.leaders.terms();
         if !self.plan.is_calm || self.plan.joiners > 0 || terms.len() == 1 {
