@@ -1,5 +1,6 @@
 //! `sim`: runs one seed, a number of seeds, or seeds for hours; as a whole or in parts whose figures are added up.
 
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -31,6 +32,9 @@ struct Args {
     /// The first of them.
     #[arg(long, default_value_t = 1)]
     from: u64,
+    /// Run only one seed in this many, to choose a kind of run.
+    #[arg(long, default_value_t = NonZeroUsize::MIN)]
+    every: NonZeroUsize,
     /// Run seeds for this many hours, or until one fails.
     #[arg(long)]
     hours: Option<f64>,
@@ -97,7 +101,8 @@ fn seeds(args: &Args) -> Result<(), String> {
             written = write_figures(&timed(figures), path);
         }
     };
-    let figures = sim::run_seeds(args.from, jobs, |begun| begun < limit && in_time(), progress)?;
+    let seeds = (args.from..).step_by(args.every.get());
+    let figures = sim::run_seeds(seeds, jobs, |begun| begun < limit && in_time(), progress)?;
     written?;
     verdict(&timed(&figures))
 }

@@ -31,6 +31,8 @@ pub(crate) enum RngStream {
     Membership,
     /// Calls that are answered in steps, and tokens.
     Calls,
+    /// The shape of runs with many keys.
+    Keys,
 }
 
 /// A stream of numbers.

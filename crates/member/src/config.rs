@@ -1,7 +1,10 @@
 //! The configuration of a member: plain data with working defaults, which `server` fills from the flags.
 
+use store::Limits;
+
 use crate::membership::command_sets::NEWEST_COMMAND_SET;
 use crate::proposals::batch::Origin;
+use crate::proposals::queue::QueueLimits;
 
 /// A member named by `--initial-cluster`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,8 +52,11 @@ pub struct MemberConfig {
     pub snapshot_log_bytes: u64,
     /// Referenced bytes past which commands that grow the store are refused; 0 for no such limit.
     pub quota_bytes: u64,
-    /// Keys applied in one step, and in one hold of the store's lock. Members may differ in it.
-    pub slice_keys: usize,
+    /// How much is done in one hold of the store's lock, and how checkpoints are divided. Of `slice_keys`, so many are
+    /// applied in one step. Members may differ in all of it.
+    pub store_limits: Limits,
+    /// How many commands may wait to be proposed, and how many are proposed together. Members may differ in it.
+    pub queue_limits: QueueLimits,
     /// Accounted bytes of memory past which commands that grow the store are refused; 0 for no such limit.
     pub memory_limit_bytes: u64,
     /// What changes of membership are allowed.

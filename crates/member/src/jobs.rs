@@ -171,6 +171,7 @@ pub struct MergeJob {
     pub(crate) writer: CheckpointWriter,
     pub(crate) checkpoint: log::Checkpoint,
     pub(crate) give_up: GiveUp,
+    pub(crate) limits: Limits,
 }
 
 impl std::fmt::Debug for Done {
@@ -299,7 +300,7 @@ impl CheckpointJob {
 
 impl MergeJob {
     pub(crate) fn write(mut self) -> CheckpointDone {
-        let written = merge(&mut self.writer, &self.checkpoint, &self.give_up);
+        let written = merge(&mut self.writer, &self.checkpoint, &self.give_up, &self.limits);
         finish(self.writer, written)
     }
 }
@@ -310,6 +311,7 @@ fn merge(
     writer: &mut CheckpointWriter,
     checkpoint: &log::Checkpoint,
     give_up: &GiveUp,
+    limits: &Limits,
 ) -> Result<(), JobError> {
     let files = ChainFiles::open(checkpoint, give_up).map_err(unreadable)?;
     let error_of = |error: RestoreError| match files.take_error() {
@@ -318,7 +320,7 @@ fn merge(
         None => JobError::Unreadable(error.to_string()),
     };
     writer.write(&files.head)?;
-    let mut merged = MergedCheckpoint::new(files.chain.clone(), &Limits::default()).map_err(error_of)?;
+    let mut merged = MergedCheckpoint::new(files.chain.clone(), limits).map_err(error_of)?;
     merged.try_for_each(|chunk| write_chunk(writer, chunk.map_err(error_of)))?;
     // The end mark of a file is read behind the last chunk. A restart would refuse it.
     files.take_error().map_or(Ok(()), |error| Err(unreadable(error)))

@@ -67,4 +67,4 @@ pub use proposals::{batch, group_commit, queue as proposal_queue};
 pub use repair::scrub::job::ScrubTotals;
 pub use status::MemberStatus;
 pub use status::step_counts::{ProposedBatch, StepCounts};
-pub use store::{DEFAULT_SLICE_KEYS, Parallel, Sequential, Task};
+pub use store::{Limits as StoreLimits, Parallel, Sequential, Task};

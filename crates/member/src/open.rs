@@ -184,7 +184,7 @@ pub fn open(
     let values = Arc::new(LogValues::new(log_reader));
     let is_forced = config.start == StartMode::ForceNewCluster;
     let forced = is_forced.then_some(member_id);
-    let mut loaded = load(&log, &recovered, &values, (config.slice_keys, forced), parallel)?;
+    let mut loaded = load(&log, &recovered, &values, (config.store_limits, forced), parallel)?;
     let unfinished_start = unfinished_start(&log, &recovered, &loaded, (member_id, is_forced))?;
     if loaded.reader.was_removed(member_id) {
         return Err(OpenMemberError::Removed { member_id });
@@ -339,11 +339,11 @@ pub(crate) fn load(
     log: &Log,
     recovered: &Recovered,
     values: &Arc<LogValues>,
-    (slice_keys, forced): (usize, Option<u64>),
+    (limits, forced): (Limits, Option<u64>),
     parallel: &dyn Parallel,
 ) -> Result<Loaded, OpenMemberError> {
     let checkpoint = recovered.checkpoint.as_ref().ok_or_else(|| no_checkpoint("there is none"))?;
-    let (mut store, reader, mut conf_state) = restore(checkpoint, values, slice_keys, parallel)?;
+    let (mut store, reader, mut conf_state) = restore(checkpoint, values, limits, parallel)?;
     let last = recovered.damaged.first().map_or(u64::MAX, |damaged| damaged.index - 1);
     let range = ReplayRange { commit: recovered.hard_state.commit, last, forced };
     let (applied, rest) = replay(log, (&mut store, &mut conf_state), checkpoint.id, range)?;
@@ -398,11 +398,10 @@ fn no_checkpoint(why: &str) -> OpenMemberError {
 fn restore(
     checkpoint: &log::Checkpoint,
     values: &Arc<LogValues>,
-    slice_keys: usize,
+    limits: Limits,
     parallel: &dyn Parallel,
 ) -> Result<(Store, Reader, ConfState), OpenMemberError> {
     let files = ChainFiles::open(checkpoint, &GiveUp::default())?;
-    let limits = Limits { slice_keys, ..Limits::default() };
     let restored = Store::restore(values.clone(), limits, files.chain.iter().cloned(), parallel);
     if let Some(error) = files.take_error() {
         return Err(error.into());

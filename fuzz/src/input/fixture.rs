@@ -6,10 +6,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use log::{Disk, MemDisk, Options, WriteJob};
 use member::batch::CommandKind;
+use member::proposal_queue::QueueLimits;
 use member::snapshot::Outgoing;
 use member::{
-    Answer, DEFAULT_SLICE_KEYS, InitialMember, Input, MemberConfig, Now, OpenMemberError, OpenedMember,
-    Output, Proposal,
+    Answer, InitialMember, Input, MemberConfig, Now, OpenMemberError, OpenedMember, Output, Proposal,
+    StoreLimits,
 };
 
 use crate::input::image::DATA_DIR;
@@ -68,7 +69,8 @@ pub fn config(id: u64, size: u64, process_run: u64) -> MemberConfig {
         catchup_entries: 4,
         snapshot_log_bytes: 64 << 10,
         quota_bytes: 0,
-        slice_keys: DEFAULT_SLICE_KEYS,
+        store_limits: StoreLimits::default(),
+        queue_limits: QueueLimits::default(),
         memory_limit_bytes: 0,
         membership: member::MembershipSettings::default(),
         scrub: member::ScrubRate::default(),

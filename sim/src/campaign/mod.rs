@@ -58,13 +58,13 @@ fn faults_line(report: &RunReport) -> String {
     figures.faults_line()
 }
 
-/// Runs seeds from `first` on, on `jobs` threads, as long as `more` returns true for the number of runs begun so far.
+/// Runs `seeds` on `jobs` threads, as long as `more` returns true for the number of runs begun so far.
 /// `progress` is called with the figures every 25 seeds, and at the end.
 ///
 /// # Errors
 /// The failure with the lowest seed, as text, once the runs under way have ended.
 pub fn run_seeds(
-    first: u64,
+    mut seeds: impl Iterator<Item = u64> + Send,
     jobs: usize,
     mut more: impl FnMut(u64) -> bool + Send,
     mut progress: impl FnMut(&CampaignFigures),
@@ -75,7 +75,7 @@ pub fn run_seeds(
     let next = || {
         let goes_on = !stop.load(Ordering::Relaxed) && more(begun);
         begun += u64::from(goes_on);
-        goes_on.then(|| first + begun - 1)
+        if goes_on { seeds.next() } else { None }
     };
     let done = |report: RunReport| {
         if report.violation.is_none() {

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 
 use api::mvccpb::{Event, KeyValue, event::EventType};
 use bytes::Bytes;
+use prost::Message;
 
 use crate::report::trace::Violation;
 
@@ -58,6 +59,33 @@ impl RevisionHistory {
     /// The keys as they were at a revision.
     pub(crate) fn view(&self, revision: i64) -> KeysAtRevision<'_> {
         KeysAtRevision { history: self, revision }
+    }
+
+    /// The hash of all versions up to `revision` that a compaction at `compacted` leaves, as etcd's database has them
+    /// (`kvHasher`): the revision, then the encoded key and value. Of those up to the compaction only what is still the
+    /// newest at `revision` counts, unless no key is live then and `all_if_empty`.
+    pub(crate) fn hash_kv(&self, revision: i64, compacted: i64, all_if_empty: bool) -> u32 {
+        let (left, view) = (self.view(compacted), self.view(revision));
+        let counts_all = all_if_empty && view.all().next().is_none();
+        let mut old: BTreeMap<(i64, usize), &KeyValue> = BTreeMap::new();
+        for kv in left.all() {
+            let newest = view.get(&kv.key).map(|newest| newest.mod_revision);
+            if counts_all || newest == Some(kv.mod_revision) {
+                let changes = self.at(kv.mod_revision).map_or(&[][..], Vec::as_slice);
+                let sub = changes.iter().position(|change| change.key == kv.key).unwrap_or(0);
+                old.insert((kv.mod_revision, sub), kv);
+            }
+        }
+        let mut crc = crc32c::crc32c(b"key");
+        old.iter().for_each(|((main, sub), kv)| crc = append_version(crc, (*main, *sub), kv, false));
+        for (main, changes) in self.changes.range(compacted + 1..=revision.max(compacted + 1)) {
+            for (sub, change) in changes.iter().enumerate().filter(|_| *main <= revision) {
+                let deleted = KeyValue { key: change.key.clone(), ..Default::default() };
+                let kv = change.kv.as_ref().unwrap_or(&deleted);
+                crc = append_version(crc, (*main, sub), kv, change.kv.is_none());
+            }
+        }
+        crc
     }
 
     /// A member has applied a revision. True if it is the first member to do so.
@@ -127,6 +155,18 @@ impl<'a> KeysAtRevision<'a> {
         let after = older.partition_point(|(at, _)| *at <= self.revision);
         older[..after].last()?.1.as_ref()
     }
+}
+
+/// A hash to which a version is appended, as etcd's database has it.
+fn append_version(crc: u32, (main, sub): (i64, usize), kv: &KeyValue, is_tombstone: bool) -> u32 {
+    let mut bytes = main.to_be_bytes().to_vec();
+    bytes.push(b'_');
+    bytes.extend((sub as u64).to_be_bytes());
+    if is_tombstone {
+        bytes.push(b't');
+    }
+    bytes.extend(kv.encode_to_vec());
+    crc32c::crc32c_append(crc, &bytes)
 }
 
 /// An event as a change; `None` if it has no key.

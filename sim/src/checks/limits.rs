@@ -8,7 +8,7 @@ use consensus::{
     Body, EntryKind, MAX_APPEND_BYTES, MAX_INFLIGHT_BYTES, MAX_INFLIGHT_MESSAGES, MAX_RECENT_BYTES, Message,
 };
 use member::batch;
-use member::proposal_queue::MAX_WAITING_COMMANDS;
+use member::proposal_queue::{MAX_WAITING_COMMANDS, QueueLimits};
 use member::snapshot::MAX_RUNNING;
 use prost::Message as _;
 use store::watch::{MAX_BUFFERED_BLOCKS, MAX_RESPONSE_BYTES};
@@ -24,8 +24,23 @@ const BURST_BYTES: usize = MAX_RECENT_BYTES;
 const WINDOWS: usize = 2;
 
 /// Watch responses are divided between revisions, so the last revision may exceed the limit by the largest transaction
-/// of the clients here.
+/// of the clients here: in runs with few keys, and with many.
 const REVISION_BYTES: usize = 128 << 10;
+const LARGE_REVISION_BYTES: usize = 1 << 20;
+
+/// Bytes at the beginning of a batch, and for each origin.
+const BATCH_HEAD_BYTES: usize = 16;
+
+/// Bytes of the commands of a member itself, which no limit holds up, and of one command that is larger than a batch.
+const OWN_COMMAND_BYTES: u64 = 256 << 10;
+
+/// Bytes of the commands that wait on a member. A batch that was refused is given back to a queue that may be full.
+pub(crate) fn waiting(member: usize, bytes: u64, limits: &QueueLimits) -> Result<(), Violation> {
+    if bytes > (limits.waiting_bytes + limits.batch_bytes) as u64 + OWN_COMMAND_BYTES {
+        return Violation::err(CHECK, format!("{bytes} bytes of commands wait on member {member}"));
+    }
+    Ok(())
+}
 
 /// Requests that wait on a member (commands, and as many reads) and events that wait for its watch streams.
 pub(crate) fn member(
@@ -55,7 +70,7 @@ pub(crate) fn link(from: usize, to: usize, bytes: usize, appends: usize) -> Resu
 }
 
 /// An append that a member sends, and the batches in it.
-pub(crate) fn append(member: usize, message: &Message) -> Result<(), Violation> {
+pub(crate) fn append(member: usize, message: &Message, limits: &QueueLimits) -> Result<(), Violation> {
     let Body::Append { entries, .. } = &message.body else { return Ok(()) };
     let bytes: usize = entries.iter().map(|entry| entry.payload.len()).sum();
     if entries.len() > 1 && bytes as u64 > MAX_APPEND_BYTES {
@@ -67,8 +82,8 @@ pub(crate) fn append(member: usize, message: &Message) -> Result<(), Violation> 
         let (count, bytes) = (batch.commands.len(), entry.payload.len());
         let origins: BTreeSet<_> =
             batch.commands.iter().map(|command| (command.origin.member, command.origin.run)).collect();
-        let large = count > 1 && bytes > batch::MAX_BYTES;
-        if count > batch::MAX_COMMANDS || origins.len() > batch::MAX_ORIGINS || large {
+        let large = count > 1 && bytes > limits.batch_bytes + BATCH_HEAD_BYTES * (1 + origins.len());
+        if count > limits.batch_commands || origins.len() > batch::MAX_ORIGINS || large {
             let text = format!(
                 "entry {} has {count} commands of {} origins, {bytes} bytes",
                 entry.index,
@@ -89,9 +104,14 @@ pub(crate) fn snapshots(member: usize, running: usize) -> Result<(), Violation> 
 }
 
 /// A response to a watcher.
-pub(crate) fn response(member: usize, response: &WatchResponse) -> Result<(), Violation> {
+pub(crate) fn response(
+    member: usize,
+    response: &WatchResponse,
+    has_many_keys: bool,
+) -> Result<(), Violation> {
+    let revision_bytes = if has_many_keys { LARGE_REVISION_BYTES } else { REVISION_BYTES };
     let bytes = response.encoded_len();
-    if bytes > MAX_RESPONSE_BYTES + REVISION_BYTES {
+    if bytes > MAX_RESPONSE_BYTES + revision_bytes {
         return Violation::err(CHECK, format!("member {member} sends a watcher {bytes} bytes at once"));
     }
     Ok(())

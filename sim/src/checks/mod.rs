@@ -17,6 +17,7 @@ pub(crate) mod strict_serializability;
 pub(crate) mod watches;
 
 use api::mvccpb::Event;
+use member::proposal_queue::QueueLimits;
 
 use crate::report::trace::Violation;
 
@@ -33,13 +34,15 @@ pub(crate) struct Checks {
     /// In runs that change permissions.
     pub(crate) auth: permissions::AuthHistory,
     pub(crate) tokens: permissions::tokens::TokenChecks,
+    /// The limits of the queues of commands.
+    pub(crate) queue_limits: QueueLimits,
     /// Answers that were checked.
     pub(crate) checked: u64,
 }
 
 impl Checks {
-    /// The checks of a run with this many members.
-    pub(crate) fn new(members: usize) -> Checks {
+    /// The checks of a run with this many members, and these limits of queues.
+    pub(crate) fn new(members: usize, queue_limits: QueueLimits) -> Checks {
         Checks {
             leaders: Default::default(),
             log: Default::default(),
@@ -51,6 +54,7 @@ impl Checks {
             leases: Default::default(),
             auth: Default::default(),
             tokens: Default::default(),
+            queue_limits,
             checked: 0,
         }
     }

@@ -24,7 +24,6 @@ impl OneLeader {
     }
 
     /// The terms that had a leader, in order.
-    #[cfg(test)]
     pub(crate) fn terms(&self) -> Vec<u64> {
         self.leaders.keys().copied().collect()
     }

@@ -18,6 +18,9 @@ const LAST: u32 = u32::MAX;
 const STORE_HEAD: usize = 9;
 /// The kinds of the small state and of leases.
 const SMALL: [u8; 2] = [2, 3];
+/// The kind of a frame of keys, and of the last frame, whose body is the number of keys.
+const KEYS: u8 = 6;
+const END: u8 = 7;
 
 const MANIFEST_COUNT: usize = 68;
 const MANIFEST_CHAIN: usize = 72;
@@ -44,8 +47,22 @@ fn replace(disk: &MemDisk, path: &Path, bytes: &[u8]) {
     }
 }
 
+/// Changes the frames of the store, given as bytes.
+type ChangeFrames = fn(&[u8]) -> Option<Vec<u8>>;
+
 /// Removes members, alarms and leases from every checkpoint that the manifest names.
 pub(crate) fn drop_small_state(disk: &MemDisk, paths: &[PathBuf]) {
+    change(disk, paths, |_| true, without_small_frames);
+}
+
+/// Removes all keys from a checkpoint, if the manifest names it.
+pub(crate) fn drop_keys(disk: &MemDisk, paths: &[PathBuf], of: Option<&Path>) {
+    let stem = of.and_then(Path::file_stem);
+    change(disk, paths, |path| stem.is_some() && path.file_stem() == stem, without_keys);
+}
+
+/// Changes those checkpoints that the manifest names and that are meant.
+fn change(disk: &MemDisk, paths: &[PathBuf], is_meant: impl Fn(&Path) -> bool, frames: ChangeFrames) {
     let Some(manifest_path) = paths.iter().find(|path| path.ends_with("MANIFEST")) else { return };
     let Some(mut manifest) = read(disk, manifest_path) else { return };
     let count = u32_at(&manifest, MANIFEST_COUNT).unwrap_or(0) as usize;
@@ -54,10 +71,10 @@ pub(crate) fn drop_small_state(disk: &MemDisk, paths: &[PathBuf]) {
         let stem = format!("{number:08x}");
         let file = paths.iter().find(|path| {
             let is_checkpoint = path.parent().is_some_and(|dir| dir.ends_with("checkpoint"));
-            is_checkpoint && path.file_stem().is_some_and(|name| name == stem.as_str())
+            is_checkpoint && is_meant(path) && path.file_stem().is_some_and(|name| name == stem.as_str())
         });
-        let rewritten = file.and_then(|path| Some((path, without_small_state(&read(disk, path)?)?)));
-        let Some((path, bytes)) = rewritten else { continue };
+        let changed = file.and_then(|path| Some((path, rewritten(&read(disk, path)?, frames)?)));
+        let Some((path, bytes)) = changed else { continue };
         replace(disk, path, &bytes);
         let length = (bytes.len() as u64).to_le_bytes();
         manifest[entry + ENTRY_LENGTH..entry + ENTRY_LENGTH + 8].copy_from_slice(&length);
@@ -68,8 +85,8 @@ pub(crate) fn drop_small_state(disk: &MemDisk, paths: &[PathBuf]) {
     replace(disk, manifest_path, &manifest);
 }
 
-/// A checkpoint file whose frames lack the small state. `None` if the file is incomplete.
-fn without_small_state(file: &[u8]) -> Option<Vec<u8>> {
+/// A checkpoint file with changed frames of the store. `None` if the file is incomplete.
+fn rewritten(file: &[u8], frames: ChangeFrames) -> Option<Vec<u8>> {
     let mut out = file.get(..FILE_HEADER)?.to_vec();
     let (mut at, mut ordinal) = (FILE_HEADER, 0u64);
     loop {
@@ -77,7 +94,7 @@ fn without_small_state(file: &[u8]) -> Option<Vec<u8>> {
         let size = if length == LAST { 8 } else { length as usize };
         let data = file.get(at + FRAME_HEAD..at + FRAME_HEAD + size)?;
         // The first two frames are the log's and the member's own.
-        let kept = if length == LAST || ordinal < 2 { data.to_vec() } else { without_small_frames(data)? };
+        let kept = if length == LAST || ordinal < 2 { data.to_vec() } else { frames(data)? };
         let shown = if length == LAST { LAST } else { u32::try_from(kept.len()).ok()? };
         let checksum = crc32c::crc32c_append(crc32c::crc32c(&ordinal.to_le_bytes()), &kept);
         out.extend(shown.to_le_bytes());
@@ -98,6 +115,28 @@ fn without_small_frames(data: &[u8]) -> Option<Vec<u8>> {
         let frame = rest.get(..size)?;
         if !SMALL.contains(&frame[4]) {
             kept.extend(frame);
+        }
+        rest = &rest[size..];
+    }
+    Some(kept)
+}
+
+/// Frames without those of keys; the last one says that there are none.
+fn without_keys(data: &[u8]) -> Option<Vec<u8>> {
+    let mut kept = Vec::new();
+    let mut rest = data;
+    while !rest.is_empty() {
+        let size = STORE_HEAD + u32_at(rest, 0)? as usize;
+        let frame = rest.get(..size)?;
+        match frame[4] {
+            KEYS => {}
+            END => {
+                let kind_and_body = [&[END][..], &0u64.to_le_bytes()].concat();
+                kept.extend(&frame[..5]);
+                kept.extend(crc32c::crc32c(&kind_and_body).to_le_bytes());
+                kept.extend(&kind_and_body[1..]);
+            }
+            _ => kept.extend(frame),
         }
         rest = &rest[size..];
     }

@@ -97,6 +97,22 @@ pub enum Defect {
     TokenOutlivesUser,
     /// A token that was not used for longer than its TTL is good.
     TokenNeverExpires,
+    /// A revision is shown before its last slice is applied.
+    RevisionShownEarly,
+    /// A count includes changes that are in progress.
+    CountIncludesUnfinished,
+    /// A merge of checkpoints loses the keys of those that it merges.
+    MergeLosesKeys,
+    /// What is committed is applied in one step, however much it is.
+    ApplyUnsliced,
+    /// Commands wait, and are proposed together, whatever the limits say.
+    QueuesUnlimited,
+    /// A hash leaves out the newest revision.
+    HashMissesNewest,
+    /// A member moves to another URL than was asked for.
+    MovedElsewhere,
+    /// A learner is added as a voter.
+    LearnerAddedAsVoter,
 }
 
 /// One seed in this many has users and roles that change, and the first of them.
@@ -105,9 +121,15 @@ const PERMISSION_SEEDS: (u64, usize) = (13, 20);
 /// In one seed in this many a directory is lost beside a member that lags, and the first of them.
 const LAGGING_SEEDS: (u64, usize) = (4, 40);
 
+/// One seed in this many has thousands of keys, and the first of them.
+const MANY_KEYS_SEEDS: (u64, usize) = (7, 16);
+
+/// One seed in this many changes the membership, and the first of them; there are others.
+const MEMBERSHIP_SEEDS: (u64, usize) = (11, 20);
+
 impl Defect {
     /// All of them.
-    pub const ALL: [Defect; 42] = [
+    pub const ALL: [Defect; 50] = [
         Defect::ReplyBeforeSync,
         Defect::SyncSkipped,
         Defect::DirectoryNotSynced,
@@ -150,6 +172,14 @@ impl Defect {
         Defect::TokenNotAwaited,
         Defect::TokenOutlivesUser,
         Defect::TokenNeverExpires,
+        Defect::RevisionShownEarly,
+        Defect::CountIncludesUnfinished,
+        Defect::MergeLosesKeys,
+        Defect::ApplyUnsliced,
+        Defect::QueuesUnlimited,
+        Defect::HashMissesNewest,
+        Defect::MovedElsewhere,
+        Defect::LearnerAddedAsVoter,
     ];
 
     /// The seeds in which it can be noticed, in order.
@@ -166,6 +196,8 @@ impl Defect {
             | Defect::TokenOutlivesUser
             | Defect::TokenNeverExpires => PERMISSION_SEEDS,
             Defect::OneAnswerSuffices => LAGGING_SEEDS,
+            Defect::ApplyUnsliced | Defect::QueuesUnlimited | Defect::HashMissesNewest => MANY_KEYS_SEEDS,
+            Defect::MovedElsewhere | Defect::LearnerAddedAsVoter => MEMBERSHIP_SEEDS,
             _ => (1, 1),
         };
         (first..).step_by(step)

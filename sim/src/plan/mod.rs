@@ -15,16 +15,20 @@
 
 pub(crate) mod fault;
 mod focus;
+pub(crate) mod key_names;
 mod lagging;
 mod long;
+mod many_keys;
 pub(crate) mod operation;
 pub(crate) mod run_plan;
 mod schedule;
 mod seed_kinds;
 
-use member::DEFAULT_SLICE_KEYS;
+use member::proposal_queue::QueueLimits;
+use store::{DEFAULT_SLICE_KEYS, Limits};
 
 use crate::rng::{Rng, RngStream};
+use key_names::KeyNames;
 use run_plan::{DiskDelays, LinkDelays, RunPlan};
 
 const MS: u64 = 1_000_000;
@@ -57,12 +61,13 @@ pub(crate) fn draw_plan(seed: u64) -> RunPlan {
         seed,
         members,
         joiners,
+        moves_for_good: seed_kinds::moves_for_good(seed),
         changes_permissions: seed_kinds::changes_permissions(seed),
         victims,
         late_start: None,
         clients: rng.between(3, 14) as usize,
         watchers: rng.between(1, 4) as usize,
-        keys: rng.between(2, 40),
+        names: KeyNames::few(rng.between(2, 40)),
         max_value_bytes: [32, 300, 3_000, 9_000][rng.below(4) as usize],
         max_think_ns: [20 * MS, 60 * MS, 250 * MS][rng.below(3) as usize],
         fault_phase_ns: rng.between(8, 30) * SECOND,
@@ -76,7 +81,11 @@ pub(crate) fn draw_plan(seed: u64) -> RunPlan {
         checkpoint_commands: rng.between(5, 400),
         catchup_entries: rng.between(5, 500),
         quota_bytes: if rng.percent(15) { rng.between(20_000, 120_000) } else { 0 },
-        slice_keys: Vec::new(),
+        memory_limit_bytes: 0,
+        store_limits: Vec::new(),
+        queue_limits: QueueLimits::default(),
+        apply_ns_per_key: 0,
+        is_calm: false,
         rates_ppm: Vec::new(),
         link: LinkDelays { base_ns: rng.between(20_000, MS), jitter_ns: rng.between(1, 3 * MS) },
         streams_fail_apart: seed_kinds::streams_fail_apart(seed),
@@ -91,15 +100,22 @@ pub(crate) fn draw_plan(seed: u64) -> RunPlan {
     // Other sizes on each member: where a command is sliced must not be seen.
     let mut slice_keys = || [1, 2, 3, 5, 13, DEFAULT_SLICE_KEYS][rng.below(6) as usize];
     let slices = seed_kinds::slices(seed);
-    plan.slice_keys =
-        (0..plan.machines()).map(|_| if slices { slice_keys() } else { DEFAULT_SLICE_KEYS }).collect();
+    let mut limits = || Limits { slice_keys: slice_keys(), ..Limits::default() };
+    plan.store_limits =
+        (0..plan.machines()).map(|_| if slices { limits() } else { Limits::default() }).collect();
     // A run without writes tests nothing.
     plan.request_weights[0] = plan.request_weights[0].max(10);
     focus::adapt_plan(&mut plan);
+    if seed_kinds::has_many_keys(seed) {
+        many_keys::enlarge_plan(&mut plan);
+    }
     if seed_kinds::is_long(seed) {
         long::extend_plan(&mut plan);
     } else {
         plan.faults = schedule::draw_schedule(&plan, &mut Rng::new(seed, RngStream::Faults));
+    }
+    if plan.is_calm {
+        plan.faults.clear();
     }
     focus::delay_faults(&mut plan);
     if seed_kinds::lags_at_a_wipe(seed) {

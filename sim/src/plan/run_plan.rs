@@ -1,6 +1,10 @@
 //! The plan of one run, as data: everything that is decided before the run begins.
 
+use member::proposal_queue::QueueLimits;
+use store::Limits;
+
 use super::fault::PlannedFault;
+use super::key_names::KeyNames;
 use super::operation::MemberOperation;
 
 /// Delays of the links between members.
@@ -30,6 +34,8 @@ pub(crate) struct RunPlan {
     pub(crate) members: usize,
     /// Machines that may become members during the run.
     pub(crate) joiners: usize,
+    /// Whether a member that moves is not reached at its old URLs any more, and one of three voters may be lost.
+    pub(crate) moves_for_good: bool,
     /// Whether clients are a user whose permissions change.
     pub(crate) changes_permissions: bool,
     /// Members whose data may be damaged or lost: always fewer than a quorum.
@@ -40,8 +46,8 @@ pub(crate) struct RunPlan {
     pub(crate) clients: usize,
     /// Clients that watch.
     pub(crate) watchers: usize,
-    /// Different keys that clients use.
-    pub(crate) keys: u64,
+    /// Keys that clients use.
+    pub(crate) names: KeyNames,
     /// Longest value.
     pub(crate) max_value_bytes: u64,
     /// Longest pause of a client between two requests.
@@ -68,8 +74,16 @@ pub(crate) struct RunPlan {
     pub(crate) catchup_entries: u64,
     /// Quota; 0 for none.
     pub(crate) quota_bytes: u64,
-    /// Keys that a member applies in one slice, by member.
-    pub(crate) slice_keys: Vec<usize>,
+    /// Memory limit of each member; 0 for none.
+    pub(crate) memory_limit_bytes: u64,
+    /// How a member divides its work on the store, by member.
+    pub(crate) store_limits: Vec<Limits>,
+    /// How many commands may wait on a member, and how many are proposed together.
+    pub(crate) queue_limits: QueueLimits,
+    /// Time that a member takes to apply a key.
+    pub(crate) apply_ns_per_key: u64,
+    /// No fault strikes.
+    pub(crate) is_calm: bool,
     /// Rates of the machines' clocks, by member.
     pub(crate) rates_ppm: Vec<i64>,
     /// Delays of links.

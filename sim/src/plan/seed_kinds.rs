@@ -9,7 +9,7 @@
 //!
 //! Seeds with the remainder 11 or 17 modulo 20 change the membership, those with 13 permissions. In those with the
 //! remainder 6, 12, 13 or 15 modulo 16 the two streams of a link fail apart. In those with 4 modulo 40 a directory is
-//! lost beside a member that lags.
+//! lost beside a member that lags. Those with 7 modulo 16 have thousands of keys.
 //!
 //! Seeds in `seeds.txt` once found a bug and must keep drawing the same plan. So a new kind of fault or of run is given
 //! to some remainders only, and all other seeds draw what they drew before.
@@ -40,6 +40,14 @@ const MEMBERSHIP_REMAINDERS: [u64; 2] = [11, 17];
 /// Whether an operator changes the membership in this seed's run.
 pub(super) fn changes_members(seed: u64) -> bool {
     MEMBERSHIP_REMAINDERS.contains(&(seed % 20))
+}
+
+/// That of them in whose runs members that move give up their old URLs, and one of three voters may be lost.
+const MOVING_REMAINDER: u64 = 11;
+
+/// Whether moves change what is dialled in this seed's run.
+pub(super) fn moves_for_good(seed: u64) -> bool {
+    seed % 20 == MOVING_REMAINDER
 }
 
 /// Remainder modulo 20 of the seeds whose runs have users, and change their permissions.
@@ -76,6 +84,14 @@ pub(super) fn slices(seed: u64) -> bool {
 /// Whether the cluster of this seed's run has seven members, the most that etcd recommends.
 pub(super) fn has_seven_members(seed: u64) -> bool {
     seed % 16 == SEVEN_MEMBERS_REMAINDER
+}
+
+/// Remainder modulo 16 of the seeds with thousands of keys.
+const MANY_KEYS_REMAINDER: u64 = 7;
+
+/// Whether clients use thousands of keys in this seed's run.
+pub(super) fn has_many_keys(seed: u64) -> bool {
+    seed % 16 == MANY_KEYS_REMAINDER
 }
 
 /// Whether members of this seed's run are isolated now and then.

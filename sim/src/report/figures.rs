@@ -238,7 +238,7 @@ fn add_counts(counts: &mut BTreeMap<String, u64>, more: &BTreeMap<String, u64>) 
 }
 
 /// Events that must occur in every campaign, however short.
-const EXPECTED: [&str; 29] = [
+const EXPECTED: [&str; 42] = [
     "leaderships",
     "checkpoints",
     "forwards",
@@ -268,6 +268,19 @@ const EXPECTED: [&str; 29] = [
     "files emptied",
     "streams connected apart",
     "streams lost alone",
+    "steps between slices",
+    "merges of checkpoints",
+    "disks nearly full",
+    "disks with room again",
+    "memory limits noticed",
+    "first pages of lists",
+    "later pages of lists",
+    "hashes checked",
+    "requests refused by full queues",
+    "members that join",
+    "members moved",
+    "old URLs given up",
+    "directories lost and replaced",
 ];
 
 #[cfg(test)]

@@ -66,6 +66,7 @@ impl Simulation {
     fn handle(&mut self, event: SimEvent) -> Result<(), Violation> {
         match event {
             SimEvent::MemberStep { member, run } => self.step(member, run)?,
+            SimEvent::StepEnds { member, run, out, idle } => self.step_ends((member, run), out, idle)?,
             SimEvent::WriteLog { member, run } => self.write_log(member, run),
             SimEvent::LogWritten { member, run, done } => self.log_written(member, run, done),
             SimEvent::RunJob { member, run, job } => self.run_job(member, run, job),
@@ -87,6 +88,7 @@ impl Simulation {
             SimEvent::ArmedFaultDue { planned } => self.armed_fault_due(planned)?,
             SimEvent::FaultEnds { planned } => self.fault_ends(planned),
             SimEvent::OperatorActs => self.operator_acts()?,
+            SimEvent::MoveEnds { member } => self.move_ends(member)?,
             SimEvent::Start { member } => self.start(member)?,
             SimEvent::PowerLoss { member, run } => {
                 if self.machines[member].run == run && self.machines[member].is_up() {
@@ -121,6 +123,8 @@ impl Simulation {
 mod tests {
     //! What a fault must not cause.
 
+    use store::Limits;
+
     use crate::plan::draw_plan;
     use crate::plan::fault::{PlannedFault, SimFault};
     use crate::rng::{Rng, RngStream};
@@ -147,7 +151,8 @@ mod tests {
             let mut plan = draw_plan(seed);
             (plan.members, plan.joiners) = if seed % 2 == 0 { (5, 0) } else { (3, 0) };
             (plan.victims, plan.focus, plan.bursts) = (Vec::new(), None, Vec::new());
-            (plan.rates_ppm, plan.slice_keys) = (vec![0; plan.members], vec![100; plan.members]);
+            plan.rates_ppm = vec![0; plan.members];
+            plan.store_limits = vec![Limits { slice_keys: 100, ..Limits::default() }; plan.members];
             plan.fault_phase_ns = FLAPPING_FROM_NS + FLAPPING_NS;
             plan.recovery_phase_ns = 2_000 * MS;
             let (mut rng, members) = (Rng::new(seed, RngStream::Faults), plan.members as u64);

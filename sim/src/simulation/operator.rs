@@ -8,16 +8,22 @@
 //! not added --Add is seen in a state--> joins --snapshot--> member --Remove--> refused by a peer --> gone for good
 //! ```
 //!
+//! A member that moves listens at its old and its new URL first. Some time after the move was acknowledged it starts
+//! again, at its new URL alone; who knows only the old one does not reach it.
+//!
 //! A directory is lost only where five voters or more are left to lose one, so that requests of unknown outcome which
-//! take effect later leave a quorum.
+//! take effect later leave a quorum; or one of three, while the outcome of each request is known. Then the lost member
+//! is removed before anything else.
 
 use std::collections::BTreeSet;
 
+use api::Error;
 use member::{Answer, InitialMember, Input, MembershipRequest};
 use store::ClusterMember;
 
+use crate::defects::Defect;
 use crate::report::trace::Violation;
-use crate::simulation::state::Simulation;
+use crate::simulation::state::{AskedChange, ChangeFate, Operator, Simulation};
 use crate::world::machine::{IS_NOT_ADDED, id_of, member_url};
 use crate::world::queue::SimEvent;
 
@@ -33,8 +39,17 @@ const ANSWER_TIMEOUT_NS: u64 = 8 * SECOND;
 /// Voters beyond which none are added.
 const MAX_VOTERS: usize = 7;
 
-/// Voters below which no directory is lost.
+/// Voters from which on a directory may be lost.
 const MIN_VOTERS_TO_LOSE_ONE: usize = 5;
+
+/// Voters of which one may be lost if nothing that was asked for can take effect later.
+const VOTERS_TO_LOSE_ONE_CAREFULLY: usize = 3;
+
+/// Longest time from the answer to a move until the old URL is given up.
+const MAX_MOVE_NS: u64 = 5 * SECOND;
+
+/// How long a member that moves does not run.
+const MOVE_DOWN_NS: u64 = 500 * MS;
 
 /// Percentage of refused handshakes from which a removed member learns that it was removed.
 const TOLD_PERCENT: u64 = 30;
@@ -158,7 +173,11 @@ impl Simulation {
                 let url = format!("http://moved{}:2380", self.operator.moves);
                 Some(MembershipRequest::Update { id: any, peer_urls: vec![url] })
             }
-            5 if voters >= MIN_VOTERS_TO_LOSE_ONE => {
+            5 if voters >= MIN_VOTERS_TO_LOSE_ONE
+                || (self.plan.moves_for_good
+                    && voters == VOTERS_TO_LOSE_ONE_CAREFULLY
+                    && !self.operator.has_unknown()) =>
+            {
                 self.lose_directory(members, any)?;
                 None
             }
@@ -173,6 +192,9 @@ impl Simulation {
             ((id - 1) as usize, indexes.iter().all(|member| self.machines[*member].is_up()));
         if all_run && indexes.iter().all(|other| self.knows_directory_of(*other, member)) {
             self.coverage.event("directories lost and replaced");
+            if members.iter().filter(|member| !member.learner).count() == VOTERS_TO_LOSE_ONE_CAREFULLY {
+                self.coverage.event("directories of three voters lost for good");
+            }
             self.wipe(member)?;
             self.machines[member].excluded = Some("it lost its directory");
         }
@@ -189,6 +211,11 @@ impl Simulation {
         self.trace.line(self.now_ns, format!("m{member} is asked for {request:?}"));
         let until_ns = self.now_ns + ANSWER_TIMEOUT_NS;
         self.operator.waits_for = Some((member, run, token, request.clone(), until_ns));
+        self.operator.asked.push(AskedChange { request: request.clone(), fate: ChangeFate::Unknown });
+        if let MembershipRequest::Update { id, peer_urls } = &request {
+            self.machines[(id - 1) as usize].urls.extend(peer_urls.iter().cloned());
+        }
+        let request = changed_by(self.defect, request);
         self.give(member, Input::ChangeMembers { token, request });
     }
 
@@ -200,8 +227,14 @@ impl Simulation {
                 (*asked, *asked_run, *asked_token) == (member, run, token)
             };
         let Some((_, _, _, request, _)) = self.operator.waits_for.take_if(waits) else { return };
+        let Some(asked) = self.operator.asked.last_mut() else { return };
         match answer {
             Answer::MembersChanged(_) => {
+                asked.fate = ChangeFate::Acknowledged;
+                if let (MembershipRequest::Update { id, .. }, true) = (&request, self.plan.moves_for_good) {
+                    let at_ns = self.now_ns + self.operator_rng.below(MAX_MOVE_NS);
+                    self.queue.schedule(at_ns, SimEvent::MoveEnds { member: (id - 1) as usize });
+                }
                 self.coverage.event(match request {
                     MembershipRequest::Add { learner: false, .. } => "voters added",
                     MembershipRequest::Add { .. } => "learners added",
@@ -209,24 +242,51 @@ impl Simulation {
                     MembershipRequest::Update { .. } => "members moved",
                     MembershipRequest::Promote { .. } => "learners promoted",
                 });
-                self.operator.acknowledged.push(request);
             }
-            _ => self.coverage.event("membership changes refused"),
+            _ => {
+                if let Answer::Failed(error) = answer
+                    && REFUSALS.contains(error)
+                {
+                    asked.fate = ChangeFate::Refused;
+                }
+                self.coverage.event("membership changes refused");
+            }
         }
     }
 
-    /// What was acknowledged to the operator is in the state of a member at the end.
+    /// A member that has moved gives up the URLs that it had before: it starts again, and listens where the newest
+    /// move says, and where one of unknown outcome may say.
+    pub(super) fn move_ends(&mut self, member: usize) -> Result<(), Violation> {
+        let moves = self.operator.moves_of(id_of(member));
+        if moves.is_empty() || self.machines[member].urls == moves {
+            return Ok(());
+        }
+        self.trace.line(self.now_ns, format!("m{member} listens at {moves:?} alone"));
+        self.coverage.event("old URLs given up");
+        self.machines[member].urls = moves;
+        self.kill(member, MOVE_DOWN_NS)
+    }
+
+    /// What was acknowledged to the operator is in the state of a member at the end: who is a member, in which role, at
+    /// which URLs.
     pub(super) fn check_acknowledged_changes(&self, member: usize) -> Result<(), Violation> {
         let Some(process) = &self.machines[member].process else { return Ok(()) };
         let (reader, members) = (&process.opened.reader, process.opened.reader.members());
-        for request in &self.operator.acknowledged {
+        for asked in self.operator.asked.iter().filter(|asked| asked.fate == ChangeFate::Acknowledged) {
+            let request = &asked.request;
             let (id, is_removed) = (request.id(), reader.was_removed(request.id()));
             let found = members.iter().find(|known| known.id == id);
             let holds = match request {
                 MembershipRequest::Remove { .. } => is_removed && found.is_none(),
-                MembershipRequest::Promote { .. } => is_removed || found.is_some_and(|known| !known.learner),
-                MembershipRequest::Add { .. } | MembershipRequest::Update { .. } => {
-                    is_removed || found.is_some()
+                _ if is_removed => true,
+                MembershipRequest::Promote { .. } => found.is_some_and(|known| !known.learner),
+                MembershipRequest::Add { learner, .. } => {
+                    let may_be_promoted = self.operator.may_be_promoted(id);
+                    found.is_some_and(|known| known.learner == *learner || (*learner && may_be_promoted))
+                }
+                MembershipRequest::Update { .. } => {
+                    let moves = self.operator.moves_of(id);
+                    found.is_some_and(|known| known.peer_urls.iter().all(|url| moves.contains(url)))
                 }
             };
             if !holds {
@@ -235,5 +295,65 @@ impl Simulation {
             }
         }
         Ok(())
+    }
+}
+
+/// What refuses a change for certain; after any other error it may take effect.
+const REFUSALS: [Error; 9] = [
+    Error::BadMemberUrls,
+    Error::LearnerNotReady,
+    Error::MemberExists,
+    Error::MemberNotFound,
+    Error::MemberNotLearner,
+    Error::NotEnoughStartedMembers,
+    Error::PeerUrlExists,
+    Error::TooManyLearners,
+    Error::Unhealthy,
+];
+
+impl Operator {
+    /// Whether the outcome of a request is not known: it may take effect later.
+    fn has_unknown(&self) -> bool {
+        self.asked.iter().any(|asked| asked.fate == ChangeFate::Unknown)
+    }
+
+    /// Whether a member was to be promoted, and may have been.
+    fn may_be_promoted(&self, id: u64) -> bool {
+        let mut asked = self.asked.iter().filter(|asked| asked.fate != ChangeFate::Refused);
+        asked.any(
+            |asked| matches!(asked.request, MembershipRequest::Promote { id: promoted } if promoted == id),
+        )
+    }
+
+    /// The URLs of a member's newest acknowledged move, and of all that may have taken effect after it. None if no move
+    /// was acknowledged.
+    fn moves_of(&self, id: u64) -> Vec<String> {
+        let (mut urls, mut is_moved) = (Vec::new(), false);
+        for asked in self.asked.iter().rev() {
+            let is_unknown = asked.fate == ChangeFate::Unknown;
+            let is_newest = asked.fate == ChangeFate::Acknowledged && !is_moved;
+            if let MembershipRequest::Update { id: moved, peer_urls } = &asked.request
+                && *moved == id
+                && (is_unknown || is_newest)
+            {
+                urls.extend(peer_urls.iter().cloned());
+                is_moved |= is_newest;
+            }
+        }
+        if is_moved { urls } else { Vec::new() }
+    }
+}
+
+/// What a member is asked for, if that is not what its operator wants.
+fn changed_by(defect: Option<Defect>, request: MembershipRequest) -> MembershipRequest {
+    match (defect, request) {
+        (Some(Defect::MovedElsewhere), MembershipRequest::Update { id, peer_urls }) => {
+            let peer_urls = peer_urls.iter().map(|url| url.replace("moved", "elsewhere")).collect();
+            MembershipRequest::Update { id, peer_urls }
+        }
+        (Some(Defect::LearnerAddedAsVoter), MembershipRequest::Add { id, peer_urls, .. }) => {
+            MembershipRequest::Add { id, peer_urls, learner: false }
+        }
+        (_, request) => request,
     }
 }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use api::etcdserverpb as pb;
 use member::MembershipRequest;
+use member::proposal_queue::QueueLimits;
 use member::snapshot::{Outgoing, Receiver};
-use store::{LeaseList, PermittedRange};
+use store::{HashKvScan, LeaseList, PermittedRange};
 
 use crate::checks::Checks;
 use crate::checks::permissions::model::AuthModel;
@@ -20,6 +21,9 @@ use crate::world::machine::SimMachine;
 use crate::world::network::SimNetwork;
 use crate::world::queue::EventQueue;
 use crate::world::request::{ClientToken, PendingRequest};
+
+/// Keys of a slice with the defect that does not divide commands: more than any run has.
+const UNSLICED_KEYS: usize = 1 << 30;
 
 /// What a run is given besides its seed.
 #[derive(Clone, Debug, Default)]
@@ -100,6 +104,8 @@ pub(crate) enum SteppedCall {
     Stream(Box<StreamedRead>),
     /// A list of leases.
     Leases(Box<ListedLeases>),
+    /// A hash.
+    Hash(Box<HashInProgress>),
 }
 
 /// A streamed range between two responses.
@@ -126,6 +132,14 @@ pub(crate) struct ListedLeases {
     pub(crate) from: (u64, i64),
 }
 
+/// A hash between two steps.
+pub(crate) struct HashInProgress {
+    /// The request.
+    pub(crate) pending: PendingRequest,
+    /// The answer in progress, as a server makes it.
+    pub(crate) scan: HashKvScan,
+}
+
 /// A read of a user between its steps.
 pub(crate) struct UserRead {
     /// The request; its caller was looked up and checked.
@@ -143,6 +157,8 @@ pub(crate) struct SimClient {
     pub(crate) member: usize,
     /// Its token, if it has one.
     pub(crate) token: Option<ClientToken>,
+    /// The next page of the list that it reads.
+    pub(crate) list: Option<pb::RangeRequest>,
 }
 
 /// A client that watches.
@@ -245,20 +261,46 @@ pub(crate) struct AwaitedScrub {
     pub(crate) ended_ns: Option<u64>,
 }
 
+/// A change of membership that the operator has asked for.
+pub(super) struct AskedChange {
+    /// The request.
+    pub(super) request: MembershipRequest,
+    /// What became of it.
+    pub(super) fate: ChangeFate,
+}
+
+/// What became of a change of membership.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ChangeFate {
+    /// It may have taken effect, and may still.
+    Unknown,
+    /// It has no effect.
+    Refused,
+    /// It has taken effect.
+    Acknowledged,
+}
+
 /// What the operator remembers.
 #[derive(Default)]
 pub(crate) struct Operator {
     /// The request that waits: the member that was asked, its run, the token, the request, and until when.
     pub(super) waits_for: Option<(usize, u64, u64, MembershipRequest, u64)>,
-    /// Requests that were acknowledged.
-    pub(super) acknowledged: Vec<MembershipRequest>,
+    /// Requests, in order.
+    pub(super) asked: Vec<AskedChange>,
     /// The number of URLs that were given to members.
     pub(super) moves: u64,
 }
 
 impl Simulation {
     /// The cluster of a plan, before its first event.
-    pub(crate) fn new(plan: RunPlan, settings: &RunSettings) -> Simulation {
+    pub(crate) fn new(mut plan: RunPlan, settings: &RunSettings) -> Simulation {
+        if settings.defect == Some(Defect::ApplyUnsliced) {
+            plan.store_limits.iter_mut().for_each(|limits| limits.slice_keys = UNSLICED_KEYS);
+        }
+        let checks = Checks::new(plan.machines(), plan.queue_limits);
+        if settings.defect == Some(Defect::QueuesUnlimited) {
+            plan.queue_limits = QueueLimits::default();
+        }
         let (seed, defect) = (plan.seed, settings.defect);
         let mut member_rng = Rng::new(seed, RngStream::Members);
         let machines = (0..plan.machines())
@@ -287,7 +329,7 @@ impl Simulation {
             operator: Operator::default(),
             operator_rng: Rng::new(seed.rotate_left(32), RngStream::Membership),
             ending: RunEnd::default(),
-            checks: Checks::new(plan.machines()),
+            checks,
             coverage: Coverage::default(),
             trace: Trace::new(settings.verbose),
             disk_rng: Rng::new(seed, RngStream::Disk),

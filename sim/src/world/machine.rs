@@ -1,6 +1,6 @@
 //! A machine with its disk and its clocks, and the process that runs on it.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -35,6 +35,8 @@ pub(crate) const FRAGMENT_BYTES: usize = 2 << 20;
 pub(crate) struct SimMachine {
     /// The member's id.
     pub(crate) id: u64,
+    /// Where its member listens for peers.
+    pub(crate) urls: Vec<String>,
     /// Its disk.
     pub(crate) disk: SimDisk,
     /// Its clocks.
@@ -59,6 +61,8 @@ pub(crate) struct SimMachine {
     pub(crate) told: Option<Vec<InitialMember>>,
     /// Syncs complete no sooner than this.
     pub(crate) syncs_stalled_until_ns: u64,
+    /// The file that its newest merge of checkpoints has written.
+    pub(crate) merged: Option<PathBuf>,
     /// Applied index of its newest durable checkpoint.
     pub(crate) checkpoint_index: u64,
     /// When a defect makes its monotonic clock jump.
@@ -90,6 +94,8 @@ pub(crate) struct SimProcess {
     pub(crate) began_ns: u64,
     /// It is paused until then.
     pub(crate) paused_until_ns: u64,
+    /// A step that takes time is over then.
+    pub(crate) busy_until_ns: u64,
     /// Write jobs for the log thread.
     pub(crate) writes: Vec<WriteJob>,
     /// The log thread is writing.
@@ -100,8 +106,8 @@ pub(crate) struct SimProcess {
     pub(crate) transfer: Option<(u64, usize)>,
     /// Requests of clients that are under way, by token.
     pub(crate) pending: BTreeMap<u64, PendingRequest>,
-    /// The peers that it keeps connections to.
-    pub(crate) peers: BTreeSet<u64>,
+    /// The peers that it keeps connections to, and the URLs that it dials.
+    pub(crate) peers: BTreeMap<u64, Vec<String>>,
     /// The next token.
     next_token: u64,
     /// Watch streams of clients, by watcher.
@@ -135,7 +141,8 @@ impl SimProcess {
         let from =
             (opened.reader.current_revision() - OBSERVER_OVERLAP).max(opened.reader.compacted()).max(1);
         let observer = watch_everything(&opened, from);
-        let peers = opened.reader.members().iter().map(|member| member.id).collect();
+        let members = opened.reader.members().into_iter();
+        let peers = members.map(|member| (member.id, member.peer_urls)).collect();
         SimProcess {
             opened,
             process_run,
@@ -144,6 +151,7 @@ impl SimProcess {
             idle_steps: 0,
             began_ns,
             paused_until_ns: 0,
+            busy_until_ns: 0,
             writes: Vec::new(),
             writing: false,
             jobs: RunningJobs::default(),
@@ -187,6 +195,7 @@ impl SimMachine {
         };
         SimMachine {
             id: id_of(member),
+            urls: vec![member_url(member)],
             has_power: true,
             disk: SimDisk::new(defect.filter(|_| has_defect), record_salt(incarnation)),
             clock: MachineClock::new(rate_ppm, rng.below(1 << 40)),
@@ -199,6 +208,7 @@ impl SimMachine {
             excluded: (member >= plan.members).then_some(IS_NOT_ADDED),
             told: None,
             syncs_stalled_until_ns: 0,
+            merged: None,
             checkpoint_index: 0,
             clock_jump_at_ns: u64::MAX,
         }
@@ -364,8 +374,9 @@ pub(crate) fn open_member(
         catchup_entries: plan.catchup_entries,
         snapshot_log_bytes: SNAPSHOT_LOG_SEGMENTS * plan.segment_bytes,
         quota_bytes: plan.quota_bytes,
-        slice_keys: plan.slice_keys[index],
-        memory_limit_bytes: 0,
+        store_limits: plan.store_limits[index],
+        queue_limits: plan.queue_limits,
+        memory_limit_bytes: plan.memory_limit_bytes,
         membership: member::MembershipSettings::default(),
         scrub: SCRUB_RATE,
         hashes_large_compactions: false,

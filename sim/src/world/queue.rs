@@ -8,13 +8,15 @@ use std::collections::BinaryHeap;
 
 use bytes::Bytes;
 use log::WriteDone;
-use member::MessageClass;
 use member::jobs::{Done, Job};
+use member::{MessageClass, Output};
 
 /// Something that will happen. `run` numbers the processes of a machine: events for an earlier process are void.
 pub(crate) enum SimEvent {
     /// A member handles its inputs and decides.
     MemberStep { member: usize, run: u64 },
+    /// A step that took time is over: what it decided is carried out.
+    StepEnds { member: usize, run: u64, out: Box<Output>, idle: bool },
     /// The log thread writes and syncs what was handed to it.
     WriteLog { member: usize, run: u64 },
     /// The member receives the completion of a write.
@@ -53,6 +55,8 @@ pub(crate) enum SimEvent {
     FaultEnds { planned: usize },
     /// A process starts, unless it runs.
     Start { member: usize },
+    /// A member gives up the URLs that it had before a move.
+    MoveEnds { member: usize },
     /// The operator changes the membership.
     OperatorActs,
     /// A machine loses power, unless its process ended before.

@@ -37,6 +37,8 @@ pub(crate) enum ClientRequest {
     Stream(pb::RangeRequest),
     /// Renew a lease, or look at it.
     KeepAlive { lease: i64, renew: bool },
+    /// The hash of all versions up to a revision, as the member that receives it has them; 0 for the newest.
+    HashKv { revision: i64 },
     /// List all leases, as the member that receives it knows them.
     ListLeases,
 }
@@ -58,6 +60,7 @@ impl ClientRequest {
             | ClientRequest::ReadTxn(_)
             | ClientRequest::Stream(_)
             | ClientRequest::KeepAlive { .. }
+            | ClientRequest::HashKv { .. }
             | ClientRequest::ListLeases => return None,
         };
         Some((kind, body.into()))

@@ -25,7 +25,7 @@ impl Member {
         out: &mut Output,
     ) -> Result<bool, MemberFatal> {
         let before = self.apply_queue.applied();
-        while *spent < self.config.slice_keys
+        while *spent < self.config.store_limits.slice_keys
             && let Some(entry) = self.apply_queue.next()
         {
             match entry.kind {

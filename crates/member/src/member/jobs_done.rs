@@ -95,7 +95,8 @@ impl Member {
                 self.truncate();
                 // An installation replaces all of them, and consensus waits for it.
                 if !self.is_stopping && !self.installing.is_running() {
-                    out.background.extend(self.checkpoints.begin_merge(&mut self.log));
+                    out.background
+                        .extend(self.checkpoints.begin_merge(&mut self.log, self.config.store_limits));
                 }
             }
             Err(error) => {

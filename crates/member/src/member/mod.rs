@@ -171,7 +171,7 @@ impl Member {
         status.set_applied_index(applied.index);
         status.set_memory_limit_bytes(config.memory_limit_bytes);
         Member {
-            proposals: Proposals::new(config.origin()),
+            proposals: Proposals::new(config.origin(), config.queue_limits),
             memory_limit: MemoryLimit::new(config.memory_limit_bytes),
             sending: SnapshotSending::new(config.snapshot_log_bytes),
             config,
@@ -291,6 +291,7 @@ impl Member {
         self.maintain(now, out);
         self.show_status();
         self.show_membership(out);
+        out.counts.keys_applied = spent;
         if spent > 0 {
             self.account_memory(out);
         }

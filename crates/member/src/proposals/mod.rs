@@ -34,7 +34,7 @@ use crate::status::step_counts::ProposedBatch;
 use batch::{CommandKind, LogCommand, Origin};
 use group_commit::GroupCommitDelay;
 use growth::RoomUse;
-use queue::{OWN_COMMAND, ProposalQueue};
+use queue::{OWN_COMMAND, ProposalQueue, QueueLimits};
 
 /// The commands of this member's clients and, on a leader, those its followers forwarded.
 pub(crate) struct Proposals {
@@ -80,10 +80,10 @@ impl ProposedBatches {
 }
 
 impl Proposals {
-    pub(crate) fn new(origin: Origin) -> Proposals {
+    pub(crate) fn new(origin: Origin, limits: QueueLimits) -> Proposals {
         Proposals {
             origin,
-            queue: ProposalQueue::default(),
+            queue: ProposalQueue::new(limits),
             forwarded: BTreeMap::new(),
             held: false,
             returned_by: None,

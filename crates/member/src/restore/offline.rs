@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use log::{Disk, Identity, Log, LogId, Options, Warning};
-use store::{DEFAULT_SLICE_KEYS, Parallel, Reader, Values};
+use store::{Limits, Parallel, Reader, Values};
 
 use crate::open::{self, Loaded, Loading, OpenMemberError};
 use crate::values::LogValues;
@@ -49,7 +49,7 @@ pub fn open_offline(
     let log::Opened { log, reader: log_reader, recovered } = Log::open(disk, options)?;
     let values = Arc::new(LogValues::new(log_reader));
     let (identity, committed) = (recovered.identity, recovered.hard_state.commit);
-    let forced = (DEFAULT_SLICE_KEYS, Some(identity.member_id));
+    let forced = (Limits::default(), Some(identity.member_id));
     let loaded = open::load(&log, &recovered, &values, forced, parallel)?;
     Ok(OfflineState {
         reader: loaded.reader.clone(),

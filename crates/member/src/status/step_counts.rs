@@ -28,6 +28,8 @@ pub struct StepCounts {
     pub granted_ttls_s: Vec<i64>,
     /// Leases revoked or expired.
     pub leases_revoked: u64,
+    /// Keys that applying has changed or read.
+    pub keys_applied: usize,
     /// A batch has begun to be applied and goes on in a later step.
     pub apply_goes_on: bool,
     /// Nanoseconds that purging a compaction took from its first to its last step, if that was in this one.

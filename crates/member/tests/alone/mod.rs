@@ -1,8 +1,9 @@
 //! The only member of its cluster, as tests here and the power losses of `tests/powerloss` describe it.
 
+use member::proposal_queue::QueueLimits;
 use member::{
-    DEFAULT_CATCHUP_ENTRIES, DEFAULT_CHECKPOINT_COMMANDS, DEFAULT_SLICE_KEYS, InitialMember,
-    MIN_SNAPSHOT_LOG_BYTES, MemberConfig,
+    DEFAULT_CATCHUP_ENTRIES, DEFAULT_CHECKPOINT_COMMANDS, InitialMember, MIN_SNAPSHOT_LOG_BYTES,
+    MemberConfig, StoreLimits,
 };
 
 /// One tick of the member's clock.
@@ -30,7 +31,8 @@ pub(crate) fn config(process_run: u64) -> MemberConfig {
         catchup_entries: DEFAULT_CATCHUP_ENTRIES,
         snapshot_log_bytes: MIN_SNAPSHOT_LOG_BYTES,
         quota_bytes: 0,
-        slice_keys: DEFAULT_SLICE_KEYS,
+        store_limits: StoreLimits::default(),
+        queue_limits: QueueLimits::default(),
         memory_limit_bytes: 0,
         membership: member::MembershipSettings::default(),
         scrub: member::ScrubRate::default(),

@@ -12,10 +12,11 @@ use log::{Disk, MemDisk, Options, WriteJob};
 use member::batch::CommandKind;
 use member::identity::peer_cluster_id;
 use member::jobs::{Done, Job};
+use member::proposal_queue::QueueLimits;
 use member::snapshot::{Outgoing, Receiver, SendError};
 use member::{
-    Answer, DEFAULT_SLICE_KEYS, InitialMember, Input, MIN_SNAPSHOT_LOG_BYTES, MemberConfig, Membership,
-    Notice, Now, OpenMemberError, OpenedMember, Output, Proposal, SnapshotEvent, StartMode,
+    Answer, InitialMember, Input, MIN_SNAPSHOT_LOG_BYTES, MemberConfig, Membership, Notice, Now,
+    OpenMemberError, OpenedMember, Output, Proposal, SnapshotEvent, StartMode, StoreLimits,
 };
 use prost::Message;
 
@@ -179,7 +180,8 @@ impl Cluster {
             catchup_entries: 20,
             snapshot_log_bytes: MIN_SNAPSHOT_LOG_BYTES,
             quota_bytes: 0,
-            slice_keys: DEFAULT_SLICE_KEYS,
+            store_limits: StoreLimits::default(),
+            queue_limits: QueueLimits::default(),
             memory_limit_bytes: 0,
             membership: member::MembershipSettings::default(),
             scrub: member::ScrubRate::default(),

@@ -15,7 +15,7 @@ const KEYS: usize = 300;
 
 /// Each member slices at another place.
 fn tune(config: &mut MemberConfig) {
-    config.slice_keys = [3, 7, 1_000][(config.member_id - 1) as usize];
+    config.store_limits.slice_keys = [3, 7, 1_000][(config.member_id - 1) as usize];
 }
 
 fn all() -> pb::RangeRequest {

@@ -51,7 +51,8 @@ pub(crate) fn member_config(config: &ServerConfig, memory_limit_bytes: u64) -> m
         snapshot_log_bytes: member::MIN_SNAPSHOT_LOG_BYTES,
         memory_limit_bytes,
         quota_bytes: quota_bytes(config),
-        slice_keys: member::DEFAULT_SLICE_KEYS,
+        store_limits: member::StoreLimits::default(),
+        queue_limits: member::proposal_queue::QueueLimits::default(),
         membership: MembershipSettings {
             strict: config.cluster.strict_reconfig_check,
             max_learners: config.cluster.max_learners,

@@ -23,11 +23,12 @@ use crate::values::{ValueRef, Values};
 /// short in the frame, so its length alone would not limit what a peer makes this member allocate.
 const MAX_RECEIVED_KEY_BYTES: usize = 64 << 20;
 
-/// Restores the state from the checkpoints of a chain, oldest first, and retains its references. After an error some
-/// may be retained.
+/// Restores the state from the checkpoints of a chain, oldest first, in rounds of `round_bytes`, and retains its
+/// references. After an error some may be retained.
 pub(crate) fn restore<I: Iterator<Item = Bytes> + Clone + Send>(
     chain: impl IntoIterator<Item = I>,
     values: &dyn Values,
+    round_bytes: usize,
     parallel: &dyn Parallel,
 ) -> Result<StoreState, RestoreError> {
     let mut contents: Vec<CheckpointContents<I>> = Vec::new();
@@ -44,7 +45,7 @@ pub(crate) fn restore<I: Iterator<Item = Bytes> + Clone + Send>(
     for lease in contents.iter().flat_map(|contents| &contents.leases) {
         restoring.lease(lease);
     }
-    Merge::new(contents).run(parallel, &mut |key| restoring.key(key))?;
+    Merge::new(contents, round_bytes).run(parallel, &mut |key| restoring.key(key))?;
     restoring.finish(parallel, Some(values))
 }
 

@@ -130,6 +130,9 @@ pub const DEFAULT_SLICE_KEYS: usize = 1_000;
 /// Bytes of values that transactions of a batch compare and that are read at once, unless one value has more. They are
 /// in memory until the next are read: see `apply::fetch`.
 pub const MAX_FETCHED_BYTES: u64 = 16 << 20;
+/// Bytes decoded in a round of a merge. Starting the tasks of a round takes some ten microseconds, decoding so much
+/// some ten milliseconds.
+const DEFAULT_MERGE_ROUND_BYTES: usize = 4 << 20;
 
 /// How much one hold of the lock may do: little enough that the other side waits for tens of microseconds, and that a
 /// reader is rarely preempted while it holds the lock.
@@ -150,6 +153,8 @@ pub struct Limits {
     pub sorted_versions: usize,
     /// Approximate size of a checkpoint chunk.
     pub checkpoint_chunk_bytes: usize,
+    /// Bytes of frames that a merge of checkpoints decodes in a round, for all of them together.
+    pub merge_round_bytes: usize,
 }
 
 impl Default for Limits {
@@ -162,6 +167,7 @@ impl Default for Limits {
             found_keys: 20_000,
             sorted_versions: 1 << 20,
             checkpoint_chunk_bytes: 64 * 1024,
+            merge_round_bytes: DEFAULT_MERGE_ROUND_BYTES,
         }
     }
 }

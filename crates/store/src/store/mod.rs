@@ -63,7 +63,7 @@ impl Store {
         chain: impl IntoIterator<Item = I>,
         parallel: &dyn Parallel,
     ) -> Result<(Store, Reader), RestoreError> {
-        let state = checkpoint::restore(chain, &*values, parallel)?;
+        let state = checkpoint::restore(chain, &*values, limits.merge_round_bytes, parallel)?;
         let shared = StoreShared::new(values, limits);
         shared.show_revisions(&state);
         *shared.state.write() = state;

@@ -251,6 +251,7 @@ pub(crate) fn small_limits() -> Limits {
         found_keys: 5,
         sorted_versions: 3,
         checkpoint_chunk_bytes: 64,
+        merge_round_bytes: 200,
     }
 }
 

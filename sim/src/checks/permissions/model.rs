@@ -132,6 +132,7 @@ impl AuthModel {
             ClientRequest::Grant(_)
             | ClientRequest::Revoke(_)
             | ClientRequest::KeepAlive { .. }
+            | ClientRequest::HashKv { .. }
             | ClientRequest::ListLeases => self.any_user(caller),
             // The password says who it is.
             ClientRequest::Auth(command) if matches!(**command, AuthCommand::Authenticate { .. }) => Ok(()),

@@ -34,6 +34,9 @@ impl RequestDrawing<'_> {
         if self.quiet && !self.faults_stopped && self.rng.percent(50) {
             return self.with_lease(|lease| ClientRequest::KeepAlive { lease, renew: true });
         }
+        if let Some(request) = self.of_many_keys() {
+            return request;
+        }
         match self.rng.weighted(&self.plan.request_weights) {
             1 => self.txn(),
             2 => ClientRequest::Delete(self.delete()),
@@ -57,7 +60,7 @@ impl RequestDrawing<'_> {
     }
 
     fn key(&mut self) -> Bytes {
-        format!("k{:02}", self.rng.below(self.plan.keys)).into()
+        self.plan.names.name(self.rng.below(self.plan.names.keys)).into()
     }
 
     /// One key, or the keys from one to another, or all keys.
@@ -80,18 +83,24 @@ impl RequestDrawing<'_> {
         }
     }
 
-    fn recent_lease(&mut self) -> Option<i64> {
+    pub(super) fn recent_lease(&mut self) -> Option<i64> {
         let recent = &self.leases[self.leases.len().saturating_sub(6)..];
         recent.get(self.rng.below(recent.len() as u64) as usize).copied()
     }
 
     fn put(&mut self, nth: usize) -> pb::PutRequest {
+        let value = self.value(nth);
+        let lease = if self.rng.percent(25) { self.recent_lease().unwrap_or(0) } else { 0 };
+        let prev_kv = self.rng.percent(40);
+        pb::PutRequest { key: self.key(), value, lease, prev_kv, ..Default::default() }
+    }
+
+    /// A value of the request, which begins with its number.
+    pub(super) fn value(&mut self, nth: usize) -> Bytes {
         let bytes = self.rng.below(self.plan.max_value_bytes) as usize;
         let mut value = format!("{}:{nth}:", self.number).into_bytes();
         value.resize(value.len() + bytes, b'a' + (self.number % 26) as u8);
-        let lease = if self.rng.percent(25) { self.recent_lease().unwrap_or(0) } else { 0 };
-        let prev_kv = self.rng.percent(40);
-        pb::PutRequest { key: self.key(), value: value.into(), lease, prev_kv, ..Default::default() }
+        value.into()
     }
 
     fn delete(&mut self) -> pb::DeleteRangeRequest {

@@ -37,7 +37,8 @@ impl Simulation {
         let is_encoded = self.workload.range_rng.percent(self.plan.encoded_range_percent);
         let answered =
             if is_encoded { self.encoded_range(from, request)? } else { self.resolved_range(from, request) };
-        let Some(answered) = answered else { return Ok(false) };
+        let Some(mut answered) = answered else { return Ok(false) };
+        self.tamper_with_count(from, &mut answered);
         match answered {
             Ok(Ok(response)) => {
                 self.coverage.event(if linearizable {
@@ -49,6 +50,7 @@ impl Simulation {
                 self.checks.serializability.read(request, &response, after, &self.checks.history)?;
                 let revision = response.header.as_ref().map_or(0, |header| header.revision);
                 self.checks.monotonic.served(member, run, revision)?;
+                self.page_arrives(pending, request, &response);
             }
             Err(damaged) => {
                 let repair = self.request_repair(member, &damaged)?.filter(|_| is_encoded);
@@ -66,6 +68,17 @@ impl Simulation {
             }
         }
         Ok(true)
+    }
+
+    /// Changes the count of an answer as the defect of this run does.
+    fn tamper_with_count(&self, member: usize, answered: &mut RangeOutcome) {
+        let Some(process) = &self.machines[member].process else { return };
+        let is_unfinished = process.opened.reader.data_state().is_none();
+        if let (Some(Defect::CountIncludesUnfinished), Ok(Ok(response)), true) =
+            (self.defect, answered, is_unfinished)
+        {
+            response.count += 1;
+        }
     }
 
     /// A range as a reply whose values are read afterwards. `None` when no process runs.

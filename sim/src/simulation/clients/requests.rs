@@ -43,7 +43,7 @@ impl Simulation {
         }
         self.workload.last_number += 1;
         let number = self.workload.last_number;
-        let request = self.draw_request(member, number);
+        let request = self.next_page(client).unwrap_or_else(|| self.draw_request(member, number));
         let request = self.stepped(request);
         let request = self.draw_permission_change(member).unwrap_or(request);
         let request = self.draw_authentication(member, client).unwrap_or(request);
@@ -132,6 +132,9 @@ impl Simulation {
         {
             self.request_is_over(client, number);
             return Ok(());
+        }
+        if let ClientRequest::HashKv { revision } = pending.request {
+            return self.begin_hash(member, pending, revision);
         }
         if matches!(pending.request, ClientRequest::ListLeases) {
             self.begin_list(member, pending);
@@ -355,11 +358,15 @@ impl Simulation {
         self.coverage.event("requests failed");
         self.workload.calls.remove(&pending.number);
         match error {
+            Error::TooManyRequests => {
+                self.coverage.event("requests refused by full queues");
+                self.checks.serializability.refused(pending.number)
+            }
             Error::NotTaken => {
                 self.coverage.event("requests not taken by members that leave");
                 self.checks.serializability.refused(pending.number)
             }
-            Error::NoSpace | Error::TooManyRequests => self.checks.serializability.refused(pending.number),
+            Error::NoSpace => self.checks.serializability.refused(pending.number),
             _ => Ok(()),
         }
     }

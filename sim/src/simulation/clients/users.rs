@@ -51,7 +51,7 @@ impl Simulation {
         }
         let reader = &self.machines[member].process.as_ref()?.opened.reader;
         let rng = &mut self.workload.rng;
-        let command = match first_change(reader, rng, self.plan.keys) {
+        let command = match first_change(reader, rng, self.plan.names.keys) {
             Some(command) => command,
             None if !reader.is_auth_enabled() => {
                 // At first at once.
@@ -62,7 +62,7 @@ impl Simulation {
             None => {
                 self.workload.auth_was_enabled = true;
                 let is_due = rng.percent(CHANGE_PERCENT);
-                is_due.then(|| any_change(reader, rng, self.plan.keys))?
+                is_due.then(|| any_change(reader, rng, self.plan.names.keys))?
             }
         };
         self.coverage.event("changes of permissions");

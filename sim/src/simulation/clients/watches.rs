@@ -14,6 +14,7 @@ use super::users::user_of_watcher;
 use crate::checks::limits;
 use crate::checks::watches::{OwedEvents, WatchOutcome};
 use crate::defects::Defect;
+use crate::plan::key_names::KeyNames;
 use crate::report::trace::Violation;
 use crate::simulation::state::{SimWatcher, Simulation};
 use crate::world::machine::FRAGMENT_BYTES;
@@ -38,11 +39,11 @@ enum WatchStep {
 }
 
 /// What a watch must receive that begins at revision `next`. Its range follows from `number`, its filter from its `id`.
-fn first_owed(number: usize, id: usize, next: i64) -> OwedEvents {
+fn first_owed(names: &KeyNames, number: usize, id: usize, next: i64) -> OwedEvents {
     let (key, range_end) = match number % 3 {
         0 => ("\0".into(), "\0".into()),
-        1 => ("k00".into(), "k05".into()),
-        _ => ("k01".into(), "".into()),
+        1 => (names.name(0).into(), names.name((names.keys / 8).max(5)).into()),
+        _ => (names.name(1).into(), "".into()),
     };
     OwedEvents { key, range_end, no_put: id == 2, no_delete: id == 3, next }
 }
@@ -108,7 +109,10 @@ impl Simulation {
         state.denied.clear();
         state.revoked.clear();
         for id in 1..=(1 + watcher % MAX_WATCHES) {
-            state.owed.entry(id as i64).or_insert_with(|| first_owed(watcher + id, id, current + 1));
+            state
+                .owed
+                .entry(id as i64)
+                .or_insert_with(|| first_owed(&self.plan.names, watcher + id, id, current + 1));
         }
         state.inactive.clear();
         // Without users all are anonymous, and nothing changes.
@@ -188,7 +192,7 @@ impl Simulation {
                     let Ok(mut response) = WatchResponse::decode(frame.to_bytes()) else {
                         return Violation::err("watches are complete", "a response that does not decode");
                     };
-                    limits::response(member, &response)?;
+                    limits::response(member, &response, self.plan.names.are_many())?;
                     if self.plan.changes_permissions && !response.created && !response.canceled {
                         self.watch_is_permitted(watcher, member, response.watch_id)?;
                     }

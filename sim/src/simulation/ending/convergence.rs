@@ -99,10 +99,21 @@ impl Simulation {
             self.check_leases(member)?;
             self.check_acknowledged_changes(member)?;
         }
+        self.check_calm()?;
         self.check_watchers()?;
         self.checks.finish()?;
         self.start_final_reads();
         Ok(())
+    }
+
+    /// While no fault strikes, the first leader leads forever, however much it applies.
+    fn check_calm(&self) -> Result<(), Violation> {
+        let terms = self.checks.leaders.terms();
+        if !self.plan.is_calm || self.plan.joiners > 0 || terms.len() == 1 {
+            return Ok(());
+        }
+        let text = format!("no fault struck, and terms {terms:?} had leaders");
+        Violation::err("a leader keeps its leadership while it applies", text)
     }
 
     /// Index and revision that a member, if it takes part, has applied.

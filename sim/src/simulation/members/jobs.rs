@@ -6,6 +6,7 @@ use log::{WriteDone, WriteJob};
 use member::Input;
 use member::jobs::{Done, Job};
 
+use crate::defects::Defect;
 use crate::simulation::state::Simulation;
 use crate::world::queue::SimEvent;
 
@@ -66,10 +67,21 @@ impl Simulation {
         if self.machines[member].process(run).is_none() {
             return;
         }
+        if matches!(job, Job::MergeCheckpoints(_)) {
+            self.coverage.event("merges of checkpoints");
+        }
+        // Looking at the files would count as operations of the disk.
+        let is_merge_of_defect =
+            matches!(job, Job::MergeCheckpoints(_)) && self.defect == Some(Defect::MergeLosesKeys);
+        let before = is_merge_of_defect.then(|| self.machines[member].disk.files());
         let relocates = matches!(job, Job::Relocate(_));
         self.machines[member].disk.set_relocating(relocates);
         let done = job.run();
         self.machines[member].disk.set_relocating(false);
+        if let Some(before) = before {
+            let mut files = self.machines[member].disk.files().into_iter();
+            self.machines[member].merged = files.find(|file| !before.contains(file));
+        }
         self.trace.mix(&[3, self.now_ns, member as u64]);
         let at_ns = self.now_ns + self.disk_rng.below(500_000);
         self.queue.schedule(at_ns, SimEvent::JobDone { member, run, done });

@@ -118,6 +118,7 @@ impl Simulation {
                 records::skip_entry(disk, &files, salt, machine.checkpoint_index + 1);
             }
             Some(Defect::StaleRecordAccepted) => records::accept_stale(disk, &files, salt),
+            Some(Defect::MergeLosesKeys) => checkpoints::drop_keys(disk, &files, machine.merged.as_deref()),
             Some(Defect::CheckpointWithoutSmallState) => checkpoints::drop_small_state(disk, &files),
             _ => {}
         }

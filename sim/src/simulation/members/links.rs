@@ -1,6 +1,6 @@
 //! Links between members: frames sent and delivered; links dialled and lost.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use consensus::MAX_INFLIGHT_MESSAGES;
@@ -25,7 +25,7 @@ impl Simulation {
     ) -> Result<(), Violation> {
         let peer = (to - 1) as usize;
         if let Some(message) = frames::message(&bytes) {
-            limits::append(member, &message)?;
+            limits::append(member, &message, &self.checks.queue_limits)?;
             self.checks.log.sent(&message)?;
             if self.plan.changes_permissions {
                 self.checks.auth.sent(&message);
@@ -74,15 +74,29 @@ impl Simulation {
     /// Whether a member keeps a connection to a peer: it runs, and knows the peer as a member.
     pub(super) fn keeps_link(&self, member: usize, peer: usize) -> bool {
         let process = self.machines[member].process.as_ref();
-        process.is_some_and(|process| process.peers.contains(&id_of(peer)))
+        process.is_some_and(|process| process.peers.contains_key(&id_of(peer)))
+    }
+
+    /// Whether a peer listens at a URL that a member knows of it.
+    pub(super) fn knows_url(&self, member: usize, peer: usize) -> bool {
+        if !self.plan.moves_for_good {
+            return true;
+        }
+        let Some(process) = &self.machines[member].process else { return false };
+        let known = process.peers.get(&id_of(peer));
+        known.is_some_and(|urls| urls.iter().any(|url| self.machines[peer].urls.contains(url)))
     }
 
     /// The members have changed, as a member sees them: it disconnects those that were removed, and dials new ones.
     pub(super) fn follow_members(&mut self, member: usize, membership: &Membership) {
-        let introduced = membership.introduced.iter().chain(&membership.parting).map(|(id, _)| *id);
-        let ids: BTreeSet<u64> = membership.members.iter().map(|known| known.id).chain(introduced).collect();
+        let known = membership.members.iter().map(|known| (known.id, known.peer_urls.clone()));
+        let mut peers: BTreeMap<u64, Vec<String>> = known.collect();
+        for (id, urls) in membership.introduced.iter().chain(&membership.parting) {
+            peers.entry(*id).or_default().extend(urls.iter().cloned());
+        }
+        let ids: BTreeSet<u64> = peers.keys().copied().collect();
         let Some(process) = self.machines[member].process.as_mut() else { return };
-        let before = std::mem::replace(&mut process.peers, ids.clone());
+        let before: BTreeSet<u64> = std::mem::replace(&mut process.peers, peers).into_keys().collect();
         for peer in before.difference(&ids).filter(|id| **id != id_of(member)).map(|id| (*id - 1) as usize) {
             self.network.disconnect(member, peer);
             self.break_link(peer, member, MS);
@@ -99,7 +113,9 @@ impl Simulation {
             return;
         }
         let cut = self.network.link(from, to).cuts + self.network.link(to, from).cuts > 0;
+        let is_reached = self.knows_url(from, to);
         if !cut
+            && is_reached
             && self.machines[to]
                 .process
                 .as_ref()
@@ -107,11 +123,12 @@ impl Simulation {
         {
             self.is_told_of_removal(from);
         }
-        if !cut && self.machines[to].has_power && !self.machines[to].is_up() {
+        if !cut && self.machines[to].has_power && !(self.machines[to].is_up() && is_reached) {
             self.coverage.event("dials that a machine refuses");
             self.give(from, Input::PeerNotListening(id_of(to)));
         }
-        let answers = self.machines[to].is_up() && self.accepts(to, from) && self.accepts(from, to);
+        let answers =
+            self.machines[to].is_up() && is_reached && self.accepts(to, from) && self.accepts(from, to);
         if cut || !answers {
             self.network.dial_later(self.now_ns, from, to, &mut self.queue);
             return;

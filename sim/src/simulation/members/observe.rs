@@ -61,8 +61,11 @@ impl Simulation {
         // knows only what it was told.
         let state = (applied > 0 && process.observed_index != Some(applied)).then(|| reader.state_hash());
         process.observed_index = Some(applied);
-        let revision = reader.current_revision();
+        let shows_early = self.defect == Some(Defect::RevisionShownEarly) && reader.data_state().is_none();
+        let revision = reader.current_revision() + i64::from(shows_early);
         let pending = process.opened.status.pending();
+        let waiting = process.opened.status.memory().into_iter().find(|(part, _)| *part == "commands");
+        let waiting_bytes = waiting.map_or(0, |(_, bytes)| bytes);
         let stats = process.opened.hub.stats();
         self.checks.applied(member, &events, now_ns)?;
         self.checks.monotonic.shows(member, shown_run, applied, revision)?;
@@ -72,6 +75,7 @@ impl Simulation {
         if self.plan.changes_permissions {
             self.auth_state(member)?;
         }
+        limits::waiting(member, waiting_bytes, &self.checks.queue_limits)?;
         limits::member(member, pending, stats.streams, stats.pending_events)?;
         // The watch of a damaged member waits for repair: its answers are explained by what other members show.
         if revision > self.checks.history.revision() && !damaged {

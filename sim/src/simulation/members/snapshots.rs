@@ -6,6 +6,7 @@
 //!   '--------------------+------------ breaks -------------+---------------------'
 //! ```
 
+use bytes::Bytes;
 use member::snapshot::{Outgoing, Receiver, SendError};
 use member::{Answer, Input};
 
@@ -19,6 +20,9 @@ const MS: u64 = 1_000_000;
 
 /// Times that a stream is opened again after it broke.
 const MAX_BREAKS: u32 = 4;
+
+/// Items of a snapshot that a stream carries between two moments at which it may break, in runs with many keys.
+const MANY_KEYS_ITEMS: usize = 200;
 
 /// How long a sender waits for an answer of the receiver.
 const ANSWER_TIMEOUT_NS: u64 = 5_000 * MS;
@@ -89,7 +93,8 @@ impl Simulation {
 
     fn send_bytes(&mut self, number: u64, mut stream: SnapshotStream, mut receiver: Box<Receiver>) {
         let to = stream.to;
-        match stream.outgoing.next_bytes() {
+        let most = if self.plan.names.are_many() { MANY_KEYS_ITEMS } else { 1 };
+        match next_items(&mut stream.outgoing, most) {
             Err(error) => {
                 self.give(to, Input::SnapshotBroken(receiver));
                 return self.finish_stream(stream, Err(error));
@@ -180,4 +185,19 @@ impl Simulation {
             _ => {}
         }
     }
+}
+
+/// Up to `most` items of a snapshot; `None` at its end.
+fn next_items(outgoing: &mut Outgoing, most: usize) -> Result<Option<Bytes>, SendError> {
+    let Some(first) = outgoing.next_bytes()? else { return Ok(None) };
+    if most == 1 {
+        return Ok(Some(first));
+    }
+    let mut items = vec![first];
+    while items.len() < most
+        && let Some(item) = outgoing.next_bytes()?
+    {
+        items.push(item);
+    }
+    Ok(Some(items.concat().into()))
 }

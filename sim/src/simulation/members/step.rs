@@ -18,6 +18,9 @@ const MAX_APPLYING_STEPS: u32 = 20_000;
 /// often enough to find the step that broke one, at a small part of the cost of a run.
 const EVENTS_PER_CHECK: u64 = 64;
 
+/// The same in runs with many keys, of which a check looks at each.
+const MANY_KEYS_EVENTS_PER_CHECK: u64 = 1_024;
+
 impl Simulation {
     /// Gives a member an input, to be handled in a step within 60 µs.
     pub(in crate::simulation) fn give(&mut self, member: usize, input: Input) {
@@ -57,8 +60,9 @@ impl Simulation {
             return Ok(());
         }
         process.step_at_ns = u64::MAX;
-        if process.paused_until_ns > now_ns {
-            let at_ns = process.paused_until_ns;
+        let not_before_ns = process.paused_until_ns.max(process.busy_until_ns);
+        if not_before_ns > now_ns {
+            let at_ns = not_before_ns;
             self.schedule_step(member, at_ns);
             return Ok(());
         }
@@ -81,8 +85,43 @@ impl Simulation {
             // The machine is losing power: its disk answers no reads any more.
             return self.lose_power(member);
         }
+        let took_ns = out.counts.keys_applied as u64 * self.plan.apply_ns_per_key;
+        if took_ns > 0 {
+            if let Some(process) = self.machines[member].process.as_mut() {
+                process.busy_until_ns = now_ns + took_ns;
+            }
+            let out = Box::new(out);
+            self.queue.schedule(now_ns + took_ns, SimEvent::StepEnds { member, run, out, idle });
+            return Ok(());
+        }
+        self.end_step(member, out, idle)
+    }
+
+    /// A step that took time is over, unless its process is.
+    pub(in crate::simulation) fn step_ends(
+        &mut self,
+        (member, run): (usize, u64),
+        out: Box<Output>,
+        idle: bool,
+    ) -> Result<(), Violation> {
+        let Some(process) = self.machines[member].process(run) else { return Ok(()) };
+        if process.paused_until_ns > self.now_ns {
+            let at_ns = process.paused_until_ns;
+            process.busy_until_ns = at_ns;
+            self.queue.schedule(at_ns, SimEvent::StepEnds { member, run, out, idle });
+            return Ok(());
+        }
+        self.end_step(member, *out, idle)
+    }
+
+    /// Carries out what a step has decided, and schedules the next one.
+    fn end_step(&mut self, member: usize, out: Output, idle: bool) -> Result<(), Violation> {
         self.carry_out(member, out)?;
-        if self.trace.events().is_multiple_of(EVENTS_PER_CHECK) {
+        let events_per_check = match self.plan.names.are_many() {
+            true => MANY_KEYS_EVENTS_PER_CHECK,
+            false => EVENTS_PER_CHECK,
+        };
+        if self.trace.events().is_multiple_of(events_per_check) {
             self.check_invariants(member)?;
         }
         self.strike_armed();

@@ -78,7 +78,7 @@ impl Simulation {
         }
         let link = self.network.link(from, to);
         let is_cut = link.cuts > 0 || !link.alive || self.network.link(to, from).cuts > 0;
-        if is_cut || !self.machines[to].is_up() {
+        if is_cut || !self.machines[to].is_up() || !self.knows_url(from, to) {
             self.network.dial_stream_later(self.now_ns, (from, to), class, &mut self.queue);
             return;
         }

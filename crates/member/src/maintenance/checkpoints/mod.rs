@@ -24,7 +24,7 @@ mod tests;
 
 use consensus::ConfState;
 use log::{JobError, Log, LogId, Space};
-use store::{CheckpointKind, Store};
+use store::{CheckpointKind, Limits, Store};
 
 use crate::checkpoint_files::GiveUp;
 use crate::conf_state;
@@ -153,7 +153,7 @@ impl CheckpointSchedule {
     }
 
     /// Begins to merge checkpoints, if that is due.
-    pub(crate) fn begin_merge(&mut self, log: &mut Log) -> Option<Job> {
+    pub(crate) fn begin_merge(&mut self, log: &mut Log, limits: Limits) -> Option<Job> {
         assert!(!self.is_running, "one checkpoint at a time");
         let lengths = log.checkpoint_lengths();
         // On a nearly full disk what must be written to free space should be little.
@@ -161,7 +161,7 @@ impl CheckpointSchedule {
         let (writer, checkpoint) = log.begin_checkpoint_merge(first..lengths.len());
         self.is_running = true;
         let give_up = self.merge.insert(GiveUp::default()).clone();
-        Some(Job::MergeCheckpoints(Box::new(MergeJob { writer, checkpoint, give_up })))
+        Some(Job::MergeCheckpoints(Box::new(MergeJob { writer, checkpoint, give_up, limits })))
     }
 
     /// Something more urgent waits for a merge, if one is running: it ends soon, without a result.

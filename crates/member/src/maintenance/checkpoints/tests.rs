@@ -13,7 +13,9 @@ use crate::values::LogValues;
 
 /// Runs the merge that is due now. Returns whether one is.
 fn merge(schedule: &mut CheckpointSchedule, state: &mut LogAndStore) -> bool {
-    let Some(Job::MergeCheckpoints(job)) = schedule.begin_merge(&mut state.log) else { return false };
+    let Some(Job::MergeCheckpoints(job)) = schedule.begin_merge(&mut state.log, Limits::default()) else {
+        return false;
+    };
     assert!(schedule.is_running());
     state.log.checkpoint_done(job.write()).expect("the disk is intact");
     schedule.merged(&Ok(()));
@@ -186,7 +188,7 @@ fn a_base_is_written_when_a_file_is_damaged() {
     let mut state = filled(30);
     let mut schedule = CheckpointSchedule::default();
     write(&mut schedule, &mut state);
-    while schedule.begin_merge(&mut state.log).is_none() {
+    while schedule.begin_merge(&mut state.log, Limits::default()).is_none() {
         (0..10).for_each(|number| state.put(&format!("key{number}"), "other"));
         assert!(!write(&mut schedule, &mut state));
     }
@@ -202,7 +204,7 @@ fn a_base_is_written_when_a_file_is_damaged() {
 fn due_merge(schedule: &mut CheckpointSchedule, state: &mut LogAndStore) -> Box<MergeJob> {
     write(schedule, state);
     loop {
-        if let Some(Job::MergeCheckpoints(job)) = schedule.begin_merge(&mut state.log) {
+        if let Some(Job::MergeCheckpoints(job)) = schedule.begin_merge(&mut state.log, Limits::default()) {
             return job;
         }
         (0..10).for_each(|number| state.put(&format!("key{number}"), "other"));
@@ -288,7 +290,10 @@ fn a_merge_makes_way_for_space_unless_the_chain_is_too_long() {
         schedule.merged(&Err(JobError::GivenUp));
         state.put("key", "other");
         write(&mut schedule, &mut state);
-        let Some(Job::MergeCheckpoints(next)) = schedule.begin_merge(&mut state.log) else { continue };
+        let Some(Job::MergeCheckpoints(next)) = schedule.begin_merge(&mut state.log, Limits::default())
+        else {
+            continue;
+        };
         job = next;
     }
     schedule.make_way_for_space(&state.log);

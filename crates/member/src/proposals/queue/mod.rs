@@ -8,8 +8,8 @@
 //! give_back(L 1 2 3)          urgent: L  commands: 1 2 3  consensus was busy: same order, before what came since
 //! ```
 //!
-//! Commands that wait at the same time were sent at the same time, so that any order of them is allowed. A batch has at
-//! most MAX_URGENT_COMMANDS urgent commands while others wait: a flood of leases does not stop puts.
+//! Commands that wait at the same time were sent at the same time, so that any order of them is allowed. At most half of
+//! a batch is urgent while others wait: a flood of leases does not stop puts.
 //!
 //! While a leader removes members, the commands of their callers stand aside: proposed after the removal, they would be
 //! applied where no caller waits for them any more. What was proposed before is applied before, by those members too.
@@ -33,9 +33,6 @@ pub const MAX_WAITING_COMMANDS: usize = 100_000;
 /// Bytes that may wait: what a leader may be asked to hold for clients that send large values all at once.
 pub const MAX_WAITING_BYTES: usize = 512 << 20;
 
-/// Urgent commands of a batch while other commands wait: half of it.
-const MAX_URGENT_COMMANDS: usize = MAX_COMMANDS / 2;
-
 /// Whether a client's command goes ahead of others: leases keep locks and sessions alive, compactions free space, and
 /// alarms end what stops writes.
 fn is_urgent(kind: CommandKind) -> bool {
@@ -43,9 +40,41 @@ fn is_urgent(kind: CommandKind) -> bool {
     matches!(kind, LeaseGrant | LeaseRevoke | Compaction | Alarm)
 }
 
+/// How much may wait, and how much a batch may have. Members may differ in it.
+#[derive(Clone, Copy, Debug)]
+pub struct QueueLimits {
+    /// Commands that may wait.
+    pub waiting_commands: usize,
+    /// Bytes that may wait.
+    pub waiting_bytes: usize,
+    /// Commands of a batch, at most [`MAX_COMMANDS`].
+    pub batch_commands: usize,
+    /// Bytes at which a batch is closed, at most [`MAX_BYTES`].
+    pub batch_bytes: usize,
+}
+
+impl QueueLimits {
+    /// Urgent commands of a batch while other commands wait: half of it.
+    fn max_urgent_commands(&self) -> usize {
+        self.batch_commands.div_ceil(2)
+    }
+}
+
+impl Default for QueueLimits {
+    fn default() -> QueueLimits {
+        QueueLimits {
+            waiting_commands: MAX_WAITING_COMMANDS,
+            waiting_bytes: MAX_WAITING_BYTES,
+            batch_commands: MAX_COMMANDS,
+            batch_bytes: MAX_BYTES,
+        }
+    }
+}
+
 /// Commands that wait; see the module.
 #[derive(Debug, Default)]
 pub struct ProposalQueue {
+    limits: QueueLimits,
     /// The member's own, in order: they keep the cluster running and go first.
     own: VecDeque<LogCommand>,
     /// Those of clients that go ahead of others.
@@ -74,6 +103,11 @@ impl Aside {
 pub const OWN_COMMAND: u64 = 1 << 63;
 
 impl ProposalQueue {
+    /// An empty queue.
+    pub fn new(limits: QueueLimits) -> ProposalQueue {
+        ProposalQueue { limits, ..ProposalQueue::default() }
+    }
+
     /// Queues a command.
     ///
     /// # Errors
@@ -81,8 +115,8 @@ impl ProposalQueue {
     pub fn push(&mut self, command: LogCommand) -> Result<(), LogCommand> {
         let len = command.encoded_len();
         let aside = self.aside.as_ref().map_or((0, 0), |aside| (aside.commands.len(), aside.bytes));
-        if self.urgent.len() + self.commands.len() + aside.0 >= MAX_WAITING_COMMANDS
-            || self.bytes + aside.1 + len > MAX_WAITING_BYTES
+        if self.urgent.len() + self.commands.len() + aside.0 >= self.limits.waiting_commands
+            || self.bytes + aside.1 + len > self.limits.waiting_bytes
         {
             return Err(command);
         }
@@ -151,7 +185,8 @@ impl ProposalQueue {
 
     /// How much waits. A batch is full when the next one cannot become larger.
     pub fn waiting(&self) -> Waiting {
-        Waiting { commands: self.len(), is_full: self.len() >= MAX_COMMANDS || self.bytes >= MAX_BYTES }
+        let QueueLimits { batch_commands, batch_bytes, .. } = self.limits;
+        Waiting { commands: self.len(), is_full: self.len() >= batch_commands || self.bytes >= batch_bytes }
     }
 
     /// Sets the commands of these members' callers aside, also those that are pushed from now on. Until they are taken,
@@ -190,7 +225,7 @@ impl ProposalQueue {
 
     /// The queue whose first command goes next into a batch that has so many urgent ones already.
     fn next_queue(&mut self, urgent: usize) -> Option<&mut VecDeque<LogCommand>> {
-        let gives_way = urgent >= MAX_URGENT_COMMANDS && !self.commands.is_empty();
+        let gives_way = urgent >= self.limits.max_urgent_commands() && !self.commands.is_empty();
         let queues = match gives_way {
             true => [&mut self.own, &mut self.commands, &mut self.urgent],
             false => [&mut self.own, &mut self.urgent, &mut self.commands],
@@ -205,7 +240,8 @@ impl ProposalQueue {
         let mut origins: Vec<Origin> = Vec::new();
         while let Some(queue) = self.next_queue(urgent) {
             let len = queue.front().map_or(0, LogCommand::encoded_len);
-            if batch.len() == MAX_COMMANDS || (!batch.is_empty() && bytes + len > MAX_BYTES) {
+            let QueueLimits { batch_commands, batch_bytes, .. } = self.limits;
+            if batch.len() == batch_commands || (!batch.is_empty() && bytes + len > batch_bytes) {
                 break;
             }
             let origin = queue.front().map(|command| command.origin);

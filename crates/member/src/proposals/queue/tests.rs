@@ -154,3 +154,20 @@ fn a_full_queue_gives_the_command_back() {
     }
     assert_eq!(queue.push(command(0, 0)).expect_err("full").sequence, 0);
 }
+
+#[test]
+fn the_limits_are_those_that_were_given() {
+    let limits =
+        QueueLimits { waiting_commands: 3, waiting_bytes: 1_000, batch_commands: 2, batch_bytes: 500 };
+    let mut queue = ProposalQueue::new(limits);
+    for sequence in 0..3 {
+        queue.push(command(sequence, 8)).expect("room");
+    }
+    assert!(queue.push(command(3, 8)).is_err(), "three may wait");
+    assert!(queue.waiting().is_full);
+    assert_eq!((queue.take_batch().len(), queue.take_batch().len()), (2, 1), "two in a batch");
+    queue.push(command(4, 400)).expect("room");
+    queue.push(command(5, 400)).expect("room");
+    assert!(queue.push(command(6, 400)).is_err(), "a thousand bytes may wait");
+    assert_eq!(queue.take_batch().len(), 1, "a batch is closed by bytes");
+}

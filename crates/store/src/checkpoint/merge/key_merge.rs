@@ -27,10 +27,6 @@ use crate::index::Version;
 use crate::parallel::{Parallel, Task};
 use crate::types::Revision;
 
-/// Bytes of frames that are decoded in a round, for all checkpoints together. Starting the tasks of a round takes some
-/// ten microseconds, decoding so much some ten milliseconds.
-const ROUND_BYTES: usize = 4 << 20;
-
 /// A checkpoint from which nothing was merged for so many rounds is not read further ahead.
 const IDLE_ROUNDS: u32 = 3;
 
@@ -259,10 +255,13 @@ fn beginning(key: &[u8]) -> u64 {
 pub(in crate::checkpoint) struct Merge<I> {
     readers: Vec<KeysReader<I>>,
     merger: Merger<I>,
+    /// Bytes of frames that are decoded in a round, for all checkpoints together.
+    round_bytes: usize,
 }
 
 impl<I: Iterator<Item = Bytes> + Clone + Send> Merge<I> {
-    pub(in crate::checkpoint) fn new(contents: Vec<CheckpointContents<I>>) -> Merge<I> {
+    /// Merges checkpoints of these contents, in rounds of `round_bytes`.
+    pub(in crate::checkpoint) fn new(contents: Vec<CheckpointContents<I>>, round_bytes: usize) -> Merge<I> {
         let unplaced = (0..contents.len()).collect();
         let (mut readers, mut sources) = (Vec::new(), Vec::new());
         for CheckpointContents { removed, relocated, keys, .. } in contents {
@@ -272,7 +271,8 @@ impl<I: Iterator<Item = Bytes> + Clone + Send> Merge<I> {
             sources.push(MergeSource { removed, relocated, frames, at, bytes, is_last, idle_rounds });
         }
         let merged = MergedKey::default();
-        Merge { readers, merger: Merger { sources, order: Vec::new(), unplaced, merged, has_begun: false } }
+        let merger = Merger { sources, order: Vec::new(), unplaced, merged, has_begun: false };
+        Merge { readers, merger, round_bytes }
     }
 
     /// Merges the next key, reading on the caller's thread what is needed; `None` behind the last.
@@ -299,7 +299,7 @@ impl<I: Iterator<Item = Bytes> + Clone + Send> Merge<I> {
         loop {
             self.plan_reads();
             let mut step = Ok(MergeStep::Dry);
-            let Merge { readers, merger } = &mut self;
+            let Merge { readers, merger, .. } = &mut self;
             let mut due: Vec<_> = readers.iter_mut().filter(|reader| reader.wanted > 0).collect();
             let others = due.len().div_ceil(parallel.width().saturating_sub(1).max(1)).max(1);
             let mut tasks: Vec<Task<'_>> = Vec::new();
@@ -322,7 +322,7 @@ impl<I: Iterator<Item = Bytes> + Clone + Send> Merge<I> {
             !source.is_last && (source.frames.is_empty() || source.idle_rounds < IDLE_ROUNDS)
         };
         let active = sources.iter().filter(|source| is_active(source)).count();
-        let share = ROUND_BYTES / active.max(1);
+        let share = self.round_bytes / active.max(1);
         for (source, reader) in sources.iter_mut().zip(&mut self.readers) {
             reader.wanted = if is_active(source) && source.bytes <= share { share.max(1) } else { 0 };
             source.idle_rounds += 1;

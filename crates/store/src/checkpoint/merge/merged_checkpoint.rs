@@ -39,6 +39,7 @@ pub struct MergedCheckpoint<I> {
     /// Of the last key of the section of relocated values.
     relocated: RelocatedVersions,
     max_bytes: usize,
+    round_bytes: usize,
     keys_written: u64,
 }
 
@@ -101,6 +102,7 @@ impl<I: Iterator<Item = Bytes> + Clone + Send> MergedCheckpoint<I> {
             merge: None,
             relocated: RelocatedVersions::default(),
             max_bytes,
+            round_bytes: limits.merge_round_bytes,
             keys_written: 0,
         })
     }
@@ -128,7 +130,7 @@ impl<I: Iterator<Item = Bytes> + Clone + Send> MergedCheckpoint<I> {
     fn body(&mut self, section: FrameKind) -> Result<Vec<u8>, RestoreError> {
         let merge = match &mut self.merge {
             Some(merge) => merge,
-            merge => merge.insert(Merge::new(open(&self.chain)?)),
+            merge => merge.insert(Merge::new(open(&self.chain)?, self.round_bytes)),
         };
         let (mut body, mut before, mut key_bytes) = (Vec::new(), Vec::new(), 0);
         self.relocated.put(&mut body, self.max_bytes);

@@ -31,7 +31,7 @@ const MAX_LEASES: u64 = 4;
 
 impl Simulation {
     /// The same request as a call that is answered in steps, now and then.
-    pub(super) fn stepped(&mut self, request: ClientRequest) -> ClientRequest {
+    pub(in crate::simulation::clients) fn stepped(&mut self, request: ClientRequest) -> ClientRequest {
         let ClientRequest::Read(range) = request else { return request };
         let rng = &mut self.workload.call_rng;
         if self.plan.encoded_range_percent == 0 {
@@ -48,7 +48,12 @@ impl Simulation {
     }
 
     /// A call waits for its next step.
-    pub(super) fn call_waits(&mut self, member: usize, number: u64, call: SteppedCall) {
+    pub(in crate::simulation::clients) fn call_waits(
+        &mut self,
+        member: usize,
+        number: u64,
+        call: SteppedCall,
+    ) {
         self.workload.calls.insert(number, call);
         let longest = [1, 2 * MS, 30 * MS][self.workload.call_rng.below(3) as usize];
         let at_ns = self.now_ns + 1 + self.workload.call_rng.below(longest);
@@ -67,6 +72,7 @@ impl Simulation {
         let client = match &call {
             SteppedCall::Stream(read) => read.pending.client,
             SteppedCall::Leases(listed) => listed.pending.client,
+            SteppedCall::Hash(hash) => hash.pending.client,
         };
         let Some(process) = self.machines[member].process(run) else {
             self.client_loses_process(client, number);
@@ -84,11 +90,12 @@ impl Simulation {
         match call {
             SteppedCall::Stream(read) => self.step_stream(member, read),
             SteppedCall::Leases(listed) => self.step_list(member, listed),
+            SteppedCall::Hash(hash) => self.step_hash(member, hash),
         }
     }
 
     /// A list of leases begins; its caller was looked up.
-    pub(super) fn begin_list(&mut self, member: usize, pending: PendingRequest) {
+    pub(in crate::simulation::clients) fn begin_list(&mut self, member: usize, pending: PendingRequest) {
         let Some(process) = self.machines[member].process.as_ref() else { return };
         let reader = &process.opened.reader;
         let from = (reader.applied().index, reader.current_revision());

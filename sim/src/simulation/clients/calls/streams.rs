@@ -16,16 +16,20 @@ use bytes::Bytes;
 use prost::Message;
 use store::{Caller, Damaged, PermittedRange};
 
-use super::tokens::Identified;
 use crate::checks::permissions::CHECK;
 use crate::checks::permissions::model::KeyAccess;
 use crate::defects::{Defect, ranges};
 use crate::report::trace::Violation;
+use crate::simulation::clients::tokens::Identified;
 use crate::simulation::state::{Simulation, SteppedCall, StreamedRead};
 use crate::world::request::{ClientRequest, PendingRequest};
 
 /// Percentage of steps in which the keys of a response wait for the permission to send them.
 const HELD_PERCENT: u64 = 40;
+
+/// Most keys of a response, in runs with few keys and with many.
+const FEW_KEYS: u64 = 4;
+const MANY_KEYS: u64 = 400;
 
 /// Most bytes of a response, by draw: one key, few keys, all that are found.
 const RESPONSE_BYTES: [usize; 3] = [1, 4_000, 1 << 20];
@@ -79,7 +83,7 @@ impl Simulation {
     }
 
     /// The member of a stream may be read, or has repaired a value of it.
-    pub(super) fn stream_may_go_on(
+    pub(in crate::simulation::clients) fn stream_may_go_on(
         &mut self,
         member: usize,
         pending: PendingRequest,
@@ -135,7 +139,7 @@ impl Simulation {
     }
 
     /// The next step of a stream: its next response, or a part of the way there.
-    pub(super) fn step_stream(
+    pub(in crate::simulation::clients) fn step_stream(
         &mut self,
         member: usize,
         mut read: Box<StreamedRead>,
@@ -152,6 +156,7 @@ impl Simulation {
                 self.checks.checked += 1;
                 let after = Some(read.pending.after);
                 self.checks.serializability.read(&request, &read.merged, after, history)?;
+                self.page_arrives(&read.pending, &request, &read.merged);
                 self.request_is_over(client, number);
             }
             StreamEnd::CutOff(how) => {
@@ -171,7 +176,8 @@ impl Simulation {
         request: &pb::RangeRequest,
     ) -> Result<StreamEnd, Violation> {
         let rng = &mut self.workload.call_rng;
-        let (max_keys, max_bytes) = (rng.between(1, 4), RESPONSE_BYTES[rng.below(3) as usize]);
+        let most = if self.plan.names.are_many() { MANY_KEYS } else { FEW_KEYS };
+        let (max_keys, max_bytes) = (rng.between(1, most), RESPONSE_BYTES[rng.below(3) as usize]);
         let is_held = rng.percent(HELD_PERCENT);
         match read.range.find(max_keys as usize, max_bytes) {
             Ok(Ok(true)) if is_held => return Ok(StreamEnd::GoesOn),
