@@ -88,7 +88,7 @@ pub use index::VERSION_OVERHEAD_BYTES;
 pub use lessor::{LeaseInfo, MAX_LEASE_TTL};
 pub use memory::StoreMemory;
 pub use parallel::{Parallel, Sequential, Task};
-pub use range::{ByValue, ChunkSink, RangeReply};
+pub use range::{ByValue, ChunkSink, NextChunk, RangeReply};
 pub use reader::{
     CapturedState, CompactionHashScan, HashKvReply, HashKvScan, LeaseAccess, LeaseKeyScan, RangeStream,
     ReadTxn, Reader, Reference, RetainedVersion, StoreCounts, StreamChunk, VersionPosition, VersionWalk,
