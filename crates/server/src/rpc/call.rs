@@ -10,7 +10,7 @@ use store::Caller;
 
 use crate::auth::{CREDENTIAL_KEYS, Credentials, Source};
 use crate::call_times::CallTimes;
-use crate::grpc::Failure;
+use crate::grpc::{AnswerRoom, Failure};
 use crate::node::Node;
 use crate::spans::InnerSpans;
 
@@ -36,6 +36,8 @@ pub(super) struct Call {
     pub(super) credentials: Credentials,
     /// What it has waited for.
     pub(super) times: CallTimes,
+    /// Room for its answer, if it has one message.
+    pub(super) room: AnswerRoom,
     /// Spans of what its messages ask for: of a call in which either side streams, if it is sampled.
     pub(super) spans: Option<InnerSpans>,
 }
@@ -58,7 +60,8 @@ impl Call {
         let require_leader = has_leader.is_some_and(|value| value == b"true");
         let credentials = Credentials::of_call([token, authorization, gateway], common_name);
         let times = CallTimes::default();
-        Ok((Call { require_leader, connection, source, credentials, times, spans: None }, version))
+        let room = AnswerRoom::default();
+        Ok((Call { require_leader, connection, source, credentials, times, room, spans: None }, version))
     }
 }
 
