@@ -15,8 +15,8 @@ use crate::hpack::Field;
 use crate::limits::{MAX_PAYLOAD_BYTES, MAX_VISITED_STREAMS};
 use crate::output::Output;
 
-/// Streams that have data and no window. When the initial window grows, each is looked at once, some at a time: a client
-/// that raises it again and again must not have all looked at each time.
+/// Streams that have data and no window. When the initial window grows, each is looked at once, some at a time: a
+/// client that raises it again and again must not have all looked at each time.
 #[derive(Debug, Default)]
 pub(super) struct BlockedStreams {
     pub(super) streams: VecDeque<u32>,

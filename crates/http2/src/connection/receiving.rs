@@ -118,8 +118,8 @@ impl<T: Default> Connection<T> {
         Ok(data)
     }
 
-    /// The owner keeps so many bytes of the body that it has taken; the rest returns to the connection's window. When it
-    /// keeps none, the message for which room was reserved is whole.
+    /// The owner keeps so many bytes of the body that it has taken; the rest returns to the connection's window. When
+    /// it keeps none, the message for which room was reserved is whole.
     ///
     /// # Errors
     /// When the stream is gone.

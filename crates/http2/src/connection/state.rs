@@ -185,8 +185,8 @@ impl<T: Default> Connection<T> {
         self.push_window_update(0, MAX_CONNECTION_WINDOW_BYTES - DEFAULT_WINDOW_BYTES);
     }
 
-    /// The next event. A request that was reset before it could begin is none. Requests wait while the client leaves too
-    /// much of its answers.
+    /// The next event. A request that was reset before it could begin is none. Requests wait while the client leaves
+    /// too much of its answers.
     pub fn next_event(&mut self) -> Option<Event<T>> {
         loop {
             let event = match self.events.pop_front() {

@@ -1,5 +1,5 @@
-//! What a connection holds for its client, and room for more: for an answer, while the client leaves others untaken, and
-//! for a body that is not complete.
+//! What a connection holds for its client, and room for more: for an answer, while the client leaves others untaken,
+//! and for a body that is not complete.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -47,8 +47,8 @@ impl Drop for HeldShare {
     }
 }
 
-/// Whether the connection of a call has room for another answer. A call waits for it before it makes a large answer, and
-/// holds nothing meanwhile that others need.
+/// Whether the connection of a call has room for another answer. A call waits for it before it makes a large answer,
+/// and holds nothing meanwhile that others need.
 #[derive(Clone, Default)]
 pub(crate) struct AnswerRoom(Option<StreamHandle>);
 

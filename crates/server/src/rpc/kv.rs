@@ -1,8 +1,8 @@
 //! The KV service.
 //!
 //! Reads are served on the RPC worker that received them, once the local state is fresh enough; ranges of 1,000 keys
-//! and more, of 2 MiB, or that examine as many keys and changes, are encoded on another thread (`streamed_range.rs`), and so are
-//! transactions of ranges. Writes are proposed as they were received: the log keeps the request's own bytes.
+//! and more, of 2 MiB, or that examine as many keys and changes, are encoded on another thread (`streamed_range.rs`),
+//! and so are transactions of ranges. Writes are proposed as they were received: the log keeps the request's own bytes.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -329,8 +329,9 @@ async fn write(node: &Node, call: &Call, kind: CommandKind, body: Bytes) -> Resu
     Ok(node.propose_for(&call.times, kind, caller, body).await?)
 }
 
-/// Reads the values a reply names once there is room for them, waiting for damaged ones to be repaired. Holds no pin, because the reply was made on
-/// another thread: a value that moved since is met as damage, and read again where it is now (`store::resolve`).
+/// Reads the values a reply names once there is room for them, waiting for damaged ones to be repaired. Holds no pin,
+/// because the reply was made on another thread: a value that moved since is met as damage, and read again where it is
+/// now (`store::resolve`).
 async fn resolve(node: &Node, call: &Call, reply: &Reply) -> Result<Response, Failure> {
     call.room.wait().await;
     let mut known = KnownDamage::default();

@@ -112,7 +112,8 @@ impl ModelClient {
         (bytes, self.streams.values().filter(complete).count())
     }
 
-    /// Checks the frames that are whole, and removes them. A client that is not honest may not know of each of its streams.
+    /// Checks the frames that are whole, and removes them. A client that is not honest may not know of each of its
+    /// streams.
     pub(super) fn check(&mut self, bytes: &mut Vec<u8>, is_honest: bool) {
         let mut next = 0;
         while let Some(head) = FrameHead::decode(&bytes[next..])

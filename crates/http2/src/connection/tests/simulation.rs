@@ -1,6 +1,6 @@
 //! Clients that stall, reset, trickle and lie, chosen by a seed: no panic, bounded memory, and answers that a client
-//! with a model of its own windows and streams accepts frame by frame. A client with an even seed keeps to the protocol,
-//! so its connection goes on to the end, and it gets all of each answer.
+//! with a model of its own windows and streams accepts frame by frame. A client with an even seed keeps to the
+//! protocol, so its connection goes on to the end, and it gets all of each answer.
 use std::collections::BTreeMap;
 use std::time::Duration;
 

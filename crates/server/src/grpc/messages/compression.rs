@@ -4,8 +4,8 @@
 //! decompresses to has the limit of messages.
 //!
 //! An RPC worker has other clients, so it compresses and decompresses little at a time. What decompresses to more is
-//! decompressed on a thread for blocking work, a few messages at a time. A large answer is sent as it is, which the flag
-//! before each message permits: it could not be sent while it is made, because its length precedes it.
+//! decompressed on a thread for blocking work, a few messages at a time. A large answer is sent as it is, which the
+//! flag before each message permits: it could not be sent while it is made, because its length precedes it.
 
 use std::io::{Read, Write};
 
