@@ -7,7 +7,8 @@
 //! ```text
 //!   connection.receive(bytes, now)      parses whole frames; keeps the rest of the last one
 //!   connection.next_event()             Request { stream: 1, head }, once for HEADERS; the DATA is there already
-//!   connection.take_data(1)             the bytes of the DATA, whose window is given back to the client
+//!   connection.unread(1)                the bytes of the DATA: one whole message of 30 bytes
+//!   connection.take_data(1, 30)         takes it; its window is given back to the client
 //!   connection.send_headers(1, ...)     encoded at once: the order of header blocks is the state of compression
 //!   connection.send_data(1, message)    framed as far as windows allow, else kept in the stream
 //!   connection.finish(1, trailers)      behind the data; the stream is gone when its last frame is in the output
@@ -41,7 +42,7 @@ mod limits;
 mod output;
 mod rates;
 
-pub use connection::{Connection, Event, StreamGone};
+pub use connection::{Connection, Event, HeldBytes, StreamGone};
 pub use frame::ErrorCode;
 pub use head::RequestHead;
 pub use hpack::{Field, FieldSink, HpackDecoder, HpackEncoder, UndecodableBlock};

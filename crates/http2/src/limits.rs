@@ -2,11 +2,26 @@
 
 use std::time::Duration;
 
-/// Received bytes that may wait in one stream: enough that a large request flows without waiting for the window.
-pub(crate) const MAX_STREAM_WINDOW_BYTES: u32 = 1 << 20;
+/// Received bytes that may wait in one stream, unless it has a large message: HTTP/2's default, and grpc-go's.
+pub(crate) const MAX_STREAM_WINDOW_BYTES: u32 = DEFAULT_WINDOW_BYTES;
 
-/// Received bytes that may wait in one connection: small enough that a thousand connections cannot fill the memory.
-pub(crate) const MAX_CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
+/// Received bytes that may wait in one connection, of messages that are not complete and have no room reserved: five
+/// hundred full windows of streams. A client that fills it has its newest incomplete request refused.
+pub(crate) const MAX_CONNECTION_WINDOW_BYTES: u32 = 32 << 20;
+
+/// Room for large messages that come at a time in one connection: eight of the largest requests that a member admits by
+/// default. Others wait with a full window each. A larger message comes alone.
+pub(crate) const MAX_RESERVED_BYTES: usize = 16 << 20;
+
+/// Bytes of requests that wait to begin, because the client does not take the answers it has. Later ones are refused.
+pub(crate) const MAX_WAITING_REQUEST_BYTES: usize = 16 << 20;
+
+/// Bytes of answers that wait for windows, in all streams of a connection. Past it no request begins, and no answer is
+/// made: a client that takes its answers has far fewer, because each frame it takes makes room for another.
+pub(crate) const MAX_QUEUED_BYTES: usize = 16 << 20;
+
+/// Streams that are looked at together when the client's initial window has grown.
+pub(crate) const MAX_VISITED_STREAMS: usize = 256;
 
 /// The window of a connection before any update, and of a stream before any setting (RFC 9113, section 6.9.2).
 pub(crate) const DEFAULT_WINDOW_BYTES: u32 = 65_535;

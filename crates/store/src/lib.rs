@@ -89,7 +89,7 @@ pub use index::VERSION_OVERHEAD_BYTES;
 pub use lessor::{LeaseInfo, MAX_LEASE_TTL};
 pub use memory::StoreMemory;
 pub use parallel::{Parallel, Sequential, Task};
-pub use range::{ChunkSink, RangeReply, ReplyOrder};
+pub use range::{ChunkSink, NextChunk, RangeReply, ReplyOrder};
 pub use reader::{
     CapturedState, CompactionHashScan, HashKvReply, HashKvScan, LeaseAccess, LeaseKeyScan, RangeStream,
     ReadTxn, Reader, Reference, RetainedVersion, StoreCounts, StreamChunk, VersionPosition, VersionWalk,

@@ -77,5 +77,6 @@ fn draw_limits(rng: &mut Rng) -> Limits {
         sorted_versions: one_of([300, 2_000, 1 << 20]),
         checkpoint_chunk_bytes: one_of([1 << 10, 8 << 10, 64 << 10]),
         merge_round_bytes: one_of([2 << 10, 32 << 10, 4 << 20]),
+        fetched_bytes: one_of([200, 20_000, 16 << 20]) as u64,
     }
 }

@@ -74,6 +74,13 @@ func besiegeMember(t *testing.T, mebibytes int64, config cluster.Config, attack 
 	at.other.get()
 }
 
+// measureFromHere takes what the server holds now as what it held before the attack.
+func (at *target) measureFromHere() {
+	at.t.Helper()
+	forgetMost(at.t, at.member)
+	at.before, _ = residentBytes(at.t, at.member)
+}
+
 // open connects and greets.
 func (at *target) open(settings ...uint32) *wire.Conn {
 	at.t.Helper()

@@ -20,7 +20,11 @@ func status(id uint32) []byte {
 
 // get is a whole linearizable get of a key.
 func get(id uint32, key string) []byte {
-	request, err := proto.Marshal(&pb.RangeRequest{Key: []byte(key)})
+	return rangeCall(id, &pb.RangeRequest{Key: []byte(key)})
+}
+
+func rangeCall(id uint32, r *pb.RangeRequest) []byte {
+	request, err := proto.Marshal(r)
 	if err != nil {
 		panic(err)
 	}

@@ -39,6 +39,14 @@ func residentBytes(t testing.TB, m *cluster.Member) (now, most int64) {
 	return now, most
 }
 
+// forgetMost makes the resident memory that a member's process has now the most it has been.
+func forgetMost(t testing.TB, m *cluster.Member) {
+	t.Helper()
+	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", m.ProcessID()), []byte("5"), 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // raiseFiles makes so many files possible in this process, and in those that it starts, or as many as it is permitted
 // to; it returns how many that is.
 func raiseFiles(files uint64) (uint64, error) {

@@ -1,11 +1,16 @@
 package attack
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"stele.test/wire"
 )
@@ -13,30 +18,57 @@ import (
 // soon bounds an attack that is meant to stop by itself, because the server does not read on.
 func soon() time.Time { return time.Now().Add(time.Second) }
 
-// putLarge writes a value of a MiB.
+// large is how many different values of a MiB there are.
+const large = 60
+
+// mostForAnswers is what a client that does not take its answers, or does not complete its requests, may make the server
+// hold: 16 MiB of answers and one more, or 48 MiB of requests, and what the allocator loses.
+const mostForAnswers = 64
+
+// putLarge writes different values of a MiB, and measures from then on.
 func (at *target) putLarge() {
 	at.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if _, err := at.other.client.Put(ctx, "large", strings.Repeat("v", 1<<20)); err != nil {
+	for i := range large {
+		value := strings.Repeat(fmt.Sprintf("%08d", i), 1<<17)
+		if _, err := at.other.client.Put(ctx, largeKey(i), value); err != nil {
+			at.t.Fatal(err)
+		}
+	}
+	at.measureFromHere()
+}
+
+func largeKey(i int) string { return fmt.Sprintf("large-%03d", i%large) }
+
+// isReadOn asks whether the server reads on, and waits until another client's calls have been served behind those that
+// were read.
+func (at *target) isReadOn(c *wire.Conn) {
+	at.t.Helper()
+	if err := c.Send(wire.AppendPing(nil, 0, lastPing)); err != nil {
 		at.t.Fatal(err)
+	}
+	if v := judged(c); !v.goesOn {
+		at.t.Errorf("the connection does not go on: %+v", v)
+	}
+	for range 20 {
+		at.other.get()
 	}
 }
 
 // TestAnswersWithoutAWindow asks for large values and gives no window for them, or a byte at a time.
 func TestAnswersWithoutAWindow(t *testing.T) {
-	calls := sized(60, 1000)
+	calls := sized(600, 3000)
 	for name, steps := range map[string]int{"no window": 0, "a byte at a time": sized(20_000, 1_000_000)} {
 		t.Run(name, func(t *testing.T) {
-			besiege(t, 200, func(at *target) {
+			besiege(t, mostForAnswers, func(at *target) {
 				at.putLarge()
 				c := at.open(uint32(wire.InitialWindowSize), 0)
 				for i := range calls {
-					if err := c.Send(get(uint32(2*i+1), "large")); err != nil {
+					if err := c.Send(get(uint32(2*i+1), largeKey(i))); err != nil {
 						t.Fatal(err)
 					}
 				}
-				at.waitForHeaders(c, calls)
 				var data []byte
 				for i := range steps {
 					data = wire.AppendWord(data[:0], wire.WindowUpdate, uint32(2*(i%calls)+1), 1)
@@ -45,43 +77,152 @@ func TestAnswersWithoutAWindow(t *testing.T) {
 						break
 					}
 				}
+				at.isReadOn(c)
 			})
 		})
 	}
 }
 
-// waitForHeaders reads until so many answers have begun.
-func (at *target) waitForHeaders(c *wire.Conn, answers int) {
-	at.t.Helper()
-	for begun := 0; begun < answers; {
-		f, err := c.Next()
-		if err != nil {
-			at.logf("%d of %d answers have begun: %v", begun, answers, err)
-			return
+// TestListsWithoutAWindow asks for lists of 60 MiB and takes nothing of them. Another client lists meanwhile.
+func TestListsWithoutAWindow(t *testing.T) {
+	besiege(t, mostForAnswers+large, func(at *target) {
+		at.putLarge()
+		c := at.open(uint32(wire.InitialWindowSize), 0)
+		for i := range sized(40, 400) {
+			if err := c.Send(list(uint32(2*i+1), "large-")); err != nil {
+				t.Fatal(err)
+			}
 		}
-		if f.Type == wire.Headers {
-			begun++
+		at.isReadOn(c)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		// The answer is in this process; in the server it is never as a whole.
+		client := at.other.client
+		for range 3 {
+			answer, err := client.Get(ctx, "large-", clientv3.WithPrefix(), clientv3.WithSerializable())
+			if err != nil || len(answer.Kvs) != large {
+				t.Errorf("another client's list: %v", err)
+			}
 		}
-	}
+	})
+}
+
+// list is a whole call for all keys with a prefix, which may be as old as this member is.
+func list(id uint32, prefix string) []byte {
+	return rangeCall(id, &pb.RangeRequest{Key: []byte(prefix), RangeEnd: []byte(clientv3.GetPrefixRangeEnd(prefix)), Serializable: true})
 }
 
 // TestLargeAnswersAreNotRead gives windows, but does not read what comes.
 func TestLargeAnswersAreNotRead(t *testing.T) {
-	besiege(t, 200, func(at *target) {
+	besiege(t, mostForAnswers, func(at *target) {
 		at.putLarge()
 		c := at.open(uint32(wire.InitialWindowSize), 1<<31-1)
 		c.SetReceiveBuffer(4096)
 		c.SetDeadline(soon())
 		data, calls := wire.AppendWord(nil, wire.WindowUpdate, 0, 1<<31-1-65535), 0
-		for calls < sized(60, 1000) {
-			if err := c.Send(append(data, get(uint32(2*calls+1), "large")...)); err != nil {
+		for calls < sized(600, 3000) {
+			if err := c.Send(append(data, get(uint32(2*calls+1), largeKey(calls))...)); err != nil {
 				break
 			}
 			data = nil
 			calls++
 		}
 		at.logf("%d answers of a MiB asked for", calls)
+		for range 20 {
+			at.other.get()
+		}
 	})
+}
+
+// TestRequestsThatAreNotCompleted sends all but the last byte of large requests, on many streams of one connection: as far
+// as windows let it, or without looking at them.
+func TestRequestsThatAreNotCompleted(t *testing.T) {
+	const streams, length = 400, 2<<20 - 100
+	message := wire.Message(0, bytes.Repeat([]byte("v"), length))
+	body := []byte(`{"key":"` + strings.Repeat("QUFB", length/4))
+	heads := map[string][]wire.Field{
+		"gRPC":    wire.Request("/etcdserverpb.KV/Put"),
+		"gateway": {{Name: ":method", Value: "POST"}, {Name: ":scheme", Value: "http"}, {Name: ":path", Value: "/v3/kv/put"}, {Name: ":authority", Value: "a"}},
+	}
+	bodies := map[string][]byte{"gRPC": message[:len(message)-1], "gateway": body}
+	// The buffers of JSON have up to twice the room that they use.
+	most := map[string]int64{"gRPC": mostForAnswers, "gateway": mostForAnswers + 32}
+	for name, head := range heads {
+		t.Run(name, func(t *testing.T) {
+			besiege(t, most[name], func(at *target) {
+				c := at.open()
+				writeWithinWindows(at, c, streams, wire.Block(head...), bodies[name])
+				at.isReadOn(c)
+			})
+		})
+	}
+}
+
+// writeWithinWindows begins streams and sends a body on each, 16 KiB on each stream in turn, as far as the server opens
+// windows, and until it opens none any more.
+func writeWithinWindows(at *target, c *wire.Conn, streams int, head, body []byte) {
+	at.t.Helper()
+	windows, sent := map[uint32]int{}, map[uint32]int{}
+	for i := range streams {
+		id := uint32(2*i + 1)
+		windows[id] = 65535
+		if err := c.Send(wire.Append(nil, wire.Headers, wire.EndHeaders, id, head)); err != nil {
+			at.t.Fatal(err)
+		}
+	}
+	// The server's first words open the window of the connection, and acknowledge our settings.
+	windows[0] = 65535
+	readWindows(at, c, windows)
+	for {
+		written := 0
+		for id, window := range windows {
+			part := min(16384, window, windows[0], len(body)-sent[id])
+			if id == 0 || part <= 0 {
+				continue
+			}
+			if err := c.Send(wire.Append(nil, wire.Data, 0, id, body[sent[id]:sent[id]+part])); err != nil {
+				at.t.Fatal(err)
+			}
+			windows[0], windows[id], sent[id], written = windows[0]-part, window-part, sent[id]+part, written+part
+		}
+		// What the server has said when it has read all of this.
+		if err := c.Send(wire.AppendSettings(nil)); err != nil {
+			at.t.Fatal(err)
+		}
+		opened, refused := readWindows(at, c, windows)
+		if written == 0 && opened == 0 && refused == 0 {
+			break
+		}
+	}
+	total := 0
+	for _, bytes := range sent {
+		total += bytes
+	}
+	at.logf("%d MiB sent on %d streams", total>>20, len(windows)-1)
+}
+
+// readWindows reads until the last settings are acknowledged: how many windows were opened, and how many streams were reset.
+func readWindows(at *target, c *wire.Conn, windows map[uint32]int) (opened, refused int) {
+	at.t.Helper()
+	for {
+		f, err := c.Next()
+		switch {
+		case err != nil:
+			at.t.Fatal(err)
+		case f.Type == wire.WindowUpdate:
+			if _, open := windows[f.Stream]; open {
+				windows[f.Stream] += int(binary.BigEndian.Uint32(f.Payload))
+				opened++
+			}
+		case f.Type == wire.RstStream:
+			delete(windows, f.Stream)
+			refused++
+		case f.Type == wire.GoAway:
+			at.t.Fatalf("the server hung up: %d", f.Code())
+		case f.Type == wire.Settings && f.Has(wire.Ack):
+			return opened, refused
+		}
+	}
 }
 
 // TestWindowsThatOverflow opens the window past what it may be, and makes it negative and positive in turn.
@@ -132,5 +273,30 @@ func TestSlowBeginnings(t *testing.T) {
 				at.t.Errorf("a connection that said %q and no more is not closed", fmt.Sprintf("%.30s", beginnings[(len(held)-len(beginnings)+i)%len(beginnings)]))
 			}
 		}
+	})
+}
+
+// TestAWindowThatIsRaisedAgainAndAgain has many streams wait for windows, and raises the initial window in each of many
+// settings. Another client's calls go on meanwhile.
+func TestAWindowThatIsRaisedAgainAndAgain(t *testing.T) {
+	streams := sized(20_000, 100_000)
+	besiege(t, int64(sized(256, 1024)), func(at *target) {
+		c := at.open(uint32(wire.InitialWindowSize), 0)
+		go judged(c)
+		for i := range streams {
+			if err := c.Send(status(uint32(2*i + 1))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		slowest := time.Duration(0)
+		for i := range sized(300, 3000) {
+			if err := c.Send(wire.AppendSettings(nil, uint32(wire.InitialWindowSize), uint32(i/100+1))); err != nil {
+				t.Fatal(err)
+			}
+			began := time.Now()
+			at.other.get()
+			slowest = max(slowest, time.Since(began))
+		}
+		at.logf("the slowest of another client's calls took %s", slowest.Round(time.Millisecond))
 	})
 }

@@ -1,7 +1,6 @@
 package main
 
-// waiting are differences that are not meant to be, and known for the time being. Each line goes when the server does
-// what etcd does.
+// waiting are differences in what no client meets. Each has a line in docs/compat-rpcs.md.
 var waiting = []known{
 	knownAs("bytes behind the message", "extra", `headers .*`, `headers .*`,
 		"etcd reads one message of a unary call and no more; and answers those of a stream before what is wrong"),

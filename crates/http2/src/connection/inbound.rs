@@ -104,7 +104,7 @@ impl<T: Default> Connection<T> {
             return Err(FrameFailure::protocol("DATA of stream 0"));
         }
         let data = unpadded(head, payload)?;
-        if !self.window.take(payload.len()) {
+        if !self.receiving.window.take(payload.len()) {
             return Err(FrameFailure::Connection(ErrorCode::FlowControl, "more DATA than the window"));
         }
         let ends = head.has(END_STREAM);
@@ -114,7 +114,7 @@ impl<T: Default> Connection<T> {
         let Some(stream) = self.streams.get_mut(&head.stream) else {
             // Of a stream that we have ended, as a rule: the client did not know yet.
             self.check_begun(head.stream)?;
-            self.give_back(head.stream, payload.len());
+            self.return_to_connection(payload.len());
             return Ok(());
         };
         let failure = match stream.window.take(payload.len()) {
@@ -125,12 +125,13 @@ impl<T: Default> Connection<T> {
         if let Some(code) = failure {
             // The stream goes; its bytes return to the connection's window.
             stream.has_ended = true;
-            self.give_back(head.stream, payload.len());
+            self.return_to_connection(payload.len());
             return Err(FrameFailure::Stream(head.stream, code));
         }
         stream.unread.extend_from_slice(data);
-        self.give_back(head.stream, payload.len() - data.len());
+        self.note_received(head.stream, data.len(), payload.len() - data.len());
         self.announce(head.stream, ends);
+        self.refuse_incomplete(now);
         Ok(())
     }
 
@@ -188,7 +189,9 @@ impl<T: Default> Connection<T> {
                 return Err(FrameFailure::Connection(ErrorCode::FlowControl, "INITIAL_WINDOW_SIZE"));
             }
             INITIAL_WINDOW_ID => {
-                self.has_grown |= i64::from(value) > self.initial_window;
+                if i64::from(value) > self.initial_window {
+                    self.blocked.visit_all();
+                }
                 self.initial_window = i64::from(value);
             }
             FRAME_SIZE_ID if !(MAX_PAYLOAD_BYTES..1 << 24).contains(&(value as usize)) => {

@@ -5,6 +5,7 @@
 //! | `state.rs` | what a connection is, its beginning and its end |
 //! | `stream.rs` | a stream and its windows |
 //! | `inbound.rs` | frames that arrive, but HEADERS |
+//! | `receiving.rs` | DATA of requests that was not taken, and the room for large messages |
 //! | `requests.rs` | header blocks, from their first frame to a request |
 //! | `outbound.rs` | answers: headers, data as windows allow, trailers |
 //! | `timers.rs` | whether the client is there |
@@ -13,6 +14,7 @@
 mod deadlines;
 mod inbound;
 mod outbound;
+mod receiving;
 mod requests;
 mod state;
 mod stream;
@@ -20,4 +22,4 @@ mod stream;
 mod tests;
 mod timers;
 
-pub use state::{Connection, Event, StreamGone};
+pub use state::{Connection, Event, HeldBytes, StreamGone};

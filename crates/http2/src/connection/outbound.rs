@@ -3,6 +3,7 @@
 //! Headers are encoded when they are sent, trailers when the data before them is framed, because the order of blocks
 //! is the state of compression. Streams that have data and a window take turns, a frame each.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,8 +12,32 @@ use super::state::{Connection, Event, StreamGone};
 use super::stream::OwnedField;
 use crate::frame::{END_HEADERS, END_STREAM, ErrorCode, FrameType, encode_head};
 use crate::hpack::Field;
-use crate::limits::MAX_PAYLOAD_BYTES;
+use crate::limits::{MAX_PAYLOAD_BYTES, MAX_VISITED_STREAMS};
 use crate::output::Output;
+
+/// Streams that have data and no window. When the initial window grows, each is looked at once, some at a time: a
+/// client that raises it again and again must not have all looked at each time.
+#[derive(Debug, Default)]
+pub(super) struct BlockedStreams {
+    pub(super) streams: VecDeque<u32>,
+    /// How many of them, the first ones, were not looked at since.
+    unvisited: usize,
+}
+
+impl BlockedStreams {
+    /// The initial window has grown.
+    pub(super) fn visit_all(&mut self) {
+        self.unvisited = self.streams.len();
+    }
+
+    /// Removes the next ones that are to be looked at.
+    fn visited(&mut self) -> impl Iterator<Item = u32> + use<> {
+        let count = self.unvisited.min(self.streams.len()).min(MAX_VISITED_STREAMS);
+        self.unvisited = self.unvisited.min(self.streams.len()) - count;
+        let visited: Vec<u32> = self.streams.drain(..count).collect();
+        visited.into_iter()
+    }
+}
 
 /// Room kept for the next header block: those of usual answers have less.
 const MAX_KEPT_BLOCK_BYTES: usize = 128;
@@ -88,6 +113,7 @@ impl<T: Default> Connection<T> {
     fn queue(&mut self, stream: u32, parts: impl IntoIterator<Item = Bytes>) {
         let Some(open) = self.streams.get_mut(&stream) else { return };
         for part in parts.into_iter().filter(|part| !part.is_empty()) {
+            self.queued += part.len();
             open.queued += part.len();
             open.queue.push_back(part);
         }
@@ -138,21 +164,32 @@ impl<T: Default> Connection<T> {
         Ok(())
     }
 
-    /// Puts a stream that has data and a window into the queue.
+    /// Puts a stream that has data into the queue of those that send, or among those that have no window.
     pub(super) fn wait_to_send(&mut self, stream: u32) {
-        let Some(open) = self.streams.get_mut(&stream) else { return };
-        if open.queued > 0 && open.outstanding < self.initial_window && !open.is_sending {
+        let Some(open) = self.streams.get_mut(&stream).filter(|open| open.queued > 0) else { return };
+        let has_window = open.outstanding < self.initial_window;
+        if has_window && !open.is_sending {
             open.is_sending = true;
             self.sending.push_back(stream);
         }
+        if !has_window && !open.is_blocked {
+            open.is_blocked = true;
+            self.blocked.streams.push_back(stream);
+        }
+    }
+
+    /// Whether there is more to send than the last look at the output has found: it should be looked at again.
+    pub fn has_more_output(&self) -> bool {
+        self.blocked.unvisited > 0 && !self.is_closed()
     }
 
     /// Frames data while windows and the room allow.
     fn pump(&mut self) {
-        if std::mem::take(&mut self.has_grown) {
-            let waiting: Vec<u32> =
-                self.streams.iter().filter(|(_, stream)| stream.queued > 0).map(|(id, _)| *id).collect();
-            waiting.into_iter().for_each(|stream| self.wait_to_send(stream));
+        for stream in self.blocked.visited() {
+            if let Some(open) = self.streams.get_mut(&stream) {
+                open.is_blocked = false;
+                self.wait_to_send(stream);
+            }
         }
         while self.send_window > 0
             && self.output.room() > 0
@@ -172,6 +209,7 @@ impl<T: Default> Connection<T> {
             return;
         }
         open.queued -= length;
+        self.queued -= length;
         open.outstanding += length as i64;
         self.send_window -= length as i64;
         self.pings.sent();

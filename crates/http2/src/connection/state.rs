@@ -4,14 +4,17 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::stream::{ReceiveWindow, Stream};
+use super::outbound::BlockedStreams;
+use super::receiving::Receiving;
+use super::requests::WaitingRequests;
+use super::stream::Stream;
 use super::timers::Timers;
 use crate::frame::{ErrorCode, FrameType, encode_head};
 use crate::head::RequestHead;
 use crate::hpack::{HpackDecoder, HpackEncoder};
 use crate::limits::{
-    DEFAULT_WINDOW_BYTES, HttpSettings, MAX_CONNECTION_WINDOW_BYTES, MAX_PAYLOAD_BYTES,
-    MAX_RESETS_PER_SECOND, MAX_STREAM_WINDOW_BYTES,
+    DEFAULT_WINDOW_BYTES, HttpSettings, MAX_CONNECTION_WINDOW_BYTES, MAX_PAYLOAD_BYTES, MAX_QUEUED_BYTES,
+    MAX_RESETS_PER_SECOND,
 };
 use crate::output::Output;
 use crate::rates::{PingPolicy, SecondCounter};
@@ -29,8 +32,8 @@ const LARGEST_STREAM: u32 = u32::MAX >> 1;
 /// The ping between the two steps of a graceful end: grpc-go's.
 pub(super) const DRAIN_PING: [u8; 8] = [1, 6, 1, 8, 0, 3, 3, 9];
 
-/// Streams that have ended and may still stand in the queue of those that send, besides one for each open stream.
-const MAX_GONE_SENDERS: usize = 64;
+/// Streams that have ended and may still stand in the queues of those that wait, besides one for each open stream.
+pub(super) const MAX_GONE_STREAMS: usize = 64;
 
 /// What a connection has to say to its owner. `T` is what the owner keeps for a stream.
 #[derive(Debug)]
@@ -62,6 +65,15 @@ pub enum Event<T> {
 /// The stream has ended or was reset: nothing can be read from it or sent on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamGone;
+
+/// Bytes that a connection holds for its client.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HeldBytes {
+    /// Of answers.
+    pub answers: usize,
+    /// Of requests.
+    pub requests: usize,
+}
 
 /// How far the end of a connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,16 +107,19 @@ pub struct Connection<T> {
     pub(super) streams: BTreeMap<u32, Stream<T>>,
     /// The last stream that the client began.
     pub(super) last_stream: u32,
-    pub(super) window: ReceiveWindow,
+    pub(super) receiving: Receiving,
     /// The client's windows: of the connection, and of a new stream.
     pub(super) send_window: i64,
     pub(super) initial_window: i64,
-    /// The initial window has grown: streams that waited for their windows may send.
-    pub(super) has_grown: bool,
     /// Streams with data and a window, in the order in which they send their next frames.
     pub(super) sending: VecDeque<u32>,
+    /// Streams with data and no window.
+    pub(super) blocked: BlockedStreams,
+    /// Bytes of data that wait in all streams.
+    pub(super) queued: usize,
     pub(super) output: Output,
     pub(super) events: VecDeque<Event<T>>,
+    pub(super) requests: WaitingRequests,
     pub(super) timers: Timers,
     pub(super) deadlines: BTreeSet<(Duration, u32)>,
     pub(super) pings: PingPolicy,
@@ -138,13 +153,15 @@ impl<T: Default> Connection<T> {
             block_buffer: Vec::new(),
             streams: BTreeMap::new(),
             last_stream: 0,
-            window: ReceiveWindow::new(MAX_CONNECTION_WINDOW_BYTES),
+            receiving: Receiving::default(),
             send_window: i64::from(DEFAULT_WINDOW_BYTES),
             initial_window: i64::from(DEFAULT_WINDOW_BYTES),
-            has_grown: false,
             sending: VecDeque::new(),
+            blocked: BlockedStreams::default(),
+            queued: 0,
             output: Output::default(),
             events: VecDeque::new(),
+            requests: WaitingRequests::default(),
             timers: Timers::default(),
             deadlines: BTreeSet::new(),
             pings: PingPolicy::default(),
@@ -157,8 +174,8 @@ impl<T: Default> Connection<T> {
 
     fn greet(&mut self) {
         let max_streams = self.settings.max_concurrent_streams;
-        let mut settings =
-            vec![(INITIAL_WINDOW_ID, MAX_STREAM_WINDOW_BYTES), (FRAME_SIZE_ID, MAX_PAYLOAD_BYTES as u32)];
+        // The window of a stream is the default.
+        let mut settings = vec![(FRAME_SIZE_ID, MAX_PAYLOAD_BYTES as u32)];
         if max_streams != u32::MAX {
             settings.push((CONCURRENT_STREAMS_ID, max_streams));
         }
@@ -168,10 +185,14 @@ impl<T: Default> Connection<T> {
         self.push_window_update(0, MAX_CONNECTION_WINDOW_BYTES - DEFAULT_WINDOW_BYTES);
     }
 
-    /// The next event. A request that was reset before it could begin is none.
+    /// The next event. A request that was reset before it could begin is none. Requests wait while the client leaves
+    /// too much of its answers.
     pub fn next_event(&mut self) -> Option<Event<T>> {
         loop {
-            let event = self.events.pop_front()?;
+            let event = match self.events.pop_front() {
+                None if self.has_room() || self.is_closed() => self.requests.pop()?,
+                event => event?,
+            };
             if let Event::Request { stream, .. } | Event::Data { stream } = &event {
                 let Some(open) = self.streams.get_mut(stream) else { continue };
                 open.is_announced = false;
@@ -201,38 +222,19 @@ impl<T: Default> Connection<T> {
     }
 
     /// Whether events should be taken now: those of a closed connection, or while the client takes what they cause.
-    pub fn takes_requests(&self) -> bool {
+    pub fn takes_events(&self) -> bool {
         self.is_closed() || self.output.takes_more()
     }
 
-    /// Takes the DATA of a stream that has come, and returns its bytes to the client's window.
-    ///
-    /// # Errors
-    /// When the stream is gone.
-    pub fn take_data(&mut self, stream: u32) -> Result<Vec<u8>, StreamGone> {
-        let open = self.streams.get_mut(&stream).ok_or(StreamGone)?;
-        let data = std::mem::take(&mut open.unread);
-        self.give_back(stream, data.len());
-        Ok(data)
+    /// Whether another answer may be made: the client leaves less than [`MAX_QUEUED_BYTES`] of those it has.
+    pub fn has_room(&self) -> bool {
+        self.queued < MAX_QUEUED_BYTES
     }
 
-    /// Whether the client has ended its half of a stream and all of it was taken.
-    ///
-    /// # Errors
-    /// When the stream is gone.
-    pub fn is_finished(&self, stream: u32) -> Result<bool, StreamGone> {
-        self.streams.get(&stream).map(|stream| stream.has_ended && stream.unread.is_empty()).ok_or(StreamGone)
-    }
-
-    /// Returns bytes that had come to the windows of their stream, if it is open, and of the connection.
-    pub(super) fn give_back(&mut self, stream: u32, bytes: usize) {
-        let open = self.streams.get_mut(&stream).filter(|open| !open.has_ended);
-        if let Some(update) = open.and_then(|open| open.window.give_back(bytes)) {
-            self.push_window_update(stream, update);
-        }
-        if let Some(update) = self.window.give_back(bytes) {
-            self.push_window_update(0, update);
-        }
+    /// Bytes that the connection holds for its client: answers that it has not taken, and requests that are not
+    /// complete.
+    pub fn held_bytes(&self) -> HeldBytes {
+        HeldBytes { answers: self.queued + self.output.len(), requests: self.receiving.held_bytes() }
     }
 
     /// Begins a graceful end: the client learns that it should begin no more streams, and may end those it has.
@@ -294,12 +296,16 @@ impl<T: Default> Connection<T> {
         if let Some(deadline) = removed.deadline {
             self.deadlines.remove(&(deadline, stream));
         }
-        // Streams that end while they wait to send leave their numbers in the queue, which must not grow forever.
-        if self.sending.len() > 2 * self.streams.len() + MAX_GONE_SENDERS {
-            let streams = &self.streams;
-            self.sending.retain(|stream| streams.contains_key(stream));
+        // Streams that end while they wait leave their numbers in the queues, which must not grow forever.
+        let max = 2 * self.streams.len() + MAX_GONE_STREAMS;
+        let streams = &self.streams;
+        for queue in [&mut self.sending, &mut self.blocked.streams] {
+            if queue.len() > max {
+                queue.retain(|stream| streams.contains_key(stream));
+            }
         }
-        self.give_back(stream, removed.unread.len());
+        self.queued -= removed.queued;
+        self.forget_received(stream, &removed);
         self.close_if_drained();
         Some(removed)
     }
@@ -319,7 +325,7 @@ impl<T: Default> Connection<T> {
         self.push_control(FrameType::RstStream, 0, stream, &(code as u32).to_be_bytes());
     }
 
-    fn push_window_update(&mut self, stream: u32, bytes: u32) {
+    pub(super) fn push_window_update(&mut self, stream: u32, bytes: u32) {
         self.push_control(FrameType::WindowUpdate, 0, stream, &bytes.to_be_bytes());
     }
 

@@ -6,20 +6,26 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::hpack::Field;
-use crate::limits::MAX_STREAM_WINDOW_BYTES;
+use crate::limits::{MAX_STREAM_WINDOW_BYTES, MAX_WINDOW_BYTES};
 
 /// What the client may still send, of a stream or of the connection.
 #[derive(Debug)]
 pub(super) struct ReceiveWindow {
     left: u32,
-    /// Bytes that were read since the last update.
-    read: u32,
+    /// Bytes that were taken since the last update.
+    taken: u32,
     max: u32,
+    /// By how much it was opened beyond `max`, for a large message.
+    extra: u32,
 }
 
 impl ReceiveWindow {
     pub(super) fn new(max: u32) -> ReceiveWindow {
-        ReceiveWindow { left: max, read: 0, max }
+        ReceiveWindow { left: max, taken: 0, max, extra: 0 }
+    }
+
+    pub(super) fn left(&self) -> usize {
+        self.left as usize
     }
 
     /// Bytes came; whether the client was allowed to send them.
@@ -29,16 +35,32 @@ impl ReceiveWindow {
         left.is_some()
     }
 
-    /// Bytes that had come were read. Returns an update for the client when half of the window waits to be returned:
+    /// Bytes that had come were taken. Returns an update for the client when half of the window waits to be returned:
     /// an update for each read would cost both sides a frame.
     pub(super) fn give_back(&mut self, bytes: usize) -> Option<u32> {
-        self.read += bytes as u32;
-        if self.read < self.max / 2 {
-            return None;
-        }
-        self.left += self.read;
-        assert!(self.left <= self.max, "more was read than came");
-        Some(std::mem::take(&mut self.read))
+        let bytes = bytes as u32;
+        let of_extra = bytes.min(self.extra);
+        self.extra -= of_extra;
+        self.taken += bytes - of_extra;
+        if self.taken < self.max / 2 { None } else { self.update() }
+    }
+
+    /// An update for what was taken, however little it is.
+    pub(super) fn update(&mut self) -> Option<u32> {
+        let taken = std::mem::take(&mut self.taken);
+        self.left += taken;
+        assert!(self.left <= self.max + self.extra, "more was taken than came");
+        (taken > 0).then_some(taken)
+    }
+
+    /// Opens the window so far that the client may send so many bytes more. Returns the update that says so.
+    pub(super) fn open(&mut self, bytes: usize) -> Option<u32> {
+        let bytes = u32::try_from(bytes).ok().filter(|bytes| i64::from(*bytes) <= MAX_WINDOW_BYTES);
+        let update = bytes?.checked_sub(self.left).filter(|update| *update > 0)?;
+        self.left += update;
+        self.extra += update.saturating_sub(self.taken);
+        self.taken = self.taken.saturating_sub(update);
+        Some(update)
     }
 }
 
@@ -47,9 +69,15 @@ impl ReceiveWindow {
 pub(super) struct Stream<T> {
     /// The owner's.
     pub(super) slot: T,
-    /// DATA that was not read.
+    /// DATA that was not taken.
     pub(super) unread: Vec<u8>,
     pub(super) window: ReceiveWindow,
+    /// Bytes that take room in the connection's window: unread, or kept by the owner.
+    pub(super) held: usize,
+    /// Room that is reserved for the message that comes, if it is large.
+    pub(super) reserved: usize,
+    /// It waits for such room.
+    pub(super) is_reserving: bool,
     /// The client has ended its half.
     pub(super) has_ended: bool,
     /// An event about arrivals waits to be taken.
@@ -64,6 +92,8 @@ pub(super) struct Stream<T> {
     pub(super) outstanding: i64,
     /// The stream waits in the queue of those that may send.
     pub(super) is_sending: bool,
+    /// The stream stands among those that have no window.
+    pub(super) is_blocked: bool,
     pub(super) deadline: Option<Duration>,
 }
 
@@ -73,6 +103,9 @@ impl<T: Default> Stream<T> {
             slot: T::default(),
             unread: Vec::new(),
             window: ReceiveWindow::new(MAX_STREAM_WINDOW_BYTES),
+            held: 0,
+            reserved: 0,
+            is_reserving: false,
             has_ended,
             is_announced: true,
             queue: VecDeque::new(),
@@ -80,8 +113,17 @@ impl<T: Default> Stream<T> {
             ending: None,
             outstanding: 0,
             is_sending: false,
+            is_blocked: false,
             deadline: None,
         }
+    }
+}
+
+impl<T> Stream<T> {
+    /// So many bytes are held no longer, and no room is reserved any more; how much was, and whether it was waited for.
+    pub(super) fn end_hold(&mut self, bytes: usize) -> (usize, bool) {
+        self.held -= bytes;
+        (std::mem::take(&mut self.reserved), std::mem::take(&mut self.is_reserving))
     }
 }
 

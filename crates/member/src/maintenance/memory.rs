@@ -41,15 +41,17 @@ pub struct MemoryUse {
     pub commands: u64,
     /// States that are received, and those that they replaced until they are dropped. Not compared with the limit.
     pub snapshots: u64,
+    /// What connections hold for their clients. Not compared with the limit.
+    pub clients: u64,
 }
 
 /// The number of parts.
-pub(crate) const MEMORY_PARTS: usize = 10;
+pub(crate) const MEMORY_PARTS: usize = 11;
 
-/// So many, all but the last, are compared with the limit. A state that is received is not: it cannot be refused,
+/// So many, all but the last two, are compared with the limit. A state that is received is not: it cannot be refused,
 /// because this member needs it; it goes by itself, while the alarm would stay; and refusing writes would not make it
-/// smaller.
-const LIMITED_PARTS: usize = MEMORY_PARTS - 1;
+/// smaller. Nor is what connections hold: a client that does not take its answers must not stop the writes of others.
+const LIMITED_PARTS: usize = MEMORY_PARTS - 2;
 
 impl MemoryUse {
     /// Each part with the name that operators see.
@@ -65,6 +67,7 @@ impl MemoryUse {
             ("value_cache", self.value_cache),
             ("commands", self.commands),
             ("snapshots", self.snapshots),
+            ("clients", self.clients),
         ]
     }
 
@@ -230,7 +233,7 @@ mod tests {
         (memory.changes, memory.watches, memory.log) = (1, 1, 1);
         (memory.value_cache, memory.commands) = (1, 9);
         assert_eq!((memory.limited(), memory.largest()), (20, "commands"));
-        memory.snapshots = 100;
+        (memory.snapshots, memory.clients) = (100, 100);
         assert_eq!((memory.limited(), memory.largest()), (20, "commands"));
     }
 

@@ -1,5 +1,7 @@
 //! The memory limit: what all components take together, and the alarm when it is too much.
 
+use std::sync::atomic::Ordering;
+
 use api::etcdserverpb::AlarmType;
 
 use super::Member;
@@ -63,6 +65,7 @@ impl Member {
             value_cache: log.value_cache,
             commands: self.proposals.waiting_bytes() as u64,
             snapshots: self.receiving.memory_bytes(),
+            clients: self.status.client_memory().load(Ordering::Relaxed),
         }
     }
 }

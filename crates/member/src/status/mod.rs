@@ -5,6 +5,7 @@
 
 pub(crate) mod step_counts;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::maintenance::memory::{MEMORY_PARTS, MemoryUse};
@@ -17,6 +18,7 @@ macro_rules! numbers {
             $($name: AtomicU64,)*
             stopping: AtomicBool,
             memory: [AtomicU64; MEMORY_PARTS],
+            client_memory: Arc<AtomicU64>,
         }
 
         impl MemberStatus {
@@ -97,6 +99,12 @@ impl MemberStatus {
         for ((_, bytes), shared) in memory.parts().into_iter().zip(&self.memory) {
             shared.store(bytes, Ordering::Relaxed);
         }
+    }
+
+    /// Bytes that connections hold for their clients: answers that wait, and requests that are not complete. Who serves
+    /// connections keeps it up to date.
+    pub fn client_memory(&self) -> &Arc<AtomicU64> {
+        &self.client_memory
     }
 
     /// Whether the member is shutting down.

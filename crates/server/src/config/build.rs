@@ -31,6 +31,12 @@ const DEFAULT_CLIENT_PING_INTERVAL: Duration = Duration::from_secs(300);
 const MIN_WATCH_PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 const DEFAULT_WATCH_PROGRESS_INTERVAL: Duration = Duration::from_secs(600);
 
+/// Silence until a client is pinged, and until it must answer, where either flag is 0: grpc-go's own.
+const DEFAULT_KEEPALIVE: (Duration, Duration) = (Duration::from_secs(7_200), Duration::from_secs(20));
+
+/// Least silence until a client is pinged: grpc-go's.
+const MIN_PING_INTERVAL: Duration = Duration::from_secs(1);
+
 /// Makes a valid configuration. `from_file`: an advertised URL keeps its default even when the listening one is set.
 pub(super) fn config(
     values: &FlagValues,
@@ -51,13 +57,7 @@ pub(super) fn config(
         urls,
         cluster,
         limits: limits(values),
-        grpc_keepalive: GrpcKeepalive {
-            interval: values.duration("grpc-keepalive-interval"),
-            timeout: values.duration("grpc-keepalive-timeout"),
-            min_client_interval: Some(values.duration("grpc-keepalive-min-time"))
-                .filter(|interval| !interval.is_zero())
-                .unwrap_or(DEFAULT_CLIENT_PING_INTERVAL),
-        },
+        grpc_keepalive: grpc_keepalive(values),
         storage: storage(values, &mut notes),
         auto_compaction: auto_compaction(values)?,
         auth: auth(values, &mut notes)?,
@@ -194,6 +194,19 @@ fn discovery_service(values: &FlagValues) -> Result<Option<ServiceDiscovery>, Us
             skip_verification: values.bool("discovery-insecure-skip-tls-verify"),
         },
     }))
+}
+
+/// Pings, by grpc-go's rules: etcd tells it the interval and the time-out only if both are set.
+fn grpc_keepalive(values: &FlagValues) -> GrpcKeepalive {
+    let [interval, timeout, min_client_interval] =
+        ["grpc-keepalive-interval", "grpc-keepalive-timeout", "grpc-keepalive-min-time"]
+            .map(|flag| Some(values.duration(flag)).filter(|time| !time.is_zero()));
+    let (interval, timeout) = interval.zip(timeout).unwrap_or(DEFAULT_KEEPALIVE);
+    GrpcKeepalive {
+        interval: interval.max(MIN_PING_INTERVAL),
+        timeout,
+        min_client_interval: min_client_interval.unwrap_or(DEFAULT_CLIENT_PING_INTERVAL),
+    }
 }
 
 fn limits(values: &FlagValues) -> RequestLimits {

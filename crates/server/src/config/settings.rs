@@ -190,9 +190,9 @@ pub struct RequestLimits {
 /// When idle client connections are pinged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GrpcKeepalive {
-    /// Time until the server pings a silent client; zero never.
+    /// Time until the server pings a silent client.
     pub interval: Duration,
-    /// Time a pinged client may stay silent; zero forever.
+    /// Time a pinged client may stay silent.
     pub timeout: Duration,
     /// Least time between two pings of a client while a call runs.
     pub min_client_interval: Duration,

@@ -11,7 +11,7 @@ use super::gateway_request::GatewayRequest;
 use super::json_requests::JsonRequests;
 use super::metadata;
 use super::transcoder::Transcoder;
-use crate::grpc::{Failure, LocalCall, LocalRequests};
+use crate::grpc::{BodyRoom, Failure, LocalCall, LocalRequests};
 
 /// A call and what its answers become.
 pub(super) struct GatewayCall {
@@ -36,7 +36,8 @@ pub(super) async fn begin(
 ) -> Result<GatewayCall, Failure> {
     let GatewayRequest { route, connection, head, transcoder } = request;
     let max_message_bytes = connection.dispatch.max_message_bytes();
-    let requests = JsonRequests::new(route.clone(), body, max_message_bytes, transcoder.clone());
+    let room = head.extensions.get::<BodyRoom>().cloned();
+    let requests = JsonRequests::new(route.clone(), body, max_message_bytes, transcoder.clone(), room);
     let deadline = match metadata::timeout(&head.headers) {
         Ok(time) => time.and_then(|time| Instant::now().checked_add(time)),
         Err(failure) => return Err(refused(requests, failure, has_end).await),

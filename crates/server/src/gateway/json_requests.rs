@@ -8,7 +8,7 @@ use futures_util::StreamExt;
 use gateway::{JsonValues, Route};
 
 use super::transcoder::Transcoder;
-use crate::grpc::{Failure, LocalRequests};
+use crate::grpc::{BodyRoom, Failure, LocalRequests};
 
 /// Bytes of JSON for each byte that a gRPC message may have: base64 makes four bytes of three, and names and numbers of
 /// small fields are longer too.
@@ -29,7 +29,12 @@ pub(super) struct JsonRequests {
     values: JsonValues,
     max_message_bytes: usize,
     transcoder: Transcoder,
+    /// Where the client has several bodies at a time: what is kept of this one takes room of the connection.
+    room: Option<BodyRoom>,
 }
+
+/// Bytes of a value that is not complete, for which no room is reserved.
+const MAX_UNRESERVED_BYTES: usize = 64 << 10;
 
 impl JsonRequests {
     /// The messages in `body`, each of at most `max_message_bytes`.
@@ -38,8 +43,9 @@ impl JsonRequests {
         body: LocalRequests,
         max_message_bytes: usize,
         transcoder: Transcoder,
+        room: Option<BodyRoom>,
     ) -> JsonRequests {
-        JsonRequests { route, body, values: JsonValues::default(), max_message_bytes, transcoder }
+        JsonRequests { route, body, values: JsonValues::default(), max_message_bytes, transcoder, room }
     }
 
     fn max_json_bytes(&self) -> usize {
@@ -56,12 +62,20 @@ impl JsonRequests {
         loop {
             let value = self.values.next_value();
             let value = value.map_err(|many| Failure::new(Code::ResourceExhausted, many.to_string()))?;
+            if let Some(room) = &self.room {
+                room.keep(self.values.len());
+            }
             if let Some(json) = value {
                 return self.message(json).await.map(Some);
             }
             if self.values.len() > max_json_bytes {
                 let text = format!("received JSON larger than max ({max_json_bytes} bytes)");
                 return Err(Failure::new(Code::ResourceExhausted, text));
+            }
+            if let Some(room) = &self.room
+                && self.values.len() > MAX_UNRESERVED_BYTES
+            {
+                room.wait(max_json_bytes).await;
             }
             match self.body.next().await {
                 Some(part) => self.values.push(&part?),
@@ -80,8 +94,16 @@ impl JsonRequests {
         self.values = JsonValues::default();
         while let Some(part) = self.body.next().await {
             part?;
+            self.drop_kept();
         }
         Ok(())
+    }
+
+    /// Nothing is kept of what was read.
+    fn drop_kept(&self) {
+        if let Some(room) = &self.room {
+            room.keep(0);
+        }
     }
 
     /// Reads and drops the rest of a body that was refused, within limits, so that its client reads why.
@@ -93,6 +115,7 @@ impl JsonRequests {
                 && let Some(Ok(part)) = self.body.next().await
             {
                 left = left.saturating_sub(part.len());
+                self.drop_kept();
             }
         };
         // Whether everything was read is not important: the answer says the same.

@@ -74,7 +74,7 @@ fn a_websocket_brings_its_token_as_protocol_or_cookie() {
 fn requests(path: &str, parts: &[&[u8]], max_message_bytes: usize) -> JsonRequests {
     let route = Gateway::new().route(path).expect(path).clone();
     let parts: Vec<_> = parts.iter().map(|part| Ok(Bytes::copy_from_slice(part))).collect();
-    JsonRequests::new(route, Box::pin(stream::iter(parts)), max_message_bytes, Transcoder::at_once(1))
+    JsonRequests::new(route, Box::pin(stream::iter(parts)), max_message_bytes, Transcoder::at_once(1), None)
 }
 
 #[tokio::test]
@@ -129,7 +129,7 @@ async fn a_body_is_read_to_its_end_and_its_end_must_come() {
     let gone = Failure::new(Code::Canceled, "context canceled");
     let route = Gateway::new().route("/v3/kv/put").expect("a route").clone();
     let body = stream::iter([Ok(Bytes::from_static(b"{}")), Err(gone.clone())]);
-    let mut cut = JsonRequests::new(route, Box::pin(body), 100, Transcoder::at_once(1));
+    let mut cut = JsonRequests::new(route, Box::pin(body), 100, Transcoder::at_once(1), None);
     assert_eq!(cut.next().await, Ok(Some(Bytes::new())));
     assert_eq!(cut.finish().await, Err(gone));
 }

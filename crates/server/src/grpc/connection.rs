@@ -23,6 +23,7 @@ use super::plain;
 use super::pongs::DelayedPong;
 use super::reply::CallReply;
 use super::request::RequestStream;
+use super::room::HeldShare;
 use super::service::{CallFuture, ConnectionSettings, GrpcService};
 use crate::http::ConnectionRouter;
 
@@ -67,6 +68,7 @@ pub(crate) async fn serve<I, S>(
         service,
         http,
         settings: settings.clone(),
+        held: HeldShare::of(settings.memory.clone()),
     };
     let ended = poll_fn(|context| connection.poll_rounds(&mut io, context)).await;
     drop(connection);
@@ -134,6 +136,7 @@ struct GrpcConnection<S> {
     service: S,
     http: Option<ConnectionRouter>,
     settings: ConnectionSettings,
+    held: HeldShare,
 }
 
 impl<S: GrpcService> GrpcConnection<S> {
@@ -154,12 +157,18 @@ impl<S: GrpcService> GrpcConnection<S> {
             }
             self.abandon_endless();
             let Ok(()) = self.send(io, context) else { return Poll::Ready(ConnectionEnd::Theirs) };
-            if self.handle.lock().is_closed() {
+            let (is_closed, may_read_again, has_more) = {
+                let http2 = self.handle.lock();
+                let held = http2.held_bytes();
+                self.held.set(held.answers + held.requests);
+                (http2.is_closed(), !may_read && http2.wants_input(), http2.has_more_output())
+            };
+            if is_closed {
                 return Poll::Ready(ConnectionEnd::Ours);
             }
             // What was sent may have made room for calls that wait, or for reading, of which nothing else would tell.
-            let may_read_again = !may_read && self.handle.lock().wants_input();
-            if !self.take_events() && !has_read && !may_read_again {
+            let has_woken = self.handle.wake_waiting();
+            if !self.take_events() && !has_read && !may_read_again && !has_more && !has_woken {
                 return Poll::Pending;
             }
         }
@@ -230,7 +239,7 @@ impl<S: GrpcService> GrpcConnection<S> {
             let event = {
                 let mut http2 = self.handle.lock();
                 // One read holds thousands of requests. A client that does not take the answers waits with the rest.
-                if http2.takes_requests() { http2.next_event() } else { None }
+                if http2.takes_events() { http2.next_event() } else { None }
             };
             let Some(event) = event else { return has_events };
             has_events = true;

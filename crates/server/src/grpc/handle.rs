@@ -3,6 +3,7 @@
 //! The connection is behind a lock that only one thread takes, that of its task: calls run inside it. What a call
 //! writes leaves with the round in which it was polled. What it waits for is a waker in its stream's slot.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -39,17 +40,36 @@ pub(super) struct ConnectionHandle(Arc<SharedConnection>);
 struct SharedConnection {
     began: Instant,
     http2: Mutex<Connection<CallWakers>>,
+    /// Streams whose calls wait for room.
+    waiting: Mutex<BTreeMap<u32, Waker>>,
 }
+
+/// Calls that are woken together when there is room: each may take all of it.
+const MAX_WOKEN_CALLS: usize = 16;
 
 impl ConnectionHandle {
     /// A connection that begins now.
     pub(super) fn new(http2: Connection<CallWakers>) -> ConnectionHandle {
-        ConnectionHandle(Arc::new(SharedConnection { began: Instant::now(), http2: Mutex::new(http2) }))
+        let (http2, waiting) = (Mutex::new(http2), Mutex::default());
+        ConnectionHandle(Arc::new(SharedConnection { began: Instant::now(), http2, waiting }))
     }
 
     /// The connection, for a moment: nothing may be polled or dropped meanwhile that could ask for it too.
     pub(super) fn lock(&self) -> MutexGuard<'_, Connection<CallWakers>> {
         self.0.http2.lock()
+    }
+
+    /// Wakes some of the calls that wait for room, if there is room; whether there were any.
+    pub(super) fn wake_waiting(&self) -> bool {
+        let mut waiting = self.0.waiting.lock();
+        if waiting.is_empty() || !self.lock().has_room() {
+            return false;
+        }
+        let woken: Vec<Waker> =
+            std::iter::from_fn(|| waiting.pop_first()).take(MAX_WOKEN_CALLS).map(|(_, w)| w).collect();
+        drop(waiting);
+        woken.into_iter().for_each(Waker::wake);
+        true
     }
 
     /// Time since the connection began.
@@ -66,6 +86,19 @@ impl ConnectionHandle {
     pub(super) fn stream(&self, stream: u32) -> StreamHandle {
         StreamHandle { connection: self.clone(), stream }
     }
+}
+
+/// What of the bytes that have come is whole messages, and how many bytes the one behind them has.
+pub(super) struct Arrival {
+    pub(super) whole_bytes: usize,
+    pub(super) next_bytes: usize,
+}
+
+/// What a stream has received.
+pub(super) enum Arrived {
+    Messages(Vec<u8>),
+    /// The end of the client's half, behind so many bytes that are no message.
+    End(usize),
 }
 
 /// A stream.
@@ -98,10 +131,10 @@ impl StreamHandle {
         connection.reset(self.stream, ErrorCode::RefusedStream);
     }
 
-    /// DATA that has come; empty at the end of the client's half.
-    pub(super) fn poll_data(&self, context: &Context<'_>) -> Poll<Result<Vec<u8>, ClientGone>> {
+    /// DATA of a body that has come; empty at the end of the client's half.
+    pub(super) fn poll_body(&self, context: &Context<'_>) -> Poll<Result<Vec<u8>, ClientGone>> {
         let polled = self.with(|connection, stream| {
-            let data = connection.take_data(stream)?;
+            let data = connection.take_body(stream)?;
             if !data.is_empty() || connection.is_finished(stream)? {
                 return Ok(Poll::Ready(data));
             }
@@ -112,6 +145,61 @@ impl StreamHandle {
             Ok(polled) => polled.map(Ok),
             Err(gone) => Poll::Ready(Err(gone)),
         }
+    }
+
+    /// The whole messages that have come. `Ok` with less than a message, if that is all: the client has ended its half.
+    pub(super) fn poll_messages<E>(
+        &self,
+        context: &Context<'_>,
+        arrival: impl FnOnce(&[u8]) -> Result<Arrival, E>,
+    ) -> Result<Poll<Result<Arrived, E>>, ClientGone> {
+        self.with(|connection, stream| {
+            let unread = connection.unread(stream)?;
+            let arrival = match arrival(unread) {
+                Ok(arrival) => arrival,
+                Err(error) => return Ok(Poll::Ready(Err(error))),
+            };
+            let come = unread.len();
+            if arrival.whole_bytes > 0 {
+                let taken = connection.take_data(stream, arrival.whole_bytes)?;
+                return Ok(Poll::Ready(Ok(Arrived::Messages(taken))));
+            }
+            if connection.has_ended(stream)? {
+                return Ok(Poll::Ready(Ok(Arrived::End(come))));
+            }
+            if come > 0 {
+                connection.reserve(stream, arrival.next_bytes)?;
+            }
+            keep(&mut connection.slot(stream)?.reader, context);
+            Ok(Poll::Pending)
+        })
+    }
+
+    /// Whether a value of so many bytes may come; if not, the reader of the stream is woken when it may.
+    pub(super) fn poll_reserved(&self, context: &Context<'_>, bytes: usize) -> Result<bool, ClientGone> {
+        self.with(|connection, stream| {
+            let has_room = connection.reserve(stream, bytes)?;
+            if !has_room {
+                keep(&mut connection.slot(stream)?.reader, context);
+            }
+            Ok(has_room)
+        })
+    }
+
+    /// Whether another answer may be made.
+    pub(super) fn has_room(&self) -> bool {
+        self.connection.lock().has_room()
+    }
+
+    /// Waits until another answer may be made, or the client is gone.
+    pub(super) fn poll_room(&self, context: &Context<'_>) -> Poll<()> {
+        let mut connection = self.connection.lock();
+        if connection.has_room() || connection.slot(self.stream).is_err() {
+            return Poll::Ready(());
+        }
+        drop(connection);
+        self.connection.0.waiting.lock().insert(self.stream, context.waker().clone());
+        Poll::Pending
     }
 
     /// Whether the client's half is over and all of it was taken.

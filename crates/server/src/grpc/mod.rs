@@ -24,6 +24,7 @@
 //! | `handle.rs` | the connection as its calls see it |
 //! | `preface.rs` | what a client speaks, and what a connection needs of its socket: the place of TLS |
 //! | `pongs.rs` | answers to pings wait for what is sent next |
+//! | `room.rs` | what connections hold for their clients, and room for more |
 //! | `messages/` | messages out of DATA and into it, their size limit, gzip |
 //! | `request.rs`, `reply.rs` | the two directions of a call |
 //! | `local/` | calls that begin in this process: those of the JSON gateway |
@@ -45,6 +46,7 @@ mod pongs;
 mod preface;
 mod reply;
 mod request;
+mod room;
 mod service;
 #[cfg(test)]
 mod tests;
@@ -58,5 +60,6 @@ pub(crate) use messages::EncodedMessage;
 pub(crate) use preface::{ClientProtocol, ClientTransport, ReplayedStart, protocol};
 pub(crate) use reply::CallReply;
 pub(crate) use request::{LocalRequests, RequestStream};
+pub(crate) use room::{AnswerRoom, BodyRoom};
 pub(crate) use service::{CallFuture, ConnectionSettings, GrpcService, NoCalls};
 pub(crate) use timeout::decode as decode_timeout;

@@ -13,6 +13,7 @@ use http2::{ErrorCode, Field, RequestHead};
 use tower::Service as _;
 
 use super::handle::{ClientGone, StreamHandle};
+use super::room::BodyRoom;
 use crate::http::ConnectionRouter;
 
 /// Headers of a request that is not gRPC: as many as over HTTP/1. A map of headers refuses tens of thousands with a
@@ -28,7 +29,9 @@ pub(super) async fn serve(
     let Some(request) = request(&head) else { return stream.reset(ErrorCode::Protocol) };
     drop(head);
     let body = RequestBody { stream: stream.clone(), has_ended: false };
-    let response = unless_gone(&stream, router.call(request.map(|()| Body::new(body)))).await;
+    let mut request = request.map(|()| Body::new(body));
+    request.extensions_mut().insert(BodyRoom::of(stream.clone()));
+    let response = unless_gone(&stream, router.call(request)).await;
     let Ok(Ok(response)) = response else { return };
     // A client that is gone does not need its answer. A handler that fails midway has nothing left to say.
     let _ = answer(response, &stream).await;
@@ -118,7 +121,7 @@ impl http_body::Body for RequestBody {
         if self.has_ended {
             return Poll::Ready(None);
         }
-        let data = ready!(self.stream.poll_data(context));
+        let data = ready!(self.stream.poll_body(context));
         self.has_ended = data.as_ref().map_or(true, Vec::is_empty);
         Poll::Ready(match data {
             Ok(data) if data.is_empty() => None,

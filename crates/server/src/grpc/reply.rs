@@ -12,7 +12,8 @@ use super::failure::Failure;
 use super::handle::{ClientGone, StreamHandle};
 use super::head::{AnswerFormat, Trailers};
 use super::local::answers::LocalAnswers;
-use super::messages::{EncodedMessage, compressed, joined, prefix};
+use super::messages::{EncodedMessage, compressed, is_compressed, joined, prefix};
+use super::room::AnswerRoom;
 
 /// The way back to a client. Dropping it without an end resets the call.
 pub(crate) struct CallReply {
@@ -128,7 +129,7 @@ impl CallReply {
     pub(crate) fn begin_message(&mut self, length: usize) -> Result<(), ClientGone> {
         self.begin()?;
         match &self.way {
-            Way::Http2 { stream, format } if !format.is_gzip || length == 0 => stream
+            Way::Http2 { stream, format } if !format.is_gzip || !is_compressed(length) => stream
                 .with(|connection, stream| connection.send_parts(stream, &prefix(0, length), Vec::new())),
             Way::Local(answers) if length == 0 => {
                 answers.push(EncodedMessage::default());
@@ -138,6 +139,25 @@ impl CallReply {
                 self.collected = Some((EncodedMessage::default(), length));
                 Ok(())
             }
+        }
+    }
+
+    /// Room for another message, to be awaited before one is made.
+    pub(crate) fn room(&self) -> AnswerRoom {
+        match &self.way {
+            Way::Http2 { stream, .. } => AnswerRoom::of(stream.clone()),
+            Way::Local(_) => AnswerRoom::default(),
+        }
+    }
+
+    /// Waits until the client takes what it was given.
+    ///
+    /// # Errors
+    /// When the client has gone.
+    pub(crate) async fn sent(&mut self) -> Result<(), ClientGone> {
+        match &self.way {
+            Way::Http2 { stream, .. } => poll_fn(|context| stream.poll_sent(context)).await,
+            Way::Local(_) => Ok(()),
         }
     }
 
@@ -224,8 +244,7 @@ impl CallReply {
 
 /// A message as it travels, and the flag before it.
 fn encoded(format: &AnswerFormat, message: EncodedMessage) -> (u8, EncodedMessage) {
-    // grpc-go does not compress an empty message.
-    match format.is_gzip && message.len() > 0 {
+    match format.is_gzip && is_compressed(message.len()) {
         true => (1, compressed(&message)),
         false => (0, message),
     }

@@ -2,15 +2,16 @@
 
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use api::Code;
 use bytes::Bytes;
 use futures_util::Stream;
 
 use super::failure::Failure;
-use super::handle::StreamHandle;
-use super::messages::MessageDecoder;
+use super::handle::{Arrived, StreamHandle};
+use super::messages::{FoundMessage, MessageDecoder, PREFIX_BYTES, decompressed};
+use super::room::AnswerRoom;
 
 /// Texts for calls with a wrong number of messages: grpc-go's.
 const NONE: &str = "cardinality violation: received no request message from non-client-streaming RPC";
@@ -33,10 +34,13 @@ pub(crate) struct RequestStream {
 /// Where messages come from.
 enum RequestSource {
     /// The DATA of a stream.
-    Http2 { stream: StreamHandle, messages: MessageDecoder },
+    Http2 { stream: StreamHandle, messages: MessageDecoder, decompressing: Option<Decompressing> },
     /// This process.
     Local(LocalRequests),
 }
+
+/// A message that is decompressed elsewhere.
+type Decompressing = Pin<Box<dyn Future<Output = Result<Bytes, Failure>> + Send>>;
 
 impl RequestStream {
     pub(super) fn new(
@@ -44,7 +48,7 @@ impl RequestStream {
         messages: MessageDecoder,
         refusal: Option<Failure>,
     ) -> RequestStream {
-        RequestStream { source: RequestSource::Http2 { stream, messages }, refusal }
+        RequestStream { source: RequestSource::Http2 { stream, messages, decompressing: None }, refusal }
     }
 
     pub(super) fn local(requests: LocalRequests) -> RequestStream {
@@ -90,7 +94,7 @@ impl RequestStream {
     /// As [`RequestStream::next`]; and when there is none, or another.
     pub(crate) async fn only(&mut self) -> Result<Bytes, Failure> {
         let Some(message) = self.next().await? else { return Err(Failure::new(Code::Internal, NONE)) };
-        if let RequestSource::Http2 { stream, messages } = &self.source
+        if let RequestSource::Http2 { stream, messages, .. } = &self.source
             && messages.is_between()
             && stream.is_finished()
         {
@@ -102,10 +106,20 @@ impl RequestStream {
         }
     }
 
+    /// Room for the answer, when no more requests are read.
+    pub(crate) fn into_room(self) -> AnswerRoom {
+        match self.source {
+            RequestSource::Http2 { stream, .. } => AnswerRoom::of(stream),
+            RequestSource::Local(_) => AnswerRoom::default(),
+        }
+    }
+
     /// [`RequestStream::next`], by polling.
     pub(crate) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Failure>> {
         match &mut self.source {
-            RequestSource::Http2 { stream, messages } => poll_message(stream, messages, context),
+            RequestSource::Http2 { stream, messages, decompressing } => {
+                poll_message(stream, messages, decompressing, context)
+            }
             RequestSource::Local(requests) => requests.as_mut().poll_next(context).map(Option::transpose),
         }
     }
@@ -115,18 +129,32 @@ impl RequestStream {
 fn poll_message(
     stream: &StreamHandle,
     messages: &mut MessageDecoder,
+    decompressing: &mut Option<Decompressing>,
     context: &mut Context<'_>,
 ) -> Poll<Result<Option<Bytes>, Failure>> {
     loop {
-        if let Some(message) = messages.next()? {
-            return Poll::Ready(Ok(Some(message)));
+        if let Some(work) = decompressing {
+            let Poll::Ready(message) = work.as_mut().poll(context) else { return Poll::Pending };
+            *decompressing = None;
+            return Poll::Ready(message.map(Some));
         }
-        match ready!(stream.poll_data(context)) {
-            // What is not complete is limited by its length, so the window, which this opens, need not limit it.
-            Ok(data) if !data.is_empty() => messages.push(data),
+        match messages.next()? {
+            Some(FoundMessage::Plain(message)) => return Poll::Ready(Ok(Some(message))),
+            Some(FoundMessage::Compressed(message)) => {
+                *decompressing = Some(Box::pin(decompressed(message, messages.max_bytes())));
+                continue;
+            }
+            None => {}
+        }
+        match stream.poll_messages(context, |unread| messages.arrival(unread)) {
+            Ok(Poll::Pending) => return Poll::Pending,
+            Ok(Poll::Ready(Ok(Arrived::Messages(data)))) => messages.push(data),
             // As in grpc-go, an incomplete prefix is no message.
-            Ok(_) if !messages.is_within_message() => return Poll::Ready(Ok(None)),
-            Ok(_) => return Poll::Ready(Err(Failure::new(Code::Internal, UNEXPECTED_EOF))),
+            Ok(Poll::Ready(Ok(Arrived::End(..PREFIX_BYTES)))) => return Poll::Ready(Ok(None)),
+            Ok(Poll::Ready(Ok(Arrived::End(_)))) => {
+                return Poll::Ready(Err(Failure::new(Code::Internal, UNEXPECTED_EOF)));
+            }
+            Ok(Poll::Ready(Err(failure))) => return Poll::Ready(Err(failure)),
             Err(_) => return Poll::Ready(Err(Failure::new(Code::Canceled, "context canceled"))),
         }
     }

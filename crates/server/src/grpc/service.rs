@@ -7,6 +7,7 @@ use http2::RequestHead;
 
 use super::reply::CallReply;
 use super::request::RequestStream;
+use super::room::ClientMemory;
 use crate::config::GrpcKeepalive;
 
 /// How client connections behave.
@@ -18,6 +19,8 @@ pub(crate) struct ConnectionSettings {
     pub(crate) max_message_bytes: usize,
     /// When silent clients are pinged, and when they are given up.
     pub(crate) keepalive: GrpcKeepalive,
+    /// What all connections hold.
+    pub(crate) memory: ClientMemory,
 }
 
 /// A call that runs. It answers through its [`CallReply`], or not at all when the client has gone.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 use tokio::task::JoinHandle;
 
-use crate::grpc::Failure;
+use crate::grpc::{AnswerRoom, Failure};
 use crate::overload::RangeWait;
 
 /// Bytes of large commands that may be proposed at once. Beyond it commands wait here, first come first served, instead
@@ -73,10 +73,25 @@ impl LargeRanges {
         &self,
         encode: impl FnOnce() -> T + Send + 'static,
     ) -> JoinHandle<T> {
-        let waiting = self.wait.enter();
-        // The semaphore is never closed.
-        let permit = self.permits.clone().acquire_owned().await.ok();
-        drop(waiting);
+        self.begin_with(&AnswerRoom::default(), encode).await
+    }
+
+    /// The same for an answer that takes room of its connection while it is made: without room, no permit is taken.
+    pub(crate) async fn begin_with<T: Send + 'static>(
+        &self,
+        room: &AnswerRoom,
+        encode: impl FnOnce() -> T + Send + 'static,
+    ) -> JoinHandle<T> {
+        let permit = loop {
+            room.wait().await;
+            let waiting = self.wait.enter();
+            // The semaphore is never closed.
+            let permit = self.permits.clone().acquire_owned().await.ok();
+            drop(waiting);
+            if room.is_there() {
+                break permit;
+            }
+        };
         let wait = self.wait.clone();
         tokio::task::spawn_blocking(move || {
             let _permit = permit;

@@ -10,7 +10,7 @@ use store::Caller;
 
 use crate::auth::{CREDENTIAL_KEYS, Credentials, Source};
 use crate::call_times::CallTimes;
-use crate::grpc::Failure;
+use crate::grpc::{AnswerRoom, Failure};
 use crate::node::Node;
 use crate::spans::InnerSpans;
 
@@ -34,6 +34,8 @@ pub(super) struct Call {
     pub(super) credentials: Credentials,
     /// What it has waited for.
     pub(super) times: CallTimes,
+    /// Room for its answer, if it has one message.
+    pub(super) room: AnswerRoom,
     /// Spans of what its messages ask for: of a call in which either side streams, if it is sampled.
     pub(super) spans: Option<InnerSpans>,
 }
@@ -56,7 +58,8 @@ impl Call {
         let require_leader = has_leader.is_some_and(|value| value == b"true");
         let credentials = Credentials::of_call([token, authorization, gateway], common_name, source);
         let times = CallTimes::default();
-        Ok((Call { require_leader, connection, credentials, times, spans: None }, version))
+        let room = AnswerRoom::default();
+        Ok((Call { require_leader, connection, credentials, times, room, spans: None }, version))
     }
 
     /// The call as one of the user that `caller` is, who stays its user when the token ends: for a call that lasts for

@@ -18,7 +18,9 @@ use super::streaming_call::{CountedRequests, Responses};
 use super::{auth, backup, cluster, concurrency, health, kv, lease, maintenance, watch};
 use crate::auth::{Needs, Source};
 use crate::call_times::LoopTimes;
-use crate::grpc::{CallFuture, CallReply, ClientGone, EncodedMessage, Failure, GrpcService, RequestStream};
+use crate::grpc::{
+    AnswerRoom, CallFuture, CallReply, ClientGone, EncodedMessage, Failure, GrpcService, RequestStream,
+};
 use crate::node::Node;
 use crate::overload::OpenCall;
 use crate::spans::CallSpan;
@@ -293,11 +295,12 @@ where
     F: Future<Output = (Result<A, Failure>, LoopTimes)>,
     A: Into<UnaryResponse>,
 {
-    let Exchange { connection, metrics, needs, call, open, mut requests, mut reply, span } = exchange;
+    let Exchange { connection, metrics, needs, mut call, open, mut requests, mut reply, span } = exchange;
     let body = match requests.first().await {
         Ok(body) => body,
         Err(failure) => return reply.finish(Err(&failure)),
     };
+    call.room = requests.into_room();
     let mut running = metrics.begin_unary(&body, call.credentials.source(), span);
     running.counts_as(open);
     running.received(body.len());
@@ -349,11 +352,21 @@ async fn send_range(mut range: StreamedRange, mut reply: CallReply, running: Run
                 Ok(parts) => parts.into_iter().try_for_each(|part| reply.continue_message(part))?,
                 Err(failure) => return Ok(Err(failure)),
             }
+            reply.sent().await?;
         }
         running.sent(1, bytes);
         Ok(Ok(()))
     };
     end(sent.await, running, reply);
+}
+
+/// The next messages, made when there is room for them.
+async fn next_in_room(
+    room: &AnswerRoom,
+    responses: &mut Responses,
+) -> Option<Result<Vec<EncodedMessage>, Failure>> {
+    room.wait().await;
+    responses.next().await
 }
 
 /// Runs a call in which either side streams.
@@ -369,6 +382,8 @@ where
     let mut running = metrics.begin(span);
     running.counts_as(open);
     let requests = CountedRequests::new(requests, metrics, account);
+    // Renewals are small, and a lease must not end because its client leaves other answers untaken.
+    let room = if metrics.path() == methods::LEASE_KEEP_ALIVE { AnswerRoom::default() } else { reply.room() };
     let sent = async {
         let begun = async {
             node.admit(needs, &call.credentials).await?;
@@ -378,7 +393,7 @@ where
             Ok(responses) => responses,
             Err(failure) => return Ok(Err(failure)),
         };
-        while let Some(messages) = reply.unless_gone(responses.next()).await? {
+        while let Some(messages) = reply.unless_gone(next_in_room(&room, &mut responses)).await? {
             let messages = match messages {
                 Ok(messages) => messages,
                 Err(failure) => return Ok(Err(failure)),

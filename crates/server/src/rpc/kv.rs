@@ -1,8 +1,8 @@
 //! The KV service.
 //!
 //! Reads are served on the RPC worker that received them, once the local state is fresh enough; ranges of 1,000 keys
-//! and more, or that examine as many keys and changes, are encoded on another thread (`streamed_range.rs`), and so are
-//! transactions of ranges. Writes are proposed as they were received: the log keeps the request's own bytes.
+//! and more, of 2 MiB, or that examine as many keys and changes, are encoded on another thread (`streamed_range.rs`),
+//! and so are transactions of ranges. Writes are proposed as they were received: the log keeps the request's own bytes.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,20 +12,24 @@ use api::validate;
 use bytes::Bytes;
 use member::batch::CommandKind;
 use store::{
-    Damaged, MAX_TXN_ANSWER_BYTES, PermittedRange, RangeStream, ReadTxn, Reader, Reply, Response, TxnReply,
-    Values,
+    ChunkSink, Damaged, MAX_TXN_ANSWER_BYTES, NextChunk, PermittedRange, RangeStream, ReadTxn, Reader, Reply,
+    Response, TxnReply, Values,
 };
 
 use super::call::{self, Call, decode, decode_in_stream};
 use super::streamed_range::{KnownDamage, StreamedRange, UnaryResponse};
 use super::streaming_call::{CountedRequests, ResponseSink, Responses};
-use crate::grpc::{EncodedMessage, Failure};
+use crate::grpc::{AnswerRoom, EncodedMessage, Failure};
 use crate::node::Node;
 use crate::spans::InnerOperation;
 
 /// Ranges that have this many keys, or examine more keys and changes of the past, are encoded on a thread of their own:
 /// about half a millisecond of work.
 const MIN_LARGE_RANGE_STEPS: usize = 1_000;
+
+/// Answers of this many bytes are encoded there too, while they are sent: more than one value has by default, and about
+/// as much work.
+const MIN_LARGE_RANGE_BYTES: usize = 2 << 20;
 
 /// Keys of a chunk of `RangeStream`; its bytes are limited by the request limit. A chunk is made on the RPC worker, so
 /// it is what other calls of that worker wait for.
@@ -35,7 +39,9 @@ pub(super) async fn put(node: &Node, call: &Call, body: Bytes) -> Result<Encoded
     let request: pb::PutRequest = decode(body.clone())?;
     validate::put(&request)?;
     let reply = write(node, call, CommandKind::Put, body).await?;
-    let Response::Put(mut response) = resolve(node, &reply).await? else { return Err(Failure::unexpected()) };
+    let Response::Put(mut response) = resolve(node, call, &reply).await? else {
+        return Err(Failure::unexpected());
+    };
     complete_header(node, &mut response.header);
     Ok(EncodedMessage::message(&response))
 }
@@ -44,7 +50,7 @@ pub(super) async fn delete_range(node: &Node, call: &Call, body: Bytes) -> Resul
     let request: pb::DeleteRangeRequest = decode(body.clone())?;
     validate::delete_range(&request)?;
     let reply = write(node, call, CommandKind::DeleteRange, body).await?;
-    let Response::DeleteRange(mut response) = resolve(node, &reply).await? else {
+    let Response::DeleteRange(mut response) = resolve(node, call, &reply).await? else {
         return Err(Failure::unexpected());
     };
     complete_header(node, &mut response.header);
@@ -70,7 +76,9 @@ async fn write_txn(node: &Node, call: &Call, body: Bytes) -> Result<EncodedMessa
         reply.sort_by_number();
         check_answer(reply)?;
     }
-    let Response::Txn(mut response) = resolve(node, &reply).await? else { return Err(Failure::unexpected()) };
+    let Response::Txn(mut response) = resolve(node, call, &reply).await? else {
+        return Err(Failure::unexpected());
+    };
     complete_header(node, &mut response.header);
     Ok(EncodedMessage::message(&response))
 }
@@ -87,6 +95,7 @@ async fn read_txn(
         node.admit_read()?;
         node.linearize_for(&call.times).await?;
     }
+    call.room.wait().await;
     let caller = node.identify(&call.credentials).await?;
     node.reader.check_txn(&caller, request)?;
     let is_long = may_be_long(request, || {
@@ -173,17 +182,22 @@ pub(super) async fn range(node: &Arc<Node>, call: &Call, body: Bytes) -> Result<
         node.admit_read()?;
         node.linearize_for(&call.times).await?;
     }
+    call.room.wait().await;
     let caller = node.identify(&call.credentials).await?;
     node.reader.check_range(&caller, &request.key, &request.range_end)?;
     let began = Instant::now();
-    let answer = find_range(node, request).await;
+    let answer = find_range(node, &call.room, request).await;
     node.times.ranges.observe(answer.is_ok(), began.elapsed());
     node.reader.check_unchanged(&caller)?;
     answer
 }
 
 /// Answers a range from the local state; a large one is captured, and encoded while it is sent.
-async fn find_range(node: &Arc<Node>, request: pb::RangeRequest) -> Result<UnaryResponse, Failure> {
+async fn find_range(
+    node: &Arc<Node>,
+    room: &AnswerRoom,
+    request: pb::RangeRequest,
+) -> Result<UnaryResponse, Failure> {
     // Each attempt looks the keys up again, so a value that was compacted meanwhile is not met again and needs no note
     // of known damage.
     loop {
@@ -191,7 +205,7 @@ async fn find_range(node: &Arc<Node>, request: pb::RangeRequest) -> Result<Unary
             Ok(Ok(Some(parts))) => return Ok(EncodedMessage(parts).into()),
             Ok(Ok(None)) => {
                 node.admit_large_range()?;
-                return Ok(UnaryResponse::Streamed(StreamedRange::begin(node, request).await?));
+                return Ok(UnaryResponse::Streamed(StreamedRange::begin(node, room, request).await?));
             }
             Ok(Err(error)) => return Err(error.into()),
             Err(damaged) => node.repair(&damaged).await?,
@@ -205,10 +219,31 @@ fn encode_short_range(
     request: &pb::RangeRequest,
 ) -> Result<Result<Option<Vec<Bytes>>, api::Error>, Damaged> {
     let _pin = node.pin();
-    let mut parts = Vec::new();
+    let mut short = ShortRange::default();
     let header = |revision| node.header(revision);
-    let encoded = node.reader.encode_range_within(request, MIN_LARGE_RANGE_STEPS, header, &mut parts)?;
-    Ok(encoded.map(|is_encoded| is_encoded.then_some(parts)))
+    let encoded = node.reader.encode_range_within(request, MIN_LARGE_RANGE_STEPS, header, &mut short)?;
+    Ok(encoded.map(|is_encoded| (is_encoded && !short.is_long).then_some(short.parts)))
+}
+
+/// Takes an answer if it is short.
+#[derive(Default)]
+struct ShortRange {
+    parts: Vec<Bytes>,
+    is_long: bool,
+}
+
+impl ChunkSink for ShortRange {
+    fn begin(&mut self, bytes: usize) {
+        self.is_long = bytes >= MIN_LARGE_RANGE_BYTES;
+    }
+
+    fn next(&mut self, _: usize) -> NextChunk {
+        if self.is_long { NextChunk::Stop } else { NextChunk::Make }
+    }
+
+    fn push(&mut self, chunk: Bytes) {
+        self.parts.push(chunk);
+    }
 }
 
 pub(super) async fn range_stream(
@@ -296,9 +331,11 @@ async fn write(node: &Node, call: &Call, kind: CommandKind, body: Bytes) -> Resu
     Ok(node.propose_for(&call.times, kind, caller, body).await?)
 }
 
-/// Reads the values a reply names, waiting for damaged ones to be repaired. Holds no pin, because the reply was made on
-/// another thread: a value that moved since is met as damage, and read again where it is now (`store::resolve`).
-async fn resolve(node: &Node, reply: &Reply) -> Result<Response, Failure> {
+/// Reads the values a reply names once there is room for them, waiting for damaged ones to be repaired. Holds no pin,
+/// because the reply was made on another thread: a value that moved since is met as damage, and read again where it is
+/// now (`store::resolve`).
+async fn resolve(node: &Node, call: &Call, reply: &Reply) -> Result<Response, Failure> {
+    call.room.wait().await;
     let mut known = KnownDamage::default();
     loop {
         match store::resolve(reply, node.values.as_ref()) {

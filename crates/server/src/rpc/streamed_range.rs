@@ -9,25 +9,43 @@
 //!
 //!   a second encoder begins at the same revision, with the same header, and skips 2 MiB
 //!                                  -> Begin { length: 5 MiB }         ->  checks the length
-//!   encodes from the beginning     -> Chunk(1 MiB): bytes 2 to 3 MiB  ->  sends it, and so on
+//!   skips 2 MiB, encodes on        -> Chunk(1 MiB): bytes 2 to 3 MiB  ->  sends it, and so on
 //! ```
 //!
 //! So the response is never in memory as a whole. Encoding the same range twice at the same revision gives the same
-//! bytes, which is why the bytes that were sent can be skipped.
+//! bytes, which is why the bytes that were sent can be skipped: their keys are walked again, their values are not read.
+//!
+//! The next chunk is taken when the client has taken the one before. An encoder whose chunk is not taken soon ends, and
+//! with it its thread, its permit and its pin: a client that reads slowly must not keep them from others. When the
+//! client has taken what is there, another encoder goes on, at the cost of a walk. If history was compacted beyond the
+//! revision meanwhile, the call fails.
 
 use std::cell::OnceCell;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
 
 use api::etcdserverpb as pb;
 use bytes::{Buf, Bytes};
-use store::{ChunkSink, Damaged};
+use store::{ChunkSink, Damaged, NextChunk};
 use tokio::sync::mpsc;
 
-use crate::grpc::{EncodedMessage, Failure};
+use crate::grpc::{AnswerRoom, EncodedMessage, Failure};
 use crate::node::Node;
 
 /// Bytes that cross the channel at once: each crossing wakes the RPC worker, and then the client.
 const CHUNK_BYTES: usize = 1 << 20;
+
+/// Chunks that wait in the channel: while one is sent, the next is made.
+const MAX_WAITING_CHUNKS: usize = 1;
+
+/// What else the channel has place for: the beginning. How the encoder ended has a place of its own from the start.
+const OTHER_PARTS: usize = 2;
+
+/// How long an encoder waits until a chunk is taken. A client that takes 10 MiB a second does not have it begin again.
+const MAX_CHUNK_WAIT: Duration = Duration::from_millis(100);
 
 /// Longest message a client of grpc-go accepts; etcd sends no longer one either.
 const MAX_MESSAGE_BYTES: usize = i32::MAX as usize;
@@ -74,14 +92,20 @@ pub(super) struct StreamedRange {
     header: pb::ResponseHeader,
     length: usize,
     sent: usize,
-    parts: mpsc::UnboundedReceiver<RangePart>,
+    parts: mpsc::Receiver<RangePart>,
     known: KnownDamage,
+    room: AnswerRoom,
 }
 
 /// What crosses the channel.
 enum RangePart {
-    Begin { header: pb::ResponseHeader, length: usize },
+    Begin {
+        header: pb::ResponseHeader,
+        length: usize,
+    },
     Chunk(Vec<Bytes>),
+    /// The encoder has ended because a chunk was not taken.
+    Paused,
     Damaged(Damaged),
     Failed(api::Error),
 }
@@ -91,20 +115,24 @@ impl StreamedRange {
     ///
     /// # Errors
     /// What is wrong with the request, and damage that cannot be repaired.
-    pub(super) async fn begin(node: &Arc<Node>, request: pb::RangeRequest) -> Result<StreamedRange, Failure> {
+    pub(super) async fn begin(
+        node: &Arc<Node>,
+        room: &AnswerRoom,
+        request: pb::RangeRequest,
+    ) -> Result<StreamedRange, Failure> {
         loop {
-            let mut parts = encode(node, &request, None, 0).await;
+            let mut parts = encode(node, room, &request, None, 0).await;
             match parts.recv().await {
                 Some(RangePart::Begin { header, length }) => {
                     check_length(length)?;
                     let revision = if request.revision > 0 { request.revision } else { header.revision };
                     let request = pb::RangeRequest { revision, ..request };
-                    let (node, known) = (node.clone(), KnownDamage::default());
-                    return Ok(StreamedRange { node, request, header, length, sent: 0, parts, known });
+                    let (node, known, room) = (node.clone(), KnownDamage::default(), room.clone());
+                    return Ok(StreamedRange { node, request, header, length, sent: 0, parts, known, room });
                 }
                 Some(RangePart::Damaged(damaged)) => node.repair(&damaged).await?,
                 Some(RangePart::Failed(error)) => return Err(error.into()),
-                Some(RangePart::Chunk(_)) | None => return Err(Failure::unexpected()),
+                Some(RangePart::Chunk(_) | RangePart::Paused) | None => return Err(Failure::unexpected()),
             }
         }
     }
@@ -114,7 +142,7 @@ impl StreamedRange {
         self.length
     }
 
-    /// The next bytes; `None` at the end.
+    /// The next bytes, when the client has taken those before; `None` at the end.
     ///
     /// # Errors
     /// Damage that cannot be repaired.
@@ -129,10 +157,12 @@ impl StreamedRange {
                     let fits = self.sent <= self.length;
                     return Some(if fits { Ok(chunk) } else { Err(Failure::unexpected()) });
                 }
+                Some(RangePart::Paused) => self.resume().await,
                 Some(RangePart::Damaged(damaged)) => {
-                    if let Err(failure) = self.resume(&damaged).await {
-                        return Some(Err(failure));
+                    if let Err(failure) = self.known.repair(&self.node, &damaged).await {
+                        return Some(Err(failure.into()));
                     }
+                    self.resume().await;
                 }
                 Some(RangePart::Failed(error)) => return Some(Err(error.into())),
                 None if self.sent == self.length => return None,
@@ -141,11 +171,9 @@ impl StreamedRange {
         }
     }
 
-    /// Has damage repaired and the rest encoded.
-    async fn resume(&mut self, damaged: &Damaged) -> Result<(), Failure> {
-        self.known.repair(&self.node, damaged).await?;
-        self.parts = encode(&self.node, &self.request, Some(self.header), self.sent).await;
-        Ok(())
+    /// Has the rest encoded.
+    async fn resume(&mut self) {
+        self.parts = encode(&self.node, &self.room, &self.request, Some(self.header), self.sent).await;
     }
 }
 
@@ -158,40 +186,42 @@ fn check_length(length: usize) -> Result<(), Failure> {
     Err(Failure::new(api::Code::ResourceExhausted, text))
 }
 
-/// Waits for a permit, then has a range encoded, without its first `skip` bytes; with `header`, if an encoder ran
-/// before.
+/// Waits for a permit and for room, then has a range encoded, without its first `skip` bytes; with `header`, if an
+/// encoder ran before.
 async fn encode(
     node: &Arc<Node>,
+    room: &AnswerRoom,
     request: &pb::RangeRequest,
     header: Option<pb::ResponseHeader>,
     skip: usize,
-) -> mpsc::UnboundedReceiver<RangePart> {
-    let (parts, receiver) = mpsc::unbounded_channel();
+) -> mpsc::Receiver<RangePart> {
+    let (parts, receiver) = mpsc::channel(MAX_WAITING_CHUNKS + OTHER_PARTS);
+    // The receiver is there.
+    let Ok(end) = parts.clone().reserve_owned().await else { return receiver };
     let (on, request) = (node.clone(), request.clone());
-    let encoding = node.large_ranges.begin(move || {
+    let encode = move || {
         let _pin = on.pin();
         let used = OnceCell::new();
         let choose = |revision| *used.get_or_init(|| header.unwrap_or_else(|| on.header(revision)));
-        let mut encoder =
-            RangeEncoding { parts: &parts, header: &used, skip, collected: Vec::new(), bytes: 0 };
-        let end = match on.reader.encode_range(&request, choose, &mut encoder) {
-            Ok(Ok(())) => return encoder.send_chunk(),
-            Ok(Err(error)) => RangePart::Failed(error),
+        let mut encoder = RangeEncoding::new(&parts, &used, skip);
+        match on.reader.encode_range(&request, choose, &mut encoder) {
+            Ok(Ok(())) if encoder.send_chunk() => {}
+            Ok(Ok(())) => drop(end.send(RangePart::Paused)),
+            Ok(Err(error)) => drop(end.send(RangePart::Failed(error))),
             Err(damaged) => {
                 encoder.send_chunk();
-                RangePart::Damaged(damaged)
+                end.send(RangePart::Damaged(damaged));
             }
-        };
-        let _ = parts.send(end);
-    });
+        }
+    };
     // The end is reported through the channel.
-    drop(encoding.await);
+    drop(node.large_ranges.begin_with(room, encode).await);
     receiver
 }
 
-/// The encoder's end of the channel. When the call has ended, what is sent is dropped.
+/// The encoder's end of the channel.
 struct RangeEncoding<'a> {
-    parts: &'a mpsc::UnboundedSender<RangePart>,
+    parts: &'a mpsc::Sender<RangePart>,
     /// Known before the length is.
     header: &'a OnceCell<pb::ResponseHeader>,
     /// Bytes that were sent before.
@@ -199,21 +229,82 @@ struct RangeEncoding<'a> {
     /// What crosses together, and its bytes.
     collected: Vec<Bytes>,
     bytes: usize,
+    /// A chunk was not taken, or the call has ended.
+    has_stopped: bool,
 }
 
-impl RangeEncoding<'_> {
-    fn send_chunk(&mut self) {
+impl<'a> RangeEncoding<'a> {
+    fn new(
+        parts: &'a mpsc::Sender<RangePart>,
+        header: &'a OnceCell<pb::ResponseHeader>,
+        skip: usize,
+    ) -> RangeEncoding<'a> {
+        RangeEncoding { parts, header, skip, collected: Vec::new(), bytes: 0, has_stopped: false }
+    }
+
+    /// Sends what was collected; whether it, and all before, will be taken.
+    fn send_chunk(&mut self) -> bool {
         self.bytes = 0;
-        if !self.collected.is_empty() {
-            let _ = self.parts.send(RangePart::Chunk(std::mem::take(&mut self.collected)));
+        let chunk = std::mem::take(&mut self.collected);
+        if !self.has_stopped && !chunk.is_empty() {
+            self.send(RangePart::Chunk(chunk));
         }
+        !self.has_stopped
+    }
+
+    fn send(&mut self, part: RangePart) {
+        let Err(mpsc::error::TrySendError::Full(part)) = self.parts.try_send(part) else {
+            self.has_stopped |= self.parts.is_closed();
+            return;
+        };
+        match wait_for_place(self.parts) {
+            Some(place) => place.send(part),
+            None => self.has_stopped = true,
+        }
+    }
+}
+
+/// Blocks this thread until the channel has a place; `None` if none comes in time, or the call has ended.
+fn wait_for_place(parts: &mpsc::Sender<RangePart>) -> Option<mpsc::Permit<'_, RangePart>> {
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let until = Instant::now() + MAX_CHUNK_WAIT;
+    let mut place = pin!(parts.reserve());
+    loop {
+        if let Poll::Ready(place) = place.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return place.ok();
+        }
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return None;
+        }
+        std::thread::park_timeout(left);
+    }
+}
+
+/// Wakes a thread.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
     }
 }
 
 impl ChunkSink for RangeEncoding<'_> {
     fn begin(&mut self, bytes: usize) {
         let Some(header) = self.header.get().copied() else { return };
-        let _ = self.parts.send(RangePart::Begin { header, length: bytes });
+        self.send(RangePart::Begin { header, length: bytes });
+    }
+
+    fn next(&mut self, bytes: usize) -> NextChunk {
+        if self.has_stopped {
+            return NextChunk::Stop;
+        }
+        if bytes > self.skip {
+            return NextChunk::Make;
+        }
+        self.skip -= bytes;
+        NextChunk::Skip
     }
 
     fn push(&mut self, mut part: Bytes) {
@@ -241,18 +332,27 @@ mod tests {
     }
 
     /// What crosses the channel for parts of these lengths, of which `skip` bytes were sent before: the whole length,
-    /// then the chunks.
-    fn crossed(lengths: &[usize], skip: usize) -> (usize, Vec<Vec<u8>>) {
-        let (parts, mut receiver) = mpsc::unbounded_channel();
-        let used = OnceCell::from(header(7));
-        let mut encoder =
-            RangeEncoding { parts: &parts, header: &used, skip, collected: Vec::new(), bytes: 0 };
-        encoder.begin(lengths.iter().sum());
-        for (number, length) in lengths.iter().enumerate() {
-            encoder.push(vec![number as u8; *length].into());
+    /// then the chunks; and whether all of it was taken.
+    fn crossed(lengths: &[usize], skip: usize, is_taken: bool) -> (usize, Vec<Vec<u8>>, bool) {
+        let (parts, mut receiver) = mpsc::channel(MAX_WAITING_CHUNKS + 1);
+        let lengths = lengths.to_vec();
+        let encoding = std::thread::spawn(move || {
+            let used = OnceCell::from(header(7));
+            let mut encoder = RangeEncoding::new(&parts, &used, skip);
+            encoder.begin(lengths.iter().sum());
+            for (number, length) in lengths.iter().enumerate() {
+                match encoder.next(*length) {
+                    NextChunk::Make => encoder.push(vec![number as u8; *length].into()),
+                    NextChunk::Skip => {}
+                    NextChunk::Stop => break,
+                }
+            }
+            encoder.send_chunk()
+        });
+        let mut ended = None;
+        if !is_taken {
+            ended = Some(encoding.join().expect("it ends"));
         }
-        encoder.send_chunk();
-        drop(parts);
         let Some(RangePart::Begin { header: sent, length }) = receiver.blocking_recv() else {
             panic!("no beginning")
         };
@@ -261,14 +361,24 @@ mod tests {
         while let Some(RangePart::Chunk(chunk)) = receiver.blocking_recv() {
             chunks.push(chunk.concat());
         }
-        (length, chunks)
+        let all = ended.unwrap_or(true);
+        (length, chunks, all)
     }
 
     #[test]
     fn parts_cross_together_as_chunks() {
-        let (length, chunks) = crossed(&[CHUNK_BYTES - 1, 1, 5, 6], 0);
+        let (length, chunks, all) = crossed(&[CHUNK_BYTES - 1, 1, 5, 6], 0, true);
         assert_eq!(length, CHUNK_BYTES + 11);
         assert_eq!(chunks.iter().map(Vec::len).collect::<Vec<_>>(), [CHUNK_BYTES, 11]);
+        assert!(all);
+    }
+
+    #[test]
+    fn an_encoder_whose_chunks_are_not_taken_ends() {
+        let (length, chunks, all) = crossed(&[CHUNK_BYTES; 100], 0, false);
+        assert_eq!(length, 100 * CHUNK_BYTES);
+        assert_eq!(chunks.len(), MAX_WAITING_CHUNKS);
+        assert!(!all);
     }
 
     #[test]
@@ -282,7 +392,7 @@ mod tests {
     #[test]
     fn sent_bytes_are_not_sent_again() {
         for skip in 0..=9 {
-            let (length, chunks) = crossed(&[2, 4, 3], skip);
+            let (length, chunks, _) = crossed(&[2, 4, 3], skip, true);
             assert_eq!(length, 9);
             assert_eq!(chunks.concat(), [0, 0, 1, 1, 1, 1, 2, 2, 2][skip..]);
         }

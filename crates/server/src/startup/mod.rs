@@ -333,6 +333,7 @@ fn open_ports(
 ) -> Result<Vec<tokio::task::JoinHandle<()>>, ServerError> {
     let dispatch = Dispatch::new(node.clone());
     let settings = ConnectionSettings {
+        memory: node.status.client_memory().clone(),
         max_concurrent_streams: config.limits.max_concurrent_streams,
         max_message_bytes: dispatch.max_message_bytes(),
         keepalive: config.grpc_keepalive.clone(),

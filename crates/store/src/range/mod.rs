@@ -43,7 +43,7 @@ mod sink;
 mod tests;
 
 pub(crate) use count::RangeCount;
-pub use encode::ChunkSink;
+pub use encode::{ChunkSink, NextChunk};
 pub(crate) use known_counts::KnownCounts;
 pub(crate) use plan::RangePlan;
 pub use reply::{RangeReply, ReplyOrder};

@@ -108,15 +108,24 @@ impl Reader {
             FoundKeys::Whole { found, more, total } => {
                 let how = (values, access(wanted.min(total as usize)));
                 let end = EncodedFields::end(more, total as i64);
-                RangeEncoder::whole(front, &found, end, how, into).map(|()| Ok(true))
+                let is_answer = RangeEncoder::whole(front, &found, end, how, into)?;
+                Ok(Ok(self.counted(is_answer)))
             }
             FoundKeys::Long(long) => {
                 let how = (values, access(wanted.min(long.total as usize)));
                 let end = EncodedFields::end(long.lengths.len() > wanted, long.total as i64);
                 let encoder = RangeEncoder::begin(front, long.lengths.of_first(wanted), &end, how, into);
-                Ok(self.encode_rest(*long, wanted, end, encoder)?.map(|()| true))
+                Ok(self.encode_rest(*long, wanted, end, encoder)?.map(|is_answer| self.counted(is_answer)))
             }
         }
+    }
+
+    /// Counts the range if this is its answer, and not a part that is made again, or an attempt.
+    fn counted(&self, is_answer: bool) -> bool {
+        if is_answer {
+            StoreCounters::add(&self.shared.counters.ranges, 1);
+        }
+        true
     }
 
     /// Finds the keys of a range, or how long they are.
@@ -141,14 +150,10 @@ impl Reader {
         if request.range_end.is_empty() {
             let mut versions = FoundVersions::new(plan.keys_only);
             let total = select_key(&state.index, &request.key, at, &plan, &mut versions);
-            StoreCounters::add(&self.shared.counters.ranges, 1);
             return found(FoundKeys::Whole { found: versions, more: false, total });
         }
         let bounds = bounds(&request.key, &request.range_end);
         let found_keys = self.find_in_key_order(&bounds, plan, state, at, max_steps)?;
-        if !matches!(found_keys, FoundKeys::TooLong) {
-            StoreCounters::add(&self.shared.counters.ranges, 1);
-        }
         found(found_keys)
     }
 
@@ -208,14 +213,15 @@ impl Reader {
         FoundKeys::Whole { found: selection.found, more, total }
     }
 
-    /// Encodes what was found so far, then continues the walk and encodes each chunk of it.
+    /// Encodes what was found so far, then continues the walk and encodes each chunk of it; whether its receiver has
+    /// taken it from the beginning.
     fn encode_rest(
         &self,
         long: LongRange,
         mut left: usize,
         end: EncodedFields,
         mut encoder: RangeEncoder<'_>,
-    ) -> Result<Result<(), Error>, Damaged> {
+    ) -> Result<Result<bool, Error>, Damaged> {
         let LongRange { mut selection, pinned, total, .. } = long;
         let mut complete = false;
         let mut after = total;
@@ -227,8 +233,8 @@ impl Reader {
                 self.note_rest(&selection, pinned.revision(), last, after);
             }
             encoder.add(&selection.found, complete.then_some(end))?;
-            if complete {
-                return Ok(Ok(()));
+            if complete || encoder.has_stopped() {
+                return Ok(Ok(encoder.is_from_the_beginning()));
             }
             selection.clear();
             let Ok(state) = pinned.state() else { return Ok(Err(Error::Compacted)) };
@@ -247,6 +253,6 @@ impl Reader {
         resolve::sort(&mut reply, values)?;
         let items = ReplyKeyValues { kvs: &reply.kvs, keys_only: reply.keys_only };
         let end = EncodedFields::end(reply.more, reply.count);
-        RangeEncoder::whole(front, &items, end, (values, access(reply.kvs.len())), into)
+        RangeEncoder::whole(front, &items, end, (values, access(reply.kvs.len())), into).map(|_| ())
     }
 }

@@ -129,7 +129,8 @@ pub const DEFAULT_SLICE_KEYS: usize = 1_000;
 
 /// Bytes of values that transactions of a batch compare and that are read at once, unless one value has more. They are
 /// in memory until the next are read: see `apply::fetch`.
-pub const MAX_FETCHED_BYTES: u64 = 16 << 20;
+const MAX_FETCHED_BYTES: u64 = 16 << 20;
+
 /// Bytes decoded in a round of a merge. Starting the tasks of a round takes some ten microseconds, decoding so much
 /// some ten milliseconds.
 const DEFAULT_MERGE_ROUND_BYTES: usize = 4 << 20;

@@ -92,7 +92,7 @@ fn a_client_that_takes_no_answers_is_not_read() {
     assert!(client.server.wants_input(), "it goes on when they are taken");
     // Answers that are headers alone count as well.
     let mut answered = 0;
-    while client.server.takes_requests() {
+    while client.server.takes_events() {
         let stream = 2 * answered + 3;
         client.request(stream, true);
         client.server.send_headers(stream, &[], true).expect("it is open");

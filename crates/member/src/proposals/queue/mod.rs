@@ -235,12 +235,12 @@ impl ProposalQueue {
 
     /// Takes the next batch: commands in order, at least one, up to the limits of a batch.
     pub fn take_batch(&mut self) -> Vec<LogCommand> {
+        let QueueLimits { batch_commands, batch_bytes, .. } = self.limits;
         let mut batch = Vec::new();
         let (mut bytes, mut urgent) = (0, 0);
         let mut origins: Vec<Origin> = Vec::new();
         while let Some(queue) = self.next_queue(urgent) {
             let len = queue.front().map_or(0, LogCommand::encoded_len);
-            let QueueLimits { batch_commands, batch_bytes, .. } = self.limits;
             if batch.len() == batch_commands || (!batch.is_empty() && bytes + len > batch_bytes) {
                 break;
             }

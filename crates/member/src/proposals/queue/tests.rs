@@ -76,7 +76,7 @@ fn commands_of_leases_go_ahead_of_puts_and_do_not_stop_them() {
     (0..900).for_each(|sequence| queue.push(grant(sequence)).expect("room"));
     (1000..1010).for_each(|sequence| queue.push(command(sequence, 8)).expect("room"));
     let batch = queue.take_batch();
-    assert_eq!(sequences(&batch[MAX_URGENT_COMMANDS..][..10]), (1000..1010).collect::<Vec<_>>());
+    assert_eq!(sequences(&batch[MAX_COMMANDS / 2..][..10]), (1000..1010).collect::<Vec<_>>());
     assert_eq!((batch.len(), queue.is_empty()), (910, true));
 }
 

@@ -87,9 +87,13 @@ pub(super) const FLAGS: &[Flag] = &[
     duration(
         "grpc-keepalive-interval",
         "2h",
-        "How often the server pings a silent client; 0 turns that off.",
+        "How often the server pings a silent client, 1s at least; 0 means the defaults of this and its time-out.",
     ),
-    duration("grpc-keepalive-timeout", "20s", "How long a pinged client may stay silent; 0 turns that off."),
+    duration(
+        "grpc-keepalive-timeout",
+        "20s",
+        "How long a pinged client may stay silent; 0 means the defaults of this and its interval.",
+    ),
     switch("socket-reuse-port", "false", "Let several processes listen on one port (SO_REUSEPORT)."),
     switch("socket-reuse-address", "false", "Listen on an address still in TIME_WAIT (SO_REUSEADDR).")
         .no_effect("listeners always do"),

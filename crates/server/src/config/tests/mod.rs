@@ -128,6 +128,13 @@ fn zero_means_what_it_means_to_grpc_go() {
     assert_eq!(streams("--max-concurrent-streams 7"), 7);
     let interval = |flag: &str| run(&format!("stele {flag}")).grpc_keepalive.min_client_interval.as_secs();
     assert_eq!((interval(""), interval("--grpc-keepalive-min-time 0s")), (5, 300));
+    for (interval, timeout, seconds) in
+        [("9s", "3s", (9, 3)), ("0s", "3s", (7_200, 20)), ("9s", "0s", (7_200, 20)), ("1ms", "2s", (1, 2))]
+    {
+        let flags = format!("--grpc-keepalive-interval {interval} --grpc-keepalive-timeout {timeout}");
+        let keepalive = run(&format!("stele {flags}")).grpc_keepalive;
+        assert_eq!((keepalive.interval.as_secs(), keepalive.timeout.as_secs()), seconds, "{flags}");
+    }
 }
 
 #[test]

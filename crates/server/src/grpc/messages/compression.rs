@@ -2,6 +2,10 @@
 //!
 //! etcd serves it, because its tracing exporter registers grpc-go's compressor. A message is one gzip stream; what it
 //! decompresses to has the limit of messages.
+//!
+//! An RPC worker has other clients, so it compresses and decompresses little at a time. What decompresses to more is
+//! decompressed on a thread for blocking work, a few messages at a time. A large answer is sent as it is, which the
+//! flag before each message permits: it could not be sent while it is made, because its length precedes it.
 
 use std::io::{Read, Write};
 
@@ -10,15 +14,39 @@ use bytes::Bytes;
 use flate2::Compression;
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
+use tokio::sync::Semaphore;
 
 use super::frames::EncodedMessage;
 use crate::grpc::failure::Failure;
 
-/// Decompresses a message of a client.
+/// Bytes that an RPC worker compresses or decompresses at once: about a millisecond of work.
+const MAX_INLINE_BYTES: usize = 64 << 10;
+
+/// Messages that are decompressed at a time on other threads, by all connections: a few bytes mean megabytes.
+const MAX_AT_ONCE: usize = 2;
+
+static PERMITS: Semaphore = Semaphore::const_new(MAX_AT_ONCE);
+
+/// Decompresses a message of a client, where that holds up no other client.
 ///
 /// # Errors
 /// When it is no gzip stream, or larger than `max_bytes`; in grpc-go's words.
-pub(super) fn decompressed(message: &[u8], max_bytes: usize) -> Result<Bytes, Failure> {
+pub(in crate::grpc) async fn decompressed(message: Bytes, max_bytes: usize) -> Result<Bytes, Failure> {
+    let is_small = max_bytes <= MAX_INLINE_BYTES;
+    let inline = decompress(&message, max_bytes.min(MAX_INLINE_BYTES));
+    if is_small || inline.as_ref().err().is_none_or(|failure| failure.code != Code::ResourceExhausted) {
+        return inline;
+    }
+    // The semaphore is never closed.
+    let permit = PERMITS.acquire().await.ok();
+    let job = tokio::task::spawn_blocking(move || {
+        let _permit = permit;
+        decompress(&message, max_bytes)
+    });
+    job.await.unwrap_or_else(|_| Err(Failure::unexpected()))
+}
+
+fn decompress(message: &[u8], max_bytes: usize) -> Result<Bytes, Failure> {
     let mut bytes = Vec::new();
     // One byte more than is allowed says that it is too large.
     let limit = u64::try_from(max_bytes).unwrap_or(u64::MAX).saturating_add(1);
@@ -31,6 +59,12 @@ pub(super) fn decompressed(message: &[u8], max_bytes: usize) -> Result<Bytes, Fa
         return Err(Failure::new(Code::ResourceExhausted, text));
     }
     Ok(bytes.into())
+}
+
+/// Whether an answer of so many bytes is compressed for a client that compresses. grpc-go does not compress an empty
+/// one.
+pub(in crate::grpc) fn is_compressed(bytes: usize) -> bool {
+    (1..=MAX_INLINE_BYTES).contains(&bytes)
 }
 
 /// Compresses a message of ours.
@@ -52,12 +86,26 @@ mod tests {
         let message = EncodedMessage(vec![vec![1; 1_000].into(), vec![2; 1_000].into()]);
         let small = compressed(&message).0.concat();
         assert!(small.len() < 100);
-        assert_eq!(decompressed(&small, 2_000), Ok(message.0.concat().into()));
-        let failure = decompressed(&small, 1_999).expect_err("too large");
+        assert_eq!(decompress(&small, 2_000), Ok(message.0.concat().into()));
+        let failure = decompress(&small, 1_999).expect_err("too large");
         assert_eq!(failure.code, Code::ResourceExhausted);
         assert_eq!(failure.message, "grpc: received message after decompression larger than max 1999");
         for broken in [&small[..small.len() - 1], &small[1..], b"", b"plain"] {
-            assert_eq!(decompressed(broken, 2_000).map_err(|failure| failure.code), Err(Code::Internal));
+            assert_eq!(decompress(broken, 2_000).map_err(|failure| failure.code), Err(Code::Internal));
         }
+    }
+
+    #[tokio::test]
+    async fn large_messages_are_decompressed_elsewhere() {
+        let large = EncodedMessage(vec![vec![7; 10 * MAX_INLINE_BYTES].into()]);
+        let small = Bytes::from(compressed(&large).0.concat());
+        assert_eq!(decompressed(small.clone(), 10 * MAX_INLINE_BYTES).await, Ok(large.0.concat().into()));
+        let max = 10 * MAX_INLINE_BYTES - 1;
+        let failure = decompressed(small.clone(), max).await.expect_err("too large");
+        assert!(failure.message.ends_with(&format!("larger than max {max}")), "{}", failure.message);
+        let failure = decompressed(small, 100).await.expect_err("too large");
+        assert!(failure.message.ends_with("larger than max 100"), "{}", failure.message);
+        assert!(is_compressed(1) && is_compressed(MAX_INLINE_BYTES));
+        assert!(!is_compressed(0) && !is_compressed(MAX_INLINE_BYTES + 1));
     }
 }

@@ -7,7 +7,7 @@
 use bytes::{Bytes, BytesMut};
 
 /// Bytes before a message: a flag and its length.
-pub(super) const PREFIX_BYTES: usize = 5;
+pub(in crate::grpc) const PREFIX_BYTES: usize = 5;
 
 /// Messages up to this size are joined with their prefix: a copy costs less than a frame.
 const MAX_JOINED_BYTES: usize = 8192;

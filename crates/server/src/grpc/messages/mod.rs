@@ -6,14 +6,14 @@ mod compression;
 mod frames;
 
 use api::Code;
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Buf, Bytes};
 
-use self::frames::PREFIX_BYTES;
 use super::failure::Failure;
+use super::handle::Arrival;
 
-pub(super) use self::compression::compressed;
+pub(super) use self::compression::{compressed, decompressed, is_compressed};
 pub(crate) use self::frames::EncodedMessage;
-pub(super) use self::frames::{joined, prefix};
+pub(super) use self::frames::{PREFIX_BYTES, joined, prefix};
 
 /// Messages up to this size are copied if others came with them: a few bytes that are kept for long (the key of a
 /// watcher) must not keep all that came in one read.
@@ -25,68 +25,82 @@ pub(super) struct MessageDecoder {
     max_bytes: usize,
     /// Messages may be compressed.
     is_gzip: bool,
-    /// What has arrived and was not returned. An incomplete message is collected in `partial`.
+    /// Whole messages that were not returned.
     arrived: Bytes,
-    partial: BytesMut,
+}
+
+/// A message of a client.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum FoundMessage {
+    Plain(Bytes),
+    /// To be given to [`decompressed`].
+    Compressed(Bytes),
 }
 
 impl MessageDecoder {
     /// Messages of at most `max_bytes`; with `is_gzip`, each may be compressed.
     pub(super) fn new(max_bytes: usize, is_gzip: bool) -> MessageDecoder {
-        MessageDecoder { max_bytes, is_gzip, arrived: Bytes::new(), partial: BytesMut::new() }
+        MessageDecoder { max_bytes, is_gzip, arrived: Bytes::new() }
     }
 
-    /// Takes the next bytes of the stream. Before, [`MessageDecoder::next`] has been called until it returned `None`.
-    pub(super) fn push(&mut self, data: Vec<u8>) {
-        if self.partial.is_empty() {
-            self.arrived = data.into();
-        } else {
-            self.partial.extend_from_slice(&data);
-        }
+    /// The limit.
+    pub(super) fn max_bytes(&self) -> usize {
+        self.max_bytes
     }
 
-    /// The next message, if all of it is there.
+    /// How much of the bytes that have come is whole messages.
     ///
     /// # Errors
-    /// When it is larger than the limit, or compressed in a way that was not announced.
-    pub(super) fn next(&mut self) -> Result<Option<Bytes>, Failure> {
-        if !self.partial.is_empty() {
-            let length = self.length(&self.partial)?;
-            if length.is_none_or(|length| self.partial.len() < PREFIX_BYTES + length) {
-                return Ok(None);
+    /// When the first message is larger than the limit.
+    pub(super) fn arrival(&self, unread: &[u8]) -> Result<Arrival, Failure> {
+        let mut whole_bytes = 0;
+        loop {
+            let rest = &unread[whole_bytes..];
+            let next_bytes = match self.length(rest) {
+                Ok(None) => PREFIX_BYTES,
+                Ok(Some(length)) => PREFIX_BYTES + length,
+                Err(failure) if whole_bytes == 0 => return Err(failure),
+                // First those before it.
+                Err(_) => return Ok(Arrival { whole_bytes, next_bytes: PREFIX_BYTES }),
+            };
+            if rest.len() < next_bytes {
+                return Ok(Arrival { whole_bytes, next_bytes });
             }
-            self.arrived = std::mem::take(&mut self.partial).freeze();
-        }
-        match self.length(&self.arrived)? {
-            Some(length) if self.arrived.len() >= PREFIX_BYTES + length => {
-                let is_compressed = self.is_compressed(self.arrived[0])?;
-                self.arrived.advance(PREFIX_BYTES);
-                let message = self.arrived.split_to(length);
-                if is_compressed {
-                    return compression::decompressed(&message, self.max_bytes).map(Some);
-                }
-                let is_copied = message.len() <= MAX_COPIED_BYTES && !self.arrived.is_empty();
-                Ok(Some(if is_copied { Bytes::copy_from_slice(&message) } else { message }))
-            }
-            _ => {
-                self.partial.extend_from_slice(&std::mem::take(&mut self.arrived));
-                Ok(None)
-            }
+            whole_bytes += next_bytes;
         }
     }
 
-    /// Whether the stream may end here: between two messages.
+    /// Takes the next whole messages. Before, [`MessageDecoder::next`] has been called until it returned `None`.
+    pub(super) fn push(&mut self, messages: Vec<u8>) {
+        self.arrived = messages.into();
+    }
+
+    /// The next message that was pushed.
+    ///
+    /// # Errors
+    /// When it is compressed in a way that was not announced.
+    pub(super) fn next(&mut self) -> Result<Option<FoundMessage>, Failure> {
+        if self.arrived.is_empty() {
+            return Ok(None);
+        }
+        let Some(length) = self.length(&self.arrived)? else { return Ok(None) };
+        let is_compressed = self.has_flag(self.arrived[0])?;
+        self.arrived.advance(PREFIX_BYTES);
+        let message = self.arrived.split_to(length);
+        if is_compressed {
+            return Ok(Some(FoundMessage::Compressed(message)));
+        }
+        let is_copied = message.len() <= MAX_COPIED_BYTES && !self.arrived.is_empty();
+        Ok(Some(FoundMessage::Plain(if is_copied { Bytes::copy_from_slice(&message) } else { message })))
+    }
+
+    /// Whether all messages that were pushed were returned.
     pub(super) fn is_between(&self) -> bool {
-        self.arrived.is_empty() && self.partial.is_empty()
-    }
-
-    /// Whether the prefix of a message is there, and not all of the message.
-    pub(super) fn is_within_message(&self) -> bool {
-        self.partial.len() >= PREFIX_BYTES
+        self.arrived.is_empty()
     }
 
     /// Whether a message with this flag is compressed.
-    fn is_compressed(&self, flag: u8) -> Result<bool, Failure> {
+    fn has_flag(&self, flag: u8) -> Result<bool, Failure> {
         match flag {
             0 => Ok(false),
             1 if self.is_gzip => Ok(true),
@@ -130,18 +144,25 @@ mod tests {
     /// Lengths of the messages found in `parts`, and how the stream failed, if it did.
     fn found<'a>(max: usize, parts: impl Iterator<Item = &'a [u8]>) -> (Vec<usize>, Option<Failure>) {
         let mut messages = MessageDecoder::new(max, false);
-        let mut lengths = Vec::new();
+        let (mut unread, mut lengths) = (Vec::new(), Vec::new());
         for part in parts {
-            messages.push(part.to_vec());
+            unread.extend_from_slice(part);
             loop {
-                match messages.next() {
-                    Ok(Some(message)) => lengths.push(message.len()),
-                    Ok(None) => break,
+                let Arrival { whole_bytes, next_bytes } = match messages.arrival(&unread) {
+                    Ok(arrival) => arrival,
                     Err(failure) => return (lengths, Some(failure)),
+                };
+                assert!(next_bytes > unread.len() - whole_bytes || whole_bytes > 0);
+                if whole_bytes == 0 {
+                    break;
+                }
+                messages.push(unread.drain(..whole_bytes).collect());
+                while let Some(FoundMessage::Plain(message)) = messages.next().expect("good") {
+                    lengths.push(message.len());
                 }
             }
         }
-        assert!(messages.is_between(), "nothing is left over");
+        assert!(unread.is_empty() && messages.is_between(), "nothing is left over");
         (lengths, None)
     }
 
@@ -160,23 +181,24 @@ mod tests {
 
     #[test]
     fn the_prefix_is_enough_to_refuse() {
-        let mut messages = MessageDecoder::new(10, false);
-        messages.push(vec![0, 0xff, 0xff, 0xff]);
-        assert_eq!(messages.next(), Ok(None));
-        messages.push(vec![0xff]);
-        assert!(messages.next().is_err());
+        let messages = MessageDecoder::new(10, false);
+        let arrival = messages.arrival(&[0, 0xff, 0xff, 0xff]).expect("no prefix yet");
+        assert_eq!((arrival.whole_bytes, arrival.next_bytes), (0, PREFIX_BYTES));
+        assert!(messages.arrival(&[0, 0xff, 0xff, 0xff, 0xff]).is_err());
+        let arrival = messages.arrival(&[0, 0, 0, 0, 9, 1]).expect("it is small enough");
+        assert_eq!((arrival.whole_bytes, arrival.next_bytes), (0, PREFIX_BYTES + 9));
     }
 
     #[test]
     fn only_a_small_message_among_others_is_copied() {
         for (length, behind, is_copied) in
-            [(MAX_COPIED_BYTES, 1, true), (MAX_COPIED_BYTES, 0, false), (MAX_COPIED_BYTES + 1, 1, false)]
+            [(MAX_COPIED_BYTES, 5, true), (MAX_COPIED_BYTES, 0, false), (MAX_COPIED_BYTES + 1, 5, false)]
         {
             let data = [message(length), vec![0; behind]].concat();
             let begin = data[PREFIX_BYTES..].as_ptr();
             let mut messages = MessageDecoder::new(length, false);
             messages.push(data);
-            let found = messages.next().expect("good").expect("whole");
+            let Ok(Some(FoundMessage::Plain(found))) = messages.next() else { panic!("a message") };
             assert_eq!(found.as_ptr() != begin, is_copied, "{length} bytes");
         }
     }
@@ -185,17 +207,11 @@ mod tests {
     fn compressed_messages_are_taken_if_they_were_announced() {
         let encoded = compressed(&EncodedMessage(vec![vec![7; 100].into()])).0.concat();
         let framed = [&prefix(1, encoded.len())[..], &encoded, &message(3)].concat();
-        for cut in 1..framed.len() {
-            let mut messages = MessageDecoder::new(100, true);
-            let mut lengths = Vec::new();
-            for part in framed.chunks(cut) {
-                messages.push(part.to_vec());
-                while let Some(message) = messages.next().expect("good") {
-                    lengths.push(message.len());
-                }
-            }
-            assert_eq!(lengths, [100, 3]);
-        }
+        let mut messages = MessageDecoder::new(100, true);
+        messages.push(framed.clone());
+        assert_eq!(messages.next(), Ok(Some(FoundMessage::Compressed(encoded.into()))));
+        assert_eq!(messages.next(), Ok(Some(FoundMessage::Plain(vec![7; 3].into()))));
+        assert_eq!(messages.next(), Ok(None));
         let mut messages = MessageDecoder::new(100, false);
         messages.push(framed);
         assert_eq!(messages.next(), Err(Failure::new(Code::Internal, COMPRESSED)));

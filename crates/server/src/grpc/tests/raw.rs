@@ -34,7 +34,8 @@ impl RawClient {
         RawClient::greet(socket).await
     }
 
-    async fn greet(socket: DuplexStream) -> RawClient {
+    /// One that greets over this connection.
+    pub(super) async fn greet(socket: DuplexStream) -> RawClient {
         let mut client = RawClient { socket };
         client.send(&[&http2::PREFACE[..], &frame(4, 0, 0, &[])].concat()).await;
         client.read().await;

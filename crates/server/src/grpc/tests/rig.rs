@@ -95,6 +95,10 @@ impl GrpcService for Seen {
                     }
                 }
                 "/test/Pour" => pour(&seen, reply).await,
+                "/test/Large" => {
+                    requests.into_room().wait().await;
+                    reply.answer(EncodedMessage(vec![vec![7; MAX_BYTES].into()]));
+                }
                 other => panic!("no test asks for {other}"),
             }
         })
@@ -131,7 +135,12 @@ impl ClientTransport for DuplexStream {}
 /// Settings with these times of keep-alive.
 pub(super) fn settings(interval: Duration, timeout: Duration) -> ConnectionSettings {
     let keepalive = GrpcKeepalive { interval, timeout, min_client_interval: Duration::from_secs(5) };
-    ConnectionSettings { max_concurrent_streams: 100, max_message_bytes: MAX_BYTES, keepalive }
+    ConnectionSettings {
+        max_concurrent_streams: 100,
+        max_message_bytes: MAX_BYTES,
+        keepalive,
+        memory: Default::default(),
+    }
 }
 
 /// A server on one end of a connection in memory; the future ends with it.

@@ -61,7 +61,12 @@ async fn a_connection_beyond_the_cap_is_closed_and_counted() {
         timeout: Duration::ZERO,
         min_client_interval: Duration::ZERO,
     };
-    let settings = ConnectionSettings { max_concurrent_streams: 1, max_message_bytes: 1, keepalive };
+    let settings = ConnectionSettings {
+        max_concurrent_streams: 1,
+        max_message_bytes: 1,
+        keepalive,
+        memory: Default::default(),
+    };
     let plain = ListenerSecurity::Plain;
     let serving = tokio::spawn(http(listener, plain, Router::new(), settings, cap, stop.clone()));
     let mut first = TcpStream::connect(address).await.expect("it listens");

@@ -76,6 +76,7 @@ impl ServedMember {
         handoff.start(opened.member, NoPeers, metrics, live).expect("threads");
         let dispatch = Dispatch::new(node);
         let settings = ConnectionSettings {
+            memory: Default::default(),
             max_concurrent_streams: config.limits.max_concurrent_streams,
             max_message_bytes: dispatch.max_message_bytes(),
             keepalive: config.grpc_keepalive.clone(),

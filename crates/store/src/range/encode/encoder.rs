@@ -16,8 +16,24 @@ pub trait ChunkSink {
     /// Called once, before the first chunk, with the length of the whole response in bytes.
     fn begin(&mut self, bytes: usize);
 
-    /// Takes the next chunk. All chunks together have the announced length.
+    /// Whether the next chunk, of so many bytes, is to be made.
+    fn next(&mut self, _bytes: usize) -> NextChunk {
+        NextChunk::Make
+    }
+
+    /// Takes the next chunk. All chunks together, with those that were skipped, have the announced length.
     fn push(&mut self, chunk: Bytes);
+}
+
+/// What becomes of a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NextChunk {
+    /// It is made, and pushed.
+    Make,
+    /// It is not made: the receiver has it already.
+    Skip,
+    /// Neither it nor another is made.
+    Stop,
 }
 
 impl ChunkSink for Vec<Bytes> {
@@ -37,6 +53,9 @@ pub(crate) struct RangeEncoder<'v> {
     front: EncodedFields,
     /// Lengths of the messages in the chunk that is laid out.
     lens: Vec<usize>,
+    has_stopped: bool,
+    /// What became of the first chunk.
+    first: Option<NextChunk>,
 }
 
 /// The part of `items` that makes one chunk.
@@ -58,10 +77,28 @@ impl<'v> RangeEncoder<'v> {
         into: &'v mut dyn ChunkSink,
     ) -> RangeEncoder<'v> {
         into.begin(front.as_slice().len() + items_bytes + end.as_slice().len());
-        RangeEncoder { values, access, into, front, lens: Vec::new() }
+        RangeEncoder { values, access, into, front, lens: Vec::new(), has_stopped: false, first: None }
     }
 
-    /// Writes a whole response.
+    /// Whether the receiver wants no more.
+    pub(crate) fn has_stopped(&self) -> bool {
+        self.has_stopped
+    }
+
+    /// Whether this is the answer of a range: its receiver has taken it from the beginning.
+    pub(crate) fn is_from_the_beginning(&self) -> bool {
+        self.first == Some(NextChunk::Make)
+    }
+
+    /// Whether a chunk of so many bytes is made.
+    fn makes(&mut self, bytes: usize) -> bool {
+        let next = if self.has_stopped { NextChunk::Stop } else { self.into.next(bytes) };
+        self.first.get_or_insert(next);
+        self.has_stopped = next == NextChunk::Stop;
+        next == NextChunk::Make
+    }
+
+    /// Writes a whole response; whether its receiver has taken it from the beginning.
     ///
     /// # Errors
     /// As [`RangeEncoder::add`].
@@ -71,8 +108,10 @@ impl<'v> RangeEncoder<'v> {
         end: EncodedFields,
         how: (&'v dyn Values, Access),
         into: &'v mut dyn ChunkSink,
-    ) -> Result<(), Damaged> {
-        RangeEncoder::begin(front, items_len(items), &end, how, into).add(items, Some(end))
+    ) -> Result<bool, Damaged> {
+        let mut encoder = RangeEncoder::begin(front, items_len(items), &end, how, into);
+        encoder.add(items, Some(end))?;
+        Ok(encoder.is_from_the_beginning())
     }
 
     /// Writes items; if they are the last, `end` follows them.
@@ -86,7 +125,7 @@ impl<'v> RangeEncoder<'v> {
     ) -> Result<(), Damaged> {
         let count = items.count();
         let (mut from, mut unwritten) = (0, end);
-        while from < count {
+        while from < count && !self.has_stopped {
             let layout = self.measure(items, from);
             from = layout.to;
             let is_last = from == count && !layout.ends_large;
@@ -95,13 +134,17 @@ impl<'v> RangeEncoder<'v> {
             if layout.ends_large {
                 let large = items.item(layout.to - 1);
                 let named = |damaged: Damaged| damaged.among(std::iter::once((large.key, large.value)));
-                self.into.push(self.values.read(&large.value).map_err(named)?);
+                if self.makes(large.value.len as usize) {
+                    self.into.push(self.values.read(&large.value).map_err(named)?);
+                }
                 self.front = EncodedFields::of(|out| large.put_back(out));
             }
         }
         if let Some(end) = unwritten {
             let rest = [self.front.as_slice(), end.as_slice()].concat();
-            self.into.push(rest.into());
+            if self.makes(rest.len()) {
+                self.into.push(rest.into());
+            }
         }
         Ok(())
     }
@@ -131,6 +174,10 @@ impl<'v> RangeEncoder<'v> {
         layout: &ChunkLayout,
         end: &EncodedFields,
     ) -> Result<(), Damaged> {
+        if !self.makes(layout.bytes + end.as_slice().len()) {
+            self.front = EncodedFields::NONE;
+            return Ok(());
+        }
         let mut chunk = vec![0; layout.bytes + end.as_slice().len()];
         let mut out = chunk.as_mut_slice();
         let mut slots = Vec::with_capacity(layout.to - layout.from);

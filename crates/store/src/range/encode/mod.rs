@@ -20,8 +20,8 @@ mod key_value;
 #[cfg(test)]
 mod tests;
 
-pub use encoder::ChunkSink;
 pub(crate) use encoder::RangeEncoder;
+pub use encoder::{ChunkSink, NextChunk};
 pub(crate) use fields::EncodedFields;
 pub(crate) use found::{FoundLengths, FoundVersions, ReplyKeyValues};
 pub(crate) use key_value::items_len;

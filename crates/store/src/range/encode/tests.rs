@@ -6,9 +6,9 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use prost::Message;
 
-use super::ChunkSink;
 use super::encoder::CHUNK_BYTES;
 use super::key_value::LARGE_VALUE_BYTES;
+use super::{ChunkSink, NextChunk};
 use crate::testing::{TestStore, grant, put_request, range_request};
 use crate::{Command, resolve_range};
 
@@ -290,5 +290,66 @@ fn a_list_that_is_made_again_later_has_the_same_bytes() {
             .expect("no value is damaged");
         made.expect("the revision can be read");
         assert!(chunks.check().concat() == first, "{again:?}");
+    }
+}
+
+/// A receiver that has the beginning of a response, and takes a number of chunks of the rest.
+struct Rest {
+    skip: usize,
+    left: usize,
+    bytes: Vec<u8>,
+}
+
+impl ChunkSink for Rest {
+    fn begin(&mut self, _: usize) {}
+
+    fn next(&mut self, bytes: usize) -> NextChunk {
+        if bytes <= self.skip {
+            self.skip -= bytes;
+            return NextChunk::Skip;
+        }
+        match self.left.checked_sub(1) {
+            None => NextChunk::Stop,
+            Some(left) => {
+                self.left = left;
+                NextChunk::Make
+            }
+        }
+    }
+
+    fn push(&mut self, chunk: Bytes) {
+        self.bytes.extend_from_slice(&chunk[std::mem::take(&mut self.skip)..]);
+    }
+}
+
+#[test]
+fn what_the_receiver_has_is_not_read_again_and_what_it_does_not_take_is_not_made() {
+    for request in many_ranges() {
+        let bench = forty_keys();
+        let chunks = encoded(&bench, &request);
+        let whole = chunks.concat();
+        for (skip, left) in
+            [(0, 0), (0, 1), (1, 100), (chunks[0].len(), 1), (whole.len() / 2, 100), (whole.len(), 9)]
+        {
+            let mut rest = Rest { skip, left, bytes: Vec::new() };
+            let made = bench.reader.encode_range(&request, header, &mut rest).expect("no value is damaged");
+            made.expect("the revision can be read");
+            assert!(whole[skip..].starts_with(&rest.bytes), "{request:?} without {skip} bytes");
+            assert!(left < 50 || rest.bytes.len() == whole.len() - skip, "{request:?} without {skip} bytes");
+        }
+    }
+    // Who has the first values does not notice that they are damaged.
+    let bench = forty_keys();
+    let request = range_request("k", "l");
+    let chunks = encoded(&bench, &request);
+    let has = chunks[0].len();
+    assert!(chunks.len() > 1, "the store of the tests cuts where a chunk of keys ends");
+    let found = bench.reader.range(&range_request("k001", "")).expect("now can be read");
+    bench.values.damage(found.kvs[0].value.address, true);
+    for (skip, is_read) in [(has, false), (has - 1, true)] {
+        let mut rest = Rest { skip, left: 100, bytes: Vec::new() };
+        let made = bench.reader.encode_range(&request, header, &mut rest);
+        assert_eq!(made.is_err(), is_read, "without {skip} bytes");
+        assert!(is_read || rest.bytes == chunks.concat()[skip..]);
     }
 }

@@ -1,0 +1,252 @@
+//! What one connection can make the server hold: answers that are not taken, and messages that are not completed.
+use bytes::Bytes;
+
+use super::super::Event;
+use super::rig::{Client, block, code, field, frame, frames};
+use crate::ErrorCode;
+use crate::frame::FrameType;
+use crate::limits::{
+    MAX_CONNECTION_WINDOW_BYTES, MAX_QUEUED_BYTES, MAX_RESERVED_BYTES, MAX_STREAM_WINDOW_BYTES,
+    MAX_VISITED_STREAMS, MAX_WAITING_REQUEST_BYTES,
+};
+
+/// Bytes of a large message, with its prefix.
+const LARGE: usize = 2 << 20;
+
+/// What a stream may send of a message for which it has no room.
+const WINDOW: usize = MAX_STREAM_WINDOW_BYTES as usize;
+
+/// Sends so many bytes on a stream.
+fn send(client: &mut Client, stream: u32, mut bytes: usize) {
+    while bytes > 0 {
+        let some = bytes.min(16_384);
+        client.frame(FrameType::Data, 0, stream, &vec![7; some]);
+        bytes -= some;
+    }
+}
+
+/// By how much the window of a stream was opened since the last look.
+fn opened(client: &mut Client, stream: u32) -> usize {
+    let sent = client.sent();
+    let updates = sent.iter().filter(|sent| sent.kind == FrameType::WindowUpdate && sent.stream == stream);
+    updates.map(|update| update.number() as usize).sum()
+}
+
+#[test]
+fn requests_wait_while_answers_are_not_taken() {
+    let mut client = Client::new();
+    client.set(4, 0);
+    client.open(0, 1 << 30);
+    let mebibyte = Bytes::from(vec![7; 1 << 20]);
+    let mut answered = 0;
+    for number in 0..100 {
+        client.request(2 * number + 1, true);
+        for stream in client.begun() {
+            client.server.send_data(stream, mebibyte.clone()).expect("open");
+            client.server.finish(stream, &[field("grpc-status", "0")]).expect("open");
+            answered += 1;
+        }
+    }
+    assert_eq!(answered, MAX_QUEUED_BYTES >> 20);
+    assert!(!client.server.has_room());
+    assert_eq!(client.server.held_bytes().answers, MAX_QUEUED_BYTES + client.server.output().len());
+    assert!(client.server.wants_input(), "or it would not learn of windows");
+    // What is open goes on: its arrivals are announced, and resets.
+    client.open(1, 1 << 19);
+    client.frame(FrameType::RstStream, 0, 3, &8_u32.to_be_bytes());
+    assert!(matches!(client.events()[..2], [Event::Gone { .. }, Event::Request { stream: 33, .. }]));
+    while !client.sent().is_empty() {}
+    client.open(1, 1 << 19);
+    client.sent();
+    assert!(client.server.has_room());
+    // Each that is taken makes room for another.
+    for number in 2..100 {
+        client.open(2 * number + 1, 1 << 20);
+        for stream in client.begun() {
+            client.server.send_data(stream, mebibyte.clone()).expect("open");
+            client.server.finish(stream, &[field("grpc-status", "0")]).expect("open");
+        }
+        client.sent();
+        client.begun();
+    }
+}
+
+#[test]
+fn requests_that_wait_are_limited_too() {
+    let mut client = Client::new();
+    client.request(1, true);
+    client.begun();
+    client.server.send_data(1, vec![7; MAX_QUEUED_BYTES + 100_000].into()).expect("open");
+    let value = "v".repeat(100);
+    let fields: Vec<(&str, &str)> = vec![("name", &value); 140];
+    let large = block(&fields);
+    let mut sent = 0;
+    let refused = loop {
+        client.headers(2 * sent + 3, true, &large);
+        sent += 1;
+        let resets = client.resets();
+        if !resets.is_empty() {
+            break resets;
+        }
+        assert!(sent < 10_000, "all were taken");
+    };
+    assert_eq!(refused, [(2 * sent + 1, code(ErrorCode::RefusedStream))]);
+    assert!(sent as usize * 15_000 <= MAX_WAITING_REQUEST_BYTES + 15_000, "{sent} wait");
+    assert!(client.begun().is_empty());
+    client.open(0, 1 << 25);
+    client.open(1, 1 << 25);
+    client.sent();
+    assert_eq!(client.begun().len(), sent as usize - 1);
+}
+
+#[test]
+fn a_lone_large_message_is_not_held_up() {
+    let mut client = Client::new();
+    client.request(1, false);
+    client.begun();
+    let bytes = 4 * MAX_RESERVED_BYTES;
+    send(&mut client, 1, 20_000);
+    assert_eq!(client.server.reserve(1, bytes), Ok(true));
+    assert_eq!(opened(&mut client, 1), bytes - WINDOW, "the window of all of it is open");
+    send(&mut client, 1, bytes - 20_000);
+    assert_eq!(client.server.take_data(1, bytes).map(|data| data.len()), Ok(bytes));
+    assert_eq!(client.server.held_bytes().requests, 0);
+    assert!(!client.server.is_closed());
+    // The window is what it was.
+    send(&mut client, 1, WINDOW);
+    client.frame(FrameType::Data, 0, 1, b"x");
+    assert_eq!(client.resets(), [(1, code(ErrorCode::FlowControl))]);
+}
+
+#[test]
+fn a_message_within_the_window_is_never_short_of_it() {
+    let mut client = Client::new();
+    client.request(1, false);
+    client.begun();
+    // What was taken is less than is returned by itself, and more than the next message leaves of the window.
+    send(&mut client, 1, 30_000);
+    assert!(client.server.take_data(1, 30_000).is_ok());
+    assert!(client.sent().is_empty());
+    send(&mut client, 1, 35_535);
+    assert_eq!(client.server.reserve(1, 60_000), Ok(true));
+    assert_eq!(opened(&mut client, 1), 60_000 - 35_535);
+    send(&mut client, 1, 60_000 - 35_535);
+    assert_eq!(client.server.take_data(1, 60_000).map(|data| data.len()), Ok(60_000));
+}
+
+#[test]
+fn large_messages_share_the_room_in_their_order() {
+    let mut client = Client::new();
+    let streams: Vec<u32> = (0..40).map(|number| 2 * number + 1).collect();
+    for stream in &streams {
+        client.request(*stream, false);
+        send(&mut client, *stream, 10_000);
+    }
+    client.begun();
+    let has_room: Vec<u32> =
+        streams.iter().copied().filter(|stream| client.server.reserve(*stream, LARGE) == Ok(true)).collect();
+    assert_eq!(has_room.len(), MAX_RESERVED_BYTES / LARGE);
+    // The others fill their windows; the connection goes on.
+    for stream in &streams[has_room.len()..] {
+        send(&mut client, *stream, WINDOW - 10_000);
+    }
+    assert!(client.server.held_bytes().requests <= MAX_RESERVED_BYTES + 40 * WINDOW);
+    client.events();
+    // One after the other is complete, and none is refused.
+    for (at, stream) in streams.iter().enumerate() {
+        assert_eq!(client.server.reserve(*stream, LARGE), Ok(true), "number {at}");
+        let come = client.server.unread(*stream).expect("open").len();
+        send(&mut client, *stream, LARGE - come);
+        assert_eq!(client.server.take_data(*stream, LARGE).map(|data| data.len()), Ok(LARGE));
+        client.server.reset(*stream, ErrorCode::No);
+        if at + has_room.len() < streams.len() {
+            let events = client.events();
+            assert!(events.iter().any(|event| matches!(event, Event::Data { .. })), "the next one is woken");
+        }
+    }
+    assert_eq!(client.server.held_bytes().requests, 0);
+    assert_eq!(client.end(), None);
+}
+
+#[test]
+fn a_client_that_fills_the_connection_has_its_newest_parts_refused() {
+    let mut client = Client::new();
+    let mut refused = Vec::new();
+    let mut most = 0;
+    for number in 0..1_200 {
+        let stream = 2 * number + 1;
+        client.request(stream, false);
+        client.begun();
+        for part in [16_383; 4] {
+            send(&mut client, stream, part);
+            // Half of them have a message that fits into the window, half one that does not.
+            let _ = client.server.reserve(stream, if number % 2 == 0 { WINDOW } else { LARGE });
+        }
+        refused.extend(client.resets());
+        most = most.max(client.server.held_bytes().requests);
+    }
+    assert!(!client.server.is_closed());
+    assert!(most <= MAX_CONNECTION_WINDOW_BYTES as usize + MAX_RESERVED_BYTES, "{most} bytes are held");
+    assert!(refused.len() > 200 && refused.iter().all(|(_, reset)| *reset == code(ErrorCode::RefusedStream)));
+    assert!(refused.iter().all(|(stream, _)| *stream > 800), "the oldest stay");
+    // Another request finds a window.
+    client.request(2_401, false);
+    send(&mut client, 2_401, 100);
+    assert_eq!(client.begun(), [2_401]);
+}
+
+#[test]
+fn what_is_kept_of_a_body_is_held_until_it_is_not() {
+    let mut client = Client::new();
+    client.request(1, false);
+    client.begun();
+    for kept in 1..=100 {
+        send(&mut client, 1, 10_000);
+        assert_eq!(client.server.take_body(1).map(|data| data.len()), Ok(10_000));
+        assert_eq!(client.server.keep(1, kept * 10_000), Ok(()));
+        assert_eq!(client.server.held_bytes().requests, kept * 10_000);
+    }
+    send(&mut client, 1, 500);
+    client.server.keep(1, 700).expect("open");
+    assert_eq!(client.server.held_bytes().requests, 1_200, "what has come is not taken");
+    assert_eq!(client.server.reserve(1, LARGE), Ok(true));
+    assert_eq!(client.server.held_bytes().requests, LARGE);
+    client.server.take_body(1).expect("open");
+    client.server.keep(1, 100).expect("open");
+    assert_eq!(client.server.held_bytes().requests, LARGE, "a part is kept yet");
+    client.server.keep(1, 0).expect("open");
+    assert_eq!(client.server.held_bytes().requests, 0);
+    assert!(!client.server.is_closed());
+}
+
+#[test]
+fn streams_without_a_window_are_looked_at_some_at_a_time() {
+    let mut client = Client::new();
+    client.set(4, 0);
+    client.open(0, 1 << 30);
+    let streams = 20_000;
+    for number in 0..streams {
+        client.request(2 * number + 1, true);
+        client.begun();
+        client.server.send_data(2 * number + 1, vec![7; 1_000].into()).expect("open");
+    }
+    client.sent();
+    let setting =
+        |value: u32| frame(FrameType::Settings, 0, 0, &[&[0, 4][..], &value.to_be_bytes()].concat());
+    for value in 1..=1_000 {
+        client.server.receive(&setting(value), client.now + std::time::Duration::from_millis(value.into()));
+        let sent = frames(&client.take_output(usize::MAX));
+        let data = sent.iter().filter(|sent| sent.kind == FrameType::Data).count();
+        assert!(data <= MAX_VISITED_STREAMS, "{data} streams were looked at for a setting");
+        assert!(client.server.has_more_output(), "the others are not forgotten");
+    }
+    // Nothing else happens, and each gets its window.
+    client.set(4, 1_000);
+    let mut data = 0;
+    while client.server.has_more_output() || !client.server.output().is_empty() {
+        data += client.take_output(usize::MAX).len();
+    }
+    assert!(data > 0);
+    assert_eq!(client.server.queued, 0);
+    assert_eq!(client.server.blocked.streams.len(), 0);
+}

@@ -1,0 +1,123 @@
+//! What a connection holds for its client, and room for more: for an answer, while the client leaves others untaken,
+//! and for a body that is not complete.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
+
+use super::handle::StreamHandle;
+
+/// Bytes by which a connection may differ from its part of the sum: the sum is shared by all workers, and an ordinary
+/// call must not write to it.
+const MAX_UNACCOUNTED_BYTES: u64 = 64 << 10;
+
+/// Bytes that all connections hold: answers that wait for their clients, and requests that are not complete.
+pub(crate) type ClientMemory = Arc<AtomicU64>;
+
+/// The part of one connection.
+pub(super) struct HeldShare {
+    sum: ClientMemory,
+    bytes: u64,
+}
+
+impl HeldShare {
+    pub(super) fn of(sum: ClientMemory) -> HeldShare {
+        HeldShare { sum, bytes: 0 }
+    }
+
+    /// The connection holds so many bytes now.
+    pub(super) fn set(&mut self, bytes: usize) {
+        let bytes = bytes as u64;
+        if bytes.abs_diff(self.bytes) > MAX_UNACCOUNTED_BYTES {
+            self.replace(bytes);
+        }
+    }
+
+    fn replace(&mut self, bytes: u64) {
+        // If it became smaller, the difference wraps around, and so does the sum: modulo 2^64 it is right.
+        self.sum.fetch_add(bytes.wrapping_sub(self.bytes), Ordering::Relaxed);
+        self.bytes = bytes;
+    }
+}
+
+impl Drop for HeldShare {
+    fn drop(&mut self) {
+        self.replace(0);
+    }
+}
+
+/// Whether the connection of a call has room for another answer. A call waits for it before it makes a large answer,
+/// and holds nothing meanwhile that others need.
+#[derive(Clone, Default)]
+pub(crate) struct AnswerRoom(Option<StreamHandle>);
+
+impl AnswerRoom {
+    pub(super) fn of(stream: StreamHandle) -> AnswerRoom {
+        AnswerRoom(Some(stream))
+    }
+
+    /// Waits for room. A call of this process, or whose client is gone, does not wait.
+    pub(crate) async fn wait(&self) {
+        if let Some(stream) = &self.0 {
+            poll_fn(|context| stream.poll_room(context)).await;
+        }
+    }
+
+    /// Whether there is room now.
+    pub(crate) fn is_there(&self) -> bool {
+        self.0.as_ref().is_none_or(StreamHandle::has_room)
+    }
+}
+
+impl std::fmt::Debug for AnswerRoom {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("AnswerRoom").finish_non_exhaustive()
+    }
+}
+
+/// Room for the parts of a body that its reader keeps. An HTTP/2 request that is not gRPC has it among its extensions.
+#[derive(Clone)]
+pub(crate) struct BodyRoom(StreamHandle);
+
+impl BodyRoom {
+    pub(super) fn of(stream: StreamHandle) -> BodyRoom {
+        BodyRoom(stream)
+    }
+
+    /// The reader keeps so many bytes, or none any more.
+    pub(crate) fn keep(&self, bytes: usize) {
+        // A stream that is gone holds nothing.
+        let _ = self.0.with(|connection, stream| connection.keep(stream, bytes));
+    }
+
+    /// Waits until a value of so many bytes may come. If the client is gone, the body says so.
+    pub(crate) async fn wait(&self, bytes: usize) {
+        poll_fn(|context| match self.0.poll_reserved(context, bytes) {
+            Ok(false) => Poll::Pending,
+            Ok(true) | Err(_) => Poll::Ready(()),
+        })
+        .await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! The sum is that of the connections, nearly.
+    use super::*;
+
+    #[test]
+    fn shares_are_in_the_sum_until_they_are_dropped() {
+        let sum = ClientMemory::default();
+        let (mut first, mut second) = (HeldShare::of(sum.clone()), HeldShare::of(sum.clone()));
+        for (one, other, expected) in
+            [(100, 100, 0), (1 << 20, 100, 1 << 20), (1 << 20, 1 << 21, 3 << 20), (0, (1 << 21) - 9, 1 << 21)]
+        {
+            first.set(one);
+            second.set(other);
+            assert_eq!(sum.load(Ordering::Relaxed), expected);
+        }
+        drop(second);
+        assert_eq!(sum.load(Ordering::Relaxed), 0);
+    }
+}
