@@ -94,32 +94,42 @@ pub(crate) fn draw_plan(seed: u64) -> RunPlan {
         max_ttl_s: if long_leases { 75 } else { 12 },
         faults: Vec::new(),
     };
+    draw_differences(&mut plan, &mut rng);
+    focus::adapt_plan(&mut plan);
+    if seed_kinds::has_many_keys(seed) {
+        many_keys::enlarge_plan(&mut plan);
+    }
+    draw_faults(&mut plan);
+    plan
+}
+
+/// Draws what differs between members, and between requests.
+fn draw_differences(plan: &mut RunPlan, rng: &mut Rng) {
     plan.rates_ppm = (0..plan.machines()).map(|_| rng.below(20_001) as i64 - 10_000).collect();
     plan.request_weights =
         REQUEST_WEIGHTS.iter().map(|usual| if rng.percent(20) { 0 } else { *usual }).collect();
     // Other sizes on each member: where a command is sliced must not be seen.
     let mut slice_keys = || [1, 2, 3, 5, 13, DEFAULT_SLICE_KEYS][rng.below(6) as usize];
-    let slices = seed_kinds::slices(seed);
+    let slices = seed_kinds::slices(plan.seed);
     let mut limits = || Limits { slice_keys: slice_keys(), ..Limits::default() };
     plan.store_limits =
         (0..plan.machines()).map(|_| if slices { limits() } else { Limits::default() }).collect();
     // A run without writes tests nothing.
     plan.request_weights[0] = plan.request_weights[0].max(10);
-    focus::adapt_plan(&mut plan);
-    if seed_kinds::has_many_keys(seed) {
-        many_keys::enlarge_plan(&mut plan);
-    }
-    if seed_kinds::is_long(seed) {
-        long::extend_plan(&mut plan);
+}
+
+/// Draws the faults, and the bursts of a long run.
+fn draw_faults(plan: &mut RunPlan) {
+    if seed_kinds::is_long(plan.seed) {
+        long::extend_plan(plan);
     } else {
-        plan.faults = schedule::draw_schedule(&plan, &mut Rng::new(seed, RngStream::Faults));
+        plan.faults = schedule::draw_schedule(plan, &mut Rng::new(plan.seed, RngStream::Faults));
     }
     if plan.is_calm {
         plan.faults.clear();
     }
-    focus::delay_faults(&mut plan);
-    if seed_kinds::lags_at_a_wipe(seed) {
-        lagging::add_wipe(&mut plan);
+    focus::delay_faults(plan);
+    if seed_kinds::lags_at_a_wipe(plan.seed) {
+        lagging::add_wipe(plan);
     }
-    plan
 }

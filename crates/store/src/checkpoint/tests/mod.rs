@@ -85,7 +85,8 @@ fn restore_bench(bench: &TestStore, chunks: &[Bytes]) -> Result<(Store, Reader),
 /// Restores a chain whose chunks follow each other.
 fn restore<C: AsRef<[u8]>>(chunks: impl IntoIterator<Item = C>) -> Result<StoreState, RestoreError> {
     let chunks: Vec<Bytes> = chunks.into_iter().map(|chunk| Bytes::copy_from_slice(chunk.as_ref())).collect();
-    super::restore(checkpoints(&chunks), &MapValues::default(), small_limits().merge_round_bytes, &Sequential)
+    let round_bytes = small_limits().merge_round_bytes;
+    super::restore(checkpoints(&chunks), &MapValues::default(), round_bytes, &Sequential)
 }
 
 fn hex(chunks: &[Bytes]) -> String {
