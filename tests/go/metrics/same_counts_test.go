@@ -33,8 +33,7 @@ func TestCountsAreThoseOfEtcd(t *testing.T) {
 	deadline, _ := ctx.Deadline()
 	etcd := newRig(t, cluster.ForTest(t, cluster.Config{Binary: cluster.EtcdPath(), Size: 3}))
 	own := newRig(t, cluster.ForTest(t, cluster.Config{Binary: *bin, Size: 3}))
-	for _, step := range []step{{name: "requests", do: requests}, {name: "leases", do: leases},
-		{name: "compaction", do: compaction}, {name: "watching", do: watchedPuts}} {
+	for _, step := range []step{{name: "requests", do: requests}, {name: "leases", do: leases}} {
 		theirs, ours := settled(ctx, etcd.Cluster), settled(ctx, own.Cluster)
 		for _, r := range []*rig{etcd, own} {
 			if err := step.do(ctx, r); err != nil {
@@ -53,28 +52,6 @@ func TestCountsAreThoseOfEtcd(t *testing.T) {
 		}
 	}
 	checkUnits(ctx, t, own.Cluster)
-}
-
-// watchedPuts watches keys and changes them.
-func watchedPuts(ctx context.Context, r *rig) error {
-	if err := r.watch(ctx, 0); err != nil {
-		return err
-	}
-	// The watcher must be there before.
-	for {
-		if sums(ctx, r.Cluster)["etcd_debugging_mvcc_watcher_total"] > 0 {
-			break
-		}
-		if err := pause(ctx); err != nil {
-			return err
-		}
-	}
-	for n := range 5 {
-		if _, err := r.clients[1].Put(ctx, fmt.Sprint("big", n), "value"); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // sums are the values of the families, each series summed up over the members.
