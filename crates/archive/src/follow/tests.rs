@@ -252,7 +252,8 @@ fn a_copy_knows_how_old_the_archive_is() {
         (last, covered.time_ms, covered.revision)
     };
     assert_eq!(known(), (5, 1_000, 5), "by its base");
-    (source.last.set(8), source.time_ms.set(2_000));
+    source.last.set(8);
+    source.time_ms.set(2_000);
     test.copy(&source, NEVER, None).expect("it is copied");
     assert_eq!(known(), (8, 2_000, 8), "by its log");
     source.time_ms.set(3_000);

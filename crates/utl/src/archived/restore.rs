@@ -79,7 +79,7 @@ fn begin(
         let why = match import_base(line, reader, &name, cluster, &directory)? {
             ImportedBase::Whole(point, path, replay) => {
                 let (next, covered_ms) = (name.index + 1, name.time_ms);
-                let mut restore = ArchiveRestore { target, replay, next, covered_ms, checked: 0 };
+                let mut restore = ArchiveRestore { target, replay: *replay, next, covered_ms, checked: 0 };
                 restore.compare(&point, &path)?;
                 return Ok((restore, directory));
             }
@@ -100,7 +100,7 @@ fn begin(
 /// What became of a base.
 enum ImportedBase {
     /// The state, with what the archive says of it and the name of the object.
-    Whole(BackupPoint, String, StateReplay),
+    Whole(BackupPoint, String, Box<StateReplay>),
     Damaged(Refusal),
 }
 
@@ -116,7 +116,7 @@ fn import_base(
         base => base?,
     };
     match import(line, &base, cluster, directory) {
-        Ok(replay) => Ok(ImportedBase::Whole(*base.point(), base.path().to_owned(), replay)),
+        Ok(replay) => Ok(ImportedBase::Whole(*base.point(), base.path().to_owned(), Box::new(replay))),
         Err(refusal) if base.is_damaged() => Ok(ImportedBase::Damaged(refusal)),
         Err(refusal) => Err(refusal),
     }
