@@ -59,7 +59,8 @@ fn answer(connection: &mut Connection<u32>, stream: u32) {
     let usual = |name, value| Field { name, value, is_usual: true };
     let Ok(come) = connection.unread(stream).map(<[u8]>::len) else { return };
     let has_room = connection.reserve(stream, come + usize::from(stream.is_multiple_of(5)) * MAX_HELD_BYTES);
-    let taken = if stream % 7 == 1 { connection.take_body(stream) } else { connection.take_data(stream, come) };
+    let taken =
+        if stream % 7 == 1 { connection.take_body(stream) } else { connection.take_data(stream, come) };
     let (Ok(_), Ok(data)) = (has_room, taken) else { return };
     let _ = connection.send_headers(stream, &[usual(":status", b"200")], false);
     let _ = match stream % 3 {

@@ -146,7 +146,7 @@ func TestRequestsThatAreNotCompleted(t *testing.T) {
 	}
 	bodies := map[string][]byte{"gRPC": message[:len(message)-1], "gateway": body}
 	// The buffers of JSON have up to twice the room that they use.
-	most := map[string]int64{"gRPC": mostForAnswers, "gateway": mostForAnswers + 32}
+	most := map[string]int64{"gRPC": mostForAnswers + 16, "gateway": mostForAnswers + 32}
 	for name, head := range heads {
 		t.Run(name, func(t *testing.T) {
 			besiege(t, most[name], func(at *target) {

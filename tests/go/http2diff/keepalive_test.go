@@ -9,8 +9,8 @@ import (
 	"stele.test/wire"
 )
 
-// patience bounds every wait for something that must happen.
-const patience = 60 * time.Second
+// eventually bounds every wait for something that must happen.
+const eventually = 60 * time.Second
 
 // TestKeepaliveFlags starts both servers with short times for pings: a client that does not answer is closed, one that
 // answers stays and may ping as often as it is permitted to, and one that pings more often is sent away.
@@ -33,7 +33,7 @@ func TestKeepaliveFlags(t *testing.T) {
 				}
 				select {
 				case <-answered:
-				case <-time.After(patience):
+				case <-time.After(eventually):
 					t.Fatalf("ping %d is not answered", number)
 				}
 			}
@@ -59,7 +59,7 @@ func openWatch(t *testing.T, address string) *wire.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	c.SetDeadline(time.Now().Add(patience))
+	c.SetDeadline(time.Now().Add(eventually))
 	head := wire.Append(nil, wire.Headers, wire.EndHeaders, 1, wire.Block(wire.Request("/etcdserverpb.Watch/Watch")...))
 	if err := c.Send(head); err != nil {
 		t.Fatal(err)
