@@ -19,10 +19,12 @@
 //! | `making` | the thread: both passes of the crate `dbstate` |
 //! | `values` | reading the values of versions, where they are now |
 //! | `output` | what the file is written to: the channel, and the SHA-256 |
+//! | `pauses` | how the thread gives way to writes |
 
 mod entries;
 mod making;
 mod output;
+mod pauses;
 mod values;
 
 use std::sync::Arc;
