@@ -70,6 +70,7 @@ pub fn config(id: u64, size: u64, process_run: u64) -> MemberConfig {
         quota_bytes: 0,
         slice_keys: DEFAULT_SLICE_KEYS,
         memory_limit_bytes: 0,
+        max_last_changes_bytes: member::MAX_LAST_CHANGES_BYTES,
         membership: member::MembershipSettings::default(),
         scrub: member::ScrubRate::default(),
         start: member::StartMode::New,

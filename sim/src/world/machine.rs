@@ -366,6 +366,7 @@ pub(crate) fn open_member(
         quota_bytes: plan.quota_bytes,
         slice_keys: plan.slice_keys[index],
         memory_limit_bytes: 0,
+        max_last_changes_bytes: member::MAX_LAST_CHANGES_BYTES,
         membership: member::MembershipSettings::default(),
         scrub: SCRUB_RATE,
         start: if machine.told.is_some() { StartMode::Join { lineage: 0 } } else { StartMode::New },

@@ -172,6 +172,7 @@ impl Cluster {
             quota_bytes: 0,
             slice_keys: DEFAULT_SLICE_KEYS,
             memory_limit_bytes: 0,
+            max_last_changes_bytes: member::MAX_LAST_CHANGES_BYTES,
             membership: member::MembershipSettings::default(),
             scrub: member::ScrubRate::default(),
             start: StartMode::New,
