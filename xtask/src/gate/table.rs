@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use super::{checks, licences, outside, processes};
+use super::{checks, licences, outside, processes, releases};
 use crate::command::Outcome;
 use crate::{arrows, codegen, tidy};
 
@@ -124,6 +124,13 @@ pub(super) const LONG_STEPS: &[Step] = &[
         run: processes::languages,
         builds: nothing,
         remedy: "run the program that failed alone: `go test ./interop -v -languages python`, in tests/go",
+    },
+    Step {
+        name: "releases",
+        proves: "clusters of this release and older ones, built from their commits, lose no write while they are mixed",
+        run: releases::run,
+        builds: nothing,
+        remedy: "repeat it with `cargo xtask ci releases`; the binaries stay in target/releases",
     },
     Step {
         name: "fuzz",
