@@ -67,7 +67,7 @@ func TestAnOlderToolRestoresASnapshotOfADowngrade(t *testing.T) {
 	smallHistory(t, stele)
 	dir := t.TempDir()
 	path, restored := filepath.Join(dir, "db"), filepath.Join(dir, "restored")
-	if err := os.WriteFile(path, receive(t, open(t, patiently(t), stele)), 0o600); err != nil {
+	if err := os.WriteFile(path, receiveOf(t, open(t, patiently(t), stele), downgraded), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	run := func(args ...string) []byte {
@@ -157,7 +157,7 @@ func smallHistory(t *testing.T, m member) map[string]string {
 // What differs between clusters is replaced by its name.
 func smallRecords(t *testing.T, m member, names map[string]string) []string {
 	t.Helper()
-	file := receive(t, open(t, patiently(t), m))
+	file := receiveOf(t, open(t, patiently(t), m), downgraded)
 	path := filepath.Join(t.TempDir(), "db")
 	if err := os.WriteFile(path, file, 0o600); err != nil {
 		t.Fatal(err)
