@@ -59,6 +59,8 @@ pub struct MemberConfig {
     pub queue_limits: QueueLimits,
     /// Accounted bytes of memory past which commands that grow the store are refused; 0 for no such limit.
     pub memory_limit_bytes: u64,
+    /// Accounted bytes of changes past which a graceful stop writes no last checkpoint.
+    pub max_last_changes_bytes: u64,
     /// What changes of membership are allowed.
     pub membership: MembershipSettings,
     /// How fast this member reads its files again, to find damage.
@@ -133,6 +135,10 @@ pub enum StartMode {
 
 /// Commands between checkpoints unless `--snapshot-count` was given: about 100 ms of replay.
 pub const DEFAULT_CHECKPOINT_COMMANDS: u64 = 100_000;
+
+/// Accounted bytes of changes that the last checkpoint of a process has at most: it should end within 1.5 s, and the
+/// next start replays what is left out, as after a crash.
+pub const MAX_LAST_CHANGES_BYTES: u64 = 64 << 20;
 
 /// Entries kept for followers a little behind unless a flag says otherwise; etcd's number.
 pub const DEFAULT_CATCHUP_ENTRIES: u64 = 5_000;

@@ -177,6 +177,21 @@ fn a_graceful_stop_writes_a_checkpoint() {
 }
 
 #[test]
+fn a_graceful_stop_leaves_a_long_checkpoint_out() {
+    for (max_last_changes_bytes, stops_at_once) in [(1 << 20, false), (1 << 10, true)] {
+        let disk: Arc<dyn Disk> = Arc::new(MemDisk::default());
+        let mut alone = Alone::start_as(&disk, MemberConfig { max_last_changes_bytes, ..config(1) });
+        for number in 0..100 {
+            alone.put(&format!("key{number}"), "value");
+        }
+        alone.step(vec![Input::Stop]);
+        assert_eq!(alone.output.stopped, stops_at_once);
+        drop(alone);
+        assert_eq!(Alone::start(&disk, 2).get("key99"), [("value".to_owned(), 101)]);
+    }
+}
+
+#[test]
 fn a_lease_runs_out_and_takes_its_keys_along() {
     let disk: Arc<dyn Disk> = Arc::new(MemDisk::default());
     let mut alone = Alone::start(&disk, 1);

@@ -377,6 +377,7 @@ pub(crate) fn open_member(
         store_limits: plan.store_limits[index],
         queue_limits: plan.queue_limits,
         memory_limit_bytes: plan.memory_limit_bytes,
+        max_last_changes_bytes: member::MAX_LAST_CHANGES_BYTES,
         membership: member::MembershipSettings::default(),
         scrub: SCRUB_RATE,
         hashes_large_compactions: false,

@@ -80,6 +80,78 @@ func TestWritesGoOn(t *testing.T) {
 	}
 }
 
+const (
+	// An election that waits for the timeout takes ten to twenty seconds.
+	slowElection = "--election-timeout=10000"
+	slowTicks    = "--heartbeat-interval=500"
+	// maxFailover is how long it takes at most without that wait. Other processes may hold members up, so one of some
+	// attempts counts.
+	maxFailover  = 5 * time.Second
+	maxFailovers = 3
+)
+
+// A process that is gone refuses connections, so its leadership is over; one that is silent may come back.
+func TestAKilledLeaderIsReplacedAtOnceAndAFrozenOneIsNot(t *testing.T) {
+	t.Parallel()
+	c := start(t, 3, slowElection, slowTicks)
+	client := connect(t, c.Endpoints()...)
+	put(t, client, "first", "1")
+	frozen := leader(t, c, client)
+	before := must[*clientv3.StatusResponse](t)(client.Status(patiently(t), frozen.ClientURL))
+	if err := frozen.Freeze(); err != nil {
+		t.Fatal(err)
+	}
+	for began := time.Now(); time.Since(began) < 3*time.Second; time.Sleep(100 * time.Millisecond) {
+		for _, m := range c.Members {
+			if m == frozen {
+				continue
+			}
+			now := must[*clientv3.StatusResponse](t)(client.Status(patiently(t), m.ClientURL))
+			if now.RaftTerm != before.RaftTerm || now.Leader != before.Leader {
+				t.Fatalf("the frozen leader %x of term %d was replaced: %v", before.Leader, before.RaftTerm, now)
+			}
+		}
+	}
+	if err := frozen.Thaw(); err != nil {
+		t.Fatal(err)
+	}
+	for attempt := 1; ; attempt++ {
+		put(t, client, "before", "1")
+		old := leader(t, c, client)
+		var others []string
+		for _, m := range c.Members {
+			if m != old {
+				others = append(others, m.ClientURL)
+			}
+		}
+		survivors := connect(t, others...)
+		put(t, survivors, "connected", "1")
+		began := time.Now()
+		old.Kill()
+		for {
+			ctx, cancel := context.WithTimeout(patiently(t), time.Second)
+			_, err := survivors.Put(ctx, "after", "1")
+			cancel()
+			if err == nil {
+				break
+			}
+			if time.Since(began) > patience {
+				t.Fatal(err)
+			}
+		}
+		took := time.Since(began)
+		if took <= maxFailover {
+			return
+		}
+		if attempt == maxFailovers {
+			t.Fatalf("a put succeeded %v after the leader was killed", took)
+		}
+		if err := old.Restart(patiently(t)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // expectEachOnceInOrder follows a watch to the last key. A write that was repeated after an unknown outcome may
 // be there twice, at two revisions, but no revision comes twice and no key is left out.
 func expectEachOnceInOrder(t *testing.T, watch clientv3.WatchChan, keys int) {

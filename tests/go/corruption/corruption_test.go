@@ -25,6 +25,7 @@ const (
 )
 
 func TestChecksRunAndFindNothing(t *testing.T) {
+	t.Parallel()
 	c := cluster.ForTest(t, cluster.Config{Binary: *bin, Size: 3, Args: []string{
 		"--feature-gates=InitialCorruptCheck=true,CompactHashCheck=true",
 		"--corrupt-check-time=500ms", "--compact-hash-check-time=500ms",

@@ -13,143 +13,174 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
 
 	"stele.test/cluster"
 )
 
-// TestDamageIsCountedAndRepaired changes a value on the disk of a follower, and reads it there while the others stand
-// still, and when they are back.
-func TestDamageIsCountedAndRepaired(t *testing.T) {
+const (
+	found    = `"found damaged data"`
+	repaired = `"repaired damaged data"`
+	waits    = `"watchers wait for a damaged value`
+)
+
+// A value is damaged on one of three disks. Its reader gets a peer's copy; metrics and log have the damage and the
+// repair once.
+func TestADamagedValueIsRepairedAndReportedOnce(t *testing.T) {
+	t.Parallel()
+	c := cluster.ForTest(t, cluster.Config{Binary: *bin, Size: 3, Args: []string{"--snapshot-count=10"}})
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	c := cluster.ForTest(t, cluster.Config{Binary: *bin, Size: 3, Args: []string{"--snapshot-count=10", "--election-timeout=5000"}})
-	client := connectTo(t, c.Endpoints()...)
-	value := strings.Repeat("damaged", 20_000)
-	if _, err := client.Put(ctx, "damaged", value); err != nil {
-		t.Fatal(err)
-	}
-	m, _ := follower(ctx, t, c, client)
-	own := connectTo(t, m.ClientURL)
-	// Checkpoints make the start read none of the values.
-	for written := sumOf(ctx, t, m, checkpointsWritten); sumOf(ctx, t, m, checkpointsWritten) < written+2; {
-		if _, err := client.Put(ctx, "more", "value"); err != nil {
-			t.Fatal(err)
+	m := c.Members[2]
+	value := putAndDamage(ctx, t, c, m)
+	client := cluster.ClientOf(t, patience, m)
+	for range 3 {
+		read, err := client.Get(ctx, "damaged", clientv3.WithSerializable())
+		if err != nil || len(read.Kvs) != 1 || string(read.Kvs[0].Value) != value {
+			t.Fatalf("a read of the damaged value: %v, %v", read, err)
 		}
 	}
-	m.Kill()
-	flipBit(t, m.DataDir, value)
-	if err := m.Restart(ctx); err != nil {
-		t.Fatal(err)
+	if found, repaired := damage(ctx, t, m); found != 1 || repaired != 1 {
+		t.Errorf("%v found and %v repaired instead of 1 and 1", found, repaired)
 	}
-	for _, other := range c.Members {
-		if other != m {
-			if err := other.Freeze(); err != nil {
-				t.Fatal(err)
-			}
+	for _, text := range []string{found, repaired} {
+		if lines := linesWith(t, m, text); lines != 1 {
+			t.Errorf("%d lines with %s", lines, text)
 		}
-	}
-	read := make(chan error, 1)
-	go func() {
-		got, err := own.Get(ctx, "damaged", clientv3.WithSerializable())
-		if err == nil && (len(got.Kvs) != 1 || string(got.Kvs[0].Value) != value) {
-			t.Errorf("another value: %.100s", got.Kvs)
-		}
-		read <- err
-	}()
-	awaitSum(ctx, t, m, "stele_damage_found_total", func(n float64) bool { return n > 0 })
-	awaitSum(ctx, t, m, "stele_repairs_pending", func(n float64) bool { return n > 0 })
-	for _, other := range c.Members {
-		if other != m {
-			if err := other.Thaw(); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	awaitSum(ctx, t, m, "stele_damage_repaired_total", func(n float64) bool { return n > 0 })
-	awaitSum(ctx, t, m, "stele_repairs_pending", func(n float64) bool { return n == 0 })
-	<-read
-	got, err := own.Get(ctx, "damaged", clientv3.WithSerializable())
-	if err != nil || len(got.Kvs) != 1 || string(got.Kvs[0].Value) != value {
-		t.Errorf("after the repair: %v", err)
 	}
 }
 
-const checkpointsWritten = `stele_background_job_duration_seconds_count{kind="checkpoint"}`
-
-func connectTo(t *testing.T, endpoints ...string) *clientv3.Client {
-	t.Helper()
-	client, err := clientv3.New(clientv3.Config{Endpoints: endpoints, DialTimeout: patience, Logger: zap.NewNop()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { client.Close() })
-	return client
-}
-
-// flipBit changes one bit of a value in the log of a member that does not run.
-func flipBit(t *testing.T, dataDir, value string) {
-	t.Helper()
-	segments, err := filepath.Glob(filepath.Join(dataDir, "member", "wal", "*.seg"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range segments {
-		segment, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if at := bytes.Index(segment, []byte(value)); at >= 0 {
-			segment[at+len(value)/2] ^= 1
-			if err := os.WriteFile(path, segment, 0o600); err != nil {
-				t.Fatal(err)
+// A lone member has no peer to repair it from. Watchers of each kind try again, ever more rarely, other watches of their
+// streams are served, and the damage is counted once.
+func TestWatchersOfAValueThatCannotBeRepairedDoNotSpin(t *testing.T) {
+	t.Parallel()
+	c := cluster.ForTest(t, cluster.Config{Binary: *bin, Args: []string{"--snapshot-count=10"}})
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	m := c.Members[0]
+	putAndDamage(ctx, t, c, m)
+	client := cluster.ClientOf(t, patience, m)
+	began := time.Now()
+	stuck := client.Watch(ctx, "damaged", clientv3.WithRev(1))
+	// The same stream, as the context has the same metadata.
+	other := client.Watch(ctx, "other", clientv3.WithRev(1))
+	for {
+		if lines := linesWith(t, m, waits); lines >= 5 {
+			// Pauses of 100, 200, 400 and 800 ms lie between five attempts.
+			if spent := time.Since(began); spent < 1500*time.Millisecond {
+				t.Errorf("%d attempts in %v", lines, spent)
 			}
+			break
+		}
+		select {
+		case answer, open := <-stuck:
+			t.Fatalf("the watcher of the damaged value got %v, %v", answer, open)
+		case <-ctx.Done():
+			t.Fatal("no watcher waits")
+		case <-time.After(pollInterval):
+		}
+	}
+	if found, repaired := damage(ctx, t, m); found != 1 || repaired != 0 {
+		t.Errorf("%v found and %v repaired instead of 1 and 0", found, repaired)
+	}
+	if lines := linesWith(t, m, found); lines != 1 {
+		t.Errorf("%d lines with %s", lines, found)
+	}
+	if _, err := client.Put(ctx, "other", "last"); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		answer, open := <-other
+		if !open {
+			t.Fatal("the watcher of the other key has ended")
+		}
+		if last := len(answer.Events) - 1; last >= 0 && string(answer.Events[last].Kv.Value) == "last" {
 			return
 		}
 	}
-	t.Fatalf("%s has not the value", dataDir)
 }
 
-// sumOf is the sum of the series of a member that begin so.
-func sumOf(ctx context.Context, t *testing.T, m *cluster.Member, begin string) float64 {
+// putAndDamage puts a value that lies below the member's checkpoint, stops the member, damages the value on its disk,
+// and starts the member. Returns the value.
+func putAndDamage(ctx context.Context, t *testing.T, c *cluster.Cluster, m *cluster.Member) string {
+	t.Helper()
+	value := strings.Repeat("a value of four kilobytes; ", 152)
+	client := cluster.ClientOf(t, patience, c.Members[0])
+	if _, err := client.Put(ctx, "damaged", value); err != nil {
+		t.Fatal(err)
+	}
+	for number := range 50 {
+		if _, err := client.Put(ctx, "other", strconv.Itoa(number)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := m.Terminate(); err != nil {
+		t.Fatal(err)
+	}
+	changed := 0
+	files, err := filepath.Glob(filepath.Join(m.DataDir, "member", "wal", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range files {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if at := bytes.Index(content, []byte(value)); at >= 0 {
+			content[at+len(value)/2] ^= 1
+			changed++
+			if err := os.WriteFile(path, content, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if changed != 1 {
+		t.Fatalf("%d files have the value", changed)
+	}
+	if err := m.Restart(ctx); err != nil {
+		t.Fatal(err)
+	}
+	return value
+}
+
+// damage is how much of it a member counts as found and as repaired.
+func damage(ctx context.Context, t *testing.T, m *cluster.Member) (found, repaired float64) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, m.ClientURL+"/metrics", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	response, err := http.DefaultClient.Do(request)
+	answer, err := http.DefaultClient.Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	sum := 0.0
-	for line := range strings.Lines(string(text)) {
-		if rest, isWanted := strings.CutPrefix(line, begin); isWanted {
-			number, err := strconv.ParseFloat(strings.TrimSpace(rest[strings.LastIndex(rest, " "):]), 64)
-			if err != nil {
-				t.Fatal(err)
+	value := func(name string) float64 {
+		for line := range strings.Lines(string(text)) {
+			if number, ok := strings.CutPrefix(line, name+" "); ok {
+				parsed, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return parsed
 			}
-			sum += number
 		}
+		t.Fatalf("there is no %s", name)
+		return 0
 	}
-	return sum
+	return value("stele_damage_found_total"), value("stele_damage_repaired_total")
 }
 
-func awaitSum(ctx context.Context, t *testing.T, m *cluster.Member, begin string, isRight func(float64) bool) {
+// linesWith counts the lines in the log of a member's run that have a text.
+func linesWith(t *testing.T, m *cluster.Member, text string) int {
 	t.Helper()
-	for {
-		sum := sumOf(ctx, t, m, begin)
-		if isRight(sum) {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			t.Fatalf("%s is %v", begin, sum)
-		case <-time.After(pollInterval):
-		}
+	log, err := m.RunLog()
+	if err != nil {
+		t.Fatal(err)
 	}
+	return strings.Count(log, text)
 }

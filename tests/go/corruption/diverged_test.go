@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -21,6 +22,7 @@ const (
 
 // One member has another value than the others below the same revision. Each check finds it, and names it.
 func TestAMemberThatDivergedIsFound(t *testing.T) {
+	t.Parallel()
 	c := cluster.ForTest(t, cluster.Config{Binary: *bin, Size: 3, Args: []string{
 		initialGate, "--corrupt-check-time=300ms", "--compact-hash-check-time=300ms",
 	}})
@@ -89,6 +91,90 @@ func TestAMemberThatDivergedIsFound(t *testing.T) {
 	}
 	if _, err := client.Put(ctx, "last", "2"); !errors.Is(err, rpctypes.ErrCorrupt) {
 		t.Errorf("a put with the alarm: %v", err)
+	}
+}
+
+// The member that has another value leads. The alarm names it and not the others, by each check.
+func TestALeaderThatDivergedIsNamed(t *testing.T) {
+	t.Parallel()
+	c := cluster.ForTest(t, cluster.Config{Binary: *bin, Size: 3})
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	client := cluster.ClientOf(t, patience, c.Members...)
+	for _, value := range []string{"what all received", "1", "2", "3"} {
+		if _, err := client.Put(ctx, "k"+value[:1], value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	status, err := client.Status(ctx, c.Members[0].ClientURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Who led asks for votes at once after a start, and the others do not in this test.
+	var odd *cluster.Member
+	for _, m := range c.Members {
+		of, err := client.Status(ctx, m.ClientURL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if of.Header.MemberId == status.Leader {
+			odd = m
+			m.AddFlag("--corrupt-check-time=300ms")
+		} else {
+			m.AddFlag("--pre-vote=false")
+			m.AddFlag("--election-timeout=50000")
+		}
+	}
+	for _, m := range c.Members {
+		m.Kill()
+	}
+	rewriteLog(t, odd.DataDir, "what all received", "what one received")
+	for _, m := range c.Members {
+		if err := m.Start(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 4 {
+		waitForAlarm(ctx, t, client, status.Leader)
+		all := clientv3.AlarmMember{MemberID: status.Leader, Alarm: pb.AlarmType_CORRUPT}
+		if _, err := client.AlarmDisarm(ctx, &all); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The periodic check of the leader.
+	waitForLine(ctx, t, []*cluster.Member{odd}, `"same compact revision then hashes must match"`)
+	waitForLine(ctx, t, []*cluster.Member{odd}, `"finished peer corruption check"`)
+	waitForAlarm(ctx, t, client, status.Leader)
+	for _, m := range c.Members {
+		of, err := client.Status(ctx, m.ClientURL)
+		if err != nil || of.Leader != status.Leader {
+			t.Fatalf("status %v, %v; the odd member does not lead", of, err)
+		}
+		// Both connections to a peer may end and be made again at the start.
+		if lines := linesWith(t, m, `"found data inconsistency with peer"`); lines == 0 || lines > 6 {
+			t.Errorf("%s logs %d differences", m.Name, lines)
+		}
+	}
+}
+
+// waitForAlarm waits for the alarm CORRUPT of a member; no other member may have one.
+func waitForAlarm(ctx context.Context, t *testing.T, client *clientv3.Client, id uint64) {
+	t.Helper()
+	for {
+		alarms, err := client.AlarmList(ctx)
+		if err == nil {
+			for _, alarm := range alarms.Alarms {
+				if alarm.MemberID != id || alarm.Alarm != pb.AlarmType_CORRUPT {
+					t.Fatalf("alarms: %v; the odd member is %x", alarms, id)
+				}
+				return
+			}
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("no alarm: %v", err)
+		case <-time.After(pollInterval):
+		}
 	}
 }
 

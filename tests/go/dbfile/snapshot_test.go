@@ -278,6 +278,12 @@ func open(t *testing.T, ctx context.Context, m member) pb.Maintenance_SnapshotCl
 // receive reads a snapshot to its end. What each message says remains, arrives.
 func receive(t *testing.T, stream pb.Maintenance_SnapshotClient) []byte {
 	t.Helper()
+	return receiveOf(t, stream, "3.7.0")
+}
+
+// receiveOf reads a snapshot that has this version.
+func receiveOf(t *testing.T, stream pb.Maintenance_SnapshotClient, version string) []byte {
+	t.Helper()
 	var all []byte
 	announced := -1
 	for {
@@ -288,7 +294,7 @@ func receive(t *testing.T, stream pb.Maintenance_SnapshotClient) []byte {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if message.Version != "3.7.0" {
+		if message.Version != version {
 			t.Fatalf("version %q", message.Version)
 		}
 		all = append(all, message.Blob...)

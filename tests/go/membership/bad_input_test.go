@@ -3,6 +3,9 @@ package membership
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
+	"strings"
 	"testing"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -134,4 +137,83 @@ func TestNoMemberIsAddedWhileTheQuorumIsUnhealthy(t *testing.T) {
 	if _, err := others.MemberRemove(t.Context(), f.idOf(down)); err != nil {
 		t.Errorf("the one that is down is not removed: %v", err)
 	}
+}
+
+func TestTheFlagsForChangesTakeEffect(t *testing.T) {
+	t.Parallel()
+	args := append([]string{"--strict-reconfig-check=false", "--max-learners=2"}, quick...)
+	f := &fleet{t: t, cluster: cluster.ForTest(t, cluster.Config{Binary: *bin, Size: 3, Args: args})}
+	down := f.cluster.Members[0]
+	down.Kill()
+	for _, m := range f.running() {
+		f.waitForLog(m, "peer became inactive")
+	}
+	others := f.connect(f.running()...)
+	for number, expected := range []error{nil, nil, rpctypes.ErrTooManyLearners} {
+		url := fmt.Sprintf("http://127.0.0.1:%d", number+1)
+		if _, err := others.MemberAddAsLearner(t.Context(), []string{url}); !errors.Is(err, expected) {
+			t.Errorf("learner %d while a voter is down: %v, expected %v", number+1, err, expected)
+		}
+	}
+}
+
+func TestRequestsThatDoNotFitGetTheErrorsOfEtcd(t *testing.T) {
+	f := begin(t, 1, *bin)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	own := f.cluster.Members[0].PeerURL
+	expect := func(what string, got error, want error) {
+		t.Helper()
+		if !errors.Is(got, want) {
+			t.Errorf("%s: %v, expected %v", what, got, want)
+		}
+	}
+	_, err := f.client.MemberAdd(ctx, []string{own})
+	expect("a URL in use", err, rpctypes.ErrPeerURLExist)
+	_, err = f.client.MemberRemove(ctx, 77)
+	expect("no such member", err, rpctypes.ErrMemberNotFound)
+	_, err = f.client.MemberPromote(ctx, 77)
+	expect("no such learner", err, rpctypes.ErrMemberNotFound)
+	first := f.listed()[0].id
+	_, err = f.client.MemberPromote(ctx, first)
+	expect("a voter is promoted", err, rpctypes.ErrMemberNotLearner)
+	_, err = f.client.MemberRemove(ctx, first)
+	expect("the last voter", err, rpctypes.ErrMemberNotEnoughStarted)
+	learner, err := f.client.MemberAddAsLearner(ctx, []string{"http://127.0.0.1:1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.client.MemberAddAsLearner(ctx, []string{"http://127.0.0.1:2"})
+	expect("a second learner", err, rpctypes.ErrTooManyLearners)
+	_, err = f.client.MemberPromote(ctx, learner.Member.ID)
+	expect("a learner that never ran", err, rpctypes.ErrMemberLearnerNotReady)
+	_, err = f.client.MemberUpdate(ctx, learner.Member.ID, []string{"http://127.0.0.1:3"})
+	expect("moved", err, nil)
+	moved := false
+	for _, listed := range f.listed() {
+		moved = moved || listed.learner && listed.peerURL == "http://127.0.0.1:3"
+	}
+	if !moved {
+		t.Error("the learner has not moved")
+	}
+
+	// A joiner whose flags do not fit says so and leaves no directory behind.
+	stray, err := f.cluster.Layout(*bin, quick...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stray.JoinExisting(map[string]string{f.cluster.Members[0].Name: own, stray.Name: stray.PeerURL})
+	if err := stray.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if !stray.Ended(ctx) {
+		t.Fatal("a member that was not added runs")
+	}
+	if log, _ := stray.RunLog(); !strings.Contains(log, "no match found for existing member") {
+		t.Errorf("it does not say what does not fit:\n%s", log)
+	}
+	if _, err := os.Stat(stray.DataDir); !os.IsNotExist(err) {
+		t.Errorf("it left a directory: %v", err)
+	}
+	stray.Kill()
 }

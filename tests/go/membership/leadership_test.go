@@ -2,9 +2,11 @@ package membership
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -31,6 +33,8 @@ func (f *fleet) leader() *cluster.Member {
 	f.t.Fatal("no member leads")
 	return nil
 }
+
+var ends = flag.Bool("ends", false, "also how long a leader with data and load takes to end")
 
 // maxEnd is how long a leader takes at most to end cleanly. Other processes may hold it up, so one of some
 // attempts counts.
@@ -64,6 +68,46 @@ func TestALeaderEndsSoonInClustersOfThreeAndOfFive(t *testing.T) {
 			}
 			t.Errorf("it took %v", took)
 		})
+	}
+}
+
+// With 200 MB since the last checkpoint, watches and puts under way. The median is reported, for a machine that does
+// nothing else.
+func TestALeaderWithDataEndsSoon(t *testing.T) {
+	if !*ends {
+		t.Skip("a long test: -ends")
+	}
+	f := &fleet{t: t, cluster: cluster.ForTest(t, cluster.Config{Binary: *bin, Size: 3})}
+	f.client = f.connect(f.cluster.Members...)
+	const watches, values, valueBytes = 100, 3_200, 64 << 10
+	for number := range watches {
+		f.client.Watch(t.Context(), fmt.Sprintf("load/0/%d", number))
+	}
+	l := startLoad(f)
+	var took []time.Duration
+	for range maxEnds {
+		for number := range values {
+			key, value := fmt.Sprint("data/", number), strings.Repeat("d", valueBytes)
+			if err := cluster.PutUntilAnswered(t.Context(), f.client, key, value); err != nil {
+				t.Fatal(err)
+			}
+		}
+		leader := f.leader()
+		began := time.Now()
+		if err := leader.Terminate(); err != nil {
+			t.Fatal(err)
+		}
+		took = append(took, time.Since(began))
+		if err := leader.Restart(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.verify(f, maxEnds)
+	slices.Sort(took)
+	median := took[len(took)/2]
+	t.Logf("a leader ended in %v (median), %v at most", median, took[len(took)-1])
+	if median > maxEnd {
+		t.Errorf("longer than %v", maxEnd)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -354,6 +355,7 @@ func TestAClusterGrowsLosesAMemberAndShrinksUnderLoad(t *testing.T) {
 	t.Parallel()
 	f := begin(t, 1, *bin)
 	l := startLoad(f)
+	synced := f.synced(f.cluster.Members[0])
 	f.join(false)
 	f.join(true)
 	f.join(true)
@@ -376,11 +378,50 @@ func TestAClusterGrowsLosesAMemberAndShrinksUnderLoad(t *testing.T) {
 		}
 	}
 
-	// The last one that is left is none of those that were there at first.
+	// The last one that is left is none of those that were there at first. Clients follow by themselves.
+	f.mustKnowOnlyRunning(synced)
 	for len(f.running()) > 1 {
 		f.remove(f.running()[0])
 	}
+	f.mustKnowOnlyRunning(synced)
+	if err := cluster.PutUntilAnswered(t.Context(), synced, "synced", "1"); err != nil {
+		t.Errorf("a client that syncs its endpoints: %v", err)
+	}
 	l.verify(f, 1)
+}
+
+// synced is a client that knows one member and learns the others by itself.
+func (f *fleet) synced(m *cluster.Member) *clientv3.Client {
+	f.t.Helper()
+	client, err := clientv3.New(clientv3.Config{
+		Endpoints: []string{m.ClientURL}, DialTimeout: patience, Logger: zap.NewNop(),
+		AutoSyncInterval: 200 * time.Millisecond,
+	})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() { client.Close() })
+	return client
+}
+
+// mustKnowOnlyRunning waits until the endpoints of a client are those of the members that run.
+func (f *fleet) mustKnowOnlyRunning(client *clientv3.Client) {
+	f.t.Helper()
+	var expected []string
+	for _, m := range f.running() {
+		expected = append(expected, m.ClientURL)
+	}
+	slices.Sort(expected)
+	for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+		found := slices.Clone(client.Endpoints())
+		slices.Sort(found)
+		if slices.Equal(found, expected) {
+			return
+		}
+		if time.Since(began) > patience {
+			f.t.Fatalf("the client knows %v, and %v run", found, expected)
+		}
+	}
 }
 
 // running are the members whose processes run.
@@ -392,67 +433,6 @@ func (f *fleet) running() []*cluster.Member {
 		}
 	}
 	return all
-}
-
-func TestRequestsThatDoNotFitGetTheErrorsOfEtcd(t *testing.T) {
-	f := begin(t, 1, *bin)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	own := f.cluster.Members[0].PeerURL
-	expect := func(what string, got error, want error) {
-		t.Helper()
-		if !errors.Is(got, want) {
-			t.Errorf("%s: %v, expected %v", what, got, want)
-		}
-	}
-	_, err := f.client.MemberAdd(ctx, []string{own})
-	expect("a URL in use", err, rpctypes.ErrPeerURLExist)
-	_, err = f.client.MemberRemove(ctx, 77)
-	expect("no such member", err, rpctypes.ErrMemberNotFound)
-	_, err = f.client.MemberPromote(ctx, 77)
-	expect("no such learner", err, rpctypes.ErrMemberNotFound)
-	first := f.listed()[0].id
-	_, err = f.client.MemberPromote(ctx, first)
-	expect("a voter is promoted", err, rpctypes.ErrMemberNotLearner)
-	_, err = f.client.MemberRemove(ctx, first)
-	expect("the last voter", err, rpctypes.ErrMemberNotEnoughStarted)
-	learner, err := f.client.MemberAddAsLearner(ctx, []string{"http://127.0.0.1:1"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = f.client.MemberAddAsLearner(ctx, []string{"http://127.0.0.1:2"})
-	expect("a second learner", err, rpctypes.ErrTooManyLearners)
-	_, err = f.client.MemberPromote(ctx, learner.Member.ID)
-	expect("a learner that never ran", err, rpctypes.ErrMemberLearnerNotReady)
-	_, err = f.client.MemberUpdate(ctx, learner.Member.ID, []string{"http://127.0.0.1:3"})
-	expect("moved", err, nil)
-	moved := false
-	for _, listed := range f.listed() {
-		moved = moved || listed.learner && listed.peerURL == "http://127.0.0.1:3"
-	}
-	if !moved {
-		t.Error("the learner has not moved")
-	}
-
-	// A joiner whose flags do not fit says so and leaves no directory behind.
-	stray, err := f.cluster.Layout(*bin, quick...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	stray.JoinExisting(map[string]string{f.cluster.Members[0].Name: own, stray.Name: stray.PeerURL})
-	if err := stray.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if !stray.Ended(ctx) {
-		t.Fatal("a member that was not added runs")
-	}
-	if log, _ := stray.RunLog(); !strings.Contains(log, "no match found for existing member") {
-		t.Errorf("it does not say what does not fit:\n%s", log)
-	}
-	if _, err := os.Stat(stray.DataDir); !os.IsNotExist(err) {
-		t.Errorf("it left a directory: %v", err)
-	}
-	stray.Kill()
 }
 
 func TestALeaderThatStopsLeavesItsLeadershipBehind(t *testing.T) {

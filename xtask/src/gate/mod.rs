@@ -13,6 +13,7 @@ mod checks;
 mod licences;
 mod outside;
 mod processes;
+mod releases;
 mod table;
 mod unstable;
 

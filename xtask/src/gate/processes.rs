@@ -11,7 +11,7 @@ use crate::binaries;
 use crate::command::{self, Outcome, cargo};
 
 /// The module of the tests that use Go's client.
-const GO_TESTS: &str = "tests/go";
+pub(super) const GO_TESTS: &str = "tests/go";
 
 /// Modules with Go code of ours.
 const GO_CODE: &[&str] = &[GO_TESTS, "tests/load", "tests/older-clients", "tests/older-clients/v3.6"];

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use super::{checks, licences, outside, processes};
+use super::{checks, licences, outside, processes, releases};
 use crate::command::Outcome;
 use crate::{arrows, codegen, tidy};
 
@@ -131,6 +131,13 @@ pub(super) const LONG_STEPS: &[Step] = &[
         run: processes::alerts,
         builds: nothing,
         remedy: "run it alone on a quiet machine: `go test ./metrics -v -run Alerts -alerts`, in tests/go",
+    },
+    Step {
+        name: "releases",
+        proves: "clusters of this release and older ones, built from their commits, lose no write while they are mixed",
+        run: releases::run,
+        builds: nothing,
+        remedy: "repeat it with `cargo xtask ci releases`; the binaries stay in target/releases",
     },
     Step {
         name: "fuzz",

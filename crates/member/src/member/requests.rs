@@ -195,7 +195,8 @@ impl Member {
         out.notices.push(notice);
     }
 
-    /// A last checkpoint makes the next start quick. If one is running, the member stops when it ends.
+    /// A last checkpoint makes the next start quick. It is left out if writing it would hold up the end for long.
+    /// If one is running, the member stops when it ends.
     pub(super) fn on_stop(&mut self, out: &mut Output) {
         self.status.set_stopping();
         self.is_stopping = true;
@@ -207,7 +208,9 @@ impl Member {
         // An installation is cut short: the next start finds the state before it, or after. So is a batch that is being
         // applied: the next start applies it again.
         let is_cut_short = self.installing.is_expected() || self.store.is_applying();
-        if is_cut_short || !self.checkpoints.has_changes() {
+        let is_long = self.reader.memory().changes > self.config.max_last_changes_bytes
+            && !self.checkpoints.is_needed_to_start();
+        if is_cut_short || is_long || !self.checkpoints.has_changes() {
             out.stopped = true;
         } else {
             self.begin_checkpoint(out);

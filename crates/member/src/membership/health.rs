@@ -1,9 +1,9 @@
 //! What `--strict-reconfig-check` refuses: changes after which too few voters would run, as far as the leader sees.
 //!
-//! The rules are those of etcd 3.7 (`mayAddMember`, `mayRemoveMember`, `mayPromoteMember`), checked on the leader instead
-//! of on the member that was asked: its connections are those that a quorum needs. (Up to 3.6 etcd adds no member
-//! unless all voters are connected; 3.7 counts the new one as down, and wants a quorum of the voters after the change.) A peer counts as healthy once it has been
-//! connected for an election timeout; etcd waits five seconds.
+//! The rules are those of etcd 3.7 (`mayAddMember`, `mayRemoveMember`, `mayPromoteMember`), checked on the leader
+//! instead of on the member that was asked: its connections are those that a quorum needs. (Up to 3.6 etcd adds no
+//! member unless all voters are connected; 3.7 counts the new one as down, and wants a quorum of the voters after the
+//! change.) A peer counts as healthy once it has been connected for an election timeout; etcd waits five seconds.
 //!
 //! ```text
 //! three voters, one of them down; quorum 2                connected to the leader: 1 of 2

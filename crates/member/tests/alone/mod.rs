@@ -34,6 +34,7 @@ pub(crate) fn config(process_run: u64) -> MemberConfig {
         store_limits: StoreLimits::default(),
         queue_limits: QueueLimits::default(),
         memory_limit_bytes: 0,
+        max_last_changes_bytes: member::MAX_LAST_CHANGES_BYTES,
         membership: member::MembershipSettings::default(),
         scrub: member::ScrubRate::default(),
         hashes_large_compactions: false,

@@ -183,6 +183,7 @@ impl Cluster {
             store_limits: StoreLimits::default(),
             queue_limits: QueueLimits::default(),
             memory_limit_bytes: 0,
+            max_last_changes_bytes: member::MAX_LAST_CHANGES_BYTES,
             membership: member::MembershipSettings::default(),
             scrub: member::ScrubRate::default(),
             hashes_large_compactions: false,

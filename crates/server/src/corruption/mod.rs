@@ -7,7 +7,7 @@
 //! | compaction | on the leader, each `--compact-hash-check-time` (gate `CompactHashCheck`) | the hashes kept of compactions | alarm CORRUPT |
 //!
 //! They are off unless asked for, as in etcd. Stele also compares state hashes at every applied entry all the time
-//! (`member/src/maintenance/state_hashes.rs`); these checks cover what that hash does not: the history.
+//! (`member/src/maintenance/state_hashes/mod.rs`); these checks cover what that hash does not: the history.
 //!
 //! ```text
 //! leader, compacted at 90: kept hashes 90 -> a7, 40 -> 13

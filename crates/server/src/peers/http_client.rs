@@ -1,7 +1,7 @@
 //! HTTP requests to the peer URLs of other members, in the clear or over TLS, over TCP or a Unix socket.
 //!
-//! What is asked, and what an answer means, is the caller's: `startup/join.rs` asks for the members, `corruption` for
-//! hashes. Each request has a connection of its own, because they are rare. Callers bound the time.
+//! What is asked, and what an answer means, is the caller's: `startup/join/mod.rs` asks for the members, `corruption`
+//! for hashes. Each request has a connection of its own, because they are rare. Callers bound the time.
 
 use std::sync::Arc;
 

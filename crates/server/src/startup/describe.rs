@@ -50,6 +50,7 @@ pub(crate) fn member_config(config: &ServerConfig, memory_limit_bytes: u64) -> m
         catchup_entries: storage.snapshot_catchup_entries,
         snapshot_log_bytes: member::MIN_SNAPSHOT_LOG_BYTES,
         memory_limit_bytes,
+        max_last_changes_bytes: member::MAX_LAST_CHANGES_BYTES,
         quota_bytes: quota_bytes(config),
         store_limits: member::StoreLimits::default(),
         queue_limits: member::proposal_queue::QueueLimits::default(),

@@ -114,7 +114,12 @@ impl CheckpointSchedule {
     /// Whether the next start needs a checkpoint more than the last one: commands were applied since that began, or one
     /// on disk is damaged or could not be merged.
     pub(crate) fn has_changes(&self) -> bool {
-        self.commands_since > 0 || self.has_damaged || self.wants_base
+        self.commands_since > 0 || self.is_needed_to_start()
+    }
+
+    /// Whether the next start may be refused without another checkpoint.
+    pub(crate) fn is_needed_to_start(&self) -> bool {
+        self.has_damaged || self.wants_base
     }
 
     /// Whether a checkpoint should begin: none is running, and enough commands were applied, one is wanted, or the base

@@ -9,6 +9,7 @@ use store::{CapturedState, DataState, StateReplaced};
 use tokio::sync::mpsc;
 
 use super::output::{BackupOutput, BackupPart};
+use super::pauses::BackupPauses;
 use super::values;
 use super::values::NodeValues;
 use crate::grpc::Failure;
@@ -63,7 +64,12 @@ pub(super) fn make(node: &Node, parts: mpsc::Sender<BackupPart>) {
 }
 
 fn make_parts(node: &Node, parts: &mpsc::Sender<BackupPart>) -> Result<(), MakeError> {
-    let mut go_on = || if parts.is_closed() { Err(MakeError::Gone) } else { Ok(()) };
+    let written_bytes = || node.metrics.events.wal_written_bytes.get() as u64;
+    let mut pauses = BackupPauses::new(&written_bytes);
+    let mut go_on = || {
+        pauses.after(|| ());
+        if parts.is_closed() { Err(MakeError::Gone) } else { Ok(()) }
+    };
     let (mut state, time_ms, small, plan) = loop {
         let (mut state, time_ms) = capture(node, parts)?;
         let small = dbstate::small(&state);
@@ -89,7 +95,7 @@ fn make_parts(node: &Node, parts: &mpsc::Sender<BackupPart>) -> Result<(), MakeE
         &small,
         &mut state.versions,
         plan,
-        BackupOutput::new(parts),
+        BackupOutput::new(parts, BackupPauses::new(&written_bytes)),
         &mut read,
     )?;
     Ok(output.finish().map_err(WriteError::Output)?)

@@ -20,10 +20,12 @@
 //! | `root_sink` | sending as long as the caller is root |
 //! | `values` | reading the values of versions, where they are now |
 //! | `output` | what the file is written to: the channel, and the SHA-256 |
+//! | `pauses` | how the thread gives way to writes |
 
 mod entries;
 mod making;
 mod output;
+mod pauses;
 mod root_sink;
 mod values;
 

@@ -7,6 +7,7 @@ use sha2::{Digest, Sha256};
 use store::DataState;
 use tokio::sync::mpsc;
 
+use super::pauses::BackupPauses;
 use crate::grpc::Failure;
 
 /// Bytes that cross the channel at once.
@@ -32,16 +33,17 @@ pub(crate) enum BackupPart {
     Failed(Failure),
 }
 
-/// Gives the file to the channel. Waits while the client is behind.
+/// Gives the file to the channel. Waits while the client is behind, and pauses while clients write.
 pub(super) struct BackupOutput<'a> {
     parts: &'a mpsc::Sender<BackupPart>,
+    pauses: BackupPauses<'a>,
     sum: Sha256,
     chunk: BytesMut,
 }
 
 impl<'a> BackupOutput<'a> {
-    pub(super) fn new(parts: &'a mpsc::Sender<BackupPart>) -> BackupOutput<'a> {
-        BackupOutput { parts, sum: Sha256::new(), chunk: BytesMut::with_capacity(CHUNK_BYTES) }
+    pub(super) fn new(parts: &'a mpsc::Sender<BackupPart>, pauses: BackupPauses<'a>) -> BackupOutput<'a> {
+        BackupOutput { parts, pauses, sum: Sha256::new(), chunk: BytesMut::with_capacity(CHUNK_BYTES) }
     }
 
     /// Sends the rest, and the SHA-256 behind it.
@@ -60,8 +62,9 @@ impl<'a> BackupOutput<'a> {
         if chunk.is_empty() { Ok(()) } else { self.send(BackupPart::Chunk(chunk)) }
     }
 
-    fn send(&self, part: BackupPart) -> io::Result<()> {
-        self.parts.blocking_send(part).map_err(|_| io::ErrorKind::BrokenPipe.into())
+    fn send(&mut self, part: BackupPart) -> io::Result<()> {
+        let parts = self.parts;
+        self.pauses.after(|| parts.blocking_send(part)).map_err(|_| io::ErrorKind::BrokenPipe.into())
     }
 }
 
@@ -89,7 +92,7 @@ mod tests {
     fn all_bytes_cross_and_then_their_sum() {
         let (sender, mut parts) = mpsc::channel(8);
         let bytes: Vec<u8> = (0..CHUNK_BYTES + 100).map(|n| n as u8).collect();
-        let mut output = BackupOutput::new(&sender);
+        let mut output = BackupOutput::new(&sender, BackupPauses::new(&|| 0));
         bytes.chunks(4_096).try_for_each(|page| output.write_all(page)).unwrap();
         output.finish().unwrap();
         let lengths = [CHUNK_BYTES, 100];
@@ -108,7 +111,7 @@ mod tests {
     fn a_client_that_has_gone_ends_the_writing() {
         let (sender, parts) = mpsc::channel(1);
         drop(parts);
-        let mut output = BackupOutput::new(&sender);
+        let mut output = BackupOutput::new(&sender, BackupPauses::new(&|| 0));
         let ended = output.write_all(&vec![0; 2 * CHUNK_BYTES]);
         assert_eq!(ended.unwrap_err().kind(), io::ErrorKind::BrokenPipe);
     }

@@ -1,0 +1,155 @@
+package corruption
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"stele.test/cluster"
+)
+
+// TestDamageIsCountedAndRepaired changes a value on the disk of a follower, and reads it there while the others stand
+// still, and when they are back.
+func TestDamageIsCountedAndRepaired(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	c := cluster.ForTest(t, cluster.Config{Binary: *bin, Size: 3, Args: []string{"--snapshot-count=10", "--election-timeout=5000"}})
+	client := connectTo(t, c.Endpoints()...)
+	value := strings.Repeat("damaged", 20_000)
+	if _, err := client.Put(ctx, "damaged", value); err != nil {
+		t.Fatal(err)
+	}
+	m, _ := follower(ctx, t, c, client)
+	own := connectTo(t, m.ClientURL)
+	// Checkpoints make the start read none of the values.
+	for written := sumOf(ctx, t, m, checkpointsWritten); sumOf(ctx, t, m, checkpointsWritten) < written+2; {
+		if _, err := client.Put(ctx, "more", "value"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.Kill()
+	flipBit(t, m.DataDir, value)
+	if err := m.Restart(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for _, other := range c.Members {
+		if other != m {
+			if err := other.Freeze(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	read := make(chan error, 1)
+	go func() {
+		got, err := own.Get(ctx, "damaged", clientv3.WithSerializable())
+		if err == nil && (len(got.Kvs) != 1 || string(got.Kvs[0].Value) != value) {
+			t.Errorf("another value: %.100s", got.Kvs)
+		}
+		read <- err
+	}()
+	awaitSum(ctx, t, m, "stele_damage_found_total", func(n float64) bool { return n > 0 })
+	awaitSum(ctx, t, m, "stele_repairs_pending", func(n float64) bool { return n > 0 })
+	for _, other := range c.Members {
+		if other != m {
+			if err := other.Thaw(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	awaitSum(ctx, t, m, "stele_damage_repaired_total", func(n float64) bool { return n > 0 })
+	awaitSum(ctx, t, m, "stele_repairs_pending", func(n float64) bool { return n == 0 })
+	<-read
+	got, err := own.Get(ctx, "damaged", clientv3.WithSerializable())
+	if err != nil || len(got.Kvs) != 1 || string(got.Kvs[0].Value) != value {
+		t.Errorf("after the repair: %v", err)
+	}
+}
+
+const checkpointsWritten = `stele_background_job_duration_seconds_count{kind="checkpoint"}`
+
+func connectTo(t *testing.T, endpoints ...string) *clientv3.Client {
+	t.Helper()
+	client, err := clientv3.New(clientv3.Config{Endpoints: endpoints, DialTimeout: patience, Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+// flipBit changes one bit of a value in the log of a member that does not run.
+func flipBit(t *testing.T, dataDir, value string) {
+	t.Helper()
+	segments, err := filepath.Glob(filepath.Join(dataDir, "member", "wal", "*.seg"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range segments {
+		segment, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if at := bytes.Index(segment, []byte(value)); at >= 0 {
+			segment[at+len(value)/2] ^= 1
+			if err := os.WriteFile(path, segment, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			return
+		}
+	}
+	t.Fatalf("%s has not the value", dataDir)
+}
+
+// sumOf is the sum of the series of a member that begin so.
+func sumOf(ctx context.Context, t *testing.T, m *cluster.Member, begin string) float64 {
+	t.Helper()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, m.ClientURL+"/metrics", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := 0.0
+	for line := range strings.Lines(string(text)) {
+		if rest, isWanted := strings.CutPrefix(line, begin); isWanted {
+			number, err := strconv.ParseFloat(strings.TrimSpace(rest[strings.LastIndex(rest, " "):]), 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum += number
+		}
+	}
+	return sum
+}
+
+func awaitSum(ctx context.Context, t *testing.T, m *cluster.Member, begin string, isRight func(float64) bool) {
+	t.Helper()
+	for {
+		sum := sumOf(ctx, t, m, begin)
+		if isRight(sum) {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("%s is %v", begin, sum)
+		case <-time.After(pollInterval):
+		}
+	}
+}
