@@ -27,7 +27,7 @@ pub(crate) const MAX_TXN_KEYS: u64 = 1_000_000;
 pub(super) const MAX_COMPARED_KEYS: u64 = 100_000;
 
 /// Bytes of values that the compares of a transaction may need, in all branches together: read before it begins.
-pub(super) const MAX_COMPARED_BYTES: u64 = 64 << 20;
+pub(crate) const MAX_COMPARED_BYTES: u64 = 64 << 20;
 
 /// Keys counted so far.
 pub(crate) struct TxnCost {
@@ -42,7 +42,7 @@ impl TxnCost {
     }
 
     /// The cost of compares.
-    pub(super) fn of_compares() -> TxnCost {
+    pub(crate) fn of_compares() -> TxnCost {
         TxnCost { keys: 0, max_keys: MAX_COMPARED_KEYS }
     }
 
@@ -66,6 +66,14 @@ impl TxnCost {
             false => live_keys(index, &request.key, &request.range_end).min(plan.visits()),
         };
         self.add(keys)
+    }
+
+    /// Adds a compare, which visits each key that it names.
+    ///
+    /// # Errors
+    /// [`Error::TooManyOps`] past the limit.
+    pub(crate) fn add_compare(&mut self, index: &KeyIndex, compare: &pb::Compare) -> Result<(), Error> {
+        self.add(live_keys(index, &compare.key, &compare.range_end))
     }
 }
 

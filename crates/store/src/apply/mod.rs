@@ -43,7 +43,7 @@ mod tests;
 use bytes::Bytes;
 
 use batch::{BatchApply, BatchResults, PrefetchedValues};
-pub(crate) use cost::TxnCost;
+pub(crate) use cost::{MAX_COMPARED_BYTES, TxnCost};
 use work::{CommandWork, WorkProgress};
 
 use crate::auth::Caller;
