@@ -29,6 +29,10 @@ use crate::node::Node;
 /// Bytes that cross the channel at once: each crossing wakes the RPC worker, and then the client.
 const CHUNK_BYTES: usize = 1 << 20;
 
+/// Ranges that have this many keys, or examine more keys and changes of the past, are encoded on a thread of their own:
+/// about half a millisecond of work.
+pub(super) const MIN_LARGE_RANGE_STEPS: usize = 1_000;
+
 /// Longest message a client of grpc-go accepts; etcd sends no longer one either.
 const MAX_MESSAGE_BYTES: usize = i32::MAX as usize;
 
@@ -150,7 +154,7 @@ impl StreamedRange {
 }
 
 /// Refuses a response that cannot be sent as one message, in the words of grpc-go.
-fn check_length(length: usize) -> Result<(), Failure> {
+pub(super) fn check_length(length: usize) -> Result<(), Failure> {
     if length <= MAX_MESSAGE_BYTES {
         return Ok(());
     }
