@@ -19,6 +19,8 @@ use member::{
 };
 use prost::Message;
 
+use crate::background::check_lane;
+
 /// The id of the cluster.
 const CLUSTER: u64 = 7;
 
@@ -253,7 +255,7 @@ impl Cluster {
                 let done = WriteJob::run_all(output.writes, &|| Duration::ZERO);
                 node.inputs.push(Input::WritesSynced(done));
             }
-            for done in output.background.into_iter().map(Job::run) {
+            for done in output.background.into_iter().inspect(check_lane).map(Job::run) {
                 let is_held = (self.hold_jobs)(id, &done);
                 let input = Input::Background(Box::new(done));
                 if is_held { self.held_jobs.push((id, input)) } else { node.inputs.push(input) }
