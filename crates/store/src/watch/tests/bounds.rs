@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use api::etcdserverpb::WatchCreateRequest;
 
 use super::client::{drain, respond, revisions, watch, watch_all};
-use super::world::{TERM, World, open};
+use super::world::{CLUSTER, MEMBER, TERM, World, open};
 use crate::watch::Hub;
 use crate::watch::interval_tree::starts_against;
 use crate::watch::shared::MAX_CLOSED_AT_ONCE;
@@ -39,7 +39,7 @@ fn the_tree_of_watched_ranges_has_the_seed_of_the_hub() {
     const RANGES: usize = 1_000;
     let depth = |seed| {
         let world = World::new();
-        let hub = Hub::new(world.clone(), world.clone(), 1, 2, seed);
+        let hub = Hub::new(world.clone(), world.clone(), CLUSTER, MEMBER, seed);
         let (mut stream, _) = open(&hub);
         // A client that knew the seed 9 would choose these ranges.
         for key in starts_against(9).take(RANGES) {
