@@ -190,6 +190,30 @@ mod tests {
         ]
     }
 
+    #[test]
+    fn the_last_entries_are_limited_by_their_number_and_by_their_bytes() {
+        let mut index = EntryIndex::new(LogId { index: 10, term: 2 });
+        assert_eq!(index.index_before_last(5, 100), 10, "there is none");
+        for (at, length) in (0..).zip([30, 20, 10, 40]) {
+            index.push(LogId { index: 11 + at, term: 2 }, at * 64, length);
+        }
+        for (count, max_bytes, before) in [
+            (0, 1_000, 14),
+            (2, 1_000, 12),
+            (2, 70, 12),
+            (9, 39, 14),
+            (9, 40, 13),
+            (9, 49, 13),
+            (9, 50, 12),
+            (9, 70, 11),
+            (9, 99, 11),
+            (4, 100, 10),
+            (u64::MAX, u64::MAX, 10),
+        ] {
+            assert_eq!(index.index_before_last(count, max_bytes), before, "{count} of {max_bytes} bytes");
+        }
+    }
+
     proptest! {
         #[test]
         fn the_index_agrees_with_a_plain_list(steps in prop::collection::vec(step(), 0..60)) {

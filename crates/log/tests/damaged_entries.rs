@@ -178,3 +178,30 @@ fn what_the_checkpoint_holds_need_not_be_repaired() {
     }
     assert!(opened_with > 0 && checkpoint > 1, "{opened_with} before entry {checkpoint}");
 }
+
+/// docs/operating/limits.md names this number.
+const MAX_DAMAGED: u64 = 1_000;
+
+#[test]
+fn a_log_with_more_damaged_entries_than_the_limit_is_refused() {
+    let mut rig = Rig::new();
+    for index in 1..=MAX_DAMAGED + 1 {
+        let hard_state = (index == 1).then_some(HardState { term: 1, ..HARD_STATE });
+        let entry = rig.entry(index, 1, 16);
+        rig.append(hard_state, vec![entry]);
+        assert!(rig.sync());
+    }
+    rig.seal();
+    assert!(rig.sync());
+    let disk = rig.disk.fork();
+    let damage = |index| {
+        let (path, payload) = position(&rig, index);
+        disk.flip_bit(&path, payload, 0).expect("it is there");
+    };
+    (1..=MAX_DAMAGED).for_each(damage);
+    let opened = open(&disk.fork(), &options()).expect("as many may be repaired");
+    assert_eq!(opened.recovered.damaged.len() as u64, MAX_DAMAGED);
+    damage(MAX_DAMAGED + 1);
+    let refused = open(&disk, &options());
+    assert!(matches!(refused, Err(OpenError::Corrupt { .. })), "{:?}", refused.err());
+}

@@ -121,3 +121,25 @@ impl Values for LogValues {
         self.reader.release(value.address, value.len);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    //! For how many repaired values the new place is remembered.
+    use super::*;
+    use crate::tests::LogAndStore;
+
+    #[test]
+    fn the_newest_repaired_values_are_found_where_their_replies_say() {
+        let mut state = LogAndStore::new(&[1]);
+        state.put("key", "value");
+        let value = state.reference("key").value;
+        // Places in a file that is gone.
+        let old = |number: usize| (1 << 50) + 8 * number as u64;
+        (0..=MAX_REPAIRED).for_each(|number| state.values.repaired(old(number), value.address));
+        let read = |number| state.values.read(&ValueRef { address: old(number), ..value });
+        assert_eq!(read(0).map_err(|damaged| damaged.address), Err(old(0)), "it is forgotten");
+        for number in [1, MAX_REPAIRED] {
+            assert_eq!(read(number).ok().as_deref(), Some(&b"value"[..]));
+        }
+    }
+}

@@ -10,6 +10,7 @@ use bytes::Bytes;
 
 use crate::auth::{AuthCommand, Caller};
 use crate::range::RangeReply;
+use crate::range::encode::{ReplyKeyValues, items_len};
 use crate::types::{Event, KvRef};
 use crate::values::ValueRef;
 
@@ -27,7 +28,8 @@ pub struct BatchContext {
     /// The log address of the payload's first byte.
     pub payload_address: u64,
     /// For each command, whether its caller waits in this process; missing items count as false. Ranges in a
-    /// transaction are carried out only if so. Affects replies only, never the state.
+    /// transaction are carried out only if so, and what a deletion deletes is collected only if so. Affects replies
+    /// only, never the state.
     pub has_caller: Vec<bool>,
     /// For each command, who asks for it; missing items count as anonymous.
     pub callers: Vec<Caller>,
@@ -155,6 +157,18 @@ pub enum Reply {
     Done,
 }
 
+impl Reply {
+    /// Versions in the answer: each costs a read of its value to turn the reply into a response.
+    pub fn versions(&self) -> usize {
+        match self {
+            Reply::Put(put) => put.previous.iter().len(),
+            Reply::DeleteRange(delete) => delete.previous.len(),
+            Reply::Txn(txn) => txn.versions(),
+            _ => 0,
+        }
+    }
+}
+
 /// The answer to a put.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PutReply {
@@ -171,8 +185,15 @@ pub struct DeleteReply {
     pub revision: i64,
     /// How many keys were deleted.
     pub deleted: i64,
-    /// The deleted versions, if requested.
+    /// The deleted versions, if requested; none if [`BatchContext::has_caller`] is false.
     pub previous: Vec<KvRef>,
+}
+
+impl DeleteReply {
+    /// Bytes of the deleted versions in the encoded response, exactly.
+    pub fn encoded_bytes(&self) -> usize {
+        items_len(&ReplyKeyValues { kvs: &self.previous, keys_only: false })
+    }
 }
 
 /// The answer to a transaction.
@@ -194,6 +215,18 @@ pub struct TxnReply {
 pub const MAX_TXN_ANSWER_BYTES: u64 = 256 << 20;
 
 impl TxnReply {
+    /// Versions in the answer, and operations, which are a message each.
+    fn versions(&self) -> usize {
+        let of_op = |reply: &OpReply| match reply {
+            OpReply::Range(range) => range.kvs.len(),
+            OpReply::Put(put) => put.previous.iter().len(),
+            OpReply::DeleteRange(delete) => delete.previous.len(),
+            OpReply::Txn(txn) => txn.versions(),
+            OpReply::Nothing => 0,
+        };
+        self.replies.iter().map(|reply| 1 + of_op(reply)).sum()
+    }
+
     /// Sorts the keys of ranges that are sorted by a number, and cuts them at the limit.
     pub fn sort_by_number(&mut self) {
         for reply in &mut self.replies {

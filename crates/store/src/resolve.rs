@@ -1,6 +1,6 @@
 //! Turns replies into responses, by reading the values that a reply refers to.
 //!
-//! Runs on the RPC worker after apply, without any lock. A file stays readable as long as a pin from before the reply
+//! Runs after apply on any thread, without any lock. A file stays readable as long as a pin from before the reply
 //! was made is held; without one, a value may have moved meanwhile, which is answered like damage and read again.
 
 use std::borrow::Cow;

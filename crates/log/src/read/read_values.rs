@@ -1,5 +1,7 @@
 //! Reading values: from the tail, the value cache, or a file, with a check of every byte that comes from a file.
 
+use std::collections::BTreeMap;
+
 use bytes::{Bytes, BytesMut};
 
 use super::cache::Access;
@@ -41,13 +43,15 @@ impl SharedFiles {
             room = left;
             slots.push(ReadSlot { value, into });
         }
-        let mut failed = Vec::new();
-        self.fill_from_files(&mut slots, &mut |value, error| failed.push((value, error)));
+        // Sorted, because all values of a file fail when it has gone.
+        let mut failed = BTreeMap::new();
+        let name = |value: StoredValue| (value.address, value.len, value.checksum);
+        self.fill_from_files(&mut slots, &mut |value, error| _ = failed.insert(name(value), error));
         let mut read = buffer.freeze();
         let answer = |(value, answer): (&StoredValue, Option<Bytes>)| {
             let bytes = answer.unwrap_or_else(|| read.split_to(value.len as usize));
-            match failed.iter().find(|(other, _)| other == value) {
-                Some((_, error)) => Err(error.clone()),
+            match failed.get(&name(*value)) {
+                Some(error) => Err(error.clone()),
                 None => Ok(bytes),
             }
         };

@@ -9,8 +9,6 @@
 //! There is one position, that of the backup that asked last. A second backup of the same member is served, but nothing
 //! is kept for the slower of the two.
 
-use log::Log;
-
 /// How long entries are kept for a backup that does not ask: longer than the restart of its process takes, and short
 /// beside the time that 256 MiB of log last under load.
 const MAX_IDLE_NS: u64 = 600_000_000_000;
@@ -39,30 +37,42 @@ impl BackupReads {
         self.position.take_if(|(_, asked_ns)| now_ns.saturating_sub(*asked_ns) > MAX_IDLE_NS);
     }
 
-    /// Entries up to this index need not be kept for a backup.
-    pub(crate) fn forgettable(&self, log: &Log) -> u64 {
+    /// Entries up to this index need not be kept for a backup. `index_before_last` returns the index of the log's entry
+    /// before the last ones: at most so many, with so many bytes.
+    pub(crate) fn forgettable(&self, index_before_last: impl FnOnce(u64, u64) -> u64) -> u64 {
         self.position.map_or(u64::MAX, |(next, _)| {
-            next.saturating_sub(1).max(log.index_before_last(MAX_KEPT_ENTRIES, MAX_KEPT_BYTES))
+            next.saturating_sub(1).max(index_before_last(MAX_KEPT_ENTRIES, MAX_KEPT_BYTES))
         })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    //! For how long entries are kept, and how many.
     use super::*;
-    use crate::tests::LogAndStore;
 
     #[test]
     fn what_a_backup_has_not_read_is_kept_until_it_stays_away() {
-        let state = LogAndStore::new(&[1]);
-        let last = state.log.last_index();
         let mut reads = BackupReads::default();
-        assert_eq!(reads.forgettable(&state.log), u64::MAX);
-        reads.asked(5, last + 1);
-        assert_eq!(reads.forgettable(&state.log), last);
+        assert_eq!(reads.forgettable(|_, _| 0), u64::MAX);
+        reads.asked(5, 900);
+        assert_eq!(reads.forgettable(|_, _| 0), 899);
         reads.tick(5 + MAX_IDLE_NS);
-        assert_eq!(reads.forgettable(&state.log), last);
+        assert_eq!(reads.forgettable(|_, _| 0), 899);
         reads.tick(6 + MAX_IDLE_NS);
-        assert_eq!(reads.forgettable(&state.log), u64::MAX);
+        assert_eq!(reads.forgettable(|_, _| 0), u64::MAX);
+    }
+
+    #[test]
+    fn no_more_is_kept_than_the_limits_allow() {
+        let mut reads = BackupReads::default();
+        reads.asked(5, 900);
+        // A log of entries of 1 KiB, then one of empty ones.
+        let last = 2_000_000;
+        let of_kibibytes = |count: u64, bytes: u64| last - count.min(bytes >> 10);
+        assert_eq!(reads.forgettable(of_kibibytes), last - (256 << 10));
+        assert_eq!(reads.forgettable(|count, _| last - count), last - 1_000_000);
+        reads.asked(6, last - 7);
+        assert_eq!(reads.forgettable(of_kibibytes), last - 8);
     }
 }

@@ -143,7 +143,11 @@ impl Member {
     /// none are: the backup goes on with a new base.
     fn needed_by_backup(&self) -> u64 {
         let keeps_none = self.is_space_low() || self.relocation.eager.is_on();
-        if keeps_none { u64::MAX } else { self.backup_reads.forgettable(&self.log) }
+        if keeps_none {
+            u64::MAX
+        } else {
+            self.backup_reads.forgettable(|count, bytes| self.log.index_before_last(count, bytes))
+        }
     }
 
     /// The entries after this index are kept for snapshots that are being sent, and for followers that got one. On a

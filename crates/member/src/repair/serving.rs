@@ -11,7 +11,7 @@ use crate::jobs::{Job, PeerRead};
 use crate::peer_message::{PeerMessage, ValueName};
 
 /// Reads for peers at a time. Beyond it the answer is that this member does not have it, and the peer asks the next.
-const MAX_RUNNING_READS: usize = 64;
+pub(super) const MAX_RUNNING_READS: usize = 64;
 
 /// The reads under way.
 #[derive(Debug, Default)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use api::etcdserverpb as pb;
 use log::{Disk, MemDisk, WriteJob};
 use member::batch::CommandKind;
-use member::jobs::Job;
+use member::jobs::{Job, JobLane};
 use member::{Input, MemberConfig, Now, OpenedMember, Output, Proposal};
 use prost::Message;
 
@@ -16,6 +16,30 @@ use crate::rig::options;
 mod alone;
 
 use alone::{TICK_NS, config};
+
+/// Which jobs wait for each other.
+const LANES: [(&str, JobLane); 14] = [
+    ("log_files", JobLane::Files),
+    ("read_entries", JobLane::Files),
+    ("read_values", JobLane::Files),
+    ("checkpoint", JobLane::Space),
+    ("merge_checkpoints", JobLane::Space),
+    ("relocate", JobLane::Space),
+    ("install_snapshot", JobLane::Space),
+    ("abandon_snapshot", JobLane::Space),
+    ("drop_state", JobLane::Space),
+    ("write_repaired_values", JobLane::Repair),
+    ("read_for_peer", JobLane::Repair),
+    ("repair_entry", JobLane::Repair),
+    ("scrub", JobLane::Repair),
+    ("hash_compaction", JobLane::Repair),
+];
+
+/// Checks that a job has the lane of its kind. Every job of every cluster test passes here.
+pub(crate) fn check_lane(job: &Job) {
+    let (_, lane) = LANES.iter().find(|(kind, _)| *kind == job.kind()).expect("each kind has a lane");
+    assert_eq!(job.lane(), *lane, "{}", job.kind());
+}
 
 struct Lone {
     opened: OpenedMember,

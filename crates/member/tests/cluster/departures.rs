@@ -282,3 +282,34 @@ fn a_member_that_stops_takes_no_more_and_forgets_what_waits() {
     let leader = cluster.leader().expect("one leads");
     assert!(!has(&mut cluster, leader, "waits") && !has(&mut cluster, leader, "late"));
 }
+
+/// Consensus learns only after an election timeout that a peer is dead. A broken connection tells it at once.
+#[test]
+fn a_leader_that_gives_up_its_leadership_chooses_a_connected_peer() {
+    for (one, other) in [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)] {
+        let mut cluster = Cluster::new(5, |_| {});
+        cluster.until_published();
+        cluster.settle();
+        let leader = cluster.leader().expect("one leads");
+        let before = cluster.nodes[&leader].opened.status.term();
+        let followers: Vec<u64> = (1..=5).filter(|id| *id != leader).collect();
+        [one, other].into_iter().for_each(|at| cluster.stop(followers[at]));
+        let answer = cluster.ask(leader, |token| Input::GiveUpLeadership { token });
+        assert!(matches!(answer, Answer::LeaderMoved), "{answer:?} with {one} and {other} dead");
+        cluster.settle();
+        let heir = cluster.leader().expect("one leads");
+        assert_ne!(heir, leader);
+        assert_eq!(cluster.nodes[&heir].opened.status.term(), before + 1, "no other election was held");
+    }
+}
+
+#[test]
+fn a_leader_without_connected_peers_keeps_its_leadership() {
+    let mut cluster = Cluster::new(3, |_| {});
+    cluster.until_published();
+    let leader = cluster.leader().expect("one leads");
+    (1..=3).filter(|id| *id != leader).for_each(|id| cluster.give(leader, Input::PeerDown(id)));
+    let answer = cluster.ask(leader, |token| Input::GiveUpLeadership { token });
+    assert!(matches!(answer, Answer::Failed(api::Error::Unhealthy)), "{answer:?}");
+    assert_eq!(cluster.leader(), Some(leader));
+}

@@ -2,7 +2,7 @@
 
 use api::etcdserverpb as pb;
 use member::batch::CommandKind;
-use member::{Input, Proposal};
+use member::{Answer, Input, Proposal};
 use prost::Message;
 
 use crate::rig::Cluster;
@@ -103,5 +103,28 @@ fn members_that_come_back_do_not_wait_for_an_election_timeout() {
     let but_leader = steps_to_come_back(|_, leader| (1..=3).filter(|id| *id != leader).collect());
     for steps in [all, leader, but_leader] {
         assert!(steps < ELECTION_STEPS / 2, "{steps} steps");
+    }
+}
+
+/// docs/operating/limits.md names this number.
+const WAITING_READS: usize = 100_000;
+
+#[test]
+fn a_bounded_number_of_reads_and_lease_questions_waits_for_a_leader() {
+    let (mut cluster, member) = lonely_leader();
+    steps_to_step_down(&mut cluster, member, &[]);
+    let read = |token| Input::Read { token };
+    let renewal = |token| Input::Lease { token, lease: 1, renew: true };
+    let ask = |cluster: &mut Cluster, number: usize| match number % 2 {
+        0 => cluster.send(member, read),
+        _ => cluster.send(member, renewal),
+    };
+    let waiting: Vec<u64> = (0..WAITING_READS).map(|number| ask(&mut cluster, number)).collect();
+    let refused = [ask(&mut cluster, 0), ask(&mut cluster, 1)];
+    cluster.step();
+    assert!(waiting.iter().all(|token| !cluster.answers.contains_key(token)));
+    for token in refused {
+        let answer = cluster.answers.remove(&token);
+        assert!(matches!(answer, Some(Answer::Failed(api::Error::TooManyRequests))), "{answer:?}");
     }
 }

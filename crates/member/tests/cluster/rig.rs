@@ -20,6 +20,8 @@ use member::{
 };
 use prost::Message;
 
+use crate::background::check_lane;
+
 /// The id of the cluster.
 const CLUSTER: u64 = 7;
 
@@ -266,6 +268,7 @@ impl Cluster {
                 node.inputs.push(Input::WritesSynced(done));
             }
             for job in output.background {
+                check_lane(&job);
                 if (self.queue_jobs)(id, &job) {
                     self.queued_jobs.push((id, job));
                     continue;

@@ -1,6 +1,7 @@
 //! A member too far behind the log gets the leader's state, whatever breaks on the way.
 
 use crate::rig::Cluster;
+use member::jobs::Done;
 use member::{Input, MemberConfig, SnapshotEvent};
 
 fn value(number: u32) -> Vec<u8> {
@@ -55,6 +56,20 @@ fn a_member_far_behind_catches_up_and_goes_on() {
     cluster.settle();
     cluster.assert_equal();
     assert_eq!(cluster.get(behind, "early3"), Ok(Some(value(3).into())));
+}
+
+#[test]
+fn the_state_that_a_snapshot_replaces_is_dropped_by_a_job() {
+    let (mut cluster, behind) = one_behind();
+    cluster.hold_jobs = Box::new(move |at, done| at == behind && matches!(done, Done::StateDropped));
+    cluster.start(behind);
+    cluster.settle();
+    assert_eq!(cluster.events(behind, installed), 1);
+    assert_eq!(cluster.held_jobs.len(), 1, "one state is dropped, in the background");
+    let (at, dropped) = cluster.held_jobs.remove(0);
+    cluster.give(at, dropped);
+    cluster.run(1);
+    cluster.assert_equal();
 }
 
 #[test]

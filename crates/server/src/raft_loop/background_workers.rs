@@ -102,3 +102,104 @@ fn run_jobs(queue: &Receiver<Job>, inputs: &InputQueue, metrics: &Metrics, waiti
         inputs.submit(Input::Background(Box::new(done)));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    //! A lane whose job blocks holds up its own jobs and no others.
+    use std::time::Duration;
+
+    use bytes::Bytes;
+    use log::{Disk, MemDisk, Options};
+    use member::jobs::PeerRead;
+    use member::peer_message::ValueName;
+    use member::{OpenedMember, Sequential};
+    use parking_lot::Mutex;
+    use store::{Damaged, ValueRef, Values};
+
+    use super::*;
+    use crate::config::{FeatureGates, Parsed, parse};
+    use crate::startup::describe::member_config;
+
+    /// Values that are read when the test says so: when it drops the sender.
+    struct HeldValues(Mutex<Receiver<()>>);
+
+    impl Values for HeldValues {
+        fn read(&self, value: &ValueRef) -> Result<Bytes, Damaged> {
+            let _ = self.0.lock().recv();
+            Ok(vec![0; value.len as usize].into())
+        }
+
+        fn retain(&self, _: &ValueRef) {}
+
+        fn release(&self, _: &ValueRef) {}
+    }
+
+    fn opened() -> OpenedMember {
+        let Ok(Parsed::Run(config)) = parse(std::iter::once("stele".into()), std::iter::empty()) else {
+            panic!("good flags");
+        };
+        let disk: Arc<dyn Disk> = Arc::new(MemDisk::new());
+        let options = Options { segment_bytes: 1 << 16, ..Options::new("/data") };
+        member::open(&disk, &options, member_config(&config, 0), &Sequential).expect("an empty disk")
+    }
+
+    /// A job of a lane that reads one value, and what lets it go on when dropped.
+    fn job(lane: JobLane, log: &log::Reader) -> (Job, Sender<()>) {
+        let (go_on, held) = channel();
+        let values: Arc<dyn Values> = Arc::new(HeldValues(Mutex::new(held)));
+        let value = ValueRef { address: 1, len: 3, checksum: 0 };
+        let job = match lane {
+            JobLane::Files => Job::ReadValues { wanted: vec![value], values, pin: log.pin() },
+            JobLane::Repair => {
+                let name = ValueName { main: 2, sub: 0, len: 3, checksum: 0, key: "k".into() };
+                let read = PeerRead::Value { name, value, values, pin: log.pin() };
+                Job::ReadForPeer { to: 2, read }
+            }
+            JobLane::Space => panic!("its jobs read no single value"),
+        };
+        assert_eq!(job.lane(), lane);
+        (job, go_on)
+    }
+
+    /// The lanes of the next results, as many as `count`.
+    fn next_done(inputs: &InputQueue, count: usize) -> Vec<JobLane> {
+        let (mut all, mut taken) = (Vec::new(), Vec::new());
+        while all.len() < count {
+            inputs.wait(Instant::now() + Duration::from_secs(60));
+            inputs.take(&mut taken);
+            assert!(!taken.is_empty(), "{all:?} and nothing else for a minute");
+            all.extend(taken.drain(..).map(|input| match input {
+                Input::Background(done) => match *done {
+                    Done::ValuesRead(_) => JobLane::Files,
+                    Done::ReadForPeer { .. } => JobLane::Repair,
+                    other => panic!("another result: {other:?}"),
+                },
+                other => panic!("another input: {other:?}"),
+            }));
+        }
+        all
+    }
+
+    #[test]
+    fn a_blocked_lane_holds_up_no_other() {
+        let metrics = Metrics::new(&FeatureGates::parse("").expect("none"), false).expect("metrics");
+        let (inputs, metrics, member) = (Arc::new(InputQueue::default()), Arc::new(metrics), opened());
+        let log_writer = Arc::new(LogWriter::new(inputs.clone(), metrics.clone()));
+        let (workers, threads) = BackgroundWorkers::start(&inputs, log_writer, &metrics).expect("threads");
+        for (blocked, other) in [(JobLane::Files, JobLane::Repair), (JobLane::Repair, JobLane::Files)] {
+            let submit = |lane| {
+                let (job, go_on) = job(lane, &member.log);
+                workers.submit(job);
+                go_on
+            };
+            let held = submit(blocked);
+            drop(submit(blocked));
+            drop(submit(other));
+            assert_eq!(next_done(&inputs, 1), [other], "while {blocked:?} is blocked");
+            drop(held);
+            assert_eq!(next_done(&inputs, 2), [blocked, blocked]);
+        }
+        drop(workers);
+        threads.into_iter().for_each(|thread| thread.join().expect("it ends"));
+    }
+}

@@ -12,7 +12,7 @@
 //! | `request_stats.rs` | what the log says of a request |
 //! | `streaming_call.rs` | the two halves of a streaming call |
 //! | `streamed_range.rs` | large ranges, sent while they are encoded |
-//! | `auth/`, `kv.rs`, `watch/`, `lease/`, `cluster.rs`, `maintenance/`, `health.rs` | the services |
+//! | `auth/`, `kv/`, `watch/`, `lease/`, `cluster.rs`, `maintenance/`, `health.rs` | the services |
 //! | `backup/` | `Maintenance.Snapshot`: the state as a database file of etcd |
 //! | `concurrency/` | the Lock and Election services |
 //! | `watcher_repairs.rs` | repairs of values that watchers wait for |

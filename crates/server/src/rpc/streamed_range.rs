@@ -46,6 +46,9 @@ const OTHER_PARTS: usize = 2;
 
 /// How long an encoder waits until a chunk is taken. A client that takes 10 MiB a second does not have it begin again.
 const MAX_CHUNK_WAIT: Duration = Duration::from_millis(100);
+/// Ranges that have this many keys, or examine more keys and changes of the past, are encoded on a thread of their own:
+/// about half a millisecond of work.
+pub(super) const MIN_LARGE_RANGE_STEPS: usize = 1_000;
 
 /// Longest message a client of grpc-go accepts; etcd sends no longer one either.
 const MAX_MESSAGE_BYTES: usize = i32::MAX as usize;
@@ -178,7 +181,7 @@ impl StreamedRange {
 }
 
 /// Refuses a response that cannot be sent as one message, in the words of grpc-go.
-fn check_length(length: usize) -> Result<(), Failure> {
+pub(super) fn check_length(length: usize) -> Result<(), Failure> {
     if length <= MAX_MESSAGE_BYTES {
         return Ok(());
     }

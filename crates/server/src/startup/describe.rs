@@ -174,9 +174,25 @@ pub(crate) fn node(
 
 #[cfg(test)]
 mod tests {
-    //! From which address members are dialled.
+    //! From which address members are dialled, and what is drawn anew for each run of the process.
     use super::*;
     use crate::config::{Parsed, parse};
+
+    #[test]
+    fn what_clients_must_not_know_is_drawn_for_each_run() {
+        let Ok(Parsed::Run(config)) = parse(std::iter::once("stele".into()), std::iter::empty()) else {
+            panic!("good flags");
+        };
+        let drawn = || {
+            let member = member_config(&config, 0);
+            [member.seed, member.process_run, member.incarnation]
+        };
+        let (one, other) = (drawn(), drawn());
+        let mut all = [one, other].concat();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), 6, "{one:?} and {other:?}");
+    }
 
     #[test]
     fn members_are_dialled_from_the_first_address_that_is_no_name_and_not_local() {

@@ -21,7 +21,7 @@
 
 mod check;
 mod connection_cap;
-mod describe;
+pub(crate) mod describe;
 mod descriptors;
 mod discovery;
 mod first_start;

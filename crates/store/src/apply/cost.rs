@@ -28,7 +28,7 @@ pub(super) const MAX_COMPARED_KEYS: u64 = 100_000;
 
 /// Bytes of values that the compares of a transaction may need, in all branches together. They are read and compared a
 /// part at a time.
-pub(super) const MAX_COMPARED_BYTES: u64 = 64 << 20;
+pub(crate) const MAX_COMPARED_BYTES: u64 = 64 << 20;
 
 /// Keys counted so far.
 pub(crate) struct TxnCost {
@@ -43,7 +43,7 @@ impl TxnCost {
     }
 
     /// The cost of compares.
-    pub(super) fn of_compares() -> TxnCost {
+    pub(crate) fn of_compares() -> TxnCost {
         TxnCost { keys: 0, max_keys: MAX_COMPARED_KEYS }
     }
 
@@ -67,6 +67,14 @@ impl TxnCost {
             false => live_keys(index, &request.key, &request.range_end).min(plan.visits()),
         };
         self.add(keys)
+    }
+
+    /// Adds a compare, which visits each key that it names.
+    ///
+    /// # Errors
+    /// [`Error::TooManyOps`] past the limit.
+    pub(crate) fn add_compare(&mut self, index: &KeyIndex, compare: &pb::Compare) -> Result<(), Error> {
+        self.add(live_keys(index, &compare.key, &compare.range_end))
     }
 }
 

@@ -122,7 +122,7 @@ impl BatchApply<'_> {
         }
         for slot in slots {
             let old = self.delete_slot(slot, changes);
-            if work.wants_previous {
+            if work.wants_previous && self.has_caller {
                 work.previous.push(self.kv_in(slot, &old));
             }
         }

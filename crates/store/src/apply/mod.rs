@@ -46,7 +46,7 @@ use bytes::Bytes;
 
 use batch::{BatchApply, BatchResults};
 use compare::may_need_values;
-pub(crate) use cost::TxnCost;
+pub(crate) use cost::{MAX_COMPARED_BYTES, TxnCost};
 use fetch::{FetchedValues, LookAhead};
 use work::{CommandWork, WorkProgress};
 

@@ -3,6 +3,9 @@
 //! The whole transaction reads at one revision, the newest when it began, which stays pinned. So compares and ranges
 //! need no common hold of the lock: compares read the values they need, and long ranges release the lock between
 //! chunks. If a snapshot takes the revision away meanwhile, the transaction begins again at the newest one.
+//!
+//! The limits are those of transactions that write: keys that compares visit and operations read are counted before any
+//! of them is looked at. Bytes of compared values are counted as they are read.
 
 use std::ops::ControlFlow;
 
@@ -12,7 +15,7 @@ use api::etcdserverpb::request_op::Request;
 
 use super::handle::Reader;
 use super::pinned::{PinnedRevision, from_the_beginning};
-use crate::apply::TxnCost;
+use crate::apply::{MAX_COMPARED_BYTES, TxnCost};
 use crate::command::{OpReply, TxnReply};
 use crate::compare::PreparedCompare;
 use crate::index::{IndexKey, Version, walk_chunk};
@@ -67,7 +70,7 @@ impl Reader {
     ///
     /// # Errors
     /// Outer: [`Damaged`] when a value to compare cannot be read; repair it and call again. Inner:
-    /// [`Error::FutureRevision`], [`Error::Compacted`]
+    /// [`Error::TooManyOps`], [`Error::FutureRevision`], [`Error::Compacted`]
     pub fn txn(&self, txn: &ReadTxn<'_>) -> Result<Result<TxnReply, Error>, Damaged> {
         let answered = from_the_beginning(|| self.try_txn(txn))?;
         StoreCounters::add(&self.shared.counters.txns, 1);
@@ -77,14 +80,21 @@ impl Reader {
     fn try_txn(&self, txn: &ReadTxn<'_>) -> Attempt<Result<TxnReply, Error>> {
         let state = self.shared.state.read();
         let (current, compacted) = (state.revision, state.compacted);
+        let mut cost = TxnCost::of_compares();
+        let mut compares = txn.compares.iter();
+        if let Err(error) = compares.try_for_each(|compare| cost.add_compare(&state.index, compare)) {
+            return Ok(Ok(Err(error)));
+        }
         let asked = txn.success.iter().chain(&txn.failure).map(|range| range.revision);
         // Either branch may be taken: pin the oldest revision that either can read.
         let oldest = asked.filter(|asked| *asked > 0 && *asked >= compacted).fold(current, i64::min);
         let pinned = PinnedRevision::new(&self.shared, &state, oldest);
         drop(state);
         let mut succeeded = true;
+        let mut bytes = 0;
         for compare in txn.compares {
-            match self.holds(compare, current, &pinned)? {
+            match self.holds(compare, current, &pinned, &mut bytes)? {
+                _ if bytes > MAX_COMPARED_BYTES => return Ok(Ok(Err(Error::TooManyOps))),
                 Ok(true) => {}
                 Ok(false) => {
                     succeeded = false;
@@ -122,8 +132,15 @@ impl Reader {
         Ok(ranges.iter().try_for_each(|range| check(range)))
     }
 
-    /// Whether a compare holds, at revision `at`, for all keys it names. `pinned` keeps that revision.
-    fn holds(&self, compare: &pb::Compare, at: i64, pinned: &PinnedRevision) -> Attempt<bool> {
+    /// Whether a compare holds, at revision `at`, for all keys it names. `pinned` keeps that revision. Adds the bytes of
+    /// the values that it reads to `bytes`, and stops, with any outcome, when these are too many.
+    fn holds(
+        &self,
+        compare: &pb::Compare,
+        at: i64,
+        pinned: &PinnedRevision,
+        bytes: &mut u64,
+    ) -> Attempt<bool> {
         let at = Revision { main: at, sub: u32::MAX };
         let prepared = PreparedCompare::new(compare);
         if compare.range_end.is_empty() {
@@ -132,7 +149,7 @@ impl Reader {
             drop(state);
             let Some(version) = version else { return Ok(Ok(prepared.holds_for_none())) };
             let named = |damaged: Damaged| damaged.among(std::iter::once((&*compare.key, version.value)));
-            return Ok(self.holds_for(&prepared, &version).map_err(named));
+            return Ok(self.holds_for(&prepared, &version, bytes).map_err(named));
         }
         let mut any = false;
         let mut start = Some(IndexKey::new(&compare.key));
@@ -148,8 +165,8 @@ impl Reader {
             drop(state);
             any |= !versions.is_empty();
             for version in &versions {
-                match self.holds_for(&prepared, version) {
-                    Ok(true) => {}
+                match self.holds_for(&prepared, version, bytes) {
+                    Ok(true) if *bytes <= MAX_COMPARED_BYTES => {}
                     other => return Ok(other),
                 }
             }
@@ -157,7 +174,15 @@ impl Reader {
         Ok(Ok(any || prepared.holds_for_none()))
     }
 
-    fn holds_for(&self, compare: &PreparedCompare<'_>, version: &Version) -> Result<bool, Damaged> {
-        compare.holds_for(version, |value| read(&*self.shared.values, value))
+    fn holds_for(
+        &self,
+        compare: &PreparedCompare<'_>,
+        version: &Version,
+        bytes: &mut u64,
+    ) -> Result<bool, Damaged> {
+        compare.holds_for(version, |value| {
+            *bytes += u64::from(value.len);
+            read(&*self.shared.values, value)
+        })
     }
 }

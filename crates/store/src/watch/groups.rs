@@ -65,6 +65,12 @@ impl WatcherGroups {
         Self { keys: BTreeMap::new(), ranges: IntervalTree::new(seed), groups: BTreeMap::new(), next_id: 0 }
     }
 
+    /// Nodes on the longest way down the tree of ranges.
+    #[cfg(test)]
+    pub(super) fn range_depth(&self) -> usize {
+        self.ranges.depth()
+    }
+
     /// Subscribes a stream to the group of this filter, which is created if necessary.
     pub(super) fn subscribe(
         &mut self,

@@ -193,38 +193,44 @@ impl SplitMix64 {
     }
 }
 
+/// Starts of ranges that rise and fall with the priorities of a seed.
 #[cfg(test)]
-mod tests {
-    //! Ranges chosen against one seed make a list with that seed, and a shallow tree with every other.
-    use super::*;
+pub(super) fn starts_against(seed: u64) -> impl Iterator<Item = Bytes> {
+    let mut known = SplitMix64 { state: seed };
+    std::iter::repeat_with(move || Bytes::copy_from_slice(&known.next().to_be_bytes()))
+}
 
-    /// A tree with `seed` of as many ranges, whose starts rise and fall with the priorities of seed 0.
-    fn chosen_against_seed_0(seed: u64, ranges: usize) -> IntervalTree<()> {
-        let mut known = SplitMix64 { state: 0 };
-        let mut tree = IntervalTree::new(seed);
-        for _ in 0..ranges {
-            let start = Bytes::copy_from_slice(&known.next().to_be_bytes());
-            tree.insert(start, IntervalEnd::Unbounded, ());
-        }
-        tree
-    }
-
+#[cfg(test)]
+impl<V> IntervalTree<V> {
     /// Nodes on the longest way down.
-    fn depth<V>(tree: &IntervalTree<V>) -> usize {
+    pub(super) fn depth(&self) -> usize {
         let mut deepest = 0;
-        let mut to_visit: Vec<_> = tree.root.iter().map(|root| (root, 1)).collect();
+        let mut to_visit: Vec<_> = self.root.iter().map(|root| (root, 1)).collect();
         while let Some((node, depth)) = to_visit.pop() {
             deepest = deepest.max(depth);
             to_visit.extend([&node.left, &node.right].into_iter().flatten().map(|child| (child, depth + 1)));
         }
         deepest
     }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Ranges chosen against one seed make a list with that seed, and a shallow tree with every other.
+    use super::*;
+
+    /// A tree with `seed` of as many ranges, chosen against seed 0.
+    fn chosen_against_seed_0(seed: u64, ranges: usize) -> IntervalTree<()> {
+        let mut tree = IntervalTree::new(seed);
+        starts_against(0).take(ranges).for_each(|start| tree.insert(start, IntervalEnd::Unbounded, ()));
+        tree
+    }
 
     #[test]
     fn chosen_ranges_make_a_list_only_where_the_seed_is_known() {
-        assert_eq!(depth(&chosen_against_seed_0(0, 1_000)), 1_000, "the choice is as bad as it can be");
+        assert_eq!(chosen_against_seed_0(0, 1_000).depth(), 1_000, "the choice is as bad as it can be");
         for seed in [1, 2, u64::MAX, 0xF00D] {
-            let depth = depth(&chosen_against_seed_0(seed, 40_000));
+            let depth = chosen_against_seed_0(seed, 40_000).depth();
             assert!(depth <= 64, "four times the depth of a perfect tree, not {depth} for seed {seed}");
         }
     }

@@ -171,3 +171,23 @@ fn the_limits_are_those_that_were_given() {
     assert!(queue.push(command(6, 400)).is_err(), "a thousand bytes may wait");
     assert_eq!(queue.take_batch().len(), 1, "a batch is closed by bytes");
 }
+
+#[test]
+fn a_queue_is_full_by_its_bytes_too_wherever_they_wait() {
+    // All commands share one body, so that the queue takes no memory.
+    let body = Bytes::from(vec![0; 8 << 20]);
+    let large = |sequence| LogCommand { body: body.clone(), ..command(sequence, 0) };
+    let fitting = MAX_WAITING_BYTES / large(0).encoded_len();
+    for stands_aside in [false, true] {
+        let mut queue = ProposalQueue::default();
+        if stands_aside {
+            queue.set_aside(BTreeSet::from([1]));
+        }
+        let pushed = (0..100).take_while(|sequence| queue.push(large(*sequence)).is_ok()).count();
+        assert_eq!(pushed, fitting, "standing aside: {stands_aside}");
+        queue.push(command(100, 0)).expect("a small one fits");
+        let taken = if stands_aside { queue.take_aside().len() } else { queue.take_batch().len() };
+        assert!(taken > 0);
+        queue.push(large(101)).expect("what was taken makes room");
+    }
+}

@@ -30,7 +30,7 @@ impl EncodedMessage {
 
 /// The prefix of a message of so many bytes; the flag says whether it is compressed.
 pub(in crate::grpc) fn prefix(flag: u8, length: usize) -> [u8; PREFIX_BYTES] {
-    // Limits on requests and answers keep messages far below this.
+    // Answers have at most 2^31 - 1 bytes: ranges and deletions are checked, all others are far below that.
     let [a, b, c, d] = u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes();
     [flag, a, b, c, d]
 }

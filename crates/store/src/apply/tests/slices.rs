@@ -189,6 +189,26 @@ fn no_event_is_made_without_watchers() {
 }
 
 #[test]
+fn nothing_that_is_deleted_is_collected_where_no_caller_waits() {
+    for (has_caller, collected) in [(true, 9), (false, 0)] {
+        let mut bench = TestStore::with_slices_of(4);
+        bench.apply((0..18).map(|n| put(&format!("k{n:02}"), "v")).collect());
+        bench.answers = has_caller;
+        let wanted = |key, end| pb::DeleteRangeRequest { prev_kv: true, ..delete_request(key, end) };
+        let nested = Request::RequestDeleteRange(wanted("k09", "l"));
+        let commands =
+            vec![Command::DeleteRange(wanted("k", "k09")), Command::Txn(txn(vec![], vec![nested], vec![]))];
+        let entry = bench.entry(commands);
+        let applied = apply_slices(&mut bench, entry, |_| {});
+        let [Ok(Reply::DeleteRange(alone)), Ok(Reply::Txn(reply))] = &applied.outcomes[..] else { panic!() };
+        let [crate::OpReply::DeleteRange(nested)] = &reply.replies[..] else { panic!() };
+        for reply in [alone, nested] {
+            assert_eq!((reply.deleted, reply.previous.len()), (9, collected), "with a caller: {has_caller}");
+        }
+    }
+}
+
+#[test]
 fn a_damaged_value_found_during_a_batch_stops_it_before_the_command_that_compares_it() {
     // Six values of a byte are read at once.
     let mut bench = TestStore::with_slices_of(1_000);

@@ -5,6 +5,8 @@ use api::etcdserverpb as pb;
 use api::etcdserverpb::compare::{CompareResult, CompareTarget, TargetUnion};
 use api::etcdserverpb::request_op::Request;
 
+use crate::apply::MAX_COMPARED_BYTES;
+use crate::index::steps;
 use crate::testing::{TestStore, op, put_request, range_request};
 use crate::{Command, OpReply, ReadTxn, Response, resolve_txn};
 
@@ -113,4 +115,53 @@ fn its_ranges_are_all_of_one_revision() {
     });
     assert_eq!(revisions.collect::<Vec<_>>(), [2, 2]);
     assert_eq!(reply.revision, 2);
+}
+
+#[test]
+fn compares_that_visit_too_many_keys_are_refused_as_in_the_log() {
+    const KEYS: usize = 2_000;
+    let mut bench = TestStore::with_slices_of(1_000);
+    bench.apply((0..KEYS).map(|n| Command::Put(put_request(&format!("k{n:04}"), "v"))).collect());
+    let exists = || pb::Compare {
+        result: CompareResult::Greater as i32,
+        target: CompareTarget::Version as i32,
+        target_union: Some(TargetUnion::Version(0)),
+        ..value_is("k", "l", "")
+    };
+    let compares = |count| std::iter::repeat_with(exists).take(count).collect::<Vec<_>>();
+    // 49 compares visit 98,000 keys and count as 49 more, 50 visit 100,000.
+    for (count, is_allowed) in [(49, true), (50, false)] {
+        let request = request(compares(count), vec![range_request("k0000", "")], vec![]);
+        let (answer, steps) = steps::of(|| read(&bench, &request));
+        let logged = bench.outcome(Command::Txn(request.clone()));
+        assert_eq!((answer.is_ok(), logged.is_ok()), (is_allowed, is_allowed), "{count} compares");
+        if !is_allowed {
+            assert_eq!((answer.err(), logged.err()), (Some(Error::TooManyOps), Some(Error::TooManyOps)));
+            assert!(steps < KEYS, "{steps} steps before it is refused");
+        }
+    }
+}
+
+#[test]
+fn compares_that_read_too_many_bytes_are_refused_as_in_the_log() {
+    const VALUE_BYTES: usize = 256 << 10;
+    let mut bench = TestStore::new();
+    let value = "v".repeat(VALUE_BYTES);
+    bench.put("k", &value);
+    let mut compare = value_is("k", "", &value);
+    compare.result = CompareResult::Less as i32;
+    compare.target_union = Some(TargetUnion::Value("w".into()));
+    let most = MAX_COMPARED_BYTES as usize / VALUE_BYTES;
+    for (count, is_allowed) in [(most, true), (most + 1, false)] {
+        let request = request(vec![compare.clone(); count], vec![], vec![]);
+        let expected = if is_allowed { None } else { Some(Error::TooManyOps) };
+        assert_eq!(read(&bench, &request).err(), expected, "{count} compares");
+        assert_eq!(bench.outcome(Command::Txn(request)).err(), expected, "{count} compares in the log");
+    }
+    // A range of as many keys is counted while it is walked.
+    let keys: Vec<_> = (0..=most).map(|n| format!("r{n:04}")).collect();
+    keys.iter().for_each(|key| _ = bench.put(key, &value));
+    let range = pb::Compare { key: "r".into(), range_end: "s".into(), ..compare.clone() };
+    let request = request(vec![range], vec![], vec![]);
+    assert_eq!(read(&bench, &request), Err(Error::TooManyOps));
 }

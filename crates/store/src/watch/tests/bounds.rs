@@ -5,7 +5,9 @@ use std::sync::atomic::Ordering;
 use api::etcdserverpb::WatchCreateRequest;
 
 use super::client::{drain, respond, revisions, watch, watch_all};
-use super::world::{TERM, World, open};
+use super::world::{CLUSTER, MEMBER, TERM, World, open};
+use crate::watch::Hub;
+use crate::watch::interval_tree::starts_against;
 use crate::watch::shared::MAX_CLOSED_AT_ONCE;
 use crate::watch::{MAX_BUFFERED_BLOCKS, MAX_RESPONSE_BYTES, MAX_TAIL_BYTES, NextResponse, WatchStats};
 use crate::{Event, History};
@@ -30,6 +32,26 @@ fn watchers_of_one_filter_share_the_encoded_bytes() {
     assert_eq!(addresses.len(), 8);
     assert!(addresses.iter().all(|address| *address == addresses[0]));
     assert_eq!(world.reads.load(Ordering::Relaxed), 1, "the value was read once");
+}
+
+#[test]
+fn the_tree_of_watched_ranges_has_the_seed_of_the_hub() {
+    const RANGES: usize = 1_000;
+    let depth = |seed| {
+        let world = World::new();
+        let hub = Hub::new(world.clone(), world.clone(), CLUSTER, MEMBER, seed);
+        let (mut stream, _) = open(&hub);
+        // A client that knew the seed 9 would choose these ranges.
+        for key in starts_against(9).take(RANGES) {
+            stream.create(&WatchCreateRequest { key, range_end: vec![0].into(), ..Default::default() });
+            drain(&mut stream);
+        }
+        hub.shared.state.lock().groups.range_depth()
+    };
+    assert_eq!(depth(9), RANGES);
+    for seed in [0, 8, 10] {
+        assert!(depth(seed) <= 64, "{} with the seed {seed}", depth(seed));
+    }
 }
 
 #[test]

@@ -3,6 +3,9 @@
 //! Reads are served on the RPC worker that received them, once the local state is fresh enough; ranges of 1,000 keys
 //! and more, of 2 MiB, or that examine as many keys and changes, are encoded on another thread (`streamed_range.rs`),
 //! and so are transactions of ranges. Writes are proposed as they were received: the log keeps the request's own bytes.
+//! Their answers are made in `written.rs`.
+
+mod written;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,21 +14,15 @@ use api::etcdserverpb as pb;
 use api::validate;
 use bytes::Bytes;
 use member::batch::CommandKind;
-use store::{
-    ChunkSink, Damaged, MAX_TXN_ANSWER_BYTES, NextChunk, PermittedRange, RangeStream, ReadTxn, Reader, Reply,
-    Response, TxnReply, Values,
-};
+use store::{ChunkSink, Damaged, NextChunk, PermittedRange, RangeStream, ReadTxn, Reader, Reply, Values};
 
+use self::written::{answer_write, check_answer};
 use super::call::{self, Call, decode, decode_in_stream};
-use super::streamed_range::{KnownDamage, StreamedRange, UnaryResponse};
+use super::streamed_range::{MIN_LARGE_RANGE_STEPS, StreamedRange, UnaryResponse};
 use super::streaming_call::{CountedRequests, ResponseSink, Responses};
 use crate::grpc::{AnswerRoom, EncodedMessage, Failure};
 use crate::node::Node;
 use crate::spans::InnerOperation;
-
-/// Ranges that have this many keys, or examine more keys and changes of the past, are encoded on a thread of their own:
-/// about half a millisecond of work.
-const MIN_LARGE_RANGE_STEPS: usize = 1_000;
 
 /// Answers of this many bytes are encoded there too, while they are sent: more than one value has by default, and about
 /// as much work.
@@ -39,22 +36,14 @@ pub(super) async fn put(node: &Node, call: &Call, body: Bytes) -> Result<Encoded
     let request: pb::PutRequest = decode(body.clone())?;
     validate::put(&request)?;
     let reply = write(node, call, CommandKind::Put, body).await?;
-    let Response::Put(mut response) = resolve(node, call, &reply).await? else {
-        return Err(Failure::unexpected());
-    };
-    complete_header(node, &mut response.header);
-    Ok(EncodedMessage::message(&response))
+    answer_write(node, call, reply).await
 }
 
 pub(super) async fn delete_range(node: &Node, call: &Call, body: Bytes) -> Result<EncodedMessage, Failure> {
     let request: pb::DeleteRangeRequest = decode(body.clone())?;
     validate::delete_range(&request)?;
     let reply = write(node, call, CommandKind::DeleteRange, body).await?;
-    let Response::DeleteRange(mut response) = resolve(node, call, &reply).await? else {
-        return Err(Failure::unexpected());
-    };
-    complete_header(node, &mut response.header);
-    Ok(EncodedMessage::message(&response))
+    answer_write(node, call, reply).await
 }
 
 pub(super) async fn txn(node: &Node, call: &Call, body: Bytes) -> Result<EncodedMessage, Failure> {
@@ -71,16 +60,8 @@ pub(super) async fn txn(node: &Node, call: &Call, body: Bytes) -> Result<Encoded
 
 /// Carries out a transaction on all members.
 async fn write_txn(node: &Node, call: &Call, body: Bytes) -> Result<EncodedMessage, Failure> {
-    let mut reply = write(node, call, CommandKind::Txn, body).await?;
-    if let Reply::Txn(reply) = &mut reply {
-        reply.sort_by_number();
-        check_answer(reply)?;
-    }
-    let Response::Txn(mut response) = resolve(node, call, &reply).await? else {
-        return Err(Failure::unexpected());
-    };
-    complete_header(node, &mut response.header);
-    Ok(EncodedMessage::message(&response))
+    let reply = write(node, call, CommandKind::Txn, body).await?;
+    answer_write(node, call, reply).await
 }
 
 /// Answers a transaction that only reads from the local state.
@@ -308,20 +289,6 @@ async fn begin_long_stream(node: &Node, request: pb::RangeRequest) -> Result<Ran
     Ok(begun.await.map_err(|_| Failure::unexpected())??)
 }
 
-/// Refuses to send an answer of a transaction that is too large to be made, in the words of grpc-go. What the
-/// transaction wrote is written.
-fn check_answer(reply: &TxnReply) -> Result<(), Failure> {
-    let bytes = reply.answer_bytes();
-    let text = match reply.is_too_large {
-        true => "grpc: trying to send message larger than max (of a transaction's keys)".to_owned(),
-        false if bytes > MAX_TXN_ANSWER_BYTES => {
-            format!("grpc: trying to send message larger than max ({bytes} vs. {MAX_TXN_ANSWER_BYTES})")
-        }
-        false => return Ok(()),
-    };
-    Err(Failure::new(api::Code::ResourceExhausted, text))
-}
-
 async fn write(node: &Node, call: &Call, kind: CommandKind, body: Bytes) -> Result<Reply, Failure> {
     node.admit_command(kind)?;
     // etcd's order: the token, the size, and then whether there is a user at all.
@@ -331,47 +298,10 @@ async fn write(node: &Node, call: &Call, kind: CommandKind, body: Bytes) -> Resu
     Ok(node.propose_for(&call.times, kind, caller, body).await?)
 }
 
-/// Reads the values a reply names once there is room for them, waiting for damaged ones to be repaired. Holds no pin,
-/// because the reply was made on another thread: a value that moved since is met as damage, and read again where it is
-/// now (`store::resolve`).
-async fn resolve(node: &Node, call: &Call, reply: &Reply) -> Result<Response, Failure> {
-    call.room.wait().await;
-    let mut known = KnownDamage::default();
-    loop {
-        match store::resolve(reply, node.values.as_ref()) {
-            Ok(response) => return Ok(response),
-            Err(damaged) => known.repair(node, &damaged).await?,
-        }
-    }
-}
-
-/// Completes the header, of which the store knows only the revision.
-fn complete_header(node: &Node, header: &mut Option<pb::ResponseHeader>) {
-    let revision = header.as_ref().map_or(0, |header| header.revision);
-    *header = Some(node.header(revision));
-}
-
 #[cfg(test)]
 mod tests {
-    //! Which answers are sent.
-    use store::{KvRef, OpReply, RangeReply, Revision, ValueRef};
-
+    //! Which transactions are long.
     use super::*;
-
-    /// The answer of a transaction with so many ranges that found one value of 1 MiB each, in a nested transaction.
-    fn answer(ranges: usize, keys_only: bool) -> TxnReply {
-        let kv = KvRef {
-            key: "k".into(),
-            create_revision: 2,
-            mod_revision: Revision { main: 2, sub: 0 },
-            version: 1,
-            lease: 0,
-            value: ValueRef { address: 1, len: 1 << 20, checksum: 0 },
-        };
-        let range = OpReply::Range(RangeReply { kvs: vec![kv], keys_only, ..RangeReply::default() });
-        let nested = TxnReply { replies: vec![range; ranges], ..TxnReply::default() };
-        TxnReply { replies: vec![OpReply::Txn(nested)], ..TxnReply::default() }
-    }
 
     #[test]
     fn transactions_of_ranges_leave_the_worker_where_ranges_can_be_long() {
@@ -394,16 +324,5 @@ mod tests {
         let compare = pb::Compare { range_end: "b".into(), ..pb::Compare::default() };
         let compares = pb::TxnRequest { compare: vec![compare], ..pb::TxnRequest::default() };
         assert!(may_be_long(&compares, || 1_000));
-    }
-
-    #[test]
-    fn an_answer_that_would_not_fit_into_memory_is_refused_before_its_values_are_read() {
-        assert!(check_answer(&answer(255, false)).is_ok());
-        assert!(check_answer(&answer(1_000, true)).is_ok(), "it has no values");
-        let failure =
-            check_answer(&answer(256, false)).expect_err("one range is enough to be above the limit");
-        assert_eq!(failure.code, api::Code::ResourceExhausted);
-        let cut = TxnReply { is_too_large: true, ..TxnReply::default() };
-        assert!(check_answer(&cut).is_err());
     }
 }
