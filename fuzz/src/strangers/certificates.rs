@@ -1,6 +1,6 @@
 //! Certificates, and the files of authorities, revocation lists and keys.
 //!
-//! With made-up certificates a member reads that of any stranger who listens at a peer's address. Who is not allowed,
+//! With generated certificates a member reads that of any stranger who listens at a peer's address. Who is not allowed,
 //! or is revoked, is not admitted. What keys sign is what they check.
 //!
 //! The script is a sequence: a byte for the kind, then bytes.

@@ -297,9 +297,9 @@ fn a_leader_that_gives_up_its_leadership_chooses_a_connected_peer() {
         let answer = cluster.ask(leader, |token| Input::GiveUpLeadership { token });
         assert!(matches!(answer, Answer::LeaderMoved), "{answer:?} with {one} and {other} dead");
         cluster.settle();
-        let heir = cluster.leader().expect("one leads");
-        assert_ne!(heir, leader);
-        assert_eq!(cluster.nodes[&heir].opened.status.term(), before + 1, "no other election was held");
+        let next = cluster.leader().expect("one leads");
+        assert_ne!(next, leader);
+        assert_eq!(cluster.nodes[&next].opened.status.term(), before + 1, "no other election was held");
     }
 }
 

@@ -19,6 +19,7 @@ mod merges;
 mod process_runs;
 mod recovery;
 mod repair;
+mod requests;
 mod rig;
 mod scrub;
 mod slices;

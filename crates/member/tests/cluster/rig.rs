@@ -6,19 +6,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::etcdserverpb as pb;
 use bytes::Bytes;
 use log::{Disk, MemDisk, Options, WriteJob};
-use member::batch::CommandKind;
 use member::identity::peer_cluster_id;
 use member::jobs::{Done, Job};
 use member::proposal_queue::QueueLimits;
 use member::snapshot::{Outgoing, Receiver, SendError};
 use member::{
     Answer, InitialMember, Input, MIN_SNAPSHOT_LOG_BYTES, MemberConfig, Membership, Notice, Now,
-    OpenMemberError, OpenedMember, Output, Proposal, SnapshotEvent, StartMode, StoreLimits,
+    OpenMemberError, OpenedMember, Output, StartMode, StoreLimits,
 };
-use prost::Message;
 
 use crate::background::check_lane;
 
@@ -450,65 +447,6 @@ impl Cluster {
         let token = self.send(at, input);
         self.until("an answer", |cluster| cluster.answers.contains_key(&token));
         self.answers.remove(&token).expect("it is there")
-    }
-
-    pub(crate) fn propose(&mut self, at: u64, kind: CommandKind, body: &impl Message) -> store::Outcome {
-        let body: Bytes = body.encode_to_vec().into();
-        match self.ask(at, |token| Input::Propose(Proposal { token, kind, caller: Default::default(), body }))
-        {
-            Answer::Applied(outcome) => outcome,
-            Answer::Failed(error) => Err(error),
-            other => panic!("another answer: {other:?}"),
-        }
-    }
-
-    pub(crate) fn put(&mut self, key: &str, value: impl Into<Bytes>) {
-        let leader = self.leader().expect("somebody leads");
-        let put = pb::PutRequest { key: key.to_owned().into(), value: value.into(), ..Default::default() };
-        self.propose(leader, CommandKind::Put, &put).expect("a put is applied");
-    }
-
-    /// Reads a key at one member, repair what is damaged as an RPC worker would.
-    pub(crate) fn get(&mut self, at: u64, key: &str) -> Result<Option<Bytes>, api::Error> {
-        loop {
-            let opened = &self.nodes[&at].opened;
-            let _pin = opened.log.pin();
-            let range = pb::RangeRequest { key: key.to_owned().into(), ..Default::default() };
-            let reply = opened.reader.range(&range).expect("in range");
-            match store::resolve_range(&reply, opened.values.as_ref()) {
-                Ok(response) => return Ok(response.kvs.into_iter().next().map(|kv| kv.value)),
-                Err(damaged) => {
-                    let (address, key) = (damaged.address, damaged.key);
-                    match self.ask(at, |token| Input::Repair { token, address, key }) {
-                        Answer::Repaired => {}
-                        Answer::Failed(error) => return Err(error),
-                        other => panic!("another answer: {other:?}"),
-                    }
-                }
-            }
-        }
-    }
-
-    pub(crate) fn compact(&mut self, physical: bool) {
-        let leader = self.leader().expect("somebody leads");
-        let revision = self.nodes[&leader].opened.reader.current_revision();
-        let request = pb::CompactionRequest { revision, physical };
-        self.propose(leader, CommandKind::Compaction, &request).expect("a compaction is applied");
-    }
-
-    /// How often a snapshot event of this sort was noted at a member.
-    pub(crate) fn events(&self, at: u64, of: impl Fn(&SnapshotEvent) -> bool) -> usize {
-        let events = self.nodes[&at].notices.iter();
-        events.filter(|notice| matches!(notice, Notice::Snapshot { event, .. } if of(event))).count()
-    }
-
-    /// Why a member could not send snapshots, for each that it could not.
-    pub(crate) fn reasons_not_sent(&self, at: u64) -> Vec<String> {
-        let reason = |notice: &Notice| match notice {
-            Notice::Snapshot { event: SnapshotEvent::NotSent { reason, .. }, .. } => Some(reason.clone()),
-            _ => None,
-        };
-        self.nodes[&at].notices.iter().filter_map(reason).collect()
     }
 
     /// Whether a receiver has all of a snapshot, and its member has still to hear of it.

@@ -143,7 +143,7 @@ mod tests {
         member::open(&disk, &options, member_config(&config, 0), &Sequential).expect("an empty disk")
     }
 
-    /// A job of a lane that reads one value, and what lets it go on when dropped.
+    /// A job of a lane that reads one value, and what releases it when dropped.
     fn job(lane: JobLane, log: &log::Reader) -> (Job, Sender<()>) {
         let (go_on, held) = channel();
         let values: Arc<dyn Values> = Arc::new(HeldValues(Mutex::new(held)));

@@ -260,21 +260,21 @@ impl<'a> RangeEncoding<'a> {
             self.has_stopped |= self.parts.is_closed();
             return;
         };
-        match wait_for_place(self.parts) {
-            Some(place) => place.send(part),
+        match wait_for_room(self.parts) {
+            Some(permit) => permit.send(part),
             None => self.has_stopped = true,
         }
     }
 }
 
-/// Blocks this thread until the channel has a place; `None` if none comes in time, or the call has ended.
-fn wait_for_place(parts: &mpsc::Sender<RangePart>) -> Option<mpsc::Permit<'_, RangePart>> {
+/// Blocks this thread until the channel has room; `None` if it has none in time, or the call has ended.
+fn wait_for_room(parts: &mpsc::Sender<RangePart>) -> Option<mpsc::Permit<'_, RangePart>> {
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
     let until = Instant::now() + MAX_CHUNK_WAIT;
-    let mut place = pin!(parts.reserve());
+    let mut permit = pin!(parts.reserve());
     loop {
-        if let Poll::Ready(place) = place.as_mut().poll(&mut Context::from_waker(&waker)) {
-            return place.ok();
+        if let Poll::Ready(permit) = permit.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return permit.ok();
         }
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {

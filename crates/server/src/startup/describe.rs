@@ -174,7 +174,7 @@ pub(crate) fn node(
 
 #[cfg(test)]
 mod tests {
-    //! From which address members are dialled, and what is drawn anew for each run of the process.
+    //! From which address members are dialled, and what is drawn for each run of the process.
     use super::*;
     use crate::config::{Parsed, parse};
 

@@ -7,7 +7,7 @@
 //! | `describe.rs` | what the flags mean to the member and to the services |
 //! | `discovery` | asks DNS or a discovery service for the first members of a cluster |
 //! | `first_start.rs` | asks the other first members whether this one has been started before |
-//! | `join.rs` | asks the members of a running cluster which one this is |
+//! | `join` | asks the members of a running cluster which one this is |
 //! | `memory.rs` | how much memory data may take |
 //! | `listen.rs` | opens the sockets |
 //! | `connection_cap.rs` | how many connections may be open |

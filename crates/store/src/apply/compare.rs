@@ -5,7 +5,7 @@
 //! what they say is evaluated only where it may be decisive.
 //!
 //! ```text
-//! txn { if version(a) = 0 and value[k, l) > "m" then [ txn { if mod(b) > 7 .. } ] else [ txn { if value(c) = "x" .. } ] }
+//! txn { if version(a) = 0 and value[k, l) > "m" then [ txn { if mod(b) > 7 .. } ] else [ .. ] }
 //!       with a present
 //!
 //! version(a) = 0     does not hold: else
@@ -385,7 +385,7 @@ impl BatchApply<'_> {
         self.spend(looks - from_free);
     }
 
-    /// The bytes of a value, if they are in memory: in this batch's payload, read ahead, or among what was written last.
+    /// The bytes of a value, if they are in memory: in this batch's payload, read ahead, or in the tail.
     fn value_bytes(&self, value: &ValueRef) -> Option<Bytes> {
         if let Some(offset) = payload_offset(self.ctx, value) {
             return Some(self.ctx.payload.slice(offset..offset + value.len as usize));

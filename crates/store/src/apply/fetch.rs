@@ -6,7 +6,7 @@
 //! was read before is dropped then, so there is never more in memory than one such set:
 //!
 //! ```text
-//! batch [ txn { if value[a, z) > "m" .. } | txn { if value(b) = "x" .. } ]     1,000 keys at most, 5,000 keys in [a, z)
+//! batch [ txn { if value[a, z) > "m" .. } | txn { if value(b) = "x" .. } ]     1,000 keys at most, 5,000 in [a, z)
 //!
 //! begins                          look ahead: values of a .. f     read them
 //! compares a .. f, lacks g        look ahead: values of g .. l     drop a .. f, read g .. l
@@ -14,8 +14,8 @@
 //! lacks u                         look ahead: values of u .. z, b  drop, read
 //! ```
 //!
-//! Looking ahead sees the state before the commands that are still to come. One of them may write a key that a later one
-//! compares: then a value was read for nothing, and the other one is read when it turns out to be missing.
+//! Looking ahead sees the state before the commands that are still to come. One of them may write a key that a later
+//! one compares: then a value was read for nothing, and the other one is read when it turns out to be missing.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;

@@ -2,8 +2,8 @@
 //!
 //! The state after a batch is a function of the state before it and the batch, so that all members stay equal. The only
 //! input from outside are the values that transactions compare. They may lie on the disk, and may be damaged on this
-//! member alone. So a command that lacks one waits before it changes anything: the caller reads it without blocking this
-//! thread, repairs it if it is damaged, and resumes the batch.
+//! member alone. So a command that lacks one waits before it changes anything: the caller reads it without blocking
+//! this thread, repairs it if it is damaged, and resumes the batch.
 //!
 //! A slice changes or reads a limited number of keys under the write lock, counted in keys and never in time. Where
 //! slices end affects no outcome, no event and no hash, and may differ from member to member. The changes of a command

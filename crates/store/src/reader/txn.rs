@@ -132,8 +132,8 @@ impl Reader {
         Ok(ranges.iter().try_for_each(|range| check(range)))
     }
 
-    /// Whether a compare holds, at revision `at`, for all keys it names. `pinned` keeps that revision. Adds the bytes of
-    /// the values that it reads to `bytes`, and stops, with any outcome, when these are too many.
+    /// Whether a compare holds, at revision `at`, for all keys it names. `pinned` keeps that revision. Adds the bytes
+    /// of the values that it reads to `bytes`, and stops, with any outcome, when these are too many.
     fn holds(
         &self,
         compare: &pb::Compare,

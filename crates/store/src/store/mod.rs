@@ -161,7 +161,7 @@ impl Store {
         self.batch.is_some()
     }
 
-    /// Whether a command is in progress that may have changed something: the index has changes that no revision shows yet.
+    /// Whether a command is in progress that may have changed something: no revision shows those changes.
     pub fn is_mid_command(&self) -> bool {
         self.batch.as_ref().is_some_and(BatchInProgress::is_mid_command)
     }

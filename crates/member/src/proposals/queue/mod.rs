@@ -8,8 +8,8 @@
 //! give_back(L 1 2 3)          urgent: L  commands: 1 2 3  consensus was busy: same order, before what came since
 //! ```
 //!
-//! Commands that wait at the same time were sent at the same time, so that any order of them is allowed. At most half of
-//! a batch is urgent while others wait: a flood of leases does not stop puts.
+//! Commands that wait at the same time were sent at the same time, so that any order of them is allowed. At most half
+//! of a batch is urgent while others wait: a flood of leases does not stop puts.
 //!
 //! While a leader removes members, the commands of their callers stand aside: proposed after the removal, they would be
 //! applied where no caller waits for them any more. What was proposed before is applied before, by those members too.
