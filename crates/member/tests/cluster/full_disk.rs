@@ -253,7 +253,7 @@ fn a_leader_whose_disk_is_full_gives_up_the_snapshot_that_it_sends() {
     cluster.steps_per_item = 1;
     until_puts_work(&mut cluster, leader);
     cluster.until("it is given up", |cluster| !cluster.reasons_not_sent(leader).is_empty());
-    assert!(cluster.reasons_not_sent(leader)[0].contains("no longer kept"));
+    assert!(cluster.reasons_not_sent(leader)[0].contains("was released to free space"));
     cluster.settle();
     cluster.assert_equal();
 }

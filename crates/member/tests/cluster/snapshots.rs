@@ -158,7 +158,7 @@ fn a_snapshot_is_given_up_when_the_log_after_it_would_take_more_space_than_it_do
     assert!(pinned > 1_000_000, "the stream still pins what it reads: {pinned}");
     cluster.steps_per_item = 1;
     cluster.until("it is given up", |cluster| !cluster.reasons_not_sent(leader).is_empty());
-    assert!(cluster.reasons_not_sent(leader)[0].contains("no longer kept"));
+    assert!(cluster.reasons_not_sent(leader)[0].contains("was released to free space"));
     cluster.settle();
     cluster.assert_equal();
     cluster.compact(true);

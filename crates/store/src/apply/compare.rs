@@ -303,8 +303,8 @@ impl BatchApply<'_> {
         Ok(ended)
     }
 
-    /// Visits the keys of a compare that are left, and notes in the cursor whether it holds for all of them. Returns why
-    /// it was interrupted, if it was.
+    /// Visits the keys of a compare that are left, and notes in the cursor whether it holds for all of them. Returns
+    /// why it was interrupted, if it was.
     fn compare_keys<'r>(
         &mut self,
         compare: &'r pb::Compare,

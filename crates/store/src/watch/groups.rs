@@ -65,12 +65,6 @@ impl WatcherGroups {
         Self { keys: BTreeMap::new(), ranges: IntervalTree::new(seed), groups: BTreeMap::new(), next_id: 0 }
     }
 
-    /// Nodes on the longest way down the tree of ranges.
-    #[cfg(test)]
-    pub(super) fn range_depth(&self) -> usize {
-        self.ranges.depth()
-    }
-
     /// Subscribes a stream to the group of this filter, which is created if necessary.
     pub(super) fn subscribe(
         &mut self,
@@ -178,5 +172,13 @@ impl WatcherGroups {
                 Some(end) => drop(self.ranges.remove(start, end)),
             }
         }
+    }
+}
+
+#[cfg(test)]
+impl WatcherGroups {
+    /// Nodes on the longest way down the tree of ranges.
+    pub(super) fn range_depth(&self) -> usize {
+        self.ranges.depth()
     }
 }

@@ -224,7 +224,7 @@ fn a_merge_does_not_write_what_is_damaged() {
         let offset = from_end.map_or(300, |from_end| before[0] - from_end);
         state.disk.flip_bit(&path, offset, 1).expect("the base is there");
         let error = state.log.checkpoint_done(job.write()).expect_err("the base is damaged").to_string();
-        assert!(error.contains("cannot be read") && error.contains(".base"), "{error}");
+        assert!(error.contains("cannot read") && error.contains(".base"), "{error}");
         assert_eq!(state.log.checkpoint_lengths(), before);
     }
 }
