@@ -3,7 +3,6 @@
 //! Headers are encoded when they are sent, trailers when the data before them is framed, because the order of blocks
 //! is the state of compression. Streams that have data and a window take turns, a frame each.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,32 +11,8 @@ use super::state::{Connection, Event, StreamGone};
 use super::stream::OwnedField;
 use crate::frame::{END_HEADERS, END_STREAM, ErrorCode, FrameType, encode_head};
 use crate::hpack::Field;
-use crate::limits::{MAX_PAYLOAD_BYTES, MAX_VISITED_STREAMS};
+use crate::limits::MAX_PAYLOAD_BYTES;
 use crate::output::Output;
-
-/// Streams that have data and no window. When the initial window grows, each is looked at once, some at a time: a
-/// client that raises it again and again must not have all looked at each time.
-#[derive(Debug, Default)]
-pub(super) struct BlockedStreams {
-    pub(super) streams: VecDeque<u32>,
-    /// How many of them, the first ones, were not looked at since.
-    unvisited: usize,
-}
-
-impl BlockedStreams {
-    /// The initial window has grown.
-    pub(super) fn visit_all(&mut self) {
-        self.unvisited = self.streams.len();
-    }
-
-    /// Removes the next ones that are to be looked at.
-    fn visited(&mut self) -> impl Iterator<Item = u32> + use<> {
-        let count = self.unvisited.min(self.streams.len()).min(MAX_VISITED_STREAMS);
-        self.unvisited = self.unvisited.min(self.streams.len()) - count;
-        let visited: Vec<u32> = self.streams.drain(..count).collect();
-        visited.into_iter()
-    }
-}
 
 /// Room kept for the next header block: those of usual answers have less.
 const MAX_KEPT_BLOCK_BYTES: usize = 128;

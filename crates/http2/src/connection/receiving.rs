@@ -14,48 +14,12 @@
 //!
 //! So a message that has room can always be completed, and then the next one.
 
-use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use super::state::{Connection, MAX_GONE_STREAMS, StreamGone};
-use super::stream::{ReceiveWindow, Stream};
+use super::stream::Stream;
 use crate::frame::ErrorCode;
-use crate::limits::{
-    MAX_CONNECTION_WINDOW_BYTES, MAX_PAYLOAD_BYTES, MAX_RESERVED_BYTES, MAX_STREAM_WINDOW_BYTES,
-};
-
-/// What a connection knows of the requests that come.
-#[derive(Debug)]
-pub(super) struct Receiving {
-    pub(super) window: ReceiveWindow,
-    /// Bytes of the streams' `held`.
-    held: usize,
-    /// Bytes of the streams' `reserved`.
-    reserved: usize,
-    /// Streams that wait for room, and how much, the first first.
-    reserving: VecDeque<(u32, usize)>,
-    /// Streams with a part of a message and no reserved room.
-    incomplete: BTreeSet<u32>,
-}
-
-impl Default for Receiving {
-    fn default() -> Receiving {
-        Receiving {
-            window: ReceiveWindow::new(MAX_CONNECTION_WINDOW_BYTES),
-            held: 0,
-            reserved: 0,
-            reserving: VecDeque::new(),
-            incomplete: BTreeSet::new(),
-        }
-    }
-}
-
-impl Receiving {
-    /// Bytes that are held, or have room reserved.
-    pub(super) fn held_bytes(&self) -> usize {
-        self.held + self.reserved
-    }
-}
+use crate::limits::{MAX_PAYLOAD_BYTES, MAX_RESERVED_BYTES, MAX_STREAM_WINDOW_BYTES};
 
 impl<T: Default> Connection<T> {
     /// What has come on a stream and was not taken.

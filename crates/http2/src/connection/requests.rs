@@ -4,55 +4,20 @@
 //! block that only refers to the table is remembered with its head: a client's thousandth request has the block of its
 //! second.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::state::{Connection, Ending, Event, PendingBlock};
+use super::state::{Connection, Ending, PendingBlock};
 use super::stream::Stream;
 use crate::frame::{END_HEADERS, END_STREAM, ErrorCode, FrameFailure, FrameHead, PRIORITY, unpadded};
 use crate::head::{HeadBuilder, HeadOutcome, RequestHead};
 use crate::limits::{
     MAX_HEADER_BLOCK_BYTES, MAX_HEADER_FRAMES, MAX_REMEMBERED_BLOCK_BYTES, MAX_REMEMBERED_HEAD_BYTES,
-    MAX_REMEMBERED_HEADS, MAX_WAITING_REQUEST_BYTES,
+    MAX_REMEMBERED_HEADS,
 };
-
-/// What a request that waits takes besides its head: a stream.
-const WAITING_REQUEST_BYTES: usize = 512;
 
 /// Bytes of a priority, which is not used.
 const PRIORITY_BYTES: usize = 5;
-
-/// Requests that have come and did not begin.
-#[derive(Debug, Default)]
-pub(super) struct WaitingRequests {
-    queue: VecDeque<(u32, Arc<RequestHead>)>,
-    bytes: usize,
-}
-
-impl WaitingRequests {
-    fn bytes_of(head: &RequestHead) -> usize {
-        head.size() + WAITING_REQUEST_BYTES
-    }
-
-    /// Adds one, unless too much waits; whether it was added. One is always taken.
-    fn push(&mut self, stream: u32, head: Arc<RequestHead>) -> bool {
-        let bytes = WaitingRequests::bytes_of(&head);
-        let fits = self.queue.is_empty() || self.bytes + bytes <= MAX_WAITING_REQUEST_BYTES;
-        if fits {
-            self.bytes += bytes;
-            self.queue.push_back((stream, head));
-        }
-        fits
-    }
-
-    /// The next one.
-    pub(super) fn pop<T>(&mut self) -> Option<Event<T>> {
-        let (stream, head) = self.queue.pop_front()?;
-        self.bytes -= WaitingRequests::bytes_of(&head);
-        Some(Event::Request { stream, head })
-    }
-}
 
 impl<T: Default> Connection<T> {
     pub(super) fn on_headers(

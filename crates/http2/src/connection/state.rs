@@ -4,9 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::outbound::BlockedStreams;
-use super::receiving::Receiving;
-use super::requests::WaitingRequests;
+use super::queues::{BlockedStreams, Receiving, WaitingRequests};
 use super::stream::Stream;
 use super::timers::Timers;
 use crate::frame::{ErrorCode, FrameType, encode_head};
@@ -190,7 +188,10 @@ impl<T: Default> Connection<T> {
     pub fn next_event(&mut self) -> Option<Event<T>> {
         loop {
             let event = match self.events.pop_front() {
-                None if self.has_room() || self.is_closed() => self.requests.pop()?,
+                None if self.has_room() || self.is_closed() => {
+                    let (stream, head) = self.requests.pop()?;
+                    Event::Request { stream, head }
+                }
                 event => event?,
             };
             if let Event::Request { stream, .. } | Event::Data { stream } = &event {

@@ -36,6 +36,7 @@ mod cost;
 mod fetch;
 mod kv;
 mod lease;
+mod look_ahead;
 mod txn;
 mod work;
 
@@ -47,7 +48,8 @@ use bytes::Bytes;
 use batch::{BatchApply, BatchResults};
 use compare::may_need_values;
 pub(crate) use cost::{MAX_COMPARED_BYTES, TxnCost};
-use fetch::{FetchedValues, LookAhead};
+use fetch::FetchedValues;
+use look_ahead::LookAhead;
 use work::{CommandWork, WorkProgress};
 
 use crate::auth::Caller;

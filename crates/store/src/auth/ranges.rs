@@ -11,9 +11,11 @@
 //! The bounds of a set lie one after the other in one allocation, so that a search among the ranges of one user of many
 //! waits for memory once or twice, not at each comparison.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use bytes::Bytes;
 
-use super::shared_ranges::HeldBytes;
 use super::types::RangePermission;
 
 /// Where a range of the set ends: before a key, or never.
@@ -37,6 +39,27 @@ pub(crate) struct UserRanges {
     pub(super) read: RangeSet,
     pub(super) write: RangeSet,
     held: HeldBytes,
+}
+
+/// Accounted bytes of a set, for as long as it is there.
+#[derive(Debug, Default)]
+pub(super) struct HeldBytes {
+    bytes: u64,
+    total: Arc<AtomicU64>,
+}
+
+impl HeldBytes {
+    /// Adds `bytes` to `total` until it is dropped.
+    pub(super) fn new(bytes: u64, total: Arc<AtomicU64>) -> HeldBytes {
+        total.fetch_add(bytes, Ordering::Relaxed);
+        HeldBytes { bytes, total }
+    }
+}
+
+impl Drop for HeldBytes {
+    fn drop(&mut self) {
+        self.total.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
 }
 
 impl UserRanges {

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use super::ranges::UserRanges;
+use super::ranges::{HeldBytes, UserRanges};
 use super::types::ENTRY_BYTES;
 
 /// Lists of roles for which sets that are gone are not looked for.
@@ -32,19 +32,6 @@ pub(super) struct SharedRanges {
     /// Lists when those whose sets are gone are looked for.
     prune_at: usize,
     bytes: Arc<AtomicU64>,
-}
-
-/// Accounted bytes of a set, for as long as it is there.
-#[derive(Debug, Default)]
-pub(super) struct HeldBytes {
-    bytes: u64,
-    total: Arc<AtomicU64>,
-}
-
-impl Drop for HeldBytes {
-    fn drop(&mut self) {
-        self.total.fetch_sub(self.bytes, Ordering::Relaxed);
-    }
 }
 
 impl SharedRanges {
@@ -64,8 +51,7 @@ impl SharedRanges {
         let mut ranges = merge();
         let names: usize = roles.iter().map(|role| role.len() + size_of::<String>()).sum();
         let bytes = ranges.heap_bytes() as u64 + ENTRY_BYTES + names as u64;
-        self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        ranges.hold(HeldBytes { bytes, total: self.bytes.clone() });
+        ranges.hold(HeldBytes::new(bytes, self.bytes.clone()));
         let ranges = Arc::new(ranges);
         self.by_roles.insert(roles.to_vec(), (revision, Arc::downgrade(&ranges)));
         self.prune();

@@ -6,7 +6,6 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 
-use super::TokenOwner;
 use super::keys::JwtKeys;
 use super::signature::IssueError;
 
@@ -37,6 +36,15 @@ pub(crate) enum InvalidToken {
     /// It is not valid before `nbf`.
     #[error("it is not valid yet")]
     NotYet,
+}
+
+/// Whose a token is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TokenOwner {
+    /// The user; may be empty, or not exist.
+    pub(crate) name: Arc<str>,
+    /// The auth revision at which the token was issued.
+    pub(crate) revision: u64,
 }
 
 /// The claims of a token whose signature is right.

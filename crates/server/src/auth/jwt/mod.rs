@@ -41,7 +41,7 @@ use crate::file_stamps::FileStamps;
 use crate::logging::RepeatedFailures;
 
 use super::sources::{Source, Sources};
-pub(crate) use claims::InvalidToken;
+pub(crate) use claims::{InvalidToken, TokenOwner};
 use in_force::KeysInForce;
 pub(crate) use keys::JwtKeyError;
 use keys::JwtKeys;
@@ -49,15 +49,6 @@ pub(crate) use signature::IssueError;
 
 /// Time between two looks at the files of the keys.
 pub(crate) const KEY_LOOK_INTERVAL: Duration = Duration::from_secs(1);
-
-/// Whose a token is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct TokenOwner {
-    /// The user; may be empty, or not exist.
-    pub(crate) name: Arc<str>,
-    /// The auth revision at which the token was issued.
-    pub(crate) revision: u64,
-}
 
 /// Why a token that was not checked before has no owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,100 @@
+//! What waits in a connection: requests that did not begin, bytes of requests that are not whole, and streams that have
+//! data and no window. What happens to each is decided in `requests.rs`, `receiving.rs` and `outbound.rs`.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use super::stream::ReceiveWindow;
+use crate::head::RequestHead;
+use crate::limits::{MAX_CONNECTION_WINDOW_BYTES, MAX_VISITED_STREAMS, MAX_WAITING_REQUEST_BYTES};
+
+/// What a request that waits takes besides its head: a stream.
+const WAITING_REQUEST_BYTES: usize = 512;
+
+/// Requests that have come and did not begin.
+#[derive(Debug, Default)]
+pub(super) struct WaitingRequests {
+    queue: VecDeque<(u32, Arc<RequestHead>)>,
+    bytes: usize,
+}
+
+impl WaitingRequests {
+    fn bytes_of(head: &RequestHead) -> usize {
+        head.size() + WAITING_REQUEST_BYTES
+    }
+
+    /// Adds one, unless too much waits; whether it was added. One is always taken.
+    pub(super) fn push(&mut self, stream: u32, head: Arc<RequestHead>) -> bool {
+        let bytes = WaitingRequests::bytes_of(&head);
+        let fits = self.queue.is_empty() || self.bytes + bytes <= MAX_WAITING_REQUEST_BYTES;
+        if fits {
+            self.bytes += bytes;
+            self.queue.push_back((stream, head));
+        }
+        fits
+    }
+
+    /// The next one.
+    pub(super) fn pop(&mut self) -> Option<(u32, Arc<RequestHead>)> {
+        let (stream, head) = self.queue.pop_front()?;
+        self.bytes -= WaitingRequests::bytes_of(&head);
+        Some((stream, head))
+    }
+}
+
+/// What a connection knows of the requests that come.
+#[derive(Debug)]
+pub(super) struct Receiving {
+    pub(super) window: ReceiveWindow,
+    /// Bytes of the streams' `held`.
+    pub(super) held: usize,
+    /// Bytes of the streams' `reserved`.
+    pub(super) reserved: usize,
+    /// Streams that wait for room, and how much, the first first.
+    pub(super) reserving: VecDeque<(u32, usize)>,
+    /// Streams with a part of a message and no reserved room.
+    pub(super) incomplete: BTreeSet<u32>,
+}
+
+impl Default for Receiving {
+    fn default() -> Receiving {
+        Receiving {
+            window: ReceiveWindow::new(MAX_CONNECTION_WINDOW_BYTES),
+            held: 0,
+            reserved: 0,
+            reserving: VecDeque::new(),
+            incomplete: BTreeSet::new(),
+        }
+    }
+}
+
+impl Receiving {
+    /// Bytes that are held, or have room reserved.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.held + self.reserved
+    }
+}
+
+/// Streams that have data and no window. When the initial window grows, each is looked at once, some at a time: a
+/// client that raises it again and again must not have all looked at each time.
+#[derive(Debug, Default)]
+pub(super) struct BlockedStreams {
+    pub(super) streams: VecDeque<u32>,
+    /// How many of them, the first ones, were not looked at since.
+    pub(super) unvisited: usize,
+}
+
+impl BlockedStreams {
+    /// The initial window has grown.
+    pub(super) fn visit_all(&mut self) {
+        self.unvisited = self.streams.len();
+    }
+
+    /// Removes the next ones that are to be looked at.
+    pub(super) fn visited(&mut self) -> impl Iterator<Item = u32> + use<> {
+        let count = self.unvisited.min(self.streams.len()).min(MAX_VISITED_STREAMS);
+        self.unvisited = self.unvisited.min(self.streams.len()) - count;
+        let visited: Vec<u32> = self.streams.drain(..count).collect();
+        visited.into_iter()
+    }
+}
