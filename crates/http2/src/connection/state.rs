@@ -227,7 +227,7 @@ impl<T: Default> Connection<T> {
         self.is_closed() || self.output.takes_more()
     }
 
-    /// Whether another answer may be made: the client leaves less than [`MAX_QUEUED_BYTES`] of those it has.
+    /// Whether another answer may be made: the client leaves less than `MAX_QUEUED_BYTES` of those it has.
     pub fn has_room(&self) -> bool {
         self.queued < MAX_QUEUED_BYTES
     }

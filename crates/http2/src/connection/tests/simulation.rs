@@ -48,7 +48,7 @@ impl Run {
             on_the_way: Vec::new(),
             received: Vec::new(),
             asked: BTreeMap::new(),
-            is_honest: seed % 2 == 0,
+            is_honest: seed.is_multiple_of(2),
         }
     }
 

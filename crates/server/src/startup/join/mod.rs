@@ -118,7 +118,7 @@ async fn gather<'a, F: Future<Output = Result<JoinedCluster, Misfit>>>(
             (name, asked(name).await)
         }
     };
-    let mut asking: FuturesUnordered<_> = names.iter().map(|name| ask_after(Duration::ZERO, *name)).collect();
+    let mut asking: FuturesUnordered<_> = names.iter().map(|name| ask_after(Duration::ZERO, name)).collect();
     let mut newest: BTreeMap<&str, Result<JoinedCluster, Misfit>> = BTreeMap::new();
     while let Ok(Some((name, answer))) = tokio::time::timeout_at(deadline, asking.next()).await {
         newest.insert(name, answer);
