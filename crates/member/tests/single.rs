@@ -10,7 +10,7 @@ use api::etcdserverpb as pb;
 use log::{CheckpointKind, Disk, Log, LogId, MemDisk, Options, WriteJob};
 use member::batch::CommandKind;
 use member::group_commit::delay_ns;
-use member::{Answer, Input, MemberConfig, Now, OpenedMember, Output, Proposal, ScrubRate};
+use member::{Answer, Input, MemberConfig, Notice, Now, OpenedMember, Output, Proposal, ScrubRate};
 use prost::Message;
 use store::{Reply, Response};
 
@@ -178,14 +178,18 @@ fn a_graceful_stop_writes_a_checkpoint() {
 
 #[test]
 fn a_graceful_stop_leaves_a_long_checkpoint_out() {
-    for (max_last_changes_bytes, stops_at_once) in [(1 << 20, false), (1 << 10, true)] {
+    for (max_last_changes_bytes, checkpoints) in [(1 << 20, 1), (1, 0)] {
         let disk: Arc<dyn Disk> = Arc::new(MemDisk::default());
         let mut alone = Alone::start_as(&disk, MemberConfig { max_last_changes_bytes, ..config(1) });
         for number in 0..100 {
             alone.put(&format!("key{number}"), "value");
         }
+        alone.output.notices.clear();
         alone.step(vec![Input::Stop]);
-        assert_eq!(alone.output.stopped, stops_at_once);
+        assert!(alone.output.stopped);
+        let notices = alone.output.notices.iter();
+        let written = notices.filter(|notice| matches!(notice, Notice::Checkpoint { .. })).count();
+        assert_eq!(written, checkpoints, "past {max_last_changes_bytes} bytes");
         drop(alone);
         assert_eq!(Alone::start(&disk, 2).get("key99"), [("value".to_owned(), 101)]);
     }
@@ -385,7 +389,7 @@ fn a_start_that_was_cut_short_is_not_finished_with_the_flags_of_another_member()
     for disk in [begun(cluster_id + 1, member_id), begun(cluster_id, member_id + 1)] {
         let opened = member::open(&disk, &options(), config(), &member::Sequential);
         let refused = opened.err().expect("it is refused").to_string();
-        assert!(refused.contains("start with the flags of then"), "{refused}");
+        assert!(refused.contains("use the original flags"), "{refused}");
     }
     let opened = member::open(&begun(cluster_id, member_id), &options(), config(), &member::Sequential);
     assert_eq!(opened.expect("the flags are those of then").identity.incarnation, 5);
