@@ -126,7 +126,7 @@ var ownElsewhere = map[string]string{
 	"stele_queue_wait_seconds":        "tests/go/overload/disk_test.go",
 	"stele_refused_connections_total": "tests/go/client/descriptors_test.go",
 	"stele_refused_requests_total":    "tests/go/overload/reads_test.go",
-	"stele_repairs_pending":           "tests/go/corruption/damage_test.go",
+	"stele_repairs_pending":           "tests/go/corruption/repairs_pending_test.go",
 	// A round takes hours; the tests of crate member have it under a clock of their own.
 	"stele_scrub_rounds":          "crates/server/src/metrics/tests.rs",
 	"stele_scrubbed_bytes":        "crates/server/src/metrics/tests.rs",

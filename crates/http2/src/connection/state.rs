@@ -12,7 +12,7 @@ use crate::head::RequestHead;
 use crate::hpack::{HpackDecoder, HpackEncoder};
 use crate::limits::{
     DEFAULT_WINDOW_BYTES, HttpSettings, MAX_CONNECTION_WINDOW_BYTES, MAX_PAYLOAD_BYTES, MAX_QUEUED_BYTES,
-    MAX_RESETS_PER_SECOND,
+    MAX_RESETS_PER_SECOND, MAX_STREAM_WINDOW_BYTES,
 };
 use crate::output::Output;
 use crate::rates::{PingPolicy, SecondCounter};
@@ -172,8 +172,8 @@ impl<T: Default> Connection<T> {
 
     fn greet(&mut self) {
         let max_streams = self.settings.max_concurrent_streams;
-        // The window of a stream is the default.
-        let mut settings = vec![(FRAME_SIZE_ID, MAX_PAYLOAD_BYTES as u32)];
+        let mut settings =
+            vec![(INITIAL_WINDOW_ID, MAX_STREAM_WINDOW_BYTES), (FRAME_SIZE_ID, MAX_PAYLOAD_BYTES as u32)];
         if max_streams != u32::MAX {
             settings.push((CONCURRENT_STREAMS_ID, max_streams));
         }

@@ -124,14 +124,16 @@ fn a_message_within_the_window_is_never_short_of_it() {
     client.request(1, false);
     client.begun();
     // What was taken is less than is returned by itself, and more than the next message leaves of the window.
-    send(&mut client, 1, 30_000);
-    assert!(client.server.take_data(1, 30_000).is_ok());
+    let taken = WINDOW / 2 - 3_000;
+    let (sent, message) = (WINDOW - taken, WINDOW - 5_000);
+    send(&mut client, 1, taken);
+    assert!(client.server.take_data(1, taken).is_ok());
     assert!(client.sent().is_empty());
-    send(&mut client, 1, 35_535);
-    assert_eq!(client.server.reserve(1, 60_000), Ok(true));
-    assert_eq!(opened(&mut client, 1), 60_000 - 35_535);
-    send(&mut client, 1, 60_000 - 35_535);
-    assert_eq!(client.server.take_data(1, 60_000).map(|data| data.len()), Ok(60_000));
+    send(&mut client, 1, sent);
+    assert_eq!(client.server.reserve(1, message), Ok(true));
+    assert_eq!(opened(&mut client, 1), message - sent);
+    send(&mut client, 1, message - sent);
+    assert_eq!(client.server.take_data(1, message).map(|data| data.len()), Ok(message));
 }
 
 #[test]

@@ -127,31 +127,31 @@ fn a_client_is_kept_to_its_windows_and_gets_them_back() {
     client.request(1, false);
     let half = MAX_STREAM_WINDOW_BYTES as usize / 2;
     let data = vec![7; 16_383];
-    for _ in 0..4 {
+    let frames = MAX_STREAM_WINDOW_BYTES as usize >> 14;
+    for _ in 0..frames {
         client.frame(FrameType::Data, 0, 1, &data);
     }
     assert!(client.sent().is_empty(), "nothing was read");
-    assert_eq!(client.server.unread(1).map(<[u8]>::len), Ok(4 * data.len()));
+    assert_eq!(client.server.unread(1).map(<[u8]>::len), Ok(frames * data.len()));
     assert_eq!(client.server.take_data(1, half - 1).map(|data| data.len()), Ok(half - 1));
     assert!(client.sent().is_empty(), "less than half of the window was taken");
     assert_eq!(client.server.take_data(1, 1), Ok(vec![7]));
     let updates: Vec<_> = client.sent().iter().map(|sent| (sent.stream, sent.number())).collect();
     assert_eq!(updates, [(1, half as u32)], "half of the connection's window is not taken yet");
-    client.frame(FrameType::Data, 0, 1, &data);
-    client.frame(FrameType::Data, 0, 1, &data);
-    client.frame(FrameType::Data, 0, 1, &data[..10]);
+    (0..frames / 2).for_each(|_| client.frame(FrameType::Data, 0, 1, &data));
+    client.frame(FrameType::Data, 0, 1, &data[..100]);
     assert_eq!(client.resets(), [(1, code(ErrorCode::FlowControl))]);
     assert_eq!(client.server.held_bytes().requests, 0, "unread bytes return with their stream");
     // Streams together are kept to the connection's window.
     let mut client = Client::new();
-    let streams = MAX_CONNECTION_WINDOW_BYTES / 65_532;
+    let streams = MAX_CONNECTION_WINDOW_BYTES / (frames * data.len()) as u32;
     for stream in 0..streams {
         client.request(2 * stream + 1, false);
-        (0..4).for_each(|_| client.frame(FrameType::Data, 0, 2 * stream + 1, &data));
+        (0..frames).for_each(|_| client.frame(FrameType::Data, 0, 2 * stream + 1, &data));
     }
     assert!(!client.server.is_closed());
     client.request(2 * streams + 1, false);
-    (0..4).for_each(|_| client.frame(FrameType::Data, 0, 2 * streams + 1, &data));
+    (0..frames).for_each(|_| client.frame(FrameType::Data, 0, 2 * streams + 1, &data));
     assert_eq!(client.end().map(|end| end.0), Some(code(ErrorCode::FlowControl)));
 }
 
