@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 /// Received bytes that may wait in one stream, unless it has a large message: what a client sends that creates 20,000
-/// watches before it reads an answer, twice.
-pub(crate) const MAX_STREAM_WINDOW_BYTES: u32 = 512 << 10;
+/// watches before it reads an answer.
+pub(crate) const MAX_STREAM_WINDOW_BYTES: u32 = 256 << 10;
 
 /// Received bytes that may wait in one connection, of messages that are not complete and have no room reserved: five
 /// hundred full windows of streams. A client that fills it has its newest incomplete request refused.
