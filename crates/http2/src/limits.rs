@@ -6,8 +6,8 @@ use std::time::Duration;
 /// watches before it reads an answer.
 pub(crate) const MAX_STREAM_WINDOW_BYTES: u32 = 256 << 10;
 
-/// Received bytes that may wait in one connection, of messages that are not complete and have no room reserved: five
-/// hundred full windows of streams. A client that fills it has its newest incomplete request refused.
+/// Received bytes that may wait in one connection, of messages that are not complete and have no room reserved: 128
+/// full windows of streams. A client that fills it has its newest incomplete request refused.
 pub(crate) const MAX_CONNECTION_WINDOW_BYTES: u32 = 32 << 20;
 
 /// Room for large messages that come at a time in one connection: eight of the largest requests that a member admits by

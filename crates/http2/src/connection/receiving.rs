@@ -5,9 +5,9 @@
 //! reserved before the window is opened for it. Example: 1,000 streams send a message of 2 MiB each.
 //!
 //! ```text
-//!   all streams        64 KiB each arrive, the prefix says 2 MiB     all ask for room
+//!   all streams        256 KiB each arrive, the prefix says 2 MiB     all ask for room
 //!   the first 8        have room reserved (16 MiB): their windows open, their bytes leave the connection's window
-//!   the next 512       wait, in order, each with 64 KiB in the connection's window (32 MiB)
+//!   the next 128       wait, in order, each with 256 KiB in the connection's window (32 MiB)
 //!   the others         find the connection's window full: the newest that waits is refused
 //!   the first          is whole and taken: its room is that of the ninth
 //! ```

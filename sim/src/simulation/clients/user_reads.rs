@@ -166,8 +166,8 @@ impl Simulation {
             Caller::User { name, .. } => Caller::User { name: name.clone(), revision: u64::MAX },
             other => other.clone(),
         };
-        // While auth is disabled everybody may read all revisions, also those written while it was enabled. So what counts
-        // for a caller without a name is the moment of the answer.
+        // While auth is disabled everybody may read all revisions, also those written while it was enabled. So what
+        // counts for a caller without a name is the moment of the answer.
         let is_open = !is_enabled && matches!(caller, Caller::Anonymous);
         match if is_open { Ok(()) } else { then.judge(&present, &pending.request) } {
             Ok(()) => self.coverage.event("reads permitted"),
