@@ -30,68 +30,73 @@ fn run(args: &[String], env: &[(String, String)]) -> Result<ServerConfig, UsageE
     }
 }
 
+const SERVICE: &[&str] = &["--discovery-endpoints=x", "--discovery-token=x"];
+const TRACING: &[&str] = &["--enable-distributed-tracing=true"];
+
+/// Flags whose sample is not the usual one of their kind: the flag, the value, and the other
+/// flags that the value needs beside it.
+const SPECIAL_SAMPLES: &[(&str, (&str, &[&str]))] = &[
+    ("auth-token", ("jwt,priv-key=x,sign-method=HS256", &[])),
+    ("peer-cert-file", ("x", &["--peer-key-file=x"])),
+    ("peer-key-file", ("x", &["--peer-cert-file=x"])),
+    ("peer-client-cert-file", ("x", &["--peer-client-key-file=x"])),
+    ("peer-client-key-file", ("x", &["--peer-client-cert-file=x"])),
+    ("auto-compaction-mode", ("revision", &["--auto-compaction-retention=100"])),
+    ("auto-compaction-retention", ("7h", &[])),
+    ("backup-url", ("file:///x", &[])),
+    ("backup-interval", ("17m", &["--backup-url=file:///x"])),
+    ("backup-base-interval", ("17h", &["--backup-url=file:///x"])),
+    ("backup-keep", ("48h", &["--backup-url=file:///x"])),
+    ("backup-encryption-key-file", ("x", &["--backup-url=file:///x"])),
+    ("backend-bbolt-freelist-type", ("array", &[])),
+    ("bcrypt-cost", ("12", &[])),
+    ("cors", ("https://example.org", &[])),
+    ("host-whitelist", ("example.org", &[])),
+    ("v2-deprecation", ("gone", &[])),
+    ("cipher-suites", ("TLS_AES_128_GCM_SHA256", &[])),
+    ("tls-min-version", ("TLS1.3", &[])),
+    ("tls-max-version", ("TLS1.2", &[])),
+    ("compact-hash-check-time", ("17m", &["--feature-gates=CompactHashCheck=true"])),
+    ("distributed-tracing-address", ("127.0.0.1:9", TRACING)),
+    ("distributed-tracing-instance-id", ("x", TRACING)),
+    ("distributed-tracing-sampling-rate", ("17", TRACING)),
+    ("distributed-tracing-service-name", ("x", TRACING)),
+    ("election-timeout", ("2000", &[])),
+    ("feature-gates", ("CompactHashCheck=true", &[])),
+    ("heartbeat-interval", ("50", &[])),
+    ("initial-cluster", ("default=http://127.0.0.1:9", &[])),
+    ("initial-cluster-state", ("existing", &[])),
+    ("listen-client-urls", ("http://127.0.0.1:9", &["--advertise-client-urls=http://127.0.0.1:9"])),
+    ("enable-log-rotation", ("true", &["--log-outputs=/tmp/x"])),
+    ("log-format", ("console", &[])),
+    ("log-level", ("warn", &[])),
+    (
+        "log-rotation-config-json",
+        ("{\"maxsize\": 7}", &["--enable-log-rotation=true", "--log-outputs=/tmp/x"]),
+    ),
+    ("memory-limit-bytes", ("1073741824", &[])),
+    ("metrics", ("extensive", &[])),
+    ("discovery-endpoints", ("http://127.0.0.1:9", &["--discovery-token=x"])),
+    ("discovery-token", ("x", &["--discovery-endpoints=x"])),
+    ("discovery-dial-timeout", ("17m", SERVICE)),
+    ("discovery-request-timeout", ("17m", SERVICE)),
+    ("discovery-user", ("name:password", SERVICE)),
+    (
+        "discovery-password",
+        ("x", &["--discovery-endpoints=x", "--discovery-token=x", "--discovery-user=u:p"]),
+    ),
+    ("discovery-srv-name", ("x", &["--discovery-srv=example.org"])),
+    ("discovery-insecure-transport", ("false", SERVICE)),
+    ("discovery-insecure-skip-tls-verify", ("true", SERVICE)),
+    ("discovery-cert", ("x", SERVICE)),
+    ("discovery-key", ("x", SERVICE)),
+    ("discovery-cacert", ("x", SERVICE)),
+];
+
 /// A value that differs from the default, and other flags it needs beside it.
 fn sample(flag: &Flag) -> (String, Vec<String>) {
-    const SERVICE: &[&str] = &["--discovery-endpoints=x", "--discovery-token=x"];
-    const TRACING: &[&str] = &["--enable-distributed-tracing=true"];
-    let special: BTreeMap<&str, (&str, &[&str])> = BTreeMap::from([
-        ("auth-token", ("jwt,priv-key=x,sign-method=HS256", &[][..])),
-        ("peer-cert-file", ("x", &["--peer-key-file=x"])),
-        ("peer-key-file", ("x", &["--peer-cert-file=x"])),
-        ("peer-client-cert-file", ("x", &["--peer-client-key-file=x"])),
-        ("peer-client-key-file", ("x", &["--peer-client-cert-file=x"])),
-        ("auto-compaction-mode", ("revision", &["--auto-compaction-retention=100"][..])),
-        ("auto-compaction-retention", ("7h", &[])),
-        ("backup-url", ("file:///x", &[])),
-        ("backup-interval", ("17m", &["--backup-url=file:///x"])),
-        ("backup-base-interval", ("17h", &["--backup-url=file:///x"])),
-        ("backup-keep", ("48h", &["--backup-url=file:///x"])),
-        ("backup-encryption-key-file", ("x", &["--backup-url=file:///x"])),
-        ("backend-bbolt-freelist-type", ("array", &[])),
-        ("bcrypt-cost", ("12", &[])),
-        ("cors", ("https://example.org", &[])),
-        ("host-whitelist", ("example.org", &[])),
-        ("v2-deprecation", ("gone", &[])),
-        ("cipher-suites", ("TLS_AES_128_GCM_SHA256", &[])),
-        ("tls-min-version", ("TLS1.3", &[])),
-        ("tls-max-version", ("TLS1.2", &[])),
-        ("compact-hash-check-time", ("17m", &["--feature-gates=CompactHashCheck=true"])),
-        ("distributed-tracing-address", ("127.0.0.1:9", TRACING)),
-        ("distributed-tracing-instance-id", ("x", TRACING)),
-        ("distributed-tracing-sampling-rate", ("17", TRACING)),
-        ("distributed-tracing-service-name", ("x", TRACING)),
-        ("election-timeout", ("2000", &[])),
-        ("feature-gates", ("CompactHashCheck=true", &[])),
-        ("heartbeat-interval", ("50", &[])),
-        ("initial-cluster", ("default=http://127.0.0.1:9", &[])),
-        ("initial-cluster-state", ("existing", &[])),
-        ("listen-client-urls", ("http://127.0.0.1:9", &["--advertise-client-urls=http://127.0.0.1:9"])),
-        ("enable-log-rotation", ("true", &["--log-outputs=/tmp/x"])),
-        ("log-format", ("console", &[])),
-        ("log-level", ("warn", &[])),
-        (
-            "log-rotation-config-json",
-            ("{\"maxsize\": 7}", &["--enable-log-rotation=true", "--log-outputs=/tmp/x"]),
-        ),
-        ("memory-limit-bytes", ("1073741824", &[])),
-        ("metrics", ("extensive", &[])),
-        ("discovery-endpoints", ("http://127.0.0.1:9", &["--discovery-token=x"])),
-        ("discovery-token", ("x", &["--discovery-endpoints=x"])),
-        ("discovery-dial-timeout", ("17m", SERVICE)),
-        ("discovery-request-timeout", ("17m", SERVICE)),
-        ("discovery-user", ("name:password", SERVICE)),
-        (
-            "discovery-password",
-            ("x", &["--discovery-endpoints=x", "--discovery-token=x", "--discovery-user=u:p"]),
-        ),
-        ("discovery-srv-name", ("x", &["--discovery-srv=example.org"])),
-        ("discovery-insecure-transport", ("false", SERVICE)),
-        ("discovery-insecure-skip-tls-verify", ("true", SERVICE)),
-        ("discovery-cert", ("x", SERVICE)),
-        ("discovery-key", ("x", SERVICE)),
-        ("discovery-cacert", ("x", SERVICE)),
-    ]);
-    if let Some((value, beside)) = special.get(flag.name) {
+    let special = SPECIAL_SAMPLES.iter().find(|(name, _)| *name == flag.name);
+    if let Some((_, (value, beside))) = special {
         return ((*value).to_owned(), beside.iter().map(|flag| (*flag).to_owned()).collect());
     }
     let value = match flag.kind {
