@@ -6,9 +6,9 @@ use std::time::Duration;
 /// watches before it reads an answer.
 pub(crate) const MAX_STREAM_WINDOW_BYTES: u32 = 256 << 10;
 
-/// Received bytes that may wait in one connection, of messages that are not complete and have no room reserved: 128
+/// Received bytes that may wait in one connection, of messages that are not complete and have no room reserved: 256
 /// full windows of streams. A client that fills it has its newest incomplete request refused.
-pub(crate) const MAX_CONNECTION_WINDOW_BYTES: u32 = 32 << 20;
+pub(crate) const MAX_CONNECTION_WINDOW_BYTES: u32 = 64 << 20;
 
 /// Room for large messages that come at a time in one connection: eight of the largest requests that a member admits by
 /// default. Others wait with a full window each. A larger message comes alone.

@@ -7,7 +7,7 @@
 //! ```text
 //!   all streams        256 KiB each arrive, the prefix says 2 MiB     all ask for room
 //!   the first 8        have room reserved (16 MiB): their windows open, their bytes leave the connection's window
-//!   the next 128       wait, in order, each with 256 KiB in the connection's window (32 MiB)
+//!   the next 256       wait, in order, each with 256 KiB in the connection's window (64 MiB)
 //!   the others         find the connection's window full: the newest that waits is refused
 //!   the first          is whole and taken: its room is that of the ninth
 //! ```

@@ -175,7 +175,7 @@ fn a_client_that_fills_the_connection_has_its_newest_parts_refused() {
     let mut client = Client::new();
     let mut refused = Vec::new();
     let mut most = 0;
-    for number in 0..1_200 {
+    for number in 0..2_400 {
         let stream = 2 * number + 1;
         client.request(stream, false);
         client.begun();
@@ -190,11 +190,11 @@ fn a_client_that_fills_the_connection_has_its_newest_parts_refused() {
     assert!(!client.server.is_closed());
     assert!(most <= MAX_CONNECTION_WINDOW_BYTES as usize + MAX_RESERVED_BYTES, "{most} bytes are held");
     assert!(refused.len() > 200 && refused.iter().all(|(_, reset)| *reset == code(ErrorCode::RefusedStream)));
-    assert!(refused.iter().all(|(stream, _)| *stream > 800), "the oldest stay");
+    assert!(refused.iter().all(|(stream, _)| *stream > 1_600), "the oldest stay");
     // Another request finds a window.
-    client.request(2_401, false);
-    send(&mut client, 2_401, 100);
-    assert_eq!(client.begun(), [2_401]);
+    client.request(4_801, false);
+    send(&mut client, 4_801, 100);
+    assert_eq!(client.begun(), [4_801]);
 }
 
 #[test]

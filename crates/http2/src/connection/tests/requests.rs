@@ -161,7 +161,7 @@ fn data_of_a_stream_that_is_over_is_ignored_and_returned() {
     client.request(1, false);
     client.server.reset(1, ErrorCode::No);
     client.sent();
-    for _ in 0..1_024 {
+    for _ in 0..MAX_CONNECTION_WINDOW_BYTES / 2 / 16_384 {
         client.frame(FrameType::Data, 0, 1, &vec![7; 16_384]);
     }
     let sent = client.sent();

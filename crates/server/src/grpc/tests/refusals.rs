@@ -24,7 +24,7 @@ async fn a_stream_that_ends_inside_a_message_is_refused() {
             "/test/Echo",
             b"\x07\xff\0\0\x05a",
             "8",
-            "grpc: received message larger than max (4278190085 vs. 200000)",
+            "grpc: received message larger than max (4278190085 vs. 300000)",
         ),
     ];
     for (path, sent, code, text) in cases {

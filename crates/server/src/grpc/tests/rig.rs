@@ -23,7 +23,7 @@ use super::super::{
 use crate::config::GrpcKeepalive;
 
 /// Bytes of a message the server takes.
-pub(super) const MAX_BYTES: usize = 200_000;
+pub(super) const MAX_BYTES: usize = 300_000;
 
 /// Bytes of each message of `/test/Pour`.
 pub(super) const POURED_BYTES: usize = 10_000;
