@@ -89,9 +89,15 @@ impl Consensus {
         messages
     }
 
+    /// The disk ended a sync, of writes or of something that the log wrote besides: time counts from here for the write
+    /// that is next (see [`stalled_disk`](crate::replication::stalled_disk)).
+    pub fn disk_synced(&mut self) {
+        self.writes.disk_synced(self.ticks);
+    }
+
     /// Write `number` is synced, and so is every write before it. Returns the messages that waited for it: send them.
     pub fn synced(&mut self, number: u64) -> Vec<Message> {
-        let completed = self.writes.complete(number, self.ticks);
+        let completed = self.writes.complete(number);
         if let Some(number) = completed.report {
             self.node.on_persist_ready(number);
         }

@@ -12,8 +12,9 @@
 //!
 //! It cannot win the next election: its vote requests wait for the same disk.
 //!
-//! A slow disk is not a stalled one: time counts from the sync of the write before, if that came later. So a leader
-//! whose disk syncs one write after the other keeps its leadership, however long each waits for those before it.
+//! A slow disk is not a stalled one: time counts from the end of the sync before, if that came later, be it of another
+//! write or of a seal of the log. So a leader whose disk syncs one thing after the other keeps its leadership, however
+//! long each waits for those before it.
 
 use raft::RawNode;
 

@@ -77,7 +77,7 @@ pub(crate) struct UnsyncedWrites {
     hard_state: HardState,
     /// A snapshot that is on disk and not reported to the library yet.
     installed: Option<u64>,
-    /// The tick at which a write was synced last.
+    /// The tick at which the disk last synced anything.
     synced_tick: u64,
 }
 
@@ -133,9 +133,13 @@ impl UnsyncedWrites {
         now
     }
 
-    /// The write of this number is synced at `tick`, and so are all before it.
-    pub(crate) fn complete(&mut self, number: u64, tick: u64) -> SyncedWrites {
+    /// At `tick` the disk ended a sync, of a write or of something else that went before the writes that are left.
+    pub(crate) fn disk_synced(&mut self, tick: u64) {
         self.synced_tick = tick;
+    }
+
+    /// The write of this number is synced, and so are all before it.
+    pub(crate) fn complete(&mut self, number: u64) -> SyncedWrites {
         let mut synced = SyncedWrites { report: None, released: Vec::new() };
         let (mut newest, mut last) = self.unreported.take().unwrap_or_default();
         while self.writes.front().is_some_and(|write| write.number <= number) {
@@ -166,7 +170,7 @@ impl UnsyncedWrites {
     }
 
     /// The oldest unsynced write: its number, the last index of its entries, and the tick since which the disk has had
-    /// nothing else to sync: that at which it was handed out, or at which the one before was synced, if that is later.
+    /// nothing else to sync: that at which it was handed out, or at which the disk last ended a sync, if that is later.
     pub(crate) fn oldest(&self) -> Option<(u64, Option<u64>, u64)> {
         let write = self.writes.front()?;
         Some((write.number, write.entries.map(|(_, last)| last), write.since_tick.max(self.synced_tick)))
@@ -226,8 +230,8 @@ mod tests {
         let vote = Some(HardState { term: 2, vote: 3, commit: 0 });
         writes.begin(&Write { hard_state: vote, ..write(2, 2..3) }, 0);
         assert!(writes.hold_back(both()).is_empty(), "a vote is at stake");
-        assert_eq!(writes.complete(1, 0).released, vec![accepted.clone()]);
-        assert_eq!(writes.complete(2, 0).released, both());
+        assert_eq!(writes.complete(1).released, vec![accepted.clone()]);
+        assert_eq!(writes.complete(2).released, both());
     }
 
     #[test]
@@ -236,14 +240,10 @@ mod tests {
         writes.begin(&write(1, 5..8), 0);
         writes.begin(&write(2, 6..7), 0);
         writes.begin(&write(3, 7..8), 0);
-        assert_eq!(writes.complete(1, 0).report, None);
+        assert_eq!(writes.complete(1).report, None);
         assert!(writes.changes_log());
-        assert_eq!(
-            writes.complete(2, 0).report,
-            None,
-            "the first write's last entry is still being replaced"
-        );
-        assert_eq!(writes.complete(3, 0).report, Some(3));
+        assert_eq!(writes.complete(2).report, None, "the first write's last entry is still being replaced");
+        assert_eq!(writes.complete(3).report, Some(3));
         assert!(!writes.changes_log());
     }
 
@@ -253,10 +253,14 @@ mod tests {
         writes.begin(&write(1, 1..2), 3);
         writes.begin(&write(2, 2..3), 4);
         assert_eq!(writes.oldest(), Some((1, Some(1), 3)));
-        writes.complete(1, 9);
+        writes.complete(1);
+        writes.disk_synced(9);
         assert_eq!(writes.oldest(), Some((2, Some(2), 9)), "the first write took the disk until then");
-        writes.complete(2, 12);
+        writes.complete(2);
+        writes.disk_synced(12);
         writes.begin(&write(3, 3..4), 20);
         assert_eq!(writes.oldest(), Some((3, Some(3), 20)));
+        writes.disk_synced(26);
+        assert_eq!(writes.oldest(), Some((3, Some(3), 26)), "the log was sealed in between");
     }
 }

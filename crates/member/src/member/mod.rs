@@ -244,7 +244,10 @@ impl Member {
             Input::PeerUp(peer) => self.on_peer_up(now, peer, out),
             Input::PeerDown(peer) => self.on_peer_down(peer),
             Input::PeerNotListening(peer) => self.on_peer_not_listening(now, peer),
-            Input::WritesSynced(done) => self.write_positions.log_synced(self.log.complete(done)?.position),
+            Input::WritesSynced(done) => {
+                self.write_positions.log_synced(self.log.complete(done)?.position);
+                self.consensus.disk_synced();
+            }
             Input::Background(done) => self.on_job_done(now, *done, out)?,
             Input::SnapshotOffered { token, from, header } => {
                 self.on_snapshot_offered(now, (from, header), token, out);
