@@ -18,15 +18,21 @@ const (
 	missedBytes = 256 << 10
 	// laggingMemory bounds what the leader holds for it: recent entries, what is under way to it, and its own data.
 	laggingMemory = 400 << 20
+	// queuedBytes bounds what waits for a follower's socket.
+	queuedBytes = 64 << 20
 	// watchBytes bounds what is accounted for a watcher that does not read: recent events, and its buffer.
 	watchBytes = 32 << 20
 )
 
-// TestALaggingFollowerCatchesUp leaves a follower standing still below more writes than a leader keeps for it.
+// TestALaggingFollowerCatchesUp freezes a follower during more writes than the leader keeps in its log for it, so that
+// it needs a snapshot afterwards.
 func TestALaggingFollowerCatchesUp(t *testing.T) {
 	t.Parallel()
 	ctx := patiently(t)
-	c := cluster.ForTest(t, cluster.Config{Binary: *bin, Size: 3})
+	c := cluster.ForTest(t, cluster.Config{
+		Binary: *bin, Size: 3,
+		Args: []string{"--snapshot-count=40", "--snapshot-catchup-entries=20"},
+	})
 	leads := leader(ctx, t, c)
 	lags := c.Members[(slices.Index(c.Members, leads)+1)%len(c.Members)]
 	client, own := cluster.ClientOf(t, patience, leads), cluster.ClientOf(t, patience, lags)
@@ -36,10 +42,15 @@ func TestALaggingFollowerCatchesUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	value := strings.Repeat("v", missedBytes)
+	var queued float64
 	for i := range missed {
 		if _, err := client.Put(ctx, fmt.Sprint("missed/", i), value); err != nil {
 			t.Fatalf("put %d beside a follower that lags: %v", i, err)
 		}
+		queued = max(queued, values(ctx, t, leads, "stele_peer_queued_bytes")[0])
+	}
+	if queued <= 0 || queued > queuedBytes {
+		t.Errorf("at most %.0f bytes were queued for the follower", queued)
 	}
 	if most := residentBytes(t, leads); most > laggingMemory {
 		t.Errorf("the leader has %d MiB of memory", most>>20)
@@ -51,6 +62,9 @@ func TestALaggingFollowerCatchesUp(t *testing.T) {
 		got, err := own.Get(ctx, "missed/", clientv3.WithPrefix(), clientv3.WithCountOnly(), clientv3.WithSerializable())
 		return err == nil && got.Count == missed
 	})
+	if installed := values(ctx, t, lags, "etcd_snap_db_save_total_duration_seconds_count ")[0]; installed < 1 {
+		t.Error("the follower installed no snapshot")
+	}
 	if after := values(ctx, t, leads, "etcd_server_leader_changes_seen_total "); !slices.Equal(before, after) {
 		t.Errorf("%v changes of leader, then %v", before, after)
 	}
