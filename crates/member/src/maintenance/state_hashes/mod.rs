@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Which of the two is corrupt is known to a member that is equal to a quorum of voters at that index or a later one:
-//! the other. The leader has no say in it that others do not have. If it sees that no quorum forms, it names no member.
+//! the other. The leader has no privilege here. If it sees that no quorum forms, it names no member. Only members are
+//! compared: the caller forgets a peer that is removed.
 //!
 //! ```text
 //! 1 leads, its state differs    member 2: 1 differs at 900, 3 is equal at 902     -> 1 is corrupt
@@ -19,8 +20,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// Hashes remembered, to compare with peers that are a little behind.
 const MAX_REMEMBERED: usize = 1_000;
 
-/// Ticks until a difference that no member can attribute to another is one of the whole cluster. Hashes of all members
-/// that are connected arrive within two.
+/// Ticks after which the leader raises the alarm for the cluster ([`NO_MEMBER`]), because no member has been
+/// identified. Hashes of all members that are connected arrive within two.
 const MAX_UNJUDGED_TICKS: u32 = 10;
 
 /// The member id of an alarm that names no member.
@@ -88,6 +89,11 @@ impl StateHashes {
     /// The connection to a peer ended: its next hash is compared as the first one.
     pub(crate) fn forget(&mut self, peer: u64) {
         self.peers.remove(&peer);
+    }
+
+    /// Forgets the peers that are no members any more.
+    pub(crate) fn retain(&mut self, is_member: impl Fn(u64) -> bool) {
+        self.peers.retain(|peer, _| is_member(*peer));
     }
 
     /// Whether a difference is not yet covered by an alarm.

@@ -97,6 +97,18 @@ fn a_difference_is_news_until_it_is_gone_and_is_judged_until_the_alarm_is_raised
 }
 
 #[test]
+fn a_peer_that_is_no_member_any_more_is_neither_named_nor_counted() {
+    let mut hashes = StateHashes::default();
+    (1..=2).for_each(|index| hashes.remember(index, 7));
+    hashes.compare(2, 1, 8);
+    hashes.compare(3, 2, 7);
+    hashes.retain(|peer| peer != 2);
+    assert!(!hashes.has_unjudged());
+    assert_eq!(hashes.judge(1, &BTreeSet::from([1, 3]), true, &BTreeSet::new()), BTreeSet::new());
+    assert!(hashes.compare(2, 1, 8), "as if it were the first");
+}
+
+#[test]
 fn a_peer_that_connects_again_counts_once_it_is_equal_again() {
     let mut hashes = StateHashes::default();
     (1..=3).for_each(|index| hashes.remember(index, 7));
