@@ -109,6 +109,24 @@ fn of_two_members_that_differ_none_is_named() {
     until_named(&mut cluster, 0);
 }
 
+/// The leader is ahead of its followers, so that its hash often comes before they have applied the index. It is not
+/// sent again.
+#[test]
+fn a_hash_that_comes_before_its_index_is_applied_is_compared_once_it_is() {
+    let mut cluster = compared(3);
+    let (leader, at) = (cluster.leader().expect("one leads"), cluster.follower());
+    let [other] = others(&cluster, &[leader, at])[..] else { panic!("there are three") };
+    cluster.lost = Some((at, STATE_HASH));
+    let (index, hash) = state(&cluster, at);
+    tell(&mut cluster, at, leader, (index + 1, !hash));
+    cluster.put("key", "new");
+    cluster.settle();
+    let now = state(&cluster, at);
+    assert_eq!(now.0, index + 1);
+    tell(&mut cluster, at, other, now);
+    until_named(&mut cluster, leader);
+}
+
 /// An alarm for it would stop writes until somebody disarms it, and nobody could repair the member.
 #[test]
 fn a_removed_member_is_not_named() {
