@@ -20,7 +20,7 @@ const MAX_HASHED_VERSIONS: u64 = 1 << 20;
 const MAX_WAITING: usize = 1_000;
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Purge {
     /// Whether compacted history may be left.
     is_pending: bool,
@@ -30,8 +30,23 @@ pub(crate) struct Purge {
     began_ns: Option<u64>,
     /// Whether a job hashes what a compaction has kept. Nothing is purged meanwhile.
     is_hashing: bool,
+    /// Versions that a compaction may have kept unchanged to be hashed, unless large ones are.
+    max_hashed_versions: u64,
     /// Physical compactions that wait: token, compacted revision, answer.
     waiting: Vec<(u64, i64, Outcome)>,
+}
+
+impl Default for Purge {
+    fn default() -> Purge {
+        Purge {
+            is_pending: false,
+            next_step_ns: 0,
+            began_ns: None,
+            is_hashing: false,
+            max_hashed_versions: MAX_HASHED_VERSIONS,
+            waiting: Vec::new(),
+        }
+    }
 }
 
 impl Purge {
@@ -52,7 +67,8 @@ impl Purge {
         if self.is_hashing {
             return None;
         }
-        let scan = store.begin_compaction_hash(if hashes_large { u64::MAX } else { MAX_HASHED_VERSIONS })?;
+        let max_versions = if hashes_large { u64::MAX } else { self.max_hashed_versions };
+        let scan = store.begin_compaction_hash(max_versions)?;
         self.is_hashing = true;
         Some(Job::HashCompaction(Box::new(scan)))
     }
@@ -115,7 +131,7 @@ impl Purge {
 mod tests {
     //! How fast history is purged, and which compactions are answered.
     use super::*;
-    use crate::jobs::JobLane;
+    use crate::jobs::{Done, JobLane};
     use crate::tests::LogAndStore;
 
     /// A store with this many changes of one key below its compact revision, which is returned.
@@ -165,6 +181,26 @@ mod tests {
         purge.step(0, &mut state.store);
         let job = purge.begin_hash(&mut state.store, false).expect("a compaction was purged");
         assert_eq!((job.kind(), job.lane()), ("hash_compaction", JobLane::Repair));
+    }
+
+    #[test]
+    fn a_large_compaction_is_hashed_only_where_it_is_wanted() {
+        let mut state = LogAndStore::new(&[1]);
+        (0..10).for_each(|number| state.put(&format!("key{number}"), "value"));
+        state.compact();
+        let mut purge = Purge { max_hashed_versions: 8, ..Purge::default() };
+        purge.step(0, &mut state.store);
+        let job = purge.begin_hash(&mut state.store, true).expect("a compaction was purged");
+        let Done::CompactionHashed(Ok(hash)) = job.run() else { panic!("ten versions are hashed at once") };
+        state.store.keep_hash(hash);
+        purge.hashed();
+        // All ten are kept unchanged by the next one, too many by one.
+        state.put("key0", "new");
+        state.compact();
+        purge.step(0, &mut state.store);
+        assert!(purge.begin_hash(&mut state.store, false).is_none(), "it kept nine unchanged");
+        assert!(purge.begin_hash(&mut state.store, true).is_some());
+        assert!(purge.begin_hash(&mut state.store, true).is_none(), "one at a time");
     }
 
     #[test]
