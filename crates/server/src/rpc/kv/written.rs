@@ -1,8 +1,8 @@
 //! Answers to writes, and which of them are sent.
 //!
 //! A reply names the versions that a write replaced or deleted. Their values are read when its caller is answered: on
-//! the RPC worker if they are few, else on another thread, in turn with long ranges. An answer that is too large is
-//! refused before its values are read.
+//! the RPC worker if they are few, else on another thread, in turn with long ranges, where ranges of transactions are
+//! sorted as well. An answer that is too large is refused before its values are read.
 
 use std::sync::Arc;
 
@@ -41,17 +41,10 @@ pub(super) fn check_answer(reply: &TxnReply) -> Result<(), Failure> {
 }
 
 /// Answers a write once there is room for the answer, after the values that its reply names are read and damaged ones
-/// are repaired. Holds no pin, because
-/// the reply was made on another thread: a value that moved since is met as damage, and read again where it is now
-/// (`store::resolve`).
-pub(super) async fn answer_write(
-    node: &Node,
-    call: &Call,
-    mut reply: Reply,
-) -> Result<EncodedMessage, Failure> {
-    if let Reply::Txn(reply) = &mut reply {
-        reply.sort_by_number();
-    }
+/// are repaired. Holds no pin, because the reply was made on another thread: a value that moved since is met as damage,
+/// and read again where it is now (`store::resolve`).
+pub(super) async fn answer_write(node: &Node, call: &Call, reply: Reply) -> Result<EncodedMessage, Failure> {
+    let reply = sort_reply(&node.large_ranges, reply).await?;
     check_reply(&reply)?;
     call.room.wait().await;
     let reply = Arc::new(reply);
@@ -61,6 +54,25 @@ pub(super) async fn answer_write(
             Ok(message) => return message,
             Err(damaged) => known.repair(node, &damaged).await?,
         }
+    }
+}
+
+/// A reply with its ranges sorted by numbers: on another thread if it has many versions. A range is cut at its limit
+/// when it is sorted, so a short answer may have many before.
+async fn sort_reply(large_ranges: &LargeRanges, reply: Reply) -> Result<Reply, Failure> {
+    let is_large = reply.versions() >= MIN_LARGE_RANGE_STEPS;
+    match reply {
+        Reply::Txn(mut txn) if txn.is_unsorted() => {
+            let sorted = move || {
+                txn.sort_by_number();
+                Reply::Txn(txn)
+            };
+            match is_large {
+                true => large_ranges.begin(sorted).await.await.map_err(|_| Failure::unexpected()),
+                false => Ok(sorted()),
+            }
+        }
+        other => Ok(other),
     }
 }
 
@@ -109,8 +121,9 @@ fn encode_reply(
 #[cfg(test)]
 mod tests {
     //! Which answers are sent, and which threads read their values.
+    use api::etcdserverpb::range_request::SortTarget;
     use bytes::Bytes;
-    use store::{DeleteReply, KvRef, OpReply, RangeReply, Revision, ValueRef};
+    use store::{DeleteReply, KvRef, OpReply, RangeReply, ReplyOrder, Revision, ValueRef};
 
     use super::*;
     use crate::rpc::call::decode;
@@ -190,6 +203,29 @@ mod tests {
                 assert_eq!(response.prev_kvs.len() as i64, response.deleted);
                 assert_eq!(&response.prev_kvs[0].value[..], b"vvv");
             }
+        }
+    }
+
+    /// Beside an earlier range, which needs no sorting, in a nested transaction.
+    #[tokio::test]
+    async fn ranges_of_transactions_are_sorted_and_cut_however_long_they_are() {
+        let ranges = LargeRanges::default();
+        for keys in [5, 2 * MIN_LARGE_RANGE_STEPS as i64] {
+            let kvs = (1..=keys).map(|version| KvRef { version, ..kv(3) }).collect();
+            let order = Some(ReplyOrder { by: SortTarget::Version, descending: true, limit: 3 });
+            let unsorted = OpReply::Range(RangeReply { kvs, order, ..RangeReply::default() });
+            let sorted = OpReply::Range(RangeReply { kvs: vec![kv(3)], ..RangeReply::default() });
+            let nested = TxnReply { replies: vec![sorted, unsorted], ..TxnReply::default() };
+            let reply = TxnReply { replies: vec![OpReply::Txn(nested)], ..TxnReply::default() };
+            assert!(reply.is_unsorted());
+            let Ok(Reply::Txn(mut reply)) = sort_reply(&ranges, Reply::Txn(reply)).await else {
+                panic!("it is the same reply")
+            };
+            assert!(!reply.is_unsorted());
+            let Some(OpReply::Txn(mut nested)) = reply.replies.pop() else { panic!("it is nested") };
+            let Some(OpReply::Range(range)) = nested.replies.pop() else { panic!("it has two ranges") };
+            let versions: Vec<i64> = range.kvs.iter().map(|kv| kv.version).collect();
+            assert_eq!(versions, [keys, keys - 1, keys - 2]);
         }
     }
 
