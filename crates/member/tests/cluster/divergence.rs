@@ -127,7 +127,7 @@ fn a_hash_that_comes_before_its_index_is_applied_is_compared_once_it_is() {
     until_named(&mut cluster, leader);
 }
 
-/// An alarm for it would stop writes until somebody disarms it, and nobody could repair the member.
+/// An alarm for it would stop writes until an operator disarms it, and no member could be repaired.
 #[test]
 fn a_removed_member_is_not_named() {
     for is_judged in [true, false] {

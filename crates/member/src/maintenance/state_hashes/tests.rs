@@ -114,7 +114,7 @@ fn a_hash_that_comes_before_its_index_is_applied_is_compared_afterwards() {
     hashes.remember(4, 7);
     assert_eq!(hashes.compare_early(), []);
     assert_eq!(hashes.judge(1, &voters, false, &BTreeSet::new()), BTreeSet::from([2]));
-    // A snapshot passed over the index.
+    // A snapshot skipped the index.
     hashes.compare(2, 5, 7);
     hashes.remember(10, 7);
     assert_eq!(hashes.compare_early(), []);
