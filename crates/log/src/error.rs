@@ -244,7 +244,7 @@ pub enum JobError {
         /// The error of the operating system.
         source: Arc<io::Error>,
     },
-    /// A checkpoint to be merged or a file to be copied is unreadable.
+    /// A checkpoint to be merged is unreadable.
     #[error("cannot read a checkpoint to merge: {0}")]
     Unreadable(String),
     /// Another checkpoint replaced the one that this job extends.

@@ -52,8 +52,8 @@ pub struct MemberConfig {
     pub snapshot_log_bytes: u64,
     /// Referenced bytes past which commands that grow the store are refused; 0 for no such limit.
     pub quota_bytes: u64,
-    /// How much is done in one hold of the store's lock, and how checkpoints are divided. Of `slice_keys`, so many are
-    /// applied in one step. Members may differ in all of it.
+    /// How much is done in one hold of the store's lock, and how checkpoints are divided. A step applies about
+    /// `slice_keys` keys. Members may differ in all of it.
     pub store_limits: Limits,
     /// How many commands may wait to be proposed, and how many are proposed together. Members may differ in it.
     pub queue_limits: QueueLimits,

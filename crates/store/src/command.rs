@@ -227,6 +227,15 @@ impl TxnReply {
         self.replies.iter().map(|reply| 1 + of_op(reply)).sum()
     }
 
+    /// Whether a range must still be [sorted](Self::sort_by_number) by a number.
+    pub fn is_unsorted(&self) -> bool {
+        self.replies.iter().any(|reply| match reply {
+            OpReply::Range(range) => range.order.is_some() && !range.is_sorted_by_value(),
+            OpReply::Txn(txn) => txn.is_unsorted(),
+            OpReply::Put(_) | OpReply::DeleteRange(_) | OpReply::Nothing => false,
+        })
+    }
+
     /// Sorts the keys of ranges that are sorted by a number, and cuts them at the limit.
     pub fn sort_by_number(&mut self) {
         for reply in &mut self.replies {

@@ -31,7 +31,7 @@ const LARGE_REVISION_BYTES: usize = 1 << 20;
 /// Bytes at the beginning of a batch, and for each origin.
 const BATCH_HEAD_BYTES: usize = 16;
 
-/// Bytes of the commands of a member itself, which no limit holds up, and of one command that is larger than a batch.
+/// Bytes of the commands of a member itself, which no limit applies to, and of one command that is larger than a batch.
 const OWN_COMMAND_BYTES: u64 = 256 << 10;
 
 /// Bytes of the commands that wait on a member. A batch that was refused is given back to a queue that may be full.

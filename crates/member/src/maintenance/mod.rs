@@ -2,7 +2,7 @@
 //!
 //! | file | concern |
 //! |---|---|
-//! | `activity` | whether the member is at rest |
+//! | `activity` | whether the member is idle |
 //! | `checkpoints` | when a checkpoint is due, and whether it is a base or a delta |
 //! | `purge` | compacted history leaves memory, in small steps |
 //! | `seal` | an idle log is sealed, so that recovery need not guess where it ended |

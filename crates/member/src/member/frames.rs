@@ -154,17 +154,13 @@ impl Member {
         return_commands(self.proposals.take_foreign(), out);
     }
 
-    /// A member's hash at an index that this member has passed must equal its own; a difference is judged at each tick.
-    /// A peer that the state does not name may be one of a cluster that this one was forced out of, whose log is
-    /// another.
+    /// A member's hash must equal this member's at the same index; a difference is judged at each tick. A peer that the
+    /// state does not name was removed, or may be one of a cluster that this one was forced out of, whose log is
+    /// another: no alarm may name it.
     fn on_state_hash(&mut self, from: u64, index: u64, hash: u64, out: &mut Output) {
-        if !self.state_hashes.compare(from, index, hash) {
-            return;
-        }
-        if self.reader.members().iter().any(|member| member.id == from) {
+        let is_member = self.reader.members().iter().any(|member| member.id == from);
+        if is_member && self.state_hashes.compare(from, index, hash) {
             out.notices.push(Notice::Diverged { peer: from, index });
-        } else {
-            self.state_hashes.forget(from);
         }
     }
 

@@ -242,6 +242,7 @@ impl Member {
         self.connected.retain(|peer| is_member(*peer));
         self.membership.up_since_ns.retain(|peer, _| is_member(*peer));
         self.membership.command_sets.retain(is_member);
+        self.state_hashes.retain(is_listed);
         self.membership.is_changed = true;
     }
 

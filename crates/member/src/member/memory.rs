@@ -8,8 +8,8 @@ use super::Member;
 use crate::io::{Notice, Now, Output};
 use crate::maintenance::memory::MemoryUse;
 
-/// Bytes of the newest entries that stay in memory at rest, for a follower or a watcher that is a little behind.
-const MAX_BYTES_AT_REST: usize = 1 << 20;
+/// Bytes of the newest entries that stay in memory when idle, for a follower or a watcher that is a little behind.
+const MAX_IDLE_BYTES: usize = 1 << 20;
 
 impl Member {
     /// Compares what is accounted with the limit: after each step that applied something, and each tick, because
@@ -45,9 +45,9 @@ impl Member {
             self.raise_alarm(AlarmType::Nospace, self.config.member_id);
         }
         let applied = self.status.commands_applied();
-        if self.activity.begins_rest(now.monotonic_ns, applied) {
-            self.log.release_memory(MAX_BYTES_AT_REST as u64);
-            self.consensus.release_memory(MAX_BYTES_AT_REST);
+        if self.activity.becomes_idle(now.monotonic_ns, applied) {
+            self.log.release_memory(MAX_IDLE_BYTES as u64);
+            self.consensus.release_memory(MAX_IDLE_BYTES);
         }
     }
 

@@ -195,8 +195,8 @@ impl Member {
         out.notices.push(notice);
     }
 
-    /// A last checkpoint makes the next start quick. It is left out if writing it would hold up the end for long.
-    /// If one is running, the member stops when it ends.
+    /// A last checkpoint makes the next start quick. It is skipped if writing it would delay the shutdown
+    /// (`max_last_changes_bytes`). If one is running, the member stops when it ends.
     pub(super) fn on_stop(&mut self, out: &mut Output) {
         self.status.set_stopping();
         self.is_stopping = true;

@@ -49,9 +49,9 @@ impl Member {
             self.relocation.checkpoint_began(now_ns);
             self.begin_checkpoint(out);
         }
-        let applied = self.status.commands_applied();
+        let is_idle = self.activity.is_idle(now_ns, self.status.commands_applied());
         let has_begun = self.relocation.can_begin()
-            && self.relocate(out, |relocation, context| relocation.begin_files(now_ns, applied, context));
+            && self.relocate(out, |relocation, context| relocation.begin_files(is_idle, context));
         if self.relocation.is_idle() && !has_begun && !was_running && !is_worth_it {
             self.relocation.nothing_to_gain();
         }

@@ -58,6 +58,9 @@ impl Member {
         if let Some((index, hash)) = self.state_hashes.take_unsent() {
             self.connected.iter().for_each(|peer| out.send(*peer, &PeerMessage::StateHash { index, hash }));
         }
+        for (peer, index) in self.state_hashes.compare_early() {
+            out.notices.push(Notice::Diverged { peer, index });
+        }
         if self.state_hashes.has_unjudged() {
             self.judge_differences();
         }

@@ -8,7 +8,7 @@
 //!   under load   spread 130 or less: 25 % live      writes of relocation stay below a third of those of clients
 //!                spread 130 to 180:  25 to 80 %
 //!                more:               80 %           4 bytes copied for each that is freed, the most there is
-//!   at rest      spread above 108:   90 %           no client waits for the disk
+//!   idle         spread above 108:   90 %           no client waits for the disk
 //! ```
 
 use log::{Candidate, Log};
@@ -20,15 +20,15 @@ const SMALL_BYTES: u64 = 256 << 20;
 const MIN_LIVE_PERCENT: u64 = 25;
 /// A file is worth a copy under load when at most this share of it is live, however much garbage there is.
 const MAX_LIVE_PERCENT: u64 = 80;
-/// A file is worth a copy at rest, or for a client that asked to defragment, when at most this share of it is live.
-pub(super) const MAX_LIVE_PERCENT_AT_REST: u64 = 90;
+/// A file is worth a copy when idle, or for a client that asked to defragment, when at most this share of it is live.
+pub(super) const MAX_IDLE_LIVE_PERCENT: u64 = 90;
 
 /// The spread up to which only files with little else are emptied under load.
 const LOW_SPREAD_PERCENT: u64 = 130;
 /// The spread from which relocation works as hard as it can.
 const HIGH_SPREAD_PERCENT: u64 = 180;
 /// The spread that is aimed at when nothing is written.
-const REST_SPREAD_PERCENT: u64 = 108;
+const IDLE_SPREAD_PERCENT: u64 = 108;
 
 /// Files of less than this share of a segment are joined when there are [`MANY_SMALL_FILES`] of them, whatever lives in
 /// them: each costs a descriptor, and a place in every list of files.
@@ -39,13 +39,13 @@ const MANY_SMALL_FILES: usize = 8;
 const MAX_SOURCES: usize = 64;
 
 /// The greatest share of a file, in percent, that may be live for it to be worth a copy.
-pub(super) fn max_live_percent(bytes: u64, live_bytes: u64, is_at_rest: bool) -> u64 {
+pub(super) fn max_live_percent(bytes: u64, live_bytes: u64, is_idle: bool) -> u64 {
     let spread = bytes.saturating_mul(100) / live_bytes.max(1);
     if bytes < SMALL_BYTES {
         return MIN_LIVE_PERCENT;
     }
-    if is_at_rest && spread > REST_SPREAD_PERCENT {
-        return MAX_LIVE_PERCENT_AT_REST;
+    if is_idle && spread > IDLE_SPREAD_PERCENT {
+        return MAX_IDLE_LIVE_PERCENT;
     }
     let step = spread.clamp(LOW_SPREAD_PERCENT, HIGH_SPREAD_PERCENT) - LOW_SPREAD_PERCENT;
     let range = MAX_LIVE_PERCENT - MIN_LIVE_PERCENT;
@@ -62,7 +62,7 @@ pub(super) fn sources(
 ) -> Vec<u32> {
     let mut candidates = log.relocation_candidates(max_live_percent);
     candidates.retain(|file| !is_given_up(file));
-    if candidates.is_empty() && max_live_percent == MAX_LIVE_PERCENT_AT_REST {
+    if candidates.is_empty() && max_live_percent == MAX_IDLE_LIVE_PERCENT {
         candidates = small_files(log.relocation_candidates(100));
     }
     let mut bytes = 0;
@@ -82,7 +82,7 @@ fn small_files(mut files: Vec<Candidate>) -> Vec<Candidate> {
 
 #[cfg(test)]
 mod tests {
-    //! The shares at the ends of each range, and rest.
+    //! The shares at the ends of each range, and on an idle member.
     use super::*;
 
     const GIB: u64 = 1 << 30;
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn at_rest_nearly_every_file_is_worth_it_until_the_aim_is_reached() {
+    fn on_an_idle_member_nearly_every_file_is_worth_it_until_the_aim_is_reached() {
         assert_eq!(max_live_percent(GIB * 120 / 100, GIB, true), 90);
         assert_eq!(max_live_percent(GIB * 105 / 100, GIB, true), 25);
     }

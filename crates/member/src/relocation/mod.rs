@@ -32,9 +32,8 @@ use store::{Reader, Reference, Store, VersionPosition};
 
 use crate::io::{MemberFatal, Notice, Output};
 use crate::jobs::Job;
-use crate::maintenance::activity::Activity;
 use crate::values::stored;
-use choice::{MAX_LIVE_PERCENT_AT_REST, max_live_percent, sources};
+use choice::{MAX_IDLE_LIVE_PERCENT, max_live_percent, sources};
 use eager::EagerRelocation;
 use job::{FilePosition, MAX_JOB_BYTES, MAX_JOB_VALUES, RelocatedValues, RelocationJob, RelocationWork};
 
@@ -77,7 +76,6 @@ pub(crate) struct Relocator {
     /// When to look for files and for a checkpoint again.
     next_look_ns: u64,
     checkpoint_at_ns: u64,
-    activity: Activity,
     /// Number of the last job.
     last_job: u64,
     /// Where the last job stopped within a file.
@@ -185,25 +183,19 @@ impl Relocator {
         matches!(self.stage, RelocationStage::Copying { .. })
     }
 
-    /// Begins with the next files worth emptying. `applied` is the number of commands applied so far. Returns whether
+    /// Begins with the next files worth emptying. `is_idle` says whether no client waits for the disk. Returns whether
     /// there are any.
-    pub(crate) fn begin_files(
-        &mut self,
-        now_ns: u64,
-        applied: u64,
-        context: &mut RelocationContext<'_>,
-    ) -> bool {
+    pub(crate) fn begin_files(&mut self, is_idle: bool, context: &mut RelocationContext<'_>) -> bool {
         assert!(self.can_begin(), "one copy at a time");
         // Before the next files: a file that waits for a search would be chosen again.
         if !self.to_search.is_empty() {
             return self.begin_search();
         }
         let log = &mut *context.log;
-        let is_at_rest = self.activity.is_at_rest(now_ns, applied);
         let values = log.reader();
         let percent = match self.eager.is_on() {
-            true => MAX_LIVE_PERCENT_AT_REST,
-            false => max_live_percent(values.file_bytes(), values.live_bytes(), is_at_rest),
+            true => MAX_IDLE_LIVE_PERCENT,
+            false => max_live_percent(values.file_bytes(), values.live_bytes(), is_idle),
         };
         // All values of the file may have gone meanwhile, and the file with them.
         let rest = self.rest.take().filter(|(file, _)| log.relocatable(*file).is_some());

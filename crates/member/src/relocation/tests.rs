@@ -22,7 +22,7 @@ fn relocate(relocator: &mut Relocator, state: &mut LogAndStore) -> (Vec<Notice>,
     loop {
         let LogAndStore { log, store, reader, .. } = &mut *state;
         let mut context = RelocationContext { log, store, reader, out: &mut out };
-        if relocator.can_begin() && !relocator.begin_files(0, 1, &mut context) && relocator.is_idle() {
+        if relocator.can_begin() && !relocator.begin_files(false, &mut context) && relocator.is_idle() {
             return (out.notices, damaged);
         }
         relocator.step(0, &mut context);
@@ -73,7 +73,7 @@ fn the_next_files_are_copied_while_references_are_switched() {
     let LogAndStore { log, store, reader, .. } = &mut state;
     let mut context = RelocationContext { log, store, reader, out: &mut out };
     let copied = |relocator: &mut Relocator, context: &mut RelocationContext<'_>| {
-        assert!(relocator.can_begin() && relocator.begin_files(0, 1, context) && relocator.is_copying());
+        assert!(relocator.can_begin() && relocator.begin_files(false, context) && relocator.is_copying());
         let job = context.out.background.pop().expect("a job has begun");
         let Done::Relocated(copied) = job.run() else { unreachable!() };
         let count = copied.references.len();
@@ -103,7 +103,7 @@ fn the_copies_of_a_job_from_before_an_installed_snapshot_are_not_those_of_the_ne
     let LogAndStore { log, store, reader, .. } = &mut state;
     let mut context = RelocationContext { log, store, reader, out: &mut out };
     let begin = |relocator: &mut Relocator, context: &mut RelocationContext<'_>| {
-        assert!(relocator.can_begin() && relocator.begin_files(0, 1, context));
+        assert!(relocator.can_begin() && relocator.begin_files(false, context));
         let Done::Relocated(copied) = context.out.background.pop().expect("a job has begun").run() else {
             unreachable!()
         };

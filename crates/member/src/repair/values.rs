@@ -8,8 +8,8 @@
 //! a data segment and the references are switched to it.
 //!
 //! When no peer has the value, its readers get an error. Only apply cannot go on without it: it then tries its own disk
-//! again, which may have failed only once, and peers are asked once more. Damage is reported once, until it is repaired
-//! or nothing refers to the value any more.
+//! again, which may have failed only once, and peers are asked once more. Damage is reported once (up to
+//! `MAX_REPORTED` values), until it is repaired or nothing refers to the value any more.
 
 use std::collections::{BTreeMap, BTreeSet};
 

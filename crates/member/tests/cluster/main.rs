@@ -4,6 +4,7 @@ mod background;
 mod compares;
 mod contents;
 mod departures;
+mod divergence;
 mod downgrade;
 mod failover;
 mod first_starts;

@@ -17,8 +17,6 @@ use member::{
     OpenMemberError, OpenedMember, Output, StartMode, StoreLimits,
 };
 
-use crate::background::check_lane;
-
 /// The id of the cluster.
 const CLUSTER: u64 = 7;
 
@@ -265,7 +263,6 @@ impl Cluster {
                 node.inputs.push(Input::WritesSynced(done));
             }
             for job in output.background {
-                check_lane(&job);
                 if (self.queue_jobs)(id, &job) {
                     self.queued_jobs.push((id, job));
                     continue;

@@ -22,16 +22,16 @@ pub(super) struct CheckWork {
     taken: std::vec::IntoIter<bool>,
     steps: Vec<TxnStep>,
     cost: TxnCost,
-    /// Looks that are still free.
-    free_looks: usize,
+    /// Visits that do not count against the slice, as far as they are left.
+    free_visits: usize,
 }
 
 impl CheckWork {
     /// Begins after the first pass.
     pub(super) fn new(compared: CompareWork) -> CheckWork {
-        let (request, taken, free_looks) = compared.into_taken();
+        let (request, taken, free_visits) = compared.into_taken();
         let (taken, cost) = (taken.into_iter(), TxnCost::of_operations());
-        let mut work = CheckWork { open: Vec::new(), taken, steps: Vec::new(), cost, free_looks };
+        let mut work = CheckWork { open: Vec::new(), taken, steps: Vec::new(), cost, free_visits };
         work.open(request);
         work
     }
@@ -56,7 +56,7 @@ impl BatchApply<'_> {
     /// Why the transaction is refused.
     pub(super) fn go_on_checking(&mut self, work: &mut CheckWork) -> Result<bool, Error> {
         while let Some(ops) = work.open.last_mut() {
-            if self.may_look(work.free_looks) == 0 {
+            if self.left_visits(work.free_visits) == 0 {
                 return Ok(false);
             }
             let Some(op) = ops.next() else {
@@ -64,7 +64,7 @@ impl BatchApply<'_> {
                 work.steps.push(TxnStep::End);
                 continue;
             };
-            self.spend_looks(&mut work.free_looks, 1);
+            self.spend_visits(&mut work.free_visits, 1);
             self.check_op(op.request, work)?;
         }
         Ok(true)

@@ -27,16 +27,16 @@ use api::etcdserverpb::request_op::Request;
 use bytes::Bytes;
 
 use super::batch::BatchApply;
-use super::cost::{MAX_COMPARED_BYTES, TxnCost, live_keys};
+use super::cost::{MAX_COMPARED_BYTES, TxnCost};
 use super::fetch::payload_offset;
 use crate::compare::PreparedCompare;
 use crate::index::{IndexKey, KeyIndex, Version};
 use crate::range::bounds;
 use crate::values::ValueRef;
 
-/// Keys and operations that the first two passes of a transaction look at without spending anything, besides what the
+/// Keys and operations that the first two passes of a transaction visit without spending anything, besides what the
 /// command spends when it begins: so ordinary transactions take no more slices than puts.
-const MAX_FREE_LOOKS: usize = 4;
+const MAX_FREE_VISITS: usize = 4;
 
 /// Operations that are searched for nested transactions, for each key spent.
 const OPS_PER_KEY: usize = 16;
@@ -44,7 +44,7 @@ const OPS_PER_KEY: usize = 16;
 /// Bytes of values that are compared, for each key spent.
 const BYTES_PER_KEY: u64 = 4 << 10;
 
-/// So many compares of single keys are far below the limits, and so many operations are searched in no time.
+/// So many compares of single keys are far below the limits, and so many operations are searched within microseconds.
 const MAX_SIMPLE_PARTS: usize = 1_000;
 
 /// The first pass in progress.
@@ -56,8 +56,8 @@ pub(super) struct CompareWork {
     cost: TxnCost,
     /// Bytes of values that the compares may need.
     needed_bytes: u64,
-    /// Looks that are still free.
-    free_looks: usize,
+    /// Visits that do not count against the slice, as far as they are left.
+    free_visits: usize,
 }
 
 impl CompareWork {
@@ -68,13 +68,13 @@ impl CompareWork {
             taken: Vec::new(),
             cost: TxnCost::of_compares(),
             needed_bytes: 0,
-            free_looks: MAX_FREE_LOOKS,
+            free_visits: MAX_FREE_VISITS,
         }
     }
 
-    /// The request, the branches that its transactions take, and the looks that are still free.
+    /// The request, the branches that its transactions take, and the free visits that are left.
     pub(super) fn into_taken(self) -> (pb::TxnRequest, Vec<bool>, usize) {
-        (self.request, self.taken, self.free_looks)
+        (self.request, self.taken, self.free_visits)
     }
 }
 
@@ -130,7 +130,7 @@ pub(super) struct CompareCursor<'r> {
 
 /// What a cursor comes to.
 pub(super) enum CompareStep<'r> {
-    /// The present compare: the same again until [`CompareCursor::pass`] is called.
+    /// The present compare: the same again until [`CompareCursor::advance`] is called.
     Compare(&'r pb::Compare),
     /// The compares of the innermost transaction are at an end.
     Decided,
@@ -163,7 +163,7 @@ impl<'r> CompareCursor<'r> {
         self.levels
     }
 
-    /// Moves to the next compare that was not passed. Takes what it searches off `keys`.
+    /// Moves to the next compare that is not done. Takes what it searches off `keys`.
     pub(super) fn next(&mut self, keys: &mut usize) -> CompareStep<'r> {
         loop {
             let (Some(level), Some(request)) = (self.levels.last_mut(), self.open.last().copied()) else {
@@ -197,8 +197,8 @@ impl<'r> CompareCursor<'r> {
         }
     }
 
-    /// Passes the present compare.
-    pub(super) fn pass(&mut self) {
+    /// The present compare is done.
+    pub(super) fn advance(&mut self) {
         let level = self.innermost();
         level.compare += 1;
         level.begun = None;
@@ -273,7 +273,7 @@ impl BatchApply<'_> {
     /// # Errors
     /// [`Error::TooManyOps`] if the compares visit too many keys, or may need too many bytes, in all branches together.
     pub(super) fn go_on_comparing(&mut self, work: &mut CompareWork) -> Result<CompareProgress, Error> {
-        let CompareWork { request, position, taken, cost, needed_bytes, free_looks } = work;
+        let CompareWork { request, position, taken, cost, needed_bytes, free_visits } = work;
         let mut cursor = CompareCursor::at(request, std::mem::take(position));
         let ended = loop {
             match cursor.next(&mut self.left) {
@@ -285,13 +285,15 @@ impl BatchApply<'_> {
                         taken.push(level.holds);
                     }
                 }
-                CompareStep::Compare(_) if self.may_look(*free_looks) == 0 => break CompareProgress::Full,
+                CompareStep::Compare(_) if self.left_visits(*free_visits) == 0 => {
+                    break CompareProgress::Full;
+                }
                 CompareStep::Compare(compare) => {
                     if cursor.innermost().begun.is_none() {
-                        cost.add(live_keys(&self.state.index, &compare.key, &compare.range_end))?;
+                        cost.add_compare(&self.state.index, compare)?;
                     }
-                    match self.compare_keys(compare, &mut cursor, needed_bytes, free_looks) {
-                        None => cursor.pass(),
+                    match self.compare_keys(compare, &mut cursor, needed_bytes, free_visits) {
+                        None => cursor.advance(),
                         Some(Interruption::Full) => break CompareProgress::Full,
                         Some(Interruption::LacksValue) => break CompareProgress::LacksValue,
                         Some(Interruption::Refused) => return Err(Error::TooManyOps),
@@ -310,7 +312,7 @@ impl BatchApply<'_> {
         compare: &'r pb::Compare,
         cursor: &mut CompareCursor<'r>,
         needed_bytes: &mut u64,
-        free_looks: &mut usize,
+        free_visits: &mut usize,
     ) -> Option<Interruption> {
         let (prepared, resume) = cursor.prepared(compare);
         let (resume, level) = (resume.cloned(), cursor.innermost());
@@ -321,13 +323,13 @@ impl BatchApply<'_> {
         });
         let mut is_evaluated = level.is_reached && level.holds;
         if !is_evaluated && !prepared.is_of_value() {
-            self.spend_looks(free_looks, 1);
+            self.spend_visits(free_visits, 1);
             return None;
         }
-        let (mut looks, may_look) = (0, self.may_look(*free_looks));
+        let (mut visits, left_visits) = (0, self.left_visits(*free_visits));
         let mut interruption = None;
         let stopped = visit_compared(&self.state.index, compare, resume.as_ref(), |version| {
-            if looks >= may_look {
+            if visits >= left_visits {
                 interruption = Some(Interruption::Full);
                 return ControlFlow::Break(());
             }
@@ -340,9 +342,9 @@ impl BatchApply<'_> {
                     interruption = Some(Interruption::LacksValue);
                     return ControlFlow::Break(());
                 }
-                looks += (u64::from(value.len) / BYTES_PER_KEY) as usize;
+                visits += (u64::from(value.len) / BYTES_PER_KEY) as usize;
             }
-            looks += 1;
+            visits += 1;
             begun.any = true;
             if needs_bytes {
                 *needed_bytes += u64::from(value.len);
@@ -368,21 +370,20 @@ impl BatchApply<'_> {
             level.holds = prepared.holds_for_none();
         }
         begun.resume = stopped;
-        self.spend_looks(free_looks, looks.max(1));
+        self.spend_visits(free_visits, visits.max(1));
         interruption
     }
 
-    /// How many keys and operations the first two passes of a transaction may still look at in this slice.
-    pub(super) fn may_look(&self, free_looks: usize) -> usize {
-        self.left.saturating_add(free_looks)
+    /// How many keys and operations the first two passes of a transaction may still visit in this slice.
+    pub(super) fn left_visits(&self, free_visits: usize) -> usize {
+        self.left.saturating_add(free_visits)
     }
 
-    /// Takes what the first two passes of a transaction looked at off what is free, then off what the slice may still
-    /// do.
-    pub(super) fn spend_looks(&mut self, free_looks: &mut usize, looks: usize) {
-        let from_free = looks.min(*free_looks);
-        *free_looks -= from_free;
-        self.spend(looks - from_free);
+    /// Takes what the first two passes of a transaction visited off what is free, then off what the slice may still do.
+    pub(super) fn spend_visits(&mut self, free_visits: &mut usize, visits: usize) {
+        let from_free = visits.min(*free_visits);
+        *free_visits -= from_free;
+        self.spend(visits - from_free);
     }
 
     /// The bytes of a value, if they are in memory: in this batch's payload, read ahead, or in the tail.

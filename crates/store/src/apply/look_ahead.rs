@@ -92,7 +92,7 @@ impl<'a> LookAhead<'a> {
                 CompareStep::Decided => {}
                 CompareStep::Compare(compare) => {
                     self.look_at_compare(compare, &cursor);
-                    cursor.pass();
+                    cursor.advance();
                     self.spend();
                 }
             }

@@ -13,7 +13,7 @@
 //! Sets are held by the users that have called; one that no user holds any more is forgotten.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 
 use super::ranges::{HeldBytes, UserRanges};
@@ -31,10 +31,16 @@ pub(super) struct SharedRanges {
     by_roles: BTreeMap<Vec<String>, SharedAt>,
     /// Lists when those whose sets are gone are looked for.
     prune_at: usize,
+    /// Accounted bytes of all sets.
     bytes: Arc<AtomicU64>,
 }
 
 impl SharedRanges {
+    /// No sets. The accounted bytes of those to come are counted in `bytes`, which is read without this.
+    pub(super) fn new(bytes: Arc<AtomicU64>) -> SharedRanges {
+        SharedRanges { bytes, ..SharedRanges::default() }
+    }
+
     /// The set of a list of roles at an auth revision. One that another user has is taken if `is_good` says so of the
     /// revision at which it was known to be.
     pub(super) fn of(
@@ -64,11 +70,6 @@ impl SharedRanges {
             self.by_roles.retain(|_, (_, ranges)| ranges.strong_count() > 0);
             self.prune_at = 2 * self.by_roles.len();
         }
-    }
-
-    /// Accounted bytes of all sets.
-    pub(super) fn bytes(&self) -> u64 {
-        self.bytes.load(Ordering::Relaxed)
     }
 
     /// Lists that are known.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 
@@ -40,10 +41,13 @@ pub(crate) struct AuthState {
     pub(super) tokens: RwLock<Tokens>,
     /// The merged ranges that users hold.
     pub(super) shared_ranges: Mutex<SharedRanges>,
+    /// Accounted bytes of all of these.
+    merged_bytes: Arc<AtomicU64>,
 }
 
 impl Default for AuthState {
     fn default() -> AuthState {
+        let merged_bytes = Arc::<AtomicU64>::default();
         AuthState {
             is_enabled: false,
             revision: FIRST_AUTH_REVISION,
@@ -52,7 +56,8 @@ impl Default for AuthState {
             hash: 0,
             bytes: 0,
             tokens: RwLock::default(),
-            shared_ranges: Mutex::default(),
+            shared_ranges: Mutex::new(SharedRanges::new(merged_bytes.clone())),
+            merged_bytes,
         }
     }
 }
@@ -197,7 +202,8 @@ impl AuthState {
 
     /// [Accounted](crate::memory) bytes.
     pub(crate) fn accounted_bytes(&self) -> u64 {
-        let merged = self.shared_ranges.lock().bytes();
+        // Not the lock: who holds it may be merging the ranges of a large role.
+        let merged = self.merged_bytes.load(Ordering::Relaxed);
         self.bytes + merged + self.tokens.read().len() as u64 * TOKEN_BYTES
     }
 

@@ -108,21 +108,23 @@ impl Reader {
             FoundKeys::Whole { found, more, total } => {
                 let how = (values, access(wanted.min(total as usize)));
                 let end = EncodedFields::end(more, total as i64);
-                let is_answer = RangeEncoder::whole(front, &found, end, how, into)?;
-                Ok(Ok(self.counted(is_answer)))
+                let has_made_first = RangeEncoder::whole(front, &found, end, how, into)?;
+                Ok(Ok(self.counted(has_made_first)))
             }
             FoundKeys::Long(long) => {
                 let how = (values, access(wanted.min(long.total as usize)));
                 let end = EncodedFields::end(long.lengths.len() > wanted, long.total as i64);
                 let encoder = RangeEncoder::begin(front, long.lengths.of_first(wanted), &end, how, into);
-                Ok(self.encode_rest(*long, wanted, end, encoder)?.map(|is_answer| self.counted(is_answer)))
+                Ok(self
+                    .encode_rest(*long, wanted, end, encoder)?
+                    .map(|has_made_first| self.counted(has_made_first)))
             }
         }
     }
 
-    /// Counts the range if this is its answer, and not a part that is made again, or an attempt.
-    fn counted(&self, is_answer: bool) -> bool {
-        if is_answer {
+    /// Counts the range if the first chunk of its answer was made: not a later part that is made again, nor an attempt.
+    fn counted(&self, has_made_first: bool) -> bool {
+        if has_made_first {
             StoreCounters::add(&self.shared.counters.ranges, 1);
         }
         true
@@ -213,8 +215,8 @@ impl Reader {
         FoundKeys::Whole { found: selection.found, more, total }
     }
 
-    /// Encodes what was found so far, then continues the walk and encodes each chunk of it; whether its receiver has
-    /// taken it from the beginning.
+    /// Encodes what was found so far, then continues the walk and encodes each chunk of it. Returns whether the first
+    /// chunk was made.
     fn encode_rest(
         &self,
         long: LongRange,
@@ -234,7 +236,7 @@ impl Reader {
             }
             encoder.add(&selection.found, complete.then_some(end))?;
             if complete || encoder.has_stopped() {
-                return Ok(Ok(encoder.is_from_the_beginning()));
+                return Ok(Ok(encoder.has_made_first()));
             }
             selection.clear();
             let Ok(state) = pinned.state() else { return Ok(Err(Error::Compacted)) };

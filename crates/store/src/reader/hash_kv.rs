@@ -188,6 +188,10 @@ impl Reader {
     pub(crate) fn begin_compaction_hash(&self, max_versions: u64) -> Option<CompactionHashScan> {
         let state = self.shared.state.read();
         let purged = purged_hash(&state)?;
+        // The next compaction waits to be purged: its owner would give the hash up.
+        if state.compacted > purged.until {
+            return None;
+        }
         if purged.unchanged_versions(state.index.live_keys()) > max_versions {
             return None;
         }

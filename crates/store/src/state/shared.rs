@@ -128,15 +128,15 @@ impl Drop for RevisionPin {
 pub const DEFAULT_SLICE_KEYS: usize = 1_000;
 
 /// Bytes of values that transactions of a batch compare and that are read at once, unless one value has more. They are
-/// in memory until the next are read: see `apply::fetch`.
-const MAX_FETCHED_BYTES: u64 = 16 << 20;
+/// in memory until the next are read: see `apply::look_ahead`.
+const DEFAULT_FETCHED_BYTES: u64 = 16 << 20;
 
 /// Bytes decoded in a round of a merge. Starting the tasks of a round takes some ten microseconds, decoding so much
 /// some ten milliseconds.
 const DEFAULT_MERGE_ROUND_BYTES: usize = 4 << 20;
 
-/// How much one hold of the lock may do: little enough that the other side waits for tens of microseconds, and that a
-/// reader is rarely preempted while it holds the lock.
+/// How work on the store is divided: into holds of the lock, little enough that the other side waits for tens of
+/// microseconds and that a reader is rarely preempted while it holds the lock, and into reads and chunks.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Keys that applying changes or reads in one hold of the lock. Members may differ in it.
@@ -162,7 +162,7 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             slice_keys: DEFAULT_SLICE_KEYS,
-            fetched_bytes: MAX_FETCHED_BYTES,
+            fetched_bytes: DEFAULT_FETCHED_BYTES,
             chunk_keys: 256,
             count_steps: 1_000,
             found_keys: 20_000,

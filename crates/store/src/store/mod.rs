@@ -98,9 +98,8 @@ impl Store {
     }
 
     /// Applies a slice of the batch in progress: as many keys as one hold of the lock may change or read. Adds the keys
-    /// to `spent`. Until the
-    /// last slice, no checkpoint or snapshot begins, nothing is purged, and no other entry is applied; during a command
-    /// ([`is_mid_command`](Self::is_mid_command)) nothing is relocated.
+    /// to `spent`. Until the last slice, no checkpoint or snapshot begins, nothing is purged, and no other entry is
+    /// applied; during a command ([`is_mid_command`](Self::is_mid_command)) nothing is relocated.
     ///
     /// # Panics
     /// When no batch is in progress, or a value is not a slice of the payload.
@@ -124,8 +123,9 @@ impl Store {
     /// Applies the commands of one entry, all slices one after the other, and reads the values that it needs.
     ///
     /// # Errors
-    /// [`Damaged`]: a value that a transaction compares cannot be read on this member. If this is found before the
-    /// batch has begun, call again with the same batch.
+    /// [`Damaged`]: a value that a transaction compares cannot be read on this member. If no command was applied yet,
+    /// the batch is dropped, and may be applied again. Otherwise it stays in progress, and the store must not be used
+    /// further.
     ///
     /// # Panics
     /// As [`begin_batch`](Self::begin_batch) and [`apply_slice`](Self::apply_slice).
@@ -236,8 +236,8 @@ impl Store {
 
     /// Begins to hash what the compaction that was purged last has kept, if that was not begun before and nothing more
     /// is purged yet. Nothing more is purged until the scan ends. This call only pins the revision; the scan walks the
-    /// index, once for each million versions. Returns `None` also if the compaction kept about more than `max_versions`
-    /// versions that it did not have to look at.
+    /// index, once for each million versions. Returns `None` also if the next compaction waits to be purged, or
+    /// this one kept about more than `max_versions` versions that it did not have to look at.
     pub fn begin_compaction_hash(&mut self, max_versions: u64) -> Option<CompactionHashScan> {
         let reader = self.reader();
         let is_kept = |kept: &KeptHash| kept.revision == reader.purged();

@@ -162,10 +162,7 @@ impl Simulation {
             return Violation::err(CHECK, format!("{caller:?}: {:?} was refused: {error}", pending.request));
         }
         // The rights of that moment count, whatever the auth revision at which the user was looked up.
-        let present = match caller {
-            Caller::User { name, .. } => Caller::User { name: name.clone(), revision: u64::MAX },
-            other => other.clone(),
-        };
+        let present = caller.clone().at_present();
         // While auth is disabled everybody may read all revisions, also those written while it was enabled. So what
         // counts for a caller without a name is the moment of the answer.
         let is_open = !is_enabled && matches!(caller, Caller::Anonymous);

@@ -3,10 +3,12 @@
 //! ```text
 //! member 1: applied 900, hash a1     -> StateHash { 900, a1 }
 //! member 2: applied 905; remembers 900 -> a1: equal. A different hash at 900 means that the two states diverged.
+//! member 3: applied 899; keeps the hash and compares it once 900 is applied. A leader is ahead of its followers.
 //! ```
 //!
 //! Which of the two is corrupt is known to a member that is equal to a quorum of voters at that index or a later one:
-//! the other. The leader has no say in it that others do not have. If it sees that no quorum forms, it names no member.
+//! the other. The leader has no privilege here. If it sees that no quorum forms, it names no member. Only members are
+//! compared: the caller forgets a peer that is removed.
 //!
 //! ```text
 //! 1 leads, its state differs    member 2: 1 differs at 900, 3 is equal at 902     -> 1 is corrupt
@@ -19,8 +21,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// Hashes remembered, to compare with peers that are a little behind.
 const MAX_REMEMBERED: usize = 1_000;
 
-/// Ticks until a difference that no member can attribute to another is one of the whole cluster. Hashes of all members
-/// that are connected arrive within two.
+/// Ticks after which the leader raises the alarm for the cluster ([`NO_MEMBER`]), because no member has been
+/// identified. Hashes of all members that are connected arrive within two.
 const MAX_UNJUDGED_TICKS: u32 = 10;
 
 /// The member id of an alarm that names no member.
@@ -43,6 +45,9 @@ struct PeerComparison {
     equal_at: u64,
     /// It differed when its hash was compared last.
     difference: Option<Difference>,
+    /// Its (index, hash) at an index that this member has not applied yet. It stays until it is compared, and newer
+    /// ones are dropped meanwhile: a member that is always behind would never compare the newest.
+    early: Option<(u64, u64)>,
 }
 
 #[derive(Debug)]
@@ -69,13 +74,18 @@ impl StateHashes {
         Some(newest)
     }
 
-    /// Notes a peer's hash at `index`. Returns whether it differs from this member's, and did not before. Unknown
-    /// indexes tell nothing.
+    /// Notes a peer's hash at `index`. Returns whether it differs from this member's, and did not before. A hash at an
+    /// index that this member has not applied yet is compared later, see
+    /// [`compare_early`](StateHashes::compare_early). An index that is forgotten tells nothing.
     pub(crate) fn compare(&mut self, peer: u64, index: u64, hash: u64) -> bool {
+        if self.is_ahead(index) {
+            self.peers.entry(peer).or_default().early.get_or_insert((index, hash));
+            return false;
+        }
         let Some(own) = self.hash_at(index) else { return false };
         let state = self.peers.entry(peer).or_default();
         if own == hash {
-            *state = PeerComparison { equal_at: index, difference: None };
+            (state.equal_at, state.difference) = (index, None);
             return false;
         }
         let is_news = state.difference.is_none();
@@ -85,9 +95,31 @@ impl StateHashes {
         is_news
     }
 
+    /// Compares the hashes of peers that came before this member had applied their index, and has since. Returns the
+    /// peers whose hash differs and did not before, with the index.
+    pub(crate) fn compare_early(&mut self) -> Vec<(u64, u64)> {
+        let newest = self.newest_index();
+        let is_applied = |early: &mut (u64, u64)| early.0 <= newest;
+        let due =
+            |(peer, state): (&u64, &mut PeerComparison)| Some((*peer, state.early.take_if(is_applied)?));
+        let due: Vec<_> = self.peers.iter_mut().filter_map(due).collect();
+        let mut news = Vec::new();
+        for (peer, (index, hash)) in due {
+            if self.compare(peer, index, hash) {
+                news.push((peer, index));
+            }
+        }
+        news
+    }
+
     /// The connection to a peer ended: its next hash is compared as the first one.
     pub(crate) fn forget(&mut self, peer: u64) {
         self.peers.remove(&peer);
+    }
+
+    /// Forgets the peers that are no members any more.
+    pub(crate) fn retain(&mut self, is_member: impl Fn(u64) -> bool) {
+        self.peers.retain(|peer, _| is_member(*peer));
     }
 
     /// Whether a difference is not yet covered by an alarm.
@@ -132,6 +164,16 @@ impl StateHashes {
             return Some(u64::MAX);
         }
         self.peers.get(&voter).filter(|state| state.difference.is_none()).map(|state| state.equal_at)
+    }
+
+    /// Whether this member has not applied `index` yet.
+    fn is_ahead(&self, index: u64) -> bool {
+        index > self.newest_index()
+    }
+
+    /// The newest index whose hash is known; 0 if there is none.
+    fn newest_index(&self) -> u64 {
+        self.remembered.back().map_or(0, |(index, _)| *index)
     }
 
     fn hash_at(&self, index: u64) -> Option<u64> {

@@ -97,6 +97,49 @@ fn a_difference_is_news_until_it_is_gone_and_is_judged_until_the_alarm_is_raised
 }
 
 #[test]
+fn a_hash_that_comes_before_its_index_is_applied_is_compared_afterwards() {
+    let mut hashes = StateHashes::default();
+    let voters = BTreeSet::from([1, 2, 3]);
+    hashes.remember(1, 7);
+    assert!(!hashes.compare(2, 3, 8) && !hashes.compare(3, 2, 7));
+    assert!(!hashes.compare(2, 5, 7), "the first that came too early is kept");
+    hashes.remember(2, 7);
+    assert_eq!(hashes.compare_early(), []);
+    assert!(!hashes.compare(2, 2, 7), "it was equal before");
+    hashes.remember(3, 7);
+    assert_eq!(hashes.compare_early(), [(2, 3)]);
+    assert_eq!(hashes.compare_early(), [], "compared once");
+    assert_eq!(hashes.judge(1, &voters, false, &BTreeSet::new()), BTreeSet::new(), "3 was equal before");
+    hashes.compare(3, 4, 7);
+    hashes.remember(4, 7);
+    assert_eq!(hashes.compare_early(), []);
+    assert_eq!(hashes.judge(1, &voters, false, &BTreeSet::new()), BTreeSet::from([2]));
+    // A snapshot skipped the index.
+    hashes.compare(2, 5, 7);
+    hashes.remember(10, 7);
+    assert_eq!(hashes.compare_early(), []);
+    assert!(!hashes.compare(2, 11, 8));
+    hashes.remember(11, 7);
+    assert_eq!(hashes.compare_early(), [], "it still differs");
+    hashes.compare(2, 12, 8);
+    hashes.forget(2);
+    hashes.remember(12, 7);
+    assert_eq!(hashes.compare_early(), []);
+}
+
+#[test]
+fn a_peer_that_is_no_member_any_more_is_neither_named_nor_counted() {
+    let mut hashes = StateHashes::default();
+    (1..=2).for_each(|index| hashes.remember(index, 7));
+    hashes.compare(2, 1, 8);
+    hashes.compare(3, 2, 7);
+    hashes.retain(|peer| peer != 2);
+    assert!(!hashes.has_unjudged());
+    assert_eq!(hashes.judge(1, &BTreeSet::from([1, 3]), true, &BTreeSet::new()), BTreeSet::new());
+    assert!(hashes.compare(2, 1, 8), "as if it were the first");
+}
+
+#[test]
 fn a_peer_that_connects_again_counts_once_it_is_equal_again() {
     let mut hashes = StateHashes::default();
     (1..=3).for_each(|index| hashes.remember(index, 7));

@@ -8,8 +8,8 @@
 //! give_back(L 1 2 3)          urgent: L  commands: 1 2 3  consensus was busy: same order, before what came since
 //! ```
 //!
-//! Commands that wait at the same time were sent at the same time, so that any order of them is allowed. At most half
-//! of a batch is urgent while others wait: a flood of leases does not stop puts.
+//! Commands that wait together are concurrent: none has been answered, so any order of them is linearizable. At most
+//! half of a batch is urgent while others wait: a flood of leases does not stop puts.
 //!
 //! While a leader removes members, the commands of their callers stand aside: proposed after the removal, they would be
 //! applied where no caller waits for them any more. What was proposed before is applied before, by those members too.
@@ -104,7 +104,13 @@ pub const OWN_COMMAND: u64 = 1 << 63;
 
 impl ProposalQueue {
     /// An empty queue.
+    ///
+    /// # Panics
+    /// When a batch within the limits may have no command, or more than its format allows.
     pub fn new(limits: QueueLimits) -> ProposalQueue {
+        let QueueLimits { batch_commands, batch_bytes, .. } = limits;
+        let fits = (1..=MAX_COMMANDS).contains(&batch_commands) && batch_bytes <= MAX_BYTES;
+        assert!(fits, "a batch of {batch_commands} commands or {batch_bytes} bytes does not fit its format");
         ProposalQueue { limits, ..ProposalQueue::default() }
     }
 
@@ -225,8 +231,8 @@ impl ProposalQueue {
 
     /// The queue whose first command goes next into a batch that has so many urgent ones already.
     fn next_queue(&mut self, urgent: usize) -> Option<&mut VecDeque<LogCommand>> {
-        let gives_way = urgent >= self.limits.max_urgent_commands() && !self.commands.is_empty();
-        let queues = match gives_way {
+        let has_urgent_half = urgent >= self.limits.max_urgent_commands() && !self.commands.is_empty();
+        let queues = match has_urgent_half {
             true => [&mut self.own, &mut self.commands, &mut self.urgent],
             false => [&mut self.own, &mut self.urgent, &mut self.commands],
         };

@@ -3,7 +3,7 @@
 //! Reads are served on the RPC worker that received them, once the local state is fresh enough; ranges of 1,000 keys
 //! and more, of 2 MiB, or that examine as many keys and changes, are encoded on another thread (`streamed_range.rs`),
 //! and so are transactions of ranges. Writes are proposed as they were received: the log keeps the request's own bytes.
-//! Their answers are made in `written.rs`.
+//! Their answers are made in `written`.
 
 mod written;
 

@@ -11,7 +11,7 @@ use crate::{Applied, Limits, Slice, ValueRef, Values};
 /// Keys of a slice.
 const SLICE: usize = 100;
 
-/// What a slice looks at beyond its keys at most: what is free for its last command, and the key at which it stops.
+/// What a slice visits beyond its keys at most: what is free for its last command, and the key at which it stops.
 const BEYOND: usize = 16;
 
 const KEYS: usize = 500;
@@ -49,8 +49,8 @@ fn run(bench: &mut TestStore, commands: Vec<Command>, mut between: impl FnMut(&T
     bench.store.begin_batch(ctx, commands);
     let (mut slices, mut most, mut total, mut reads) = (0, 0, 0, Vec::new());
     loop {
-        let (slice, looks) = steps::of(|| bench.store.apply_slice(&mut 0));
-        (slices, most, total) = (slices + 1, most.max(looks), total + looks);
+        let (slice, visits) = steps::of(|| bench.store.apply_slice(&mut 0));
+        (slices, most, total) = (slices + 1, most.max(visits), total + visits);
         match slice {
             Slice::Partial { .. } => between(bench),
             Slice::NeedsValues(needed) => {
@@ -81,7 +81,7 @@ fn a_slice_visits_no_more_keys_however_many_transactions_compare_ranges() {
         assert!(run.most <= SLICE + BEYOND, "a slice looked at {} keys", run.most);
         assert!(run.total >= TXNS * KEYS, "each key is compared");
         // Once to compare, once to look ahead, and where each of the two ends.
-        assert!(run.total <= TXNS * KEYS * 5 / 2, "{} looks", run.total);
+        assert!(run.total <= TXNS * KEYS * 5 / 2, "{} visits", run.total);
         assert_eq!(run.reads.iter().map(Vec::len).sum::<usize>(), reads);
         assert_eq!(bench.reader.counts().keys, (KEYS + TXNS) as u64, "all of them hold");
     }
@@ -177,7 +177,7 @@ fn a_compare_of_a_range_computes_the_checksum_of_its_value_once_in_a_pass() {
 }
 
 #[test]
-fn a_transaction_that_an_alarm_refuses_waits_for_no_value() {
+fn a_transaction_that_an_alarm_refuses_waits_for_no_more_than_the_first_read_ahead() {
     let mut bench = filled();
     bench.apply((0..120).map(|n| put(&format!("a{n:03}"), "v")).collect());
     let greater = |key: &str| values_of(key, "", CompareResult::Greater, "a");

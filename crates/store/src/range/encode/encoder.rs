@@ -85,8 +85,9 @@ impl<'v> RangeEncoder<'v> {
         self.has_stopped
     }
 
-    /// Whether this is the answer of a range: its receiver has taken it from the beginning.
-    pub(crate) fn is_from_the_beginning(&self) -> bool {
+    /// Whether the first chunk was made, by which a range counts as answered. A response that is made again from within
+    /// its first chunk counts twice.
+    pub(crate) fn has_made_first(&self) -> bool {
         self.first == Some(NextChunk::Make)
     }
 
@@ -98,7 +99,7 @@ impl<'v> RangeEncoder<'v> {
         next == NextChunk::Make
     }
 
-    /// Writes a whole response; whether its receiver has taken it from the beginning.
+    /// Writes a whole response. Returns whether its first chunk was made.
     ///
     /// # Errors
     /// As [`RangeEncoder::add`].
@@ -111,7 +112,7 @@ impl<'v> RangeEncoder<'v> {
     ) -> Result<bool, Damaged> {
         let mut encoder = RangeEncoder::begin(front, items_len(items), &end, how, into);
         encoder.add(items, Some(end))?;
-        Ok(encoder.is_from_the_beginning())
+        Ok(encoder.has_made_first())
     }
 
     /// Writes items; if they are the last, `end` follows them.

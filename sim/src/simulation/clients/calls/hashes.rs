@@ -30,7 +30,7 @@ impl Simulation {
     }
 
     /// Hashes some more versions.
-    pub(in crate::simulation::clients) fn step_hash(
+    pub(super) fn step_hash(
         &mut self,
         member: usize,
         mut hash: Box<HashInProgress>,

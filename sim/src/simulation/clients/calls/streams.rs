@@ -139,7 +139,7 @@ impl Simulation {
     }
 
     /// The next step of a stream: its next response, or a part of the way there.
-    pub(in crate::simulation::clients) fn step_stream(
+    pub(super) fn step_stream(
         &mut self,
         member: usize,
         mut read: Box<StreamedRead>,
