@@ -54,7 +54,7 @@ impl ArchiveError {
         matches!(self, ArchiveError::Store { .. })
     }
 
-    /// Whether the store refuses who asks. Credentials are renewed while a copy runs, so this may pass as well.
+    /// Whether the store rejects the credentials. They may be renewed while a copy runs, so a retry may succeed.
     pub(crate) fn is_denied(&self) -> bool {
         let ArchiveError::Store { source, .. } = self else { return false };
         matches!(

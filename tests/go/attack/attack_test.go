@@ -46,15 +46,15 @@ type target struct {
 	said map[string]bool
 }
 
-// besiege starts a server, runs an attack and checks what is left: the server serves, and has not grown by more than
+// underAttack starts a server, runs an attack and checks what is left: the server serves, and has not grown by more than
 // the given MiB at any time. With -long another client must hardly notice.
-func besiege(t *testing.T, mebibytes int64, attack func(*target), args ...string) {
+func underAttack(t *testing.T, mebibytes int64, attack func(*target), args ...string) {
 	t.Helper()
-	besiegeMember(t, mebibytes, cluster.Config{Args: args}, attack)
+	memberUnderAttack(t, mebibytes, cluster.Config{Args: args}, attack)
 }
 
-// besiegeMember does the same with a member of this configuration.
-func besiegeMember(t *testing.T, mebibytes int64, config cluster.Config, attack func(*target)) {
+// memberUnderAttack does the same with a member of this configuration.
+func memberUnderAttack(t *testing.T, mebibytes int64, config cluster.Config, attack func(*target)) {
 	t.Helper()
 	config.Binary, config.Args = *bin, append([]string{"--log-level=error"}, config.Args...)
 	c := cluster.ForTest(t, config)
@@ -74,10 +74,10 @@ func besiegeMember(t *testing.T, mebibytes int64, config cluster.Config, attack 
 	at.other.get()
 }
 
-// measureFromHere takes what the server holds now as what it held before the attack.
-func (at *target) measureFromHere() {
+// resetBaseline takes the memory that the server has now as that before the attack.
+func (at *target) resetBaseline() {
 	at.t.Helper()
-	forgetMost(at.t, at.member)
+	resetPeakMemory(at.t, at.member)
 	at.before, _ = residentBytes(at.t, at.member)
 }
 

@@ -34,7 +34,7 @@ func rangeCall(id uint32, r *pb.RangeRequest) []byte {
 
 // TestRapidReset begins calls and resets each at once, which is cheap for the client alone.
 func TestRapidReset(t *testing.T) {
-	besiege(t, 48, func(at *target) {
+	underAttack(t, 48, func(at *target) {
 		c := at.open()
 		const batch = 100
 		at.floodOf(c, func(n int) []byte {
@@ -56,7 +56,7 @@ func TestContinuationFlood(t *testing.T) {
 	contents := map[string][]byte{"large": fields, "empty": nil, "small": wire.Block(wire.Field{Name: "x", Value: "y"})}
 	for _, name := range []string{"large", "empty", "small"} {
 		t.Run(name, func(t *testing.T) {
-			besiege(t, 96, func(at *target) {
+			underAttack(t, 96, func(at *target) {
 				c := at.open()
 				frames := bytes.Repeat(wire.Append(nil, wire.Continuation, 0, 1, contents[name]), 16)
 				err := c.Send(wire.Append(nil, wire.Headers, 0, 1, block))
@@ -74,7 +74,7 @@ func TestContinuationFlood(t *testing.T) {
 
 // TestEmptyDataFlood sends frames of a stream that hold nothing, which no window limits.
 func TestEmptyDataFlood(t *testing.T) {
-	besiege(t, 48, func(at *target) {
+	underAttack(t, 48, func(at *target) {
 		c := at.open()
 		head := wire.Append(nil, wire.Headers, wire.EndHeaders, 1, wire.Block(wire.Request("/etcdserverpb.Watch/Watch")...))
 		if err := c.Send(head); err != nil {
@@ -87,7 +87,7 @@ func TestEmptyDataFlood(t *testing.T) {
 
 // TestHeaderBomb fills HPACK's table with one large field and repeats it, a byte each time.
 func TestHeaderBomb(t *testing.T) {
-	besiege(t, 96, func(at *target) {
+	underAttack(t, 96, func(at *target) {
 		c := at.open()
 		// Literal with indexing: the field becomes the first of the dynamic table, index 62.
 		field := append([]byte{0x40, 1, 'x'}, wire.AppendInteger(nil, 0, 7, 4000)...)
@@ -110,7 +110,7 @@ func TestAnswersThatAreNotRead(t *testing.T) {
 	}
 	for _, name := range []string{"settings", "pings", "refusals"} {
 		t.Run(name, func(t *testing.T) {
-			besiege(t, 64, func(at *target) {
+			underAttack(t, 64, func(at *target) {
 				c := at.open()
 				c.SetReceiveBuffer(4096)
 				c.SetDeadline(soon())
@@ -142,14 +142,14 @@ func refused(first uint32) []byte {
 
 // TestPingFlood and its like read the answers, so that only the work counts.
 func TestPingFlood(t *testing.T) {
-	besiege(t, 32, func(at *target) {
+	underAttack(t, 32, func(at *target) {
 		c := at.open()
 		at.flood(c, bytes.Repeat(wire.AppendPing(nil, 0, 7), 1000), sized(200, 10_000))
 	})
 }
 
 func TestSettingsFlood(t *testing.T) {
-	besiege(t, 32, func(at *target) {
+	underAttack(t, 32, func(at *target) {
 		c := at.open()
 		frames := bytes.Repeat(wire.AppendSettings(nil, uint32(wire.InitialWindowSize), 100, uint32(wire.HeaderTableSize), 0), 1000)
 		at.flood(c, frames, sized(200, 10_000))
@@ -157,7 +157,7 @@ func TestSettingsFlood(t *testing.T) {
 }
 
 func TestPriorityFlood(t *testing.T) {
-	besiege(t, 32, func(at *target) {
+	underAttack(t, 32, func(at *target) {
 		c := at.open()
 		frame := wire.Append(nil, wire.Priority, 0, 12345, []byte{0, 0, 0, 1, 16})
 		at.flood(c, bytes.Repeat(frame, 1000), sized(200, 10_000))

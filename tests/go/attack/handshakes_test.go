@@ -23,7 +23,7 @@ func bothSchemes(m *cluster.Member, _, _ string) error {
 // costs the member a signature and a key exchange. Calls of others and questions to the peer URL are answered meanwhile.
 func TestHandshakeFloods(t *testing.T) {
 	config := cluster.Config{Args: []string{"--auto-tls", "--peer-auto-tls"}, Prepare: bothSchemes}
-	besiegeMember(t, 64, config, func(at *target) {
+	memberUnderAttack(t, 64, config, func(at *target) {
 		anyone := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}}
 		addresses := []string{at.address, strings.TrimPrefix(at.member.PeerURL, "http://")}
 		var flood sync.WaitGroup

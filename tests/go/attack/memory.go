@@ -39,8 +39,8 @@ func residentBytes(t testing.TB, m *cluster.Member) (now, most int64) {
 	return now, most
 }
 
-// forgetMost makes the resident memory that a member's process has now the most it has been.
-func forgetMost(t testing.TB, m *cluster.Member) {
+// resetPeakMemory sets the peak of a member's resident memory to what it is now.
+func resetPeakMemory(t testing.TB, m *cluster.Member) {
 	t.Helper()
 	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", m.ProcessID()), []byte("5"), 0); err != nil {
 		t.Fatal(err)

@@ -16,7 +16,7 @@ const maxTaken = 24 << 20
 
 // TestBodiesWithoutEndOnPeerURLs sends requests to the peer URL whose bodies go on for as long as they are taken.
 func TestBodiesWithoutEndOnPeerURLs(t *testing.T) {
-	besiege(t, 16, func(at *target) {
+	underAttack(t, 16, func(at *target) {
 		address := strings.TrimPrefix(at.member.PeerURL, "http://")
 		for _, request := range []string{
 			"GET /members", "POST /members/promote/1", "GET /members/hashkv", "POST /raft", "POST /raft/snapshot",

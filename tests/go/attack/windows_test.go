@@ -36,14 +36,14 @@ func (at *target) putLarge() {
 			at.t.Fatal(err)
 		}
 	}
-	at.measureFromHere()
+	at.resetBaseline()
 }
 
 func largeKey(i int) string { return fmt.Sprintf("large-%03d", i%large) }
 
-// isReadOn asks whether the server reads on, and waits until another client's calls have been served behind those that
-// were read.
-func (at *target) isReadOn(c *wire.Conn) {
+// expectReading fails the test unless the server reads on, and waits until another client's calls have been served behind
+// those that were read.
+func (at *target) expectReading(c *wire.Conn) {
 	at.t.Helper()
 	if err := c.Send(wire.AppendPing(nil, 0, lastPing)); err != nil {
 		at.t.Fatal(err)
@@ -61,7 +61,7 @@ func TestAnswersWithoutAWindow(t *testing.T) {
 	calls := sized(600, 3000)
 	for name, steps := range map[string]int{"no window": 0, "a byte at a time": sized(20_000, 1_000_000)} {
 		t.Run(name, func(t *testing.T) {
-			besiege(t, mostForAnswers, func(at *target) {
+			underAttack(t, mostForAnswers, func(at *target) {
 				at.putLarge()
 				c := at.open(uint32(wire.InitialWindowSize), 0)
 				for i := range calls {
@@ -77,7 +77,7 @@ func TestAnswersWithoutAWindow(t *testing.T) {
 						break
 					}
 				}
-				at.isReadOn(c)
+				at.expectReading(c)
 			})
 		})
 	}
@@ -85,7 +85,7 @@ func TestAnswersWithoutAWindow(t *testing.T) {
 
 // TestListsWithoutAWindow asks for lists of 60 MiB and takes nothing of them. Another client lists meanwhile.
 func TestListsWithoutAWindow(t *testing.T) {
-	besiege(t, mostForAnswers+large, func(at *target) {
+	underAttack(t, mostForAnswers+large, func(at *target) {
 		at.putLarge()
 		c := at.open(uint32(wire.InitialWindowSize), 0)
 		for i := range sized(40, 400) {
@@ -93,7 +93,7 @@ func TestListsWithoutAWindow(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		at.isReadOn(c)
+		at.expectReading(c)
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		// The answer is in this process; in the server it is never as a whole.
@@ -114,7 +114,7 @@ func list(id uint32, prefix string) []byte {
 
 // TestLargeAnswersAreNotRead gives windows, but does not read what comes.
 func TestLargeAnswersAreNotRead(t *testing.T) {
-	besiege(t, mostForAnswers, func(at *target) {
+	underAttack(t, mostForAnswers, func(at *target) {
 		at.putLarge()
 		c := at.open(uint32(wire.InitialWindowSize), 1<<31-1)
 		c.SetReceiveBuffer(4096)
@@ -149,10 +149,10 @@ func TestRequestsThatAreNotCompleted(t *testing.T) {
 	most := map[string]int64{"gRPC": mostForAnswers + 16, "gateway": mostForAnswers + 32}
 	for name, head := range heads {
 		t.Run(name, func(t *testing.T) {
-			besiege(t, most[name], func(at *target) {
+			underAttack(t, most[name], func(at *target) {
 				c := at.open()
 				writeWithinWindows(at, c, streams, wire.Block(head...), bodies[name])
-				at.isReadOn(c)
+				at.expectReading(c)
 			})
 		})
 	}
@@ -227,7 +227,7 @@ func readWindows(at *target, c *wire.Conn, windows map[uint32]int) (opened, refu
 
 // TestWindowsThatOverflow opens the window past what it may be, and makes it negative and positive in turn.
 func TestWindowsThatOverflow(t *testing.T) {
-	besiege(t, 48, func(at *target) {
+	underAttack(t, 48, func(at *target) {
 		c := at.open()
 		if err := c.Send(get(1, "key")); err != nil {
 			t.Fatal(err)
@@ -250,7 +250,7 @@ func TestSlowBeginnings(t *testing.T) {
 		"", "P", wire.Preface[:10], wire.Preface, greeting[:len(greeting)-1], greeting + string(head[:5]), greeting + string(head[:20]),
 		greeting + string(head), "GET /health HTT",
 	}
-	besiege(t, 48, func(at *target) {
+	underAttack(t, 48, func(at *target) {
 		var held []*wire.Conn
 		for i := range sized(450, 4500) {
 			c, err := wire.Dial(at.address, nil)
@@ -280,7 +280,7 @@ func TestSlowBeginnings(t *testing.T) {
 // settings. Another client's calls go on meanwhile.
 func TestAWindowThatIsRaisedAgainAndAgain(t *testing.T) {
 	streams := sized(20_000, 100_000)
-	besiege(t, int64(sized(256, 1024)), func(at *target) {
+	underAttack(t, int64(sized(256, 1024)), func(at *target) {
 		c := at.open(uint32(wire.InitialWindowSize), 0)
 		go judged(c)
 		for i := range streams {

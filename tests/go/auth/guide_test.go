@@ -3,29 +3,19 @@ package auth
 import (
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"stele.test/cluster"
+	"stele.test/manual"
 )
 
 // TestTheGuideToAuthenticationIsTrue makes the calls of docs/operating/security.md as they stand there: each succeeds, but
 // those whose comment says otherwise.
 func TestTheGuideToAuthenticationIsTrue(t *testing.T) {
-	text := string(must[[]byte](t)(os.ReadFile(filepath.Join("..", "..", "..", "docs", "operating", "security.md"))))
-	_, text, found := strings.Cut(text, "\n## Turn authentication on\n")
-	_, text, begins := strings.Cut(text, "```sh\n")
-	text, _, ends := strings.Cut(text, "```")
-	if !found || !begins || !ends {
-		t.Fatal("there are no commands")
-	}
+	text := must[string](t)(must[*manual.Page](t)(manual.Open("security.md")).Block("etcdctl user add root"))
 	s := start(t, *bin, 1)[0]
-	programs := t.TempDir()
-	tool := must[string](t)(filepath.Abs(cluster.ToolPath("etcdctl")))
-	if err := os.Symlink(tool, filepath.Join(programs, "etcdctl")); err != nil {
-		t.Fatal(err)
-	}
+	programs := manual.Tools(t, map[string]string{"etcdctl": cluster.ToolPath("etcdctl")})
 	denials := 0
 	for _, line := range strings.Split(strings.TrimSpace(text), "\n") {
 		words, comment, _ := strings.Cut(line, "#")

@@ -64,9 +64,9 @@ func TestTheIntervalBoundsWhatIsLost(t *testing.T) {
 	until(t, "something is in the archive", func() bool { return metric(t, c, "stele_backup_revision") > 1 })
 	first := metric(t, c, "stele_backup_revision")
 	until(t, "the copy goes on", func() bool { return metric(t, c, "stele_backup_revision") > first+100 })
+	asked := time.Now()
 	lag := metric(t, c, "stele_backup_lag_seconds")
 	covered := metric(t, c, "stele_backup_revision")
-	asked := time.Now()
 	for _, m := range c.Members {
 		m.Kill()
 	}
@@ -83,7 +83,7 @@ func TestTheIntervalBoundsWhatIsLost(t *testing.T) {
 			t.Fatalf("revision %d was acknowledged %v before the end, and is lost: the archive ends at %d",
 				put.revision, killed.Sub(put.at), found.Header.Revision)
 		}
-		// All that was acknowledged before the lag began was in the archive.
+		// All that was acknowledged before the lag began was in the archive. The lag is set every second.
 		if put.revision > int64(covered) && asked.Sub(put.at) > time.Duration((lag+1)*float64(time.Second)) {
 			t.Fatalf("the metric said %v s when revision %d, acknowledged %v before, was not in the archive", lag, put.revision, asked.Sub(put.at))
 		}
@@ -197,4 +197,41 @@ func TestAStateBehindADamagedBaseIsRestoredFromAnOlderOne(t *testing.T) {
 	if refusal.code == 0 || !strings.Contains(refusal.errors, filepath.Base(bases[1])+" is damaged") {
 		t.Errorf("with all bases damaged: %+v", refusal)
 	}
+}
+
+// TestTheNewestStateIsNotAnOlderOne damages the second of two bases in an archive that has no entries between them: what
+// is left is an older state, which is restored only if it is asked for.
+func TestTheNewestStateIsNotAnOlderOne(t *testing.T) {
+	c := cluster.ForTest(t, cluster.Config{Binary: cluster.StelePath()})
+	client := connect(t, c, false)
+	archive := filepath.Join(t.TempDir(), "archive")
+	var older moment
+	for round := range 2 {
+		use(t, client, round+1)
+		if round == 0 {
+			older = now(t, client)
+		}
+		last := time.Now()
+		until(t, "an interval", func() bool { return time.Since(last) > 100*time.Millisecond })
+		if code := startBackup(t, c, archive, "--once", "--base-interval=100ms").ends(t, 0); code != 0 {
+			t.Fatalf("backup --once: exit code %d", code)
+		}
+	}
+	logs, err := filepath.Glob(filepath.Join(archive, "log", "*"))
+	check(t, err)
+	for _, log := range logs {
+		check(t, os.Remove(log))
+	}
+	bases, err := filepath.Glob(filepath.Join(archive, "base", "*"))
+	check(t, err)
+	if len(bases) != 2 {
+		t.Fatalf("the archive has the bases %q", bases)
+	}
+	check(t, os.WriteFile(bases[1], nil, 0o600))
+	refusal := stele(t, "utl", "restore", archive, "--data-dir="+filepath.Join(t.TempDir(), "target"))
+	ends := fmt.Sprintf("before them, it ends at revision %d,", older.revision)
+	if refusal.code == 0 || !strings.Contains(refusal.errors, "are missing in the archive") || !strings.Contains(refusal.errors, ends) {
+		t.Errorf("the newest state: %+v, which does not say %q", refusal, ends)
+	}
+	sameAs(t, older, archive, atRevision(older))
 }

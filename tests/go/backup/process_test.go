@@ -142,11 +142,9 @@ func command(t *testing.T, dir, begin string, variables ...string) *exec.Cmd {
 	t.Helper()
 	p, err := page()
 	check(t, err)
-	block, err := p.Block(begin)
+	programs := manual.Tools(t, map[string]string{"stele": cluster.StelePath()})
+	cmd, err := p.Command(patiently(t), dir, programs, begin, variables...)
 	check(t, err)
-	cmd := exec.CommandContext(patiently(t), "bash", "-e", "-c", block)
-	cmd.Dir = dir
-	cmd.Env = append(append(os.Environ(), "PATH="+steleInPath(t)+":"+os.Getenv("PATH")), variables...)
 	return cmd
 }
 
@@ -179,12 +177,4 @@ func during(t *testing.T, cmd *exec.Cmd, what string, holds func() bool) {
 	check(t, syscall.Kill(-cmd.Process.Pid, syscall.SIGINT))
 	// The shell ends by the signal.
 	_ = cmd.Wait()
-}
-
-// steleInPath is a directory with the binary, for commands as people type them.
-func steleInPath(t *testing.T) string {
-	t.Helper()
-	dir := t.TempDir()
-	check(t, os.Symlink(cluster.StelePath(), dir+"/stele"))
-	return dir
 }

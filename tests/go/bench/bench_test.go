@@ -116,6 +116,15 @@ func TestTheErrorsAreAlike(t *testing.T) {
 	compare(t, addresses(c), []string{
 		"range", "put --nonsense", "put --total=x", "nonsense", "range foo bar baz",
 	})
+	// Differences that docs/operating/bench.md names: benchmark's exit code, and ours.
+	reference, tested := generators(t)
+	for line, codes := range map[string][2]int{"range a --consistency=x": {1, 255}} {
+		want, _ := run(t, reference, addresses(c), line)
+		got, errs := run(t, tested, addresses(c), line)
+		if [2]int{want.code, got.code} != codes {
+			t.Errorf("%s: exit codes %d and %d instead of %v\n%s", line, want.code, got.code, codes, errs)
+		}
+	}
 }
 
 // TestUsersAndLeadersAreKnown makes load as a user, and against the leader alone.

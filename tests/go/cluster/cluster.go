@@ -144,7 +144,7 @@ func layOut(config Config) (*Cluster, error) {
 	if len(hosts) != size {
 		return nil, fmt.Errorf("%d members have %d hosts", size, len(hosts))
 	}
-	ports, err := freePorts(2 * size)
+	ports, err := FreePorts(2 * size)
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,7 @@ import (
 
 // Layout prepares one more member on loopback, and starts nothing. It is no member of the cluster yet.
 func (c *Cluster) Layout(binary string, args ...string) (*Member, error) {
-	ports, err := freePorts(2)
+	ports, err := FreePorts(2)
 	if err != nil {
 		return nil, err
 	}

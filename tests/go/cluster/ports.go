@@ -45,8 +45,8 @@ func reserve(port int) bool {
 	return true
 }
 
-// freePorts returns n different loopback ports that are unused, and that no other test takes while this process runs.
-func freePorts(n int) ([]int, error) {
+// FreePorts returns n different loopback ports that are unused, and that no other test takes while this process runs.
+func FreePorts(n int) ([]int, error) {
 	ports := make([]int, 0, n)
 	for attempt := 0; len(ports) < n; attempt++ {
 		if attempt == portAttempts {

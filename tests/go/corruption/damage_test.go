@@ -3,11 +3,8 @@ package corruption
 import (
 	"bytes"
 	"context"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -99,8 +96,8 @@ func TestWatchersOfAValueThatCannotBeRepairedDoNotSpin(t *testing.T) {
 	}
 }
 
-// putAndDamage puts a value that lies below the member's checkpoint, stops the member, damages the value on its disk,
-// and starts the member. Returns the value.
+// putAndDamage puts a value, lets a member write checkpoints so that its start reads no value, and stops it; damages the
+// value on its disk, and starts the member. Returns the value.
 func putAndDamage(ctx context.Context, t *testing.T, c *cluster.Cluster, m *cluster.Member) string {
 	t.Helper()
 	value := strings.Repeat("a value of four kilobytes; ", 152)
@@ -108,19 +105,29 @@ func putAndDamage(ctx context.Context, t *testing.T, c *cluster.Cluster, m *clus
 	if _, err := client.Put(ctx, "damaged", value); err != nil {
 		t.Fatal(err)
 	}
-	for number := range 50 {
-		if _, err := client.Put(ctx, "other", strconv.Itoa(number)); err != nil {
+	for written := sumOf(ctx, t, m, checkpointsWritten); sumOf(ctx, t, m, checkpointsWritten) < written+2; {
+		if _, err := client.Put(ctx, "other", "value"); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if err := m.Terminate(); err != nil {
 		t.Fatal(err)
 	}
-	changed := 0
-	files, err := filepath.Glob(filepath.Join(m.DataDir, "member", "wal", "*"))
+	flipBit(t, m.DataDir, value)
+	if err := m.Restart(ctx); err != nil {
+		t.Fatal(err)
+	}
+	return value
+}
+
+// flipBit changes one bit of a value in the log of a member that does not run.
+func flipBit(t *testing.T, dataDir, value string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dataDir, "member", "wal", "*"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	changed := 0
 	for _, path := range files {
 		content, err := os.ReadFile(path)
 		if err != nil {
@@ -137,42 +144,12 @@ func putAndDamage(ctx context.Context, t *testing.T, c *cluster.Cluster, m *clus
 	if changed != 1 {
 		t.Fatalf("%d files have the value", changed)
 	}
-	if err := m.Restart(ctx); err != nil {
-		t.Fatal(err)
-	}
-	return value
 }
 
 // damage is how much of it a member counts as found and as repaired.
 func damage(ctx context.Context, t *testing.T, m *cluster.Member) (found, repaired float64) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, m.ClientURL+"/metrics", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	value := func(name string) float64 {
-		for line := range strings.Lines(string(text)) {
-			if number, ok := strings.CutPrefix(line, name+" "); ok {
-				parsed, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
-				if err != nil {
-					t.Fatal(err)
-				}
-				return parsed
-			}
-		}
-		t.Fatalf("there is no %s", name)
-		return 0
-	}
-	return value("stele_damage_found_total"), value("stele_damage_repaired_total")
+	return sumOf(ctx, t, m, "stele_damage_found_total"), sumOf(ctx, t, m, "stele_damage_repaired_total")
 }
 
 // linesWith counts the lines in the log of a member's run that have a text.

@@ -1,19 +1,15 @@
 package corruption
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
 
 	"stele.test/cluster"
 )
@@ -21,27 +17,14 @@ import (
 // TestDamageIsCountedAndRepaired changes a value on the disk of a follower, and reads it there while the others stand
 // still, and when they are back.
 func TestDamageIsCountedAndRepaired(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	c := cluster.ForTest(t, cluster.Config{Binary: *bin, Size: 3, Args: []string{"--snapshot-count=10", "--election-timeout=5000"}})
-	client := connectTo(t, c.Endpoints()...)
-	value := strings.Repeat("damaged", 20_000)
-	if _, err := client.Put(ctx, "damaged", value); err != nil {
-		t.Fatal(err)
-	}
+	client := cluster.ClientOf(t, patience, c.Members...)
 	m, _ := follower(ctx, t, c, client)
-	own := connectTo(t, m.ClientURL)
-	// Checkpoints make the start read none of the values.
-	for written := sumOf(ctx, t, m, checkpointsWritten); sumOf(ctx, t, m, checkpointsWritten) < written+2; {
-		if _, err := client.Put(ctx, "more", "value"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	m.Kill()
-	flipBit(t, m.DataDir, value)
-	if err := m.Restart(ctx); err != nil {
-		t.Fatal(err)
-	}
+	value := putAndDamage(ctx, t, c, m)
+	own := cluster.ClientOf(t, patience, m)
 	for _, other := range c.Members {
 		if other != m {
 			if err := other.Freeze(); err != nil {
@@ -77,40 +60,7 @@ func TestDamageIsCountedAndRepaired(t *testing.T) {
 
 const checkpointsWritten = `stele_background_job_duration_seconds_count{kind="checkpoint"}`
 
-func connectTo(t *testing.T, endpoints ...string) *clientv3.Client {
-	t.Helper()
-	client, err := clientv3.New(clientv3.Config{Endpoints: endpoints, DialTimeout: patience, Logger: zap.NewNop()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { client.Close() })
-	return client
-}
-
-// flipBit changes one bit of a value in the log of a member that does not run.
-func flipBit(t *testing.T, dataDir, value string) {
-	t.Helper()
-	segments, err := filepath.Glob(filepath.Join(dataDir, "member", "wal", "*.seg"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range segments {
-		segment, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if at := bytes.Index(segment, []byte(value)); at >= 0 {
-			segment[at+len(value)/2] ^= 1
-			if err := os.WriteFile(path, segment, 0o600); err != nil {
-				t.Fatal(err)
-			}
-			return
-		}
-	}
-	t.Fatalf("%s has not the value", dataDir)
-}
-
-// sumOf is the sum of the series of a member that begin so.
+// sumOf is the sum of the series of a member that begin so, 0 if there is none yet.
 func sumOf(ctx context.Context, t *testing.T, m *cluster.Member, begin string) float64 {
 	t.Helper()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, m.ClientURL+"/metrics", nil)

@@ -19,7 +19,7 @@ import (
 	"stele.test/cluster"
 )
 
-// terminal is one that a command believes to run in, with what it has shown.
+// terminal is a pseudo-terminal in which a command runs, with what it has shown.
 type terminal struct {
 	master *os.File
 	cmd    *exec.Cmd

@@ -1,6 +1,7 @@
 package follow
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -19,7 +20,8 @@ type secured struct {
 	root *clientv3.Client
 }
 
-// startSecured starts one with the user root, and one that may read everything, and one that may read a part.
+// startSecured starts one with the user root, and one that may read everything, one that may also write it, and one that
+// may read a part.
 func startSecured(t *testing.T, binary, name string, size int) *secured {
 	t.Helper()
 	a := newAuthority(t, name)
@@ -29,15 +31,20 @@ func startSecured(t *testing.T, binary, name string, size int) *secured {
 	s := &secured{authority: a, password: "of " + name}
 	s.cluster = cluster.ForTest(t, cluster.Config{Binary: binary, Size: size, Args: a.serverFlags("server"), TLS: a.client("client")})
 	open := s.connect(t, "")
-	for _, user := range []struct{ name, role, begin, end string }{
-		{"root", "root", "", ""}, {"reader", "all", "\x00", "\x00"}, {"guest", "some", "key", "key1"},
+	const read, write = clientv3.PermissionType(clientv3.PermRead), clientv3.PermissionType(clientv3.PermReadWrite)
+	for _, user := range []struct {
+		name, role, begin, end string
+		may                    clientv3.PermissionType
+	}{
+		{"root", "root", "", "", write}, {"reader", "all", "\x00", "\x00", read}, {"writer", "write", "\x00", "\x00", write},
+		{"guest", "some", "key", "key1", read},
 	} {
 		_, err := open.UserAdd(patiently(t), user.name, s.password)
 		check(t, err)
 		if user.role != "root" {
 			_, err = open.RoleAdd(patiently(t), user.role)
 			check(t, err)
-			_, err = open.RoleGrantPermission(patiently(t), user.role, user.begin, user.end, clientv3.PermissionType(clientv3.PermRead))
+			_, err = open.RoleGrantPermission(patiently(t), user.role, user.begin, user.end, user.may)
 			check(t, err)
 		}
 		_, err = open.UserGrantRole(patiently(t), user.name, user.role)
@@ -132,4 +139,25 @@ func TestWhoMayNotCopyIsRefused(t *testing.T) {
 	if got := keys(t, destination.root); got != "" {
 		t.Errorf("the destination has %s", got)
 	}
+}
+
+// TestRevisionsAreKeptByAUserThatMayNotCompact copies a compacted source as a user that may write all keys, but has not
+// the role root.
+func TestRevisionsAreKeptByAUserThatMayNotCompact(t *testing.T) {
+	t.Parallel()
+	source := cluster.ForTest(t, cluster.Config{Binary: cluster.StelePath()})
+	destination := startSecured(t, cluster.StelePath(), "destination", 1)
+	from := connect(t, source)
+	for n := range 5 {
+		_, err := from.Put(patiently(t), "key", fmt.Sprint(n))
+		check(t, err)
+	}
+	compactAll(t, from)
+	_, err := from.Put(patiently(t), "key", "last")
+	check(t, err)
+	f := start(t, source, destination.cluster, append(destination.as("dest-", "writer"), "--keep-revisions", "--until-caught-up", "--verify")...)
+	if out := mustEnd(t, f); strings.Count(out, "the destination is not compacted, because its user has not the role root") != 1 {
+		t.Errorf("the copy says %s", out)
+	}
+	compare(t, from, destination.root, true)
 }

@@ -2,12 +2,13 @@ package gateway
 
 import (
 	"encoding/json"
-	"os"
 	"os/exec"
 	"reflect"
 	"regexp"
 	"strings"
 	"testing"
+
+	"stele.test/manual"
 )
 
 // curl is a command line as in etcd's guide to its gateway: path, body and further words.
@@ -79,12 +80,14 @@ func TestCurlIsAnsweredAsByEtcd(t *testing.T) {
 func TestTheExamplesOfTheManualAreTrue(t *testing.T) {
 	needCurl(t)
 	s := start(t, *bin)
-	text, err := os.ReadFile("../../../docs/operating/gateway.md")
+	page, err := manual.Open("gateway.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, block, _ := strings.Cut(string(text), "```sh\n")
-	block, _, _ = strings.Cut(block, "```")
+	block, err := page.Block("$ curl -s localhost:2379/v3/kv/put")
+	if err != nil {
+		t.Fatal(err)
+	}
 	ran := 0
 	for example := range strings.SplitSeq(strings.TrimPrefix(block, "$ "), "\n$ ") {
 		// Continued lines are indented; what follows is printed.

@@ -2,9 +2,11 @@
 package manual
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -64,6 +66,35 @@ func (p *Page) Block(begin string) (string, error) {
 	return "", fmt.Errorf("%s has no block with %q", p.name, begin)
 }
 
+// Command is the block of commands that has a line which begins so, for bash in a directory. The programs are those of
+// Tools; variables are added to those of this process.
+func (p *Page) Command(ctx context.Context, dir, programs, begin string, variables ...string) (*exec.Cmd, error) {
+	block, err := p.Block(begin)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, "bash", "-e", "-c", block)
+	cmd.Dir = dir
+	cmd.Env = append(append(os.Environ(), "PATH="+programs+":"+os.Getenv("PATH")), variables...)
+	return cmd, nil
+}
+
+// Tools is a directory with programs under the names that people type.
+func Tools(t testing.TB, programs map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, path := range programs {
+		path, err := filepath.Abs(path)
+		if err == nil {
+			err = os.Symlink(path, filepath.Join(dir, name))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
 // notRun are the blocks that no test has taken.
 func (p *Page) notRun() (blocks []string) {
 	p.mutex.Lock()
@@ -77,10 +108,12 @@ func (p *Page) notRun() (blocks []string) {
 }
 
 // RunAll runs the tests of a package, and returns the exit code: it is 1 too if all of them ran and a block was not taken.
+// That is so if a test failed as well, so that its repetition, which runs it alone, does not hide it; the test may then
+// have ended before it took its block.
 func (p *Page) RunAll(m *testing.M) int {
 	flag.Parse()
 	code := m.Run()
-	if code != 0 || flag.Lookup("test.run").Value.String() != "" || flag.Lookup("test.skip").Value.String() != "" {
+	if !RunsAll() {
 		return code
 	}
 	for _, block := range p.notRun() {
@@ -88,4 +121,15 @@ func (p *Page) RunAll(m *testing.M) int {
 		code = 1
 	}
 	return code
+}
+
+// RunsAll is whether this process runs all tests of its package: none was chosen, and they are not only listed. The flags
+// have been parsed.
+func RunsAll() bool {
+	for _, name := range []string{"test.run", "test.skip", "test.list"} {
+		if flag.Lookup(name).Value.String() != "" {
+			return false
+		}
+	}
+	return true
 }

@@ -70,6 +70,16 @@ func (r *reads) start(t *testing.T, m *cluster.Member, request *pb.RangeRequest,
 	return func() { cancel(); running.Wait() }
 }
 
+// check fails the test if a read was refused in another way than the one for too much load.
+func (r *reads) check(t *testing.T) {
+	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.wrong != nil {
+		t.Error(r.wrong)
+	}
+}
+
 // refusedFor is how many calls a member has refused for a reason.
 func refusedFor(ctx context.Context, t *testing.T, m *cluster.Member, reason string) float64 {
 	t.Helper()
@@ -117,6 +127,7 @@ func TestReadsThatWouldWaitAreRefused(t *testing.T) {
 	}
 	until(ctx, t, "a read when the followers are back", func() bool { return gets.answered.Load() > waitingReads })
 	stop()
+	gets.check(t)
 	if most := residentBytes(t, leads); most > overloadMemory {
 		t.Errorf("%d MiB of memory", most>>20)
 	}
@@ -149,11 +160,7 @@ func TestLongRangesThatWouldWaitAreRefused(t *testing.T) {
 	}
 	until(ctx, t, "a long range that is answered", func() bool { return ranges.answered.Load() > 0 })
 	stop()
-	ranges.mu.Lock()
-	defer ranges.mu.Unlock()
-	if ranges.wrong != nil {
-		t.Error(ranges.wrong)
-	}
+	ranges.check(t)
 	until(ctx, t, "a long range alone", func() bool {
 		_, err := client.Get(ctx, "long/", clientv3.WithPrefix(), clientv3.WithSerializable())
 		return err == nil
@@ -180,6 +187,7 @@ func TestAWorkerWithoutTimeRefuses(t *testing.T) {
 	until(ctx, t, "a read that is refused", func() bool { return refusedFor(ctx, t, m, "worker_wait") > 0 })
 	until(ctx, t, "a read that is answered", func() bool { return gets.answered.Load() > 0 })
 	stop()
+	gets.check(t)
 	client := cluster.ClientOf(t, patience, m)
 	until(ctx, t, "a read when there is time again", func() bool {
 		_, err := client.Get(ctx, "key")

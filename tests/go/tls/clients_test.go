@@ -140,7 +140,7 @@ func TestVersionsAndSuites(t *testing.T) {
 	}
 }
 
-func TestBothSchemesShareAnAddressAndMadeUpCertificatesAreKept(t *testing.T) {
+func TestBothSchemesShareAnAddressAndGeneratedCertificatesAreKept(t *testing.T) {
 	var sock string
 	c := cluster.ForTest(t, cluster.Config{
 		Binary: *bin, Args: []string{"--auto-tls", "--peer-auto-tls"}, SecurePeers: true,

@@ -21,7 +21,7 @@ import (
 
 // Peers are served in the clear and with TLS on one port, which etcd refuses, and generated certificates are valid for as
 // long as the flag says, as etcd's are.
-func TestBothSchemesForPeersAndTheValidityOfMadeUpCertificates(t *testing.T) {
+func TestBothSchemesForPeersAndTheValidityOfGeneratedCertificates(t *testing.T) {
 	for _, binary := range []string{cluster.EtcdPath(), *bin} {
 		anyone := &tls.Config{InsecureSkipVerify: true}
 		c := cluster.ForTest(t, cluster.Config{

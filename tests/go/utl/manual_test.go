@@ -28,22 +28,16 @@ func TestMain(m *testing.M) {
 
 // guide runs the procedures of the page in a directory of its own.
 type guide struct {
-	dir  string
-	path string
+	dir      string
+	programs string
 }
 
 func newGuide(t *testing.T) *guide {
 	t.Helper()
-	g := &guide{dir: t.TempDir(), path: t.TempDir()}
-	stele, err := filepath.Abs(cluster.StelePath())
-	check(t, err)
-	check(t, os.Symlink(stele, filepath.Join(g.path, "stele")))
-	for _, tool := range []string{"etcdctl", "etcdutl"} {
-		path, err := filepath.Abs(cluster.EtcdTool(tool))
-		check(t, err)
-		check(t, os.Symlink(path, filepath.Join(g.path, tool)))
+	programs := map[string]string{
+		"stele": cluster.StelePath(), "etcdctl": cluster.EtcdTool("etcdctl"), "etcdutl": cluster.EtcdTool("etcdutl"),
 	}
-	return g
+	return &guide{dir: t.TempDir(), programs: manual.Tools(t, programs)}
 }
 
 // command is the block of commands that has a line which begins so, with these variables.
@@ -51,11 +45,8 @@ func (g *guide) command(t *testing.T, begin string, variables ...string) *exec.C
 	t.Helper()
 	p, err := page()
 	check(t, err)
-	block, err := p.Block(begin)
+	cmd, err := p.Command(patiently(t), g.dir, g.programs, begin, append(variables, "ETCDCTL_USER=root:"+password)...)
 	check(t, err)
-	cmd := exec.CommandContext(patiently(t), "bash", "-e", "-c", block)
-	cmd.Dir = g.dir
-	cmd.Env = append(variables, "PATH="+g.path+":"+os.Getenv("PATH"), "ETCDCTL_USER=root:"+password)
 	return cmd
 }
 

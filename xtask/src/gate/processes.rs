@@ -88,21 +88,13 @@ pub(super) fn languages() -> Outcome {
         return Ok(());
     }
     let stele = binaries::build_for_tests()?;
-    let mut go = Command::new("go");
     // One package after the other: both fetch the same libraries into the same folders.
-    go.current_dir(GO_TESTS).args([
-        "test",
-        "-count=1",
-        "-v",
-        "-p",
-        "1",
-        "-timeout",
-        "60m",
-        "./interop",
-        "./tls",
-    ]);
-    go.args(["-run", "TestOtherLanguages", "-languages", "python,node,java"]);
-    command::run(go.env("STELE_BIN", &stele))
+    for package in ["./interop", "./tls"] {
+        let mut go = go_tests(package, "TestOtherLanguages")?;
+        go.args(["-timeout", "60m", "-languages", "python,node,java"]);
+        command::run(go.env("STELE_BIN", &stele))?;
+    }
+    Ok(())
 }
 
 /// Runs etcd's alert rules over healthy and unhealthy clusters. Where a tool is missing they are left out, with a line
@@ -117,10 +109,44 @@ pub(super) fn alerts() -> Outcome {
     }
     let stele = binaries::build_for_tests()?;
     let etcd = binaries::build_etcd()?.join("etcd");
-    let mut go = Command::new("go");
-    go.current_dir(GO_TESTS).args(["test", "-count=1", "-v", "-timeout", "60m", "./metrics"]);
-    go.args(["-run", "Alerts", "-alerts"]);
+    let mut go = go_tests("./metrics", "Alerts")?;
+    go.args(["-timeout", "60m", "-alerts"]);
     command::run(go.env("STELE_BIN", &stele).env("ETCD_BIN", &etcd))
+}
+
+/// Runs what takes minutes beside the tests of [`run`]: copies over a slow line and from a source that outruns them,
+/// and etcdctl's checks of performance.
+pub(super) fn slow() -> Outcome {
+    if !command::has_go("copies over a slow line, and checks of performance")? {
+        return Ok(());
+    }
+    let stele = binaries::build_for_tests()?;
+    let etcd = binaries::build_etcd()?.join("etcd");
+    for (package, pattern, flag) in [
+        ("./follow", "SlowLine|KubernetesSwitches", "-long"),
+        ("./ctl", "CheckEnds", "-slow"),
+        ("./etcdctl", ".", "-slow"),
+    ] {
+        let mut go = go_tests(package, pattern)?;
+        go.args(["-timeout", "30m", flag]);
+        command::run(go.env("STELE_BIN", &stele).env("ETCD_BIN", &etcd))?;
+    }
+    Ok(())
+}
+
+/// A command for the tests of a package whose names match a pattern, `.` for all; flags of that package may follow.
+///
+/// # Errors
+/// No test's name matches: `go test` would pass.
+pub(super) fn go_tests(package: &str, pattern: &str) -> Result<Command, String> {
+    let mut list = Command::new("go");
+    let listed = command::output(list.current_dir(GO_TESTS).args(["test", package, "-list", pattern]))?;
+    if !listed.lines().any(|line| line.starts_with("Test")) {
+        return Err(format!("no test of {GO_TESTS}/{package} is called {pattern:?}: it was renamed"));
+    }
+    let mut go = Command::new("go");
+    go.current_dir(GO_TESTS).args(["test", "-count=1", "-v", package, "-run", pattern]);
+    Ok(go)
 }
 
 /// Whether these programs are installed; says which are not.

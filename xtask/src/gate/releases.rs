@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::processes::GO_TESTS;
+use super::processes::go_tests;
 use crate::binaries;
 use crate::command::{self, Outcome, cargo};
 
@@ -36,10 +36,8 @@ pub(super) fn run() -> Outcome {
         return Ok(());
     }
     let stele = binaries::build_for_tests()?;
-    let mut go = Command::new("go");
-    go.current_dir(GO_TESTS);
-    go.args(["test", "-count=1", "-v", "-timeout", "30m", "./membership", "-run", "Releases"]);
-    go.arg("-old").arg(build(FIRST_COMMAND_SET)?);
+    let mut go = go_tests("./membership", "Releases")?;
+    go.args(["-timeout", "30m", "-old"]).arg(build(FIRST_COMMAND_SET)?);
     let newest = newest_command_set("HEAD");
     let newest = newest.ok_or_else(|| format!("{} has no line {:?}", COMMAND_SETS.0, COMMAND_SETS.1))?;
     if newest_command_set(BEFORE).is_some_and(|before| before == newest) {
@@ -53,17 +51,8 @@ pub(super) fn run() -> Outcome {
     let tool = target_file("etcdutl-3.6")?;
     let mut build = Command::new("go");
     command::run(build.current_dir(OLDER_TOOL).args(["build", "-o"]).arg(&tool).arg(OLDER_TOOL_PACKAGE))?;
-    let mut go = Command::new("go");
-    go.current_dir(GO_TESTS).args([
-        "test",
-        "-count=1",
-        "-v",
-        "./dbfile",
-        "-run",
-        "AnOlderTool",
-        "-older-utl",
-    ]);
-    command::run(go.arg(tool).env("STELE_BIN", &stele))
+    let mut go = go_tests("./dbfile", "AnOlderTool")?;
+    command::run(go.arg("-older-utl").arg(tool).env("STELE_BIN", &stele))
 }
 
 /// A file among the binaries of older releases.

@@ -140,6 +140,14 @@ pub(super) const LONG_STEPS: &[Step] = &[
         remedy: "repeat it with `cargo xtask ci releases`; the binaries stay in target/releases",
     },
     Step {
+        name: "slow",
+        proves: "a cluster is copied over a slow line, and from one that outruns the copy; `check perf` and `check \
+                 datascale` end as etcdctl's",
+        run: processes::slow,
+        builds: nothing,
+        remedy: "run the package that failed alone, in tests/go: tests/README.md has its command",
+    },
+    Step {
         name: "fuzz",
         proves: "a minute of each fuzz target finds nothing",
         run: outside::fuzz,

@@ -145,9 +145,9 @@ pub(super) fn restored_archive(bench: &Bench) -> RowFigures {
     };
     let mut copy = backup(&["--interval=1s", "--base-interval=1000h"]);
     let mut once = backup(&["--once", "--base-interval=1000h"]);
-    let started = copy.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-    let copying = Copying(started.map_err(|error| format!("the backup does not start: {error}"))?);
-    let base = wait_for_base(&archive.join("base"))?;
+    let started = copy.stdout(Stdio::null()).spawn();
+    let mut copying = Copying(started.map_err(|error| format!("the backup does not start: {error}"))?);
+    let base = wait_for_base(&archive.join("base"), &mut copying.0)?;
     let load = format!(
         "put --clients=100 --rate={PUT_RATE} --total={puts} --val-size={VALUE_BYTES} --key-space-size={keys}"
     );
@@ -159,7 +159,8 @@ pub(super) fn restored_archive(bench: &Bench) -> RowFigures {
     let disk = copy_rate(&base, &cluster.folder().join("copy"))?;
     let mut size = Command::new("du");
     let size = command::output(size.args(["-sb"]).arg(&archive))?;
-    let bytes: u64 = size.split_whitespace().next().and_then(|bytes| bytes.parse().ok()).unwrap_or(0);
+    let bytes: Option<u64> = size.split_whitespace().next().and_then(|bytes| bytes.parse().ok());
+    let bytes = bytes.ok_or_else(|| format!("du printed no number but {size:?}"))?;
     let began = Instant::now();
     cluster.restore(&["restore"], &archive)?;
     let rate = bytes as f64 / 1e6 / began.elapsed().as_secs_f64();
@@ -172,13 +173,16 @@ pub(super) fn restored_archive(bench: &Bench) -> RowFigures {
     ])
 }
 
-/// The path of the first base, once it is whole: it has no name before.
-fn wait_for_base(folder: &Path) -> Result<PathBuf, String> {
+/// The path of the first base that a process copies, once it is whole: it has no name before.
+fn wait_for_base(folder: &Path, copying: &mut Child) -> Result<PathBuf, String> {
     let began = Instant::now();
     while began.elapsed() < BASE_TIMEOUT {
         let mut files = fs::read_dir(folder).into_iter().flatten().flatten();
         if let Some(base) = files.find(|file| !file.file_name().to_string_lossy().contains('#')) {
             return Ok(base.path());
+        }
+        if let Ok(Some(status)) = copying.try_wait() {
+            return Err(format!("the backup ended before its first base: {status}"));
         }
         thread::sleep(Duration::from_millis(100));
     }
@@ -195,4 +199,17 @@ fn copy_rate(from: &Path, to: &Path) -> Result<f64, String> {
     let rate = bytes as f64 / 1e6 / began.elapsed().as_secs_f64();
     fs::remove_file(to).map_err(|error| format!("cannot remove {}: {error}", to.display()))?;
     Ok(rate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_backup_that_ends_is_not_waited_for() {
+        let mut ended = Copying(Command::new("false").spawn().expect("it starts"));
+        let folder = tempfile::tempdir().expect("a folder");
+        let why = wait_for_base(folder.path(), &mut ended.0).expect_err("there is no base");
+        assert!(why.contains("ended before its first base: exit status: 1"), "{why}");
+    }
 }

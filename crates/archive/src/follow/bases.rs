@@ -14,7 +14,7 @@ use crate::sealed::CHUNK_BYTES;
 const MAX_LOOK_INTERVAL: Duration = Duration::from_secs(3600);
 
 impl<S: BackupSource> BackupFollower<'_, S> {
-    /// Takes bases until the end that is set, or for ever.
+    /// Takes bases until the end that is set, or forever.
     pub(super) async fn take_bases(&self) -> Result<(), ArchiveError> {
         loop {
             let wait = self.patiently(|| async { Ok(self.until_due().await?) }).await?;
@@ -31,10 +31,12 @@ impl<S: BackupSource> BackupFollower<'_, S> {
     }
 
     /// The time until the next base is due: `base_interval` after the newest one in the archive, and after the last one
-    /// of this copy. The clock that stamps bases is the member's, and may differ from the one here.
+    /// of this copy. The clock that stamps bases is the member's, and may differ from the one here: while a base has a
+    /// time that has not come, only the last one of this copy counts.
     async fn until_due(&self) -> Result<Duration, ArchiveError> {
         let Some(newest) = self.archive.bases().await?.last().copied() else { return Ok(Duration::ZERO) };
-        let age = Duration::from_millis(wall_clock_ms().saturating_sub(newest.time_ms));
+        let age_ms = wall_clock_ms().checked_sub(newest.time_ms);
+        let age = age_ms.map_or(Duration::MAX, Duration::from_millis);
         let since_own = self.last_base.get().map_or(Duration::MAX, |taken| taken.elapsed());
         Ok(self.settings.base_interval.saturating_sub(age.min(since_own)))
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use api::stelepb::BackupPoint;
 use tokio::time::Instant;
 
-use super::{BackupFollower, BackupSource, SourceError, StepError};
+use super::{BackupFollower, BackupSource, MAX_PAUSE, MIN_PAUSE, SourceError, StepError};
 use crate::error::ArchiveError;
 use crate::objects::{Archive, LogObject, check_owner};
 
@@ -24,7 +24,7 @@ struct EntryPosition {
 }
 
 impl<S: BackupSource> BackupFollower<'_, S> {
-    /// Copies entries until the end that is set, or for ever.
+    /// Copies entries until the end that is set, or forever.
     pub(super) async fn copy_entries(&self, owner: &BackupPoint) -> Result<(), ArchiveError> {
         let mut position = EntryPosition { next: self.first().await?, quiet_since: None };
         loop {
@@ -67,6 +67,8 @@ impl<S: BackupSource> BackupFollower<'_, S> {
 
     /// The entry to resume with when `next` cannot be had: the one after the newest base, or after a new one.
     async fn behind_base(&self, next: u64, why: &str) -> Result<u64, ArchiveError> {
+        let mut pause = MIN_PAUSE;
+        let mut is_taken = false;
         loop {
             let bases = self.patiently(|| async { Ok(self.archive.bases().await?) }).await?;
             if let Some(base) = bases.last().filter(|base| base.index >= next) {
@@ -77,7 +79,14 @@ impl<S: BackupSource> BackupFollower<'_, S> {
                 ));
                 return Ok(base.index + 1);
             }
+            if is_taken {
+                // It is of a member that lags behind the one whose entries are in the archive.
+                self.status.failed("the member's state is older than the archive's end");
+                tokio::time::sleep(pause).await;
+                pause = (2 * pause).min(MAX_PAUSE);
+            }
             self.patiently(|| self.take_base()).await?;
+            is_taken = true;
         }
     }
 

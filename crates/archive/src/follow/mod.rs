@@ -45,7 +45,7 @@ pub struct FollowSettings {
     pub interval: Duration,
     /// Time between two bases.
     pub base_interval: Duration,
-    /// For how long states can be restored; `None` for ever.
+    /// For how long states can be restored; `None` forever.
     pub keep: Option<Duration>,
     /// Ends when the archive has all that the cluster had at the start.
     pub once: bool,
@@ -94,7 +94,7 @@ impl std::fmt::Display for StepError {
 }
 
 impl StepError {
-    /// Whether the store refuses who asks: a copy that is to end soon does not wait for other credentials.
+    /// Whether the store rejects the credentials. With `once` the copy fails instead of waiting for new ones.
     fn is_denied(&self) -> bool {
         matches!(self, StepError::Archive(error) if error.is_denied())
     }
@@ -119,7 +119,7 @@ impl<'a, S: BackupSource> BackupFollower<'a, S> {
         BackupFollower { archive, source, settings, status, base_taken, last_base }
     }
 
-    /// Copies until the end that is set, or for ever. Failures that may pass are noted in the status, and the step is
+    /// Copies until the end that is set, or forever. Failures that may pass are noted in the status, and the step is
     /// repeated.
     ///
     /// # Errors

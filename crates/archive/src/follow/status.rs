@@ -95,8 +95,9 @@ impl FollowStatus {
         }
     }
 
+    /// Notes how far the archive goes. A time is the member's: one that has not come here says no more than now.
     pub(super) fn covered(&self, time_ms: u64, index: u64, revision: i64) {
-        self.covered_ms.fetch_max(time_ms, Ordering::Relaxed);
+        self.covered_ms.fetch_max(time_ms.min(wall_clock_ms()), Ordering::Relaxed);
         self.index.fetch_max(index, Ordering::Relaxed);
         self.revision.fetch_max(revision, Ordering::Relaxed);
     }

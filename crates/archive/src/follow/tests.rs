@@ -18,6 +18,8 @@ struct MadeUp {
     time_ms: Cell<u64>,
     cluster_id: Cell<u64>,
     failures: RefCell<Vec<SourceError>>,
+    /// Last entries of the next bases, the next one last; then the last one of all.
+    old_bases: RefCell<Vec<u64>>,
 }
 
 /// Entries in one answer.
@@ -33,7 +35,11 @@ impl MadeUp {
     }
 
     fn point(&self) -> BackupPoint {
-        let (cluster_id, index) = (self.cluster_id.get(), self.last.get());
+        self.point_at(self.last.get())
+    }
+
+    fn point_at(&self, index: u64) -> BackupPoint {
+        let cluster_id = self.cluster_id.get();
         BackupPoint {
             cluster_id,
             index,
@@ -70,9 +76,10 @@ impl BackupSource for MadeUp {
     }
 
     async fn base(&self) -> Result<MadeUpBase, SourceError> {
-        let state = Bytes::from(vec![self.last.get() as u8; 3_000_000]);
+        let last = self.old_bases.borrow_mut().pop().unwrap_or(self.last.get());
+        let state = Bytes::from(vec![last as u8; 3_000_000]);
         let (one, two) = (state.slice(..70_000), state.slice(70_000..));
-        let begin = BasePart::Begin(self.point(), state.len() as u64);
+        let begin = BasePart::Begin(self.point_at(last), state.len() as u64);
         Ok(MadeUpBase(vec![BasePart::Bytes(two), BasePart::Bytes(one), begin]))
     }
 }
@@ -300,6 +307,51 @@ fn a_damaged_end_makes_a_new_base() {
     let spans = test.reader().check(&mut |_| {}, &mut |_| damaged += 1).expect("it is read");
     let ends: Vec<_> = spans.iter().map(|span| (span.base.index, span.last_index)).collect();
     assert_eq!((ends, damaged), (vec![(5, 8), (20, 22)], 1));
+}
+
+#[test]
+fn a_state_that_is_older_than_the_archive_is_not_copied_without_a_pause() {
+    let (test, source) = (TestArchive::new(), MadeUp::with_entries(5));
+    for last in [5, 8, 11] {
+        source.last.set(last);
+        test.copy(&source, NEVER, None).expect("it is copied");
+    }
+    std::fs::write(test.dir.path().join("log").join(format!("{:020}", 9)), "x").expect("it is damaged");
+    source.last.set(20);
+    source.old_bases.borrow_mut().extend([7, 6]);
+    let news = test.copy(&source, NEVER, None).expect("it is copied");
+    // The same line comes once.
+    assert!(
+        news.iter().any(|line| line.contains("older than the archive's end; it is tried again")),
+        "{news:?}"
+    );
+    assert!(news.iter().any(|line| line.contains("the base at revision 20")), "{news:?}");
+}
+
+#[test]
+fn a_time_in_the_future_stops_no_bases_and_is_not_shown() {
+    let (test, source) = (TestArchive::new(), MadeUp::with_entries(5));
+    source.time_ms.set(u64::MAX / 2);
+    test.copy(&source, NEVER, None).expect("it is copied");
+    let archive = Archive::open(&test.url(), None, true).expect("it is open");
+    let (interval, base_interval) = (Duration::from_millis(1), Duration::from_millis(10));
+    let settings = FollowSettings { interval, base_interval, keep: None, once: false };
+    let status = FollowStatus::default();
+    let follower = BackupFollower::new(&archive, &source, settings, &status);
+    let is_done = async {
+        while status.bases() < 2 {
+            source.last.set(source.last.get() + 1);
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    test.runtime.block_on(async {
+        tokio::select! {
+            end = follower.run() => panic!("it ends: {end:?}"),
+            () = is_done => {}
+            () = tokio::time::sleep(Duration::from_secs(60)) => panic!("no base is taken"),
+        }
+    });
+    assert!((1..=wall_clock_ms()).contains(&status.covered_ms()), "{}", status.covered_ms());
 }
 
 #[test]

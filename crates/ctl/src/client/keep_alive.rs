@@ -138,7 +138,32 @@ impl LeaseRenewals {
         while answers.len() < leases.len() {
             answers.push(stream.next().await?.ok_or_else(lost)?);
         }
+        check_leases(leases, &answers)?;
         self.stream = Some(stream);
         Ok(answers)
+    }
+}
+
+/// Checks that the answers are about these leases, in their order.
+fn check_leases(leases: &[i64], answers: &[pb::LeaseKeepAliveResponse]) -> Result<(), CallError> {
+    match leases.iter().zip(answers).find(|(id, answer)| answer.id != **id) {
+        Some((id, answer)) => Err(CallError::status(
+            api::Code::Internal.number(),
+            format!("the renewal of lease {id:x} was answered for lease {:x}", answer.id),
+        )),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_about_another_lease_is_refused() {
+        let answer = |id| pb::LeaseKeepAliveResponse { id, ttl: 5, ..Default::default() };
+        assert_eq!(check_leases(&[1, 2], &[answer(1), answer(2)]), Ok(()));
+        let refused = check_leases(&[1, 2], &[answer(2), answer(1)]).expect_err("they are exchanged");
+        assert!(refused.is_passing() && !refused.is_final(), "they are renewed again: {refused}");
     }
 }

@@ -71,7 +71,7 @@ impl<'c> Watches<'c> {
         }
     }
 
-    /// The next response of any watch. It waits for ever while there is no watch. It may be dropped and called again.
+    /// The next response of any watch. It waits forever while there is no watch. It may be dropped and called again.
     ///
     /// # Errors
     ///

@@ -2,7 +2,8 @@
 //!
 //! Pages are bounded by their bytes: the number of keys asked for follows the sizes of those that came. A page that is
 //! larger than the client accepts nevertheless, because large values follow small ones, is asked for again with fewer
-//! keys. So is one that is late, and later pages stay as small: the line is slow.
+//! keys. So is one that is late: the line is slow, or the member hangs. Later pages stay as small until several in a
+//! row came in time; then the next one has twice the keys.
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
@@ -18,6 +19,10 @@ const FIRST_PAGE_KEYS: i64 = 64;
 
 /// Keys of the largest page.
 const MAX_PAGE_KEYS: i64 = 1000;
+
+/// Pages in a row that must come in time before a larger one is asked for. On a slow line it is late, and costs as much
+/// time as one of these.
+const PAGES_BEFORE_LARGER: u32 = 8;
 
 /// Bytes that a page should have: large enough for a fast line.
 const PAGE_BYTES: usize = 1 << 20;
@@ -57,6 +62,8 @@ pub(super) struct RangePages<'c, R> {
     is_pinned: bool,
     /// Keys of the largest page that comes in time, as far as that is known.
     max_keys: i64,
+    /// Pages of that many keys in a row that came in time.
+    in_time: u32,
 }
 
 impl<'c, R: ReadsRanges> RangePages<'c, R> {
@@ -65,7 +72,7 @@ impl<'c, R: ReadsRanges> RangePages<'c, R> {
         let request =
             pb::RangeRequest { key, range_end, revision, limit: FIRST_PAGE_KEYS, ..Default::default() };
         let max_keys = MAX_PAGE_KEYS;
-        Self { reader, request, page: VecDeque::new(), more: true, is_pinned: true, max_keys }
+        Self { reader, request, page: VecDeque::new(), more: true, is_pinned: true, max_keys, in_time: 0 }
     }
 
     /// Each page as it is when it is read.
@@ -94,6 +101,7 @@ impl<'c, R: ReadsRanges> RangePages<'c, R> {
                 }
                 Err(CallError::Deadline) if self.request.limit > 1 => {
                     self.max_keys = (self.request.limit / 2).max(1);
+                    self.in_time = 0;
                     self.request.limit = self.max_keys;
                     continue;
                 }
@@ -106,11 +114,25 @@ impl<'c, R: ReadsRanges> RangePages<'c, R> {
             if let Some(last) = page.kvs.last() {
                 self.request.key = behind(&last.key);
             }
+            self.note_in_time();
             let bytes = page.kvs.iter().map(Message::encoded_len).sum();
             self.request.limit = next_limit(page.kvs.len(), bytes).min(self.max_keys);
             self.page = page.kvs.into();
         }
         Ok(())
+    }
+
+    /// Permits larger pages after several that came in time.
+    fn note_in_time(&mut self) {
+        // A smaller page says nothing about one of `max_keys`.
+        if self.request.limit < self.max_keys || self.max_keys == MAX_PAGE_KEYS {
+            return;
+        }
+        self.in_time += 1;
+        if self.in_time == PAGES_BEFORE_LARGER {
+            self.in_time = 0;
+            self.max_keys = (2 * self.max_keys).min(MAX_PAGE_KEYS);
+        }
     }
 }
 
@@ -147,6 +169,8 @@ pub(super) async fn next_pair<L: ReadsRanges, R: ReadsRanges>(
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
     #[test]
@@ -157,41 +181,61 @@ mod tests {
         assert_eq!(next_limit(0, 0), MAX_PAGE_KEYS);
     }
 
-    /// A cluster of 100 keys behind a line that carries few of them in time.
+    /// A cluster of keys behind a line that carries few of them in time.
+    #[derive(Default)]
     struct SlowLine {
+        keys: usize,
+        /// Keys that are carried in time, until so many pages were late.
         max_keys: i64,
-        late: std::cell::Cell<usize>,
+        until_late: usize,
+        late: Cell<usize>,
+        /// The most keys that were asked for behind the last late page.
+        largest: Cell<i64>,
     }
 
     impl ReadsRanges for SlowLine {
         async fn read_page(&self, request: &pb::RangeRequest) -> Result<pb::RangeResponse, CallError> {
-            if request.limit > self.max_keys {
+            if request.limit > self.max_keys && self.late.get() < self.until_late {
                 self.late.set(self.late.get() + 1);
+                self.largest.set(0);
                 return Err(CallError::Deadline);
             }
-            let all =
-                (0..100).map(|number| Bytes::from(format!("{number:03}"))).filter(|key| *key >= request.key);
-            let mut keys: Vec<_> = all.take(request.limit as usize + 1).collect();
-            let more = keys.len() > request.limit as usize;
-            keys.truncate(request.limit as usize);
-            let kvs = keys.into_iter().map(|key| mvccpb::KeyValue { key, ..Default::default() }).collect();
-            Ok(pb::RangeResponse { kvs, more, ..Default::default() })
+            self.largest.set(self.largest.get().max(request.limit));
+            // The first key, `\0`, has no number.
+            let last = request.key.get(..5).map(|digits| String::from_utf8_lossy(digits).parse::<usize>());
+            let first = last.map_or(0, |last| last.expect("it is a number") + 1);
+            let end = self.keys.min(first + request.limit as usize);
+            let key = |number| Bytes::from(format!("{number:05}"));
+            let kvs = (first..end).map(|number| mvccpb::KeyValue { key: key(number), ..Default::default() });
+            Ok(pb::RangeResponse { kvs: kvs.collect(), more: end < self.keys, ..Default::default() })
+        }
+    }
+
+    impl SlowLine {
+        /// Reads all keys page by page. Returns how many there were.
+        fn read_all(&self) -> usize {
+            let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+            let (mut left, nothing) = (RangePages::new(self, under(b""), 1), SlowLine::default());
+            let mut right = RangePages::new(&nothing, under(b""), 1);
+            let mut keys = 0;
+            while runtime.block_on(next_pair(&mut left, &mut right)).expect("it is read").is_some() {
+                keys += 1;
+            }
+            keys
         }
     }
 
     #[test]
-    fn pages_that_are_late_become_smaller_and_stay_so() {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-        let reader = SlowLine { max_keys: 5, late: Default::default() };
-        let mut left = RangePages::new(&reader, under(b""), 1);
-        let nothing = SlowLine { max_keys: 0, late: Default::default() };
-        let mut right = RangePages::new(&nothing, under(b""), 1);
-        right.more = false;
-        let mut keys = 0;
-        while runtime.block_on(next_pair(&mut left, &mut right)).expect("it is read").is_some() {
-            keys += 1;
-        }
-        assert_eq!((keys, reader.late.get()), (100, 4), "64, 32, 16 and 8 keys are too many");
+    fn pages_that_are_late_become_smaller() {
+        let line = SlowLine { keys: 100, max_keys: 5, until_late: usize::MAX, ..SlowLine::default() };
+        let late = "64, 32, 16 and 8 keys are too many, and 8 again after each 8 pages of 4";
+        assert_eq!((line.read_all(), line.late.get()), (100, 7), "{late}");
+    }
+
+    #[test]
+    fn pages_become_as_large_as_before_once_they_come_in_time() {
+        let line = SlowLine { keys: 10_000, max_keys: 5, until_late: 6, ..SlowLine::default() };
+        assert_eq!((line.read_all(), line.late.get(), line.largest.get()), (10_000, 6, MAX_PAGE_KEYS));
     }
 
     #[test]

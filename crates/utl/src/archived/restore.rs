@@ -7,6 +7,7 @@
 //! ```
 //!
 //! From a base before it the same state is made, with more entries: so if one is damaged, the next older one is taken.
+//! The newest state is then the one of the damaged base at least: without the entries up to it, it is not restored.
 //! Until all of it is right, the directory has no member in it.
 
 use std::io;
@@ -73,13 +74,14 @@ fn begin(
     cluster: &NewCluster,
 ) -> Result<(ArchiveRestore, StagedDirectory), Refusal> {
     let mut names = target.bases(&reader.bases()?)?.into_iter().peekable();
-    let mut newest_damage = None;
+    let (mut newest_damage, mut least_index) = (None, 0);
     while let Some(name) = names.next() {
         let directory = target_directory(line)?;
         let why = match import_base(line, reader, &name, cluster, &directory)? {
             ImportedBase::Whole(point, path, replay) => {
                 let (next, covered_ms) = (name.index + 1, name.time_ms);
-                let mut restore = ArchiveRestore { target, replay: *replay, next, covered_ms, checked: 0 };
+                let mut restore =
+                    ArchiveRestore { target, replay: *replay, next, least_index, covered_ms, checked: 0 };
                 restore.compare(&point, &path)?;
                 return Ok((restore, directory));
             }
@@ -92,6 +94,7 @@ fn begin(
             ));
         }
         newest_damage.get_or_insert(why);
+        least_index = least_index.max(name.index);
     }
     // There is at least one base.
     Err(newest_damage.unwrap_or_else(|| Refusal::error("the archive holds no copy of a state")))
@@ -171,6 +174,8 @@ struct ArchiveRestore {
     replay: StateReplay,
     /// The next entry.
     next: u64,
+    /// The newest state has this entry at least: a damaged base has it.
+    least_index: u64,
     /// Until when the state is known to be the newest one, in milliseconds since 1970.
     covered_ms: u64,
     /// States that were compared.
@@ -178,7 +183,7 @@ struct ArchiveRestore {
 }
 
 impl ArchiveRestore {
-    /// Applies entries until the state that is wanted, or the last entry.
+    /// Applies entries until the requested state, or the last entry.
     fn apply_all(&mut self, line: &CommandLine, reader: &ArchiveReader) -> CommandEnd {
         if self.is_reached() {
             return Ok(());
@@ -241,36 +246,39 @@ impl ArchiveRestore {
         self.target.revision() == Some(self.replay.data().revision)
     }
 
-    /// Checks that the state is the one that is wanted.
+    /// Checks that the state is the requested one.
     fn check_end(&mut self, reader: &ArchiveReader) -> CommandEnd {
         if let Some(progress) = reader.progress()?.filter(|progress| progress.index + 1 == self.next) {
             self.covered_ms = self.covered_ms.max(progress.time_ms);
         }
         let is_reached = match self.target {
-            RestoreTarget::Newest => true,
+            RestoreTarget::Newest => self.next > self.least_index,
             RestoreTarget::Revision(_) => self.is_reached(),
             RestoreTarget::Time(time_ms) => time_ms <= self.covered_ms,
         };
         // What follows the end of consecutive entries begins with a later base.
         let later = reader.logs_from(self.next)?.into_iter().find(|first| *first > self.next);
+        let missing = |last: u64| {
+            Refusal::error(format!(
+                "the entries {} to {last} are missing in the archive: it cannot restore {}; before them, it ends at \
+                 revision {}, {}",
+                self.next,
+                self.target.shown(),
+                self.replay.data().revision,
+                shown_time(self.covered_ms)
+            ))
+        };
         match later {
             _ if is_reached && self.target != RestoreTarget::Newest => Ok(()),
             None if is_reached => Ok(()),
+            None if self.target == RestoreTarget::Newest => Err(missing(self.least_index)),
             None => Err(Refusal::error(format!(
                 "the archive ends at revision {}, {}: it cannot restore {}; leave the flag out for the newest state",
                 self.replay.data().revision,
                 shown_time(self.covered_ms),
                 self.target.shown()
             ))),
-            Some(first) => Err(Refusal::error(format!(
-                "the entries {} to {} are missing in the archive: it cannot restore {}; before them, it ends at \
-                 revision {}, {}",
-                self.next,
-                first - 1,
-                self.target.shown(),
-                self.replay.data().revision,
-                shown_time(self.covered_ms)
-            ))),
+            Some(first) => Err(missing(first - 1)),
         }
     }
 

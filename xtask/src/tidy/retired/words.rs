@@ -7,8 +7,6 @@ pub(super) struct Retired {
     pub(super) words: &'static [&'static str],
     pub(super) scope: Scope,
     pub(super) instead: &'static str,
-    /// Folders that still have the words.
-    pub(super) except: &'static [&'static str],
 }
 
 /// Where a word is retired.
@@ -25,31 +23,20 @@ pub(super) enum Scope {
 }
 
 const fn everywhere(words: &'static [&'static str], instead: &'static str) -> Retired {
-    Retired { words, scope: Scope::Everywhere, instead, except: &[] }
+    Retired { words, scope: Scope::Everywhere, instead }
 }
 
 const fn names(words: &'static [&'static str], instead: &'static str) -> Retired {
-    Retired { words, scope: Scope::Names, instead, except: &[] }
+    Retired { words, scope: Scope::Names, instead }
 }
 
 const fn types(words: &'static [&'static str], instead: &'static str) -> Retired {
-    Retired { words, scope: Scope::Types, instead, except: &[] }
+    Retired { words, scope: Scope::Types, instead }
 }
 
 const fn prose(words: &'static [&'static str], instead: &'static str) -> Retired {
-    Retired { words, scope: Scope::Prose, instead, except: &[] }
+    Retired { words, scope: Scope::Prose, instead }
 }
-
-const fn outside(
-    except: &'static [&'static str],
-    words: &'static [&'static str],
-    instead: &'static str,
-) -> Retired {
-    Retired { words, scope: Scope::Prose, instead, except }
-}
-
-/// Folders whose prose has the phrases below that came last. Remove a folder here once it is rewritten.
-const UNSWEPT: &[&str] = &["crates/archive/", "crates/ctl/", "crates/store/src/apply/", "crates/utl/"];
 
 pub(super) const RETIRED: &[Retired] = &[
     // Threads and queues.
@@ -97,10 +84,10 @@ pub(super) const RETIRED: &[Retired] = &[
     prose(&["to each other's", "do to each other"], "say interact, or name the effect"),
     prose(&["amid"], "say during or partway through"),
     prose(&["anew"], "say again"),
-    outside(UNSWEPT, &["for ever"], "say forever"),
-    outside(UNSWEPT, &["in good order"], "say cleanly"),
-    outside(UNSWEPT, &["passed over"], "say skipped"),
-    outside(UNSWEPT, &["is believed", "are believed"], "say is trusted"),
-    outside(UNSWEPT, &["as wished", "is wished", "are wished", "if wished"], "say requested"),
-    outside(UNSWEPT, &["made-up certificate", "made-up certificates"], "say generated certificate"),
+    prose(&["for ever"], "say forever"),
+    prose(&["in good order"], "say cleanly"),
+    prose(&["passed over"], "say skipped"),
+    prose(&["is believed", "are believed"], "say is trusted"),
+    prose(&["as wished", "is wished", "are wished", "if wished"], "say requested"),
+    prose(&["made-up certificate", "made-up certificates"], "say generated certificate"),
 ];

@@ -33,7 +33,7 @@ impl BackupReport {
         BackupReport { bar, is_terminal: streams.errors_on_terminal, shows_base: false, said: Instant::now() }
     }
 
-    /// Shows figures and lines as they come, for ever.
+    /// Shows figures and lines as they come, forever.
     pub(super) async fn run(&mut self, shell: &mut Shell, status: &FollowStatus) -> Result<Infallible, Exit> {
         loop {
             tokio::time::sleep(LOOK_INTERVAL).await;

@@ -1,4 +1,4 @@
-//! The beginning of a copy: what is wished, and whether it is a new one, or one that was interrupted.
+//! The beginning of a copy: what is requested, and whether it is a new one, or one that was interrupted.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

@@ -21,6 +21,9 @@ pub(super) const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 /// and a slow line to carry a large value.
 const MAX_CALL_TIMEOUT: Duration = Duration::from_secs(120);
 
+/// Attempts in a row that must be answered in time before the next one gets less: on a slow line it may be late again.
+const ATTEMPTS_BEFORE_LESS: u32 = 8;
+
 /// Time between two attempts.
 const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
@@ -72,12 +75,12 @@ impl PatientClient {
         method: &'static str,
         request: &impl Message,
     ) -> Result<A, CallError> {
-        let (mut failures, mut timeout) = (0, CALL_TIMEOUT);
+        let (mut failures, mut timeout) = (0, AttemptTimeout::default());
         loop {
-            let deadline = Some(Instant::now() + timeout);
+            let deadline = Some(Instant::now() + timeout.time());
             match self.client.read(method, request, deadline).await {
                 Err(error) if error.is_passing() => {
-                    timeout = next_timeout(timeout, &error);
+                    timeout.note_failure(&error);
                     self.wait(&error, &mut failures).await;
                 }
                 answer => return answer,
@@ -124,13 +127,15 @@ impl PatientClient {
 
 impl ReadsRanges for PatientClient {
     async fn read_page(&self, request: &pb::RangeRequest) -> Result<pb::RangeResponse, CallError> {
-        // A page that is late is not repeated as it is: its reader asks for a smaller one.
+        // A page that is late is not repeated as it is: its reader asks another member for a smaller one.
         if request.limit > 1 {
             let deadline = Some(Instant::now() + CALL_TIMEOUT);
             match self.client.read(methods::KV_RANGE, request, deadline).await {
-                Err(error) if error.is_passing() && error != CallError::Deadline => {
-                    self.wait(&error, &mut 0).await
+                Err(CallError::Deadline) => {
+                    self.client.leave().await;
+                    return Err(CallError::Deadline);
                 }
+                Err(error) if error.is_passing() => self.wait(&error, &mut 0).await,
                 page => return page,
             }
         }
@@ -138,9 +143,38 @@ impl ReadsRanges for PatientClient {
     }
 }
 
-/// The time for the next attempt: twice as long after one that was not answered in time.
-pub(super) fn next_timeout(timeout: Duration, error: &CallError) -> Duration {
-    if *error == CallError::Deadline { (2 * timeout).min(MAX_CALL_TIMEOUT) } else { timeout }
+/// The time that an attempt may take: twice as long after one that was late, half after several in a row that were not.
+pub(super) struct AttemptTimeout {
+    time: Duration,
+    in_time: u32,
+}
+
+impl Default for AttemptTimeout {
+    fn default() -> Self {
+        Self { time: CALL_TIMEOUT, in_time: 0 }
+    }
+}
+
+impl AttemptTimeout {
+    /// The time for the next attempt.
+    pub(super) fn time(&self) -> Duration {
+        self.time
+    }
+
+    /// An attempt failed.
+    pub(super) fn note_failure(&mut self, error: &CallError) {
+        if *error == CallError::Deadline {
+            *self = Self { time: (2 * self.time).min(MAX_CALL_TIMEOUT), in_time: 0 };
+        }
+    }
+
+    /// An attempt was answered in time.
+    pub(super) fn note_success(&mut self) {
+        self.in_time += 1;
+        if self.in_time == ATTEMPTS_BEFORE_LESS {
+            *self = Self { time: (self.time / 2).max(CALL_TIMEOUT), in_time: 0 };
+        }
+    }
 }
 
 #[cfg(test)]
@@ -149,12 +183,29 @@ mod tests {
 
     #[test]
     fn an_attempt_that_was_late_is_followed_by_a_longer_one() {
-        let lost = CallError::Unreachable("refused".to_owned());
-        assert_eq!(next_timeout(CALL_TIMEOUT, &lost), CALL_TIMEOUT);
-        let mut timeout = CALL_TIMEOUT;
+        let mut timeout = AttemptTimeout::default();
+        timeout.note_failure(&CallError::Unreachable("refused".to_owned()));
+        assert_eq!(timeout.time(), CALL_TIMEOUT);
         for _ in 0..10 {
-            timeout = next_timeout(timeout, &CallError::Deadline);
+            timeout.note_failure(&CallError::Deadline);
         }
-        assert_eq!(timeout, MAX_CALL_TIMEOUT);
+        assert_eq!(timeout.time(), MAX_CALL_TIMEOUT);
+    }
+
+    #[test]
+    fn attempts_that_are_answered_in_time_are_followed_by_shorter_ones() {
+        let mut timeout = AttemptTimeout::default();
+        timeout.note_failure(&CallError::Deadline);
+        timeout.note_failure(&CallError::Deadline);
+        for _ in 1..ATTEMPTS_BEFORE_LESS {
+            timeout.note_success();
+        }
+        assert_eq!(timeout.time(), 4 * CALL_TIMEOUT);
+        timeout.note_success();
+        assert_eq!(timeout.time(), 2 * CALL_TIMEOUT);
+        for _ in 0..10 * ATTEMPTS_BEFORE_LESS {
+            timeout.note_success();
+        }
+        assert_eq!(timeout.time(), CALL_TIMEOUT);
     }
 }

@@ -8,8 +8,8 @@
 //!
 //! So each key gets the revision of its last change. Its number of changes and the revision of its creation are those
 //! of the destination. After an interruption or another compaction, the same is done with what is missing. The
-//! destination is compacted after these transactions, as the source is: else each would leave a version of the state
-//! key.
+//! destination is compacted after these transactions, as the source is, if its user may do that: else each would leave
+//! a version of the state key.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -96,22 +96,32 @@ impl Follower {
                 self.board.note(rate.estimate(next, compacted));
             }
             if rate.is_compaction_due(next, compacted) {
-                self.compact_destination(next - 1).await?;
+                rate.may_compact = self.compact_destination(next - 1).await?;
                 rate.compacted = next;
             }
         }
         Ok(())
     }
 
-    /// Compacts the destination up to a revision that it has.
-    async fn compact_destination(&self, revision: i64) -> Result<(), FollowHalt> {
+    /// Compacts the destination up to a revision that it has. Returns whether its user may do that.
+    async fn compact_destination(&self, revision: i64) -> Result<bool, FollowHalt> {
         let request = pb::CompactionRequest { revision, physical: false };
         let compacted: Result<pb::CompactionResponse, _> =
             self.destination.call(methods::KV_COMPACT, &request).await;
         match compacted {
+            Ok(_) => Ok(true),
             // Its answer was lost, and it was repeated.
-            Err(error) if !error.is_compacted() => Err(Exit::from(error).into()),
-            _ => Ok(()),
+            Err(error) if error.is_compacted() => Ok(true),
+            // Other users than root may write all keys too.
+            Err(error) if error.says("etcdserver: permission denied") => {
+                self.board.note(
+                    "the destination is not compacted, because its user has not the role root: it keeps a version of \
+                     the state key for each revision"
+                        .to_owned(),
+                );
+                Ok(false)
+            }
+            Err(error) => Err(Exit::from(error).into()),
         }
     }
 
@@ -166,12 +176,14 @@ struct FillRate {
     is_estimated: bool,
     /// The destination is compacted up to the revision before this one.
     compacted: i64,
+    /// Whether the destination's user may compact it, as far as that is known.
+    may_compact: bool,
 }
 
 impl FillRate {
     /// Beginning with revision `first`.
     fn new(first: i64) -> Self {
-        Self { began: Instant::now(), first, is_estimated: false, compacted: first }
+        Self { began: Instant::now(), first, is_estimated: false, compacted: first, may_compact: true }
     }
 
     /// Whether the rate is known well enough, and was not shown yet.
@@ -187,7 +199,7 @@ impl FillRate {
 
     /// Whether to compact the destination up to the revision before `next`.
     fn is_compaction_due(&self, next: i64, last: i64) -> bool {
-        next - self.compacted >= COMPACT_EVERY || next > last
+        self.may_compact && (next - self.compacted >= COMPACT_EVERY || next > last)
     }
 }
 
@@ -228,5 +240,7 @@ mod tests {
         }
         assert_eq!(due, [10_242, 20_482]);
         assert!(rate.is_compaction_due(25_603, 25_602));
+        rate.may_compact = false;
+        assert!(!rate.is_compaction_due(25_603, 25_602));
     }
 }

@@ -12,7 +12,7 @@
 //!
 //! | file | does |
 //! |---|---|
-//! | `begin.rs` | what is wished; decides where a copy begins, and refuses a destination that is not its own |
+//! | `begin.rs` | what is requested; decides where a copy begins, and refuses a destination that is not its own |
 //! | `copy.rs`, `kept.rs` | the keys at one revision; with the revisions of the source |
 //! | `tail.rs`, `changes.rs` | changes as they come, and what the destination must do for them |
 //! | `writer.rs`, `state.rs` | transactions of the destination, and the state that is in each |
@@ -184,7 +184,7 @@ impl Follower {
         }
     }
 
-    /// Removes the state key, if that is wished.
+    /// Removes the state key, if that is requested.
     async fn finish(&mut self) -> Result<(), FollowHalt> {
         let key = String::from_utf8_lossy(&self.wish.state_key).into_owned();
         if self.wish.finishes {

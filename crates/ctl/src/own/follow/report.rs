@@ -37,7 +37,7 @@ impl FollowReport {
         Self { bar, is_terminal, phase, lag, said: None }
     }
 
-    /// Shows figures and lines as they come, for ever.
+    /// Shows figures and lines as they come, forever.
     pub(super) async fn run(
         &mut self,
         shell: &mut Shell,

@@ -29,7 +29,7 @@ const MAX_DELIVERED_BYTES: usize = 4 << 20;
 const MAX_FILL_STEPS: i64 = 1024;
 
 impl Follower {
-    /// Follows until the destination has caught up, if that is wished, else for ever.
+    /// Follows until the destination has caught up, if that is requested, else forever.
     pub(super) async fn follow_changes(&mut self, from: i64) -> Result<(), FollowHalt> {
         let (key, range_end) = under(&self.wish.prefix);
         self.board.applied(from);
@@ -73,7 +73,7 @@ impl Follower {
         }
     }
 
-    /// Says so, and compares both sides if that is wished. Returns whether the command ends.
+    /// Says so, and compares both sides if that is requested. Returns whether the command ends.
     async fn caught_up(&mut self) -> Result<bool, FollowHalt> {
         let applied = self.board.figures().applied;
         self.board.note(format!("caught up with revision {applied} of the source"));

@@ -11,7 +11,6 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 use api::{Code, etcdserverpb as pb, methods};
 use bytes::Bytes;
@@ -22,7 +21,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::board::FollowBoard;
-use super::calls::{CALL_TIMEOUT, FollowHalt, PatientClient, next_timeout};
+use super::calls::{AttemptTimeout, FollowHalt, PatientClient};
 use super::leases::LeaseCopies;
 use super::state::{FollowPosition, FollowState};
 use crate::client::{CallError, Client};
@@ -52,8 +51,7 @@ pub(super) struct FollowWriter {
     version: i64,
     /// Transactions under way: half as many after some came in another order than they were sent.
     window: usize,
-    /// Time that one attempt may take: longer after some that were late.
-    timeout: Duration,
+    timeout: AttemptTimeout,
 }
 
 impl FollowWriter {
@@ -72,7 +70,7 @@ impl FollowWriter {
             state,
             version,
             window: MAX_UNDER_WAY / 4,
-            timeout: CALL_TIMEOUT,
+            timeout: AttemptTimeout::default(),
         }
     }
 
@@ -97,6 +95,7 @@ impl FollowWriter {
                 true => {
                     self.version += count as i64;
                     self.window = (self.window * 2).min(MAX_UNDER_WAY);
+                    self.timeout.note_success();
                     count
                 }
                 false => self.find_version(count).await?,
@@ -113,8 +112,8 @@ impl FollowWriter {
                     if error == CallError::Deadline {
                         // Fewer at once, and more time for each.
                         self.window = (self.window / 2).max(1);
-                        self.timeout = next_timeout(self.timeout, &error);
                     }
+                    self.timeout.note_failure(&error);
                     self.destination.wait(&error, &mut failures).await;
                 }
                 Some(error) if error.says("etcdserver: requested lease not found") => {
@@ -129,7 +128,7 @@ impl FollowWriter {
 
     /// Sends steps at once. Returns how many were surely applied, and the first error.
     async fn send(&self, steps: &[FollowStep]) -> Result<(usize, Option<CallError>), FollowHalt> {
-        let (mut calls, timeout) = (JoinSet::new(), self.timeout);
+        let (mut calls, timeout) = (JoinSet::new(), self.timeout.time());
         for (at, step) in steps.iter().enumerate() {
             let request = self.request(step, self.version + at as i64);
             let client: Arc<Client> = self.destination.client.clone();

@@ -77,7 +77,7 @@ pub(super) struct WalTail {
 }
 
 impl WalTail {
-    /// Reads all files of a log. Entries up to the index `after` are passed over.
+    /// Reads all files of a log. Entries up to the index `after` are skipped.
     ///
     /// # Errors
     /// There is no file; one cannot be read, or is damaged; entries are missing.
