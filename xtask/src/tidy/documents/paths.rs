@@ -41,13 +41,13 @@ fn missing(file: &File, there: &BTreeSet<&Path>) -> Vec<Finding> {
             Event::Code(text) => text,
             _ => continue,
         };
-        let first = file.text[..range.start].matches('\n').count() + 1;
+        let first = || file.text[..range.start].matches('\n').count() + 1;
         for (index, line) in text.lines().enumerate() {
             for path in
                 line.split_whitespace().filter(|word| is_path(word) && !there.contains(Path::new(word)))
             {
                 let what = format!("`{path}`: there is no such file or folder in the repository");
-                findings.push(Finding::new(file, first + index, what));
+                findings.push(Finding::new(file, first() + index, what));
             }
         }
     }
