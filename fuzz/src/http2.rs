@@ -41,6 +41,7 @@ fn served(bytes: &[u8], cut: usize) -> (Vec<(u32, Vec<u8>, Vec<u8>)>, bool) {
         asked.push((stream, head.path().to_vec(), fields));
         answer(&mut connection, stream);
     }
+    connection.settle(Duration::ZERO);
     let closed = connection.is_closed();
     assert!(connection.output().len() <= MAX_HELD_BYTES + 4 * bytes.len());
     let held = connection.held_bytes();

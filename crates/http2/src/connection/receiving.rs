@@ -176,15 +176,22 @@ impl<T: Default> Connection<T> {
         self.return_to_stream(stream, padding);
     }
 
+    /// To be called when the owner has looked at what came: a message may have been found incomplete long after its
+    /// DATA filled the connection's window, and no DATA will come any more that could show it.
+    pub fn settle(&mut self, now: Duration) {
+        self.refuse_incomplete(now);
+    }
+
     /// If the client has filled the connection's window with parts of messages, refuses the newest of them.
     pub(super) fn refuse_incomplete(&mut self, now: Duration) {
-        if self.receiving.window.left() >= MAX_PAYLOAD_BYTES {
+        if self.receiving.window.left() >= MAX_PAYLOAD_BYTES || self.is_closed() {
             return;
         }
         if let Some(update) = self.receiving.window.update() {
             self.push_window_update(0, update);
         }
         while self.receiving.window.left() < MAX_PAYLOAD_BYTES
+            && !self.is_closed()
             && let Some(newest) = self.receiving.incomplete.pop_last()
         {
             self.reset_for_mistake(newest, ErrorCode::RefusedStream, now);

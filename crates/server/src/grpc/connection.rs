@@ -155,6 +155,7 @@ impl<S: GrpcService> GrpcConnection<S> {
             for calls in [&mut self.calls, &mut self.endless] {
                 while let Poll::Ready(Some(())) = calls.poll_next_unpin(context) {}
             }
+            self.handle.lock().settle(self.handle.now());
             self.abandon_endless();
             let Ok(()) = self.send(io, context) else { return Poll::Ready(ConnectionEnd::Theirs) };
             let (is_closed, may_read_again, has_more) = {

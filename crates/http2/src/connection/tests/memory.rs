@@ -198,6 +198,40 @@ fn a_client_that_fills_the_connection_has_its_newest_parts_refused() {
 }
 
 #[test]
+fn requests_that_begin_late_are_refused_too_when_they_fill_the_connection() {
+    let mut client = Client::new();
+    client.request(1, true);
+    client.begun();
+    client.server.send_data(1, vec![7; MAX_QUEUED_BYTES + 100_000].into()).expect("open");
+    assert!(!client.server.has_room());
+    // None of these begins, and no message is whole: what they send fills the window of the connection.
+    let mut left = MAX_CONNECTION_WINDOW_BYTES as usize - 1_000;
+    let mut streams = Vec::new();
+    while left > 0 {
+        let stream = 2 * streams.len() as u32 + 3;
+        client.request(stream, false);
+        let some = left.min(WINDOW - 6_000);
+        send(&mut client, stream, some);
+        left -= some;
+        streams.push(stream);
+    }
+    assert!(client.resets().is_empty(), "none can be said to be incomplete");
+    client.open(0, 1 << 25);
+    client.open(1, 1 << 25);
+    client.sent();
+    assert_eq!(client.begun(), streams);
+    for stream in &streams {
+        assert_eq!(client.server.reserve(*stream, WINDOW), Ok(true));
+    }
+    client.server.settle(client.now);
+    assert_eq!(client.resets(), [(streams[streams.len() - 1], code(ErrorCode::RefusedStream))]);
+    // The others can be completed.
+    send(&mut client, streams[0], 6_000);
+    assert_eq!(client.server.take_data(streams[0], WINDOW).map(|data| data.len()), Ok(WINDOW));
+    assert!(!client.server.is_closed());
+}
+
+#[test]
 fn what_is_kept_of_a_body_is_held_until_it_is_not() {
     let mut client = Client::new();
     client.request(1, false);

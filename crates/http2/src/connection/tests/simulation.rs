@@ -209,6 +209,7 @@ impl Run {
                 _ => {}
             }
         }
+        self.client.server.settle(self.client.now);
     }
 
     /// Takes a part of what has come, or asks for room for more of it.
