@@ -14,6 +14,10 @@ pub(crate) const MAX_CONNECTION_WINDOW_BYTES: u32 = 64 << 20;
 /// default. Others wait with a full window each. A larger message comes alone.
 pub(crate) const MAX_RESERVED_BYTES: usize = 16 << 20;
 
+/// Time without DATA after which a message loses its room to those that wait for it: a client that stops in the middle
+/// of eight large messages must not stop all others of its connection, which may be those of other users.
+pub(crate) const MAX_RESERVED_SILENCE: Duration = Duration::from_secs(10);
+
 /// Bytes of requests that wait to begin, because the client does not take the answers it has. Later ones are refused.
 pub(crate) const MAX_WAITING_REQUEST_BYTES: usize = 16 << 20;
 

@@ -10,7 +10,7 @@
 //! | `outbound.rs` | answers: headers, data as windows allow, trailers |
 //! | `queues.rs` | what waits: requests, bytes that were not taken, streams without a window |
 //! | `timers.rs` | whether the client is there |
-//! | `deadlines.rs` | what happens by time: greeting, pings, the two steps of a graceful end, deadlines |
+//! | `deadlines.rs` | what happens by time: greeting, pings, the two steps of a graceful end, deadlines, messages that do not go on |
 
 mod deadlines;
 mod inbound;

@@ -1,12 +1,13 @@
 //! What waits in a connection: requests that did not begin, bytes of requests that are not whole, and streams that have
 //! data and no window. What happens to each is decided in `requests.rs`, `receiving.rs` and `outbound.rs`.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::stream::ReceiveWindow;
 use crate::head::RequestHead;
-use crate::limits::{MAX_CONNECTION_WINDOW_BYTES, MAX_VISITED_STREAMS, MAX_WAITING_REQUEST_BYTES};
+use crate::limits::{MAX_CONNECTION_WINDOW_BYTES, MAX_RESERVED_SILENCE, MAX_VISITED_STREAMS, MAX_WAITING_REQUEST_BYTES};
 
 /// What a request that waits takes besides its head: a stream.
 const WAITING_REQUEST_BYTES: usize = 512;
@@ -50,7 +51,9 @@ pub(super) struct Receiving {
     pub(super) held: usize,
     /// Bytes of the streams' `reserved`.
     pub(super) reserved: usize,
-    /// Streams that wait for room, and how much, the first first.
+    /// Streams with reserved room, and since when nothing has come on each while others wait for room.
+    pub(super) granted: BTreeMap<u32, Option<Duration>>,
+    /// Streams that wait for room, and how much, the first first. The first one is open.
     pub(super) reserving: VecDeque<(u32, usize)>,
     /// Streams with a part of a message and no reserved room.
     pub(super) incomplete: BTreeSet<u32>,
@@ -62,6 +65,7 @@ impl Default for Receiving {
             window: ReceiveWindow::new(MAX_CONNECTION_WINDOW_BYTES),
             held: 0,
             reserved: 0,
+            granted: BTreeMap::new(),
             reserving: VecDeque::new(),
             incomplete: BTreeSet::new(),
         }
@@ -72,6 +76,30 @@ impl Receiving {
     /// Bytes that are held, or have room reserved.
     pub(super) fn held_bytes(&self) -> usize {
         self.held + self.reserved
+    }
+
+    /// Notes which streams with reserved room are silent while others wait for it; whether there is another one.
+    pub(super) fn note_silence(&mut self, now: Duration) -> bool {
+        let is_awaited = !self.reserving.is_empty();
+        let mut is_new = false;
+        for since in self.granted.values_mut() {
+            is_new |= is_awaited && since.is_none();
+            *since = is_awaited.then(|| since.unwrap_or(now));
+        }
+        is_new
+    }
+
+    /// When the next stream has been silent for too long, unless DATA comes on it.
+    pub(super) fn silence_ends(&self) -> Option<Duration> {
+        let since = self.granted.values().flatten().min().filter(|_| !self.reserving.is_empty())?;
+        Some(*since + MAX_RESERVED_SILENCE)
+    }
+
+    /// A stream that has been silent for too long.
+    pub(super) fn silent(&self, now: Duration) -> Option<u32> {
+        self.silence_ends().filter(|at| *at <= now)?;
+        let (stream, _) = self.granted.iter().filter(|(_, since)| since.is_some()).min_by_key(|(_, since)| **since)?;
+        Some(*stream)
     }
 }
 

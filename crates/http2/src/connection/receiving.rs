@@ -10,9 +10,11 @@
 //!   the next 256       wait, in order, each with 256 KiB in the connection's window (64 MiB)
 //!   the others         find the connection's window full: the newest that waits is refused
 //!   the first          is whole and taken: its room is that of the ninth
+//!   the second         has had no DATA for 10 s: it is refused, and its room is that of the tenth
 //! ```
 //!
-//! So a message that has room can always be completed, and then the next one.
+//! So a message that has room can always be completed, and a client that does not complete it keeps its room only while
+//! no other message needs it.
 
 use std::time::Duration;
 
@@ -104,6 +106,7 @@ impl<T: Default> Connection<T> {
         self.return_to_connection(returned);
         if reserved > 0 || was_reserving {
             self.receiving.reserved -= reserved;
+            self.receiving.granted.remove(&stream);
             self.grant();
         }
     }
@@ -149,6 +152,7 @@ impl<T: Default> Connection<T> {
             open.reserved = bytes;
             let held = std::mem::take(&mut open.held);
             self.receiving.reserved += bytes;
+            self.receiving.granted.insert(stream, None);
             self.receiving.held -= held;
             self.receiving.incomplete.remove(&stream);
             self.return_to_connection(held);
@@ -170,6 +174,9 @@ impl<T: Default> Connection<T> {
     pub(super) fn note_received(&mut self, stream: u32, bytes: usize, padding: usize) {
         let Some(open) = self.streams.get_mut(&stream) else { return };
         let returned = if open.reserved > 0 { bytes } else { 0 };
+        if returned > 0 {
+            self.receiving.granted.insert(stream, None);
+        }
         open.held += bytes - returned;
         self.receiving.held += bytes - returned;
         self.return_to_connection(returned + padding);
@@ -177,9 +184,20 @@ impl<T: Default> Connection<T> {
     }
 
     /// To be called when the owner has looked at what came: a message may have been found incomplete long after its
-    /// DATA filled the connection's window, and no DATA will come any more that could show it.
-    pub fn settle(&mut self, now: Duration) {
+    /// DATA filled the connection's window, and no DATA will come any more that could show it. Returns whether
+    /// [`Connection::deadline`] may have become earlier.
+    pub fn settle(&mut self, now: Duration) -> bool {
         self.refuse_incomplete(now);
+        self.receiving.note_silence(now)
+    }
+
+    /// Refuses messages that have had room for too long without DATA, as long as others wait for it.
+    pub(super) fn refuse_silent(&mut self, now: Duration) {
+        while !self.is_closed()
+            && let Some(silent) = self.receiving.silent(now)
+        {
+            self.reset_for_mistake(silent, ErrorCode::RefusedStream, now);
+        }
     }
 
     /// If the client has filled the connection's window with parts of messages, refuses the newest of them.

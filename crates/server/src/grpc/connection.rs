@@ -155,7 +155,7 @@ impl<S: GrpcService> GrpcConnection<S> {
             for calls in [&mut self.calls, &mut self.endless] {
                 while let Poll::Ready(Some(())) = calls.poll_next_unpin(context) {}
             }
-            self.handle.lock().settle(self.handle.now());
+            let is_timer_late = self.handle.lock().settle(self.handle.now());
             self.abandon_endless();
             let Ok(()) = self.send(io, context) else { return Poll::Ready(ConnectionEnd::Theirs) };
             let (is_closed, may_read_again, has_more) = {
@@ -169,7 +169,7 @@ impl<S: GrpcService> GrpcConnection<S> {
             }
             // What was sent may have made room for calls that wait, or for reading, of which nothing else would tell.
             let has_woken = self.handle.wake_waiting();
-            if !self.take_events() && !has_read && !may_read_again && !has_more && !has_woken {
+            if !self.take_events() && !has_read && !may_read_again && !has_more && !has_woken && !is_timer_late {
                 return Poll::Pending;
             }
         }

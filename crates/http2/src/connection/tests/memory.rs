@@ -6,8 +6,8 @@ use super::rig::{Client, block, code, field, frame, frames};
 use crate::ErrorCode;
 use crate::frame::FrameType;
 use crate::limits::{
-    MAX_CONNECTION_WINDOW_BYTES, MAX_QUEUED_BYTES, MAX_RESERVED_BYTES, MAX_STREAM_WINDOW_BYTES,
-    MAX_VISITED_STREAMS, MAX_WAITING_REQUEST_BYTES,
+    MAX_CONNECTION_WINDOW_BYTES, MAX_QUEUED_BYTES, MAX_RESERVED_BYTES, MAX_RESERVED_SILENCE,
+    MAX_STREAM_WINDOW_BYTES,     MAX_VISITED_STREAMS, MAX_WAITING_REQUEST_BYTES,
 };
 
 /// Bytes of a large message, with its prefix.
@@ -168,6 +168,44 @@ fn large_messages_share_the_room_in_their_order() {
     }
     assert_eq!(client.server.held_bytes().requests, 0);
     assert_eq!(client.end(), None);
+}
+
+#[test]
+fn a_large_message_that_does_not_go_on_loses_its_room_to_others() {
+    let mut client = Client::new();
+    let streams: Vec<u32> = (0..10).map(|number| 2 * number + 1).collect();
+    for stream in &streams[..8] {
+        client.request(*stream, false);
+        send(&mut client, *stream, 10_000);
+        client.begun();
+        assert_eq!(client.server.reserve(*stream, LARGE), Ok(true));
+    }
+    // While nobody waits for it, they keep their room.
+    assert!(!client.server.settle(client.now));
+    assert_eq!(client.server.deadline(), None);
+    client.now += MAX_RESERVED_SILENCE;
+    client.server.on_time(client.now);
+    for stream in &streams[8..] {
+        client.request(*stream, false);
+        send(&mut client, *stream, 10_000);
+        client.begun();
+        assert_eq!(client.server.reserve(*stream, LARGE), Ok(false));
+    }
+    assert!(client.server.settle(client.now));
+    assert_eq!(client.server.deadline(), Some(client.now + MAX_RESERVED_SILENCE));
+    client.now += MAX_RESERVED_SILENCE / 2;
+    send(&mut client, 1, 10_000);
+    client.server.settle(client.now);
+    client.now += MAX_RESERVED_SILENCE / 2;
+    client.events();
+    client.server.on_time(client.now);
+    let refused = code(ErrorCode::RefusedStream);
+    assert_eq!(client.resets(), [(3, refused), (5, refused)], "as many as are needed, not the first one");
+    for stream in &streams[8..] {
+        assert_eq!(client.server.reserve(*stream, LARGE), Ok(true));
+    }
+    client.server.settle(client.now);
+    assert_eq!(client.server.deadline(), None);
 }
 
 #[test]
