@@ -236,6 +236,34 @@ fn a_client_that_fills_the_connection_has_its_newest_parts_refused() {
 }
 
 #[test]
+fn a_request_that_has_come_to_its_end_is_not_refused() {
+    let mut client = Client::new();
+    let count = MAX_CONNECTION_WINDOW_BYTES / MAX_STREAM_WINDOW_BYTES;
+    for number in 0..count {
+        client.request(2 * number + 1, false);
+        client.begun();
+        send(&mut client, 2 * number + 1, WINDOW - 20_000);
+        assert_eq!(client.server.reserve(2 * number + 1, WINDOW), Ok(true));
+    }
+    let last = 2 * count - 1;
+    for number in 0..count - 1 {
+        send(&mut client, 2 * number + 1, 19_000);
+        assert_eq!(client.server.reserve(2 * number + 1, WINDOW), Ok(true));
+    }
+    let mut left = client.server.receiving.window.left();
+    // The last request ends with the frame that takes the rest.
+    for stream in (1..last).step_by(2) {
+        let some = left.saturating_sub(16_384 + 1_000).min(1_000);
+        send(&mut client, stream, some);
+        left -= some;
+    }
+    assert!(client.resets().is_empty());
+    client.frame(FrameType::Data, 1, last, &[7; 16_384]);
+    assert_eq!(client.resets(), [(last - 2, code(ErrorCode::RefusedStream))]);
+    assert_eq!(client.server.has_ended(last), Ok(true));
+}
+
+#[test]
 fn requests_that_begin_late_are_refused_too_when_they_fill_the_connection() {
     let mut client = Client::new();
     client.request(1, true);
