@@ -15,7 +15,8 @@ const WAITING_REQUEST_BYTES: usize = 512;
 /// Requests that have come and did not begin.
 #[derive(Debug, Default)]
 pub(super) struct WaitingRequests {
-    queue: VecDeque<(u32, Arc<RequestHead>)>,
+    /// By stream, which is the order in which they came.
+    heads: BTreeMap<u32, Arc<RequestHead>>,
     bytes: usize,
 }
 
@@ -27,19 +28,31 @@ impl WaitingRequests {
     /// Adds one, unless too much waits; whether it was added. One is always taken.
     pub(super) fn push(&mut self, stream: u32, head: Arc<RequestHead>) -> bool {
         let bytes = WaitingRequests::bytes_of(&head);
-        let fits = self.queue.is_empty() || self.bytes + bytes <= MAX_WAITING_REQUEST_BYTES;
+        let fits = self.heads.is_empty() || self.bytes + bytes <= MAX_WAITING_REQUEST_BYTES;
         if fits {
             self.bytes += bytes;
-            self.queue.push_back((stream, head));
+            self.heads.insert(stream, head);
         }
         fits
     }
 
     /// The next one.
     pub(super) fn pop(&mut self) -> Option<(u32, Arc<RequestHead>)> {
-        let (stream, head) = self.queue.pop_front()?;
+        let (stream, head) = self.heads.pop_first()?;
         self.bytes -= WaitingRequests::bytes_of(&head);
         Some((stream, head))
+    }
+
+    /// Drops one whose stream is gone, if it waits.
+    pub(super) fn remove(&mut self, stream: u32) {
+        if let Some(head) = self.heads.remove(&stream) {
+            self.bytes -= WaitingRequests::bytes_of(&head);
+        }
+    }
+
+    /// Bytes of all that wait.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
     }
 }
 

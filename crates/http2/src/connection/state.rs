@@ -232,10 +232,11 @@ impl<T: Default> Connection<T> {
         self.queued < MAX_QUEUED_BYTES
     }
 
-    /// Bytes that the connection holds for its client: answers that it has not taken, and requests that are not
-    /// complete.
+    /// Bytes that the connection holds for its client, or has reserved: answers that it has not taken, and requests that
+    /// did not begin or are not complete.
     pub fn held_bytes(&self) -> HeldBytes {
-        HeldBytes { answers: self.queued + self.output.len(), requests: self.receiving.held_bytes() }
+        let requests = self.requests.bytes() + self.receiving.held_bytes();
+        HeldBytes { answers: self.queued + self.output.len(), requests }
     }
 
     /// Begins a graceful end: the client learns that it should begin no more streams, and may end those it has.
@@ -305,6 +306,7 @@ impl<T: Default> Connection<T> {
                 queue.retain(|stream| streams.contains_key(stream));
             }
         }
+        self.requests.remove(stream);
         self.queued -= removed.queued;
         self.forget_received(stream, &removed);
         self.close_if_drained();

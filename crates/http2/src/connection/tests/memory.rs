@@ -93,10 +93,19 @@ fn requests_that_wait_are_limited_too() {
     assert_eq!(refused, [(2 * sent + 1, code(ErrorCode::RefusedStream))]);
     assert!(sent as usize * 15_000 <= MAX_WAITING_REQUEST_BYTES + 15_000, "{sent} wait");
     assert!(client.begun().is_empty());
+    let held = client.server.held_bytes().requests;
+    assert!(held > MAX_WAITING_REQUEST_BYTES - 20_000, "only {held} bytes are held");
+    // The client gives up one of them, and not the first: another one has its place.
+    client.frame(FrameType::RstStream, 0, 101, &8_u32.to_be_bytes());
+    assert!(client.server.held_bytes().requests < held);
+    client.headers(2 * sent + 3, true, &large);
+    assert_eq!(client.resets(), []);
+    assert_eq!(client.server.held_bytes().requests, held);
     client.open(0, 1 << 25);
     client.open(1, 1 << 25);
     client.sent();
     assert_eq!(client.begun().len(), sent as usize - 1);
+    assert_eq!(client.server.held_bytes().requests, 0);
 }
 
 #[test]

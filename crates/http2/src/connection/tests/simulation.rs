@@ -13,7 +13,7 @@ use super::rig::{Client, block, field, frame};
 use crate::frame::FrameType;
 use crate::limits::{
     MAX_CONNECTION_WINDOW_BYTES, MAX_CONTROL_BYTES, MAX_OUTPUT_BYTES, MAX_QUEUED_BYTES, MAX_RESERVED_BYTES,
-    MAX_STREAM_WINDOW_BYTES,
+    MAX_STREAM_WINDOW_BYTES, MAX_WAITING_REQUEST_BYTES,
 };
 
 /// Seeds in the gate, and steps of each.
@@ -229,7 +229,7 @@ impl Run {
     /// What a connection may hold for a client.
     fn check(&mut self) {
         let held = self.client.server.held_bytes();
-        let most = MAX_CONNECTION_WINDOW_BYTES as usize + MAX_RESERVED_BYTES;
+        let most = MAX_CONNECTION_WINDOW_BYTES as usize + MAX_RESERVED_BYTES + MAX_WAITING_REQUEST_BYTES;
         assert!(held.requests <= most, "{} bytes of requests are held", held.requests);
         let queued: usize = self.client.server.streams.values().map(|stream| stream.queued).sum();
         assert_eq!(queued, self.client.server.queued, "what waits is counted");
