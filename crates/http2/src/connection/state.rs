@@ -55,6 +55,8 @@ pub enum Event<T> {
     },
     /// The stream was reset by the client, for its mistake, or at its deadline.
     Gone {
+        /// The stream.
+        stream: u32,
         /// What the owner had kept for it.
         slot: T,
     },
@@ -288,7 +290,7 @@ impl<T: Default> Connection<T> {
     /// Removes a stream that is reset; its owner learns of it.
     pub(super) fn forget(&mut self, stream: u32) {
         if let Some(removed) = self.remove(stream) {
-            self.events.push_back(Event::Gone { slot: removed.slot });
+            self.events.push_back(Event::Gone { stream, slot: removed.slot });
         }
     }
 

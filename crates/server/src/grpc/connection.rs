@@ -248,8 +248,9 @@ impl<S: GrpcService> GrpcConnection<S> {
                 Event::Request { stream, head } => self.begin(stream, head),
                 Event::Data { stream } => self.wake(stream, true),
                 Event::Sent { stream } => self.wake(stream, false),
-                Event::Gone { slot } => {
-                    [slot.reader, slot.writer].into_iter().flatten().for_each(Waker::wake)
+                Event::Gone { stream, slot } => {
+                    let room = self.handle.forget_waiting(stream);
+                    [slot.reader, slot.writer, room].into_iter().flatten().for_each(Waker::wake);
                 }
             }
         }

@@ -64,7 +64,7 @@ impl AnswerRoom {
         }
     }
 
-    /// Whether there is room now.
+    /// Whether there is room now, or the client is gone.
     pub(crate) fn is_there(&self) -> bool {
         self.0.as_ref().is_none_or(StreamHandle::has_room)
     }

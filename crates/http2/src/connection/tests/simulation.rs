@@ -182,7 +182,7 @@ impl Run {
                     }
                     let _ = self.client.server.send_headers(stream, &[field(":status", "200")], false);
                 }
-                Event::Gone { slot } => {
+                Event::Gone { slot, .. } => {
                     self.served.remove(&slot);
                 }
                 Event::Data { .. } | Event::Sent { .. } => {}

@@ -62,11 +62,16 @@ async fn calls_wait_while_their_client_takes_no_answers() {
     }
     let most = memory.load(Ordering::Relaxed);
     assert!(most <= 17 << 20, "{most} bytes are held of 120 MB of answers");
-    // Those that are given up make room for others.
-    responses.drain(..300);
-    let window = most / MAX_BYTES as u64;
-    until(|| memory.load(Ordering::Relaxed) <= 17 << 20).await;
-    assert!(window < 100, "{window} answers were made");
+    let made = client.seen.made.load(Ordering::SeqCst);
+    assert!(made <= (17 << 20) / MAX_BYTES, "{made} answers were made");
+    until(|| client.seen.waiting.load(Ordering::SeqCst) == 400 - made).await;
+    // Calls that are given up end, although there is no room.
+    responses.truncate(300);
+    until(|| client.seen.waiting.load(Ordering::SeqCst) == 300 - made).await;
+    assert_eq!(client.seen.made.load(Ordering::SeqCst), made);
+    // Answers that are given up make room for others.
+    responses.drain(..made);
+    until(|| client.seen.made.load(Ordering::SeqCst) > made).await;
     drop(responses);
     until(|| memory.load(Ordering::Relaxed) < 1 << 20).await;
 }

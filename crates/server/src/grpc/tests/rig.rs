@@ -34,12 +34,14 @@ pub(super) const POURED: usize = 100;
 /// What tests see of the server's handlers.
 #[derive(Clone, Default)]
 pub(super) struct Seen {
-    /// Calls of `/test/Wait` that wait.
+    /// Calls of `/test/Wait` that wait, and of `/test/Large` that wait for room.
     pub(super) waiting: Arc<AtomicUsize>,
     /// Lets one of them go.
     pub(super) release: Arc<Notify>,
     /// Messages `/test/Pour` has sent.
     pub(super) poured: Arc<AtomicUsize>,
+    /// Answers `/test/Large` has made.
+    pub(super) made: Arc<AtomicUsize>,
 }
 
 struct Waiting(Arc<AtomicUsize>);
@@ -96,8 +98,15 @@ impl GrpcService for Seen {
                 }
                 "/test/Pour" => pour(&seen, reply).await,
                 "/test/Large" => {
+                    seen.waiting.fetch_add(1, Ordering::SeqCst);
+                    let waiting = Waiting(seen.waiting.clone());
                     requests.into_room().wait().await;
-                    reply.answer(EncodedMessage(vec![vec![7; MAX_BYTES].into()]));
+                    drop(waiting);
+                    if reply.begin_message(MAX_BYTES).is_ok() {
+                        seen.made.fetch_add(1, Ordering::SeqCst);
+                        reply.continue_message(vec![7; MAX_BYTES].into()).expect("it was there");
+                        reply.finish(Ok(()));
+                    }
                 }
                 other => panic!("no test asks for {other}"),
             }
