@@ -29,7 +29,7 @@ fn served(bytes: &[u8], cut: usize) -> (Vec<(u32, Vec<u8>, Vec<u8>)>, bool) {
     let second = Duration::from_secs(1);
     let keepalive = Keepalive { interval: second, timeout: second, min_client_interval: second };
     let mut connection: Connection<u32> =
-        Connection::new(HttpSettings { max_concurrent_streams: 100, keepalive });
+        Connection::new(HttpSettings { max_concurrent_streams: 100, keepalive, is_urgent: |_| false });
     connection.receive(PREFACE, Duration::ZERO);
     let mut asked = Vec::new();
     for part in bytes.chunks(cut) {

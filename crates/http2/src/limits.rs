@@ -97,25 +97,3 @@ pub(crate) const MAX_PING_STRIKES: u32 = 2;
 
 /// Least time between two pings while no stream is open: grpc-go's.
 pub(crate) const MIN_IDLE_PING_INTERVAL: Duration = Duration::from_secs(2 * 60 * 60);
-
-/// What the owner of connections chooses.
-#[derive(Clone, Debug)]
-pub struct HttpSettings {
-    /// Streams that a client may have open at a time; beyond it they are refused. `u32::MAX`, which etcd admits, is not
-    /// announced.
-    pub max_concurrent_streams: u32,
-    /// Pings.
-    pub keepalive: Keepalive,
-}
-
-/// Pings in both directions.
-#[derive(Clone, Debug)]
-pub struct Keepalive {
-    /// Silence after which the client is pinged; zero: never.
-    pub interval: Duration,
-    /// Time that a pinged client may stay silent; zero: forever.
-    pub timeout: Duration,
-    /// Least time between two pings of the client while a stream is open. A few that come sooner are forgiven, and the
-    /// count begins again whenever the client was sent something.
-    pub min_client_interval: Duration,
-}

@@ -16,7 +16,9 @@ const WAITING_REQUEST_BYTES: usize = 512;
 #[derive(Debug, Default)]
 pub(super) struct WaitingRequests {
     /// By stream, which is the order in which they came.
-    heads: BTreeMap<u32, Arc<RequestHead>>,
+    usual: BTreeMap<u32, Arc<RequestHead>>,
+    /// Those that begin although there is no room for answers.
+    urgent: BTreeMap<u32, Arc<RequestHead>>,
     bytes: usize,
 }
 
@@ -26,26 +28,31 @@ impl WaitingRequests {
     }
 
     /// Adds one, unless too much waits; whether it was added. One is always taken.
-    pub(super) fn push(&mut self, stream: u32, head: Arc<RequestHead>) -> bool {
+    pub(super) fn push(&mut self, stream: u32, head: Arc<RequestHead>, is_urgent: bool) -> bool {
         let bytes = WaitingRequests::bytes_of(&head);
-        let fits = self.heads.is_empty() || self.bytes + bytes <= MAX_WAITING_REQUEST_BYTES;
+        let fits = self.bytes == 0 || self.bytes + bytes <= MAX_WAITING_REQUEST_BYTES;
         if fits {
             self.bytes += bytes;
-            self.heads.insert(stream, head);
+            let heads = if is_urgent { &mut self.urgent } else { &mut self.usual };
+            heads.insert(stream, head);
         }
         fits
     }
 
-    /// The next one.
-    pub(super) fn pop(&mut self) -> Option<(u32, Arc<RequestHead>)> {
-        let (stream, head) = self.heads.pop_first()?;
+    /// The next one; without room the next urgent one.
+    pub(super) fn pop(&mut self, has_room: bool) -> Option<(u32, Arc<RequestHead>)> {
+        let first = |heads: &BTreeMap<u32, _>| heads.first_key_value().map(|(stream, _)| *stream);
+        let usual = first(&self.usual).filter(|_| has_room);
+        let is_usual = usual.is_some_and(|usual| first(&self.urgent).is_none_or(|urgent| usual < urgent));
+        let heads = if is_usual { &mut self.usual } else { &mut self.urgent };
+        let (stream, head) = heads.pop_first()?;
         self.bytes -= WaitingRequests::bytes_of(&head);
         Some((stream, head))
     }
 
     /// Drops one whose stream is gone, if it waits.
     pub(super) fn remove(&mut self, stream: u32) {
-        if let Some(head) = self.heads.remove(&stream) {
+        if let Some(head) = self.usual.remove(&stream).or_else(|| self.urgent.remove(&stream)) {
             self.bytes -= WaitingRequests::bytes_of(&head);
         }
     }

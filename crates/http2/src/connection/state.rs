@@ -11,11 +11,12 @@ use crate::frame::{ErrorCode, FrameType, encode_head};
 use crate::head::RequestHead;
 use crate::hpack::{HpackDecoder, HpackEncoder};
 use crate::limits::{
-    DEFAULT_WINDOW_BYTES, HttpSettings, MAX_CONNECTION_WINDOW_BYTES, MAX_PAYLOAD_BYTES, MAX_QUEUED_BYTES,
+    DEFAULT_WINDOW_BYTES, MAX_CONNECTION_WINDOW_BYTES, MAX_PAYLOAD_BYTES, MAX_QUEUED_BYTES,
     MAX_RESETS_PER_SECOND, MAX_STREAM_WINDOW_BYTES,
 };
 use crate::output::Output;
 use crate::rates::{PingPolicy, SecondCounter};
+use crate::settings::HttpSettings;
 
 /// Identifiers of settings (RFC 9113, section 6.5.2).
 pub(super) const TABLE_SIZE_ID: u16 = 1;
@@ -186,15 +187,15 @@ impl<T: Default> Connection<T> {
     }
 
     /// The next event. A request that was reset before it could begin is none. Requests wait while the client leaves
-    /// too much of its answers.
+    /// too much of its answers, unless they are urgent.
     pub fn next_event(&mut self) -> Option<Event<T>> {
         loop {
             let event = match self.events.pop_front() {
-                None if self.has_room() || self.is_closed() => {
-                    let (stream, head) = self.requests.pop()?;
+                None => {
+                    let (stream, head) = self.requests.pop(self.has_room() || self.is_closed())?;
                     Event::Request { stream, head }
                 }
-                event => event?,
+                Some(event) => event,
             };
             if let Event::Request { stream, .. } | Event::Data { stream } = &event {
                 let Some(open) = self.streams.get_mut(stream) else { continue };
@@ -229,7 +230,7 @@ impl<T: Default> Connection<T> {
         self.is_closed() || self.output.takes_more()
     }
 
-    /// Whether another answer may be made: the client leaves less than `MAX_QUEUED_BYTES` of those it has.
+    /// Whether another usual answer may be made: the client leaves less than `MAX_QUEUED_BYTES` of those it has.
     pub fn has_room(&self) -> bool {
         self.queued < MAX_QUEUED_BYTES
     }

@@ -57,7 +57,7 @@ pub(crate) async fn serve<I, S>(
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     S: GrpcService,
 {
-    let handle = ConnectionHandle::new(Connection::new(http_settings(settings)));
+    let handle = ConnectionHandle::new(Connection::new(http_settings::<S>(settings)));
     let mut connection = GrpcConnection {
         handle: handle.clone(),
         pong: DelayedPong::default(),
@@ -78,7 +78,7 @@ pub(crate) async fn serve<I, S>(
     }
 }
 
-fn http_settings(settings: &ConnectionSettings) -> HttpSettings {
+fn http_settings<S: GrpcService>(settings: &ConnectionSettings) -> HttpSettings {
     let keepalive = &settings.keepalive;
     HttpSettings {
         max_concurrent_streams: settings.max_concurrent_streams,
@@ -87,6 +87,7 @@ fn http_settings(settings: &ConnectionSettings) -> HttpSettings {
             timeout: keepalive.timeout,
             min_client_interval: keepalive.min_client_interval,
         },
+        is_urgent: S::is_urgent,
     }
 }
 

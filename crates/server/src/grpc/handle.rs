@@ -247,7 +247,8 @@ mod tests {
     fn full() -> ConnectionHandle {
         let zero = Duration::ZERO;
         let keepalive = Keepalive { interval: zero, timeout: zero, min_client_interval: zero };
-        let handle = ConnectionHandle::new(Connection::new(HttpSettings { max_concurrent_streams: 9, keepalive }));
+        let settings = HttpSettings { max_concurrent_streams: 9, keepalive, is_urgent: |_| false };
+        let handle = ConnectionHandle::new(Connection::new(settings));
         let mut http2 = handle.lock();
         http2.receive(PREFACE, zero);
         http2.receive(&[0, 0, 0, 4, 0, 0, 0, 0, 0], zero);

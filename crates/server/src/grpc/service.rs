@@ -42,6 +42,11 @@ pub(crate) trait GrpcService: Send + 'static {
     fn is_endless(&self, _head: &RequestHead) -> bool {
         false
     }
+
+    /// Whether a call of this kind begins, and is answered, although its client leaves other answers untaken.
+    fn is_urgent(_head: &RequestHead) -> bool {
+        false
+    }
 }
 
 /// A connection without calls: HTTP alone.

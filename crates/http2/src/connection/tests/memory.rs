@@ -72,6 +72,27 @@ fn requests_wait_while_answers_are_not_taken() {
 }
 
 #[test]
+fn an_urgent_request_does_not_wait_for_room() {
+    let mut client = Client::new();
+    client.request(1, true);
+    client.begun();
+    client.server.send_data(1, vec![7; MAX_QUEUED_BYTES + 100_000].into()).expect("open");
+    let urgent = block(&[(":method", "POST"), (":path", "/urgent"), ("te", "trailers")]);
+    client.request(3, true);
+    client.headers(5, false, &urgent);
+    client.headers(7, false, &urgent);
+    client.frame(FrameType::RstStream, 0, 5, &8_u32.to_be_bytes());
+    assert_eq!(client.begun(), [7]);
+    client.headers(9, false, &urgent);
+    client.request(11, true);
+    client.open(0, 1 << 25);
+    client.open(1, 1 << 25);
+    client.sent();
+    assert_eq!(client.begun(), [3, 9, 11], "in their order while there is room");
+    assert_eq!(client.server.held_bytes().requests, 0);
+}
+
+#[test]
 fn requests_that_wait_are_limited_too() {
     let mut client = Client::new();
     client.request(1, true);
