@@ -1,5 +1,5 @@
-//! What waits in a connection: requests that did not begin, bytes of requests that are not whole, and streams that have
-//! data and no window. What happens to each is decided in `requests.rs`, `receiving.rs` and `outbound.rs`.
+//! What waits in a connection: requests that did not begin, bytes of requests that are not whole, and streams that are
+//! blocked by flow control. What happens to each is decided in `requests.rs`, `receiving.rs` and `outbound.rs`.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -7,7 +7,42 @@ use std::time::Duration;
 
 use super::stream::ReceiveWindow;
 use crate::head::RequestHead;
-use crate::limits::{MAX_CONNECTION_WINDOW_BYTES, MAX_RESERVED_SILENCE, MAX_VISITED_STREAMS, MAX_WAITING_REQUEST_BYTES};
+use crate::limits::{
+    MAX_CONNECTION_WINDOW_BYTES, MAX_RESERVED_SILENCE, MAX_UNBLOCKED_PER_ROUND, MAX_WAITING_REQUEST_BYTES,
+};
+
+/// Streams that have ended and may still stand in the queues of those that wait, besides two for each open stream.
+const MAX_GONE_STREAMS: usize = 64;
+
+/// Streams that end while they wait leave their numbers in a queue, which must not grow forever: drops those that are
+/// gone when it is long. Returns how many of the first `counted` are left.
+fn drop_gone_counted<E, S>(
+    queue: &mut VecDeque<E>,
+    streams: &BTreeMap<u32, S>,
+    number: impl Fn(&E) -> u32,
+    counted: usize,
+) -> usize {
+    if queue.len() <= 2 * streams.len() + MAX_GONE_STREAMS {
+        return counted;
+    }
+    let (mut place, mut left) = (0, 0);
+    queue.retain(|entry| {
+        let is_open = streams.contains_key(&number(entry));
+        left += usize::from(is_open && place < counted);
+        place += 1;
+        is_open
+    });
+    left
+}
+
+/// Drops the streams of a long queue that are gone.
+pub(super) fn drop_gone<E, S>(
+    queue: &mut VecDeque<E>,
+    streams: &BTreeMap<u32, S>,
+    number: impl Fn(&E) -> u32,
+) {
+    drop_gone_counted(queue, streams, number, 0);
+}
 
 /// What a request that waits takes besides its head: a stream.
 const WAITING_REQUEST_BYTES: usize = 512;
@@ -118,13 +153,14 @@ impl Receiving {
     /// A stream that has been silent for too long.
     pub(super) fn silent(&self, now: Duration) -> Option<u32> {
         self.silence_ends().filter(|at| *at <= now)?;
-        let (stream, _) = self.granted.iter().filter(|(_, since)| since.is_some()).min_by_key(|(_, since)| **since)?;
+        let (stream, _) =
+            self.granted.iter().filter(|(_, since)| since.is_some()).min_by_key(|(_, since)| **since)?;
         Some(*stream)
     }
 }
 
-/// Streams that have data and no window. When the initial window grows, each is looked at once, some at a time: a
-/// client that raises it again and again must not have all looked at each time.
+/// Streams that have data and are blocked by flow control. When the initial window grows, each is looked at once, some
+/// at a time: a client that raises it again and again must not have all looked at each time.
 #[derive(Debug, Default)]
 pub(super) struct BlockedStreams {
     pub(super) streams: VecDeque<u32>,
@@ -139,10 +175,38 @@ impl BlockedStreams {
     }
 
     /// Removes the next ones that are to be looked at.
-    pub(super) fn visited(&mut self) -> impl Iterator<Item = u32> + use<> {
-        let count = self.unvisited.min(self.streams.len()).min(MAX_VISITED_STREAMS);
-        self.unvisited = self.unvisited.min(self.streams.len()) - count;
-        let visited: Vec<u32> = self.streams.drain(..count).collect();
-        visited.into_iter()
+    pub(super) fn take_unvisited(&mut self) -> impl Iterator<Item = u32> + use<> {
+        let count = self.unvisited.min(MAX_UNBLOCKED_PER_ROUND);
+        self.unvisited -= count;
+        let taken: Vec<u32> = self.streams.drain(..count).collect();
+        taken.into_iter()
+    }
+
+    /// Drops those that are gone, if there are many.
+    pub(super) fn drop_gone<S>(&mut self, streams: &BTreeMap<u32, S>) {
+        self.unvisited = drop_gone_counted(&mut self.streams, streams, |stream| *stream, self.unvisited);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! What is counted of a queue stays right when streams of it end.
+    use super::*;
+
+    #[test]
+    fn streams_that_are_gone_are_not_to_be_looked_at() {
+        let mut blocked = BlockedStreams { streams: (0..200).collect(), unvisited: 0 };
+        blocked.visit_all();
+        blocked.streams.extend(200..300);
+        let mut open: BTreeMap<u32, ()> =
+            (0..300).filter(|stream| stream % 10 == 0).map(|stream| (stream, ())).collect();
+        blocked.drop_gone(&open);
+        assert_eq!((blocked.streams.len(), blocked.unvisited), (30, 20));
+        assert!(blocked.take_unvisited().eq((0..200).step_by(10)));
+        assert_eq!((blocked.streams.len(), blocked.unvisited), (10, 0));
+        // A short queue is left alone.
+        open.clear();
+        blocked.drop_gone(&open);
+        assert_eq!(blocked.streams.len(), 10);
     }
 }

@@ -18,7 +18,7 @@
 
 use std::time::Duration;
 
-use super::state::{Connection, MAX_GONE_STREAMS, StreamGone};
+use super::state::{Connection, StreamGone};
 use super::stream::Stream;
 use crate::frame::ErrorCode;
 use crate::limits::{MAX_PAYLOAD_BYTES, MAX_RESERVED_BYTES, MAX_STREAM_WINDOW_BYTES};
@@ -221,10 +221,6 @@ impl<T: Default> Connection<T> {
 
     /// What a stream held that is removed.
     pub(super) fn forget_received(&mut self, stream: u32, removed: &Stream<T>) {
-        if self.receiving.reserving.len() > 2 * self.streams.len() + MAX_GONE_STREAMS {
-            let streams = &self.streams;
-            self.receiving.reserving.retain(|(stream, _)| streams.contains_key(stream));
-        }
         self.end_hold(stream, removed.held, (removed.reserved, removed.is_reserving));
     }
 

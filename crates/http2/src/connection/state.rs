@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::queues::{BlockedStreams, Receiving, WaitingRequests};
+use super::queues::{BlockedStreams, Receiving, WaitingRequests, drop_gone};
 use super::stream::Stream;
 use super::timers::Timers;
 use crate::frame::{ErrorCode, FrameType, encode_head};
@@ -30,9 +30,6 @@ const LARGEST_STREAM: u32 = u32::MAX >> 1;
 
 /// The ping between the two steps of a graceful end: grpc-go's.
 pub(super) const DRAIN_PING: [u8; 8] = [1, 6, 1, 8, 0, 3, 3, 9];
-
-/// Streams that have ended and may still stand in the queues of those that wait, besides one for each open stream.
-pub(super) const MAX_GONE_STREAMS: usize = 64;
 
 /// What a connection has to say to its owner. `T` is what the owner keeps for a stream.
 #[derive(Debug)]
@@ -114,7 +111,7 @@ pub struct Connection<T> {
     pub(super) initial_window: i64,
     /// Streams with data and a window, in the order in which they send their next frames.
     pub(super) sending: VecDeque<u32>,
-    /// Streams with data and no window.
+    /// Streams that have data and are blocked by flow control.
     pub(super) blocked: BlockedStreams,
     /// Bytes of data that wait in all streams.
     pub(super) queued: usize,
@@ -301,14 +298,10 @@ impl<T: Default> Connection<T> {
         if let Some(deadline) = removed.deadline {
             self.deadlines.remove(&(deadline, stream));
         }
-        // Streams that end while they wait leave their numbers in the queues, which must not grow forever.
-        let max = 2 * self.streams.len() + MAX_GONE_STREAMS;
         let streams = &self.streams;
-        for queue in [&mut self.sending, &mut self.blocked.streams] {
-            if queue.len() > max {
-                queue.retain(|stream| streams.contains_key(stream));
-            }
-        }
+        drop_gone(&mut self.sending, streams, |stream| *stream);
+        drop_gone(&mut self.receiving.reserving, streams, |(stream, _)| *stream);
+        self.blocked.drop_gone(streams);
         self.requests.remove(stream);
         self.queued -= removed.queued;
         self.forget_received(stream, &removed);

@@ -92,7 +92,7 @@ pub(super) struct Stream<T> {
     pub(super) outstanding: i64,
     /// The stream waits in the queue of those that may send.
     pub(super) is_sending: bool,
-    /// The stream stands among those that have no window.
+    /// The stream stands among those that are blocked by flow control.
     pub(super) is_blocked: bool,
     pub(super) deadline: Option<Duration>,
 }

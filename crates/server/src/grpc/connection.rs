@@ -170,7 +170,13 @@ impl<S: GrpcService> GrpcConnection<S> {
             }
             // What was sent may have made room for calls that wait, or for reading, of which nothing else would tell.
             let has_woken = self.handle.wake_waiting();
-            if !self.take_events() && !has_read && !may_read_again && !has_more && !has_woken && !is_timer_late {
+            if !self.take_events()
+                && !has_read
+                && !may_read_again
+                && !has_more
+                && !has_woken
+                && !is_timer_late
+            {
                 return Poll::Pending;
             }
         }

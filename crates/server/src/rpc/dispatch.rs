@@ -186,7 +186,17 @@ impl GrpcService for Dispatch {
             Ok((call, open)) => {
                 let (connection, metrics) = (connection.clone(), method.metrics);
                 let (needs, is_urgent) = (method.needs, method.is_urgent);
-                (method.serve)(Exchange { connection, metrics, needs, is_urgent, call, open, requests, reply, span })
+                (method.serve)(Exchange {
+                    connection,
+                    metrics,
+                    needs,
+                    is_urgent,
+                    call,
+                    open,
+                    requests,
+                    reply,
+                    span,
+                })
             }
             Err(failure) => {
                 method.metrics.refused(&failure, span);

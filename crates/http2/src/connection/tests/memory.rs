@@ -7,7 +7,7 @@ use crate::ErrorCode;
 use crate::frame::FrameType;
 use crate::limits::{
     MAX_CONNECTION_WINDOW_BYTES, MAX_QUEUED_BYTES, MAX_RESERVED_BYTES, MAX_RESERVED_SILENCE,
-    MAX_STREAM_WINDOW_BYTES,     MAX_VISITED_STREAMS, MAX_WAITING_REQUEST_BYTES,
+    MAX_STREAM_WINDOW_BYTES, MAX_UNBLOCKED_PER_ROUND, MAX_WAITING_REQUEST_BYTES,
 };
 
 /// Bytes of a large message, with its prefix.
@@ -352,7 +352,7 @@ fn what_is_kept_of_a_body_is_held_until_it_is_not() {
 }
 
 #[test]
-fn streams_without_a_window_are_looked_at_some_at_a_time() {
+fn blocked_streams_are_looked_at_some_at_a_time() {
     let mut client = Client::new();
     client.set(4, 0);
     client.open(0, 1 << 30);
@@ -369,7 +369,7 @@ fn streams_without_a_window_are_looked_at_some_at_a_time() {
         client.server.receive(&setting(value), client.now + std::time::Duration::from_millis(value.into()));
         let sent = frames(&client.take_output(usize::MAX));
         let data = sent.iter().filter(|sent| sent.kind == FrameType::Data).count();
-        assert!(data <= MAX_VISITED_STREAMS, "{data} streams were looked at for a setting");
+        assert!(data <= MAX_UNBLOCKED_PER_ROUND, "{data} streams were looked at for a setting");
         assert!(client.server.has_more_output(), "the others are not forgotten");
     }
     // Nothing else happens, and each gets its window.
